@@ -1,11 +1,11 @@
-//! What waits for threads that end with the job.
+//! Queues whose waiting threads end with the job.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use crate::sys::sync::lock;
 
-/// Things that wait to be done. As many as entries may be unsettled, and the source's window bounds these.
+/// A queue of work items. The source's window bounds incomplete entries, and thereby the items.
 pub struct BoundedQueue<T> {
     state: Mutex<BoundedQueueState<T>>,
     wake: Condvar,
@@ -23,7 +23,7 @@ impl<T> Default for BoundedQueue<T> {
 }
 
 impl<T> BoundedQueue<T> {
-    /// Some more.
+    /// Adds items.
     pub fn add(&self, things: Vec<T>) {
         if !things.is_empty() {
             lock(&self.state).things.extend(things);
@@ -31,7 +31,7 @@ impl<T> BoundedQueue<T> {
         }
     }
 
-    /// Adds an item, unless `most` of them wait or the queue is closed: then it is returned.
+    /// Adds an item. Returns it if `most` items wait or the queue is closed.
     pub fn add_below(&self, most: usize, thing: T) -> Result<(), T> {
         let mut state = lock(&self.state);
         if state.closed || state.things.len() >= most {
@@ -43,19 +43,19 @@ impl<T> BoundedQueue<T> {
         Ok(())
     }
 
-    /// There will be no more, and what waits is forgotten.
+    /// Closes the queue and drops its items.
     pub fn close(&self) {
         lock(&self.state).closed = true;
         self.wake.notify_all();
     }
 
-    /// Waits for the next one; `None` when there will be none.
+    /// Waits for the next item; `None` after the close.
     pub fn next(&self) -> Option<T> {
         self.take(true, VecDeque::pop_front)
     }
 
-    /// Waits until `take` returns a value for the queued items; `None` after the close, and without `wait` if there is
-    /// none now.
+    /// Waits until `take` returns a value for the queued items. `None` after the close; without `wait`, also if there
+    /// is none now.
     pub fn take<Part>(&self, wait: bool, take: impl Fn(&mut VecDeque<T>) -> Option<Part>) -> Option<Part> {
         let mut state = lock(&self.state);
         loop {
@@ -64,7 +64,7 @@ impl<T> BoundedQueue<T> {
             }
             let taken = take(&mut state.things);
             if taken.is_some() {
-                // Of one thing, several threads may take a part.
+                // Several threads may share one item.
                 if !state.things.is_empty() {
                     self.wake.notify_one();
                 }

@@ -1,5 +1,5 @@
-//! The target's part in requested digests (`-E`, `--expect`). Frames are hashed as they pass; frames out of order are
-//! read again. A file with a wrong digest never gets its name.
+//! Requested digests at the target (`-E`, `--expect`). Frames are hashed as they arrive; frames out of order are
+//! reread. A file with a wrong digest never gets its final name.
 
 use crate::receiver::job::ReceiverJob;
 use haul_proto::checksum::ChecksumAlgorithm;
@@ -20,15 +20,15 @@ use crate::io::checksum::{FileChecksum, Hasher, sum_of, verdict};
 use crate::io::storage::calls::read_at;
 use crate::receiver::file::ReceivingFile;
 
-/// What to do about a file that is not what it was to be, and has not got its name.
+/// Remedy for a digest mismatch of a received file.
 const REMEDY: &str = "it matches the source and was deleted here: check the file at the source, or the expected digest";
-/// The same of one that was there already.
+/// Remedy for a digest mismatch of an existing file.
 const REMEDY_THERE: &str =
     "the existing file is kept, since -f replaces no file of the source's size and time: delete it first";
-/// Bytes that are read at a time of a file that is there already.
+/// Read size for existing files.
 const READ_BYTES: usize = 256 << 10;
 
-/// Whether a large file is whole only when its digest is there. BLAKE3 is known then anyway.
+/// Whether a large file is complete only with its digest. BLAKE3 is known by then anyway.
 pub(crate) fn waits_for_sums(request: &TargetRequest) -> bool {
     let here = request.settings.checksum.as_ref().filter(|checksum| !checksum.at_source);
     here.is_some_and(|checksum| checksum.algorithm != ChecksumAlgorithm::Blake3) && request.compare.is_none()
@@ -40,7 +40,7 @@ pub(crate) fn no_lines(request: &TargetRequest) -> Option<ExpectedDigests> {
     by_name.map(|checksum| ExpectedDigests::new(checksum.algorithm))
 }
 
-/// Expected digests, and the checksums that the job was asked for.
+/// Expected digests, and the requested checksums.
 pub struct DigestChecks {
     pub(crate) job: Arc<ReceiverJob>,
     /// Expected digests, by name.
@@ -48,31 +48,31 @@ pub struct DigestChecks {
 }
 
 impl DigestChecks {
-    /// Takes lines of expected digests; before the job starts.
+    /// Adds lines of expected digests, before the job starts.
     pub fn expect_lines(&self, lines: &[u8]) -> Result<(), &'static str> {
         let mut expected = self.expected.write().unwrap_or_else(PoisonError::into_inner);
         let expected = expected.as_mut().ok_or("unrequested lines of digests")?;
         expected.add_records(lines).map_err(|_| "too many or incomplete lines of digests")
     }
 
-    /// Ends the lines.
+    /// Marks the expected digests as complete.
     pub fn has_all_lines(&self) {
         if let Some(expected) = &mut *self.expected.write().unwrap_or_else(PoisonError::into_inner) {
             expected.sort();
         }
     }
 
-    /// What is asked for, if it is computed here.
+    /// The requested checksum, if the target computes it.
     fn checksum(&self) -> Option<&ChecksumRequest> {
         self.job.request.settings.checksum.as_ref().filter(|checksum| !checksum.at_source)
     }
 
-    /// Whether any digest is asked for, so that bytes have to pass.
+    /// Whether any digest is requested, so that all data must be hashed.
     pub(crate) fn is_asked_for_sums(&self) -> bool {
         self.job.request.settings.checksum.is_some()
     }
 
-    /// Whether the source computes one.
+    /// Whether the source computes the digest.
     pub(crate) fn has_sums_elsewhere(&self) -> bool {
         self.is_asked_for_sums() && self.checksum().is_none()
     }
@@ -83,21 +83,21 @@ impl DigestChecks {
         (algorithm != ChecksumAlgorithm::Blake3).then(|| &**incoming.sum.sum.get_or_init(sum))
     }
 
-    /// A frame was verified, and is about to be written, unless it waits for its turn.
+    /// Hashes a verified frame before its write, unless the frame is queued for writing in order.
     pub(crate) fn pass(&self, incoming: &ReceivingFile, frame: &DataFrame, payload: &[u8]) {
         if let Some(sum) = self.sum(incoming).filter(|_| incoming.in_order_queue().is_none()) {
             sum.pass(frame.offset / u64::from(self.job.request.settings.frame.get()), payload);
         }
     }
 
-    /// A frame is about to be written in its turn.
+    /// Hashes a frame before its write in order.
     pub(crate) fn pass_in_turn(&self, incoming: &ReceivingFile, index: u64, payload: &[u8]) {
         if let Some(sum) = self.sum(incoming) {
             sum.pass_in_turn(index, payload);
         }
     }
 
-    /// A frame was written.
+    /// Records a written frame.
     pub(crate) fn passed(&self, incoming: &ReceivingFile, index: u64) {
         if let Some(sum) = self.sum(incoming).filter(|_| incoming.in_order_queue().is_none()) {
             let read = |index, room: &mut [u8]| self.read_again(incoming, index, room);
@@ -105,7 +105,7 @@ impl DigestChecks {
         }
     }
 
-    /// A frame of an earlier run was verified.
+    /// Hashes a verified frame of an earlier run.
     pub(crate) fn pass_held(&self, incoming: &ReceivingFile, index: u64, payload: &[u8]) {
         if let Some(sum) = self.sum(incoming) {
             sum.pass(index, payload);
@@ -122,7 +122,7 @@ impl DigestChecks {
         self.check(incoming, digest)
     }
 
-    /// The same of a file that is whole, and whose BLAKE3 is `digest`.
+    /// Compares the digest of a complete file with the expected one; `digest` is the file's BLAKE3.
     pub(crate) fn check(&self, incoming: &ReceivingFile, digest: &Digest) -> Result<(), String> {
         let Some(checksum) = self.checksum() else { return Ok(()) };
         let value = incoming.sum.value.get().map_or(&digest[..], Vec::as_slice);
@@ -130,7 +130,7 @@ impl DigestChecks {
         verdict(checksum, value, self.expected_of(&incoming.relative()).as_deref()).map_err(wrong)
     }
 
-    /// Tells the digest of a file that has its name.
+    /// Reports the digest of a file under its final name.
     pub(crate) fn report_checksum(&self, incoming: &ReceivingFile, digest: &Digest) {
         if self.checksum().is_some() {
             let digest = incoming.sum.value.get().cloned().unwrap_or_else(|| digest.to_vec());
@@ -140,8 +140,7 @@ impl DigestChecks {
         }
     }
 
-    /// Compares an existing file with its expected digest, and reports the digest. Returns its BLAKE3, if that was
-    /// computed.
+    /// Compares an existing file with its expected digest, and reports the digest. Returns its BLAKE3 if computed.
     pub(crate) fn checksum_existing(
         &self,
         path: impl Fn() -> Vec<u8>,

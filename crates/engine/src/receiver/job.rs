@@ -1,4 +1,4 @@
-//! What every part of the receiver knows of its job: the request, the destination, and the reporter.
+//! State shared by all parts of the receiver: the request, the destination, and the reporter.
 
 use crate::fs::FileIdentity;
 use crate::receiver::Dir;
@@ -13,11 +13,11 @@ use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{TargetOperand, TargetRequest};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The terms of one job at the target. Constant while the job runs.
+/// Constant properties of one job at the target.
 pub struct ReceiverJob {
-    /// What the controller asked for.
+    /// The controller's request.
     pub(super) request: TargetRequest,
-    /// Where the data goes.
+    /// The destination.
     pub(super) destination: Destination,
     /// The file mode creation mask of the worker.
     pub(super) umask: u16,
@@ -25,28 +25,28 @@ pub struct ReceiverJob {
     pub(super) links_inside: bool,
     /// Existing directories keep their metadata.
     pub(super) creates_only: bool,
-    /// Whether the host's policy lets sources have hashes of blocks.
+    /// Whether the host's policy permits block signatures for sources.
     pub(super) allows_deltas: bool,
-    /// An entry failed: a part of the source is not at the target.
+    /// An entry failed, so the target is incomplete.
     pub(super) has_failed_entries: AtomicBool,
-    /// Whether writing still makes sense.
+    /// Detects a full file system.
     pub(super) full_disk: FullDisk,
-    /// The source is in this process.
+    /// Source and target share this process.
     pub(super) is_both_ends: AtomicBool,
-    /// How files are written.
+    /// Write policy.
     pub(super) policy: StoragePolicy,
     /// Reports to the controller.
     pub(crate) reporter: Reporter,
 }
 
 impl ReceiverJob {
-    /// Reports an entry that is not at the target as it is to be. To be called before the entry is settled.
+    /// Reports a failed entry. Must precede its completion.
     pub(super) fn fail_entry(&self, path: Vec<u8>, text: impl Into<String>) {
         self.note_failed_entry();
         self.fail(path, text);
     }
 
-    /// The same for an entry that is reported elsewhere.
+    /// Records a failed entry that is reported elsewhere.
     pub(super) fn note_failed_entry(&self) {
         self.has_failed_entries.store(true, Ordering::Relaxed);
     }
@@ -60,20 +60,20 @@ impl ReceiverJob {
         self.fail_entry(incoming.path(&self.destination), text);
     }
 
-    /// The reason to refuse a new file in a directory without a try: its file system is full.
+    /// Why a new file in a directory is refused without an attempt: its file system is full.
     pub(super) fn refusal_of_full_disk(&self, dir: &Dir, size: u64) -> Option<String> {
         // An empty file takes no block.
         let is_checked = self.request.rules.check_space && size > 0;
         is_checked.then(|| self.full_disk.refusal(dir.identity().device)).flatten()
     }
 
-    /// Whether the one operand, a directory, becomes one under another name, which does not exist yet.
+    /// Whether the only source argument, a directory, is created under a new name.
     pub fn begins_tree(&self) -> bool {
         let is_directory = matches!(&self.request.operands[..], [TargetOperand { directory: true, .. }]);
         is_directory && matches!(self.destination.kind, DestinationKind::As(..))
     }
 
-    /// Reports another run at work in the same place. Where that ends this attempt, the controller begins the next one.
+    /// Reports another run in the same destination. If that ends this attempt, the controller starts the next one.
     pub(super) fn report_lock(&self, event: LockEvent) {
         self.reporter.send(&match event {
             LockEvent::Waits(text) => WorkerMessage::Warning { text },
@@ -81,7 +81,7 @@ impl ReceiverJob {
         });
     }
 
-    /// Which directory the data lands in; `None` where it goes into a device, FIFO or socket.
+    /// Identity of the destination directory; `None` for a device, FIFO or socket.
     pub fn landing_identity(&self) -> Option<FileIdentity> {
         self.destination.dir().map(Dir::identity)
     }

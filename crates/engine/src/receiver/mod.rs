@@ -1,9 +1,9 @@
-//! The target's end of a job: answers offers, verifies frames, writes files and gives them their names.
+//! The target's end of a job: answers offers, verifies frames, writes files, and renames them to their final names.
 //!
 //! [`TargetReceiver`] joins components, each with its own state. [`session`] holds the protocol's state machine behind
 //! a lock. One thread answers offers ([`decide`]), one sends the session's messages, one for each stream delivers
 //! frames ([`receive`]), and one commits complete files ([`commit`], [`finisher`]). [`place`] and [`tree`] know the
-//! destination. In a job that only compares ([`compare`]), files are read instead.
+//! destination. Jobs that only compare ([`compare`]) read files instead.
 
 mod bounded_queue;
 mod commit;
@@ -101,9 +101,9 @@ use crate::sys::describe::describe;
 use haul_proto::entry::EntryMetadata;
 use haul_proto::entry_extras::{ExtendedAttribute, ExtrasFilter};
 
-/// The target's end of a job: takes the source's messages and frames, and hands them to the components.
+/// The target's end of a job: passes messages and frames from the source to the components.
 ///
-/// Components know only those before them in this list.
+/// Components depend only on those before them in this list.
 pub struct TargetReceiver {
     /// The request, the destination, and reports to the controller.
     pub job: Arc<ReceiverJob>,
@@ -119,25 +119,25 @@ pub struct TargetReceiver {
     comparer: Arc<EntryComparer>,
     decider: Arc<EntryDecider>,
     pub(crate) finisher: EntryFinisher,
-    /// Partial files of earlier runs, to be verified.
+    /// Partial files of earlier runs to be verified.
     verification_queue: VerificationQueue,
 }
 
-/// What the source wants of the streams.
+/// The source's requests concerning streams.
 pub enum StreamRequest {
-    /// So many more over this path, where this is the end that makes them.
+    /// This many more over this path, if this end connects.
     More(u16, PathId),
-    /// Without these: it has given them up.
+    /// Continue without these streams, which the source has abandoned.
     Without(Vec<StreamId>),
 }
 
-/// Said of a file whose frames are not the file that the source says they are.
+/// Error for a file that differs from the source's digest.
 const MISMATCH: &str = "the received data differs from what the source read\nrerun the command";
 
-/// Where owners are not preserved, there is nothing to look up.
+/// Without preserved owners, no names are looked up.
 const NUMERIC: &OwnerOptions = &OwnerOptions { by_name: false, users: Vec::new(), groups: Vec::new() };
 
-/// Receives the source's requests for streams.
+/// Handler of the source's requests for streams.
 type StreamRequests = Box<dyn Fn(StreamRequest) + Send + Sync>;
 
 struct ReceiverState {
@@ -145,46 +145,46 @@ struct ReceiverState {
     stopped: bool,
 }
 
-/// What the target knows an entry by.
+/// The target's data about an entry.
 #[allow(clippy::large_enum_variant, reason = "each lies in an Arc of its own, and most of them are files")]
 pub enum ReceiverEntry {
     /// A directory.
     Directory {
-        /// Where its children go.
+        /// The created or existing directory; a dry run may only plan it.
         dir: Dir,
         /// Created in this run, hence still empty.
         fresh: bool,
-        /// What the source has in it, where everything else is removed.
+        /// The source's names in it, for the removal of extraneous entries.
         names: Option<SourceNames>,
-        /// Metadata for its end.
+        /// Metadata to set once it is complete.
         meta: EntryMetadata,
-        /// The same, where they are kept.
+        /// Extended attributes to set then, if preserved.
         attributes: Option<Box<[ExtendedAttribute]>>,
     },
-    /// A file that is needed.
+    /// A wanted file.
     File(ReceivingFile),
-    /// Another name of a file.
+    /// A hard link.
     HardLink,
-    /// What is there, and is only compared.
+    /// An existing entry that is only compared.
     Compared(Compared),
 }
 
-/// What the process was started with.
+/// The environment of the worker process.
 #[derive(Debug, Default)]
 pub struct WorkerContext {
     /// The file mode creation mask.
     pub umask: u16,
-    /// Where trees are remembered; `None` where there is no such place.
+    /// The directory of remembered trees; `None` if there is none.
     pub state_dir: Option<PathBuf>,
-    /// What the host's policy forbids.
+    /// Restrictions by the host's policy.
     pub policy: HostPolicy,
-    /// Limit on the rate, in bytes a second.
+    /// Rate limit, in bytes per second.
     pub rate: Option<u64>,
-    /// What a server takes from all its clients.
+    /// A server's limit for all its clients.
     pub allowance: Option<Arc<Allowance>>,
     /// Symbolic links that lead out of the working directory are refused.
     pub links_inside: bool,
-    /// What was there before keeps its metadata.
+    /// Existing entries keep their metadata.
     pub creates_only: bool,
 }
 
@@ -207,7 +207,7 @@ fn foreign_report(job: &Arc<ReceiverJob>) -> ForeignReport {
 }
 
 impl TargetReceiver {
-    /// Finds the destination. `standard_output` is the caller's, where this worker received it.
+    /// Resolves the destination. `standard_output` is the caller's, if this worker received it.
     pub fn prepare(
         request: TargetRequest,
         reporter: Reporter,
@@ -338,10 +338,10 @@ impl TargetReceiver {
         })
     }
 
-    /// What it writes to, or only reads: where the data lands, where journals lie, and what remembers a tree.
+    /// Permits access to the destination, earlier copies, backups, journals and remembered trees.
     pub fn allow(&self, bounds: &mut ConfineBounds) {
         let kept = self.job.request.kept;
-        // A name of an earlier copy's file is a link from one directory into another, and so is a backup: whatever it is.
+        // Hard links into an earlier copy, and backups, cross directories, whatever their type.
         let backs_up = self.removals.backup.is_some();
         let hard_links = kept.hard_links || !self.job.request.sync.link_dests.is_empty() || backs_up;
         let (devices, specials) = (kept.devices || backs_up, kept.specials || backs_up);
@@ -360,7 +360,7 @@ impl TargetReceiver {
         self.tree.journals.allow(bounds);
     }
 
-    /// Takes a message of the source. Offers are answered in this thread.
+    /// Handles a message from the source. This thread also answers offers.
     pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolError> {
         let message = SourceMessage::decode_keeping(bytes, self.job.request.settings.number, self.job.extras_kept())?;
         let is_incomplete = matches!(message, SourceMessage::DirectoryEnd { complete: false, .. });
@@ -389,7 +389,7 @@ impl TargetReceiver {
         Ok(())
     }
 
-    /// No more verification or comparison: all entries are complete, or the job is stopped.
+    /// Ends verification and comparison: all entries are complete, or the job is stopped.
     pub fn is_over(&self) {
         self.verification_queue.close();
         self.comparer.chunks.close();
@@ -398,7 +398,7 @@ impl TargetReceiver {
         self.deltas.room.notify_all();
     }
 
-    /// Waits for messages for the source; `None` when there will be no more.
+    /// Waits for messages to the source; `None` after the last.
     pub fn wait_for_messages(&self) -> Option<Vec<Vec<u8>>> {
         let mut state = self.session.lock();
         loop {
@@ -434,7 +434,7 @@ impl TargetReceiver {
         self.tree.temp_files.close(self.job.request.keep_partial);
     }
 
-    /// Does what follows from a message or a frame.
+    /// Executes a step of the state machine.
     fn take(&self, step: TargetStep<ReceiverEntry>) {
         match step {
             TargetStep::None | TargetStep::Passed(_) | TargetStep::Owner { .. } | TargetStep::Patterns(..) => {}
@@ -478,7 +478,7 @@ impl TargetReceiver {
 }
 
 impl ReceiverJob {
-    /// What it has done, for a server's log.
+    /// Totals for a server's log.
     pub fn did(&self) -> WorkDone {
         let counters = self.reporter.tally.counters();
         let (what, files, bytes) = match self.compares() {
@@ -488,12 +488,12 @@ impl ReceiverJob {
         WorkDone { what, files, bytes, failed: counters.failed, path: escape(&self.request.path) }
     }
 
-    /// What both ends agreed on.
+    /// The negotiated settings.
     pub fn settings(&self) -> &haul_proto::wire::request::SessionSettings {
         &self.request.settings
     }
 
-    /// What the Request keeps of entries' extras.
+    /// The preserved extras of entries, by the Request.
     fn extras_kept(&self) -> ExtrasFilter {
         let kept = self.request.kept;
         ExtrasFilter {
@@ -505,24 +505,24 @@ impl ReceiverJob {
         }
     }
 
-    /// Source and target are one process. To be said before anything is offered.
+    /// Declares that source and target share this process. Must precede the first offer.
     pub fn joins_source(&self) {
         self.is_both_ends.store(true, Ordering::Relaxed);
     }
 
-    /// A reader for files of the target.
+    /// A reader for files at the target.
     fn reader(&self) -> FrameReader {
         let frame_bytes = self.request.settings.frame.bytes();
         FrameReader::new(frame_bytes, self.policy.depth(frame_bytes))
     }
 
-    /// Whether a program takes what arrives: then [`Self::watch_program`] needs a thread.
+    /// Whether a program reads the data. If so, [`Self::watch_program`] needs a thread.
     pub fn has_program(&self) -> bool {
         self.destination.sink().is_some_and(InOrderSink::has_program)
     }
 
-    /// Looks now and then, until `pause` says that the job is over, whether the program has failed: its source may say
-    /// nothing for long. Returns how it did.
+    /// Polls a program for failure until `pause` reports the end of the job, since its source may send nothing for
+    /// long. Returns its error.
     pub fn watch_program(&self, pause: impl Fn() -> bool) -> Option<String> {
         let sink = self.destination.sink()?;
         while pause() {
@@ -539,12 +539,12 @@ impl ReceiverJob {
 }
 
 impl TargetTree {
-    /// The job is over: what it did not bring is left to other clients.
+    /// Returns the job's unused quota to other clients.
     pub fn end_quota(&self) {
         self.quota.end(self.job.reporter.tally.counters().bytes_written);
     }
 
-    /// Takes operands that come while the job runs.
+    /// Adds source arguments received while the job runs.
     pub fn add_listed(&self, batch: DestinationBatch) -> Result<(), ProtocolError> {
         match self.job.request.listed {
             ListedKinds::No => Err(ProtocolError::Unasked("a listed source argument")),
@@ -576,7 +576,8 @@ impl ReceiverSession {
 }
 
 impl Committer {
-    /// Whether anything is ever waited for before a file gets its name: then [`Self::settle_groups`] needs a thread.
+    /// Whether files ever wait for fsync before they get their final names. If so, [`Self::settle_groups`] needs a
+    /// thread.
     pub fn has_groups(&self) -> bool {
         self.commit_queue.is_wanted()
     }

@@ -1,9 +1,8 @@
-//! Races for a path: what haul does at both ends, while somebody exchanges a directory on its way, and a file in it,
-//! for links that lead outside, as fast as that goes (renameat2(2), RENAME_EXCHANGE).
+//! Races for a path. haul works at both ends while another thread exchanges a directory on the path, and a file in it,
+//! for links that lead outside (renameat2(2), RENAME_EXCHANGE).
 //!
-//! Whatever haul does must stay inside. Each operation has a twin that goes by paths, and looks before it acts; the
-//! same race has to lead the twins outside, or it would show nothing. The race goes on for `HAUL_RACE_SECONDS` for each
-//! operation.
+//! haul must stay inside. Each operation has a counterpart that uses paths and checks before it acts. The same race
+//! must lead each counterpart outside; otherwise it would prove nothing. Each operation runs for `HAUL_RACE_SECONDS`.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -28,18 +27,18 @@ use crate::receiver::place::target_path::TargetPath;
 use crate::receiver::place::temp_files::{TempFiles, temporary_name};
 use crate::receiver::tree::directories::make_directory;
 
-/// Seconds for each operation, where nobody says otherwise.
+/// Default number of seconds for each operation.
 const RACE_SECONDS: u64 = 3;
-/// How long it may take until every twin was led outside once.
+/// Longest time until every counterpart was led outside once.
 const RACE_MAX: Duration = Duration::from_secs(60);
-/// How often an operation is tried before it is another one's turn.
+/// Attempts at an operation before the next one.
 const TURN: usize = 20;
-/// Something that is outside, and nowhere else.
+/// Contents of the files outside only.
 const OUTSIDE: &str = "only outside";
 
-/// What haul does: in a directory that it holds. Whether it met with what is outside.
+/// haul's operation, on an open directory. Returns whether it reached the outside.
 type Held = fn(&Dir, &Arena) -> io::Result<bool>;
-/// The same by path.
+/// The same operation by path.
 type ByPath = fn(&Path, &Arena) -> io::Result<bool>;
 
 const OPERATIONS: [(&str, Held, ByPath); 12] = [
@@ -151,24 +150,24 @@ fn spot(dir: &Dir) -> TargetPath {
     TargetPath { dir: dir.clone(), name: name("new"), replaces: true }
 }
 
-/// A root that is held, with `flip` in it, which is a directory or `flop`, a link to the directory outside; and in the
-/// directory `leaf`, which is a file or `loaf`, a link to the one outside.
+/// An open root. `flip` in it is a directory, exchanged for `flop`, a link to the directory outside. `leaf` in the
+/// directory is a file, exchanged for `loaf`, a link to the file outside.
 struct Arena {
     temp: tempfile::TempDir,
     root: Dir,
-    /// The directory, wherever it stands now.
+    /// The directory, under its present name.
     inside: OwnedFd,
     outside_leaf: u64,
-    /// What is outside: the directory, then what is in it.
+    /// Outside: the directory, then its entries.
     outside: Vec<File>,
-    /// What a look at each has to find.
+    /// Expected traces of these.
     untouched: Vec<Trace>,
-    /// What haul did, and what led it outside; the same of its twin.
+    /// Results of haul's operation; next, those of its counterpart.
     held: Score,
     by_path: Score,
 }
 
-/// What changes when anything does: time of the last change, number of names, mode. A kernel before 6.13 does not see
+/// Properties that any change affects: change time, number of names, mode. A kernel before 6.13 does not distinguish
 /// two changes within one tick.
 type Trace = (i64, i64, u64, u32);
 
@@ -217,7 +216,7 @@ impl Arena {
         self.outside.iter().map(|file| trace(file.metadata().unwrap())).collect()
     }
 
-    /// Makes inside what it was.
+    /// Restores the inside.
     fn tidy(&self) {
         let remove = |name: &Name, flags| unlinkat(&self.inside, name.as_bytes(), flags);
         if remove(&name("new"), AtFlags::empty()).is_err() {
@@ -232,7 +231,7 @@ impl Arena {
         for turn in 0..TURN {
             self.tidy();
             let done = self.root.child(&name("flip")).and_then(|dir| {
-                // Closed, so that it has to be opened again on its way.
+                // Closed, so that it must be reopened by its path.
                 if turn % 2 == 0 {
                     ["spare", "another"].iter().try_for_each(|other| self.root.child(&name(other)).map(|_| ()))?;
                 }
@@ -267,7 +266,7 @@ impl Score {
     }
 }
 
-/// Exchanges what stands in the arena of the moment, until the race is over.
+/// Exchanges the entries of the current arena until the race is over.
 fn exchange(places: &[(OwnedFd, OwnedFd)], now: &AtomicUsize, over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
         let (root, inside) = &places[now.load(Ordering::Relaxed)];

@@ -1,4 +1,4 @@
-//! The protocol's session at the target, behind a lock, and the messages that it has for the source.
+//! The protocol's session at the target, behind a lock, and its messages to the source.
 
 use crate::receiver::ReceiverEntry;
 use crate::receiver::ReceiverState;
@@ -10,7 +10,7 @@ use std::sync::{Mutex, OnceLock};
 /// The session with the source. [`Self::lock`] gives its state machine; `outbox` wakes the thread that sends messages.
 pub struct ReceiverSession {
     pub(super) state: Mutex<ReceiverState>,
-    /// There may be messages for the source.
+    /// Signals messages for the source.
     pub(super) outbox: Notify,
     /// Opens and closes streams.
     pub(super) stream_requests: OnceLock<StreamRequests>,

@@ -1,5 +1,5 @@
-//! Extended attributes and access control lists of offered entries, where they are preserved. Flags that no copy can
-//! have (append-only, immutable) are reported there, too.
+//! Extended attributes and access control lists of offered entries, where they are preserved. Also reports flags that a
+//! copy cannot have (append-only, immutable).
 
 use haul_proto::entry::Entry;
 use haul_proto::entry_extras::{EntryExtras, ExtendedAttribute};
@@ -16,25 +16,25 @@ use crate::fs::attributes::{is_wanted, read};
 use crate::source::entry::SourceEntry;
 use crate::sys::describe::describe;
 
-/// What has flags that are not kept.
+/// Counts files whose flags are not preserved.
 #[derive(Default)]
 pub struct UnkeptFlags(AtomicU64);
 
 impl Source {
-    /// What a directory has besides.
+    /// Extended attributes and access control lists of a directory.
     pub(super) fn more_of_directory(&self, dir: &Dir) -> Option<Box<EntryExtras>> {
         let attributes = self.attributes(|| dir.fd(), || dir.path_bytes())?;
         Some(Box::new(EntryExtras { attributes: Some(attributes), ..EntryExtras::default() }))
     }
 
-    /// Adds those of a file.
+    /// Adds extended attributes and access control lists to a file's entry.
     pub(super) fn add_attributes(&self, entry: &mut Entry, item: &SourceEntry) {
         if let Some(attributes) = self.attributes(|| item.open(), || item.path()) {
             entry.more.get_or_insert_default().attributes = Some(attributes);
         }
     }
 
-    /// Says how much has flags, where the first one was not the only one.
+    /// Reports the number of files with such flags, if there are several.
     pub(super) fn tell_flagged(&self) {
         let flagged = self.flagged.0.load(Ordering::Relaxed);
         if flagged > 1 {
@@ -43,7 +43,7 @@ impl Source {
         }
     }
 
-    /// `None` where they are not kept, or cannot be read: then a target leaves alone what it has.
+    /// `None` if attributes are not preserved or cannot be read: the target then keeps its own.
     fn attributes<F: AsFd>(
         &self,
         open: impl FnOnce() -> io::Result<F>,
@@ -60,7 +60,7 @@ impl Source {
         });
         match found {
             Ok(attributes) => Some(attributes),
-            // This is reported for the file itself, when it is read.
+            // The read of the file itself reports this error.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
             Err(error) => {
                 let what = if self.compares() { "not compared" } else { "copied without them" };

@@ -1,5 +1,5 @@
-//! The source's part in a requested digest (`-E %ALGORITHM`): it hashes every frame as it passes, including frames that
-//! the target already holds, since those are compared. A file with a wrong digest is not sent to its end.
+//! Requested digests at the source (`-E %ALGORITHM`). Every frame is hashed as it is sent. Frames that the target
+//! already holds are hashed too, since both ends compare them. A file with a wrong digest is not completed.
 
 use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::ids::EntryId;
@@ -14,23 +14,23 @@ use crate::io::storage::calls::read_at;
 use crate::source::entry::SourceEntry;
 use crate::source::path::SourceFileError;
 
-/// What to do about a file that is not what it was to be.
+/// Remedy for a digest mismatch.
 const REMEDY: &str = "not copied: check the file, or the expected digest";
 
 impl Source {
-    /// What is asked for, if it is computed here.
+    /// The requested checksum, if the source computes it.
     fn checksum(&self) -> Option<&ChecksumRequest> {
         self.request.settings.checksum.as_ref().filter(|checksum| checksum.at_source)
     }
 
-    /// The digest of a large file, if it is computed here. BLAKE3 is computed anyway.
+    /// The checksum state of a large file, if the source computes one. BLAKE3 is computed anyway.
     fn sum<'i>(&self, item: &'i SourceEntry) -> Option<&'i FileChecksum> {
         let algorithm = self.checksum()?.algorithm;
         let sum = || Box::new(FileChecksum::new(algorithm, self.request.settings.frame));
         (algorithm != ChecksumAlgorithm::Blake3).then(|| &**item.sum.get_or_init(sum))
     }
 
-    /// A frame of a file that can be read again passes.
+    /// Hashes a frame of a seekable file.
     pub(super) fn pass(&self, item: &SourceEntry, index: u64, payload: &[u8]) {
         if let Some(sum) = self.sum(item) {
             sum.pass(index, payload);
@@ -38,14 +38,14 @@ impl Source {
         }
     }
 
-    /// A frame of a flow passes.
+    /// Hashes a frame of a flow.
     pub(super) fn pass_in_turn(&self, item: &SourceEntry, index: u64, payload: &[u8]) {
         if let Some(sum) = self.sum(item).filter(|_| !payload.is_empty()) {
             sum.pass_in_turn(index, payload);
         }
     }
 
-    /// All frames of a file were read; its BLAKE3 is `digest`.
+    /// Completes the requested digest once all frames have been read; `digest` is the file's BLAKE3.
     pub(super) fn sum_up(&self, entry: EntryId, item: &SourceEntry, digest: Digest) {
         match self.finish_sum(item, digest) {
             Ok(()) => self.lock().machine.summed(entry),
@@ -57,7 +57,7 @@ impl Source {
 
     fn finish_sum(&self, item: &SourceEntry, digest: Digest) -> Result<(), SourceFileError> {
         let Some(sum) = self.sum(item) else { return self.tell_sum(item, &digest).map_err(SourceFileError::Failed) };
-        // A pipe has passed in its turn to its end, and cannot be asked for anything.
+        // A pipe was hashed in order, and its frames cannot be requested again.
         let is_pipe = item.is_pipe();
         let size = if is_pipe { 0 } else { item.size };
         let read = |index, room: &mut [u8]| self.read_again(item, index, room);
@@ -68,11 +68,11 @@ impl Source {
         self.tell_sum(item, sum.value().unwrap_or_default()).map_err(SourceFileError::Failed)
     }
 
-    /// Reports the digest of a small file, read whole. The error is a mismatch with the expected value.
+    /// Reports the digest of a small file, read whole. Fails on a mismatch with the expected value.
     pub(super) fn sum_small(&self, item: &SourceEntry, bytes: &[u8]) -> Result<(), String> {
         let Some(checksum) = self.checksum() else { return Ok(()) };
         let value = sum_of(checksum.algorithm, bytes);
-        // It may be sent more than once.
+        // A file may be sent more than once.
         if item.told.get() != Some(&value) {
             self.tell_sum(item, &value)?;
             let _ = item.told.set(value);

@@ -1,4 +1,4 @@
-//! What a frame becomes where the target has an old file in the file's place: instructions for making it of that.
+//! Delta encoding of a frame against the target's base file.
 
 use haul_proto::delta::blocks::{self, BlockHash};
 use haul_proto::delta::instructions::encode;
@@ -12,15 +12,15 @@ use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::calls::read_at;
 use crate::io::storage::file::OpenedFile;
 
-/// What is known of the old file, for the frames of one piece in their order.
+/// Signatures of the base file for the frames of one chunk, in order.
 pub enum ChunkBase<'k> {
-    /// Blocks at the same offset.
+    /// Hashes of blocks at the same offset.
     Marks(&'k [BlockHash]),
-    /// Blocks at any offset, and the last one's distance from its own.
+    /// Signatures of blocks at any offset, and the offset of the last match.
     Sums(&'k SignatureIndex, OffsetHint, Vec<u8>),
 }
 
-/// A frame's value, and how to make it where that is shorter than the frame.
+/// A frame's digest, and its delta instructions if they are shorter than the frame.
 pub type DeltaFrameValue = (Digest, Option<Vec<u8>>);
 
 impl<'k> From<&'k DeltaBase> for ChunkBase<'k> {
@@ -33,7 +33,7 @@ impl<'k> From<&'k DeltaBase> for ChunkBase<'k> {
 }
 
 impl ChunkBase<'_> {
-    /// Takes the next frame of the piece, of a file of `size` bytes.
+    /// Encodes the next frame of the chunk, for a file of `size` bytes.
     pub fn instruct(
         &mut self,
         frame: FrameLen,
@@ -50,12 +50,12 @@ impl ChunkBase<'_> {
                 *marks = later;
                 let values = blocks::values(frame, index, payload);
                 let value = blocks::frame_value(&values, frame.frames(size) == 1);
-                // A file that is needed in this way is longer than a block.
+                // A file with a base is longer than a block.
                 let value = value.unwrap_or_else(|| frame.hash(size, index, payload));
                 let spans = blocks::compare(offset, payload.len(), &values, now);
                 Ok((value, encode(&spans, offset, payload)))
             }
-            // Nothing is shorter than a frame that is a hole.
+            // No delta is shorter than a frame that is a hole.
             Self::Sums(..) if record.map() == Some(&DataMap::HOLE) => Ok((frame.hash(size, index, payload), None)),
             Self::Sums(index_of_old, shift, window) => {
                 let start = around(window, payload, offset, index_of_old.block(), file)?;
@@ -67,7 +67,7 @@ impl ChunkBase<'_> {
     }
 }
 
-/// Fills `window` with a frame and as much on both sides of it as a block has. Says where the frame begins in it.
+/// Fills `window` with a frame and one block on each side. Returns the frame's offset in it.
 fn around(window: &mut Vec<u8>, payload: &[u8], offset: u64, block: usize, file: &OpenedFile) -> io::Result<usize> {
     let before = usize::try_from(offset).unwrap_or(usize::MAX).min(block);
     window.resize(before + payload.len() + block, 0);

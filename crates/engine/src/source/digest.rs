@@ -9,15 +9,15 @@ use crate::io::storage::read::FrameReader;
 use crate::source::entry::SourceEntry;
 use crate::source::path::SourceFileError;
 
-/// What the walk reads with, once it has to.
+/// The walk's reader, created on first use.
 #[derive(Default)]
 pub struct WalkDigester {
     reader: Option<FrameReader>,
 }
 
 impl WalkDigester {
-    /// BLAKE3 of what a file has. `None` of a file that is not what it was when it was found, or changes meanwhile, or
-    /// cannot be read: that is said when it is copied. `None`, too, where the job is stopped.
+    /// BLAKE3 of a file's contents. `None` if the file is unreadable or differs from its offer, which the copy itself
+    /// reports, or if the job was stopped.
     pub fn digest(&mut self, source: &Source, item: &SourceEntry) -> Option<Digest> {
         let frame_bytes = source.request.settings.frame.bytes();
         let reader = self.reader.get_or_insert_with(|| FrameReader::new(frame_bytes, source.policy.depth(frame_bytes)));
@@ -56,7 +56,7 @@ fn hash(source: &Source, item: &SourceEntry, reader: &mut FrameReader) -> Result
         let bytes = record.payload().len() as u64;
         hasher.update(record.payload());
         reader.give_back(record);
-        // A file that has become shorter ends too early.
+        // A truncated file ends early.
         left = left.checked_sub(bytes).filter(|_| bytes > 0).ok_or(SourceFileError::Changed)?;
     }
     Ok(*hasher.finalize().as_bytes())

@@ -1,4 +1,4 @@
-//! Digests in Offers: of which files, and of which not.
+//! Digests in Offers: which files have one, and which not.
 
 use haul_proto::entry::{Entry, EntryContent, EntryLocation as EntryPlace};
 use haul_proto::wire::request::{SourceRequest, SymlinkMode as LinkRule};
@@ -20,7 +20,7 @@ fn telling(operands: &[PathBuf], change: impl FnOnce(&mut SourceRequest)) -> Sou
     Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &HostPolicy::default())
 }
 
-/// What is offered as files: names with their digests.
+/// The offered files: names and digests.
 fn digests(source: &Source) -> Vec<(String, Option<Digest>)> {
     let name = |place: &EntryPlace| match place {
         EntryPlace::Child { name, .. } => String::from_utf8_lossy(name.as_bytes()).into_owned(),
@@ -106,7 +106,7 @@ fn a_file_that_is_not_what_it_was_has_none() {
         std::fs::write(&path, text).unwrap();
         assert_eq!(digester.digest(&source, &item), None);
     }
-    // While it is read, it becomes shorter, or gets another time.
+    // Truncated, or given another time, while being read.
     let reader = &mut FrameReader::new(1 << 16, 1);
     for change in [|file: &File| file.set_len(1 << 18), |file: &File| file.set_modified(std::time::SystemTime::now())] {
         std::fs::write(&path, vec![7; 1 << 20]).unwrap();
@@ -115,13 +115,13 @@ fn a_file_that_is_not_what_it_was_has_none() {
         change(&File::options().write(true).open(&path).unwrap()).unwrap();
         assert_eq!(read(&source, &item, opened, reader), Err(SourceFileError::Changed));
     }
-    // The reader is as good as new after that.
+    // The reader is reusable afterwards.
     let item = found(&item);
     let opened = item.open_as_offered().unwrap();
     assert_eq!(read(&source, &item, opened, reader), Ok(blake3_of(&path)));
 }
 
-/// The same file, as it is now.
+/// An entry of the same file in its present state.
 fn found(item: &SourceEntry) -> SourceEntry {
     let place = item.place.clone().unwrap();
     let (_, look) = place.parent.open_file(&place.name, place.links).unwrap();

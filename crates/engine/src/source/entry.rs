@@ -23,39 +23,39 @@ use crate::source::own_unlinks::OwnUnlinkRecords;
 use crate::source::removable::RemovableFile;
 use crate::source::state::SourceState;
 
-/// An entry that was offered.
+/// An offered entry.
 pub struct SourceEntry {
-    /// Path of the operand that it belongs to, as it was typed.
+    /// Path of its source argument, as typed.
     pub operand: Arc<[u8]>,
     /// Its path, unless it is a directory.
     pub place: Option<SourcePath>,
-    /// Bytes when it was offered.
+    /// Size in bytes at the offer.
     pub size: u64,
-    /// Time of last modification when it was offered.
+    /// Time of last modification at the offer.
     pub modified: Timestamp,
-    /// Time of last change when it was offered.
+    /// Time of last change at the offer.
     changed: Timestamp,
     /// Data for its removal, once it is verified at the target.
     pub removable: Option<RemovableFile>,
-    /// A large file, opened by its first stream, closed when the entry is complete.
+    /// A large file: opened by its first stream, closed when the entry is complete.
     opened: OnceLock<Result<Arc<OpenedFile>, SourceFileError>>,
-    /// What is read in order, once that is so.
+    /// Input for reading in order, opened on first use.
     feed: OnceLock<Box<FlowFeed>>,
     is_pipe: bool,
-    /// So many zeros, and no file.
+    /// Whether the contents are zeros from memory (`null:SIZE`).
     is_null: bool,
-    /// It changed once while being read, and was offered again.
+    /// Changed while being read, and offered again.
     is_again: bool,
-    /// The audit log has it that contents of it leave.
+    /// The audit log has an entry for the start of its transfer.
     is_audited: AtomicBool,
-    /// Its digest, where one is computed here.
+    /// Its requested digest, if the source computes one.
     pub(super) sum: OnceLock<Box<FileChecksum>>,
     /// The digest of a small file, once reported.
     pub(super) told: OnceLock<Vec<u8>>,
 }
 
 impl SourceEntry {
-    /// A directory: nothing of it is read but its listing.
+    /// A directory, of which only the listing is read.
     pub fn directory(operand: Arc<[u8]>) -> Self {
         Self::at(operand, None, 0, Timestamp::default())
     }
@@ -65,7 +65,7 @@ impl SourceEntry {
         Self { is_null: true, ..Self::at(operand, None, size, modified) }
     }
 
-    /// A file, or another name of one.
+    /// A file or a hard link.
     pub fn file(operand: Arc<[u8]>, place: SourcePath, look: &FileStat) -> Self {
         Self { changed: look.changed, ..Self::at(operand, Some(place), look.size, look.meta.modified) }
     }
@@ -75,7 +75,7 @@ impl SourceEntry {
         Self::at(operand, Some(place), 0, modified)
     }
 
-    /// What comes out of a pipe.
+    /// Output of a pipe.
     pub fn pipe(operand: Arc<[u8]>, pipe: Arc<FlowPipe>) -> Self {
         let feed = OnceLock::from(Box::new(FlowFeed::of_pipe(pipe)));
         Self { feed, is_pipe: true, ..Self::at(operand, None, 0, Timestamp::default()) }
@@ -101,8 +101,8 @@ impl SourceEntry {
         }
     }
 
-    /// The file in its present state, for another offer after a change. `None` after a second change: a file that keeps
-    /// changing is not waited for.
+    /// The file in its present state, for a second offer after a change. `None` after a second change: a file that
+    /// keeps changing fails.
     pub fn again(&self, own_unlinks: &OwnUnlinkRecords) -> Result<Option<(Self, FileStat)>, SourceFileError> {
         if self.is_again {
             return Ok(None);
@@ -116,27 +116,27 @@ impl SourceEntry {
         Ok(Some((Self { is_again: true, removable, ..item }, look)))
     }
 
-    /// Where it is read from in order.
+    /// Input for reading in order.
     pub fn feed(&self) -> &FlowFeed {
         self.feed.get_or_init(|| Box::new(FlowFeed::of_file()))
     }
 
-    /// Whether this is the first call.
+    /// Marks the transfer as audited. Returns whether this is the first call.
     pub fn begin_audit(&self) -> bool {
         !self.is_audited.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether it comes out of a pipe.
+    /// Whether its input is a pipe.
     pub fn is_pipe(&self) -> bool {
         self.is_pipe
     }
 
-    /// Whether it is zeros, and no file.
+    /// Whether it is zeros from memory.
     pub fn is_null(&self) -> bool {
         self.is_null
     }
 
-    /// Opens the file without a check of its state.
+    /// Opens the file without checking its state.
     pub fn open(&self) -> io::Result<OwnedFd> {
         if self.is_null {
             return null::open_zeros();
@@ -145,13 +145,13 @@ impl SourceEntry {
         place.parent.open_unseen(&place.name, place.links)
     }
 
-    /// Its state when it was offered.
+    /// Its state at the offer.
     pub fn offered(&self) -> SourceState {
         SourceState { size: self.size, modified: self.modified, changed: self.changed }
     }
 
-    /// The state of the open file. Zeros never change, and removal of another name by haul is no change. An entry that
-    /// is not a regular file, or no longer, is an error.
+    /// The state of the open file. Zeros never change, and haul's removal of a hard link is no change. Fails if the
+    /// entry is not a regular file, or no longer one.
     pub fn look(&self, file: &OwnedFd) -> io::Result<SourceState> {
         if self.is_null {
             return Ok(self.offered());
@@ -163,18 +163,17 @@ impl SourceEntry {
         }
     }
 
-    /// Whether the open file equals its offer.
+    /// Whether the open file still equals its offer.
     pub fn is_as_offered(&self, file: &OwnedFd) -> io::Result<bool> {
         Ok(self.look(file)? == self.offered())
     }
 
-    /// The file, open once for all streams; the error is the same for all, too. A file that is not
-    /// as it was offered is an error.
+    /// The file, opened once for all streams, which also share the error. Fails if the file differs from its offer.
     pub fn open_shared(&self) -> Result<Arc<OpenedFile>, SourceFileError> {
         self.opened.get_or_init(|| self.open_as_offered()).clone()
     }
 
-    /// The file, open while a caller uses it. A file that differs from its offer is an error.
+    /// The open file, shared by concurrent users. Fails if the file differs from its offer.
     pub fn open_as_offered(&self) -> Result<Arc<OpenedFile>, SourceFileError> {
         let file = self.open()?;
         if !self.is_null {
@@ -183,12 +182,12 @@ impl SourceEntry {
         if !self.is_as_offered(&file)? {
             return Err(SourceFileError::Changed);
         }
-        // Only advice: what it does not do, it does not break.
+        // Only a hint: its failure has no effect.
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Sequential);
         Ok(Arc::new(OpenedFile::new(file, FileAccess::Read)?))
     }
 
-    /// Reads a frame of a file in order. At the end the file has to equal its offer.
+    /// Reads a frame of a file in order. After the last one, the file must equal its offer.
     pub fn read_in_order(&self, frame: FrameLen, index: u64, room: &mut [u8]) -> Result<FlowRead, SourceFileError> {
         let file = self.open_shared()?;
         let len = frame.frame_len(self.size, index).ok_or(SourceFileError::Changed)?;
@@ -203,24 +202,24 @@ impl SourceEntry {
         Ok(FlowRead { len, end: is_last.then_some((self.size, self.modified)) })
     }
 
-    /// Reads bytes of the file again.
+    /// Rereads bytes of the file.
     pub fn read_again(&self, room: &mut [u8], offset: u64) -> Result<usize, SourceFileError> {
         Ok(read_at(&**self.open_shared()?.fd(), room, offset)?)
     }
 
-    /// The path as the user would name it.
+    /// The path for messages, below the path that the user typed.
     pub fn path(&self) -> Vec<u8> {
         self.place.as_ref().map_or_else(|| self.operand.to_vec(), |place| place.path(&self.operand))
     }
 }
 
-/// How long a call may take to write what it was given.
+/// Longest expected duration of one write(2) call.
 const ONE_WRITE: Duration = Duration::from_millis(100);
-/// What is no larger is written in no time.
+/// Smaller writes take negligible time.
 const LONG_WRITE_MIN: u64 = 256 << 10;
 
-/// Waits until the write(2) call that set the file's time of change is complete: the kernel stores the time of the
-/// call's start, and a concurrent read would mix old and new data without a trace.
+/// Waits until the write(2) call that set the file's change time is complete. The kernel records the time at the start
+/// of a call, so a concurrent read would mix old and new data undetected.
 fn wait_for_write(file: &OwnedFd) -> io::Result<()> {
     under_way(&FileStat::at_fd(file)?).into_iter().for_each(std::thread::sleep);
     Ok(())
@@ -238,5 +237,5 @@ fn stat_regular_file(file: &OwnedFd) -> io::Result<FileStat> {
     if look.kind == FileType::RegularFile { Ok(look) } else { Err(io::Error::other(NO_FILE)) }
 }
 
-/// Said of a name that is not a file's any more.
+/// Error for a name that is no longer a regular file's.
 const NO_FILE: &str = "is no longer a regular file";

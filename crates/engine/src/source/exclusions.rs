@@ -1,5 +1,5 @@
-//! Reports of excluded entries to target and user: a target that compares, or removes extraneous entries, has to know
-//! which names are excluded, not gone.
+//! Reports of excluded entries to target and user. A target that compares or removes extraneous entries must
+//! distinguish excluded names from missing ones.
 
 use haul_proto::ids::EntryId;
 use haul_proto::limits::LEFT_OUT_NAMES_MAX;
@@ -11,8 +11,7 @@ use super::{Source, State};
 use crate::fs::{PatternFile, WalkEntry};
 use crate::metrics::reporter::Reporter;
 
-/// Most queued messages for the target at which a report of exclusions may be added: the window bounds entries, but not
-/// these.
+/// Most queued messages at which a report of exclusions may be added. The window bounds entries, but not these reports.
 const OUTBOX_MAX: usize = 1024;
 
 /// Excluded names of one directory, not yet reported.
@@ -20,13 +19,13 @@ const OUTBOX_MAX: usize = 1024;
 pub(super) struct UnreportedExclusions(Vec<Name>);
 
 impl UnreportedExclusions {
-    /// Adds a name; returns whether a report is due.
+    /// Adds a name. Returns whether a report is due.
     pub fn add(&mut self, name: Name) -> bool {
         self.0.push(name);
         self.0.len() >= LEFT_OUT_NAMES_MAX
     }
 
-    /// Tells them. `None` when the job was stopped.
+    /// Reports the names. `None` if the job was stopped.
     pub fn tell(&mut self, source: &Source, directory: EntryId) -> Option<()> {
         if self.0.is_empty() {
             return Some(());
@@ -38,7 +37,7 @@ impl UnreportedExclusions {
     }
 }
 
-/// Tells the target of a file with patterns. `None` when the job was stopped.
+/// Sends a filter file to the target. `None` if the job was stopped.
 pub(super) fn tell_patterns(source: &Source, directory: EntryId, (file, text): PatternFile) -> Option<()> {
     wait_for_outbox(source)?.machine.tell_patterns(directory, file, text);
     source.outbox.notify_all();
@@ -56,7 +55,7 @@ fn wait_for_outbox(source: &Source) -> Option<MutexGuard<'_, State>> {
     }
 }
 
-/// For the contents of an operand: whether there are files or links, all of them excluded.
+/// Updates `is_all` for a source argument: whether it has files or links, all of them excluded.
 pub(super) fn judge(is_all: &mut Option<bool>, found: &WalkEntry) {
     match found {
         WalkEntry::Filtered { .. } => *is_all = is_all.or(Some(true)),
@@ -68,7 +67,7 @@ pub(super) fn judge(is_all: &mut Option<bool>, found: &WalkEntry) {
     }
 }
 
-/// Says that filters have left nothing of an operand but directories.
+/// Warns that filters exclude every file of a source argument.
 pub(super) fn say_that_nothing_is_left(reporter: &Reporter, operand: &[u8]) {
     let shown = escape(operand);
     let at = shown.trim_end_matches('/');

@@ -1,5 +1,5 @@
-//! The input of a flow, and the frames read but not yet acknowledged by the target. Frames are read one after the
-//! other, by the stream whose turn it is; all further work on them is parallel.
+//! The input of a flow, and its frames that the target has not yet acknowledged. Streams take turns to read frames in
+//! order; all further work on frames is parallel.
 
 use haul_proto::entry::Timestamp;
 use haul_proto::integrity::FrameLen;
@@ -19,40 +19,40 @@ use crate::io::storage::calls::{read_at, read_on};
 use crate::source::path::SourceFileError;
 use crate::sys::sync::lock;
 
-/// Interval between checks of a growing file.
+/// Poll interval for a growing file.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// A pipe, and the program of haul's own that writes to it, if any.
+/// A pipe, and the program started by haul that writes to it, if any.
 pub struct FlowPipe {
     fd: OwnedFd,
     program: Option<PipeProgram>,
-    /// Where it begins in a file, which can be read again.
+    /// Start offset in a seekable file; `None` for a pipe.
     begins: Option<u64>,
-    /// It is a file, and has ended when it has not grown for so long.
+    /// For a growing file: the time without growth after which it has ended.
     quiet: Option<Duration>,
 }
 
 impl FlowPipe {
-    /// What was opened to be read.
+    /// Wraps an open descriptor.
     pub fn new(fd: OwnedFd, program: Option<PipeProgram>) -> Self {
-        // It is no pipe, or has all that this user may have.
+        // Fails if it is not a pipe, or at the user's limit of pipe memory.
         let _ = fcntl_setpipe_size(&fd, PIPE_BYTES);
         let is_file = fstat(&fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file());
         let begins = if is_file { tell(&fd).ok() } else { None };
         Self { fd, program, begins, quiet: None }
     }
 
-    /// A file that grows.
+    /// Follows a growing file.
     pub fn following(file: OwnedFd, quiet: Duration) -> Self {
         Self { quiet: Some(quiet), ..Self::new(file, None) }
     }
 
-    /// Whether it is a file that grows.
+    /// Whether it follows a growing file.
     pub fn is_followed(&self) -> bool {
         self.quiet.is_some()
     }
 
-    /// Fills `room` as far as there is anything to come.
+    /// Fills `room` until end of file.
     fn read(&self, room: &mut [u8], goes_on: &impl Fn() -> bool) -> Result<usize, SourceFileError> {
         let mut len = read_on(&self.fd, room, goes_on)?;
         let Some(quiet) = self.quiet else { return Ok(len) };
@@ -74,16 +74,16 @@ impl FlowPipe {
     }
 }
 
-/// Where a flow comes from.
+/// The input of a flow.
 pub struct FlowFeed {
-    /// A pipe; `None` for a file, whose reader knows it.
+    /// A pipe; `None` for a file, which its reader provides.
     pipe: Option<Arc<FlowPipe>>,
-    /// A byte that was read to know whether there is any behind the first frame.
+    /// A byte read ahead to detect whether the first frame is the only one.
     peeked: Mutex<Option<u8>>,
     kept: Mutex<ResendBuffer>,
 }
 
-/// Frames that may have to be sent again.
+/// Frames kept for retransmission.
 #[derive(Default)]
 struct ResendBuffer {
     frames: BTreeMap<u64, ResendFrame>,
@@ -92,7 +92,8 @@ struct ResendBuffer {
 }
 
 impl ResendBuffer {
-    /// Drops the frames before `written`. Returns a buffer for another one: the last used, which is in the CPU's cache.
+    /// Drops the frames before `written`. Returns the most recently used free buffer, which is still in the CPU's
+    /// cache.
     fn room(&mut self, written: u64) -> Vec<u8> {
         let rest = self.frames.split_off(&written);
         let done = std::mem::replace(&mut self.frames, rest);
@@ -102,32 +103,32 @@ impl ResendBuffer {
 }
 
 struct ResendFrame {
-    /// Nothing where it can be read again.
+    /// Empty if the frame can be reread.
     bytes: Vec<u8>,
     len: usize,
     is_only: bool,
 }
 
-/// What came of reading a frame.
+/// The result of reading a frame.
 pub struct FlowRead {
-    /// Bytes: none where the flow ended right behind the frame before.
+    /// Bytes read: 0 if the flow ended at the previous frame's end.
     pub len: usize,
-    /// Behind it is nothing: the whole flow's size, and its time.
+    /// At the end of the flow: its size and time.
     pub end: Option<(u64, Timestamp)>,
 }
 
 impl FlowFeed {
-    /// A flow that comes out of a pipe.
+    /// A flow from a pipe.
     pub fn of_pipe(pipe: Arc<FlowPipe>) -> Self {
         Self { pipe: Some(pipe), ..Self::of_file() }
     }
 
-    /// A file that the target takes in order.
+    /// A file for a target that writes in order.
     pub fn of_file() -> Self {
         Self { pipe: None, peeked: Mutex::new(None), kept: Mutex::default() }
     }
 
-    /// Reads frame `index`: from the pipe, or with `read_file`. Waits for a pipe as long as `goes_on` permits.
+    /// Reads frame `index` from the pipe, or with `read_file`. Waits for a pipe while `goes_on` permits.
     pub fn read(
         &self,
         frame: FrameLen,
@@ -159,13 +160,13 @@ impl FlowFeed {
         len += pipe.read(&mut room[len..], goes_on)?;
         let mut has_ended = len < room.len();
         if index == 0 && !has_ended {
-            // The value of a frame is another one where it is all there is.
+            // A frame's digest depends on whether it is the only one.
             let mut byte = [0];
             has_ended = pipe.read(&mut byte, goes_on)? == 0;
             *peeked = (!has_ended).then_some(byte[0]);
         }
         if let Some(program) = pipe.program.as_ref().filter(|_| has_ended) {
-            // What it has said is all only if it says so.
+            // The output is complete only if the program exits successfully.
             program.finish(goes_on).map_err(SourceFileError::Failed)?;
         }
         let size = index.saturating_mul(frame.get().into()).saturating_add(len as u64);
@@ -177,7 +178,7 @@ impl FlowFeed {
         self.pipe.as_ref().is_some_and(|pipe| pipe.begins.is_none())
     }
 
-    /// Keeps a frame, and forgets those before `written`.
+    /// Keeps a frame, and drops those before `written`.
     pub fn keep(&self, index: u64, payload: &[u8], is_only: bool, written: u64) {
         let mut bytes = lock(&self.kept).room(written);
         bytes.clear();
@@ -187,8 +188,8 @@ impl FlowFeed {
         lock(&self.kept).frames.insert(index, ResendFrame { bytes, len: payload.len(), is_only });
     }
 
-    /// Copies a kept frame into `room`: returns its length, and whether it is the only one. `None` if it was dropped. A
-    /// changed frame is detected at the end: the flow's digest covers the first reading.
+    /// Copies a kept frame into `room`. Returns its length and whether it is the only one; `None` if it was dropped. A
+    /// frame that has changed is detected at the end: the flow's digest covers the first read.
     pub fn kept(
         &self,
         frame: FrameLen,
@@ -217,7 +218,7 @@ impl FlowFeed {
     }
 }
 
-/// A flow has the time of its end.
+/// The time of a flow is that of its end.
 fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp { seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX), nanoseconds: since.subsec_nanos() }

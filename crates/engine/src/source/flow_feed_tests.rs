@@ -1,4 +1,4 @@
-//! A pipe's frames, whatever the lengths of the pieces in which it gives them.
+//! Frames of a pipe, for any sizes of the writes to it.
 
 use super::*;
 use crate::io::storage::calls::write_on;
@@ -15,7 +15,7 @@ fn no_bytes(_: &mut [u8], _: u64) -> Result<usize, SourceFileError> {
     unreachable!("a pipe is not read as a file")
 }
 
-/// Reads a pipe to which `bytes` are written in pieces, to its end: what came, frame by frame, and its size.
+/// Reads a pipe, to which `bytes` are written in pieces, to its end. Returns the frames and the total size.
 fn frames_of(bytes: &[u8], piece: usize) -> (Vec<Vec<u8>>, u64) {
     let (reading, writing) = rustix::pipe::pipe().unwrap();
     let spring = Arc::new(FlowPipe::new(reading, None));

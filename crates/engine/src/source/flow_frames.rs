@@ -1,5 +1,5 @@
-//! A stream's part in a flow: reads the next frame when it is its turn, lets the next stream read, and then hashes, keeps
-//! and sends what it has.
+//! One stream's share of a flow. It reads the next frame in turn, lets the next stream read, and then hashes, keeps and
+//! sends the frame.
 
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::frame_check;
@@ -30,7 +30,7 @@ pub(super) fn send_next(
     outlet: &mut impl FrameSink,
 ) -> Result<(), StreamError> {
     source.audit_begin(&next.handle)?;
-    // Reading may take as long as it likes.
+    // A read may block for any time.
     outlet.settle()?;
     let frame = source.request.settings.frame;
     let mut record = reader.buffer();
@@ -48,7 +48,7 @@ pub(super) fn send_next(
         }
     };
     record.set_payload_len(len);
-    // No other stream has the right to read before this frame counts as read.
+    // No other stream may read before this frame counts as read.
     source.pass_in_turn(&next.handle, next.index, record.payload());
     let is_only = next.index == 0 && end.is_some();
     let Some(written) = source.flow_read(next, len, end) else {
@@ -67,7 +67,7 @@ pub(super) fn send_next(
     Ok(())
 }
 
-/// Sends a frame of a flow again, if it is still needed.
+/// Retransmits a frame of a flow, if still needed.
 pub(super) fn send_kept(
     source: &Source,
     kept: &FlowFrame<SourceEntry>,
@@ -112,14 +112,14 @@ fn put(
 }
 
 impl Source {
-    /// Whether a flow is still worth waiting for.
+    /// Whether the flow is still needed.
     fn wants(&self, entry: EntryId) -> bool {
         let state = self.lock();
         !state.stopped && state.machine.is_flow(entry)
     }
 
-    /// A frame of a flow was read: the next stream may read. Returns the number written at the target; `None` if the
-    /// flow is no longer needed.
+    /// Records a read frame and lets the next stream read. Returns the number of frames written at the target; `None`
+    /// if the flow is no longer needed.
     fn flow_read(
         &self,
         next: &FlowFrame<SourceEntry>,
@@ -127,7 +127,7 @@ impl Source {
         end: Option<(u64, haul_proto::entry::Timestamp)>,
     ) -> Option<u64> {
         if next.handle.is_pipe() {
-            // What it has to give is only known when it has ended.
+            // The size of a flow is unknown until its end.
             add(&self.reporter.tally.bytes_found, len as u64);
             self.reporter.tally.walk_complete.fetch_or(end.is_some(), Ordering::Relaxed);
         }
@@ -140,7 +140,7 @@ impl Source {
         read.map(|(written, _)| written)
     }
 
-    /// Some of it may be beyond recall: it is not restarted.
+    /// Some of its data may be lost for good, so it is not restarted.
     fn fail_flow(&self, next: &FlowFrame<SourceEntry>, trouble: SourceFileError) {
         let reason = match trouble {
             SourceFileError::Changed => CHANGED_WHILE_READ.to_owned(),

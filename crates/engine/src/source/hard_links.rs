@@ -1,5 +1,5 @@
-//! Files with several names, as the walk meets them: the first name represents the file, the others are offered as
-//! links to it. A file is remembered until all its names were met.
+//! Hard links as the walk finds them: the first name represents the file, and the others are offered as links to it. A
+//! file is remembered until all its names were found.
 
 use haul_proto::hard_links::{LinkDirectoryName, LinkedBytes};
 use haul_proto::ids::EntryId;
@@ -11,10 +11,10 @@ use crate::fs::{FileIdentity, FileStat};
 use crate::metrics::reporter::Reporter;
 use crate::source::removable::RemovableFile;
 
-/// Said once, where there are more such files than can be remembered.
+/// Warning when the limit of remembered files is reached.
 const TOO_MANY: &str = "too many hard links to remember: further ones are copied as separate files";
 
-/// Files with further names to come.
+/// Files with names still to be found.
 #[derive(Default)]
 pub struct LinkedFiles {
     files: HashMap<FileIdentity, FirstLinkName>,
@@ -25,20 +25,20 @@ pub struct LinkedFiles {
 struct FirstLinkName {
     entry: EntryId,
     counted: LinkCharge,
-    /// What its other names are removed by.
+    /// Removal data for its other names.
     others: Option<RemovableFile>,
-    /// Names that were not met yet.
+    /// Names not yet found.
     left: u64,
 }
 
-/// A file that counts of the limit.
+/// A file counted against the limit.
 pub struct LinkCharge {
     parent: EntryId,
     name_len: usize,
 }
 
 impl LinkedFiles {
-    /// Counts one more file; `None` beyond the limit, which is reported once. `directories` begins with `parent`.
+    /// Counts one more file; `None` beyond the limit, which is reported once. `directories` starts with `parent`.
     pub fn count(
         &mut self,
         parent: EntryId,
@@ -56,12 +56,12 @@ impl LinkedFiles {
         None
     }
 
-    /// A file was offered.
+    /// Remembers an offered file.
     pub fn add(&mut self, look: &FileStat, entry: EntryId, counted: LinkCharge, others: Option<RemovableFile>) {
         self.files.insert(look.identity, FirstLinkName { entry, counted, others, left: look.names.saturating_sub(1) });
     }
 
-    /// What a file was offered as under another name, and what this name is removed by.
+    /// The entry that a hard link refers to, and the removal data of this name.
     pub fn take(&mut self, look: &FileStat) -> Option<(EntryId, Option<RemovableFile>)> {
         let first = self.files.get_mut(&look.identity)?;
         let taken = (first.entry, first.others.clone());

@@ -1,4 +1,4 @@
-//! The operands of a list, on their way from the link to the walk.
+//! Source arguments from a list, between the control channel and the walk.
 
 use haul_proto::error::ProtocolError;
 use haul_proto::limits::LISTED_BATCHES_AHEAD;
@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use crate::sys::sync::lock;
 
-/// Received batches, not walked yet.
+/// Received batches, not yet walked.
 pub struct PendingBatches {
     state: Mutex<PendingBatchState>,
     more: Condvar,
@@ -16,19 +16,19 @@ pub struct PendingBatches {
 
 struct PendingBatchState {
     batches: VecDeque<SourceBatch>,
-    /// The number that the next batch begins with; `None` behind the last one.
+    /// First number of the next batch; `None` after the last one.
     next: Option<u32>,
     stopped: bool,
 }
 
 impl PendingBatches {
-    /// Nothing received yet.
+    /// An empty queue.
     pub fn new() -> Self {
         let state = PendingBatchState { batches: VecDeque::new(), next: Some(0), stopped: false };
         Self { state: Mutex::new(state), more: Condvar::new() }
     }
 
-    /// Takes a batch from the controller.
+    /// Adds a batch from the controller.
     pub fn add(&self, batch: SourceBatch) -> Result<(), ProtocolError> {
         let mut state = lock(&self.state);
         if state.next != Some(batch.first) || batch.paths.is_empty() && !batch.last {
@@ -44,7 +44,7 @@ impl PendingBatches {
         Ok(())
     }
 
-    /// Waits for the next batch; `None` when the job was stopped.
+    /// Waits for the next batch; `None` if the job was stopped.
     pub fn next(&self) -> Option<SourceBatch> {
         let mut state = lock(&self.state);
         loop {
@@ -58,7 +58,7 @@ impl PendingBatches {
         }
     }
 
-    /// Whoever waits, waits no longer.
+    /// Wakes all waiting threads for good.
     pub fn stop(&self) {
         lock(&self.state).stopped = true;
         self.more.notify_all();

@@ -1,7 +1,7 @@
 //! The source's end of a job: walks, offers, reads and sends.
 //!
-//! [`Source`] holds the protocol's machine behind a lock and the threads that wait on it: one walks
-//! ([`offer`]), one sends what the machine has to say, and one for each stream reads and sends frames ([`send`]).
+//! [`Source`] holds the protocol's state machine behind a lock, and the notifications of its threads. One thread walks
+//! ([`offer`]), one sends messages, and one for each stream reads and sends frames ([`send`]).
 
 mod attributes;
 mod checksums;
@@ -83,34 +83,34 @@ use crate::source::stream_sender::{NoSink, ReadFrames};
 pub struct Source {
     request: SourceRequest,
     roots: Vec<Option<OperandRoot>>,
-    /// Further operands, in jobs that receive them while running.
+    /// Further source arguments, in jobs that receive them while running.
     listed: Option<PendingBatches>,
-    /// Where the data lands, if that is on this host: never walked into.
+    /// The destination directory, if it is on this host: the walk skips it.
     landing: OnceLock<FileIdentity>,
     state: Mutex<State>,
-    /// What the walk leaves out.
+    /// Filters of the walk.
     filter: Option<WalkFilter>,
-    /// The target refused a directory, so the walk skips it.
+    /// The target refused a directory, so the walk skips its contents.
     has_refused: AtomicBool,
-    /// Ends the walk.
+    /// Cancels the walk.
     walking: Cancel,
-    /// How files are read.
+    /// Read policy.
     policy: StoragePolicy,
-    /// There may be work for streams.
+    /// Signals work for streams.
     work: Notify,
-    /// The window may have opened for the walk.
+    /// Signals room in the window for the walk.
     window: Notify,
-    /// There may be messages for the target.
+    /// Signals messages for the target.
     outbox: Notify,
-    /// There may be files to be removed, or never more.
+    /// Signals files to be removed, or the end of removals.
     removals: Notify,
-    /// How fast streams may send.
+    /// Rate limit of all streams.
     pace: RateLimiter,
-    /// What has flags that are not kept.
+    /// Flags that are not preserved.
     flagged: UnkeptFlags,
-    /// Names of files that it has removed.
+    /// Hard links that haul has removed itself.
     own_unlinks: OwnUnlinkRecords,
-    /// Owners whose names are sent to the target, if any.
+    /// Owner names to send to the target, if any.
     owners: Option<SourceOwners>,
     /// Reports to the controller.
     pub reporter: Reporter,
@@ -119,11 +119,11 @@ pub struct Source {
 struct State {
     machine: Machine<SourceEntry>,
     stopped: bool,
-    /// Streams with these ids get work; all, where that is not said.
+    /// Ids of streams that get work; `None` for all.
     in_use: Option<RangeSet>,
-    /// Streams that were given up, until their threads have ended.
+    /// Abandoned streams whose threads have not ended.
     given_up: HashSet<StreamId>,
-    /// How long a stream rests before it does once more what another has not finished; `None`: for good.
+    /// Idle time after which a stream duplicates another stream's unfinished work; `None` for never.
     double_after: Option<Duration>,
     /// Files to be removed.
     removals: SourceRemovals,
@@ -140,8 +140,8 @@ impl State {
 }
 
 impl Source {
-    /// Checks the operands. Those that cannot be copied are reported at once. `standard_input` is the caller's, where
-    /// this worker received it; `policy` says whether programs may be started.
+    /// Checks the source arguments and reports invalid ones at once. `standard_input` is the caller's, if this worker
+    /// received it; `policy` permits or forbids programs.
     pub fn prepare(
         request: SourceRequest,
         reporter: Reporter,
@@ -177,7 +177,7 @@ impl Source {
         let walking = Cancel::new();
         let listed = request.listed.then(PendingBatches::new);
         let landing = OnceLock::new();
-        // The request was decoded, and so its patterns have no line that is too long.
+        // The decoder has bounded the length of patterns.
         let filter = WalkFilter::new(&request.filters).unwrap_or_else(|error| panic!("{error}"));
         let flagged = UnkeptFlags::default();
         let owners = request.tell_owners.then(SourceOwners::new);
@@ -203,22 +203,22 @@ impl Source {
         }
     }
 
-    /// The operands as the target needs to know them.
+    /// The source arguments as sent to the target.
     pub fn operands(&self) -> Vec<Option<TargetOperand>> {
         self.roots.iter().map(|root| root.as_ref().map(OperandRoot::operand)).collect()
     }
 
-    /// Takes operands that come while the job runs.
+    /// Adds source arguments received while the job runs.
     pub fn add_listed(&self, batch: SourceBatch) -> Result<(), ProtocolError> {
         self.listed.as_ref().ok_or(ProtocolError::Unasked("a listed source argument"))?.add(batch)
     }
 
-    /// Names these operands on this host, over all runs.
+    /// Identifies these source arguments on this host, across runs.
     pub fn origin(&self) -> [u8; 32] {
         origin(&self.request.operands)
     }
 
-    /// What it reads: its operands and everything below. What it may remove: files there, where requested.
+    /// Permits reads of the source arguments and everything below, and removals there if requested.
     pub fn allow(&self, bounds: &mut ConfineBounds) {
         self.allow_removal(bounds);
         if self.request.links == SymlinkMode::Follow {
@@ -233,23 +233,23 @@ impl Source {
         self.roots.iter().flatten().for_each(|root| root.allow(bounds));
     }
 
-    /// Leaves this directory out wherever the walk finds it below an operand. To be called before [`Self::walk`];
-    /// only the first one counts.
+    /// Skips this directory wherever the walk finds it below a source argument. Must precede [`Self::walk`]; only the
+    /// first call counts.
     pub fn leave_out(&self, landing: FileIdentity) {
         let _ = self.landing.set(landing);
     }
 
-    /// Walks all operands and offers their entries. Returns after the last offer, or when the job is stopped.
+    /// Walks all source arguments and offers their entries. Returns after the last offer, or when the job is stopped.
     pub fn walk(&self) {
         offers::walk(self);
     }
 
-    /// `stream` as this source is to use it.
+    /// A sink for `stream`, with the job's compression.
     pub fn outlet<'s>(&'s self, stream: &'s mut DataStream) -> CompressingStream<'s> {
         CompressingStream::new(stream, self.request.compression, &self.reporter.tally)
     }
 
-    /// What it has done, for a server's log.
+    /// Totals for a server's log.
     pub fn did(&self) -> WorkDone {
         let counters = self.reporter.tally.counters();
         let path = self.request.operands.first().map(|path| escape(path)).unwrap_or_default();
@@ -260,12 +260,12 @@ impl Source {
         WorkDone { what, files: counters.files_found, bytes, failed: counters.failed, path }
     }
 
-    /// What both ends agreed on.
+    /// The negotiated settings.
     pub fn settings(&self) -> &haul_proto::wire::request::SessionSettings {
         &self.request.settings
     }
 
-    /// Takes a message of the target.
+    /// Handles a message from the target.
     pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolError> {
         let message = TargetMessage::decode(bytes, self.request.settings.number)?;
         let mut state = self.lock();
@@ -283,20 +283,20 @@ impl Source {
         Ok(())
     }
 
-    /// The device that the first of its operands is on; 0 where there is none.
+    /// The device of the first source argument; 0 if there is none.
     pub fn device(&self) -> u64 {
         self.roots.iter().flatten().map(|root| root.operand().device).next().unwrap_or(0)
     }
 
-    /// A line of the audit log for each of these messages that ends a file. They are not sent before.
+    /// Writes an audit record for each file that these messages complete. They are sent afterwards.
     fn audit_ends(&self, ends: &[(Arc<SourceEntry>, u64, Digest)]) {
         for (item, size, digest) in ends {
-            // Where that fails, the log ends the job.
+            // On failure, the log ends the job.
             let _ = self.reporter.audit(AuditAction::Sent, &item.path(), Some(*size), Some(digest), None);
         }
     }
 
-    /// The files that these messages end, where there is an audit log.
+    /// The files that these messages complete, if there is an audit log.
     fn ends_of(
         &self,
         machine: &Machine<SourceEntry>,
@@ -311,7 +311,7 @@ impl Source {
         if self.reporter.is_audited() { messages.iter().filter_map(end).collect() } else { Vec::new() }
     }
 
-    /// Contents of a file begin to leave.
+    /// Audits the start of a file's transfer.
     fn audit_begin(&self, item: &SourceEntry) -> Result<(), StreamError> {
         if !self.reporter.is_audited() || self.request.compare || !item.begin_audit() {
             return Ok(());
@@ -320,7 +320,7 @@ impl Source {
         Ok(self.reporter.audit(AuditAction::Begun, &item.path(), size, None, None).map_err(io::Error::other)?)
     }
 
-    /// Waits for messages for the target; `None` when there will be no more.
+    /// Waits for messages to the target; `None` after the last.
     pub fn wait_for_messages(&self) -> Option<Vec<Vec<u8>>> {
         let mut state = self.lock();
         loop {
@@ -329,7 +329,7 @@ impl Source {
                 let ends = self.ends_of(&state.machine, &messages);
                 drop(state);
                 self.audit_ends(&ends);
-                // The last message may have been what finishing waited for, and there is room for others.
+                // The last message may complete the job, and makes room for others.
                 self.work.notify_all();
                 self.window.notify_all();
                 self.removals.notify_all();
@@ -342,37 +342,38 @@ impl Source {
         }
     }
 
-    /// Whether the job only compares: then no stream is needed.
+    /// Whether the job only compares, without streams.
     pub fn compares(&self) -> bool {
         self.request.compare
     }
 
-    /// Reads what the target has, too, and compares, until all entries are complete. `id` is this thread's own.
+    /// Reads and compares the data that the target also has, until all entries are complete. `id` belongs to this
+    /// thread alone.
     pub fn run_comparison(&self, id: StreamId) -> Result<(), StreamError> {
         stream_sender::run(self, id, &mut NoSink)
     }
 
-    /// Carries one stream: reads wanted data and hands it to `outlet`, until all entries are complete.
+    /// Runs one stream: reads wanted data and writes it to `outlet`, until all entries are complete.
     pub fn run_stream(&self, id: StreamId, outlet: &mut impl FrameSink) -> Result<(), StreamError> {
         stream_sender::run(self, id, outlet)
     }
 
-    /// From now on, these streams share the work; any other rests when it has done what it took.
+    /// Assigns work to these streams only; others idle once they have finished theirs.
     pub fn use_streams(&self, in_use: RangeSet) {
         let streams = u16::try_from(in_use.len()).unwrap_or(u16::MAX);
         self.lock().in_use = Some(in_use);
         self.share_among(streams);
     }
 
-    /// From now on, this many streams share the work: all of them.
+    /// Assigns work to all of this many streams.
     pub fn share_among(&self, streams: u16) {
         self.lock().machine.set_streams(streams);
         self.reporter.tally.streams.store(streams.into(), Ordering::Relaxed);
         self.work.notify_all();
     }
 
-    /// From now on, a stream that has had nothing to do for this long does once more what another was given and has not
-    /// finished: on a lossy path, one stream may be held up for seconds.
+    /// Sets the idle time after which a stream duplicates another stream's unfinished work: on a lossy path, a stream
+    /// may stall for seconds.
     pub fn double_after(&self, rest: Duration) {
         let mut state = self.lock();
         state.machine.keep_pieces();
@@ -381,20 +382,20 @@ impl Source {
         self.work.notify_all();
     }
 
-    /// A piece is read and sent.
+    /// Records that a chunk was read and sent.
     fn piece_done(&self, ticket: u64) {
         if ticket > 0 {
             self.lock().machine.piece_done(ticket);
         }
     }
 
-    /// Has a stream's thread end, which may be waiting for work: what it carried is for others.
+    /// Abandons a stream: wakes its thread, and leaves its work to others.
     pub fn give_up_stream(&self, id: StreamId) {
         self.lock().given_up.insert(id);
         self.work.notify_all();
     }
 
-    /// A stream is gone, and its thread is at its end. What was on its way is asked for.
+    /// Handles the end of a lost stream's thread. The target is asked which frames in flight have arrived.
     fn lose_stream(&self, id: StreamId, in_hand: impl Iterator<Item = WorkItem<SourceEntry>>) {
         let mut state = self.lock();
         state.given_up.remove(&id);
@@ -403,7 +404,7 @@ impl Source {
         self.notify();
     }
 
-    /// Requests this many more streams from the target.
+    /// Requests more streams from the target.
     pub fn ask_for_streams(&self, count: u16, path: PathId) {
         self.lock().machine.ask_for_streams(count, path);
         self.outbox.notify_all();
@@ -414,28 +415,28 @@ impl Source {
         self.lock().machine.is_finished()
     }
 
-    /// Whether no work is left: all entries are complete, or the job was stopped.
+    /// Whether no work is left: all entries are complete, or the job is stopped.
     fn is_over(&self) -> bool {
         self.lock().is_over()
     }
 
-    /// Limits what all streams together send, from now on; 0 for no limit.
+    /// Sets the rate limit of all streams together; 0 for none.
     pub fn set_rate(&self, rate_bytes_per_s: u64) {
         self.pace.set(rate_bytes_per_s);
     }
 
-    /// Pauses the streams, which get no work until they are resumed.
+    /// Pauses or resumes the streams.
     pub fn pause(&self, is_paused: bool) {
         self.pace.pause(is_paused);
         self.work.notify_all();
     }
 
-    /// Another number after each pause, and in each; odd ones are of pauses.
+    /// The number of pauses and resumptions so far; odd during a pause.
     pub fn pauses(&self) -> u64 {
         self.pace.pauses()
     }
 
-    /// Incomplete files with data given to a stream.
+    /// Incomplete files with data assigned to streams.
     pub fn files_under_way(&self) -> u64 {
         self.lock().machine.under_way() as u64
     }
@@ -445,14 +446,14 @@ impl Source {
         self.lock().stopped = true;
         self.walking.cancel();
         self.listed.iter().for_each(PendingBatches::stop);
-        // What is half sent is not waited for.
+        // Data in flight no longer waits for the rate limit.
         self.pace.set(0);
         self.pace.pause(false);
         self.notify();
     }
 
-    /// The next work for a stream, at most `frames_max` frames; `None` when all entries are complete, or the job was
-    /// stopped. An error when the stream was given up.
+    /// The next work for a stream, at most `frames_max` frames; `None` if all entries are complete or the job was
+    /// stopped. Fails if the stream was abandoned.
     fn wait_for_work(&self, id: StreamId, frames_max: u64) -> Result<Option<WorkItem<SourceEntry>>, StreamError> {
         let since = Instant::now();
         let mut state = self.lock();
@@ -479,7 +480,7 @@ impl Source {
                     {
                         return Ok(Some(double));
                     }
-                    // What can be doubled now becomes old; whatever is new wakes this thread.
+                    // Work ages until it can be duplicated; new work wakes this thread.
                     let pause = if left.is_zero() { rest } else { left };
                     during(stage, || self.work.wait_timeout(state, pause))
                 }
@@ -488,7 +489,7 @@ impl Source {
         }
     }
 
-    /// The next work for a stream if there is some now.
+    /// The next work for a stream, without waiting.
     fn work_at_hand(&self, id: StreamId, frames_max: u64) -> Option<WorkItem<SourceEntry>> {
         let mut state = self.lock();
         let is_over = state.stopped || state.given_up.contains(&id);
@@ -499,14 +500,14 @@ impl Source {
         let was_closed = state.machine.window() == 0;
         let gets_work = state.is_in_use(id) && !self.pace.is_paused();
         let work = if gets_work { state.machine.next_work(frames_max) } else { None };
-        // Obsolete work is dropped on the way, so that it does not fill the window.
+        // Dropping obsolete work may reopen the window.
         if was_closed && state.machine.window() > 0 {
             self.window.notify_all();
         }
         work
     }
 
-    /// These frames were read; some were compared and are the `same` at both ends.
+    /// Records frames as read; those in `same` are equal at both ends.
     fn frames_read(&self, entry: EntryId, item: &SourceEntry, values: &[(u64, [u8; 32])], same: &RangeSet) {
         let last = self.lock().machine.frames_read(entry, values, same);
         if let Some(digest) = last {
@@ -515,7 +516,7 @@ impl Source {
         self.outbox.notify_all();
     }
 
-    /// The same of some files at once.
+    /// Records the frames of several files at once.
     fn all_read(&self, compared: &mut Vec<ReadFrames>) {
         if compared.is_empty() {
             return;
@@ -528,13 +529,13 @@ impl Source {
         self.outbox.notify_all();
     }
 
-    /// A small file did not fit into its pack.
+    /// Returns a small file that did not fit into its pack to the queue.
     fn put_back(&self, entry: EntryId, size: u64) {
         self.lock().machine.put_back(entry, size);
         self.work.notify_all();
     }
 
-    /// A file differs from its offer. After a first change it is offered again.
+    /// Handles a file that failed, or differs from its offer. After the first change it is offered again.
     fn fail(&self, entry: EntryId, item: &SourceEntry, trouble: SourceFileError) {
         let again = if trouble == SourceFileError::Changed { item.again(&self.own_unlinks) } else { Ok(None) };
         let reason = match (again, trouble) {
@@ -561,7 +562,7 @@ impl Source {
         self.notify();
     }
 
-    /// A file as it is offered.
+    /// A file's entry for the offer.
     fn file_entry(&self, place: EntryLocation, look: &FileStat) -> Entry {
         let is_large = look.size > self.request.settings.frame.pack_file_max();
         let data_bytes = match self.request.kept.holes {

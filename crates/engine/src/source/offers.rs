@@ -33,22 +33,22 @@ use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::request::SymlinkMode as LinkRule;
 use haul_proto::wire::resource_metrics::Stage;
 
-/// Entries leave in batches; the first ones are small, so that the first byte moves early.
+/// Entries leave in batches. The first batches are small, to start the transfer early.
 const BATCH_MAX: usize = OFFER_ENTRIES_MAX;
-/// No entry waits longer than this for its batch.
+/// Longest wait of an entry for its batch.
 const BATCH_AGE_MAX: Duration = Duration::from_millis(20);
 
-/// A file of this many bytes takes a while to read.
+/// From this size on, digesting a file delays the batch noticeably.
 const LONG_READ_MIN: u64 = 1 << 20;
 
-/// Said of a directory whose extended attributes are left behind.
+/// Error for a directory whose extended attributes are not copied.
 const TOO_MANY_ATTRIBUTES: &str =
     "extended attributes not copied: too many parent directories have large ones\ncopy it separately";
 
-/// Why something is left out that could not be read.
+/// Reason for skipping an unreadable entry.
 const UNREADABLE: &str = "cannot be read";
 
-/// Walks all operands.
+/// Walks all source arguments.
 pub(super) fn walk(source: &Source) {
     let symlinks = match source.request.links {
         LinkRule::Keep | LinkRule::KeepAll => Symlinks::Keep,
@@ -88,47 +88,47 @@ struct OfferBuilder<'s> {
     batch: usize,
     batch_target: usize,
     since: Instant,
-    /// Directories that were entered and not left.
+    /// Directories entered and not yet left.
     open: Vec<OpenDirectory>,
-    /// Those below them that were entered and are offered once something is found in them.
+    /// Entered directories below those, offered once they have contents.
     empty: Vec<OfferedChild>,
-    /// How many directories deep the walk is in something that is not offered.
+    /// Depth of the walk below a skipped directory; 0 outside.
     skipping: usize,
-    /// Names of the innermost one of `open` that are left out.
+    /// Excluded names of the innermost directory in `open`.
     untold: UnreportedExclusions,
     linked: LinkedFiles,
     digester: WalkDigester,
-    /// Where operands have a base.
+    /// Directories above source arguments with a base.
     parents: Option<OperandParents>,
 }
 
-/// A directory that was entered.
+/// An entered directory.
 struct OfferedChild {
     name: Option<Name>,
     meta: EntryMetadata,
     more: Option<Box<EntryExtras>>,
     patterns: Vec<PatternFile>,
-    /// Some of its entries are excluded, and this was not reported to the target.
+    /// Some of its entries are excluded, which the target does not know yet.
     hides: bool,
 }
 
-/// A directory that is offered.
+/// An offered directory.
 struct OpenDirectory {
     id: EntryId,
-    /// Bytes of its name; 0 for an operand.
+    /// Length of its name in bytes; 0 for a source argument.
     name_len: usize,
     /// As [`OfferedChild::hides`].
     hides: bool,
 }
 
-/// An operand that is offered.
+/// An offered source argument.
 struct OfferedOperand {
     number: u32,
-    /// Its path as it was typed.
+    /// Its path as typed.
     path: Arc<[u8]>,
 }
 
-/// The methods return `None` when the job was stopped.
+/// The methods return `None` if the job was stopped.
 impl OfferBuilder<'_> {
     fn all(&mut self, ahead: &Prefetcher) -> Option<()> {
         let source = self.source;
@@ -143,7 +143,7 @@ impl OfferBuilder<'_> {
         }
     }
 
-    /// Offers what a list names, as it comes.
+    /// Offers the entries of a list as it arrives.
     fn listed(&mut self, listed: &PendingBatches, ahead: &Prefetcher) -> Option<()> {
         let mut looker = OperandOpener::new(&self.source.request, &self.source.reporter);
         loop {
@@ -163,7 +163,7 @@ impl OfferBuilder<'_> {
         }
     }
 
-    /// What is offered of the directory in which the data lands would be found in it again.
+    /// Whether this is the destination directory, whose copy would contain itself.
     fn is_landing(&self, root: &OperandRoot, path: &[u8]) -> bool {
         let is_landing = self.source.landing.get() == Some(&root.identity());
         if is_landing {
@@ -206,7 +206,7 @@ impl OfferBuilder<'_> {
         if is_all_filtered == Some(true) {
             exclusions::say_that_nothing_is_left(&self.source.reporter, &operand.path);
         }
-        // The walk ends early when the job is stopped.
+        // A stopped job ends the walk early.
         (!self.source.lock().stopped).then_some(())
     }
 
@@ -325,7 +325,7 @@ impl OfferBuilder<'_> {
         patterns.into_iter().try_for_each(|patterns| exclusions::tell_patterns(self.source, id, patterns))
     }
 
-    /// A target holds no more attributes of open directories than it has room for: those of one too many are left behind.
+    /// Drops attributes of a directory beyond the target's limit for open directories, with a report.
     fn drop_attributes_without_room(&self, operand: &OfferedOperand, entry: &mut Entry) {
         if entry.more.is_none() || self.source.lock().machine.has_room_for_attributes(entry) {
             return;
@@ -336,7 +336,7 @@ impl OfferBuilder<'_> {
         self.source.reporter.failed(path, TOO_MANY_ATTRIBUTES);
     }
 
-    /// A name in the innermost directory is not offered.
+    /// Records an excluded name of the innermost directory.
     fn leave_out(&mut self, name: Name) -> Option<()> {
         if !self.source.request.tell_left_out {
             return Some(());
@@ -349,24 +349,24 @@ impl OfferBuilder<'_> {
         Some(())
     }
 
-    /// Reports such names to the target before messages about another directory.
+    /// Reports excluded names to the target before messages about another directory.
     fn tell_left_out(&mut self) -> Option<()> {
         self.open.last().map_or(Some(()), |directory| self.untold.tell(self.source, directory.id))
     }
 
-    /// Offers the directories that were taken for empty until now.
+    /// Offers directories held back as empty, once they have contents.
     fn directories_of_what_is_found(&mut self, operand: &OfferedOperand) -> Option<()> {
         let found = std::mem::take(&mut self.empty);
         found.into_iter().try_for_each(|entered| self.directory(operand, entered))
     }
 
-    /// Whether a file is not offered because it cannot be read. If this is unknown, reading it will show.
+    /// Whether a file is skipped as unreadable. If this is unknown here, its read decides.
     fn is_left_out(&self, parent: &Dir, name: &Name, links: FollowLinks) -> bool {
         let denied = || parent.is_denied(name, links).unwrap_or(false);
         self.source.request.leave_out.unreadable && denied()
     }
 
-    /// The contents of a directory that the target refused are not offered: the failure of the directory is enough.
+    /// Whether to skip contents of a refused directory, whose own failure was reported.
     fn is_skipped(&mut self, found: &WalkEntry) -> bool {
         let is_refused = |parent: &OpenDirectory| self.source.lock().machine.is_refused(parent.id);
         let refused = self.skipping > 0
@@ -407,7 +407,7 @@ impl OfferBuilder<'_> {
         Some(())
     }
 
-    /// What was found before does not wait for what takes long to read.
+    /// Adds a file's digest. Sends the batch first if the digest takes long.
     fn add_digest(&mut self, entry: &mut Entry, item: &SourceEntry) {
         if item.size >= LONG_READ_MIN {
             self.source.lock().machine.flush_offers();
@@ -419,7 +419,7 @@ impl OfferBuilder<'_> {
         }
     }
 
-    /// Counts a file whose further names become hard links; `None` where they become files of their own.
+    /// Counts a file whose further names become hard links; `None` if they are copied as separate files.
     fn count_linked(&mut self, place: &EntryPlace, look: &FileStat) -> Option<LinkCharge> {
         let EntryPlace::Child { parent, name } = place else { return None };
         if !self.source.request.kept.hard_links || look.names < 2 {
@@ -433,7 +433,7 @@ impl OfferBuilder<'_> {
         self.linked.count(*parent, name, directories, &self.source.reporter)
     }
 
-    /// Offers a file as another name of one that was offered before, if it is.
+    /// Offers a file as a hard link if its first name was offered before.
     fn is_other_name(
         &mut self,
         operand: &OfferedOperand,
@@ -450,7 +450,7 @@ impl OfferBuilder<'_> {
         self.offer(entry, item).map(|_| true)
     }
 
-    /// Zeros have the mode of an ordinary file, this process's owner, and no time.
+    /// Zeros: an ordinary file's mode, this process's owner, and no time.
     fn null(&mut self, operand: &OfferedOperand, size: u64) -> Option<()> {
         self.source.count_found(size);
         let meta = own_meta();
@@ -460,7 +460,7 @@ impl OfferBuilder<'_> {
             .map(|_| ())
     }
 
-    /// What comes out of a pipe has the mode of an ordinary file, and this process's owner.
+    /// A pipe: an ordinary file's mode, and this process's owner.
     fn pipe(&mut self, operand: &OfferedOperand, pipe: Arc<FlowPipe>) -> Option<()> {
         self.source.count_found(0);
         let meta = own_meta();
@@ -481,7 +481,7 @@ impl OfferBuilder<'_> {
         }
     }
 
-    /// Offers an entry, when the window allows.
+    /// Offers an entry once the window allows.
     fn offer(&mut self, mut entry: Entry, item: SourceEntry) -> Option<EntryId> {
         let source = self.source;
         if let (EntryPlace::Operand(_), Some(parents)) = (&entry.place, &mut self.parents) {
@@ -511,7 +511,7 @@ fn own_meta() -> EntryMetadata {
     EntryMetadata { mode: 0o644, uid, gid, modified: Timestamp::default() }
 }
 
-/// Waits until something may be offered; `None` when the job was stopped.
+/// Waits for room in the window; `None` if the job was stopped.
 pub(super) fn wait_for_window(source: &Source) -> Option<MutexGuard<'_, State>> {
     let mut state = source.lock();
     loop {

@@ -1,4 +1,4 @@
-//! The modes of the directories above an operand, which the target recreates (`-d`).
+//! Modes of the directories above a source argument, which the target recreates (`-d`).
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -8,22 +8,22 @@ use std::path::{Path, PathBuf};
 use crate::fs::{FileStat, lookup};
 use crate::job::display_path::own_name;
 
-/// Directories between the base and operands.
+/// Directories between the base and the source arguments.
 pub struct OperandParents {
     base: PathBuf,
-    /// The modes from a directory up to the base, of the latest [`KNOWN_MAX`] at most.
+    /// Modes from a directory up to the base, for the latest [`KNOWN_MAX`] directories.
     known: HashMap<PathBuf, Vec<u16>>,
 }
 
 const KNOWN_MAX: usize = 1024;
 
 impl OperandParents {
-    /// For operands below this directory.
+    /// For source arguments below this directory.
     pub fn new(base: &[u8]) -> Self {
         Self { base: OsStr::from_bytes(base).into(), known: HashMap::new() }
     }
 
-    /// The modes of the directories above this operand, nearest first, up to one without permission.
+    /// Modes of the directories above this source argument, nearest first, up to one without permission.
     pub fn modes(&mut self, operand: &[u8]) -> Vec<u16> {
         let path = Path::new(OsStr::from_bytes(operand));
         // `dir/.` names the contents of `dir`.

@@ -1,4 +1,4 @@
-//! The operands that the user named, each checked once.
+//! The source arguments, each checked once.
 
 use haul_proto::entry::EntryMetadata;
 use haul_proto::path::Name;
@@ -29,35 +29,35 @@ use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::describe::describe;
 use crate::sys::machine;
 
-/// An operand that can be copied.
+/// A valid source argument.
 pub struct OperandRoot {
     name: Option<Name>,
     identity: FileIdentity,
-    /// What it is.
+    /// Its kind.
     pub kind: OperandKind,
 }
 
-/// What an operand is.
+/// The kind of a source argument.
 pub enum OperandKind {
     /// A directory.
     Directory(Dir),
-    /// A regular file: its directory, its name, and its state at the time of the check.
+    /// A regular file: its directory, name, and state at the check.
     File(Dir, Name, FileStat),
-    /// A symbolic link that is kept: the directory that it is in, its name there, where it points, and its metadata.
+    /// A symbolic link to be copied: its directory, name, target and metadata.
     Symlink(Dir, Name, Box<[u8]>, EntryMetadata),
-    /// So many zeros.
+    /// This many zeros.
     Null(u64),
-    /// What comes out of this.
+    /// The output of a pipe.
     Pipe(Arc<FlowPipe>),
 }
 
 impl OperandRoot {
-    /// Which file or directory it is.
+    /// Device and inode.
     pub fn identity(&self) -> FileIdentity {
         self.identity
     }
 
-    /// As the target needs to know it.
+    /// The source argument as sent to the target.
     pub fn operand(&self) -> TargetOperand {
         TargetOperand {
             name: self.name.clone(),
@@ -69,51 +69,51 @@ impl OperandRoot {
 }
 
 impl OperandRoot {
-    /// Lets this be read, as far as it is still what it was: a file that was exchanged meanwhile stays out of reach.
+    /// Permits reads of this, unless it was replaced meanwhile: a new file stays inaccessible.
     pub fn allow(&self, bounds: &mut ConfineBounds) {
         match &self.kind {
-            // What cannot be opened is reported when its turn comes.
+            // An unreadable directory is reported by the walk.
             OperandKind::Directory(dir) => drop(dir.fd().map(|fd| bounds.allow(&*fd, ConfineRights::ReadTree))),
             OperandKind::File(parent, name, ..) => {
                 let file = parent.open_handle(name, operand_links());
                 let same = |file: &OwnedFd| FileStat::at_fd(file).is_ok_and(|look| look.identity == self.identity);
                 drop(file.map(|file| same(&file).then(|| bounds.allow(&file, ConfineRights::ReadFile))));
             }
-            // It was read, and what it points to stays out of reach.
+            // The link was read; its target stays inaccessible.
             OperandKind::Symlink(..) => {}
-            // It is open.
+            // It is already open.
             OperandKind::Pipe(_) => {}
             OperandKind::Null(_) => drop(null::open_zeros().map(|zeros| bounds.allow(&zeros, ConfineRights::ReadFile))),
         }
     }
 
-    /// Lets files be removed, below this directory or in that of this file: the kernel has no narrower bounds for that.
+    /// Permits removal of files below this directory, or in this file's directory: the kernel has no narrower scope.
     pub fn allow_removal(&self, bounds: &mut ConfineBounds, below: bool) {
         let dir = match &self.kind {
             OperandKind::Directory(dir) => Some(dir).filter(|_| below),
             OperandKind::File(parent, ..) | OperandKind::Symlink(parent, ..) => Some(parent),
             OperandKind::Pipe(_) | OperandKind::Null(_) => None,
         };
-        // A parent that cannot be opened prevents removal, which is reported then.
+        // A parent that cannot be opened prevents removal, which the removal reports.
         dir.into_iter().for_each(|dir| drop(dir.fd().map(|fd| bounds.allow(&*fd, ConfineRights::RemoveFiles))));
     }
 }
 
-/// Checks all operands; reports those that cannot or must not be copied, with `None` in their place. Few directories
-/// stay open, whatever the number of operands: the others are reopened when needed.
+/// Checks all source arguments and reports invalid ones, with `None` in their place. Few directories stay open,
+/// whatever the number of arguments; the others are reopened when needed.
 pub fn look(request: &SourceRequest, reporter: &Reporter) -> Vec<Option<OperandRoot>> {
     let mut looker = OperandOpener::new(request, reporter);
     request.operands.iter().map(|operand| looker.look_at(operand)).collect()
 }
 
-/// Permits this, with everything below the base of a list.
+/// Permits access to everything below the base of a list.
 pub fn allow_base(base: &[u8], bounds: &mut ConfineBounds, rights: ConfineRights) {
     let handle = DirAccess::Search.open(Path::new(OsStr::from_bytes(base)), &FdCache::new(1));
-    // What is not there is reported with each line.
+    // Each line reports its missing file.
     handle.iter().for_each(|handle| bounds.allow(handle, rights));
 }
 
-/// The one operand, where that is a pipe: standard input, a FIFO, or what a program says.
+/// The only source argument, if it is a pipe: standard input, a FIFO, or a program's output.
 pub fn open_pipe(
     request: &SourceRequest,
     standard_input: Option<OwnedFd>,
@@ -135,7 +135,7 @@ pub fn open_pipe(
     };
     let root = opened.map(|spring| {
         let identity = FileIdentity { device: 0, inode: 0 };
-        // A file brings its name along, and what comes out of a pipe has none.
+        // A file has a name of its own; a pipe does not.
         let own = own_name(Path::new(OsStr::from_bytes(operand))).filter(|_| spring.is_followed());
         let name = own.and_then(|name| Name::new(name.as_bytes()).ok());
         OperandRoot { name, identity, kind: OperandKind::Pipe(Arc::new(spring)) }
@@ -143,7 +143,7 @@ pub fn open_pipe(
     vec![root.map_err(|text| reporter.failed(operand.clone(), text)).ok()]
 }
 
-/// A file that grows.
+/// Follows a growing file.
 fn growing(operand: &[u8], quiet: Duration) -> Result<FlowPipe, String> {
     let path = Path::new(OsStr::from_bytes(operand));
     let opened = lookup::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC);
@@ -154,7 +154,7 @@ fn growing(operand: &[u8], quiet: Duration) -> Result<FlowPipe, String> {
     }
 }
 
-/// A FIFO, or else a program. Nobody is waited for who would write to a FIFO: that is for its reader.
+/// Opens a FIFO, or else starts a program. Opening a FIFO does not wait for a writer: its reader waits.
 fn named(operand: &[u8], policy: &HostPolicy) -> Result<FlowPipe, String> {
     let path = Path::new(OsStr::from_bytes(operand));
     let is_fifo = lookup::stat(path).is_ok_and(|found| FileStat::from(&found).kind == FileType::Fifo);
@@ -168,28 +168,28 @@ fn named(operand: &[u8], policy: &HostPolicy) -> Result<FlowPipe, String> {
     Ok(FlowPipe::new(said, Some(program)))
 }
 
-/// Looks at operands, one after the other.
+/// Opens source arguments one after the other.
 pub struct OperandOpener<'a> {
     recursive: bool,
-    /// An operand that is a symbolic link is kept, and not followed.
+    /// Symbolic links among source arguments are copied, not followed.
     keeps_links: bool,
     reporter: &'a Reporter,
-    /// The directory below which alone this process may read, without links.
+    /// The directory to which this process's reads are confined, without links.
     base: Option<PathBuf>,
     cache: Arc<FdCache>,
-    /// The directories that files were found in, as they were typed: the latest [`PARENTS_MAX`] at most.
+    /// Parent directories of files, as typed: the latest [`PARENTS_MAX`].
     parents: HashMap<PathBuf, Dir>,
 }
 
-/// Most directories that are remembered.
+/// Most remembered parent directories.
 const PARENTS_MAX: usize = 1024;
-/// Said of what a list names and a link leads to from below the base.
+/// Error for a listed link that leads out of the base.
 const OUT_OF_BASE: &str = "a symbolic link leads out of the base (-d)\nadd --symlinks follow, or omit -d";
 
 /// Remedy for a path with wildcards.
 const NO_WILDCARDS: &str = "haul expands no wildcards: copy the directory with -r, --include PATTERN and --exclude '*'";
 
-/// Why an operand cannot be copied, and what to do.
+/// Why a source argument cannot be copied, and the remedy.
 struct OperandRefusal(String);
 
 impl OperandRefusal {
@@ -204,7 +204,8 @@ impl From<io::Error> for OperandRefusal {
     }
 }
 
-/// A path without an entry. A shell on this host expanded its wildcards; those of a remote path arrive as they are.
+/// Error for a missing path. A shell on this host has already expanded its wildcards; those of a remote path arrive
+/// unexpanded.
 fn absent(path: &Path, error: &io::Error) -> OperandRefusal {
     let text = describe(error);
     let has_wildcard = path.as_os_str().as_bytes().iter().any(|byte| b"*?[".contains(byte));
@@ -215,7 +216,7 @@ fn absent(path: &Path, error: &io::Error) -> OperandRefusal {
 }
 
 impl<'a> OperandOpener<'a> {
-    /// For the operands of `request`, which are reported if they cannot or must not be copied.
+    /// For the source arguments of `request`. Invalid ones are reported.
     pub fn new(request: &SourceRequest, reporter: &'a Reporter) -> Self {
         let base = match &request.base {
             Some(base) if request.listed && request.links != LinkRule::Follow => {
@@ -228,7 +229,7 @@ impl<'a> OperandOpener<'a> {
         Self { recursive: request.recursive, keeps_links, reporter, base, cache, parents }
     }
 
-    /// Looks at an operand; reports it and has `None` if it cannot or must not be copied.
+    /// Opens a source argument; `None`, with a report, if it is invalid.
     pub fn look_at(&mut self, operand: &[u8]) -> Option<OperandRoot> {
         match self.look(Path::new(OsStr::from_bytes(operand))) {
             Ok(root) => Some(root),
@@ -284,8 +285,7 @@ impl<'a> OperandOpener<'a> {
         Ok(OperandRoot { name, identity: look.identity, kind })
     }
 
-    /// The symbolic link at `path`; `None` where something else is, or nothing. One with a slash behind it is what it
-    /// points to.
+    /// The symbolic link at `path`; `None` for anything else. A trailing slash selects the link's target.
     fn link_at(&mut self, path: &Path) -> Result<Option<OperandRoot>, OperandRefusal> {
         let name = own_name(path).filter(|_| !path.as_os_str().as_bytes().ends_with(b"/"));
         let Some(name) = name.and_then(|name| Name::new(name.as_bytes()).ok()) else { return Ok(None) };
@@ -299,7 +299,7 @@ impl<'a> OperandOpener<'a> {
         }))
     }
 
-    /// The directory that a file is in. It may be one that may only be searched.
+    /// The parent directory of a file. Search permission is sufficient.
     fn parent_of(&mut self, path: &Path) -> Result<Dir, OperandRefusal> {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if let Some(dir) = self.parents.get(parent) {
@@ -324,12 +324,12 @@ impl<'a> OperandOpener<'a> {
     }
 }
 
-/// How a link at an operand's name is treated: it is followed, unless lookups are confined.
+/// How links among source arguments are treated: followed, unless lookups are confined.
 pub fn operand_links() -> FollowLinks {
     if lookup::is_confined() { FollowLinks::Itself } else { FollowLinks::Followed }
 }
 
-/// Names these operands on this machine, over all runs: what a target remembers a tree by.
+/// Identifies these source arguments on this host, across runs: the key of a remembered tree.
 pub fn origin(operands: &[Vec<u8>]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     let machine = machine::machine_id();

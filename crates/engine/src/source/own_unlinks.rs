@@ -1,5 +1,5 @@
-//! Removal of one name of a file changes the time of change that its other names show. What haul itself changes so is
-//! recorded while another name of the file is in the job: it does not count as a change of the file.
+//! Removal of a hard link updates the change time of the whole file. Updates by haul itself are recorded while another
+//! name is in the job, so that they do not count as changes.
 
 use haul_proto::entry::Timestamp;
 use haul_proto::path::Name;
@@ -13,14 +13,14 @@ use crate::fs::{FileIdentity, FileStat};
 use crate::source::state::SourceState;
 use crate::sys::sync::lock;
 
-/// From this many records on, those of files without entries are dropped.
+/// From this size on, records of files without entries are dropped.
 const RECORDS_MIN: usize = 1024;
 
-/// The times of change of a file with several names, between which haul has only removed names of it.
+/// Change times of a file with hard links, between which only haul removed names of it.
 #[derive(Debug)]
 pub struct OwnUnlinks(Mutex<UnlinkSpan>);
 
-/// The first and the last of these times.
+/// The first and the last of these change times.
 #[derive(Debug, Clone, Copy)]
 pub struct UnlinkSpan {
     first: Timestamp,
@@ -32,18 +32,18 @@ impl UnlinkSpan {
         (self.first..=self.last).contains(&changed)
     }
 
-    /// The present state of the file, with the time of change of its offer if haul alone has changed that time since.
+    /// The present state of the file. Takes the change time from the offer if only haul has updated it since.
     pub fn as_offered(&self, now: SourceState, offered: &SourceState) -> SourceState {
         let is_own = now.changed == self.last && self.contains(offered.changed);
         if is_own { SourceState { changed: offered.changed, ..now } } else { now }
     }
 
-    /// Removes a name of the file, which has this stat now.
+    /// Removes a name of the file; `before` is its present stat.
     pub fn unlink(&mut self, dir: impl AsFd, name: &Name, before: &FileStat) -> io::Result<()> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(&dir, name.as_bytes(), flags, Mode::empty())?;
         unlinkat(dir, name.as_bytes(), AtFlags::empty())?;
-        // Without it, the file's other names count as changed, and stay.
+        // On failure, the file's other names count as changed and are kept.
         if let Ok(after) = FileStat::at_fd(file)
             && (after.identity, after.size, after.meta.modified) == (before.identity, before.size, before.meta.modified)
             && before.changed == self.last
@@ -55,18 +55,18 @@ impl UnlinkSpan {
 }
 
 impl OwnUnlinks {
-    /// Calls `act` while no name of the file is removed.
+    /// Calls `act` while no name of the file can be removed.
     pub fn hold<T>(&self, act: impl FnOnce(&mut UnlinkSpan) -> T) -> T {
         act(&mut lock(&self.0))
     }
 }
 
-/// The records of all files with several names in the job.
+/// Records of all files with hard links in the job.
 #[derive(Debug, Default)]
 pub struct OwnUnlinkRecords(Mutex<HashMap<FileIdentity, Weak<OwnUnlinks>>>);
 
 impl OwnUnlinkRecords {
-    /// The record of this file; `None` where it has one name only.
+    /// The record of this file; `None` if it has a single name.
     pub fn of(&self, look: &FileStat) -> Option<Arc<OwnUnlinks>> {
         if look.names < 2 {
             return None;
@@ -78,7 +78,7 @@ impl OwnUnlinkRecords {
         }
         if records.len() >= RECORDS_MIN && records.len() == records.capacity() {
             records.retain(|_, record| record.strong_count() > 0);
-            // The next time is not before there are twice as many.
+            // The next cleanup happens at twice the size.
             let len = records.len();
             records.reserve(len);
         }
@@ -106,7 +106,7 @@ mod tests {
         let found = look("a");
         let record = records.of(&found).unwrap();
         record.hold(|span| span.unlink(&*root.fd().unwrap(), &name("c"), &found)).unwrap();
-        // Found before the removal or after it.
+        // Found before or after the removal.
         let after = look("a");
         assert!([&found, &after].iter().all(|look| Arc::ptr_eq(&records.of(look).unwrap(), &record)));
         let (offered, now) = (SourceState::from(&found), SourceState::from(&after));

@@ -1,4 +1,4 @@
-//! Names of owners, sent before the first entry of each.
+//! Names of owners and groups, sent before the first entry of each.
 
 use haul_proto::entry::EntryMetadata;
 use haul_proto::limits::{ACCOUNT_NAME_MAX, OWNERS_MAX};
@@ -9,7 +9,7 @@ use super::Source;
 use crate::sys::accounts::Accounts;
 use crate::sys::sync::lock;
 
-/// Names of owners, and which of them were sent.
+/// Names of owners and groups, and which of them were sent.
 pub struct SourceOwners {
     /// Users and groups.
     accounts: [Accounts; 2],
@@ -17,12 +17,12 @@ pub struct SourceOwners {
 }
 
 impl SourceOwners {
-    /// As this machine knows them now.
+    /// Names from this host's databases.
     pub fn new() -> Self {
         Self { accounts: [Accounts::users(), Accounts::groups()], told: Mutex::default() }
     }
 
-    /// Sends the names of owner and group of an entry before its offer, unless they were sent before.
+    /// Sends the names of an entry's owner and group before its offer, once each.
     pub fn tell(&self, source: &Source, meta: &EntryMetadata) {
         let mut told = lock(&self.told);
         for (at, id) in [meta.uid, meta.gid].into_iter().enumerate() {

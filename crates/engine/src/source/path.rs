@@ -1,4 +1,4 @@
-//! Paths below a source, and why a file there cannot be delivered.
+//! Paths below a source argument, and errors of their files.
 
 use crate::fs::Dir;
 use crate::fs::FollowLinks;
@@ -9,9 +9,9 @@ use std::io;
 /// Why a file cannot be delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SourceFileError {
-    /// It is not what it was when it was offered or begun.
+    /// The file has changed since its offer or the start of its transfer.
     Changed,
-    /// Anything else, in words.
+    /// Any other error, as text.
     Failed(String),
 }
 
@@ -24,18 +24,18 @@ impl From<io::Error> for SourceFileError {
 /// A name in a directory.
 #[derive(Clone)]
 pub struct SourcePath {
-    /// The directory.
+    /// Its directory.
     pub parent: Dir,
-    /// The name.
+    /// Its name in that directory.
     pub name: Name,
-    /// Whether the name may be a link that is followed.
+    /// Whether a link of this name is followed.
     pub links: FollowLinks,
-    /// Whether it is an operand itself, whose path the user typed.
+    /// Whether it is itself a source argument, typed by the user.
     pub is_operand: bool,
 }
 
 impl SourcePath {
-    /// The path as the user would name it, below an operand that was typed like this.
+    /// The path for messages, below this source argument as typed.
     pub fn path(&self, operand: &[u8]) -> Vec<u8> {
         if self.is_operand { operand.to_vec() } else { below(operand, &self.parent.path_of(self.name.as_bytes())) }
     }

@@ -6,34 +6,34 @@ use crate::source::own_unlinks::{OwnUnlinkRecords, OwnUnlinks};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
-/// Set once a file was sent and verified; its names share it.
+/// Set once a file was sent and verified. All its names share the flag.
 pub type VerifiedFlag = Arc<AtomicBool>;
 
-/// What a file needs to be removed.
+/// Removal data of a file.
 #[derive(Debug, Clone)]
 pub struct RemovableFile {
     pub(super) is: RemovalIdentity,
     pub(super) names: RemovalNames,
-    /// Of a file with several names: what haul has removed of them.
+    /// For a file with hard links: haul's own removals of its names.
     own_unlinks: Option<Arc<OwnUnlinks>>,
 }
 
-/// By what it is known again.
+/// How a file is recognised before its removal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RemovalIdentity {
     File(FileIdentity),
-    /// A symbolic link, by what it holds.
+    /// A symbolic link, by its target path.
     Link(Box<[u8]>),
 }
 
-/// Which of a file's names it is.
+/// The role of this name among a file's hard links.
 #[derive(Debug, Clone)]
 pub(super) enum RemovalNames {
-    /// The only one.
+    /// The only name.
     Only,
-    /// The one that it is sent as.
+    /// The name under which the file is sent.
     First(VerifiedFlag),
-    /// Another one, which has no bytes of its own.
+    /// A further name, sent without contents.
     Other(VerifiedFlag),
 }
 
@@ -48,26 +48,26 @@ impl RemovableFile {
         Self { is: RemovalIdentity::Link(points_to.into()), names: RemovalNames::Only, own_unlinks: None }
     }
 
-    /// The file has more names: returns what each of them is removed by.
+    /// Adds a further name to the file. Returns the removal data of that name.
     pub fn share(&mut self) -> Self {
         let proof = VerifiedFlag::default();
         self.names = RemovalNames::First(Arc::clone(&proof));
         Self { names: RemovalNames::Other(proof), ..self.clone() }
     }
 
-    /// What haul has removed of the file's names.
+    /// haul's own removals of the file's names.
     pub fn own_unlinks(&self) -> Option<&OwnUnlinks> {
         self.own_unlinks.as_deref()
     }
 
-    /// The file sent under this name is verified.
+    /// Marks the file as verified.
     pub fn prove(&self) {
         if let RemovalNames::First(proof) = &self.names {
             proof.store(true, Ordering::Relaxed);
         }
     }
 
-    /// The same for a file that was offered again.
+    /// Removal data of a file that was offered again.
     pub fn now(&self, look: &FileStat, records: &OwnUnlinkRecords) -> Self {
         Self { names: self.names.clone(), ..Self::file(look, records) }
     }

@@ -1,8 +1,8 @@
-//! Removal of files and symbolic links once they are verified at the target: files sent in this job, each after the
-//! target has reported it complete; links that it has created; and entries that it has reported as equal. Each is
-//! removed only if it still equals its offer. Directories stay, and existing entries without verification.
+//! Removal of files and symbolic links once they are verified at the target. These are files sent in this job that the
+//! target has reported complete, links that it has created, and entries that it has reported equal. Each is removed
+//! only if it still equals its offer. Directories stay, and so do existing entries without verification.
 //!
-//! One thread removes them, so that messages are not held up. The session bounds the number that wait.
+//! A separate thread removes them, so that messages are not delayed. The session bounds the queue.
 
 use crate::source::operands;
 use crate::source::removable::RemovableFile;
@@ -27,14 +27,14 @@ use crate::source::state::SourceState;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::describe::describe;
 
-/// Most files that the thread takes at once.
+/// Most files removed in one batch.
 const BATCH_MAX: usize = 64;
-/// Reported for a file that differs from the sent one.
+/// Error for a file that differs from the sent version.
 const NOT_THE_SAME: &str = "copied, but not deleted: it has changed since\nrerun the command to copy the new version";
-/// What to do about a file that cannot be removed.
+/// Remedy for a failed removal.
 const REMEDY: &str = "check the permissions of its directory, and delete it: its copy is verified";
 
-/// A verified file: the part of a [`SourceEntry`] needed for its removal. It holds nothing open.
+/// A verified file: the part of a [`SourceEntry`] needed for its removal. Holds no open file.
 pub struct SourceRemoval {
     operand: Arc<[u8]>,
     place: SourcePath,
@@ -42,16 +42,16 @@ pub struct SourceRemoval {
     removable: RemovableFile,
 }
 
-/// What came of it.
+/// The outcome of a removal.
 enum SourceRemovalOutcome {
     Removed,
-    /// Somebody else has removed it, or it is only led to by a link.
+    /// Another program has removed it, or the name is a followed link.
     Nothing,
     Changed,
 }
 
 impl SourceRemoval {
-    /// What is removed.
+    /// The kind of the removed entry.
     fn what(&self) -> EntryKind {
         match self.removable.is {
             RemovalIdentity::File(_) => EntryKind::File,
@@ -59,10 +59,10 @@ impl SourceRemoval {
         }
     }
 
-    /// `None` for entries that are not removed.
+    /// `None` for entries that stay.
     fn new(item: &SourceEntry) -> Option<Self> {
         let (place, removable) = (item.place.clone()?, item.removable.clone()?);
-        // Of a file that was there already, nothing was sent.
+        // No data was sent for an existing file.
         if let RemovalNames::Other(proof) = &removable.names
             && !proof.load(Ordering::Relaxed)
         {
@@ -76,7 +76,7 @@ impl SourceRemoval {
         self.place.path(&self.operand)
     }
 
-    /// Removes the file under this name. Between check and removal, another program may put another file there.
+    /// Removes the file under this name. Between check and removal, another program could replace it.
     fn carry_out(&self) -> io::Result<SourceRemovalOutcome> {
         match self.removable.own_unlinks() {
             None => self.remove_name(None),
@@ -124,7 +124,7 @@ impl Source {
         self.request.remove_files && !self.compares()
     }
 
-    /// Lets files be removed where that may be wanted, and nowhere else.
+    /// Permits removals below the source arguments, if requested.
     pub(super) fn allow_removal(&self, bounds: &mut ConfineBounds) {
         if !self.removes_files() {
             return;
@@ -138,25 +138,25 @@ impl Source {
         self.roots.iter().flatten().for_each(|root| root.allow_removal(bounds, below));
     }
 
-    /// Data for a file's removal; `None` if it stays. Below an operand with followed links, one file may have several
-    /// paths: removed on one, it could not be read on another.
+    /// Removal data of a file; `None` if it stays. With followed links, a file may have several paths: removed by one,
+    /// it would be unreadable by another.
     pub(super) fn removable(&self, item: &SourceEntry, look: &FileStat) -> Option<RemovableFile> {
         let is_operand = item.place.as_ref().is_some_and(|place| place.is_operand);
         let may_be = self.removes_files() && (is_operand || self.request.links != LinkRule::Follow);
         may_be.then(|| RemovableFile::file(look, &self.own_unlinks))
     }
 
-    /// The same of a symbolic link.
+    /// Removal data of a symbolic link.
     pub(super) fn removable_link(&self, points_to: &[u8]) -> Option<RemovableFile> {
         (self.removes_files() && matches!(self.request.links, LinkRule::Keep | LinkRule::KeepAll))
             .then(|| RemovableFile::link(points_to))
     }
 
-    /// Takes the entries that the session has verified since.
+    /// Queues the entries that the session has verified since the last call.
     pub(super) fn take_proven(&self, state: &mut State) {
         let proven = state.machine.take_proven();
         add(&self.reporter.sync.left_at_source, state.machine.take_unproven());
-        // A file that was offered again may come after its other names.
+        // A file that was offered again may follow its hard links.
         proven.iter().filter_map(|item| item.removable.as_ref()).for_each(RemovableFile::prove);
         for item in proven {
             match SourceRemoval::new(&item) {
@@ -171,7 +171,7 @@ impl Source {
         }
     }
 
-    /// Removes verified files, until all entries are complete. The rest stays when the job is stopped.
+    /// Removes verified files until all entries are complete. A stopped job leaves the rest.
     pub fn remove_proven(&self) {
         while let Some(batch) = self.wait_for_removals() {
             for removal in &batch {
@@ -221,7 +221,7 @@ impl Source {
     }
 }
 
-/// Those that wait for the thread.
+/// Verified files queued for removal.
 pub type SourceRemovals = VecDeque<SourceRemoval>;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What is removed at the source, and above all what is not.
+//! Removals at the source, and above all entries that stay.
 
 use haul_proto::entry::{EntryContent, EntryLocation as EntryPlace};
 use haul_proto::ids::{EntryId, StreamId};
@@ -26,9 +26,8 @@ fn removing(operands: &[PathBuf], change: impl FnOnce(&mut SourceRequest)) -> So
     Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &HostPolicy::default())
 }
 
-/// Offers everything and has it needed, but for files whose names begin with `has`: those are there, and with `same`: those
-/// are known to be the same, as links are. Then all that is
-/// needed is given to a stream.
+/// Offers everything. The target needs all files except those whose names begin with `has`, which exist, and with
+/// `same`, which are known to be equal, like links. Assigns all needed files to a stream.
 fn send_all(source: &Source) -> Vec<EntryId> {
     let entries = offers(source);
     let begins = |place: &EntryPlace, with: &[u8]| matches!(place, EntryPlace::Child { name, .. } if name.as_bytes().starts_with(with));
@@ -53,7 +52,7 @@ fn done(source: &Source, entries: &[EntryId]) {
     source.handle_peer(&TargetMessage::Done { runs }.encode(NUMBER)).unwrap();
 }
 
-/// All of it is done; returns how many files were removed, and how many failures were told.
+/// Completes all entries. Returns the numbers of removed files and of reported failures.
 fn finish(source: &Source, entries: &[EntryId]) -> (u64, u64) {
     done(source, entries);
     while source.lock().machine.poll_message().is_some() {}
@@ -131,7 +130,7 @@ fn nothing_goes_before_it_is_done_or_where_it_failed_or_where_nobody_asked() {
         let files: Vec<_> = (0..3).map(|i| make_file(tree.join(format!("{i}")))).collect();
         let source = removing(std::slice::from_ref(&tree), |_| ());
         let entries = send_all(&source);
-        // The walk's order is the file system's.
+        // The walk follows the file system's order.
         let failed = entries[2];
         source.handle_peer(&TargetMessage::TargetFailed { entry: failed }.encode(NUMBER)).unwrap();
         done(&source, &entries[1..2]);
@@ -165,7 +164,7 @@ fn what_is_not_what_was_sent_stays_and_that_is_told() {
         let other_time = std::time::SystemTime::UNIX_EPOCH;
         File::options().write(true).open(path("touched")).unwrap().set_modified(other_time).unwrap();
         overwrite(&path("overwritten"));
-        // Another file of the same size and time.
+        // A different file of the same size and time.
         let time = fs::metadata(path("exchanged")).unwrap().modified().unwrap();
         let other = make_file(temp.path().join("other"));
         File::options().write(true).open(&other).unwrap().set_modified(time).unwrap();
@@ -189,7 +188,7 @@ fn a_directory_in_whose_place_a_link_stands_is_not_gone_through() {
         let file = make_file(tree.join("dir/file"));
         let source = removing(std::slice::from_ref(&tree), |_| ());
         let entries = send_all(&source);
-        // The same directory, reached by a link: where the descriptor is still open, it is the file that was sent.
+        // The same directory, reached through a link. If its descriptor is still open, it contains the sent file.
         let elsewhere = temp.path().join("elsewhere");
         make_file(elsewhere.join("file"));
         fs::rename(tree.join("dir"), temp.path().join("away")).unwrap();
@@ -219,15 +218,15 @@ fn of_a_file_with_several_names_each_goes_by_itself() {
         assert_eq!(entries.len(), 7);
         let mut parts = entries[1..].to_vec();
         parts.push(entries[0]);
-        // Of what was there already, the names are made and stay here.
+        // Hard links to existing files are created, and stay at the source.
         assert_eq!(finish(&source, &parts), (3, 0));
         assert_eq!(names(&tree), ["has0", "has1", "has2"]);
         assert_eq!(names(temp.path()), ["first of has", "first of sent", "tree"], "names elsewhere stay");
     });
 }
 
-/// Writes other bytes, as many as before, and puts the time of modification back, until the file's time of change is another
-/// one: some kernels' clocks are coarse.
+/// Overwrites a file with as many bytes and restores its modification time, until its change time differs: some kernels
+/// have coarse clocks.
 fn overwrite(path: &Path) {
     let changed = |path: &Path| {
         let meta = fs::metadata(path).unwrap();
@@ -258,10 +257,10 @@ fn names_that_were_sent_as_files_of_their_own_do_not_count_as_changed_when_other
         batch.iter().for_each(|removal| source.remove(removal));
         source.lock().machine.proven_seen_to(batch.len());
         assert_eq!(told(&source), (7, 0));
-        // They are read and opened meanwhile.
+        // The files are read and opened meanwhile.
         assert!(last.is_as_offered(opened.fd()).unwrap());
         assert!(further.open_as_offered().is_ok());
-        // A write after that is a change.
+        // A later write is a change.
         overwrite(&tree.join(names(&tree).pop().unwrap()));
         assert!(!last.is_as_offered(opened.fd()).unwrap());
         assert_eq!(finish(&source, &[entries[8], entries[9], entries[0]]), (7, 2));
@@ -352,7 +351,7 @@ fn the_thread_that_removes_wakes_for_each_and_ends_with_the_job() {
             std::thread::yield_now();
         }
         done(&source, &entries[..1]);
-        // Its last messages leave, and with that it is finished.
+        // Its last messages are sent, which completes it.
         assert!(source.wait_for_messages().is_none());
         removing.join().unwrap();
         assert_eq!(source.lock().machine.window(), haul_proto::limits::ENTRY_WINDOW);

@@ -1,4 +1,4 @@
-//! Small files, many to a frame: read whole, with a check against concurrent changes.
+//! Small files, packed into shared frames: read whole, with a check against concurrent changes.
 
 use haul_proto::entry::Timestamp;
 use haul_proto::ids::EntryId;
@@ -18,10 +18,10 @@ use crate::policy::audit::AuditAction;
 use crate::source::entry::SourceEntry;
 use crate::source::path::SourceFileError;
 
-/// How often a small file that changes while it is read is read again.
+/// Most reads of a small file that changes while being read.
 const READS_MAX: usize = 3;
 
-/// Reads these files and hands them over.
+/// Reads these files and sends them as a pack.
 pub(super) fn send(
     source: &Source,
     files: &[SmallFile<SourceEntry>],
@@ -75,24 +75,22 @@ fn packed_file(entry: EntryId, len: usize, modified: Timestamp, digest: [u8; 32]
     PackedFile { entry, len: u32::try_from(len).unwrap_or(u32::MAX), modified, digest }
 }
 
-/// What came of reading a small file.
+/// The result of reading a small file.
 enum SmallFileRead {
-    /// Its length and its time.
+    /// Its length and modification time.
     Whole(usize, Timestamp),
-    /// It has grown to this many bytes, and the pack has not that much room left.
+    /// The file has grown to this many bytes, more than the pack has left.
     NoRoom(u64),
 }
 
-/// Reads a whole small file. It is whole when as many bytes came as the file has, and size and times are the same
-/// before and after; else it is read again. `room` is what the pack has left for it; a file of more than `most` bytes
-/// is not small.
+/// Reads a small file whole: the bytes read must match its size, and size and times must be unchanged afterwards.
+/// Otherwise it is reread. `room` is the space left in the pack; a file of more than `most` bytes is not small.
 fn read_small(item: &SourceEntry, room: &mut [u8], most: usize) -> Result<SmallFileRead, SourceFileError> {
     let file = item.open()?;
     let mut state = item.offered();
     let room_len = room.len().min(most);
     for _ in 0..READS_MAX {
-        // Files of the kernel's own (proc, sysfs) say that they are empty and are not: there, the end is where
-        // reading ends.
+        // Kernel files (proc, sysfs) report size 0 whatever they contain: these are read to the end.
         let tells_no_size = state.size == 0 && !item.is_null();
         let want = if tells_no_size { room_len } else { usize::try_from(state.size).unwrap_or(usize::MAX) };
         if want > most {

@@ -1,17 +1,17 @@
-//! The state of a source file, by which a change is noticed.
+//! The state of a source file, for change detection.
 
 use haul_proto::entry::Timestamp;
 
 use crate::fs::FileStat;
 
-/// Properties of a file that stay while its content stays.
+/// Properties of a file that are constant while its contents are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourceState {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Time of last modification.
     pub modified: Timestamp,
-    /// Time of last change of content or metadata. A write sets it, and no program can put it back.
+    /// Time of last change of contents or metadata. A write sets it, and no program can reset it.
     pub changed: Timestamp,
 }
 

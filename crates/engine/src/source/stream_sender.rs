@@ -1,4 +1,4 @@
-//! A stream's thread at the source: read, hash, hand over; one buffer, no copy.
+//! One stream's thread at the source: reads, hashes and sends from one buffer, without copies.
 
 use crate::source::flow_frames;
 use crate::source::small_files;
@@ -32,7 +32,7 @@ use crate::net::stream::frame_sink::FrameSink;
 use crate::source::entry::SourceEntry;
 use crate::source::path::SourceFileError;
 
-/// Nothing goes anywhere: in a job that only compares.
+/// Discards all data, for a job that only compares.
 pub struct NoSink;
 
 impl FrameSink for NoSink {
@@ -49,7 +49,7 @@ impl FrameSink for NoSink {
     }
 }
 
-/// Carries one stream until all entries are complete. A broken one leaves its work to others.
+/// Runs one stream until all entries are complete. A broken stream leaves its work to others.
 pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl FrameSink) -> Result<(), StreamError> {
     let frame_bytes = source.request.settings.frame.bytes();
     let fills_holes = source.request.kept.holes == HolePolicy::Fill;
@@ -65,7 +65,7 @@ pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl FrameSink) ->
     carried
 }
 
-/// What the stream is at is in `now`.
+/// Sends work until none is left; `now` holds the current work.
 fn carry(sender: &mut StreamSender<'_, impl FrameSink>, now: &mut Option<StartedWork>) -> Result<(), StreamError> {
     while let Some(work) = sender.next_work()? {
         match &*now.insert(work) {
@@ -79,14 +79,14 @@ fn carry(sender: &mut StreamSender<'_, impl FrameSink>, now: &mut Option<Started
     sender.outlet.end(sender.reader.buffer())
 }
 
-/// A stream at the source.
+/// State of one stream at the source.
 struct StreamSender<'s, O> {
     source: &'s Source,
     id: StreamId,
     outlet: &'s mut O,
     reader: FrameReader,
     stride: ChunkSizer,
-    /// What it does next: taken while it still sends something else, so that the disk has work all the time.
+    /// The next work, started early to keep the disk busy.
     ahead: Option<StartedWork>,
     /// Compared files, not yet reported.
     compared: Vec<ReadFrames>,
@@ -95,24 +95,24 @@ struct StreamSender<'s, O> {
 /// Most small files in one report of comparisons.
 const COMPARED_FILES: usize = 64;
 
-/// Frames of a file that were read: their values, and which of these are the same at the target.
+/// Frames read from a file: their digests, and which of them equal the target's.
 pub struct ReadFrames {
     /// The file.
     pub entry: EntryId,
-    /// Index and value of each.
+    /// Index and digest of each frame.
     pub values: Vec<(u64, Digest)>,
-    /// Those that are the same.
+    /// Frames equal to the target's.
     pub same: RangeSet,
 }
 
-/// The values of frames, and which of these are the same at the target.
+/// Digests of frames, and which of them equal the target's.
 type SentFrames = (Vec<(u64, Digest)>, RangeSet);
 
-/// Work that a stream has begun with.
+/// Work that a stream has started.
 enum StartedWork {
-    /// A piece that the reader has, of a file that is open.
+    /// A chunk of an open file, queued in the reader.
     Frames(Chunk<SourceEntry>, Arc<OpenedFile>, PeerChunkState),
-    /// Small files.
+    /// A pack of small files.
     Pack(Vec<SmallFile<SourceEntry>>),
     /// The next frame of a flow.
     Next(FlowFrame<SourceEntry>),
@@ -120,18 +120,18 @@ enum StartedWork {
     Kept(FlowFrame<SourceEntry>),
 }
 
-/// What is known of a piece at the target.
+/// What the target has of a chunk.
 enum PeerChunkState {
     /// Nothing.
     Nothing,
-    /// The values of its frames, which it holds.
+    /// Verified frames, with these digests.
     Values(Vec<Digest>),
-    /// What an old file has.
+    /// The target's base file.
     Old(DeltaBase),
 }
 
 impl StartedWork {
-    /// As it was taken.
+    /// Returns the work as it was assigned.
     fn back(self) -> WorkItem<SourceEntry> {
         match self {
             Self::Frames(piece, _, PeerChunkState::Nothing) => WorkItem::Frames(piece),
@@ -145,7 +145,7 @@ impl StartedWork {
 }
 
 impl<O: FrameSink> StreamSender<'_, O> {
-    /// The next work: started ahead, else available now, else after a wait, before which all held data is sent.
+    /// The next work: started early, else available now, else after a wait. All buffered data is sent before the wait.
     fn next_work(&mut self) -> Result<Option<StartedWork>, StreamError> {
         loop {
             if let Some(begun) = self.ahead.take() {
@@ -167,7 +167,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
         }
     }
 
-    /// Takes the next work before this piece is sent, where the disk would have nothing to do otherwise.
+    /// Takes the next work before this chunk is sent, if the disk would otherwise idle.
     fn look_ahead(&mut self) -> Result<(), StreamError> {
         if self.ahead.is_none()
             && self.reader.wants_another()
@@ -178,8 +178,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
         Ok(())
     }
 
-    /// Starts an assignment. `None` where no work is left: the file cannot be read, or shares its blocks with the
-    /// target's.
+    /// Starts an assignment. `None` if no work is left: the file is unreadable, or shares its blocks with the target's.
     fn begin(&mut self, work: WorkItem<SourceEntry>) -> Result<Option<StartedWork>, StreamError> {
         let (piece, known) = match work {
             WorkItem::Pack(files) => return Ok(Some(StartedWork::Pack(files))),
@@ -191,7 +190,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
         };
         let since = Instant::now();
         let source = self.source;
-        // Of files that are compared, many may be open for a moment, and none for longer.
+        // Compared files may be numerous, so each is open only for its chunk.
         let open = || if source.compares() { piece.handle.open_as_offered() } else { piece.handle.open_shared() };
         let opened = during(Stage::Open, open);
         let file = match opened {
@@ -215,7 +214,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
         Ok(Some(StartedWork::Frames(piece, file, known)))
     }
 
-    /// Sends the piece that is the reader's first, without what the target holds.
+    /// Sends the reader's first chunk, without the frames that the target holds.
     fn send_piece(
         &mut self,
         piece: &Chunk<SourceEntry>,
@@ -234,7 +233,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
             }
         }
         add(&self.source.reporter.tally.bytes_direct, self.reader.take_direct_bytes());
-        // What is only compared says nothing of what the stream can carry.
+        // Comparisons say nothing about the stream's throughput.
         match known {
             PeerChunkState::Nothing => self.done(piece, since),
             PeerChunkState::Old(_) => self.source.piece_done(piece.ticket),
@@ -243,7 +242,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
         Ok(())
     }
 
-    /// The values of a piece's frames, and which of these are the same at the target; or why the file cannot be read.
+    /// Digests of a chunk's frames, and which of them equal the target's; or why the file is unreadable.
     fn send_frames(
         &mut self,
         piece: &Chunk<SourceEntry>,
@@ -303,7 +302,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
         Ok(Ok((values, same)))
     }
 
-    /// Hands over bytes that are not in a buffer of the reader's.
+    /// Sends bytes from outside the reader's buffers.
     fn put_bytes(&mut self, bytes: &[u8], trailer: &RecordTrailer) -> Result<(), StreamError> {
         let mut record = self.reader.buffer();
         record.set_payload_len(bytes.len());
@@ -312,8 +311,8 @@ impl<O: FrameSink> StreamSender<'_, O> {
         Ok(())
     }
 
-    /// All frames of a chunk were handed over, except for those that are the `same` at the target. They count if the
-    /// file still equals its offer.
+    /// Records a chunk as sent, except for frames in `same`, which equal the target's. It counts only if the file still
+    /// equals its offer.
     fn conclude(&mut self, piece: &Chunk<SourceEntry>, file: &OpenedFile, values: Vec<(u64, Digest)>, same: RangeSet) {
         let (source, entry) = (self.source, piece.entry);
         match during(Stage::Open, || piece.handle.is_as_offered(file.fd())) {
@@ -332,7 +331,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
         }
     }
 
-    /// A piece is out of its hands.
+    /// Records a chunk as done, with its duration.
     fn done(&mut self, piece: &Chunk<SourceEntry>, since: Instant) {
         self.source.piece_done(piece.ticket);
         self.stride.took(piece.frames.end - piece.frames.start, since.elapsed());
@@ -343,7 +342,7 @@ fn frame_len(source: &Source, size: u64, index: u64) -> usize {
     source.request.settings.frame.frame_len(size, index).unwrap_or(0)
 }
 
-/// Decides how the piece is read, and has the reader begin with it when it is its turn.
+/// Chooses the I/O method for a chunk, and queues it in the reader.
 fn read(
     source: &Source,
     piece: &Chunk<SourceEntry>,

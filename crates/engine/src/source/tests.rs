@@ -1,4 +1,4 @@
-//! The source without a target: what it opens, what it walks into, and whom it wakes.
+//! The source without a target: opened files, walked directories, and woken threads.
 
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata};
 use haul_proto::filter::PatternList;
@@ -61,8 +61,7 @@ pub(super) fn offers(source: &Source) -> Vec<Entry> {
     entries.flatten().collect()
 }
 
-/// What a source says that tells what it leaves out, in its order: names by the directory that they are in, `complete` by
-/// the directory.
+/// A source's messages about exclusions, in order: excluded names by directory, and `complete` by directory.
 fn said_of_what_is_left_out(tree: &Path, leave_out: SkipOptions) -> Vec<String> {
     let list = PatternList { text: b"*.o".to_vec(), is_file: false, includes: false };
     let filters =
@@ -95,7 +94,7 @@ fn the_target_is_told_what_is_left_out_before_a_directory_ends() {
     make_file(tree.join("d/y.o"));
     std::fs::write(make_file(tree.join("d/.f")), "z\n").unwrap();
     let said = said_of_what_is_left_out(&tree, SkipOptions::default());
-    // 0 is the tree, 1 d, 2 its .f.
+    // 0 is the tree, 1 is d, 2 is its .f.
     assert_eq!(
         said,
         [
@@ -120,7 +119,7 @@ fn of_a_directory_that_may_be_empty_the_target_is_not_told_that_it_knows_all() {
     let mut said = said_of_what_is_left_out(&tree, leave_out);
     said.sort();
     assert_eq!(said.iter().filter(|text| text.contains("without")).collect::<Vec<_>>(), [r#"0 without ["empty"]"#]);
-    // Of d, offered when e was found in it, x.o was not told.
+    // d was offered when e was found in it; its x.o was not reported.
     assert_eq!(said.iter().filter(|text| text.contains("complete false")).count(), 1);
     assert!(said.contains(&"0 complete true".to_owned()), "{said:?}");
 }
@@ -129,7 +128,7 @@ pub(super) fn needs(first: usize, needs: Vec<TransferNeed>) -> Vec<u8> {
     TargetMessage::Want { first: EntryId(first as u64), needs }.encode(NUMBER)
 }
 
-/// How many files of what is offered can be opened.
+/// Number of offered files that can be opened.
 fn opened(source: &Source, count: usize) -> usize {
     for first in (0..count).step_by(512) {
         source.handle_peer(&needs(first, vec![TransferNeed::All; 512.min(count - first)])).unwrap();
@@ -142,7 +141,7 @@ fn opened(source: &Source, count: usize) -> usize {
     files.sum()
 }
 
-/// Descriptors of this process that are of something in `directory`.
+/// Open descriptors of this process below `directory`.
 fn descriptors(directory: &Path) -> usize {
     let open = std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok());
     open.filter(|path| path.starts_with(directory)).count()
@@ -160,7 +159,7 @@ fn a_confined_source_reads_what_it_was_asked_for_and_not_what_stands_there_later
     let (inner, operand) = (make_file(temp.path().join("tree/f")), make_file(temp.path().join("operand")));
     let secret = make_file(temp.path().join("outside/secret"));
     let exchange = || {
-        // Of the same size and time: nothing but the bounds tells them apart.
+        // Equal size and time: only the sandbox distinguishes them.
         std::fs::File::options()
             .write(true)
             .open(&secret)
@@ -243,7 +242,7 @@ fn followed_links_do_not_lead_into_the_landing() {
         let left_out = || source.reporter.tally.counters().left_out;
         (offers(&source).len(), left_out())
     };
-    // tree, file, straight, its old; above, its other, its landing, its old.
+    // Tree, file, straight, and its old; above, its other, its landing, and its old.
     assert_eq!(walked(None), (8, 0));
     assert_eq!(walked(Some(landing)), (4, 2));
 }
@@ -272,7 +271,7 @@ fn the_walk_goes_on_when_streams_find_that_nobody_wants_what_waits() {
         assert_eq!(source.lock().machine.window(), 0, "what was given up still waits for a stream");
         let walk = Arc::clone(&source);
         let walking = std::thread::spawn(move || offers::wait_for_window(&walk).is_some());
-        // Long enough for the walk to be waiting: nothing but a stream may wake it.
+        // Long enough for the walk to wait: only a stream may wake it.
         std::thread::sleep(Duration::from_millis(300));
         assert!(!walking.is_finished());
         let stream = Arc::clone(&source);
@@ -283,7 +282,7 @@ fn the_walk_goes_on_when_streams_find_that_nobody_wants_what_waits() {
     });
 }
 
-/// Takes frames, and stops the job at one of them.
+/// A sink that stops the job at one of its frames.
 struct StoppingSink<'s> {
     source: &'s Source,
     at: u64,
@@ -316,14 +315,14 @@ impl FrameSink for StoppingSink<'_> {
 
 #[test]
 fn a_stream_takes_its_next_piece_early_and_does_not_send_it_once_the_job_is_stopped() {
-    // Beside the test's own executable: there is a disk, unlike in /tmp.
+    // Beside the test's executable: on a disk, unlike /tmp.
     let beside = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     let place = tempfile::tempdir_in(beside).unwrap();
     let path = place.path().join("file");
     let frame = u64::from(FrameLen::DEFAULT.get());
     in_time(move || {
         for at in 1..=5 {
-            // Nobody has read it.
+            // Not read yet.
             let _ = std::fs::remove_file(&path);
             let file = std::fs::File::create(&path).unwrap();
             file.set_len(400 * frame).unwrap();

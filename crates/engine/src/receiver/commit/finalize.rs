@@ -1,7 +1,8 @@
-//! A complete file, between its last byte and its name. A final name is absent, old or complete, never partial.
+//! A complete file, between its last byte and its final name. Under a final name, a file is absent, old or complete,
+//! never partial.
 //!
-//! The file gets its metadata first, so that one sync makes contents and metadata durable. Before it has its name, its
-//! time means nothing. The finisher waits for the disk in between.
+//! The file gets its metadata first, so that one sync makes contents and metadata durable. Until the rename, its time
+//! has no meaning. The finisher waits for fsync in between.
 
 use crate::receiver::durability::complete_file::CompleteFile;
 use crate::receiver::durability::complete_file::ContentState;
@@ -32,18 +33,18 @@ use crate::receiver::place::target_path::{FileDestination, TargetPath};
 use crate::receiver::place::temp_files::why_unnamed;
 use crate::sys::describe::describe;
 
-/// What became of a whole file.
+/// The outcome of a complete file.
 pub enum FinalizeOutcome {
-    /// It has its name.
+    /// It has its final name.
     Named,
-    /// It is not there, though everything was right with it; it may come again.
+    /// Its verified data was lost; it may be sent again.
     Lost(String),
-    /// It will not be there.
+    /// It failed for good.
     Failed(String),
 }
 
 impl CompleteFile {
-    /// What is known of it as a file.
+    /// The state of the file's reception.
     pub fn incoming(&self) -> &ReceivingFile {
         incoming(&self.item)
     }
@@ -57,7 +58,7 @@ impl CompleteFile {
         }
     }
 
-    /// Metadata of the file that has the final name, once it has it.
+    /// Metadata of the file after its rename.
     pub fn stat_named(&self) -> io::Result<FileStat> {
         match self.incoming().in_place() {
             Some((base, _)) => FileStat::at_fd(base.open_to_change().map_err(io::Error::other)?),
@@ -65,13 +66,13 @@ impl CompleteFile {
         }
     }
 
-    /// Bytes that may still have to reach the disk: for large files, write-back started early.
+    /// Bytes possibly not yet on disk: for large files, write-back started early.
     pub fn unwritten_bytes(&self) -> u64 {
         self.size.min(WRITE_BACK_FILE_MIN)
     }
 
-    /// Finds holes in written frames: another program has truncated the file since, or punched them. Some file systems
-    /// turn zeros into holes; so each such frame is compared with its record.
+    /// Detects holes in written frames: another program has truncated the file or punched them. Some file systems turn
+    /// zeros into holes, so each such frame is compared with its record.
     fn check_holes(&self, committer: &Committer) -> Result<(), String> {
         let incoming = self.incoming();
         let Some(journal) = incoming.journal().filter(|_| !incoming.keeps_holes()) else { return Ok(()) };
@@ -97,7 +98,7 @@ impl CompleteFile {
         Ok(())
     }
 
-    /// Gives it its final name.
+    /// Gives the file its final name.
     pub fn give_name(&self, committer: &Committer) -> FinalizeOutcome {
         let FileDestination::Spot(spot) = self.incoming().place() else { return FinalizeOutcome::Named };
         if let (Some((basis, in_place)), Some(end)) = (self.incoming().in_place(), &self.end) {
@@ -144,7 +145,7 @@ impl CompleteFile {
 }
 
 impl ReceivingFile {
-    /// Writes a whole small file, with its metadata. `disk` is where it will have to be before it gets its name.
+    /// Writes a small file whole, with its metadata. `disk` is the file system to sync before the rename.
     pub fn write_whole(
         &self,
         committer: &Committer,
@@ -171,7 +172,7 @@ impl ReceivingFile {
         self.complete(committer, disk, bytes.len() as u64, modified)
     }
 
-    /// All `size` bytes of it were written: gives it its length and its metadata.
+    /// Sets length and metadata after all `size` bytes were written.
     pub fn complete(
         &self,
         committer: &Committer,
@@ -182,11 +183,11 @@ impl ReceivingFile {
         if let Some(sink) = self.sink() {
             return sink.finish(|| !committer.session.lock().stopped).map(|()| ContentState::Gone);
         }
-        // Nothing was written of one that came out of a pipe and is empty.
+        // An empty file from a pipe was never opened.
         let file = self.open_once(&committer.tree.temp_files, &committer.tree.job_locks)?;
         self.saving().iter().for_each(|(_, saving)| saving.end());
         if self.in_place().is_some() {
-            // It is a patch, and the file has metadata of its own.
+            // The open file is a patch; the file itself has its own metadata.
             return Ok(ContentState::Open(file));
         }
         let fd = &**file.fd();
@@ -207,7 +208,7 @@ impl ReceivingFile {
         applied.map(|()| ContentState::Open(file)).map_err(|error| describe(&error))
     }
 
-    /// A file without a name: nothing of it can be left behind.
+    /// Writes a file without a name, which leaves nothing behind.
     fn write_nameless(
         &self,
         committer: &Committer,
@@ -215,11 +216,11 @@ impl ReceivingFile {
         bytes: &[u8],
         modified: Timestamp,
     ) -> io::Result<OwnedFd> {
-        // Its owner's alone until it has what only those who may write to it can give it.
+        // Private until it has attributes that only its owner may set.
         let is_for_later =
             committer.job.request.preserve || self.attributes().is_some_and(|attributes| !attributes.is_empty());
         let mode = if is_for_later { 0o600 } else { u32::from(self.meta().mode & 0o777) };
-        // It may be read back.
+        // Read-back may follow.
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = openat(&*dir.fd()?, c".", flags, Mode::from_raw_mode(mode))?;
         write_at(&file, bytes, 0)?;
@@ -229,8 +230,8 @@ impl ReceivingFile {
     }
 }
 
-/// Network file systems and FUSE report a full disk or a lost server only at a flush: there a file is flushed before it
-/// gets its name, even without `--fsync`. So is a block device at the end.
+/// Network file systems and FUSE report a full disk or a lost server only at a flush. There, a file is flushed before
+/// it gets its final name, even without `--fsync`; so is a block device at the end.
 fn flush_where_close_tells(file: &OwnedFd) -> io::Result<()> {
     let block_device = || FileStat::at_fd(file).is_ok_and(|look| look.kind == FileType::BlockDevice);
     if is_served(magic_of(file)?) || block_device() { Ok(rustix::fs::fsync(file)?) } else { Ok(()) }

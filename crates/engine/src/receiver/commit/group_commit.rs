@@ -1,8 +1,8 @@
 //! Group commit: from complete files to complete entries. Files that need fsync are synced in groups, with contents and
-//! metadata, and then get their names. The next group's sync makes the names durable; then the session learns of all of
-//! them at once. Meanwhile the next group gathers. Other files get their names at once, by the same steps.
+//! metadata, and then renamed. The next group's sync makes the names durable; then the session completes the entries
+//! together. Meanwhile the next group gathers. Other files are renamed immediately, by the same steps.
 //!
-//! The commit thread waits only for the disk and for writes to the link.
+//! The commit thread waits only for the disk and for writes to the control channel.
 
 use crate::receiver::commit::Committer;
 use crate::receiver::commit::outcomes::EntryOutcomes;
@@ -37,7 +37,7 @@ impl Committer {
         Ok(CompleteFile { entry, item, size, digest, bytes, disk, end: Some(end) })
     }
 
-    /// Gives a file for which nothing is waited for its name.
+    /// Names a file that need not wait for fsync.
     pub(crate) fn name_at_once(&self, whole: CompleteFile, ends: &mut EntryOutcomes) {
         for whole in self.read_back(vec![whole], ends) {
             let fate = self.publish(&whole);
@@ -45,7 +45,7 @@ impl Committer {
         }
     }
 
-    /// Gives a file its name, and records the file for its hard links.
+    /// Gives a file its final name, and records it for its hard links.
     fn publish(&self, whole: &CompleteFile) -> FinalizeOutcome {
         let outcome = whole.give_name(self);
         if matches!(outcome, FinalizeOutcome::Named) {
@@ -54,7 +54,7 @@ impl Committer {
         outcome
     }
 
-    /// Those whose contents have reached the disk.
+    /// Files whose contents are durable. Reports the others.
     pub(crate) fn without_lost(
         &self,
         files: impl Iterator<Item = (CompleteFile, io::Result<()>)>,
@@ -77,7 +77,7 @@ impl Committer {
         there
     }
 
-    /// Directories that did not reach the disk. Reports those listed for themselves, not for a file.
+    /// Directories whose sync failed. Reports those queued in their own right.
     pub(crate) fn lost_names(
         &self,
         directories: &[(Dir, Arc<SyncedFileSystem>, bool)],
@@ -95,7 +95,7 @@ impl Committer {
         lost
     }
 
-    /// Settles files whose names are on the disk now, but for those in directories that are not.
+    /// Completes files whose names are durable now, except in directories whose sync failed.
     pub(crate) fn conclude_named(
         &self,
         named: Vec<PublishedFile>,
@@ -114,7 +114,7 @@ impl Committer {
         }
     }
 
-    /// Gives files their names, whose contents are on the disk. Returns those whose names have to get there, too.
+    /// Names files with durable contents. Returns those whose names must become durable too.
     pub(crate) fn name_all(&self, files: Vec<CompleteFile>, ends: &mut EntryOutcomes) -> Vec<PublishedFile> {
         let mut named = Vec::new();
         for whole in self.read_back(files, ends) {
@@ -151,7 +151,7 @@ impl Committer {
         ends.settled.push((named.entry, true));
     }
 
-    /// Tells what became of a whole file.
+    /// Reports the outcome of a complete file.
     fn conclude(&self, whole: CompleteFile, fate: FinalizeOutcome, ends: &mut EntryOutcomes) {
         match fate {
             FinalizeOutcome::Named => self.succeed(whole.into(), ends),
@@ -160,7 +160,7 @@ impl Committer {
         }
     }
 
-    /// A file will not be there.
+    /// Fails a file.
     pub(crate) fn fail_entry(
         &self,
         entry: EntryId,

@@ -18,7 +18,7 @@ use crate::receiver::tree::TargetTree;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Makes complete files durable, reads them back where asked, and gives them their names and metadata.
+/// Makes complete files durable, reads them back if requested, and gives them their final names and metadata.
 pub struct Committer {
     pub(super) job: Arc<ReceiverJob>,
     pub(super) digests: Arc<DigestChecks>,
@@ -27,9 +27,9 @@ pub struct Committer {
     pub(super) links: Arc<LinkTracker>,
     pub(super) removals: Arc<Removals>,
     pub(super) tree: Arc<TargetTree>,
-    /// Complete files that wait for fsync before they get their names.
+    /// Base files and signatures.
     pub(super) deltas: Arc<DeltaStage>,
     pub(super) commit_queue: Arc<CommitQueue>,
-    /// Cleared once the file system refuses files without a name.
+    /// Cleared once the file system refuses nameless files.
     pub(super) nameless_files: AtomicBool,
 }

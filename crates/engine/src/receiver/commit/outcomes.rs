@@ -4,29 +4,29 @@ use haul_proto::ids::EntryId;
 
 use crate::receiver::durability::complete_file::CompleteFile;
 
-/// Results of some entries, to be reported to the session at once.
+/// Outcomes of several entries, reported to the session together.
 #[derive(Default)]
 pub struct EntryOutcomes {
     pub settled: Vec<(EntryId, bool)>,
-    /// Those with their names, but without some of their attributes.
+    /// Complete files that lack some of their attributes.
     pub lacking: Vec<EntryId>,
-    /// Those that are to come again.
+    /// Files to be sent again.
     pub lost: Vec<FileLoss>,
 }
 
-/// A file that is not on the disk as it was sent.
+/// A file whose data on disk differs from the sent data.
 pub struct FileLoss {
     pub whole: CompleteFile,
-    /// What happened and, on the next line, what to do when it happens again.
+    /// The error and, on the next line, the remedy if it happens again.
     pub text: String,
     pub extent: DamagedExtent,
 }
 
-/// How much of it has to come again.
+/// The extent of a retransmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DamagedExtent {
-    /// All of it, into a new file: what the kernel has of this one is not to be trusted.
+    /// The whole file, into a new one: the kernel's copy cannot be trusted.
     All,
-    /// What is not in its tree any more, into the same file.
+    /// The frames missing in its hash tree, into the same file.
     Damage,
 }

@@ -1,8 +1,8 @@
-//! Read-back of complete files before they get their names (`--verify=disk`): the disk's data is compared with the sent
-//! data. Differing frames are sent again, once.
+//! Read-back of complete files before they get their final names (`--verify=disk`): the data on disk is compared with
+//! the sent data. Differing frames are retransmitted once.
 //!
-//! Reads use O_DIRECT, as the page cache would return what it was given. Without O_DIRECT, the pages are dropped
-//! before, and the kernel is asked whether they are gone. The origin of read data is counted.
+//! Reads use O_DIRECT, since the page cache would return the written data. Without O_DIRECT, the pages are dropped
+//! first, and the kernel confirms that they are gone. The origin of read data is counted.
 
 use crate::receiver::commit::Committer;
 use haul_proto::integrity::FrameTree;
@@ -28,39 +28,39 @@ use crate::receiver::file::partial::gaps;
 use crate::sys::describe::describe;
 use crate::sys::page_cache::cached_bytes;
 
-/// How many files are under way, so that the disk has work while a small one is compared.
+/// Files read at a time, to keep the disk busy while a small one is compared.
 const FILES_AHEAD: usize = 8;
-/// To the kernel, all that follows.
+/// For the kernel: up to the end of the file.
 const TO_THE_END: u64 = 0;
-/// What to do when the disk has returned something else twice.
+/// Remedy when the disk has returned wrong data twice.
 const REMEDY: &str = "the disk or its connection is failing: see `dmesg` and `smartctl -a`, and use another disk";
 
-/// A file that is being read.
+/// A file being read back.
 struct ReadBackFile {
-    /// Its frames.
+    /// Its frames to read.
     runs: Vec<Range<u64>>,
     in_memory: bool,
-    /// What does not come past the page cache comes from the disk all the same: nothing of the file was in the cache.
+    /// None of the file was in the page cache, so buffered reads come from the disk.
     is_uncached: bool,
 }
 
-/// What was found of a file.
+/// The result of a read-back.
 enum ReadBackResult {
-    /// What was sent.
+    /// Equal to the sent data.
     Sound,
-    /// Something else; in words.
+    /// Different, with an explanation.
     Damaged(String),
-    /// Nothing: the job is over.
+    /// Unknown: the job is over.
     Stopped,
 }
 
 impl Committer {
-    /// Whether that is asked for.
+    /// Whether read-back is requested.
     pub(crate) fn reads_back(&self) -> bool {
         self.job.request.verify == Verify::Disk
     }
 
-    /// Returns the files that read back as they were sent, if that is to be verified; else all. The others are lost.
+    /// Returns the files that passed read-back, or all if none is requested. The others count as lost.
     pub(crate) fn read_back(&self, files: Vec<CompleteFile>, ends: &mut EntryOutcomes) -> Vec<CompleteFile> {
         if !self.reads_back() {
             return files;
@@ -166,7 +166,7 @@ impl Committer {
         add(elsewhere, bytes.saturating_sub(direct_bytes));
     }
 
-    /// What is wrong, and what to do about it.
+    /// The error, and its remedy.
     fn account(&self, size: u64, first: &Range<u64>, others: usize, trouble: Option<io::Error>) -> String {
         let frame_bytes = u64::from(self.job.request.settings.frame.get());
         let start = first.start * frame_bytes;
@@ -184,7 +184,7 @@ impl Committer {
     }
 }
 
-/// What is known of a file that came in a pack: it is one frame, or empty.
+/// The hash tree of a file from a pack: one frame, or empty.
 fn tree_of_one(whole: &CompleteFile) -> FrameTree {
     let mut tree = FrameTree::new(u64::from(whole.size > 0));
     tree.insert(0, whole.digest);

@@ -1,5 +1,4 @@
-//! Complete files that differ on disk from what was sent: their wrong frames are requested again, once; then the files
-//! fail.
+//! Complete files that differ on disk from the sent data: wrong frames are requested again, once; then the file fails.
 
 use crate::receiver::commit::Committer;
 use crate::receiver::commit::outcomes::DamagedExtent;
@@ -14,14 +13,14 @@ use crate::receiver::commit::outcomes::EntryOutcomes;
 use crate::receiver::durability::complete_file::CompleteFile;
 
 impl FileLoss {
-    /// Nobody knows what of it is there.
+    /// A loss of unknown extent.
     pub fn of_all(whole: CompleteFile, text: String) -> Self {
         Self { whole, text, extent: DamagedExtent::All }
     }
 
-    /// The frames that are not in the file's tree any more are wrong.
+    /// A loss of the frames missing in the file's hash tree.
     pub fn of_damage(whole: CompleteFile, text: String) -> Self {
-        // What came in a pack comes in a pack.
+        // A packed file is sent again in a pack.
         let extent = if whole.end.is_some() { DamagedExtent::Damage } else { DamagedExtent::All };
         Self { whole, text, extent }
     }
@@ -42,7 +41,7 @@ impl FileLoss {
 }
 
 impl Committer {
-    /// Requests lost files again; those lost twice fail.
+    /// Requests lost files again; a second loss is a failure.
     pub(crate) fn ask_again(&self, mut losses: Vec<FileLoss>, ends: &mut EntryOutcomes) {
         let Some(FileLoss { whole, text, .. }) = losses.first() else { return };
         let path = escape(&whole.incoming().path(&self.job.destination));

@@ -33,7 +33,7 @@ use crate::sys::describe::describe;
 const TOO_MANY_NAMES: &str =
     "too many entries: extraneous ones were not searched for\ncompare this directory separately";
 
-/// What is compared with an entry of the source.
+/// The counterpart of a source entry.
 pub enum Compared {
     /// A file of the same size.
     File(ComparedFile),
@@ -43,31 +43,31 @@ pub enum Compared {
 
 /// A file of the same size as the source's.
 pub struct ComparedFile {
-    /// The directory that it is in.
+    /// Its directory.
     pub dir: Dir,
-    /// Its name there.
+    /// Its name in that directory.
     pub name: Name,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Time of last modification at the check.
     pub modified: Timestamp,
     /// A read error was reported.
     pub failed: AtomicBool,
-    /// Its extents, for all who read a piece of it.
+    /// Its extents, shared by the readers of its chunks.
     pub extents: Arc<FileExtents>,
-    /// What is known to differ.
+    /// Differences found so far.
     pub(crate) differences: Vec<Difference>,
 }
 
 /// A directory.
 pub struct ComparedDirectory {
     dir: Dir,
-    /// What the source has in it; `None` where others may belong there, too.
+    /// The source's names in it; `None` if other entries may belong there too.
     names: Option<SourceNames>,
 }
 
 impl Compared {
-    /// The source has these names in a directory, and does not offer them.
+    /// Adds source names that are excluded, hence not offered.
     pub fn not_offered(&self, not_offered: &[Name]) {
         if let Self::Directory(ComparedDirectory { names: Some(names), .. }) = self {
             not_offered.iter().for_each(|name| names.add(name));
@@ -76,14 +76,14 @@ impl Compared {
 }
 
 impl ComparedDirectory {
-    /// Something in it, from the landing down.
+    /// The path of an entry in it, below the destination.
     pub fn path_of(&self, name: &Name) -> Vec<u8> {
         self.dir.path_of(name.as_bytes())
     }
 }
 
 impl ComparedFile {
-    /// From the landing down.
+    /// Path below the destination.
     pub(crate) fn relative(&self) -> Vec<u8> {
         self.dir.path_of(self.name.as_bytes())
     }
@@ -97,7 +97,7 @@ impl ReceiverJob {
 }
 
 impl EntryComparer {
-    /// Place of a compared entry in its directory.
+    /// Directory and name of a compared entry.
     pub(crate) fn compared_place(&self, place: &EntryLocation) -> Option<(Dir, Name)> {
         let (EntryLocation::Child { name, .. }, ParentDirectory::Open(parent)) =
             (place, self.session.lock().machine.parent(place))
@@ -182,8 +182,8 @@ impl EntryComparer {
         }
     }
 
-    /// By cp's rules, a directory is looked up inside an existing target. That may not be the intention.
-    /// The source's path as typed is unknown here.
+    /// By cp's rules, a directory is looked up inside an existing target. The user may have meant its contents. The
+    /// source's path as typed is unknown here.
     fn hint_at_contents(&self, name: &Name) {
         let (inside, landing) =
             (escape(&self.job.destination.path(name.as_bytes())), escape(&self.job.destination.path(b"")));
@@ -293,7 +293,7 @@ impl EntryComparer {
         EntryAnswer::Needed(Arc::new(ReceiverEntry::Compared(Compared::Directory(ComparedDirectory { dir, names }))))
     }
 
-    /// With `-p`, mode and owner count, too. Links have no modes.
+    /// With `-p`, mode and owner are compared too. Links have no modes.
     fn metadata_differences(&self, meta: &EntryMetadata, there: &FileStat) -> Vec<Difference> {
         let mut differences = Vec::new();
         if !self.job.request.preserve {
@@ -309,7 +309,7 @@ impl EntryComparer {
         differences
     }
 
-    /// What there is to know of an entry is known without reading a file.
+    /// Reports an entry whose comparison needs no file read.
     fn concluded(&self, relative: &[u8], entry: &Entry, differences: Vec<Difference>) -> EntryAnswer<ReceiverEntry> {
         match entry.kind {
             EntryContent::Symlink { .. } => add(&self.job.reporter.tally.symlinks, 1),
@@ -317,7 +317,7 @@ impl EntryComparer {
                 let empty = || *blake3::hash(b"").as_bytes();
                 let digest = (size == 0 && differences.is_empty()).then(empty);
                 self.job.reporter.file_compared(|| relative.to_vec(), size, digest);
-                // There is no need to read it.
+                // The file need not be read.
                 add(&self.job.reporter.tally.bytes_skipped, size);
             }
             EntryContent::Directory | EntryContent::Stream | EntryContent::HardLink { .. } | EntryContent::Node(_) => {}
@@ -325,7 +325,7 @@ impl EntryComparer {
         if self.report_differences(relative, differences) { EntryAnswer::Refused } else { EntryAnswer::Settled }
     }
 
-    /// Tells how an entry differs, if it does; whether it does.
+    /// Reports an entry's differences. Returns whether there are any.
     pub(crate) fn report_differences(&self, relative: &[u8], differences: Vec<Difference>) -> bool {
         let differs = !differences.is_empty();
         if differs {
@@ -334,7 +334,7 @@ impl EntryComparer {
         differs
     }
 
-    /// Everything in a directory is compared, or every frame of a file is the same. `false` where that could not be done.
+    /// Completes a directory with all entries compared, or a file with all frames equal. `false` on failure.
     pub(crate) fn finish_compared(
         &self,
         compared: &Compared,
@@ -391,7 +391,7 @@ impl EntryComparer {
     }
 }
 
-/// Frames as bytes of a file.
+/// Differing frames, as byte ranges of the file.
 pub(crate) fn content(differing: &Differing, frame_bytes: u64, size: u64) -> Difference {
     let bytes = |index: u64| index.saturating_mul(frame_bytes).min(size);
     let end = differing.frames().last().map_or(0, |run| run.end.saturating_mul(frame_bytes));

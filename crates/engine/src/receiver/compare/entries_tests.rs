@@ -1,4 +1,4 @@
-//! A target that compares, and what it may do.
+//! Rights of a target that only compares.
 
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::FrameLen;

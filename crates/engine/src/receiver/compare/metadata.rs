@@ -1,5 +1,4 @@
-//! What a job that only compares holds against the source besides contents, modes and owners: names of one file, and
-//! extended attributes. Nothing is put or made.
+//! Comparison of hard links and extended attributes, in jobs that only compare. It changes nothing.
 
 use crate::receiver::compare::EntryComparer;
 use haul_proto::entry::{Entry, EntryLocation};
@@ -17,12 +16,12 @@ use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
 use crate::receiver::place::existing_entry::attributes;
 use crate::sys::sync::lock;
 
-/// Most bytes that files with several names at the target count; more are not compared with each other.
+/// Memory limit for files with hard links at the target; beyond it, hard links are not compared.
 const COMPARED_BYTES_MAX: usize = 64 << 20;
-/// Bytes that such a file counts besides its path: an entry of a hash table, while that grows.
+/// Memory of each such file besides its path: a hash table entry, while the table grows.
 const COMPARED_FILE_BYTES: usize = 128;
 
-/// Files with several names at the target: the path below the target of the first name that was met of each.
+/// Files with hard links at the target, each with the first path found.
 #[derive(Default)]
 pub struct ComparedNames(Mutex<FirstPaths>);
 
@@ -32,12 +31,12 @@ struct FirstPaths {
     bytes: usize,
 }
 
-/// A file is one too many.
+/// The memory limit was reached.
 #[derive(Debug, PartialEq, Eq)]
 struct TooMany;
 
 impl ComparedNames {
-    /// By which other path this file was met.
+    /// The first path found of this file, if it differs from `path`.
     ///
     /// # Errors
     /// No more files are remembered.
@@ -59,7 +58,7 @@ impl ComparedNames {
 }
 
 impl EntryComparer {
-    /// The difference of a further name of the file offered as `to`; `None` if it is one, as the first name covers the
+    /// The difference of a hard link to the file offered as `to`; `None` if there is none, as the first name covers the
     /// rest.
     pub(crate) fn differs_as_name(&self, to: EntryId, there: &FileStat) -> io::Result<Option<Difference>> {
         let Some(first) = self.links.first_name(to) else { return Ok(None) };
@@ -72,7 +71,7 @@ impl EntryComparer {
         Ok(Some(Difference::Name { at_source: true, of }))
     }
 
-    /// Whether a file of the source's is another name of a file at the target, and a file of its own at the source.
+    /// Whether a separate file of the source is a hard link at the target.
     pub(crate) fn differs_as_file(
         &self,
         dir: &Dir,
@@ -88,7 +87,7 @@ impl EntryComparer {
         Some(Difference::Name { at_source: false, of: self.job.destination.path(&first) })
     }
 
-    /// In what the attributes of something differ that `found` reads.
+    /// Differences in extended attributes, which `found` reads at the target.
     pub(crate) fn attribute_differences(
         &self,
         entry: &Entry,

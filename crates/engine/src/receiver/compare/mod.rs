@@ -24,7 +24,7 @@ pub struct EntryComparer {
     pub(super) links: Arc<LinkTracker>,
     pub(super) removals: Arc<Removals>,
     pub(super) tree: Arc<TargetTree>,
-    /// Chunks of files to be read.
+    /// Chunks of files to read.
     pub(super) chunks: BoundedQueue<Chunk<ReceiverEntry>>,
     pub(super) compared_names: ComparedNames,
 }

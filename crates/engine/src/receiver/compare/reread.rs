@@ -1,7 +1,7 @@
-//! A job that only compares: threads that read and hash the target's files, and report the hashes to the source.
+//! A job that only compares: threads read and hash the target's files, and report the hashes to the source.
 //!
-//! They read files in chunks, so that all threads share a large file, and the source reads one chunk while the next is
-//! hashed here. Each chunk opens its file for itself, so the number of threads bounds open files.
+//! They read files in chunks, so that all threads share a large file, and the source reads one chunk while this end
+//! hashes the next. Each chunk opens its own descriptor, so the number of threads bounds open files.
 
 use haul_proto::integrity::Digest;
 use haul_proto::scheduler::{Chunk, PIECE_FRAMES_MAX};
@@ -22,14 +22,14 @@ use crate::sys::describe::describe;
 /// Most small files in one report to the source.
 const TOLD_FILES: usize = 64;
 
-/// A piece that the reader has.
+/// A chunk queued in the reader.
 struct ReReadChunk {
     piece: Chunk<ReceiverEntry>,
     file: Arc<OpenedFile>,
 }
 
 impl TargetReceiver {
-    /// Reads files for the comparison until the job is over.
+    /// Reads files for comparison until the job is over.
     pub fn run_comparison(&self) {
         let mut reader = self.job.reader();
         let (mut ahead, mut held) = (None, Vec::new());
@@ -62,8 +62,7 @@ impl TargetReceiver {
 }
 
 impl TargetReceiver {
-    /// Takes a piece and has the reader begin with it when it is its turn. `None` when there is none, and never will be if
-    /// it `waits`.
+    /// Takes a chunk and queues it in the reader. `None` if there is none; if it `waits`, after the last.
     fn start_chunk(&self, reader: &mut FrameReader, waits: bool) -> Option<ReReadChunk> {
         let threads = u64::from(self.job.request.settings.streams);
         let part = |files: &mut VecDeque<Chunk<ReceiverEntry>>| {
@@ -77,7 +76,7 @@ impl TargetReceiver {
         loop {
             let piece = self.comparer.chunks.take(waits, part)?;
             let Some(file) = compared_file(&piece.handle) else { continue };
-            // It may have been given up meanwhile, here or at the source.
+            // It may have been abandoned meanwhile, at either end.
             if !self.session.lock().machine.is_known(piece.entry) {
                 continue;
             }
@@ -95,8 +94,7 @@ impl TargetReceiver {
         }
     }
 
-    /// Hashes the piece that is the reader's first. The next one is begun meanwhile, where the disk
-    /// would have nothing to do otherwise.
+    /// Hashes the reader's first chunk. Starts the next one early if the disk would otherwise idle.
     fn hash_chunk(
         &self,
         ReReadChunk { piece, file: opened }: &ReReadChunk,
@@ -130,7 +128,7 @@ fn compared_file(item: &ReceiverEntry) -> Option<&ComparedFile> {
     }
 }
 
-/// Opens the file, and verifies that it has not changed since the check.
+/// Opens the file, and verifies that it is unchanged since the check.
 fn open(file: &ComparedFile) -> Result<Arc<OpenedFile>, String> {
     let (fd, look) = file.dir.open_file(&file.name, FollowLinks::Itself).map_err(|error| describe(&error))?;
     is_unchanged(file, &look)?;

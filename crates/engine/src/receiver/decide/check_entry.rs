@@ -1,5 +1,5 @@
-//! Checks the existing entry for each offered one, and answers: wanted, existing or refused. Directories and links are
-//! created at once.
+//! Checks the existing entry for each offered one, and answers: wanted, existing or refused. Creates directories and
+//! links at once.
 
 use crate::receiver::decide::EntryDecider;
 use crate::receiver::job::ReceiverJob;
@@ -42,11 +42,11 @@ use crate::receiver::tree::parent_directories::parent_modes;
 use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 
-/// Said of a symbolic link that a server does not accept.
+/// Error for a symbolic link that a server does not accept.
 const LEADS_OUT: &str = "this symbolic link may lead out of the served directory\ncopy its target with --symlinks follow, or skip it with --exclude";
 
 impl TargetReceiver {
-    /// Answers a whole Offer.
+    /// Answers all entries of an Offer.
     pub(crate) fn decide_entries(&self, first: EntryId, entries: &[Entry]) {
         let (mut claims, mut pieces, mut deltas, mut links) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (id, entry) in (first.0..).map(EntryId).zip(entries) {
@@ -97,7 +97,7 @@ impl TargetReceiver {
         }
         links.into_iter().for_each(|other| self.finisher.add_hard_link(other));
         self.links.count_answered_links(entries);
-        // Existing frames of a file can be reported once all answers were given.
+        // Existing frames of a file can be reported only after all answers.
         self.verification_queue.add(claims);
         self.comparer.chunks.add(pieces);
         deltas
@@ -194,7 +194,7 @@ impl EntryDecider {
         self.tree.lock_answer(answer, operand.name.as_ref())
     }
 
-    /// A file that changed while it was read is offered again: received data of the old version is discarded.
+    /// A file that changed while being read is offered again: received data of the old version is discarded.
     fn answer_again(&self, item: &ReceiverEntry, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let ReceiverEntry::File(incoming) = item else { return EntryAnswer::Refused };
         incoming.void();
@@ -212,10 +212,10 @@ impl EntryDecider {
         }
     }
 
-    /// A device, FIFO or socket: opened when the first frame comes, written, never renamed over.
+    /// A device, FIFO or socket: opened for the first frame, written in place, never renamed over.
     fn answer_special(&self, path: &std::path::Path, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let Some(size) = size_of(&entry.kind) else { return self.job.refuse_operand(OverwriteRefusal::IsSpecial) };
-        // What it holds cannot always be read again, so that a digest takes it in order.
+        // Some cannot be reread, so a digest requires writing in order.
         match ReceivingFile::special(path, size, self.digests.is_asked_for_sums()) {
             Ok((incoming, seekable)) => {
                 let item = Arc::new(ReceiverEntry::File(incoming));
@@ -228,7 +228,7 @@ impl EntryDecider {
         }
     }
 
-    /// An entry of a tree that the null device takes.
+    /// An entry of a tree that the null device discards.
     fn answer_discarded(&self, dir: &Dir, name: &Name, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let DestinationKind::Special(path) = &self.job.destination.kind else { return EntryAnswer::Refused };
         if entry.kind == EntryContent::Directory {
@@ -243,7 +243,7 @@ impl EntryDecider {
         if in_order { EntryAnswer::NeededInOrder(item) } else { EntryAnswer::Needed(item) }
     }
 
-    /// What is open already and takes bytes in order.
+    /// An open descriptor that accepts bytes in order.
     fn answer_pipe(&self, sink: &Arc<InOrderSink>, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         match size_of(&entry.kind) {
             Some(size) => {
@@ -321,7 +321,7 @@ impl EntryDecider {
                 };
                 match apply_to_symlink(&*position.dir.fd()?, &position.name, &entry.meta, keep) {
                     Ok(_) => self.job.report_decision(position, entry, &decided),
-                    // Somebody else's link, or a file system whose links have no times: the link itself is there.
+                    // Another user's link, or a file system without link times: the link itself exists.
                     Err(error) if is_not_ours(&error) => self.job.report_decision(position, entry, &decided),
                     Err(error) => return Err(error),
                 }
@@ -341,7 +341,7 @@ impl EntryDecider {
         }
     }
 
-    /// What becomes of an entry; or what it is answered, where nothing becomes of it.
+    /// Decides about an entry. Returns the answer instead if no work is left.
     pub(crate) fn decide(
         &self,
         position: &EntryPosition,
@@ -380,7 +380,7 @@ impl EntryDecider {
         match decision {
             OverwriteDecision::Refuse(refusal) => return Ok(Err(self.job.refuse(position, refusal.text()))),
             OverwriteDecision::Omit => return self.omit(position, entry).map(Err),
-            // Whatever would be in it, or be another name of it, is not there either.
+            // Entries in it, and hard links to it, are absent too.
             OverwriteDecision::Pass => return Ok(Err(EntryAnswer::Refused)),
             OverwriteDecision::Create if self.link_from_earlier(position, entry)? => {
                 self.job.report_linked(|| self.job.relative(position), size_of(&entry.kind).unwrap_or(0));
@@ -396,8 +396,8 @@ impl EntryDecider {
         Ok(Ok(EntryDecision { decision, change, removal: TreeReplacement::default() }))
     }
 
-    /// Decides what happens to an existing entry, with the reasons. In a sync, an entry that would stay is replaced if
-    /// its metadata alone shows a difference.
+    /// Decides about an existing entry, with the reasons. In a sync, an entry that would stay is replaced if only its
+    /// metadata differs and cannot be set in place.
     fn decide_of_standing(
         &self,
         position: &EntryPosition,
@@ -429,9 +429,9 @@ impl EntryDecider {
                 && matches!(entry.kind, EntryContent::File { .. })
                 && (!may_have_rights(&entry.meta, &look) || has_capability && !is_trusted(&entry.meta, &look))
         };
-        // What a link gets, its other names would get, too.
+        // Metadata set on a hard-linked symbolic link would apply to all its names.
         let is_shared_link = matches!(entry.kind, EntryContent::Symlink { .. }) && self.links.names_left(&look) > 1;
-        // Somebody else may have it open, and write to it later.
+        // Another program may have it open, and write to it later.
         let is_replaced = follows && !reasons.is_empty() && (is_shared_link || gives_rights());
         if is_replaced {
             self.links.count_replaced_name(&look, OverwriteDecision::Replace);
@@ -440,7 +440,7 @@ impl EntryDecider {
         (if is_replaced { OverwriteDecision::Replace } else { decision }, reasons)
     }
 
-    /// Makes way for what takes the place of a directory, or for a directory that takes the place of something.
+    /// Makes way for the replacement of a directory, or for a directory.
     fn clear(
         &self,
         position: &EntryPosition,
@@ -468,7 +468,7 @@ impl EntryDecider {
         }
     }
 
-    /// Whether a symbolic link in a directory, which a dry run may only plan, leads out of the served one.
+    /// Whether a symbolic link leads out of the served directory. In a dry run, its own directory may only be planned.
     fn leads_out(&self, dir: &Dir, points_to: &[u8]) -> io::Result<bool> {
         let (mut at, mut absent) = (dir, 0);
         while at.is_absent() {
@@ -481,8 +481,7 @@ impl EntryDecider {
         Ok(lookup::leads_out(&*at.fd()?, absent, points_to))
     }
 
-    /// Whether an existing file has the digest that the source offered. A file that this process cannot read counts as
-    /// different.
+    /// Whether an existing file has the digest that the source offered. An unreadable file counts as different.
     pub(crate) fn has_digest(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<bool> {
         let Some(told) = entry.more.as_ref().and_then(|more| more.digest) else { return Ok(false) };
         let (file, look) = match dir.open_file(name, FollowLinks::Itself) {
@@ -499,7 +498,7 @@ impl EntryDecider {
         Ok(is_same)
     }
 
-    /// Something is there, and stays as it is.
+    /// Leaves an existing entry as it is.
     fn omit(&self, position: &EntryPosition, entry: &Entry) -> io::Result<EntryAnswer<ReceiverEntry>> {
         match entry.kind {
             EntryContent::File { size } => self.file_stays(position, size)?,
@@ -524,7 +523,7 @@ impl EntryDecider {
 }
 
 impl TargetTree {
-    /// The destination of the operand with this number, if the controller announced it.
+    /// The destination of the source argument with this number, if the controller announced it.
     pub(crate) fn operand_asked_for(&self, number: u32, entry: &Entry) -> Option<OperandPlace> {
         let is_directory = entry.kind == EntryContent::Directory;
         let fixed = || {
@@ -534,7 +533,7 @@ impl TargetTree {
         };
         match (&entry.kind, self.job.request.listed) {
             (EntryContent::HardLink { .. } | EntryContent::Node(_), _) => None,
-            // Only a sync keeps a link that is named.
+            // Only a sync preserves a symbolic link that is a source argument.
             (EntryContent::Symlink { .. }, _) if !self.job.request.sync.into => None,
             (_, ListedKinds::No) => fixed(),
             (EntryContent::Directory, ListedKinds::Files) | (EntryContent::Stream, _) => None,
@@ -542,7 +541,7 @@ impl TargetTree {
         }
     }
 
-    /// Two runs do not copy into one directory as the same operand's.
+    /// Locks the directory of a source argument against other runs.
     pub(crate) fn lock_answer(
         &self,
         answer: EntryAnswer<ReceiverEntry>,
@@ -571,16 +570,16 @@ impl ReceiverJob {
         EntryAnswer::Refused
     }
 
-    /// Reports the decision on an entry that needs no further work.
+    /// Reports the decision about an entry that needs no further work.
     pub(crate) fn report_decision(&self, position: &EntryPosition, entry: &Entry, decided: &EntryDecision) {
         if let Some(change) = decided.change {
             self.report_item(|| self.relative(position), EntryKind::from(&entry.kind), change);
         }
     }
 
-    /// A position as it is shown, from the landing down.
+    /// Displayed path of a position, below the destination.
     pub(crate) fn relative(&self, position: &EntryPosition) -> Vec<u8> {
-        // A tree that gets the target's own name is what everything is shown below.
+        // A tree with the target's own name is the prefix of all displayed paths.
         let is_label = position.renamed && self.destination.memory.is_some();
         if is_label { Vec::new() } else { position.dir.path_of(position.name.as_bytes()) }
     }
@@ -603,7 +602,7 @@ fn size_of(kind: &EntryContent) -> Option<u64> {
     }
 }
 
-/// BLAKE3 of a file that is there already.
+/// BLAKE3 of an existing file.
 fn digest_of(dir: &Dir, name: &Name) -> io::Result<Digest> {
     digest_of_open(dir.open_file(name, FollowLinks::Itself)?.0)
 }
@@ -614,7 +613,7 @@ fn digest_of_open(file: OwnedFd) -> io::Result<Digest> {
     Ok(*hasher.finalize().as_bytes())
 }
 
-/// Makes a link; one that replaces something is made beside it and renamed over it.
+/// Creates a symbolic link. A replacement is created under a temporary name and renamed.
 pub(crate) fn make_link(dir: &Dir, name: &Name, points_to: &[u8], replace: bool) -> io::Result<()> {
     let fd = dir.fd()?;
     if !replace {

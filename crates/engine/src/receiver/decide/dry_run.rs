@@ -1,6 +1,5 @@
-//! A dry run: all decisions are made and reported; nothing is created, changed or removed.
-//! [`Dir::absent_child`](crate::fs::Dir::absent_child) represents a directory that would be created, for everything
-//! below it.
+//! A dry run makes and reports all decisions, and creates, changes or removes nothing.
+//! [`Dir::absent_child`](crate::fs::Dir::absent_child) represents a directory to be created, for everything below it.
 
 use crate::receiver::decide::EntryDecider;
 use haul_proto::entry::{Entry, EntryContent};
@@ -13,7 +12,7 @@ use crate::receiver::ReceiverEntry;
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 
 impl EntryDecider {
-    /// Answers an entry other than a directory after its decision: up to here, a real run takes the same path.
+    /// Answers an entry other than a directory after its decision. Until then, a real run takes the same path.
     pub(crate) fn answer_dry(
         &self,
         position: &EntryPosition,

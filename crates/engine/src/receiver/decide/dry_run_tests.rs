@@ -1,4 +1,4 @@
-//! A target that is to become what a source has, without a source: what it tells, and what it leaves alone.
+//! A dry run of a sync at the target, without a source: its reports, and that it changes nothing.
 
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
 use haul_proto::entry_extras::EntryExtras;
@@ -22,7 +22,7 @@ use crate::receiver::{TargetReceiver, WorkerContext};
 use crate::sys::sync::lock;
 use crate::testing::{SentReport, target_request};
 
-/// Everything is told, and nothing done.
+/// Options for a dry run with reports.
 fn dry() -> SyncOptions {
     SyncOptions { into: true, replaces_trees: true, is_dry: true, tells_items: true, ..SyncOptions::default() }
 }
@@ -52,7 +52,7 @@ impl Site {
         site
     }
 
-    /// Offers an entry; what the target wants of it.
+    /// Offers an entry; returns the target's need.
     fn offer(&mut self, place: EntryLocation, kind: EntryContent, more: Option<EntryExtras>) -> TransferNeed {
         let meta = EntryMetadata { mode: 0o644, modified: NOW, ..EntryMetadata::default() };
         let entry = Entry { place, kind, meta, version: None, more: more.map(Box::new) };
@@ -72,7 +72,7 @@ impl Site {
         self.offer(EntryLocation::Child { parent: EntryId(parent), name }, kind, None)
     }
 
-    /// The items that were told, with their paths from the target down.
+    /// Reported items, with their paths below the target.
     fn items(&self, target: &Path) -> Vec<(String, ChangeKind)> {
         let bytes = lock(&self.said.0).clone();
         let mut reader = LinkReader::new(&bytes[..]);
@@ -169,7 +169,7 @@ fn other_names_of_a_file_that_stays_stay_and_those_of_one_that_is_replaced_do_no
     for (first, second) in [("a", "b"), ("c", "d")] {
         let to = EntryId(site.next);
         site.offer(place(first), file(3), Some(EntryExtras { names: Some(2), ..EntryExtras::default() }));
-        // As in a run: the need is settled by the first name, and nothing is sent for it.
+        // As in a real run, the first name decides the need, and nothing is sent for it.
         assert_eq!(site.offer(place(second), EntryContent::HardLink { to, size: 3 }, None), TransferNeed::All);
     }
     let items = site.items(temp.path());
@@ -193,7 +193,7 @@ fn what_an_earlier_copy_has_becomes_a_name_of_its_file() {
     let inode = |path: &Path| fs::metadata(path).unwrap().ino();
     assert_eq!(inode(&now.join("same")), inode(&earlier.join("same")));
     let expected = [("", ChangeKind::Made), ("/same", ChangeKind::Linked), ("/other", ChangeKind::Made)];
-    // What is sent is reported when it is there.
+    // Sent files are reported once complete.
     let done = expected[..2].iter().map(|(path, change)| ((*path).to_owned(), *change));
     assert_eq!(site.items(&now), done.collect::<Vec<_>>());
 
@@ -259,7 +259,7 @@ fn names_of_a_file_that_is_refused_fail_in_a_dry_run_too() {
     fs::create_dir(temp.path().join("a")).unwrap();
     touch(&temp.path().join("a/x"), "x");
     for is_dry in [true, false] {
-        // The directory in the way of the first name may not go.
+        // The directory in the place of the first name must stay.
         let mut site = Site::new(temp.path(), SyncOptions { is_dry, replaces_trees: false, ..dry() });
         let place = |name: &str| EntryLocation::Child { parent: EntryId(0), name: Name::new(name.as_bytes()).unwrap() };
         let more = Some(EntryExtras { names: Some(2), ..EntryExtras::default() });

@@ -1,4 +1,4 @@
-//! Further names of files: where they go, and what they replace.
+//! Hard links: where they are created, and what they replace.
 
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, HeldFile};
 use crate::policy::audit::AuditAction;
@@ -26,8 +26,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 impl EntryDecider {
-    /// Counts the files of an Offer with further names to come, and names of such files. To be called before they are
-    /// answered.
+    /// Counts an Offer's files with hard links, and their further names. Must precede the answers.
     pub(crate) fn count_links(&self, first: EntryId, entries: &[Entry]) -> Result<(), ProtocolError> {
         if !self.job.request.kept.hard_links {
             return Ok(());
@@ -36,7 +35,7 @@ impl EntryDecider {
         lock(&self.links.hard_links.0).count(first, entries, &state.machine)
     }
 
-    /// Remembers the place of a file with further names to come. To be called before it is answered.
+    /// Remembers the location of a file with names still to be offered. Must precede its answer.
     pub(crate) fn expect_links(&self, entry: EntryId, offered: &Entry) {
         if let EntryLocation::Again(old) = offered.place {
             let mut table = lock(&self.links.hard_links.0);
@@ -58,12 +57,12 @@ impl EntryDecider {
             table.hold(entry, dir);
         }
         if self.job.compares() {
-            // Nothing is made: nothing waits.
+            // In a dry run, nothing is created, so nothing waits.
             table.settled(entry, LinkOutcome::There);
         }
     }
 
-    /// Where a child goes, and whether nothing can be there.
+    /// Directory and name of a child, and whether the directory is new.
     fn place_of_child(&self, place: &EntryLocation) -> Option<(Dir, Name, bool)> {
         let EntryLocation::Child { name, .. } = place else { return None };
         match self.session.lock().machine.parent(place) {
@@ -75,14 +74,14 @@ impl EntryDecider {
         }
     }
 
-    /// Records which file has the name of an offered file that is there.
+    /// Records the identity of an existing file under an offered first name.
     pub(crate) fn record_existing_first_name(&self, entry: EntryId, offered: &Entry) {
         if let Some((dir, name, _)) = self.place_of_child(&offered.place) {
             self.links.record_first_file(entry, || FileStat::at_name(&*dir.fd()?, &name, FollowLinks::Itself));
         }
     }
 
-    /// Answers a further name of a file, with the link to create once the answer is sent.
+    /// Answers a hard link. Returns the link to create once the answer is sent.
     pub(crate) fn answer_link(
         &self,
         entry: EntryId,
@@ -99,16 +98,16 @@ impl EntryDecider {
         }
     }
 
-    /// With `--max-delete`, decides about a directory in the place of a further name when that is offered. Its file may
-    /// arrive much later, and by then other removals would count first, which in a dry run count later. `None` where no
-    /// directory goes.
+    /// With `--max-delete`, decides about a directory in the place of a hard link when the link is offered. Its file
+    /// may arrive much later, after other removals have been counted, and a dry run would count differently. `None` if
+    /// no directory is removed.
     fn plan_replacement(&self, other: &OtherLinkName) -> Option<Result<TreeReplacement, String>> {
         let EntryContent::HardLink { to, .. } = other.offered.kind else { return None };
         let is_limited = self.job.request.sync.delete_max.is_some();
         if other.fresh || !is_limited || !lock(&self.links.hard_links.0).is_linkable(to) {
             return None;
         }
-        // What cannot be looked at is reported when the link is made.
+        // A failed stat is reported when the link is created.
         let there = self.tree.standing(&other.dir, &other.name, &other.offered).ok()?.existing;
         let (kind, modified) = (&other.offered.kind, other.offered.meta.modified);
         let is_replaced = decide(kind, modified, &there, self.job.overwrite_rules()) == OverwriteDecision::ReplaceTree;
@@ -122,7 +121,7 @@ impl EntryDecider {
         other.removal.clone().unwrap_or_else(|| may().map_err(|error| describe(&error)))
     }
 
-    /// Whether an entry that stays has the name of an offered file: no link to it is created.
+    /// Whether another entry keeps the name of an offered file, so that no link to it is created.
     pub(crate) fn stays_another(&self, entry: &Entry) -> bool {
         let (EntryContent::File { size }, Some(_)) = (&entry.kind, entry.further_names()) else { return false };
         let Some((dir, name, fresh)) = self.place_of_child(&entry.place) else { return false };
@@ -135,13 +134,13 @@ impl EntryDecider {
         }
     }
 
-    /// Whether the existing entry of a name stays, whatever it is.
+    /// Whether the existing entry of a name stays, whatever its type.
     pub(crate) fn stays(&self, entry: &Entry, there: &ExistingStat) -> bool {
         let decision = decide(&entry.kind, entry.meta.modified, &there.existing, self.job.overwrite_rules());
         matches!(decision, OverwriteDecision::Omit | OverwriteDecision::Pass)
     }
 
-    /// Handles a further name of a file whose first name is kept by another file: the existing entry may stay, too.
+    /// Handles a hard link whose first name is taken by another file: the existing entry may stay too.
     pub(crate) fn leave(&self, other: &OtherLinkName) -> Result<bool, String> {
         let there = if other.fresh {
             Ok(ExistingStat::NOTHING)
@@ -155,7 +154,7 @@ impl EntryDecider {
         }
     }
 
-    /// Creates a hard link. Returns whether it exists now; a failure was reported.
+    /// Creates a hard link. Returns whether it exists now; failures are reported.
     pub(crate) fn make_hard_link(
         &self,
         other: &OtherLinkName,
@@ -176,7 +175,7 @@ impl EntryDecider {
             EntryPosition { inside: true, ..EntryPosition::in_directory(other.dir.clone(), other.name.clone()) };
         let decided = match self.decide(&position, &other.offered, &there).map_err(io)? {
             Ok(decided) => decided,
-            // An entry that stays, and a link into an earlier copy, are not verified to have the source's content.
+            // An existing entry that stays, or a link into an earlier copy, is not verified against the source.
             Err(answer) => return Ok(matches!(answer, EntryAnswer::Settled) && !self.job.request.sync.source_removes),
         };
         if self.job.is_dry() {
@@ -210,9 +209,8 @@ impl EntryDecider {
         Ok(true)
     }
 
-    /// Holds the file that has the first name, if it is the recorded one, and its owner may have a name in `into`:
-    /// whoever can write to the target could put another file under that name, and so into a directory that is closed
-    /// to them.
+    /// Opens the file of the first name, if it is the recorded one and its owner may have a name in `into`. Otherwise,
+    /// whoever can write to the target could put another file under that name, and so into a directory closed to them.
     fn hold_first_file(&self, first: &FirstLink, into: &OwnedFd, offered: &Entry) -> Result<HeldFile, String> {
         let replaced = || REPLACED.to_owned();
         let expected = first.identity.ok_or_else(replaced)?;
@@ -225,8 +223,8 @@ impl EntryDecider {
         }
     }
 
-    /// Whether the owner of a file may have a name of it in this directory: this user, the directory's owner, or with
-    /// `-p` the owner that the source's file has.
+    /// Whether a file may be linked into this directory. Its owner must be this user, the directory's owner, or with
+    /// `-p` the owner of the source's file.
     pub(crate) fn may_be_named_in(&self, file: &HeldFile, into: &OwnedFd, offered: &Entry) -> io::Result<bool> {
         let owner = file.stat().meta.uid;
         Ok(owner == rustix::process::geteuid().as_raw()
@@ -234,7 +232,7 @@ impl EntryDecider {
             || owner == FileStat::at_fd(into)?.meta.uid)
     }
 
-    /// The existing entry at the place of a further name. `first` is the file that has the first name.
+    /// The existing entry in the place of a hard link. `first` is the file of the first name.
     fn standing_name(&self, other: &OtherLinkName, first: Option<FileIdentity>) -> io::Result<ExistingStat> {
         let there = self.tree.standing(&other.dir, &other.name, &other.offered)?;
         match (&there.existing, &there.look) {
@@ -246,7 +244,7 @@ impl EntryDecider {
     }
 }
 
-/// Makes a link under a temporary name.
+/// Creates a link under a temporary name.
 fn link_temporary(file: &HeldFile, into: &OwnedFd, name: &Name) -> io::Result<Name> {
     let link = |temporary: &Name| {
         file.link(into, temporary).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
@@ -258,7 +256,7 @@ fn link_temporary(file: &HeldFile, into: &OwnedFd, name: &Name) -> io::Result<Na
 fn replace(file: &HeldFile, into: &OwnedFd, name: &Name) -> io::Result<()> {
     let temporary = link_temporary(file, into, name)?;
     let renamed = renameat(into, temporary.as_bytes(), into, name.as_bytes());
-    // Between two names of one file, renaming does nothing.
+    // Renaming between two names of one file has no effect.
     let _ = unlinkat(into, temporary.as_bytes(), AtFlags::empty());
     Ok(renamed?)
 }

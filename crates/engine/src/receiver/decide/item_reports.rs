@@ -1,4 +1,4 @@
-//! Reports of single creations, changes and removals, on request. A dry run does nothing else.
+//! Reports of individual creations, changes and removals, on request. A dry run only reports.
 
 use crate::receiver::job::ReceiverJob;
 use haul_proto::entry::EntryKind;
@@ -21,7 +21,7 @@ impl ReceiverJob {
     }
 
     /// Reports a creation, change or removal, or in a dry run its plan. `relative` returns the path below the
-    /// destination; it is called only for a report.
+    /// destination; it is called only if a report is sent.
     pub(crate) fn report_item(&self, relative: impl FnOnce() -> Vec<u8>, what: EntryKind, change: ChangeKind) {
         let tally = &self.reporter.sync;
         match change {
@@ -44,14 +44,14 @@ impl ReceiverJob {
         }
     }
 
-    /// A file becomes a name of an earlier copy's.
+    /// Reports a file linked to an earlier copy.
     pub(crate) fn report_linked(&self, relative: impl Fn() -> Vec<u8>, size: u64) {
         self.report_item(&relative, EntryKind::File, ChangeKind::Linked);
         self.reporter.file_there(&relative, size, None);
     }
 }
 
-/// What the audit log calls a change. A file that is received or unchanged has a line of its own.
+/// The audit log's term for a change. Received and unchanged files have records of their own.
 fn audited(what: EntryKind, change: ChangeKind) -> Option<AuditAction> {
     match (what, change) {
         (_, ChangeKind::Removed) => Some(AuditAction::Removed),

@@ -1,5 +1,5 @@
-//! Existing entries known to equal the source's: a file with a compared digest, a symbolic link. A source that removes
-//! verified files removes these, too; so they are synced before the report.
+//! Existing entries known to equal the source's: files with equal digests, and symbolic links. A source that removes
+//! verified files removes these as well, so they are synced before the report.
 
 use crate::receiver::decide::EntryDecider;
 use haul_proto::session::step::EntryAnswer;
@@ -11,7 +11,7 @@ use crate::receiver::ReceiverEntry;
 use crate::receiver::place::entry_position::EntryPosition;
 
 impl EntryDecider {
-    /// Answers an entry that is known to be equal and needs nothing.
+    /// Answers an entry that is known to be equal and needs no change.
     pub(crate) fn known_to_be_same(
         &self,
         position: &EntryPosition,

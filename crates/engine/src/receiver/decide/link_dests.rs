@@ -1,5 +1,5 @@
-//! Earlier copies of the same tree (`--link-dest`): a file that one of them has, and that is not there yet, becomes
-//! another name of that one's, and takes no room.
+//! Earlier copies of the same tree (`--link-dest`): a new file that one of them has is hard-linked to it, and takes no
+//! space.
 
 use crate::receiver::decide::EntryDecider;
 use haul_proto::entry::{Entry, EntryContent};
@@ -21,25 +21,25 @@ use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::describe::describe;
 use crate::sys::sync::lock;
 
-/// Said where files are copied that could have been linked.
+/// Warning when files are copied instead of linked.
 const CANNOT_LINK: &str = "cannot hard-link to the earlier copy (--link-dest), so files are copied";
 
 /// Earlier copies, and the last directories found in them.
 #[derive(Default)]
 pub struct LinkDests {
     copies: Vec<LinkDest>,
-    /// A failure to link files was reported.
+    /// A failure to link was reported.
     told: AtomicBool,
 }
 
 struct LinkDest {
     root: Dir,
-    /// The directory in which the target's latest file was looked for, by its path: neighbours come one after the other.
+    /// The directory searched for the previous file, by its path: neighbouring files follow each other.
     latest: Mutex<Option<(Vec<u8>, Option<Dir>)>>,
 }
 
 impl LinkDests {
-    /// Opens the existing ones. A relative path begins at `landing`; without it, at its future path `path`.
+    /// Opens the existing copies. A relative path starts at `landing`, or else at its future path `path`.
     pub fn open(paths: &[Vec<u8>], landing: &Path, reporter: &Reporter) -> Self {
         let open = |path: &Vec<u8>| {
             let whole = join(landing, Path::new(OsStr::from_bytes(path)));
@@ -57,24 +57,24 @@ impl LinkDests {
         Self { copies: paths.iter().filter_map(open).collect(), told: AtomicBool::new(false) }
     }
 
-    /// Their directories.
+    /// Their root directories.
     pub fn dirs(&self) -> impl Iterator<Item = &Dir> {
         self.copies.iter().map(|copy| &copy.root)
     }
 
-    /// Where they are: nothing is removed there.
+    /// Identities of their root directories, where nothing is removed.
     pub fn roots(&self) -> impl Iterator<Item = FileIdentity> + '_ {
         self.copies.iter().map(|copy| copy.root.identity())
     }
 
-    /// Lets names of their files be made.
+    /// Permits hard links to their files.
     pub fn allow(&self, bounds: &mut ConfineBounds, rights: ConfineRights) {
         self.copies.iter().for_each(|copy| drop(copy.root.fd().map(|fd| bounds.allow(&*fd, rights))));
     }
 }
 
 impl LinkDest {
-    /// The directory of this path.
+    /// The directory with this path.
     fn directory(&self, path: &[u8]) -> Option<Dir> {
         let mut latest = lock(&self.latest);
         match &*latest {
@@ -91,7 +91,7 @@ impl LinkDest {
 }
 
 impl EntryDecider {
-    /// Makes a file that is not there a name of an earlier copy's, where one has it. In a dry run, only says whether.
+    /// Links a missing file to an earlier copy that has it. A dry run only returns whether it would.
     pub(crate) fn link_from_earlier(&self, position: &EntryPosition, entry: &Entry) -> io::Result<bool> {
         if self.link_dests.copies.is_empty() {
             return Ok(false);
@@ -104,7 +104,7 @@ impl EntryDecider {
             }
             match self.link(&dir, found, position, entry) {
                 Ok(true) => return Ok(true),
-                // Somebody exchanged it since it was compared: the file is copied.
+                // Replaced since the comparison: the file is copied.
                 Ok(false) => {}
                 Err(error) => self.warn_of_copy(&error),
             }
@@ -112,7 +112,7 @@ impl EntryDecider {
         Ok(false)
     }
 
-    /// The directory in which a copy has the file, and the file.
+    /// The first copy's directory with the file, and the file.
     fn has_it(
         &self,
         copy: &LinkDest,
@@ -125,8 +125,7 @@ impl EntryDecider {
         Ok(self.find_same(&dir, name, entry)?.map(|found| (dir, found)))
     }
 
-    /// The file of this name there, if it is what the source has, with all of its metadata that are kept: these are
-    /// the file's, whatever it is called.
+    /// The file of this name, if it equals the source's in contents and all preserved metadata, which hard links share.
     fn find_same(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<Option<FileIdentity>> {
         let there = self.tree.standing(dir, name, entry)?;
         let Some(look) = there.look.filter(|_| matches!(there.existing, ExistingEntry::File { .. })) else {
@@ -141,7 +140,7 @@ impl EntryDecider {
         Ok(is_same.then_some(look.identity))
     }
 
-    /// Links the file `found` to the position. `false`: `from` has another file of that name by now.
+    /// Links the file `found` into the position. `false` if `from` has another file of that name by now.
     fn link(&self, from: &Dir, found: FileIdentity, position: &EntryPosition, entry: &Entry) -> io::Result<bool> {
         let Some(file) = HeldFile::open_expected(from, &position.name, found)? else { return Ok(false) };
         let into = position.dir.fd()?;
@@ -163,7 +162,7 @@ impl EntryDecider {
     }
 }
 
-/// Joins a path to a directory that need not exist: `..` goes up by name.
+/// Joins a path to a directory that need not exist: `..` is resolved by name.
 fn join(landing: &Path, path: &Path) -> PathBuf {
     let mut whole = landing.to_owned();
     if landing.is_dir() {

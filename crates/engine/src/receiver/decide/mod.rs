@@ -1,4 +1,4 @@
-//! Decides what becomes of each offered entry.
+//! Decides about each offered entry.
 
 pub mod check_entry;
 pub mod dry_run;
@@ -28,7 +28,7 @@ use crate::receiver::tree::TargetTree;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Decides for each offered entry whether to transfer, update, link, rename or leave it.
+/// Decides for each offered entry whether to transfer, update, link, rename or keep it.
 pub struct EntryDecider {
     pub(super) job: Arc<ReceiverJob>,
     pub(super) digests: Arc<DigestChecks>,
@@ -40,11 +40,11 @@ pub struct EntryDecider {
     pub(super) deltas: Arc<DeltaStage>,
     pub(super) committer: Arc<Committer>,
     pub(super) comparer: Arc<EntryComparer>,
-    /// Files that may have been renamed at the source.
+    /// Candidates for renames at the source.
     pub(super) renames: RenameDetector,
     /// Earlier copies to link to (`--link-dest`).
     pub(super) link_dests: LinkDests,
-    /// Files whose content differs from the digest that was offered.
+    /// Files that differ from an offered digest.
     pub(super) wrong_digests: WrongDigests,
     /// In a dry run: the last answer would create a new entry.
     pub(super) dry_new: AtomicBool,

@@ -1,7 +1,7 @@
-//! Files that exist at the target under other names: a wanted file may have been renamed (`--detect-renames`), or have
-//! a new first name among several (`--hard-links`). A file with its size, and its time or its name, serves as base file
-//! ([`crate::receiver::delta::find_base`]): both ends read it, differences are sent, and the result is verified as
-//! usual.
+//! Files that exist at the target under other names. A wanted file may have been renamed (`--detect-renames`), or may
+//! have a new first name among its hard links (`--hard-links`). A file of the same size, and of the same time or name,
+//! serves as base file ([`crate::receiver::delta::find_base`]). Both ends read it, differences are sent, and the result
+//! is verified as usual.
 
 use crate::receiver::decide::EntryDecider;
 use haul_proto::delta::DeltaMethod;
@@ -21,25 +21,25 @@ use crate::receiver::file::base::BaseSource;
 use crate::receiver::place::target_path::TargetPath;
 use crate::sys::describe::describe;
 
-/// Most files that are remembered.
+/// Most remembered files.
 const FILES_MAX: usize = 1 << 20;
 
 /// Files of the target before the copy, collected on first use.
 #[derive(Default)]
 pub struct RenameDetector(OnceLock<SizeIndex>);
 
-/// Files of about the right time that are compared with one: file systems keep times more or less exactly, so the nearest
-/// times are the likely ones. All other files of the size may be as many as there are.
+/// Most candidates of similar time compared with a wanted file. File systems round times, so the nearest times are the
+/// likeliest. The number of files of one size has no limit.
 const COMPARED_MAX: usize = 64;
 
-/// Files, by their sizes.
+/// Files, by size.
 #[derive(Default)]
 struct SizeIndex {
     dirs: Vec<Dir>,
     files: Vec<RenameCandidate>,
-    /// Places in `files`, by size, name and time.
+    /// Indices into `files`, sorted by size, name and time.
     by_name: Vec<u32>,
-    /// Places in `files`, by size and time.
+    /// Indices into `files`, sorted by size and time.
     by_time: Vec<u32>,
     is_full: bool,
 }
@@ -47,13 +47,13 @@ struct SizeIndex {
 struct RenameCandidate {
     size: u64,
     look: FileStat,
-    /// Its place in `dirs`.
+    /// Its index in `dirs`.
     dir: u32,
     name: Name,
 }
 
 impl EntryDecider {
-    /// A file that may be the one that is to come, of `size` bytes, under another name: here or in an earlier copy.
+    /// A candidate for a wanted file of `size` bytes under another name, at the destination or in an earlier copy.
     pub(crate) fn find_moved(&self, spot: &TargetPath, entry: &Entry, size: u64) -> Option<BaseSource> {
         let is_wanted = self.job.request.sync.detect_renames || self.may_have_other_names(entry);
         if !is_wanted || self.job.is_within_process() || size <= BLOCK as u64 {
@@ -66,19 +66,19 @@ impl EntryDecider {
             dir.is_some_and(|dir| self.metadata.is_same_time(dir, modified, &file.look))
         })?;
         let dir = index.dirs.get(file.dir as usize)?.clone();
-        // Candidates are checked again; one that has vanished or changed is skipped.
+        // The candidate is checked again; one that has vanished or changed is skipped.
         BaseSource::of(dir, file.name.clone(), DeltaMethod::Blocks)
             .ok()
             .filter(|basis| basis.size == size && self.deltas.may_use(basis))
     }
 
-    /// Whether the first name of a file is new in a sync, and other ones may be here.
+    /// Whether the first name of a file is new in a sync, so that its other names may exist here.
     fn may_have_other_names(&self, entry: &Entry) -> bool {
         let is_sync = self.job.request.sync.into && self.job.request.kept.hard_links;
         is_sync && self.job.request.delta != DeltaOptions::default() && entry.further_names().is_some()
     }
 
-    /// Walks the destination and the earlier copies.
+    /// Indexes the destination and the earlier copies.
     fn look_around(&self) -> SizeIndex {
         let index =
             index(self.job.destination.dir().into_iter().chain(self.link_dests.dirs())).unwrap_or_else(|error| {
@@ -106,7 +106,7 @@ fn index<'d>(roots: impl Iterator<Item = &'d Dir>) -> io::Result<SizeIndex> {
 
 /// Adds the files below `root`.
 fn add(index: &mut SizeIndex, root: &Dir) -> io::Result<()> {
-    // Its own descriptor: the listing of the other one may be read meanwhile.
+    // A separate descriptor: another thread may be reading the same listing.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = Dir::from_fd(openat(&*root.fd()?, c".", flags, Mode::empty())?)?;
     let options = WalkOptions {
@@ -132,7 +132,7 @@ fn add(index: &mut SizeIndex, root: &Dir) -> io::Result<()> {
                 let dir = open.last().copied().unwrap_or(0);
                 index.files.push(RenameCandidate { size: look.size, look, dir, name });
             }
-            // An entry without access is no candidate.
+            // An inaccessible entry is no candidate.
             _ => {}
         }
     }
@@ -153,7 +153,7 @@ impl SizeIndex {
         by_time.sort_unstable_by_key(|place| (file(place).size, modified(file(place))));
     }
 
-    /// The file that is most like one of this size, name and time: with both; else with the time; else with the name.
+    /// The best match for this size, name and time: both, else the time, else the name.
     fn find(
         &self,
         size: u64,

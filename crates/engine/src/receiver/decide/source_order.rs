@@ -1,4 +1,4 @@
-//! Entries that several sources have: the first source counts.
+//! Entries of the same path in several sources: the first source has precedence.
 
 use crate::receiver::ReceiverEntry;
 use crate::receiver::compare::entries::Compared;
@@ -12,8 +12,8 @@ use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 
 impl EntryDecider {
-    /// Returns an entry whose path another source may have had before: unchanged, with the first one's metadata, or
-    /// `None`, after a report.
+    /// Returns an entry whose path another source may have: unchanged, with the first one's metadata, or `None` after a
+    /// report.
     pub(crate) fn first_of_sources<'e>(&self, entry: &'e Entry) -> Option<Cow<'e, Entry>> {
         let as_it_is = Some(Cow::Borrowed(entry));
         if !self.tree.merges() {
@@ -36,7 +36,7 @@ impl EntryDecider {
         }
     }
 
-    /// From the landing down; `None` where nothing goes there.
+    /// Path below the destination; `None` if nothing is written there.
     fn merged_path(&self, entry: &Entry) -> Option<Vec<u8>> {
         match (self.session.lock().machine.parent(&entry.place), &entry.place) {
             (ParentDirectory::Operand(number), _) => {

@@ -1,4 +1,4 @@
-//! Devices, FIFOs and sockets: made where that was asked for, and never opened.
+//! Devices, FIFOs and sockets: created on request, never opened.
 
 use crate::receiver::decide::EntryDecider;
 use crate::receiver::metadata::MetadataWriter;
@@ -19,13 +19,13 @@ use crate::receiver::place::existing_entry::ExistingStat;
 use crate::receiver::place::temp_files::{make_temporary, rename_new};
 use crate::sys::describe::describe;
 
-/// Reported where the source offers a special file without a request, or where creating it needs privileges.
+/// Error for a special file that the source offers unrequested, or whose creation needs privileges.
 pub const NODE_NOT_ASKED: &str = "unrequested device, FIFO or socket";
-/// Of a device.
+/// Error for a device.
 const NOT_ROOT: &str = "only root can create devices\nuse root, or omit --devices";
 
 impl EntryDecider {
-    /// Makes a device, FIFO or socket under a temporary name, gives it its metadata, then its own name.
+    /// Creates a device, FIFO or socket under a temporary name, sets its metadata, and renames it.
     pub(crate) fn node(
         &self,
         position: &EntryPosition,
@@ -73,7 +73,7 @@ impl EntryDecider {
         made.map(|()| EntryAnswer::Settled)
     }
 
-    /// Whether the job asks for such a node.
+    /// Whether the job requests such a special file.
     pub(crate) fn may_make_node(&self, node: SpecialFile) -> bool {
         let kept = self.job.request.kept;
         if is_device(node) { kept.devices } else { kept.specials }
@@ -92,7 +92,7 @@ fn is_device(node: SpecialFile) -> bool {
     matches!(node, SpecialFile::Character(_) | SpecialFile::Block(_))
 }
 
-/// Makes it, for its owner alone.
+/// Creates it, accessible to its owner only.
 fn make(dir: &OwnedFd, name: &Name, node: SpecialFile) -> Result<(), Errno> {
     let number = |DeviceNumber { major, minor }| makedev(major, minor);
     let (kind, device) = match node {

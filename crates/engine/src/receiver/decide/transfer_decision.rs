@@ -1,4 +1,4 @@
-//! What is needed of a file: nothing, what an earlier run or an old file has not, or all of it.
+//! Decides how much of a file to transfer: nothing, the parts missing in a partial or base file, or all of it.
 
 use crate::receiver::decide::EntryDecider;
 use haul_proto::entry::{Entry, EntryMetadata};
@@ -36,7 +36,7 @@ impl EntryDecider {
             let foreign = self.tree.journals.tidy(&spot, size);
             foreign.iter().for_each(|name| self.tree.temp_files.report_foreign(&spot, name));
             if let Some(text) = refused {
-                // It is there, and is not known to be what the source has.
+                // The file exists, but is not known to equal the source's.
                 let _ = self.job.refuse(position, text);
                 return Ok(EntryAnswer::Settled);
             }
@@ -77,7 +77,7 @@ impl EntryDecider {
                 let incoming = ReceivingFile::resumed(spot, meta, leaf, header, part);
                 Ok(EntryAnswer::Partial(item(incoming, basis)))
             }
-            // Another run had a part of it, and has just given it its name.
+            // Another run had a partial file, and has just completed it.
             Ok(None) if decided.decision == OverwriteDecision::Create && self.is_there_by_now(position)? => {
                 self.try_answer(position, entry)
             }
@@ -91,7 +91,7 @@ impl EntryDecider {
         }
     }
 
-    /// It has no size yet, and cannot be gone on with: nothing is recorded of it.
+    /// Answers a file of unknown size, which has no journal since it cannot be resumed.
     pub(crate) fn stream(
         &self,
         position: &EntryPosition,
@@ -106,14 +106,14 @@ impl EntryDecider {
         Ok(!position.fresh && ExistingStat::at(&position.dir, &position.name)?.existing != ExistingEntry::Absent)
     }
 
-    /// With `-p`, a file that is there already gets owner and mode all the same, and attributes where these are kept.
-    /// `Some` says which attribute could not be set.
+    /// With `-p`, updates owner, mode and preserved attributes of an existing file. `Some` names an attribute that
+    /// could not be set.
     fn refresh(&self, position: &EntryPosition, entry: &Entry, there: &FileStat) -> io::Result<Option<String>> {
         let meta = &entry.meta;
         let preserve = self.job.request.preserve;
         let owned = |meta: &EntryMetadata| (meta.mode, meta.uid, meta.gid);
         let has_other_owner = preserve && owned(&there.meta) != owned(meta);
-        // What is the same by its size or its digest alone gets its time, too.
+        // A file equal by size or digest alone gets the source's time too.
         let has_other_time = there.meta.modified != meta.modified;
         if !self.metadata.keeps_attributes() && !has_other_owner && !has_other_time {
             return Ok(None);
@@ -128,8 +128,8 @@ impl EntryDecider {
         self.metadata.apply_all(&file, meta, keep, attributes(entry))
     }
 
-    /// Says so at once when a large file cannot fit, instead of after hours; and for each new file on a full file
-    /// system. With a base file, less space may do.
+    /// Fails at once, not after hours, if a large file cannot fit; on a full file system, any new file. With a base
+    /// file, less space may suffice.
     fn no_space(
         &self,
         spot: &TargetPath,

@@ -1,5 +1,5 @@
-//! Digests that did not match. A source that offers a digest learns whether a file has it, so it may offer as many wrong
-//! ones of a file as that has names, up to a few: afterwards the file counts as different, and is not read.
+//! Mismatched digests. An offered digest reveals whether a file has it. So a source may offer as many wrong digests of
+//! a file as the file has names, up to a limit. After that, the file counts as different without a read.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -7,25 +7,25 @@ use std::sync::Mutex;
 use crate::fs::{FileIdentity, FileStat};
 use crate::sys::sync::lock;
 
-/// Most wrong digests of one file, however many names it has.
+/// Most wrong digests of one file, whatever its number of names.
 const WRONG_DIGESTS_MAX: u64 = 8;
 /// Most remembered files; beyond that, every file counts as different. A hash table of this size takes 13 MiB, and 19
 /// MiB while it grows.
 const FILES_MAX: usize = 7 << 16;
 
-/// How many wrong digests were offered, by file.
+/// Numbers of wrong digests, by file.
 #[derive(Default)]
 pub struct WrongDigests(Mutex<HashMap<FileIdentity, u8>>);
 
 impl WrongDigests {
-    /// Whether another digest may be compared with this file's.
+    /// Whether another digest may be compared with this file.
     pub fn may_compare(&self, file: &FileStat) -> bool {
         let wrong = lock(&self.0);
         let most = file.names.clamp(1, WRONG_DIGESTS_MAX);
         wrong.len() < FILES_MAX && u64::from(wrong.get(&file.identity).copied().unwrap_or(0)) < most
     }
 
-    /// A digest was wrong.
+    /// Counts a wrong digest.
     pub fn count(&self, file: &FileStat) {
         let mut wrong = lock(&self.0);
         let times = wrong.entry(file.identity).or_default();

@@ -1,8 +1,7 @@
-//! The backup directory: it keeps replaced and removed entries, by their paths below the destination.
+//! The backup directory keeps replaced and removed entries, by their paths below the destination.
 //!
-//! An entry to be replaced gets a second name there first, so that its name is never missing. On file systems without
-//! hard links it is moved, as removed entries are. Missing directories are created one component at a time, and no
-//! symbolic link is followed.
+//! An entry to be replaced is linked there first, so that its name is never missing. Without hard links, it is moved,
+//! as removed entries are. Missing directories are created one component at a time, and no symbolic link is followed.
 
 use crate::receiver::delete::Removals;
 use haul_proto::path::{Name, escape};
@@ -30,28 +29,28 @@ use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::describe::describe;
 use crate::sys::sync::lock;
 
-/// Said where the directory for backups lies elsewhere.
+/// Error for a backup directory on another file system.
 const ELSEWHERE: &str = "is not on the target's file system\nuse a directory on the same file system for --backup-dir";
-/// Said where it is no other directory.
+/// Error for a backup directory that is the target.
 const ITSELF: &str = "is the target itself\nuse another directory for --backup-dir";
-/// Said where an earlier backup is something else.
+/// Error for an earlier backup of another type.
 const IN_THE_WAY: &str = "the backup directory has another entry of this name\nuse another directory for --backup-dir";
-/// Said of what lies on another file system below the target.
+/// Error for an entry below the target on another file system.
 const OTHER_DISK: &str = "is not on the file system of the backup directory\ncopy that file system separately";
-/// Most directories that are remembered.
+/// Most remembered directories.
 const KNOWN_MAX: usize = 4096;
 
 /// The directory for replaced and removed entries.
 pub struct BackupDirectory {
     dir: Dir,
-    /// Directories of the landing, and those in their places here.
+    /// Directories of the destination, and their counterparts here.
     known: Mutex<HashMap<FileIdentity, Dir>>,
-    /// Directories that are made here count.
+    /// Quota for the directories created here.
     quota: Arc<JobQuota>,
 }
 
 impl BackupDirectory {
-    /// The one that is asked for, made where it is missing, but not in a dry run.
+    /// Opens the requested backup directory. Creates it if missing, except in a dry run.
     pub fn prepare(
         request: &TargetRequest,
         landing: &Destination,
@@ -75,18 +74,18 @@ impl BackupDirectory {
         Ok(Some(Self { dir, known: Mutex::default(), quota: Arc::clone(quota) }))
     }
 
-    /// Which directory it is.
+    /// Device and inode.
     pub fn identity(&self) -> FileIdentity {
         self.dir.identity()
     }
 
-    /// Lets it be written to.
+    /// Permits writes to it.
     pub fn allow(&self, bounds: &mut ConfineBounds, rights: ConfineRights) {
         drop(self.dir.fd().map(|fd| bounds.allow(&*fd, rights)));
     }
 
-    /// Links the entry `name` into the backup; where that is impossible, moves it. `false`: there is no such entry, or
-    /// it is a directory, which is not replaced.
+    /// Links the entry `name` into the backup, or moves it if that is impossible. `false` if there is no such entry, or
+    /// if it is a directory, which is not replaced.
     fn keep(&self, dir: &Dir, name: &Name) -> io::Result<bool> {
         let from = dir.fd()?;
         match FileStat::at_name(&*from, name, FollowLinks::Itself) {
@@ -99,11 +98,11 @@ impl BackupDirectory {
         let into = place.fd()?;
         let link = |as_name: &Name| linkat(&*from, name.as_bytes(), &*into, as_name.as_bytes(), AtFlags::empty());
         let linked = match link(name) {
-            // A link cannot replace an earlier backup; one that is renamed can.
+            // A link cannot replace an earlier backup; a rename can.
             Err(Errno::EXIST) => {
                 make_temporary(&into, name, b"backup", link).and_then(|temporary| {
                     let renamed = renameat(&*into, temporary.as_bytes(), &*into, name.as_bytes());
-                    // Between two names of one file, renaming does nothing.
+                    // Renaming between two names of one file has no effect.
                     let _ = unlinkat(&*into, temporary.as_bytes(), AtFlags::empty());
                     renamed
                 })
@@ -118,12 +117,12 @@ impl BackupDirectory {
         }
     }
 
-    /// Moves the entry `name`, other than a directory, here. `false`: there is no such entry.
+    /// Moves the entry `name` here, unless it is a directory. `false` if there is no such entry.
     fn take(&self, dir: &Dir, name: &Name) -> io::Result<bool> {
         let place = self.place_of(dir)?;
         let (from, into) = (dir.fd()?, place.fd()?);
         match renameat(&*from, name.as_bytes(), &*into, name.as_bytes()) {
-            // Of two names of one file, renaming leaves both.
+            // Renaming between two names of one file keeps both.
             Ok(()) if is_same(&*from, &*into, name) => match unlinkat(&*from, name.as_bytes(), AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => Ok(true),
                 Err(error) => Err(error.into()),
@@ -134,7 +133,7 @@ impl BackupDirectory {
         }
     }
 
-    /// The backup's directory for one of the destination.
+    /// The counterpart of a destination directory, created if missing.
     fn place_of(&self, dir: &Dir) -> io::Result<Dir> {
         let mut known = lock(&self.known);
         let (mut missing, mut at) = (Vec::new(), dir);
@@ -162,7 +161,7 @@ impl BackupDirectory {
 }
 
 impl Removals {
-    /// Links an entry into the backup before it is replaced. Without a backup directory, does nothing.
+    /// Links an entry into the backup before its replacement. Without a backup directory, does nothing.
     pub(crate) fn back_up(&self, dir: &Dir, name: &Name) -> io::Result<()> {
         let Some(backup) = self.backup.as_ref().filter(|_| !self.job.is_dry()) else { return Ok(()) };
         if backup.keep(dir, name)? {
@@ -171,13 +170,14 @@ impl Removals {
         Ok(())
     }
 
-    /// The same for a file that gets its name.
+    /// Backs up an existing file before a new one gets its name.
     pub(crate) fn keep_old(&self, spot: &TargetPath) -> Result<(), String> {
         let kept = if spot.replaces { self.back_up(&spot.dir, &spot.name) } else { Ok(()) };
         kept.map_err(|error| format!("cannot back up the replaced entry: {}", describe(&error)))
     }
 
-    /// Removes an entry other than a directory, or moves it into the backup directory. `false`: there is no such entry.
+    /// Removes an entry other than a directory, or moves it into the backup directory. `false` if there is no such
+    /// entry.
     pub(crate) fn put_away(&self, dir: &Dir, name: &Name) -> io::Result<bool> {
         let Some(backup) = &self.backup else {
             return match unlinkat(&*dir.fd()?, name.as_bytes(), AtFlags::empty()) {
@@ -198,7 +198,7 @@ pub fn mount_of(fd: impl AsFd) -> Option<u64> {
     StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::MNT_ID).then_some(stat.stx_mnt_id)
 }
 
-/// Names can be moved from the landing there.
+/// Checks that entries can be moved from the destination into the backup directory.
 fn check(dir: &Dir, landing: &Dir, path: &Path) -> Result<(), RefusedRequest> {
     if dir.identity() == landing.identity() {
         return Err(refused(path, &format!(" {ITSELF}")));
@@ -234,8 +234,8 @@ fn enter_or_make(above: &Dir, name: &Name, old: &Dir, quota: &JobQuota) -> io::R
     Ok(made)
 }
 
-/// Gives a new directory owner, mode, attributes and access control lists of an old one, as far as this process may.
-/// Its owner can make something in it.
+/// Copies owner, mode, attributes and access control lists of an existing directory to a new one, as far as permitted.
+/// The owner keeps write permission.
 fn dress(made: &Dir, old: &Dir) -> io::Result<()> {
     let (made, old) = (made.fd()?, old.fd()?);
     let meta = FileStat::at_fd(&*old)?.meta;
@@ -254,7 +254,7 @@ fn is_same(one: impl AsFd, other: impl AsFd, name: &Name) -> bool {
     look(&one).is_some_and(|one| Some(one) == look(&other))
 }
 
-/// What goes wrong with a name there, in words.
+/// An error with an explanation for the backup directory.
 fn explained(error: Errno) -> io::Error {
     match error {
         Errno::ISDIR | Errno::NOTDIR | Errno::NOTEMPTY | Errno::EXIST | Errno::LOOP => io::Error::other(IN_THE_WAY),

@@ -1,8 +1,8 @@
-//! Replacement of a directory by another entry, and of another entry by a directory. After a lost connection, the next
-//! attempt finds one or the other under the name: with `--existing`, it would create nothing where nothing is.
+//! Replacement of a directory by another entry, or of another entry by a directory. After a lost connection, the next
+//! attempt must find one or the other: with `--existing`, it would not create a missing name.
 //!
-//! The replacement of a directory is complete before the directory goes. The two are exchanged, so that the name refers
-//! to one or the other at every moment; then the directory is removed.
+//! The replacement is complete before the directory is removed. The two are exchanged, so that the name always refers
+//! to one of them; then the directory is removed.
 
 use crate::receiver::delete::Removals;
 use haul_proto::entry::EntryMetadata;
@@ -20,7 +20,7 @@ use crate::receiver::place::entry_position::TreeReplacement;
 use crate::receiver::place::temp_files::{make_temporary, rename_new, temporary_name};
 
 impl Removals {
-    /// Gives `name`, which a directory has, to what has the `temporary` name; then removes the directory.
+    /// Gives the directory's `name` to the entry with the `temporary` name, then removes the directory.
     pub(crate) fn replace_directory(
         &self,
         dir: &Dir,
@@ -28,22 +28,22 @@ impl Removals {
         name: &Name,
         removal: &TreeReplacement,
     ) -> io::Result<()> {
-        // Something may have come into it meanwhile.
+        // Entries may have been added meanwhile.
         let removal = self.may_still_make_way(dir, name, removal.clone())?;
         if self.backup.is_some() {
-            // What is in it goes into the backup by its own path.
+            // Its contents are backed up by their own paths.
             self.make_way_as(dir, name, &removal)?;
             return Ok(rename_new(&*dir.fd()?, temporary, name)?);
         }
         let aside = temporary_name(name, b"directory aside");
-        // An earlier run may have been killed here: what it decided to remove counted for that one.
+        // An earlier run may have been killed here, which counted the removals already.
         self.remove_renamed_directory(dir, &aside, name, TreeClearing::new(self).below(), None)?;
         exchange(dir, temporary, name, &aside)?;
         self.remove_renamed_directory(dir, &aside, name, self.clearing(&removal), self.protecting(&removal))
     }
 
-    /// Exchanges an existing entry other than a directory for an empty directory, then removes it. `false`: the file
-    /// system cannot, or the directory has to be remembered before it has its name.
+    /// Exchanges an existing entry other than a directory for an empty directory, then removes it. `false` if the file
+    /// system does not support it, or if the directory must be remembered before it is named.
     pub(crate) fn exchange_for_directory(&self, position: &EntryPosition, meta: &EntryMetadata) -> io::Result<bool> {
         let (dir, name) = (&position.dir, &position.name);
         if position.renamed && self.job.destination.memory.is_some() {
@@ -69,7 +69,7 @@ impl Removals {
         }
     }
 
-    /// Removes a directory that was renamed, and is reported under its own name.
+    /// Removes a renamed directory, and reports it under its original name.
     fn remove_renamed_directory(
         &self,
         dir: &Dir,
@@ -87,12 +87,12 @@ impl Removals {
     }
 }
 
-/// Gives `name` to what has the `temporary` name, and the directory of that name the one `aside`.
+/// Gives `name` to the entry with the `temporary` name, and the name `aside` to the directory.
 fn exchange(dir: &Dir, temporary: &Name, name: &Name, aside: &Name) -> io::Result<()> {
     let dir = dir.fd()?;
     match renameat_with(&*dir, temporary.as_bytes(), &*dir, name.as_bytes(), RenameFlags::EXCHANGE) {
         Ok(()) => Ok(rename_new(&dir, temporary, aside)?),
-        // The file system cannot: for a moment nothing has the name.
+        // Without support by the file system, the name is missing for a moment.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
             rename_new(&dir, name, aside)?;
             rename_new(&dir, temporary, name).inspect_err(|_| {

@@ -1,5 +1,5 @@
-//! What a directory of the target has alone: found when all that belongs in it is there, and removed then, or remembered and
-//! removed when everything is. It is kept where an entry failed.
+//! Extraneous entries of a directory: found once it is complete, and removed at once or at the end of the job. They are
+//! kept if an entry failed.
 
 use crate::receiver::delete::Removals;
 use haul_proto::filter::FilterScope;
@@ -20,32 +20,32 @@ use crate::receiver::metadata::rights::is_not_ours;
 use crate::receiver::place::case_sensitivity::folds;
 use crate::sys::describe::describe;
 
-/// Most entries that are remembered for the end.
+/// Most names remembered until the end.
 const LATER_MAX: usize = 1_000_000;
-/// Most rules of filters that are remembered with them.
+/// Most filter rules remembered with them.
 const LATER_RULES_MAX: usize = 1 << 17;
-/// Said where more would be remembered than may be.
+/// Error when the limit of remembered names is exceeded.
 const TOO_MANY: &str = "too many extraneous entries to remember: nothing was deleted\nuse --delete=during, which deletes them as it finds them";
-/// Reported where an empty source would empty the target.
+/// Error when an empty source would empty the target.
 const EMPTY_SOURCE: &str =
     "the source is empty (not mounted?): nothing was deleted at the target\nto empty it, add --allow-empty-source";
-/// Said of a directory of whose names too many would have to be kept.
+/// Error for a directory with too many names to remember.
 const TOO_MANY_NAMES: &str =
     "too many entries: extraneous ones were not deleted\ndelete them by hand, or copy this directory separately";
 
-/// What is removed in the end.
+/// Removals at the end of the job.
 #[derive(Default)]
 pub struct DeferredRemovals {
     directories: Vec<DeferredRemoval>,
     entries: usize,
-    /// Where the directories of filters are that are remembered, and how many rules they have.
+    /// Filter scopes of remembered directories, by address, to count the rules of each once.
     scopes: HashSet<usize>,
     rules: usize,
-    /// The limit of memory was exceeded, and reported.
+    /// A memory limit was exceeded and reported.
     is_too_much: bool,
 }
 
-/// Names to remove in a directory.
+/// Names to remove in one directory.
 struct DeferredRemoval {
     /// The directory.
     item: Arc<ReceiverEntry>,
@@ -54,7 +54,7 @@ struct DeferredRemoval {
 }
 
 impl DeferredRemovals {
-    /// Remembers names to remove in a directory; `false` beyond the limit, after which nothing more is remembered.
+    /// Remembers names to remove in a directory. `false` beyond the limit, after which nothing more is remembered.
     fn remember(&mut self, later: DeferredRemoval) -> bool {
         self.entries += later.extras.len();
         let mut scope = later.scope.as_ref();
@@ -84,7 +84,7 @@ impl DeferredRemoval {
 }
 
 impl Removals {
-    /// Everything that belongs in a directory is there: removes everything else, or remembers it for the end.
+    /// Removes the extraneous entries of a complete directory, or remembers them for the end.
     pub(crate) fn sweep(
         &self,
         item: &Arc<ReceiverEntry>,
@@ -112,7 +112,7 @@ impl Removals {
                 self.removing().kept += counting.entries;
             }
             Ok(extras) if self.job.request.sync.delete == DeleteMode::During => {
-                // What a killed run has left was no part of the decision.
+                // Leftovers of a killed run were not counted.
                 let (left_over, extras): (Vec<_>, Vec<_>) =
                     extras.into_iter().partition(|(name, _)| name.is_reserved());
                 for (extras, reserved) in [(extras, names.reserved()), (left_over, None)] {
@@ -132,8 +132,8 @@ impl Removals {
         }
     }
 
-    /// The source has said all that is in a directory. With a limit, it is decided now how much of the rest goes: in the
-    /// order of the source's directories, whenever their files arrive, so that a dry run decides the same.
+    /// Called when the source has listed a directory. With a limit, decides now how many extraneous entries are
+    /// removed, in the source's order of directories, whatever the order of arrival. A dry run thus decides alike.
     pub(crate) fn reserve_removals(&self, entry: EntryId, is_incomplete: bool) {
         let sync = &self.job.request.sync;
         let is_wanted = sync.delete == DeleteMode::During && sync.delete_max.is_some();
@@ -145,7 +145,7 @@ impl Removals {
         let scope = self.filter.scope_in(entry).filter(|_| !sync.delete_filtered);
         names.reserve(|| {
             let mut counting = TreeClearing::counting(self);
-            // A directory that cannot be listed is reported at its removal.
+            // The removal reports a directory that cannot be listed.
             for (name, kind) in self.extras(dir, names, scope.as_ref()).unwrap_or_default() {
                 if !name.is_reserved() && counting.clear(dir, &name, kind, scope.as_ref()).is_err() {
                     break;
@@ -155,7 +155,7 @@ impl Removals {
         });
     }
 
-    /// What is in a directory and not at the source, in order.
+    /// Extraneous names of a directory, sorted.
     fn extras(
         &self,
         dir: &Dir,
@@ -176,7 +176,7 @@ impl Removals {
         if too_many {
             return Err(TOO_MANY_NAMES.into());
         }
-        // On a file system that folds case, the source's name was refused, and this one is not there by mistake.
+        // If the file system folds case, the source's name was refused, and this one is the reason.
         extras.retain(|(name, _)| !names.has_in_other_case(name) || folds(dir, name) != Some(true));
         extras.sort_unstable_by(|(one, _), (other, _)| one.as_bytes().cmp(other.as_bytes()));
         Ok(extras)
@@ -184,7 +184,7 @@ impl Removals {
 }
 
 impl Removals {
-    /// After the last entry: removes all remembered names, or none.
+    /// After the last entry, removes all remembered names, or none.
     pub(crate) fn remove_extraneous_after(&self) {
         let mut state = self.removing();
         let mut later = std::mem::take(&mut state.laters.directories);
@@ -231,7 +231,7 @@ impl Removals {
         }
     }
 
-    /// Says how many extraneous entries are kept: these, and `kept` others.
+    /// Reports the number of extraneous entries kept: `later`, and `kept` others.
     fn report_kept(&self, later: &[DeferredRemoval], kept: u64) {
         let mut counting = TreeClearing::counting(self);
         let is_stopped = later.iter().try_for_each(|later| later.clear(&mut counting)).is_err();
@@ -244,12 +244,12 @@ impl Removals {
         }
     }
 
-    /// Gives a directory in which something was removed the metadata that it is to have: where nothing else is done,
-    /// its times from before.
+    /// Sets the metadata of a directory after removals: its final metadata or, if it only had removals, its earlier
+    /// times.
     fn restore(&self, later: &DeferredRemoval, was: Option<FileStat>) {
         let ReceiverEntry::Directory { dir, fresh, meta, attributes, .. } = &*later.item else { return };
         let restored = match (self.removes_only(), was) {
-            // An attribute that cannot be set was reported when the directory was complete.
+            // Attributes that could not be set were reported with the complete directory.
             (false, _) => self.metadata.complete_directory(dir, *fresh, meta, attributes.as_deref()).map(|_| ()),
             (true, Some(was)) => {
                 let keep = MetadataParts { owner: false, mode: None, times: true };
@@ -268,7 +268,7 @@ impl Removals {
     }
 }
 
-/// Unfinished files stay for the next run. A directory of such a name was replaced by a run that was killed then.
+/// Partial files are kept for the next run. A directory with such a name was replaced by a run that was then killed.
 fn is_unfinished(name: &Name, kind: FileType) -> bool {
     name.is_reserved() && kind != FileType::Directory
 }

@@ -1,4 +1,4 @@
-//! What a directory of the target has alone: when it goes, what of it stays, and what is said of it.
+//! Extraneous entries of a directory: when they are removed, which of them stay, and the reports.
 
 use super::super::removal::tests::{Site, THEN, make, tree};
 use super::*;
@@ -21,7 +21,7 @@ use crate::sys::confine::{ConfineBounds, ConfineNetwork};
 use crate::sys::machine;
 
 const UNFINISHED: &str = ".haul-0123456789abcdef01234567.part";
-/// What the source has besides a directory `d`: `a`, and `d/b`.
+/// Entries of the target. The source has a directory `d`, `a`, and `d/b`.
 const PATHS: [&str; 9] =
     ["a", "d/b", "x", "d/y", "d/z/1", "d/z/2/3", "w/5", ".haul-0123456789abcdef01234567.part", "w/6/"];
 const EXTRAS: [&str; 9] = ["d/y", "d/z/1", "d/z/2/3", "d/z/2", "d/z", "w/5", "w/6", "w", "x"];
@@ -35,7 +35,7 @@ fn without_limit(delete: DeleteMode) -> SyncOptions {
     SyncOptions { delete_max: Some(u64::MAX), ..rules(delete) }
 }
 
-/// The source has what it has, and its directories end as they say.
+/// Offers the source's entries, and ends its directories with `complete`.
 fn offer(site: &mut Site, complete: bool) {
     assert_eq!(site.operand(), TransferNeed::All);
     assert_eq!(
@@ -101,7 +101,7 @@ fn where_nothing_is_copied_directories_keep_their_own() {
     let time = || fs::metadata(site.root().join("d")).map(|meta| (meta.mtime(), meta.mtime_nsec())).unwrap();
     let before = time();
     assert_eq!(site.operand(), TransferNeed::All);
-    // Nothing of this is looked at.
+    // None of this is checked.
     assert_eq!(site.child(0, "a", EntryContent::File { size: 1 << 40 }), TransferNeed::Nothing);
     let link = EntryContent::HardLink { to: EntryId(1), size: 1 };
     assert_eq!(site.child(0, "linked", link), TransferNeed::Nothing);
@@ -201,7 +201,7 @@ fn below_what_is_there_alone_filters_know_where_they_are() {
 
 #[test]
 fn with_backups_files_go_there_and_neither_they_nor_earlier_copies_are_removed() {
-    // Files that are moved into what is being removed would go there for ever.
+    // Files moved into a directory being removed would circulate for ever.
     in_time(|| [DeleteMode::During, DeleteMode::After].into_iter().for_each(moves_into_backups));
 }
 
@@ -260,7 +260,7 @@ fn contents_of_several_directories_are_nobodys_alone() {
 #[test]
 fn where_another_file_system_begins_nothing_is_removed() {
     let mut request = crate::testing::target_request(Path::new("/"), Vec::new());
-    // The first entry that would be removed ends it.
+    // The first entry to be removed ends it.
     request.sync = SyncOptions { is_dry: true, delete_max: Some(0), ..rules(DeleteMode::During) };
     request.operands = vec![TargetOperand { name: None, directory: true, device: 0, inode: 0 }];
     let site = Site::of(&[], |old, _| *old = request);
@@ -277,7 +277,7 @@ fn a_link_in_the_place_of_a_directory_is_not_followed() {
     make(&outside.join("precious"));
     symlink(&outside, site.root().join("link")).unwrap();
     let mut clearing = TreeClearing::new(&site.target.removals);
-    // It was a directory when the names were listed.
+    // A directory when the names were listed.
     assert!(!clearing.clear(&site.dir(), &name("link"), FileType::Directory, None).unwrap());
     assert_eq!((site.removed(), site.failures().len()), (0, 1));
     assert!(clearing.clear(&site.dir(), &name("link"), FileType::Symlink, None).unwrap());
@@ -298,7 +298,7 @@ fn nobody_who_exchanges_directories_for_links_has_something_outside_removed() {
             }
         });
         for _ in 0..2_000 {
-            // Whichever name stands for the directory at the moment.
+            // Whichever of the two is the directory at the moment.
             ["flip", "flop"].iter().for_each(|way| drop(fs::create_dir(site.root().join(way))));
             let _ =
                 TreeClearing::new(&site.target.removals).clear(&site.dir(), &name("flip"), FileType::Directory, None);
@@ -344,7 +344,7 @@ fn what_is_remembered_is_bounded() {
     let above = Arc::new(FilterScope::operand(files()));
     let below = |text| Arc::new(FilterScope::below(Arc::clone(&above), name(text), files()));
     let mut laters = DeferredRemovals::default();
-    // What two of them have in common is remembered once.
+    // Shared scopes are counted once.
     let together = ["1", "2", "3"].map(|text| laters.remember(later(Some(below(text)))));
     assert!(together.iter().all(|is_remembered| *is_remembered));
     assert!(!laters.remember(later(Some(below("4")))));
@@ -402,7 +402,7 @@ fn what_comes_into_a_directory_that_is_replaced_is_kept_where_filters_protect_it
     site.operand();
     let place = EntryLocation::Child { parent: EntryId(0), name: name("d") };
     let removal = site.target.removals.may_make_way(&site.dir(), &name("d"), &place).unwrap();
-    // Between the decision and the act.
+    // Between decision and removal.
     make(&site.root().join("d/keep.o"));
     make(&site.root().join("whole"));
     let dir = site.dir();
@@ -417,7 +417,7 @@ fn what_is_decided_of_directories_that_are_replaced_counts_at_once() {
     let may = |text: &str| site.target.removals.may_make_way(&site.dir(), &name(text), &EntryLocation::Operand(0));
     let first = may("a").unwrap();
     assert!(may("b").unwrap_err().to_string().contains("permits 3"));
-    // It counts once, and what has come into it meanwhile counts too.
+    // It counts once; entries added meanwhile count too.
     make(&site.root().join("a/3"));
     let first = site.target.removals.may_still_make_way(&site.dir(), &name("a"), first).unwrap();
     make(&site.root().join("a/4"));
@@ -438,7 +438,7 @@ fn a_file_that_a_directory_replaces_stands_there_until_the_directory_does() {
         let (root, is_over) = (site.root(), AtomicBool::new(false));
         site.operand();
         std::thread::scope(|scope| {
-            // What a killed run, or one that lost its connection, would leave.
+            // Leftovers of a killed run, or of one with a lost connection.
             let watch = scope.spawn(|| {
                 let mut missing = 0;
                 while !is_over.load(Ordering::Relaxed) {

@@ -1,7 +1,7 @@
-//! The filters, as the target applies them to extraneous entries: those that the source would exclude stay.
+//! The filters, as the target applies them to extraneous entries: entries that the source would exclude are kept.
 //!
-//! The source names excluded entries that it has. For other names the target decides, by the user's rules and by the
-//! filter files that the source found in its directories.
+//! The source names its excluded entries. For other names the target decides, by the user's rules and by the filter
+//! files from the source's directories.
 
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
 use haul_proto::error::ProtocolError;
@@ -16,12 +16,12 @@ use std::sync::{Arc, Mutex};
 use crate::fs::rules_of;
 use crate::sys::sync::lock;
 
-/// The filters of a job, and the directories that are open.
+/// The filters of a job, and the open directories.
 pub struct TargetFilter(Option<FilterJudge>);
 
 struct FilterJudge {
     matcher: Matcher,
-    /// How many names files with patterns have.
+    /// Number of filter file names.
     files: usize,
     open: Mutex<FilteredDirectory>,
 }
@@ -33,15 +33,15 @@ struct FilteredDirectory {
 }
 
 impl TargetFilter {
-    /// Patterns from the controller.
+    /// Filters from the controller.
     pub fn new(filters: &FilterOptions) -> Self {
-        // It was decoded, and so its patterns have no line that is too long.
+        // The decoder has bounded the length of patterns.
         let matcher = || Matcher::new(filters).unwrap_or_else(|error| panic!("{error}"));
         let is_wanted = !(filters.lists.is_empty() && filters.files.is_empty());
         Self(is_wanted.then(|| FilterJudge { matcher: matcher(), files: filters.files.len(), open: Mutex::default() }))
     }
 
-    /// A directory was offered, and its contents will follow.
+    /// Enters an offered directory whose contents will follow.
     pub fn enter(&self, id: EntryId, entry: &Entry) {
         let Some(judge) = self.0.as_ref().filter(|_| entry.kind == EntryContent::Directory) else { return };
         let mut open = lock(&judge.open);
@@ -56,7 +56,7 @@ impl TargetFilter {
         open.scopes.insert(id, Arc::new(scope));
     }
 
-    /// A file with patterns lies in a directory that was entered, and in which nothing was.
+    /// Adds a filter file to an entered directory, before its contents.
     pub fn add(&self, id: EntryId, file: u8, text: Vec<u8>) -> Result<(), ProtocolError> {
         let unasked = ProtocolError::Unasked("patterns");
         let judge = self.0.as_ref().filter(|judge| usize::from(file) < judge.files).ok_or(unasked)?;
@@ -75,7 +75,7 @@ impl TargetFilter {
         Ok(())
     }
 
-    /// A directory is complete: returns its scope, which is needed to find the excluded names in it.
+    /// Leaves a complete directory. Returns its scope, which finds the excluded names in it.
     pub fn leave(&self, id: EntryId) -> Option<Arc<FilterScope>> {
         let mut open = lock(&self.0.as_ref()?.open);
         let scope = open.scopes.remove(&id)?;
@@ -83,12 +83,12 @@ impl TargetFilter {
         Some(scope)
     }
 
-    /// The scope of a directory that is open.
+    /// The scope of an open directory.
     pub fn scope_in(&self, id: EntryId) -> Option<Arc<FilterScope>> {
         lock(&self.0.as_ref()?.open).scopes.get(&id).map(Arc::clone)
     }
 
-    /// The scope of an entry as a directory: its parent has to be open.
+    /// The scope of an entry as a directory; its parent must be open.
     pub fn scope_of(&self, place: &EntryLocation) -> Option<Arc<FilterScope>> {
         let judge = self.0.as_ref()?;
         match place {
@@ -100,7 +100,7 @@ impl TargetFilter {
         }
     }
 
-    /// Whether a name in the directory of `scope` is left out.
+    /// Whether a name in the directory of `scope` is excluded.
     pub fn leaves_out(&self, scope: Option<&Arc<FilterScope>>, name: &Name, is_directory: bool) -> bool {
         let Some((judge, scope)) = self.0.as_ref().zip(scope) else { return false };
         judge.matcher.leaves_out(scope, name.as_bytes(), is_directory)

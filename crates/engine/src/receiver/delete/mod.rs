@@ -17,17 +17,17 @@ use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::session::ReceiverSession;
 use std::sync::Arc;
 
-/// Removes extraneous entries, makes way for others, and keeps backups of both.
+/// Removes extraneous entries, makes way for replacements, and backs up both.
 pub struct Removals {
     pub(super) job: Arc<ReceiverJob>,
     pub(super) metadata: Arc<MetadataWriter>,
     pub(super) session: Arc<ReceiverSession>,
-    /// What the source's filters exclude.
+    /// The source's filters.
     pub(super) filter: TargetFilter,
-    /// Where replaced and removed entries go.
+    /// The backup directory, if requested.
     pub(super) backup: Option<BackupDirectory>,
     /// Directories to sweep, and the removals so far.
     pub(super) extraneous: ExtraneousRemoval,
-    /// The memory for the source's names of open directories.
+    /// The memory limit of source names in open directories.
     pub(super) name_budget: NameBudget,
 }

@@ -1,8 +1,8 @@
-//! Removal of extraneous entries on request: in each directory after its last entry, or after the whole job
-//! ([`crate::receiver::delete::extraneous`]); and removal of entries in the way of the source's.
+//! Removal of extraneous entries on request, in each directory after its last entry, or after the whole job
+//! ([`crate::receiver::delete::extraneous`]). Also removal of entries that the source's replace.
 //!
-//! Never removed: haul's unfinished files, excluded entries, the backup directory, earlier copies, the sources
-//! themselves, and other file systems.
+//! Never removed: haul's partial files, excluded entries, the backup directory, earlier copies, the sources themselves,
+//! and other file systems.
 
 use crate::receiver::delete::Removals;
 use crate::receiver::place::entry_position::TreeReplacement;
@@ -30,49 +30,49 @@ use crate::receiver::place::destination::RefusedRequest;
 use crate::sys::machine;
 use crate::sys::sync::lock;
 
-/// Said of a source that would be removed.
+/// Error for a source below the target.
 const IS_SOURCE: &str = "the source is inside the target, so it is kept\nmove it, or skip it with --exclude";
-/// Said where a source could not be listed.
+/// Warning when a source could not be listed.
 const HINDERED: &str =
     "the source was not listed completely, so nothing more is deleted (--ignore-errors deletes anyway)";
-/// Reported where an existing directory cannot be removed as a whole.
+/// Error when an existing directory cannot be removed completely.
 const NOT_ALL: &str = "cannot replace a directory: not all of its entries can be deleted\nmove it";
-/// Reported where filters protect parts of an existing directory.
+/// Error when filters protect entries of an existing directory.
 const PROTECTED: &str = "cannot replace a directory: the filters or kinds of this job protect entries in it\nmove it, or add --delete-excluded";
-/// Said where a job ended meanwhile.
+/// Error when the job ended meanwhile.
 const STOPPED: &str = "the job was stopped";
-/// Said where it cannot be known what belongs into a directory.
+/// Error when the expected contents of a directory are unknown.
 const MERGED: &str = "--delete cannot be used where the contents of several sources go into one directory\nuse one source with a trailing slash, or several without";
 
 /// State of all removals.
 pub struct ExtraneousRemoval {
-    /// Entries that are never removed, with a message for some.
+    /// Entries that are never removed, some with a message.
     kept: HashMap<FileIdentity, Option<&'static str>>,
-    /// Names that several operands have.
+    /// Names of several source arguments.
     shared_names: HashSet<Name>,
-    /// Some of them are not directories.
+    /// Some sources are not directories.
     keeps_files: bool,
     state: Mutex<RemovalState>,
     stopped: AtomicBool,
 }
 
-/// How far it has come.
+/// Progress of removals.
 #[derive(Default)]
 pub(crate) struct RemovalState {
-    /// How many entries were removed, earlier attempts included.
+    /// Removed entries, including earlier attempts.
     removed: u64,
-    /// `--max-delete` was exceeded, and this was reported.
+    /// `--max-delete` was exceeded and reported.
     pub is_over: bool,
-    /// A source could not be listed completely, and this was reported.
+    /// A source could not be listed completely, which was reported.
     pub is_hindered: bool,
-    /// Extraneous entries that were found after an entry had failed: they are kept.
+    /// Extraneous entries kept because another entry had failed before.
     pub kept: u64,
-    /// What is removed in the end.
+    /// Removals at the end of the job.
     pub laters: DeferredRemovals,
 }
 
 impl ExtraneousRemoval {
-    /// Besides these directories, the sources are never removed.
+    /// The sources are never removed, and neither are the directories `kept`.
     pub fn prepare(request: &TargetRequest, kept: impl Iterator<Item = FileIdentity>) -> Result<Self, RefusedRequest> {
         let sync = &request.sync;
         if sync.deletes() && request.operands.len() > 1 && request.operands.iter().any(|one| one.name.is_none()) {
@@ -89,7 +89,7 @@ impl ExtraneousRemoval {
         }
         let sources_kept = sources().map(|one| (identity(one), Some(IS_SOURCE)));
         Ok(Self {
-            // An identity of both kinds is kept without a message.
+            // An entry of both groups is kept without a message.
             kept: sources_kept.chain(kept.map(|dir| (dir, None))).collect(),
             shared_names,
             keeps_files: sources().any(|source| !source.directory),
@@ -98,7 +98,7 @@ impl ExtraneousRemoval {
         })
     }
 
-    /// Whether this entry is never removed; with its message, if any.
+    /// Whether this entry is never removed, with its message, if any.
     pub fn is_kept(&self, identity: FileIdentity) -> Option<Option<&'static str>> {
         self.kept.get(&identity).copied()
     }
@@ -108,13 +108,13 @@ impl ExtraneousRemoval {
         self.keeps_files
     }
 
-    /// One that was counted was not removed.
+    /// Returns the reservation of an entry that was not removed.
     pub fn give_back(&self) {
         let mut state = lock(&self.state);
         state.removed = state.removed.saturating_sub(1);
     }
 
-    /// Whoever removes something, stops.
+    /// Stops all removals.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
@@ -126,13 +126,13 @@ impl ExtraneousRemoval {
 }
 
 impl Removals {
-    /// Whether things are only removed, and nothing is copied.
+    /// Whether the job only removes, without copying.
     pub(crate) fn removes_only(&self) -> bool {
         self.job.request.sync.delete == DeleteMode::Only
     }
 
-    /// Storage for the source's names in a directory, if everything else in it is to be removed; `above` says whether
-    /// that holds for its parent.
+    /// Storage for the source's names in a directory whose extraneous entries will be removed; `above` is the answer
+    /// for its parent.
     pub(crate) fn names_for(&self, dir: &Dir, above: bool) -> Option<SourceNames> {
         let is_swept = above && self.job.request.sync.deletes() && self.extraneous.is_kept(dir.identity()).is_none();
         is_swept.then(|| SourceNames::new(&self.name_budget))
@@ -145,7 +145,8 @@ impl Removals {
         Some(if self.job.request.sync.delete_max.is_none() { names.of_argument() } else { names })
     }
 
-    /// Whether a directory of the target is one source's alone, so that what that does not have is there alone.
+    /// Whether a directory of the target belongs to a single source, so that names absent from that source are
+    /// extraneous.
     pub(crate) fn is_source_directory(&self, name: Option<&Name>) -> bool {
         let request = &self.job.request;
         let is_named_once = || name.is_some_and(|name| !self.extraneous.shared_names.contains(name));
@@ -153,7 +154,7 @@ impl Removals {
         is_placed && (request.operands.len() == 1 || is_named_once())
     }
 
-    /// The source has these in a directory, and does not offer them.
+    /// Records excluded source names of a directory.
     pub(crate) fn note_excluded(&self, directory: &ReceiverEntry, left_out: &[Name]) {
         if let ReceiverEntry::Directory { names: Some(names), .. } = directory
             && !self.job.request.sync.delete_filtered
@@ -162,7 +163,7 @@ impl Removals {
         }
     }
 
-    /// A source could not be listed to its end: what it has is not known. Says so once.
+    /// Blocks removal because a source could not be listed completely. Reports this once.
     pub(crate) fn block_removal(&self) {
         let sync = &self.job.request.sync;
         if sync.deletes() && !sync.delete_despite_errors && !std::mem::replace(&mut self.removing().is_hindered, true) {
@@ -170,8 +171,8 @@ impl Removals {
         }
     }
 
-    /// Whether extraneous entries are kept because another entry failed: what is at the target alone may be all that is
-    /// left of it, under an earlier name.
+    /// Whether extraneous entries are kept because another entry failed: an extraneous entry may be the last copy,
+    /// under an earlier name.
     pub(crate) fn keeps_after_failure(&self) -> bool {
         !self.job.request.sync.delete_despite_errors && self.job.has_failed_entries.load(Ordering::Relaxed)
     }
@@ -180,13 +181,13 @@ impl Removals {
         lock(&self.extraneous.state)
     }
 
-    /// Whether an existing entry may be replaced: a directory only on request or if empty, and not if filters protect
-    /// parts of it. Its contents count as removed from here on.
+    /// Whether an existing entry may be replaced. A directory is replaced only on request or if empty, and not if
+    /// filters protect parts of it. Its contents count as removed from here on.
     pub(crate) fn may_make_way(&self, dir: &Dir, name: &Name, place: &EntryLocation) -> io::Result<TreeReplacement> {
         self.may_still_make_way(dir, name, TreeReplacement { scope: self.filter.scope_of(place), reserved: 0 })
     }
 
-    /// The same for a directory with an earlier decision: entries may have been added meanwhile.
+    /// The same check for a directory with an earlier decision: entries may have been added meanwhile.
     pub(crate) fn may_still_make_way(
         &self,
         dir: &Dir,
@@ -223,8 +224,8 @@ impl Removals {
         }
     }
 
-    /// Removes an existing entry for its replacement, as it was decided. A directory goes with its contents on request;
-    /// otherwise it has to be empty. The entry itself is not reported.
+    /// Removes an existing entry for its replacement, as decided. A directory is removed with its contents on request;
+    /// otherwise it must be empty. The entry itself is not reported.
     pub(crate) fn make_way_as(&self, dir: &Dir, name: &Name, removal: &TreeReplacement) -> io::Result<()> {
         let Some(kind) = kind_of(dir, name)? else { return Ok(()) };
         match self.clearing(removal).clear_within(dir, name, kind, self.protecting(removal)) {
@@ -234,18 +235,18 @@ impl Removals {
         }
     }
 
-    /// Removes the contents of a directory by an earlier decision.
+    /// A walk that removes a directory's contents, by an earlier decision.
     pub(crate) fn clearing(&self, removal: &TreeReplacement) -> TreeClearing<'_> {
         let reserved = self.job.request.sync.delete_max.map(|_| removal.reserved);
         TreeClearing::new(self).below().within(reserved)
     }
 
-    /// What protects entries in such a directory.
+    /// The filter scope that protects entries of such a directory.
     pub(crate) fn protecting(&self, removal: &TreeReplacement) -> Option<Arc<FilterScope>> {
         removal.scope.clone().filter(|_| !self.job.request.sync.delete_filtered)
     }
 
-    /// Counts entries as removed. An error says how many may be, where these are too many.
+    /// Counts entries as removed. If that exceeds the limit, returns the limit as an error.
     fn reserve(&self, entries: u64) -> Result<(), u64> {
         let mut state = self.removing();
         let removed = state.removed.saturating_add(entries);
@@ -258,7 +259,7 @@ impl Removals {
         }
     }
 
-    /// Reserves removals for at most this many entries; returns their number. A shortage is reported once.
+    /// Reserves removals for up to this many entries. Returns the number reserved; a shortage is reported once.
     pub(crate) fn reserve_some(&self, entries: u64) -> u64 {
         let mut state = self.removing();
         let Some(most) = self.job.request.sync.delete_max else { return entries };
@@ -272,7 +273,7 @@ impl Removals {
         reserved
     }
 
-    /// Whether this job carries no entries of a kind: FIFOs, sockets and devices.
+    /// Whether this job excludes a type of entry: FIFOs, sockets and devices.
     pub(crate) fn leaves_out_kind(&self, kind: FileType) -> bool {
         let kept = self.job.request.kept;
         let is_carried = match kind {
@@ -283,7 +284,7 @@ impl Removals {
         !is_carried && !self.job.request.sync.delete_filtered
     }
 
-    /// The number of permitted removals, where this many more are too many.
+    /// The limit of removals, if this many more would exceed it.
     pub(crate) fn most_removed_with(&self, entries: u64) -> Option<u64> {
         let removed = self.removing().removed;
         self.job.request.sync.delete_max.filter(|most| removed.saturating_add(entries) > *most)
@@ -303,7 +304,7 @@ impl Removals {
         Err(RemovalLimit)
     }
 
-    /// Whether this is a source itself; reports it if `tells`.
+    /// Whether this is a source itself. Reports it if `tells` is set.
     pub(crate) fn is_operand(&self, dir: &Dir, name: &Name, tells: bool) -> bool {
         let look = dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself));
         let why = look.ok().and_then(|look| self.extraneous.is_kept(look.identity)).flatten();
@@ -315,7 +316,7 @@ impl Removals {
 }
 
 impl Removals {
-    /// The source has this.
+    /// Records a name of the source.
     pub(crate) fn note_name(&self, entry: &Entry) {
         let EntryLocation::Child { name, .. } = &entry.place else { return };
         if !self.job.request.sync.deletes() {

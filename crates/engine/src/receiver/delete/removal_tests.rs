@@ -1,4 +1,4 @@
-//! What is removed at the target, what goes into the directory for backups, and what stays whatever is asked for.
+//! Removals at the target, backups, and entries that always stay.
 
 use super::*;
 use crate::receiver::TargetReceiver;
@@ -17,10 +17,10 @@ use crate::metrics::reporter::Reporter;
 use crate::receiver::WorkerContext;
 use crate::testing::{SentReport, target_request};
 
-/// What everything has that is offered.
+/// Modification time of all offered entries.
 pub const THEN: Timestamp = Timestamp { seconds: 1_600_000_000, nanoseconds: 5 };
 
-/// A place with a target in it.
+/// A temporary directory with a target.
 pub struct Site {
     pub temp: tempfile::TempDir,
     pub target: TargetReceiver,
@@ -29,14 +29,14 @@ pub struct Site {
 }
 
 impl Site {
-    /// With these paths at the target: directories end in a slash.
+    /// A target with these paths; those of directories end in a slash.
     pub fn new(paths: &[&str], sync: SyncOptions) -> Self {
         Self::of(paths, |request, _| {
             request.sync = SyncOptions { tells_items: true, equal: EqualityTest::Size, ..sync }
         })
     }
 
-    /// Where the request is to say more; it is given the place, too.
+    /// As [`Self::new`], with changes to the request; `set` also gets the temporary directory.
     pub fn of(paths: &[&str], set: impl FnOnce(&mut TargetRequest, &Path)) -> Self {
         let memory = Path::new("/dev/shm");
         let temp = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
@@ -67,7 +67,7 @@ impl Site {
         self.target.handle_peer(&message.encode(self.target.job.request.settings.number)).unwrap();
     }
 
-    /// Offers an entry; what the target wants of it.
+    /// Offers an entry; returns the target's need.
     pub fn offer(&mut self, place: EntryLocation, kind: EntryContent) -> TransferNeed {
         let meta = EntryMetadata { mode: 0o755, modified: THEN, ..EntryMetadata::default() };
         let entry = Entry { place, kind, meta, version: None, more: None };
@@ -98,7 +98,7 @@ impl Site {
         self.tell(&SourceMessage::DirectoryEnd { entry: EntryId(entry), complete });
     }
 
-    /// The one operand has ended, and nothing else comes.
+    /// Ends the only source argument, and with it the job.
     pub fn finish(&self) {
         self.end(0, true);
         self.tell(&SourceMessage::OffersEnd);
@@ -107,7 +107,7 @@ impl Site {
         assert!(self.target.wait_for_messages().is_none());
     }
 
-    /// What was told.
+    /// All reports.
     pub fn told(&self) -> Vec<WorkerMessage> {
         let bytes = lock(&self.said.0).clone();
         let mut reader = LinkReader::new(&bytes[..]);
@@ -118,7 +118,7 @@ impl Site {
         told
     }
 
-    /// What was told to be removed, with its path from the target down.
+    /// Reported removals, with paths below the target.
     pub fn items(&self) -> Vec<String> {
         let root = self.root().to_str().unwrap().to_owned() + "/";
         let removed = |message| match message {
@@ -130,7 +130,7 @@ impl Site {
         self.told().into_iter().filter_map(removed).collect()
     }
 
-    /// What failed.
+    /// Reported failures.
     pub fn failures(&self) -> Vec<String> {
         let failed = |message| if let WorkerMessage::FileFailed { text, .. } = message { Some(text) } else { None };
         self.told().into_iter().filter_map(failed).collect()
@@ -156,7 +156,7 @@ pub fn make(path: &Path) {
     }
 }
 
-/// Paths of all that is below, in order.
+/// Sorted paths of all entries below.
 pub fn tree(root: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut left = vec![root.to_owned()];
@@ -251,7 +251,7 @@ fn what_is_replaced_has_a_second_name_before_it_is_gone() {
         assert_eq!(inode(&old.join("a").join(entry)), inode(&site.root().join("a").join(entry)));
     }
     assert_eq!(fs::metadata(old.join("a")).unwrap().mode() & 0o777, 0o750);
-    // An earlier backup is replaced, and so is one that is the same file.
+    // An earlier backup is replaced, even if it is the same file.
     for _ in 0..2 {
         fs::remove_file(site.root().join("a/b")).unwrap();
         fs::write(site.root().join("a/b"), "later").unwrap();

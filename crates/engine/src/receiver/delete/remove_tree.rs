@@ -1,8 +1,8 @@
-//! Removes an extraneous entry with everything below, children first; with a backup directory, everything but
-//! directories moves there instead.
+//! Removes an extraneous entry with everything below, children first. With a backup directory, everything except
+//! directories is moved there instead.
 //!
-//! It uses held directories and single names, follows no link, crosses no mount, and keeps a stack of its own. Memory
-//! holds the names in the directories on the way down.
+//! It uses open directories and single names, follows no link, crosses no mount point, and keeps its own stack. Memory
+//! is bounded by the names in the directories on the current path.
 
 use haul_proto::filter::FilterScope;
 use haul_proto::path::Name;
@@ -20,7 +20,7 @@ use crate::receiver::delete::Removals;
 use crate::receiver::place::existing_entry::entry_kind;
 use crate::sys::describe::describe;
 
-/// Said of a directory in which another file system begins.
+/// Error for a mount point.
 const MOUNTED: &str = "extraneous mount point, so it is kept\nunmount it, or skip it with --exclude";
 
 /// End of removals: the limit is reached, or the job is over.
@@ -30,31 +30,31 @@ pub struct RemovalLimit;
 /// Walks a tree to remove it.
 pub struct TreeClearing<'t> {
     removals: &'t Removals,
-    /// Counts only: removes and reports nothing.
+    /// Only counts: removes and reports nothing.
     only_counts: bool,
     /// The top entry itself is neither reported nor counted.
     only_below: bool,
     /// A renamed directory with its earlier name, which reports use.
     renamed: Option<[Name; 2]>,
-    /// So many more entries may be removed, which count already; `None`: each is counted when it is removed.
+    /// Entries that may still be removed and are already counted; `None` to count each at its removal.
     reserved: Option<u64>,
-    /// What was counted.
+    /// The number of counted entries.
     pub entries: u64,
-    /// Something stays, since filters or the kinds of this job leave it out.
+    /// Some entries stay because filters or this job's types exclude them.
     pub is_protected: bool,
 }
 
-/// A directory on the way down.
+/// A directory on the current path.
 struct TreeLevel {
     dir: Dir,
     mount: Option<u64>,
     names: IntoIter<(Name, FileType)>,
     scope: Option<Arc<FilterScope>>,
-    /// Something stays in it.
+    /// Some of its entries stay.
     stays: bool,
 }
 
-/// What came of going into a directory.
+/// The result of entering a directory.
 enum EnteredDirectory {
     Level(TreeLevel),
     Vanished,
@@ -90,12 +90,12 @@ impl<'t> TreeClearing<'t> {
         Self { reserved, ..self }
     }
 
-    /// What is reported is below `before`, which `now` was called.
+    /// Reports the entries of the directory `now` under its earlier name `before`.
     pub fn renamed(self, now: &Name, before: &Name) -> Self {
         Self { renamed: Some([now.clone(), before.clone()]), ..self }
     }
 
-    /// The path of something as it is reported, from the landing down.
+    /// Reported path of an entry, below the destination.
     fn path(&self, dir: &Dir, name: &Name) -> Vec<u8> {
         let path = dir.path_of(name.as_bytes());
         let Some([now, before]) = &self.renamed else { return path };
@@ -104,7 +104,7 @@ impl<'t> TreeClearing<'t> {
     }
 
     /// Removes the entry `name`, except for entries excluded in the directory of `scope` and below. Returns whether
-    /// nothing is left, or would be; failures were reported.
+    /// nothing is left, or would be left; failures are reported.
     pub fn clear(
         &mut self,
         dir: &Dir,
@@ -117,7 +117,7 @@ impl<'t> TreeClearing<'t> {
         self.clear_within(dir, name, kind, own)
     }
 
-    /// The same, with the scope of the directory `name` itself.
+    /// As [`Self::clear`], with the scope of the directory `name` itself.
     pub fn clear_within(
         &mut self,
         dir: &Dir,
@@ -192,7 +192,7 @@ impl<'t> TreeClearing<'t> {
         }
     }
 
-    /// Removes the innermost directory, if nothing is in it any more. `name` is the first one's, in `dir`.
+    /// Removes the innermost directory if it is empty. `name`, in `dir`, is the top entry.
     fn leave(&mut self, dir: &Dir, levels: &mut Vec<TreeLevel>, name: &Name) -> Result<bool, RemovalLimit> {
         let Some(TreeLevel { dir: emptied, stays, .. }) = levels.pop() else { return Ok(false) };
         emptied.keep_parent_open();
@@ -263,7 +263,7 @@ impl<'t> TreeClearing<'t> {
     }
 }
 
-/// The names in a directory, in an order that is the same each time.
+/// The names in a directory, in a reproducible order.
 pub fn sorted_names(dir: &Dir) -> io::Result<Vec<(Name, FileType)>> {
     let mut names = Vec::new();
     each_name(dir, |name, kind| names.push((name.clone(), kind)))?;
@@ -271,7 +271,7 @@ pub fn sorted_names(dir: &Dir) -> io::Result<Vec<(Name, FileType)>> {
     Ok(names)
 }
 
-/// `false`: nothing is there.
+/// Removes an empty directory. `false` if it does not exist.
 pub fn remove_directory(dir: &Dir, name: &Name) -> io::Result<bool> {
     match unlinkat(&*dir.fd()?, name.as_bytes(), AtFlags::REMOVEDIR) {
         Ok(()) => Ok(true),

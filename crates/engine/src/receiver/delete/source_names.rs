@@ -1,6 +1,6 @@
-//! The source's names in a directory, where extraneous entries are to be found.
+//! The source's names in a directory, for the search for extraneous entries.
 //!
-//! It keeps a hash of each name, with a secret key: 8 bytes, and as many again for the set.
+//! Stores a keyed hash of each name: 8 bytes, and as many again for the set.
 
 use haul_proto::path::Name;
 use std::collections::HashSet;
@@ -10,22 +10,22 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::sys::sync::lock;
 
-/// Most names kept for all open directories, so that a source cannot fill the memory: each name takes up to 36 bytes
+/// Most names kept for all open directories, as a limit on a source's use of memory. Each name takes up to 36 bytes
 /// while the set grows.
 const NAMES_MAX: usize = 1 << 22;
 
-/// How many names are kept.
+/// Number of names kept.
 pub type NameBudget = Arc<AtomicUsize>;
 
 /// The names in one directory.
 pub struct SourceNames {
     hasher: RandomState,
-    /// `None` once there were too many.
+    /// `None` beyond the limit.
     hashes: Mutex<Option<NameHashes>>,
     kept: NameBudget,
-    /// So many of the entries that are there besides count as removed, once that was decided.
+    /// The number of extraneous entries that count as removed, once decided.
     reserved: OnceLock<u64>,
-    /// It is a source argument's own directory, and has to have some name before anything is deleted.
+    /// For a source argument's own directory, which must have some name before anything is deleted.
     is_argument: bool,
 }
 
@@ -43,7 +43,7 @@ impl NameHashes {
 }
 
 impl SourceNames {
-    /// None yet.
+    /// An empty set.
     pub fn new(kept: &NameBudget) -> Self {
         Self {
             hasher: RandomState::new(),
@@ -65,7 +65,7 @@ impl SourceNames {
         self.is_argument && lock(&self.hashes).as_ref().is_some_and(|hashes| hashes.names.is_empty())
     }
 
-    /// The source has this one.
+    /// Adds a name of the source.
     pub fn add(&self, name: &Name) {
         let mut hashes = lock(&self.hashes);
         let Some(kept) = hashes.as_mut() else { return };
@@ -81,12 +81,12 @@ impl SourceNames {
         }
     }
 
-    /// Whether the source has this one; `None` where there were too many to be kept.
+    /// Whether the source has this name; `None` beyond the limit.
     pub fn has(&self, name: &Name) -> Option<bool> {
         lock(&self.hashes).as_ref().map(|hashes| hashes.names.contains(&self.hasher.hash_one(name.as_bytes())))
     }
 
-    /// Whether the source has one that differs from this one, which it has not, in upper and lower case alone.
+    /// Whether the source has a name that differs from this missing one by case alone.
     pub fn has_in_other_case(&self, name: &Name) -> bool {
         let lower = in_lower_case(name);
         let hash = self.hasher.hash_one(lower.as_ref().map_or(name.as_bytes(), String::as_bytes));
@@ -99,12 +99,12 @@ impl SourceNames {
         let _ = self.reserved.get_or_init(count);
     }
 
-    /// How many were counted.
+    /// The number of entries counted.
     pub fn reserved(&self) -> Option<u64> {
         self.reserved.get().copied()
     }
 
-    /// They are no longer needed: from here on, nothing is known.
+    /// Drops the names: from here on, queries return `None`.
     pub fn clear(&self) {
         let kept = lock(&self.hashes).take();
         self.forget(kept.map_or(0, |kept| kept.len()));
@@ -122,7 +122,7 @@ impl Drop for SourceNames {
     }
 }
 
-/// A name in lower case, where that is another one.
+/// A name in lower case, if that differs.
 fn in_lower_case(name: &Name) -> Option<String> {
     let bytes = name.as_bytes();
     if !bytes.iter().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii()) {

@@ -1,7 +1,7 @@
 //! Threads that read base files and send block signatures to the source: see [`crate::receiver::delta::find_base`].
 //!
-//! As in a comparison, they read files in chunks, so that all threads share a large one, and each chunk opens the file
-//! for itself.
+//! As in a comparison, they read files in chunks, so that all threads share a large file, and each chunk opens the file
+//! separately.
 
 use crate::receiver::TargetReceiver;
 use crate::receiver::delta::DeltaStage;
@@ -29,23 +29,23 @@ use crate::receiver::ReceiverEntry;
 use crate::receiver::file::base::{BaseSource, OLD_CHANGED};
 use crate::sys::describe::describe;
 
-/// Bytes of an old file that a thread takes at a time where its blocks are summed.
+/// Bytes of a base file whose blocks a thread signs at a time.
 const SUMMED_BYTES: u64 = 8 << 20;
 
-/// Hashes of the blocks of some frames, and by frame the whole values.
+/// Block hashes of some frames, and for each frame its blocks' chaining values.
 type FrameHashes = (Vec<blocks::BlockHash>, Vec<(u64, Vec<ChainingValue>)>);
 
-/// A base file to be signed.
+/// A base file to sign.
 pub struct SignatureTask {
     entry: EntryId,
     item: Arc<ReceiverEntry>,
-    /// What is left of it: frames of the new file, or blocks of the old one.
+    /// Remaining ranges: frames of the new file, or blocks of the base file.
     left: VecDeque<Range<u64>>,
     /// Most base files at a time.
     most: u64,
 }
 
-/// A part of that.
+/// A range of a signature task.
 struct SignatureRange {
     entry: EntryId,
     item: Arc<ReceiverEntry>,
@@ -53,7 +53,7 @@ struct SignatureRange {
 }
 
 impl SignatureTask {
-    /// Splits off a part; also returns whether anything is left.
+    /// Splits off a range. Also returns whether anything is left.
     fn split(&mut self) -> Option<(SignatureRange, bool)> {
         let front = self.left.front_mut()?;
         let range = front.start..front.end.min(front.start + self.most);
@@ -66,7 +66,7 @@ impl SignatureTask {
 }
 
 impl DeltaStage {
-    /// How many threads read old files.
+    /// Number of threads that read base files.
     pub fn base_file_readers(&self) -> u16 {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let cores = u16::try_from(cores).unwrap_or(u16::MAX);
@@ -75,7 +75,7 @@ impl DeltaStage {
         if is_wanted { self.job.request.settings.streams.min(cores) } else { 0 }
     }
 
-    /// Queues signatures of these frames of a file.
+    /// Queues these frames of a file for signing.
     pub(crate) fn sign(&self, entry: EntryId, item: &Arc<ReceiverEntry>, frames: Vec<Range<u64>>) {
         let Some(basis) = basis_of(item) else { return };
         let (left, most) = match basis.method {
@@ -92,19 +92,19 @@ impl DeltaStage {
         self.signature_tasks.add(vec![SignatureTask { entry, item: Arc::clone(item), left: left.into(), most }]);
     }
 
-    /// Tells of the blocks at the places of some frames. A frame that is a hole of the base file is reported as missing:
-    /// hashes of zeros cost both ends more than a frame that is a hole of the new file, too.
+    /// Reports hashes of the blocks at the offsets of some frames. A frame that is a hole in the base file is reported
+    /// as missing: hashes of zeros cost more than resending a hole.
     fn hash_blocks(&self, part: &SignatureRange, basis: &BaseSource, reader: &mut FrameReader) -> Result<(), String> {
         let frame = self.job.request.settings.frame;
         let frame_bytes = u64::from(frame.get());
-        // Beyond the end of the base file there is nothing to sign.
+        // Nothing to sign beyond the end of the base file.
         let end = part.range.end.min(frame.frames(basis.size)).max(part.range.start);
         self.report_missing_ranges(part.entry, &runs(end..part.range.end));
         if part.range.start == end {
             return Ok(());
         }
         let file = basis.open()?;
-        // In place, a missing frame would be written even where nothing changes.
+        // In place, a missing frame would be written even without a change.
         let is_hole = |index: u64| {
             let len = frame.frame_len(basis.size, index).unwrap_or(0);
             basis.in_place.is_none() && file.is_hole(index * frame_bytes, len as u64)
@@ -131,7 +131,7 @@ impl DeltaStage {
         Ok(())
     }
 
-    /// Reads frames of a base file: the hashes of their blocks, and the values of each frame's blocks.
+    /// Reads frames of a base file. Returns the hashes of their blocks, and the chaining values of each frame.
     fn hash_frames(
         &self,
         part: &SignatureRange,
@@ -146,7 +146,7 @@ impl DeltaStage {
         let (from, to) = (frames.start * frame_bytes, (frames.end * frame_bytes).min(basis.size));
         let way = match basis.in_place {
             Some(_) => self.job.policy.reading_through_cache(file, basis.size, from, to - from),
-            // Rebuilding frames reads it again, and should find it in the page cache.
+            // Rebuilding frames rereads the file, preferably from the page cache.
             None => IoPlan { led: true, ..IoPlan::by(Route::Buffered) },
         };
         reader.add(Arc::clone(file), way, from, to);
@@ -173,7 +173,7 @@ impl DeltaStage {
         Ok((marks, values_of_all))
     }
 
-    /// Waits while the source has enough signatures to work on.
+    /// Reports block hashes. Waits while the source has enough signatures to work on.
     fn report_block_hashes(&self, entry: EntryId, first: u64, frames: u64, marks: Vec<blocks::BlockHash>) {
         let mut state = self.session.lock();
         while !state.stopped && !state.machine.may_mark(frames) {
@@ -185,13 +185,13 @@ impl DeltaStage {
         self.session.outbox.notify_all();
     }
 
-    /// Signs some blocks of a base file; reports all signatures after the last blocks.
+    /// Signs some blocks of a base file. Reports all signatures after the last block.
     fn sign_blocks(&self, part: &SignatureRange, basis: &BaseSource, block: u64) -> Result<(), String> {
         let blocks = basis.size / block;
         let file = basis.open()?;
         let (from, to) = (part.range.start * block, part.range.end * block);
         if !file.is_hole(from, to - from) {
-            // Only advice. In a hole, it would fill the page cache with zeros.
+            // Only a hint. In a hole, it would fill the page cache with zeros.
             let _ = fadvise(&**file.fd(), from, NonZeroU64::new(to - from), Advice::WillNeed);
         }
         let mut bytes = vec![0; usize::try_from(block).unwrap_or(0)];
@@ -241,7 +241,7 @@ impl DeltaStage {
         let ReceiverEntry::File(incoming) = &*part.item else { return };
         match basis.method {
             DeltaMethod::Blocks => self.report_missing_ranges(part.entry, &runs(part.range.clone())),
-            // The sums are never complete then: so only the first part that fails says so.
+            // The signatures will never be complete, so only the first failed range reports.
             DeltaMethod::Rolling(_) if basis.is_first_failure() => {
                 let frames = self.job.request.settings.frame.frames(incoming.size());
                 self.report_missing_ranges(part.entry, &basis.wanted(frames));
@@ -260,7 +260,7 @@ impl DeltaStage {
 }
 
 impl TargetReceiver {
-    /// Reads old files until the job is over.
+    /// Signs base files until the job is over.
     pub fn sign_base_files(&self) {
         let mut reader = self.job.reader();
         let part = |signings: &mut VecDeque<SignatureTask>| {
@@ -293,7 +293,7 @@ impl TargetReceiver {
         }
     }
 
-    /// The base file cannot be read: unsigned frames are sent whole. An update in place fails.
+    /// Handles an unreadable base file: unsigned frames are sent whole. An update in place fails.
     fn without_basis(&self, part: &SignatureRange, basis: &BaseSource, text: &str) {
         match basis.in_place {
             Some(_) => self.finisher.fail_file(part.entry, &part.item, text),

@@ -1,7 +1,7 @@
-//! Frames that arrive as delta instructions: rebuilt from a base file, verified by their value, then written as usual.
+//! Frames that arrive as delta instructions: rebuilt from a base file, verified by their digest, then written as usual.
 //!
 //! Instructions are short, so the streams' sockets may hold hundreds of frames, unevenly. Any free thread therefore
-//! rebuilds a received frame: threads beside the streams, or the stream itself while those are busy.
+//! rebuilds a received frame: separate threads, or the stream itself while those are busy.
 
 use crate::receiver::delta::DeltaStage;
 use haul_proto::error::ProtocolError;
@@ -15,14 +15,14 @@ use crate::metrics::counter::add;
 use crate::receiver::ReceiverEntry;
 use crate::receiver::file::base::BaseSource;
 
-/// Most frames that wait for a free thread, each at most as long as a frame: one for each thread of a large machine, so
-/// that none of them waits for the streams.
+/// Most frames queued for separate threads, each no longer than a frame. There is one for each thread of a large
+/// machine, so that no thread waits for the streams.
 pub(crate) const WAITING_MAX: usize = 16;
 
-/// Reported for a base file after a delta with a wrong value.
+/// Warning for a base file after a delta with a wrong digest.
 const WRONG_DELTA: &str = "the source sent a wrong delta: the file is sent whole, and another wrong delta ends the job";
 
-/// An admitted frame to be rebuilt.
+/// An admitted frame to rebuild.
 pub struct DeltaFrameBuild {
     pub(crate) item: Arc<ReceiverEntry>,
     pub(crate) frame: DeltaFrame,
@@ -30,8 +30,8 @@ pub struct DeltaFrameBuild {
 }
 
 impl DeltaStage {
-    /// Whether a rebuilt frame is to be written. The controller learns of a wrong one before the source, so that a
-    /// source that breaks its connection then does not restart with a clean count.
+    /// Whether to write a rebuilt frame. The controller learns of a wrong one before the source does. A source that
+    /// then breaks its connection cannot restart with a clean count.
     pub(crate) fn conclude_delta(
         &self,
         basis: &BaseSource,
@@ -61,7 +61,7 @@ impl DeltaStage {
         concluded
     }
 
-    /// A rebuilt frame has a wrong value: it is requested whole.
+    /// Requests a frame whole after a rebuild with a wrong digest.
     pub(crate) fn ask_for_whole(&self, frame: &DeltaFrame) {
         add(&self.job.reporter.tally.frames_resent, 1);
         self.session.lock().machine.resend_frame(frame.entry, frame.offset);

@@ -1,4 +1,4 @@
-//! The base file for a wanted file, and what it may be used for.
+//! Finds the base file of a wanted file, and its permitted uses.
 
 use crate::receiver::delta::DeltaStage;
 use crate::receiver::file::base::BaseSource;
@@ -18,7 +18,7 @@ use crate::receiver::file::patch::InPlaceUpdate;
 use crate::receiver::place::target_path::TargetPath;
 
 impl DeltaStage {
-    /// The base file for a file of `size` bytes, if there is one.
+    /// The base file of a file of `size` bytes, if there is one.
     pub(crate) fn find_basis(&self, spot: &TargetPath, size: u64) -> io::Result<Option<BaseSource>> {
         let rules = self.job.request.delta;
         let is_near = self.job.is_within_process() && !rules.looks_everywhere();
@@ -27,36 +27,36 @@ impl DeltaStage {
             return Ok(None);
         }
         let look = FileStat::at_name(&*spot.dir.fd()?, &spot.name, FollowLinks::Itself)?;
-        // Not if the existing file keeps another name, or may belong to an earlier copy.
+        // Not if the existing file has other names to keep, or may belong to an earlier copy.
         let in_place = rules.in_place && self.removals.backup.is_none() && self.job.request.sync.link_dests.is_empty();
         let method = method(rules.delta, in_place, look.size, size);
         let Some(method) = method.filter(|_| look.kind == FileType::RegularFile) else { return Ok(None) };
         if in_place {
-            // What cannot be written is better known before all of it was sent.
+            // An unwritable file should fail before its transfer.
             open_to_write(&spot.dir, &spot.name)?;
         }
         let in_place = in_place.then(InPlaceUpdate::default);
         let basis = BaseSource::new(spot.dir.clone(), spot.name.clone(), &look, method);
         let is_lost = !self.may_use(&basis);
-        // What is changed in its own place is changed there in any case.
+        // An update in place needs its base even if that is unusable for deltas.
         Ok((in_place.is_some() || !is_lost).then(|| basis.with(in_place, is_lost)))
     }
 
-    /// Whether frames may be built from it: see [`haul_proto::session::target`].
+    /// Whether frames may be rebuilt from it: see [`haul_proto::session::target`].
     pub(crate) fn may_use(&self, basis: &BaseSource) -> bool {
         self.job.allows_deltas && self.session.lock().machine.may_use_base(basis.id())
     }
 }
 
 impl ReceiverJob {
-    /// The source is in this process.
+    /// Whether the source is in this process.
     pub(crate) fn is_within_process(&self) -> bool {
         self.is_both_ends.load(Ordering::Relaxed)
     }
 }
 
-/// Whether the host's policy lets sources have hashes of blocks. A warning says so if the request asked for more than
-/// the default.
+/// Whether the host's policy permits block signatures for sources. Warns if the request asked for more than the
+/// default.
 pub fn policy_allows_deltas(request: &TargetRequest, policy: &HostPolicy, reporter: &Reporter) -> bool {
     let Err(refusal) = policy.check(PolicyRule::NoDeltas) else { return true };
     let is_asked_for = request.delta.looks_everywhere() || request.sync.detect_renames;

@@ -1,9 +1,9 @@
-//! Updates in place that never leave a mixture. Changes are gathered in a patch beside the file. The complete and
-//! verified patch is synced and named; only then it is applied to the file. An interruption before that leaves the old
-//! file; an interruption afterwards leaves a patch that the next run applies first.
+//! Updates in place that never leave a mixture of old and new data. Changes are collected in a patch beside the file.
+//! The complete, verified patch is synced and named; only then is it applied. An interruption before that leaves the
+//! old file; one afterwards leaves a patch that the next run applies first.
 //!
-//! Unchanged blocks are neither written nor read a second time: their signatures are merged with the values of new
-//! blocks to the frame's value.
+//! Unchanged blocks are neither written nor reread: their chaining values and those of new blocks form the frame's
+//! digest.
 
 use crate::receiver::DeltaStage;
 use crate::receiver::file::patch::InPlaceUpdate;
@@ -39,13 +39,13 @@ use crate::receiver::place::temp_files::{LockedTempFile, TempFileError, lock_own
 use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 
-/// Bytes of a patch that are read at a time: the longest piece fits.
+/// Read size for patches: the longest piece fits.
 const READ_BYTES: usize = 2 << 20;
-/// Least room of a reserve: a file system needs some for its own blocks.
+/// Smallest reserve: a file system needs some space for its own blocks.
 const RESERVE_BYTES_MIN: u64 = 64 << 10;
 
 impl TargetReceiver {
-    /// Takes a frame as instructions.
+    /// Receives a frame as delta instructions.
     pub(crate) fn deliver_in_place(
         &self,
         item: &Arc<ReceiverEntry>,
@@ -67,7 +67,7 @@ impl TargetReceiver {
         Ok(())
     }
 
-    /// Takes a frame as it is.
+    /// Receives a whole frame.
     pub(crate) fn whole_in_place(
         &self,
         item: &Arc<ReceiverEntry>,
@@ -97,7 +97,7 @@ impl TargetReceiver {
 }
 
 impl DeltaStage {
-    /// All of a patch is there and, with `to_disk`, on the disk: names it, and puts it into its file.
+    /// Names a complete patch and applies it. With `to_disk`, syncs the patch before, and the file after.
     pub(crate) fn apply_patch(
         &self,
         incoming: &ReceivingFile,
@@ -136,8 +136,8 @@ impl DeltaStage {
 }
 
 impl ReceiverJob {
-    /// Whether a file that would stay may be half changed, by a broken run or attempt. Its time is new then, so
-    /// `--update` would take it for another program's change; and its size may be right.
+    /// Whether an interrupted update may have half changed a file that would stay. Its time is then new, so `--update`
+    /// would mistake it for another program's change; and its size may be right.
     pub(crate) fn is_half_changed(
         &self,
         position: &EntryPosition,
@@ -151,7 +151,7 @@ impl ReceiverJob {
         else {
             return Ok(false);
         };
-        // A file that is whole has the source's time.
+        // A complete file has the source's time.
         let has_other_time = *modified != entry.meta.modified;
         let may_be =
             sync.modify_window_s.is_some() || has_other_time && (sync.update || sync.equal == EqualityTest::Size);
@@ -164,20 +164,20 @@ impl ReceiverJob {
                 let is_own = found.meta.uid == rustix::process::geteuid().as_raw();
                 Ok(is_own && read_header(&patch).is_some_and(|header| header.inode == look.identity.inode))
             }
-            // Another user's is of no concern.
+            // Another user's patch is irrelevant.
             Err(_) => Ok(false),
         }
     }
 }
 
 impl DeltaStage {
-    /// Applies the patch that an earlier run left for the existing file, as far as possible. The result is verified
-    /// like any base file: it may have changed since, or have got another file's inode.
+    /// Applies an earlier run's patch to the existing file, as far as possible. The result is verified like any base
+    /// file: it may have changed since, or its inode may have been reused.
     pub(crate) fn recover(&self, spot: &TargetPath) -> io::Result<()> {
         let locked = match lock_own(&spot.dir, &patch_name(&spot.name), OFlags::RDWR, &self.tree.job_locks) {
             Ok(locked) => locked,
             Err(TempFileError::Held(rival)) => return Err(io::Error::other(rival.writes())),
-            // Another user's, and of no concern.
+            // Another user's patch is irrelevant.
             Err(TempFileError::Taken) => None,
             Err(TempFileError::Failed(error)) => return Err(error),
         };
@@ -187,7 +187,7 @@ impl DeltaStage {
             let file = open_to_write(&spot.dir, &spot.name)?;
             let to_disk = self.metadata.commit_queue.is_wanted();
             match put_into(&patch, &file, header, to_disk) {
-                // What is left of it can never be put in.
+                // The rest of a damaged patch can never be applied.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
                 put => put?,
             }
@@ -195,20 +195,20 @@ impl DeltaStage {
                 fsync(&file)?;
             }
         }
-        // What belongs to a file that is not there any more is of no use.
+        // A patch for a file that no longer exists is useless.
         remove(&spot.dir, &name)
     }
 }
 
-/// The header of a patch; `None` where it has none, or a damaged one.
+/// The header of a patch; `None` if it is missing or damaged.
 pub(crate) fn read_header(patch: &OwnedFd) -> Option<PatchHeader> {
     let mut bytes = [0; HEADER_LEN];
     let read = read_at(patch, &mut bytes, 0).ok()?;
     PatchHeader::decode(&bytes).ok().filter(|_| read == HEADER_LEN)
 }
 
-/// Allocates room behind the pieces of a patch, for a file that finds none for the first of them. So a patch that has its
-/// name can be put in, whatever takes the room meanwhile. An error means that the file cannot grow.
+/// Reserves space after the pieces of a patch if the file has none for the first of them. A named patch can then be
+/// applied even if other programs fill the file system. Fails if the file cannot grow.
 fn reserve(patch: &OwnedFd, file: &OwnedFd, header: &PatchHeader) -> io::Result<()> {
     let len = header.end.min(READ_BYTES as u64) + RESERVE_BYTES_MIN;
     let grows = FileStat::at_fd(file)?.room < header.size;
@@ -218,8 +218,7 @@ fn reserve(patch: &OwnedFd, file: &OwnedFd, header: &PatchHeader) -> io::Result<
     }
 }
 
-/// Puts all pieces into the file. To do so twice is the same as once. Where the file finds no room, pieces that it has go
-/// from the patch.
+/// Applies all pieces to the file, idempotently. If the file system is full, frees applied pieces of the patch.
 fn put_into(patch: &OwnedFd, file: &OwnedFd, mut header: PatchHeader, to_disk: bool) -> io::Result<()> {
     let mut buffer = vec![0; READ_BYTES];
     let mut at = header.start();
@@ -237,7 +236,7 @@ fn put_into(patch: &OwnedFd, file: &OwnedFd, mut header: PatchHeader, to_disk: b
     Ok(ftruncate(file, header.size)?)
 }
 
-/// Puts pieces into the file. Returns how many bytes of the patch they are; the last piece may be cut off.
+/// Applies pieces to the file. Returns their length in the patch; the last piece may be truncated.
 fn put_pieces(pieces: &[u8], file: &OwnedFd, header: &PatchHeader) -> io::Result<u64> {
     let damaged = || io::Error::new(io::ErrorKind::InvalidData, "its recorded changes are damaged");
     let mut rest = pieces;
@@ -254,7 +253,7 @@ fn put_pieces(pieces: &[u8], file: &OwnedFd, header: &PatchHeader) -> io::Result
     if rest.len() == pieces.len() { Err(damaged()) } else { Ok((pieces.len() - rest.len()) as u64) }
 }
 
-/// Frees the room of the pieces before `at`, which are in the file, and the reserve. The header says so before they go.
+/// Frees the space of the applied pieces before `at`, and the reserve. The header records this first.
 fn free_applied(
     patch: &OwnedFd,
     file: &OwnedFd,
@@ -273,7 +272,7 @@ fn free_applied(
     }
     let first = BLOCK as u64;
     if at > first {
-        // Where there are no holes, only the reserve is free.
+        // Without hole punching, only the reserve is freed.
         let _ = fallocate(patch, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, first, at - first);
     }
     Ok(header)

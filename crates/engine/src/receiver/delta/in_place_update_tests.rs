@@ -14,7 +14,7 @@ fn bytes(n: usize, add: usize) -> Vec<u8> {
     (0..n).map(|i| ((i + add).wrapping_mul(2_654_435_761) >> 9).to_le_bytes()[0]).collect()
 }
 
-/// A frame that is to become `new`, of which `old` is there.
+/// A frame to become `new`, in an existing file with `old`.
 fn in_place(old: &[u8], new: &[u8]) -> (InPlaceUpdate, DeltaFrame) {
     let frame = FrameLen::new(FRAME_MIN).unwrap();
     let in_place = InPlaceUpdate::default();
@@ -116,7 +116,7 @@ fn a_half_changed_file_does_not_stay_as_somebody_elses_newer_one_or_for_its_size
             std::fs::write(&patch, [&header.encode()[..], &pieces].concat()).unwrap();
             let wanted = if is_half_changed { TransferNeed::All } else { TransferNeed::Nothing };
             assert_eq!(site.file(0, "file"), wanted, "{sync:?}");
-            // What was begun is carried out, and compared with the source all the same.
+            // A started update is completed, and still compared with the source.
             let content = if is_half_changed { "new!" } else { "neXX" };
             assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
         }

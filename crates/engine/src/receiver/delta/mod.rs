@@ -23,11 +23,11 @@ pub struct DeltaStage {
     pub(super) metadata: Arc<MetadataWriter>,
     pub(super) removals: Arc<Removals>,
     pub(super) tree: Arc<TargetTree>,
-    /// Base files to be signed.
+    /// Base files to sign.
     pub(super) signature_tasks: BoundedQueue<SignatureTask>,
     /// Frames to rebuild from base files.
     pub(super) frame_builds: BoundedQueue<DeltaFrameBuild>,
-    /// There may be room for more signatures.
+    /// Signals room for more signatures.
     pub(super) room: Notify,
 }
 

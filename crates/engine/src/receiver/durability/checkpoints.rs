@@ -1,7 +1,7 @@
-//! Checkpoints: written data of files with a journal, and the journal, are synced at intervals, so that a power loss in
-//! the middle of a large file costs little of it. No stream waits for that.
+//! Checkpoints: written data of files with a journal, and the journal, are synced at intervals. A power loss during a
+//! large file thus costs little. No stream waits for a checkpoint.
 //!
-//! Only the amount to resend depends on it: recorded frames are verified before they count.
+//! A checkpoint affects only the amount to resend: recorded frames are verified before they count.
 
 use rustix::fs::{fdatasync, fsync};
 use rustix::io::Errno;
@@ -17,23 +17,23 @@ use crate::sys::sync::lock;
 
 /// Bytes between checkpoints: a power loss costs at most this, and the data written during a checkpoint.
 const EVERY_BYTES: u64 = 512 << 20;
-/// After this time there is one, if anything was written.
+/// Longest interval between checkpoints while data is written.
 const EVERY: Duration = Duration::from_secs(30);
 
-/// What was written since the last checkpoint.
+/// Data written since the last checkpoint.
 #[derive(Default)]
 pub struct Checkpoints(Mutex<Unsaved>);
 
 #[derive(Default)]
 struct Unsaved {
-    /// Each once. Complete ones are not held open.
+    /// Each file once. Complete files are not kept open.
     files: Vec<Weak<ReceiverEntry>>,
     bytes: u64,
     since: Option<Instant>,
 }
 
 impl Checkpoints {
-    /// Adds written bytes; the file is given the first time. Returns whether the checkpoint thread has to check.
+    /// Adds written bytes; `file` is set the first time. Returns whether the checkpoint thread must check.
     pub fn wrote(&self, file: Option<Weak<ReceiverEntry>>, bytes: u64, now: Instant) -> bool {
         let mut unsaved = lock(&self.0);
         let was_due = unsaved.bytes >= EVERY_BYTES;
@@ -44,7 +44,7 @@ impl Checkpoints {
         is_first || !was_due && unsaved.bytes >= EVERY_BYTES
     }
 
-    /// When the next one is due; `None` while nothing was written.
+    /// Time until the next checkpoint; `None` while nothing was written.
     pub fn due_in(&self, now: Instant) -> Option<Duration> {
         let unsaved = lock(&self.0);
         let since = unsaved.since?;
@@ -57,7 +57,7 @@ impl Checkpoints {
     }
 }
 
-/// Syncs the data, then its journal; the first time, their names as well.
+/// Syncs the data, then its journal; the first time, also their names.
 pub fn save(incoming: &ReceivingFile) -> Result<(), Errno> {
     let (Some((journal_dir, saving)), Some(Ok(file))) = (incoming.saving(), incoming.opened()) else { return Ok(()) };
     // Cleared before the sync, so that no concurrent write is missed.
@@ -68,7 +68,7 @@ pub fn save(incoming: &ReceivingFile) -> Result<(), Errno> {
     }
     if let Err(error) = asked(fdatasync(&**file.fd())) {
         let _ = saving.failed.set(error);
-        // Verification of pages in the cache would vouch for data that is not on disk.
+        // A later verification would read cached pages, and so accept data that is not on disk.
         journal.void();
         return Err(error);
     }
@@ -83,7 +83,7 @@ pub fn save(incoming: &ReceivingFile) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Where there is no such call for a file, nothing was refused, and nothing is known.
+/// An unsupported sync is no error, and gives no information.
 fn asked(synced: Result<(), Errno>) -> Result<(), Errno> {
     match synced {
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(()),
@@ -92,7 +92,7 @@ fn asked(synced: Result<(), Errno>) -> Result<(), Errno> {
 }
 
 impl ReceivingFile {
-    /// The error of a checkpoint of it, if there was one.
+    /// The error of an earlier checkpoint of the file, if any.
     pub(crate) fn saved(&self) -> io::Result<()> {
         match self.saving().and_then(|(_, saving)| saving.failed.get()) {
             Some(error) => Err((*error).into()),

@@ -1,8 +1,8 @@
-//! The queue of complete files that wait for fsync before they get their names, and of directories that have to be
-//! durable at the job's end. The commit thread takes groups from it.
+//! The queue of complete files that wait for fsync before their rename, and of directories to be durable at the job's
+//! end. The commit thread takes groups from it.
 //!
-//! Producers wait for room before they write more, and always add what they have written: so no thread holds something
-//! that another one waits for.
+//! Producers wait for room before they write, and always add what they have written. So no thread holds an item that
+//! another one waits for.
 
 use crate::receiver::ReceiverEntry;
 use crate::receiver::ReceiverJob;
@@ -27,48 +27,48 @@ use crate::receiver::durability::fsync::{SyncedFileSystem, SyncedFileSystems};
 use crate::sys::open_files;
 use crate::sys::sync::lock;
 
-/// What waits to be put on the disk.
+/// Files and directories that wait for fsync.
 pub struct CommitQueue {
     fsync: Fsync,
     limits: GroupLimits,
     disks: SyncedFileSystems,
-    /// What was written of files that are not whole.
+    /// Checkpoints of incomplete files.
     pub checkpoints: Checkpoints,
     queue: Mutex<CommitQueueState>,
-    /// Wakes the thread.
+    /// Wakes the commit thread.
     work: Condvar,
-    /// Wakes threads that wait for room.
+    /// Wakes producers that wait for room.
     room: Condvar,
 }
 
 struct CommitQueueState {
     gathering: NextGroup<PendingCommit>,
-    /// The thread waits to be woken.
+    /// The commit thread is waiting.
     idle: bool,
     /// Nothing more will be added.
     ended: bool,
-    /// The job is over before its end.
+    /// The job was stopped.
     stopped: bool,
 }
 
-/// What the thread is to do next.
+/// The next task of the commit thread.
 pub enum CommitTask {
-    /// Put these on the disk.
+    /// Sync this group.
     Group(Vec<PendingCommit>),
     /// Sync written parts of incomplete files.
     Checkpoint,
 }
 
-/// Something that waits.
+/// A queued file or directory.
 pub enum PendingCommit {
-    /// A whole file.
+    /// A complete file.
     File(CompleteFile),
-    /// A complete directory and its disk; only the job's end waits for it.
+    /// A complete directory and its file system; only the job's end waits for it.
     Directory(Dir, Arc<SyncedFileSystem>),
 }
 
 impl CommitQueue {
-    /// With nothing in it.
+    /// An empty queue.
     pub fn new(fsync: Fsync, settings: &SessionSettings) -> Self {
         let limits = GroupLimits::new(open_files::limit(), settings.streams, settings.streams_max);
         let queue = CommitQueueState { gathering: NextGroup::new(limits), idle: false, ended: false, stopped: false };
@@ -83,27 +83,27 @@ impl CommitQueue {
         }
     }
 
-    /// Whether anything is ever waited for.
+    /// Whether fsync is requested.
     pub fn is_wanted(&self) -> bool {
         self.fsync != Fsync::None
     }
 
-    /// Whether names have to be on the disk, too.
+    /// Whether names must be durable too.
     pub fn is_full(&self) -> bool {
         self.fsync == Fsync::Full
     }
 
-    /// The disk that files in a directory have to reach; `None` where nothing is waited for.
+    /// The file system to sync for files in a directory; `None` if nothing needs fsync.
     pub fn disk_of(&self, dir: Option<&Dir>) -> io::Result<Option<Arc<SyncedFileSystem>>> {
         dir.filter(|_| self.is_wanted()).map_or(Ok(None), |dir| self.disks.of(dir))
     }
 
-    /// How many files a stream may have in hand before it adds them.
+    /// Most files that a stream may write before it adds them.
     pub fn at_once(&self) -> usize {
         self.limits.at_once
     }
 
-    /// Waits until more may be written.
+    /// Waits for room.
     pub fn wait_for_room(&self) {
         if !self.is_wanted() {
             return;
@@ -117,7 +117,7 @@ impl CommitQueue {
     /// Adds files.
     ///
     /// # Panics
-    /// If one has no disk to reach: a mistake in this program.
+    /// If a file has no file system to sync: a bug.
     pub fn add(&self, files: Vec<CompleteFile>) {
         assert!(files.iter().all(|file| file.disk.is_some()), "a file that has nothing to wait for");
         self.put(|gathering| {
@@ -128,18 +128,18 @@ impl CommitQueue {
         });
     }
 
-    /// Adds a directory that is on this disk.
+    /// Adds a directory on this file system.
     pub fn add_directory(&self, dir: &Dir, disk: &Arc<SyncedFileSystem>) {
         self.put(|gathering| gathering.add_patient(PendingCommit::Directory(dir.clone(), Arc::clone(disk))));
     }
 
-    /// Nothing more will be added: the thread ends when it has carried what there is.
+    /// Ends the queue: the thread exits after the remaining groups.
     pub fn end(&self) {
         lock(&self.queue).ended = true;
         self.work.notify_all();
     }
 
-    /// Nobody waits any more, and what has no name gets none.
+    /// Stops the queue: nobody waits any longer, and unnamed files stay unnamed.
     pub fn stop(&self) {
         let mut queue = lock(&self.queue);
         queue.stopped = true;
@@ -162,15 +162,15 @@ impl CommitQueue {
         }
     }
 
-    /// Has the thread check whether a checkpoint is due.
+    /// Wakes the thread to check for a due checkpoint.
     pub fn look(&self) {
-        // The thread checks and waits under the queue's lock: so it cannot miss this.
+        // The thread checks and waits under the queue's lock, so it cannot miss this.
         let _queue = lock(&self.queue);
         self.work.notify_one();
     }
 
-    /// The next task; `None` after the last. Waits for it, unless `at_once`: then a group may be empty. A due
-    /// checkpoint comes first, as there are few.
+    /// The next task; `None` after the last. Waits unless `at_once` is set: then a group may be empty. A due checkpoint
+    /// comes first, as there are few.
     pub fn next(&self, at_once: bool) -> Option<CommitTask> {
         let mut queue = lock(&self.queue);
         loop {
@@ -195,14 +195,14 @@ impl CommitQueue {
         }
     }
 
-    /// Whether the job is over before its end.
+    /// Whether the job was stopped.
     pub fn is_stopped(&self) -> bool {
         lock(&self.queue).stopped
     }
 }
 
 impl CommitQueue {
-    /// A directory has its metadata, and all in it has its name. Both have to be on the disk at the job's end.
+    /// Queues a complete directory. Its metadata and names must be durable at the job's end.
     pub(crate) fn settle_directory(&self, dir: &Dir) -> io::Result<()> {
         if self.is_full()
             && let Some(disk) = self.disk_of(Some(dir))?
@@ -214,7 +214,7 @@ impl CommitQueue {
 }
 
 impl CommitQueue {
-    /// A frame of a file was written and recorded.
+    /// Records a written frame for the next checkpoint.
     pub(crate) fn note_unsaved(&self, item: &Arc<ReceiverEntry>, bytes: u64) {
         let ReceiverEntry::File(incoming) = &**item else { return };
         let Some((_, saving)) = incoming.saving().filter(|_| self.is_wanted()) else { return };
@@ -224,7 +224,7 @@ impl CommitQueue {
         }
     }
 
-    /// Has all that was written since the last checkpoint put on the disk.
+    /// Syncs all data written since the last checkpoint.
     pub(crate) fn checkpoint(&self, job: &ReceiverJob) {
         for item in self.checkpoints.take() {
             let Some(item) = item.upgrade() else { continue };

@@ -1,4 +1,4 @@
-//! A file of which every byte has arrived.
+//! A file of which all data has arrived.
 
 use crate::io::storage::file::OpenedFile;
 use crate::receiver::ReceiverEntry;
@@ -10,50 +10,50 @@ use haul_proto::session::step::FileEnd;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// A whole file.
+/// A complete file.
 pub struct CompleteFile {
     /// The entry.
     pub entry: EntryId,
-    /// What it is known by; a file.
+    /// The receiver's data about the file.
     pub item: Arc<ReceiverEntry>,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// BLAKE3, as far as the source was asked for it.
+    /// BLAKE3, if the source was asked for it.
     pub digest: Digest,
-    /// Its bytes.
+    /// Its data.
     pub bytes: ContentState,
     /// The file system to sync before it gets its name; `None` without a wait.
     pub disk: Option<Arc<SyncedFileSystem>>,
-    /// What is known of its frames; `None`: it came in a pack.
+    /// State of its frames; `None` for a file from a pack.
     pub end: Option<Box<FileEnd>>,
 }
 
-/// A file that has its name, and is closed.
+/// A file under its final name, closed.
 pub struct PublishedFile {
     /// The entry.
     pub entry: EntryId,
-    /// What it is known by; a file.
+    /// The receiver's data about the file.
     pub item: Arc<ReceiverEntry>,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// BLAKE3, as far as the source was asked for it.
+    /// BLAKE3, if the source was asked for it.
     pub digest: Digest,
-    /// The disk that its name has to reach.
+    /// The file system to sync for its name.
     pub disk: Option<Arc<SyncedFileSystem>>,
 }
 
-/// Where the bytes of a whole file are.
+/// The data of a complete file.
 pub enum ContentState {
-    /// In a file without a name.
+    /// A file without a name.
     Nameless(OwnedFd),
-    /// In a temporary file, or in a special file.
+    /// A temporary file, or a special file.
     Open(Arc<OpenedFile>),
-    /// Passed to a pipe's reader.
+    /// Written to a pipe.
     Gone,
 }
 
 impl PublishedFile {
-    /// What is known of it as a file.
+    /// The state of the file's reception.
     pub fn incoming(&self) -> &ReceivingFile {
         incoming(&self.item)
     }
@@ -66,7 +66,7 @@ impl From<CompleteFile> for PublishedFile {
 }
 
 /// # Panics
-/// If it is a directory: a mistake in this program.
+/// If it is a directory: a bug.
 pub(crate) fn incoming(item: &ReceiverEntry) -> &ReceivingFile {
     match item {
         ReceiverEntry::File(incoming) => incoming,

@@ -1,11 +1,10 @@
-//! Syncs written data: file by file for a few, and with syncfs(2) for many, which takes hardly longer than one file.
+//! Syncs written data: single files by fsync, many by syncfs(2), which takes hardly longer than one file.
 //!
-//! The kernel reports a failed write-back once, and then forgets it with the pages (errseq, Linux's
-//! `Documentation/filesystems` and fsync(2)). Each open file reports errors of its own inode, and syncfs(2) reports
-//! errors anywhere on the file system since its descriptor was opened. A reported error is not reported again. So the
-//! descriptor for syncfs is opened before the first file is created there. After syncfs fails, each file is asked for
-//! its own error. After it succeeds, each is asked too, without further waiting: kernels before 5.8 report nothing from
-//! syncfs, and this shows which file failed.
+//! The kernel reports a failed write-back once, and then drops the error with the pages (errseq, Linux's
+//! `Documentation/filesystems` and fsync(2)). Each open file reports errors of its own inode. syncfs(2) reports errors
+//! anywhere on the file system since its descriptor was opened. So the descriptor for syncfs is opened before the first
+//! file is created there. After syncfs fails, each file is asked for its own error. After it succeeds, each is asked
+//! too, without further waiting: kernels before 5.8 report nothing from syncfs, and this shows which file failed.
 
 use rustix::fs::{Mode, OFlags, fsync, openat, syncfs};
 use rustix::io::Errno;
@@ -20,17 +19,17 @@ use crate::io::storage::file::{is_memory, magic_of};
 use crate::sys::page_cache::write_back_error;
 use crate::sys::sync::lock;
 
-/// How many files are put on the disk one by one, at most. Measured on ext4 and XFS: a file takes 2 to 5 ms, and syncfs 1
-/// to 10 ms with up to a hundred; but syncfs also waits for what other programs have written there.
+/// Most files synced one by one. Measured on ext4 and XFS: a file takes 2 to 5 ms, and syncfs 1 to 10 ms with up to a
+/// hundred files. But syncfs also waits for other programs' data.
 const FEW: usize = 4;
 
-/// A file system that files are written to, with a disk or a server behind it.
+/// A file system with a disk or a server behind it, to which files are written.
 #[derive(Debug)]
 pub struct SyncedFileSystem {
-    /// For syncfs.
+    /// Descriptor for syncfs.
     anywhere: OwnedFd,
     kind: FileSystemKind,
-    /// It offers no sync, so the state of its disk is unknown.
+    /// The file system does not support sync, so its durability is unknown.
     cannot: AtomicBool,
 }
 
@@ -43,15 +42,15 @@ pub enum FsyncTarget<'t> {
     Directory(&'t Dir),
 }
 
-/// What is known of a kind of file system (statfs(2), linux/magic.h).
+/// Durability properties of a type of file system (statfs(2), linux/magic.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FileSystemKind {
     /// ext4 and XFS: one ordered log, so a sync makes all earlier metadata changes durable.
     Journal,
-    /// btrfs. A file without a name is not logged by fsync, and neither is all that a directory's fsync should bring:
-    /// only a whole transaction, which syncfs ends, is relied upon.
+    /// btrfs. fsync does not log a file without a name, nor reliably all effects of a directory's fsync. Only a whole
+    /// transaction, which syncfs ends, is relied upon.
     Transactions,
-    /// Any other: each file for itself, and none without a name.
+    /// Any other: each file separately, and none without a name.
     Other,
 }
 
@@ -65,17 +64,17 @@ impl SyncedFileSystem {
         Self { anywhere, kind, cannot: AtomicBool::new(false) }
     }
 
-    /// Whether a file that has no name yet can be put on its disk.
+    /// Whether a file without a name can be made durable.
     pub fn keeps_nameless_files(&self) -> bool {
         self.kind != FileSystemKind::Other
     }
 
-    /// Whether it could be asked for all that it was asked for.
+    /// Whether all syncs were supported.
     pub fn is_sure(&self) -> bool {
         !self.cannot.load(Ordering::Relaxed)
     }
 
-    /// Syncs all of them; returns the result for each.
+    /// Syncs these objects. Returns a result for each.
     fn sync(&self, things: &[FsyncTarget<'_>]) -> Vec<io::Result<()>> {
         let one = |thing: &FsyncTarget<'_>| match thing {
             FsyncTarget::File(file) => self.sync_one(file),
@@ -110,7 +109,7 @@ impl SyncedFileSystem {
 
     fn sync_one(&self, file: impl std::os::fd::AsFd) -> io::Result<()> {
         match fsync(file) {
-            // There is no such call for it (vfs_fsync_range): nothing was refused, and nothing is known.
+            // Unsupported (vfs_fsync_range): this is no error, and gives no information.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 self.cannot.store(true, Ordering::Relaxed);
                 Ok(())
@@ -120,7 +119,7 @@ impl SyncedFileSystem {
     }
 }
 
-/// Syncs all of them on their disks; returns the result for each.
+/// Syncs these objects on their file systems. Returns a result for each.
 pub fn sync_all(things: &[(&Arc<SyncedFileSystem>, FsyncTarget<'_>)]) -> Vec<io::Result<()>> {
     let mut results: Vec<_> = things.iter().map(|_| Ok(())).collect();
     let mut left: Vec<usize> = (0..things.len()).collect();
@@ -134,12 +133,12 @@ pub fn sync_all(things: &[(&Arc<SyncedFileSystem>, FsyncTarget<'_>)]) -> Vec<io:
     results
 }
 
-/// The file systems of a job, by device number; `None` for those in memory. A job meets few.
+/// The file systems of a job, by device number; `None` for those in memory. A job uses few.
 #[derive(Debug, Default)]
 pub struct SyncedFileSystems(Mutex<HashMap<u64, Option<Arc<SyncedFileSystem>>>>);
 
 impl SyncedFileSystems {
-    /// The one that a directory is on; `None` where there is nothing behind it.
+    /// The file system of a directory; `None` if it is in memory.
     pub fn of(&self, dir: &Dir) -> io::Result<Option<Arc<SyncedFileSystem>>> {
         let device = dir.identity().device;
         let mut known = lock(&self.0);
@@ -197,7 +196,7 @@ mod tests {
         let systems = SyncedFileSystems::default();
         let memory = Dir::open_root(Path::new("/dev/shm")).unwrap();
         assert!(systems.of(&memory).unwrap().is_none());
-        // Beside the test's own executable: there is a disk, unlike in /tmp.
+        // Beside the test's executable: on a disk, unlike /tmp.
         let dir = Dir::open_root(std::env::current_exe().unwrap().parent().unwrap()).unwrap();
         let (first, second) = (systems.of(&dir).unwrap().unwrap(), systems.of(&dir).unwrap().unwrap());
         assert!(Arc::ptr_eq(&first, &second));

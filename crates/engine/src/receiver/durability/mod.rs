@@ -1,4 +1,4 @@
-//! What waits for fsync: complete files, directories, and checkpoints of files that are still incomplete.
+//! Waiting for fsync: complete files, directories, and checkpoints of incomplete files.
 pub mod checkpoints;
 pub mod commit_queue;
 pub mod complete_file;

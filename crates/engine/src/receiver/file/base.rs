@@ -1,4 +1,4 @@
-//! A base file: the existing file in the place of a new one.
+//! A base file: the existing file to be replaced by a new one.
 
 use super::patch::InPlaceUpdate;
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
@@ -27,44 +27,44 @@ use std::sync::{Arc, Mutex, OnceLock};
 pub const OLD_CHANGED: &str =
     "the base file changed at the target during the copy\nrerun the command when nothing writes to it";
 
-/// Sums of blocks.
+/// Collected rolling signatures.
 #[derive(Default)]
 struct Gathered {
-    /// By the number of the first block.
+    /// Keyed by the number of the first block.
     parts: BTreeMap<u64, Vec<RollingSignature>>,
-    /// Blocks in all parts.
+    /// Number of blocks in all parts.
     count: u64,
 }
 
-/// An old file.
+/// A base file.
 pub struct BaseSource {
     dir: Dir,
     name: Name,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     modified: Timestamp,
-    /// Which file it is.
+    /// Device and inode.
     pub identity: FileIdentity,
-    /// How it is found out what it has.
+    /// How its reusable blocks are found.
     pub method: DeltaMethod,
-    /// The new one is made in its place.
+    /// State of an update in place, if that is the method.
     pub in_place: Option<InPlaceUpdate>,
-    /// Open to be copied from, once a frame is made of it.
+    /// Opened for reads once a frame is rebuilt from it.
     opened: OnceLock<Result<Arc<OpenedFile>, String>>,
-    /// Its extents, for all who read a part of it.
+    /// Its extents, shared by the readers of its ranges.
     extents: Arc<FileExtents>,
-    /// Sums of its blocks until all are there.
+    /// Rolling signatures, until all have been collected.
     sums: Mutex<Gathered>,
     /// Frames to report as missing after the signatures; all if unset.
     wanted: OnceLock<Vec<Range<u64>>>,
-    /// Some of it could not be read.
+    /// A read failed.
     failed: AtomicBool,
-    /// It is not signed: an earlier delta of it was wrong, or the host's policy forbids signatures.
+    /// Not signed: an earlier delta of it was wrong, or the host's policy forbids signatures.
     pub is_lost: bool,
 }
 
 impl BaseSource {
-    /// A file of this name, which stays as it is.
+    /// The file of this name, which is not changed.
     pub fn of(dir: Dir, name: Name, method: DeltaMethod) -> io::Result<Self> {
         let look = FileStat::at_name(&*dir.fd()?, &name, FollowLinks::Itself)?;
         match look.kind {
@@ -91,28 +91,28 @@ impl BaseSource {
         }
     }
 
-    /// The same file, updated in place or not, and usable as a base or not.
+    /// The same file, with or without an update in place; usable for deltas or not.
     pub fn with(self, in_place: Option<InPlaceUpdate>, is_lost: bool) -> Self {
         Self { in_place, is_lost, ..self }
     }
 
-    /// Which file it is.
+    /// Its identifier for the protocol.
     pub fn id(&self) -> BaseId {
         BaseId { device: self.identity.device, inode: self.identity.inode }
     }
 
-    /// From the landing down.
+    /// Path below the destination.
     pub fn path(&self) -> Vec<u8> {
         self.dir.path_of(self.name.as_bytes())
     }
 
-    /// Whether it has changed since its check, by the kernel's timestamps.
+    /// Whether it has changed since the check, by the kernel's timestamps.
     pub fn has_changed(&self) -> bool {
         let Some(Ok(file)) = self.opened.get() else { return false };
         FileStat::at_fd(file.fd()).is_ok_and(|now| self.is_unchanged(&now).is_err())
     }
 
-    /// Opens the file of the check.
+    /// Opens it, and verifies that it is the checked file.
     pub fn open(&self) -> Result<Arc<OpenedFile>, String> {
         let (fd, look) = self.dir.open_file(&self.name, FollowLinks::Itself).map_err(|error| describe(&error))?;
         self.is_unchanged(&look)?;
@@ -120,13 +120,13 @@ impl BaseSource {
         Ok(Arc::new(opened.with_extents(Arc::clone(&self.extents))))
     }
 
-    /// Whether it equals the file of the check.
+    /// Verifies that it is the checked file, unchanged.
     pub fn is_unchanged(&self, now: &FileStat) -> Result<(), String> {
         let is_same = (now.size, now.meta.modified, now.identity) == (self.size, self.modified, self.identity);
         if is_same { Ok(()) } else { Err(OLD_CHANGED.into()) }
     }
 
-    /// Opens it to be changed.
+    /// Opens it for an update.
     pub fn open_to_change(&self) -> Result<OwnedFd, String> {
         let fd = open_to_write(&self.dir, &self.name).map_err(|error| describe(&error))?;
         self.is_unchanged(&FileStat::at_fd(&fd).map_err(|error| describe(&error))?)?;
@@ -138,12 +138,12 @@ impl BaseSource {
         let _ = self.wanted.set(frames);
     }
 
-    /// The same, for a file of this many frames.
+    /// Frames to report as missing, for a file of this many frames.
     pub fn wanted(&self, frames: u64) -> Vec<Range<u64>> {
         self.wanted.get().cloned().unwrap_or_else(|| std::iter::once(0..frames).collect())
     }
 
-    /// Keeps signatures. Returns all of them once the last ones of `blocks` are there.
+    /// Collects signatures. Returns all of them once all `blocks` are signed.
     pub fn gather(&self, first: u64, sums: Vec<RollingSignature>, blocks: u64) -> Option<Vec<RollingSignature>> {
         let mut gathered = lock(&self.sums);
         gathered.count += sums.len() as u64;
@@ -151,17 +151,17 @@ impl BaseSource {
         (gathered.count == blocks).then(|| std::mem::take(&mut *gathered).parts.into_values().flatten().collect())
     }
 
-    /// It cannot be read: whether that is news.
+    /// Records a read failure. Returns whether it is the first.
     pub fn is_first_failure(&self) -> bool {
         !self.failed.swap(true, Ordering::Relaxed)
     }
 
-    /// Instructions may copy signed blocks, and nothing else.
+    /// Checks that instructions copy only signed blocks.
     pub fn check(&self, steps: &[DeltaInstruction<'_>], frame: FramePosition) -> Result<(), ProtocolError> {
         BaseFile { size: self.size, method: self.method }.check(steps, frame)
     }
 
-    /// Makes a frame.
+    /// Rebuilds a frame.
     pub fn rebuild_frame(&self, steps: &[DeltaInstruction<'_>], frame: &mut [u8]) -> Result<(), String> {
         let file = self.opened.get_or_init(|| self.open()).clone()?;
         let read = |offset, bytes: &mut [u8]| match read_at(&**file.fd(), bytes, offset) {
@@ -173,7 +173,7 @@ impl BaseSource {
     }
 }
 
-/// Opens a regular file to write to it; a link is not followed.
+/// Opens a regular file for writing, without following links.
 pub fn open_to_write(dir: &Dir, name: &Name) -> io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let fd = openat(&*dir.fd()?, name.as_bytes(), flags, Mode::empty())?;

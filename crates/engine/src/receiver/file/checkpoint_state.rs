@@ -4,21 +4,21 @@ use rustix::io::Errno;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How far a file's checkpoints are.
+/// Progress of a file's checkpoints.
 #[derive(Default)]
 pub struct Saving {
     /// It is listed for the next checkpoint.
     pub is_listed: AtomicBool,
-    /// Its name and its journal's were put on the disk.
+    /// The names of the file and its journal are durable.
     pub is_named: AtomicBool,
-    /// It is whole: it goes to the disk in any case.
+    /// The file is complete, and needs no more checkpoints.
     pub is_over: AtomicBool,
-    /// Error of a failed sync. The kernel reports it once, so a later sync would not return it again.
+    /// Error of a failed sync. The kernel reports an error once, so a later sync would succeed.
     pub failed: OnceLock<Errno>,
 }
 
 impl Saving {
-    /// The file is whole: there are no more checkpoints of it.
+    /// Ends checkpoints of a complete file.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
     }

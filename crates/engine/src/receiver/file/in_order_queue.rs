@@ -1,4 +1,4 @@
-//! Frames that wait until they can be written in order.
+//! Frames queued for writing in order.
 
 use haul_proto::wire::frame::DataFrame;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use crate::io::frame_buffer::FrameBuffer;
 use crate::sys::sync::lock;
 
-/// Frames of one file: no more than the session admits ahead of the written length.
+/// Queued frames of one file. The session bounds how far frames may be ahead of the written length.
 #[derive(Default)]
 pub struct InOrderQueue(Mutex<QueueState>);
 
@@ -23,7 +23,7 @@ struct QueueState {
 }
 
 impl InOrderQueue {
-    /// Adds the frame of this index. Whether the caller has to write now.
+    /// Adds the frame with this index. Returns whether the caller must write now.
     pub fn add(&self, index: u64, frame: &DataFrame, buffer: FrameBuffer) -> bool {
         let mut state = lock(&self.0);
         if !state.has_failed {
@@ -35,7 +35,7 @@ impl InOrderQueue {
         is_writer
     }
 
-    /// Takes the next frame with its index. `None` ends the caller's turn.
+    /// Takes the next frame and its index. `None` ends the caller's turn.
     pub fn take_next(&self) -> Option<(u64, DataFrame, FrameBuffer)> {
         let mut state = lock(&self.0);
         let next = state.next;
@@ -46,7 +46,7 @@ impl InOrderQueue {
         Some((next, frame, buffer))
     }
 
-    /// Records the write of the frame that was taken. After a failure nothing more is taken.
+    /// Records the write of the taken frame. After a failure, no more frames are returned.
     pub fn record_write(&self, has_failed: bool) {
         let mut state = lock(&self.0);
         state.next += 1;

@@ -11,8 +11,8 @@ use crate::sys::describe::describe;
 /// Advice where a file differs from its written data.
 pub const OTHER_WRITER: &str = "another program writes to it: end that program, then rerun the command";
 
-/// Truncates bytes behind the end of a file, whichever program wrote them, and frees blocks that are allocated there:
-/// xfs keeps those of a file that was opened several times.
+/// Truncates bytes after the end of a file, whichever program wrote them, and frees blocks allocated there. xfs keeps
+/// those of a file that was opened several times.
 pub(crate) fn cut_to(file: &OwnedFd, size: u64) -> io::Result<()> {
     let look = FileStat::at_fd(file)?;
     if look.size > size {
@@ -20,13 +20,13 @@ pub(crate) fn cut_to(file: &OwnedFd, size: u64) -> io::Result<()> {
     }
     let end = size.next_multiple_of(BLOCK as u64);
     if look.room > end {
-        // Blocks of metadata may count, too. A truncation to the same length would wait for unwritten data.
+        // Metadata blocks may count too. A truncation to the same length would wait for unwritten data.
         let _ = fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, end, look.room);
     }
     Ok(())
 }
 
-/// The length of a file, read back: the last check before it gets its name.
+/// Checks the length of a file, the last check before its final name.
 pub(crate) fn check_length(file: &OwnedFd, size: u64) -> Result<(), String> {
     match FileStat::at_fd(file) {
         Ok(look) if look.size == size => Ok(()),

@@ -54,51 +54,51 @@ use crate::sys::clone_range::clone_range;
 use crate::sys::describe::describe;
 use crate::sys::sync::lock;
 
-/// Stands for the size of what has one only when it has ended.
+/// Placeholder for a size that is unknown until the end.
 pub const UNKNOWN_SIZE: u64 = u64::MAX;
 
-/// A file that is needed.
+/// A wanted file.
 pub struct ReceivingFile {
     place: FileDestination,
     size: u64,
     meta: EntryMetadata,
     opened: OnceLock<Result<Arc<OpenedFile>, String>>,
-    /// Its space is allocated, as far as that can be, or it has its length: see [`ReceivingFile::make_room`].
+    /// Result of allocating its space or setting its length: see [`ReceivingFile::make_room`].
     room: OnceLock<Result<(), Errno>>,
-    /// Held while a frame is written: see [`ReceivingFile::write_frame`].
+    /// Serialises writes of frames: see [`ReceivingFile::write_frame`].
     writing: Mutex<DropBehind>,
-    /// It was found that it cannot share blocks with its source.
+    /// Reflinks with its source are unsupported.
     unshared: AtomicBool,
-    /// How a broken run can be gone on with.
+    /// State for resuming after an interruption.
     recording: Option<Box<FrameRecording>>,
-    /// Its frames that the disk did not return as they were sent, and that come again.
+    /// Frames retransmitted because the disk returned wrong data.
     sent_again: OnceLock<Vec<Range<u64>>>,
-    /// Its frames are written in their order, and wait here for that.
+    /// Queue for frames to be written in order, if necessary.
     order: Option<Box<InOrderQueue>>,
-    /// Its digest, where one is computed here.
+    /// Its digest, if the target computes one.
     pub(crate) sum: DigestCheck,
     sink: Option<Arc<InOrderSink>>,
-    /// The old file in its place, where something can be made of that.
+    /// The base file in its place, if usable.
     basis: Option<Box<BaseSource>>,
-    /// What few files have.
+    /// Rare attributes (extended attributes, holes).
     more: Option<Box<EntryExtras>>,
-    /// It takes the place of a directory.
+    /// The directory that it replaces.
     pub(crate) replaces_tree: Option<Box<TreeReplacement>>,
-    /// What is reported when it is there.
+    /// The change to report on completion.
     pub(crate) change: Option<ChangeKind>,
-    /// Which of its attributes could not be set, and why.
+    /// The attributes that could not be set, and why.
     lacking: OnceLock<String>,
 }
 
-/// What is recorded of a file while it grows.
+/// Records of a growing file, for resuming.
 struct FrameRecording {
     leaf: FileName,
     header: JournalHeader,
     journal: OnceLock<Option<OpenJournal>>,
-    /// The source compares verified frames of an earlier run.
+    /// The source compares the verified frames of an earlier run.
     compare: bool,
     saving: Saving,
-    /// An earlier run has left something in it: where there is a hole now, data may be.
+    /// An earlier run wrote to it: holes may contain old data.
     may_hold_data: bool,
 }
 
@@ -110,18 +110,18 @@ impl FrameRecording {
 }
 
 impl ReceivingFile {
-    /// A file that gets a name.
+    /// A file with a final name.
     pub fn new(spot: TargetPath, size: u64, meta: EntryMetadata) -> Self {
         Self::at(FileDestination::Spot(spot), size, meta, OnceLock::new())
     }
 
-    /// The same, with a journal of written frames that begins with `header`.
+    /// Adds a journal of written frames, which starts with `header`.
     pub fn recorded(spot: TargetPath, meta: EntryMetadata, leaf: FileName, header: JournalHeader) -> Self {
         let size = header.size;
         Self { recording: Some(Box::new(FrameRecording::new(leaf, header))), ..Self::new(spot, size, meta) }
     }
 
-    /// The same, with the partial file of an earlier run.
+    /// Continues the partial file of an earlier run.
     pub fn resumed(
         spot: TargetPath,
         meta: EntryMetadata,
@@ -137,7 +137,7 @@ impl ReceivingFile {
         Self { recording: Some(Box::new(recording)), ..Self::at(FileDestination::Spot(spot), size, meta, opened) }
     }
 
-    /// A device, FIFO or socket. Says whether frames may be written to it in any order, unless that is not wanted.
+    /// A device, FIFO or socket. Also returns whether frames may be written in any order; `in_order` forbids that.
     pub fn special(path: &Path, size: u64, in_order: bool) -> io::Result<(Self, bool)> {
         let kind = FileStat::from(&rustix::fs::stat(path)?).kind;
         let opened = OnceLock::new();
@@ -152,21 +152,21 @@ impl ReceivingFile {
         Ok((Self { order, ..Self::at(place, size, EntryMetadata::default(), opened) }, seekable))
     }
 
-    /// A file of a tree that the null device takes; `relative` is its name in that tree.
+    /// A file of a tree written to the null device; `relative` is its path in that tree.
     pub fn discarded(path: &Path, relative: Vec<u8>, size: u64, in_order: bool) -> Self {
         let place = FileDestination::Special { path: path.into(), seekable: !in_order, relative };
         let order = in_order.then(Box::default);
         Self { order, ..Self::at(place, size, EntryMetadata::default(), OnceLock::new()) }
     }
 
-    /// What is open already and takes bytes in order.
+    /// An open descriptor that accepts bytes in order.
     pub fn pipe(sink: Arc<InOrderSink>, size: u64) -> Self {
         let place = FileDestination::Special { path: PathBuf::new(), seekable: false, relative: Vec::new() };
         let incoming = Self::at(place, size, EntryMetadata::default(), OnceLock::new());
         Self { order: Some(Box::default()), sink: Some(sink), ..incoming }
     }
 
-    /// What it goes into, if that was open before it came.
+    /// Its descriptor, if that was open before the offer.
     pub fn sink(&self) -> Option<&InOrderSink> {
         self.sink.as_deref()
     }
@@ -198,40 +198,40 @@ impl ReceivingFile {
         }
     }
 
-    /// The same, with this base file.
+    /// Adds a base file.
     pub fn of(self, basis: Option<BaseSource>) -> Self {
         Self { basis: basis.map(Box::new), ..self }
     }
 
-    /// The old file in its place.
+    /// The base file.
     pub fn basis(&self) -> Option<&BaseSource> {
         self.basis.as_deref()
     }
 
-    /// What is known of it where it is changed in its own place.
+    /// The base file and the state of an update in place.
     pub fn in_place(&self) -> Option<(&BaseSource, &InPlaceUpdate)> {
         let basis = self.basis()?;
         Some((basis, basis.in_place.as_ref()?))
     }
 
-    /// The journal, once there is one.
+    /// The journal, once created.
     pub fn journal(&self) -> Option<&OpenJournal> {
         self.recording.as_ref()?.journal.get()?.as_ref()
     }
 
-    /// Whether the source compares verified frames of an earlier run.
+    /// Whether the source compares the verified frames of an earlier run.
     pub fn is_to_be_compared(&self) -> bool {
         self.recording.as_ref().is_some_and(|recording| recording.compare)
     }
 
-    /// A frame is written.
+    /// Records a written frame.
     pub fn record(&self, index: u64, record: &JournalRecord) {
         if let Some(journal) = self.journal() {
             journal.record(index, record);
         }
     }
 
-    /// Where its journal lies, and how far its checkpoints are; `None` where it has none.
+    /// The journal's directory and the state of checkpoints; `None` without a journal.
     pub fn saving(&self) -> Option<(&Dir, &Saving)> {
         self.recording.as_deref().map(|recording| (&recording.leaf.dir, &recording.saving))
     }
@@ -254,22 +254,22 @@ impl ReceivingFile {
         }
     }
 
-    /// These frames come again, into what there is of it. Once.
+    /// Marks frames for retransmission into the existing file. Only once.
     pub fn send_again(&self, frames: Vec<Range<u64>>) {
         let _ = self.sent_again.set(frames);
     }
 
-    /// Its frames that came again; `None` if none did.
+    /// The retransmitted frames; `None` if there are none.
     pub fn sent_again(&self) -> Option<&[Range<u64>]> {
         self.sent_again.get().map(Vec::as_slice)
     }
 
-    /// Where it goes.
+    /// The file's destination.
     pub fn place(&self) -> &FileDestination {
         &self.place
     }
 
-    /// The directory of its name; `None` for special files.
+    /// The parent directory; `None` for special files.
     pub fn dir(&self) -> Option<&Dir> {
         match &self.place {
             FileDestination::Spot(spot) => Some(&spot.dir),
@@ -277,22 +277,22 @@ impl ReceivingFile {
         }
     }
 
-    /// Its metadata, as offered.
+    /// The offered metadata.
     pub fn meta(&self) -> &EntryMetadata {
         &self.meta
     }
 
-    /// The file, if a stream has needed it.
+    /// The open file, once a stream has needed it.
     pub fn opened(&self) -> Option<&Result<Arc<OpenedFile>, String>> {
         self.opened.get()
     }
 
-    /// Bytes, as offered.
+    /// The offered size in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Whether its size is known only when it has ended.
+    /// Whether its size is unknown until the end.
     pub fn is_open_ended(&self) -> bool {
         self.size == UNKNOWN_SIZE
     }
@@ -302,7 +302,7 @@ impl ReceivingFile {
         matches!(self.place, FileDestination::Special { .. })
     }
 
-    /// Where it goes, if that is a name in a directory.
+    /// The directory and final name; `None` for special files.
     pub fn spot(&self) -> Option<&TargetPath> {
         match &self.place {
             FileDestination::Spot(spot) => Some(spot),
@@ -310,7 +310,7 @@ impl ReceivingFile {
         }
     }
 
-    /// From the landing down.
+    /// Path below the destination.
     pub fn relative(&self) -> Vec<u8> {
         match &self.place {
             FileDestination::Spot(spot) => spot.dir.path_of(spot.name.as_bytes()),
@@ -318,7 +318,7 @@ impl ReceivingFile {
         }
     }
 
-    /// As it is shown.
+    /// Displayed path.
     pub fn path(&self, landing: &Destination) -> Vec<u8> {
         landing.path(&self.relative())
     }
@@ -333,13 +333,12 @@ impl ReceivingFile {
                 OpenedFile::new(self.open(unfinished, rivals)?, FileAccess::Write).map_err(|error| describe(&error))?;
             Ok(Arc::new(opened))
         };
-        // Streams that wait for the one that opens it have no work: what that one does is counted once.
+        // Streams that wait for the open count as idle: the opening is counted once.
         during(Stage::Rest, || self.opened.get_or_init(|| during(Stage::Create, open))).clone()
     }
 
-    /// Allocates the whole file before its first write past the page cache: writes that extend a file take turns in the
-    /// kernel, and wait for each other there. Where the file system cannot, they do. Where holes are to stay, the file gets
-    /// its length and nothing else.
+    /// Allocates the whole file before its first direct write: in the kernel, writes that extend a file exclude each
+    /// other. If the file system cannot allocate, they do so. A file with holes only gets its length.
     pub fn make_room(&self, file: &OpenedFile) -> io::Result<()> {
         let fd = &**file.fd();
         let allocate = || match fallocate(fd, FallocateFlags::empty(), 0, self.size) {
@@ -356,8 +355,8 @@ impl ReceivingFile {
 
     /// Writes a frame at its offset, through the page cache.
     ///
-    /// Streams that write to one file take turns here. In the kernel they would too (a write through the page cache
-    /// holds the inode's lock), but there the one that waits spins, and burns a core that others have work for.
+    /// Streams that write to one file take turns here. A buffered write holds the inode's lock in the kernel anyway.
+    /// But waiting streams would spin there, on cores that others could use.
     pub fn write_frame(&self, file: &OpenedFile, bytes: &[u8], offset: u64, way: &IoPlan) -> io::Result<()> {
         let len = bytes.len() as u64;
         let fd = &**file.fd();
@@ -380,7 +379,7 @@ impl ReceivingFile {
         Ok(())
     }
 
-    /// Whether holes are left in it: the source said that it has some, and it is a file whose length is known.
+    /// Whether its holes are preserved: the source reports some, and the file's length is known.
     pub fn keeps_holes(&self) -> bool {
         self.has_holes() && !self.is_special() && !self.is_open_ended()
     }
@@ -389,17 +388,17 @@ impl ReceivingFile {
         self.recording.as_ref().is_some_and(|recording| recording.may_hold_data)
     }
 
-    /// Writes the data blocks of a frame, and leaves its holes.
+    /// Writes the data blocks of a frame, and skips its holes.
     pub fn write_sparse(&self, file: &OpenedFile, bytes: &[u8], offset: u64, map: &DataMap) -> io::Result<()> {
         let fd = &**file.fd();
         let _turn = during(Stage::Turn, || lock(&self.writing));
-        // A hole at the end is part of the file, too.
+        // A trailing hole is part of the file too.
         self.make_room(file)?;
         for (is_data, range) in map.runs(bytes.len()) {
             let at = offset + range.start as u64;
             match is_data {
                 true => write_at(fd, &bytes[range], at)?,
-                // What an earlier run left may lie there.
+                // An earlier run's data may be there.
                 false if self.may_hold_data() || self.sent_again().is_some() => punch(fd, at, range.len() as u64)?,
                 false => {}
             }
@@ -407,22 +406,22 @@ impl ReceivingFile {
         Ok(())
     }
 
-    /// The same with what few files have.
+    /// Adds rare attributes.
     pub fn with(self, more: Option<Box<EntryExtras>>) -> Self {
         Self { more, ..self }
     }
 
-    /// Frames that wait to be written in order, if it takes them in order only.
+    /// The queue of frames to be written in order, if the destination requires order.
     pub fn in_order_queue(&self) -> Option<&InOrderQueue> {
         self.order.as_deref()
     }
 
-    /// Its extended attributes, where they are kept.
+    /// Its extended attributes, if preserved.
     pub fn attributes(&self) -> Option<&[ExtendedAttribute]> {
         self.more.as_ref()?.attributes.as_deref()
     }
 
-    /// The same, where this was decided.
+    /// Adds the decision about the file.
     pub(crate) fn decided(self, decided: &EntryDecision) -> Self {
         let replaces_tree =
             (decided.decision == OverwriteDecision::ReplaceTree).then(|| Box::new(decided.removal.clone()));
@@ -434,18 +433,18 @@ impl ReceivingFile {
         refused.into_iter().for_each(|text| drop(self.lacking.set(text)));
     }
 
-    /// Why it does not have all of its attributes.
+    /// Why some of its attributes could not be set.
     pub fn lacking(&self) -> Option<&str> {
         self.lacking.get().map(String::as_str)
     }
 
-    /// Whether it is worth trying to share blocks with it.
+    /// Whether to try reflinks.
     pub fn takes_blocks(&self) -> bool {
         !self.is_special() && !self.unshared.load(Ordering::Relaxed)
     }
 
-    /// Shares a range of its source instead of writing it. Streams take turns, for the reason that
-    /// [`ReceivingFile::write_frame`] has. What fails once is not tried again with this file.
+    /// Reflinks a range of the source file instead of writing it. Streams take turns, for the same reason as in
+    /// [`ReceivingFile::write_frame`]. After a failure, reflinks are not tried again for this file.
     pub fn share_range(&self, file: &OpenedFile, source: &OpenedFile, offset: u64, len: u64) -> io::Result<()> {
         let _turn = lock(&self.writing);
         let shared = clone_range(&**source.fd(), &**file.fd(), offset, len);
@@ -453,19 +452,19 @@ impl ReceivingFile {
         shared
     }
 
-    /// Nothing more is written: a stream that has not opened it yet is not to.
+    /// Prevents further writes by streams that have not opened the file yet.
     pub fn void(&self) {
         let _ = self.opened.set(Err("the source offered it again".into()));
     }
 
-    /// The file fails. Its partial file stays for the next run, if that is wanted.
+    /// Fails the file. With `keeps_partial`, its partial file is kept for the next run.
     pub fn give_up(&self, keeps_partial: bool, unfinished: &TempFiles) {
         if !keeps_partial || self.journal().is_none() {
             self.discard(unfinished);
         }
     }
 
-    /// Removes what there is of it.
+    /// Removes the temporary file.
     pub fn discard(&self, unfinished: &TempFiles) {
         self.sink.iter().for_each(|sink| sink.abandon());
         let FileDestination::Spot(spot) = &self.place else { return };
@@ -479,7 +478,7 @@ impl ReceivingFile {
                 let leaf = self.recording.as_ref().map(|recording| &recording.leaf);
                 let file = unfinished.open(spot, leaf, rivals)?;
                 if let Some(FrameRecording { leaf, header, journal, .. }) = self.recording.as_deref() {
-                    // Without a journal, a broken run starts over; the copy works all the same.
+                    // Without a journal, an interrupted run starts over; the copy still works.
                     let made = journal.get_or_init(|| OpenJournal::create(leaf, header).ok());
                     if made.is_none() && is_taken(&leaf.dir, &leaf.name) {
                         unfinished.report_foreign(spot, &leaf.name);

@@ -1,4 +1,4 @@
-//! What an earlier run left of a file.
+//! Partial files of earlier runs.
 
 use haul_proto::limits::FRAME_RUNS_MAX;
 use haul_proto::ranges::RangeSet;
@@ -8,18 +8,17 @@ use std::sync::Arc;
 use crate::io::storage::file::OpenedFile;
 use crate::receiver::place::journal::OpenJournal;
 
-/// An incomplete file, and the plan for it.
+/// A partial file, and how to continue it.
 pub struct PartialFile {
     /// The partial file, locked.
     pub file: Arc<OpenedFile>,
-    /// What is recorded of it.
+    /// Its journal.
     pub journal: OpenJournal,
     /// Whether the source compares verified frames.
     pub compare: bool,
 }
 
-/// What is between the frames that are recorded. Where there are more gaps than a source is asked for at a time,
-/// everything from the last one on is one.
+/// Gaps between recorded frames. Beyond the limit of a request, the last one extends to the end.
 pub(crate) fn gaps(recorded: &RangeSet, frames: u64) -> Vec<Range<u64>> {
     let mut gaps: Vec<_> = recorded.gaps(frames).take(FRAME_RUNS_MAX).collect();
     if gaps.len() == FRAME_RUNS_MAX {

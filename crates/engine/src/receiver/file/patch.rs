@@ -1,4 +1,4 @@
-//! The patch of a file that is changed in its own place.
+//! The patch of an update in place.
 
 use crate::io::storage::calls::write_at;
 use crate::io::storage::holes::map_of_zeros;
@@ -17,11 +17,11 @@ use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is known of a file that is changed in its own place.
+/// State of an update in place.
 pub struct InPlaceUpdate {
-    /// Present values of its blocks by frame, from their report until the frame arrives.
+    /// Chaining values of existing blocks by frame, from their report until the frame arrives.
     values: Mutex<HashMap<u64, Vec<ChainingValue>>>,
-    /// Where the next piece of the patch goes.
+    /// Offset of the next piece in the patch.
     pub end: AtomicU64,
 }
 
@@ -31,18 +31,18 @@ impl Default for InPlaceUpdate {
     }
 }
 
-/// Offsets in the file, and what comes there.
+/// Offsets in the file, and the new data there.
 pub type PatchChanges<'s> = Result<Option<Vec<(u64, &'s [u8])>>, ProtocolError>;
 
 const NOT_IN_PLACE: ProtocolError = ProtocolError::Invalid("an instruction that leaves its block");
 
 impl InPlaceUpdate {
-    /// Keeps what blocks are.
+    /// Stores chaining values of existing blocks.
     pub fn keep(&self, values: Vec<(u64, Vec<ChainingValue>)>) {
         lock(&self.values).extend(values);
     }
 
-    /// Blocks of a frame to write, after which the frame has its value; `None` if it would not.
+    /// Blocks of a frame to write for the expected digest; `None` if they would not produce it.
     pub fn changes<'s>(
         &self,
         index: u64,
@@ -99,7 +99,7 @@ impl InPlaceUpdate {
     }
 }
 
-/// The name of a patch that is complete.
+/// The name of a complete patch.
 pub(crate) fn patch_name(name: &Name) -> Name {
     sibling(&temporary_name(name, b"file"), "patch")
 }

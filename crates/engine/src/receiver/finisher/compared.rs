@@ -1,4 +1,4 @@
-//! The end of a file that is only compared.
+//! The end of a comparison of one file.
 
 use crate::receiver::Compared;
 use crate::receiver::ReceiverEntry;
@@ -10,7 +10,7 @@ use haul_proto::session::differing::Differing;
 use std::sync::atomic::Ordering;
 
 impl EntryFinisher {
-    /// Every frame of a file was compared, and some are not the same.
+    /// Handles a compared file with differing frames.
     pub(crate) fn content_differs(&self, entry: EntryId, item: &ReceiverEntry, differing: &Differing) {
         if let ReceiverEntry::Compared(Compared::File(file)) = item {
             let content = content(differing, u64::from(self.job.request.settings.frame.get()), file.size);
@@ -22,7 +22,7 @@ impl EntryFinisher {
         self.settle(entry, true);
     }
 
-    /// A file could not be compared.
+    /// Handles a failed comparison.
     pub(crate) fn compare_failed(&self, entry: EntryId, file: &ComparedFile, text: &str) {
         if !file.failed.swap(true, Ordering::Relaxed) {
             self.job.fail(self.job.destination.path(&file.relative()), text);

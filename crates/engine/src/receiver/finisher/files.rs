@@ -1,4 +1,4 @@
-//! Complete files: their way through the commit queue to their names.
+//! Complete files: from the commit queue to their final names.
 
 use crate::metrics::stage_timer::during;
 use crate::receiver::ReceiverEntry;
@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 impl EntryFinisher {
-    /// Carries groups to the disk until the job is over, and sees to checkpoints.
+    /// Commits groups until the job is over, and runs checkpoints.
     pub fn run_commits(&self) {
         let mut named = Vec::new();
         while let Some(task) = self.committer.commit_queue.next(!named.is_empty()) {
@@ -25,7 +25,7 @@ impl EntryFinisher {
         }
     }
 
-    /// A large file is whole.
+    /// Handles a complete large file.
     pub(crate) fn finish_file(&self, entry: EntryId, item: Arc<ReceiverEntry>, end: Box<FileEnd>) {
         let mut ends = EntryOutcomes::default();
         match during(Stage::Room, || self.committer.complete(entry, &item, end)) {
@@ -36,8 +36,8 @@ impl EntryFinisher {
         self.end_entries(ends);
     }
 
-    /// Syncs a group and gives its files their names. The same sync makes the names of the previous group durable:
-    /// those files are complete, and those of this group are returned.
+    /// Syncs a group and names its files. The same sync makes the previous group's names durable: those files are
+    /// complete, and this group's are returned.
     fn commit_group(&self, group: Vec<PendingCommit>, named: Vec<PublishedFile>) -> Vec<PublishedFile> {
         let (mut files, mut directories) = (Vec::new(), HashMap::new());
         for pending in group {
@@ -72,7 +72,7 @@ impl EntryFinisher {
         named
     }
 
-    /// Completes entries under one lock of the session, then the directories that this completes.
+    /// Completes entries under one lock of the session, then the directories that they complete.
     pub(crate) fn end_entries(&self, mut ends: EntryOutcomes) {
         self.committer.ask_again(std::mem::take(&mut ends.lost), &mut ends);
         let mut state = self.session.lock();

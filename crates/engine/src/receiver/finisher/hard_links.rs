@@ -1,4 +1,4 @@
-//! Names that wait for their file.
+//! Hard links that wait for their file.
 
 use crate::receiver::finisher::EntryFinisher;
 use crate::receiver::links::hard_links::LinkOutcome;
@@ -9,19 +9,19 @@ use haul_proto::entry::EntryContent;
 use haul_proto::ids::EntryId;
 
 impl EntryFinisher {
-    /// Makes another name of a file, now or when the file is there.
+    /// Creates a hard link, now or once its file is complete.
     pub(crate) fn add_hard_link(&self, other: OtherLinkName) {
         let EntryContent::HardLink { to, .. } = other.offered.kind else { return };
         let next = lock(&self.links.hard_links.0).add(to, other);
         self.make_hard_links(vec![next]);
     }
 
-    /// An entry is complete: creates the links that waited for it.
+    /// Creates the links that waited for a complete entry.
     pub(crate) fn settle_hard_links(&self, entry: EntryId, done: bool) {
         self.settle_hard_links_as(entry, if done { LinkOutcome::There } else { LinkOutcome::Failed });
     }
 
-    /// The same for a file with a known outcome at its name.
+    /// As [`Self::settle_hard_links`], with a known outcome.
     pub(crate) fn settle_hard_links_as(&self, entry: EntryId, outcome: LinkOutcome) {
         if !self.job.request.kept.hard_links {
             return;

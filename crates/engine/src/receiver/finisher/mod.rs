@@ -19,7 +19,7 @@ use haul_proto::path::Name;
 use haul_proto::session::step::FinishedEntry;
 use std::sync::Arc;
 
-/// Settles entries with the session, upwards to the first directory that is still open, and the hard links that wait
+/// Completes entries in the session, up to the first directory that is still incomplete, and the hard links that wait
 /// for them.
 pub struct EntryFinisher {
     pub(super) job: Arc<ReceiverJob>,
@@ -72,8 +72,8 @@ impl EntryFinisher {
 }
 
 impl EntryFinisher {
-    /// Gives a directory its metadata, and those that this completes, upwards. A file gets its metadata, and its name
-    /// at once or after fsync.
+    /// Completes an entry, and upwards the directories that it completes. A directory gets its metadata; a file gets
+    /// its metadata, and its name immediately or after fsync.
     pub(crate) fn finish(&self, mut next: Option<FinishedEntry<ReceiverEntry>>) {
         if next.is_none() {
             return;

@@ -1,22 +1,22 @@
-//! First names of files with hard links, in few bytes each: there may be a million of them.
+//! First names of files with hard links, stored compactly: there may be a million.
 
 use haul_proto::ids::EntryId;
 use haul_proto::path::Name;
 use std::collections::BTreeMap;
 
-/// Most names in a block, which is searched from its beginning.
+/// Most names in a block, which is searched linearly.
 const BLOCK_NAMES_MAX: usize = 64;
-/// Bytes of a name before its own: see [`FirstName::append_to`].
+/// Fixed bytes before each name: see [`FirstName::append_to`].
 const HEADER: usize = 28;
-/// Bytes of an entry's number: no session comes near 2^48 entries.
+/// Bytes of an entry number: a session has far fewer than 2^48 entries.
 const ID_BYTES: usize = 6;
 
-/// Names by ascending entry. Each takes [`HEADER`] bytes besides its own; what blocks take besides is shared by at least
-/// 32 names on average.
+/// Names by ascending entry. Each takes [`HEADER`] bytes and its own length. At least 32 names on average share the
+/// overhead of a block.
 #[derive(Default)]
 pub struct FirstNames(BTreeMap<EntryId, NameBlock>);
 
-/// Names behind each other, by ascending entry, under the entry of the first one or an earlier one.
+/// Consecutive names by ascending entry, keyed by the first one's entry or an earlier one.
 #[derive(Default)]
 struct NameBlock {
     names: usize,
@@ -27,13 +27,13 @@ struct NameBlock {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FirstName {
     pub parent: EntryId,
-    /// Names that were not offered.
+    /// Names not yet offered.
     pub left: u32,
-    /// Offered names of the current Offer, not yet answered.
+    /// Names in the current Offer, not yet answered.
     pub due: u16,
-    /// As the owner of the table writes it.
+    /// A state, opaque to this module.
     pub state: u8,
-    /// Inode of the file that has the name; 0: not known.
+    /// Inode of the file with this name; 0 if unknown.
     pub inode: u64,
     pub name: Name,
 }
@@ -60,7 +60,7 @@ fn id_of(bytes: [u8; ID_BYTES]) -> EntryId {
 }
 
 impl NameBlock {
-    /// Where an entry's name is.
+    /// Position of an entry's name in the block.
     fn find(&self, entry: EntryId) -> Option<std::ops::Range<usize>> {
         let mut at = 0;
         while let Some((id, _)) = self.bytes.get(at..)?.split_first_chunk() {
@@ -91,7 +91,7 @@ impl NameBlock {
 }
 
 impl FirstNames {
-    /// Adds a name. Entries are added in ascending order.
+    /// Adds a name. Entries must ascend.
     pub fn add(&mut self, entry: EntryId, name: &FirstName) {
         match self.0.last_entry() {
             Some(last) if last.get().names < BLOCK_NAMES_MAX => {
@@ -112,7 +112,7 @@ impl FirstNames {
         self.0.range(..=entry).next_back()?.1.read(entry)
     }
 
-    /// Changes the state of a name; the name stays.
+    /// Changes the state of a name, not the name itself.
     pub fn change<T>(&mut self, entry: EntryId, change: impl FnOnce(&mut FirstName) -> T) -> Option<T> {
         let block = self.0.range_mut(..=entry).next_back()?.1;
         let mut name = block.read(entry)?;
@@ -124,7 +124,7 @@ impl FirstNames {
         Some(changed)
     }
 
-    /// Removes a name. Blocks with few names are joined.
+    /// Removes a name. Joins sparse blocks.
     pub fn remove(&mut self, entry: EntryId) {
         let Some((&key, block)) = self.0.range_mut(..=entry).next_back() else { return };
         let Some(place) = block.find(entry) else { return };
@@ -141,7 +141,7 @@ impl FirstNames {
         }
     }
 
-    /// Joins a block with the next one, if all names fit into one.
+    /// Joins a block with the next one if all names fit.
     fn join_next(&mut self, key: EntryId) {
         let mut blocks = self.0.range(key..);
         let (Some((_, block)), Some((&next, behind))) = (blocks.next(), blocks.next()) else { return };
@@ -156,7 +156,7 @@ impl FirstNames {
         }
     }
 
-    /// Whether there is none.
+    /// Whether it has no names.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(names.change(EntryId(8), |name| std::mem::replace(&mut name.left, 77)), Some(4));
         assert_eq!(names.change(EntryId(9), |_| ()), None);
         assert_eq!(names.get(EntryId(8)), Some(FirstName { left: 77, ..first(4) }));
-        // In an order that is none, and some twice.
+        // In no particular order, some twice.
         (0..3000u64).for_each(|at| names.remove(EntryId(2 * (at * 389 % 1000))));
         assert!(names.is_empty());
     }

@@ -1,5 +1,5 @@
-//! Files that are there and have several names there. Where names of one file are kept, one of the source's files stays
-//! as each of these, and no other: what are two files at the source do not stay names of one.
+//! Hard links among existing files at the target. With `--hard-links`, each existing file may stay for one file of the
+//! source only: separate source files must not remain hard links.
 
 use crate::receiver::links::LinkTracker;
 use haul_proto::entry::{Entry, EntryContent, EntryMetadata};
@@ -13,33 +13,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::fs::{FileIdentity, FileStat};
 use crate::sys::sync::lock;
 
-/// Most of them: a hash table of this size takes 25 MiB, and 37 MiB while it grows.
+/// Most remembered files: a hash table of this size takes 25 MiB, and 37 MiB while it grows.
 const STAYING_FILES_MAX: usize = 7 << 16;
 
-/// Those that something stays as, with the metadata that they get.
+/// Existing files that stay, with their final metadata.
 #[derive(Default)]
 pub struct HardLinkGuard {
     staying: Mutex<HashMap<FileIdentity, EntryMetadata>>,
-    /// In a dry run, of a link how many names would be others by now.
+    /// In a dry run, the number of names that would have been replaced, by link.
     replaced: Mutex<HashMap<FileIdentity, u64>>,
-    /// The warning about too many of them was sent.
+    /// The warning about the limit was sent.
     told: AtomicBool,
 }
 
-/// What another of the source's files has to do with one that is there.
+/// The relation of a source file to an existing file.
 pub(crate) enum GuardedName {
-    /// Nothing that is known.
+    /// None known.
     None,
-    /// It stays as this one, so that no other may, and has these metadata by then.
+    /// It keeps the existing file, whose metadata will be these; no other source file may.
     Stays(EntryMetadata),
-    /// Its metadata are these by then.
+    /// The existing file's metadata will be these.
     Has(EntryMetadata),
 }
 
 impl LinkTracker {
-    /// A file of the source stays as an existing one: whether another file did already.
+    /// Records that a source file keeps an existing one. Returns whether another one did before.
     pub(crate) fn other_name_of(&self, entry: &Entry, there: &FileStat) -> GuardedName {
-        // Of links, FIFOs, sockets and devices, the source has each name by itself: they share no time or owner.
+        // Links, FIFOs, sockets and devices are offered separately for each name, without shared times or owners.
         let is_single = match entry.kind {
             EntryContent::File { .. } => self.job.request.kept.hard_links,
             EntryContent::Symlink { .. } | EntryContent::Node(_) => true,
@@ -62,7 +62,7 @@ impl LinkTracker {
         }
     }
 
-    /// Says once that names of one file are no longer recognised.
+    /// Warns once that further hard links are not recognised.
     pub(crate) fn warn_of_too_many_names<T>(&self) -> Option<T> {
         if !self.guard.told.swap(true, Ordering::Relaxed) {
             let text = "too many hard links at the target to remember: links between wrong files may stay";
@@ -73,13 +73,13 @@ impl LinkTracker {
 }
 
 impl LinkTracker {
-    /// How many names a link has by now.
+    /// The present number of names of a link.
     pub(crate) fn names_left(&self, there: &FileStat) -> u64 {
         let replaced = lock(&self.guard.replaced).get(&there.identity).copied().unwrap_or(0);
         there.names.saturating_sub(replaced)
     }
 
-    /// A dry run replaces a name: a real run would find one less.
+    /// Counts a name replaced in a dry run: a real run would find one less.
     pub(crate) fn count_replaced_name(&self, there: &FileStat, decision: OverwriteDecision) {
         let is_counted = self.job.is_dry() && there.names > 1 && there.kind == FileType::Symlink;
         if !is_counted || decision != OverwriteDecision::Replace {
@@ -91,7 +91,7 @@ impl LinkTracker {
         }
     }
 
-    /// What is there is replaced after all.
+    /// Forgets an existing entry that is replaced after all.
     pub(crate) fn forget_other_names_of(&self, there: &FileStat) {
         lock(&self.guard.staying).remove(&there.identity);
     }

@@ -1,5 +1,5 @@
-//! Files with several names: the first offered name represents the file, and the others are created when it is
-//! complete. The place of each such file is remembered until all its names have been offered.
+//! Files with hard links: the first offered name represents the file, and the others are created when it is complete.
+//! The location of each such file is remembered until all its names have been offered.
 
 use crate::receiver::links::LinkTracker;
 use crate::receiver::place::entry_position::TreeReplacement;
@@ -17,93 +17,93 @@ use crate::fs::{Dir, FileIdentity, FileStat};
 use crate::receiver::ReceiverEntry;
 use crate::sys::sync::lock;
 
-/// Said of another name of a file that is not there.
+/// Error for a hard link to a file that was not copied.
 pub(crate) const NOT_THERE: &str = "not linked: the file with its contents was not copied";
-/// Said of another name of a file at whose first name something else stays.
+/// Error for a hard link to a file whose first name another entry keeps.
 pub const ANOTHER: &str = "not linked: the place of its file is taken by another entry, which is kept\nrerun the command without --hard-links";
-/// Said where the first name of a file belongs to another file by now.
+/// Error when another file has replaced the first name.
 pub(crate) const REPLACED: &str =
     "not linked: its file was replaced during the copy\nrerun the command when nobody else writes to the target";
-/// Said of another name of somebody else's file.
+/// Error for a hard link to another user's file.
 pub(crate) const OTHER_OWNER: &str =
     "not linked: its file belongs to another user, who could change it\nrerun the command without --hard-links";
-/// Said where a kernel confines this process without knowing of links.
+/// Error when the kernel's sandbox does not support links between directories.
 pub(crate) const NOT_ALLOWED: &str = "not linked: this host forbids hard links between directories\nrerun the command without --hard-links, or use Linux 5.19 or later";
 
-/// Files with further names to come.
+/// Files with names still to be offered.
 #[derive(Default)]
 pub struct HardLinks(pub(crate) Mutex<LinkTable>);
 
 #[derive(Default)]
 pub(crate) struct LinkTable {
-    /// What they count, and the directories that they are in.
+    /// Memory use, and the parent directories.
     bytes: LinkedBytes<Dir>,
     pub(crate) files: FirstNames,
-    /// The directories of files that count no more: on their way, or in the Offer in hand.
+    /// Directories of files that no longer count: in transfer, or in the current Offer.
     ending: ByEntry<Dir>,
-    /// Names that wait for a file that is on its way, by its entry.
+    /// Names that wait for an incomplete file, by its entry.
     waiting: ByEntry<Vec<OtherLinkName>>,
-    /// Files offered again: their present entry, and their first one.
+    /// Files offered again: present entry to first entry.
     pub(crate) again: ByEntry<EntryId>,
 }
 
-/// A file that is on its way; otherwise, the state is that of its [`LinkOutcome`].
+/// State of an incomplete file; other states are those of [`LinkOutcome`].
 const GROWING: u8 = 0;
 
-/// What came of a file with several names.
+/// The outcome of a file with hard links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum LinkOutcome {
-    /// It has its name.
+    /// It has its final name.
     There = GROWING + 1,
-    /// A dry run would create it or replace the existing entry: no other name at the target refers to it.
+    /// A dry run would create or replace it, so no other name at the target refers to it.
     WouldBeNew,
-    /// It is not there.
+    /// It failed.
     Failed,
-    /// Another entry has its name, and stays.
+    /// Another entry keeps its name.
     Another,
 }
 
-/// Another name of a file.
+/// A hard link to create.
 pub struct OtherLinkName {
     pub(crate) entry: EntryId,
     pub(crate) dir: Dir,
     pub(crate) name: Name,
-    /// Nothing can be there.
+    /// Its directory is new, so nothing exists under its name.
     pub(crate) fresh: bool,
     pub(crate) offered: Entry,
-    /// With `--max-delete`: how a directory in its place goes, or why it stays. Decided when the name is offered.
+    /// With `--max-delete`: how to remove a directory in its place, or why it stays. Decided when the name is offered.
     pub(crate) removal: Option<Result<TreeReplacement, String>>,
 }
 
-/// The first name of a file, and the file that has it.
+/// The first name of a file, and the file's identity.
 #[derive(Clone)]
 pub(crate) struct FirstLink {
     pub(crate) dir: Dir,
     pub(crate) name: Name,
-    /// `None` where no file with this name was seen.
+    /// `None` if no file was seen under this name.
     pub(crate) identity: Option<FileIdentity>,
 }
 
-/// The next step for a further name.
+/// The next step for a hard link.
 pub(crate) enum LinkStep {
-    /// It waits.
+    /// Wait for the file.
     Nothing,
     Make(OtherLinkName, FirstLink, LinkOutcome),
     Fail(OtherLinkName),
-    /// What it would be made a name of is another file.
+    /// Another file has the first name: keep the existing entry, or fail.
     LeaveOrFail(OtherLinkName),
 }
 
 impl LinkOutcome {
-    /// Of a file in this state; `None` where it is on its way.
+    /// The outcome in this state; `None` for an incomplete file.
     fn of(state: u8) -> Option<Self> {
         [Self::There, Self::WouldBeNew, Self::Failed, Self::Another].into_iter().find(|outcome| *outcome as u8 == state)
     }
 }
 
 impl LinkStep {
-    /// Of a name of this file.
+    /// The step for a link to a file with this outcome.
     fn of(outcome: LinkOutcome, other: OtherLinkName, first: Option<FirstLink>) -> Self {
         match (outcome, first) {
             (LinkOutcome::There | LinkOutcome::WouldBeNew, Some(first)) => Self::Make(other, first, outcome),
@@ -114,7 +114,7 @@ impl LinkStep {
 }
 
 impl LinkTable {
-    /// Counts the files and names of an Offer.
+    /// Counts the files with hard links, and their names, in an Offer.
     pub(crate) fn count(
         &mut self,
         first: EntryId,
@@ -141,7 +141,7 @@ impl LinkTable {
         Ok(())
     }
 
-    /// One more name of a file was offered.
+    /// Counts one more offered name of a file.
     fn count_name(&mut self, to: EntryId) {
         let counted = self.files.change(to, |first| {
             first.due = first.due.saturating_add(1);
@@ -155,7 +155,7 @@ impl LinkTable {
         }
     }
 
-    /// Keeps the directory of a file that was counted.
+    /// Stores the parent directory of a counted file.
     pub(crate) fn hold(&mut self, entry: EntryId, dir: Dir) {
         let Some(first) = self.files.get(entry) else { return };
         match first.left {
@@ -164,7 +164,7 @@ impl LinkTable {
         }
     }
 
-    /// Where the first name of a file is; `None` where its directory was refused.
+    /// Location of a file's first name; `None` if its directory was refused.
     fn place(&self, entry: EntryId) -> Option<FirstLink> {
         let first = self.files.get(entry)?;
         let dir = self.ending.get(&entry).or_else(|| self.bytes.held(first.parent))?.clone();
@@ -173,13 +173,13 @@ impl LinkTable {
         Some(FirstLink { dir, name: first.name, identity })
     }
 
-    /// Whether a further name of this file is to be made, as far as it is known by now.
+    /// Whether a hard link to this file can be created, as known so far.
     pub(crate) fn is_linkable(&self, to: EntryId) -> bool {
         let state = self.files.get(to).map(|first| LinkOutcome::of(first.state));
         matches!(state, Some(None | Some(LinkOutcome::There | LinkOutcome::WouldBeNew)))
     }
 
-    /// Another name of the file that was offered as `to`.
+    /// Adds a hard link to the file offered as `to`.
     pub(crate) fn add(&mut self, to: EntryId, other: OtherLinkName) -> LinkStep {
         let Some(first) = self.files.get(to) else { return LinkStep::Fail(other) };
         match LinkOutcome::of(first.state) {
@@ -191,7 +191,7 @@ impl LinkTable {
         }
     }
 
-    /// An entry is complete. Returns the steps that waited for it.
+    /// Records the outcome of an entry. Returns the steps that waited for it.
     pub(crate) fn settled(&mut self, entry: EntryId, outcome: LinkOutcome) -> Vec<LinkStep> {
         let key = self.again.remove(&entry).unwrap_or(entry);
         let was_growing = |first: &mut FirstName| {
@@ -209,13 +209,13 @@ impl LinkTable {
         waiting.into_iter().map(|other| LinkStep::of(outcome, other, place.clone())).collect()
     }
 
-    /// A counted name was answered.
+    /// Records that a counted name was answered.
     fn seen_to(&mut self, to: EntryId) {
         let _ = self.files.change(to, |first| first.due = first.due.saturating_sub(1));
         self.forget_if_over(to);
     }
 
-    /// Forgets a complete file with all of its names.
+    /// Forgets a complete file once all its names were answered.
     fn forget_if_over(&mut self, entry: EntryId) {
         if let Some(FirstName { left: 0, due: 0, state: 1.., .. }) = self.files.get(entry) {
             self.files.remove(entry);
@@ -225,12 +225,12 @@ impl LinkTable {
 }
 
 impl LinkTracker {
-    /// Where the first name of a file is that was offered before.
+    /// Location of the first name of a file offered before.
     pub(crate) fn first_name(&self, entry: EntryId) -> Option<FirstLink> {
         lock(&self.hard_links.0).place(entry)
     }
 
-    /// Records which file has the first name of an entry, if further names of it may come. `stat` reads its metadata.
+    /// Records the identity of an entry's first name if hard links to it may follow. `stat` reads its metadata.
     pub(crate) fn record_first_file(&self, entry: EntryId, stat: impl FnOnce() -> io::Result<FileStat>) {
         if !self.job.request.kept.hard_links {
             return;
@@ -244,7 +244,7 @@ impl LinkTracker {
         }
     }
 
-    /// The names of an Offer were answered.
+    /// Records that the names of an Offer were answered.
     pub(crate) fn count_answered_links(&self, entries: &[Entry]) {
         for entry in entries {
             if let EntryContent::HardLink { to, .. } = entry.kind {

@@ -1,4 +1,4 @@
-//! Entries with several names: at the source, and at the target.
+//! Hard links, at the source and at the target.
 
 use crate::receiver::job::ReceiverJob;
 use crate::receiver::links::hard_link_guard::HardLinkGuard;
@@ -8,9 +8,9 @@ use std::sync::Arc;
 /// Keeps track of hard links at both ends.
 pub struct LinkTracker {
     pub(crate) job: Arc<ReceiverJob>,
-    /// Files of the source with further names to come.
+    /// Source files with names still to be offered.
     pub(crate) hard_links: HardLinks,
-    /// Files of the target that have several names.
+    /// Target files with hard links.
     pub(crate) guard: HardLinkGuard,
 }
 

@@ -1,5 +1,5 @@
 //! Extended attributes and access control lists of new entries, where they are preserved. An attribute that cannot be
-//! set fails its file or directory, which exists all the same.
+//! set fails its file or directory, which still exists.
 
 use crate::receiver::metadata::MetadataWriter;
 use haul_proto::entry::EntryMetadata;
@@ -14,15 +14,16 @@ use crate::fs::meta::apply_with;
 use crate::sys::describe::describe;
 
 impl MetadataWriter {
-    /// Whether any are asked for.
+    /// Whether any are preserved.
     pub(crate) fn keeps_attributes(&self) -> bool {
         is_wanted(self.job.request.kept)
     }
 
-    /// Sets metadata and extended attributes of an open file or directory. `Some` says which attribute could not be set.
+    /// Sets metadata and extended attributes of an open file or directory. `Some` names an attribute that could not be
+    /// set.
     ///
     /// Attributes are set between owner and mode: a change of owner removes capabilities, and without write permission
-    /// no attribute can be set. Afterwards they are compared, and what is missing is set again.
+    /// no attribute can be set. They are then compared, and missing ones are set again.
     pub(crate) fn apply_all(
         &self,
         fd: impl AsFd,

@@ -1,4 +1,4 @@
-//! The end of a directory: its metadata, and its place in the commit queue.
+//! Completion of a directory: its metadata, and its fsync.
 
 use crate::fs::Dir;
 use crate::fs::{FileStat, mode_without_preserve};
@@ -10,8 +10,8 @@ use haul_proto::entry::EntryMetadata;
 use haul_proto::entry_extras::ExtendedAttribute;
 
 impl MetadataWriter {
-    /// All entries are complete. New names in the destination directory have to be on disk as well, from this run or an
-    /// earlier broken one.
+    /// Queues the destination directory once all entries are complete: new names in it must be durable, whether from
+    /// this run or an interrupted one.
     pub(crate) fn settle_landing(&self) {
         if let Some(dir) = self.job.destination.dir()
             && let Err(error) = self.commit_queue.settle_directory(dir)
@@ -46,8 +46,7 @@ impl MetadataWriter {
         }
     }
 
-    /// Everything in a directory is there: gives it its metadata, and has it put on the disk. `Some` says which attribute
-    /// could not be set.
+    /// Sets the metadata of a complete directory and queues its fsync. `Some` names an attribute that could not be set.
     pub(crate) fn complete_directory(
         &self,
         dir: &Dir,
@@ -62,7 +61,7 @@ impl MetadataWriter {
             let wanted = self.directory_mode(meta, fresh);
             let there = FileStat::at_fd(&*fd)?;
             let mode = wanted.filter(|mode| self.job.request.preserve || there.meta.mode & 0o777 != *mode);
-            // A time that the file system cannot keep more precisely is not set again.
+            // A time within the file system's precision is not set again.
             let meta = match self.is_same_time(dir, meta.modified, &there) {
                 true => &EntryMetadata { modified: there.meta.modified, ..*meta },
                 false => meta,
@@ -79,13 +78,13 @@ impl MetadataWriter {
         made.and_then(|refused| self.commit_queue.settle_directory(dir).map(|()| refused))
     }
 
-    /// Nothing but removal was done in a directory.
+    /// Leaves the metadata of a directory that only had removals.
     pub(crate) fn leave_unchanged(&self, dir: &Dir) -> bool {
         self.restore_mode(dir);
         true
     }
 
-    /// The mode that a directory is to have in the end; `None` leaves one alone that was there before.
+    /// The final mode of a directory; `None` for an existing one whose mode stays.
     pub(crate) fn directory_mode(&self, meta: &EntryMetadata, fresh: bool) -> Option<u16> {
         match (self.job.request.preserve, fresh) {
             (true, _) => Some(meta.mode),

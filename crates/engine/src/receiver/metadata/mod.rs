@@ -1,4 +1,4 @@
-//! Metadata of what is written: owners, modes, times and extended attributes.
+//! Metadata of written entries: owners, modes, times and extended attributes.
 
 pub mod attributes;
 pub mod directory_end;
@@ -15,15 +15,15 @@ use crate::receiver::WidenedDirectories;
 use crate::receiver::job::ReceiverJob;
 use std::sync::Arc;
 
-/// Gives entries their owners, modes, times and attributes, and widens directories that their owner cannot write to.
+/// Sets owners, modes, times and attributes, and temporarily widens directories that their owner cannot write to.
 pub struct MetadataWriter {
     pub(super) job: Arc<ReceiverJob>,
-    /// Owners and groups of the source, as this host knows them.
+    /// Owners and groups of the source, mapped to this host's.
     pub(super) owners: TargetOwners,
-    /// Directories whose modes were widened for the job.
+    /// Directories with temporarily widened modes.
     pub(super) widened: WidenedDirectories,
-    /// Where complete directories wait for fsync.
+    /// The queue of complete directories that wait for fsync.
     pub(super) commit_queue: Arc<CommitQueue>,
-    /// The precision of the file system's times.
+    /// The precision of the file system's timestamps.
     pub(super) timestamps: TargetTimestamps,
 }

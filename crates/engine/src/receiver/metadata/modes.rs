@@ -1,4 +1,4 @@
-//! Permission bits of new entries: the source's, the requested ones (`-m`), or either less the umask.
+//! Permission bits of new entries: the source's or the requested ones (`-m`), with or without the umask.
 
 use crate::receiver::metadata::MetadataWriter;
 use haul_proto::entry::EntryMetadata;
@@ -10,12 +10,12 @@ use std::os::fd::AsFd;
 use crate::fs::{MetadataParts, mode_without_preserve};
 
 impl MetadataWriter {
-    /// The mode that every new file is to have, whatever the source's is.
+    /// The requested mode of all new files.
     fn asked_file_mode(&self) -> Option<u16> {
         self.asked(self.job.request.rules.modes.file)
     }
 
-    /// The mode that every new directory is to have, whatever the source's is.
+    /// The requested mode of all new directories.
     pub(crate) fn asked_directory_mode(&self) -> Option<u16> {
         self.asked(self.job.request.rules.modes.directory)
     }
@@ -25,8 +25,8 @@ impl MetadataWriter {
         mode.filter(|_| !self.job.request.preserve).map(|mode| mode & !umask)
     }
 
-    /// Sets metadata and attributes of a new file. With `set_mode`, also the mode without `-p`: elsewhere the umask has
-    /// been at work. `Some` says which attribute could not be set.
+    /// Sets metadata and attributes of a new file. With `set_mode`, sets the mode even without `-p`; otherwise the
+    /// umask was already applied. `Some` names an attribute that could not be set.
     pub(crate) fn put_on_file(
         &self,
         file: impl AsFd,
@@ -41,7 +41,8 @@ impl MetadataWriter {
         self.put(file, meta, mode, self.asked_file_mode(), attributes)
     }
 
-    /// The same of a directory; `mode` is what it is to have unless it is new and another was asked for.
+    /// Sets metadata and attributes of a directory; `mode` applies unless the directory is new and another mode was
+    /// requested.
     pub(crate) fn put_on_directory(
         &self,
         dir: impl AsFd,
@@ -53,7 +54,7 @@ impl MetadataWriter {
         self.put(dir, meta, mode, self.asked_directory_mode().filter(|_| fresh), attributes)
     }
 
-    /// A mode that the user asked for is the user's own: its set-id bits give away no rights but these.
+    /// A requested mode is the user's own: its set-id bits grant only this user's rights.
     fn put(
         &self,
         fd: impl AsFd,

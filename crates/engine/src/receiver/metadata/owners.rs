@@ -1,4 +1,4 @@
-//! Owners of new entries, where owners and groups are preserved: by equal names here, or by the user's map.
+//! Owners of new entries, where they are preserved: mapped by equal names, or by the user's map.
 
 use haul_proto::entry::{Entry, EntryMetadata};
 use haul_proto::error::ProtocolError;
@@ -12,7 +12,7 @@ use crate::receiver::place::destination::RefusedRequest;
 use crate::sys::accounts::Accounts;
 use crate::sys::sync::lock;
 
-/// Numbers of the source, and what they become.
+/// Numeric owners of the source, mapped to local ones.
 pub struct TargetOwners([Mutex<OwnerTable>; 2]);
 
 /// Users, or groups.
@@ -20,12 +20,12 @@ struct OwnerTable {
     by_name: bool,
     rules: Vec<(OwnerFrom, u32)>,
     here: Accounts,
-    /// Local owners of named ones. Numeric ones are mapped each time.
+    /// Local ids of named owners. Ids without names are mapped each time.
     told: HashMap<u32, u32>,
 }
 
 impl TargetOwners {
-    /// By these rules; or why they cannot be followed here.
+    /// Applies these rules, or returns why they cannot be applied here.
     pub fn new(rules: &OwnerOptions) -> Result<Self, RefusedRequest> {
         let here = [Accounts::users(), Accounts::groups()];
         Self::with(rules, here)
@@ -37,12 +37,12 @@ impl TargetOwners {
         Ok(Self([map("user", &rules.users, users)?, map("group", &rules.groups, groups)?]))
     }
 
-    /// The source's name of a user, or of a group.
+    /// Adds the source's name of a user or group.
     pub fn learn(&self, is_group: bool, id: u32, name: &[u8]) -> Result<(), ProtocolError> {
         lock(&self.0[usize::from(is_group)]).learn(id, name)
     }
 
-    /// Replaces the owners and groups of offered entries by local ones.
+    /// Replaces owners and groups of offered entries by local ones.
     pub fn put(&self, entries: &mut [Entry]) {
         let (users, groups) = (lock(&self.0[0]), lock(&self.0[1]));
         let (mut user, mut group) = (LatestOwner::default(), LatestOwner::default());
@@ -52,7 +52,7 @@ impl TargetOwners {
     }
 }
 
-/// What was asked last, and the answer: neighbours mostly belong to one.
+/// The latest query and its result: neighbouring entries mostly share an owner.
 #[derive(Default)]
 struct LatestOwner(Option<(u32, u32)>);
 

@@ -1,5 +1,5 @@
-//! Whether a time at the target is the source's, as precisely as its file system keeps times. Each file system is asked
-//! once: a time is set on a nameless file of haul's and read back.
+//! Compares times at the target with the source's, within the precision of the file system. Each file system is tested
+//! once: a time is set on a nameless file and read back.
 
 use crate::receiver::metadata::MetadataWriter;
 use haul_proto::entry::Timestamp;
@@ -15,22 +15,22 @@ use crate::fs::{Dir, FileStat};
 use crate::receiver::place::temp_files::temporary_name;
 use crate::sys::sync::lock;
 
-/// Most file systems that are remembered.
+/// Most remembered file systems.
 const FILE_SYSTEMS_MAX: usize = 64;
 
-/// What is known of the target's file systems, by their devices. `None`: nothing can be made there.
+/// Clocks of the target's file systems, by device. `None` if no file can be created there.
 #[derive(Default)]
 pub struct TargetTimestamps(Mutex<HashMap<u64, Option<Arc<FileSystemClock>>>>);
 
-/// A file system's way of keeping times.
+/// The timestamp precision of a file system.
 struct FileSystemClock {
     granularity: TimeGranularity,
-    /// A file of haul's there, which has no name.
+    /// A nameless file for tests.
     file: OwnedFd,
 }
 
 impl FileSystemClock {
-    /// Asks the file system that a directory is on.
+    /// Tests the file system of a directory.
     fn ask(dir: &Dir) -> io::Result<Self> {
         let file = nameless(dir)?;
         let granularity = TimeGranularity::of(read_back(&file, PROBE)?);
@@ -43,8 +43,8 @@ impl FileSystemClock {
 }
 
 impl MetadataWriter {
-    /// Whether the time of something in `dir`, or of `dir` itself, is the source's: equal, within `--modify-window`, or
-    /// what the file system makes of it.
+    /// Whether the time of an entry in `dir`, or of `dir` itself, is the source's: equal, within `--modify-window`, or
+    /// rounded by the file system.
     pub(crate) fn is_same_time(&self, dir: &Dir, time: Timestamp, there: &FileStat) -> bool {
         let found = there.meta.modified;
         let window_s = self.job.request.sync.modify_window_s;
@@ -76,14 +76,14 @@ impl MetadataWriter {
     }
 }
 
-/// A file that has no name, or loses it at once where the file system makes none without.
+/// Creates a file without a name, or unlinks a new one if the file system does not support that.
 fn nameless(dir: &Dir) -> io::Result<OwnedFd> {
     let (dir, mode) = (dir.fd()?, Mode::RUSR | Mode::WUSR);
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     if let Ok(file) = openat(&*dir, c".", flags | OFlags::TMPFILE, mode) {
         return Ok(file);
     }
-    // Of this process alone: two runs may ask at once.
+    // Private to this process: two runs may test at once.
     let own = Name::new(b"time").map_err(io::Error::other)?;
     let name = temporary_name(&own, &std::process::id().to_le_bytes());
     let _ = unlinkat(&*dir, name.as_bytes(), AtFlags::empty());

@@ -1,7 +1,7 @@
-//! Directories that their owner may not list, enter or write to (0555, as in Go's module cache): a user without root
-//! gets these permissions for the moment, for the owner alone. This happens only where modes are preserved (`-p`): then
-//! each directory gets the source's mode when it is complete, on a rerun after a kill as well. A dry run enters the
-//! same directories: it adds permission to list and to search, and restores the mode at its end.
+//! Directories that their owner may not list, enter or write to (0555, as in Go's module cache). A user without root
+//! gets these permissions temporarily, for the owner alone. This happens only with preserved modes (`-p`): each
+//! directory then gets the source's mode when it is complete, also on a rerun after a kill. A dry run enters the same
+//! directories: it adds permission to list and search, and restores the mode at its end.
 
 use crate::receiver::metadata::MetadataWriter;
 use rustix::fs::{Mode, OFlags, fchmod, openat};
@@ -21,10 +21,10 @@ use haul_proto::path::Name;
 const OWNER: u16 = 0o700;
 /// Permissions needed to list it and to stat its entries.
 const OWNER_ENTERS: u16 = 0o500;
-/// Those of a file's owner.
+/// Read and write permissions of a file's owner.
 const OWNER_OF_FILE: u16 = 0o600;
 
-/// Directories that have been given permissions, with their modes from before.
+/// Widened directories, with their earlier modes.
 #[derive(Default)]
 pub struct WidenedDirectories(Mutex<HashMap<FileIdentity, (Dir, u16)>>);
 
@@ -52,7 +52,7 @@ impl MetadataWriter {
         if self.job.is_dry() { Ok(()) } else { self.give_permissions(dir) }
     }
 
-    /// Those that this run needs: a dry one only reads.
+    /// Permissions needed by this run: a dry run only reads.
     fn permissions(&self) -> u16 {
         if self.job.is_dry() { OWNER_ENTERS } else { OWNER }
     }
@@ -71,12 +71,12 @@ impl MetadataWriter {
         Ok(())
     }
 
-    /// A directory has got the mode that it is to have.
+    /// Forgets a directory that has its final mode.
     pub(crate) fn is_restored(&self, dir: &Dir) {
         lock(&self.widened.0).remove(&dir.identity());
     }
 
-    /// Gives a directory its mode from before, if it was given permissions.
+    /// Restores the earlier mode of a widened directory.
     pub(crate) fn restore_mode(&self, dir: &Dir) {
         if self.job.is_dry() {
             // Later removals are below: all of them get their modes then.
@@ -86,14 +86,14 @@ impl MetadataWriter {
         widened.into_iter().for_each(|(dir, mode)| restore(&dir, mode));
     }
 
-    /// The same of all directories that are not complete: the job is over. From below.
+    /// Restores the modes of all incomplete directories at the end of the job, deepest first.
     pub(crate) fn restore_modes(&self) {
         let mut widened: Vec<_> = std::mem::take(&mut *lock(&self.widened.0)).into_values().collect();
         widened.sort_by_cached_key(|(dir, _)| std::cmp::Reverse(dir.path_bytes()));
         widened.iter().for_each(|(dir, mode)| restore(dir, *mode));
     }
 
-    /// Opens a file to set its metadata, even one that its owner may not read.
+    /// Opens a file to set its metadata, even without read permission.
     pub(crate) fn open_to_set(&self, dir: &Dir, name: &Name) -> io::Result<(OwnedFd, FileStat)> {
         match dir.open_file(name, FollowLinks::Itself) {
             Err(error) if self.may_widen() && Errno::from_io_error(&error) == Some(Errno::ACCESS) => {
@@ -109,13 +109,13 @@ impl MetadataWriter {
         }
     }
 
-    /// Whether permissions may be given: where the source's modes are set in the end.
+    /// Whether directories may be widened: only if the source's modes are set in the end.
     fn may_widen(&self) -> bool {
         self.job.request.preserve && !self.job.compares() && !is_root()
     }
 
-    /// Gives a directory that cannot be opened its owner's permissions. Returns its earlier mode; `None` for another
-    /// user's directory, or one with these permissions.
+    /// Adds the owner's permissions to a directory that cannot be opened. Returns its earlier mode; `None` for another
+    /// user's directory, or if it has these permissions.
     fn widen_name(&self, parent: &Dir, name: &Name) -> io::Result<Option<u16>> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let handle = openat(&*parent.fd()?, name.as_bytes(), flags, Mode::empty())?;
@@ -137,7 +137,7 @@ fn set_mode(fd: impl AsFd, mode: u16) -> io::Result<()> {
     Ok(fchmod(fd, Mode::from_raw_mode(mode.into()))?)
 }
 
-/// A vanished directory, or another user's, needs none.
+/// A vanished directory, or another user's, needs no restoration.
 fn restore(dir: &Dir, mode: u16) {
     let _ = dir.fd().and_then(|fd| set_mode(&*fd, mode));
 }

@@ -4,20 +4,20 @@ use crate::fs::FileStat;
 use crate::fs::FollowLinks;
 use crate::receiver::Dir;
 use haul_proto::path::Name;
-/// Whether a name that is there is there in another spelling, too; `None` where it has no letters to be spelled otherwise.
+/// Whether an existing name also exists with the other case; `None` if it has no letters.
 pub fn folds(dir: &Dir, name: &Name) -> Option<bool> {
     let other = otherwise(name)?;
     let fd = dir.fd().ok()?;
     let this = FileStat::at_name(&*fd, name, FollowLinks::Itself).ok()?;
     match FileStat::at_name(&*fd, &other, FollowLinks::Itself) {
-        // It may be another name of the same file.
+        // It may be a hard link.
         Ok(there) if there.identity == this.identity && this.names > 1 && !this.kind.is_dir() => None,
         Ok(there) => Some(there.identity == this.identity),
         Err(_) => Some(false),
     }
 }
 
-/// A name with the other case of its letters.
+/// The name with the case of its letters swapped.
 fn otherwise(name: &Name) -> Option<Name> {
     let text = std::str::from_utf8(name.as_bytes()).ok()?;
     let swapped = |letter: char| -> String {

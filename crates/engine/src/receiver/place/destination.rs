@@ -1,11 +1,11 @@
-//! Where the data lands: cp's and scp's rules for what the last operand means, decided once, before anything is
-//! offered.
+//! The destination: cp's and scp's rules for the last argument, applied once, before the first offer.
 //!
-//! - A directory that exists: operands go into it, under their own names. One exception: if this very tree made it
-//!   (see [`crate::receiver::place::tree_memory`]), a rerun goes on in it instead of nesting a second copy inside; so does a job that is
-//!   begun again after it lost a connection.
-//! - Nothing there: the one operand gets this name.
-//! - A file: the one operand, a file, meets it. A device, FIFO or socket: it is written to.
+//! - An existing directory: source arguments are copied into it, under their own names. If an earlier run of this copy
+//!   created it (see [`crate::receiver::place::tree_memory`]), a rerun resumes in it instead of nesting a second copy
+//!   inside. So does a job that restarts after a lost connection.
+//! - A missing path: the only source argument gets this name.
+//! - A file: the only source argument, a file, is compared with it or replaces it. A device, FIFO or socket: it is
+//!   written to.
 
 use crate::receiver::place::tree_memory;
 use haul_proto::filter::{FilterScope, Matcher};
@@ -34,44 +34,44 @@ use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::describe::describe;
 use crate::sys::machine;
 
-/// Where the data lands.
+/// The resolved destination.
 pub struct Destination {
-    /// How.
+    /// Its kind.
     pub kind: DestinationKind,
     /// Prefix of displayed paths.
     label: Vec<u8>,
-    /// Where a tree is remembered while it is created.
+    /// Record of the tree while it is created.
     pub memory: Option<tree_memory::TreeMemory>,
-    /// The directory was made in this run, or would be.
+    /// Whether this run created the directory, or a dry run would.
     pub is_new: bool,
 }
 
-/// How it lands.
+/// The kind of a destination.
 pub enum DestinationKind {
-    /// In this directory, under the operands' own names.
+    /// Into this directory, under the names of the source arguments.
     Into(Dir),
-    /// Under this name in this directory.
+    /// In this directory, under this name.
     As(Dir, Name),
-    /// What is in the one operand, a directory, goes straight into this directory.
+    /// The contents of the only source argument, a directory, go directly into this directory.
     Contents(Dir),
-    /// A device, FIFO or socket, by its path.
+    /// A device, FIFO or socket, by path.
     Special(PathBuf),
-    /// What is open already, and takes bytes in order.
+    /// An open descriptor that accepts bytes in order.
     Pipe(Arc<InOrderSink>),
-    /// In a directory that a dry run would have made.
+    /// A missing directory, in a dry run.
     Nothing,
 }
 
-/// Why a Request cannot be carried out.
+/// Why a Request was refused.
 pub struct RefusedRequest {
-    /// Whether the user's words are at fault.
+    /// Whether it is a usage error.
     pub usage: bool,
-    /// What, and what to do.
+    /// The error and its remedy.
     pub text: String,
 }
 
 impl RefusedRequest {
-    /// The user's words are at fault.
+    /// A usage error.
     pub fn usage(text: String) -> Self {
         Self { usage: true, text }
     }
@@ -82,12 +82,12 @@ impl RefusedRequest {
 }
 
 impl Destination {
-    /// A path below the landing, as it is shown.
+    /// Displayed path of an entry below the destination.
     pub fn path(&self, relative: &[u8]) -> Vec<u8> {
         below(&self.label, relative)
     }
 
-    /// The directory in which it lands; `None` where it goes into a device, FIFO or socket.
+    /// The destination directory; `None` for a device, FIFO or socket.
     pub fn dir(&self) -> Option<&Dir> {
         match &self.kind {
             DestinationKind::Into(dir) | DestinationKind::As(dir, _) | DestinationKind::Contents(dir) => Some(dir),
@@ -95,14 +95,14 @@ impl Destination {
         }
     }
 
-    /// How many levels below the working directory the parent of a landing lies that a dry run would have made.
+    /// In a dry run with a missing destination: the depth of its parent below the working directory.
     pub fn missing_depth(&self) -> usize {
         let is_name = |part: &std::path::Component<'_>| matches!(part, std::path::Component::Normal(_));
         let path = Path::new(OsStr::from_bytes(&self.label));
         path.components().filter(is_name).count().saturating_sub(1)
     }
 
-    /// The directory that it is about, by its path, where it is one.
+    /// Path of the destination directory, if there is one.
     pub fn root<'r>(&self, request: &'r TargetRequest) -> &'r Path {
         let path = Path::new(OsStr::from_bytes(&request.path));
         match &self.kind {
@@ -111,7 +111,7 @@ impl Destination {
         }
     }
 
-    /// What is written to, if that was open before anything was offered.
+    /// The descriptor to write to, if it was open before the first offer.
     pub fn sink(&self) -> Option<&InOrderSink> {
         match &self.kind {
             DestinationKind::Pipe(sink) => Some(sink),
@@ -119,14 +119,14 @@ impl Destination {
         }
     }
 
-    /// What has gone into a program is not all: it is ended.
+    /// Aborts a program whose input is incomplete.
     pub fn abandon(&self) {
         self.sink().into_iter().for_each(InOrderSink::abandon);
     }
 
-    /// Lets all of it be written, or whatever else these `rights` are.
+    /// Permits these `rights` at the destination.
     pub fn allow(&self, bounds: &mut ConfineBounds, rights: ConfineRights) {
-        // What cannot be opened is reported when something is to go there.
+        // An inaccessible destination is reported at its first use.
         match &self.kind {
             DestinationKind::Into(dir) | DestinationKind::As(dir, _) | DestinationKind::Contents(dir) => {
                 drop(dir.fd().map(|fd| bounds.allow(&*fd, rights)));
@@ -147,7 +147,7 @@ impl Destination {
     }
 }
 
-/// How many directories are made for the data to land in.
+/// Number of directories to create for the destination itself.
 pub fn missing_directories(request: &TargetRequest) -> u64 {
     if request.sync.is_dry || request.pipe != PipeKind::No || !(request.make_directory || is_made_by_sync(request)) {
         return 0;
@@ -155,13 +155,13 @@ pub fn missing_directories(request: &TargetRequest) -> u64 {
     missing_at(Path::new(OsStr::from_bytes(&request.path)))
 }
 
-/// How many of the last components of a path do not exist.
+/// Number of missing components at the end of a path.
 pub fn missing_at(path: &Path) -> u64 {
     let is_missing = |path: &&Path| !path.as_os_str().is_empty() && rustix::fs::lstat(*path).is_err();
     path.ancestors().take_while(is_missing).count() as u64
 }
 
-/// Finds out where the data lands.
+/// Resolves the destination.
 pub fn find(
     request: &TargetRequest,
     state_dir: Option<&Path>,
@@ -205,7 +205,7 @@ pub fn find(
     }
 }
 
-/// Where it goes if that is a pipe.
+/// The destination, if it is a pipe.
 pub fn pipe(
     request: &TargetRequest,
     standard_output: Option<OwnedFd>,
@@ -243,19 +243,19 @@ pub fn pipe(
     })
 }
 
-/// Whether a sync makes the directory that everything goes into: not for one file, which may get another name.
+/// Whether a sync creates the destination directory: not for a single file, which may get another name.
 fn is_made_by_sync(request: &TargetRequest) -> bool {
     let is_directory = !matches!(&request.operands[..], [TargetOperand { directory: false, .. }]);
     request.sync.into && request.compare.is_none() && (is_directory || request.path.ends_with(b"/"))
 }
 
-/// Makes one directory, where the one above it is there.
+/// Creates one directory; its parent must exist.
 fn make_last_directory(path: &Path, fsync: Fsync) -> io::Result<()> {
     lookup::create_dir(path, Mode::from_raw_mode(0o777))?;
     sync_above(path, fsync)
 }
 
-/// Makes a directory and those above it, and puts the names that this makes on the disk where that is asked for.
+/// Creates a directory and its missing parents, and makes their names durable if requested.
 fn make_directories(path: &Path, fsync: Fsync) -> io::Result<()> {
     let exists = |path: &&Path| path.as_os_str().is_empty() || lookup::stat(path).is_ok();
     let made: Vec<_> = path.ancestors().take_while(|path| !exists(path)).collect();
@@ -263,10 +263,10 @@ fn make_directories(path: &Path, fsync: Fsync) -> io::Result<()> {
     made.iter().try_for_each(|path| sync_above(path, fsync))
 }
 
-/// Puts the name of a directory on the disk, where that is asked for.
+/// Makes the name of a directory durable if requested.
 fn sync_above(path: &Path, fsync: Fsync) -> io::Result<()> {
     let Some(parent) = path.parent().filter(|_| fsync == Fsync::Full) else { return Ok(()) };
-    // One that may not be listed cannot be opened for that either.
+    // A parent without read permission cannot be opened for a sync.
     if let Ok(dir) = Dir::open_root(if parent.as_os_str().is_empty() { Path::new(".") } else { parent }) {
         rustix::fs::fsync(&*dir.fd()?)?;
     }
@@ -325,12 +325,12 @@ fn onto_existing(
     if lookup::is_confined() {
         return under_new_name(path);
     }
-    // A link to a file is followed: its destination is meant.
+    // A link to a file is followed: its target is meant.
     let real = std::fs::canonicalize(path).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
     under_new_name(&real)
 }
 
-/// Whether a served client's data is discarded: no lookup leads out of its directory.
+/// Whether a served client's data is discarded: no lookup may leave its directory.
 fn is_null_of_server(request: &TargetRequest, path: &Path) -> bool {
     lookup::is_confined() && request.compare.is_none() && path == Path::new(NULL_TARGET)
 }
@@ -400,14 +400,14 @@ fn onto_nothing(
     Ok(landing)
 }
 
-/// Said where a tree cannot be remembered.
+/// Warning when a tree cannot be remembered.
 pub fn cannot_remember(landing: &Destination) -> WorkerMessage {
     let shown = escape(&landing.label);
     let text = format!("cannot record the source of {shown}: a rerun will copy into it instead of resuming");
     WorkerMessage::Warning { text }
 }
 
-/// The name that `path` ends in, in the directory before it.
+/// The destination for a new name: the last component of `path`.
 fn under_new_name(path: &Path) -> Result<Destination, RefusedRequest> {
     let name = path.file_name().and_then(|name| Name::new(name.as_bytes()).ok());
     let name = name.ok_or_else(|| {
@@ -429,7 +429,7 @@ fn no_directory(path: &Path) -> RefusedRequest {
     ))
 }
 
-/// Nothing is copied onto itself, neither by its own name nor by that of the directory that it is in.
+/// Refuses to copy an entry onto itself, by its own name or by that of its directory.
 fn refuse_itself(request: &TargetRequest, dir: &Dir, path: &Path) -> Result<(), RefusedRequest> {
     if request.source_boot != machine::boot_id() {
         return Ok(());
@@ -437,7 +437,7 @@ fn refuse_itself(request: &TargetRequest, dir: &Dir, path: &Path) -> Result<(), 
     for (number, operand) in request.operands.iter().enumerate() {
         let Some(name) = &operand.name else { continue };
         let names = request.rules.below.get(number).map_or(&[][..], |names| names);
-        // What is missing, or no directory, cannot be where the source is.
+        // The source cannot be in a missing directory.
         let Ok(dir) = names.iter().try_fold(dir.clone(), |dir, name| dir.child(name)) else { continue };
         let fd = dir.fd().map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
         if FileStat::at_name(&*fd, name, FollowLinks::Itself)
@@ -449,7 +449,7 @@ fn refuse_itself(request: &TargetRequest, dir: &Dir, path: &Path) -> Result<(), 
     Ok(())
 }
 
-/// Whether operands go into directories below the target, which then has to be a directory.
+/// Whether source arguments go into subdirectories of the target, which must then be a directory.
 fn goes_below(request: &TargetRequest) -> bool {
     !request.rules.below.is_empty()
 }
@@ -462,7 +462,7 @@ fn itself(path: &[u8]) -> RefusedRequest {
     RefusedRequest::usage(format!("{} is the source itself\nname another target", escape(path)))
 }
 
-/// A directory is not copied into itself: that would never end. If filters exclude the target, the source does not
+/// Refuses to copy a directory into itself, which would never end. If filters exclude the target, the source does not
 /// enter it.
 fn refuse_nesting(request: &TargetRequest, landing: &Dir, path: &Path) -> Result<(), RefusedRequest> {
     if request.source_boot != machine::boot_id() {
@@ -485,7 +485,7 @@ fn refuse_nesting(request: &TargetRequest, landing: &Dir, path: &Path) -> Result
     }
 }
 
-/// Whether the patterns of the Request leave out the target, or a directory between it and the source that it lies in.
+/// Whether the Request's filters exclude the target, or a directory between it and the source that contains it.
 /// Symbolic links in `path` are resolved; its last components need not exist.
 fn is_filtered(request: &TargetRequest, sources: &[FileIdentity], path: &Path) -> bool {
     if lookup::is_confined() {
@@ -494,7 +494,7 @@ fn is_filtered(request: &TargetRequest, sources: &[FileIdentity], path: &Path) -
     let Ok(matcher) = Matcher::new(&request.filters) else { return false };
     let Some(whole) = resolved(path) else { return false };
     let is_source = |above: &&Path| Dir::open_root(above).is_ok_and(|dir| sources.contains(&dir.identity()));
-    // Each source that it lies in has to leave it out.
+    // Every source that contains it must exclude it.
     let mut nesting = whole.ancestors().filter(is_source).peekable();
     nesting.peek().is_some()
         && nesting.all(|source| {
@@ -511,7 +511,7 @@ fn is_filtered(request: &TargetRequest, sources: &[FileIdentity], path: &Path) -
         })
 }
 
-/// An absolute path without symbolic links, as far as it exists.
+/// An absolute path without symbolic links, as far as the path exists.
 fn resolved(path: &Path) -> Option<PathBuf> {
     let whole = std::path::absolute(path).ok()?;
     whole.ancestors().find_map(|above| {
@@ -520,16 +520,16 @@ fn resolved(path: &Path) -> Option<PathBuf> {
     })
 }
 
-/// The same of a directory that is about to be made.
+/// As [`refuse_nesting`], for a directory that does not exist yet.
 fn refuse_nesting_in_nothing(request: &TargetRequest, path: &Path) -> Result<(), RefusedRequest> {
-    // Confined, a path begins in the working directory, and so does the search.
+    // In a sandbox, paths and this search start in the working directory.
     let whole = if lookup::is_confined() { Ok(Path::new(".").join(path)) } else { std::path::absolute(path) };
     let whole = whole.map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
     let there = whole.ancestors().skip(1).find_map(|above| Dir::open_root(above).ok());
     there.map_or(Ok(()), |dir| refuse_nesting(request, &dir, path))
 }
 
-/// This directory and all above it.
+/// Identities of this directory and its ancestors.
 fn ancestors(dir: &Dir) -> io::Result<Vec<FileIdentity>> {
     use rustix::fs::{Mode, OFlags, openat};
     let mut found = vec![dir.identity()];

@@ -1,4 +1,4 @@
-//! Where an entry goes, and what becomes of it.
+//! The location of an entry, and the decision about it.
 
 use haul_proto::filter::FilterScope;
 use haul_proto::overwrite_policy::OverwriteDecision;
@@ -8,45 +8,45 @@ use std::sync::Arc;
 
 use crate::fs::Dir;
 
-/// Place of an entry.
+/// The location of an entry.
 pub(crate) struct EntryPosition {
-    /// The directory.
+    /// Its directory.
     pub dir: Dir,
-    /// The name in it.
+    /// Its name in that directory.
     pub name: Name,
-    /// Nothing can be there: the directory was made in this run.
+    /// The directory is new in this run, so nothing exists under the name.
     pub fresh: bool,
-    /// It is the one operand, under the name that the target was given.
+    /// The only source argument, under the name given by the target.
     pub renamed: bool,
-    /// A directory there is one source's alone.
+    /// An existing directory here belongs to a single source.
     pub alone: bool,
-    /// The directory is one of the source's, and gets its mode when it is complete.
+    /// The directory is one of the source's, and gets its final mode when it is complete.
     pub inside: bool,
-    /// Plan for an existing directory in its place: for a file offered again, the decision is an earlier one.
+    /// Plan for an existing directory to be replaced. For a file offered again, the decision is an earlier one.
     pub removal: Option<Box<TreeReplacement>>,
 }
 
 impl EntryPosition {
-    /// A name in a directory that was there.
+    /// A name in an existing directory.
     pub fn in_directory(dir: Dir, name: Name) -> Self {
         Self { dir, name, fresh: false, renamed: false, alone: false, inside: false, removal: None }
     }
 }
 
-/// What becomes of an entry.
+/// The decision about an entry.
 pub(crate) struct EntryDecision {
     pub decision: OverwriteDecision,
-    /// What is reported when it is done; `None`: nothing changes.
+    /// The change to report on completion; `None` if nothing changes.
     pub change: Option<ChangeKind>,
-    /// How a directory goes that it replaces.
+    /// How to remove a directory that it replaces.
     pub removal: TreeReplacement,
 }
 
-/// How a directory goes that something else replaces. It is decided when the entry is offered, as in a dry run.
+/// How to remove a directory that is replaced. Decided when the entry is offered, as in a dry run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TreeReplacement {
-    /// The filters of the directory.
+    /// The filter scope of the directory.
     pub scope: Option<Arc<FilterScope>>,
-    /// So many entries in it count as removed already.
+    /// Number of its entries that already count as removed.
     pub reserved: u64,
 }

@@ -1,4 +1,4 @@
-//! The existing entry in the place of an offered one, and their differences.
+//! The existing entry in the place of an offered one, and the differences between them.
 
 use crate::fs::meta::SETGID;
 use crate::fs::meta::SETUID;
@@ -16,17 +16,17 @@ use std::sync::LazyLock;
 use crate::fs::{Dir, FileStat, FollowLinks};
 use haul_proto::entry::EntryMetadata;
 
-/// The existing entry of a name, with its stat result, if it exists.
+/// The existing entry of a name, with its stat result.
 pub(crate) struct ExistingStat {
     pub existing: ExistingEntry,
     pub look: Option<FileStat>,
 }
 
 impl ExistingStat {
-    /// Nothing.
+    /// No existing entry.
     pub const NOTHING: Self = Self { existing: ExistingEntry::Absent, look: None };
 
-    /// Looks.
+    /// Stats the entry.
     pub fn at(dir: &Dir, name: &Name) -> io::Result<Self> {
         let dir = dir.fd()?;
         let look = match FileStat::at_name(&*dir, name, FollowLinks::Itself) {
@@ -46,7 +46,7 @@ impl ExistingStat {
         Ok(Self { existing, look: Some(look) })
     }
 
-    /// The same, where the time is taken for the source's.
+    /// Replaces the time, to make it equal the source's.
     pub(crate) fn with_time(mut self, modified: Timestamp) -> Self {
         if let ExistingEntry::File { modified: found, .. } = &mut self.existing {
             *found = modified;
@@ -86,7 +86,7 @@ pub(crate) fn is_root() -> bool {
     OWN.is_root
 }
 
-/// As whom this process changes files: that does not change, and asking for each file would take as long as looking at it.
+/// The user of this process, cached: a query for each file would cost as much as a stat.
 struct ProcessIdentity {
     is_root: bool,
     groups: Vec<u32>,
@@ -98,7 +98,7 @@ static OWN: LazyLock<ProcessIdentity> = LazyLock::new(|| {
     ProcessIdentity { is_root: geteuid().is_root(), groups }
 });
 
-/// What something of this type is.
+/// The entry kind of this file type.
 pub(crate) fn entry_kind(kind: FileType) -> EntryKind {
     match kind {
         FileType::RegularFile => EntryKind::File,
@@ -108,7 +108,7 @@ pub(crate) fn entry_kind(kind: FileType) -> EntryKind {
     }
 }
 
-/// What this process cannot change is no difference: it would be one for ever.
+/// Differences in owner and mode that this process can change; others would remain for ever.
 pub(crate) fn owner_and_mode(meta: &EntryMetadata, there: &FileStat) -> ChangeReasons {
     let ProcessIdentity { is_root, groups } = &*OWN;
     let is_own_group = || groups.contains(&meta.gid);

@@ -1,11 +1,11 @@
-//! Detects a full file system, so that new files are refused without a try: each would fail in the same way.
+//! Detects a full file system, so that further new files are refused without an attempt.
 
 use std::sync::Mutex;
 
 use crate::sys::describe::is_no_space;
 use crate::sys::sync::lock;
 
-/// Failures without a success in between that show that a file system is full.
+/// Consecutive failures that show a full file system.
 const FAILURES_MIN: u32 = 16;
 
 /// Consecutive failures for lack of space on one file system.
@@ -17,12 +17,12 @@ struct ConsecutiveFailures {
     /// `st_dev` of the file system of the last failure.
     device: u64,
     count: u32,
-    /// The last failure, in words.
+    /// The last error.
     text: String,
 }
 
 impl FullDisk {
-    /// Counts a file that could not be written to this device, if space or quota is what it lacked.
+    /// Counts a failed file on this device, if the error was lack of space or quota.
     pub fn record_failure(&self, device: u64, text: &str) {
         if !is_no_space(text) {
             return;
@@ -32,12 +32,12 @@ impl FullDisk {
         *failures = ConsecutiveFailures { device, count: before.saturating_add(1), text: text.to_owned() };
     }
 
-    /// A file with data was written.
+    /// Records a successful write.
     pub fn record_success(&self) {
         lock(&self.0).count = 0;
     }
 
-    /// The reason to refuse a new file on this device without a try, if there is one.
+    /// Why a new file on this device is refused without an attempt, if it is.
     pub fn refusal(&self, device: u64) -> Option<String> {
         let failures = lock(&self.0);
         (failures.count >= FAILURES_MIN && failures.device == device).then(|| failures.text.clone())

@@ -1,4 +1,4 @@
-//! What is open before anything is offered and takes bytes in order: standard output, or a program.
+//! A destination that is open before the first offer and accepts bytes in order: standard output, or a program.
 
 use rustix::pipe::fcntl_setpipe_size;
 use std::io;
@@ -12,24 +12,24 @@ use crate::io::storage::calls::write_on;
 use crate::sys::describe::describe;
 use crate::sys::sync::lock;
 
-/// Where bytes go, in order.
+/// A sink for bytes in order.
 pub struct InOrderSink {
-    /// Locked for a write. This is the only descriptor: when it is dropped, the reader sees the end.
+    /// Locked during writes. This is the only descriptor: when it is dropped, the reader sees end of file.
     open: Mutex<Option<OwnedFd>>,
-    /// No more writes.
+    /// Writes have ended.
     is_closed: AtomicBool,
     program: Option<PipeProgram>,
 }
 
 impl InOrderSink {
-    /// The reader: unknown, or a program.
+    /// `program` is the reader, if known.
     pub fn new(fd: OwnedFd, program: Option<PipeProgram>) -> Self {
-        // It is no pipe, or has all that this user may have.
+        // Fails if it is not a pipe, or at the user's limit of pipe memory.
         let _ = fcntl_setpipe_size(&fd, PIPE_BYTES);
         Self { open: Mutex::new(Some(fd)), is_closed: AtomicBool::new(false), program }
     }
 
-    /// Appends all of this.
+    /// Appends these bytes.
     pub fn write(&self, bytes: &[u8]) -> io::Result<()> {
         match &*lock(&self.open) {
             Some(fd) => write_on(fd, bytes),
@@ -55,17 +55,17 @@ impl InOrderSink {
         (!self.is_closed.load(Ordering::SeqCst)).then_some(text)
     }
 
-    /// What was written is not all: a program is ended before it could take it for that.
+    /// Aborts: terminates a program before it could take its input as complete.
     pub fn abandon(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.program.iter().for_each(PipeProgram::end);
-        // Who still writes, to a reader that takes nothing, is not waited for: this process ends.
+        // A blocked writer is not waited for: this process exits.
         if let Ok(mut open) = self.open.try_lock() {
             drop(open.take());
         }
     }
 
-    /// Why it could not be written to.
+    /// The reason for a failed write.
     pub fn why(&self, error: &io::Error) -> String {
         let is_gone = error.kind() == io::ErrorKind::BrokenPipe;
         let reason = self.program.as_ref().filter(|_| is_gone).and_then(PipeProgram::why_it_ended);

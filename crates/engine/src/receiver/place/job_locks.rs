@@ -1,7 +1,7 @@
-//! Other runs at work in the same place: noticed by a lock (flock(2)), given a moment to end, and named.
+//! Other runs in the same destination: detected by a lock (flock(2)), given a moment to end, and named.
 //!
-//! A run holds the lock of each temporary file that it writes ([`crate::receiver::place::temp_files`]), and of the directories that its
-//! operands become. The kernel frees them when the process ends, however it ends.
+//! A run locks each temporary file that it writes ([`crate::receiver::place::temp_files`]), and the directories of its
+//! source arguments. The kernel releases the locks when the process ends, for whatever reason.
 
 use haul_proto::wire::resource_metrics::Stage;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
@@ -16,19 +16,19 @@ use crate::metrics::stage_timer::during;
 use crate::sys::lock_holder::LockTable;
 use crate::sys::sync::lock;
 
-/// How long a job waits for others to end, all in all: a worker whose controller was killed needs a moment to notice.
+/// Longest total wait of a job for other runs: a worker whose controller was killed needs a moment to notice.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The same, where an earlier attempt of the job has lost its connection: its worker notices when it has heard nothing
-/// for a while, and the kernel lets go of its files only when their last write is over.
+/// The same limit after an attempt with a lost connection. Its worker ends after the idle timeout, and the kernel
+/// releases its files after their last write.
 const PATIENCE_AGAIN: Duration = Duration::from_secs(20);
-/// How long it waits before it says so: others often end at once.
+/// Wait before the report: other runs often end quickly.
 const SILENT_WAIT: Duration = Duration::from_millis(300);
 /// Interval between attempts.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Most directories that a job holds. The first one alone keeps another run of the same job away.
+/// Most directories locked by a job. The first alone excludes another run of the same job.
 const DIRECTORIES_HELD_MAX: usize = 64;
 
-/// Another run that holds what this one wants.
+/// Another run that holds a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OtherRun {
     /// Its process, if the kernel reports it.
@@ -45,17 +45,17 @@ impl fmt::Display for OtherRun {
 }
 
 impl OtherRun {
-    /// What it does, in words, and what the user can do.
+    /// Describes the other run, with a remedy.
     fn does(self, what: &str) -> String {
         format!("{self} is {what}\nwait for it, or end it")
     }
 
-    /// It writes the file in question.
+    /// The message for a locked file.
     pub fn writes(self) -> String {
         self.does("writing this file now")
     }
 
-    /// This run waits for it.
+    /// The message while waiting.
     fn waited_for(self, locked: LockedEntry) -> String {
         let what = match locked {
             LockedEntry::File => "writes the same file",
@@ -67,7 +67,7 @@ impl OtherRun {
         }
     }
 
-    /// Why an attempt ends.
+    /// The message when an attempt ends.
     fn in_the_way(self, locked: LockedEntry) -> String {
         match locked {
             LockedEntry::File => format!("{self} is writing a file of this job"),
@@ -76,28 +76,28 @@ impl OtherRun {
     }
 }
 
-/// What has a lock.
+/// A locked entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockedEntry {
     /// A temporary file.
     File,
-    /// A directory that an operand becomes.
+    /// The directory of a source argument.
     Directory,
 }
 
-/// What a job has to report of other runs.
+/// Events to report about other runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LockEvent {
-    /// It waits, and for whom. Once in a job.
+    /// The job waits for another run. Reported once in a job.
     Waits(String),
-    /// An attempt that followed another has waited in vain, often for that one's worker. Only a later attempt can go on.
+    /// A repeated attempt waited in vain, often for the worker of the previous one. Only a later attempt can continue.
     Lost(String),
 }
 
-/// What a job knows of other runs.
+/// Locks of a job, and its waits for other runs.
 pub struct JobLocks {
     patience: Duration,
-    /// Another attempt at this job was before it.
+    /// An earlier attempt of this job has been made.
     is_again: bool,
     report: Box<dyn Fn(LockEvent) + Send + Sync>,
     table: LockTable,
@@ -107,26 +107,26 @@ pub struct JobLocks {
 
 #[derive(Default)]
 struct JobLockState {
-    /// When waiting began, once it was needed.
+    /// Start of the first wait.
     since: Option<Instant>,
-    /// Whether it was said that this job waits.
+    /// The wait was reported.
     is_told: bool,
-    /// The job is over, so that nothing is worth waiting for.
+    /// The job is over, so waits end.
     closed: bool,
-    /// Directories that this job holds.
+    /// Directories locked by this job.
     held: Vec<(FileIdentity, OwnedFd)>,
-    /// Who holds a directory that this job wanted.
+    /// The run that holds a directory needed by this job.
     lost_to: Option<OtherRun>,
 }
 
 impl JobLocks {
-    /// For a job that begins, or is begun `again`; `report` tells its controller.
+    /// For a job that starts, or restarts with `again`; `report` informs its controller.
     pub fn new(again: bool, report: impl Fn(LockEvent) + Send + Sync + 'static) -> Self {
         let patience = if again { PATIENCE_AGAIN } else { PATIENCE };
         Self { is_again: again, report: Box::new(report), ..Self::with_patience(patience) }
     }
 
-    /// For what waits this long, and reports nothing.
+    /// For waits of this length, without reports.
     pub fn with_patience(patience: Duration) -> Self {
         let report = Box::new(|_| {});
         Self {
@@ -139,11 +139,10 @@ impl JobLocks {
         }
     }
 
-    /// Takes the lock of a file or directory; waits for it as long as the job's patience lasts. The threads of a job have
-    /// no work meanwhile.
+    /// Locks a file or directory. Waits as long as the job's limit permits; the threads count as idle meanwhile.
     pub fn lock(&self, file: &OwnedFd, locked: LockedEntry) -> Result<(), OtherRun> {
         let Err(mut rival) = self.try_lock(file) else { return Ok(()) };
-        // Each thread counts for one of both.
+        // Waiting threads count as idle.
         during(Stage::Rest, || {
             during(Stage::ExamineWait, || {
                 while self.waits(rival, locked) {
@@ -160,7 +159,7 @@ impl JobLocks {
         })
     }
 
-    /// Where a file system has no locks, there are no rivals.
+    /// A file system without locks has no conflicts.
     fn try_lock(&self, file: &OwnedFd) -> Result<(), OtherRun> {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => Err(OtherRun { process: self.table.holder(file) }),
@@ -168,10 +167,10 @@ impl JobLocks {
         }
     }
 
-    /// Takes the directory that an operand becomes, for the job's life. The error says who has it.
+    /// Locks the directory of a source argument until the job ends. The error names the other run.
     ///
-    /// Once one was lost, all that follow are, too. Otherwise two runs of one job would each get some of its directories,
-    /// and neither of them could do its work.
+    /// After one failure, all later calls fail. Otherwise two runs of one job would each lock some of its directories,
+    /// and neither could finish.
     pub fn enter(&self, dir: &Dir) -> Result<(), String> {
         let state = lock(&self.state);
         if let Some(rival) = state.lost_to {
@@ -182,8 +181,8 @@ impl JobLocks {
             return Ok(());
         }
         drop(state);
-        // A description of its own, so that the lock stays though the directory itself is closed now and then. What may
-        // not be listed cannot be locked.
+        // A separate open file description keeps the lock when the directory is closed temporarily. An unreadable
+        // directory cannot be locked.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = dir.fd().map(|fd| openat(&*fd, c".", flags, Mode::empty()));
         let Ok(Ok(opened)) = opened else { return Ok(()) };
@@ -201,13 +200,13 @@ impl JobLocks {
         }
     }
 
-    /// Whoever waits, waits no longer.
+    /// Ends all waits.
     pub fn close(&self) {
         lock(&self.state).closed = true;
         self.over.notify_all();
     }
 
-    /// Waits for a moment; `false`, at once, when patience is at its end or the job is over.
+    /// Waits for a moment. `false`, at once, after the limit or the end of the job.
     fn waits(&self, rival: OtherRun, locked: LockedEntry) -> bool {
         let mut state = lock(&self.state);
         let waited = state.since.get_or_insert_with(Instant::now).elapsed();
@@ -294,7 +293,7 @@ mod tests {
         assert_eq!(lock(&rivals.state).held.len(), DIRECTORIES_HELD_MAX);
     }
 
-    /// What a job reports that waits for a while, and then in vain.
+    /// Reports of a job that waits for a while, and then in vain.
     fn reported(again: bool) -> (OtherRun, Vec<LockEvent>) {
         let place = tempfile::tempdir().unwrap();
         let first = hasty();

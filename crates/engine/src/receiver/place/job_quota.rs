@@ -1,12 +1,12 @@
-//! The most that a server takes from all its clients: bytes of files are counted when a file is offered, and where it says
-//! no size, when its bytes come; names, when something is made.
+//! A server's limit for all its clients. File bytes are counted at the offer, or on arrival if the size is unknown;
+//! names are counted at creation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::job::allowance::Allowance;
 
-/// What this job has taken of it. Any number, where there is no server.
+/// This job's share of the limit; unlimited without a server.
 #[derive(Default)]
 pub struct JobQuota {
     allowance: Option<Arc<Allowance>>,
@@ -14,12 +14,12 @@ pub struct JobQuota {
 }
 
 impl JobQuota {
-    /// Of what a server allows, if there is one.
+    /// A share of a server's limit, if there is one.
     pub fn new(allowance: Option<Arc<Allowance>>) -> Self {
         Self { allowance, bytes: AtomicU64::new(0) }
     }
 
-    /// So many more bytes are to come; or why they may not.
+    /// Reserves bytes; the error is the reason for a refusal.
     pub fn take(&self, bytes: u64) -> Result<(), String> {
         let Some(allowance) = &self.allowance else { return Ok(()) };
         allowance.take(bytes, 0)?;
@@ -32,7 +32,7 @@ impl JobQuota {
         self.allowance.as_ref().map_or(Ok(()), |allowance| allowance.take(0, names))
     }
 
-    /// The job is over after this many bytes: returns the rest.
+    /// Ends the job after `came` bytes, and returns the rest of the reservation.
     pub fn end(&self, came: u64) {
         let unused = self.bytes.swap(0, Ordering::Relaxed).saturating_sub(came);
         self.allowance.iter().for_each(|allowance| allowance.give_back(unused));

@@ -1,5 +1,5 @@
-//! The journal of a partial file, as a file: where it lies, and how frames get into it and out again. What is in it and
-//! what it is worth is `haul_proto::journal`'s.
+//! The journal of a partial file on disk: its location, and reading and writing of records. `haul_proto::journal`
+//! defines its contents.
 
 use crate::receiver::place::target_path::FileName;
 use haul_proto::journal::{
@@ -21,18 +21,18 @@ use crate::receiver::place::target_path::TargetPath;
 use crate::receiver::place::temp_files::{is_ours, remove_journal, temporary_name};
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 
-/// Smaller files have none: their frames are soon sent again.
+/// Smaller files have no journal: they are quickly resent.
 pub const JOURNAL_FILE_MIN: u64 = 16 << 20;
-/// Slots that are read at a time.
+/// Slots read at a time.
 const SLOTS_AT_A_TIME: u64 = 4096;
 
-/// Where a job's journals lie: beside the partial files, or all in one directory.
+/// Location of a job's journals: beside the partial files, or in a common directory.
 pub struct JournalLocation {
     wanted: bool,
     directory: Option<Dir>,
 }
 
-/// A journal that is open.
+/// An open journal.
 pub struct OpenJournal {
     file: OwnedFd,
     /// A write failed: recorded frames remain usable, but none are added.
@@ -40,20 +40,20 @@ pub struct OpenJournal {
 }
 
 impl JournalLocation {
-    /// By the request; `directory` is the common one.
+    /// The location by request; `directory` is the common one.
     pub fn new(wanted: bool, directory: Option<&Path>) -> io::Result<Self> {
         Ok(Self { wanted, directory: directory.map(Dir::open_root_path).transpose()? })
     }
 
-    /// Lets them be kept, where that is not where the data lands.
+    /// Permits access to a common directory outside the destination.
     pub fn allow(&self, bounds: &mut ConfineBounds) {
-        // Without a journal, a broken run starts over.
+        // Without a journal, an interrupted run starts over.
         let directory = self.directory.as_ref().and_then(|directory| directory.fd().ok());
         directory.iter().for_each(|directory| bounds.allow(&**directory, ConfineRights::OwnFiles));
     }
 
-    /// Where the journal of a file of `size` bytes lies; `None` where it is to have none. What an earlier run left in the
-    /// place of one that is not wanted is removed: it says nothing of what will be there.
+    /// Location of the journal for a file of `size` bytes; `None` if it has none. Removes an unwanted journal of an
+    /// earlier run, which would not match the new data.
     pub fn place(&self, spot: &TargetPath, size: u64) -> Option<FileName> {
         if size < JOURNAL_FILE_MIN {
             return None;
@@ -65,9 +65,9 @@ impl JournalLocation {
         self.wanted.then_some(leaf)
     }
 
-    /// Removes the journals of a complete file of `size` bytes: the one beside it, too, which a run without a directory
-    /// for journals left. A new run for the file creates its partial file before its journal: then the journal belongs to
-    /// that run. Returns names that entries have which haul did not make.
+    /// Removes the journals of a complete file of `size` bytes, including one beside the file from a run without a
+    /// common directory. A new run creates its partial file first; while that exists, its journals are left alone.
+    /// Returns journal names occupied by entries that haul did not create.
     pub fn tidy(&self, spot: &TargetPath, size: u64) -> Vec<Name> {
         let part = temporary_name(&spot.name, b"file");
         let has_part = || spot.dir.fd().is_ok_and(|dir| FileStat::at_name(&*dir, &part, FollowLinks::Itself).is_ok());
@@ -79,7 +79,7 @@ impl JournalLocation {
         leaves.filter(remove_journal).map(|leaf| leaf.name).collect()
     }
 
-    /// Where the journal of this file lies, if it has one.
+    /// Location of this file's journal, if there is one.
     pub fn leaf(&self, spot: &TargetPath) -> FileName {
         match &self.directory {
             None => leaf_beside(spot),
@@ -106,7 +106,7 @@ fn journal_name(parts: &[&[u8]]) -> Name {
 }
 
 impl OpenJournal {
-    /// A new one; what there was is gone.
+    /// Creates a journal, replacing an existing one.
     pub fn create(leaf: &FileName, header: &JournalHeader) -> io::Result<Self> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = openat(&*leaf.dir.fd()?, leaf.name.as_bytes(), flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o600))?;
@@ -118,7 +118,7 @@ impl OpenJournal {
         Ok(Self { file, broken: AtomicBool::new(false) })
     }
 
-    /// The one that an earlier run left, to be read or gone on with; `None` where there is none that could be one.
+    /// Opens an earlier run's journal, to read or to continue it; `None` if there is no valid one.
     pub fn open(leaf: &FileName, access: FileAccess) -> io::Result<Option<(Self, JournalHeader)>> {
         let access = if access == FileAccess::Read { OFlags::RDONLY } else { OFlags::RDWR };
         let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -134,7 +134,7 @@ impl OpenJournal {
         Ok(header.map(|header| (Self { file, broken: AtomicBool::new(false) }, header)))
     }
 
-    /// Records a frame that is written. A journal that cannot be written is no reason to fail: the frame is there.
+    /// Records a written frame. A failed write of the journal is no error, since the frame itself is written.
     pub fn record(&self, index: u64, record: &JournalRecord) {
         if self.broken.load(Ordering::Relaxed) {
             return;
@@ -155,7 +155,7 @@ impl OpenJournal {
         let _ = ftruncate(&self.file, 0);
     }
 
-    /// What is recorded of `count` frames from `first` on.
+    /// Records of `count` frames from `first`.
     pub fn records(&self, first: u64, count: usize) -> io::Result<Vec<Option<JournalRecord>>> {
         let mut bytes = vec![0; count * SLOT_BYTES];
         read_at(&self.file, &mut bytes, slot_offset(first))?;
@@ -166,7 +166,7 @@ impl OpenJournal {
     /// Which of the first `frames` frames are recorded.
     pub fn recorded(&self, frames: u64) -> io::Result<RangeSet> {
         let len = u64::try_from(fstat(&self.file)?.st_size).unwrap_or(0);
-        // Behind its end nothing is recorded, however long the file is said to be.
+        // Nothing is recorded after its end, whatever length the file is said to have.
         let slots = len.saturating_sub(HEADER_BYTES as u64).div_ceil(SLOT_BYTES as u64).min(frames);
         let mut recorded = RangeSet::new();
         let mut first = 0;

@@ -1,22 +1,22 @@
-//! Paths below the target: a directory that is open, and a name in it.
+//! Paths below the target: an open directory, and a name in it.
 
 use haul_proto::path::Name;
 use std::path::PathBuf;
 
 use crate::fs::Dir;
 
-/// Where a file goes.
+/// The destination of a file.
 #[derive(Clone)]
 pub enum FileDestination {
     /// A name in a directory.
     Spot(TargetPath),
-    /// A device, FIFO or socket, and whether frames may be written anywhere in it.
+    /// A device, FIFO or socket.
     Special {
         /// Its path.
         path: PathBuf,
-        /// Whether that is so.
+        /// Whether frames may be written in any order.
         seekable: bool,
-        /// For messages: its name in the tree that the null device takes; empty otherwise.
+        /// For messages: its path in a tree written to the null device; otherwise empty.
         relative: Vec<u8>,
     },
 }
@@ -28,21 +28,21 @@ pub struct TargetPath {
     pub dir: Dir,
     /// The final name.
     pub name: Name,
-    /// Whether it takes the place of something.
+    /// Whether it replaces an existing entry.
     pub replaces: bool,
 }
 
 /// A name in a directory.
 #[derive(Clone)]
 pub struct FileName {
-    /// The directory.
+    /// Its directory.
     pub dir: Dir,
-    /// The name.
+    /// Its name in that directory.
     pub name: Name,
 }
 
 impl FileName {
-    /// Whether both are one name in one directory.
+    /// Whether both are the same name in the same directory.
     pub fn is_same(&self, other: &Self) -> bool {
         self.name == other.name && self.dir.identity() == other.dir.identity()
     }

@@ -1,8 +1,8 @@
 //! Temporary files: created beside a final name, locked while they grow, renamed when complete.
 //!
-//! A final name has one temporary name, the same in every run. So the next run finds and takes over what a killed run
-//! left, and two runs that write one file notice each other by the lock. If another user's file, or any foreign entry,
-//! has this name, a random name with the same first digits replaces it, and a notice says so.
+//! Each final name has one temporary name, the same in every run. So the next run finds the file of a killed run, and
+//! two runs that write one file detect each other by the lock. If another user's file, or any foreign entry, occupies
+//! this name, a random name with the same first digits replaces it, with a warning.
 
 use haul_proto::path::Name;
 use rustix::fs::{
@@ -24,23 +24,23 @@ use crate::receiver::place::target_path::TargetPath;
 use crate::sys::describe::describe;
 use crate::sys::sync::lock;
 
-/// How often a temporary file is opened that another run renames under our hands.
+/// Most attempts to open a temporary file that another run renames meanwhile.
 const OPENS_MAX: usize = 8;
-/// An unfinished file is its owner's alone.
+/// A partial file is private to its owner.
 const UNFINISHED_MODE: u32 = 0o600;
-/// Said when the job ended meanwhile.
+/// Error when the job ended meanwhile.
 const STOPPED: &str = "the job was stopped";
 
-/// The temporary name that belongs to a final one; `what` keeps kinds apart. See [`Name::is_reserved`].
+/// The temporary name for a final name; `what` distinguishes purposes. See [`Name::is_reserved`].
 pub fn temporary_name(name: &Name, what: &[u8]) -> Name {
     let digest = blake3::Hasher::new().update(what).update(b"\0").update(name.as_bytes()).finalize();
     Name::reserved(&digest.to_hex()[..24], "part")
 }
 
-/// Digits of a temporary name that another one for the same purpose shares with it.
+/// Digits shared by all temporary names for the same purpose.
 const SHARED_DIGITS: usize = 12;
 
-/// Another temporary name for the same purpose: unpredictable, and found by the next run by its first digits.
+/// A further temporary name for the same purpose: unpredictable, but recognised by its first digits.
 pub fn random_name(expected: &Name) -> io::Result<Name> {
     let Some((digits, what)) = expected.reserved_parts() else { return Err(Errno::INVAL.into()) };
     let mut random = [0; (24 - SHARED_DIGITS) / 2];
@@ -51,18 +51,18 @@ pub fn random_name(expected: &Name) -> io::Result<Name> {
     Ok(Name::reserved(&format!("{}{random}", &digits[..SHARED_DIGITS]), what))
 }
 
-/// Whether two temporary names belong to one final name, by their digits.
+/// Whether two temporary names belong to the same final name, by their digits.
 pub fn is_for_same_name(one: &Name, other: &Name) -> bool {
     let digits = |name: &Name| name.reserved_parts().map(|(digits, _)| digits[..SHARED_DIGITS].to_owned());
     digits(one) == digits(other)
 }
 
-/// Other temporary names in a directory for the same purpose as this one.
+/// Further temporary names in a directory for the same purpose as `expected`.
 pub fn random_names(dir: &Dir, expected: &Name) -> io::Result<Vec<Name>> {
     let kind_of = |name: &Name| name.reserved_parts().map(|(_, what)| what.to_owned());
     let wanted = kind_of(expected);
-    // An open file description of its own, as another reader may use the listing of that one. Unlistable directories
-    // have none.
+    // A separate open file description: another thread may be reading the directory. An unreadable directory yields
+    // none.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let listed = match openat(&*dir.fd()?, c".", flags, Mode::empty()) {
         Err(Errno::ACCESS) => return Ok(Vec::new()),
@@ -81,8 +81,8 @@ pub fn random_names(dir: &Dir, expected: &Name) -> io::Result<Vec<Name>> {
     Ok(names)
 }
 
-/// Creates an entry under a temporary name: the expected one, replacing an earlier run's remains, or a random one if
-/// that is taken.
+/// Creates an entry under a temporary name: the expected one, replacing leftovers of an earlier run, or a random one if
+/// that is occupied.
 pub fn make_temporary(
     dir: &OwnedFd,
     name: &Name,
@@ -102,13 +102,13 @@ pub fn make_temporary(
     made
 }
 
-/// Temporary files that exist now, so that they can be removed when the job is stopped.
+/// Existing temporary files, which a stopped job removes.
 pub struct TempFiles {
     table: Mutex<TempFileTable>,
     report_foreign: ForeignReport,
 }
 
-/// Reports an entry that haul did not make, under a temporary name of this file.
+/// Reports a foreign entry under a temporary name of this file.
 pub type ForeignReport = Box<dyn Fn(&TargetPath, &Name) + Send + Sync>;
 
 #[derive(Default)]
@@ -121,23 +121,23 @@ struct TempFile {
     dir: Dir,
     /// The expected name, or a random one.
     name: Name,
-    /// Its journal: with one, it stays for the next run to resume.
+    /// Its journal: with one, it is kept for the next run to resume.
     journal: Option<FileName>,
 }
 
 impl TempFiles {
-    /// None exists yet.
+    /// No temporary files.
     pub fn new(report_foreign: ForeignReport) -> Self {
         Self { table: Mutex::default(), report_foreign }
     }
 
-    /// Reports what haul did not make under this temporary name of a file, and leaves it alone.
+    /// Reports a foreign entry under this temporary name of a file, which is left alone.
     pub fn report_foreign(&self, spot: &TargetPath, name: &Name) {
         (self.report_foreign)(spot, name);
     }
 
-    /// Opens the temporary file of a final name, empty: new, or what an earlier run left. It can be read, too: it may be
-    /// read back. With a `journal`, it outlives a job that is stopped.
+    /// Opens the temporary file of a final name, empty: a new one, or an earlier run's. It is readable too, for
+    /// read-back. With a `journal`, it survives a stopped job.
     pub fn open(&self, spot: &TargetPath, journal: Option<&FileName>, rivals: &JobLocks) -> Result<OwnedFd, String> {
         let opened = self.lock(spot, OFlags::RDWR | OFlags::CREATE, journal, rivals)?;
         let file = opened.ok_or_else(|| describe(&Errno::NOENT.into()))?;
@@ -145,8 +145,8 @@ impl TempFiles {
         Ok(file)
     }
 
-    /// Opens the temporary file of a final name as an earlier run left it, whether its name was taken then or not; `None`
-    /// where there is none.
+    /// Opens an earlier run's temporary file with its contents, under its expected or random name; `None` if there is
+    /// none.
     pub fn take_over(
         &self,
         spot: &TargetPath,
@@ -172,14 +172,14 @@ impl TempFiles {
         let Some(LockedTempFile { name, file, is_new }) = locked else { return Ok(None) };
         let mode = FileStat::at_fd(&file).map_err(|error| describe(&error))?.meta.mode;
         if u32::from(mode) != UNFINISHED_MODE {
-            // A run that was killed after it had given the file its mode may have left it readable by all, or set-id.
-            // Where that cannot be changed, there are no modes.
+            // A run killed after setting the final mode may have left the file readable by all, or set-id. Some file
+            // systems have no modes.
             let _ = fchmod(&file, Mode::from_raw_mode(UNFINISHED_MODE));
         }
         if name != expected && is_taken(&spot.dir, &expected) {
             self.report_foreign(spot, &expected);
         }
-        // An earlier run may have recorded a part of a larger file here, or have had no directory for journals.
+        // An earlier run may have recorded part of a larger file here, or had no common directory for journals.
         let beside = FileName { dir: spot.dir.clone(), name: sibling(&expected, "journal") };
         let is_used = journal.is_some_and(|journal| journal.is_same(&beside));
         if !is_used && (journal.is_some() || !is_new) && remove_journal(&beside) {
@@ -191,12 +191,12 @@ impl TempFiles {
         Ok(Some(file))
     }
 
-    /// Gives a whole file its final name.
+    /// Renames a complete file to its final name.
     pub fn finish(&self, spot: &TargetPath, file: &OwnedFd) -> Result<(), String> {
         self.finish_with(spot, file, |temporary| Ok(rename(spot, temporary)?))
     }
 
-    /// The same; `put` renames the temporary file.
+    /// As [`Self::finish`]; `put` performs the rename.
     pub fn finish_with(
         &self,
         spot: &TargetPath,
@@ -204,7 +204,7 @@ impl TempFiles {
         put: impl FnOnce(&Name) -> io::Result<()>,
     ) -> Result<(), String> {
         let temporary = temporary_name(&spot.name, b"file");
-        // From here on, no other run removes the file: the renamed file is this one.
+        // From here on, no other run removes the file, so the rename affects this file.
         let Some(claimed) = self.claim(&spot.dir, &temporary) else { return Err(STOPPED.into()) };
         let finished = match stands_at(&spot.dir, &claimed.name, file) {
             Ok(true) => put(&claimed.name),
@@ -221,8 +221,8 @@ impl TempFiles {
         finished.map_err(|error| why_unnamed(&error))
     }
 
-    /// Gives a whole patch this name, or a random one where that is taken: from here on it outlives this job, until it
-    /// was carried out.
+    /// Renames a complete patch to this name, or to a random one if that is occupied. From here on it survives this
+    /// job, until it is applied.
     pub fn name_patch(&self, spot: &TargetPath, file: &OwnedFd, name: &Name) -> Result<Name, String> {
         let temporary = temporary_name(&spot.name, b"file");
         let Some(claimed) = self.claim(&spot.dir, &temporary) else { return Err(STOPPED.into()) };
@@ -248,7 +248,7 @@ impl TempFiles {
         named.map_err(|error| describe(&error))
     }
 
-    /// Removes the temporary file of a final name, if it belongs to this job, and its journal.
+    /// Removes this job's temporary file of a final name, and its journal.
     pub fn discard(&self, spot: &TargetPath) {
         let temporary = temporary_name(&spot.name, b"file");
         if let Some(claimed) = self.claim(&spot.dir, &temporary) {
@@ -256,8 +256,8 @@ impl TempFiles {
         }
     }
 
-    /// Stops the creation of temporary files, and removes existing ones; with `keep`, except for resumable ones. What
-    /// cannot be removed is left to the next run.
+    /// Prevents new temporary files, and removes existing ones; with `keep`, except for resumable ones. Failed removals
+    /// are left to the next run.
     pub fn close(&self, keep: bool) {
         let mut temporaries = lock(&self.table);
         temporaries.closed = true;
@@ -268,7 +268,8 @@ impl TempFiles {
         }
     }
 
-    /// `false` when the job has been stopped: then nothing is left of the file that the next run could not use.
+    /// Registers a temporary file. `false` if the job has been stopped: then the file is removed unless the next run
+    /// can resume it.
     fn add(&self, dir: &Dir, expected: &Name, name: Name, journal: Option<&FileName>) -> bool {
         let mut temporaries = lock(&self.table);
         if temporaries.closed {
@@ -282,14 +283,14 @@ impl TempFiles {
         !temporaries.closed
     }
 
-    /// `None` when the file is not there, or not this job's any more.
+    /// Takes over a registered file; `None` if it is not registered any more.
     fn claim(&self, dir: &Dir, name: &Name) -> Option<TempFile> {
         lock(&self.table).files.remove(&key(dir, name))
     }
 }
 
 impl TempFile {
-    /// The journal first: as long as the part has its name, it is locked, and no other run begins a journal.
+    /// Removes the journal first: while the partial file has its name, it is locked, and no other run starts a journal.
     fn remove(&self) {
         if let Some(journal) = &self.journal {
             remove_journal(journal);
@@ -298,20 +299,19 @@ impl TempFile {
     }
 }
 
-/// Empties the temporary file of a final name that an earlier run left, where this one does not resume it. Its room may be
-/// needed for files that come before.
+/// Empties an earlier run's temporary file that is not resumed, since files before it may need the space.
 pub fn empty_left(spot: &TargetPath) {
     let name = temporary_name(&spot.name, b"file");
     let impatient = || JobLocks::with_patience(Duration::ZERO);
     if is_own_name(&spot.dir, &name)
         && let Ok(Some(file)) = lock_file(&spot.dir, &name, OFlags::RDWR, &impatient())
     {
-        // Only tidies up.
+        // Best effort.
         let _ = ftruncate(&file, 0);
     }
 }
 
-/// Removes a journal, whatever is in it, but nothing that haul did not make: whether such an entry stays. Only tidies up.
+/// Removes a journal with any contents, but no foreign entry. Returns whether a foreign entry stays. Best effort.
 pub fn remove_journal(leaf: &FileName) -> bool {
     match look_at(&leaf.dir, &leaf.name) {
         Ok(look) if is_own(&look) => unlink(&leaf.dir, &leaf.name),
@@ -320,7 +320,7 @@ pub fn remove_journal(leaf: &FileName) -> bool {
     false
 }
 
-/// The name of what belongs to the same file: `part`, `journal` or `patch`.
+/// The name of another file for the same purpose: `part`, `journal` or `patch`.
 pub fn sibling(name: &Name, what: &str) -> Name {
     name.reserved_parts().map_or_else(|| name.clone(), |(digits, _)| Name::reserved(digits, what))
 }
@@ -330,7 +330,7 @@ fn key(dir: &Dir, name: &Name) -> (u64, u64, Name) {
     (identity.device, identity.inode, name.clone())
 }
 
-/// Why a whole file could not get its name.
+/// The error for a failed rename of a complete file.
 pub fn why_unnamed(error: &io::Error) -> String {
     match Errno::from_io_error(error) {
         Some(Errno::EXIST) => "another entry has got this name during the copy\nanother copy may be running, or the file system takes two names of the source for one".to_owned(),
@@ -339,24 +339,24 @@ pub fn why_unnamed(error: &io::Error) -> String {
     }
 }
 
-/// Only tidies up: a file that cannot be removed is taken over by the next run.
+/// Removes a file, as best effort: the next run takes over what is left.
 pub fn unlink(dir: &Dir, name: &Name) {
     let _ = dir.fd().map(|fd| unlinkat(&*fd, name.as_bytes(), AtFlags::empty()));
 }
 
-/// Removes what would be taken for something else if it stayed.
+/// Removes a file that would be misread if it stayed.
 pub fn remove(dir: &Dir, name: &Name) -> io::Result<()> {
     Ok(unlinkat(&*dir.fd()?, name.as_bytes(), AtFlags::empty())?)
 }
 
-/// Why a temporary file cannot be had.
+/// Why a temporary file is unavailable.
 #[derive(Debug)]
 pub enum TempFileError {
-    /// Another run has it.
+    /// Another run has locked it.
     Held(OtherRun),
-    /// What has this name was not made by haul, or is another user's.
+    /// haul did not create it, or another user owns it.
     Taken,
-    /// The system refuses.
+    /// A system call failed.
     Failed(io::Error),
 }
 
@@ -378,18 +378,18 @@ impl<E: Into<io::Error>> From<E> for TempFileError {
     }
 }
 
-/// A temporary file that is locked.
+/// A locked temporary file.
 pub struct LockedTempFile {
     /// The expected name, or a random one.
     pub name: Name,
     /// The file.
     pub file: OwnedFd,
-    /// It was made now.
+    /// Created by this call.
     pub is_new: bool,
 }
 
-/// Opens and locks a temporary file: the one of the expected name or, where that is taken, one with a random name that
-/// an earlier run made, or a new one. `None` where there is none and `flags` do not say to make one.
+/// Opens and locks a temporary file. If the expected name is occupied, uses an earlier run's random name or a new one.
+/// `None` if there is none and `flags` do not create one.
 pub fn lock_own(
     dir: &Dir,
     expected: &Name,
@@ -426,7 +426,7 @@ pub fn lock_own(
     Ok(file.map(|file| LockedTempFile { name, file, is_new: true }))
 }
 
-/// The same for one with a random name that an earlier run made.
+/// As [`lock_own`], for an earlier run's random name.
 fn lock_random(
     dir: &Dir,
     expected: &Name,
@@ -443,8 +443,8 @@ fn lock_random(
     Ok(None)
 }
 
-/// Opens and locks a temporary file, and makes sure that it still is the one of that name: between the two, the run
-/// that held the lock may have given it its final name. `None` where there is none and `flags` do not say to make one.
+/// Opens and locks a temporary file, and verifies that it still has this name. The previous holder of the lock may have
+/// renamed it in between. `None` if there is none and `flags` do not create one.
 pub fn lock_file(
     dir: &Dir,
     temporary: &Name,
@@ -459,7 +459,7 @@ pub fn lock_file(
             Err(error) if error != Errno::EXIST && is_taken(dir, temporary) => return Err(TempFileError::Taken),
             file => file?,
         };
-        // Another user may hold the lock of their own file for any time.
+        // Another user may lock their own file for any time.
         if !is_made && !is_ours(&file)? {
             match stands_at(dir, temporary, &file)? {
                 true => return Err(TempFileError::Taken),
@@ -474,7 +474,7 @@ pub fn lock_file(
     Err(TempFileError::Held(OtherRun { process: None }))
 }
 
-/// Only regular files of this user with one name count as partial files: no devices, no other user's files.
+/// Whether this is a regular file of this user, without hard links. Only such files count as partial files.
 pub fn is_ours(file: &OwnedFd) -> io::Result<bool> {
     Ok(is_own(&FileStat::at_fd(file)?))
 }
@@ -484,12 +484,12 @@ fn is_own(look: &FileStat) -> bool {
     is_file && look.names == 1 && look.meta.uid == rustix::process::geteuid().as_raw()
 }
 
-/// Whether haul may have made what has this name.
+/// Whether the entry of this name may have been created by haul.
 pub fn is_own_name(dir: &Dir, name: &Name) -> bool {
     look_at(dir, name).is_ok_and(|look| is_own(&look))
 }
 
-/// Whether something has this name that haul did not make.
+/// Whether a foreign entry has this name.
 pub fn is_taken(dir: &Dir, name: &Name) -> bool {
     look_at(dir, name).is_ok_and(|look| !is_own(&look))
 }
@@ -498,7 +498,7 @@ fn look_at(dir: &Dir, name: &Name) -> io::Result<FileStat> {
     FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself)
 }
 
-/// Whether this open file is the one that has this name.
+/// Whether this open file still has this name.
 fn stands_at(dir: &Dir, name: &Name, file: &OwnedFd) -> io::Result<bool> {
     match FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself) {
         Ok(look) => Ok(look.identity == FileStat::at_fd(file)?.identity),
@@ -515,7 +515,7 @@ fn rename(spot: &TargetPath, temporary: &Name) -> Result<(), Errno> {
     rename_new(&dir, temporary, &spot.name)
 }
 
-/// Renames what must not replace anything.
+/// Renames without replacing an existing entry.
 pub fn rename_new(dir: &OwnedFd, temporary: &Name, name: &Name) -> Result<(), Errno> {
     match renameat_with(dir, temporary.as_bytes(), dir, name.as_bytes(), RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => rename_without_promise(dir, temporary, name),
@@ -523,8 +523,8 @@ pub fn rename_new(dir: &OwnedFd, temporary: &Name, name: &Name) -> Result<(), Er
     }
 }
 
-/// Renames where the file system cannot promise not to replace: a hard link cannot replace either; without hard links,
-/// a check before the rename is the best available.
+/// Renames on a file system without RENAME_NOREPLACE. A hard link cannot replace an entry either. Without hard links, a
+/// check before the rename is the best available.
 fn rename_without_promise(dir: &OwnedFd, temporary: &Name, name: &Name) -> Result<(), Errno> {
     match linkat(dir, temporary.as_bytes(), dir, name.as_bytes(), AtFlags::empty()) {
         Ok(()) => unlinkat(dir, temporary.as_bytes(), AtFlags::empty()),
@@ -638,12 +638,12 @@ mod tests {
             rustix::io::write(&killed, b"part").unwrap();
             assert!(TempFiles::default().open(&spot, None, &hasty()).is_err(), "another run writes it");
             drop(killed);
-            // A run that begins when the name is free again finds it, too.
+            // A run that starts once the name is free again finds it too.
             let aside = place.path().join("aside");
             fs::rename(&temporary, &aside).unwrap();
             assert!(TempFiles::default().take_over(&spot, &leaf, &hasty()).unwrap().is_some());
             fs::rename(&aside, &temporary).unwrap();
-            // The next run finds what the killed one left, and finishes it.
+            // The next run finds the killed run's file, and completes it.
             let unfinished = TempFiles::default();
             let file = unfinished.take_over(&spot, &leaf, &hasty()).unwrap().unwrap();
             unfinished.finish(&spot, &file).unwrap();

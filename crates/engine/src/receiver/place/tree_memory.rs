@@ -1,7 +1,7 @@
-//! Memory of trees that the target created, so that a rerun of `haul -r run7 host:copy` resumes in `copy`, although
-//! cp's rule for an existing directory would nest a second tree inside it.
+//! Records of trees created by the target. A rerun of `haul -r run7 host:copy` then resumes in `copy`, although cp's
+//! rule for an existing directory would nest a second tree inside.
 //!
-//! One small file for each tree, in the state directory, named by the tree's path.
+//! Each tree has a small file in the state directory, named by the tree's path.
 
 use rustix::fs::{FlockOperation, flock};
 use std::io::Write;
@@ -13,12 +13,12 @@ use std::{fs, io, thread};
 use crate::fs::{FileIdentity, lookup};
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 
-/// How long a run waits for its turn. Others need some milliseconds, unless they are stopped.
+/// Longest wait for the lock. Other runs hold it for milliseconds, unless they are stopped.
 const TURN_MAX: Duration = Duration::from_secs(2);
 /// Interval between attempts.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// Where trees are remembered.
+/// The record of a tree.
 pub struct TreeMemory {
     /// The directory of all records, opened before the kernel confines this process.
     trees: fs::File,
@@ -26,18 +26,18 @@ pub struct TreeMemory {
     origin: [u8; 32],
 }
 
-/// A run's turn to remember a tree and to give it its name, until this is dropped.
+/// The lock under which a run records and names a tree, until dropped.
 pub struct MemoryTurn<'a>(&'a TreeMemory);
 
 impl Drop for MemoryTurn<'_> {
     fn drop(&mut self) {
-        // The kernel frees it at the latest when this process ends.
+        // The kernel releases it at the latest when this process ends.
         let _ = flock(&self.0.trees, FlockOperation::Unlock);
     }
 }
 
 impl TreeMemory {
-    /// For the tree at `path`, which does not exist yet. `None` where nothing can be remembered.
+    /// For the tree at `path`, which does not exist yet. `None` if it cannot be recorded.
     pub fn of(state_dir: Option<&Path>, path: &Path, origin: [u8; 32]) -> Option<Self> {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let absolute = lookup::real_path(parent).ok()?.join(path.file_name()?);
@@ -47,14 +47,14 @@ impl TreeMemory {
         Some(Self { trees: fs::File::open(trees).ok()?, file, origin })
     }
 
-    /// Lets it be kept.
+    /// Permits writes to the records.
     pub fn allow(&self, bounds: &mut ConfineBounds) {
         bounds.allow(&self.trees, ConfineRights::OwnFiles);
     }
 
-    /// Waits until no other run is between remembering a tree and naming it. Otherwise one that comes too late would
-    /// for a moment replace the record of the directory that has the name, and a third run would nest its copy there.
-    /// `None` where the other one does not go on, or the file system has no locks.
+    /// Waits until no other run is between recording a tree and naming it. Otherwise a late run could briefly replace
+    /// the record of the named directory, and a third run would nest its copy there. `None` if the other run makes no
+    /// progress, or the file system has no locks.
     pub fn turn(&self) -> Option<MemoryTurn<'_>> {
         let began = Instant::now();
         while flock(&self.trees, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -66,7 +66,7 @@ impl TreeMemory {
         Some(MemoryTurn(self))
     }
 
-    /// Remembers that the tree now exists as this directory.
+    /// Records this directory as the tree.
     pub fn keep(&self, made: FileIdentity) -> io::Result<()> {
         let content = content(&self.origin, made);
         if fs::read(&self.file).is_ok_and(|remembered| remembered == content) {
@@ -75,13 +75,13 @@ impl TreeMemory {
         let beside = self.file.with_extension("new");
         let mut file = fs::File::create(&beside)?;
         file.write_all(&content)?;
-        // After a loss of power it is there or not, but not half of it.
+        // After a power loss, the record exists or not, but never in part.
         file.sync_all()?;
         fs::rename(&beside, &self.file)
     }
 }
 
-/// Whether the directory at `path` was made by a copy of the same operands.
+/// Whether the directory at `path` was created by a copy of the same source arguments.
 pub fn made_by(state_dir: Option<&Path>, path: &Path, identity: FileIdentity, origin: &[u8; 32]) -> bool {
     let remembered = state_dir.and_then(|state| {
         let absolute = lookup::real_path(path).ok()?;

@@ -1,5 +1,5 @@
-//! What is damaged is not written: neither a bit that flipped on the wire, nor one that flipped in memory before the record
-//! was sealed or after it was opened. The latter is asked for again, and nothing else is.
+//! Damaged data is not written: neither a bit flipped on the wire, nor one flipped in memory before encryption or after
+//! decryption. In the latter cases, the target requests exactly the damaged data again.
 
 use super::*;
 use haul_lab::{Rng, cases, count};
@@ -22,7 +22,7 @@ use crate::policy::audit::{AuditClient, AuditDestination, AuditLog};
 use crate::receiver::WorkerContext;
 use crate::testing::{settings, target_request};
 
-/// A target to which these files, by number, are offered, and which needs them.
+/// A target that needs these offered files, by number.
 struct Site {
     directory: tempfile::TempDir,
     target: TargetReceiver,
@@ -67,7 +67,7 @@ impl Site {
         std::iter::from_fn(|| self.target.session.lock().machine.poll_message()).collect()
     }
 
-    /// All frames of this file were read.
+    /// Marks all frames of this file as read.
     fn end_file(&self, number: usize) {
         let digest = *blake3::hash(&self.files[number]).as_bytes();
         let (entry, size) = (EntryId(number as u64), self.files[number].len() as u64);
@@ -97,7 +97,7 @@ impl Site {
         TestRecord { payload, trailer: RecordTrailer::Pack(pack) }
     }
 
-    /// Whether these files are there, whole, and nothing else is, not even in part.
+    /// Whether exactly these files exist, complete, without any partial file.
     fn has_only(&self, numbers: Range<usize>) -> bool {
         let entries = std::fs::read_dir(self.directory.path()).unwrap().map(|entry| entry.unwrap().path());
         let found: BTreeMap<_, _> =
@@ -117,8 +117,8 @@ fn name(number: usize) -> Name {
     Name::new(format!("f{number}").as_bytes()).unwrap()
 }
 
-/// Sends four files over a stream, with a bit of one record flipped on the way where `damage` is set; whether that ends the
-/// stream and nothing is written of it and of what comes after it.
+/// Sends four files over a stream; with `damage`, a bit of one record is flipped in transit. Returns whether that ends
+/// the stream, and neither this record nor later ones are written.
 fn is_kept_out(seed: u64, damage: bool) -> bool {
     let mut rng = Rng::new(seed);
     let site = Site::new([5000, 1, 70_000, 300].map(|len| rng.bytes(len)).to_vec());
@@ -148,20 +148,20 @@ fn nothing_is_written_of_a_record_in_which_a_bit_flipped() {
     assert!((0..10).all(|seed| !is_kept_out(seed, false)), "what nobody touched counts as kept out");
 }
 
-/// When a bit flips in memory.
+/// The time of a bit flip in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Moment {
-    /// It does not.
+    /// No bit flip.
     Never,
-    /// Between its check and its seal.
+    /// After the checksum, before encryption.
     BeforeSealing,
-    /// Between its seal's opening and the write.
+    /// After decryption, before the write.
     AfterOpening,
-    /// Before its check, where no check can help.
+    /// Before the checksum, which cannot detect it.
     Unseen,
 }
 
-/// Brings one record to the target.
+/// Delivers one record to the target.
 fn bring(site: &Site, said: &TestRecord, writer: &mut FrameWriter, rng: &mut Rng, moment: Moment) {
     let mut said = said.clone();
     let (byte, bit) = (rng.index(said.payload.len()), 1 << rng.below(8));
@@ -185,7 +185,7 @@ fn bring(site: &Site, said: &TestRecord, writer: &mut FrameWriter, rng: &mut Rng
     site.target.deliver(writer, &trailer, record).unwrap();
 }
 
-/// What asks for this record again, and for nothing else.
+/// The message that requests exactly this record again.
 fn request_for(trailer: &RecordTrailer) -> TargetMessage {
     match trailer {
         RecordTrailer::Data(frame) => {
@@ -233,8 +233,8 @@ fn a_bit_that_flips_in_memory_is_asked_for_again_and_nothing_else_is() {
     count("bits-flipped-in-memory", flips);
 }
 
-/// A bit that flips before the check is computed is for `--verify memory` to see; without it, the file is wrong, and this
-/// harness says so.
+/// Only `--verify memory` detects a bit flip before the checksum; without it, the file is wrong, and this harness
+/// reports that.
 #[test]
 fn a_bit_that_no_check_can_see_makes_a_file_that_is_seen_to_be_wrong() {
     for verify in [Verify::Wire, Verify::Memory] {
@@ -250,7 +250,7 @@ fn a_bit_that_no_check_can_see_makes_a_file_that_is_seen_to_be_wrong() {
     }
 }
 
-/// An audit log names what arrived, and not what a hostile source says of it.
+/// An audit log has the digest of the received data, not the one claimed by a hostile source.
 #[test]
 fn a_source_cannot_forge_the_digests_of_an_audit_log() {
     let log = tempfile::tempdir().unwrap();
@@ -272,7 +272,7 @@ fn a_source_cannot_forge_the_digests_of_an_audit_log() {
     assert_eq!((site.bytes_written(), site.has_only(0..0)), (0, true));
 }
 
-/// In a session without BLAKE3, checks alone say whether a frame is right, and files end with the merged checks.
+/// In a session without BLAKE3, checksums alone verify frames, and files end with the merged checksums.
 #[test]
 fn files_arrive_in_a_session_without_blake3() {
     let mut rng = Rng::new(4);

@@ -1,4 +1,4 @@
-//! A stream's thread at the target: it verifies every frame in the buffer that is then written.
+//! One stream's thread at the target: verifies every frame in its buffer, and writes it from there.
 
 use crate::receiver::digest_checks::DigestChecks;
 use crate::receiver::job::ReceiverJob;
@@ -29,11 +29,11 @@ use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 
 impl TargetReceiver {
-    /// Carries one stream until its End, or until it breaks.
+    /// Runs one stream until its End, or until it breaks.
     pub fn run_stream(&self, stream: &mut DataStream) -> Result<(), StreamError> {
         let mut writer = self.storage.writer();
         let carried = self.receive(stream, &mut writer);
-        // Writes in flight count once complete: their frames are not sent again.
+        // Completed writes count: their frames are not sent again.
         writer.drain(self);
         carried
     }
@@ -53,7 +53,7 @@ impl TargetReceiver {
         }
     }
 
-    /// Proves and writes what a frame brings, or begins to. Returns a record that is free.
+    /// Verifies and writes a frame's data, or starts the write. Returns a free buffer.
     fn deliver(
         &self,
         writer: &mut FrameWriter,
@@ -88,7 +88,7 @@ impl TargetReceiver {
             self.session.outbox.notify_all();
             return Ok(record);
         }
-        // One that said a size was counted when it was offered.
+        // A file of known size was counted when it was offered.
         if let Some(text) =
             incoming.is_open_ended().then(|| self.tree.quota.take(payload.len() as u64)).and_then(Result::err)
         {
@@ -106,7 +106,7 @@ impl TargetReceiver {
         Ok(writer.write(self, &item, frame, record))
     }
 
-    /// A frame of `len` bytes is written, or cannot be.
+    /// Reports a frame of `len` bytes as written or failed.
     pub(crate) fn frame_done(
         &self,
         item: &Arc<ReceiverEntry>,
@@ -185,15 +185,15 @@ impl TargetReceiver {
 }
 
 impl ReceiverJob {
-    /// Direct I/O was asked for, and this file does not have it.
+    /// Reports a file that does not support the requested direct I/O.
     pub(crate) fn report_refusal(&self, incoming: &ReceivingFile) {
         let path = escape(&incoming.path(&self.destination));
         let text = format!("{path}: no O_DIRECT writes, so the page cache is used");
         self.reporter.send(&WorkerMessage::Warning { text });
     }
 
-    /// Whether BLAKE3 is computed here, too: with `--verify=memory`, and for an audit log, in which a hostile source
-    /// would name the digest of another file otherwise.
+    /// Whether the target computes BLAKE3 too: with `--verify=memory`, and for an audit log, for which a hostile source
+    /// could claim another file's digest.
     fn rehashes(&self) -> bool {
         self.request.verify == Verify::Memory || self.reporter.is_audited() && !self.is_within_process()
     }
@@ -204,14 +204,14 @@ impl ReceiverJob {
 }
 
 impl DigestChecks {
-    /// Whether the payload has the BLAKE3 value that the source named, where that is computed here.
+    /// Whether the payload has the source's BLAKE3 digest, if the target computes it.
     fn hashes_agree(&self, frame: &DataFrame, incoming: &ReceivingFile, payload: &[u8]) -> bool {
         let len = self.job.request.settings.frame;
         let index = frame.offset / u64::from(len.get());
         let hash = |is_only| len.hash_in(index, payload, is_only) == frame.value;
         !self.job.rehashes()
             || match incoming.is_open_ended() {
-                // Whether the first frame is the only one is not known yet.
+                // Whether the first frame is the only one is unknown yet.
                 true => hash(false) || index == 0 && hash(true),
                 false => hash(len.frames(incoming.size()) == 1),
             }
@@ -228,14 +228,14 @@ impl DigestChecks {
     }
 }
 
-/// A target in the same process: frames go from the source's buffer straight into the file.
+/// A target in the same process: frames are written from the source's buffer directly into the file.
 pub struct DirectSink<'t> {
     target: &'t TargetReceiver,
     writer: FrameWriter,
 }
 
 impl<'t> DirectSink<'t> {
-    /// One stream's way to it.
+    /// The sink of one stream.
     pub fn new(target: &'t TargetReceiver) -> Self {
         Self { target, writer: target.storage.writer() }
     }

@@ -20,13 +20,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 impl TargetReceiver {
-    /// Makes frames until the job is over, or the source has sent too many that are wrong.
+    /// Rebuilds frames until the job is over, or until the source has sent too many wrong ones.
     pub fn make_frames(&self) -> Result<(), ProtocolError> {
         let mut writer = None;
         while let Some(DeltaFrameBuild { item, frame, instructions }) = self.next_making(&mut writer) {
             let writer = writer.get_or_insert_with(|| self.storage.writer());
             let ReceiverEntry::File(incoming) = &*item else { continue };
-            // They were read before, by the stream that received them.
+            // The stream that received them has decoded them before.
             let Ok(steps) = decode(&instructions, frame.offset, frame.plain) else { continue };
             if let Some(basis) = incoming.basis() {
                 self.rebuild_frame(writer, &item, (incoming, basis), &steps, &frame)?;
@@ -35,7 +35,7 @@ impl TargetReceiver {
         Ok(())
     }
 
-    /// Unreported results are sent before a wait.
+    /// The next frame to rebuild. Unreported results are sent before a wait.
     fn next_making(&self, writer: &mut Option<FrameWriter>) -> Option<DeltaFrameBuild> {
         self.deltas.frame_builds.take(false, VecDeque::pop_front).or_else(|| {
             writer.iter_mut().for_each(|writer| writer.drain(self));
@@ -43,7 +43,7 @@ impl TargetReceiver {
         })
     }
 
-    /// Takes instructions, and has a frame made. Returns a record that is free.
+    /// Receives delta instructions, and queues the frame. Returns a free buffer.
     pub(crate) fn deliver_delta(
         &self,
         writer: &mut FrameWriter,
@@ -80,7 +80,7 @@ impl TargetReceiver {
         Ok(record)
     }
 
-    /// Rebuilds a frame, verifies it, and has it written.
+    /// Rebuilds a frame, verifies it, and writes it.
     fn rebuild_frame(
         &self,
         writer: &mut FrameWriter,
@@ -99,7 +99,7 @@ impl TargetReceiver {
         let rebuilt = match is_made {
             Ok(()) if len.hash(incoming.size(), index, made.payload()) == frame.value => Rebuilt::Right,
             Ok(()) if !basis.has_changed() => Rebuilt::Wrong,
-            // What cannot be read of the old file any more is sent.
+            // The source resends data that the base file no longer provides.
             Ok(()) | Err(_) => Rebuilt::BaseChanged,
         };
         if !self.deltas.conclude_delta(basis, frame, rebuilt)? {
@@ -109,7 +109,7 @@ impl TargetReceiver {
         let (job, entry, offset, value) = (frame.job, frame.entry, frame.offset, frame.value);
         let data = DataFrame { job, entry, offset, check: frame_check(made.payload()), value };
         self.digests.pass(incoming, &data, made.payload());
-        // Instructions do not tell holes from zeros.
+        // Instructions do not distinguish holes from zeros.
         made.set_map(if incoming.keeps_holes() { map_of_zeros(made.payload()) } else { None });
         let free = writer.write(self, item, &data, made);
         writer.spare = Some(free);

@@ -1,4 +1,4 @@
-//! Writes of a stream. Through the page cache, a frame is written when the call returns. With O_DIRECT, writes are in
+//! Writes of one stream. A buffered write of a frame is complete when the call returns. With O_DIRECT, writes are in
 //! flight while the stream receives into another buffer, and the session learns of a frame once the disk has it.
 
 use crate::receiver::receive::WriteResources;
@@ -26,30 +26,30 @@ use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 use crate::sys::sync::lock;
 
-/// Writes for one stream.
+/// The writer of one stream.
 pub struct FrameWriter {
     engines: StreamStorage<PendingWrite>,
     depth: usize,
     free: Vec<FrameBuffer>,
-    /// Buffers that it has made: never more than can be under way.
+    /// Number of allocated buffers: at most the queue depth.
     made: usize,
     frame_bytes: usize,
     run: Option<WriteRun>,
     meter: IoMeter,
-    /// Where frames are made of old files, once there is one.
+    /// Buffer for rebuilt frames, once needed.
     pub spare: Option<FrameBuffer>,
     taken: StreamBuffers,
 }
 
-/// Most bytes of buffers that all streams of a target have for writes past the page cache. A stream that gets none waits
-/// for each of its writes.
+/// Most bytes of buffers for direct writes, over all streams of a target. A stream without a share waits for each
+/// write.
 const BUFFERS_BYTES_MAX: usize = 48 << 20;
 
-/// Bytes of buffers that all streams of a target have.
+/// Buffer memory in use by all streams of a target.
 #[derive(Clone, Default)]
 pub struct WriteBuffers(Arc<AtomicUsize>);
 
-/// Of these, those of one stream.
+/// One stream's share of it.
 #[derive(Default)]
 struct StreamBuffers {
     all: WriteBuffers,
@@ -57,7 +57,7 @@ struct StreamBuffers {
 }
 
 impl StreamBuffers {
-    /// One buffer more, if there is room for it.
+    /// Reserves one more buffer, if there is room.
     fn take(&mut self, bytes: usize) -> bool {
         let more = |all: usize| Some(all + bytes).filter(|all| *all <= BUFFERS_BYTES_MAX);
         let taken = self.all.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
@@ -72,14 +72,14 @@ impl Drop for StreamBuffers {
     }
 }
 
-/// A frame that is being written.
+/// A write in flight.
 struct PendingWrite {
     item: Arc<ReceiverEntry>,
     file: Arc<OpenedFile>,
     frame: DataFrame,
 }
 
-/// Frames that go one way, so that it can be seen what that costs.
+/// Consecutive frames written by one method, to measure its cost.
 struct WriteRun {
     file: Arc<OpenedFile>,
     trial: Arc<Mutex<IoMethodProbe>>,
@@ -90,7 +90,7 @@ struct WriteRun {
 }
 
 impl WriteResources {
-    /// Writes for one more stream.
+    /// A writer for one more stream.
     pub(crate) fn writer(&self) -> FrameWriter {
         let frame_bytes = self.job.request.settings.frame.bytes();
         let taken = StreamBuffers { all: self.buffers.clone(), bytes: 0 };
@@ -99,7 +99,7 @@ impl WriteResources {
 }
 
 impl FrameWriter {
-    /// For frames of up to `frame_bytes`, with up to `depth` of them in flight.
+    /// For frames of up to `frame_bytes`, with up to `depth` in flight.
     pub fn new(frame_bytes: usize, depth: usize) -> Self {
         let (engines, meter) = (StreamStorage::new(depth), IoMeter::default());
         Self {
@@ -151,7 +151,7 @@ impl FrameWriter {
         record
     }
 
-    /// Waits until nothing is under way.
+    /// Waits for all writes in flight.
     pub fn drain(&mut self, target: &TargetReceiver) {
         while self.take_one(target, true) {}
     }
@@ -171,7 +171,7 @@ impl FrameWriter {
         }
     }
 
-    /// How a frame goes: as the run that it belongs to, or as the policy says.
+    /// The write method of a frame: that of its run, or by policy.
     fn way(
         &mut self,
         target: &TargetReceiver,
@@ -205,7 +205,7 @@ impl FrameWriter {
         way
     }
 
-    /// A run is over when the disk has all of it: only then both methods have done the same.
+    /// Ends a run once the disk has all of its data: only then are both methods comparable.
     fn end_run(&mut self, target: &TargetReceiver) {
         let Some(run) = self.run.take() else { return };
         match run.method {
@@ -220,8 +220,7 @@ impl FrameWriter {
         self.meter.reset(false);
     }
 
-    /// Whole blocks of a frame are written with O_DIRECT; the rest of the file's last block goes through the page
-    /// cache.
+    /// Writes a frame's whole blocks with O_DIRECT. The rest of the file's last block goes through the page cache.
     fn write_direct(
         &mut self,
         target: &TargetReceiver,
@@ -269,7 +268,7 @@ impl FrameWriter {
         }
     }
 
-    /// Takes one completed write, and reports it; `false` without one.
+    /// Reports one completed write. `false` if there is none.
     fn take_one(&mut self, target: &TargetReceiver, wait: bool) -> bool {
         let finished = during(Stage::Write, || self.meter.time(|| self.engines.finished(wait)));
         let Some(FinishedIo { request, result }) = finished else { return false };

@@ -1,5 +1,5 @@
-//! Frames for a pipe, a FIFO or a program, which take them in order only. The stream with the next frame writes it, and
-//! the queued frames that follow it. Other streams queue their frames and continue to receive, so no stream waits for
+//! Frames for a pipe, a FIFO or a program, which accept them in order only. The stream with the next frame writes it,
+//! and the queued frames that follow. Other streams queue their frames and continue to receive. So no stream waits for
 //! another, and a retransmitted frame may use any of them.
 
 use haul_proto::wire::frame::DataFrame;
@@ -14,7 +14,7 @@ use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 
 impl TargetReceiver {
-    /// Queues a frame, and writes as many as are in order unless another stream does. Returns a free buffer.
+    /// Queues a frame, and writes the frames now in order unless another stream does. Returns a free buffer.
     pub(crate) fn write_in_order(
         &self,
         queue: &InOrderQueue,

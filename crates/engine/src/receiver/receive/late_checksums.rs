@@ -1,4 +1,4 @@
-//! Checksums of frames that arrived before their expected digests.
+//! Requested digests that need a reread of the file.
 
 use crate::receiver::receive::partial_verification::VerificationClaim;
 use crate::receiver::{ReceiverEntry, TargetReceiver};
@@ -8,8 +8,7 @@ use haul_proto::session::step::TargetStep;
 use std::sync::Arc;
 
 impl TargetReceiver {
-    /// What follows from a message of the source, without what takes long: the thread that reads messages is not to read
-    /// files.
+    /// Moves steps that read files to another thread, so that the thread for messages stays responsive.
     pub(crate) fn without_reading(&self, step: TargetStep<ReceiverEntry>) -> TargetStep<ReceiverEntry> {
         match step {
             TargetStep::Sum(entry, item, size) if !matches!(&*item, ReceiverEntry::File(incoming) if incoming.in_order_queue().is_some()) =>
@@ -21,7 +20,7 @@ impl TargetReceiver {
         }
     }
 
-    /// All frames of a large file of `size` bytes are there.
+    /// Completes the digest of a large file of `size` bytes with all frames written.
     pub(crate) fn sum_up(&self, entry: EntryId, item: &Arc<ReceiverEntry>, size: u64) {
         let ReceiverEntry::File(incoming) = &**item else { return };
         let Some(sum) = self.digests.sum(incoming) else { return };

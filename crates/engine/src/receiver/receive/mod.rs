@@ -15,14 +15,14 @@ use crate::receiver::job::ReceiverJob;
 use crate::receiver::tree::TargetTree;
 use std::sync::Arc;
 
-/// What the streams share to write files: the rate limit, buffers, and what the file system can do.
+/// Resources shared by all streams for writes: the rate limit, buffers, and known capabilities of file systems.
 pub struct WriteResources {
     pub(super) job: Arc<ReceiverJob>,
     pub(super) tree: Arc<TargetTree>,
-    /// How fast data may come.
+    /// The rate limit for received data.
     pub(super) rate_limit: RateLimiter,
-    /// Buffers for writes past the page cache.
+    /// Buffers for direct writes.
     pub(super) buffers: WriteBuffers,
-    /// File systems that cannot share blocks.
+    /// File systems without reflinks.
     pub(super) reflinks: ReflinkSupport,
 }

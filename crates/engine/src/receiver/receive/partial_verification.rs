@@ -1,5 +1,5 @@
-//! Partial files of an earlier run: found, and verified frame by frame before they count. The journal lists the frames;
-//! reading them shows whether it is right.
+//! Partial files of earlier runs: found, and verified frame by frame before they count. The journal lists the frames; a
+//! read verifies each.
 
 use crate::receiver::file::partial::gaps;
 use haul_proto::ids::EntryId;
@@ -21,31 +21,31 @@ use crate::receiver::place::journal::OpenJournal;
 use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 
-/// Number of frames after which the source gets a report.
+/// Most frames in one report to the source.
 const TOLD_EVERY: usize = 64;
 
-/// Data of a file to be read before it can be complete.
+/// Data of a file to be read before the file can be complete.
 pub enum VerificationClaim {
-    /// A partial file, answered and to be verified.
+    /// A partial file to verify, already answered.
     Part(EntryId, Arc<ReceiverEntry>),
-    /// The unhashed rest of a file of this many bytes whose digest was requested.
+    /// The unhashed rest of a file of this many bytes with a requested digest.
     Sum(EntryId, Arc<ReceiverEntry>, u64),
 }
 
-/// Claims to be verified.
+/// Claims to verify.
 pub type VerificationQueue = BoundedQueue<VerificationClaim>;
 
-/// Frames of a file that are here, one behind the other, and their values.
+/// Consecutive frames present in a file, and their digests.
 pub struct VerifiedFrames {
     /// The file.
     pub entry: EntryId,
     /// Index of the first frame.
     pub first: u64,
-    /// Their values.
+    /// Their digests.
     pub values: Vec<Digest>,
 }
 
-/// What was found of one file.
+/// The result of verifying one file, not yet reported.
 struct VerificationResult {
     entry: EntryId,
     compare: bool,
@@ -56,7 +56,7 @@ struct VerificationResult {
 }
 
 impl TargetReceiver {
-    /// Verifies claims, one file after the other, until the job is over.
+    /// Verifies claims in order until the job is over.
     pub fn run_verification(&self) {
         while let Some(claim) = self.verification_queue.next() {
             let (entry, item) = match claim {
@@ -77,7 +77,7 @@ impl TargetReceiver {
         let Some(journal) = incoming.journal() else { return Err(io::Error::other("its journal is gone")) };
         let frames = self.job.request.settings.frame.frames(incoming.size());
         let recorded = journal.recorded(frames)?;
-        // What is not even recorded can be on its way while the rest is being read.
+        // Unrecorded frames can be requested during verification.
         let gaps = gaps(&recorded, frames);
         match incoming.basis() {
             Some(_) => self.deltas.sign(entry, item, gaps.clone()),
@@ -85,7 +85,7 @@ impl TargetReceiver {
         }
         let mut finding = VerificationResult {
             entry,
-            // Where the source computes a digest, it reads all of the file.
+            // If the source computes a digest, it reads the whole file.
             compare: incoming.is_to_be_compared() || self.digests.has_sums_elsewhere(),
             first: 0,
             values: Vec::new(),
@@ -105,12 +105,12 @@ impl TargetReceiver {
         let path = incoming.path(&self.job.destination);
         let (size, held, damaged) = (incoming.size(), finding.held_bytes, finding.damaged);
         self.job.reporter.send(&WorkerMessage::Resumed { path, size, held, damaged, compared: finding.compare });
-        // This may be all that the file lacks, and the file all that the job does: then nothing is heard any more.
+        // These may be the last frames of the whole job, after which no report is received.
         finding.tell(self);
         Ok(())
     }
 
-    /// Frames that are recorded, one behind the other. `false` when the job is over.
+    /// Verifies consecutive recorded frames. `false` when the job is over.
     fn verify_run(
         &self,
         finding: &mut VerificationResult,
@@ -154,8 +154,8 @@ impl TargetReceiver {
 }
 
 impl TargetReceiver {
-    /// Tells the source of frames of some files that are here. Those that it is to compare wait while it has many others to
-    /// compare.
+    /// Reports verified frames of several files to the source. Frames to be compared wait while the source has many
+    /// others to compare.
     pub(crate) fn report_verified(&self, held: Vec<VerifiedFrames>, compare: bool) {
         if held.is_empty() {
             return;
@@ -174,7 +174,7 @@ impl TargetReceiver {
         self.session.outbox.notify_all();
     }
 
-    /// The value of a frame in this session, if it equals the recorded one.
+    /// The digest of a frame in this session, if it matches its record.
     fn verified_value(
         &self,
         recorded: &journal::JournalRecord,

@@ -1,6 +1,6 @@
-//! With source and target in one process, and support by the file system, a range of a file is cloned instead of
-//! copied: the new file shares its blocks with the source's (reflink). The data never passes through memory, so it is
-//! not verified, and has no digest to report; jobs that need either copy instead.
+//! Reflinks: ranges of a file are cloned instead of copied, and share the source's blocks. This needs source and target
+//! in one process, and support by the file system. The data never passes through memory, so it is not verified and has
+//! no digest to report. Jobs that need either copy instead.
 
 use crate::receiver::receive::WriteResources;
 use haul_proto::error::ProtocolError;
@@ -19,10 +19,10 @@ use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::sync::lock;
 use haul_proto::integrity::NO_VALUE;
 
-/// Where sharing was refused, so that it is not tried with every piece.
+/// Refused reflinks, so that they are not tried for every chunk.
 #[derive(Debug, Default)]
 pub struct ReflinkSupport {
-    /// Device numbers of file systems that cannot share blocks with the target's. A job meets few.
+    /// Device numbers of file systems without reflinks to the target's. A job uses few.
     refused: Mutex<HashSet<u64>>,
 }
 
@@ -37,8 +37,8 @@ impl ReflinkSupport {
 }
 
 impl TargetReceiver {
-    /// Clones frames of a file from `source`. They count as written. `false` where that is impossible or unwanted:
-    /// nothing has happened then, and they are to be delivered.
+    /// Clones frames of a file from `source`, which then count as written. `false` if that is impossible or unwanted:
+    /// nothing has changed, and the frames must be delivered.
     pub(crate) fn share(
         &self,
         source: &OpenedFile,
@@ -93,7 +93,7 @@ impl TargetReceiver {
         Ok(file)
     }
 
-    /// Frames that were admitted come in another way.
+    /// Releases admitted frames, which are delivered instead.
     fn release(&self, entry: EntryId, frames: Range<u64>) {
         let frame_bytes = u64::from(self.job.request.settings.frame.get());
         let mut state = self.session.lock();
@@ -104,7 +104,7 @@ impl TargetReceiver {
 impl WriteResources {
     fn share_range(&self, source: &OpenedFile, item: &ReceiverEntry, offset: u64, len: u64) -> bool {
         let ReceiverEntry::File(incoming) = item else { return false };
-        // A file that cannot be opened is reported when its frames are delivered.
+        // The delivery of its frames reports a file that cannot be opened.
         let Ok(file) = incoming.open_once(&self.tree.temp_files, &self.tree.job_locks) else { return false };
         match incoming.share_range(&file, source, offset, len) {
             Ok(()) => true,
@@ -117,8 +117,8 @@ impl WriteResources {
     }
 }
 
-/// Whether an error is about two file systems, and not about these two files (a swap file, one without checksums, one
-/// that was just cut off).
+/// Whether an error concerns the two file systems, not just these two files (a swap file, one without checksums, one
+/// just truncated).
 fn is_refusal_for_all(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),

@@ -1,5 +1,5 @@
-//! File systems that fold case, so that several spellings are one name: an existing entry under another spelling is
-//! another file, neither replaced nor taken for the copy.
+//! Case-insensitive file systems, on which several spellings are one name. An existing entry under another spelling is
+//! a different file: it is neither replaced nor taken for the copy.
 
 use crate::receiver::place::case_sensitivity::folds;
 use crate::receiver::tree::TargetTree;
@@ -14,7 +14,7 @@ use crate::sys::sync::lock;
 /// Reported for a name that differs from an existing one by case alone.
 pub const OTHER_SPELLING: &str = "this file system takes an existing name, spelled differently, for the same\nrename one of them, or copy to another file system";
 
-/// Results for the last directory: neighbours follow each other.
+/// Results for the last directory: entries of a directory mostly follow each other.
 #[derive(Default)]
 pub struct CaseFolding {
     latest: Mutex<Option<FoldedDirectory>>,
@@ -23,16 +23,16 @@ pub struct CaseFolding {
 
 struct FoldedDirectory {
     identity: FileIdentity,
-    /// Whether the directory folds case; `None` while no name has shown it.
+    /// Whether the directory is case-insensitive; `None` until a name shows it.
     folds: Option<bool>,
     listed: FoldedNames,
 }
 
-/// The names of a directory as they were when it was listed, by their hashes.
+/// The names in a directory when it was listed, as hashes.
 #[derive(Default)]
 struct FoldedNames {
     exact: HashSet<u64>,
-    /// In lower case.
+    /// Hashes of the names in lower case.
     lower: HashSet<u64>,
 }
 
@@ -42,7 +42,7 @@ impl FoldedNames {
         self.lower.insert(hasher.hash_one(lower(name)));
     }
 
-    /// Whether a name that is there is spelled otherwise; `None` where it was made since. Both spellings cannot be there.
+    /// Whether an existing name has another spelling; `None` if it was created since. Both spellings cannot exist.
     fn is_spelled_otherwise(&self, name: &Name, hasher: &RandomState) -> Option<bool> {
         match self.exact.contains(&hasher.hash_one(name.as_bytes())) {
             true => Some(false),
@@ -59,7 +59,7 @@ fn lower(name: &Name) -> Vec<u8> {
 }
 
 impl TargetTree {
-    /// Whether the existing entry of this name is spelled otherwise; `false` if that is unknown.
+    /// Whether the existing entry of this name has another spelling; `false` if unknown.
     pub(crate) fn is_spelled_otherwise(&self, dir: &Dir, name: &Name) -> bool {
         let mut latest = lock(&self.case_folding.latest);
         let identity = dir.identity();
@@ -83,7 +83,7 @@ impl TargetTree {
             return false;
         }
         directory.listed = listed;
-        // What is not there in lower case either is folded by rules of the file system's own.
+        // A name not found in lower case either follows the file system's own rules of case.
         directory.listed.is_spelled_otherwise(name, hasher).unwrap_or(true)
     }
 }

@@ -1,4 +1,4 @@
-//! Directories: made where they are not there, opened, and remembered where a later run has to know them.
+//! Directories: created if missing, opened, and recorded if a later run must recognise them.
 
 use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::tree::TargetTree;
@@ -31,7 +31,7 @@ impl TargetTree {
         let meta = entry.meta;
         let create = decision == OverwriteDecision::Create;
         if create && self.job.is_dry() {
-            // A tree that gets the target's own name is what everything is shown below.
+            // A tree with the target's own name is the prefix of all displayed paths.
             let absent = || position.dir.absent_child(&position.name);
             let dir = if position.renamed { Dir::absent_root() } else { absent() };
             return Ok(EntryAnswer::Needed(Arc::new(ReceiverEntry::Directory {
@@ -48,7 +48,7 @@ impl TargetTree {
         }
         let child = self.metadata.enter(&position.dir, &position.name)?;
         let dir = if position.renamed {
-            // The tree's own root from here on: reported paths begin below it.
+            // The tree's own root from here on: reported paths are relative to it.
             Dir::from_fd(rustix::io::fcntl_dupfd_cloexec(&*child.fd()?, 0)?)?
         } else {
             child
@@ -62,7 +62,7 @@ impl TargetTree {
         Ok(EntryAnswer::Needed(Arc::new(ReceiverEntry::Directory { dir, fresh, names, meta, attributes })))
     }
 
-    /// `false` where another run was faster: whose the directory is shows when it is entered.
+    /// Creates a directory. `false` if another run was faster; entering the directory shows whose it is.
     fn create_directory(&self, position: &EntryPosition, meta: EntryMetadata) -> io::Result<bool> {
         let mode = self.metadata.first_mode(&meta);
         let memory = self.job.destination.memory.as_ref().filter(|_| position.renamed);
@@ -81,17 +81,17 @@ impl TargetTree {
         }
     }
 
-    /// It is remembered before it has its name: otherwise a run killed in between would leave a directory that the next
-    /// run takes for a foreign one, and copies into instead of resuming.
+    /// Records the directory before it gets its name. Otherwise a run killed in between would leave a directory that
+    /// the next run takes for a foreign one, and copies into instead of resuming.
     fn make_remembered(&self, position: &EntryPosition, memory: &TreeMemory, mode: u32) -> io::Result<()> {
         let is_own = |look: &FileStat| look.meta.uid == rustix::process::geteuid().as_raw();
-        // Whoever had the turn before may have given it this name.
+        // The previous holder of the lock may have given it this name.
         if FileStat::at_name(&*position.dir.fd()?, &position.name, FollowLinks::Itself).is_ok() {
             return Err(Errno::EXIST.into());
         }
         let mut temporary = temporary_name(&position.name, b"directory");
         let mut found = match make_directory(&position.dir, &temporary, mode) {
-            // A run that was killed here has left it, or another one is about to give it its name.
+            // Left by a run that was killed here, or about to be renamed by another run.
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => position.dir.child_looked_at(&temporary, FollowLinks::Itself),
         };
@@ -121,13 +121,13 @@ impl TargetTree {
 }
 
 impl MetadataWriter {
-    /// Ours alone until it is complete, and always writable for us.
+    /// Private and writable until the directory is complete.
     pub(crate) fn first_mode(&self, meta: &EntryMetadata) -> u32 {
         if self.job.request.preserve { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 }
     }
 }
 
-/// Makes a directory where nothing is.
+/// Creates a directory where none exists.
 pub(crate) fn make_directory(dir: &Dir, name: &Name, mode: u32) -> io::Result<()> {
     Ok(mkdirat(&*dir.fd()?, name.as_bytes(), Mode::from_raw_mode(mode))?)
 }

@@ -1,4 +1,4 @@
-//! What exists at the place of an entry, and how its metadata differs.
+//! The existing entry in the place of an offered one, and differences in metadata.
 
 use crate::fs::attributes::read;
 use crate::fs::{Dir, FileStat, FollowLinks};
@@ -13,7 +13,8 @@ use rustix::fs::FileType;
 use std::io;
 
 impl TargetTree {
-    /// What has a name. Its time is the source's where the file system cannot keep that more precisely.
+    /// The existing entry of a name. Takes its time for the source's if the file system cannot store that more
+    /// precisely.
     pub(crate) fn standing(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<ExistingStat> {
         let there = ExistingStat::at(dir, name)?;
         let modified = entry.meta.modified;
@@ -21,7 +22,7 @@ impl TargetTree {
         Ok(if is_same { there.with_time(modified) } else { there })
     }
 
-    /// Differences between an existing entry's metadata and the source's, for an entry that stays, or a directory.
+    /// Differences in metadata between an existing entry and the source's, for an entry that stays, or a directory.
     pub(crate) fn metadata_reasons(&self, dir: &Dir, name: &Name, entry: &Entry, there: &FileStat) -> ChangeReasons {
         let times = ChangeReasons::default().and(ChangeReasons::TIME, entry.meta.modified != there.meta.modified);
         let reasons =
@@ -38,7 +39,7 @@ impl TargetTree {
             FileType::Directory => dir.child(name).and_then(|child| Ok(read(&*child.fd()?, self.job.request.kept))),
             _ => return false,
         };
-        // What cannot be read is put, and that says why it cannot be.
+        // Unreadable attributes are set anyway, which reports the error.
         let Ok(Ok(found)) = found else { return true };
         found.len() != wanted.len() || found.iter().any(|attribute| !wanted.contains(attribute))
     }

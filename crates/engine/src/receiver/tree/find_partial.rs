@@ -15,8 +15,8 @@ use haul_proto::wire::report::WorkerMessage;
 use std::sync::Arc;
 
 impl TargetTree {
-    /// The partial file of an earlier run for the file of `header`; `None` without one to resume. Unusable ones are
-    /// reported to the user. An error means that the file cannot be taken now.
+    /// An earlier run's partial file for the file of `header`; `None` if there is none to resume. Unusable ones are
+    /// reported. An error means that the file cannot be received now.
     pub(crate) fn find_part(
         &self,
         spot: &TargetPath,
@@ -42,7 +42,7 @@ impl TargetTree {
             }
         };
         let Some(file) = self.temp_files.take_over(spot, leaf, &self.job_locks)? else { return Ok(None) };
-        // Bytes behind the end belong to no frame: nothing verifies them.
+        // Bytes after the end belong to no frame, so nothing verifies them.
         cut_to(&file, header.size).map_err(|error| describe(&error))?;
         let file = OpenedFile::new(file, FileAccess::Write).map_err(|error| describe(&error))?;
         Ok(Some(PartialFile { file: Arc::new(file), journal, compare }))

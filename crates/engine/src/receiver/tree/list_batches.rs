@@ -1,4 +1,5 @@
-//! Where the operands of a list go, from when the controller says so until the source has passed by.
+//! Destinations of a list's source arguments, from the controller's announcement until the source has completed their
+//! batch.
 
 use haul_proto::error::ProtocolError;
 use haul_proto::limits::LISTED_BATCHES_AHEAD;
@@ -8,20 +9,20 @@ use std::sync::Mutex;
 
 use crate::sys::sync::lock;
 
-/// Batches with operands that may still be offered.
+/// Batches with source arguments still to be offered.
 #[derive(Default)]
 pub struct ListedBatches(Mutex<ListedState>);
 
 #[derive(Default)]
 struct ListedState {
     batches: VecDeque<ListedBatch>,
-    /// The number that the next batch begins with.
+    /// First number of the next batch.
     next: u32,
 }
 
 struct ListedBatch {
     first: u32,
-    /// `None` where something was offered.
+    /// `None` for those already offered.
     places: Vec<Option<OperandDestination>>,
 }
 
@@ -32,7 +33,7 @@ impl ListedBatch {
 }
 
 impl ListedBatches {
-    /// Takes a batch from the controller.
+    /// Adds a batch from the controller.
     pub fn add(&self, DestinationBatch { first, places }: DestinationBatch) -> Result<(), ProtocolError> {
         let mut state = lock(&self.0);
         if first != state.next {
@@ -47,14 +48,14 @@ impl ListedBatches {
         Ok(())
     }
 
-    /// Where the operand of this number goes: only once, and only while the source may offer it.
+    /// The destination of the source argument with this number: only once, and only while the source may offer it.
     pub fn take(&self, number: u32) -> Option<OperandDestination> {
         let mut state = lock(&self.0);
         let batch = state.batches.iter_mut().find(|batch| number < batch.end())?;
         batch.places.get_mut(number.checked_sub(batch.first)? as usize)?.take()
     }
 
-    /// The source has passed by a batch.
+    /// Forgets the batches that the source has completed.
     pub fn passed(&self, before: u32) -> Result<(), ProtocolError> {
         let mut state = lock(&self.0);
         match state.batches.pop_front() {
@@ -115,7 +116,7 @@ mod tests {
         assert_eq!(listed.add(batch(most, 1)), Err(ProtocolError::OverLimit("listed source arguments")));
     }
 
-    /// A target of a list, and where it lands.
+    /// A target of a list, and its temporary directory.
     fn target(kinds: ListedKinds) -> (TargetReceiver, tempfile::TempDir) {
         let directory = tempfile::tempdir().unwrap();
         let request = TargetRequest { listed: kinds, ..target_request(directory.path(), Vec::new()) };
@@ -126,7 +127,7 @@ mod tests {
         (target, directory)
     }
 
-    /// Offers operands of these numbers and kinds; returns what the target wants of them.
+    /// Offers source arguments with these numbers and kinds; returns the target's needs.
     fn offer(target: &TargetReceiver, first: u64, operands: &[(u32, EntryContent)]) -> Vec<TransferNeed> {
         let entries = operands.iter().map(|(number, kind)| Entry {
             place: entry::EntryLocation::Operand(*number),

@@ -1,7 +1,7 @@
-//! Several sources whose contents go into one directory (`b/ c/ target`): for equal names the first source counts, and
-//! the others are skipped with a report. Directories are merged, with the first one's metadata.
+//! Several sources whose contents are merged into one directory (`b/ c/ target`). For equal names the first source has
+//! precedence, and the others are skipped with a report. Directories are merged, with the first one's metadata.
 //!
-//! It keeps a hash of each path, with a secret key.
+//! Stores a keyed hash of each path.
 
 use crate::receiver::tree::TargetTree;
 use haul_proto::entry::EntryMetadata;
@@ -15,39 +15,39 @@ use std::sync::atomic::AtomicBool;
 
 use crate::sys::sync::lock;
 
-/// Most paths that are remembered: what a source offers is not to fill the memory.
+/// Most remembered paths, as a limit on a source's use of memory.
 const PATHS_MAX: usize = 1 << 22;
 /// Reported for a skipped entry.
 pub(crate) const TAKEN: &str = "an earlier source has this name";
-/// Said once, where more would be remembered than may be.
+/// Warning at the limit of remembered paths, sent once.
 pub(crate) const TOO_MANY: &str =
     "too many entries in these sources to remember: of equal names, the last one may win\ncopy the sources separately";
 
-/// What the sources have offered so far, where that can be the same paths.
+/// Paths offered so far, if sources may share paths.
 pub struct MergedSources {
-    /// Whether it can.
+    /// Whether sources may share paths.
     is_wanted: bool,
     hasher: RandomState,
-    /// By its path; of a directory, its metadata.
+    /// Metadata of directories, `None` for other entries, by path hash.
     paths: Mutex<HashMap<u64, Option<EntryMetadata>>>,
     pub(crate) told: AtomicBool,
 }
 
-/// What becomes of an entry.
+/// The precedence of an entry.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum MergeDecision {
-    /// It is the first one.
+    /// The first with this path.
     First,
-    /// It is a directory, and so was the first one: the same, with these metadata.
+    /// A directory, like the first one: merged, with these metadata.
     Same(EntryMetadata),
-    /// An earlier source has its name.
+    /// An earlier source has this path.
     Taken,
-    /// It is not known.
+    /// Unknown, beyond the limit.
     TooMany,
 }
 
 impl MergedSources {
-    /// For these operands, in a job whose list is of this kind.
+    /// For these source arguments, in a job with this kind of list.
     pub fn new(operands: &[TargetOperand], listed: ListedKinds) -> Self {
         let may_meet = operands.len() > 1 && operands.iter().any(|operand| operand.name.is_none());
         let is_wanted = may_meet && listed == ListedKinds::No;
@@ -72,7 +72,7 @@ impl MergedSources {
 }
 
 impl TargetTree {
-    /// Whether several sources go into one directory.
+    /// Whether several sources are merged into one directory.
     pub(crate) fn merges(&self) -> bool {
         self.merged_sources.is_wanted
     }

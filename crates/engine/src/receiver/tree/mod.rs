@@ -1,4 +1,4 @@
-//! The tree at the target: directories, existing entries, unfinished files, and which source fills which name.
+//! The target's tree: directories, existing entries, partial files, and the precedence of sources.
 
 use crate::receiver::Below;
 use crate::receiver::CaseFolding;
@@ -13,23 +13,23 @@ use crate::receiver::ReceiverSession;
 use crate::receiver::Removals;
 use crate::receiver::TempFiles;
 use std::sync::Arc;
-/// Finds the place of each entry below the destination, and owns the unfinished files there.
+/// Finds the location of each entry below the destination, and owns the partial files there.
 pub struct TargetTree {
     pub(super) job: Arc<ReceiverJob>,
     pub(super) metadata: Arc<MetadataWriter>,
     pub(super) session: Arc<ReceiverSession>,
     pub(super) removals: Arc<Removals>,
-    /// Directories between the destination and the operands.
+    /// Directories between the destination and the source arguments.
     pub(super) parents: Below,
-    /// Operands of a list.
+    /// Source arguments from a list.
     pub(super) list_batches: ListedBatches,
-    /// Which of several sources fills each name.
+    /// Precedence of several sources.
     pub(super) merged_sources: MergedSources,
-    /// Unfinished files.
+    /// Partial files.
     pub(super) temp_files: TempFiles,
     /// Locks against other jobs on the same files.
     pub(super) job_locks: JobLocks,
-    /// Where journals are kept.
+    /// Locations of journals.
     pub(super) journals: JournalLocation,
     /// Names that differ from existing ones by case alone.
     pub(super) case_folding: CaseFolding,

@@ -1,5 +1,5 @@
-//! Where operands go below the target (`-d`): directories that are made where they are missing, one component at a time
-//! and never through a symbolic link.
+//! Directories between the target and source arguments (`-d`): created if missing, one component at a time and never
+//! through a symbolic link.
 
 use crate::receiver::TargetTree;
 use crate::receiver::metadata::MetadataWriter;
@@ -15,7 +15,7 @@ use super::directories::make_directory;
 use crate::fs::{Dir, FileStat, FollowLinks, mode_without_preserve};
 use crate::sys::sync::lock;
 
-/// Directories of this job's operands, by their names below the destination: the most recent ones.
+/// The most recent of these directories, by their names below the destination.
 #[derive(Default)]
 pub struct Below(Mutex<HashMap<Box<[Name]>, Dir>>);
 
@@ -23,7 +23,7 @@ pub struct Below(Mutex<HashMap<Box<[Name]>, Dir>>);
 const KNOWN_MAX: usize = 4096;
 
 impl TargetTree {
-    /// The directory of these names below `landing`. `modes` are those of the source's, the nearest first.
+    /// The directory of these names below `landing`. `modes` are the source's, nearest first.
     pub(crate) fn directory_below(&self, landing: &Dir, names: &[Name], modes: &[u16]) -> io::Result<Dir> {
         let mut known = lock(&self.parents.0);
         let mut at = landing.clone();
@@ -51,7 +51,7 @@ impl TargetTree {
                 entered => entered.map_err(|error| explained(parent, name, error)),
             };
         }
-        // Nobody but the owner gets in until it has its mode.
+        // Private to the owner until it has its mode.
         let is_new = match make_directory(parent, name, 0o700) {
             Ok(()) => {
                 self.quota.take_names(1).map_err(io::Error::other)?;
@@ -74,7 +74,7 @@ impl TargetTree {
 }
 
 impl MetadataWriter {
-    /// The mode of a directory above an operand. It belongs to this user, whatever the source's owner: modes for
+    /// The mode of a directory above a source argument. It belongs to this user, whatever the source's owner: modes for
     /// another owner or group have no meaning.
     fn mode_above(&self, source_mode: u16) -> u16 {
         if self.job.request.preserve {
@@ -85,12 +85,12 @@ impl MetadataWriter {
     }
 }
 
-/// The source's modes of the directories above an operand.
+/// The source's modes of the directories above a source argument.
 pub(crate) fn parent_modes(entry: &Entry) -> &[u16] {
     entry.more.as_ref().map_or(&[], |more| &more.parent_modes)
 }
 
-/// The error for an existing entry in the place of a directory, in the words used for entries.
+/// The error for an existing entry in the place of a directory, in the wording for entries.
 fn explained(parent: &Dir, name: &Name, error: io::Error) -> io::Error {
     let there = parent.fd().and_then(|dir| FileStat::at_name(&*dir, name, FollowLinks::Itself));
     let refusal = match there.map(|look| look.kind) {

@@ -9,7 +9,7 @@ use haul_proto::session::step::{EntryAnswer, ParentDirectory};
 use std::sync::Arc;
 
 impl TargetTree {
-    /// Answers an entry where nothing is copied: directories that are there are entered.
+    /// Answers an entry where nothing is copied: existing directories are entered.
     pub(crate) fn answer_only_removal(&self, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let parent = self.session.lock().machine.parent(&entry.place);
         if entry.kind != EntryContent::Directory {
@@ -57,7 +57,7 @@ impl TargetTree {
                     _ => EntryAnswer::Needed(item),
                 }
             }
-            // The copy will make one here, or say why it cannot.
+            // A copy will create one here, or report its failure.
             Err(_) => EntryAnswer::Refused,
         }
     }
