@@ -95,10 +95,7 @@ fn a_read_only_home_is_told() {
 fn a_home_that_allows_no_execution_is_told() {
     for mut sandbox in with_both_kinds_of_tools() {
         sandbox.mount_home("noexec");
-        assert_says(
-            &sandbox.error(),
-            &["mounted noexec (", "a directory that allows execution", BY_HAND],
-        );
+        assert_says(&sandbox.error(), &["mounted noexec (", "a directory that allows execution", BY_HAND]);
     }
 }
 
@@ -152,7 +149,10 @@ fn sshs_failure_is_told_in_its_own_words_and_ours() {
     sandbox.before = "echo 'ann@db1: Permission denied (publickey).' >&2; exit 255".into();
     assert_says(
         &sandbox.error(),
-        &["ann@db1 refused the login\nnote: ssh said: ann@db1: Permission denied (publickey).\n", "ssh -p 2222 ann@db1 true"],
+        &[
+            "ann@db1 refused the login\nnote: ssh said: ann@db1: Permission denied (publickey).\n",
+            "ssh -p 2222 ann@db1 true",
+        ],
     );
     sandbox.before = "echo This account is currently not available.; exit 1".into();
     assert_says(&sandbox.error(), &["the account on ann@db1 cannot run commands\nnote: it said: This account"]);

@@ -315,8 +315,9 @@ fn nobody_who_exchanges_directories_for_links_has_something_outside_removed() {
 #[test]
 fn no_tree_is_too_deep() {
     const LEVELS: u64 = 20_000;
-    let mut site =
-        Site::of(&["d/"], |request, _| request.sync = SyncOptions { tells_items: false, ..without_limit(DeleteMode::After) });
+    let mut site = Site::of(&["d/"], |request, _| {
+        request.sync = SyncOptions { tells_items: false, ..without_limit(DeleteMode::After) }
+    });
     let mut at = site.dir().child(&name("d")).unwrap();
     for _ in 1..LEVELS {
         rustix::fs::mkdirat(&*at.fd().unwrap(), "d", rustix::fs::Mode::RWXU).unwrap();
