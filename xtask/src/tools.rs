@@ -71,6 +71,15 @@ pub const CARGO_DENY: CargoTool = CargoTool { program: "cargo-deny", package: "c
 /// Checks spelling.
 pub const TYPOS: CargoTool = CargoTool { program: "typos", package: "typos-cli", version: "1.49.0" };
 
+/// Makes Debian packages.
+pub const CARGO_DEB: CargoTool = CargoTool { program: "cargo-deb", package: "cargo-deb", version: "3.8.0" };
+/// Makes RPM packages.
+pub const CARGO_GENERATE_RPM: CargoTool =
+    CargoTool { program: "cargo-generate-rpm", package: "cargo-generate-rpm", version: "0.21.1" };
+/// Lists components.
+pub const CARGO_CYCLONEDX: CargoTool =
+    CargoTool { program: "cargo-cyclonedx", package: "cargo-cyclonedx", version: "0.5.9" };
+
 impl CargoTool {
     /// Installs the program where it is missing; says why it could not be.
     pub fn provide(&self) -> Result<(), String> {

@@ -1,0 +1,103 @@
+//! Starts the executable in an empty root, and writes the help that it prints: manual page and completions.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use haul_lab::find_program;
+
+use super::build::host;
+use super::commands::{fail, succeeds};
+use crate::install::{PROGRAM, install};
+use crate::run::{Output, run};
+
+/// How long `haul --version` may take.
+const START_LIMIT: Duration = Duration::from_secs(10);
+/// What the executable prints about itself: a file's name, and the topic of `haul help`.
+const HELP: [(&str, &str); 4] = [("haul.1", "man"), ("haul.bash", "bash"), ("_haul", "zsh"), ("haul.fish", "fish")];
+
+/// Starts the program where there is nothing but itself, without any environment. Its version, and where it ran.
+pub(super) fn start_alone(built: &Path, target: &str) -> Result<(String, &'static str), String> {
+    if target != host()? {
+        let printed = succeeds(emulated(built, target)?.arg("--version"), START_LIMIT)?;
+        return Ok((version(&printed)?, "under qemu"));
+    }
+    let cell = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
+    install(built, &cell.path().join("haul"), PROGRAM).map_err(|error| fail(cell.path(), error))?;
+    let mut last = String::new();
+    for (prefix, runs_in) in cells(cell.path()) {
+        let (program, arguments) = prefix.split_first().ok_or("no command")?;
+        let mut command = Command::new(program);
+        command.args(arguments).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        let ended = run(command.arg("/haul").arg("--version"), START_LIMIT, Output::Kept);
+        match ended.failure {
+            None => return Ok((version(&ended.stdout)?, runs_in)),
+            Some(why) => last = why,
+        }
+    }
+    Err(format!("haul --version does not run in an empty root directory: {last}"))
+}
+
+/// Writes manual page and completions to `directory`; their paths.
+pub(super) fn write_help(directory: &Path, program: &Path, target: &str) -> Result<Vec<PathBuf>, String> {
+    let is_native = target == host()?;
+    let mut files = Vec::new();
+    for (name, topic) in HELP {
+        let mut command = if is_native { Command::new(program) } else { emulated(program, target)? };
+        let path = directory.join(name);
+        let text = succeeds(command.args(["help", topic]), START_LIMIT)?;
+        fs::write(&path, text).map_err(|error| fail(&path, error))?;
+        files.push(path);
+    }
+    Ok(files)
+}
+
+/// A command that starts an executable of another architecture.
+fn emulated(program: &Path, target: &str) -> Result<Command, String> {
+    let architecture = target.split('-').next().unwrap_or_default();
+    let names = [format!("qemu-{architecture}-static"), format!("qemu-{architecture}")];
+    let Some(emulator) = names.iter().find_map(|name| find_program(name)) else {
+        return Err(format!("{} is not installed: apt-get install qemu-user-static", names[0]));
+    };
+    let mut command = Command::new(emulator);
+    command.arg(program);
+    Ok(command)
+}
+
+/// Commands that start something in an empty root: the second is for those who are not root.
+fn cells(root: &Path) -> [(Vec<String>, &'static str); 2] {
+    let root = root.to_string_lossy().into_owned();
+    let chroot = vec!["chroot".to_owned(), root.clone()];
+    let unshare = ["unshare", "--user", "--map-root-user", "chroot"].map(str::to_owned);
+    [
+        (chroot, "in an empty root directory"),
+        ([&unshare[..], &[root]].concat(), "in an empty root directory of a user namespace"),
+    ]
+}
+
+/// The version in `haul 0.1.0`.
+fn version(printed: &str) -> Result<String, String> {
+    let version = printed
+        .lines()
+        .next()
+        .and_then(|line| line.strip_prefix("haul "))
+        .and_then(|rest| rest.split_whitespace().next());
+    let version = version.filter(|version| version.starts_with(|c: char| c.is_ascii_digit()));
+    version
+        .map(str::to_owned)
+        .ok_or_else(|| format!("haul --version printed '{}', which is no version", printed.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_version() {
+        assert_eq!(version("haul 0.1.0\n").as_deref(), Ok("0.1.0"));
+        assert_eq!(version("haul 1.2.3-rc1 (x86_64)\n").as_deref(), Ok("1.2.3-rc1"));
+        assert!(version("").is_err());
+        assert!(version("haul --help\n").is_err());
+    }
+}
