@@ -1,10 +1,10 @@
 //! A Debian and an RPM package of what is shipped, by cargo-deb and cargo-generate-rpm. What they hold stands in
 //! `crates/cli/Cargo.toml`; the other files lie in `packaging/`.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::commands::{fail, succeeds};
 use crate::install::{DOCUMENT, PROGRAM, install};
@@ -15,6 +15,18 @@ use crate::workspace::root;
 const PACK_LIMIT: Duration = Duration::from_secs(300);
 /// Stands in packages where `DEBFULLNAME` and `DEBEMAIL` name nobody.
 const NOBODY: (&str, &str) = ("The haul authors", "haul@packages.invalid");
+
+/// Files of the sources, and where the packagers look for them.
+const SOURCES: [(&str, &str); 8] = [
+    ("contrib/haul-serve.service", "systemd/haul.haul-serve.service"),
+    ("packaging/sysusers.conf", "systemd/haul.sysusers"),
+    ("packaging/serve.toml", "serve.toml"),
+    ("packaging/deb/lintian-overrides", "lintian-overrides"),
+    ("CHANGELOG.md", "CHANGELOG.md"),
+    ("docs/BBCP.md", "BBCP.md"),
+    ("LICENSE-MIT", "LICENSE-MIT"),
+    ("LICENSE-APACHE", "LICENSE-APACHE"),
+];
 
 /// Revision of a version's first packages.
 pub(super) const FIRST: &str = "1";
@@ -46,7 +58,16 @@ impl Release<'_> {
         let package = to.join(format!("haul_{}-{revision}_{architecture}.deb", self.version));
         let mut command = Command::new("cargo-deb");
         command
-            .args(["--no-build", "--no-strip", "--package", "haul", "--deb-revision", revision])
+            .args([
+                "--no-build",
+                "--no-strip",
+                "--quiet",
+                "--compress-system",
+                "--package",
+                "haul",
+                "--deb-revision",
+                revision,
+            ])
             .args(["--target", self.target, "--maintainer", &maintainer, "--output"])
             .arg(&package);
         self.pack(&mut command)?;
@@ -82,16 +103,19 @@ impl Release<'_> {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(&stage, error)),
             _ => {}
         }
+        let date = SystemTime::UNIX_EPOCH + Duration::from_secs(self.date);
         let put = |from: &Path, name: &str, mode| {
             let to = stage.join(name);
-            install(from, &to, mode).map_err(|error| fail(&to, error))
+            let installed = install(from, &to, mode).and_then(|()| File::open(&to)?.set_modified(date));
+            installed.map_err(|error| fail(&to, error))
         };
         put(self.executable, "haul", PROGRAM)?;
         for name in ["haul.1", "haul.bash", "_haul", "haul.fish"] {
             put(&self.directory.join(name), name, DOCUMENT)?;
         }
-        put(&root().join("contrib/haul-serve.service"), "systemd/haul.haul-serve.service", DOCUMENT)?;
-        put(&root().join("packaging/sysusers.conf"), "systemd/haul.sysusers", DOCUMENT)?;
+        for (from, to) in SOURCES {
+            put(&root().join(from), to, DOCUMENT)?;
+        }
         Ok(stage)
     }
 

@@ -25,8 +25,8 @@ pub(super) fn check(release: &Release) -> Result<(), String> {
     let rpmlint = tool("rpmlint", "rpmlint")?;
     let upgrade = release.rpm(rpm.folder.path(), "2")?;
     let package = release.rpm(rpm.folder.path(), FIRST)?;
-    let rules = root().join("packaging/rpm/rpmlintrc");
-    let linted = succeeds(Command::new(rpmlint).arg("--rpmlintrc").arg(rules).arg(&package), STEP_LIMIT)?;
+    let rules = root().join("packaging/rpm/rpmlint.toml");
+    let linted = succeeds(Command::new(rpmlint).arg("--config").arg(rules).arg(&package), STEP_LIMIT)?;
     if !linted.contains("0 errors, 0 warnings") {
         return Err(format!("rpmlint finds faults:\n{linted}"));
     }
