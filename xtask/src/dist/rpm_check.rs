@@ -17,7 +17,7 @@ use crate::workspace::root;
 const STEP_LIMIT: Duration = Duration::from_secs(300);
 const CONFIGURATION: &str = "etc/haul/serve.toml";
 /// Directories that each system has.
-const DIRECTORIES: [&str; 4] = ["bin", "proc", "tmp", "root"];
+const DIRECTORIES: [&str; 5] = ["bin", "dev", "proc", "tmp", "root"];
 
 /// Does all of it; prints what was seen.
 pub(super) fn check(release: &Release) -> Result<(), String> {
@@ -79,6 +79,9 @@ impl Rpm {
         }
         let busybox = tool("busybox", "busybox-static")?;
         install(&busybox, &system.join("bin/busybox"), PROGRAM).map_err(|error| fail(&busybox, error))?;
+        // An ordinary file will do: scripts only write to it.
+        let null = system.join("dev/null");
+        fs::write(&null, "").map_err(|error| fail(&null, error))?;
         symlink("busybox", system.join("bin/sh")).map_err(|error| fail(&system, error))?;
         let chosen = Command::new(&self.program).arg("--root").arg(&system).arg("--initdb").status();
         match chosen {
