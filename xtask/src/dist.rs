@@ -8,6 +8,7 @@ mod commands;
 mod components;
 mod deb_check;
 mod packages;
+mod recipes;
 mod rpm_check;
 mod start;
 mod sums;
@@ -44,6 +45,9 @@ pub struct DistArguments {
     /// And the list of components (CycloneDX)
     #[arg(long)]
     sbom: bool,
+    /// And the archive of the sources, and recipes of Homebrew and conda-forge that fetch it from below URL
+    #[arg(long, value_name = "URL")]
+    source: Option<String>,
     /// Signs the lists of checksums with this secret key of minisign
     #[arg(long, value_name = "KEY")]
     sign: Option<PathBuf>,
@@ -112,6 +116,9 @@ fn package(
     }
     if arguments.sbom {
         made.push(components::write(directory, version, target, date)?);
+    }
+    if let Some(url) = &arguments.source {
+        made.extend(recipes::write(directory, version, url)?);
     }
     let lists = sums::write(directory, version)?;
     made.extend(lists.iter().cloned());

@@ -39,10 +39,7 @@ fn released(directory: &Path, version: &str) -> Result<Vec<String>, String> {
         let name = entry.map_err(|error| fail(directory, error))?.file_name().to_string_lossy().into_owned();
         let rest = ["haul-", "haul_"].iter().find_map(|start| name.strip_prefix(start));
         let rest = rest.and_then(|rest| rest.strip_prefix(version));
-        if rest.is_some_and(|rest| {
-            rest.starts_with(['-', '_', '.'])
-                && !rest[1..].starts_with(|c: char| c.is_ascii_digit() && rest.starts_with('.'))
-        }) {
+        if rest.is_some_and(|rest| rest.starts_with('-') || rest.starts_with(".tar.")) {
             names.push(name);
         }
     }
@@ -50,7 +47,8 @@ fn released(directory: &Path, version: &str) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-fn sha256(content: &[u8]) -> String {
+/// SHA-256 in hexadecimal digits.
+pub(super) fn sha256(content: &[u8]) -> String {
     digest::digest(&digest::SHA256, content).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
