@@ -6,6 +6,7 @@ mod build;
 mod cell;
 mod commands;
 mod components;
+mod crates;
 mod deb_check;
 mod packages;
 mod recipes;
@@ -42,6 +43,9 @@ pub struct DistArguments {
     /// And an RPM package
     #[arg(long)]
     rpm: bool,
+    /// And archives of the crates, for a registry
+    #[arg(long)]
+    crates: bool,
     /// And the list of components (CycloneDX)
     #[arg(long)]
     sbom: bool,
@@ -117,6 +121,11 @@ fn package(
     if arguments.sbom {
         made.push(components::write(directory, version, target, date)?);
     }
+    let mut archives = Vec::new();
+    if arguments.crates {
+        archives = crates::package(directory, version)?;
+        made.extend(archives.iter().cloned());
+    }
     if let Some(url) = &arguments.source {
         made.extend(recipes::write(directory, version, url)?);
     }
@@ -131,6 +140,9 @@ fn package(
     }
     if arguments.check && arguments.rpm {
         rpm_check::check(&release)?;
+    }
+    if arguments.check && arguments.crates {
+        crates::check(&archives, version)?;
     }
     Ok(())
 }
