@@ -81,7 +81,7 @@ fn dist(arguments: &DistArguments) -> Result<(), String> {
         None => build::build(root(), &target)?,
     };
     let content = fs::read(&built).map_err(|error| fail(&built, error))?;
-    elf::check_static_pie(&content).map_err(|why| fail(&built, why))?;
+    elf::check_static(&content).map_err(|why| fail(&built, why))?;
     if arguments.executable.is_none() {
         check_size(content.len()).map_err(|why| fail(&built, why))?;
         build::check_no_folders(&content, root()).map_err(|why| fail(&built, why))?;

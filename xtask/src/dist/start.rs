@@ -14,6 +14,8 @@ use crate::run::{Output, run};
 
 /// How long `haul --version` may take.
 const START_LIMIT: Duration = Duration::from_secs(10);
+/// How long an emulated copy may take.
+const EMULATED_LIMIT: Duration = Duration::from_secs(300);
 /// What the executable prints about itself: a file's name, and the topic of `haul help`.
 const HELP: [(&str, &str); 4] = [("haul.1", "man"), ("haul.bash", "bash"), ("_haul", "zsh"), ("haul.fish", "fish")];
 
@@ -21,7 +23,8 @@ const HELP: [(&str, &str); 4] = [("haul.1", "man"), ("haul.bash", "bash"), ("_ha
 pub(super) fn start_alone(built: &Path, target: &str) -> Result<(String, &'static str), String> {
     if target != host()? {
         let printed = succeeds(emulated(built, target)?.arg("--version"), START_LIMIT)?;
-        return Ok((version(&printed)?, "under qemu"));
+        succeeds(emulated(built, target)?.args(["demo", "--size", "10m"]), EMULATED_LIMIT)?;
+        return Ok((version(&printed)?, "under qemu, and copies"));
     }
     let cell = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
     install(built, &cell.path().join("haul"), PROGRAM).map_err(|error| fail(cell.path(), error))?;
@@ -53,15 +56,27 @@ pub(super) fn write_help(directory: &Path, program: &Path, target: &str) -> Resu
     Ok(files)
 }
 
-/// A command that starts an executable of another architecture.
-fn emulated(program: &Path, target: &str) -> Result<Command, String> {
-    let architecture = target.split('-').next().unwrap_or_default();
-    let names = [format!("qemu-{architecture}-static"), format!("qemu-{architecture}")];
-    let Some(emulator) = names.iter().find_map(|name| find_program(name)) else {
-        return Err(format!("{} is not installed: apt-get install qemu-user-static", names[0]));
+/// Registers qemu in the user namespace alone, so that haul can start itself; then starts the program.
+const REGISTER: &str = r#"
+mount -t binfmt_misc none /proc/sys/fs/binfmt_misc &&
+printf '%s' "$1" > /proc/sys/fs/binfmt_misc/register || exit 125
+shift
+exec "$@"
+"#;
+/// Headers of executables for 64-bit ARM: the bytes, and those bits of them that count.
+const AARCH64: &str = r"M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff";
+
+/// A command that starts an executable of another architecture, and whatever that starts.
+pub(super) fn emulated(program: &Path, target: &str) -> Result<Command, String> {
+    if !target.starts_with("aarch64-") {
+        return Err(format!("{target}: only aarch64 can be emulated"));
+    }
+    let Some(emulator) = find_program("qemu-aarch64-static") else {
+        return Err("qemu-aarch64-static is not installed: apt-get install qemu-user-static".to_owned());
     };
-    let mut command = Command::new(emulator);
-    command.arg(program);
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", REGISTER, "sh"]);
+    command.arg(format!(":haul-aarch64:{AARCH64}:{}:F", emulator.display())).arg(program);
     Ok(command)
 }
 
