@@ -1,39 +1,72 @@
-//! `cargo xtask dist`: the one static executable that is shipped, built and checked, with what it says of itself: its
-//! manual page and completions. `--deb` makes a package of all that.
+//! `cargo xtask dist`: the static executable that is shipped, its packages, checksums, list of components and signatures.
+//!
+//! This file has the options and the order; the parts are in `dist/`.
 
+mod build;
+mod cell;
+mod commands;
+mod components;
+mod crates;
+mod deb_check;
+mod packages;
+mod recipes;
+mod rpm_check;
+mod start;
+mod sums;
+
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
-use std::time::Duration;
+use std::process::ExitCode;
 
+use clap::Args;
+
+use crate::elf;
 use crate::install::{PROGRAM, install};
-use crate::run::{Output, run};
-use crate::workspace::{cargo, root};
-use crate::{artifacts, elf, package};
+use crate::workspace::root;
+use commands::fail;
 
-/// How long the build may take: it optimises across all crates.
-const BUILD_LIMIT: Duration = Duration::from_secs(60 * 60);
-/// How long `haul --version` may take.
-const START_LIMIT: Duration = Duration::from_secs(10);
-/// What is made from the program's own table of options: the file's name, and what to ask for.
-pub(crate) const SAID: [(&str, &str); 4] =
-    [("haul.1", "man"), ("haul.bash", "bash"), ("_haul", "zsh"), ("haul.fish", "fish")];
-/// It travels over ssh to hosts that have none, so it has to stay small.
-const MAX_BYTES: usize = 10 * 1024 * 1024;
+/// haul copies itself to hosts that have none, so it stays small.
+const MAX_BYTES: usize = 12 * 1024 * 1024;
+
+/// Options of the chore.
+#[derive(Debug, Args)]
+pub struct DistArguments {
+    /// Builds for this target triple (default: this host's)
+    #[arg(long, value_name = "TRIPLE")]
+    target: Option<String>,
+    /// Packages this executable instead of building one
+    #[arg(long, value_name = "FILE", conflicts_with = "reproducible")]
+    executable: Option<PathBuf>,
+    /// And a Debian package
+    #[arg(long)]
+    deb: bool,
+    /// And an RPM package
+    #[arg(long)]
+    rpm: bool,
+    /// And archives of the crates, for a registry
+    #[arg(long)]
+    crates: bool,
+    /// And the list of components (CycloneDX)
+    #[arg(long)]
+    sbom: bool,
+    /// And the archive of the sources, and recipes of Homebrew and conda-forge that fetch it from below URL
+    #[arg(long, value_name = "URL")]
+    source: Option<String>,
+    /// Signs the lists of checksums with this secret key of minisign
+    #[arg(long, value_name = "KEY")]
+    sign: Option<PathBuf>,
+    /// Builds again in another folder, and compares the bytes
+    #[arg(long)]
+    reproducible: bool,
+    /// Lints the packages; installs, uses, upgrades and removes them in directories of its own (as root)
+    #[arg(long)]
+    check: bool,
+}
 
 /// Runs the chore.
-pub fn main(with_package: bool) -> ExitCode {
-    match dist(with_package) {
-        Ok(shipped) => {
-            println!(
-                "{}\n{} bytes\nBLAKE3 {}\nruns {}",
-                shipped.path.display(),
-                shipped.bytes,
-                shipped.digest,
-                shipped.runs_in
-            );
-            shipped.beside.iter().for_each(|path| println!("{}", path.display()));
-            ExitCode::SUCCESS
-        }
+pub fn main(arguments: &DistArguments) -> ExitCode {
+    match dist(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("cargo xtask dist: {why}");
             ExitCode::FAILURE
@@ -41,115 +74,84 @@ pub fn main(with_package: bool) -> ExitCode {
     }
 }
 
-struct Shipped {
-    path: PathBuf,
-    bytes: usize,
-    digest: String,
-    runs_in: &'static str,
-    /// What lies beside it.
-    beside: Vec<PathBuf>,
-}
-
-fn dist(with_package: bool) -> Result<Shipped, String> {
-    let built = build()?;
-    let content = std::fs::read(&built).map_err(|error| format!("{}: {error}", built.display()))?;
-    elf::check_static_pie(&content).map_err(|why| format!("{}: {why}", built.display()))?;
-    if content.len() > MAX_BYTES {
-        return Err(format!(
-            "{} has {} bytes, more than the {MAX_BYTES} that are allowed",
-            built.display(),
-            content.len()
-        ));
+fn dist(arguments: &DistArguments) -> Result<(), String> {
+    let target = arguments.target.clone().map_or_else(build::host, Ok)?;
+    let built = match &arguments.executable {
+        Some(file) => file.clone(),
+        None => build::build(root(), &target)?,
+    };
+    let content = fs::read(&built).map_err(|error| fail(&built, error))?;
+    elf::check_static(&content).map_err(|why| fail(&built, why))?;
+    if arguments.executable.is_none() {
+        check_size(content.len()).map_err(|why| fail(&built, why))?;
+        build::check_no_folders(&content, root()).map_err(|why| fail(&built, why))?;
     }
-    let (version, runs_in) = start_alone(&built)?;
+    let (version, runs_in) = start::start_alone(&built, &target)?;
     let directory = root().join("target/dist");
-    let path = directory.join(format!("haul-{version}-{}", triple()?));
-    install(&built, &path, PROGRAM).map_err(|error| format!("{}: {error}", path.display()))?;
-    let mut beside = Vec::new();
-    for (name, topic) in SAID {
-        let file = directory.join(name);
-        std::fs::write(&file, said(&built, topic)?).map_err(|error| format!("{}: {error}", file.display()))?;
-        beside.push(file);
+    let path = directory.join(format!("haul-{version}-{target}"));
+    install(&built, &path, PROGRAM).map_err(|error| fail(&path, error))?;
+    println!("{}\n{} bytes\nBLAKE3 {}\nruns {runs_in}", path.display(), content.len(), blake3::hash(&content).to_hex());
+    for file in start::write_help(&directory, &path, &target)? {
+        println!("{}", file.display());
     }
-    if with_package {
-        beside.push(package::build(&directory, &path, &version)?);
+    if arguments.reproducible {
+        build::check_reproducible(&path, &target)?;
+        println!("a build in another folder is equal");
     }
-    let digest = blake3::hash(&content).to_hex().to_string();
-    Ok(Shipped { path, bytes: content.len(), digest, runs_in, beside })
+    package(arguments, &directory, &path, &version, &target)
 }
 
-/// What the program says of itself when it is asked for help on it.
-fn said(program: &Path, topic: &str) -> Result<String, String> {
-    let ended = run(Command::new(program).args(["help", topic]), START_LIMIT, Output::Kept);
-    match ended.failure {
-        None => Ok(ended.stdout),
-        Some(why) => Err(format!("haul help {topic}: {why}")),
+/// Makes what the options name, besides the executable in `path`.
+fn package(
+    arguments: &DistArguments,
+    directory: &Path,
+    path: &Path,
+    version: &str,
+    target: &str,
+) -> Result<(), String> {
+    let date = build::source_date()?;
+    let release = packages::Release { directory, executable: path, version, target, date };
+    let mut made = Vec::new();
+    if arguments.deb {
+        made.push(release.deb(directory, packages::FIRST)?);
     }
-}
-
-/// Builds the program with the profile that is shipped; its path.
-fn build() -> Result<PathBuf, String> {
-    let arguments = ["build", "--profile", "dist", "--package", "haul", "--message-format=json-render-diagnostics"];
-    let ended = run(&mut cargo(&arguments), BUILD_LIMIT, Output::Kept);
-    if let Some(why) = ended.failure {
-        return Err(format!("the build failed: {why}"));
+    if arguments.rpm {
+        made.push(release.rpm(directory, packages::FIRST)?);
     }
-    let programs = artifacts::parse(&ended.stdout);
-    programs
-        .into_iter()
-        .find(|program| program.target == "haul")
-        .map(|program| program.path)
-        .ok_or_else(|| "cargo built no program called haul".to_owned())
-}
-
-/// Starts the program where there is nothing but itself, without any environment. Its version, and where it was run.
-fn start_alone(built: &Path) -> Result<(String, &'static str), String> {
-    let cell = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
-    install(built, &cell.path().join("haul"), PROGRAM)
-        .map_err(|error| format!("{}: {error}", cell.path().display()))?;
-    let mut last = String::new();
-    for (prefix, runs_in) in cells(cell.path()) {
-        let (program, arguments) = prefix.split_first().ok_or("no command")?;
-        let mut command = Command::new(program);
-        command.args(arguments).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-        let ended = run(command.arg("/haul").arg("--version"), START_LIMIT, Output::Kept);
-        match ended.failure {
-            None => return Ok((version(&ended.stdout)?, runs_in)),
-            Some(why) => last = why,
-        }
+    if arguments.sbom {
+        made.push(components::write(directory, version, target, date)?);
     }
-    Err(format!("haul --version does not run in an empty root directory: {last}"))
+    let mut archives = Vec::new();
+    if arguments.crates {
+        archives = crates::package(directory, version)?;
+        made.extend(archives.iter().cloned());
+    }
+    if let Some(url) = &arguments.source {
+        made.extend(recipes::write(directory, version, url)?);
+    }
+    let lists = sums::write(directory, version)?;
+    made.extend(lists.iter().cloned());
+    if let Some(key) = &arguments.sign {
+        made.extend(sums::sign(&lists, key, version)?);
+    }
+    made.iter().for_each(|path| println!("{}", path.display()));
+    if arguments.check && arguments.deb {
+        deb_check::check(&release)?;
+    }
+    if arguments.check && arguments.rpm {
+        rpm_check::check(&release)?;
+    }
+    if arguments.check && arguments.crates {
+        crates::check(&archives, version)?;
+    }
+    Ok(())
 }
 
-/// Commands that start something in an empty root: the second is for those who are not root.
-fn cells(root: &Path) -> [(Vec<String>, &'static str); 2] {
-    let root = root.to_string_lossy().into_owned();
-    let chroot = vec!["chroot".to_owned(), root.clone()];
-    let unshare = ["unshare", "--user", "--map-root-user", "chroot"].map(str::to_owned);
-    [
-        (chroot, "in an empty root directory"),
-        ([&unshare[..], &[root]].concat(), "in an empty root directory of a user namespace"),
-    ]
-}
-
-/// The version in `haul 0.1.0`.
-fn version(printed: &str) -> Result<String, String> {
-    let version = printed
-        .lines()
-        .next()
-        .and_then(|line| line.strip_prefix("haul "))
-        .and_then(|rest| rest.split_whitespace().next());
-    let version = version.filter(|version| version.starts_with(|c: char| c.is_ascii_digit()));
-    version
-        .map(str::to_owned)
-        .ok_or_else(|| format!("haul --version printed '{}', which is no version", printed.trim()))
-}
-
-/// This host's target triple, which the build is for.
-fn triple() -> Result<String, String> {
-    let ended = run(Command::new("rustc").args(["--version", "--verbose"]), START_LIMIT, Output::Kept);
-    let triple = ended.stdout.lines().find_map(|line| line.strip_prefix("host: "));
-    triple.map(str::to_owned).ok_or_else(|| "rustc does not say what its host is".to_owned())
+fn check_size(bytes: usize) -> Result<(), String> {
+    if bytes <= MAX_BYTES {
+        return Ok(());
+    }
+    Err(format!("it has {bytes} bytes, more than the {MAX_BYTES} that are allowed"))
 }
 
 #[cfg(test)]
@@ -157,10 +159,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_the_version() {
-        assert_eq!(version("haul 0.1.0\n").as_deref(), Ok("0.1.0"));
-        assert_eq!(version("haul 1.2.3-rc1 (x86_64)\n").as_deref(), Ok("1.2.3-rc1"));
-        assert!(version("").is_err());
-        assert!(version("haul --help\n").is_err());
+    fn a_large_executable_is_refused() {
+        assert_eq!(check_size(MAX_BYTES), Ok(()));
+        assert!(check_size(MAX_BYTES + 1).is_err_and(|why| why.contains("12582912")));
     }
 }

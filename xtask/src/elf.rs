@@ -8,12 +8,19 @@ const PT_INTERP: u32 = 3;
 const FILE_HEADER: usize = 64;
 const PROGRAM_HEADER: usize = 56;
 
-/// Checks that `file` holds a 64-bit little-endian ELF executable that is position independent and needs no loader.
-pub fn check_static_pie(file: &[u8]) -> Result<(), String> {
+/// `e_machine` of a 64-bit ARM processor. Rust links static executables for it at a fixed address.
+const EM_AARCH64: u16 = 183;
+/// `e_type` of an executable at a fixed address.
+const ET_EXEC: u16 = 2;
+
+/// Checks that `file` holds a 64-bit little-endian ELF executable that needs no loader, and is position independent where
+/// Rust can link such ones.
+pub fn check_static(file: &[u8]) -> Result<(), String> {
     if file.len() < FILE_HEADER || !file.starts_with(b"\x7fELF\x02\x01") {
         return Err("it is not a 64-bit little-endian ELF file".to_owned());
     }
-    if half(file, 16) != Some(ET_DYN) {
+    let is_fixed = half(file, 16) == Some(ET_EXEC) && half(file, 18) == Some(EM_AARCH64);
+    if half(file, 16) != Some(ET_DYN) && !is_fixed {
         return Err("it is not position independent".to_owned());
     }
     let table = quad(file, 32).and_then(|offset| usize::try_from(offset).ok()).ok_or("its header is cut short")?;
@@ -71,18 +78,21 @@ mod tests {
 
     #[test]
     fn tells_static_from_dynamic() {
-        assert_eq!(check_static_pie(&headers(ET_DYN, &[1, 2])), Ok(()));
-        assert!(check_static_pie(&headers(ET_DYN, &[1, PT_INTERP])).is_err_and(|why| why.contains("loader")));
-        assert!(check_static_pie(&headers(2, &[1])).is_err_and(|why| why.contains("position")));
+        assert_eq!(check_static(&headers(ET_DYN, &[1, 2])), Ok(()));
+        assert!(check_static(&headers(ET_DYN, &[1, PT_INTERP])).is_err_and(|why| why.contains("loader")));
+        assert!(check_static(&headers(ET_EXEC, &[1])).is_err_and(|why| why.contains("position")));
+        let mut arm = headers(ET_EXEC, &[1]);
+        arm[18..20].copy_from_slice(&EM_AARCH64.to_le_bytes());
+        assert_eq!(check_static(&arm), Ok(()));
         let dynamic = std::fs::read("/bin/sh").expect("a shell");
-        assert!(check_static_pie(&dynamic).is_err());
+        assert!(check_static(&dynamic).is_err());
     }
 
     #[test]
     fn survives_any_cut() {
         let whole = headers(ET_DYN, &[1, 2]);
         for length in 0..whole.len() - PROGRAM_HEADER {
-            assert!(check_static_pie(&whole[..length]).is_err(), "cut at {length}");
+            assert!(check_static(&whole[..length]).is_err(), "cut at {length}");
         }
     }
 }

@@ -19,7 +19,6 @@ mod lab;
 mod messages;
 #[cfg(test)]
 mod names;
-mod package;
 mod report;
 mod rows;
 mod run;
@@ -39,12 +38,8 @@ use clap::Parser;
 enum Chore {
     /// Every check there is
     Test(test::TestArguments),
-    /// Builds the one static executable that is shipped, and checks it; manual and completions, too
-    Dist {
-        /// And a Debian package
-        #[arg(long)]
-        deb: bool,
-    },
+    /// Builds the one static executable that is shipped, and checks it; manual, completions and packages, too
+    Dist(dist::DistArguments),
     /// Measures haul beside every peer that is installed
     #[command(disable_help_flag = true)]
     Bench {
@@ -73,7 +68,7 @@ enum Chore {
 fn main() -> ExitCode {
     match Chore::parse() {
         Chore::Test(arguments) => test::main(&arguments),
-        Chore::Dist { deb } => dist::main(deb),
+        Chore::Dist(arguments) => dist::main(&arguments),
         Chore::Bench { options } => bench::main(options),
         Chore::Fuzz(arguments) => fuzz::main(arguments),
         Chore::Lab { experiment, options } => lab::main(experiment, options),

@@ -64,20 +64,35 @@ pub struct CargoTool {
     package: &'static str,
     /// The version that is installed where there is none.
     version: &'static str,
+    /// Arguments that make it print its version.
+    prints_version: &'static [&'static str],
+}
+
+const fn from_cargo(program: &'static str, package: &'static str, version: &'static str) -> CargoTool {
+    CargoTool { program, package, version, prints_version: &["--version"] }
 }
 
 /// Checks dependencies.
-pub const CARGO_DENY: CargoTool = CargoTool { program: "cargo-deny", package: "cargo-deny", version: "0.20.2" };
+pub const CARGO_DENY: CargoTool = from_cargo("cargo-deny", "cargo-deny", "0.20.2");
 /// Checks spelling.
-pub const TYPOS: CargoTool = CargoTool { program: "typos", package: "typos-cli", version: "1.49.0" };
+pub const TYPOS: CargoTool = from_cargo("typos", "typos-cli", "1.49.0");
+/// Makes Debian packages.
+pub const CARGO_DEB: CargoTool = from_cargo("cargo-deb", "cargo-deb", "3.8.0");
+/// Makes RPM packages.
+pub const CARGO_GENERATE_RPM: CargoTool = from_cargo("cargo-generate-rpm", "cargo-generate-rpm", "0.21.1");
+/// Lists components.
+pub const CARGO_CYCLONEDX: CargoTool = CargoTool {
+    prints_version: &["cyclonedx", "--version"],
+    ..from_cargo("cargo-cyclonedx", "cargo-cyclonedx", "0.5.9")
+};
 
 impl CargoTool {
     /// Installs the program where it is missing; says why it could not be.
     pub fn provide(&self) -> Result<(), String> {
-        let Self { program, package, version } = *self;
+        let Self { program, package, version, prints_version } = *self;
         let is_there = || {
             let mut ask = Command::new(program);
-            run(ask.arg("--version"), Duration::from_secs(60), Output::Kept).succeeded()
+            run(ask.args(prints_version), Duration::from_secs(60), Output::Kept).succeeded()
         };
         if is_there() {
             return Ok(());

@@ -1,0 +1,22 @@
+# haul for Homebrew on Linux. `cargo xtask dist --source URL` fills in the archive.
+class Haul < Formula
+  desc "Copies files between hosts: fast, encrypted, verified; names the bottleneck"
+  url "@URL@/haul-@VERSION@.tar.gz"
+  sha256 "@SHA256@"
+  license any_of: ["MIT", "Apache-2.0"]
+
+  depends_on "rust" => :build
+  depends_on :linux
+
+  def install
+    system "cargo", "build", "--locked", "--profile", "dist", "--workspace", "--bin", "haul"
+    bin.install Dir["target/*/dist/haul"].first
+    (man1/"haul.1").write Utils.safe_popen_read(bin/"haul", "man")
+    generate_completions_from_executable(bin/"haul", "completions")
+  end
+
+  test do
+    assert_match version.to_s, shell_output("#{bin}/haul --version")
+    assert_match "identical", shell_output("#{bin}/haul demo --size 10m 2>&1")
+  end
+end

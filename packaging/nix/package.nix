@@ -1,0 +1,44 @@
+# haul for nixpkgs: `pkgs.callPackage ./package.nix { }`.
+{
+  lib,
+  rustPlatform,
+  glibc,
+  installShellFiles,
+  openssh,
+  stdenv,
+  src ? ../..,
+}:
+
+rustPlatform.buildRustPackage {
+  pname = "haul";
+  version = (lib.importTOML (src + "/Cargo.toml")).workspace.package.version;
+  inherit src;
+
+  cargoLock.lockFile = src + "/Cargo.lock";
+  buildType = "dist";
+  cargoBuildFlags = [ "--workspace" "--bin=haul" ];
+
+  # The executable is static: haul copies it to hosts of any distribution.
+  buildInputs = [ glibc.static ];
+  nativeBuildInputs = [ installShellFiles ];
+
+  # End-to-end tests need sshd and network namespaces, which the sandbox of Nix has not.
+  nativeCheckInputs = [ openssh ];
+  cargoTestFlags = [ "--workspace" "--bin=haul" ];
+
+  postInstall = lib.optionalString (stdenv.buildPlatform.canExecute stdenv.hostPlatform) ''
+    $out/bin/haul man > haul.1
+    installManPage haul.1
+    installShellCompletion --cmd haul \
+      --bash <($out/bin/haul completions bash) \
+      --zsh <($out/bin/haul completions zsh) \
+      --fish <($out/bin/haul completions fish)
+  '';
+
+  meta = {
+    description = "Copies files between hosts: fast, encrypted, verified; names the bottleneck";
+    license = with lib.licenses; [ mit asl20 ];
+    platforms = [ "x86_64-linux" "aarch64-linux" ];
+    mainProgram = "haul";
+  };
+}

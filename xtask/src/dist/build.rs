@@ -1,0 +1,180 @@
+//! Compiles the executable that is shipped: from the same sources and toolchain, the same bytes in any folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use haul_lab::find_program;
+
+use super::commands::{fail, succeeds};
+use crate::artifacts;
+use crate::run::{Output, run};
+use crate::workspace::{cargo, root};
+
+/// How long the build may take: it optimises across all crates.
+const BUILD_LIMIT: Duration = Duration::from_secs(60 * 60);
+/// How long a question to a tool may take.
+const ASK_LIMIT: Duration = Duration::from_secs(60);
+/// What stands for the sources, cargo's folder and the standard library's sources in messages of panics.
+const SOURCES: &str = "/haul";
+const CARGO_HOME: &str = "/cargo";
+const STANDARD_LIBRARY: &str = "/rust";
+
+/// This host's target triple.
+pub(super) fn host() -> Result<String, String> {
+    let printed = succeeds(Command::new("rustc").args(["--version", "--verbose"]), ASK_LIMIT)?;
+    let triple = printed.lines().find_map(|line| line.strip_prefix("host: "));
+    triple.map(str::to_owned).ok_or_else(|| "rustc --version --verbose names no host".to_owned())
+}
+
+/// Builds the executable from the sources in `sources` for `target`; its path.
+pub(super) fn build(sources: &Path, target: &str) -> Result<PathBuf, String> {
+    let flags = folders(sources)?.into_iter().map(|(from, to)| format!("--remap-path-prefix={from}={to}"));
+    let rustflags = serde_json::to_string(&flags.collect::<Vec<_>>()).map_err(|error| error.to_string())?;
+    let c_flags = folders(sources)?.into_iter().map(|(from, to)| format!("-ffile-prefix-map={from}={to}"));
+    let mut command = cargo(&["build", "--profile", "dist", "--workspace", "--bin", "haul", "--target", target]);
+    command
+        .arg("--message-format=json-render-diagnostics")
+        .arg("--config")
+        .arg(format!("target.{target}.rustflags={rustflags}"))
+        .env(format!("CFLAGS_{}", target.replace('-', "_")), c_flags.collect::<Vec<_>>().join(" "))
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .current_dir(sources);
+    if sources != root() {
+        command.env_remove("CARGO_TARGET_DIR");
+    }
+    if target != host()? {
+        cross_compile(&mut command, target)?;
+    }
+    let ended = run(&mut command, BUILD_LIMIT, Output::Kept);
+    if let Some(why) = ended.failure {
+        return Err(format!("the build for {target} failed: {why}"));
+    }
+    let programs = artifacts::parse(&ended.stdout).into_iter();
+    let program = programs.filter(|program| program.target == "haul").map(|program| program.path).next();
+    program.ok_or_else(|| "cargo built no program called haul".to_owned())
+}
+
+/// Sets the linker, and looks for the standard library of `target`.
+fn cross_compile(command: &mut Command, target: &str) -> Result<(), String> {
+    let libraries = succeeds(Command::new("rustc").args(["--print", "target-libdir", "--target", target]), ASK_LIMIT)?;
+    if !Path::new(libraries.trim()).is_dir() {
+        return Err(format!(
+            "{target}: the toolchain has no standard library for it\nhint: rustup target add {target}"
+        ));
+    }
+    let architecture = target.split('-').next().unwrap_or_default();
+    let linker = format!("{architecture}-linux-gnu-gcc");
+    if find_program(&linker).is_none() {
+        return Err(format!(
+            "{target}: {linker} is not installed\n\
+             hint: apt-get install gcc-{architecture}-linux-gnu and the C library of that architecture \
+             (libc6-dev-arm64-cross for aarch64)"
+        ));
+    }
+    command.env(format!("CARGO_TARGET_{}_LINKER", target.replace('-', "_").to_uppercase()), linker);
+    Ok(())
+}
+
+/// Folders of this machine, and what stands for them in the executable. The last match wins: the outermost come first.
+fn folders(sources: &Path) -> Result<[(String, &'static str); 3], String> {
+    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
+    let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or(home).ok_or("HOME is not set")?;
+    let sysroot = succeeds(Command::new("rustc").args(["--print", "sysroot"]), ASK_LIMIT)?;
+    let library = Path::new(sysroot.trim()).join("lib/rustlib/src/rust");
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let sources = sources.canonicalize().map_err(|error| fail(sources, error))?;
+    Ok([(text(&cargo_home), CARGO_HOME), (text(&library), STANDARD_LIBRARY), (text(&sources), SOURCES)])
+}
+
+/// Fails when the executable names a folder of this machine.
+pub(super) fn check_no_folders(content: &[u8], sources: &Path) -> Result<(), String> {
+    for (folder, _) in folders(sources)? {
+        if content.windows(folder.len()).any(|window| window == folder.as_bytes()) {
+            return Err(format!("it names {folder}, so that a build in another folder would differ"));
+        }
+    }
+    Ok(())
+}
+
+/// Builds again from a copy of the sources in another folder, and compares the bytes with `first`.
+pub(super) fn check_reproducible(first: &Path, target: &str) -> Result<(), String> {
+    let folder = tempfile::Builder::new().prefix("haul-second-build-").tempdir();
+    let folder = folder.map_err(|error| format!("no folder for the second build: {error}"))?;
+    let sources = folder.path().join("sources");
+    copy_sources(&sources)?;
+    let second = build(&sources, target)?;
+    let read = |path: &Path| fs::read(path).map_err(|error| fail(path, error));
+    let (first_bytes, second_bytes) = (read(first)?, read(&second)?);
+    match differing_bytes(&first_bytes, &second_bytes) {
+        None => Ok(()),
+        Some(number) => {
+            let kept = root().join("target/dist/second-build");
+            fs::copy(&second, &kept).map_err(|error| fail(&kept, error))?;
+            Err(format!(
+                "{}: a build in another folder differs in {number} bytes\nhint: compare it with {}",
+                first.display(),
+                kept.display()
+            ))
+        }
+    }
+}
+
+/// How many bytes differ; `None` where the two are equal.
+fn differing_bytes(first: &[u8], second: &[u8]) -> Option<usize> {
+    let pairs = first.iter().zip(second).filter(|(one, other)| one != other).count();
+    let number = pairs + first.len().abs_diff(second.len());
+    (number > 0).then_some(number)
+}
+
+/// Copies the files that git knows, as they are now.
+pub(super) fn copy_sources(to: &Path) -> Result<(), String> {
+    let listed = succeeds(Command::new("git").args(["ls-files", "-z"]).current_dir(root()), ASK_LIMIT)?;
+    for name in listed.split('\0').filter(|name| !name.is_empty()) {
+        let (from, to) = (root().join(name), to.join(name));
+        if !from.is_file() {
+            continue;
+        }
+        let directory = to.parent().ok_or("a file without a directory")?;
+        fs::create_dir_all(directory).map_err(|error| fail(directory, error))?;
+        fs::copy(&from, &to).map_err(|error| fail(&from, error))?;
+    }
+    Ok(())
+}
+
+/// The time that stands in the packages: `SOURCE_DATE_EPOCH`, or that of the last commit.
+pub(super) fn source_date() -> Result<u64, String> {
+    let named = std::env::var("SOURCE_DATE_EPOCH").ok();
+    let date = match named {
+        Some(date) => date,
+        None => succeeds(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(root()), ASK_LIMIT)?,
+    };
+    date.trim().parse().map_err(|_| {
+        format!(
+            "{}: not a time\nhint: set SOURCE_DATE_EPOCH to seconds since 1970, or build in a git clone",
+            date.trim()
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_differ_are_counted() {
+        assert_eq!(differing_bytes(b"haul", b"haul"), None);
+        assert_eq!(differing_bytes(b"haul", b"hauls"), Some(1));
+        assert_eq!(differing_bytes(b"haul", b"foul"), Some(2));
+    }
+
+    #[test]
+    fn a_folder_of_this_machine_is_found() {
+        let here = root().canonicalize().unwrap();
+        let content = format!("\0panicked at {}/crates/cli/src/main.rs\0", here.display());
+        assert!(check_no_folders(content.as_bytes(), root()).is_err_and(|why| why.contains("it names")));
+        assert_eq!(check_no_folders(b"panicked at /haul/crates/cli/src/main.rs", root()), Ok(()));
+    }
+}

@@ -1,0 +1,168 @@
+//! A Debian and an RPM package of what is shipped, by cargo-deb and cargo-generate-rpm. What they hold stands in
+//! `crates/cli/Cargo.toml`; the other files lie in `packaging/`.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use super::commands::{fail, succeeds};
+use crate::install::{DOCUMENT, PROGRAM, install};
+use crate::tools::{CARGO_DEB, CARGO_GENERATE_RPM};
+use crate::workspace::root;
+
+/// How long a packager may take: it compresses.
+const PACK_LIMIT: Duration = Duration::from_secs(300);
+/// Stands in packages where `DEBFULLNAME` and `DEBEMAIL` name nobody.
+const NOBODY: (&str, &str) = ("The haul authors", "haul@packages.invalid");
+
+/// Files of the sources, and where the packagers look for them.
+const SOURCES: [(&str, &str); 8] = [
+    ("contrib/haul-serve.service", "systemd/haul.haul-serve.service"),
+    ("packaging/sysusers.conf", "systemd/haul.sysusers"),
+    ("packaging/serve.toml", "serve.toml"),
+    ("packaging/deb/lintian-overrides", "lintian-overrides"),
+    ("CHANGELOG.md", "CHANGELOG.md"),
+    ("docs/BBCP.md", "BBCP.md"),
+    ("LICENSE-MIT", "LICENSE-MIT"),
+    ("LICENSE-APACHE", "LICENSE-APACHE"),
+];
+
+/// Revision of a version's first packages.
+pub(super) const FIRST: &str = "1";
+
+/// What is shipped for one target.
+pub(super) struct Release<'r> {
+    /// Where manual page and completions lie.
+    pub directory: &'r Path,
+    /// The executable.
+    pub executable: &'r Path,
+    /// `0.1.0`.
+    pub version: &'r str,
+    /// The target triple.
+    pub target: &'r str,
+    /// Seconds since 1970.
+    pub date: u64,
+}
+
+impl Release<'_> {
+    /// Makes the Debian package with this revision in `to`; its path.
+    pub(super) fn deb(&self, to: &Path, revision: &str) -> Result<PathBuf, String> {
+        CARGO_DEB.provide()?;
+        let stage = self.stage()?;
+        let maintainer = maintainer();
+        let changelog = stage.join("changelog.Debian");
+        fs::write(&changelog, self.debian_changelog(revision, &maintainer)?)
+            .map_err(|error| fail(&changelog, error))?;
+        let architecture = architecture(self.target)?.0;
+        let package = to.join(format!("haul_{}-{revision}_{architecture}.deb", self.version));
+        let mut command = Command::new("cargo-deb");
+        command
+            .args([
+                "--no-build",
+                "--no-strip",
+                "--quiet",
+                "--compress-system",
+                "--package",
+                "haul",
+                "--deb-revision",
+                revision,
+            ])
+            .args(["--target", self.target, "--maintainer", &maintainer, "--output"])
+            .arg(&package);
+        self.pack(&mut command)?;
+        Ok(package)
+    }
+
+    /// Makes the RPM package with this release number in `to`; its path.
+    pub(super) fn rpm(&self, to: &Path, release: &str) -> Result<PathBuf, String> {
+        CARGO_GENERATE_RPM.provide()?;
+        let stage = self.stage()?;
+        succeeds(Command::new("gzip").args(["-9", "-n", "-f"]).arg(stage.join("haul.1")), PACK_LIMIT)?;
+        let architecture = architecture(self.target)?.1;
+        let package = to.join(format!("haul-{}-{release}.{architecture}.rpm", self.version));
+        let mut command = Command::new("cargo-generate-rpm");
+        command
+            .args(["--package", "crates/cli", "--arch", architecture, "--set-metadata"])
+            .arg(format!("release = \"{release}\""))
+            .args(["--source-date", &self.date.to_string(), "--output"])
+            .arg(&package);
+        self.pack(&mut command)?;
+        Ok(package)
+    }
+
+    fn pack(&self, command: &mut Command) -> Result<(), String> {
+        let date = self.date.to_string();
+        succeeds(command.current_dir(root()).env("SOURCE_DATE_EPOCH", date), PACK_LIMIT).map(drop)
+    }
+
+    /// Lays out the files that the packagers look for; the folder.
+    fn stage(&self) -> Result<PathBuf, String> {
+        let stage = root().join("target/dist/stage");
+        match fs::remove_dir_all(&stage) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(&stage, error)),
+            _ => {}
+        }
+        let date = SystemTime::UNIX_EPOCH + Duration::from_secs(self.date);
+        let put = |from: &Path, name: &str, mode| {
+            let to = stage.join(name);
+            let installed = install(from, &to, mode).and_then(|()| File::open(&to)?.set_modified(date));
+            installed.map_err(|error| fail(&to, error))
+        };
+        put(self.executable, "haul", PROGRAM)?;
+        for name in ["haul.1", "haul.bash", "_haul", "haul.fish"] {
+            put(&self.directory.join(name), name, DOCUMENT)?;
+        }
+        for (from, to) in SOURCES {
+            put(&root().join(from), to, DOCUMENT)?;
+        }
+        Ok(stage)
+    }
+
+    /// What Debian's policy asks for; `CHANGELOG.md` is there, too.
+    fn debian_changelog(&self, revision: &str, maintainer: &str) -> Result<String, String> {
+        let seconds = format!("@{}", self.date);
+        let date = succeeds(Command::new("date").args(["--utc", "--rfc-email", "--date", &seconds]), PACK_LIMIT)?;
+        let version = self.version;
+        Ok(format!(
+            "haul ({version}-{revision}) unstable; urgency=medium\n\n  * Release {version}: see changelog.gz.\n\n \
+             -- {maintainer}  {date}"
+        ))
+    }
+}
+
+/// `Name <address>`, by Debian's variables.
+fn maintainer() -> String {
+    let variable = |name: &str, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_owned());
+    format!("{} <{}>", variable("DEBFULLNAME", NOBODY.0), variable("DEBEMAIL", NOBODY.1))
+}
+
+/// The names of an architecture in Debian's and in RPM's packages.
+fn architecture(target: &str) -> Result<(&'static str, &'static str), String> {
+    match target.split('-').next() {
+        Some("x86_64") => Ok(("amd64", "x86_64")),
+        Some("aarch64") => Ok(("arm64", "aarch64")),
+        _ => Err(format!("{target}: packages are made for x86_64 and aarch64 only")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn architectures_have_their_names() {
+        assert_eq!(architecture("x86_64-unknown-linux-gnu"), Ok(("amd64", "x86_64")));
+        assert_eq!(architecture("aarch64-unknown-linux-gnu"), Ok(("arm64", "aarch64")));
+        assert!(architecture("riscv64gc-unknown-linux-gnu").is_err_and(|why| why.contains("riscv64gc")));
+    }
+
+    #[test]
+    fn the_changelog_of_debian_has_its_form() {
+        let here = Path::new("/");
+        let release = Release { directory: here, executable: here, version: "1.2.3", target: "x86_64", date: 0 };
+        let text = release.debian_changelog("4", "A <a@b>").unwrap();
+        assert!(text.starts_with("haul (1.2.3-4) unstable; urgency=medium\n\n  * "), "{text}");
+        assert!(text.ends_with("\n\n -- A <a@b>  Thu, 01 Jan 1970 00:00:00 +0000\n"), "{text}");
+    }
+}

@@ -1,0 +1,65 @@
+//! The archive of the sources, and recipes of Homebrew and conda-forge that fetch it: `packaging/` has their forms.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::commands::{fail, succeeds};
+use super::sums::sha256;
+use crate::workspace::root;
+
+const ARCHIVE_LIMIT: Duration = Duration::from_secs(120);
+/// Forms below `packaging/`, and the names of what is made of them.
+const FORMS: [(&str, &str); 2] = [("homebrew/haul.rb", "haul.rb"), ("conda/recipe.yaml", "recipe.yaml")];
+
+/// Archives the last commit in `directory`, and fills in the forms for an archive below `url`; paths of all.
+pub(super) fn write(directory: &Path, version: &str, url: &str) -> Result<Vec<PathBuf>, String> {
+    let url = url.trim_end_matches('/');
+    if !url.starts_with("https://") || url.contains(|c: char| c.is_whitespace() || c == '"') {
+        return Err(format!("--source {url}: not an address that begins with https://"));
+    }
+    let archive = directory.join(format!("haul-{version}.tar.gz"));
+    let mut command = Command::new("git");
+    command.args(["-c", "tar.tar.gz.command=gzip -9 -n -c", "archive", "--format=tar.gz"]);
+    command.arg(format!("--prefix=haul-{version}/")).arg("--output").arg(&archive).arg("HEAD").current_dir(root());
+    succeeds(&mut command, ARCHIVE_LIMIT)?;
+    let content = fs::read(&archive).map_err(|error| fail(&archive, error))?;
+    let digest = sha256(&content);
+    let mut made = vec![archive];
+    for (form, name) in FORMS {
+        let form = root().join("packaging").join(form);
+        let text = fs::read_to_string(&form).map_err(|error| fail(&form, error))?;
+        let path = directory.join(name);
+        fs::write(&path, fill(&text, version, url, &digest)).map_err(|error| fail(&path, error))?;
+        made.push(path);
+    }
+    Ok(made)
+}
+
+fn fill(form: &str, version: &str, url: &str, digest: &str) -> String {
+    form.replace("@VERSION@", version).replace("@URL@", url).replace("@SHA256@", digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_names_the_archive_and_its_digest() {
+        for (form, _) in FORMS {
+            let text = fs::read_to_string(root().join("packaging").join(form)).unwrap();
+            let filled = fill(&text, "1.2.3", "https://example.org/haul", "0123abcd");
+            assert!(filled.contains("https://example.org/haul/haul-") && filled.contains("1.2.3"), "{filled}");
+            assert!(filled.contains("0123abcd") && !filled.contains('@'), "{filled}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_is_none_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        for url in ["http://example.org", "example.org", "https://example.org/\" x"] {
+            assert!(write(directory.path(), "1.2.3", url).is_err_and(|why| why.contains("--source")), "{url}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Starts the executable in an empty root, and writes the help that it prints: manual page and completions.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use haul_lab::find_program;
+
+use super::build::host;
+use super::commands::{fail, succeeds};
+use crate::install::{PROGRAM, install};
+use crate::run::{Output, run};
+
+/// How long `haul --version` may take.
+const START_LIMIT: Duration = Duration::from_secs(10);
+/// How long an emulated copy may take.
+const EMULATED_LIMIT: Duration = Duration::from_secs(300);
+/// What the executable prints about itself: a file's name, and the topic of `haul help`.
+const HELP: [(&str, &str); 4] = [("haul.1", "man"), ("haul.bash", "bash"), ("_haul", "zsh"), ("haul.fish", "fish")];
+
+/// Starts the program where there is nothing but itself, without any environment. Its version, and where it ran.
+pub(super) fn start_alone(built: &Path, target: &str) -> Result<(String, &'static str), String> {
+    if target != host()? {
+        let printed = succeeds(emulated(built, target)?.arg("--version"), START_LIMIT)?;
+        succeeds(emulated(built, target)?.args(["demo", "--size", "10m"]), EMULATED_LIMIT)?;
+        return Ok((version(&printed)?, "under qemu, and copies"));
+    }
+    let cell = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
+    install(built, &cell.path().join("haul"), PROGRAM).map_err(|error| fail(cell.path(), error))?;
+    let mut last = String::new();
+    for (prefix, runs_in) in cells(cell.path()) {
+        let (program, arguments) = prefix.split_first().ok_or("no command")?;
+        let mut command = Command::new(program);
+        command.args(arguments).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        let ended = run(command.arg("/haul").arg("--version"), START_LIMIT, Output::Kept);
+        match ended.failure {
+            None => return Ok((version(&ended.stdout)?, runs_in)),
+            Some(why) => last = why,
+        }
+    }
+    Err(format!("haul --version does not run in an empty root directory: {last}"))
+}
+
+/// Writes manual page and completions to `directory`; their paths.
+pub(super) fn write_help(directory: &Path, program: &Path, target: &str) -> Result<Vec<PathBuf>, String> {
+    let is_native = target == host()?;
+    let mut files = Vec::new();
+    for (name, topic) in HELP {
+        let mut command = if is_native { Command::new(program) } else { emulated(program, target)? };
+        let path = directory.join(name);
+        let text = succeeds(command.args(["help", topic]), START_LIMIT)?;
+        fs::write(&path, text).map_err(|error| fail(&path, error))?;
+        files.push(path);
+    }
+    Ok(files)
+}
+
+/// Registers qemu in the user namespace alone, so that haul can start itself; then starts the program.
+const REGISTER: &str = r#"
+mount -t binfmt_misc none /proc/sys/fs/binfmt_misc &&
+printf '%s' "$1" > /proc/sys/fs/binfmt_misc/register || exit 125
+shift
+exec "$@"
+"#;
+/// Headers of executables for 64-bit ARM: the bytes, and those bits of them that count.
+const AARCH64: &str = r"M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff";
+
+/// A command that starts an executable of another architecture, and whatever that starts.
+pub(super) fn emulated(program: &Path, target: &str) -> Result<Command, String> {
+    if !target.starts_with("aarch64-") {
+        return Err(format!("{target}: only aarch64 can be emulated"));
+    }
+    let Some(emulator) = find_program("qemu-aarch64-static") else {
+        return Err("qemu-aarch64-static is not installed: apt-get install qemu-user-static".to_owned());
+    };
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", REGISTER, "sh"]);
+    command.arg(format!(":haul-aarch64:{AARCH64}:{}:F", emulator.display())).arg(program);
+    Ok(command)
+}
+
+/// Commands that start something in an empty root: the second is for those who are not root.
+fn cells(root: &Path) -> [(Vec<String>, &'static str); 2] {
+    let root = root.to_string_lossy().into_owned();
+    let chroot = vec!["chroot".to_owned(), root.clone()];
+    let unshare = ["unshare", "--user", "--map-root-user", "chroot"].map(str::to_owned);
+    [
+        (chroot, "in an empty root directory"),
+        ([&unshare[..], &[root]].concat(), "in an empty root directory of a user namespace"),
+    ]
+}
+
+/// The version in `haul 0.1.0`.
+fn version(printed: &str) -> Result<String, String> {
+    let version = printed
+        .lines()
+        .next()
+        .and_then(|line| line.strip_prefix("haul "))
+        .and_then(|rest| rest.split_whitespace().next());
+    let version = version.filter(|version| version.starts_with(|c: char| c.is_ascii_digit()));
+    version
+        .map(str::to_owned)
+        .ok_or_else(|| format!("haul --version printed '{}', which is no version", printed.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_version() {
+        assert_eq!(version("haul 0.1.0\n").as_deref(), Ok("0.1.0"));
+        assert_eq!(version("haul 1.2.3-rc1 (x86_64)\n").as_deref(), Ok("1.2.3-rc1"));
+        assert!(version("").is_err());
+        assert!(version("haul --help\n").is_err());
+    }
+}
