@@ -10,7 +10,7 @@ use haul_job::error::shown;
 use haul_job::overview::JobOverview;
 use haul_job::plan_index::PlanTotals;
 use haul_job::report::{MergedReport, write as write_report};
-use haul_job::shard_lock::{LockAttempt, LockedWork, ShardLock, busy};
+use haul_job::shard_lock::{LockedWork, ShardLock};
 
 use super::exclusive::release;
 use super::opened::OpenedJob;
@@ -57,11 +57,16 @@ impl JobFinish<'_> {
         let directory = &self.job.directory;
         directory.refuse_cancelled()?;
         let cancel = self.cancel.of_part();
-        let _lock = match ShardLock::try_take(directory, LockedWork::Finish, &cancel)? {
-            LockAttempt::Held(lock) => lock,
-            LockAttempt::Busy(holder) => return Err(busy(directory, LockedWork::Finish, &holder).into()),
-        };
+        let mut has_waited = false;
+        let _lock = ShardLock::wait(directory, LockedWork::Finish, &cancel, &mut |holder| {
+            has_waited = true;
+            show::stderr().notice(&format!("the job is being finished by {}; waiting for it", holder.shown()));
+        })?;
         let overview = JobOverview::read(directory)?;
+        if has_waited && overview.is_finished {
+            print_report(&MergedReport::of(&overview), self.display);
+            return Ok(Exit::Done);
+        }
         let Some(totals) = overview.complete.filter(|_| overview.is_copied()) else {
             show::stderr().error(&self.refusal(&overview));
             return Ok(Exit::Failed);

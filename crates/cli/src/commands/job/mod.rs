@@ -9,6 +9,7 @@ mod part;
 mod plan;
 mod recorder;
 mod shard;
+mod slurm;
 mod status;
 mod whole;
 
@@ -22,7 +23,10 @@ use crate::show;
 pub fn run(words: &JobWords) -> anyhow::Result<Exit> {
     let done = match words.step {
         JobStep::Plan => plan::run(&words.values, &words.operands),
-        JobStep::Run => local::run(&words.values, &words.operands),
+        JobStep::Run if words.values.flag("slurm") => slurm::run(&words.values, &words.operands),
+        JobStep::Run => slurm::refuse_options(&words.values)
+            .map_err(anyhow::Error::from)
+            .and_then(|()| local::run(&words.values, &words.operands)),
         JobStep::Shard => shard::run(&words.values, &words.operands),
         JobStep::Finish => finish::run(&words.values, &words.operands),
         JobStep::Status => status::run(&words.values, &words.operands),
