@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use haul_engine::sys::cancel::Cancel;
 use haul_engine::sys::describe::describe;
 use haul_job::error::JobError;
-use haul_job::slurm::queue::{FORMAT, SlurmTask, max_array_size};
+use haul_job::slurm::queue::{FORMAT, max_array_size};
 use haul_job::slurm::script::job_name;
 
 /// A call that takes longer is ended.
@@ -61,12 +61,7 @@ impl SlurmClient<'_> {
         }
     }
 
-    /// What of a job is in the queue.
-    pub fn queue(&self, id: &str) -> Result<Vec<SlurmTask>, SlurmCallError> {
-        Ok(SlurmTask::parse_all(&self.queue_text(id)?))
-    }
-
-    /// The same as squeue printed it.
+    /// What of a job is in the queue, as squeue prints it.
     pub fn queue_text(&self, id: &str) -> Result<String, SlurmCallError> {
         let words = ["--noheader", "--array", &format!("--name={}", job_name(id)), "--format", FORMAT];
         self.call("squeue", &words.map(OsString::from), None)
@@ -106,10 +101,13 @@ impl SlurmClient<'_> {
         let mut command = Command::new(program);
         // Ctrl-C is for haul alone.
         command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        directory.into_iter().for_each(|directory| drop(command.current_dir(directory)));
+        if let Some(directory) = directory {
+            command.current_dir(directory);
+        }
         // SQUEUE_FORMAT and the like would change what is printed.
-        let foreign = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("SQUEUE_"));
-        foreign.for_each(|(name, _)| drop(command.env_remove(name)));
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("SQUEUE_")) {
+            command.env_remove(name);
+        }
         let child = command.spawn().map_err(|error| SlurmCallError::Refused(unavailable(program, &error)))?;
         // An interrupted submission may have been accepted: it is waited for.
         let cancel = Some(self.cancel).filter(|_| program != "sbatch");

@@ -100,8 +100,8 @@ impl<'a> SlurmState<'a> {
     /// Takes over what an earlier run submitted. Jobs that it did not record are cancelled: nobody knows their shards.
     pub fn take_over(&mut self, tasks: &[SlurmTask]) -> Result<(), SlurmCallError> {
         let known = SlurmSubmission::read_all(&self.job.directory).map_err(SlurmCallError::Refused)?;
-        let mut unknown: BTreeSet<_> = tasks.iter().map(|task| task.job).collect();
-        known.iter().for_each(|submission| drop(unknown.remove(&submission.id())));
+        let recorded: BTreeSet<_> = known.iter().map(SlurmSubmission::id).collect();
+        let unknown: BTreeSet<_> = tasks.iter().map(|task| task.job).filter(|id| !recorded.contains(id)).collect();
         self.client.cancel(&unknown.into_iter().collect::<Vec<_>>())?;
         for submission in known.iter().filter(|known| tasks.iter().any(|task| task.job == known.id())) {
             match submission {
@@ -110,7 +110,7 @@ impl<'a> SlurmState<'a> {
                     let of_array = tasks.iter().filter(|task| task.job == *id);
                     let queued: BTreeSet<_> =
                         of_array.filter_map(|task| Some(offset.saturating_add(task.index?))).collect();
-                    queued.iter().for_each(|shard| drop(self.shards.insert(*shard, SubmittedShard::Queued)));
+                    self.shards.extend(queued.iter().map(|shard| (*shard, SubmittedShard::Queued)));
                     self.arrays.push(SubmittedArray { id: *id, offset: *offset, throttle: u32::MAX, queued });
                 }
             }
@@ -153,7 +153,7 @@ impl<'a> SlurmState<'a> {
         }
         self.arrays.retain(|array| !array.queued.is_empty());
         let now = Instant::now();
-        gone.into_iter().for_each(|shard| drop(self.shards.insert(shard, SubmittedShard::Gone(now))));
+        self.shards.extend(gone.into_iter().map(|shard| (shard, SubmittedShard::Gone(now))));
         let waited = self.shards.iter().filter_map(|(shard, state)| match state {
             SubmittedShard::Gone(since) => Some((*shard, *since)),
             _ => None,
@@ -251,7 +251,7 @@ impl<'a> SlurmState<'a> {
         let queued = shards.iter().copied().collect();
         SlurmSubmission::Array { id, offset, shards }.append(&self.job.directory)?;
         let array = SubmittedArray { id, offset, throttle: throttle.unwrap_or(u32::MAX), queued };
-        array.queued.iter().for_each(|shard| drop(self.shards.insert(*shard, SubmittedShard::Queued)));
+        self.shards.extend(array.queued.iter().map(|shard| (*shard, SubmittedShard::Queued)));
         self.arrays.push(array);
         Ok(())
     }
