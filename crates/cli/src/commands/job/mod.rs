@@ -4,6 +4,7 @@ mod cancel;
 mod exclusive;
 mod finish;
 mod local;
+mod manifest;
 mod opened;
 mod part;
 mod plan;
@@ -31,6 +32,7 @@ pub fn run(words: &JobWords) -> anyhow::Result<Exit> {
         JobStep::Finish => finish::run(&words.values, &words.operands),
         JobStep::Status => status::run(&words.values, &words.operands),
         JobStep::Report => status::report(&words.values, &words.operands),
+        JobStep::Manifest => manifest::run(&words.values, &words.operands),
         JobStep::Cancel => cancel::run(&words.operands),
     };
     done.or_else(|error| {
