@@ -43,8 +43,8 @@ fn gnu_parallel_runs_shards_over_ssh() {
     let remote = Remote::new(&sandbox);
     let last = planned(&sandbox) - 1;
     let options: String = remote.sshd().ssh_options().iter().map(|option| format!(" -o '{option}'")).collect();
-    let port = remote.sshd().port();
-    let ssh = sandbox.script("ssh-there", &format!("#!/bin/sh\nexec ssh -p {port}{options} \"$@\"\n"));
+    let (port, key) = (remote.sshd().port(), remote.sshd().identity().display().to_string());
+    let ssh = sandbox.script("ssh-there", &format!("#!/bin/sh\nexec ssh -p {port} -i '{key}'{options} \"$@\"\n"));
     let hosts = sandbox.file("hosts", format!("2/{}\n", remote.sshd().host()));
     let job = sandbox.path("job");
     let script = format!(
