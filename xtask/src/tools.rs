@@ -54,6 +54,10 @@ pub const TOOLS: &[InstalledTool] = &[
     optional("fish", "fish"),
     optional("chromium", "chromium"),
     optional("python3", "python3-venv"),
+    optional("parallel", "parallel"),
+    optional("mpirun", "openmpi-bin"),
+    optional("slurmctld", "slurm-wlm"),
+    optional("munged", "munge"),
 ];
 
 /// A program that cargo installs.
@@ -144,6 +148,8 @@ fn install(tools: &[&InstalledTool]) {
     let apt = |arguments: &[&str]| {
         let mut command = Command::new("apt-get");
         command.args(["-q", "-y", "-o", "Dpkg::Use-Pty=0"]).args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+        // Services of a package are not wanted: tests start their own (invoke-rc.d(8)).
+        command.env("RUNLEVEL", "1");
         run(&mut command, INSTALL_LIMIT, Output::Shown)
     };
     let arguments = [&["install", "--no-install-recommends"][..], &packages].concat();

@@ -118,6 +118,11 @@ impl JobDirectory {
         self.0.join("hosts")
     }
 
+    /// Scripts, output and submissions of a job on Slurm.
+    pub fn slurm(&self) -> PathBuf {
+        self.0.join("slurm")
+    }
+
     /// Names of hard-linked files, while the plan is made.
     pub fn spill(&self) -> PathBuf {
         self.0.join("spill")

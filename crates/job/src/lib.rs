@@ -25,3 +25,5 @@ pub mod overview;
 pub mod planner;
 
 pub mod report;
+
+pub mod slurm;

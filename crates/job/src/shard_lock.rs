@@ -15,7 +15,7 @@ use haul_engine::sys::cancel::Cancel;
 use serde_json::{Value, json};
 
 use crate::directory::{JobDirectory, shard_label};
-use crate::error::{JobError, shown};
+use crate::error::JobError;
 use crate::this_host::{boot_label, host_name, random_label, unix_seconds};
 
 /// How often a holder writes, and checks whether it is to stop.
@@ -34,6 +34,8 @@ pub enum LockedWork {
     Shard(u32),
     /// The last step.
     Finish,
+    /// Handing shards to a scheduler.
+    Submit,
 }
 
 impl LockedWork {
@@ -41,6 +43,7 @@ impl LockedWork {
         match self {
             Self::Plan => "plan".to_owned(),
             Self::Finish => "finish".to_owned(),
+            Self::Submit => "submit".to_owned(),
             Self::Shard(number) => shard_label(number),
         }
     }
@@ -50,6 +53,7 @@ impl LockedWork {
         match self {
             Self::Plan => "the plan".to_owned(),
             Self::Finish => "the finishing step".to_owned(),
+            Self::Submit => "the submission".to_owned(),
             Self::Shard(number) => format!("shard {number}"),
         }
     }
@@ -266,14 +270,6 @@ impl Heartbeat {
             let _ = beat.and_then(|mut file| file.write_all(contents().as_bytes()));
         }
     }
-}
-
-/// Refuses work that somebody else does at this moment.
-pub fn busy(job: &JobDirectory, work: LockedWork, holder: &LockHolder) -> JobError {
-    JobError::usage(
-        format!("{}: {} is run by {}", shown(job.path()), work.shown(), holder.shown()),
-        format!("wait for it, or stop the job with haul job cancel {}", shown(job.path())),
-    )
 }
 
 #[cfg(test)]

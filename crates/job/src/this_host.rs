@@ -10,9 +10,13 @@ pub fn host_name() -> String {
     if name.is_empty() { "unnamed".to_owned() } else { name }
 }
 
-/// Identifies this boot of this host: process ids are unique within it.
+/// Identifies this boot of this host and this process namespace: process ids are unique within it. Containers on one
+/// host share the boot.
 pub fn boot_label() -> String {
-    haul_engine::sys::machine::boot_id().iter().map(|byte| format!("{byte:02x}")).collect()
+    let boot: String = haul_engine::sys::machine::boot_id().iter().map(|byte| format!("{byte:02x}")).collect();
+    let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    let digits = namespace.to_string_lossy().chars().filter(char::is_ascii_digit).collect::<String>();
+    if boot.is_empty() { boot } else { format!("{boot}-{digits}") }
 }
 
 /// Seconds since 1970 on this host's clock.

@@ -182,7 +182,7 @@ pub fn fuzz(context: &mut Context, step: &Step) -> StepResult {
 }
 
 pub fn e2e(context: &mut Context, step: &Step) -> StepResult {
-    run_tests(context, step, AT_ONCE, &[E2E_THREADS], |test| package_of(test) == "e2e" && !is_alone(test))
+    run_tests(context, step, AT_ONCE, &[E2E_THREADS], |test| package_of(test) == "e2e" && !is_alone(test) && !is_slurm(test))
 }
 
 /// Verdicts: each test has the machine to itself, or the others could be the limit.
@@ -192,6 +192,15 @@ pub fn diagnose(context: &mut Context, step: &Step) -> StepResult {
 
 fn is_alone(test: &BuiltExecutable) -> bool {
     test.target == "diagnose"
+}
+
+/// Clusters wait most of the time: for Slurm's delays, and for time limits.
+pub fn slurm(context: &mut Context, step: &Step) -> StepResult {
+    run_tests(context, step, 1, &["--test-threads=4"], |test| package_of(test) == "e2e" && is_slurm(test))
+}
+
+fn is_slurm(test: &BuiltExecutable) -> bool {
+    test.target == "job_slurm"
 }
 
 /// Runs the test executables that `wanted` chooses.

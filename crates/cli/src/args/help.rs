@@ -9,7 +9,7 @@ use super::commands::{self, COMMANDS};
 use super::names::{self, Named};
 use super::nearest::nearest;
 use super::row::{HelpSection, OptionRow};
-use super::table::{COPY, DEMO, JOB, JOB_STEP, PARTIALS, PROBE, SERVE, SURVEY, SWEEP, VERIFY};
+use super::table::{COPY, DEMO, JOB, JOB_MANIFEST, JOB_STEP, PARTIALS, PROBE, SERVE, SURVEY, SWEEP, VERIFY};
 use super::{Dialect, UsageError, completions, filters, manual, markdown};
 
 /// Columns of a signature in a list of options.
@@ -318,11 +318,13 @@ fn survey() -> String {
 fn job() -> String {
     let mut text = String::from(
         "haul job run [OPTIONS] SOURCE TARGET...   plan, copy on this host, and finish\n\
-         haul job run JOB                          continue a job\n\
+         haul job run --slurm [OPTIONS] SOURCE TARGET...   the same on nodes of Slurm\n\
+         haul job run [--slurm] JOB                continue a job\n\
          haul job plan --dir JOB [OPTIONS] SOURCE TARGET...\n\
          haul job shard JOB [N]                    copy one shard\n\
          haul job finish JOB                       directories, deletions, the report\n\
-         haul job status|report|cancel JOB\n\n\
+         haul job status|report|cancel JOB\n\
+         haul job manifest --image IMAGE --claim PVC JOB   print jobs for Kubernetes\n\n\
          Copies the directory SOURCE with many hosts. The plan divides it into shards;\n\
          each is one copy that resumes. Any host that sees JOB runs any shard, in any\n\
          order, also twice. Without N, the shard is SLURM_ARRAY_TASK_ID or\n\
@@ -332,6 +334,8 @@ fn job() -> String {
     push_rows(&mut text, JOB.iter());
     text.push_str("\nOptions of the other steps:\n");
     push_rows(&mut text, JOB_STEP.iter());
+    text.push_str("\nOptions of manifest:\n");
+    push_rows(&mut text, JOB_MANIFEST.iter());
     text.push_str(
         "\nplan and run take the options of a copy, and with --sync those of haul sync.\n\n\
          Exit status of haul job status: 0 finished, 1 shards failed, 4 unfinished.\n",

@@ -10,7 +10,7 @@ use haul_proto::path::escape;
 use super::nearest::nearest;
 use super::row::OptionRow;
 use super::scan::{DEFAULT, Grammar, scan};
-use super::table::{COPY, JOB, JOB_STEP, VERIFY};
+use super::table::{COPY, JOB, JOB_MANIFEST, JOB_STEP, VERIFY};
 use super::values::Values;
 use super::{Dialect, UsageError, filters};
 
@@ -31,10 +31,12 @@ pub enum JobStep {
     Report,
     /// Stops the job.
     Cancel,
+    /// Prints what Kubernetes runs.
+    Manifest,
 }
 
 impl JobStep {
-    const WORDS: [(&str, Self); 7] = [
+    const WORDS: [(&str, Self); 8] = [
         ("plan", Self::Plan),
         ("run", Self::Run),
         ("shard", Self::Shard),
@@ -42,6 +44,7 @@ impl JobStep {
         ("status", Self::Status),
         ("report", Self::Report),
         ("cancel", Self::Cancel),
+        ("manifest", Self::Manifest),
     ];
 }
 
@@ -114,7 +117,11 @@ pub fn parse(words: &[OsString]) -> Result<Option<JobWords>, UsageError> {
             None => error.remedy(format!("steps are {}", names.join(", "))),
         });
     };
-    let table = if matches!(step, JobStep::Plan | JobStep::Run) { rows() } else { JOB_STEP };
+    let table = match step {
+        JobStep::Plan | JobStep::Run => rows(),
+        JobStep::Manifest => JOB_MANIFEST,
+        _ => JOB_STEP,
+    };
     let grammar = Grammar { dialect: Dialect::Haul, operands: 1, has_rest: false };
     let scanned = scan(table, words[1..].to_vec(), grammar)?;
     if scanned.values.flag("help") {

@@ -602,6 +602,45 @@ pub const JOB: &[OptionRow] = &[
         HelpSection::Performance,
         "run: copy N shards at a time on this host (default: 1)",
     ),
+    row("slurm", None, Takes::Nothing, HelpSection::Performance, "run: submit shards to Slurm, and follow the job"),
+    row(
+        "nodes",
+        None,
+        Takes::One("N"),
+        HelpSection::Performance,
+        "--slurm: copy on at most N nodes at a time, each for one shard alone",
+    ),
+    row(
+        "limit",
+        None,
+        Takes::One("N"),
+        HelpSection::Performance,
+        "--slurm: copy at most N shards at a time (default: as many as Slurm starts)",
+    ),
+    row("partition", None, Takes::One("NAME"), HelpSection::Performance, "--slurm: partition of the tasks"),
+    row("account", None, Takes::One("NAME"), HelpSection::Performance, "--slurm: account of the tasks"),
+    row(
+        "time",
+        None,
+        Takes::One("LIMIT"),
+        HelpSection::Performance,
+        "--slurm: time limit of a task, as sbatch takes it; a shard that needs more is requeued and resumes",
+    ),
+    row("cpus-per-task", None, Takes::One("N"), HelpSection::Performance, "--slurm: CPUs of a task"),
+    row(
+        "sbatch",
+        None,
+        Takes::Each("OPTION"),
+        HelpSection::Performance,
+        "--slurm: a further option of sbatch, for example --sbatch=--mem=4G; repeatable",
+    ),
+    row(
+        "no-wait",
+        None,
+        Takes::Nothing,
+        HelpSection::Performance,
+        "--slurm: end when everything is submitted (default: follow the job to its end)",
+    ),
     row(
         "then-verify",
         None,
@@ -621,8 +660,25 @@ pub const JOB_STEP: &[OptionRow] = &[
         HelpSection::Integrity,
         "finish: compare source and target at the end, as haul verify does",
     ),
+    row("wait", None, Takes::Nothing, HelpSection::Performance, "finish: wait until every shard is done or has failed"),
     row("json", None, Takes::Nothing, HelpSection::Output, "print one JSON object a line"),
     row("quiet", None, Takes::Nothing, HelpSection::Output, "print errors only"),
+    row("help", Some('h'), Takes::Nothing, HelpSection::Output, "show help"),
+];
+
+/// Options of `haul job manifest`.
+pub const JOB_MANIFEST: &[OptionRow] = &[
+    row("image", None, Takes::One("IMAGE"), HelpSection::Connecting, "container image with haul"),
+    row("claim", None, Takes::One("PVC"), HelpSection::Connecting, "volume claim with the job's directory and the source"),
+    row(
+        "mount",
+        None,
+        Takes::One("PATH"),
+        HelpSection::Connecting,
+        "mount the claim at PATH (default: the directory that has job, source and target)",
+    ),
+    row("limit", None, Takes::One("N"), HelpSection::Performance, "copy at most N shards at a time (default: 8)"),
+    row("verify", None, Takes::Nothing, HelpSection::Integrity, "compare source and target at the end"),
     row("help", Some('h'), Takes::Nothing, HelpSection::Output, "show help"),
 ];
 
@@ -631,7 +687,7 @@ pub const JOB_STEP: &[OptionRow] = &[
 /// # Panics
 /// If no row has that id: a mistake in this program.
 pub fn typed(id: &str) -> String {
-    let mut all = COPY.iter().chain(DEMO).chain(PROBE).chain(SERVE).chain(SURVEY).chain(SWEEP).chain(JOB);
+    let mut all = COPY.iter().chain(DEMO).chain(PROBE).chain(SERVE).chain(SURVEY).chain(SWEEP).chain(JOB).chain(JOB_MANIFEST);
     all.find(|row| row.id == id).map(OptionRow::typed).expect("every option is in the table")
 }
 
@@ -642,7 +698,7 @@ mod tests {
 
     #[test]
     fn no_name_and_no_letter_stands_for_two_options() {
-        for table in [COPY, DEMO, JOB, JOB_STEP, PARTIALS, PROBE, SERVE, SURVEY, VERIFY] {
+        for table in [COPY, DEMO, JOB, JOB_MANIFEST, JOB_STEP, PARTIALS, PROBE, SERVE, SURVEY, VERIFY] {
             let ids: HashSet<_> = table.iter().map(|row| row.id).collect();
             assert_eq!(ids.len(), table.len());
             let names: Vec<_> = table.iter().flat_map(OptionRow::long_forms).collect();

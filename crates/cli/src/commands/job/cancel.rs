@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::exclusive::release;
 use super::opened::OpenedJob;
+use super::slurm::view::cancel_tasks;
 use crate::exit::Exit;
 use crate::show;
 
@@ -18,6 +19,7 @@ pub fn run(operands: &[OsString]) -> anyhow::Result<Exit> {
     let mark = json!({ "host": host_name(), "time": unix_seconds() });
     replace(&job.directory.cancelled(), format!("{mark}\n").as_bytes())?;
     release(&job);
+    cancel_tasks(&job);
     let shown = shown(job.directory.path());
     show::stderr().plain(&format!("{shown}: cancelled; haul job run {shown} continues it"));
     Ok(Exit::Done)

@@ -1,16 +1,17 @@
 //! `haul job finish JOB`: what no shard can do alone, and one report.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use anyhow::Context;
 use haul_engine::job::error::Outcome;
 use haul_engine::job::runtime_control::RuntimeControl;
 use haul_engine::sys::cancel::Cancel;
-use haul_job::error::shown;
-use haul_job::overview::JobOverview;
+use haul_job::error::{JobError, shown};
+use haul_job::overview::{JobOverview, ShardState};
 use haul_job::plan_index::PlanTotals;
 use haul_job::report::{MergedReport, write as write_report};
-use haul_job::shard_lock::{LockAttempt, LockedWork, ShardLock, busy};
+use haul_job::shard_lock::{LockedWork, ShardLock};
 
 use super::exclusive::release;
 use super::opened::OpenedJob;
@@ -25,6 +26,8 @@ use crate::signals::Watch;
 
 /// Numbers of missing shards that are listed.
 const LISTED: usize = 20;
+/// How often `--wait` looks at the shards.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Finishes the job of `operands`.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
@@ -34,7 +37,27 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let verifies = values.flag("verify");
     let finish =
         JobFinish { job: &job, display: PartDisplay::of(values), verifies, cancel: &cancel, steering: &steering };
-    watch.during(|| finish.carry_out())
+    watch.during(|| {
+        if values.flag("wait") {
+            wait_for_shards(&job, &cancel)?;
+        }
+        finish.carry_out()
+    })
+}
+
+/// Waits until every shard is done or has failed. An interrupted one is expected to be run again.
+fn wait_for_shards(job: &OpenedJob, cancel: &Cancel) -> Result<(), JobError> {
+    loop {
+        job.directory.refuse_cancelled()?;
+        let overview = JobOverview::read(&job.directory)?;
+        let has_ended = |state: &ShardState| state.is_done() || state.has_failed();
+        if overview.complete.is_some() && overview.shards.iter().all(|(_, state)| has_ended(state)) {
+            return Ok(());
+        }
+        if cancel.wait(LOOK_EVERY) {
+            return Err(JobError::cancelled(job.directory.path()));
+        }
+    }
 }
 
 /// The last step of a job.
@@ -57,11 +80,16 @@ impl JobFinish<'_> {
         let directory = &self.job.directory;
         directory.refuse_cancelled()?;
         let cancel = self.cancel.of_part();
-        let _lock = match ShardLock::try_take(directory, LockedWork::Finish, &cancel)? {
-            LockAttempt::Held(lock) => lock,
-            LockAttempt::Busy(holder) => return Err(busy(directory, LockedWork::Finish, &holder).into()),
-        };
+        let mut has_waited = false;
+        let _lock = ShardLock::wait(directory, LockedWork::Finish, &cancel, &mut |holder| {
+            has_waited = true;
+            show::stderr().notice(&format!("the job is being finished by {}; waiting for it", holder.shown()));
+        })?;
         let overview = JobOverview::read(directory)?;
+        if has_waited && overview.is_finished {
+            print_report(&MergedReport::of(&overview), self.display);
+            return Ok(Exit::Done);
+        }
         let Some(totals) = overview.complete.filter(|_| overview.is_copied()) else {
             show::stderr().error(&self.refusal(&overview));
             return Ok(Exit::Failed);

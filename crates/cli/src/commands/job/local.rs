@@ -36,8 +36,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Runs the job that `operands` describe, or continues the one that they name.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let workers = values.number("local", 1..=LOCAL_MAX)?.unwrap_or(1);
-    let is_existing = operands.len() == 1 && values.last("targets").is_none();
-    let job = if is_existing { reopened(values, &operands[0])? } else { new(values, operands)? };
+    let job = job_of(values, operands)?;
     let path = shown(job.directory.path());
     let is_quiet = values.flag("quiet");
     if !is_quiet {
@@ -69,6 +68,12 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     watch.during(|| finish.carry_out())
 }
 
+/// The job that `operands` describe, or the one that they name.
+pub fn job_of(values: &Values, operands: &[OsString]) -> anyhow::Result<OpenedJob> {
+    let is_existing = operands.len() == 1 && values.last("targets").is_none();
+    if is_existing { reopened(values, &operands[0]) } else { new(values, operands) }
+}
+
 fn new(values: &Values, operands: &[OsString]) -> anyhow::Result<OpenedJob> {
     let own;
     let dir = match values.last("dir") {
@@ -87,7 +92,7 @@ fn reopened(values: &Values, path: &OsString) -> anyhow::Result<OpenedJob> {
     let copys = copy_options(values)?.into_iter().find(|word| word != "--quiet");
     if let Some(word) = own.map(|id| format!("--{id}")).or(copys.map(|word| word.to_string_lossy().into_owned())) {
         return Err(UsageError::new(format!("{word}: a job keeps the options that it was planned with"))
-            .remedy("haul job run JOB takes --local, --then-verify and --quiet")
+            .remedy("haul job run JOB takes --local, --slurm with its options, --then-verify and --quiet")
             .into());
     }
     continued(OpenedJob::open(path)?)

@@ -4,11 +4,13 @@ mod cancel;
 mod exclusive;
 mod finish;
 mod local;
+mod manifest;
 mod opened;
 mod part;
 mod plan;
 mod recorder;
 mod shard;
+mod slurm;
 mod status;
 mod whole;
 
@@ -22,11 +24,15 @@ use crate::show;
 pub fn run(words: &JobWords) -> anyhow::Result<Exit> {
     let done = match words.step {
         JobStep::Plan => plan::run(&words.values, &words.operands),
-        JobStep::Run => local::run(&words.values, &words.operands),
+        JobStep::Run if words.values.flag("slurm") => slurm::run(&words.values, &words.operands),
+        JobStep::Run => slurm::refuse_options(&words.values)
+            .map_err(anyhow::Error::from)
+            .and_then(|()| local::run(&words.values, &words.operands)),
         JobStep::Shard => shard::run(&words.values, &words.operands),
         JobStep::Finish => finish::run(&words.values, &words.operands),
         JobStep::Status => status::run(&words.values, &words.operands),
         JobStep::Report => status::report(&words.values, &words.operands),
+        JobStep::Manifest => manifest::run(&words.values, &words.operands),
         JobStep::Cancel => cancel::run(&words.operands),
     };
     done.or_else(|error| {

@@ -16,7 +16,7 @@ use haul_job::error::{JobError, shown};
 use haul_job::packer::ShardLimits;
 use haul_job::plan_index::{PlanIndex, PlanTotals};
 use haul_job::planner::{WalkRules, check_source, plan as walk};
-use haul_job::shard_lock::{LockAttempt, LockHolder, LockedWork, ShardLock, busy, held_shards};
+use haul_job::shard_lock::{LockHolder, LockedWork, ShardLock, held_shards};
 use haul_job::targets::expand;
 use haul_proto::path::escape;
 
@@ -106,10 +106,12 @@ impl BegunPlan {
         if PlanIndex::read(directory)?.complete.is_some() {
             return Ok(None);
         }
-        let lock = match ShardLock::try_take(directory, LockedWork::Plan, cancel)? {
-            LockAttempt::Held(lock) => lock,
-            LockAttempt::Busy(holder) => return Err(busy(directory, LockedWork::Plan, &holder).into()),
-        };
+        let lock = ShardLock::wait(directory, LockedWork::Plan, cancel, &mut |holder| {
+            show::stderr().notice(&format!("the job is being planned by {}; waiting for it", holder.shown()));
+        })?;
+        if PlanIndex::read(directory)?.complete.is_some() {
+            return Ok(None);
+        }
         for (shard, _) in held_shards(directory) {
             let told = &mut |holder: &LockHolder| {
                 show::stderr()

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::opened::OpenedJob;
 use super::part::PartDisplay;
+use super::slurm::view::ShardTasks;
 use crate::args::values::Values;
 use crate::commands::print;
 use crate::exit::Exit;
@@ -31,7 +32,11 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let job = OpenedJob::open(&operands[0])?;
     let overview = JobOverview::read(&job.directory)?;
     let exit = exit_of(&overview);
-    let shown = if values.flag("json") { as_json(&job, &overview, exit) } else { as_table(&job, &overview) };
+    let tasks = ShardTasks::read(&job)?;
+    let shown = match values.flag("json") {
+        true => as_json(&job, &overview, &tasks, exit),
+        false => as_table(&job, &overview, &tasks),
+    };
     if !values.flag("quiet") {
         print(&shown);
     }
@@ -61,7 +66,7 @@ fn totals(overview: &JobOverview, state: &str) -> (u64, u64, u64) {
     of_state.fold((0, 0, 0), |sum, (shard, _)| (sum.0 + 1, sum.1 + shard.files, sum.2 + shard.bytes))
 }
 
-fn as_table(job: &OpenedJob, overview: &JobOverview) -> String {
+fn as_table(job: &OpenedJob, overview: &JobOverview, tasks: &ShardTasks) -> String {
     let targets = &job.description.targets;
     let more = if targets.len() > 1 { format!(" and {} more", targets.len() - 1) } else { String::new() };
     let target = escape(targets[0].as_encoded_bytes());
@@ -73,9 +78,12 @@ fn as_table(job: &OpenedJob, overview: &JobOverview) -> String {
         let (shards, files, bytes) = (units::count(shards), units::count(files), units::size(bytes));
         text.push_str(&format!("{state:<12} {shards:>8} {files:>14} {bytes:>10}\n"));
     }
+    if let Some(line) = tasks.line() {
+        text.push_str(&format!("\nSlurm: {line}\n"));
+    }
     for state in ["running", "interrupted", "failed"] {
         let of_state: Vec<_> = overview.shards.iter().filter(|(_, found)| state_of(found) == state).collect();
-        of_state.iter().take(NAMED).for_each(|shard| text.push_str(&shard_line(job, &shard.0, &shard.1)));
+        of_state.iter().take(NAMED).for_each(|shard| text.push_str(&shard_line(job, &shard.0, &shard.1, tasks)));
         if of_state.len() > NAMED {
             text.push_str(&format!("and {} more {state}\n", of_state.len() - NAMED));
         }
@@ -101,7 +109,7 @@ fn plan_line(overview: &JobOverview) -> String {
     }
 }
 
-fn shard_line(job: &OpenedJob, shard: &PlannedShard, state: &ShardState) -> String {
+fn shard_line(job: &OpenedJob, shard: &PlannedShard, state: &ShardState, tasks: &ShardTasks) -> String {
     let about = match state {
         ShardState::Planned => return String::new(),
         ShardState::Running(holder) => {
@@ -120,7 +128,12 @@ fn shard_line(job: &OpenedJob, shard: &PlannedShard, state: &ShardState) -> Stri
             format!("{}: {why}", harmless(&result.host))
         }
     };
-    format!("shard {:<6} {:<12} {about}\n", shard.number, state_of(state))
+    let task = match (tasks.of(shard.number), state) {
+        (Some(task), _) => format!("; Slurm: {}", task.state.to_lowercase()),
+        (None, ShardState::Running(_)) if tasks.line().is_some() => "; no task of Slurm".to_owned(),
+        (None, _) => String::new(),
+    };
+    format!("shard {:<6} {:<12} {about}{}\n", shard.number, state_of(state), harmless(&task))
 }
 
 fn next_line(job: &OpenedJob, overview: &JobOverview) -> String {
@@ -133,13 +146,20 @@ fn next_line(job: &OpenedJob, overview: &JobOverview) -> String {
     }
 }
 
-fn as_json(job: &OpenedJob, overview: &JobOverview, exit: Exit) -> String {
+fn as_json(job: &OpenedJob, overview: &JobOverview, tasks: &ShardTasks, exit: Exit) -> String {
     let shard = |(shard, state): &(PlannedShard, ShardState)| {
         let line = JsonLine::new("shard")
             .with("shard", shard.number)
             .with("state", state_of(state))
             .with("files", shard.files)
             .with("bytes", shard.bytes);
+        let line = match tasks.of(shard.number) {
+            None => line,
+            Some(task) => line
+                .with("slurm_state", task.state.as_str())
+                .with("slurm_reason", task.reason.as_str())
+                .with("slurm_nodes", task.nodes.as_str()),
+        };
         let line = match state {
             ShardState::Planned => line,
             ShardState::Running(holder) => {

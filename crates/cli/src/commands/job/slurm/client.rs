@@ -1,0 +1,195 @@
+//! Calls of sbatch, squeue, scancel and scontrol, each with a time limit.
+
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use haul_engine::sys::cancel::Cancel;
+use haul_engine::sys::describe::describe;
+use haul_job::error::JobError;
+use haul_job::slurm::queue::{FORMAT, max_array_size};
+use haul_job::slurm::script::job_name;
+
+/// A call that takes longer is ended.
+const CALL_LIMIT: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// MaxArraySize where scontrol does not say it: Slurm's default.
+const ARRAY_SIZE: u32 = 1001;
+/// Output of programs of Slurm when the controller does not answer.
+const DOWN: [&str; 7] = [
+    "Unable to contact",
+    "Socket timed out",
+    "Zero Bytes were transmitted",
+    "Connection refused",
+    "standby mode",
+    "Communication",
+    "Transport endpoint",
+];
+/// The same when a limit of the user or the cluster is reached.
+const FULL: [&str; 5] =
+    ["SubmitJobLimit", "job submit limit", "temporarily unable", "SubmitJobPerUserLimit", "MaxJobCount"];
+
+/// Why a call failed.
+#[derive(Debug)]
+pub enum SlurmCallError {
+    /// Slurm does not answer, or takes no more jobs at this time; what it said.
+    Later(String),
+    /// It never will.
+    Refused(JobError),
+}
+
+/// Calls programs of Slurm.
+pub struct SlurmClient<'a> {
+    /// Ends queries early.
+    pub cancel: &'a Cancel,
+}
+
+impl SlurmClient<'_> {
+    /// The largest number of tasks in an array.
+    pub fn max_array_size(&self) -> Result<u32, SlurmCallError> {
+        let config = self.call("scontrol", &["show".into(), "config".into()], None)?;
+        match max_array_size(&config).unwrap_or(ARRAY_SIZE) {
+            0 | 1 => Err(SlurmCallError::Refused(JobError::usage(
+                "Slurm takes no array jobs here: its MaxArraySize is 0",
+                "ask the administrator, or run haul job run --local",
+            ))),
+            size => Ok(size),
+        }
+    }
+
+    /// What of a job is in the queue, as squeue prints it.
+    pub fn queue_text(&self, id: &str) -> Result<String, SlurmCallError> {
+        let words = ["--noheader", "--array", &format!("--name={}", job_name(id)), "--format", FORMAT];
+        self.call("squeue", &words.map(OsString::from), None)
+    }
+
+    /// Submits a script; the id of its job. Slurm runs it in the script's directory.
+    pub fn submit(&self, script: &Path) -> Result<u64, SlurmCallError> {
+        let words = ["--parsable".into(), script.as_os_str().to_owned()];
+        let said = self.call("sbatch", &words, script.parent())?;
+        // `ID`, or `ID;CLUSTER`.
+        let id = said.lines().last().unwrap_or_default().split(';').next().and_then(|id| id.trim().parse().ok());
+        id.ok_or_else(|| {
+            let what = format!("sbatch printed no id of a job: {}", said.trim());
+            SlurmCallError::Refused(JobError::usage(what, "look at squeue, and cancel the job with scancel"))
+        })
+    }
+
+    /// Lets an array run `throttle` tasks at a time.
+    pub fn set_throttle(&self, id: u64, throttle: u32) -> Result<(), SlurmCallError> {
+        let words = ["update".to_owned(), format!("JobId={id}"), format!("ArrayTaskThrottle={throttle}")];
+        self.call("scontrol", &words.map(OsString::from), None).map(|_| ())
+    }
+
+    /// Cancels jobs. Those that have ended are no error.
+    pub fn cancel(&self, ids: &[u64]) -> Result<(), SlurmCallError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let words: Vec<_> = std::iter::once("--quiet".into()).chain(ids.iter().map(|id| id.to_string().into())).collect();
+        match self.call("scancel", &words, None) {
+            Err(SlurmCallError::Refused(error)) if error.to_string().contains("Invalid job id") => Ok(()),
+            done => done.map(|_| ()),
+        }
+    }
+
+    fn call(&self, program: &str, words: &[OsString], directory: Option<&Path>) -> Result<String, SlurmCallError> {
+        let mut command = Command::new(program);
+        // Ctrl-C is for haul alone.
+        command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        if let Some(directory) = directory {
+            command.current_dir(directory);
+        }
+        // SQUEUE_FORMAT and the like would change what is printed.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("SQUEUE_")) {
+            command.env_remove(name);
+        }
+        let child = command.spawn().map_err(|error| SlurmCallError::Refused(unavailable(program, &error)))?;
+        // An interrupted submission may have been accepted: it is waited for.
+        let cancel = Some(self.cancel).filter(|_| program != "sbatch");
+        let (status, said, complaint) = output(child, cancel)
+            .map_err(|why| SlurmCallError::Later(format!("{program}: {why}")))?;
+        match status {
+            true => Ok(said),
+            false => Err(failure(program, complaint.trim())),
+        }
+    }
+}
+
+fn unavailable(program: &str, error: &io::Error) -> JobError {
+    JobError::usage(
+        format!("{program}: cannot be started: {}", describe(error)),
+        "run haul job run --slurm on a host with Slurm's commands, for example a login node",
+    )
+}
+
+fn failure(program: &str, complaint: &str) -> SlurmCallError {
+    let what = format!("{program}: {complaint}");
+    if DOWN.iter().chain(&FULL).any(|phrase| complaint.contains(phrase)) {
+        return SlurmCallError::Later(what);
+    }
+    let hint = "the script is in slurm/ in the job's directory; --partition, --account, --time and --sbatch change it";
+    SlurmCallError::Refused(JobError::usage(what, hint))
+}
+
+/// Whether it succeeded, and what it wrote.
+fn output(mut child: Child, cancel: Option<&Cancel>) -> Result<(bool, String, String), String> {
+    let [said, complaint] = [
+        child.stdout.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>),
+        child.stderr.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>),
+    ]
+    .map(|pipe| {
+        thread::spawn(move || {
+            let mut bytes = Vec::new();
+            pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    });
+    let deadline = Instant::now() + CALL_LIMIT;
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) => {}
+            Err(error) => return Err(describe(&error)),
+        }
+        let is_cancelled = cancel.is_some_and(Cancel::is_cancelled);
+        if is_cancelled || Instant::now() >= deadline {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(if is_cancelled { "interrupted" } else { "no answer within 60 s" }.to_owned());
+        }
+        thread::sleep(LOOK_EVERY);
+    };
+    let text = |thread: thread::JoinHandle<String>| thread.join().unwrap_or_default();
+    Ok((status.success(), text(said), text(complaint)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_controller_that_is_down_and_a_limit_are_tried_again() {
+        let is_later = |complaint: &str| matches!(failure("sbatch", complaint), SlurmCallError::Later(_));
+        assert!(is_later("sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"));
+        assert!(is_later("sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: Job violates"));
+        assert!(!is_later("sbatch: error: invalid partition specified: fast"));
+    }
+
+    #[test]
+    fn what_a_program_writes_is_read_and_an_endless_one_is_ended() {
+        let cancel = Cancel::new();
+        let client = SlurmClient { cancel: &cancel };
+        let words = ["-c", "yes | head -c 300000; echo wrong >&2; exit 1"].map(OsString::from);
+        assert!(matches!(client.call("sh", &words, None), Err(SlurmCallError::Refused(error)) if error.to_string().contains("sh: wrong")));
+        cancel.cancel();
+        let begun = Instant::now();
+        assert!(matches!(client.call("sleep", &["30".into()], None), Err(SlurmCallError::Later(_))));
+        assert!(begun.elapsed() < Duration::from_secs(5));
+        assert!(matches!(client.call("no-such-program", &[], None), Err(SlurmCallError::Refused(_))));
+    }
+}

@@ -1,0 +1,228 @@
+//! Submits and follows a job: plans in one thread, and in the other submits waves and reads Slurm's queue.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use haul_engine::sys::cancel::Cancel;
+use haul_job::error::JobError;
+use haul_job::plan_index::PlanIndex;
+use haul_job::slurm::queue::{SlurmTask, summary};
+use haul_job::slurm::settings::SlurmSettings;
+use haul_job::slurm::waves::WaveLimits;
+
+use super::client::{SlurmCallError, SlurmClient};
+use super::submit::{SlurmState, SubmittedFinish};
+use super::view::{POLL_EVERY, ask};
+use crate::commands::job::opened::OpenedJob;
+use crate::commands::job::plan::BegunPlan;
+use crate::exit::Exit;
+use crate::show;
+use crate::units;
+
+/// The pause after a submission. It doubles while the plan is written, so that long plans make few arrays.
+const PAUSE_MIN: Duration = Duration::from_secs(5);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(300);
+
+/// How following ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SlurmRunEnd {
+    /// Everything is in Slurm's hands, and nobody wants to wait.
+    Submitted,
+    /// The job is finished.
+    Finished(Exit),
+    /// Shards failed or were lost too often.
+    Unfinished(Exit),
+    /// All shards are done, and the last step failed.
+    NotFinished(Exit),
+    /// Ctrl-C, or the job was cancelled.
+    Interrupted,
+}
+
+/// A job on Slurm.
+pub struct SlurmRun<'a> {
+    /// The job.
+    pub job: &'a OpenedJob,
+    /// How tasks are submitted.
+    pub settings: &'a SlurmSettings,
+    /// Calls Slurm.
+    pub client: &'a SlurmClient<'a>,
+    /// Ends this, not the tasks.
+    pub cancel: &'a Cancel,
+    /// Whether only errors are shown.
+    pub is_quiet: bool,
+    /// Whether the job is followed to its end.
+    pub follows: bool,
+}
+
+impl SlurmRun<'_> {
+    /// Plans, submits and follows.
+    pub fn carry_out(&self) -> anyhow::Result<SlurmRunEnd> {
+        let directory = &self.job.directory;
+        let ready = self.patiently(|| Ok((self.client.max_array_size()?, ask(self.job, self.client)?)))?;
+        let Some((array_size, mut tasks)) = ready else { return Ok(SlurmRunEnd::Interrupted) };
+        let is_planned = PlanIndex::read(directory)?.complete.is_some();
+        if !is_planned {
+            // Numbers of an interrupted plan mean other files in the next one.
+            let ids: Vec<_> = tasks.drain(..).map(|task| task.job).collect();
+            self.patiently(|| self.client.cancel(&ids))?;
+            forget_submissions(self.job)?;
+        }
+        let begun = BegunPlan::begin(self.job, self.cancel)?;
+        let limits = WaveLimits { array_size, at_once: self.settings.at_once, is_chained: !self.follows };
+        let mut state = SlurmState::new(self.job, self.settings, self.client, limits);
+        if self.patiently(|| state.take_over(&tasks))?.is_none() {
+            return Ok(SlurmRunEnd::Interrupted);
+        }
+        let planned = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let planner = scope.spawn(|| {
+                let walked = begun.map(|begun| begun.carry_out(self.job, self.cancel)).transpose();
+                planned.store(true, Ordering::Release);
+                walked
+            });
+            let followed = self.follow(&mut state, &planned);
+            if followed.is_err() {
+                self.cancel.cancel();
+            }
+            let walked = planner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            match followed? {
+                SlurmRunEnd::Interrupted if !self.cancel.is_cancelled() => {
+                    walked.map(|_| SlurmRunEnd::Interrupted).map_err(anyhow::Error::from)
+                }
+                end => Ok(end),
+            }
+        })
+    }
+
+    /// Repeats a call until Slurm answers; `None` when it was interrupted.
+    fn patiently<T>(&self, mut call: impl FnMut() -> Result<T, SlurmCallError>) -> Result<Option<T>, JobError> {
+        let mut has_told = false;
+        while !self.cancel.is_cancelled() {
+            match call() {
+                Ok(done) => return Ok(Some(done)),
+                Err(SlurmCallError::Refused(error)) => return Err(error),
+                Err(SlurmCallError::Later(why)) => {
+                    if !std::mem::replace(&mut has_told, true) {
+                        show::stderr().notice(&format!("{why}; trying again"));
+                    }
+                    self.cancel.wait(POLL_EVERY);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn follow(&self, state: &mut SlurmState<'_>, planned: &AtomicBool) -> Result<SlurmRunEnd, JobError> {
+        let mut next_poll = Instant::now() + POLL_EVERY;
+        let mut next_submission = Instant::now();
+        let mut pause = PAUSE_MIN;
+        let (mut last_shown, mut last_trouble) = (String::new(), String::new());
+        loop {
+            if self.cancel.is_cancelled() {
+                return Ok(SlurmRunEnd::Interrupted);
+            }
+            // The order matters: a plan that ended before the index was read has no shard after it.
+            let has_ended = planned.load(Ordering::Acquire);
+            let index = PlanIndex::read(&self.job.directory)?;
+            let is_complete = index.complete.is_some();
+            if has_ended && !is_complete {
+                return Ok(SlurmRunEnd::Interrupted);
+            }
+            state.add_planned(&index)?;
+            let mut trouble = None;
+            if Instant::now() >= next_poll {
+                next_poll = Instant::now() + POLL_EVERY;
+                match ask(self.job, self.client) {
+                    Ok(tasks) => {
+                        state.update(&tasks)?;
+                        self.show(state, &index, &tasks, &mut last_shown);
+                        trouble = later(state.raise_throttle())?;
+                    }
+                    failed => trouble = later(failed.map(|_| ()))?,
+                }
+            }
+            if Instant::now() >= next_submission {
+                let submitted = state.submit_wave();
+                let was_submitted = matches!(submitted, Ok(true));
+                trouble = later(submitted.map(|_| ()))?.or(trouble);
+                if trouble.is_none() && is_complete && is_next_finish(state) {
+                    trouble = later(state.submit_finish())?;
+                }
+                if was_submitted || trouble.is_some() {
+                    next_submission = Instant::now() + if is_complete { PAUSE_MIN } else { pause };
+                    pause = (pause * 2).min(PAUSE_MAX);
+                }
+            }
+            if let Some(why) = trouble.filter(|why| *why != last_trouble) {
+                show::stderr().notice(&format!("{why}; trying again"));
+                last_trouble = why;
+            }
+            state.read_finish_status();
+            if is_complete && let Some(end) = self.end(state) {
+                return Ok(end);
+            }
+            self.cancel.wait(LOOK_EVERY);
+        }
+    }
+
+    /// How it ends at this moment, if it does.
+    fn end(&self, state: &mut SlurmState<'_>) -> Option<SlurmRunEnd> {
+        let is_out = !state.has_waiting() && !state.has_queued();
+        match state.finish {
+            SubmittedFinish::Queued(_) if !self.follows && !state.has_waiting() => Some(SlurmRunEnd::Submitted),
+            SubmittedFinish::Ended(0) => Some(SlurmRunEnd::Finished(Exit::Done)),
+            SubmittedFinish::Ended(status) if self.job.directory.report().exists() => {
+                Some(SlurmRunEnd::Finished(exit_of(status)))
+            }
+            SubmittedFinish::Ended(_) if is_out && state.has_failed() => Some(SlurmRunEnd::Unfinished(Exit::Failed)),
+            SubmittedFinish::Ended(status) if is_out => {
+                let is_retried = state.retry_finish();
+                (!is_retried).then(|| SlurmRunEnd::NotFinished(exit_of(status)))
+            }
+            SubmittedFinish::Waiting if is_out && state.has_failed() => Some(SlurmRunEnd::Unfinished(Exit::Failed)),
+            _ => None,
+        }
+    }
+
+    fn show(&self, state: &SlurmState<'_>, index: &PlanIndex, tasks: &[SlurmTask], last: &mut String) {
+        let more = if index.complete.is_some() { "" } else { " planned so far" };
+        let shards = units::counted(state.planned() as u64, "shard", "shards");
+        let line = format!("{} of {shards}{more} done; Slurm: {}", state.done(), summary(tasks));
+        if !self.is_quiet && line != *last {
+            show::stderr().plain(&line);
+            *last = line;
+        }
+    }
+}
+
+/// Whether the last step is to be submitted: everything else was, and nothing has failed for good.
+fn is_next_finish(state: &SlurmState<'_>) -> bool {
+    let is_due = state.finish == SubmittedFinish::Waiting && !state.has_waiting();
+    is_due && (state.has_queued() || !state.has_failed())
+}
+
+/// What Slurm said, where the call is to be repeated.
+fn later(done: Result<(), SlurmCallError>) -> Result<Option<String>, JobError> {
+    match done {
+        Ok(()) => Ok(None),
+        Err(SlurmCallError::Later(why)) => Ok(Some(why)),
+        Err(SlurmCallError::Refused(error)) => Err(error),
+    }
+}
+
+fn exit_of(status: u8) -> Exit {
+    [Exit::Done, Exit::Failed, Exit::Usage, Exit::Unreachable]
+        .into_iter()
+        .find(|exit| exit.number() == status)
+        .unwrap_or(Exit::Interrupted)
+}
+
+fn forget_submissions(job: &OpenedJob) -> Result<(), JobError> {
+    let path = job.directory.slurm().join("submissions");
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(JobError::io(&path, &error)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,119 @@
+//! Slurm's view of a job for `haul job status` and `haul job cancel`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use haul_engine::sys::cancel::Cancel;
+use haul_job::directory::{JobDirectory, replace};
+use haul_job::error::JobError;
+use haul_job::slurm::queue::{SlurmTask, summary};
+use haul_job::slurm::submissions::SlurmSubmission;
+
+use super::client::{SlurmCallError, SlurmClient};
+use crate::commands::job::opened::OpenedJob;
+use crate::show;
+
+/// squeue is not called again before the last answer is so old, by whatever command of this job.
+pub const POLL_EVERY: Duration = Duration::from_secs(10);
+
+/// The tasks of shards, where Slurm runs the job.
+pub struct ShardTasks {
+    tasks: Vec<SlurmTask>,
+    by_shard: BTreeMap<u32, usize>,
+    /// `None` where the job was not submitted to Slurm.
+    line: Option<String>,
+}
+
+impl ShardTasks {
+    /// Those in the queue.
+    pub fn read(job: &OpenedJob) -> Result<Self, JobError> {
+        let submissions = SlurmSubmission::read_all(&job.directory)?;
+        if submissions.is_empty() {
+            return Ok(Self { tasks: Vec::new(), by_shard: BTreeMap::new(), line: None });
+        }
+        let (tasks, line) = match seen(job) {
+            Ok(tasks) => {
+                let line = summary(&tasks);
+                (tasks, line)
+            }
+            Err(SlurmCallError::Later(why)) => (Vec::new(), format!("no answer: {why}")),
+            Err(SlurmCallError::Refused(error)) => {
+                let error = error.to_string();
+                (Vec::new(), error.lines().next().unwrap_or_default().to_owned())
+            }
+        };
+        let mut by_shard = BTreeMap::new();
+        for submission in &submissions {
+            let SlurmSubmission::Array { id, offset, .. } = submission else { continue };
+            let of_array = tasks.iter().enumerate().filter(|(_, task)| task.job == *id);
+            by_shard.extend(of_array.filter_map(|(at, task)| Some((offset.saturating_add(task.index?), at))));
+        }
+        Ok(Self { tasks, by_shard, line: Some(line) })
+    }
+
+    /// The task of a shard.
+    pub fn of(&self, shard: u32) -> Option<&SlurmTask> {
+        self.by_shard.get(&shard).and_then(|at| self.tasks.get(*at))
+    }
+
+    /// All of it on a line.
+    pub fn line(&self) -> Option<&str> {
+        self.line.as_deref()
+    }
+}
+
+fn cache(directory: &JobDirectory) -> PathBuf {
+    directory.slurm().join("queue")
+}
+
+/// The queue as it was seen within the last seconds by any command of this job.
+fn seen(job: &OpenedJob) -> Result<Vec<SlurmTask>, SlurmCallError> {
+    let path = cache(&job.directory);
+    let age = fs::metadata(&path).and_then(|file| file.modified()).map(|seen| SystemTime::now().duration_since(seen));
+    if matches!(age, Ok(Ok(age)) if age < POLL_EVERY)
+        && let Ok(text) = fs::read_to_string(&path)
+    {
+        return Ok(SlurmTask::parse_all(&text));
+    }
+    ask(job, &SlurmClient { cancel: &Cancel::new() })
+}
+
+/// Asks squeue, and keeps the answer for other commands.
+pub fn ask(job: &OpenedJob, client: &SlurmClient<'_>) -> Result<Vec<SlurmTask>, SlurmCallError> {
+    let text = client.queue_text(&job.description.id)?;
+    replace(&cache(&job.directory), text.as_bytes()).map_err(SlurmCallError::Refused)?;
+    Ok(SlurmTask::parse_all(&text))
+}
+
+/// Cancels all tasks that were submitted. Their shards stop without it, too, but only once they are started.
+pub fn cancel_tasks(job: &OpenedJob) {
+    let Ok(submissions) = SlurmSubmission::read_all(&job.directory) else { return };
+    if submissions.is_empty() {
+        return;
+    }
+    let client = SlurmClient { cancel: &Cancel::new() };
+    let recorded = submissions.iter().map(SlurmSubmission::id).collect::<Vec<_>>();
+    let ids = match ask(job, &client) {
+        Ok(tasks) => {
+            let mut ids: Vec<_> = tasks.iter().map(|task| task.job).collect();
+            ids.dedup();
+            ids
+        }
+        Err(_) => recorded.clone(),
+    };
+    if let Err(SlurmCallError::Later(why)) = client.cancel(&ids).map_err(later) {
+        let ids: Vec<_> = recorded.iter().map(u64::to_string).collect();
+        show::stderr().notice(&format!("{why}\nhint: scancel {} removes the tasks from the queue", ids.join(" ")));
+    }
+}
+
+fn later(error: SlurmCallError) -> SlurmCallError {
+    match error {
+        SlurmCallError::Refused(error) => {
+            SlurmCallError::Later(error.to_string().lines().next().unwrap_or_default().to_owned())
+        }
+        later => later,
+    }
+}

@@ -1,0 +1,100 @@
+//! Slurm's queue, as squeue prints it.
+
+use std::collections::BTreeMap;
+
+/// `--format` for squeue, in the order in which [`SlurmTask::parse_all`] reads it.
+pub const FORMAT: &str = "%i|%T|%r|%N";
+
+/// A task in the queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlurmTask {
+    /// The job; of an array, its own id.
+    pub job: u64,
+    /// The index in the array; `None` where it is no array.
+    pub index: Option<u32>,
+    /// `PENDING`, `RUNNING` and so on.
+    pub state: String,
+    /// Why it waits.
+    pub reason: String,
+    /// Where it runs.
+    pub nodes: String,
+}
+
+impl SlurmTask {
+    /// All lines of squeue; others are no tasks.
+    pub fn parse_all(text: &str) -> Vec<Self> {
+        text.lines().filter_map(Self::parse).collect()
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.trim().splitn(4, '|');
+        let (id, state, reason) = (fields.next()?, fields.next()?, fields.next()?);
+        let (job, index) = match id.split_once('_') {
+            Some((job, index)) => (job, Some(index.parse().ok()?)),
+            None => (id, None),
+        };
+        Some(Self {
+            job: job.parse().ok()?,
+            index,
+            state: state.to_owned(),
+            reason: reason.to_owned(),
+            nodes: fields.next().unwrap_or_default().to_owned(),
+        })
+    }
+
+    /// Whether it waits for its turn.
+    pub fn is_pending(&self) -> bool {
+        self.state == "PENDING"
+    }
+}
+
+/// `3 running, 12 pending (Resources 2, JobArrayTaskLimit 10)`
+pub fn summary(tasks: &[SlurmTask]) -> String {
+    let mut states = BTreeMap::<&str, u64>::new();
+    let mut reasons = BTreeMap::<&str, u64>::new();
+    for task in tasks {
+        *states.entry(&task.state).or_default() += 1;
+        if task.is_pending() && task.reason != "None" {
+            *reasons.entry(&task.reason).or_default() += 1;
+        }
+    }
+    let state = |(state, count): (&&str, &u64)| {
+        let why: Vec<_> = reasons.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+        let why = if *state == "PENDING" && !why.is_empty() { format!(" ({})", why.join(", ")) } else { String::new() };
+        format!("{count} {}{why}", state.to_lowercase())
+    };
+    match states.is_empty() {
+        true => "nothing in the queue".to_owned(),
+        false => states.iter().map(state).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// The largest number of tasks in an array, from `scontrol show config`.
+pub fn max_array_size(config: &str) -> Option<u32> {
+    let line = config.lines().find_map(|line| line.trim().strip_prefix("MaxArraySize"))?;
+    line.trim_start().strip_prefix('=')?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_are_read_and_other_lines_are_not() {
+        let text = "12_0|RUNNING|None|n1\n12_17|PENDING|Resources|\n13|PENDING|Dependency|\n\nslurm_load_jobs error\n12_[3-9]|PENDING|x|\n";
+        let tasks = SlurmTask::parse_all(text);
+        assert_eq!(tasks.len(), 3);
+        assert_eq!((tasks[0].job, tasks[0].index, tasks[0].nodes.as_str()), (12, Some(0), "n1"));
+        assert_eq!((tasks[1].index, tasks[1].reason.as_str()), (Some(17), "Resources"));
+        assert_eq!((tasks[2].job, tasks[2].index), (13, None));
+        assert_eq!(summary(&tasks), "2 pending (Dependency 1, Resources 1), 1 running");
+        assert_eq!(summary(&[]), "nothing in the queue");
+    }
+
+    #[test]
+    fn the_size_of_arrays_is_found() {
+        assert_eq!(max_array_size("MailProg = x\nMaxArraySize            = 1001\nMaxJobs = 5\n"), Some(1001));
+        assert_eq!(max_array_size("MaxArraySizes = 5"), None);
+        assert_eq!(max_array_size(""), None);
+    }
+}
