@@ -147,7 +147,9 @@ impl Manifest {
         let words: Vec<_> = words.iter().map(|word| quoted(word)).collect();
         let user = match self.user {
             (0, _) => String::new(),
-            (user, group) => format!("      securityContext:\n        runAsUser: {user}\n        runAsGroup: {group}\n"),
+            (user, group) => {
+                format!("      securityContext:\n        runAsUser: {user}\n        runAsGroup: {group}\n")
+            }
         };
         format!(
             "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {}\nspec:\n{own}{policy}  template:\n    spec:\n      \

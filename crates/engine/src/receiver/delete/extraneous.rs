@@ -238,7 +238,7 @@ impl Removals {
         let kept = kept + counting.entries;
         if kept > 0 && !is_stopped {
             let text = format!(
-                "some entries failed, so {kept} extraneous entries are kept (--ignore-errors deletes them anyway)"
+                "some entries failed, so extraneous ones are kept: {kept} (--ignore-errors deletes them anyway)"
             );
             self.job.reporter.send(&WorkerMessage::Warning { text });
         }
