@@ -23,7 +23,8 @@ const ROUNDS: u64 = 2;
 fn tree(sandbox: &Sandbox, holes_bytes: u64) {
     sandbox.dir("src/links");
     for number in 0..FILES {
-        let file = sandbox.file(format!("src/d{}/{number}", number % 23), format!("{number}").repeat(number as usize % 90));
+        let file =
+            sandbox.file(format!("src/d{}/{number}", number % 23), format!("{number}").repeat(number as usize % 90));
         set_mtime(&file, 1_500_000_000 + i64::from(number), number);
         if number % 50 == 0 {
             fs::hard_link(&file, sandbox.path(format!("src/links/{number}"))).unwrap();
@@ -91,12 +92,7 @@ fn a_job_runs_on_the_nodes_of_slurm() {
 }
 
 /// Harms a running job in one of four ways; `run` is started anew where it was killed.
-fn disturb(
-    sandbox: &Sandbox,
-    cluster: &mut SlurmCluster,
-    rng: &mut Rng,
-    run: &mut Option<Running>,
-) -> &'static str {
+fn disturb(sandbox: &Sandbox, cluster: &mut SlurmCluster, rng: &mut Rng, run: &mut Option<Running>) -> &'static str {
     let node = rng.below(SLURM_NODES as u64) as usize;
     match rng.below(4) {
         0 => {

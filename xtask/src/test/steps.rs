@@ -182,7 +182,9 @@ pub fn fuzz(context: &mut Context, step: &Step) -> StepResult {
 }
 
 pub fn e2e(context: &mut Context, step: &Step) -> StepResult {
-    run_tests(context, step, AT_ONCE, &[E2E_THREADS], |test| package_of(test) == "e2e" && !is_alone(test) && !is_slurm(test))
+    run_tests(context, step, AT_ONCE, &[E2E_THREADS], |test| {
+        package_of(test) == "e2e" && !is_alone(test) && !is_slurm(test)
+    })
 }
 
 /// Verdicts: each test has the machine to itself, or the others could be the limit.

@@ -666,7 +666,13 @@ pub const JOB_STEP: &[OptionRow] = &[
 /// Options of `haul job manifest`.
 pub const JOB_MANIFEST: &[OptionRow] = &[
     row("image", None, Takes::One("IMAGE"), HelpSection::Connecting, "container image with haul"),
-    row("claim", None, Takes::One("PVC"), HelpSection::Connecting, "volume claim with the job's directory and the source"),
+    row(
+        "claim",
+        None,
+        Takes::One("PVC"),
+        HelpSection::Connecting,
+        "volume claim with the job's directory and the source",
+    ),
     row(
         "mount",
         None,
@@ -684,7 +690,8 @@ pub const JOB_MANIFEST: &[OptionRow] = &[
 /// # Panics
 /// If no row has that id: a mistake in this program.
 pub fn typed(id: &str) -> String {
-    let mut all = COPY.iter().chain(DEMO).chain(PROBE).chain(SERVE).chain(SURVEY).chain(SWEEP).chain(JOB).chain(JOB_MANIFEST);
+    let mut all =
+        COPY.iter().chain(DEMO).chain(PROBE).chain(SERVE).chain(SURVEY).chain(SWEEP).chain(JOB).chain(JOB_MANIFEST);
     all.find(|row| row.id == id).map(OptionRow::typed).expect("every option is in the table")
 }
 

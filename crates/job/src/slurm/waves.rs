@@ -71,7 +71,8 @@ impl WaveLimits {
     /// The array whose throttle can be raised, and to what: ended arrays leave their part.
     pub fn raised(&self, active: &[ActiveArray]) -> Option<(u64, u32)> {
         let free = self.free(active).filter(|free| *free > 0)?;
-        let array = active.iter().filter(|array| array.remaining > array.throttle).max_by_key(|array| array.remaining)?;
+        let array =
+            active.iter().filter(|array| array.remaining > array.throttle).max_by_key(|array| array.remaining)?;
         Some((array.id, array.throttle.saturating_add(free).min(array.remaining)))
     }
 }

@@ -90,7 +90,8 @@ impl SlurmClient<'_> {
         if ids.is_empty() {
             return Ok(());
         }
-        let words: Vec<_> = std::iter::once("--quiet".into()).chain(ids.iter().map(|id| id.to_string().into())).collect();
+        let words: Vec<_> =
+            std::iter::once("--quiet".into()).chain(ids.iter().map(|id| id.to_string().into())).collect();
         match self.call("scancel", &words, None) {
             Err(SlurmCallError::Refused(error)) if error.to_string().contains("Invalid job id") => Ok(()),
             done => done.map(|_| ()),
@@ -111,8 +112,8 @@ impl SlurmClient<'_> {
         let child = command.spawn().map_err(|error| SlurmCallError::Refused(unavailable(program, &error)))?;
         // An interrupted submission may have been accepted: it is waited for.
         let cancel = Some(self.cancel).filter(|_| program != "sbatch");
-        let (status, said, complaint) = output(child, cancel)
-            .map_err(|why| SlurmCallError::Later(format!("{program}: {why}")))?;
+        let (status, said, complaint) =
+            output(child, cancel).map_err(|why| SlurmCallError::Later(format!("{program}: {why}")))?;
         match status {
             true => Ok(said),
             false => Err(failure(program, complaint.trim())),
@@ -132,7 +133,7 @@ fn failure(program: &str, complaint: &str) -> SlurmCallError {
     if DOWN.iter().chain(&FULL).any(|phrase| complaint.contains(phrase)) {
         return SlurmCallError::Later(what);
     }
-    let hint = "the script is in slurm/ in the job's directory; --partition, --account, --time and --sbatch change it";
+    let hint = "--partition, --account, --time and --sbatch change the script in slurm/ of the job's directory";
     SlurmCallError::Refused(JobError::usage(what, hint))
 }
 
@@ -175,8 +176,12 @@ mod tests {
     #[test]
     fn a_controller_that_is_down_and_a_limit_are_tried_again() {
         let is_later = |complaint: &str| matches!(failure("sbatch", complaint), SlurmCallError::Later(_));
-        assert!(is_later("sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"));
-        assert!(is_later("sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: Job violates"));
+        assert!(is_later(
+            "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"
+        ));
+        assert!(is_later(
+            "sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: Job violates"
+        ));
         assert!(!is_later("sbatch: error: invalid partition specified: fast"));
     }
 
@@ -185,7 +190,9 @@ mod tests {
         let cancel = Cancel::new();
         let client = SlurmClient { cancel: &cancel };
         let words = ["-c", "yes | head -c 300000; echo wrong >&2; exit 1"].map(OsString::from);
-        assert!(matches!(client.call("sh", &words, None), Err(SlurmCallError::Refused(error)) if error.to_string().contains("sh: wrong")));
+        assert!(
+            matches!(client.call("sh", &words, None), Err(SlurmCallError::Refused(error)) if error.to_string().contains("sh: wrong"))
+        );
         cancel.cancel();
         let begun = Instant::now();
         assert!(matches!(client.call("sleep", &["30".into()], None), Err(SlurmCallError::Later(_))));

@@ -19,8 +19,8 @@ use haul_job::shard_lock::{LockedWork, ShardLock};
 use haul_job::slurm::settings::SlurmSettings;
 
 use super::local::job_of;
+use super::merged::print_report;
 use super::part::PartDisplay;
-use super::status::print_report;
 use crate::args::UsageError;
 use crate::args::values::{Values, bad};
 use crate::exit::Exit;
@@ -30,8 +30,7 @@ use client::SlurmClient;
 use follow::{SlurmRun, SlurmRunEnd};
 
 /// Options that need `--slurm`.
-const OPTIONS: [&str; 8] =
-    ["nodes", "limit", "partition", "account", "time", "cpus-per-task", "sbatch", "no-wait"];
+const OPTIONS: [&str; 8] = ["nodes", "limit", "partition", "account", "time", "cpus-per-task", "sbatch", "no-wait"];
 /// Most shards at a time, nodes and CPUs that can be asked for.
 const MOST: u32 = 1_000_000;
 
@@ -93,7 +92,9 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
             show::stderr().error(&format!("{path}: the last step failed\nhint: {hint}"));
             exit
         }
-        SlurmRunEnd::Interrupted if directory.cancelled().exists() => return Err(JobError::cancelled(directory.path()).into()),
+        SlurmRunEnd::Interrupted if directory.cancelled().exists() => {
+            return Err(JobError::cancelled(directory.path()).into());
+        }
         SlurmRunEnd::Interrupted => {
             let hints = format!(
                 "hint: haul job run --slurm {path} submits what is left and follows it\nhint: haul job cancel {path} stops it"

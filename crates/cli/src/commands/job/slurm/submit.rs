@@ -94,7 +94,19 @@ impl<'a> SlurmState<'a> {
         let executable = own_executable().unwrap_or_else(|_| "haul".into());
         let (arrays, shards, losses) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         let finish = SubmittedFinish::Waiting;
-        Self { job, settings, client, limits, executable, arrays, shards, losses, finish, finish_losses: 0, doubtful: None }
+        Self {
+            job,
+            settings,
+            client,
+            limits,
+            executable,
+            arrays,
+            shards,
+            losses,
+            finish,
+            finish_losses: 0,
+            doubtful: None,
+        }
     }
 
     /// Takes over what an earlier run submitted. Jobs that it did not record are cancelled: nobody knows their shards.
@@ -147,7 +159,8 @@ impl<'a> SlurmState<'a> {
         let mut gone = Vec::new();
         for array in &mut self.arrays {
             let of_array = tasks.iter().filter(|task| task.job == array.id);
-            let seen: BTreeSet<_> = of_array.filter_map(|task| Some(array.offset.saturating_add(task.index?))).collect();
+            let seen: BTreeSet<_> =
+                of_array.filter_map(|task| Some(array.offset.saturating_add(task.index?))).collect();
             gone.extend(array.queued.difference(&seen).copied());
             array.queued.retain(|shard| seen.contains(shard));
         }
