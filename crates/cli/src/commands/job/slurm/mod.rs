@@ -99,7 +99,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
             let hints = format!(
                 "hint: haul job run --slurm {path} submits what is left and follows it\nhint: haul job cancel {path} stops it"
             );
-            show::stderr().error(&format!("{path}: submitted shards go on in Slurm\n{hints}"));
+            show::stderr().error(&format!("{path}: submitted shards keep running in Slurm\n{hints}"));
             Exit::Interrupted
         }
     })
