@@ -39,7 +39,7 @@ pub fn as_text(report: &MergedReport) -> String {
     );
     if report.files_skipped > 0 {
         let (files, bytes) = (units::files(report.files_skipped), units::size(report.bytes_skipped));
-        text.push_str(&format!("{files} ({bytes}) were up to date\n"));
+        text.push_str(&format!("skipped: {files} ({bytes}), up to date\n"));
     }
     if report.failed > 0 {
         text.push_str(&format!("{} failed: see failures/ in the job's directory\n", units::files(report.failed)));
