@@ -109,7 +109,7 @@ fn what_pods_cannot_run_is_refused() {
     manifest(&[], "job").says(["needs --claim"]);
     manifest(&["--claim", "c", "--mount", "/nowhere"], "job").says(["is not below it", "on the claim"]);
     sandbox.haul(["job", "plan", "-r", "--dir", "far", "src", "h:/to"]).run().succeeds();
-    manifest(&["--claim", "c"], "far").says(["has no ssh", "haul serve"]);
+    manifest(&["--claim", "c"], "far").says(["of haul has no ssh", "haul serve"]);
     fs::write(sandbox.path("job/plan"), "0 1 1 planned\n").unwrap();
     manifest(&["--claim", "c"], "job").says(["the plan is not complete"]);
 }

@@ -200,7 +200,7 @@ fn a_followed_job_is_left_alone_and_cancelled() {
     };
     assert!(within(Duration::from_secs(60), is_running), "{}\n{}", status().account(), cluster.logs());
     running.signal(Signal::INT);
-    ProgramRun::of(running).ends(4).says(["go on in Slurm", "haul job run --slurm", "haul job cancel"]);
+    ProgramRun::of(running).ends(4).says(["keep running in Slurm", "haul job run --slurm", "haul job cancel"]);
     assert!(!cluster.has_empty_queue());
     let queue = cluster.command("squeue", &["--noheader", "--array", "--states=RUNNING"]).unwrap();
     assert!(queue.lines().count() <= 2, "{queue}");

@@ -1,7 +1,7 @@
 //! The reference of options in `docs/OPTIONS.md`, made from the table of options: `haul help markdown`.
 
 use super::row::{HelpSection, OptionRow};
-use super::table::{COPY, DEMO, JOB, JOB_STEP, PARTIALS, PROBE, SERVE, SURVEY, SWEEP, VERIFY};
+use super::table::{COPY, DEMO, JOB, JOB_MANIFEST, JOB_STEP, PARTIALS, PROBE, SERVE, SURVEY, SWEEP, VERIFY};
 
 const INTRODUCTION: &str = "# Options
 
@@ -11,7 +11,7 @@ SIZE is a number of bytes, or one with k, m or g (powers of 1024). RATE is a SIZ
 ";
 
 /// Commands with options of their own.
-const COMMANDS: [(&str, &[OptionRow]); 9] = [
+const COMMANDS: [(&str, &[OptionRow]); 10] = [
     ("haul verify", VERIFY),
     ("haul serve", SERVE),
     ("haul probe", PROBE),
@@ -19,6 +19,7 @@ const COMMANDS: [(&str, &[OptionRow]); 9] = [
     ("haul survey", SURVEY),
     ("haul job plan, haul job run", JOB),
     ("haul job shard, finish, status, report, cancel", JOB_STEP),
+    ("haul job manifest", JOB_MANIFEST),
     ("haul demo", DEMO),
     ("haul status, haul clean", PARTIALS),
 ];

@@ -14,9 +14,9 @@ use haul_job::report::{MergedReport, write as write_report};
 use haul_job::shard_lock::{LockedWork, ShardLock};
 
 use super::exclusive::release;
+use super::merged::print_report;
 use super::opened::OpenedJob;
 use super::part::{PartDisplay, copy, on_some_target};
-use super::status::print_report;
 use super::whole::{deletes, verify_plan, whole_plan};
 use crate::args::job::JobPart;
 use crate::args::values::Values;

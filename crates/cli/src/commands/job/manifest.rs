@@ -50,7 +50,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
         .into());
     }
     let mount = mount(&job, values.last("mount").map(|typed| absolute(Path::new(typed))))?;
-    let manifest = Manifest {
+    let manifest = KubernetesManifest {
         name: format!("haul-{}", job.description.id),
         image,
         claim,
@@ -79,7 +79,7 @@ fn mount(job: &OpenedJob, typed: Option<PathBuf>) -> Result<PathBuf, JobError> {
             Ok((Host::Local, path)) => paths.push(path),
             Ok((Host::Remote { .. }, _)) => {
                 return Err(JobError::usage(
-                    format!("{}: an image with haul alone has no ssh", escape(target.as_bytes())),
+                    format!("{}: an image of haul has no ssh", escape(target.as_bytes())),
                     "run haul serve at the target, and plan the job with haul://HOST:PORT/ and --secret-file",
                 ));
             }
@@ -106,7 +106,7 @@ fn mount(job: &OpenedJob, typed: Option<PathBuf>) -> Result<PathBuf, JobError> {
     }
 }
 
-struct Manifest {
+struct KubernetesManifest {
     name: String,
     image: String,
     claim: String,
@@ -118,7 +118,7 @@ struct Manifest {
     verifies: bool,
 }
 
-impl Manifest {
+impl KubernetesManifest {
     fn yaml(&self) -> String {
         let Self { shards, at_once, .. } = self;
         let verify = if self.verifies { &["--verify"][..] } else { &[] };

@@ -5,6 +5,7 @@ mod exclusive;
 mod finish;
 mod local;
 mod manifest;
+mod merged;
 mod opened;
 mod part;
 mod plan;

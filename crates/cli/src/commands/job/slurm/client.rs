@@ -133,7 +133,7 @@ fn failure(program: &str, complaint: &str) -> SlurmCallError {
     if DOWN.iter().chain(&FULL).any(|phrase| complaint.contains(phrase)) {
         return SlurmCallError::Later(what);
     }
-    let hint = "the script is in slurm/ in the job's directory; --partition, --account, --time and --sbatch change it";
+    let hint = "--partition, --account, --time and --sbatch change the script in slurm/ of the job's directory";
     SlurmCallError::Refused(JobError::usage(what, hint))
 }
 

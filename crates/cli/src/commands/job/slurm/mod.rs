@@ -19,8 +19,8 @@ use haul_job::shard_lock::{LockedWork, ShardLock};
 use haul_job::slurm::settings::SlurmSettings;
 
 use super::local::job_of;
+use super::merged::print_report;
 use super::part::PartDisplay;
-use super::status::print_report;
 use crate::args::UsageError;
 use crate::args::values::{Values, bad};
 use crate::exit::Exit;
@@ -99,7 +99,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
             let hints = format!(
                 "hint: haul job run --slurm {path} submits what is left and follows it\nhint: haul job cancel {path} stops it"
             );
-            show::stderr().error(&format!("{path}: submitted shards go on in Slurm\n{hints}"));
+            show::stderr().error(&format!("{path}: submitted shards keep running in Slurm\n{hints}"));
             Exit::Interrupted
         }
     })
