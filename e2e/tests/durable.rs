@@ -179,7 +179,7 @@ fn a_large_file_that_does_not_reach_the_disk_is_sent_once_more() {
     sandbox.big_file("source/big", 20_000_000);
     sandbox.dir("ext4/source");
     let run = traced(&sandbox, &format!("{},unlinkat", failing("fsync", "1")), "").succeeds();
-    run.says(["source/big: it did not reach the disk", "it is sent again", "durable"]);
+    run.says(["source/big: not written to the disk", "it is sent again", "durable"]);
     compare(&sandbox.path("source"), &mount.path().join("source")).unwrap();
     assert_eq!(listing(&mount.path().join("source")), ["big"]);
     let trace = String::from_utf8(contents(&sandbox.path("trace"))).unwrap();

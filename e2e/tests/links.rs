@@ -126,7 +126,7 @@ fn an_address_that_was_given_is_the_only_one() {
     let (from, to) = pushed(&sandbox, &links, &["-H", TwoLinks::NEAR[1]]);
     assert!(from.starts_with(TwoLinks::FAR[1]) && to.starts_with(TwoLinks::NEAR[1]), "{from} {to}");
     let nowhere = push(&sandbox, &links, &["-H", "10.92.0.9"]).ends(3);
-    nowhere.says(["10.92.0.9", "-H allows no other way"]);
+    nowhere.says(["10.92.0.9", "-H permits no other path"]);
     let contradiction = push(&sandbox, &links, &["-z", "-H", TwoLinks::FAR[1]]).ends(2);
     contradiction.says(["-z", TwoLinks::FAR[1], "the target's own"]);
 }

@@ -118,7 +118,7 @@ fn what_cannot_be_copied_is_named_by_its_line_and_the_others_are_copied() {
     ]);
     assert_eq!(contents(&sandbox.path("target/three")), b"s/three", "{}", run.account());
     // Nor does one of them replace the other where that is what is asked for.
-    sandbox.haul(["-f", "-I", "list", "target"]).run().ends(1).says(["line 5 of list: an earlier line leads"]);
+    sandbox.haul(["-f", "-I", "list", "target"]).run().ends(1).says(["line 5 of list: an earlier line has"]);
     assert_eq!(contents(&sandbox.path("target/three")), b"s/three");
     // A list of nothing is copied as it is.
     sandbox.file("list", "\n\n");
@@ -142,7 +142,7 @@ fn with_a_base_paths_are_made_anew_and_nothing_else_can_be_read() {
     );
     sandbox.file("list", list);
     let run = sandbox.haul(["--json", "-I", "list", "-d", "s", "target"]).run().ends(1).says([
-        "s/out: a link leads out of the base",
+        "s/out: a symbolic link leads out of the base",
         "s/outdir/file: a link leads out of the base",
         "../outside/file: line 7 of list: ../outside/file leads out of the base",
         "line 8 of list: absolute path in a list with a base (-d)",

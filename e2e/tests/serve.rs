@@ -275,7 +275,7 @@ fn a_config_file_that_others_can_write_is_refused() {
     }
     set_mode("serve.toml", 0o644);
     set_mode("ann", 0o644);
-    serve().run().ends(2).says(["ann: others may read or write it", "chmod 600"]);
+    serve().run().ends(2).says(["ann: others can read or write it", "chmod 600"]);
     set_mode("ann", 0o600);
     let server = ServedShare::standing(&sandbox, "serve.toml");
     // What is planted while the server runs is not taken either.

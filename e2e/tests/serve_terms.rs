@@ -106,7 +106,7 @@ fn no_more_files_are_taken_than_its_limit_from_all_clients() {
     sandbox.haul(["-r", "tree", &server.line]).run().succeeds();
     sandbox.haul(["-r", "tree", &server.line]).run().succeeds();
     let refused = sandbox.haul(["-r", "tree", &server.at("again")]).run().ends(1);
-    refused.says(["takes 15 files and directories in all"]);
+    refused.says(["limit of 15 files and directories"]);
     sandbox.haul(["-r", "--mkdir", "tree", &server.at("a/b/c/d/e")]).run().ends(1).says(["takes 15 files"]);
     assert!(!sandbox.path("shared/a").exists());
     server.end().succeeds();
@@ -117,7 +117,7 @@ fn directories_are_bounded_by_its_limit_in_bytes() {
     let sandbox = Sandbox::new();
     (0..1100).for_each(|at| drop(sandbox.dir(format!("tree/{at}"))));
     let server = ServedShare::start(&sandbox, &["--write-only", "--max-size", "1m"]);
-    sandbox.haul(["-r", "tree", &server.line]).run().ends(1).says(["takes 1024 files and directories in all"]);
+    sandbox.haul(["-r", "tree", &server.line]).run().ends(1).says(["limit of 1024 files and directories"]);
     assert_eq!(listing(&sandbox.path("shared/tree")).len(), 1023);
     server.end().succeeds();
 }

@@ -124,7 +124,7 @@ fn holes_are_no_data_and_what_does_not_shrink_is_told_from_what_does() {
     let ratios: Vec<_> = text["methods"].as_array().unwrap().iter().map(|of| of["ratio"].as_f64().unwrap()).collect();
     assert!(ratios.iter().all(|ratio| *ratio > 10.0), "{text}");
     let words = |tree: &str| sandbox.haul(["survey", tree]).run().succeeds().stdout;
-    assert!(words("noise").contains("choice        sent as it is"), "{}", words("noise"));
+    assert!(words("noise").contains("choice        sent uncompressed"), "{}", words("noise"));
     assert!(words("text").contains("choice        compressed over streams slower than"), "{}", words("text"));
 }
 

@@ -54,7 +54,8 @@ impl Messages {
 
     fn push(&mut self, literal: &syn::LitStr) {
         let text = literal.value();
-        let is_words = text.trim().contains(' ') && shown(&text).split(|c: char| !c.is_alphabetic()).any(|word| word.len() > 1);
+        let is_words =
+            text.trim().contains(' ') && shown(&text).split(|c: char| !c.is_alphabetic()).any(|word| word.len() > 1);
         let is_document = text.lines().count() > MESSAGE_LINES_MAX || text.starts_with(['<', '#']);
         if is_words && !is_document && !text.starts_with("exec ") && !self.0.contains(&text) {
             self.0.push(text);

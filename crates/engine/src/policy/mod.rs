@@ -240,7 +240,7 @@ mod tests {
     fn a_file_that_says_no_forbids() {
         assert_eq!(refusal(""), Ok(()));
         assert_eq!(refusal("# programs = no\n\n programs=yes \n"), Ok(()));
-        assert_eq!(refusal("programs = no"), Err("programs are forbidden here: /policy says so".into()));
+        assert_eq!(refusal("programs = no"), Err("programs are forbidden here: policy /policy".into()));
         for text in ["programs = yes\nprograms = no\n", "programs = no\nprograms = yes\n"] {
             assert!(refusal(text).is_err(), "a policy only restricts");
         }

@@ -95,10 +95,7 @@ fn a_read_only_home_is_told() {
 fn a_home_that_allows_no_execution_is_told() {
     for mut sandbox in with_both_kinds_of_tools() {
         sandbox.mount_home("noexec");
-        assert_says(
-            &sandbox.error(),
-            &["does not allow execution, noexec (", "a directory that allows execution", BY_HAND],
-        );
+        assert_says(&sandbox.error(), &["is mounted noexec (", "a directory that allows execution", BY_HAND]);
     }
 }
 
@@ -152,7 +149,10 @@ fn sshs_failure_is_told_in_its_own_words_and_ours() {
     sandbox.before = "echo 'ann@db1: Permission denied (publickey).' >&2; exit 255".into();
     assert_says(
         &sandbox.error(),
-        &["ann@db1 refused the login\nssh said: ann@db1: Permission denied (publickey).\n", "ssh -p 2222 ann@db1 true"],
+        &[
+            "ann@db1 refused the login\nnote: ssh said: ann@db1: Permission denied (publickey).\n",
+            "ssh -p 2222 ann@db1 true",
+        ],
     );
     sandbox.before = "echo This account is currently not available.; exit 1".into();
     assert_says(&sandbox.error(), &["the account on ann@db1 cannot run commands\nnote: it said: This account"]);
@@ -171,7 +171,7 @@ fn a_host_that_never_stops_talking_is_given_up() {
 fn a_host_without_sh_is_told() {
     let sandbox = Sandbox::dash();
     fs::remove_file(sandbox.bin().join("sh")).unwrap();
-    assert_says(&sandbox.error(), &["a shell was not found at ann@db1\n", BY_HAND]);
+    assert_says(&sandbox.error(), &["a shell was not found on ann@db1\n", BY_HAND]);
 }
 
 /// Starts through a `-S` command.

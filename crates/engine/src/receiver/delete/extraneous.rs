@@ -232,9 +232,8 @@ impl Removals {
         let is_stopped = later.iter().try_for_each(|later| later.clear(&mut counting)).is_err();
         let kept = kept + counting.entries;
         if kept > 0 && !is_stopped {
-            let text = format!(
-                "some entries failed, so {kept} extraneous entries are kept (--ignore-errors deletes them anyway)"
-            );
+            let text =
+                format!("some entries failed, so extraneous entries kept: {kept} (--ignore-errors deletes them)");
             self.job.reporter.send(&WorkerMessage::Warning { text });
         }
     }

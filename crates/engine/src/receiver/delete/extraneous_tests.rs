@@ -411,7 +411,7 @@ fn what_is_decided_of_directories_that_are_replaced_counts_at_once() {
     let site = Site::new(&["a/1", "a/2", "b/1", "b/2"], sync);
     let may = |text: &str| site.target.removals.may_make_way(&site.dir(), &name(text), &EntryLocation::Operand(0));
     let first = may("a").unwrap();
-    assert!(may("b").unwrap_err().to_string().contains("at most 3"));
+    assert!(may("b").unwrap_err().to_string().contains("permits 3"));
     // It counts once, and what has come into it meanwhile counts too.
     make(&site.root().join("a/3"));
     let first = site.target.removals.may_still_make_way(&site.dir(), &name("a"), first).unwrap();
