@@ -25,7 +25,7 @@ streams          4                    options.toml:6 [host."db*"]
 bwlimit          5                    command line
 no-deploy        off                  command line
 
-left out: options.toml:3: --xfrrate cannot be used with --bwlimit
+ignored: options.toml:3: --xfrrate cannot be used with --bwlimit
 
 $ haul config -C options.toml -vv -4 --json db1
 {"file":"options.toml","host":"db*","line":6,"option":"streams","origin":"file","values":["4"]}

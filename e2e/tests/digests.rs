@@ -258,7 +258,7 @@ fn a_file_that_is_not_what_its_line_says_has_no_name_and_the_others_have() {
             let haul =
                 remote.haul(&sandbox).limit(LIMIT).args(["--json", "-r", "--checksum-alg", algorithm, "--expect"]);
             let run = haul.arg(&sums).arg(sandbox.path("from")).arg(remote.at(&to)).run().ends(1);
-            run.says([&*format!("its {algorithm} is {}", digest(algorithm, &sandbox.path("from").join(wrong)))]);
+            run.says([&*format!("{algorithm} mismatch: {}", digest(algorithm, &sandbox.path("from").join(wrong)))]);
             let others: Vec<_> = ["big", "empty", "small"].into_iter().filter(|name| *name != wrong).collect();
             assert_eq!(listing(&to), others, "{algorithm}, {wrong}");
             fs::remove_dir_all(&to).unwrap();
@@ -304,7 +304,7 @@ fn under_bbcps_name_digests_are_told_compared_and_added() {
     assert_eq!((&*told.stdout, &*told.stderr), (&*format!("md5: {md5} to\n"), ""));
     run("-E md5= from/big equal").succeeds();
     run(&format!("-E %md5={md5} from/big compared")).succeeds();
-    run(&format!("--checksum md5={} from/big other", "0".repeat(32))).ends(1).says(["its md5 is"]);
+    run(&format!("--checksum md5={} from/big other", "0".repeat(32))).ends(1).says(["md5 mismatch"]);
     assert!(!sandbox.path("other").exists());
     run("-E c32=sums from/small small").succeeds();
     assert_eq!(fs::read_to_string(sandbox.path("sums")).unwrap(), "c32: 48aa78a2 small\n");
