@@ -143,7 +143,7 @@ fn with_a_base_paths_are_made_anew_and_nothing_else_can_be_read() {
     sandbox.file("list", list);
     let run = sandbox.haul(["--json", "-I", "list", "-d", "s", "target"]).run().ends(1).says([
         "s/out: a symbolic link leads out of the base",
-        "s/outdir/file: a link leads out of the base",
+        "s/outdir/file: a symbolic link leads out of the base",
         "../outside/file: line 7 of list: ../outside/file leads out of the base",
         "line 8 of list: absolute path in a list with a base (-d)",
     ]);

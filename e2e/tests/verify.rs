@@ -357,7 +357,7 @@ fn devices_are_the_same_by_kind_and_number() {
     twins.verify(Way::Local, &[]).run().succeeds();
     let run = twins.verify(Way::Local, &["--devices"]).run().ends(1);
     assert_eq!(twins.named(&run), BTreeMap::from([("zero".into(), "node".to_owned())]), "{}", run.account());
-    run.says(["is the character device 1:3, and at the source the character device 1:5"]);
+    run.says(["is the character device 1:3, but at the source the character device 1:5"]);
 }
 
 #[test]
