@@ -273,7 +273,7 @@ mod tests {
         for line in ["programs = maybe", "progams = no", "programs", "= no", "programs = no = no", "\u{1b}[2J = no"] {
             let (policy, _dir) = read(&format!("# policy\n{line}\n"));
             let fault = policy.fault().unwrap_or_else(|| panic!("{line}"));
-            assert!(fault.contains(", line 2: '") && !fault.contains('\u{1b}'), "{fault}");
+            assert!(fault.contains(", line 2: invalid setting '") && !fault.contains('\u{1b}'), "{fault}");
             assert!(SETTINGS.iter().all(|setting| policy.has(setting.rule)), "{line}");
         }
     }
