@@ -222,14 +222,27 @@ fn fault(message: &str) -> Option<String> {
     is_sentence.then(|| "a full stop after one sentence".to_owned())
 }
 
+/// The messages that break a rule, each with its file.
+fn faults(rooms: &BTreeMap<String, Vec<(String, Messages)>>) -> Vec<String> {
+    let files = rooms.iter().flat_map(|(room, files)| files.iter().map(move |file| (room, file)));
+    let of_file = |(room, (file, messages)): (&String, &(String, Messages))| {
+        let found = messages.0.iter().filter_map(|message| Some((message, fault(message)?)));
+        found.map(|(message, fault)| format!("{room}/{file}: {fault}\n    {message:?}")).collect::<Vec<_>>()
+    };
+    files.flat_map(of_file).collect()
+}
+
+fn write_page() -> Result<(), String> {
+    let rooms = collect()?;
+    let path = root().join(PAGE);
+    fs::write(&path, render(&rooms)).map_err(|error| format!("{}: {error}", path.display()))?;
+    let faults = faults(&rooms);
+    if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
+}
+
 /// Runs the chore.
 pub fn main() -> ExitCode {
-    let written = collect().map(|rooms| render(&rooms)).and_then(|page| {
-        let path = root().join(PAGE);
-        fs::create_dir_all(path.parent().unwrap_or(root())).map_err(|error| error.to_string())?;
-        fs::write(&path, page).map_err(|error| format!("{}: {error}", path.display()))
-    });
-    match written {
+    match write_page() {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("{message}");
@@ -253,14 +266,7 @@ mod tests {
 
     #[test]
     fn messages_follow_the_rules() {
-        let rooms = collect().expect("they are Rust");
-        let mut faults = Vec::new();
-        for (room, files) in &rooms {
-            for (file, messages) in files {
-                let found = messages.0.iter().filter_map(|message| Some((message, fault(message)?)));
-                faults.extend(found.map(|(message, fault)| format!("{room}/{file}: {fault}\n    {message:?}")));
-            }
-        }
+        let faults = faults(&collect().expect("they are Rust"));
         assert!(faults.is_empty(), "{} messages:\n{}", faults.len(), faults.join("\n"));
     }
 
