@@ -198,7 +198,7 @@ fn a_read_only_home_is_said_with_the_remedy() {
 
 #[test]
 fn a_full_home_is_said_with_the_remedy() {
-    home_on("size=1m", |_| {}, &["the disk is full", "free space"]);
+    home_on("size=1m", |_| {}, &["full", "free space"]);
 }
 
 #[test]

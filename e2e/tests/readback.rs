@@ -165,7 +165,7 @@ fn many_files_are_read_back_and_the_wrong_one_is_found() {
     let run = copy(&sandbox, "--verify=disk", || {
         damaged += if damaged == 0 { damage(&sandbox, &needle) } else { 0 };
     });
-    run.succeeds().says(["d/f17: what the disk returns", "it is sent again", "from the disk", "durable"]);
+    run.succeeds().says(["d/f17: the disk returned", "it is sent again", "from the disk", "durable"]);
     assert_eq!(damaged, 1);
     compare(&sandbox.path("source"), &mount.path().join("source")).unwrap();
 }

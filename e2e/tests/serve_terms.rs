@@ -106,8 +106,8 @@ fn no_more_files_are_taken_than_its_limit_from_all_clients() {
     sandbox.haul(["-r", "tree", &server.line]).run().succeeds();
     sandbox.haul(["-r", "tree", &server.line]).run().succeeds();
     let refused = sandbox.haul(["-r", "tree", &server.at("again")]).run().ends(1);
-    refused.says(["limit of 15 files and directories is reached"]);
-    sandbox.haul(["-r", "--mkdir", "tree", &server.at("a/b/c/d/e")]).run().ends(1).says(["takes 15 files"]);
+    refused.says(["limit of 15 files and directories"]);
+    sandbox.haul(["-r", "--mkdir", "tree", &server.at("a/b/c/d/e")]).run().ends(1).says(["limit of 15 files"]);
     assert!(!sandbox.path("shared/a").exists());
     server.end().succeeds();
 }
@@ -117,7 +117,7 @@ fn directories_are_bounded_by_its_limit_in_bytes() {
     let sandbox = Sandbox::new();
     (0..1100).for_each(|at| drop(sandbox.dir(format!("tree/{at}"))));
     let server = ServedShare::start(&sandbox, &["--write-only", "--max-size", "1m"]);
-    sandbox.haul(["-r", "tree", &server.line]).run().ends(1).says(["limit of 1024 files and directories is reached"]);
+    sandbox.haul(["-r", "tree", &server.line]).run().ends(1).says(["limit of 1024 files and directories"]);
     assert_eq!(listing(&sandbox.path("shared/tree")).len(), 1023);
     server.end().succeeds();
 }
@@ -152,7 +152,7 @@ fn a_directory_takes_as_many_clients_as_its_table_says() {
     let send = |to: &str| sandbox.haul(["--secret-file", "secret", "file", &format!("{}{to}/", server.line)]);
     let first = send("one").start();
     eventually("it runs", || server.logged("connected") == 1);
-    send("one").run().ends(3).says(["the directory already has 1 clients", "try later"]);
+    send("one").run().ends(3).says(["the directory has reached its limit of clients (1)", "try later"]);
     send("any").run().succeeds();
     let run = ProgramRun::of(first).succeeds();
     assert!(run.elapsed > Duration::from_secs(3), "its rate\n{}", run.account());

@@ -25,7 +25,7 @@ fn control_c_ends_both_ends_at_once() {
         let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
         let copy = RunningCopy::start(&sandbox, &pair, &cgroup, push, &[]);
         copy.signal_group(Signal::INT);
-        copy.over_within(STOP_LIMIT).ends(4).says(["interrupted; rerun"]);
+        copy.over_within(STOP_LIMIT).ends(4).says(["interrupted", "rerun the command"]);
         if push {
             goes_on(&sandbox, &pair);
         }
@@ -79,7 +79,7 @@ fn termination_is_as_good_as_control_c() {
     let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, &[]);
     // To the controller alone, as `kill` does.
     copy.running.signal(Signal::TERM);
-    copy.over_within(STOP_LIMIT).ends(4).says(["rerun"]);
+    copy.over_within(STOP_LIMIT).ends(4).says(["rerun the command"]);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_remote_worker_that_is_killed_is_an_error_without_retries() {
         let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
         let copy = RunningCopy::start(&sandbox, &pair, &cgroup, push, ONCE);
         copy.signal_far_worker(Signal::KILL);
-        copy.over_within(NOTICE_LIMIT).ends(4).says([HostPair::FAR, "rerun"]);
+        copy.over_within(NOTICE_LIMIT).ends(4).says([HostPair::FAR, "rerun the command"]);
     }
 }
 
@@ -137,7 +137,7 @@ fn a_local_worker_that_is_killed_is_an_error_without_retries() {
     let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
     let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, ONCE);
     kill_process(copy.process("haul", true), Signal::KILL).expect("it was there");
-    copy.over_within(NOTICE_LIMIT).ends(4).says(["rerun"]);
+    copy.over_within(NOTICE_LIMIT).ends(4).says(["rerun the command"]);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn an_ssh_connection_that_breaks_is_an_error_without_retries() {
     let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
     let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, ONCE);
     pair.remote.sshd().end_sessions();
-    copy.over_within(NOTICE_LIMIT).ends(4).says([HostPair::FAR, "rerun"]);
+    copy.over_within(NOTICE_LIMIT).ends(4).says([HostPair::FAR, "rerun the command"]);
 }
 
 #[test]

@@ -649,7 +649,7 @@ fn where_a_file_cannot_be_read_what_may_be_its_old_name_is_kept() {
         assert_eq!(text(sandbox.path("t/sub/other")), "content");
         // As in rsync: before the copy, nobody knows that a file cannot be read.
         if when != "--delete=before" {
-            said.says(["extraneous ones are kept: 3", "--ignore-errors"]);
+            said.says(["extraneous entries kept: 3", "--ignore-errors"]);
             assert_eq!(listing(&sandbox.path("t")), ["alone", "old name", "sub"], "{when}");
             run(&["--ignore-errors"]).ends(1);
         }
@@ -672,7 +672,7 @@ fn where_the_target_is_full_what_may_be_an_old_name_is_kept() {
         let small = sandbox.tmpfs("t", "size=8m");
         sandbox.big_file("s/new name", 6_000_000);
         sandbox.big_file("t/old name", 4_000_000);
-        sync(&sandbox, &[when]).ends(1).says(["no space", "extraneous ones are kept: 1"]);
+        sync(&sandbox, &[when]).ends(1).says(["no space", "extraneous entries kept: 1"]);
         assert_eq!(fs::metadata(small.path().join("old name")).unwrap().len(), 4_000_000);
         sync(&sandbox, &[when, "--ignore-errors"]).ends(1).says(["no space"]);
         sync(&sandbox, &[when]).succeeds();

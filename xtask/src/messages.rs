@@ -28,6 +28,11 @@ const HELP: &[&str] = &["OptionRow", "Takes"];
 /// Macros and methods whose texts show only mistakes of haul.
 const ASSERTIONS: &str =
     "assert assert_eq assert_ne debug_assert debug_assert_eq debug_assert_ne panic unreachable expect expect_err";
+const LINE_CHARS_MAX: usize = 100;
+/// Words that only this project knew; docs/glossary.md and docs/STYLE.md have better ones.
+const OLD_WORDS: &str = "goes on, go on, going on, anew, begun again, in vain, told, let in, left out, leaves out, \
+                         there alone, there already, alone has, alone had, proven, operand, way";
+
 const INTRODUCTION: &str = "\
 # Messages
 
@@ -197,14 +202,47 @@ fn shown(message: &str) -> String {
     message.split('{').map(|part| part.split_once('}').map_or(part, |(_, text)| text)).collect()
 }
 
+/// What is wrong with a message.
+fn fault(message: &str) -> Option<String> {
+    let lower = shown(message).to_lowercase();
+    let is_word = |start: usize, word: &str| {
+        let before = lower[..start].chars().next_back();
+        let after = lower[start + word.len()..].chars().next();
+        ![before, after].into_iter().flatten().any(|c| c.is_alphanumeric() || c == '-' || c == '_')
+    };
+    let old = OLD_WORDS.split(", ").find(|word| lower.match_indices(word).any(|(start, _)| is_word(start, word)));
+    if let Some(word) = old {
+        return Some(format!("\"{word}\" is not plain English here"));
+    }
+    let first_chars = message.lines().next().unwrap_or_default().chars().count();
+    if first_chars > LINE_CHARS_MAX {
+        return Some(format!("{first_chars} characters in the first line, at most {LINE_CHARS_MAX}"));
+    }
+    let is_sentence = message.ends_with('.') && !message.ends_with("..") && !message.contains(". ");
+    is_sentence.then(|| "a full stop after one sentence".to_owned())
+}
+
+/// The messages that break a rule, each with its file.
+fn faults(rooms: &BTreeMap<String, Vec<(String, Messages)>>) -> Vec<String> {
+    let files = rooms.iter().flat_map(|(room, files)| files.iter().map(move |file| (room, file)));
+    let of_file = |(room, (file, messages)): (&String, &(String, Messages))| {
+        let found = messages.0.iter().filter_map(|message| Some((message, fault(message)?)));
+        found.map(|(message, fault)| format!("{room}/{file}: {fault}\n    {message:?}")).collect::<Vec<_>>()
+    };
+    files.flat_map(of_file).collect()
+}
+
+fn write_page() -> Result<(), String> {
+    let rooms = collect()?;
+    let path = root().join(PAGE);
+    fs::write(&path, render(&rooms)).map_err(|error| format!("{}: {error}", path.display()))?;
+    let faults = faults(&rooms);
+    if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
+}
+
 /// Runs the chore.
 pub fn main() -> ExitCode {
-    let written = collect().map(|rooms| render(&rooms)).and_then(|page| {
-        let path = root().join(PAGE);
-        fs::create_dir_all(path.parent().unwrap_or(root())).map_err(|error| error.to_string())?;
-        fs::write(&path, page).map_err(|error| format!("{}: {error}", path.display()))
-    });
-    match written {
+    match write_page() {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("{message}");
@@ -217,31 +255,6 @@ pub fn main() -> ExitCode {
 mod tests {
     use super::*;
 
-    const LINE_CHARS_MAX: usize = 100;
-    /// Words that only this project knew; docs/glossary.md and docs/STYLE.md have better ones.
-    const OLD_WORDS: &str = "goes on, go on, going on, anew, begun again, in vain, told, let in, left out, leaves out, \
-                             there alone, there already, alone has, alone had, proven, operand, way";
-
-    /// What is wrong with a message.
-    fn fault(message: &str) -> Option<String> {
-        let lower = shown(message).to_lowercase();
-        let is_word = |start: usize, word: &str| {
-            let before = lower[..start].chars().next_back();
-            let after = lower[start + word.len()..].chars().next();
-            ![before, after].into_iter().flatten().any(|c| c.is_alphanumeric() || c == '-' || c == '_')
-        };
-        let old = OLD_WORDS.split(", ").find(|word| lower.match_indices(word).any(|(start, _)| is_word(start, word)));
-        if let Some(word) = old {
-            return Some(format!("\"{word}\" is not plain English here"));
-        }
-        let first_chars = message.lines().next().unwrap_or_default().chars().count();
-        if first_chars > LINE_CHARS_MAX {
-            return Some(format!("{first_chars} characters in the first line, at most {LINE_CHARS_MAX}"));
-        }
-        let is_sentence = message.ends_with('.') && !message.ends_with("..") && !message.contains(". ");
-        is_sentence.then(|| "a full stop after one sentence".to_owned())
-    }
-
     #[test]
     fn the_page_has_each_message_of_the_sources() {
         let rooms = collect().expect("they are Rust");
@@ -253,14 +266,7 @@ mod tests {
 
     #[test]
     fn messages_follow_the_rules() {
-        let rooms = collect().expect("they are Rust");
-        let mut faults = Vec::new();
-        for (room, files) in &rooms {
-            for (file, messages) in files {
-                let found = messages.0.iter().filter_map(|message| Some((message, fault(message)?)));
-                faults.extend(found.map(|(message, fault)| format!("{room}/{file}: {fault}\n    {message:?}")));
-            }
-        }
+        let faults = faults(&collect().expect("they are Rust"));
         assert!(faults.is_empty(), "{} messages:\n{}", faults.len(), faults.join("\n"));
     }
 

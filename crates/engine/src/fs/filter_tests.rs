@@ -127,10 +127,7 @@ fn a_directory_whose_patterns_cannot_be_used_is_not_walked() {
         make(&temp.path().join("src/.f"));
         let found = walked(&root, OPTIONS, &files());
         assert!(found.contains(&"?".to_owned()), "{found:?}");
-        assert!(
-            found.iter().any(|line| line.starts_with("!src cannot read its filter file") && line.contains(why)),
-            "{found:?}"
-        );
+        assert!(found.iter().any(|line| line.starts_with("!src cannot ") && line.contains(why)), "{found:?}");
         assert!(!found.iter().any(|line| line.contains("b.c")), "{found:?}");
     }
 }

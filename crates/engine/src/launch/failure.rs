@@ -145,7 +145,7 @@ impl LaunchScene {
     /// Returns the error of a script that gave up. `found` describes the program found instead of haul.
     pub(super) fn cannot(&self, code: &str, detail: &str, found: &str) -> Error {
         let (why, remedy) = self.why_not(code, detail);
-        Error::Connect(format!("{} and cannot be installed there: {why}\n{remedy}", self.has_none(found)))
+        Error::Connect(format!("{}, and it cannot be installed there: {why}\n{remedy}", self.has_none(found)))
     }
 
     /// Returns the error of a forbidden deployment; `why` names the policy and `remedy` the alternative.
@@ -173,8 +173,8 @@ impl LaunchScene {
 
     fn has_none(&self, found: &str) -> String {
         match found.strip_prefix("other ") {
-            Some(other) => format!("haul on {} has another version ({})", self.host, other.trim()),
-            None => format!("haul is missing on {}", self.host),
+            Some(other) => format!("another version of haul on {} ({})", self.host, other.trim()),
+            None => format!("no haul on {}", self.host),
         }
     }
 
@@ -345,13 +345,13 @@ mod tests {
         let codes = ["arch", "no-home", "read-only", "no-space", "noexec", "verify", "no-tools", "unsafe", "policy"];
         for code in codes {
             let error = scene().cannot(code, "some detail", "none").to_string();
-            assert!(error.starts_with("haul is missing on ann@db1 and cannot be installed there: "), "{error}");
+            assert!(error.starts_with("no haul on ann@db1, and it cannot be installed there: "), "{error}");
             assert!(error.contains("some detail") && error.lines().count() == 2, "{error}");
         }
         let error =
             scene().cannot("noexec", "/home/ann/.cache", "other /usr/bin/haul haul 0.0.1 protocol 0").to_string();
         assert!(
-            error.starts_with("haul on ann@db1 has another version (/usr/bin/haul haul 0.0.1 protocol 0) and"),
+            error.starts_with("another version of haul on ann@db1 (/usr/bin/haul haul 0.0.1 protocol 0), and"),
             "{error}"
         );
         assert!(error.contains("-T 'ssh -p 2222 %U@%H /opt/bin/haul'"), "{error}");

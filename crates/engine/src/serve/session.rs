@@ -75,7 +75,7 @@ impl ClientCounts {
 
     /// Counts one more client in this directory, or returns the reason to refuse it.
     fn enter(&self, offer: &ServeOffer, directory: &ServedDirectory) -> Result<AdmittedClient<'_>, String> {
-        let refuse = |who: &str, most| Err(format!("the {who} already has {most} clients, its limit\ntry later"));
+        let refuse = |who: &str, most| Err(format!("the {who} has reached its limit of clients ({most})\ntry later"));
         let mut counts = lock(&self.0);
         let inside = counts.inside.get(&directory.name).copied().unwrap_or(0);
         let inside_max = directory.clients_max.unwrap_or(offer.clients_max);

@@ -292,7 +292,7 @@ pub(crate) mod tests {
         use RulesetStatus::{FullyEnforced, NotEnforced, PartiallyEnforced};
         assert_eq!(said(FullyEnforced, available(ABI::V6), None), "full: ");
         assert_eq!(said(FullyEnforced, available(ABI::V6), Some("links")), "partial: links");
-        let old = "this kernel's Landlock is version 3, and 6 does all";
+        let old = "this kernel's Landlock is version 3, but only 6 does everything";
         assert_eq!(said(PartiallyEnforced, available(ABI::V3), None), format!("partial: {old}"));
         assert_eq!(said(PartiallyEnforced, available(ABI::V3), Some("links")), format!("partial: links; {old}"));
         assert_eq!(said(NotEnforced, LandlockStatus::NotImplemented, None), "none: this kernel has no Landlock");

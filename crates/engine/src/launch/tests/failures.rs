@@ -35,12 +35,12 @@ fn it_is_not_placed_where_the_user_forbids_it() {
     sandbox.deploy = false;
     assert_says(
         &sandbox.error(),
-        &["haul is missing on ann@db1, and --no-deploy forbids installing it there\ninstall haul in", BY_HAND],
+        &["no haul on ann@db1, and --no-deploy forbids installing it there\ninstall haul in", BY_HAND],
     );
     install(&sandbox.bin().join("haul"), &pretended_haul("0.0.1", 0));
     assert_says(
         &sandbox.error(),
-        &["haul on ann@db1 has another version (", "/bin/haul haul 0.0.1 protocol 1), and --no-deploy"],
+        &["another version of haul on ann@db1 (", "/bin/haul haul 0.0.1 protocol 1), and --no-deploy"],
     );
     assert!(sandbox.files().is_empty());
 }
@@ -95,7 +95,7 @@ fn a_read_only_home_is_told() {
 fn a_home_that_allows_no_execution_is_told() {
     for mut sandbox in with_both_kinds_of_tools() {
         sandbox.mount_home("noexec");
-        assert_says(&sandbox.error(), &["mounted noexec (", "a directory that allows execution", BY_HAND]);
+        assert_says(&sandbox.error(), &["is mounted noexec (", "a directory that allows execution", BY_HAND]);
     }
 }
 

@@ -237,9 +237,8 @@ impl Removals {
         let is_stopped = later.iter().try_for_each(|later| later.clear(&mut counting)).is_err();
         let kept = kept + counting.entries;
         if kept > 0 && !is_stopped {
-            let text = format!(
-                "some entries failed, so extraneous ones are kept: {kept} (--ignore-errors deletes them anyway)"
-            );
+            let text =
+                format!("entries failed (--ignore-errors deletes all the same); extraneous entries kept: {kept}");
             self.job.reporter.send(&WorkerMessage::Warning { text });
         }
     }
