@@ -95,7 +95,7 @@ fn dist(arguments: &DistArguments) -> Result<(), String> {
         println!("{}", file.display());
     }
     if arguments.reproducible {
-        build::check_reproducible(&path, &target)?;
+        build::check_reproducible(&content, &target)?;
         println!("a build in another folder is equal");
     }
     package(arguments, &directory, &path, &version, &target)

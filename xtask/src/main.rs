@@ -78,6 +78,14 @@ fn main() -> ExitCode {
     }
 }
 
+/// Long options of a chore, with their dashes.
+#[cfg(test)]
+fn chore_options(name: &str) -> Vec<String> {
+    let chores = <Chore as clap::CommandFactory>::command();
+    let chore = chores.find_subcommand(name).expect("a chore");
+    chore.get_arguments().filter_map(|argument| argument.get_long()).map(|long| format!("--{long}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;

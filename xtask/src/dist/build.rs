@@ -100,26 +100,17 @@ pub(super) fn check_no_folders(content: &[u8], sources: &Path) -> Result<(), Str
 }
 
 /// Builds again from a copy of the sources in another folder, and compares the bytes with `first`.
-pub(super) fn check_reproducible(first: &Path, target: &str) -> Result<(), String> {
+pub(super) fn check_reproducible(first: &[u8], target: &str) -> Result<(), String> {
     let folder = tempfile::Builder::new().prefix("haul-second-build-").tempdir();
     let folder = folder.map_err(|error| format!("no folder for the second build: {error}"))?;
     let sources = folder.path().join("sources");
     copy_sources(&sources)?;
     let second = build(&sources, target)?;
-    let read = |path: &Path| fs::read(path).map_err(|error| fail(path, error));
-    let (first_bytes, second_bytes) = (read(first)?, read(&second)?);
-    match differing_bytes(&first_bytes, &second_bytes) {
-        None => Ok(()),
-        Some(number) => {
-            let kept = root().join("target/dist/second-build");
-            fs::copy(&second, &kept).map_err(|error| fail(&kept, error))?;
-            Err(format!(
-                "{}: a build in another folder differs in {number} bytes\nhint: compare it with {}",
-                first.display(),
-                kept.display()
-            ))
-        }
-    }
+    let content = fs::read(&second).map_err(|error| fail(&second, error))?;
+    let Some(number) = differing_bytes(first, &content) else { return Ok(()) };
+    let kept = root().join("target/dist/second-build");
+    fs::copy(&second, &kept).map_err(|error| fail(&kept, error))?;
+    Err(format!("a build in another folder differs in {number} bytes\nhint: compare with {}", kept.display()))
 }
 
 /// How many bytes differ; `None` where the two are equal.
