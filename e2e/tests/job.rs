@@ -224,7 +224,7 @@ fn a_file_that_fails_is_named_and_the_job_does_not_finish() {
     sandbox.file("src/bad", "bad");
     sandbox.file("to/src/bad", "something else");
     let run = job(&sandbox, &["run", "-r", "--dir", "job", "src", "to"]).run().ends(1);
-    run.says(["exists already and differs", "not all shards are done"]);
+    run.says(["already exists and differs", "not all shards are done"]);
     let (failed, exit) = status(&sandbox);
     assert_eq!((failed["shards"]["failed"].as_u64(), exit), (Some(1), Some(1)), "{failed}");
     let table = job(&sandbox, &["status", "job"]).run().ends(1).stdout;
