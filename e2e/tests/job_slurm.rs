@@ -91,14 +91,19 @@ fn a_job_runs_on_the_nodes_of_slurm() {
     assert!(shards > 16 && submissions.lines().count() > 3, "{shards} shards\n{submissions}");
 }
 
+/// A number below `end`.
+fn pick(rng: &mut Rng, end: usize) -> usize {
+    usize::try_from(rng.below(end as u64)).expect("it is below a usize")
+}
+
 /// Harms a running job in one of four ways; `run` is started anew where it was killed.
 fn disturb(sandbox: &Sandbox, cluster: &mut SlurmCluster, rng: &mut Rng, run: &mut Option<Running>) -> &'static str {
-    let node = rng.below(SLURM_NODES as u64) as usize;
+    let node = pick(rng, SLURM_NODES);
     match rng.below(4) {
         0 => {
             let is_shard = |pid: &u32| commands(&[*pid])[0].contains("job shard");
             let shards: Vec<_> = (0..SLURM_NODES).flat_map(|node| cluster.pids(node)).filter(is_shard).collect();
-            let Some(chosen) = shards.get(rng.below(shards.len().max(1) as u64) as usize) else { return "nothing" };
+            let Some(chosen) = shards.get(pick(rng, shards.len().max(1))) else { return "nothing" };
             let _ = kill_process(pid(*chosen), Signal::KILL);
             "a shard"
         }
