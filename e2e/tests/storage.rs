@@ -135,7 +135,7 @@ fn whole_trees_are_read_and_discarded() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     sandbox.big_file("tree/big", 20_000_000);
-    (0..200).for_each(|number| drop(sandbox.file(&format!("tree/sub/{number}"), "content")));
+    (0..200).for_each(|number| drop(sandbox.file(format!("tree/sub/{number}"), "content")));
     sandbox.dir("tree/empty");
     std::os::unix::fs::symlink("big", sandbox.path("tree/link")).unwrap();
     fs::hard_link(sandbox.path("tree/big"), sandbox.path("tree/other")).unwrap();

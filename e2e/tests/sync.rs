@@ -254,11 +254,11 @@ fn an_empty_source_empties_the_target_only_on_request() {
         for (sources, target) in [(["s/"], "t"), (["s"], "t/s")] {
             let sandbox = Sandbox::new();
             sandbox.dir("s");
-            sandbox.file(&format!("{target}/sub/file"), "the only copy");
+            sandbox.file(format!("{target}/sub/file"), "the only copy");
             let run = |options: &[&str]| sandbox.haul(["sync", when]).args(options).args(sources).arg("t").run();
             for options in [&[][..], &["--dry-run"], &["--ignore-errors"]] {
                 run(options).ends(1).says(["the source is empty", "--allow-empty-source"]);
-                assert_eq!(text(sandbox.path(&format!("{target}/sub/file"))), "the only copy", "{when} {options:?}");
+                assert_eq!(text(sandbox.path(format!("{target}/sub/file"))), "the only copy", "{when} {options:?}");
             }
             run(&["--max-delete", "1"]).ends(1).says(["--max-delete"]);
             run(&["--allow-empty-source"]).succeeds();

@@ -56,32 +56,32 @@ impl JobMetrics {
     fn text(&self, outcome: &Outcome, now_s: f64, earlier_success_s: Option<f64>) -> String {
         let status = Exit::of(outcome).number();
         let mut metrics = vec![
-            metric("haul_job_exit_status", "Exit status of the last job.", f64::from(status)),
-            metric("haul_job_end_timestamp_seconds", "When the last job ended.", now_s),
+            metric("haul_job_exit_status", "Exit status of the last job", f64::from(status)),
+            metric("haul_job_end_timestamp_seconds", "When the last job ended", now_s),
         ];
         if let Some(success_s) = if status == 0 { Some(now_s) } else { earlier_success_s } {
-            metrics.push(metric(LAST_SUCCESS, "When a job last succeeded.", success_s));
+            metrics.push(metric(LAST_SUCCESS, "When a job last succeeded", success_s));
         }
         let mut bottleneck = String::new();
         if let Ok(summary) = outcome {
             let seconds = summary.elapsed.as_secs_f64();
             let rate = if seconds > 0.0 { summary.bytes as f64 / seconds } else { 0.0 };
             metrics.extend([
-                metric("haul_job_bytes", "Bytes that the last job copied.", summary.bytes as f64),
-                metric("haul_job_skipped_bytes", "Bytes that were up to date.", summary.bytes_skipped as f64),
-                metric("haul_job_files", "Files that the last job copied.", summary.files_copied as f64),
-                metric("haul_job_skipped_files", "Files that were up to date.", summary.files_skipped as f64),
-                metric("haul_job_failed_entries", "Entries that failed.", summary.failed as f64),
-                metric("haul_job_duration_seconds", "How long the last job took.", seconds),
-                metric("haul_job_bytes_per_second", "Mean rate of the last job.", rate),
-                metric("haul_job_reconnects", "Connections that were lost and made again.", summary.restarts.into()),
+                metric("haul_job_bytes", "Bytes that the last job copied", summary.bytes as f64),
+                metric("haul_job_skipped_bytes", "Bytes that were up to date", summary.bytes_skipped as f64),
+                metric("haul_job_files", "Files that the last job copied", summary.files_copied as f64),
+                metric("haul_job_skipped_files", "Files that were up to date", summary.files_skipped as f64),
+                metric("haul_job_failed_entries", "Entries that failed", summary.failed as f64),
+                metric("haul_job_duration_seconds", "How long the last job took", seconds),
+                metric("haul_job_bytes_per_second", "Mean rate of the last job", rate),
+                metric("haul_job_reconnects", "Connections that were lost and made again", summary.restarts.into()),
             ]);
             if let Some(verdict) = &summary.verdict {
                 bottleneck = format!("limit=\"{}\"", verdict.limit.id());
             }
         }
         if !bottleneck.is_empty() {
-            let help = "What limited the last job (docs/DIAGNOSIS.md).";
+            let help = "What limited the last job (docs/DIAGNOSIS.md)";
             metrics.push(Metric { labels: &bottleneck, ..metric("haul_job_bottleneck", help, 1.0) });
         }
         let mut text = String::new();
@@ -127,7 +127,42 @@ mod tests {
     #[test]
     fn a_job_has_a_line_for_each_figure() {
         let metrics = JobMetrics { path: "m".into(), target: "db1:/a \"b\"".into() };
-        insta::assert_snapshot!(metrics.text(&summary(0), 1_700_000_000.5, None), @"");
+        insta::assert_snapshot!(metrics.text(&summary(0), 1_700_000_000.5, None), @r#"
+        # HELP haul_job_exit_status Exit status of the last job
+        # TYPE haul_job_exit_status gauge
+        haul_job_exit_status{target="db1:/a \"b\""} 0
+        # HELP haul_job_end_timestamp_seconds When the last job ended
+        # TYPE haul_job_end_timestamp_seconds gauge
+        haul_job_end_timestamp_seconds{target="db1:/a \"b\""} 1700000000.5
+        # HELP haul_job_last_success_timestamp_seconds When a job last succeeded
+        # TYPE haul_job_last_success_timestamp_seconds gauge
+        haul_job_last_success_timestamp_seconds{target="db1:/a \"b\""} 1700000000.5
+        # HELP haul_job_bytes Bytes that the last job copied
+        # TYPE haul_job_bytes gauge
+        haul_job_bytes{target="db1:/a \"b\""} 1000
+        # HELP haul_job_skipped_bytes Bytes that were up to date
+        # TYPE haul_job_skipped_bytes gauge
+        haul_job_skipped_bytes{target="db1:/a \"b\""} 0
+        # HELP haul_job_files Files that the last job copied
+        # TYPE haul_job_files gauge
+        haul_job_files{target="db1:/a \"b\""} 3
+        # HELP haul_job_skipped_files Files that were up to date
+        # TYPE haul_job_skipped_files gauge
+        haul_job_skipped_files{target="db1:/a \"b\""} 0
+        # HELP haul_job_failed_entries Entries that failed
+        # TYPE haul_job_failed_entries gauge
+        haul_job_failed_entries{target="db1:/a \"b\""} 0
+        # HELP haul_job_duration_seconds How long the last job took
+        # TYPE haul_job_duration_seconds gauge
+        haul_job_duration_seconds{target="db1:/a \"b\""} 4
+        # HELP haul_job_bytes_per_second Mean rate of the last job
+        # TYPE haul_job_bytes_per_second gauge
+        haul_job_bytes_per_second{target="db1:/a \"b\""} 250
+        # HELP haul_job_reconnects Connections that were lost and made again
+        # TYPE haul_job_reconnects gauge
+        haul_job_reconnects{target="db1:/a \"b\""} 1
+        # EOF
+        "#);
     }
 
     #[test]

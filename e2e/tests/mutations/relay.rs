@@ -66,13 +66,13 @@ impl<'a> Relay<'a> {
         loop {
             loop {
                 match said.try_recv() {
-                    Ok((channel, content)) => self.from_controller(channel, content)?,
+                    Ok((channel, content)) => self.take_from_controller(channel, content)?,
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => return Ok(()),
                 }
             }
             match self.worker.frame_within(TICK) {
-                Ok(Some((channel, content))) => self.from_worker(channel, content)?,
+                Ok(Some((channel, content))) => self.take_from_worker(channel, content)?,
                 Ok(None) => {}
                 Err(_) => return Ok(()),
             }
@@ -98,7 +98,7 @@ impl<'a> Relay<'a> {
         Ok(true)
     }
 
-    fn from_controller(&mut self, channel: LinkChannel, content: Vec<u8>) -> io::Result<()> {
+    fn take_from_controller(&mut self, channel: LinkChannel, content: Vec<u8>) -> io::Result<()> {
         if channel == LinkChannel::Peer {
             let items = self.state.pass(Lane::Source, Item { payload: Vec::new(), body: content });
             items.iter().for_each(|item| self.worker.send(LinkChannel::Peer, &item.body));
@@ -113,7 +113,7 @@ impl<'a> Relay<'a> {
         Ok(())
     }
 
-    fn from_worker(&mut self, channel: LinkChannel, content: Vec<u8>) -> io::Result<()> {
+    fn take_from_worker(&mut self, channel: LinkChannel, content: Vec<u8>) -> io::Result<()> {
         if channel == LinkChannel::Peer {
             let items = self.state.pass(Lane::Target, Item { payload: Vec::new(), body: content });
             return items.iter().try_for_each(|item| self.link.send(LinkChannel::Peer, &item.body));

@@ -211,7 +211,7 @@ impl<'a> Session<'a> {
             // What the source has not stays, but in a sync; what is filtered stays in one.
             let is_filtered = self.work == Work::Sync && relative.extension().is_some_and(|end| end == "o");
             let stays = !is_whole || is_filtered || of_source.is_none() && self.work != Work::Sync;
-            if !is_partial && !is(of_source) && !(stays && is(before.get(path))) {
+            if !(is_partial || is(of_source) || stays && is(before.get(path))) {
                 return Some(format!("{} is wrong", path.display()));
             }
         }

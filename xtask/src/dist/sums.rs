@@ -9,8 +9,11 @@ use haul_lab::find_program;
 
 use super::commands::fail;
 
+/// A digest in hexadecimal digits.
+type HexDigest = fn(&[u8]) -> String;
+
 /// The lists: files in this form are not in them.
-const LISTS: [(&str, fn(&[u8]) -> String); 2] = [("SHA256SUMS", sha256), ("B3SUMS", blake3)];
+const LISTS: [(&str, HexDigest); 2] = [("SHA256SUMS", sha256), ("B3SUMS", blake3)];
 const SIGNER: &str = "minisign";
 
 /// Lists the files of `version` in `directory`, of all targets; paths of the lists.

@@ -293,6 +293,8 @@ fn full_help() {
                                     rate and streams)
               --report FILE         write an HTML or Markdown report (FILE.html,
                                     FILE.md)
+              --metrics FILE        write the result to FILE as OpenMetrics text (for
+                                    node_exporter)
           -l, --logfile FILE        append messages to FILE
           -#, --version             print the version; with -v, CPU benchmarks as well
           -$, --license             print the licence

@@ -280,7 +280,7 @@ fn commands_that_print_take_no_paths() {
 fn errors_name_the_word_and_the_remedy() {
     insta::assert_snapshot!(
         [&[][..], &["a"], &["there"], &["dmeo"], &["--recusive", "a", "b"], &["-J", "a", "b"], &["-s"], &["-S"],
-         &["a", "b", "--checksums"], &["--force=yes", "a", "b"], &["--help", "me"], &["demo", "a"], &["demo", "-r"],
+         &["a", "b", "--checksums"], &["--force=yes", "a", "b"], &["--help", "mex"], &["demo", "a"], &["demo", "-r"],
          &["demo", "--", "a"], &["worker", "a"], &["--no-", "a", "b"], &["-s", "-r", "a", "b"], &["help", "streems"], &["help", "stat"], &["hepl"], &["-L", "x", "a", "b"]]
             .map(|words| format!("$ haul {}\n{}", words.join(" "), error(words)))
             .join("\n\n"),
@@ -328,9 +328,8 @@ fn errors_name_the_word_and_the_remedy() {
         $ haul --force=yes a b
         --force takes no argument
 
-        $ haul --help me
-        no option or command is called me; haul --help all lists them
-        hint: did you mean haul help mode?
+        $ haul --help mex
+        no option or command is called mex; haul --help all lists them
 
         $ haul demo a
         a: haul demo takes no source and no target
