@@ -69,6 +69,7 @@ pub fn run(values: &Values, directory: Option<&OsStr>) -> anyhow::Result<Exit> {
             .map(|time| Instant::now() + time),
         grace: values.time("grace", Duration::ZERO..=TIME_MAX, "of at most 30d")?.unwrap_or(GRACE),
     };
+    let access = directory.and(directories.first()).map(|one| one.access);
     let clients = values.number("clients", 1..=CLIENTS_MAX)?.unwrap_or(CLIENTS);
     let address = values.text("bind")?.map(|text| address(&text)).transpose()?;
     let ports = ports(values)?.or(directory.is_none().then_some((PORT, PORT)));
@@ -97,7 +98,7 @@ pub fn run(values: &Values, directory: Option<&OsStr>) -> anyhow::Result<Exit> {
         _ => anyhow::Error::new(error),
     })?;
     let hangup = Hangup::catch(directory.is_none()).context("signals cannot be caught")?;
-    announce(address, server.port()?, &pass)?;
+    announce(address, server.port()?, &pass, access, values.last("secret-file"))?;
     let reload = || hangup.take().then(|| reload(values, is_json)).flatten();
     let copied = server.run(until, &stop, reload);
     Ok(if until.once && !copied { Exit::Interrupted } else { Exit::Done })
@@ -226,8 +227,14 @@ fn pass(
     })
 }
 
-/// The line that is handed on.
-fn announce(bound: Option<IpAddr>, port: u16, pass: &ClientCredentials) -> anyhow::Result<()> {
+/// Prints the line that is handed on; on a terminal, also the commands of clients of the one directory.
+fn announce(
+    bound: Option<IpAddr>,
+    port: u16,
+    pass: &ClientCredentials,
+    access: Option<ServedAccess>,
+    secret_file: Option<&OsStr>,
+) -> anyhow::Result<()> {
     let address = bound.unwrap_or_else(own_address);
     let host = if address.is_ipv6() { format!("[{address}]") } else { address.to_string() };
     let pass = match pass {
@@ -236,12 +243,42 @@ fn announce(bound: Option<IpAddr>, port: u16, pass: &ClientCredentials) -> anyho
         ClientCredentials::Missing | ClientCredentials::Keys { .. } => String::new(),
     };
     let mut stdout = std::io::stdout().lock();
-    writeln!(stdout, "haul://{host}:{port}/{pass}")?;
+    let line = format!("haul://{host}:{port}/{pass}");
+    writeln!(stdout, "{line}")?;
     stdout.flush()?;
     if stdout.is_terminal() {
-        show::stderr().plain("send with haul FILE LINE, fetch with haul LINE:FILE .; Ctrl-C ends it");
+        let mut text = show::stderr();
+        access.map(|access| client_commands(&line, access, secret_file)).iter().flatten().for_each(|command| {
+            text.plain(command);
+        });
+        text.plain("stop   Ctrl-C");
     }
     Ok(())
+}
+
+/// What a client types to send and to fetch.
+fn client_commands(line: &str, access: ServedAccess, secret_file: Option<&OsStr>) -> Vec<String> {
+    let secret = secret_file.map_or("", |_| " --secret-file FILE");
+    let send = (access != ServedAccess::ReadOnly).then(|| format!("send   haul{secret} -r PATH... '{line}'"));
+    let fetch = access.reads().then(|| format!("fetch  haul{secret} -r '{line}:PATH' ."));
+    [send, fetch].into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_see_the_commands_that_the_server_permits() {
+        let line = "haul://10.0.0.7:40911/#9f";
+        let both =
+            ["send   haul -r PATH... 'haul://10.0.0.7:40911/#9f'", "fetch  haul -r 'haul://10.0.0.7:40911/#9f:PATH' ."];
+        assert_eq!(client_commands(line, ServedAccess::Both, None), both);
+        assert_eq!(client_commands(line, ServedAccess::ReadOnly, None), both[1..]);
+        assert_eq!(client_commands(line, ServedAccess::Create, None), both[..1]);
+        let with_file = client_commands(line, ServedAccess::WriteOnly, Some(OsStr::new("s")));
+        assert_eq!(with_file, ["send   haul --secret-file FILE -r PATH... 'haul://10.0.0.7:40911/#9f'"]);
+    }
 }
 
 /// One that others may know this machine by: of the fastest interface, IPv4 before IPv6.

@@ -1,7 +1,9 @@
 //! What was submitted: `JOB/slurm/submissions`, a line for each job of Slurm, only appended.
 //!
-//!     array 4711 0 0-5,9
-//!     finish 4712
+//! ```text
+//! array 4711 0 0-5,9
+//! finish 4712
+//! ```
 //!
 //! The third word of an array is the shard of its task 0.
 

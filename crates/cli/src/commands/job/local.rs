@@ -89,8 +89,8 @@ fn new(values: &Values, operands: &[OsString]) -> anyhow::Result<OpenedJob> {
 /// An existing job, which keeps its own options.
 fn reopened(values: &Values, path: &OsString) -> anyhow::Result<OpenedJob> {
     let own = ["dir", "sync", "shard-bytes", "shard-files"].into_iter().find(|id| values.is_typed(id));
-    let copys = copy_options(values)?.into_iter().find(|word| word != "--quiet");
-    if let Some(word) = own.map(|id| format!("--{id}")).or(copys.map(|word| word.to_string_lossy().into_owned())) {
+    let copies = copy_options(values)?.into_iter().find(|word| word != "--quiet");
+    if let Some(word) = own.map(|id| format!("--{id}")).or(copies.map(|word| word.to_string_lossy().into_owned())) {
         return Err(UsageError::new(format!("{word}: a job keeps the options that it was planned with"))
             .remedy("haul job run JOB takes --local, --slurm with its options, --then-verify and --quiet")
             .into());
