@@ -172,7 +172,7 @@ fn misunderstood(desk: &Desk, command: &str) -> Option<String> {
     if help.status != Some(0) {
         return Some(help.stdout);
     }
-    let is_host = |name: &str| name.starts_with(|first: char| first.is_ascii_alphabetic());
+    let is_host = |name: &str| name.starts_with(|first: char| first.is_ascii_alphabetic()) && !name.contains('/');
     let is_remote = command.split(' ').filter_map(|word| word.split_once(':')).any(|(name, _)| is_host(name));
     let tried = is_remote.then(|| desk.run(command, PARSE_LIMIT));
     tried.filter(|run| run.status == Some(2)).map(|run| run.stdout)
