@@ -9,7 +9,12 @@ fn without_a_terminal_there_is_nothing_but_the_summary() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     sandbox.tree("source");
-    let run = remote.haul(&sandbox).args(["-r", "--fsync", "none", "source"]).arg(remote.at(sandbox.path("target"))).run().succeeds();
+    let run = remote
+        .haul(&sandbox)
+        .args(["-r", "--fsync", "none", "source"])
+        .arg(remote.at(sandbox.path("target")))
+        .run()
+        .succeeds();
     assert_eq!(run.stdout, "", "{}", run.account());
     assert!(!run.stderr.contains(['\r', '\x1b']), "{}", run.account());
     let lines: Vec<_> = run.stderr.lines().collect();
