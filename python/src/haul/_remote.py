@@ -178,7 +178,7 @@ class Place:
                 recursive=True,
                 overwrite=True,
                 delete=True,
-                options=[f"--include=/{name}", f"--include=/{name}/**", "--exclude=*"],
+                options=["--allow-empty-source", f"--include=/{name}", f"--include=/{name}/**", "--exclude=*"],
                 **self.connection,
             )
         if summary.removed == 0:
@@ -216,9 +216,9 @@ def empty_directory() -> Iterator[str]:
 SYSTEM_ERRORS: tuple[tuple[str, type[OSError], int], ...] = (
     ("No such file or directory", FileNotFoundError, 2),
     ("Permission denied", PermissionError, 13),
-    ("it exists already", FileExistsError, 17),
+    ("already exists", FileExistsError, 17),
     ("Not a directory", NotADirectoryError, 20),
-    ("it is a directory", IsADirectoryError, 21),
+    ("is a directory", IsADirectoryError, 21),
 )
 """What haul says, and what Python calls it."""
 
