@@ -260,25 +260,8 @@ fn announce(
 fn client_commands(line: &str, access: ServedAccess, secret_file: Option<&OsStr>) -> Vec<String> {
     let secret = secret_file.map_or("", |_| " --secret-file FILE");
     let send = (access != ServedAccess::ReadOnly).then(|| format!("send   haul{secret} -r PATH... '{line}'"));
-    let fetch = access.reads().then(|| format!("fetch  haul{secret} -r '{line}:PATH' ."));
+    let fetch = access.reads().then(|| format!("fetch  haul{secret} -r '{line}:PATH' ./"));
     [send, fetch].into_iter().flatten().collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clients_see_the_commands_that_the_server_permits() {
-        let line = "haul://10.0.0.7:40911/#9f";
-        let both =
-            ["send   haul -r PATH... 'haul://10.0.0.7:40911/#9f'", "fetch  haul -r 'haul://10.0.0.7:40911/#9f:PATH' ."];
-        assert_eq!(client_commands(line, ServedAccess::Both, None), both);
-        assert_eq!(client_commands(line, ServedAccess::ReadOnly, None), both[1..]);
-        assert_eq!(client_commands(line, ServedAccess::Create, None), both[..1]);
-        let with_file = client_commands(line, ServedAccess::WriteOnly, Some(OsStr::new("s")));
-        assert_eq!(with_file, ["send   haul --secret-file FILE -r PATH... 'haul://10.0.0.7:40911/#9f'"]);
-    }
 }
 
 /// One that others may know this machine by: of the fastest interface, IPv4 before IPv6.
@@ -305,4 +288,23 @@ fn stop_on_signals() -> std::io::Result<Arc<AtomicBool>> {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     Ok(stop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_see_the_commands_that_the_server_permits() {
+        let line = "haul://10.0.0.7:40911/#9f";
+        let both = [
+            "send   haul -r PATH... 'haul://10.0.0.7:40911/#9f'",
+            "fetch  haul -r 'haul://10.0.0.7:40911/#9f:PATH' ./",
+        ];
+        assert_eq!(client_commands(line, ServedAccess::Both, None), both);
+        assert_eq!(client_commands(line, ServedAccess::ReadOnly, None), both[1..]);
+        assert_eq!(client_commands(line, ServedAccess::Create, None), both[..1]);
+        let with_file = client_commands(line, ServedAccess::WriteOnly, Some(OsStr::new("s")));
+        assert_eq!(with_file, ["send   haul --secret-file FILE -r PATH... 'haul://10.0.0.7:40911/#9f'"]);
+    }
 }
