@@ -369,18 +369,25 @@ pub fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
+/// The same of an item whose attributes are known here; all others are built always.
+pub fn is_item_for_tests(item: &syn::Item) -> bool {
+    is_for_tests(match item {
+        syn::Item::Mod(one) => &one.attrs,
+        syn::Item::Use(one) => &one.attrs,
+        syn::Item::Fn(one) => &one.attrs,
+        syn::Item::Impl(one) => &one.attrs,
+        syn::Item::Struct(one) => &one.attrs,
+        syn::Item::Enum(one) => &one.attrs,
+        syn::Item::Trait(one) => &one.attrs,
+        syn::Item::Type(one) => &one.attrs,
+        syn::Item::Const(one) => &one.attrs,
+        _ => &[],
+    })
+}
+
 impl<'a> Visit<'a> for SyntaxReader<'_> {
     fn visit_item(&mut self, item: &'a syn::Item) {
-        let attributes = match item {
-            syn::Item::Mod(one) => &one.attrs,
-            syn::Item::Use(one) => &one.attrs,
-            syn::Item::Fn(one) => &one.attrs,
-            syn::Item::Impl(one) => &one.attrs,
-            syn::Item::Struct(one) => &one.attrs,
-            syn::Item::Const(one) => &one.attrs,
-            _ => return visit::visit_item(self, item),
-        };
-        if !is_for_tests(attributes) {
+        if !is_item_for_tests(item) {
             visit::visit_item(self, item);
         }
     }

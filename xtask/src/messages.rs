@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 
-use crate::imports::{is_for_tests, source_files};
+use crate::imports::{is_for_tests, is_item_for_tests, source_files};
 use crate::workspace::root;
 
 const PAGE: &str = "docs/reference/messages.md";
@@ -91,15 +91,8 @@ impl Messages {
 
 impl<'a> Visit<'a> for Messages {
     fn visit_item(&mut self, item: &'a syn::Item) {
-        let attributes = match item {
-            syn::Item::Mod(one) => &one.attrs,
-            syn::Item::Fn(one) => &one.attrs,
-            syn::Item::Impl(one) => &one.attrs,
-            syn::Item::Const(one) if is_help(&one.ty) => return,
-            syn::Item::Const(one) => &one.attrs,
-            _ => return visit::visit_item(self, item),
-        };
-        if !is_for_tests(attributes) {
+        let is_help = matches!(item, syn::Item::Const(one) if is_help(&one.ty));
+        if !is_help && !is_item_for_tests(item) {
             visit::visit_item(self, item);
         }
     }

@@ -5,7 +5,7 @@ use std::fs;
 
 use syn::visit::{self, Visit};
 
-use crate::imports::{CRATES, is_for_tests, source_files};
+use crate::imports::{CRATES, is_item_for_tests, source_files};
 use crate::workspace::root;
 
 /// Names that stand for one idea in each crate.
@@ -17,16 +17,14 @@ struct TypeNames(Vec<String>);
 
 impl<'a> Visit<'a> for TypeNames {
     fn visit_item(&mut self, item: &'a syn::Item) {
-        let (name, attributes) = match item {
-            syn::Item::Struct(one) => (Some(&one.ident), &one.attrs),
-            syn::Item::Enum(one) => (Some(&one.ident), &one.attrs),
-            syn::Item::Trait(one) => (Some(&one.ident), &one.attrs),
-            syn::Item::Type(one) => (Some(&one.ident), &one.attrs),
-            syn::Item::Mod(one) => (None, &one.attrs),
-            syn::Item::Fn(one) => (None, &one.attrs),
-            _ => return visit::visit_item(self, item),
+        let name = match item {
+            syn::Item::Struct(one) => Some(&one.ident),
+            syn::Item::Enum(one) => Some(&one.ident),
+            syn::Item::Trait(one) => Some(&one.ident),
+            syn::Item::Type(one) => Some(&one.ident),
+            _ => None,
         };
-        if !is_for_tests(attributes) {
+        if !is_item_for_tests(item) {
             self.0.extend(name.map(ToString::to_string));
             visit::visit_item(self, item);
         }
