@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use haul_proto::checksum::{from_hex, hex};
 use serde_json::{Value, json};
 
 /// The key of a word that is not UTF-8.
@@ -12,7 +13,7 @@ const HEX: &str = "hex";
 pub fn to_json(word: &OsStr) -> Value {
     match word.to_str() {
         Some(text) => Value::from(text),
-        None => json!({ HEX: word.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect::<String>() }),
+        None => json!({ HEX: hex(word.as_bytes()) }),
     }
 }
 
@@ -21,9 +22,7 @@ pub fn from_json(value: &Value) -> Option<OsString> {
     if let Some(text) = value.as_str() {
         return Some(text.into());
     }
-    let digits = value.get(HEX)?.as_str()?.as_bytes();
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    (digits.len() % 2 == 0).then(|| digits.chunks(2).map(byte).collect::<Option<Vec<u8>>>())?.map(OsString::from_vec)
+    from_hex(value.get(HEX)?.as_str()?.as_bytes()).map(OsString::from_vec)
 }
 
 #[cfg(test)]

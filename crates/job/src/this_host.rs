@@ -2,6 +2,10 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use haul_engine::sys::machine::boot_id;
+use haul_engine::sys::random::random;
+use haul_proto::checksum::hex;
+
 /// The name of this host, for people and for names of files.
 pub fn host_name() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -13,7 +17,7 @@ pub fn host_name() -> String {
 /// Identifies this boot of this host and this process namespace: process ids are unique within it. Containers on one
 /// host share the boot.
 pub fn boot_label() -> String {
-    let boot: String = haul_engine::sys::machine::boot_id().iter().map(|byte| format!("{byte:02x}")).collect();
+    let boot = hex(&boot_id());
     let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     let digits = namespace.to_string_lossy().chars().filter(char::is_ascii_digit).collect::<String>();
     if boot.is_empty() { boot } else { format!("{boot}-{digits}") }
@@ -26,7 +30,5 @@ pub fn unix_seconds() -> f64 {
 
 /// A random identifier of 16 hexadecimal digits.
 pub fn random_label() -> Result<String, std::io::Error> {
-    let mut bytes = [0; 8];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    random::<8>().map(|bytes| hex(&bytes))
 }

@@ -4,6 +4,7 @@
 //! two runs that write one file detect each other by the lock. If another user's file, or any foreign entry, occupies
 //! this name, a random name with the same first digits replaces it, with a warning.
 
+use haul_proto::checksum::hex;
 use haul_proto::path::Name;
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RenameFlags, fchmod, ftruncate, linkat, openat, renameat, renameat_with, statat,
@@ -47,8 +48,7 @@ pub fn random_name(expected: &Name) -> io::Result<Name> {
     if getrandom(&mut random, GetRandomFlags::empty())? != random.len() {
         return Err(Errno::IO.into());
     }
-    let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(Name::reserved(&format!("{}{random}", &digits[..SHARED_DIGITS]), what))
+    Ok(Name::reserved(&format!("{}{}", &digits[..SHARED_DIGITS], hex(&random)), what))
 }
 
 /// Whether two temporary names belong to the same final name, by their digits.

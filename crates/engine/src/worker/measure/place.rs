@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use haul_proto::checksum::hex;
 use haul_proto::path::{Name, escape};
 use haul_proto::wire::measure::TargetDirectoryFigures;
 use rustix::fs::{FileType, FlockOperation, flock, fstat, fstatfs, fstatvfs};
@@ -150,7 +151,7 @@ impl ScratchRecords {
     /// Chooses a token for the directory `name`, and records it.
     fn add(&self, name: &Name) -> io::Result<String> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
-        let token: String = random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect();
+        let token = hex(&random::<16>()?);
         let mut file = File::options().write(true).create_new(true).mode(0o600).open(self.path(name))?;
         file.write_all(token.as_bytes())?;
         // The machine may lose its power before the probe ends.
