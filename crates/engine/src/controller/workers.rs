@@ -3,7 +3,6 @@
 
 use haul_proto::error::ProtocolError;
 use haul_proto::feature::{Features, PROTOCOL_VERSION};
-use haul_proto::path::escape;
 use haul_proto::wire::control_channel::LinkChannel;
 use haul_proto::wire::counters::FinalReport;
 use haul_proto::wire::report::{WorkerHello, WorkerMessage};
@@ -24,7 +23,7 @@ use crate::job::error::{Error, GO_ON};
 use crate::job::event::{Event, Observer};
 use crate::job::location::Host;
 use crate::job::spec::{Job, WorkerProgram};
-use crate::launch::{InheritedStdio, StartedWorker, served_label, start_local, start_remote, start_served};
+use crate::launch::{InheritedStdio, StartedWorker, host_label, start_local, start_remote, start_served};
 use crate::metrics::control_channel::{LinkError, LinkReader, LinkWriter};
 use crate::net::idle_timeout::IdleTimeout;
 use crate::sys::cancel::Cancel;
@@ -410,7 +409,7 @@ fn start_all(
             is_quiet = false;
             let missing = hosts.iter().zip(&all).find(|((_, host), started)| *host != Host::Local && started.is_none());
             if let Some(((_, host), _)) = missing {
-                observer.event(&Event::Connecting { host: label_of(host) });
+                observer.event(&Event::Connecting { host: host_label(host) });
             }
         }
     }
@@ -419,14 +418,6 @@ fn start_all(
         (Some(error), _) => Err(error),
         (None, Some(panic)) => Err(Error::Failed(panicked(START_THREAD, &**panic))),
         (None, None) => Ok(all.into_iter().flatten().collect()),
-    }
-}
-
-fn label_of(host: &Host) -> String {
-    match host {
-        Host::Local => "this host".to_owned(),
-        Host::Remote { name, .. } => escape(name.as_bytes()),
-        Host::Served { name, port, directory, .. } => served_label(name, *port, directory),
     }
 }
 

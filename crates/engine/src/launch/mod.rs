@@ -26,6 +26,7 @@ pub(crate) mod tests;
 use std::net::IpAddr;
 use std::process::{ChildStdin, ChildStdout};
 
+use crate::job::location::Host;
 use crate::sys::child::ChildGuard;
 
 pub use executable::verify_own_executable;
@@ -34,6 +35,15 @@ pub use remote::start_remote;
 pub use script::is_deployed;
 pub use served::{label as served_label, start_served};
 pub(crate) use ssh::words as ssh_words;
+
+/// Returns a host as the user named it, as [`StartedWorker::host_label`] will.
+pub fn host_label(host: &Host) -> String {
+    match host {
+        Host::Local => local::LABEL.to_owned(),
+        Host::Remote { user, name } => ssh::SshRemote { user: user.as_deref(), name }.label(),
+        Host::Served { name, port, directory, .. } => served_label(name, *port, directory),
+    }
+}
 
 /// A worker that has greeted.
 #[derive(Debug)]
