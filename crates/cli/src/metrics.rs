@@ -62,7 +62,9 @@ impl JobMetrics {
         if let Some(success_s) = if status == 0 { Some(now_s) } else { earlier_success_s } {
             metrics.push(metric(LAST_SUCCESS, "When a job last succeeded", success_s));
         }
-        let mut bottleneck = String::new();
+        let limit =
+            outcome.as_ref().ok().and_then(|summary| summary.verdict.as_ref()).map(|verdict| verdict.limit.id());
+        let bottleneck = limit.map(|limit| format!("limit=\"{limit}\""));
         if let Ok(summary) = outcome {
             let seconds = summary.elapsed.as_secs_f64();
             let rate = if seconds > 0.0 { summary.bytes as f64 / seconds } else { 0.0 };
@@ -76,13 +78,10 @@ impl JobMetrics {
                 metric("haul_job_bytes_per_second", "Mean rate of the last job", rate),
                 metric("haul_job_reconnects", "Connections that were lost and made again", summary.restarts.into()),
             ]);
-            if let Some(verdict) = &summary.verdict {
-                bottleneck = format!("limit=\"{}\"", verdict.limit.id());
-            }
         }
-        if !bottleneck.is_empty() {
+        if let Some(labels) = &bottleneck {
             let help = "What limited the last job (docs/DIAGNOSIS.md)";
-            metrics.push(Metric { labels: &bottleneck, ..metric("haul_job_bottleneck", help, 1.0) });
+            metrics.push(Metric { labels, ..metric("haul_job_bottleneck", help, 1.0) });
         }
         let mut text = String::new();
         metrics.iter().for_each(|metric| metric.append(&self.target, &mut text));

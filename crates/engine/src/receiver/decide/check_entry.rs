@@ -19,6 +19,7 @@ use haul_proto::wire::list_batch::{ListedKinds, OperandDestination as OperandPla
 use rustix::fs::{CWD, RenameFlags, renameat_with, symlinkat};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -116,12 +117,10 @@ impl EntryDecider {
             (ParentDirectory::Refused, _) => EntryAnswer::Refused,
             (ParentDirectory::Operand(number), _) => self.answer_operand(number, entry),
             (ParentDirectory::Open(parent), EntryLocation::Child { name, .. }) => match &*parent {
-                ReceiverEntry::Directory { dir, .. }
-                    if matches!(self.job.destination.kind, DestinationKind::Special(_)) =>
-                {
-                    self.answer_discarded(dir, name, entry)
-                }
                 ReceiverEntry::Directory { dir, fresh, names, .. } => {
+                    if let DestinationKind::Special(path) = &self.job.destination.kind {
+                        return self.answer_discarded(path, dir, name, entry);
+                    }
                     let (fresh, alone) = (*fresh, names.is_some());
                     let (dir, name) = (dir.clone(), name.clone());
                     let inside = EntryPosition { fresh, alone, inside: true, ..EntryPosition::in_directory(dir, name) };
@@ -182,7 +181,7 @@ impl EntryDecider {
             }),
             DestinationKind::Special(path) => match &operand.name {
                 Some(name) if self.job.request.operands.len() > 1 => {
-                    self.answer_discarded(&Dir::absent_root(), name, entry)
+                    self.answer_discarded(path, &Dir::absent_root(), name, entry)
                 }
                 _ => self.answer_special(path, entry),
             },
@@ -213,7 +212,7 @@ impl EntryDecider {
     }
 
     /// A device, FIFO or socket: opened for the first frame, written in place, never renamed over.
-    fn answer_special(&self, path: &std::path::Path, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
+    fn answer_special(&self, path: &Path, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let Some(size) = size_of(&entry.kind) else { return self.job.refuse_operand(OverwriteRefusal::IsSpecial) };
         // Some cannot be reread, so a digest requires writing in order.
         match ReceivingFile::special(path, size, self.digests.is_asked_for_sums()) {
@@ -229,8 +228,7 @@ impl EntryDecider {
     }
 
     /// An entry of a tree that the null device discards.
-    fn answer_discarded(&self, dir: &Dir, name: &Name, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
-        let DestinationKind::Special(path) = &self.job.destination.kind else { return EntryAnswer::Refused };
+    fn answer_discarded(&self, path: &Path, dir: &Dir, name: &Name, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         if entry.kind == EntryContent::Directory {
             let (dir, meta) = (dir.absent_child(name), entry.meta);
             let item = ReceiverEntry::Directory { dir, fresh: true, names: None, meta, attributes: None };
