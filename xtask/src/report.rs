@@ -146,10 +146,10 @@ impl TestReport {
         for row in &self.rows {
             text.push_str(&self.line(row));
         }
+        text.push_str(&self.cases());
         for row in &self.rows {
             text.push_str(&remarks(row));
         }
-        text.push_str(&self.cases());
         let totals = self.totals();
         text.push_str(&format!("\n{} passed, {} failed\n", totals.passed, totals.failed));
         text

@@ -15,6 +15,8 @@ use crate::run::{CommandEnd, Output, run};
 
 /// How a line begins with which a test says that it did not run.
 const SKIPPED: &str = "SKIPPED: ";
+/// Of a failed test's panic, the table of steps repeats so many lines.
+const PANIC_LINES: usize = 30;
 
 /// How a step's test executables are to be run.
 pub struct Harness<'a> {
@@ -65,7 +67,7 @@ impl Harness<'_> {
         let CommandEnd { stdout, failure } = run(&mut self.command(executable), limit, output);
         let mut done = all.lock().unwrap_or_else(PoisonError::into_inner);
         if !alone {
-            println!("{title} ({:.1} s)\n{stdout}", begun.elapsed().as_secs_f64());
+            println!("{title} ({:.1} s)\n{}", begun.elapsed().as_secs_f64(), without_successes(&stdout));
         }
         let mut counts = Counts::parse(&stdout);
         let skips = skips(&stdout);
@@ -107,8 +109,15 @@ fn skips(stdout: &str) -> Vec<String> {
     found
 }
 
-/// Why an executable failed: the tests by name, each with the first line of what it said (which holds the seed, where
-/// there is one), or how it ended where it did not get so far as to name any.
+/// A harness's output without that of its passed tests.
+fn without_successes(stdout: &str) -> String {
+    let Some((head, rest)) = stdout.split_once("\nsuccesses:\n") else { return stdout.to_owned() };
+    let tail = ["\nfailures:\n", "\ntest result: "].into_iter().filter_map(|mark| rest.find(mark)).min();
+    format!("{head}{}", tail.map_or("", |tail| &rest[tail..]))
+}
+
+/// Why an executable failed: the tests by name, each with the beginning of its panic (which holds the seed, where there
+/// is one), or how it ended if it has named none.
 fn reason(ended: &str, counts: Counts, stdout: &str) -> String {
     if counts.failed == 0 {
         return ended.to_owned();
@@ -116,18 +125,20 @@ fn reason(ended: &str, counts: Counts, stdout: &str) -> String {
     let mut names: Vec<_> =
         stdout.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED")).collect();
     names.sort_unstable();
-    let told = names.iter().map(|name| match first_words(name, stdout) {
-        Some(words) => format!("{name} ({words})"),
+    let reasons = names.iter().map(|name| match panic_text(name, stdout) {
+        Some(text) => format!("{name}: {text}"),
         None => (*name).to_owned(),
     });
-    told.collect::<Vec<_>>().join(", ")
+    reasons.collect::<Vec<_>>().join("\n")
 }
 
-/// The first line of a test's first panic.
-fn first_words<'o>(test: &str, stdout: &'o str) -> Option<&'o str> {
+/// The beginning of a test's first panic, without its place.
+fn panic_text(test: &str, stdout: &str) -> Option<String> {
     let (_, output) = stdout.split_once(&format!("---- {test} stdout ----\n"))?;
     let (_, panic) = output.split_once(" panicked at ")?;
-    panic.lines().nth(1).filter(|line| !line.is_empty())
+    let is_of_panic = |line: &&str| !line.starts_with("note: ") && !line.starts_with("---- ");
+    let lines: Vec<_> = panic.lines().skip(1).take_while(is_of_panic).take(PANIC_LINES).collect();
+    Some(lines.join("\n").trim_end().to_owned()).filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]
@@ -143,13 +154,27 @@ mod tests {
     }
 
     #[test]
+    fn the_output_of_passed_tests_is_not_shown() {
+        let stdout =
+            "test a ... ok\n\nsuccesses:\n\n---- a stdout ----\nnoise\n\nsuccesses:\n    a\n\ntest result: ok.\n";
+        assert_eq!(without_successes(stdout), "test a ... ok\n\ntest result: ok.\n");
+        let failed =
+            "test a ... ok\n\nsuccesses:\nnoise\n\nfailures:\n\n---- b stdout ----\nwhy\n\ntest result: FAILED.\n";
+        assert_eq!(
+            without_successes(failed),
+            "test a ... ok\n\nfailures:\n\n---- b stdout ----\nwhy\n\ntest result: FAILED.\n"
+        );
+        assert_eq!(without_successes("test result: ok."), "test result: ok.");
+    }
+
+    #[test]
     fn names_the_tests_that_failed() {
         let stdout = "test a::b ... ok\ntest a::c ... FAILED\ntest result: FAILED. 1 passed; 1 failed; 0 ignored;\n";
         assert_eq!(reason("exit status 101", Counts::parse(stdout), stdout), "a::c");
         let said = format!(
             "---- a::c stdout ----\n\nthread 'a::c' (7) panicked at src/x.rs:1:2:\nseed 17: it was taken\nnote: x\n{stdout}"
         );
-        assert_eq!(reason("exit status 101", Counts::parse(stdout), &said), "a::c (seed 17: it was taken)");
+        assert_eq!(reason("exit status 101", Counts::parse(stdout), &said), "a::c: seed 17: it was taken");
         assert_eq!(reason("killed by signal 9", Counts::default(), ""), "killed by signal 9");
     }
 }
