@@ -77,6 +77,9 @@ fn one_that_grew_or_shrank_is_begun_anew() {
         assert!(run.stdout.contains("starting it over"), "{}", run.account());
         compare(source.parent().unwrap(), &place).unwrap();
         assert_eq!(listing(&place), ["big", "little"]);
+        // Bytes of the version that changed do not count.
+        let bytes = fs::metadata(&source).unwrap().len() + "little".len() as u64;
+        assert_eq!(run.summary()["bytes"].as_u64(), Some(bytes), "{}", run.account());
     }
 }
 
@@ -163,7 +166,7 @@ fn names_of_one_file_are_removed_at_the_source_without_counting_as_changed() {
         let haul = sandbox.haul(["sync"]).args(remote.sshd().haul_args()).args(options).limit(LIMIT);
         let to = remote.at(sandbox.path("place"));
         let run = haul.args(["--remove-source-files", "source/"]).arg(to).run().succeeds();
-        assert_eq!(run.summary()["removed_at_source"], 82, "{}", run.account());
+        assert_eq!(run.summary()["deleted_at_source"], 82, "{}", run.account());
         assert!(!run.stdout.contains("starting it over"), "{}", run.account());
         assert!(listing(&sandbox.path("source")).is_empty());
         assert_eq!(listing(&sandbox.path("place")).len(), 82);

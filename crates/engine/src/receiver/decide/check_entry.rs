@@ -196,7 +196,7 @@ impl EntryDecider {
     /// A file that changed while being read is offered again: received data of the old version is discarded.
     fn answer_again(&self, item: &ReceiverEntry, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let ReceiverEntry::File(incoming) = item else { return EntryAnswer::Refused };
-        incoming.void();
+        incoming.void(&self.job.reporter.tally.bytes_written);
         incoming.discard(&self.tree.temp_files);
         match incoming.spot() {
             Some(spot) => {

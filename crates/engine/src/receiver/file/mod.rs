@@ -7,6 +7,7 @@ pub mod in_order_queue;
 pub mod length;
 pub mod partial;
 pub mod patch;
+pub mod written_bytes;
 
 use crate::receiver::JobLocks;
 use crate::receiver::place::target_path::FileDestination;
@@ -25,7 +26,7 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::fs::{Dir, FileStat};
@@ -43,6 +44,7 @@ use crate::receiver::file::digest_check::DigestCheck;
 use crate::receiver::file::in_order_queue::InOrderQueue;
 use crate::receiver::file::partial::PartialFile;
 use crate::receiver::file::patch::InPlaceUpdate;
+use crate::receiver::file::written_bytes::WrittenBytes;
 use crate::receiver::place::destination::Destination;
 use crate::receiver::place::entry_position::EntryDecision;
 use crate::receiver::place::entry_position::TreeReplacement;
@@ -88,6 +90,7 @@ pub struct ReceivingFile {
     pub(crate) change: Option<ChangeKind>,
     /// The attributes that could not be set, and why.
     lacking: OnceLock<String>,
+    written: WrittenBytes,
 }
 
 /// Records of a growing file, for resuming.
@@ -195,6 +198,7 @@ impl ReceivingFile {
             replaces_tree: None,
             change: None,
             lacking: OnceLock::new(),
+            written: WrittenBytes::default(),
         }
     }
 
@@ -452,8 +456,14 @@ impl ReceivingFile {
         shared
     }
 
-    /// Prevents further writes by streams that have not opened the file yet.
-    pub fn void(&self) {
+    /// Counts written bytes in `tally`, unless the file is void.
+    pub fn count_written(&self, len: u64, tally: &AtomicU64) {
+        self.written.add(len, tally);
+    }
+
+    /// Prevents further writes by streams that have not opened the file yet, and takes its bytes out of `tally`.
+    pub fn void(&self, tally: &AtomicU64) {
+        self.written.void(tally);
         let _ = self.opened.set(Err("the source offered it again".into()));
     }
 

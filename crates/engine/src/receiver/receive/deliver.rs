@@ -116,8 +116,8 @@ impl TargetReceiver {
     ) {
         match written {
             Ok(()) => {
-                add(&self.job.reporter.tally.bytes_written, len as u64);
                 if let ReceiverEntry::File(incoming) = &**item {
+                    incoming.count_written(len as u64, &self.job.reporter.tally.bytes_written);
                     let index = frame.offset / u64::from(self.job.request.settings.frame.get());
                     let value = self.job.request.settings.blake3.then_some(frame.value);
                     incoming.record(index, &journal::JournalRecord { check: frame.check, value });

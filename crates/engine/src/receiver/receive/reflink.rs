@@ -58,7 +58,9 @@ impl TargetReceiver {
             self.release(entry, frames);
             return Ok(false);
         }
-        add(&self.job.reporter.tally.bytes_written, len);
+        if let ReceiverEntry::File(incoming) = &*item {
+            incoming.count_written(len, &self.job.reporter.tally.bytes_written);
+        }
         add(&self.job.reporter.tally.bytes_cloned, len);
         let mut state = self.session.lock();
         let written = |index| state.machine.frame_written(entry, index * frame_bytes, NO_VALUE);
