@@ -157,7 +157,7 @@ fn what_is_at_the_target_alone_goes_if_that_is_asked_for() {
         assert!(target.join("alone/deep/z").exists(), "nothing goes by itself");
         let summary = sync(&sandbox, &["--json", when]).succeeds().summary();
         compare_with(&sandbox.path("s"), &target, Attributes { mtimes: true, ..Attributes::default() }).unwrap();
-        assert_eq!(summary["removed"], 8, "{when}: {summary}");
+        assert_eq!(summary["deleted"], 8, "{when}: {summary}");
     }
 }
 
@@ -393,7 +393,7 @@ fn a_file_that_an_earlier_copy_has_becomes_a_name_of_that() {
     assert_eq!(names.map(is_linked), [true, true, false, false]);
     assert_eq!(run.summary()["linked"], 2, "{}", run.account());
     let told = items(&run);
-    assert!(told.contains(&"linked same".to_owned()) && told.contains(&"made new".to_owned()), "{told:?}");
+    assert!(told.contains(&"linked same".to_owned()) && told.contains(&"created new".to_owned()), "{told:?}");
     // Whoever changes what is a name of an earlier file's would change the past: a later sync gives it a file of its own.
     file(&sandbox, "s/same", "TODAY", (1_900_000_000, 0));
     sync(&sandbox, &[]).succeeds();
@@ -430,10 +430,10 @@ fn what_was_sent_is_removed_at_the_source_and_nothing_else() {
         let login = if round == 1 { remote.sshd().haul_args() } else { Vec::new() };
         let haul = || sandbox.haul(["sync"]).args(&login).args(options);
         let dry = haul().args(["--dry-run", "s/"]).arg(&to).run().succeeds();
-        assert_eq!(dry.summary()["removed_at_source"], 0, "a dry run removes nothing");
+        assert_eq!(dry.summary()["deleted_at_source"], 0, "a dry run removes nothing");
         assert!(sandbox.path("s/large").exists());
         let run = haul().args(["s/"]).arg(&to).run().succeeds();
-        assert_eq!(run.summary()["removed_at_source"], 5, "{}", run.account());
+        assert_eq!(run.summary()["deleted_at_source"], 5, "{}", run.account());
         assert_eq!(run.summary()["left_at_source"], 1, "{}", run.account());
         assert_eq!(listing(&sandbox.path("s")), ["sub", "there already"]);
         assert!(sandbox.path("s/sub/deep").is_dir());
@@ -449,7 +449,7 @@ fn what_was_sent_is_removed_at_the_source_and_nothing_else() {
         words.says(["2 files at the source: not sent in this run, so not verified"]);
         assert_eq!(listing(&sandbox.path("s")), ["other", "sub", "there already"]);
         let run = haul().args(["--compare", "digest", "s/"]).arg(&to).run().succeeds();
-        assert_eq!((&run.summary()["removed_at_source"], &run.summary()["left_at_source"]), (&2.into(), &0.into()));
+        assert_eq!((&run.summary()["deleted_at_source"], &run.summary()["left_at_source"]), (&2.into(), &0.into()));
         assert_eq!(listing(&sandbox.path("s")), ["sub"]);
         assert_eq!(fs::read(target.join("other")).unwrap(), b"contenT", "it was another one, and was replaced");
         assert_eq!(fs::read_link(target.join("small")).unwrap(), Path::new("elsewhere"));
@@ -541,7 +541,7 @@ fn what_was_removed_before_a_connection_was_lost_counts_when_it_is_begun_again()
     }
     assert!(running.wait_up_to(limit), "still running");
     let run = ProgramRun::of(running).ends(1).says(["--max-delete"]);
-    assert_eq!((&run.summary()["removed"], &run.summary()["restarts"]), (&3.into(), &1.into()), "{}", run.account());
+    assert_eq!((&run.summary()["deleted"], &run.summary()["restarts"]), (&3.into(), &1.into()), "{}", run.account());
     assert_eq!(listing(&there), ["4", "5", "a", "big"]);
 }
 
@@ -575,12 +575,12 @@ fn a_dry_run_tells_all_and_touches_nothing() {
         assert_eq!([stamps(&sandbox.path("s")), stamps(&sandbox.path("t"))], before, "{options:?}");
         let told = items(&dry);
         for expected in [
-            "removed x",
+            "deleted x",
             "replaced a",
-            "made sub/b",
+            "created sub/b",
             "adjusted mode",
             "replaced turned",
-            "made turned/into a directory",
+            "created turned/into a directory",
         ] {
             assert!(told.contains(&expected.to_owned()), "{expected} is not among {told:?}");
         }
@@ -597,7 +597,7 @@ fn a_dry_run_makes_no_target() {
     file(&sandbox, "s/a", "a", NEW);
     let dry = sync(&sandbox, &["--dry-run", "--json", "--delete"]).succeeds();
     assert!(!sandbox.path("t").exists(), "{}", dry.account());
-    assert!(items(&dry).contains(&"made a".to_owned()), "{}", dry.account());
+    assert!(items(&dry).contains(&"created a".to_owned()), "{}", dry.account());
 }
 
 #[test]
@@ -1157,7 +1157,7 @@ fn a_directory_goes_only_when_what_replaces_it_is_whole() {
         drop(running);
         assert_eq!(text(sandbox.path("t/x/deep/file")), "kept until then");
         let run = sync(&sandbox, &["--json", "--items", "--delete"]).succeeds();
-        assert_eq!(items(&run), ["removed x/deep", "removed x/deep/file", "replaced x"], "{}", run.account());
+        assert_eq!(items(&run), ["deleted x/deep", "deleted x/deep/file", "replaced x"], "{}", run.account());
         compare(&sandbox.path("s"), &sandbox.path("t")).unwrap();
         assert_eq!(listing(&sandbox.path("t")), ["x"], "nothing is left beside it");
     }
@@ -1201,7 +1201,7 @@ fn nothing_is_reported_of_what_then_fails() {
     give_to_user(&sandbox.path("t/a"));
     fs::set_permissions(sandbox.path("s/a"), fs::Permissions::from_mode(0o600)).unwrap();
     let run = sandbox.haul_of_user(["sync", "--json", "--items", "s/", "t/"]).run().ends(1);
-    assert!(items(&run).contains(&"made b".to_owned()), "{}", run.account());
+    assert!(items(&run).contains(&"created b".to_owned()), "{}", run.account());
     assert!(!items(&run).contains(&"replaced a".to_owned()), "{}", run.account());
     assert_eq!(text(sandbox.path("t/a")), "old");
 }

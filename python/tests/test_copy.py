@@ -65,9 +65,9 @@ def test_sync_deletes_and_a_dry_run_does_not(tree: Path, tmp_path: Path) -> None
             items.append(f"{event.change} {os.path.basename(event.path)}")
 
     plan = haul.sync(f"{tree}/", target, delete=True, dry_run=True, on_event=note)
-    assert plan.dry_run and plan.removed == 1 and (target / "extraneous").exists()
-    assert "removed extraneous" in items and "made a" in items
-    assert haul.sync(f"{tree}/", target, delete=True).removed == 1
+    assert plan.dry_run and plan.deleted == 1 and (target / "extraneous").exists()
+    assert "deleted extraneous" in items and "created a" in items
+    assert haul.sync(f"{tree}/", target, delete=True).deleted == 1
     assert sorted(os.listdir(target)) == sorted(os.listdir(tree))
 
 

@@ -100,7 +100,7 @@ def test_reads_are_streams(fs: HaulFileSystem, tree: Path) -> None:
 def test_rsync_both_ways(fs: HaulFileSystem, server: Server, tree: Path, tmp_path: Path) -> None:
     assert fs.rsync_put(tree, "/deep/tree").files_copied == 3
     (server.directory / "deep" / "tree" / "extraneous").touch()
-    assert fs.rsync_put(tree, "/deep/tree", delete=True).removed == 1
+    assert fs.rsync_put(tree, "/deep/tree", delete=True).deleted == 1
     assert fs.rsync_get("/deep/tree", tmp_path / "back").files_copied == 3
     assert fs.rsync_get("/deep/tree", tmp_path / "back").files_copied == 0
 

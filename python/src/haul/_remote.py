@@ -181,7 +181,7 @@ class Place:
                 options=["--allow-empty-source", f"--include=/{name}", f"--include=/{name}/**", "--exclude=*"],
                 **self.connection,
             )
-        if summary.removed == 0:
+        if summary.deleted == 0:
             raise FileNotFoundError(2, "no such file or directory", path)
 
 

@@ -161,7 +161,7 @@ class Differs(Event):
 
 @dataclass(frozen=True)
 class Item(Event):
-    """An entry that is made, replaced, adjusted, linked or removed (``items``), or would be (``dry_run``)."""
+    """An entry that is created, replaced, adjusted, linked or deleted (``items``), or would be (``dry_run``)."""
 
     path: str = ""
     what: str = ""

@@ -78,11 +78,11 @@ class CopySummary(Summary):
     verdict: Optional[Verdict] = None
     durable: bool = False
     dry_run: bool = False
-    removed: int = 0
+    deleted: int = 0
     backed_up: int = 0
     linked: int = 0
     adjusted: int = 0
-    removed_at_source: int = 0
+    deleted_at_source: int = 0
     left_at_source: int = 0
     slowest: tuple[SlowFile, ...] = ()
 

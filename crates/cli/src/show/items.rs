@@ -28,7 +28,7 @@ pub fn words(path: &[u8], item: &ItemChange) -> String {
         none if none.is_empty() => none,
         some => format!(" ({some})"),
     };
-    format!("{:<11}{}{slash}{because}", verb(item), escape(path))
+    format!("{:<11}{}{slash}{because}", change(item), escape(path))
 }
 
 /// The fields of its event, besides its name.
@@ -38,20 +38,11 @@ pub fn fields(item: &ItemChange) -> [(&'static str, Value); 3] {
 
 fn change(item: &ItemChange) -> &'static str {
     match item.change {
-        ChangeKind::Made => "made",
+        ChangeKind::Made => "created",
         ChangeKind::Replaced(_) => "replaced",
         ChangeKind::Adjusted(_) => "adjusted",
         ChangeKind::Linked => "linked",
-        ChangeKind::Removed => "removed",
-    }
-}
-
-/// The same for people.
-fn verb(item: &ItemChange) -> &'static str {
-    match item.change {
-        ChangeKind::Made => "created",
         ChangeKind::Removed => "deleted",
-        ChangeKind::Replaced(_) | ChangeKind::Adjusted(_) | ChangeKind::Linked => change(item),
     }
 }
 

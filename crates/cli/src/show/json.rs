@@ -193,11 +193,11 @@ fn summary_line(summary: &Summary, status: u8) -> JsonLine {
         .with("cloned_bytes", summary.cloned_bytes)
         .with("durable", summary.durable)
         .with("delta", summary.delta.as_ref().map(delta))
-        .with("removed", summary.sync.removed)
+        .with("deleted", summary.sync.removed)
         .with("backed_up", summary.sync.backed_up)
         .with("linked", summary.sync.linked)
         .with("adjusted", summary.sync.adjusted)
-        .with("removed_at_source", summary.sync.removed_at_source)
+        .with("deleted_at_source", summary.sync.removed_at_source)
         .with("left_at_source", summary.sync.left_at_source)
         .with("dry_run", summary.is_dry)
         .with("read_back", summary.read_back.as_ref().map(read_back))
@@ -399,14 +399,14 @@ mod tests {
             {"event":"file","path":"run7/a","bytes":5,"copied":true,"blake3":"abababababababababababababababababababababababababababababababab"}
             {"event":"file","path":"run7/�","path_hex":"72756e372fff","bytes":0,"copied":false,"blake3":null}
             {"event":"left_out","path":"run7/pipe","reason":"is a FIFO"}
-            {"event":"item","path":"run7/�","path_hex":"72756e372ffe","what":"directory","change":"removed","reasons":[]}
+            {"event":"item","path":"run7/�","path_hex":"72756e372ffe","what":"directory","change":"deleted","reasons":[]}
             {"event":"failed","path":"run7/b","host":"db1","message":"no space left\nfree some"}
             {"event":"rate_limit","bytes_per_s":52428800}
             {"event":"pause","paused":true}
             {"event":"streams","wanted":12}
             {"event":"again","message":"lost the connection to db1: no message for 15 s","pause_s":2.0,"attempt":2,"attempts":10,"left_s":null}
             {"event":"notice","message":"a word"}
-            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"filtered":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"paused_s":0.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"verdict":null,"load":{"source":null,"target":null},"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_system_s":4.1,"target_system_s":6.2,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"slowest":[{"bytes":4290000000,"path":"run7/big.db","seconds":3.7}],"cloned_bytes":0,"durable":true,"delta":null,"removed":0,"backed_up":0,"linked":0,"adjusted":0,"removed_at_source":0,"left_at_source":0,"dry_run":false,"read_back":null,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
+            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"filtered":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"paused_s":0.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"verdict":null,"load":{"source":null,"target":null},"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_system_s":4.1,"target_system_s":6.2,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"slowest":[{"bytes":4290000000,"path":"run7/big.db","seconds":3.7}],"cloned_bytes":0,"durable":true,"delta":null,"deleted":0,"backed_up":0,"linked":0,"adjusted":0,"deleted_at_source":0,"left_at_source":0,"dry_run":false,"read_back":null,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
             "#);
     }
 
@@ -453,16 +453,16 @@ mod tests {
         let shown = out.text();
         let (summary, items) = shown.trim_end().rsplit_once('\n').map(|(items, summary)| (summary, items)).unwrap();
         insta::assert_snapshot!(items, @r#"
-            {"event":"item","path":"run7","what":"directory","change":"made","reasons":[]}
-            {"event":"item","path":"run7/a.dat","what":"file","change":"made","reasons":[]}
+            {"event":"item","path":"run7","what":"directory","change":"created","reasons":[]}
+            {"event":"item","path":"run7/a.dat","what":"file","change":"created","reasons":[]}
             {"event":"item","path":"run7/b","what":"file","change":"replaced","reasons":["size","time"]}
             {"event":"item","path":"run7/c","what":"symlink","change":"replaced","reasons":["kind","content"]}
             {"event":"item","path":"run7/d","what":"directory","change":"adjusted","reasons":["mode","owner","attributes","link"]}
             {"event":"item","path":"run7/e","what":"file","change":"linked","reasons":[]}
-            {"event":"item","path":"run7/z\n\u001b","what":"special","change":"removed","reasons":[]}
-            {"event":"item","path":"run7/z","what":"directory","change":"removed","reasons":[]}
+            {"event":"item","path":"run7/z\n\u001b","what":"special","change":"deleted","reasons":[]}
+            {"event":"item","path":"run7/z","what":"directory","change":"deleted","reasons":[]}
             "#);
-        let fields = r#""removed":2,"backed_up":3,"linked":4,"adjusted":5,"removed_at_source":6,"left_at_source":7,"dry_run":true"#;
+        let fields = r#""deleted":2,"backed_up":3,"linked":4,"adjusted":5,"deleted_at_source":6,"left_at_source":7,"dry_run":true"#;
         assert!(summary.contains(fields), "{summary}");
     }
 
