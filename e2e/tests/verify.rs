@@ -409,7 +409,7 @@ fn operands_are_where_a_copy_would_have_put_them() {
         .haul(["verify", "-r", "source", "other"])
         .run()
         .ends(1)
-        .says(["other/source: is missing", "add /. to the source"]);
+        .says(["other/source: is missing", "end the source in source/. to compare its contents with other"]);
     sandbox.haul(["verify", "note", "source", "nowhere"]).run().ends(1).says(["nowhere does not exist"]);
     sandbox.haul(["verify", "source", "copy"]).run().ends(1).says(["-r"]);
     sandbox.haul(["verify", "note", "/dev/null"]).run().ends(1).says(["nothing to compare with"]);

@@ -182,12 +182,11 @@ impl EntryComparer {
         }
     }
 
-    /// By cp's rules, a directory is looked up inside an existing target. The user may have meant its contents. The
-    /// source's path as typed is unknown here.
+    /// By cp's rules, a directory is looked up inside an existing target. The user may have meant its contents.
     fn hint_at_contents(&self, name: &Name) {
-        let (inside, landing) =
-            (escape(&self.job.destination.path(name.as_bytes())), escape(&self.job.destination.path(b"")));
-        let text = format!("compared {inside}; to compare the contents of {landing}, add /. to the source");
+        let path = |relative: &[u8]| escape(&self.job.destination.path(relative));
+        let (name, inside, landing) = (escape(name.as_bytes()), path(name.as_bytes()), path(b""));
+        let text = format!("compared {inside}; end the source in {name}/. to compare its contents with {landing}");
         self.job.reporter.send(&WorkerMessage::Warning { text });
     }
 
