@@ -6,6 +6,7 @@
 mod delta;
 mod details;
 mod digests;
+mod duration;
 mod filters;
 mod metadata;
 mod owners;
@@ -144,6 +145,7 @@ fn planned(
     }
     settings.options.base = base.as_ref().map(|base| base.path.clone());
     let list = list(values, &mut sources, base)?;
+    settings.options.duration = duration::of_copy(values, &mut sources, &target.path, &mut settings.time_limit)?;
     let ResolvedSettings { options, access, display, checksums, digests, report, metrics, time_limit } = settings;
     let options = JobOptions { source_pipe: pipes.source, target_pipe: pipes.target, ..options };
     let job = Job { sources, list, target, options, access };

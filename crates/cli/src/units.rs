@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 const UNITS: [&str; 7] = ["bytes", "kB", "MB", "GB", "TB", "PB", "EB"];
+const BIT_UNITS: [&str; 5] = ["bit", "kbit", "Mbit", "Gbit", "Tbit"];
 
 /// `12,408`
 pub fn count(number: u64) -> String {
@@ -61,6 +62,18 @@ pub fn rate(bytes_per_s: f64) -> String {
     let name = if unit == 0 { "B" } else { UNITS[unit] };
     let decimals = if unit == 0 { 0 } else { decimals(value) };
     format!("{value:.decimals$} {name}/s")
+}
+
+/// `9.41 Gbit/s`: as network cards are sold.
+pub fn bit_rate(bytes_per_s: f64) -> String {
+    let mut value = 8.0 * bytes_per_s.max(0.0);
+    let mut unit = 0;
+    while unit + 1 < BIT_UNITS.len() && value >= 999.5 {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let decimals = if unit == 0 { 0 } else { decimals(value) };
+    format!("{value:.decimals$} {}/s", BIT_UNITS[unit])
 }
 
 /// Bytes per second; 0 when no time has passed.

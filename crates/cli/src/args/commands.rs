@@ -11,7 +11,7 @@ pub struct CommandRow {
 }
 
 /// Every command, in the order of the help. `worker` is one, too, but only haul itself uses it.
-pub const COMMANDS: [CommandRow; 15] = [
+pub const COMMANDS: [CommandRow; 16] = [
     command("sync", "SOURCE... TARGET", "make TARGET match SOURCE"),
     command("verify", "SOURCE... TARGET", "compare without copying"),
     command("status", "PATH...", "list partial files"),
@@ -19,6 +19,7 @@ pub const COMMANDS: [CommandRow; 15] = [
     command("serve", "DIR", "accept transfers without ssh"),
     command("survey", "PATH...", "summarise what a copy would move"),
     command("probe", "[SOURCE] TARGET", "measure disks and network"),
+    command("net", "HOST", "measure the network alone"),
     command("sweep", "SOURCE... TARGET", "benchmark settings"),
     command("job", "STEP ...", "copy with many hosts, in shards"),
     command("config", "[HOST]", "show effective options and their origin"),

@@ -9,7 +9,7 @@ use super::commands::{self, COMMANDS};
 use super::names::{self, Named};
 use super::nearest::nearest;
 use super::row::{HelpSection, OptionRow};
-use super::table::{COPY, DEMO, JOB, JOB_MANIFEST, JOB_STEP, PARTIALS, PROBE, SERVE, SURVEY, SWEEP, VERIFY};
+use super::table::{COPY, DEMO, JOB, JOB_MANIFEST, JOB_STEP, NET, PARTIALS, PROBE, SERVE, SURVEY, SWEEP, VERIFY};
 use super::{Dialect, UsageError, completions, filters, manual, markdown};
 
 /// Columns of a signature in a list of options.
@@ -125,7 +125,7 @@ pub fn short() -> String {
     text.push_str("\nOptions used most:\n");
     push_rows(&mut text, COPY.iter().filter(|row| row.essential));
     text.push_str(
-        "\nhaul -r run7 db1:/archive/      haul db1:'~/big.db' .      haul ./a:b db1:\n\n\
+        "\nhaul -r run7 db1:/archive/      haul db1:'~/big.db' .      haul ./a:b db1:\n\
          haul help NAME explains an option, command or topic (all, filters, size, exit)\n",
     );
     text
@@ -206,6 +206,7 @@ pub fn command(command: &str) -> String {
         "sweep" => sweep(),
         "config" => config(),
         "probe" => probe(),
+        "net" => net(),
         "survey" => survey(),
         "job" => job(),
         "demo" => demo(),
@@ -293,6 +294,25 @@ fn probe() -> String {
     text.push_str(
         "\nCopy options for performance and connections are accepted and applied to the\n\
          measurements: haul --help all. Each part logs in to the remote host again.\n",
+    );
+    text
+}
+
+/// Help of `haul net`.
+fn net() -> String {
+    let mut text = String::from(
+        "haul net [OPTIONS] HOST\n\n\
+         Measures the network between this machine and HOST for ten seconds, from memory\n\
+         to memory, as a copy would use it: encrypted, with as many streams as pay off.\n\
+         Prints a line a second, then the average, retransmits, round trips when idle\n\
+         and under load, and CPUs in use. HOST is a host of ssh, or the address that\n\
+         haul serve printed.\n\n",
+    );
+    push_rows(&mut text, NET.iter());
+    text.push_str(
+        "\nCopy options for performance and connections are accepted: --duration, -s, -w,\n\
+         -x, --congestion, -z and others. haul --help all lists them. -P N prints a line\n\
+         every N seconds. Without the right to send ICMP, round trips are those of TCP.\n",
     );
     text
 }

@@ -60,6 +60,7 @@ fn short_help() {
           serve DIR                 accept transfers without ssh
           survey PATH...            summarise what a copy would move
           probe [SOURCE] TARGET     measure disks and network
+          net HOST                  measure the network alone
           sweep SOURCE... TARGET    benchmark settings
           job STEP ...              copy with many hosts, in shards
           config [HOST]             show effective options and their origin
@@ -86,9 +87,8 @@ fn short_help() {
           -v, --verbose             print more: -v connection, -vv path, -vvv each file
 
         haul -r run7 db1:/archive/      haul db1:'~/big.db' .      haul ./a:b db1:
-
         haul help NAME explains an option, command or topic (all, filters, size, exit)
-        "#);
+    "#);
 }
 
 #[test]
@@ -215,6 +215,8 @@ fn full_help() {
                                     50m (SIGUSR1 doubles it, SIGUSR2 halves it)
               --bwlimit RATE        same as -x, in KiB/s unless a unit is given, as in
                                     rsync
+              --duration TIME       copy to null: for TIME, then stop with a summary
+                                    (90, 10m, 2h)
               --cpus LIST           pin both ends to these CPUs (0-7,16)
               --frame SIZE          frame payload: 256k, 512k or 1m
           -B, --buffsz SIZE         read and write in blocks of up to SIZE, 256k to 1m

@@ -1,7 +1,7 @@
 //! The reference of options in `docs/OPTIONS.md`, made from the table of options: `haul help markdown`.
 
 use super::row::{HelpSection, OptionRow};
-use super::table::{COPY, DEMO, JOB, JOB_MANIFEST, JOB_STEP, PARTIALS, PROBE, SERVE, SURVEY, SWEEP, VERIFY};
+use super::table::{COPY, DEMO, JOB, JOB_MANIFEST, JOB_STEP, NET, PARTIALS, PROBE, SERVE, SURVEY, SWEEP, VERIFY};
 
 const INTRODUCTION: &str = "# Options
 
@@ -11,10 +11,11 @@ SIZE is a number of bytes, or one with k, m or g (powers of 1024). RATE is a SIZ
 ";
 
 /// Commands with options of their own.
-const COMMANDS: [(&str, &[OptionRow]); 10] = [
+const COMMANDS: [(&str, &[OptionRow]); 11] = [
     ("haul verify", VERIFY),
     ("haul serve", SERVE),
     ("haul probe", PROBE),
+    ("haul net", NET),
     ("haul sweep", SWEEP),
     ("haul survey", SURVEY),
     ("haul job plan, haul job run", JOB),

@@ -13,6 +13,7 @@ mod manual;
 mod markdown;
 mod names;
 pub mod nearest;
+pub mod net;
 pub mod operand;
 pub mod parse;
 pub mod probe;

@@ -28,6 +28,8 @@ pub enum Command {
     Verify(Values, Vec<OsString>),
     /// `haul probe`: its own options, those of the copy that is meant, and a target, or a source and a target.
     Probe(Values, Values, Vec<OsString>),
+    /// `haul net`: whether data comes from the host, the options of the copy, and the host.
+    Net(bool, Values, OsString),
     /// `haul sweep`: measure the same copy with many settings.
     Sweep(Values, Vec<OsString>),
     /// `haul job`: a step of a job over many hosts.
@@ -91,6 +93,7 @@ pub fn parse(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> 
         Some("serve") => serve(&words[1..], exists),
         Some("config") => config(&words[1..], exists),
         Some("probe") => probe(&words[1..], exists),
+        Some("net") => net(&words[1..], exists),
         Some("verify") => verify(&words[1..], exists),
         Some("survey") => survey(&words[1..], exists),
         Some("sweep") => sweep(&words[1..], exists),
@@ -230,6 +233,21 @@ fn probe(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command,
         _ => Err(UsageError::new("haul probe needs a target, or a source and a target")
             .remedy("haul probe db1:/archive measures everything but reading")
             .remedy("haul probe run7 db1:/archive measures reading run7 as well")),
+    })
+}
+
+/// `haul net` takes a host.
+fn net(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    with_operands("net", super::net::rows(), words, exists, |values, mut operands| {
+        match (operands.pop(), operands.len()) {
+            (Some(host), 0) => {
+                let (is_reverse, copy) = super::net::split(&values);
+                Ok(Command::Net(is_reverse, copy, host))
+            }
+            _ => Err(UsageError::new("haul net needs a host")
+                .remedy("haul net db1 sends to db1 for ten seconds")
+                .remedy("haul net -R db1 lets db1 send")),
+        }
     })
 }
 

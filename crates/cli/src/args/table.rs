@@ -111,6 +111,7 @@ pub const COPY: &[OptionRow] = &[
     row("qos", Some('q'), Takes::One("CLASS"), HelpSection::Performance, "set the IP traffic class, 0 to 255").bbcp(3),
     row("xfrrate", Some('x'), Takes::One("RATE"), HelpSection::Performance, "limit the total rate to RATE bytes/s, for example 50m (SIGUSR1 doubles it, SIGUSR2 halves it)").bbcp(1).essential(),
     row("bwlimit", None, Takes::One("RATE"), HelpSection::Performance, "same as -x, in KiB/s unless a unit is given, as in rsync"),
+    row("duration", None, Takes::One("TIME"), HelpSection::Performance, "copy to null: for TIME, then stop with a summary (90, 10m, 2h)"),
     row("cpus", None, Takes::One("LIST"), HelpSection::Performance, "pin both ends to these CPUs (0-7,16)"),
     row("frame", None, Takes::One("SIZE"), HelpSection::Performance, "frame payload: 256k, 512k or 1m"),
     row("buffsz", Some('B'), Takes::One("SIZE"), HelpSection::Performance, "read and write in blocks of up to SIZE, 256k to 1m").bbcp(6),
@@ -383,6 +384,12 @@ pub const PROBE: &[OptionRow] = &[
         HelpSection::Output,
         "write the recommended settings to your configuration, for this host",
     ),
+    row("help", Some('h'), Takes::Nothing, HelpSection::Output, "show help"),
+];
+
+/// Options of `haul net` besides those of a copy ([`super::net`]).
+pub const NET: &[OptionRow] = &[
+    row("reverse", Some('R'), Takes::Nothing, HelpSection::Performance, "send from HOST to this machine"),
     row("help", Some('h'), Takes::Nothing, HelpSection::Output, "show help"),
 ];
 
@@ -693,8 +700,16 @@ pub const JOB_MANIFEST: &[OptionRow] = &[
 /// # Panics
 /// If no row has that id: a mistake in this program.
 pub fn typed(id: &str) -> String {
-    let mut all =
-        COPY.iter().chain(DEMO).chain(PROBE).chain(SERVE).chain(SURVEY).chain(SWEEP).chain(JOB).chain(JOB_MANIFEST);
+    let mut all = COPY
+        .iter()
+        .chain(DEMO)
+        .chain(PROBE)
+        .chain(NET)
+        .chain(SERVE)
+        .chain(SURVEY)
+        .chain(SWEEP)
+        .chain(JOB)
+        .chain(JOB_MANIFEST);
     all.find(|row| row.id == id).map(OptionRow::typed).expect("every option is in the table")
 }
 
@@ -705,7 +720,7 @@ mod tests {
 
     #[test]
     fn no_name_and_no_letter_stands_for_two_options() {
-        for table in [COPY, DEMO, JOB, JOB_MANIFEST, JOB_STEP, PARTIALS, PROBE, SERVE, SURVEY, VERIFY] {
+        for table in [COPY, DEMO, JOB, JOB_MANIFEST, JOB_STEP, NET, PARTIALS, PROBE, SERVE, SURVEY, VERIFY] {
             let ids: HashSet<_> = table.iter().map(|row| row.id).collect();
             assert_eq!(ids.len(), table.len());
             let names: Vec<_> = table.iter().flat_map(OptionRow::long_forms).collect();

@@ -6,6 +6,7 @@ pub mod copy;
 pub mod demo;
 mod explain;
 pub mod job;
+pub mod net;
 mod places;
 pub mod probe;
 pub mod serve;
@@ -53,6 +54,10 @@ pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
         }
         Ok(Command::Probe(own, copy, operands)) => {
             between(copy, &operands).and_then(|copy| probe::run(&own, &copy, &operands))
+        }
+        Ok(Command::Net(is_reverse, values, host)) => {
+            let operands = net::operands(&host, is_reverse);
+            between(values, &operands).and_then(|values| net::run(&values, &operands))
         }
         Ok(Command::Sweep(values, operands)) => {
             between(values, &operands).and_then(|values| sweep::run(&values, &operands))

@@ -178,6 +178,10 @@ pub fn headline(summary: &Summary) -> String {
     if let Some(comparison) = &summary.comparison {
         return comparison_headline(summary, comparison);
     }
+    if summary.is_timed {
+        let rate = rate(bytes_per_s(summary.bytes, summary.elapsed));
+        return format!("{} in {elapsed}: {rate}", size(summary.bytes));
+    }
     if summary.files_copied == 0 && summary.files_skipped > 0 && summary.failed == 0 {
         let there = format!("{}, {}", files(summary.files_skipped), size(summary.bytes_skipped));
         return format!("up to date: {there}, checked in {elapsed}");
@@ -326,6 +330,7 @@ pub mod tests {
             delta: None,
             sync: SyncCounters::default(),
             is_dry: false,
+            is_timed: false,
             read_back: None,
             source_sandbox: Some(SandboxReport { confinement: Confinement::Full, reason: String::new() }),
             target_sandbox: Some(SandboxReport { confinement: Confinement::Full, reason: String::new() }),
@@ -423,6 +428,8 @@ pub mod tests {
         let one =
             summary(&Summary { sync: SyncCounters { removed: 1, ..SyncCounters::default() }, ..example() }, false);
         assert_eq!(one.lines().count(), 4, "{one}");
+        let timed = Summary { is_timed: true, files_copied: 0, ..example() };
+        assert!(headline(&timed).starts_with("333.1 GB in 4 min 44 s: "));
         let dry = Summary { sync, is_dry: true, files_copied: 0, bytes: 0, ..example() };
         insta::assert_snapshot!(summary(&dry, false), @"
         dry run: nothing was changed; checked in 4 min 44 s

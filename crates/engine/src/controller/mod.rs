@@ -32,7 +32,7 @@ use haul_proto::limits::EXPECTED_PIECE_MAX;
 use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::path::Name;
 use haul_proto::sync::{DeleteMode, EqualityTest, SyncCounters, SyncOptions};
-use haul_proto::wire::counters::{Counters, FinalReport};
+use haul_proto::wire::counters::{Counters, FinalReport, PathFigures};
 use haul_proto::wire::list_batch::ListedKinds;
 use haul_proto::wire::owners::OwnerOptions;
 use haul_proto::wire::pipe::PipeKind;
@@ -171,8 +171,8 @@ fn attempt(
         copy.observer.event(&Event::Stopped(verdict));
     }
     match &outcome {
-        Ok(_) => copy.workers.close(),
-        Err(_) => copy.workers.cancel(),
+        Ok(summary) if !summary.is_timed => copy.workers.close(),
+        Ok(_) | Err(_) => copy.workers.cancel(),
     }
     let wrong_deltas = copy.delta.map_or(0, |figures| u32::try_from(figures.wrong).unwrap_or(u32::MAX));
     let (new_tree, notices) = (copy.new_tree, copy.notices);
@@ -486,11 +486,13 @@ impl TransferController<'_> {
         [WorkerRole::Source, WorkerRole::Target].iter().all(|role| self.finals.contains_key(role))
     }
 
-    /// Runs the transfer: handles events until both ends have finished.
+    /// Runs the transfer: handles events until both ends have finished, or until the job's duration is over.
     fn await_ends(&mut self) -> Result<[FinalReport; 2], Error> {
         let every = self.job.options.progress_every.max(Duration::from_millis(10));
-        let mut last_shown = Instant::now();
-        while !self.is_over() {
+        let duration = self.job.options.duration.unwrap_or(Duration::MAX);
+        let begun = Instant::now();
+        let mut last_shown = begun;
+        while !self.is_over() && begun.elapsed() < duration {
             let (role, message) = self.receive(true)?;
             self.observe(role, message, true)?;
             self.steer();
@@ -502,7 +504,21 @@ impl TransferController<'_> {
             }
         }
         self.show_progress();
-        Ok([WorkerRole::Source, WorkerRole::Target].map(|role| self.finals.get(&role).copied().unwrap_or_default()))
+        Ok(WorkerRole::BOTH.map(|role| self.finals.get(&role).copied().unwrap_or_else(|| self.report_so_far(role))))
+    }
+
+    /// What an end has reported so far, as a final report.
+    fn report_so_far(&self, role: WorkerRole) -> FinalReport {
+        let ResourceMetrics { processors, sockets, .. } = self.loads.latest[role.index()];
+        let path = PathFigures {
+            round_trip_us: sockets.rtt_min_us / sockets.looks.max(1),
+            segments: sockets.segments,
+            retransmitted: sockets.retransmitted,
+            busy_us: sockets.busy_us,
+            receiver_limited_us: sockets.receiver_limited_us,
+            buffer_limited_us: sockets.buffer_limited_us,
+        };
+        FinalReport { counters: self.ends[role.index()], cpu_us: processors.own_us, path, ..FinalReport::default() }
     }
 
     /// Records an end's final report. A worker that is both ends reports for the source first.
@@ -742,6 +758,7 @@ impl TransferController<'_> {
             delta: self.delta.filter(|figures| figures.files > 0),
             sync: self.sync,
             is_dry: self.job.options.sync.is_dry,
+            is_timed: self.job.options.duration.is_some() && !self.is_over(),
             path: source.path,
             rate_limit_bytes_per_s: self.wishes.limit.bytes_per_s(),
             compression: source.compression.map(|method| CompressionResult::new(method, &source.counters)),

@@ -382,6 +382,8 @@ pub struct Summary {
     pub sync: SyncCounters,
     /// Dry run: changes were reported, not made.
     pub is_dry: bool,
+    /// Whether its duration ended it (`--duration`), with data left to send.
+    pub is_timed: bool,
     /// What could be done so that the next transfer is faster.
     pub advice: Vec<Recommendation>,
     /// The limit on the rate that was set at the end, bytes a second.

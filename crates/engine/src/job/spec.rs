@@ -213,6 +213,8 @@ pub struct JobOptions {
     pub direct_target: DirectIo,
     /// `--cache`: what stays in the page cache.
     pub cache: CacheUse,
+    /// `--duration`: the job ends well after so long a flow of data. The target keeps nothing of it.
+    pub duration: Option<Duration>,
     /// `-b`: frames that a stream has under way past the page cache at the source; 0 lets haul choose.
     pub source_under_way: u8,
     /// `-b +N`: the same at the target.
@@ -355,6 +357,7 @@ impl Default for JobOptions {
             direct_source: DirectIo::Auto,
             direct_target: DirectIo::Auto,
             cache: CacheUse::Auto,
+            duration: None,
             source_under_way: 0,
             target_under_way: 0,
             fsync: Fsync::Full,

@@ -4,6 +4,7 @@
 //! file remains, however a probe ends.
 
 mod jobs;
+pub mod ping;
 mod sample;
 
 use std::path::PathBuf;

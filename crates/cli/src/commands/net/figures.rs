@@ -1,0 +1,151 @@
+//! What a measurement of the network came to.
+
+use std::time::Duration;
+
+use haul_engine::job::event::{Bottleneck, Sockets, Summary};
+
+use crate::units;
+
+/// Times of echoes, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct EchoFigures {
+    /// The shortest.
+    pub min_s: f64,
+    /// The median.
+    pub median_s: f64,
+    /// The longest.
+    pub max_s: f64,
+}
+
+impl EchoFigures {
+    /// Of some times; `None` without any.
+    pub fn of(times: &mut [Duration]) -> Option<Self> {
+        times.sort_unstable();
+        let seconds = |time: Option<&Duration>| time.map(Duration::as_secs_f64);
+        Some(Self {
+            min_s: seconds(times.first())?,
+            median_s: seconds(times.get(times.len() / 2))?,
+            max_s: seconds(times.last())?,
+        })
+    }
+}
+
+/// Echoes of the idle path and under load.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RoundTrips {
+    /// After the data.
+    pub idle: Option<EchoFigures>,
+    /// While data flowed.
+    pub loaded: Option<EchoFigures>,
+}
+
+/// An interval.
+#[derive(Debug, Clone, Copy)]
+pub struct IntervalFigures {
+    /// Its end, since the connection.
+    pub end: Duration,
+    /// Bytes per second at the target.
+    pub bytes_per_s: f64,
+    /// Segments sent again.
+    pub retransmitted: u64,
+    /// The kernel's mean round trip of the data's connections, in seconds; `None` without a sample.
+    pub round_trip_s: Option<f64>,
+    /// Streams in use.
+    pub streams: u16,
+}
+
+impl IntervalFigures {
+    /// Of `bytes` in a step.
+    pub fn new(end: Duration, step: Duration, bytes: u64, sockets: &Sockets, streams: u16) -> Self {
+        Self {
+            end,
+            bytes_per_s: units::bytes_per_s(bytes, step),
+            retransmitted: sockets.retransmitted,
+            round_trip_s: mean_s(sockets.rtt_us, sockets.looks),
+            streams,
+        }
+    }
+}
+
+/// The whole time.
+#[derive(Debug)]
+pub struct NetFigures {
+    /// Bytes that reached the target.
+    pub bytes: u64,
+    /// Since the connection.
+    pub elapsed: Duration,
+    /// Their quotient.
+    pub bytes_per_s: f64,
+    /// The slowest and the fastest interval.
+    pub range: Option<[f64; 2]>,
+    /// Segments with data, those sent again included.
+    pub segments: u64,
+    /// Segments sent again.
+    pub retransmitted: u64,
+    /// By ICMP.
+    pub echoes: RoundTrips,
+    /// Shortest and mean round trip of the data's connections by the kernel, in seconds.
+    pub tcp_s: Option<[f64; 2]>,
+    /// CPUs in use and CPUs there are, of source and target.
+    pub cpus: [(f64, u16); 2],
+    /// Streams in use at the end.
+    pub streams: u16,
+    /// The bottleneck.
+    pub limit: Bottleneck,
+}
+
+impl NetFigures {
+    /// Joins them.
+    pub fn new(bytes: u64, elapsed: Duration, intervals: &[f64], summary: &Summary, echoes: RoundTrips) -> Self {
+        let slowest = intervals.iter().copied().min_by(f64::total_cmp);
+        let fastest = intervals.iter().copied().max_by(f64::total_cmp);
+        let sockets = &summary.loads[0].sockets;
+        let cpus = summary.loads.each_ref().map(|load| {
+            let in_use = mean_s(load.processors.own_us, load.elapsed_us).unwrap_or_default() * 1e6;
+            (in_use, load.present.cores)
+        });
+        Self {
+            bytes,
+            elapsed,
+            bytes_per_s: units::bytes_per_s(bytes, elapsed),
+            range: slowest.zip(fastest).map(|(slowest, fastest)| [slowest, fastest]),
+            segments: summary.path.segments,
+            retransmitted: summary.path.retransmitted,
+            echoes,
+            tcp_s: mean_s(sockets.rtt_min_us, sockets.looks)
+                .zip(mean_s(sockets.rtt_us, sockets.looks))
+                .map(|(min, mean)| [min, mean]),
+            cpus,
+            streams: summary.streams,
+            limit: summary.verdict.as_ref().map_or(Bottleneck::None, |verdict| verdict.limit),
+        }
+    }
+}
+
+/// A mean of microseconds, in seconds.
+#[allow(clippy::cast_precision_loss, reason = "figures are shown with three digits")]
+fn mean_s(sum_us: u64, count: u64) -> Option<f64> {
+    (count > 0).then(|| sum_us as f64 / count as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn echoes_have_their_median() {
+        assert_eq!(EchoFigures::of(&mut []), None);
+        let mut times = [9, 1, 5, 3, 7].map(Duration::from_secs);
+        assert_eq!(EchoFigures::of(&mut times), Some(EchoFigures { min_s: 1.0, median_s: 5.0, max_s: 9.0 }));
+    }
+
+    #[test]
+    fn an_interval_counts_its_own_bytes_and_segments() {
+        let sockets = Sockets { looks: 4, rtt_us: 8000, retransmitted: 3, ..Sockets::default() };
+        let interval = IntervalFigures::new(Duration::from_secs(2), Duration::from_millis(500), 1_000_000, &sockets, 2);
+        assert_eq!((interval.bytes_per_s, interval.retransmitted), (2e6, 3));
+        assert_eq!(interval.round_trip_s, Some(0.002));
+        let silent = IntervalFigures::new(Duration::ZERO, Duration::ZERO, 1, &Sockets::default(), 1);
+        assert_eq!((silent.bytes_per_s, silent.round_trip_s), (0.0, None));
+    }
+}

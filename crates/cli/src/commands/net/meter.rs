@@ -1,0 +1,103 @@
+//! Measures while a job runs: its rate, its loss, and round trips when idle and under load.
+
+use std::time::{Duration, Instant};
+
+use haul_engine::job::event::{Event, Observer, Progress, Sockets, Summary, TransportPath};
+
+use super::super::print;
+use super::echoes::Echoes;
+use super::figures::{IntervalFigures, NetFigures};
+use super::{json, shown};
+use crate::show;
+use crate::show::display::Mode;
+use crate::text::TextOutput;
+
+/// Measures while a job runs from `null:` to `null:`, and prints a line an interval.
+pub struct NetMeter {
+    text: TextOutput,
+    mode: Mode,
+    every: Duration,
+    way: TransportPath,
+    begun: Option<Instant>,
+    last: (Duration, u64, Sockets),
+    intervals: Vec<f64>,
+    /// The last progress: what the target had when the job ended.
+    bytes: u64,
+    elapsed: Duration,
+    echoes: Option<Echoes>,
+}
+
+impl NetMeter {
+    /// A meter with a line every `every`.
+    pub fn new(text: TextOutput, mode: Mode, every: Duration) -> Self {
+        Self {
+            text,
+            mode,
+            every,
+            way: TransportPath::None,
+            begun: None,
+            last: (Duration::ZERO, 0, Sockets::default()),
+            intervals: Vec::new(),
+            bytes: 0,
+            elapsed: Duration::ZERO,
+            echoes: None,
+        }
+    }
+
+    /// Prints the figures of the whole time.
+    pub fn finish(mut self, summary: &Summary, status: u8) {
+        let round_trips = self.echoes.take().map(Echoes::finish).unwrap_or_default();
+        let figures = NetFigures::new(self.bytes, self.elapsed, &self.intervals, summary, round_trips);
+        match self.mode {
+            Mode::Json => print(&json::total(&figures, status)),
+            Mode::Quiet => print(&format!("{}\n", shown::rate(figures.bytes_per_s))),
+            _ => print(&format!("{}\n", shown::total(&figures).join("\n"))),
+        }
+    }
+
+    fn connected(&mut self, way: &TransportPath) {
+        self.begun = Some(Instant::now());
+        self.way = way.clone();
+        self.echoes = Echoes::start(way);
+        match self.mode {
+            Mode::Json => print(&json::connected(way)),
+            Mode::Quiet => {}
+            _ => print(&format!("{}\n", shown::way(way))),
+        }
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        let Some(elapsed) = self.begun.map(|begun| begun.elapsed()) else { return };
+        (self.bytes, self.elapsed) = (progress.bytes_written, elapsed);
+        let (then, before, sockets) = &self.last;
+        let step = elapsed.saturating_sub(*then);
+        // The last interval of a job may be too short for a rate.
+        if step < self.every.mul_f64(0.5) {
+            return;
+        }
+        let bytes = progress.bytes_written.saturating_sub(*before);
+        let interval = IntervalFigures::new(elapsed, step, bytes, &progress.sockets.since(sockets), progress.streams);
+        self.intervals.push(interval.bytes_per_s);
+        self.last = (elapsed, progress.bytes_written, progress.sockets);
+        match self.mode {
+            Mode::Json => print(&json::interval(&interval)),
+            Mode::Quiet => {}
+            _ => print(&format!("{}\n", shown::interval(&interval))),
+        }
+    }
+}
+
+impl Observer for NetMeter {
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::Connected { way, .. } => self.connected(way),
+            Event::Progress(progress) => self.progress(progress),
+            Event::Warning(text) => match self.mode {
+                Mode::Json => print(&show::json::JsonLine::new("notice").with("message", text.as_str()).ended()),
+                _ => self.text.notice(text),
+            },
+            Event::FileFailed { host, message, .. } => self.text.error(&format!("{host}: {message}")),
+            _ => {}
+        }
+    }
+}

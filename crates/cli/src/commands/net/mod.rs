@@ -1,0 +1,74 @@
+//! `haul net HOST`: measures the network between this host and another, or a server.
+
+mod echoes;
+mod figures;
+mod json;
+mod meter;
+mod shown;
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::time::Duration;
+
+use anyhow::Context;
+use haul_engine::controller;
+use haul_engine::job::error::Error;
+use haul_engine::job::event::TransportPath;
+use haul_engine::job::runtime_control::RuntimeControl;
+use haul_engine::sys::cancel::Cancel;
+
+use self::meter::NetMeter;
+use crate::args::UsageError;
+use crate::args::values::Values;
+use crate::exit::Exit;
+use crate::resolve::plan;
+use crate::show;
+use crate::signals::Watch;
+use crate::terminal;
+
+const DURATION: Duration = Duration::from_secs(10);
+const NULL: &[u8] = b"null:";
+/// More than any network carries in a measurement: 1 PiB.
+const ZEROS: &[u8] = b"null:1024t";
+
+/// The source and the target of the measurement.
+pub fn operands(host: &OsStr, is_reverse: bool) -> [OsString; 2] {
+    let host = host.as_bytes();
+    let host = host.strip_suffix(NULL).unwrap_or(host);
+    let host = host.strip_suffix(b":").unwrap_or(host);
+    let there = |path: &[u8]| OsString::from_vec([host, b":", path].concat());
+    match is_reverse {
+        true => [there(ZEROS), OsStr::from_bytes(NULL).to_owned()],
+        false => [OsStr::from_bytes(ZEROS).to_owned(), there(NULL)],
+    }
+}
+
+/// Measures between `operands`, one of which is this host.
+pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
+    let mut plan = plan(values, operands, terminal::stderr_is_terminal())?;
+    plan.job.options.duration.get_or_insert(DURATION);
+    let every = Duration::from_secs(values.number("progress", 1..=3600)?.unwrap_or(1).into());
+    plan.job.options.progress_every = every;
+    let cancel = Cancel::new();
+    let steering = RuntimeControl::new();
+    let watch = Watch::start(cancel.clone(), steering.rate().clone(), None).context("signals cannot be caught")?;
+    let mut meter = NetMeter::new(show::stderr(), plan.display.mode, every);
+    let outcome = watch.during(|| controller::run(plan.job, super::program(), &cancel, &steering, &mut meter));
+    match outcome {
+        Ok(summary) if matches!(summary.way, TransportPath::None | TransportPath::Local { .. }) => {
+            Err(UsageError::new("haul net: both ends are on this host, without a network")
+                .remedy("haul net HOST, where HOST is another host or the address that haul serve printed")
+                .into())
+        }
+        Ok(summary) => {
+            let exit = Exit::of(&Ok(summary.clone()));
+            meter.finish(&summary, exit.number());
+            Ok(exit)
+        }
+        Err(error) => {
+            let error = if cancel.is_cancelled() { Error::Interrupted } else { error };
+            show::stderr().error(&error.to_string());
+            Ok(Exit::of(&Err(error)))
+        }
+    }
+}

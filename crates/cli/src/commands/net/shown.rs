@@ -1,0 +1,80 @@
+//! The lines of `haul net`.
+
+use haul_engine::job::event::{Bottleneck, TransportPath};
+
+use super::figures::{EchoFigures, IntervalFigures, NetFigures};
+use crate::show::{paths, verdict};
+use crate::units;
+
+/// `9.41 Gbit/s   1.18 GB/s`
+pub fn rate(bytes_per_s: f64) -> String {
+    format!("{:>11}  {:>10}", units::bit_rate(bytes_per_s), units::rate(bytes_per_s))
+}
+
+/// How data travels.
+pub fn way(way: &TransportPath) -> String {
+    let text = match way {
+        TransportPath::Tcp { path, .. } => paths::without_ports(path),
+        TransportPath::Ssh { because } => format!("through ssh: {because}"),
+        TransportPath::Local { .. } | TransportPath::None => "within this host, without a network".to_owned(),
+    };
+    line("path", &text)
+}
+
+/// A line an interval.
+pub fn interval(interval: &IntervalFigures) -> String {
+    let round_trip = interval.round_trip_s.map_or(String::new(), |seconds| format!("   rtt {}", milliseconds(seconds)));
+    let streams = units::counted(interval.streams.into(), "stream", "streams");
+    line(
+        &format!("{:.0} s", interval.end.as_secs_f64()),
+        &format!("{}   {} retransmitted{round_trip}   {streams}", rate(interval.bytes_per_s), interval.retransmitted),
+    )
+}
+
+/// The whole time.
+pub fn total(figures: &NetFigures) -> Vec<String> {
+    let range = figures.range.map_or(String::new(), |[slowest, fastest]| {
+        format!("   intervals {} to {}", units::bit_rate(slowest), units::bit_rate(fastest))
+    });
+    let mut lines = vec![
+        line("average", &format!("{}{range}", rate(figures.bytes_per_s))),
+        line("sent", &format!("{} in {}", units::size(figures.bytes), units::duration(figures.elapsed))),
+    ];
+    if figures.segments > 0 {
+        #[allow(clippy::cast_precision_loss, reason = "a share is shown with three digits")]
+        let share = 100.0 * figures.retransmitted as f64 / figures.segments as f64;
+        let of = format!("{} of {} segments", units::count(figures.retransmitted), units::count(figures.segments));
+        lines.push(line("retransmits", &format!("{of} ({share:.3} %)")));
+    }
+    match (figures.echoes.idle, figures.echoes.loaded, figures.tcp_s) {
+        (Some(idle), loaded, _) => {
+            lines.push(line("ping idle", &echo(&idle)));
+            lines.extend(loaded.map(|loaded| line("ping loaded", &echo(&loaded))));
+        }
+        (None, _, Some([min, mean])) => {
+            let text = format!("{} at least, {} under load (TCP)", milliseconds(min), milliseconds(mean));
+            lines.push(line("rtt", &text));
+        }
+        (None, _, None) => {}
+    }
+    let [source, target] = figures.cpus.map(|(in_use, cores)| format!("{in_use:.2} of {cores}"));
+    lines.push(line("cpus", &format!("source {source}, target {target}")));
+    if figures.limit != Bottleneck::None {
+        lines.push(line("limited by", verdict::words(figures.limit)));
+    }
+    lines
+}
+
+fn line(label: &str, text: &str) -> String {
+    format!("{label:<12}{text}")
+}
+
+fn echo(figures: &EchoFigures) -> String {
+    let EchoFigures { min_s, median_s, max_s } = *figures;
+    format!("{} ({} to {})", milliseconds(median_s), milliseconds(min_s), milliseconds(max_s))
+}
+
+fn milliseconds(seconds: f64) -> String {
+    let decimals = if seconds < 0.01 { 3 } else { 1 };
+    format!("{:.decimals$} ms", seconds * 1000.0)
+}

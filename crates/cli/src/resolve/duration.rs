@@ -1,0 +1,42 @@
+//! `--duration`, and `-t` of a copy that keeps nothing: such a copy ends well when its time is over.
+
+use std::path::Path;
+use std::time::Duration;
+
+use haul_engine::job::location::Location;
+use haul_engine::job::spec::{NULL_TARGET, is_null};
+
+use super::MAX_TIME_LIMIT;
+use crate::args::UsageError;
+use crate::args::values::Values;
+
+/// More zeros than any copy sends: 1 PiB.
+const ENDLESS_ZEROS: &str = "null:1024t";
+
+/// `--duration`.
+pub fn typed(values: &Values) -> Result<Option<Duration>, UsageError> {
+    values.time("duration", Duration::from_secs(1)..=MAX_TIME_LIMIT, "from 1s to 365d")
+}
+
+/// How long data flows to `target`; a time limit that ends the copy well is taken out of `time_limit`.
+pub fn of_copy(
+    values: &Values,
+    sources: &mut [Location],
+    target: &Path,
+    time_limit: &mut Option<Duration>,
+) -> Result<Option<Duration>, UsageError> {
+    let keeps_nothing = target == Path::new(NULL_TARGET);
+    let duration = match (typed(values)?, keeps_nothing) {
+        (Some(_), false) => {
+            return Err(UsageError::new("--duration: the target is not null:, so the copy would be incomplete")
+                .remedy("-t TIME stops a copy, and the same command resumes it"));
+        }
+        (duration @ Some(_), true) => duration,
+        (None, true) => time_limit.take(),
+        (None, false) => None,
+    };
+    if duration.is_some() {
+        sources.iter_mut().filter(|source| is_null(&source.path)).for_each(|source| source.path = ENDLESS_ZEROS.into());
+    }
+    Ok(duration)
+}

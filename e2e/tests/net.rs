@@ -1,0 +1,83 @@
+//! `haul net` and `--duration`: timed measurements of the network, which end well.
+
+use haul_e2e::{ProgramRun, Remote, Sandbox, ServedShare, is_root_or_skip, listing};
+use serde_json::Value;
+
+fn of<'a>(events: &'a [Value], event: &str) -> Vec<&'a Value> {
+    events.iter().filter(|line| line["event"] == event).collect()
+}
+
+/// Its intervals and its total are those of two seconds with data.
+fn measured(run: ProgramRun) -> Value {
+    let events = run.succeeds().events();
+    let intervals = of(&events, "net_interval");
+    assert!((1..=3).contains(&intervals.len()), "{events:?}");
+    assert!(intervals.iter().all(|interval| interval["bytes_per_s"].as_f64() > Some(0.0)), "{events:?}");
+    let total = of(&events, "net").into_iter().next().expect("a total").clone();
+    let seconds = total["seconds"].as_f64().unwrap();
+    assert!((1.9..20.0).contains(&seconds), "{total}");
+    assert!(total["bytes"].as_u64() > Some(0) && total["segments"].as_u64() > Some(0), "{total}");
+    for end in ["source_cpus", "target_cpus"] {
+        assert!(total[end]["in_use"].as_f64() > Some(0.0) && total[end]["cores"].as_u64() > Some(0), "{total}");
+    }
+    total
+}
+
+#[test]
+fn a_network_is_measured_in_both_directions_and_through_a_server() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let words = ["net", "--json", "--duration", "2"];
+    for more in [&[][..], &["-R"], &["-s", "1"]] {
+        let net = sandbox.haul(words).args(remote.sshd().haul_args()).args(more);
+        let total = measured(net.arg(remote.at("null:")).run());
+        if more.contains(&"-s") {
+            assert_eq!(total["streams"], 1);
+        }
+        assert!(total["tcp_round_trip_s"]["mean"].as_f64() > Some(0.0), "{total}");
+    }
+    let server = ServedShare::start(&sandbox, &[]);
+    measured(sandbox.haul(words).arg(&server.line).run());
+    measured(sandbox.haul(words).args(["-R", &server.line]).run());
+    server.end();
+    assert_eq!(listing(&sandbox.path("shared")), [""; 0]);
+}
+
+#[test]
+fn people_get_a_line_a_second_and_what_it_came_to() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let net = sandbox.haul(["net", "--duration", "2"]).args(remote.sshd().haul_args());
+    let run = net.arg(remote.at("")).run().succeeds();
+    let lines: Vec<_> = run.stdout.lines().collect();
+    for begins in ["path ", "1 s ", "average ", "sent ", "retransmits ", "cpus "] {
+        assert!(lines.iter().any(|line| line.starts_with(begins)), "{begins}\n{}", run.account());
+    }
+    assert!(run.stdout.contains("bit/s") && run.stdout.contains("B/s"), "{}", run.account());
+    if is_root_or_skip("ICMP echoes") {
+        assert!(run.stdout.contains("\nping idle ") && run.stdout.contains("\nping loaded "), "{}", run.account());
+    }
+    sandbox.haul(["net"]).run().ends(2).says(["haul net needs a host"]);
+    sandbox.haul(["net", "a", "b"]).run().ends(2).says(["haul net needs a host"]);
+}
+
+#[test]
+fn a_copy_that_keeps_nothing_ends_well_after_its_duration() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    for option in ["--duration", "-t"] {
+        let run = remote.haul(&sandbox).args(["--json", option, "2", "null:"]).arg(remote.at("null:")).run().succeeds();
+        let summary = run.summary();
+        assert!(summary["bytes"].as_u64() > Some(0) && summary["bytes_per_s"].as_f64() > Some(0.0), "{summary}");
+        assert!(summary["source_cpu_s"].as_f64() > Some(0.0), "{summary}");
+    }
+    // Within this host, too; and one that ends before is complete.
+    let local = sandbox.haul(["--json", "--duration", "2", "null:", "null:"]).run().succeeds();
+    assert!(local.summary()["bytes"].as_u64() > Some(0));
+    let small = sandbox.haul(["--json", "--duration", "60", "null:1m", "null:"]).run().succeeds();
+    assert_eq!(small.summary()["bytes"], 1 << 20);
+    sandbox.file("file", "content");
+    let kept = sandbox.haul(["--duration", "2", "file", "copy"]).run().ends(2);
+    kept.says(["--duration: the target is not null:", "-t TIME"]);
+    assert!(!sandbox.path("copy").exists());
+}
