@@ -14,7 +14,7 @@ use super::series::{Met, Moved, Series};
 use super::statistics::{Quartiles, distribution};
 use super::table::Table;
 use super::track::TrackSample;
-use crate::show::{json, summary, verdict};
+use crate::show::{json, parts, summary, verdict};
 use crate::units;
 
 /// What a report of a transfer is made from.
@@ -39,6 +39,7 @@ pub fn document(transfer: &Transfer<'_>) -> Document {
     document.part("Failed", failed(transfer.failures));
     document.part("Rate", rate(transfer.series));
     document.part("Bottleneck", limits(transfer.series));
+    document.part("Parts of the path", path_parts(transfer.outcome));
     document.part("Connections", connections(transfer.series));
     document.part("Slowest files", slowest(transfer.outcome));
     document.part("All figures", figures(transfer.outcome));
@@ -175,6 +176,16 @@ fn limits(series: &Series) -> Vec<DocumentBlock> {
     let title = "Bottleneck over the last seconds of each moment";
     let chart = over_time(title, (Quantity::Count, "limited by"), Vec::new());
     vec![DocumentBlock::Chart(Chart { marks: Marks::Spans(spans), happened: happened(series), ..chart })]
+}
+
+/// How busy disks, CPUs and the network were.
+fn path_parts(outcome: &Outcome) -> Vec<DocumentBlock> {
+    let rows: Vec<_> = outcome.iter().flat_map(parts::rows).map(Vec::from).collect();
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let about = "Bound: the rate at which the part would be busy all the time";
+    vec![DocumentBlock::Text(about.into()), DocumentBlock::Table(Table { rows, ..Table::new(&parts::COLUMNS) })]
 }
 
 fn over_time(title: &str, y: (Quantity, &'static str), lines: Vec<ChartLine>) -> Chart {

@@ -8,7 +8,7 @@ use haul_engine::job::error::Outcome;
 use haul_engine::job::event::{Event, Observer, TransportPath};
 
 use super::items::{self, Tally};
-use super::{Show, names, paths, streams, summary};
+use super::{Show, names, parts, paths, streams, summary};
 use crate::terminal;
 use crate::text::{TextOutput, harmless};
 
@@ -228,6 +228,7 @@ impl Show for Human {
                 let mut said = summary::below(&headline, result, self.level >= Verbosity::Verbose);
                 if self.level >= Verbosity::Path {
                     said.push_str(&summary::path(result));
+                    said.push_str(&parts::table(result));
                     said.push_str(&streams::table(&result.streams_at));
                 }
                 self.text.plain(said.trim_end());

@@ -16,7 +16,7 @@ use haul_proto::wire::counters::PathFigures;
 use serde_json::{Map, Value, json};
 
 use super::human::Human;
-use super::{Half, Show, differences, items, load, names, verdict};
+use super::{Half, Show, differences, items, load, names, parts, verdict};
 use crate::exit::Exit;
 use crate::units::bytes_per_s;
 
@@ -176,6 +176,7 @@ fn summary_line(summary: &Summary, status: u8) -> JsonLine {
         .with("cipher", summary.cipher.map(names::cipher))
         .with("path", path_of(&summary.path))
         .with("verdict", summary.verdict.as_ref().map(|it| verdict::json(it, &summary.advice)))
+        .with("parts", parts::json(summary))
         .with("load", load::json(&summary.loads, &summary.streams_at))
         .with("rate_limit_bytes_per_s", summary.rate_limit_bytes_per_s)
         .with("frames_resent", summary.counters.frames_resent)
@@ -406,8 +407,8 @@ mod tests {
             {"event":"streams","wanted":12}
             {"event":"again","message":"lost the connection to db1: no message for 15 s","pause_s":2.0,"attempt":2,"attempts":10,"left_s":null}
             {"event":"notice","message":"a word"}
-            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"filtered":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"paused_s":0.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"verdict":null,"load":{"source":null,"target":null},"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_system_s":4.1,"target_system_s":6.2,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"slowest":[{"bytes":4290000000,"path":"run7/big.db","seconds":3.7}],"cloned_bytes":0,"durable":true,"delta":null,"deleted":0,"backed_up":0,"linked":0,"adjusted":0,"deleted_at_source":0,"left_at_source":0,"dry_run":false,"read_back":null,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
-            "#);
+            {"event":"summary","files_copied":12408,"files_skipped":0,"failed":0,"directories":341,"symlinks":1,"left_out":0,"filtered":0,"bytes":333149000000,"bytes_skipped":0,"seconds":284.0,"paused_s":0.0,"bytes_per_s":1173059859.1549296,"restarts":0,"way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","path":null,"verdict":null,"parts":{},"load":{"source":null,"target":null},"rate_limit_bytes_per_s":null,"frames_resent":0,"bytes_on_wire":333200000000,"compression":null,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_system_s":4.1,"target_system_s":6.2,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"slowest":[{"bytes":4290000000,"path":"run7/big.db","seconds":3.7}],"cloned_bytes":0,"durable":true,"delta":null,"deleted":0,"backed_up":0,"linked":0,"adjusted":0,"deleted_at_source":0,"left_at_source":0,"dry_run":false,"read_back":null,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":0}
+        "#);
     }
 
     #[test]

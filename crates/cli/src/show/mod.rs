@@ -14,6 +14,7 @@ mod load;
 mod meter;
 mod names;
 pub mod partials;
+pub mod parts;
 pub mod paths;
 mod progress_line;
 pub mod served;

@@ -12,6 +12,7 @@
 pub mod advice;
 mod facts;
 mod network;
+pub mod path_parts;
 pub mod pauses;
 mod shares;
 pub mod watch;
