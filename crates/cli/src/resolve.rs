@@ -305,6 +305,9 @@ fn unbuffered(values: &Values) -> Result<(DirectIo, DirectIo), UsageError> {
         let source = values.choice("unbuffered", &[("s", always), ("off", never)])?;
         return Ok((source.unwrap_or(auto), never));
     }
+    if values.dialect() == Dialect::Bbcp && values.last("unbuffered").is_some_and(|ends| ends == "ts") {
+        return Ok((always, always));
+    }
     let named = values.choice(
         "unbuffered",
         &[("s", (always, auto)), ("t", (auto, always)), ("st", (always, always)), ("off", (never, never))],

@@ -100,10 +100,13 @@ fn one(row: &OptionRow) -> String {
     text
 }
 
+/// The usage under the name bbcp.
+pub const BBCP_USAGE: &str = "Usage:   bbcp [OPTIONS] SOURCE... TARGET        each a path or [user@][host:]path";
+
 /// The options that bbcp has, in its order of letters.
 pub fn bbcp() -> String {
-    let mut text = String::from(
-        "bbcp [OPTIONS] SOURCE... TARGET        each a path or [user@][host:]path\n\n\
+    let mut text = format!(
+        "{BBCP_USAGE}\n\n\
          This is haul under the name bbcp, with bbcp's command line. For haul's: haul -h\n\n",
     );
     let mut rows: Vec<_> = COPY.iter().filter(|row| row.bbcp.is_some() && row.refusal.is_none()).collect();

@@ -174,7 +174,7 @@ fn under_bbcps_name_there_are_no_commands_but_the_worker() {
     let parse = |words: &[&str]| parse(Dialect::Bbcp, words.iter().map(OsString::from).collect(), &|_| false);
     assert!(matches!(parse(&["status", "h:"]), Ok(Command::Copy(_, operands)) if operands == ["status", "h:"]));
     assert!(matches!(parse(&["worker"]), Ok(Command::Worker(WorkerArguments::Run { input: None, output: None }))));
-    assert!(matches!(parse(&["-h"]), Ok(Command::Print(text)) if text.starts_with("bbcp ")));
+    assert!(matches!(parse(&["-h"]), Ok(Command::Print(text)) if text.starts_with("Usage:   bbcp ")));
     assert!(matches!(parse(&["-#"]), Ok(Command::Print(text)) if text == version::VERSION));
     assert!(matches!(parse(&["-$"]), Ok(Command::Print(text)) if text.contains("MIT")));
     let errors = [&[][..], &["a"], &["--json", "a", "b"], &["a", "b", "-f"], &["-L", "a", "b", "c"]];

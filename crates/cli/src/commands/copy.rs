@@ -37,14 +37,38 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
 
 /// The same for a job that is planned.
 pub fn carry_out(plan: Plan) -> anyhow::Result<Exit> {
+    carry_out_with(plan, display)
+}
+
+/// The same with the display that `make` returns.
+pub fn carry_out_with(plan: Plan, make: impl MakeDisplay) -> anyhow::Result<Exit> {
     let cancel = Cancel::new();
     let steering = RuntimeControl::new();
     let watch = Watch::start(cancel.clone(), steering.rate().clone(), plan.time_limit);
-    perform(plan, &cancel, &steering, &watch.context("signals cannot be caught")?)
+    perform_with(plan, &cancel, &steering, &watch.context("signals cannot be caught")?, make)
+}
+
+/// Makes the display of a job.
+pub trait MakeDisplay: FnOnce(&Plan, &RuntimeControl) -> anyhow::Result<Box<dyn Show>> {}
+
+impl<F: FnOnce(&Plan, &RuntimeControl) -> anyhow::Result<Box<dyn Show>>> MakeDisplay for F {}
+
+fn display(plan: &Plan, steering: &RuntimeControl) -> anyhow::Result<Box<dyn Show>> {
+    show::new(&plan.display, &title(&plan.job), steering)
 }
 
 /// Runs the job of `plan` and shows all that the user asked to see of it.
-pub fn perform(mut plan: Plan, cancel: &Cancel, steering: &RuntimeControl, watch: &Watch) -> anyhow::Result<Exit> {
+pub fn perform(plan: Plan, cancel: &Cancel, steering: &RuntimeControl, watch: &Watch) -> anyhow::Result<Exit> {
+    perform_with(plan, cancel, steering, watch, display)
+}
+
+fn perform_with(
+    mut plan: Plan,
+    cancel: &Cancel,
+    steering: &RuntimeControl,
+    watch: &Watch,
+    make: impl MakeDisplay,
+) -> anyhow::Result<Exit> {
     refuse_two_on_a_screen(&plan)?;
     let manifest = match plan.digests.expected.take() {
         Some((file, algorithm)) => Some(expect(&file, algorithm, &mut plan.job.options)?),
@@ -53,7 +77,7 @@ pub fn perform(mut plan: Plan, cancel: &Cancel, steering: &RuntimeControl, watch
     let writers = writers(&plan)?;
     let report = plan.report.as_deref().map(|to| JobReport::create(to, &plan.job)).transpose()?;
     let metrics = plan.metrics.as_deref().map(|to| metrics(to, &plan.job.target.path)).transpose()?;
-    let mut show = show::new(&plan.display, &title(&plan.job), &plan.job.target.path, steering)?;
+    let mut show = make(&plan, steering)?;
     plan.notes.iter().for_each(|note| show.event(&Event::Warning(note.clone())));
     let mut audience = Audience { show, writers, manifest, report };
     let outcome =

@@ -1,5 +1,6 @@
 //! The commands: one file each. Each returns an exit status.
 
+mod bbcp;
 pub mod clean;
 pub mod config;
 pub mod copy;
@@ -42,7 +43,19 @@ pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
         with_files(values, &hosts)
     };
     let here = |values| with_files(values, &HostNames::default());
-    let done = match parse(dialect, words, &exists) {
+    let parsed = parse(dialect, words, &exists);
+    if dialect == Dialect::Bbcp {
+        match parsed {
+            Ok(Command::Copy(values, operands)) => {
+                return between(values, &operands)
+                    .and_then(|values| bbcp::run(&values, &operands))
+                    .unwrap_or_else(|error| bbcp::refuse(&error));
+            }
+            Err(error) => return bbcp::refuse(&error.into()),
+            _ => {}
+        }
+    }
+    let done = match parsed {
         Ok(Command::Copy(values, operands)) => {
             between(values, &operands).and_then(|values| copy::run(&values, &operands))
         }

@@ -8,9 +8,9 @@ use haul_engine::job::spec::{ChecksumAlgorithm, ChecksumOptions, ChecksumReferen
 use haul_proto::checksum::from_hex;
 use haul_proto::path::escape;
 
-use crate::args::UsageError;
 use crate::args::table::typed;
 use crate::args::values::{Values, bad};
+use crate::args::{Dialect, UsageError};
 
 /// What the digests of files are for.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub enum DigestSink {
 struct DigestOutput {
     algorithm: ChecksumAlgorithm,
     at_source: bool,
+    /// Whether a `=` follows the algorithm.
+    has_what: bool,
     what: DigestMode,
 }
 
@@ -47,6 +49,9 @@ enum DigestMode {
 /// What the options say: for the engine, but for what the file of `--expect` says; and for the display.
 pub fn digests(values: &Values) -> Result<(Option<ChecksumOptions>, Digests), UsageError> {
     let asked = values.last("checksum").map(asked).transpose()?;
+    // bbcp prints a digest only with `=`.
+    let is_printed = |asked: &DigestOutput| values.dialect() == Dialect::Haul || asked.has_what;
+    let asked = asked.filter(is_printed);
     let named = values.last("checksum-alg").map(|value| algorithm("checksum-alg", value, value)).transpose()?;
     let expected = match values.last("expect") {
         Some(file) if file.is_empty() || file == "-" => {
@@ -73,7 +78,7 @@ pub fn digests(values: &Values) -> Result<(Option<ChecksumOptions>, Digests), Us
     let algorithm = asked.as_ref().map(|asked| asked.algorithm);
     let expected = expected.map(|file| (file, algorithm.or(named)));
     let checksum = match asked {
-        Some(DigestOutput { algorithm, at_source, what }) => {
+        Some(DigestOutput { algorithm, at_source, what, .. }) => {
             let against = match what {
                 DigestMode::Tell(_) => ChecksumReference::Nothing,
                 DigestMode::Compare(value) => ChecksumReference::Value(value),
@@ -127,7 +132,9 @@ fn asked(value: &OsStr) -> Result<DigestOutput, UsageError> {
     };
     let mut parts = bytes.splitn(2, |byte| *byte == b'=');
     let algorithm = algorithm("checksum", value, OsStr::from_bytes(parts.next().unwrap_or_default()))?;
-    let what = match parts.next() {
+    let rest = parts.next();
+    let has_what = rest.is_some();
+    let what = match rest {
         None | Some([]) => DigestMode::Tell(DigestSink::Shown),
         Some(text) if !text.iter().all(u8::is_ascii_hexdigit) => {
             DigestMode::Tell(DigestSink::Added(OsStr::from_bytes(text).into()))
@@ -137,7 +144,7 @@ fn asked(value: &OsStr) -> Result<DigestOutput, UsageError> {
             DigestMode::Compare(digest.ok_or_else(|| neither(algorithm, text))?)
         }
     };
-    Ok(DigestOutput { algorithm, at_source, what })
+    Ok(DigestOutput { algorithm, at_source, has_what, what })
 }
 
 fn neither(algorithm: ChecksumAlgorithm, text: &[u8]) -> UsageError {

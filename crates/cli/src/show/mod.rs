@@ -1,17 +1,16 @@
 //! What people and programs see of a job. One form a file; each observes the engine's events.
 
 mod bar;
-mod bbcp;
 #[cfg(feature = "tui")]
 pub mod dashboard;
 mod differences;
 pub mod display;
-mod human;
+pub mod human;
 mod items;
 pub mod json;
 mod lines;
 mod load;
-mod meter;
+pub mod meter;
 mod names;
 pub mod partials;
 pub mod parts;
@@ -32,7 +31,6 @@ use haul_engine::job::event::Observer;
 use haul_engine::job::runtime_control::RuntimeControl;
 use haul_proto::path::escape;
 
-use crate::args::Dialect;
 use crate::pending::{LOG_HEADER, ReplaceableFile};
 use crate::terminal;
 use crate::text::TextOutput;
@@ -62,22 +60,18 @@ pub trait Show: Observer {
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()>;
 }
 
-/// The display for a job that `steering` controls. `title` names its data, and `target` is the typed target. Fails if a
-/// log cannot be opened.
+/// The display for a job that `steering` controls. `title` names its data. Fails if a log cannot be opened.
 #[cfg_attr(not(feature = "tui"), allow(unused_variables, reason = "only a dashboard steers"))]
-pub fn new(display: &Display, title: &str, target: &Path, steering: &RuntimeControl) -> anyhow::Result<Box<dyn Show>> {
-    let bbcp = display.dialect == Dialect::Bbcp;
+pub fn new(display: &Display, title: &str, steering: &RuntimeControl) -> anyhow::Result<Box<dyn Show>> {
     let level = match (display.mode, display.verbosity) {
         (Mode::Quiet | Mode::Json, _) => human::Verbosity::Errors,
-        (_, 0) if bbcp => human::Verbosity::Errors,
         (_, 0) => human::Verbosity::Normal,
         (_, 1) => human::Verbosity::Verbose,
         (_, 2) => human::Verbosity::Path,
         _ => human::Verbosity::Files,
     };
     let mut human = human::Human::new(output(display)?, level);
-    // Under the name bbcp, there is no last line to count the others.
-    if display.log.is_none() && !bbcp && terminal::stderr_is_terminal() {
+    if display.log.is_none() && terminal::stderr_is_terminal() {
         human = human.on_terminal();
     }
     let human = match display.mode {
@@ -86,18 +80,14 @@ pub fn new(display: &Display, title: &str, target: &Path, steering: &RuntimeCont
         _ => human.with_list(list()),
     };
     Ok(match display.mode {
-        Mode::Plain | Mode::Quiet => Box::new(human),
+        // bbcp's name has a display of its own (`commands::bbcp`).
+        Mode::Plain | Mode::Quiet | Mode::BbcpLines => Box::new(human),
         Mode::Bar => Box::new(bar::BarView::new(human, title)),
         #[cfg(feature = "tui")]
         Mode::Tui => Box::new(dashboard::Dashboard::new(human, level, title, steering)?),
         // It was refused when the options were read.
         #[cfg(not(feature = "tui"))]
         Mode::Tui => Box::new(human),
-        Mode::BbcpLines => {
-            let wordy = display.verbosity > 0;
-            let style = bbcp::Style { progress: display.progress_lines, average: wordy, ends: wordy };
-            Box::new(bbcp::Lines::new(human, output(display)?, style, target))
-        }
         Mode::ProgressLines => {
             let columns: fn() -> Option<usize> = match display.log {
                 None if terminal::stderr_is_terminal() => || Some(terminal::stderr_columns()),

@@ -59,7 +59,7 @@ use crate::controller::report_checker::ReportChecker;
 use crate::controller::transport_path::PendingListen;
 use crate::job::End;
 use crate::job::display_path::own_name;
-use crate::job::error::{Error, GO_ON, Outcome};
+use crate::job::error::{Error, FIRST_FAILURE, GO_ON, Outcome};
 use crate::job::event::{
     ComparisonResult, CompressionResult, Event, Observer, Progress, Recommendation, Summary, TransportPath,
 };
@@ -655,6 +655,9 @@ impl TransferController<'_> {
                 self.failed += 1;
                 let host = host();
                 self.tell(Event::FileFailed { path, host, message: text });
+                if self.job.options.ends_at_failure {
+                    return Err(Error::Failed(FIRST_FAILURE.into()));
+                }
             }
             WorkerMessage::Skipped { path, text } => {
                 self.left_out += 1;
@@ -695,6 +698,7 @@ impl TransferController<'_> {
         let progress = Progress {
             files_found: source.files_found,
             bytes_found: source.bytes_found,
+            directories: target.directories,
             walk_complete: source.walk_complete,
             files_settled: [
                 target.files_copied,

@@ -192,6 +192,8 @@ pub struct Progress {
     pub files_found: u64,
     /// Their bytes.
     pub bytes_found: u64,
+    /// Directories created or found at the target so far.
+    pub directories: u64,
     /// Whether the source has been walked to its end, so that the two above are totals.
     pub walk_complete: bool,
     /// Completed files: copied, skipped or failed.

@@ -247,6 +247,9 @@ pub struct JobOptions {
     pub frame_bytes: Option<u32>,
     /// Whether each complete file is reported ([`crate::job::event::Event::FileDone`]).
     pub report_files: bool,
+    /// Whether the first failed file ends the job, with [`crate::job::error::FIRST_FAILURE`]. A missing source ends it
+    /// before anything is copied.
+    pub ends_at_failure: bool,
     /// Whether the BLAKE3 of each file is computed, and reported with it. It is computed, too, where `verify`, a
     /// `checksum` or an end's audit log takes it; else frames have their checks alone.
     pub blake3: bool,
@@ -374,6 +377,7 @@ impl Default for JobOptions {
             compression: CompressionPolicy::Auto,
             frame_bytes: None,
             report_files: false,
+            ends_at_failure: false,
             blake3: false,
             digest_existing: false,
             verify: Verify::Wire,

@@ -117,7 +117,7 @@ impl ListReader for ShardListLines {
 /// Runs a planned copy.
 pub fn copy(plan: Plan, failures: PathBuf, cancel: &Cancel, steering: &RuntimeControl) -> anyhow::Result<Outcome> {
     let title = plan.job.list.as_ref().map_or("", |list| &list.name).to_owned();
-    let show = show::new(&plan.display, &title, &plan.job.target.path, steering)?;
+    let show = show::new(&plan.display, &title, steering)?;
     let mut recorder = FailureRecorder::new(show, failures);
     let outcome = haul_engine::controller::run(plan.job, crate::commands::program(), cancel, steering, &mut recorder);
     let outcome = if cancel.is_cancelled() { outcome.map_err(|_| Error::Interrupted) } else { outcome };

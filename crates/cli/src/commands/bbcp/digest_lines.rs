@@ -1,0 +1,73 @@
+//! bbcp's lines of checksums (`-E ALG=` and `-E ALG=FILE`): `Checksum: md5 VALUE HOST:/path`.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use haul_engine::job::spec::ChecksumAlgorithm;
+use haul_proto::checksum::hex;
+use haul_proto::path::escape;
+
+use crate::pending::ReplaceableFile;
+use crate::resolve::DigestSink;
+
+const LABEL: &str = "Checksum: ";
+
+/// Where the lines go.
+pub struct DigestLines {
+    out: Box<dyn Write>,
+    host: String,
+}
+
+impl DigestLines {
+    /// Lines about files on `host`: on standard error, or after those that a file has.
+    pub fn new(sink: &DigestSink, host: String) -> anyhow::Result<Self> {
+        let out: Box<dyn Write> = match sink {
+            DigestSink::Shown => Box::new(io::stderr()),
+            DigestSink::Added(path) => Box::new(
+                append(path)
+                    .map_err(|error| anyhow::anyhow!("--checksum {}: {error}", escape(path.as_os_str().as_bytes())))?,
+            ),
+        };
+        Ok(Self { out, host })
+    }
+
+    /// Writes the line of a file.
+    pub fn add(&mut self, algorithm: ChecksumAlgorithm, digest: &[u8], path: &Path) -> io::Result<()> {
+        let path = escape(path.as_os_str().as_bytes());
+        let line = format!("{LABEL}{} {} {}:{path}\n", algorithm.name(), hex(digest), self.host);
+        self.out.write_all(line.as_bytes())
+    }
+}
+
+/// Opens a list of checksums; another file stays as it is.
+fn append(path: &Path) -> io::Result<File> {
+    let mut first = Vec::new();
+    let is_bbcps = File::open(path)
+        .and_then(|file| BufReader::new(file.take(LABEL.len() as u64)).read_until(b'\n', &mut first))
+        .is_ok_and(|_| first == LABEL.as_bytes());
+    if !is_bbcps {
+        ReplaceableFile::Checksums.check(path)?;
+    }
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_appended_to_lists_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let sink = DigestSink::Added(dir.path().join("sums"));
+        for _ in 0..2 {
+            let mut lines = DigestLines::new(&sink, "db1".into()).unwrap();
+            lines.add(ChecksumAlgorithm::Md5, &[0xab; 16], Path::new("/t/a\nb")).unwrap();
+        }
+        let sums = std::fs::read_to_string(dir.path().join("sums")).unwrap();
+        assert_eq!(sums, format!("Checksum: md5 {} db1:/t/a\\nb\n", "ab".repeat(16)).repeat(2));
+        std::fs::write(dir.path().join("sums"), "a letter\n").unwrap();
+        assert!(DigestLines::new(&sink, "db1".into()).is_err());
+    }
+}

@@ -1,0 +1,364 @@
+//! bbcp's lines, letter for letter, for scripts that read them. Its rates count in powers of 1024.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use haul_engine::job::error::{Error, FIRST_FAILURE, Outcome};
+use haul_engine::job::event::{ChangeKind, EntryKind, Event, Observer, Progress, Summary};
+use haul_engine::job::spec::{ChecksumAlgorithm, Job};
+use haul_proto::path::escape;
+
+use super::digest_lines::DigestLines;
+use super::statistics::Statistics;
+use super::{has_one_source, log, stamp, status};
+use crate::show::human::Human;
+use crate::show::meter::IntervalMeter;
+use crate::show::{self, Show};
+use crate::text::TextOutput;
+use crate::units::{bytes_per_s, percent};
+
+/// Most lines that wait for the number of files.
+const HELD_MAX: usize = 4096;
+
+/// Which lines are shown.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Style {
+    /// `-P`: the time between two progress lines.
+    pub progress_every: Option<Duration>,
+    /// `-v`: complete files, and the end.
+    pub is_verbose: bool,
+    /// `-P` or `-V`: files that begin.
+    pub announces: bool,
+    /// `-V`: windows and CPU time.
+    pub has_statistics: bool,
+    /// `-D`: also messages of haul.
+    pub is_debug: bool,
+    /// `-r` with `-P` or `-v`: the number of files.
+    pub indexes: bool,
+    /// `-O`: existing files are skipped.
+    pub omits: bool,
+    /// `-a`: partial files are completed.
+    pub appends: bool,
+    /// The source is a program or FIFO.
+    pub is_piped: bool,
+}
+
+/// bbcp's lines, and errors of haul between them.
+pub struct Lines {
+    human: Human,
+    /// The log, or else standard error.
+    text: TextOutput,
+    style: Style,
+    target: PathBuf,
+    /// Parents of the sources: the rest of a source's path is its path below the target.
+    parents: Vec<PathBuf>,
+    has_one_source: bool,
+    status: Rc<Cell<u8>>,
+    /// `-V`.
+    pub statistics: Option<Statistics>,
+    /// `-E ALG=`.
+    pub digests: Option<(ChecksumAlgorithm, DigestLines)>,
+    /// Whether a line ends the log.
+    pub ends_log: bool,
+    started: Instant,
+    meter: IntervalMeter,
+    next_progress: Duration,
+    moved: u64,
+    /// The last file that the target began.
+    last_begun: Option<PathBuf>,
+    /// Files that begin, or resume, under `-a`.
+    undecided: BTreeSet<Vec<u8>>,
+    /// Lines that wait for the number of files; `None` once it is shown.
+    held: Option<Vec<String>>,
+    directories: Option<u64>,
+    failure: Option<String>,
+}
+
+impl Lines {
+    /// Lines on `text` about `job`; `status` gets the exit status.
+    pub fn new(human: Human, text: TextOutput, style: Style, job: &Job, status: Rc<Cell<u8>>) -> Self {
+        let parent = |path: &Path| path.parent().map(Path::to_owned).unwrap_or_default();
+        let parents = match &job.options.base {
+            Some(base) => vec![base.clone()],
+            None => job.sources.iter().map(|source| parent(&source.path)).collect(),
+        };
+        let mut lines = Self {
+            human,
+            text,
+            style,
+            target: job.target.path.clone(),
+            parents,
+            has_one_source: has_one_source(job),
+            status,
+            statistics: None,
+            digests: None,
+            ends_log: false,
+            started: Instant::now(),
+            meter: IntervalMeter::default(),
+            next_progress: style.progress_every.unwrap_or_default(),
+            moved: 0,
+            last_begun: None,
+            undecided: BTreeSet::new(),
+            held: style.indexes.then(Vec::new),
+            directories: None,
+            failure: None,
+        };
+        if style.indexes {
+            lines.text.plain("bbcp: Indexing files to be copied...");
+        }
+        lines
+    }
+
+    /// Shows a line, after the number of files.
+    fn line(&mut self, line: String) {
+        match &mut self.held {
+            Some(held) if held.len() < HELD_MAX => held.push(line),
+            Some(_) => {
+                self.release();
+                self.text.plain(&line);
+            }
+            None => self.text.plain(&line),
+        }
+    }
+
+    fn release(&mut self) {
+        self.held.take().into_iter().flatten().for_each(|line| self.text.plain(&line));
+    }
+
+    /// The number of files, once the target has seen all directories.
+    fn index(&mut self, files: u64, directories: u64) {
+        if !self.style.indexes {
+            return;
+        }
+        self.style.indexes = false;
+        let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
+        let directories =
+            if directories == 1 { "1 directory".to_owned() } else { format!("{directories} directories") };
+        self.text.plain(&format!("bbcp: Copying {files} in {directories}."));
+        self.release();
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        let now = self.started.elapsed();
+        self.moved = progress.moved();
+        let is_settled = self.directories.replace(progress.directories) == Some(progress.directories);
+        if progress.walk_complete && is_settled {
+            self.index(progress.files_found, progress.directories);
+        }
+        let done = progress.done();
+        let is_complete = progress.walk_complete && done >= progress.bytes_found;
+        if is_complete {
+            return;
+        }
+        if let Some(statistics) = &mut self.statistics {
+            statistics.initial(progress).into_iter().for_each(|line| self.text.plain(&line));
+        }
+        let Some(every) = self.style.progress_every.filter(|_| now >= self.next_progress) else { return };
+        self.next_progress = now + every;
+        let average = bytes_per_s(self.moved, now);
+        let current = self.meter.update(now, progress).bytes_per_s.unwrap_or_default();
+        let current = self.style.is_verbose.then_some(current);
+        self.line(progress_line(&stamp(), percent(done, progress.bytes_found), current, average));
+    }
+
+    /// A file that the target begins.
+    fn begin(&mut self, path: &[u8]) {
+        self.last_begun = Some(OsStr::from_bytes(path).into());
+        match self.style {
+            Style { announces: false, .. } => {}
+            Style { appends: true, .. } => {
+                self.undecided.insert(path.to_vec());
+            }
+            _ => {
+                let path = self.shown(Path::new(OsStr::from_bytes(path)));
+                self.line(format!("bbcp: Creating {path}"));
+            }
+        }
+    }
+
+    fn append(&mut self, path: &Path, offset: u64) {
+        if self.undecided.remove(path.as_os_str().as_bytes()) {
+            let path = self.shown(path);
+            self.line(format!("bbcp: Appending to {path} at offset {offset}"));
+        }
+    }
+
+    fn done(&mut self, path: &[u8], size: u64, copied: bool) {
+        let whole = whole_path(&self.target, path);
+        let shown = self.shown(&whole);
+        match (copied, self.style) {
+            (true, style) => {
+                self.append(&whole, 0);
+                if style.is_verbose {
+                    let rate = bytes_per_s(self.moved.max(size), self.started.elapsed());
+                    self.line(format!("File {shown} created; {size} bytes at {}", binary_rate(rate)));
+                }
+            }
+            (false, Style { omits: true, is_verbose: true, .. }) => {
+                self.line(format!("bbcp: Skipping {shown} already exists."));
+            }
+            (false, Style { appends: true, .. }) => {
+                self.line(format!("bbcp: File {shown} appears to have already been copied; copy skipped."));
+            }
+            (false, _) => {}
+        }
+    }
+
+    fn fail(&mut self, event: &Event, path: &[u8], message: &str) {
+        self.failure.get_or_insert_with(|| message.to_owned());
+        self.release();
+        let (first, hints) = message.split_once('\n').unwrap_or((message, ""));
+        let shown = self.shown(Path::new(OsStr::from_bytes(path)));
+        match words(first, &shown, self.style.appends) {
+            Some(words) => self.text.error(format!("{words}\n{hints}").trim_end()),
+            None => self.human.event(event),
+        }
+    }
+
+    fn digest(&mut self, path: &[u8], digest: &[u8]) {
+        let path = self.digested(Path::new(OsStr::from_bytes(path)));
+        let Some((algorithm, lines)) = &mut self.digests else { return };
+        if let Err(error) = lines.add(*algorithm, digest, &path) {
+            self.human.complain(&format!("cannot write the checksums: {error}"));
+        }
+    }
+
+    /// The file at the target with a digest: the engine names the source's, where the digest is of that.
+    fn digested(&self, path: &Path) -> PathBuf {
+        if let Some(begun) = self.last_begun.as_ref().filter(|begun| self.has_one_source && **begun == self.target) {
+            return begun.clone();
+        }
+        let parents = self.parents.iter().filter(|parent| !parent.as_os_str().is_empty());
+        let below = parents.filter_map(|parent| path.strip_prefix(parent).ok()).next().unwrap_or(path);
+        whole_path(&self.target, below.as_os_str().as_bytes())
+    }
+
+    /// A path as bbcp shows it: a typed file in the current directory begins with `./`.
+    fn shown(&self, path: &Path) -> String {
+        let prefix = if path == self.target && path.is_relative() { "./" } else { "" };
+        format!("{prefix}{}", escape(path.as_os_str().as_bytes()))
+    }
+
+    fn summary(&mut self, summary: &Summary) {
+        self.index(summary.counters.files_found, summary.counters.directories);
+        if let Some(statistics) = &self.statistics {
+            statistics.last(summary).into_iter().for_each(|line| self.text.plain(&line));
+        }
+    }
+
+    /// The last line, on standard error even with a log.
+    fn closing(&self, summary: &Summary) -> Option<String> {
+        let is_shown = self.style.is_verbose && !self.style.is_piped && self.failure.is_none();
+        if !is_shown || summary.files_copied == 0 || summary.bytes == 0 {
+            return None;
+        }
+        let files = if summary.files_copied == 1 { "file" } else { "files" };
+        let rate = binary_rate(bytes_per_s(summary.bytes, summary.elapsed));
+        Some(format!("{} {files} copied at effectively {rate}", summary.files_copied))
+    }
+}
+
+impl Observer for Lines {
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::Connected { .. } => {
+                (self.started, self.meter) = (Instant::now(), IntervalMeter::default());
+                if self.style.is_debug {
+                    self.human.event(event);
+                }
+            }
+            Event::Progress(progress) => self.progress(progress),
+            Event::Item { path, item } => {
+                let begins = matches!(item.change, ChangeKind::Made | ChangeKind::Replaced(_));
+                if item.what == EntryKind::File && begins {
+                    self.begin(path);
+                }
+            }
+            Event::Resumed { path, held, .. } => {
+                let path = Path::new(OsStr::from_bytes(path));
+                if self.style.is_verbose && self.style.appends {
+                    self.line(format!("bbcp: Will try to complete copying {}", self.shown(path)));
+                }
+                self.append(path, *held);
+            }
+            Event::FileDone { path, size, copied, .. } => self.done(path, *size, *copied),
+            Event::FileFailed { path, message, .. } => self.fail(event, path, message),
+            Event::Checksum { path, digest, .. } => self.digest(path, digest),
+            Event::Skipped { .. } | Event::PathChanged { .. } if !self.style.is_debug => {}
+            other => self.human.event(other),
+        }
+    }
+}
+
+impl Show for Lines {
+    fn complain(&mut self, message: &str) {
+        self.human.complain(message);
+    }
+
+    fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
+        self.status.set(status::of_outcome(outcome, self.failure.as_deref()));
+        match outcome {
+            Ok(summary) => self.summary(summary),
+            Err(Error::Failed(text)) if text == FIRST_FAILURE => {}
+            Err(error) => self.text.error(&error.to_string()),
+        }
+        self.release();
+        if self.ends_log {
+            self.text.plain(log::END);
+        }
+        if let Some(closing) = outcome.as_ref().ok().and_then(|summary| self.closing(summary)) {
+            show::stderr().plain(&closing);
+        }
+        Ok(())
+    }
+}
+
+/// bbcp's words for the failures that scripts look for.
+fn words(failure: &str, path: &str, appends: bool) -> Option<String> {
+    Some(match failure {
+        "already exists and differs" if appends => {
+            format!("File {path} changed since the copy completed; append not possible.")
+        }
+        "already exists" | "already exists and differs" => format!("File {path} already exists."),
+        "No such file or directory" => format!("No such file or directory processing {path}"),
+        "is a directory" => format!("{path} is a directory."),
+        _ => return None,
+    })
+}
+
+/// Where a file is: bbcp says the whole path. A file that got the target's own name is the target.
+fn whole_path(target: &Path, relative: &[u8]) -> PathBuf {
+    let relative = Path::new(OsStr::from_bytes(relative));
+    if target.file_name() == Some(relative.as_os_str()) { target.to_owned() } else { target.join(relative) }
+}
+
+/// With `-v` the rate since the last line and the average; without it the average alone.
+fn progress_line(stamp: &str, percent: u64, current: Option<f64>, average: f64) -> String {
+    let average = binary_rate(average);
+    let rates = current.map_or(average.clone(), |current| format!("{}, avg {average}", binary_rate(current)));
+    format!("bbcp: {stamp}  {percent}% done; {rates}")
+}
+
+/// `6.9 MB/s`, where a megabyte is 1,048,576 bytes.
+fn binary_rate(bytes_per_s: f64) -> String {
+    let mut value = bytes_per_s;
+    let mut unit = "";
+    for next in ["K", "M", "G", "T"] {
+        if value < 1024.0 {
+            break;
+        }
+        value /= 1024.0;
+        unit = next;
+    }
+    format!("{value:.1} {unit}B/s")
+}
+
+#[cfg(test)]
+#[path = "lines_tests.rs"]
+mod tests;

@@ -1,0 +1,150 @@
+//! haul under the name bbcp: bbcp's words, streams and exit statuses around a copy of haul.
+//!
+//! bbcp's options are parsed with haul's own ([`crate::args`]); nothing else here is used under haul's own name.
+
+mod digest_lines;
+mod lines;
+mod log;
+mod statistics;
+mod status;
+
+use std::cell::Cell;
+use std::ffi::{OsStr, OsString};
+use std::rc::Rc;
+use std::time::Duration;
+
+use haul_engine::job::location::Host;
+use haul_engine::job::spec::{ChecksumAlgorithm, Job, JobOptions, OverwritePolicy};
+
+use self::digest_lines::DigestLines;
+use self::lines::{Lines, Style};
+use self::log::DatedLog;
+use self::statistics::{Statistics, WantedWindow};
+use super::copy;
+use crate::args::UsageError;
+use crate::args::values::Values;
+use crate::exit::Exit;
+use crate::resolve::{DigestSink, Plan, plan};
+use crate::show;
+use crate::show::human::{Human, Verbosity};
+use crate::text::TextOutput;
+
+/// Longest time between two samples of a job, however rare progress lines are.
+const SAMPLE_EVERY: Duration = Duration::from_millis(250);
+/// Commands of bbftp, which its `-e` takes.
+const BBFTP_COMMANDS: &[&str] = &["put", "get", "mput", "mget", "cd", "lcd", "ls", "dir", "mkdir", "rm", "setnbstream"];
+
+/// The digest of `-E`, and where it goes.
+type ToldDigest = (ChecksumAlgorithm, DigestSink);
+
+/// Copies `operands` as bbcp does. Returns the exit status.
+pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<u8> {
+    refuse_bbftp(values, operands)?;
+    let mut plan = plan(values, operands, false)?;
+    let style = style(values, &plan);
+    let told = suit(&mut plan, style);
+    let status = Rc::new(Cell::new(0));
+    let shown_status = Rc::clone(&status);
+    let exit = copy::carry_out_with(plan, |plan, _| Ok(Box::new(lines(plan, style, told, shown_status)?)))?;
+    Ok(match (exit, status.get()) {
+        (Exit::Done, status) => status,
+        (exit, 0) => status::of_incomplete(exit),
+        (_, status) => status,
+    })
+}
+
+/// Shows why a command line started no job. Returns the exit status.
+pub fn refuse(error: &anyhow::Error) -> u8 {
+    show::stderr().called("bbcp").error(&error.to_string());
+    let status = status::of_refusal(error);
+    if error.is::<UsageError>() && status::shows_usage(&error.to_string()) {
+        super::print(&format!("{}\n", crate::args::help::BBCP_USAGE));
+    }
+    status
+}
+
+/// bbftp's `-e` takes commands; bbcp's takes nothing, and would copy a file of that name.
+fn refuse_bbftp(values: &Values, operands: &[OsString]) -> Result<(), UsageError> {
+    let Some(first) = operands.first().and_then(|word| word.to_str()).filter(|_| values.flag("error-check")) else {
+        return Ok(());
+    };
+    let command = first.split_whitespace().next().unwrap_or_default();
+    let is_command = first.contains(char::is_whitespace) && BBFTP_COMMANDS.contains(&command);
+    if !is_command || std::fs::symlink_metadata(OsStr::new(first)).is_ok() {
+        return Ok(());
+    }
+    Err(UsageError::new(format!("-e '{}': -e with commands is an option of bbftp", crate::text::harmless(first)))
+        .remedy("bbcp's -e takes no argument: write bbcp FILE HOST:FILE"))
+}
+
+fn style(values: &Values, plan: &Plan) -> Style {
+    let options = &plan.job.options;
+    let (verbosity, progress) = (plan.display.verbosity, plan.display.progress_lines);
+    Style {
+        progress_every: progress.then_some(options.progress_every),
+        is_verbose: verbosity > 0,
+        announces: progress || verbosity > 1,
+        has_statistics: verbosity > 1,
+        is_debug: verbosity > 2,
+        indexes: options.recursive && (progress || verbosity > 0),
+        omits: options.in_the_way == OverwritePolicy::Omit,
+        appends: values.flag("append"),
+        is_piped: options.source_pipe.is_some(),
+    }
+}
+
+/// Sets what bbcp's lines need from the engine, and takes over the output of `-E`.
+fn suit(plan: &mut Plan, style: Style) -> Option<ToldDigest> {
+    let told = plan.digests.told.take();
+    let options = &mut plan.job.options;
+    options.ends_at_failure = true;
+    options.report_files |= style.announces || style.appends || style.is_verbose;
+    options.sync.tells_items = style.announces || told.is_some();
+    options.progress_every = options.progress_every.min(SAMPLE_EVERY);
+    told
+}
+
+/// bbcp's display of a job.
+fn lines(plan: &Plan, style: Style, told: Option<ToldDigest>, status: Rc<Cell<u8>>) -> anyhow::Result<Lines> {
+    let text = || -> anyhow::Result<TextOutput> {
+        let text = match &plan.display.log {
+            None => show::stderr(),
+            Some(path) => TextOutput::new(Box::new(DatedLog::open(path)?), false),
+        };
+        Ok(text.called("bbcp"))
+    };
+    let level = match (style.is_debug, style.is_verbose) {
+        (true, _) => Verbosity::Path,
+        (false, true) => Verbosity::Normal,
+        _ => Verbosity::Errors,
+    };
+    let hosts = [plan.job.source_host(), &plan.job.target.host].map(host_name);
+    let JobOptions { window_bytes, window_fixed, .. } = plan.job.options;
+    let statistics = Statistics::new(hosts.clone(), WantedWindow { bytes: window_bytes, is_fixed: window_fixed });
+    let [_, target_host] = hosts;
+    let mut lines = Lines::new(Human::new(text()?, level), text()?, style, &plan.job, status);
+    lines.statistics = style.has_statistics.then_some(statistics);
+    lines.ends_log = plan.display.log.is_some();
+    if let Some((algorithm, sink)) = told {
+        lines.digests = Some((algorithm, DigestLines::new(&sink, target_host)?));
+    }
+    Ok(lines)
+}
+
+/// A host as bbcp names it: as typed, without the user.
+fn host_name(host: &Host) -> String {
+    match host {
+        Host::Local => "localhost".to_owned(),
+        Host::Remote { name, .. } | Host::Served { name, .. } => name.clone(),
+    }
+}
+
+/// Whether all sources of a job are one file or directory.
+fn has_one_source(job: &Job) -> bool {
+    job.list.is_none() && job.sources.len() == 1
+}
+
+/// The present date and time: `140304 06:46:12`.
+fn stamp() -> String {
+    jiff::Zoned::now().strftime("%y%m%d %H:%M:%S").to_string()
+}
