@@ -111,7 +111,7 @@ fn what_exists_is_an_error_without_f() {
 }
 
 #[test]
-fn links_are_ignored_and_modes_are_644_and_755_less_the_umask() {
+fn links_are_ignored_and_modes_are_644_and_755_whatever_the_umask_is() {
     let sandbox = Sandbox::new();
     let bbcp = Bbcp::new(&sandbox);
     let file = sandbox.file("source/dir/file", "content");
@@ -119,14 +119,18 @@ fn links_are_ignored_and_modes_are_644_and_755_less_the_umask() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     fs::set_permissions(sandbox.path("source/dir"), fs::Permissions::from_mode(0o700)).unwrap();
     symlink("dir/file", sandbox.path("source/link")).unwrap();
-    for (umask, made) in [("022", (0o755, 0o644)), ("027", (0o750, 0o640))] {
-        bbcp.line(&format!("sh -c 'umask {umask}; exec bbcp -r source target{umask}'")).run().succeeds();
-        let target = sandbox.path(format!("target{umask}"));
-        assert_eq!((mode(&target.join("dir")), mode(&target.join("dir/file"))), made);
+    for umask in ["022", "027"] {
+        let line = format!("sh -c 'umask {umask}; exec bbcp -r source/. target{umask}'");
+        let missing = bbcp.line(&line).run().ends(2).says(["Target directory", "not found"]);
+        assert!(!sandbox.path(format!("target{umask}")).exists(), "{}", missing.account());
+        let target = sandbox.dir(format!("target{umask}"));
+        bbcp.line(&line).run().succeeds();
+        assert_eq!((mode(&target.join("dir")), mode(&target.join("dir/file"))), (0o755, 0o644));
         assert_eq!(listing(&target), ["dir"], "links are left out");
         assert_eq!(mtime(&target.join("dir/file")), (1_500_000_000, 7));
     }
-    bbcp.line("bbcp -r -p -m 777 -@ keep source preserved").run().succeeds();
+    sandbox.dir("preserved");
+    bbcp.line("bbcp -r -p -m 777 -@ keep source/. preserved").run().succeeds();
     assert_eq!((mode(&sandbox.path("preserved/dir")), mode(&sandbox.path("preserved/dir/file"))), (0o700, 0o600));
     assert_eq!(listing(&sandbox.path("preserved")), ["dir", "link"]);
 }

@@ -50,7 +50,7 @@ pub use self::filters::{filters, typed_lists};
 use self::owners::owners;
 pub use self::probe::probe;
 pub use self::sweep::sweep;
-pub use self::sync::sync;
+pub use self::sync::{contents, sync};
 pub use self::verify::comparison;
 
 /// Progress as events, unless `-P` says otherwise.
@@ -126,7 +126,7 @@ fn planned(
     let mut settings = settings(values, stderr_is_terminal)?;
     let TypedEnds { mut sources, mut target, base } = ends(values, operands)?;
     if is_sync {
-        sources = sources.into_iter().map(sync::contents).collect();
+        sources = sources.into_iter().map(contents).collect();
         settings.options = sync::implied(settings.options, values, &target);
     }
     settings.options.owners = owners(values, is_sync)?;

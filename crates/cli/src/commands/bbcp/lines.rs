@@ -45,6 +45,8 @@ pub struct Style {
     pub omits: bool,
     /// `-a`: partial files are completed.
     pub appends: bool,
+    /// `-f`: files that differ are replaced.
+    pub replaces: bool,
     /// The source is a program or FIFO.
     pub is_piped: bool,
 }
@@ -277,6 +279,11 @@ impl Observer for Lines {
             Event::Item { path, item } => {
                 let begins = matches!(item.change, ChangeKind::Made | ChangeKind::Replaced(_));
                 if item.what == EntryKind::File && begins {
+                    if self.style.appends && self.style.replaces && item.change != ChangeKind::Made {
+                        let path = self.shown(Path::new(OsStr::from_bytes(path)));
+                        let text = format!("bbcp: File {path} changed since the copy completed; copy restarting.");
+                        self.line(text);
+                    }
                     self.begin(path);
                 }
             }

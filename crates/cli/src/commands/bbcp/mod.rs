@@ -3,6 +3,7 @@
 //! bbcp's options are parsed with haul's own ([`crate::args`]); nothing else here is used under haul's own name.
 
 mod digest_lines;
+mod habits;
 mod lines;
 mod log;
 mod statistics;
@@ -41,6 +42,7 @@ type ToldDigest = (ChecksumAlgorithm, DigestSink);
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<u8> {
     refuse_bbftp(values, operands)?;
     let mut plan = plan(values, operands, false)?;
+    habits::adopt(&mut plan)?;
     let style = style(values, &plan);
     let told = suit(&mut plan, style);
     let status = Rc::new(Cell::new(0));
@@ -89,6 +91,7 @@ fn style(values: &Values, plan: &Plan) -> Style {
         indexes: options.recursive && (progress || verbosity > 0),
         omits: options.in_the_way == OverwritePolicy::Omit,
         appends: values.flag("append"),
+        replaces: values.flag("force"),
         is_piped: options.source_pipe.is_some(),
     }
 }
@@ -99,7 +102,7 @@ fn suit(plan: &mut Plan, style: Style) -> Option<ToldDigest> {
     let options = &mut plan.job.options;
     options.ends_at_failure = true;
     options.report_files |= style.announces || style.appends || style.is_verbose;
-    options.sync.tells_items = style.announces || told.is_some();
+    options.sync.tells_items = style.announces || style.appends || told.is_some();
     options.progress_every = options.progress_every.min(SAMPLE_EVERY);
     told
 }

@@ -1,0 +1,73 @@
+//! What a real bbcp does with paths, modes and programs that haul, under its own name, does otherwise.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use haul_engine::job::location::{Host, Location};
+use haul_engine::job::spec::PipeEnd;
+use haul_proto::path::escape;
+use rustix::fs::Mode;
+
+use crate::resolve::{Plan, contents};
+
+/// Modes of new files and directories are 644 and 755, whatever the user's umask is.
+const UMASK: u32 = 0o022;
+
+/// Changes a plan into what bbcp would do.
+pub fn adopt(plan: &mut Plan) -> anyhow::Result<()> {
+    rustix::process::umask(Mode::from_raw_mode(UMASK));
+    let job = &mut plan.job;
+    if job.options.source_pipe.is_none() && job.options.target_pipe.is_none() && job.options.recursive {
+        refuse_new_directory(&job.target)?;
+        let is_remote = |source: &Location| source.host != Host::Local;
+        let sources = std::mem::take(&mut job.sources).into_iter();
+        // A slash behind a remote source means what is in it.
+        job.sources = sources.map(|source| if is_remote(&source) { contents(source) } else { source }).collect();
+    }
+    for (end, place) in
+        [(&job.options.source_pipe, job.sources.first_mut()), (&job.options.target_pipe, Some(&mut job.target))]
+    {
+        if let (Some(PipeEnd::Named), Some(place)) = (end, place) {
+            place.path = without_shell(place.path.as_os_str()).into();
+        }
+    }
+    Ok(())
+}
+
+/// With `-r`, the target is a directory that exists.
+fn refuse_new_directory(target: &Location) -> anyhow::Result<()> {
+    if target.host == Host::Local
+        && fs::metadata(&target.path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+    {
+        let path = escape(target.path.as_os_str().as_bytes());
+        anyhow::bail!("Target directory {path} not found.\nhint: create it, or use haul -r, which does");
+    }
+    Ok(())
+}
+
+/// Words of a program reach it as they are: no shell expands them. A single word may also be a FIFO.
+fn without_shell(program: &OsStr) -> OsString {
+    let words: Vec<_> = program.as_bytes().split(|byte| *byte == b' ').filter(|word| !word.is_empty()).collect();
+    if words.len() < 2 {
+        return program.to_owned();
+    }
+    let mut line = b"exec".to_vec();
+    for word in words {
+        line.push(b' ');
+        line.extend(haul_job::slurm::script::shell_word(OsStr::from_bytes(word)));
+    }
+    OsString::from_vec(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_a_program_are_no_shells() {
+        let line = |program: &str| without_shell(OsStr::new(program)).into_string().unwrap();
+        assert_eq!(line("cat > it's"), r"exec 'cat' '>' 'it'\''s'");
+        assert_eq!([line("fifo"), line(" tar  -c")], ["fifo", "exec 'tar' '-c'"]);
+    }
+}

@@ -1,0 +1,286 @@
+//! Command lines side by side: haul under the name bbcp, and a real bbcp (`HAUL_BBCP`, or the one in PATH).
+//!
+//! Each line of `lines.txt` runs with both in fresh directories. The trees afterwards, the exit statuses and, of lines that
+//! succeed, the output must agree. A line that differs names its reason behind `##`, with `?` where it depends on the
+//! time; docs/BBCP.md explains each.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use haul_e2e::{ProgramRun, Remote, Sandbox, contents, haul_binary, shell};
+use haul_lab::find_program;
+
+const LINES: &str = include_str!("lines.txt");
+const DOCUMENT: &str = include_str!("../../../docs/BBCP.md");
+const LIMIT: Duration = Duration::from_secs(60);
+const AT_ONCE: usize = 4;
+const LINES_MIN: usize = 300;
+
+/// What a line came to.
+#[derive(Debug, PartialEq)]
+struct Effect {
+    status: Option<i32>,
+    tree: Vec<String>,
+    output: Vec<String>,
+}
+
+/// A program that is called as bbcp.
+struct Program<'a> {
+    path: PathBuf,
+    remote: &'a Remote,
+    sandbox: &'a Sandbox,
+    label: &'static str,
+}
+
+impl Program<'_> {
+    /// Runs a line in a directory of its own.
+    fn effect(&self, number: usize, line: &str) -> Effect {
+        let work = format!("{}-{number}", self.label);
+        make_fixture(self.sandbox, Path::new(&work));
+        let place = self.sandbox.path(&work);
+        let run = self.run(&place, line);
+        let effect = Effect {
+            status: run.status,
+            tree: tree(&place),
+            output: normalised(&format!("{}\n{}", run.stdout, run.stderr), &place, &self.path),
+        };
+        fs::remove_dir_all(&place).unwrap();
+        effect
+    }
+
+    fn run(&self, place: &Path, line: &str) -> ProgramRun {
+        let sshd = self.remote.sshd();
+        let start = format!("'ssh -x -a %I -l %U %H {}'", self.path.display());
+        let words = [
+            ("$B", self.path.display().to_string()),
+            ("@T", format!("-T {start}")),
+            ("@S", format!("-S {start}")),
+            ("W/", format!("{}/", place.display())),
+            ("KEY", sshd.identity().display().to_string()),
+            ("MD5", md5(&place.join("f1"))),
+            ("A32", "A32".to_owned()),
+            ("USER", "root".to_owned()),
+        ];
+        let line = words.iter().fold(line.to_owned(), |line, (word, value)| line.replace(word, value));
+        let line = line.replace("HOST", &sshd.host());
+        let path = std::env::var("PATH").unwrap_or_default();
+        shell(self.sandbox, &format!("cd {} && {{ {line}; }}", place.display()))
+            .env("PATH", format!("{}:{path}", self.sandbox.path("bin").display()))
+            .env("HOME", place.join("home"))
+            .limit(LIMIT)
+            .run()
+    }
+}
+
+/// Sources, targets and lists of all lines.
+fn make_fixture(sandbox: &Sandbox, work: &Path) {
+    let at = |name: &str| work.join(name);
+    let byte = |number: usize| u8::try_from(number % 251).expect("it is below 251");
+    let bytes = |len: usize, seed: usize| -> Vec<u8> { (0..len).map(|at| byte(at * 31 + at / 241 + seed)).collect() };
+    sandbox.file(at("f1"), bytes(1_000_001, 1));
+    sandbox.file(at("big"), bytes(12_000_000, 2));
+    sandbox.file(at("f2"), bytes(90_000, 3));
+    for name in ["a:b", "sp ace", "é", "tree/a", "tree/b/c", "tree/b/d/e"] {
+        sandbox.file(at(name), name);
+    }
+    sandbox.file(at("empty"), "");
+    for (name, mode) in [("x.sh", 0o755), ("ro", 0o444)] {
+        let file = sandbox.file(at(name), name);
+        fs::set_permissions(file, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    for name in ["tgt", "emptyd", "ck", "home"] {
+        sandbox.dir(at(name));
+    }
+    sandbox.file(at("old/f1"), "another f1");
+    sandbox.file(at("old/empty"), "");
+    sandbox.file(at("part/f1"), bytes(500_000, 1));
+    sandbox.file(at("bad/f1"), bytes(500_000, 9));
+    let place = sandbox.path(work);
+    symlink("f1", place.join("l1")).unwrap();
+    for (name, text) in [
+        ("list", "f1\nf2\n".to_owned()),
+        ("list2", "f1\nnosuch\nf2\n".to_owned()),
+        ("listc", "# f1\nf1\n".to_owned()),
+        ("listr", format!("127.0.0.1:{}\n127.0.0.1:{}\n", place.join("f1").display(), place.join("f2").display())),
+        ("cfg", "-f\n-P 1\n".to_owned()),
+        ("cfg2", "-v\n".to_owned()),
+        ("cfgbad", "-j\n".to_owned()),
+    ] {
+        sandbox.file(at(name), text);
+    }
+}
+
+fn md5(path: &Path) -> String {
+    let output = Command::new("md5sum").arg(path).output().unwrap().stdout;
+    String::from_utf8_lossy(&output).split(' ').next().unwrap_or_default().to_owned()
+}
+
+/// Every entry: type, mode, size, number of names, and a digest.
+fn tree(place: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut below = vec![place.to_owned()];
+    while let Some(directory) = below.pop() {
+        for entry in fs::read_dir(&directory).unwrap().flatten() {
+            let (path, stat) = (entry.path(), entry.metadata().unwrap());
+            let name = path.strip_prefix(place).unwrap().display().to_string();
+            let is_of_haul = name.split('/').any(|part| part.starts_with(".haul-") || part.starts_with(".cache"));
+            if is_of_haul || ["log", "listr"].contains(&name.as_str()) || name.starts_with("home/") {
+                continue;
+            }
+            let kind = match stat.file_type() {
+                kind if kind.is_dir() => "dir".to_owned(),
+                kind if kind.is_symlink() => "link".to_owned(),
+                kind if kind.is_file() && name != "sums" => {
+                    format!("{} {} {}", stat.len(), stat.nlink(), blake3::hash(&contents(&path)).to_hex())
+                }
+                _ => "other".to_owned(),
+            };
+            found.push(format!("{name} {:o} {kind}", stat.mode() & 0o7777));
+            if stat.is_dir() {
+                below.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Lines without what differs from run to run: places, dates, rates and numbers; repeated lines once.
+fn normalised(output: &str, place: &Path, program: &Path) -> Vec<String> {
+    let text = output.replace(&place.display().to_string(), "W").replace(&program.display().to_string(), "bbcp");
+    let mut lines: Vec<String> = text
+        .lines()
+        .map(|line| {
+            let mut shape = String::new();
+            for letter in line.chars() {
+                match letter {
+                    '0'..='9' if shape.ends_with('N') => {}
+                    '0'..='9' => shape.push('N'),
+                    letter => shape.push(letter),
+                }
+            }
+            let shape = shape.replace("N.N", "N");
+            ["K", "M", "G"].iter().fold(shape, |shape, unit| shape.replace(&format!("N {unit}B/s"), "N B/s"))
+        })
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    lines.sort();
+    lines.dedup();
+    lines
+}
+
+/// In what two programs differ. Words of errors always do.
+fn differences(haul: &Effect, real: &Effect) -> Vec<&'static str> {
+    let output = haul.status == Some(0) && real.status == Some(0) && haul.output != real.output;
+    let all = [("status", haul.status != real.status), ("tree", haul.tree != real.tree), ("output", output)];
+    all.into_iter().filter(|(_, differs)| *differs).map(|(what, _)| what).collect()
+}
+
+/// A real bbcp.
+fn real_bbcp() -> Option<PathBuf> {
+    let named = std::env::var_os("HAUL_BBCP").map(PathBuf::from);
+    named.or_else(|| find_program("bbcp")).filter(|path| {
+        let version = Command::new(path).arg("-#").output();
+        version.is_ok_and(|output| !output.stdout.starts_with(b"haul "))
+    })
+}
+
+/// Why a line may differ.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Reason<'l> {
+    None,
+    Always(&'l str),
+    Sometimes(&'l str),
+}
+
+fn parse(line: &str) -> (&str, Reason<'_>) {
+    match line.split_once(" ## ") {
+        None => (line, Reason::None),
+        Some((line, reason)) => (line, reason.strip_prefix('?').map_or(Reason::Always(reason), Reason::Sometimes)),
+    }
+}
+
+#[test]
+fn each_named_reason_is_explained() {
+    let lines: Vec<_> = LINES.lines().collect();
+    assert!(lines.len() >= LINES_MIN, "{} lines", lines.len());
+    let used: BTreeSet<_> = lines
+        .iter()
+        .filter_map(|line| match parse(line).1 {
+            Reason::None => None,
+            Reason::Always(reason) | Reason::Sometimes(reason) => Some(reason),
+        })
+        .collect();
+    let unexplained: Vec<_> = used.iter().filter(|reason| !DOCUMENT.contains(&format!("| `{reason}` |"))).collect();
+    assert!(unexplained.is_empty(), "docs/BBCP.md does not explain {unexplained:?}");
+}
+
+#[test]
+fn each_line_does_what_a_real_bbcp_does_or_says_why_not() {
+    let Some(real) = real_bbcp() else {
+        println!("SKIPPED: no real bbcp: name one in HAUL_BBCP");
+        return;
+    };
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let link = sandbox.dir("haul-bin").join("bbcp");
+    symlink(haul_binary(), &link).unwrap();
+    sandbox.dir("bin");
+    let config = remote.sshd().ssh_config();
+    sandbox.script("bin/ssh", &format!("#!/bin/sh\nexec /usr/bin/ssh -F {} \"$@\"\n", config.display()));
+    let program = |path: PathBuf, label| Program { path, remote: &remote, sandbox: &sandbox, label };
+    let (haul, real) = (program(link, "haul"), program(real, "real"));
+    let chosen = std::env::var("HAUL_BBCP_LINES").unwrap_or_default();
+    let waiting = Mutex::new(LINES.lines().enumerate().filter(|(_, line)| line.contains(&chosen)));
+    let faults = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                loop {
+                    let next = waiting.lock().unwrap().next();
+                    let Some((number, line)) = next else { return };
+                    let (typed, reason) = parse(line);
+                    let effects = [&haul, &real].map(|program| program.effect(number, typed));
+                    let differ = differences(&effects[0], &effects[1]);
+                    let is_explained = match reason {
+                        Reason::None => differ.is_empty(),
+                        Reason::Always(_) => !differ.is_empty(),
+                        Reason::Sometimes(_) => true,
+                    };
+                    if !is_explained {
+                        faults.lock().unwrap().push((number, fault(line, &differ, &effects)));
+                    }
+                }
+            });
+        }
+    });
+    let mut faults = faults.into_inner().unwrap();
+    faults.sort();
+    let texts: Vec<_> = faults.iter().map(|(_, text)| text.as_str()).collect();
+    assert!(texts.is_empty(), "{} of {} lines:\n{}", texts.len(), LINES.lines().count(), texts.join("\n"));
+}
+
+/// What differs, with the lines that one of them alone has.
+fn fault(line: &str, differ: &[&str], [haul, real]: &[Effect; 2]) -> String {
+    if differ.is_empty() {
+        return format!("{line}\n    differs no more");
+    }
+    let mut text = format!("{line}\n    {}: haul {:?}, bbcp {:?}", differ.join(", "), haul.status, real.status);
+    for (what, mine, theirs) in [("tree", &haul.tree, &real.tree), ("output", &haul.output, &real.output)] {
+        if what == "output" && !differ.contains(&"output") && !differ.contains(&"status") {
+            continue;
+        }
+        let only = |sign: char, some: &[String], others: &[String]| -> String {
+            let own = some.iter().filter(|entry| !others.contains(entry)).take(6);
+            own.map(|entry| format!("\n      {sign} {}", entry.chars().take(150).collect::<String>())).collect()
+        };
+        text.push_str(&only('+', mine, theirs));
+        text.push_str(&only('-', theirs, mine));
+    }
+    text
+}
