@@ -108,6 +108,20 @@ fn killed_in_the_middle_it_goes_on_in_either_direction() {
 }
 
 #[test]
+fn with_a_directory_for_journals_smaller_files_resume_too() {
+    const MEDIUM: u64 = 15_000_001;
+    let sandbox = Sandbox::new();
+    let copying = Copying::of(&sandbox, MEDIUM);
+    let journals = format!("-a={}", sandbox.dir("journals").display());
+    copying.broken(copying.push(&[&journals]));
+    let run = copying.push(&[&journals]).run().succeeds();
+    copying.is_done();
+    adds_up(&run, MEDIUM);
+    assert!(number(&resumed(&run), "bytes_held") >= SOME / 2, "{}", run.account());
+    assert_eq!(listing(&sandbox.path("journals")), [""; 0]);
+}
+
+#[test]
 fn within_one_machine_it_goes_on_too() {
     let sandbox = Sandbox::new();
     let copying = Copying::of(&sandbox, BIG);
