@@ -252,6 +252,14 @@ fn there_need_not_be_room_where_that_is_asked_for() {
 }
 
 #[test]
+fn rates_are_in_bits_where_that_is_asked_for() {
+    let sandbox = Sandbox::new();
+    let run = sandbox.haul(["--bits", "null:1m", "null:"]).run().succeeds();
+    assert!(run.stdout.contains("bit/s") || run.stderr.contains("bit/s"), "{}", run.account());
+    assert!(!run.stderr.contains("B/s"), "{}", run.account());
+}
+
+#[test]
 fn a_log_gets_what_would_be_shown() {
     let sandbox = Sandbox::new();
     sandbox.file("source", "content");
@@ -260,6 +268,9 @@ fn a_log_gets_what_would_be_shown() {
         assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("", ""), "{}", run.account());
         let log = fs::read_to_string(sandbox.path("log")).unwrap();
         assert_eq!(log.matches("memory ").count(), times, "{log}");
+        // Behind the header, each line begins with its time.
+        let mut lines = log.lines().filter(|line| !line.starts_with('#'));
+        assert!(lines.all(|line| line.get(10..11) == Some("T") && line.get(13..14) == Some(":")), "{log}");
     }
     sandbox.haul(["-l", "no/such/log", "source", "target"]).run().ends(1).says(["no/such/log"]);
 }

@@ -19,6 +19,7 @@ mod resolve;
 mod secret;
 mod show;
 mod signals;
+mod stamped_lines;
 mod standing;
 mod survey;
 mod sweep;

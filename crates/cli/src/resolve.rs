@@ -500,7 +500,7 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
         _ => 0,
     };
     let verbosity = values.count("verbose").max(least);
-    Ok(Display { mode, verbosity, progress_lines: lines, dialect, log })
+    Ok(Display { mode, verbosity, progress_lines: lines, dialect, bits: values.flag("bits"), log })
 }
 
 /// Whether each complete file is reported.

@@ -1,5 +1,6 @@
 //! Numbers for people: decimal units, thousands separators, times as one says them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const UNITS: [&str; 7] = ["bytes", "kB", "MB", "GB", "TB", "PB", "EB"];
@@ -51,8 +52,19 @@ pub fn limit(bytes_per_s: u64) -> String {
     rate(self::bytes_per_s(bytes_per_s, Duration::from_secs(1)))
 }
 
+/// Whether rates are in bits: one choice for the whole process.
+static SHOWS_BITS: AtomicBool = AtomicBool::new(false);
+
+/// From now on, [`rate`] says bits per second (`--bits`).
+pub fn show_bits() {
+    SHOWS_BITS.store(true, Ordering::Relaxed);
+}
+
 /// `1.17 GB/s`: three digits.
 pub fn rate(bytes_per_s: f64) -> String {
+    if SHOWS_BITS.load(Ordering::Relaxed) {
+        return bit_rate(bytes_per_s);
+    }
     let mut value = bytes_per_s.max(0.0);
     let mut unit = 0;
     while unit + 1 < UNITS.len() && value >= 999.5 {

@@ -297,6 +297,7 @@ fn full_help() {
                                     FILE.md)
               --metrics FILE        write the result to FILE as OpenMetrics text (for
                                     node_exporter)
+              --bits                show rates in bit/s
           -l, --logfile FILE        append messages to FILE
           -#, --version             print the version; with -v, CPU benchmarks as well
           -$, --license             print the licence

@@ -7,7 +7,7 @@ use super::table::{COPY, PROBE};
 use super::values::Values;
 
 /// Options that a probe shares with a copy.
-const OTHERS: [&str; 6] = ["fsync", "verify", "json", "quiet", "timelimit", "config"];
+const OTHERS: [&str; 7] = ["bits", "fsync", "verify", "json", "quiet", "timelimit", "config"];
 
 static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| {
     let is_kept = |row: &&OptionRow| {

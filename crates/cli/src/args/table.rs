@@ -156,6 +156,7 @@ pub const COPY: &[OptionRow] = &[
     row("tui", None, Takes::Nothing, HelpSection::Output, "show a full-screen dashboard (keys pause, change rate and streams)").of_one_job(),
     row("report", None, Takes::One("FILE"), HelpSection::Output, "write an HTML or Markdown report (FILE.html, FILE.md)").of_one_job(),
     row("metrics", None, Takes::One("FILE"), HelpSection::Output, "write the result to FILE as OpenMetrics text (for node_exporter)"),
+    row("bits", None, Takes::Nothing, HelpSection::Output, "show rates in bit/s"),
     row("logfile", Some('l'), Takes::One("FILE"), HelpSection::Output, "append messages to FILE").bbcp(1),
     row("version", Some('#'), Takes::Nothing, HelpSection::Output, "print the version; with -v, CPU benchmarks as well").bbcp(7).of_one_job(),
     row("license", Some('$'), Takes::Nothing, HelpSection::Output, "print the licence").bbcp(7).of_one_job(),

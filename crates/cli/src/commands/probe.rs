@@ -30,6 +30,9 @@ use crate::{show, units};
 /// Probes `operands`: a target, or a source and a target.
 pub fn run(own: &Values, copy: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let (probe, display, time_limit) = probe(own, copy, operands, terminal::stderr_is_terminal())?;
+    if display.bits {
+        units::show_bits();
+    }
     let saves = own.flag("save").then(|| place_to_save(&probe, copy)).transpose()?;
     let cancel = Cancel::new();
     let rate = RateHandle::new();

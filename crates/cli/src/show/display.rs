@@ -15,6 +15,8 @@ pub struct Display {
     pub progress_lines: bool,
     /// The program name in front of lines, and its wording.
     pub dialect: Dialect,
+    /// `--bits`: rates are in bits per second.
+    pub bits: bool,
     /// `-l`: where it is added to; `None` for standard error.
     pub log: Option<PathBuf>,
 }

@@ -32,8 +32,9 @@ use haul_engine::job::runtime_control::RuntimeControl;
 use haul_proto::path::escape;
 
 use crate::pending::{LOG_HEADER, ReplaceableFile};
-use crate::terminal;
+use crate::stamped_lines::{self, StampedLines};
 use crate::text::TextOutput;
+use crate::{terminal, units};
 use display::{Display, Mode};
 
 /// Bytes of events collected before a write, unless one of them is urgent.
@@ -63,6 +64,9 @@ pub trait Show: Observer {
 /// The display for a job that `steering` controls. `title` names its data. Fails if a log cannot be opened.
 #[cfg_attr(not(feature = "tui"), allow(unused_variables, reason = "only a dashboard steers"))]
 pub fn new(display: &Display, title: &str, steering: &RuntimeControl) -> anyhow::Result<Box<dyn Show>> {
+    if display.bits {
+        units::show_bits();
+    }
     let level = match (display.mode, display.verbosity) {
         (Mode::Quiet | Mode::Json, _) => human::Verbosity::Errors,
         (_, 0) => human::Verbosity::Normal,
@@ -107,7 +111,10 @@ fn output(display: &Display) -> anyhow::Result<TextOutput> {
             TextOutput::new(Box::new(dashboard::Words), terminal::stderr_takes_colour())
         }
         None => stderr(),
-        Some(file) => TextOutput::new(Box::new(open_log(file)?), false),
+        Some(file) => {
+            let log = StampedLines::new(open_log(file)?, stamped_lines::rfc3339, "");
+            TextOutput::new(Box::new(log), false)
+        }
     };
     Ok(text.called(display.dialect.program()))
 }

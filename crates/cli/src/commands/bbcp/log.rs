@@ -1,7 +1,7 @@
 //! bbcp's log (`-l FILE`): each line has a date and a time, and a line of `=-` ends a run.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -9,6 +9,7 @@ use haul_proto::path::escape;
 
 use super::stamp;
 use crate::pending::ReplaceableFile;
+use crate::stamped_lines::StampedLines;
 
 /// The line that ends a run.
 pub const END: &str = "=-=-=-=-=-=-=-=";
@@ -16,42 +17,17 @@ pub const END: &str = "=-=-=-=-=-=-=-=";
 /// Longest beginning of a file that is read to recognise a log.
 const BEGINNING: u64 = 64;
 
-/// Lines in a file, each after its date and time.
-pub struct DatedLog(File);
-
-impl DatedLog {
-    /// Opens a log to append to. A file that is no log stays as it is.
-    pub fn open(path: &Path) -> anyhow::Result<Self> {
-        let open = || {
-            if !is_bbcps(path) {
-                ReplaceableFile::Log.check(path)?;
-            }
-            OpenOptions::new().create(true).append(true).open(path)
-        };
-        let shown = escape(path.as_os_str().as_bytes());
-        open().map(Self).map_err(|error: io::Error| anyhow::anyhow!("--logfile {shown}: {error}"))
-    }
-}
-
-impl Write for DatedLog {
-    /// Takes whole lines: [`crate::text::TextOutput`] writes no others.
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let stamp = stamp();
-        let mut dated = Vec::with_capacity(bytes.len() + stamp.len() + 1);
-        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-            if line.strip_suffix(b"\n").unwrap_or(line) != END.as_bytes() {
-                dated.extend_from_slice(stamp.as_bytes());
-                dated.push(b' ');
-            }
-            dated.extend_from_slice(line);
+/// Opens a log to append to. A file that is no log stays as it is.
+pub fn open(path: &Path) -> anyhow::Result<StampedLines> {
+    let open = || {
+        if !is_bbcps(path) {
+            ReplaceableFile::Log.check(path)?;
         }
-        self.0.write_all(&dated)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
+        OpenOptions::new().create(true).append(true).open(path)
+    };
+    let shown = escape(path.as_os_str().as_bytes());
+    let file = open().map_err(|error: io::Error| anyhow::anyhow!("--logfile {shown}: {error}"))?;
+    Ok(StampedLines::new(file, stamp, END))
 }
 
 /// Whether a file begins as a log of bbcp: with a date and a time, or with the end of a run.
@@ -72,7 +48,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         for _ in 0..2 {
-            let mut text = TextOutput::new(Box::new(DatedLog::open(&path).unwrap()), false).called("bbcp");
+            let mut text = TextOutput::new(Box::new(open(&path).unwrap()), false).called("bbcp");
             text.error("a: failed\nhint: try b");
             text.plain(END);
         }
@@ -81,7 +57,7 @@ mod tests {
         let once = format!("000000 00:00:00 bbcp: a: failed\n000000 00:00:00       hint: try b\n{END}\n");
         assert_eq!(shape, once.repeat(2));
         std::fs::write(&path, "a letter\n").unwrap();
-        assert!(DatedLog::open(&path).is_err());
+        assert!(open(&path).is_err());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "a letter\n");
     }
 }

@@ -19,7 +19,6 @@ use haul_engine::job::spec::{ChecksumAlgorithm, Job, JobOptions, OverwritePolicy
 
 use self::digest_lines::DigestLines;
 use self::lines::{Lines, Style};
-use self::log::DatedLog;
 use self::statistics::{Statistics, WantedWindow};
 use super::copy;
 use crate::args::UsageError;
@@ -112,7 +111,7 @@ fn lines(plan: &Plan, style: Style, told: Option<ToldDigest>, status: Rc<Cell<u8
     let text = || -> anyhow::Result<TextOutput> {
         let text = match &plan.display.log {
             None => show::stderr(),
-            Some(path) => TextOutput::new(Box::new(DatedLog::open(path)?), false),
+            Some(path) => TextOutput::new(Box::new(log::open(path)?), false),
         };
         Ok(text.called("bbcp"))
     };

@@ -36,10 +36,19 @@ pub fn operands(host: &OsStr, is_reverse: bool) -> [OsString; 2] {
     let host = host.as_bytes();
     let host = host.strip_suffix(NULL).unwrap_or(host);
     let host = host.strip_suffix(b":").unwrap_or(host);
-    let there = |path: &[u8]| OsString::from_vec([host, b":", path].concat());
+    let there = |path: &[u8]| OsString::from_vec([host, before_path(host), path].concat());
     match is_reverse {
         true => [there(ZEROS), OsStr::from_bytes(NULL).to_owned()],
         false => [OsStr::from_bytes(ZEROS).to_owned(), there(NULL)],
+    }
+}
+
+/// What stands between a host and a path: a server's address without a secret takes its path after a slash.
+fn before_path(host: &[u8]) -> &'static [u8] {
+    let Some(server) = host.strip_prefix(b"haul://").filter(|server| !server.contains(&b'#')) else { return b":" };
+    match server.iter().position(|&byte| byte == b'/') {
+        None => b"//",
+        Some(_) => b"/",
     }
 }
 
@@ -70,5 +79,31 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
             show::stderr().error(&error.to_string());
             Ok(Exit::of(&Err(error)))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_becomes_a_source_or_a_target() {
+        let there = |host: &str, is_reverse: bool| {
+            let [source, target] = operands(OsStr::new(host), is_reverse);
+            (if is_reverse { source } else { target }).into_string().unwrap()
+        };
+        for (host, target) in [
+            ("db1", "db1:null:"),
+            ("anna@db1:", "anna@db1:null:"),
+            ("db1:null:", "db1:null:"),
+            ("[::1]", "[::1]:null:"),
+            ("haul://db1:5/#00", "haul://db1:5/#00:null:"),
+            ("haul://db1:5", "haul://db1:5//null:"),
+            ("haul://db1:5/", "haul://db1:5//null:"),
+            ("haul://db1/dir", "haul://db1/dir/null:"),
+        ] {
+            assert_eq!(there(host, false), target);
+        }
+        assert_eq!(there("db1", true), "db1:null:1024t");
     }
 }
