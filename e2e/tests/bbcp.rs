@@ -145,6 +145,15 @@ fn words_are_bbcps() {
     bbcp.line("bbcp -sP 2 1 status b there").run().succeeds();
     assert_eq!(listing(&sandbox.path("there")), ["b", "status"]);
     bbcp.line("bbcp --str 2 --f status there").run().succeeds();
+    // The value of a source comes before the name of its target is known.
+    for side in ["%", ""] {
+        let run = bbcp.line(&format!("bbcp -f -E {side}md5= b there/renamed")).run().succeeds();
+        assert!(
+            run.stderr.starts_with("Checksum: md5 ") && run.stderr.ends_with("there/renamed\n"),
+            "{}",
+            run.account()
+        );
+    }
     bbcp.line("bbcp status there -f").run().ends(1).says(["bbcp: -f", "before sources"]);
     bbcp.line("bbcp --json status there").run().ends(255).says(["unknown option --json"]);
     let help = bbcp.line("bbcp -h").run().succeeds();

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use haul_engine::job::spec::ChecksumAlgorithm;
+use haul_proto::limits::FRAME_MAX;
 use haul_proto::path::escape;
 
 use super::UsageError;
@@ -208,6 +209,12 @@ pub fn notes(values: &Values, is_remote: bool) -> Vec<String> {
         notes.push(format!(
             "-P {seconds} prints progress every {seconds} s; scp's -P, the ssh port, is --ssh-port {seconds}"
         ));
+    }
+    if let Ok(Some(size)) = values.size("buffsz", 0..=u64::MAX, "")
+        && size > FRAME_MAX.into()
+    {
+        let typed = values.last("buffsz").unwrap_or_default();
+        notes.push(format!("-B {}: the largest block is 1m, which is used", escape(typed.as_bytes())));
     }
     if values.is_typed("reverse") {
         notes.push("-z is bbcp's: the target connects to the source; rsync's -z, compression, is automatic".to_owned());

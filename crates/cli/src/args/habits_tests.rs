@@ -39,6 +39,7 @@ fn every_line_works_or_names_what_to_type_instead() {
         &["-q", "file", "db1:"],
         &["-v", "file", "db1:"],
         &["-B", "file", "db1:"],
+        &["-B", "32m", "file", "db1:"],
         &["-J", "gate", "file", "db1:"],
         &["-3", "db1:file", "db2:"],
         &["-c", "aes128-ctr", "file", "db1:"],
@@ -150,6 +151,9 @@ fn every_line_works_or_names_what_to_type_instead() {
         $ haul -B file db1:
         --buffsz file: must be a size
         hint: scp's -B is --ssh-option BatchMode=yes
+
+        $ haul -B 32m file db1:
+        works, and says: -B 32m: the largest block is 1m, which is used
 
         $ haul -J gate file db1:
         unknown option -J
@@ -415,7 +419,7 @@ fn what_is_there_is_a_file_and_what_bbcp_means_is_left_alone() {
         &["-or", "a", "b"],
         &["-e", "a", "b"],
         &["-P", "2", "a", "b"],
-        &["-B", "4m", "a", "b"],
+        &["-B", "512k", "a", "b"],
         &["-u", "t", "a", "b"],
         &["--", "-avz", "b"],
     ] {

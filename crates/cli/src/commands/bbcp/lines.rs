@@ -74,6 +74,8 @@ pub struct Lines {
     moved: u64,
     /// The last file that the target began.
     last_begun: Option<PathBuf>,
+    /// Digests of one source that came before the name of its target: paths and values.
+    held_digests: Vec<(Vec<u8>, Vec<u8>)>,
     /// Files that begin, or resume, under `-a`.
     undecided: BTreeSet<Vec<u8>>,
     /// Lines that wait for the number of files; `None` once it is shown.
@@ -106,6 +108,7 @@ impl Lines {
             next_progress: style.progress_every.unwrap_or_default(),
             moved: 0,
             last_begun: None,
+            held_digests: Vec::new(),
             undecided: BTreeSet::new(),
             held: style.indexes.then(Vec::new),
             directories: None,
@@ -172,6 +175,7 @@ impl Lines {
     /// A file that the target begins.
     fn begin(&mut self, path: &[u8]) {
         self.last_begun = Some(OsStr::from_bytes(path).into());
+        self.release_digests();
         match self.style {
             Style { announces: false, .. } => {}
             Style { appends: true, .. } => {
@@ -224,6 +228,18 @@ impl Lines {
     }
 
     fn digest(&mut self, path: &[u8], digest: &[u8]) {
+        if self.has_one_source && self.last_begun.is_none() {
+            self.held_digests.push((path.to_vec(), digest.to_vec()));
+        } else {
+            self.write_digest(path, digest);
+        }
+    }
+
+    fn release_digests(&mut self) {
+        std::mem::take(&mut self.held_digests).iter().for_each(|(path, digest)| self.write_digest(path, digest));
+    }
+
+    fn write_digest(&mut self, path: &[u8], digest: &[u8]) {
         let path = self.digested(Path::new(OsStr::from_bytes(path)));
         let Some((algorithm, lines)) = &mut self.digests else { return };
         if let Err(error) = lines.add(*algorithm, digest, &path) {
@@ -316,6 +332,7 @@ impl Show for Lines {
             Err(error) => self.text.error(&error.to_string()),
         }
         self.release();
+        self.release_digests();
         if self.ends_log {
             self.text.plain(log::END);
         }
