@@ -1,5 +1,7 @@
 //! The one table of commands: parser, help, manual and completions are made from it.
 
+use super::nearest::nearest;
+
 /// A word that is a command in first position.
 pub struct CommandRow {
     /// The word.
@@ -33,6 +35,12 @@ pub const COMMANDS: [CommandRow; 16] = [
 /// The words.
 pub fn names() -> Vec<&'static str> {
     COMMANDS.iter().map(|row| row.name).collect()
+}
+
+/// The command that `typed` may be a slip for. One letter makes a short command into any other word: `new` is no `net`.
+pub fn near(typed: &str) -> Option<&'static str> {
+    let long: Vec<_> = COMMANDS.iter().map(|row| row.name).filter(|name| name.len() > 3).collect();
+    nearest(typed, &long)
 }
 
 impl CommandRow {

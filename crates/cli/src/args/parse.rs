@@ -9,7 +9,6 @@ use haul_engine::worker::client_limits::ClientLimits;
 use haul_proto::path::escape;
 
 use super::job::JobWords;
-use super::nearest::nearest;
 use super::operand::{host_label, parse_operand, refuse_local_file_with_colon};
 use super::row::OptionRow;
 use super::scan::{Grammar, Scanned, scan};
@@ -458,7 +457,7 @@ fn one_operand(dialect: Dialect, operand: &OsStr, exists: &dyn Fn(&OsStr) -> boo
     let text = operand.to_str().unwrap_or_default();
     if dialect == Dialect::Haul
         && !exists(operand)
-        && let Some(command) = nearest(text, &commands::names())
+        && let Some(command) = commands::near(text)
     {
         return no_command(&shown(operand)).remedy(format!("did you mean haul {command}?"));
     }
@@ -478,7 +477,7 @@ fn mistyped_command(operands: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> O
     }
     let remote = operands[1..].iter().find_map(|word| parse_operand(word).ok().filter(|at| at.host != Host::Local));
     let instead = remote.and_then(|remote| habits::foreign_command(text, &host_label(&remote.host), &remote.path));
-    match (instead, nearest(text, &commands::names()), operands) {
+    match (instead, commands::near(text), operands) {
         (Some(instead), ..) => Some(no_command(text).remedy(instead)),
         (None, Some(command), _) => Some(no_command(text).remedy(format!("did you mean haul {command}?"))),
         (None, None, [_, second, _, ..]) if exists(second) => {
