@@ -103,6 +103,21 @@ fn a_disk_that_fills_up_under_direct_io_loses_one_file_and_no_other() {
 }
 
 #[test]
+fn a_cold_start_reads_from_the_disk_what_was_in_memory() {
+    let sandbox = Sandbox::new();
+    let size = 20_000_001;
+    let place = sandbox.big_file("tree/file", size);
+    // Written back, so that it can be dropped.
+    fs::File::open(&place).unwrap().sync_all().unwrap();
+    let run = sandbox.haul(["--json", "-r", "--cache", "cold", "tree", "null:"]).run().succeeds();
+    let disk = &run.summary()["load"]["source"]["disk"]["read_bytes"];
+    match disk.as_u64() {
+        Some(0) | None => println!("SKIPPED: no disk is known in {}", sandbox.path("").display()),
+        Some(bytes) => assert!(bytes >= size, "{bytes} bytes were read from the disk"),
+    }
+}
+
+#[test]
 fn what_is_cached_is_kept_or_dropped_as_asked_and_arrives() {
     let sandbox = Sandbox::new();
     let source = sandbox.big_file("source", 70_000_001);

@@ -285,7 +285,9 @@ fn progress_every(values: &Values, display: &Display) -> Result<Duration, UsageE
 }
 
 fn cache(values: &Values) -> Result<CacheUse, UsageError> {
-    Ok(values.choice("cache", &[("keep", CacheUse::Keep), ("drop", CacheUse::Drop)])?.unwrap_or_default())
+    Ok(values
+        .choice("cache", &[("keep", CacheUse::Keep), ("drop", CacheUse::Drop), ("cold", CacheUse::Cold)])?
+        .unwrap_or_default())
 }
 
 /// `-s`, of a copy or of the demo.

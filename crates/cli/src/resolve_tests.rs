@@ -263,7 +263,7 @@ fn bad_values_name_the_option_and_the_remedy() {
         hint: rsync's -u is --update
 
         $ haul --cache both a b
-        --cache both: must be keep or drop
+        --cache both: must be keep, drop or cold
 
         $ haul --cipher aes a b
         --cipher aes: must be auto, aes-256-gcm, aes-128-gcm or chacha20-poly1305

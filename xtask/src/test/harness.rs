@@ -136,7 +136,7 @@ fn reason(ended: &str, counts: Counts, stdout: &str) -> String {
 fn panic_text(test: &str, stdout: &str) -> Option<String> {
     let (_, output) = stdout.split_once(&format!("---- {test} stdout ----\n"))?;
     let (_, panic) = output.split_once(" panicked at ")?;
-    let is_of_panic = |line: &&str| !line.starts_with("note: ") && !line.starts_with("---- ");
+    let is_of_panic = |line: &&str| !["note: ", "---- ", "stack backtrace:"].iter().any(|end| line.starts_with(end));
     let lines: Vec<_> = panic.lines().skip(1).take_while(is_of_panic).take(PANIC_LINES).collect();
     Some(lines.join("\n").trim_end().to_owned()).filter(|text| !text.is_empty())
 }

@@ -20,7 +20,7 @@ fn words(row: &OptionRow) -> &'static [&'static str] {
         (_, Takes::Word { known, .. }) => known,
         ("symlinks", _) => &["keep", "follow", "ignore"],
         ("unbuffered", _) => &["s", "t", "st", "off"],
-        ("cache", _) => &["keep", "drop"],
+        ("cache", _) => &["keep", "drop", "cold"],
         ("compare", _) => &["size", "time", "digest", "exists"],
         ("cipher", _) => &["auto", "aes-256-gcm", "aes-128-gcm", "chacha20-poly1305"],
         ("verify", _) => &["memory", "disk"],

@@ -224,8 +224,9 @@ fn full_help() {
                                     (+N: at the target)
           -u, --unbuffered ENDS     use O_DIRECT at the source (s), target (t) or both
                                     (st); off forbids it (default: measured)
-              --cache MODE          page cache after the copy: keep, or drop (default:
-                                    drop large files)
+              --cache MODE          page cache after the copy: keep, drop, or cold: also
+                                    drop the source before it is read (default: drop
+                                    large files)
               --cipher NAME         auto (default), aes-128-gcm, aes-256-gcm or
                                     chacha20-poly1305
               --no-encrypt          send data unencrypted but authenticated

@@ -117,7 +117,7 @@ pub const COPY: &[OptionRow] = &[
     row("buffsz", Some('B'), Takes::One("SIZE"), HelpSection::Performance, "read and write in blocks of up to SIZE, 256k to 1m").bbcp(6),
     row("buffers", Some('b'), Takes::Each("[+]N"), HelpSection::Performance, "I/O queue depth per stream, 1 to 64, at the source (+N: at the target)").bbcp(1),
     row("unbuffered", Some('u'), Takes::One("ENDS"), HelpSection::Performance, "use O_DIRECT at the source (s), target (t) or both (st); off forbids it (default: measured)").bbcp(1),
-    row("cache", None, Takes::One("MODE"), HelpSection::Performance, "page cache after the copy: keep, or drop (default: drop large files)"),
+    row("cache", None, Takes::One("MODE"), HelpSection::Performance, "page cache after the copy: keep, drop, or cold: also drop the source before it is read (default: drop large files)"),
     row("cipher", None, Takes::One("NAME"), HelpSection::Performance, "auto (default), aes-128-gcm, aes-256-gcm or chacha20-poly1305"),
     row("no-encrypt", None, Takes::Nothing, HelpSection::Performance, "send data unencrypted but authenticated"),
     row("compress", Some('c'), COMPRESS, HelpSection::Performance, "auto (default), off, lz4, zstd, or a zstd level from 1 to 19").bbcp(1),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haul_engine::job::event::{Summary, TransportPath};
 use haul_engine::job::location::Host;
-use haul_engine::job::spec::{Job, is_null, names_null};
+use haul_engine::job::spec::{CacheUse, Job, is_null, names_null};
 use serde_json::{Map, Value, json};
 
 use super::setting::{COUNT, DIMENSIONS, SweepSetting};
@@ -212,8 +212,9 @@ pub fn flattery(job: &Job, way: Option<&TransportPath>, runs: &[SweepRun]) -> Ve
     let reads = job.sources.iter().any(|source| !names_null(source.path.as_os_str()));
     let writes = !is_null(&job.target.path) && job.target.path.as_os_str() != haul_engine::job::spec::NULL_TARGET;
     let mut said = Vec::new();
-    if reads && any(&|run| run.source_direct_bytes < run.bytes / 2.0) {
-        said.push("the source was read through the page cache, so after the first run possibly from memory (see -u s)");
+    let is_cold = job.options.cache == CacheUse::Cold;
+    if reads && !is_cold && any(&|run| run.source_direct_bytes < run.bytes / 2.0) {
+        said.push("the source came through the page cache, after the first run possibly from memory (--cache cold)");
     }
     if writes && any(&|run| run.durable < 0.5) {
         said.push("not all data reached the target's disk (--fsync, or a file system in memory): rates of memory");

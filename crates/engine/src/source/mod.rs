@@ -43,9 +43,13 @@ use haul_proto::wire::preserve::HolePolicy;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{SourceRequest, SymlinkMode, TargetOperand};
 use haul_proto::wire::resource_metrics::Stage;
+use haul_proto::wire::storage::CacheUse;
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -54,6 +58,7 @@ use self::attributes::UnkeptFlags;
 use self::owners::SourceOwners;
 use self::removal::SourceRemovals;
 use crate::fs::{FileIdentity, FileStat, WalkFilter};
+use crate::io::storage::cold;
 use crate::io::storage::policy::StoragePolicy;
 use crate::job::account::{WorkDone, WorkKind};
 use crate::job::error::CHANGED_WHILE_READ;
@@ -149,7 +154,14 @@ impl Source {
         policy: &HostPolicy,
     ) -> Self {
         let roots = match request.pipe {
-            PipeKind::No => operands::look(&request, &reporter),
+            PipeKind::No => {
+                if request.storage.cache == CacheUse::Cold {
+                    // A missing file is reported with the arguments.
+                    let paths = request.operands.iter().map(|path| Path::new(OsStr::from_bytes(path)));
+                    paths.for_each(|path| drop(cold::let_go(path)));
+                }
+                operands::look(&request, &reporter)
+            }
             PipeKind::Standard | PipeKind::Named | PipeKind::Growing(_) => {
                 operands::open_pipe(&request, standard_input, policy, &reporter)
             }

@@ -13,6 +13,7 @@ use haul_proto::wire::handshake::CipherSuite;
 use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, SymlinkMode, TargetRequest};
+use haul_proto::wire::storage::CacheUse;
 use haul_proto::wire::write_options::{ModeOptions, WriteOptions};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -87,6 +88,10 @@ impl ClientLimits {
         }
         self.hold_settings(settings)?;
         storage.under_way = storage.under_way.min(UNDER_WAY_MAX);
+        // Its page cache serves others, too.
+        if storage.cache == CacheUse::Cold {
+            storage.cache = CacheUse::Drop;
+        }
         operands.iter_mut().filter(|path| null::null_size(path_of(path)).is_none()).try_for_each(inside)?;
         base.iter_mut().try_for_each(inside)?;
         if *listed {

@@ -37,6 +37,8 @@ pub enum CacheUse {
     Keep,
     /// As few as possible.
     Drop,
+    /// The same. What the source's files have in the cache goes before they are read.
+    Cold,
 }
 
 /// Durability that the target requires before a file counts as copied.
@@ -75,6 +77,7 @@ impl StorageRequest {
             CacheUse::Auto => 0,
             CacheUse::Keep => 1,
             CacheUse::Drop => 2,
+            CacheUse::Cold => 3,
         };
         out.u8(direct).u8(cache).u8(self.under_way);
     }
@@ -91,6 +94,7 @@ impl StorageRequest {
             0 => CacheUse::Auto,
             1 => CacheUse::Keep,
             2 => CacheUse::Drop,
+            3 => CacheUse::Cold,
             value => return Err(ProtocolError::Unknown { what: "use of the page cache", value: value.into() }),
         };
         let under_way = reader.u8()?;
@@ -152,7 +156,7 @@ mod tests {
     #[test]
     fn every_choice_comes_back_and_others_are_faults() {
         for direct in [DirectIo::Auto, DirectIo::Never, DirectIo::Always] {
-            for cache in [CacheUse::Auto, CacheUse::Keep, CacheUse::Drop] {
+            for cache in [CacheUse::Auto, CacheUse::Keep, CacheUse::Drop, CacheUse::Cold] {
                 let (request, mut out) = (StorageRequest { direct, cache, under_way: UNDER_WAY_MAX }, Writer::new());
                 request.encode(&mut out);
                 assert_eq!(StorageRequest::decode(&mut Reader::new(&out.into_bytes())), Ok(request));
@@ -171,7 +175,7 @@ mod tests {
         }
         assert!(Verify::decode(&mut Reader::new(&[3])).is_err());
         assert!(StorageRequest::decode(&mut Reader::new(&[3, 0, 0])).is_err());
-        assert!(StorageRequest::decode(&mut Reader::new(&[0, 3, 0])).is_err());
+        assert!(StorageRequest::decode(&mut Reader::new(&[0, 4, 0])).is_err());
         assert!(StorageRequest::decode(&mut Reader::new(&[0, 0, UNDER_WAY_MAX + 1])).is_err());
     }
 }

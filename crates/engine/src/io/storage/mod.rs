@@ -8,6 +8,7 @@
 
 pub mod cache;
 pub mod calls;
+pub mod cold;
 #[cfg(test)]
 mod conformance_tests;
 pub mod extents;

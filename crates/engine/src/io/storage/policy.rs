@@ -136,7 +136,7 @@ impl StoragePolicy {
         let wanted = match self.request.cache {
             CacheUse::Auto => size >= self.large_bytes,
             CacheUse::Keep => false,
-            CacheUse::Drop => true,
+            CacheUse::Drop | CacheUse::Cold => true,
         };
         wanted && !file.in_memory()
     }

@@ -1,7 +1,6 @@
 //! A worker that measures instead of copying: processor speed, system limits, and the properties of a target directory.
 //! It holds a scratch directory there for its lifetime.
 
-mod cold;
 mod compute;
 mod place;
 mod system;
@@ -16,6 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 pub use self::compute::{Primitive, primitives};
 pub use self::place::SCRATCH_NAMES;
 use self::place::ScratchDirectory;
+use crate::io::storage::cold;
 use crate::sys::confine::{ConfineBounds, ConfineNetwork};
 use crate::sys::tcp_info;
 

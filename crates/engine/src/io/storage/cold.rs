@@ -1,4 +1,4 @@
-//! Drops files from the page cache, so that a probe measures the disk instead of memory. Best effort: mapped pages and
+//! Drops files from the page cache, so that a measurement reads the disk instead of memory. Best effort: mapped pages and
 //! pages in use by other processes may remain.
 
 use std::fs::{self, File};
@@ -10,7 +10,7 @@ use haul_proto::path::escape;
 use crate::io::storage::cache::drop_pages;
 use crate::sys::describe::describe;
 
-/// Most files to handle: a probe reads no more.
+/// Most files to handle.
 const FILES_MAX: usize = 20_000;
 
 /// Drops the file `path`, or the files below the directory `path`. An absent path is an error for the user.
