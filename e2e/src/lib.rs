@@ -32,7 +32,7 @@ pub use haul_lab::{
     Towards, apart, cases, compare, compare_with, count, knock,
 };
 pub use processes::{commands, pid};
-pub use program::{Haul, ProgramRun, haul_binary, strace_arguments};
+pub use program::{Haul, ProgramRun, copy_haul_binary, haul_binary, strace_arguments};
 pub use remote::{Connection, HostPair, Remote};
 pub use sandbox::{Mount, Sandbox, shell};
 pub use serving::ServedShare;

@@ -22,6 +22,16 @@ const FOREIGN: [&str; 9] = [
     "CLICOLOR_FORCE",
 ];
 
+/// Copies the program to `place`, to be run from there.
+///
+/// `cp` writes it: a child that another test's thread forks meanwhile would keep this process's own descriptor open for
+/// writing until it executes something, and a file open for writing cannot be executed (ETXTBSY, execve(2)).
+#[track_caller]
+pub fn copy_haul_binary(place: &Path) {
+    let status = Command::new("cp").arg(haul_binary()).arg(place).status().expect("cp runs");
+    assert!(status.success(), "{}: {status}", place.display());
+}
+
 /// The program under test: what `HAUL_BIN` names, else the one that was built beside this test.
 #[track_caller]
 pub fn haul_binary() -> PathBuf {

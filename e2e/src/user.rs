@@ -1,13 +1,12 @@
 //! A user who may do no more than anybody: nobody, where the tests run as root, else whoever runs them. So tests of what
 //! may not be done run in both cases.
 
-use std::fs;
 use std::os::unix::fs::chown;
 use std::path::Path;
 use std::process::Command;
 
 use crate::Sandbox;
-use crate::program::{Haul, haul_binary};
+use crate::program::{Haul, copy_haul_binary};
 
 /// Nobody, on every system.
 pub const NOBODY: u32 = 65_534;
@@ -35,7 +34,7 @@ impl Sandbox {
         let own = self.path("haul");
         if !own.exists() {
             // The program may lie where that user cannot go.
-            fs::copy(haul_binary(), &own).expect("a copy of it");
+            copy_haul_binary(&own);
         }
         let mut command = Command::new("setpriv");
         command.args([&format!("--reuid={NOBODY}"), &format!("--regid={NOBODY}"), "--clear-groups"]);
@@ -47,6 +46,7 @@ impl Sandbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn that_user_may_not_do_what_nobody_may() {

@@ -4,7 +4,9 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 
-use haul_e2e::{Sandbox, TestTree, chain, chain_file, compare, contents, haul_binary, is_root_or_skip, listing, shell};
+use haul_e2e::{
+    Sandbox, TestTree, chain, chain_file, compare, contents, copy_haul_binary, is_root_or_skip, listing, shell,
+};
 
 #[test]
 fn a_file_gets_a_new_name() {
@@ -240,7 +242,7 @@ fn a_copy_needs_no_proc() {
     let sandbox = Sandbox::new();
     sandbox.tree("root/source");
     sandbox.dir("root/bin");
-    fs::copy(haul_binary(), sandbox.path("root/bin/haul")).unwrap();
+    copy_haul_binary(&sandbox.path("root/bin/haul"));
     for (number, name) in ["/bin/haul", "bin/haul", "./bin/haul", "haul"].into_iter().enumerate() {
         let target = format!("target{number}");
         shell(&sandbox, &format!("PATH=/bin exec /usr/sbin/chroot root {name} -r source /{target}")).run().succeeds();

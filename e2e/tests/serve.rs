@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use haul_e2e::{
-    ProgramRun, RUN_LIMIT, Sandbox, ServedShare, cases, compare, count, eventually, haul_binary, hidden_or_partial,
-    is_root_or_skip, pid, shell, within,
+    ProgramRun, RUN_LIMIT, Sandbox, ServedShare, cases, compare, copy_haul_binary, count, eventually,
+    hidden_or_partial, is_root_or_skip, pid, shell, within,
 };
 use haul_lab::descendants;
 use rustix::process::{Signal, kill_process};
@@ -310,7 +310,7 @@ fn a_server_needs_no_proc() {
     for directory in ["bin", "dev", "shared"] {
         sandbox.dir(format!("root/{directory}"));
     }
-    fs::copy(haul_binary(), sandbox.path("root/bin/haul")).unwrap();
+    copy_haul_binary(&sandbox.path("root/bin/haul"));
     let line = "cd root && HOME=/ exec /usr/sbin/chroot . /bin/haul serve --bind 127.0.0.1 --json /shared";
     let server = ServedShare::of(shell(&sandbox, line));
     sandbox.haul(["-r", "source", &server.at("there")]).run().succeeds();
