@@ -11,6 +11,7 @@ pub mod job;
 pub mod limits;
 mod manual;
 mod markdown;
+mod measurement;
 mod names;
 pub mod nearest;
 pub mod net;

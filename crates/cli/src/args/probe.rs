@@ -2,19 +2,15 @@
 
 use std::sync::LazyLock;
 
-use super::row::{HelpSection, OptionRow};
-use super::table::{COPY, PROBE};
+use super::measurement;
+use super::row::OptionRow;
+use super::table::PROBE;
 use super::values::Values;
 
 /// Options that a probe shares with a copy.
 const OTHERS: [&str; 7] = ["bits", "fsync", "verify", "json", "quiet", "timelimit", "config"];
 
-static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| {
-    let is_kept = |row: &&OptionRow| {
-        matches!(row.section, HelpSection::Performance | HelpSection::Connecting) || OTHERS.contains(&row.id)
-    };
-    PROBE.iter().chain(COPY.iter().filter(is_kept)).cloned().collect()
-});
+static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| measurement::rows(PROBE, &OTHERS));
 
 /// All of them.
 pub fn rows() -> &'static [OptionRow] {
@@ -23,16 +19,12 @@ pub fn rows() -> &'static [OptionRow] {
 
 /// A probe's own, and those of the copy that it has in mind.
 pub fn split(values: &Values) -> (Values, Values) {
-    let is_own = |id: &str| PROBE.iter().any(|row| row.id == id);
-    let given = values.given().iter().cloned();
-    let (own, copy) = given.partition(|(row, _)| is_own(row.id));
-    let undone = values.undone().iter().copied().filter(|row| !is_own(row.id)).collect();
-    let dialect = values.dialect();
-    (Values::new(PROBE, dialect, own), Values::new(COPY, dialect, copy).undoing(undone))
+    measurement::split(values, PROBE)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::table::COPY;
     use super::*;
     use std::collections::HashSet;
 
