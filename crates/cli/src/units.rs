@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const UNITS: [&str; 7] = ["bytes", "kB", "MB", "GB", "TB", "PB", "EB"];
+const RATE_UNITS: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
 const BIT_UNITS: [&str; 5] = ["bit", "kbit", "Mbit", "Gbit", "Tbit"];
 
 /// `12,408`
@@ -65,27 +66,24 @@ pub fn rate(bytes_per_s: f64) -> String {
     if SHOWS_BITS.load(Ordering::Relaxed) {
         return bit_rate(bytes_per_s);
     }
-    let mut value = bytes_per_s.max(0.0);
-    let mut unit = 0;
-    while unit + 1 < UNITS.len() && value >= 999.5 {
-        value /= 1000.0;
-        unit += 1;
-    }
-    let name = if unit == 0 { "B" } else { UNITS[unit] };
-    let decimals = if unit == 0 { 0 } else { decimals(value) };
-    format!("{value:.decimals$} {name}/s")
+    per_second(bytes_per_s, RATE_UNITS)
 }
 
 /// `9.41 Gbit/s`: as network cards are sold.
 pub fn bit_rate(bytes_per_s: f64) -> String {
-    let mut value = 8.0 * bytes_per_s.max(0.0);
+    per_second(8.0 * bytes_per_s, BIT_UNITS)
+}
+
+/// Three digits, in the smallest of `units` that takes no more; each is 1,000 of the one before.
+fn per_second<const N: usize>(rate: f64, units: [&str; N]) -> String {
+    let mut value = rate.max(0.0);
     let mut unit = 0;
-    while unit + 1 < BIT_UNITS.len() && value >= 999.5 {
+    while unit + 1 < N && value >= 999.5 {
         value /= 1000.0;
         unit += 1;
     }
     let decimals = if unit == 0 { 0 } else { decimals(value) };
-    format!("{value:.decimals$} {}/s", BIT_UNITS[unit])
+    format!("{value:.decimals$} {}/s", units[unit])
 }
 
 /// Bytes per second; 0 when no time has passed.
