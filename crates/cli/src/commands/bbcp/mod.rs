@@ -35,7 +35,7 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(250);
 const BBFTP_COMMANDS: &[&str] = &["put", "get", "mput", "mget", "cd", "lcd", "ls", "dir", "mkdir", "rm", "setnbstream"];
 
 /// The digest of `-E`, and where it goes.
-type ToldDigest = (ChecksumAlgorithm, DigestSink);
+type ShownDigest = (ChecksumAlgorithm, DigestSink);
 
 /// Copies `operands` as bbcp does. Returns the exit status.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<u8> {
@@ -43,10 +43,10 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<u8> {
     let mut plan = plan(values, operands, false)?;
     habits::adopt(&mut plan)?;
     let style = style(values, &plan);
-    let told = suit(&mut plan, style);
+    let digest = suit(&mut plan, style);
     let status = Rc::new(Cell::new(0));
     let shown_status = Rc::clone(&status);
-    let exit = copy::carry_out_with(plan, |plan, _| Ok(Box::new(lines(plan, style, told, shown_status)?)))?;
+    let exit = copy::carry_out_with(plan, |plan, _| Ok(Box::new(lines(plan, style, digest, shown_status)?)))?;
     Ok(match (exit, status.get()) {
         (Exit::Done, status) => status,
         (exit, 0) => status::of_incomplete(exit),
@@ -96,18 +96,18 @@ fn style(values: &Values, plan: &Plan) -> Style {
 }
 
 /// Sets what bbcp's lines need from the engine, and takes over the output of `-E`.
-fn suit(plan: &mut Plan, style: Style) -> Option<ToldDigest> {
-    let told = plan.digests.told.take();
+fn suit(plan: &mut Plan, style: Style) -> Option<ShownDigest> {
+    let digest = plan.digests.told.take();
     let options = &mut plan.job.options;
     options.ends_at_failure = true;
     options.report_files |= style.announces || style.appends || style.is_verbose;
-    options.sync.tells_items = style.announces || style.appends || told.is_some();
+    options.sync.tells_items = style.announces || style.appends || digest.is_some();
     options.progress_every = options.progress_every.min(SAMPLE_EVERY);
-    told
+    digest
 }
 
 /// bbcp's display of a job.
-fn lines(plan: &Plan, style: Style, told: Option<ToldDigest>, status: Rc<Cell<u8>>) -> anyhow::Result<Lines> {
+fn lines(plan: &Plan, style: Style, digest: Option<ShownDigest>, status: Rc<Cell<u8>>) -> anyhow::Result<Lines> {
     let text = || -> anyhow::Result<TextOutput> {
         let text = match &plan.display.log {
             None => show::stderr(),
@@ -127,7 +127,7 @@ fn lines(plan: &Plan, style: Style, told: Option<ToldDigest>, status: Rc<Cell<u8
     let mut lines = Lines::new(Human::new(text()?, level), text()?, style, &plan.job, status);
     lines.statistics = style.has_statistics.then_some(statistics);
     lines.ends_log = plan.display.log.is_some();
-    if let Some((algorithm, sink)) = told {
+    if let Some((algorithm, sink)) = digest {
         lines.digests = Some((algorithm, DigestLines::new(&sink, target_host)?));
     }
     Ok(lines)
