@@ -46,6 +46,7 @@ use self::details::{
     window,
 };
 pub use self::digests::{DigestSink, Digests};
+pub use self::duration::ENDLESS_ZEROS;
 pub use self::filters::{filters, typed_lists};
 use self::owners::owners;
 pub use self::probe::probe;

@@ -31,6 +31,7 @@ use crate::args::values::Values;
 use crate::exit::Exit;
 use crate::resolve::{HostNames, hosts};
 use crate::show;
+use crate::show::display::Mode;
 
 /// Does what the words after the program's name ask for; `program` is that name.
 pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
@@ -105,6 +106,15 @@ fn print(text: &str) {
     use std::io::Write;
     let mut stdout = std::io::stdout().lock();
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
+
+/// A result on standard output, for people or for programs. Results are the requested output; `--quiet` has none.
+fn say(mode: Mode, line: impl FnOnce() -> String, json: impl FnOnce() -> String) {
+    match mode {
+        Mode::Json => print(&json()),
+        Mode::Quiet => {}
+        _ => print(&format!("{}\n", line())),
+    }
 }
 
 /// This executable as the engine starts it. If its file was replaced, the kernel still has the one that runs.

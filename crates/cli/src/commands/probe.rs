@@ -96,13 +96,8 @@ struct ProbeMessages {
 }
 
 impl ProbeMessages {
-    /// Results are the requested output, so they go to standard output.
     fn say(&self, line: impl FnOnce() -> String, json: impl FnOnce() -> String) {
-        match self.mode {
-            Mode::Json => super::print(&json()),
-            Mode::Quiet => {}
-            _ => super::print(&format!("{}\n", line())),
-        }
+        super::say(self.mode, line, json);
     }
 
     fn error(&mut self, message: &str) {

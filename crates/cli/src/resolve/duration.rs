@@ -11,10 +11,9 @@ use crate::args::UsageError;
 use crate::args::values::Values;
 
 /// More zeros than any copy sends: 1 PiB.
-const ENDLESS_ZEROS: &str = "null:1024t";
+pub const ENDLESS_ZEROS: &str = "null:1024t";
 
-/// `--duration`.
-pub fn typed(values: &Values) -> Result<Option<Duration>, UsageError> {
+fn typed(values: &Values) -> Result<Option<Duration>, UsageError> {
     values.time("duration", Duration::from_secs(1)..=MAX_TIME_LIMIT, "from 1s to 365d")
 }
 

@@ -19,7 +19,7 @@ const IDLE_ECHOES: usize = 10;
 const IDLE_EVERY: Duration = Duration::from_millis(20);
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// A thread that sends echoes until it is told to finish.
+/// A thread that sends echoes while data flows.
 pub struct Echoes {
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<RoundTrips>,

@@ -100,10 +100,10 @@ impl NetFigures {
         let slowest = intervals.iter().copied().min_by(f64::total_cmp);
         let fastest = intervals.iter().copied().max_by(f64::total_cmp);
         let sockets = &summary.loads[0].sockets;
-        let cpus = summary.loads.each_ref().map(|load| {
-            let in_use = mean_s(load.processors.own_us, load.elapsed_us).unwrap_or_default() * 1e6;
-            (in_use, load.present.cores)
-        });
+        let cpus = summary
+            .loads
+            .each_ref()
+            .map(|load| (mean(load.processors.own_us, load.elapsed_us).unwrap_or_default(), load.present.cores));
         Self {
             bytes,
             elapsed,
@@ -123,9 +123,13 @@ impl NetFigures {
 }
 
 /// A mean of microseconds, in seconds.
-#[allow(clippy::cast_precision_loss, reason = "figures are shown with three digits")]
 fn mean_s(sum_us: u64, count: u64) -> Option<f64> {
-    (count > 0).then(|| sum_us as f64 / count as f64 / 1e6)
+    mean(sum_us, count).map(|mean_us| mean_us / 1e6)
+}
+
+#[allow(clippy::cast_precision_loss, reason = "figures are shown with three digits")]
+fn mean(sum: u64, count: u64) -> Option<f64> {
+    (count > 0).then(|| sum as f64 / count as f64)
 }
 
 #[cfg(test)]

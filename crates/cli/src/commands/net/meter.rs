@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use haul_engine::job::event::{Event, Observer, Progress, Sockets, Summary, TransportPath};
 
-use super::super::print;
+use super::super::{print, say};
 use super::echoes::Echoes;
 use super::figures::{IntervalFigures, NetFigures};
 use super::{json, shown};
@@ -17,7 +17,6 @@ pub struct NetMeter {
     text: TextOutput,
     mode: Mode,
     every: Duration,
-    way: TransportPath,
     begun: Option<Instant>,
     last: (Duration, u64, Sockets),
     intervals: Vec<f64>,
@@ -34,7 +33,6 @@ impl NetMeter {
             text,
             mode,
             every,
-            way: TransportPath::None,
             begun: None,
             last: (Duration::ZERO, 0, Sockets::default()),
             intervals: Vec::new(),
@@ -57,13 +55,8 @@ impl NetMeter {
 
     fn connected(&mut self, way: &TransportPath) {
         self.begun = Some(Instant::now());
-        self.way = way.clone();
         self.echoes = Echoes::start(way);
-        match self.mode {
-            Mode::Json => print(&json::connected(way)),
-            Mode::Quiet => {}
-            _ => print(&format!("{}\n", shown::way(way))),
-        }
+        say(self.mode, || shown::way(way), || json::connected(way));
     }
 
     fn progress(&mut self, progress: &Progress) {
@@ -79,11 +72,7 @@ impl NetMeter {
         let interval = IntervalFigures::new(elapsed, step, bytes, &progress.sockets.since(sockets), progress.streams);
         self.intervals.push(interval.bytes_per_s);
         self.last = (elapsed, progress.bytes_written, progress.sockets);
-        match self.mode {
-            Mode::Json => print(&json::interval(&interval)),
-            Mode::Quiet => {}
-            _ => print(&format!("{}\n", shown::interval(&interval))),
-        }
+        say(self.mode, || shown::interval(&interval), || json::interval(&interval));
     }
 }
 

@@ -21,15 +21,13 @@ use self::meter::NetMeter;
 use crate::args::UsageError;
 use crate::args::values::Values;
 use crate::exit::Exit;
-use crate::resolve::plan;
+use crate::resolve::{ENDLESS_ZEROS, plan};
 use crate::show;
 use crate::signals::Watch;
 use crate::terminal;
 
 const DURATION: Duration = Duration::from_secs(10);
 const NULL: &[u8] = b"null:";
-/// More than any network carries in a measurement: 1 PiB.
-const ZEROS: &[u8] = b"null:1024t";
 
 /// The source and the target of the measurement.
 pub fn operands(host: &OsStr, is_reverse: bool) -> [OsString; 2] {
@@ -38,8 +36,8 @@ pub fn operands(host: &OsStr, is_reverse: bool) -> [OsString; 2] {
     let host = host.strip_suffix(b":").unwrap_or(host);
     let there = |path: &[u8]| OsString::from_vec([host, before_path(host), path].concat());
     match is_reverse {
-        true => [there(ZEROS), OsStr::from_bytes(NULL).to_owned()],
-        false => [OsStr::from_bytes(ZEROS).to_owned(), there(NULL)],
+        true => [there(ENDLESS_ZEROS.as_bytes()), OsStr::from_bytes(NULL).to_owned()],
+        false => [ENDLESS_ZEROS.into(), there(NULL)],
     }
 }
 
