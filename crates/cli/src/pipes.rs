@@ -1,4 +1,5 @@
-//! Which ends of a copy are pipes: `-` for standard input and output, `-N` for FIFOs and programs.
+//! Which ends of a copy are pipes: `-` for standard input and output or the pipe of a server, `-N` for FIFOs and
+//! programs.
 
 use std::ffi::OsString;
 use std::io;
@@ -55,7 +56,12 @@ fn program_operand(operand: &OsString) -> Result<Location, UsageError> {
 }
 
 /// Finds the operands that are pipes. The last operand is the target.
-pub fn pipes(values: &Values, operands: &[OsString], sources: &[Location]) -> Result<Pipes, UsageError> {
+pub fn pipes(
+    values: &Values,
+    operands: &[OsString],
+    sources: &[Location],
+    target_location: &Location,
+) -> Result<Pipes, UsageError> {
     let is_standard = |operand: &OsString| operand == STANDARD;
     let Some((target, typed_sources)) = operands.split_last() else { return Ok(Pipes::default()) };
     let (source_named, target_named) = named(values)?;
@@ -68,6 +74,8 @@ pub fn pipes(values: &Values, operands: &[OsString], sources: &[Location]) -> Re
         return Err(UsageError::new("-R follows a file, but the source is a pipe")
             .remedy("omit -R: a pipe is read until it ends"));
     }
+    let source_named = source_named || sources.iter().any(is_served_pipe);
+    let target_named = target_named || is_served_pipe(target_location);
     let source = match is_input {
         true => Some(standard(io::stdin())?),
         false => source_named.then_some(PipeEnd::Named).or(growing),
@@ -82,6 +90,11 @@ pub fn pipes(values: &Values, operands: &[OsString], sources: &[Location]) -> Re
             .remedy("pipe tar's output into haul: tar -cf - FILES | haul - TARGET"));
     }
     Ok(Pipes { source, target })
+}
+
+/// Whether this is the pipe of a server, as its line names it.
+fn is_served_pipe(location: &Location) -> bool {
+    matches!(location.host, Host::Served { .. }) && location.path.as_os_str() == STANDARD
 }
 
 /// `-R`: for how long a file may not grow until it has ended.

@@ -133,7 +133,7 @@ fn planned(
     settings.options.owners = owners(values, is_sync)?;
     check_hosts(&sources)?;
     crate::secret::complete(values, sources.iter_mut().chain([&mut target]))?;
-    let pipes = pipes(values, operands, &sources)?;
+    let pipes = pipes(values, operands, &sources, &target)?;
     sync::refuse_places(values, is_sync, &pipes, &sources.iter().chain([&target]).collect::<Vec<_>>())?;
     if is_null(&target.path) {
         target.path = NULL_TARGET.into();

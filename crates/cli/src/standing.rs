@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use haul_engine::job::credentials::{KnownClient, PrivateKey, PublicKey};
-use haul_engine::serve::{ServedCredential, ServedDirectory};
+use haul_engine::serve::{ServedContent, ServedCredential, ServedDirectory};
 use haul_engine::worker::client_limits::{ServePolicy, ServedAccess};
 use haul_proto::limits::RATE_MIN;
 use haul_proto::path::escape;
@@ -271,7 +271,8 @@ fn complete(written: WrittenDirectory) -> Result<ServedDirectory, String> {
     let valid = keys.iter().filter(|key| !is_revoked(&key.key));
     let valid = valid.map(|key| Ok(ServedCredential { known: KnownClient::Key(key.key), expires: key.expires }));
     let credentials = secrets.chain(valid).collect::<Result<_, _>>()?;
-    Ok(ServedDirectory { name, path, access, credentials, clients_max: clients, rate, size, files, policy })
+    let content = ServedContent::Directory(path);
+    Ok(ServedDirectory { name, content, access, credentials, clients_max: clients, rate, size, files, policy })
 }
 
 /// A directory as a server has it.

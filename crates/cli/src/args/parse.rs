@@ -2,7 +2,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 
 use haul_engine::job::location::Host;
 use haul_engine::worker::client_limits::ClientLimits;
@@ -41,7 +40,7 @@ pub enum Command {
     Status(Values, Vec<OsString>),
     /// `haul clean`: paths to examine.
     Clean(Values, Vec<OsString>),
-    /// `haul serve`: the directory, unless a file names several.
+    /// `haul serve`: the directory or `-`, unless `--pipe` names a program or a file several directories.
     Serve(Values, Option<OsString>),
     /// `haul config`: options of a copy, whether JSON is wanted, and the host.
     Config(Values, bool, Option<OsString>),
@@ -69,8 +68,8 @@ pub enum WorkerArguments {
         /// The directory there.
         directory: String,
     },
-    /// Work for a server: in this directory, held to this.
-    Served(ClientLimits, PathBuf),
+    /// Work for a server, held to this: in this directory, or with this program.
+    Served(ClientLimits, OsString),
     /// Say which version this is.
     Identify,
     /// Say whether this executable has this SHA-256 value (64 hexadecimal digits).
@@ -389,7 +388,15 @@ fn serve(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command,
         if values.last("new-key").is_some() && directories.is_empty() {
             return Ok(Command::Serve(values, None));
         }
+        let has_pipe = values.last("pipe").is_some();
+        if let Some(other) = directories.first().map(|one| shown(one)).or(is_standing.then(|| "--config".into()))
+            && has_pipe
+        {
+            return Err(UsageError::new(format!("{other} and --pipe contradict each other"))
+                .remedy("serve a directory or a program"));
+        }
         match &directories[..] {
+            [] if has_pipe => Ok(Command::Serve(values, None)),
             [directory] if !is_standing => Ok(Command::Serve(values, Some(directory.clone()))),
             [] if is_standing => Ok(Command::Serve(values, None)),
             [directory, ..] if is_standing => Err(UsageError::new(format!(
@@ -423,7 +430,7 @@ fn asked_of_a_worker(words: &[OsString]) -> Option<WorkerArguments> {
     if let (["worker", "--served", terms @ .., _], Some(directory)) = (&words[..], last)
         && let Some(terms) = ClientLimits::from_words(terms)
     {
-        return Some(WorkerArguments::Served(terms, PathBuf::from(directory)));
+        return Some(WorkerArguments::Served(terms, directory.clone()));
     }
     match words.as_slice() {
         ["worker"] => Some(WorkerArguments::Run { input: None, output: None }),

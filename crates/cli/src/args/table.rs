@@ -397,6 +397,13 @@ pub const NET: &[OptionRow] = &[
 /// Options of `haul serve`.
 pub const SERVE: &[OptionRow] = &[
     row("once", None, Takes::Nothing, HelpSection::Connecting, "exit after the first complete copy"),
+    row(
+        "pipe",
+        None,
+        Takes::One("COMMAND"),
+        HelpSection::Copying,
+        "serve a program: COMMAND reads what clients send (with --read-only, they fetch its output)",
+    ),
     row("for", None, Takes::One("TIME"), HelpSection::Connecting, "accept no clients after TIME (90, 10m, 2h)"),
     row("read-only", None, Takes::Nothing, HelpSection::Copying, "refuse uploads"),
     row("write-only", None, Takes::Nothing, HelpSection::Copying, "refuse downloads"),

@@ -13,7 +13,7 @@ use haul_engine::launch;
 use haul_engine::policy::HostPolicy;
 use haul_engine::policy::audit::{AuditClient, AuditDestination, AuditLog};
 use haul_engine::worker::client_limits::ClientLimits;
-use haul_engine::worker::{Environment, InheritedFds, WorkerEnd};
+use haul_engine::worker::{Environment, HandedPipes, WorkerEnd};
 
 use crate::args::parse::WorkerArguments;
 use crate::exit::Exit;
@@ -37,10 +37,11 @@ pub fn run(what: &WorkerArguments) -> u8 {
         WorkerArguments::Keep(word, command) => keep(word, command),
         WorkerArguments::Dial { host, port, directory } => dial((host, *port), directory),
         WorkerArguments::Run { input, output } => {
-            work(*input, *output, None, HostRequest::open(None, std::env::current_dir().unwrap_or_default(), None))
-                .unwrap_or_else(could_not_start)
+            let host = || HostRequest::open(None, std::env::current_dir().unwrap_or_default(), None);
+            let worked = HandedPipes::take(*input, *output).and_then(|handed| work(handed, None, host()));
+            worked.unwrap_or_else(could_not_start)
         }
-        WorkerArguments::Served(terms, directory) => serve(terms, directory).unwrap_or_else(could_not_start),
+        WorkerArguments::Served(terms, place) => serve(terms, place).unwrap_or_else(could_not_start),
     }
 }
 
@@ -96,18 +97,19 @@ fn read_pass(stdin: &OwnedFd) -> Option<ClientCredentials> {
 }
 
 /// Works for a server, which reads the account of the work from standard error.
-fn serve(terms: &ClientLimits, directory: &Path) -> io::Result<u8> {
+fn serve(terms: &ClientLimits, place: &OsStr) -> io::Result<u8> {
+    let handed = terms.open_pipe(place)?;
+    let directory = Path::new(place);
     // Read before the kernel confines this process.
     let host = HostRequest::open(std::env::var("HAUL_CLIENT").ok(), directory.to_owned(), terms.audit.clone());
     if let Err(error) = terms.enter(directory, state_dir().as_deref()) {
         tell(&WorkAccount { did: None, why: Some(error.to_string()) });
         return Err(error);
     }
-    work(None, None, Some(terms.clone()), host)
+    work(handed, Some(terms.clone()), host)
 }
 
-fn work(input: Option<i32>, output: Option<i32>, served: Option<ClientLimits>, host: HostRequest) -> io::Result<u8> {
-    let handed = InheritedFds::take(input, output)?;
+fn work(handed: HandedPipes, served: Option<ClientLimits>, host: HostRequest) -> io::Result<u8> {
     let termination = signals::leave_to_controller()?;
     let stdin = io::stdin().as_fd().try_clone_to_owned()?;
     let stdout = io::stdout().as_fd().try_clone_to_owned()?;

@@ -44,6 +44,7 @@ use crate::receiver::session::ReceiverSession;
 use crate::receiver::tree::TargetTree;
 use std::sync::RwLock;
 
+use crate::io::program::HandedPipe;
 use haul_proto::entry::EntryKind as Kinds;
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::{PathId, StreamId};
@@ -59,7 +60,6 @@ use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::TargetRequest;
 use haul_proto::wire::storage::Verify;
 use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -207,12 +207,12 @@ fn foreign_report(job: &Arc<ReceiverJob>) -> ForeignReport {
 }
 
 impl TargetReceiver {
-    /// Resolves the destination. `standard_output` is the caller's, if this worker received it.
+    /// Resolves the destination. `handed` is standard output or the pipe of a server, if this worker received it.
     pub fn prepare(
         request: TargetRequest,
         reporter: Reporter,
         surroundings: &WorkerContext,
-        standard_output: Option<OwnedFd>,
+        handed: Option<HandedPipe>,
     ) -> Result<Self, RefusedRequest> {
         let quota = Arc::new(JobQuota::new(surroundings.allowance.clone()));
         quota
@@ -221,7 +221,7 @@ impl TargetReceiver {
         let landing = match request.pipe {
             PipeKind::No => place::destination::find(&request, surroundings.state_dir.as_deref(), &reporter)?,
             PipeKind::Standard | PipeKind::Named | PipeKind::Growing(_) => {
-                place::destination::pipe(&request, standard_output, &surroundings.policy)?
+                place::destination::pipe(&request, handed, &surroundings.policy)?
             }
         };
         reporter.set_label(&landing.path(b""));

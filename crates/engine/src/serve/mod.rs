@@ -19,5 +19,7 @@ mod tls;
 mod unauthenticated;
 
 pub use dial::dial;
-pub use offer::{ReloadedOffer, ServeEvent, ServeObserver, ServeOffer, ServedCredential, ServedDirectory};
+pub use offer::{
+    ReloadedOffer, ServeEvent, ServeObserver, ServeOffer, ServedContent, ServedCredential, ServedDirectory,
+};
 pub use server::{ServeListener, ServeUntil};

@@ -8,9 +8,12 @@ use crate::job::spec::WorkerProgram;
 use crate::policy::audit::AuditDestination;
 use crate::worker::client_limits::ServePolicy;
 use crate::worker::client_limits::ServedAccess;
+use std::ffi::OsString;
 use std::net::IpAddr;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use std::time::SystemTime;
 /// A served directory.
@@ -18,8 +21,8 @@ use std::time::SystemTime;
 pub struct ServedDirectory {
     /// Its name; empty for the only one.
     pub name: String,
-    /// Its absolute path.
-    pub path: PathBuf,
+    /// What it is.
+    pub content: ServedContent,
     /// Permitted access.
     pub access: ServedAccess,
     /// Credentials, each of which gives access.
@@ -34,6 +37,17 @@ pub struct ServedDirectory {
     pub files: Option<u64>,
     /// Requests that its clients may make.
     pub policy: ServePolicy,
+}
+
+/// What a client reaches under the name of a served directory.
+#[derive(Debug, Clone)]
+pub enum ServedContent {
+    /// The directory with this absolute path.
+    Directory(PathBuf),
+    /// The server's standard input or output. One session uses it up.
+    Standard(Arc<OwnedFd>),
+    /// A line of shell, started for each client.
+    Program(OsString),
 }
 
 /// A secret or key that opens a directory.

@@ -96,6 +96,7 @@ impl ServeListener {
             allowances: Allowances::default(),
             strangers: UnauthenticatedClients::default(),
             copied: AtomicBool::default(),
+            spent: AtomicBool::default(),
             hang_up: AtomicBool::default(),
             log,
         };
@@ -112,7 +113,8 @@ impl ServeListener {
     pub fn run(self, until: ServeUntil, stop: &AtomicBool, mut reload: impl FnMut() -> Option<ReloadedOffer>) -> bool {
         let Self { listener, shared } = self;
         let is_over = || {
-            let (once, late) = (until.once && shared.copied.load(Ordering::SeqCst), until.deadline);
+            let once = until.once && shared.copied.load(Ordering::SeqCst) || shared.spent.load(Ordering::SeqCst);
+            let late = until.deadline;
             stop.load(Ordering::SeqCst) || once || late.is_some_and(|deadline| Instant::now() >= deadline)
         };
         while !is_over() {

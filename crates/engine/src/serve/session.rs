@@ -8,6 +8,7 @@ use haul_proto::limits::GREETING_DEADLINE_MS;
 use haul_proto::wire::serve::UNPROVEN_MAX;
 use rustls::{Connection, ServerConfig};
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, ExitStatus};
@@ -22,12 +23,12 @@ use crate::job::allowance::Allowance;
 use crate::job::credentials::KnownClient;
 use crate::net::stream::preauth::PendingPlace;
 use crate::serve::auth::{answer, as_server};
-use crate::serve::offer::{ServeEvent, ServeOffer, ServedDirectory};
+use crate::serve::offer::{ServeEvent, ServeOffer, ServedContent, ServedDirectory};
 use crate::serve::preauth_socket::PreauthSocket;
 use crate::sys::child::{SpawnedChild, spawn};
 use crate::sys::inherited_fds::hand_over;
 use crate::sys::sync::lock;
-use crate::worker::client_limits::ClientLimits;
+use crate::worker::client_limits::{ClientLimits, ServedPipe};
 
 /// How long the worker of a lost client may take to clean up.
 const TIDY: Duration = Duration::from_secs(10);
@@ -47,6 +48,8 @@ pub(super) struct ServeShared {
     pub strangers: UnauthenticatedClients,
     /// Whether a copy completed.
     pub copied: AtomicBool,
+    /// Whether a session used the server's standard input or output.
+    pub spent: AtomicBool,
     /// Whether all workers must end now.
     pub hang_up: AtomicBool,
     pub(super) log: Box<ServeObserver>,
@@ -179,9 +182,13 @@ pub(super) fn serve(
         Ok(worked) => worked,
         Err(error) => (None, WorkAccount { did: None, why: Some(error.to_string()) }),
     };
-    let whole = status.is_some_and(|status| status.success());
+    let is_without_failures = account.did.as_ref().is_none_or(|did| did.failed == 0);
+    let whole = is_without_failures && status.is_some_and(|status| status.success());
     if session.is_revoked.load(Ordering::Relaxed) && !whole {
         account.why = Some(REVOKED.into());
+    }
+    if account.did.is_some() && matches!(directory.content, ServedContent::Standard(_)) {
+        shared.spent.store(true, Ordering::SeqCst);
     }
     shared.log(&ServeEvent::Ended { peer, directory: name, account, whole, took: began.elapsed() });
     if whole {
@@ -231,7 +238,13 @@ fn work(
     let (here, there) = (socket.local_addr()?, socket.peer_addr()?);
     let mut command = Command::new(&program.executable);
     let allowance = allowance.map(|allowance| hand_over(&mut command, allowance.counters())).transpose()?;
+    let (pipe, place) = match &directory.content {
+        ServedContent::Directory(path) => (None, path.as_os_str()),
+        ServedContent::Standard(fd) => (Some(ServedPipe::Inherited(hand_over(&mut command, fd)?)), OsStr::new("-")),
+        ServedContent::Program(line) => (Some(ServedPipe::Program), line.as_os_str()),
+    };
     let terms = ClientLimits {
+        pipe,
         access: directory.access,
         rate: directory.rate.or(offer.rate),
         allowance,
@@ -242,7 +255,7 @@ fn work(
         audit: offer.audit.clone(),
         policy: directory.policy,
     };
-    command.args(&program.worker_arguments).arg("--served").args(terms.words()).arg(&directory.path);
+    command.args(&program.worker_arguments).arg("--served").args(terms.words()).arg(place);
     let address = |address: SocketAddr| format!("{} {}", address.ip().to_canonical(), address.port());
     command.env("HAUL_CLIENT", client);
     command.env("SSH_CONNECTION", format!("{} {}", address(there), address(here)));

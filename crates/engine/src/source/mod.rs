@@ -27,6 +27,7 @@ mod stream_sender;
 #[cfg(test)]
 mod tests;
 
+use crate::io::program::HandedPipe;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
 use haul_proto::entry_extras::EntryExtras;
 use haul_proto::error::ProtocolError;
@@ -47,7 +48,6 @@ use haul_proto::wire::storage::CacheUse;
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -145,12 +145,12 @@ impl State {
 }
 
 impl Source {
-    /// Checks the source arguments and reports invalid ones at once. `standard_input` is the caller's, if this worker
-    /// received it; `policy` permits or forbids programs.
+    /// Checks the source arguments and reports invalid ones at once. `handed` is standard input or the
+    /// pipe of a server, if this worker received it; `policy` permits or forbids programs.
     pub fn prepare(
         request: SourceRequest,
         reporter: Reporter,
-        standard_input: Option<OwnedFd>,
+        handed: Option<HandedPipe>,
         policy: &HostPolicy,
     ) -> Self {
         let roots = match request.pipe {
@@ -163,7 +163,7 @@ impl Source {
                 operands::look(&request, &reporter)
             }
             PipeKind::Standard | PipeKind::Named | PipeKind::Growing(_) => {
-                operands::open_pipe(&request, standard_input, policy, &reporter)
+                operands::open_pipe(&request, handed, policy, &reporter)
             }
         };
         let (frame, streams) = (request.settings.frame, request.settings.streams);

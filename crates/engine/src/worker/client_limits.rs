@@ -3,17 +3,23 @@
 
 use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::sandbox::{Confinement, SandboxReport};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::net::IpAddr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::fs::lookup;
+use crate::io::program::{HandedPipe, PipeProgram};
+use crate::job::End;
 use crate::job::allowance::Allowance;
 use crate::job::null;
 use crate::policy::audit::AuditDestination;
 use crate::sys::confine::{ConfineBounds, ConfineNetwork, ConfineRights};
+use crate::sys::inherited_fds;
+use crate::worker::HandedPipes;
 
 /// Permitted access to a served directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,9 +56,36 @@ impl ServedAccess {
     }
 }
 
+/// A pipe that a server offers instead of a directory. A read-only one is the source, a write-only one the target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServedPipe {
+    /// The descriptor that the worker inherits under this number.
+    Inherited(i32),
+    /// A program that the worker starts when a client asks for the pipe.
+    Program,
+}
+
+impl ServedPipe {
+    fn word(self) -> String {
+        match self {
+            Self::Inherited(number) => number.to_string(),
+            Self::Program => PROGRAM.into(),
+        }
+    }
+
+    fn from_word(word: &str) -> Option<Self> {
+        if word == PROGRAM { Some(Self::Program) } else { word.parse().ok().map(Self::Inherited) }
+    }
+}
+
+/// The word for [`ServedPipe::Program`].
+const PROGRAM: &str = "program";
+
 /// The limits that a server imposes on its worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientLimits {
+    /// The pipe that takes the directory's place, if any.
+    pub pipe: Option<ServedPipe>,
     /// The permitted access.
     pub access: ServedAccess,
     /// Rate limit in bytes per second, in either direction; `None` for no limit.
@@ -111,9 +144,10 @@ const NONE: &str = "-";
 
 impl ClientLimits {
     /// Returns the limits as command-line words for the worker.
-    pub fn words(&self) -> [String; 9] {
+    pub fn words(&self) -> [String; 10] {
         let number = |number: Option<u64>| number.map_or(NONE.into(), |number| number.to_string());
         [
+            self.pipe.map_or(NONE.into(), ServedPipe::word),
             self.access.word().to_owned(),
             number(self.rate),
             self.allowance.map_or(NONE.into(), |number| number.to_string()),
@@ -128,12 +162,15 @@ impl ClientLimits {
 
     /// Parses the words of [`Self::words`]; `None` if they are invalid.
     pub fn from_words(words: &[&str]) -> Option<Self> {
-        let [access, rate, allowance, range, address, sandboxed, deltas, audit, policy] = words else { return None };
+        let [pipe, access, rate, allowance, range, address, sandboxed, deltas, audit, policy] = words else {
+            return None;
+        };
         let ports = |text: &str| {
             let (first, last) = text.split_once(':')?;
             Some((first.parse().ok()?, last.parse().ok()?))
         };
         Some(Self {
+            pipe: optional(pipe, ServedPipe::from_word)?,
             access: ServedAccess::from_word(access)?,
             rate: optional(rate, |text| text.parse().ok())?,
             allowance: optional(allowance, |text| text.parse().ok())?,
@@ -151,38 +188,66 @@ impl ClientLimits {
         self.allowance.map(|number| Allowance::handed(number).map(Arc::new)).transpose()
     }
 
-    /// Makes `directory`, a path without symbolic links, the working directory and confines all later lookups to it.
-    /// The kernel also confines this thread and all threads and processes that it starts. A Request later adds narrower
-    /// limits. The worker queries system information before the call.
-    pub fn enter(&self, directory: &Path, state_dir: Option<&Path>) -> io::Result<SandboxReport> {
-        rustix::process::fchdir(lookup::open_absolute(directory)?)?;
-        lookup::confine();
-        let mut bounds = ConfineBounds::new(ConfineNetwork::Streams(self.ports));
-        let rights = if self.access == ServedAccess::ReadOnly {
-            ConfineRights::ReadTree
-        } else {
-            ConfineRights::Land(PreserveOptions { hard_links: true, ..PreserveOptions::default() })
+    /// Opens the served pipe, with `command` as its program. A worker calls it once, before it confines itself: a program
+    /// is not confined.
+    pub fn open_pipe(&self, command: &OsStr) -> io::Result<HandedPipes> {
+        let Some(pipe) = self.pipe else { return Ok(HandedPipes::default()) };
+        let end = if self.access.reads() { End::Source } else { End::Target };
+        let pipe = match pipe {
+            ServedPipe::Inherited(number) => HandedPipe::from(inherited_fds::take(number)?),
+            ServedPipe::Program => {
+                let (program, fd) = PipeProgram::prepare(end, command.as_bytes())?;
+                HandedPipe { fd, program: Some(program) }
+            }
         };
-        bounds.allow(File::open(".")?, rights);
+        Ok(match end {
+            End::Source => HandedPipes { input: Some(pipe), output: None },
+            End::Target => HandedPipes { input: None, output: Some(pipe) },
+        })
+    }
+
+    /// Makes `directory`, a path without symbolic links, the working directory and confines all later lookups to it; for
+    /// a served pipe, no file may be opened at all. The kernel also confines this thread and all threads and processes
+    /// that it starts. A Request later adds narrower limits. The worker queries system information before the call.
+    pub fn enter(&self, directory: &Path, state_dir: Option<&Path>) -> io::Result<SandboxReport> {
+        let mut bounds = ConfineBounds::new(ConfineNetwork::Streams(self.ports));
+        match self.pipe {
+            Some(_) => rustix::process::chdir("/")?,
+            None => {
+                rustix::process::fchdir(lookup::open_absolute(directory)?)?;
+                self.allow_directory(&mut bounds, state_dir)?;
+            }
+        }
+        lookup::confine();
         // A chroot may lack both; the worker then reports less about the host.
         for system in ["/proc", "/sys"].iter().filter_map(|system| File::open(system).ok()) {
             bounds.allow(system, ConfineRights::ReadTree);
-        }
-        // For `null:`. A chroot may lack both.
-        null::open_zeros().iter().for_each(|zeros| bounds.allow(zeros, ConfineRights::ReadFile));
-        null::open_nothing().iter().for_each(|nothing| bounds.allow(nothing, ConfineRights::WriteSpecial));
-        if let Some(trees) =
-            state_dir.map(|state| state.join("trees")).filter(|_| self.access != ServedAccess::ReadOnly)
-        {
-            // Without this directory, finished trees are not recorded.
-            let trees = std::fs::create_dir_all(&trees).and_then(|()| File::open(&trees));
-            trees.iter().for_each(|trees| bounds.allow(trees, ConfineRights::OwnFiles));
         }
         let sandbox = bounds.enforce_with_filter();
         match sandbox.confinement {
             Confinement::None if self.sandboxed => Err(io::Error::other(sandbox.reason)),
             _ => Ok(sandbox),
         }
+    }
+
+    /// Permits the working directory, `null:` and the memory of finished trees.
+    fn allow_directory(&self, bounds: &mut ConfineBounds, state_dir: Option<&Path>) -> io::Result<()> {
+        let is_read_only = self.access == ServedAccess::ReadOnly;
+        let rights = if is_read_only {
+            ConfineRights::ReadTree
+        } else {
+            ConfineRights::Land(PreserveOptions { hard_links: true, ..PreserveOptions::default() })
+        };
+        bounds.allow(File::open(".")?, rights);
+        // A chroot may lack both.
+        null::open_zeros().iter().for_each(|zeros| bounds.allow(zeros, ConfineRights::ReadFile));
+        null::open_nothing().iter().for_each(|nothing| bounds.allow(nothing, ConfineRights::WriteSpecial));
+        if let Some(trees) = state_dir.map(|state| state.join("trees")).filter(|_| !is_read_only) {
+            // Without this directory, finished trees are not recorded.
+            let trees = std::fs::create_dir_all(&trees).and_then(|()| File::open(&trees));
+            trees.iter().for_each(|trees| bounds.allow(trees, ConfineRights::OwnFiles));
+        }
+        Ok(())
     }
 }
 
@@ -206,6 +271,7 @@ mod tests {
     #[test]
     fn terms_come_back_from_their_words() {
         let all = ClientLimits {
+            pipe: Some(ServedPipe::Inherited(9)),
             access: ServedAccess::WriteOnly,
             rate: Some(1),
             allowance: Some(7),
@@ -217,6 +283,7 @@ mod tests {
             policy: ServePolicy { encryption: true, ..ServePolicy::default() },
         };
         let none = ClientLimits {
+            pipe: None,
             access: ServedAccess::Both,
             rate: None,
             allowance: None,

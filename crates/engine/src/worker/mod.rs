@@ -37,7 +37,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::fs::FileIdentity;
-use crate::io::program::keeper;
+use crate::io::program::{HandedPipe, keeper};
 use crate::job::End;
 use crate::job::account::WorkAccount;
 use crate::job::allowance::Allowance;
@@ -84,21 +84,20 @@ pub struct Environment {
     pub allowance: Option<Arc<Allowance>>,
 }
 
-/// Descriptors inherited from the parent process: the standard input and output of the command.
-#[derive(Debug, Default)]
-pub struct InheritedFds {
+/// Pipes handed over by the parent process: the standard input and output of the command, or the pipe of a server.
+#[derive(Default)]
+pub struct HandedPipes {
     /// Input for a source.
-    pub input: Option<OwnedFd>,
+    pub input: Option<HandedPipe>,
     /// Output for a target.
-    pub output: Option<OwnedFd>,
+    pub output: Option<HandedPipe>,
 }
 
-impl InheritedFds {
+impl HandedPipes {
     /// Takes ownership of the descriptors by number. Call it once, before any other file is opened.
     pub fn take(input: Option<i32>, output: Option<i32>) -> io::Result<Self> {
-        let (input, output) =
-            (input.map(inherited_fds::take).transpose()?, output.map(inherited_fds::take).transpose()?);
-        Ok(Self { input, output })
+        let take = |number: Option<i32>| number.map(inherited_fds::take).transpose();
+        Ok(Self { input: take(input)?.map(HandedPipe::from), output: take(output)?.map(HandedPipe::from) })
     }
 }
 
@@ -125,7 +124,7 @@ pub fn run(
     input: OwnedFd,
     output: OwnedFd,
     stop: OwnedFd,
-    handed: InheritedFds,
+    handed: HandedPipes,
     environment: &Environment,
 ) -> (WorkerEnd, WorkAccount) {
     open_files::raise_limit();
@@ -201,7 +200,7 @@ fn hello(environment: &Environment) -> WorkerHello {
 struct WorkerProcess {
     link: LinkWriter,
     environment: Environment,
-    handed: InheritedFds,
+    handed: HandedPipes,
     source: Option<Arc<Source>>,
     target: Option<Arc<TargetReceiver>>,
     /// The state of a measurement, for a worker that is neither source nor target.

@@ -83,6 +83,14 @@ impl ClientLimits {
         } = request;
         let is_from_memory =
             !operands.is_empty() && operands.iter().all(|path| null::null_size(path_of(path)).is_some());
+        if self.pipe.is_some() {
+            self.hold_pipe(*pipe, self.access.reads(), "fetching")?;
+            (*operands, *base, *listed, *pipe) = (vec![PIPE.into()], None, false, PipeKind::Standard);
+            (*remove_files, *tell_owners) = (false, false);
+            storage.under_way = storage.under_way.min(UNDER_WAY_MAX);
+            *rate_bytes_per_s = self.slower(*rate_bytes_per_s);
+            return self.hold_settings(settings);
+        }
         if !self.access.reads() && !is_from_memory {
             return Err(format!("this server's directory is {}: reading is forbidden", self.write_only()));
         }
@@ -142,6 +150,19 @@ impl ClientLimits {
             pipe,
             compare,
         } = request;
+        if self.pipe.is_some() {
+            self.hold_pipe(*pipe, !self.access.reads(), "sending")?;
+            if compare.is_some() || sync.is_dry {
+                return Err("a served pipe holds nothing to compare with".into());
+            }
+            (*path, *pipe) = (PIPE.into(), PipeKind::Standard);
+            // A pipe has no other files beside it.
+            (*kept, *delta, *sync) = (PreserveOptions::default(), DeltaOptions::default(), SyncOptions::default());
+            (*preserve, *resume, *keep_partial) = (false, false, false);
+            journal_dir.clear();
+            storage.under_way = storage.under_way.min(UNDER_WAY_MAX);
+            return self.hold_settings(settings);
+        }
         let is_discarded = path == null::NOTHING.as_bytes() && compare.is_none();
         match (self.access, &compare) {
             (ServedAccess::ReadOnly, None) if !is_discarded => {
@@ -197,6 +218,19 @@ impl ClientLimits {
         match pipe {
             PipeKind::No => Ok(()),
             PipeKind::Standard | PipeKind::Named | PipeKind::Growing(_) => Err(NO_PIPES.into()),
+        }
+    }
+
+    /// Refuses a request that a served pipe cannot carry out: `is_offered` says whether it is the end that is asked for.
+    fn hold_pipe(&self, pipe: PipeKind, is_offered: bool, act: &str) -> Result<(), String> {
+        if !is_offered {
+            return Err(format!("this server's pipe goes the other way: {act} is forbidden"));
+        }
+        match pipe {
+            PipeKind::Named => Ok(()),
+            PipeKind::No | PipeKind::Standard | PipeKind::Growing(_) => {
+                Err("this server has a pipe and no directory\nend its line in :-".into())
+            }
         }
     }
 
@@ -264,6 +298,8 @@ impl ClientLimits {
     }
 }
 
+/// What a client calls a served pipe.
+const PIPE: &[u8] = b"-";
 /// Only users who can start programs on this host anyway may use them.
 const NO_PIPES: &str = "a server starts no programs and opens no pipes\nomit -N";
 

@@ -8,11 +8,12 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use crate::testing;
-use crate::worker::client_limits::ServePolicy;
+use crate::worker::client_limits::{ServePolicy, ServedPipe};
 
 fn terms(access: ServedAccess) -> ClientLimits {
     let address = Some(IpAddr::from([10, 0, 0, 1]));
     ClientLimits {
+        pipe: None,
         access,
         rate: Some(10),
         allowance: None,
@@ -275,5 +276,43 @@ fn what_leads_out_is_refused() {
         let mut path = good.into();
         inside(&mut path).unwrap();
         assert_eq!(String::from_utf8(path).unwrap(), becomes);
+    }
+}
+
+#[test]
+fn a_served_pipe_is_all_that_its_clients_reach() {
+    let of_pipe = |access| ClientLimits { pipe: Some(ServedPipe::Program), ..terms(access) };
+    let wanted = SourceRequest {
+        operands: vec!["etc/passwd".into(), "null:1m".into()],
+        base: Some("etc".into()),
+        listed: true,
+        remove_files: true,
+        tell_owners: true,
+        pipe: PipeKind::Named,
+        ..source()
+    };
+    let mut message = ControllerMessage::Source(wanted);
+    of_pipe(ServedAccess::ReadOnly).hold(&mut message).unwrap();
+    let ControllerMessage::Source(held) = message else { unreachable!() };
+    assert_eq!((held.operands, held.base, held.pipe), (vec![b"-".to_vec()], None, PipeKind::Standard));
+    assert!(!held.listed && !held.remove_files && !held.tell_owners);
+
+    let wanted = TargetRequest {
+        path: "etc/passwd".into(),
+        journal_dir: "tmp".into(),
+        preserve: true,
+        sync: SyncOptions { backup_dir: "old".into(), link_dests: vec!["old".into()], ..SyncOptions::default() },
+        pipe: PipeKind::Named,
+        ..target()
+    };
+    let mut message = ControllerMessage::Target(wanted);
+    of_pipe(ServedAccess::WriteOnly).hold(&mut message).unwrap();
+    let ControllerMessage::Target(held) = message else { unreachable!() };
+    assert_eq!((held.path, held.pipe), (b"-".to_vec(), PipeKind::Standard));
+    assert!(held.journal_dir.is_empty() && !held.preserve && held.sync == SyncOptions::default());
+
+    for (access, pipe) in [(ServedAccess::WriteOnly, PipeKind::Named), (ServedAccess::ReadOnly, PipeKind::No)] {
+        let mut message = ControllerMessage::Source(SourceRequest { pipe, ..source() });
+        assert!(of_pipe(access).hold(&mut message).is_err(), "{access:?} {pipe:?}");
     }
 }

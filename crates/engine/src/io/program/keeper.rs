@@ -1,8 +1,8 @@
 //! The process between a worker and a program: starts the program in a process group of its own, and ends that group when
 //! the worker is gone. The worker cannot do it: it is confined, and must not signal others.
 //!
-//! Its standard input is the worker's lifeline, on which nothing is ever said; its standard output is the program's end of
-//! the data; its error output is the program's. It ends with the program's status.
+//! Its standard input is the worker's lifeline: one byte on it starts the program, its end ends it. Its standard output is
+//! the program's end of the data; its error output is the program's. It ends with the program's status.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -29,9 +29,13 @@ pub fn word(end: End) -> &'static str {
     }
 }
 
-/// Waits for a program until it ends, the worker ends, or `stop` is set. Returns its status.
+/// Starts a program once the worker wants it, and waits until it ends, the worker ends, or `stop` is set. Returns its
+/// status.
 pub fn keep(end: End, command: &OsStr, stop: &OwnedFd) -> io::Result<u8> {
     let lifeline = io::stdin();
+    if !is_wanted(&lifeline, stop)? {
+        return Ok(1);
+    }
     let mut program = start(end, command)?;
     let pid = Pid::from_child(&program);
     let ended = pidfd_open(pid, PidfdFlags::empty())?;
@@ -49,6 +53,21 @@ pub fn keep(end: End, command: &OsStr, stop: &OwnedFd) -> io::Result<u8> {
         if fds[1..].iter().any(|fd| !fd.revents().is_empty()) {
             end_group(&mut program, pid, &ended)?;
             return Ok(1);
+        }
+    }
+}
+
+/// Waits for the worker's byte. `false` after the end of the worker, or at a stop.
+fn is_wanted(lifeline: &io::Stdin, stop: &OwnedFd) -> io::Result<bool> {
+    loop {
+        let mut fds = [PollFd::new(lifeline, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+        // An interrupted call is no event.
+        let _ = poll(&mut fds, None);
+        if !fds[1].revents().is_empty() {
+            return Ok(false);
+        }
+        if !fds[0].revents().is_empty() {
+            return Ok(rustix::io::read(lifeline, &mut [0])? == 1);
         }
     }
 }

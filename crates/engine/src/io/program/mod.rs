@@ -6,7 +6,7 @@
 pub mod keeper;
 
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -26,18 +26,48 @@ const REASON_WAIT: Duration = Duration::from_secs(1);
 /// Number of last lines reported of a failed program.
 const LINES_TOLD: usize = 3;
 
+/// A pipe that a worker was handed for its end, and the program at its other side, if haul starts one.
+pub struct HandedPipe {
+    /// The pipe, or any other open file.
+    pub fd: OwnedFd,
+    /// The program, not yet started.
+    pub program: Option<PipeProgram>,
+}
+
+impl HandedPipe {
+    /// Starts the program, if there is one.
+    pub fn begin(self) -> io::Result<(OwnedFd, Option<PipeProgram>)> {
+        self.program.as_ref().map_or(Ok(()), PipeProgram::begin)?;
+        Ok((self.fd, self.program))
+    }
+}
+
+impl From<OwnedFd> for HandedPipe {
+    fn from(fd: OwnedFd) -> Self {
+        Self { fd, program: None }
+    }
+}
+
 /// A program that runs, until it ends or this is dropped.
 pub struct PipeProgram(Mutex<Option<ProgramKeeper>>);
 
 struct ProgramKeeper {
-    /// The keeper ends the program when this is closed: it is dropped before the guard, which waits for the keeper.
-    _lifeline: ChildStdin,
+    /// A byte on it starts the program. The keeper ends the program when this is closed: it is dropped before the guard,
+    /// which waits for the keeper.
+    lifeline: ChildStdin,
     guard: ChildGuard,
 }
 
 impl PipeProgram {
     /// Starts it by a line of shell, and returns what its bytes come from or go to.
     pub fn start(end: End, command: &[u8]) -> io::Result<(Self, OwnedFd)> {
+        let (program, data) = Self::prepare(end, command)?;
+        program.begin()?;
+        Ok((program, data))
+    }
+
+    /// The same without its start, for [`Self::begin`] in a worker that cannot start processes any more.
+    pub fn prepare(end: End, command: &[u8]) -> io::Result<(Self, OwnedFd)> {
         let by_proc = Some(PathBuf::from(BY_PROC)).filter(|path| path.exists());
         let mut keeper = Command::new(by_proc.map_or_else(own_executable, Ok)?);
         keeper.arg("worker").arg(keeper::word(end)).arg(OsStr::from_bytes(command));
@@ -53,7 +83,12 @@ impl PipeProgram {
                 (guard, lifeline, writing)
             }
         };
-        Ok((Self(Mutex::new(Some(ProgramKeeper { _lifeline: lifeline, guard }))), data))
+        Ok((Self(Mutex::new(Some(ProgramKeeper { lifeline, guard }))), data))
+    }
+
+    /// Starts it.
+    pub fn begin(&self) -> io::Result<()> {
+        lock(&self.0).as_mut().map_or(Ok(()), |kept| kept.lifeline.write_all(b"\n"))
     }
 
     /// Waits for its end while the job runs. A failure is an error in words.

@@ -17,13 +17,12 @@ use haul_proto::wire::storage::Fsync;
 use rustix::fs::{FileType, Mode, OFlags};
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, lookup};
-use crate::io::program::PipeProgram;
+use crate::io::program::{HandedPipe, PipeProgram};
 use crate::job::End;
 use crate::job::display_path::below;
 use crate::job::spec::NULL_TARGET;
@@ -208,7 +207,7 @@ pub fn find(
 /// The destination, if it is a pipe.
 pub fn pipe(
     request: &TargetRequest,
-    standard_output: Option<OwnedFd>,
+    handed: Option<HandedPipe>,
     policy: &HostPolicy,
 ) -> Result<Destination, RefusedRequest> {
     let [TargetOperand { directory: false, .. }] = &request.operands[..] else {
@@ -220,8 +219,9 @@ pub fn pipe(
     let is_special = || lookup::stat(path).is_ok_and(|found| FileStat::from(&found).is_special());
     let sink = match request.pipe {
         PipeKind::Standard => {
-            let output = standard_output.ok_or("standard output cannot be written on another host");
-            Ok(InOrderSink::new(output.map_err(|text| RefusedRequest::failed(text.into()))?, None))
+            let output = handed.ok_or("standard output cannot be written on another host");
+            let output = output.map_err(|text| RefusedRequest::failed(text.into()))?;
+            output.begin().map(|(fd, program)| InOrderSink::new(fd, program))
         }
         _ if is_special() => {
             let (kind, label) = (DestinationKind::Special(path.into()), request.path.clone());

@@ -1,9 +1,10 @@
-//! `haul serve DIR`: gives holders of the printed line access to a directory.
+//! `haul serve`: gives holders of the printed line access to a directory, or to a pipe.
+
+mod content;
 
 use std::ffi::OsStr;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::net::IpAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use anyhow::Context;
 use haul_engine::job::credentials::{ClientCredentials, KnownClient, PrivateKey, Secret};
 use haul_engine::policy::audit::AuditDestination;
 use haul_engine::serve::{
-    ReloadedOffer, ServeEvent, ServeListener, ServeOffer, ServeUntil, ServedCredential, ServedDirectory,
+    ReloadedOffer, ServeEvent, ServeListener, ServeOffer, ServeUntil, ServedContent, ServedCredential, ServedDirectory,
 };
 use haul_engine::worker::client_limits::{ServePolicy, ServedAccess, sandbox};
 use haul_proto::limits::RATE_MIN;
@@ -28,11 +29,9 @@ use crate::exit::Exit;
 use crate::network::ports;
 use crate::secret::SecretFileState;
 use crate::show::served::{line, object, reloaded, unconfined};
-use crate::standing::{StandingDirectory, absolute};
+use crate::standing::StandingDirectory;
 use crate::{secret, show, standing};
 
-/// Options that say what may be done with the directory.
-const ACCESS: [&str; 3] = ["read-only", "write-only", "create"];
 /// Most clients at a time, unless more are wanted.
 const CLIENTS: u32 = 16;
 /// Longest serving time: 30 days.
@@ -40,14 +39,16 @@ const TIME_MAX: Duration = Duration::from_secs(30 * 86_400);
 /// Time that running copies have after the end was requested.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Serves `directory`, or those that a file names, until the end is requested.
-pub fn run(values: &Values, directory: Option<&OsStr>) -> anyhow::Result<Exit> {
+/// Serves the operand or the program of `--pipe`, or the directories that a file names, until the end is requested.
+pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
     if let Some(file) = values.last("new-key") {
         super::print(&format!("{}\n", secret::make_key(file)?));
         return Ok(Exit::Done);
     }
-    let StandingDirectory { directories, key } = match directory {
-        Some(directory) => StandingDirectory { directories: vec![one(values, directory)?], key: None },
+    let served = content::served(values, operand)?;
+    let is_standing = served.is_none();
+    let StandingDirectory { directories, key } = match served {
+        Some((content, access)) => StandingDirectory { directories: vec![one(values, content, access)?], key: None },
         None => several(values)?,
     };
     let pass = pass(values, &directories, key.as_ref())?;
@@ -62,17 +63,19 @@ pub fn run(values: &Values, directory: Option<&OsStr>) -> anyhow::Result<Exit> {
         }
         eprintln!("{}", unconfined(&sandbox.reason, values.flag("json")));
     }
+    let only = directories.first().filter(|_| !is_standing).cloned();
+    let is_standard = only.as_ref().is_some_and(|one| matches!(one.content, ServedContent::Standard(_)));
     let until = ServeUntil {
-        once: values.flag("once"),
+        once: values.flag("once") || is_standard,
         deadline: values
             .time("for", Duration::from_secs(1)..=TIME_MAX, "from 1s to 30d")?
             .map(|time| Instant::now() + time),
         grace: values.time("grace", Duration::ZERO..=TIME_MAX, "of at most 30d")?.unwrap_or(GRACE),
     };
-    let access = directory.and(directories.first()).map(|one| one.access);
     let clients = values.number("clients", 1..=CLIENTS_MAX)?.unwrap_or(CLIENTS);
+    let clients = if is_standard { 1 } else { clients };
     let address = values.text("bind")?.map(|text| address(&text)).transpose()?;
-    let ports = ports(values)?.or(directory.is_none().then_some((PORT, PORT)));
+    let ports = ports(values)?.or(is_standing.then_some((PORT, PORT)));
     let offer = ServeOffer {
         directories,
         key,
@@ -97,8 +100,10 @@ pub fn run(values: &Values, directory: Option<&OsStr>) -> anyhow::Result<Exit> {
         ErrorKind::AddrInUse => anyhow::anyhow!("{error}: choose another with -Z"),
         _ => anyhow::Error::new(error),
     })?;
-    let hangup = Hangup::catch(directory.is_none()).context("signals cannot be caught")?;
-    announce(address, server.port()?, &pass, access, values.last("secret-file"))?;
+    let hangup = Hangup::catch(is_standing).context("signals cannot be caught")?;
+    let line = line_for_clients(address, server.port()?, &pass, only.as_ref());
+    announce(&line, only.as_ref(), values.last("secret-file"), is_standard)?;
+    drop(only);
     let reload = || hangup.take().then(|| reload(values, is_json)).flatten();
     let copied = server.run(until, &stop, reload);
     Ok(if until.once && !copied { Exit::Interrupted } else { Exit::Done })
@@ -129,8 +134,8 @@ impl Hangup {
     }
 }
 
-/// The one directory, without a name, and its secret.
-fn one(values: &Values, directory: &OsStr) -> anyhow::Result<ServedDirectory> {
+/// The one directory or pipe, without a name, and its secret.
+fn one(values: &Values, content: ServedContent, access: ServedAccess) -> anyhow::Result<ServedDirectory> {
     let secret = match values.last("secret-file") {
         Some(file) => match secret::read(file)? {
             SecretFileState::Secret(secret) => secret,
@@ -138,11 +143,10 @@ fn one(values: &Values, directory: &OsStr) -> anyhow::Result<ServedDirectory> {
         },
         None => Secret::new().context("cannot generate a secret")?,
     };
-    let path = absolute(Path::new(directory)).map_err(|why| UsageError::of_lines(&why))?;
     Ok(ServedDirectory {
         name: String::new(),
-        path,
-        access: access(values)?,
+        content,
+        access,
         credentials: vec![ServedCredential::lasting(KnownClient::Secret(secret))],
         clients_max: None,
         rate: None,
@@ -181,7 +185,7 @@ fn is_sandbox_required(values: &Values) -> Result<bool, UsageError> {
 
 /// Those that the file of `--config` has.
 fn several(values: &Values) -> Result<StandingDirectory, UsageError> {
-    let in_file = ACCESS.into_iter().find(|id| values.flag(id));
+    let in_file = content::ACCESS.into_iter().find(|id| values.flag(id));
     let in_file = in_file.or(["secret-file", "max-size", "max-files"].into_iter().find(|id| values.last(id).is_some()));
     match in_file {
         Some(option) => {
@@ -193,15 +197,6 @@ fn several(values: &Values) -> Result<StandingDirectory, UsageError> {
             standing.directories.iter_mut().for_each(|directory| directory.policy = directory.policy.or(all));
             Ok(standing)
         }
-    }
-}
-
-fn access(values: &Values) -> Result<ServedAccess, UsageError> {
-    let mut given = ACCESS.into_iter().filter(|option| values.flag(option));
-    match (given.next(), given.next()) {
-        (Some(one), Some(other)) => Err(UsageError::contradiction(one, other)),
-        (Some(one), None) => Ok(ServedAccess::from_word(one).unwrap_or(ServedAccess::Both)),
-        (None, _) => Ok(ServedAccess::Both),
     }
 }
 
@@ -227,28 +222,51 @@ fn pass(
     })
 }
 
-/// Prints the line that is handed on; on a terminal, also the commands of clients of the one directory.
-fn announce(
+/// The line that is handed on. A pipe has the path `-`.
+fn line_for_clients(
     bound: Option<IpAddr>,
     port: u16,
     pass: &ClientCredentials,
-    access: Option<ServedAccess>,
-    secret_file: Option<&OsStr>,
-) -> anyhow::Result<()> {
+    only: Option<&ServedDirectory>,
+) -> String {
     let address = bound.unwrap_or_else(own_address);
     let host = if address.is_ipv6() { format!("[{address}]") } else { address.to_string() };
+    let is_pipe = only.is_some_and(|one| !matches!(one.content, ServedContent::Directory(_)));
     let pass = match pass {
         ClientCredentials::Secret(secret) => format!("#{}", secret.reveal()),
         ClientCredentials::Server(key) => format!("#{key}"),
         ClientCredentials::Missing | ClientCredentials::Keys { .. } => String::new(),
     };
+    let path = match (is_pipe, pass.is_empty()) {
+        (false, _) => "",
+        (true, false) => ":-",
+        (true, true) => "/-",
+    };
+    format!("haul://{host}:{port}/{pass}{path}")
+}
+
+/// Prints the line, and on a terminal the commands of clients. Standard output may be what is served.
+fn announce(
+    line: &str,
+    only: Option<&ServedDirectory>,
+    secret_file: Option<&OsStr>,
+    is_standard: bool,
+) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();
-    let line = format!("haul://{host}:{port}/{pass}");
-    writeln!(stdout, "{line}")?;
-    stdout.flush()?;
-    if stdout.is_terminal() {
+    let is_terminal = match is_standard {
+        true => {
+            writeln!(std::io::stderr().lock(), "{line}")?;
+            std::io::stderr().is_terminal()
+        }
+        false => {
+            writeln!(stdout, "{line}")?;
+            stdout.flush()?;
+            stdout.is_terminal()
+        }
+    };
+    if is_terminal {
         let mut text = show::stderr();
-        access.map(|access| client_commands(&line, access, secret_file)).iter().flatten().for_each(|command| {
+        only.map(|only| client_commands(line, only, secret_file)).iter().flatten().for_each(|command| {
             text.plain(command);
         });
         text.plain("stop   Ctrl-C");
@@ -257,10 +275,14 @@ fn announce(
 }
 
 /// What a client types to send and to fetch.
-fn client_commands(line: &str, access: ServedAccess, secret_file: Option<&OsStr>) -> Vec<String> {
+fn client_commands(line: &str, served: &ServedDirectory, secret_file: Option<&OsStr>) -> Vec<String> {
     let secret = secret_file.map_or("", |_| " --secret-file FILE");
-    let send = (access != ServedAccess::ReadOnly).then(|| format!("send   haul{secret} -r PATH... '{line}'"));
-    let fetch = access.reads().then(|| format!("fetch  haul{secret} -r '{line}:PATH' ./"));
+    let (sent, fetched) = match served.content {
+        ServedContent::Directory(_) => (format!("-r PATH... '{line}'"), format!("-r '{line}:PATH' ./")),
+        ServedContent::Standard(_) | ServedContent::Program(_) => (format!("- '{line}'"), format!("'{line}' -")),
+    };
+    let send = (served.access != ServedAccess::ReadOnly).then(|| format!("send   haul{secret} {sent}"));
+    let fetch = served.access.reads().then(|| format!("fetch  haul{secret} {fetched}"));
     [send, fetch].into_iter().flatten().collect()
 }
 
@@ -293,18 +315,46 @@ fn stop_on_signals() -> std::io::Result<Arc<AtomicBool>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
+
+    fn served(content: ServedContent, access: ServedAccess) -> ServedDirectory {
+        ServedDirectory {
+            name: String::new(),
+            content,
+            access,
+            credentials: Vec::new(),
+            clients_max: None,
+            rate: None,
+            size: None,
+            files: None,
+            policy: ServePolicy::default(),
+        }
+    }
 
     #[test]
     fn clients_see_the_commands_that_the_server_permits() {
         let line = "haul://10.0.0.7:40911/#9f";
+        let directory = |access| served(ServedContent::Directory(PathBuf::from("/srv")), access);
         let both = [
             "send   haul -r PATH... 'haul://10.0.0.7:40911/#9f'",
             "fetch  haul -r 'haul://10.0.0.7:40911/#9f:PATH' ./",
         ];
-        assert_eq!(client_commands(line, ServedAccess::Both, None), both);
-        assert_eq!(client_commands(line, ServedAccess::ReadOnly, None), both[1..]);
-        assert_eq!(client_commands(line, ServedAccess::Create, None), both[..1]);
-        let with_file = client_commands(line, ServedAccess::WriteOnly, Some(OsStr::new("s")));
+        assert_eq!(client_commands(line, &directory(ServedAccess::Both), None), both);
+        assert_eq!(client_commands(line, &directory(ServedAccess::ReadOnly), None), both[1..]);
+        assert_eq!(client_commands(line, &directory(ServedAccess::Create), None), both[..1]);
+        let with_file = client_commands(line, &directory(ServedAccess::WriteOnly), Some(OsStr::new("s")));
         assert_eq!(with_file, ["send   haul --secret-file FILE -r PATH... 'haul://10.0.0.7:40911/#9f'"]);
+    }
+
+    #[test]
+    fn the_line_of_a_pipe_ends_in_its_path() {
+        let address = Some(IpAddr::from([10, 0, 0, 7]));
+        let secret = ClientCredentials::Secret(Secret::parse(&"9f".repeat(16)).unwrap());
+        let pipe = served(ServedContent::Program("cat".into()), ServedAccess::ReadOnly);
+        let line = line_for_clients(address, 5031, &secret, Some(&pipe));
+        assert_eq!(line, format!("haul://10.0.0.7:5031/#{}:-", "9f".repeat(16)));
+        assert_eq!(client_commands(&line, &pipe, None), [format!("fetch  haul '{line}' -")]);
+        let line = line_for_clients(address, 5031, &ClientCredentials::Missing, Some(&pipe));
+        assert_eq!(line, "haul://10.0.0.7:5031//-");
     }
 }

@@ -1,0 +1,79 @@
+//! What `haul serve` serves: a directory, this process's standard input or output, or a program.
+
+use std::ffi::OsStr;
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use haul_engine::policy::PolicyRule;
+use haul_engine::serve::ServedContent;
+use haul_engine::worker::client_limits::ServedAccess;
+
+use crate::args::UsageError;
+use crate::args::values::Values;
+use crate::host_policy;
+use crate::standing::absolute;
+
+/// The operand for standard input or output.
+const STANDARD: &str = "-";
+/// Options that say what clients may do.
+pub(super) const ACCESS: [&str; 3] = ["read-only", "write-only", "create"];
+
+/// Returns what the command line names, with the clients' access; `None` where a file names it.
+pub(super) fn served(
+    values: &Values,
+    operand: Option<&OsStr>,
+) -> Result<Option<(ServedContent, ServedAccess)>, UsageError> {
+    if let Some(command) = values.last("pipe") {
+        host_policy::read().check(PolicyRule::NoPrograms).map_err(|why| UsageError::of_lines(&why))?;
+        return Ok(Some((ServedContent::Program(command.to_owned()), pipe_access(values)?)));
+    }
+    let Some(operand) = operand else { return Ok(None) };
+    if operand == STANDARD {
+        let access = pipe_access(values)?;
+        return Ok(Some((standard(access)?, access)));
+    }
+    let path = absolute(Path::new(operand)).map_err(|why| UsageError::of_lines(&why))?;
+    Ok(Some((ServedContent::Directory(path), access(values)?)))
+}
+
+/// Standard input for clients that fetch, standard output for those that send.
+fn standard(access: ServedAccess) -> Result<ServedContent, UsageError> {
+    let fd = match access.reads() {
+        true if io::stdin().is_terminal() => {
+            return Err(UsageError::new("haul serve - --read-only sends standard input, which is a terminal")
+                .remedy("pipe into it: tar -cf - DIR | haul serve - --read-only"));
+        }
+        true => io::stdin().as_fd().try_clone_to_owned(),
+        false if io::stdout().is_terminal() && !io::stdin().is_terminal() => {
+            return Err(UsageError::new(
+                "haul serve - writes what it receives to standard output, which is a terminal",
+            )
+            .remedy("to send standard input, add --read-only"));
+        }
+        false => io::stdout().as_fd().try_clone_to_owned(),
+    };
+    let fd = fd.map_err(|error| UsageError::new(format!("-: not open: {error}")))?;
+    Ok(ServedContent::Standard(Arc::new(fd)))
+}
+
+/// A pipe has one direction: clients send, unless `--read-only` says that they fetch.
+fn pipe_access(values: &Values) -> Result<ServedAccess, UsageError> {
+    match access(values)? {
+        ServedAccess::ReadOnly => Ok(ServedAccess::ReadOnly),
+        ServedAccess::Both | ServedAccess::WriteOnly => Ok(ServedAccess::WriteOnly),
+        ServedAccess::Create => {
+            Err(UsageError::new("a pipe has no names: --create is for directories").remedy("omit --create"))
+        }
+    }
+}
+
+fn access(values: &Values) -> Result<ServedAccess, UsageError> {
+    let mut given = ACCESS.into_iter().filter(|option| values.flag(option));
+    match (given.next(), given.next()) {
+        (Some(one), Some(other)) => Err(UsageError::contradiction(one, other)),
+        (Some(one), None) => Ok(ServedAccess::from_word(one).unwrap_or(ServedAccess::Both)),
+        (None, _) => Ok(ServedAccess::Both),
+    }
+}
