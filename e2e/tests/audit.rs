@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use haul_e2e::{ProgramRun, Remote, Sandbox, ServedShare, is_root_or_skip};
+use haul_e2e::{ProgramRun, Remote, Sandbox, ServedShare, eventually, is_root_or_skip};
 use serde_json::Value;
 
 /// A name that would be a line of its own, with an escape and a byte that is not UTF-8.
@@ -78,6 +78,26 @@ fn each_file_of_a_push_and_a_pull_has_a_line() {
     }
     let at = |action: &str| said.iter().position(|line| line["action"] == action && line["bytes"] == 3_000_000);
     assert!(at("begun").is_some() && at("begun") < at("sent"), "{said:#?}");
+}
+
+/// A file that the client refuses is a failure in its server's logs, too.
+#[test]
+fn a_file_that_the_client_refuses_has_failed_at_the_server() {
+    let sandbox = Sandbox::new();
+    for name in ["shared/dir/taken", "shared/dir/free", "back/taken"] {
+        sandbox.file(name, name);
+    }
+    let log = sandbox.path("log");
+    let server = ServedShare::start(&sandbox, &["--audit", log.to_str().unwrap(), "--once"]);
+    sandbox.haul(["-r", &server.at("dir/."), "back"]).run().ends(1);
+    eventually("it is logged", || server.logged("ended") == 1);
+    let ended = &server.log("ended")[0];
+    assert_eq!((&ended["failed"], &ended["complete"]), (&1.into(), &false.into()), "{ended}");
+    sandbox.haul([&server.at("dir/free"), "again"]).run().succeeds();
+    ProgramRun::of(server.running).succeeds();
+    let said = lines(&log);
+    assert_eq!(line(&said, "failed", "/taken")["reason"], "failed at the target", "{said:#?}");
+    assert_eq!(said.iter().filter(|line| line["action"] == "sent").count(), 2, "{said:#?}");
 }
 
 /// Directories, links and removals have lines, too; a dry run has none.

@@ -68,6 +68,29 @@ fn a_stopped_worker_is_ended_once_its_client_is_gone() {
     server.end().succeeds();
 }
 
+/// Without a secret, for named networks only, and said at the start.
+#[test]
+fn a_server_can_be_open_to_a_network() {
+    let sandbox = Sandbox::new();
+    sandbox.file("file", "content");
+    let server = ServedShare::start(&sandbox, &["--open", "127.0.0.0/8", "--write-only"]);
+    assert!(server.line.ends_with("/#open"), "{}", server.line);
+    assert_eq!(server.log("open")[0]["networks"], serde_json::json!(["127.0.0.0/8"]));
+    sandbox.haul(["file", &server.line]).run().succeeds();
+    assert_eq!(fs::read(sandbox.path("shared/file")).unwrap(), b"content");
+    // Nobody gets there by leaving the secret out.
+    sandbox.haul(["file", server.line.trim_end_matches("#open")]).run().ends(2).says(["its secret is missing"]);
+    server.end().succeeds();
+    let server = ServedShare::start(&sandbox, &["--open", "10.9.8.7"]);
+    sandbox.haul(["file", &server.line]).run().ends(3).says(["not open to this network"]);
+    server.end().succeeds();
+    sandbox.file("serve.toml", "[pub]\npath = \"shared\"\naccess = \"read-only\"\nopen = [\"127.0.0.1\"]\n");
+    let server = ServedShare::standing(&sandbox, "serve.toml");
+    sandbox.haul([&format!("haul://{}/pub/file#open", server.address()), "back"]).run().succeeds();
+    sandbox.haul(["serve", "--open", "10.1.0.0/33", "shared"]).run().ends(2).says(["must be a network"]);
+    server.end().succeeds();
+}
+
 #[test]
 fn a_wrong_secret_learns_nothing() {
     let sandbox = Sandbox::new();

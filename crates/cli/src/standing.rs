@@ -12,6 +12,7 @@
 //!     { key = "haul-public-77...", expires = 2027-01-31 },
 //!     { key = "haul-public-c0...", revoked = true },
 //! ]
+//! open = ["10.1.0.0/16"]                      # clients there need neither
 //! clients = 4                                 # at a time
 //! rate = "50m"                                # bytes a second, from and to each client
 //! size = "100g"                               # from all its clients
@@ -23,6 +24,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -33,6 +35,7 @@ use haul_engine::worker::client_limits::{ServePolicy, ServedAccess};
 use haul_proto::limits::RATE_MIN;
 use haul_proto::path::escape;
 use haul_proto::wire::serve::is_directory_name;
+use ipnet::IpNet;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -46,11 +49,12 @@ use crate::config::read_trusted;
 use crate::secret::{self, SecretFileState};
 
 /// Keys of a table.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "path",
     "access",
     "secrets",
     "keys",
+    "open",
     "clients",
     "rate",
     "size",
@@ -120,6 +124,7 @@ struct WrittenDirectory {
     access: ServedAccess,
     secrets: Vec<String>,
     keys: Vec<ClientKey>,
+    open_to: Vec<IpNet>,
     clients: Option<usize>,
     rate: Option<u64>,
     size: Option<u64>,
@@ -212,7 +217,12 @@ fn written(name: &str, value: &DeValue<'_>) -> Result<WrittenDirectory, String> 
         Some(None) => return Err("keys needs a list".into()),
         Some(Some(keys)) => keys.iter().map(|key| client_key(key.get_ref())).collect::<Result<_, _>>()?,
     };
-    if secrets.is_empty() && keys.is_empty() {
+    let networks = list("open")?;
+    let open_to = networks
+        .iter()
+        .map(|text| network(text).ok_or_else(|| format!("open: {text} is not a network, such as 10.1.0.0/16")))
+        .collect::<Result<Vec<_>, _>>()?;
+    if secrets.is_empty() && keys.is_empty() && open_to.is_empty() {
         return Err(
             "no secrets and no keys\nwrite secrets = [\"/etc/haul/partner.secret\"], or keys = [\"haul-public-...\"]"
                 .into(),
@@ -248,6 +258,7 @@ fn written(name: &str, value: &DeValue<'_>) -> Result<WrittenDirectory, String> 
         access,
         secrets,
         keys,
+        open_to,
         clients: clients.transpose()?,
         rate: bytes("rate", RATE_MIN..=RATE_MAX)?,
         size: bytes("size", 1..=u64::MAX - 1)?,
@@ -257,7 +268,7 @@ fn written(name: &str, value: &DeValue<'_>) -> Result<WrittenDirectory, String> 
 
 /// Checks the values: the directory exists, and so do the secrets.
 fn complete(written: WrittenDirectory) -> Result<ServedDirectory, String> {
-    let WrittenDirectory { name, path, access, secrets, keys, clients, rate, size, files, policy } = written;
+    let WrittenDirectory { name, path, access, secrets, keys, open_to, clients, rate, size, files, policy } = written;
     let in_table = |why: String| format!("[{name}]: {why}");
     let path = absolute(&path).map_err(in_table)?;
     let secrets = secrets.iter().map(|file| match secret::read(OsStr::new(file)) {
@@ -272,7 +283,12 @@ fn complete(written: WrittenDirectory) -> Result<ServedDirectory, String> {
     let valid = valid.map(|key| Ok(ServedCredential { known: KnownClient::Key(key.key), expires: key.expires }));
     let credentials = secrets.chain(valid).collect::<Result<_, _>>()?;
     let content = ServedContent::Directory(path);
-    Ok(ServedDirectory { name, content, access, credentials, clients_max: clients, rate, size, files, policy })
+    Ok(ServedDirectory { name, content, access, credentials, open_to, clients_max: clients, rate, size, files, policy })
+}
+
+/// A network in CIDR notation, or one address.
+pub fn network(text: &str) -> Option<IpNet> {
+    text.parse().or_else(|_| text.parse().map(|address: IpAddr| IpNet::from(address))).ok()
 }
 
 /// A directory as a server has it.
@@ -302,6 +318,7 @@ mod tests {
                 access: ServedAccess::WriteOnly,
                 secrets: vec!["a".into(), "b".into()],
                 keys: Vec::new(),
+                open_to: Vec::new(),
                 clients: None,
                 rate: None,
                 size: None,
@@ -355,6 +372,7 @@ mod tests {
             ("[in]\nsecrets = [\"a\"]", "no path"),
             ("[in]\npath = \"x\"", "no secrets and no keys"),
             ("[in]\npath = \"x\"\nsecrets = \"a\"", "secrets needs a list"),
+            ("[in]\npath = \"x\"\nopen = [\"10.1.0.0/33\"]", "10.1.0.0/33 is not a network"),
             ("[in]\npath = \"x\"\nkeys = [\"a\"]", "not a public key"),
             ("[in]\npath = \"x\"\nkeys = [{ key = \"a\" }]", "not a public key"),
             (&dated("tomorrow"), "expires needs a date"),

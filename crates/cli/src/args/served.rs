@@ -1,5 +1,5 @@
-//! Operands at a server: `haul://HOST[:PORT]/[DIRECTORY[/PATH]][#PASS[:PATH]]`. PASS is a secret, or the server's public
-//! key.
+//! Operands at a server: `haul://HOST[:PORT]/[DIRECTORY[/PATH]][#PASS[:PATH]]`. PASS is a secret, the server's public key,
+//! or `open`.
 //!
 //! It is of a fixed form, so that what `haul serve` printed can be pasted, and a colon and a path put behind it.
 
@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use haul_engine::job::credentials::OPEN;
 use haul_engine::job::location::{Host, Location};
 use haul_engine::job::spec::{ClientCredentials, PublicKey, Secret};
 use haul_proto::path::escape;
@@ -66,11 +67,12 @@ fn split_pass(rest: &[u8]) -> Result<(&[u8], ClientCredentials, &[u8]), UsageErr
         None => (after, &after[after.len()..]),
     };
     let text = std::str::from_utf8(digits).unwrap_or_default();
-    let pass = Secret::parse(text)
-        .map(ClientCredentials::Secret)
+    let pass = (text == OPEN)
+        .then_some(ClientCredentials::Open)
+        .or_else(|| Secret::parse(text).map(ClientCredentials::Secret))
         .or_else(|| PublicKey::parse(text).map(ClientCredentials::Server));
     // What was typed there is not shown: it may be nearly a secret.
-    let none = "neither a secret (32 hexadecimal digits) nor a public key (haul-public-...) after #";
+    let none = "after # belongs a secret (32 hexadecimal digits), a public key (haul-public-...) or the word open";
     Ok((place, pass.ok_or_else(|| refused(place, none))?, path))
 }
 

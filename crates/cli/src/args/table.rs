@@ -422,6 +422,13 @@ pub const SERVE: &[OptionRow] = &[
         "read the secret from the first line of FILE, and do not print it (default: a new secret each time)",
     ),
     row(
+        "open",
+        None,
+        Takes::Each("NETWORK"),
+        HelpSection::Connecting,
+        "admit clients in NETWORK (10.1.0.0/16) without a secret",
+    ),
+    row(
         "new-key",
         None,
         Takes::One("FILE"),

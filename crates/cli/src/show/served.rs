@@ -1,7 +1,8 @@
 //! What a server logs: a line for each client that comes and goes, for people or as JSON.
 
 use haul_engine::job::account::{WorkAccount, WorkDone};
-use haul_engine::serve::ServeEvent;
+use haul_engine::serve::{ServeEvent, ServedDirectory};
+use ipnet::IpNet;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -105,6 +106,22 @@ pub fn unconfined(reason: &str, is_json: bool) -> String {
             let now = now.strftime("%Y-%m-%dT%H:%M:%SZ");
             format!("{now} the kernel does not confine this server completely: {reason}")
         }
+    }
+}
+
+/// The warning about a directory that needs no secret, at the start.
+pub fn open(directory: &ServedDirectory, is_json: bool) -> String {
+    let now = Timestamp::now();
+    let networks: Vec<_> = directory.open_to.iter().map(IpNet::to_string).collect();
+    match is_json {
+        true => json!({ "event": "open", "time": now.to_string(), "directory": directory.name, "networks": networks })
+            .to_string(),
+        false => format!(
+            "{} WARNING: {} is open to everyone in {}: clients need no secret, and cannot tell this server from another",
+            now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            name(&directory.name),
+            networks.join(", ")
+        ),
     }
 }
 

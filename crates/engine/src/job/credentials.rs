@@ -1,4 +1,5 @@
-//! What clients and servers prove themselves with: a secret that both know, or a key of each.
+//! What clients and servers prove themselves with: a secret that both know, or a key of each. A server that is open to a
+//! network has a secret that everyone knows.
 
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use haul_proto::checksum::hex;
@@ -10,6 +11,8 @@ use crate::sys::random::random;
 
 /// What a private key is written with.
 const PRIVATE: &str = "haul-private-";
+/// The word for [`ClientCredentials::Open`].
+pub const OPEN: &str = "open";
 /// What a public one is written with.
 const PUBLIC: &str = "haul-public-";
 
@@ -32,6 +35,8 @@ pub enum ClientCredentials {
     Missing,
     /// A secret, for both.
     Secret(Secret),
+    /// None: the server is open to the client's network, and is not authenticated.
+    Open,
     /// The server's key is known, and the own one is still to be read.
     Server(PublicKey),
     /// A key of each.
@@ -50,9 +55,14 @@ pub enum KnownClient {
     Secret(Secret),
     /// It has the private key to this.
     Key(PublicKey),
+    /// It is anyone in a network that the directory is open to.
+    Anyone,
 }
 
 impl Secret {
+    /// The one that everyone knows.
+    pub(crate) const OPEN: Self = Self([0; SECRET_LEN]);
+
     /// A new one.
     pub fn new() -> io::Result<Self> {
         random().map(Self)
@@ -118,6 +128,7 @@ impl ClientCredentials {
         match self {
             Self::Missing | Self::Server(_) => None,
             Self::Secret(secret) => Some(secret.reveal()),
+            Self::Open => Some(OPEN.into()),
             Self::Keys { own, server } => Some(format!("{} {server}", own.reveal())),
         }
     }
@@ -125,6 +136,7 @@ impl ClientCredentials {
     /// Parses that form.
     pub fn from_line(line: &str) -> Option<Self> {
         match line.split_once(' ') {
+            None if line == OPEN => Some(Self::Open),
             None => Secret::parse(line).map(Self::Secret),
             Some((own, server)) => Some(Self::Keys { own: PrivateKey::parse(own)?, server: PublicKey::parse(server)? }),
         }
@@ -163,6 +175,7 @@ mod tests {
     fn what_is_written_comes_back_and_no_secret_is_shown() {
         let (secret, own) = (Secret([7; SECRET_LEN]), PrivateKey([8; KEY_LEN]));
         let server = PrivateKey([9; KEY_LEN]).public().unwrap();
+        assert_eq!(ClientCredentials::from_line("open"), Some(ClientCredentials::Open));
         for pass in [ClientCredentials::Secret(secret.clone()), ClientCredentials::Keys { own: own.clone(), server }] {
             assert_eq!(ClientCredentials::from_line(&pass.line().unwrap()), Some(pass.clone()));
             let shown = format!("{pass:?}");

@@ -31,7 +31,8 @@ pub(super) fn as_client(
     let mut stream = Stream::new(connection, socket);
     stream.write_all(&prove_client(pass, &exported)?.encode())?;
     stream.flush()?;
-    let mut proof = vec![0; if matches!(pass, ClientCredentials::Secret(_)) { TAG_LEN } else { SIGNATURE_LEN }];
+    let is_tag = matches!(pass, ClientCredentials::Secret(_) | ClientCredentials::Open);
+    let mut proof = vec![0; if is_tag { TAG_LEN } else { SIGNATURE_LEN }];
     stream.read_exact(&mut proof)?;
     if !is_the_server(pass, &exported, &proof) {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, NOT_THE_SERVER));
@@ -120,6 +121,7 @@ fn export<S: SideData>(connection: &ConnectionCommon<S>) -> io::Result<ExportedK
 fn prove_client(pass: &ClientCredentials, exported: &ExportedKey) -> io::Result<ClientProof> {
     match pass {
         ClientCredentials::Secret(secret) => Ok(ClientProof::Secret(tag(secret, CLIENT_LABEL, exported))),
+        ClientCredentials::Open => Ok(ClientProof::Secret(tag(&Secret::OPEN, CLIENT_LABEL, exported))),
         ClientCredentials::Keys { own, .. } => {
             let signature = own.sign(&proven_over(CLIENT_LABEL, exported))?;
             Ok(ClientProof::Key { key: own.public()?.0, signature })
@@ -133,6 +135,7 @@ fn prove_client(pass: &ClientCredentials, exported: &ExportedKey) -> io::Result<
 fn is_client(known: &KnownClient, exported: &ExportedKey, proof: &ClientProof) -> bool {
     match (known, proof) {
         (KnownClient::Secret(secret), ClientProof::Secret(tag)) => is_tag(secret, CLIENT_LABEL, exported, tag),
+        (KnownClient::Anyone, ClientProof::Secret(tag)) => is_tag(&Secret::OPEN, CLIENT_LABEL, exported, tag),
         (KnownClient::Key(known), ClientProof::Key { key, signature }) => {
             known.0 == *key && known.has_signed(&proven_over(CLIENT_LABEL, exported), signature)
         }
@@ -144,6 +147,7 @@ fn is_client(known: &KnownClient, exported: &ExportedKey, proof: &ClientProof) -
 fn prove_server(known: &KnownClient, own: Option<&PrivateKey>, exported: &ExportedKey) -> Option<Vec<u8>> {
     match known {
         KnownClient::Secret(secret) => Some(tag(secret, SERVER_LABEL, exported).to_vec()),
+        KnownClient::Anyone => Some(tag(&Secret::OPEN, SERVER_LABEL, exported).to_vec()),
         KnownClient::Key(_) => Some(own?.sign(&proven_over(SERVER_LABEL, exported)).ok()?.to_vec()),
     }
 }
@@ -151,6 +155,7 @@ fn prove_server(known: &KnownClient, own: Option<&PrivateKey>, exported: &Export
 fn is_the_server(pass: &ClientCredentials, exported: &ExportedKey, proof: &[u8]) -> bool {
     match pass {
         ClientCredentials::Secret(secret) => is_tag(secret, SERVER_LABEL, exported, proof),
+        ClientCredentials::Open => is_tag(&Secret::OPEN, SERVER_LABEL, exported, proof),
         ClientCredentials::Keys { server, .. } => server.has_signed(&proven_over(SERVER_LABEL, exported), proof),
         ClientCredentials::Missing | ClientCredentials::Server(_) => false,
     }

@@ -50,6 +50,16 @@ fn meet(
 }
 
 #[test]
+fn an_open_server_takes_who_says_so_and_nobody_else() {
+    let (client, server) = meet(&ClientCredentials::Open, &[KnownClient::Anyone], "pub");
+    assert_eq!((client.unwrap(), server.unwrap().as_deref()), (Ok(()), Some("pub")));
+    let (client, server) = meet(&ClientCredentials::Open, &[KnownClient::Secret(secret(1))], "pub");
+    assert!(client.is_err() && server.unwrap().is_none());
+    let (client, server) = meet(&ClientCredentials::Secret(secret(1)), &[KnownClient::Anyone], "pub");
+    assert!(client.is_err() && server.unwrap().is_none());
+}
+
+#[test]
 fn who_knows_a_secret_or_has_a_key_gets_in_and_hears_why_not() {
     let known =
         [KnownClient::Secret(secret(1)), KnownClient::Secret(secret(2)), KnownClient::Key(key(3).public().unwrap())];
@@ -88,7 +98,7 @@ fn a_proof_is_worth_nothing_elsewhere() {
         let known = |pass: &ClientCredentials| match pass {
             ClientCredentials::Keys { own, .. } => KnownClient::Key(own.public().unwrap()),
             ClientCredentials::Secret(secret) => KnownClient::Secret(secret.clone()),
-            ClientCredentials::Missing | ClientCredentials::Server(_) => unreachable!(),
+            ClientCredentials::Open | ClientCredentials::Missing | ClientCredentials::Server(_) => unreachable!(),
         };
         let proof = prove_client(pass, &here).unwrap();
         assert!(is_client(&known(pass), &here, &proof));

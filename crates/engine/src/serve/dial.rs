@@ -115,6 +115,9 @@ fn unproven(error: &io::Error, pass: &ClientCredentials) -> String {
         (_, ClientCredentials::Keys { .. }) if is_hang_up(error) => {
             "the server refused the key: it is unknown, expired or revoked".into()
         }
+        (_, ClientCredentials::Open) if is_hang_up(error) => {
+            "the server is not open to this network\nuse an address with a secret".into()
+        }
         (_, _) if is_hang_up(error) => "the server refused the secret".into(),
         (io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock, _) => "no answer from a haul serve".into(),
         _ => error.to_string(),

@@ -8,6 +8,7 @@ use crate::job::spec::WorkerProgram;
 use crate::policy::audit::AuditDestination;
 use crate::worker::client_limits::ServePolicy;
 use crate::worker::client_limits::ServedAccess;
+use ipnet::IpNet;
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::net::SocketAddr;
@@ -27,6 +28,8 @@ pub struct ServedDirectory {
     pub access: ServedAccess,
     /// Credentials, each of which gives access.
     pub credentials: Vec<ServedCredential>,
+    /// Networks that need no credentials.
+    pub open_to: Vec<IpNet>,
     /// Most concurrent clients in it; `None` for the server's limit.
     pub clients_max: Option<usize>,
     /// Rate limit in bytes per second for each client and direction; `None` for the server's limit.
@@ -71,14 +74,16 @@ impl ServedCredential {
 }
 
 impl ServedDirectory {
-    /// Returns the credentials valid now.
-    pub(super) fn valid(&self, now: SystemTime) -> impl Iterator<Item = &KnownClient> {
-        self.credentials.iter().filter(move |credential| credential.is_valid(now)).map(|credential| &credential.known)
+    /// Returns the credentials valid now for a client at this address.
+    pub(super) fn valid(&self, peer: IpAddr, now: SystemTime) -> impl Iterator<Item = &KnownClient> {
+        let is_open = self.open_to.iter().any(|network| network.contains(&peer.to_canonical()));
+        let credentials = self.credentials.iter().filter(move |credential| credential.is_valid(now));
+        credentials.map(|credential| &credential.known).chain(is_open.then_some(&KnownClient::Anyone))
     }
 
-    /// Whether this credential opens the directory now.
-    pub(super) fn opens_to(&self, known: &KnownClient, now: SystemTime) -> bool {
-        self.valid(now).any(|valid| valid == known)
+    /// Whether this credential opens the directory now to a client at this address.
+    pub(super) fn opens_to(&self, known: &KnownClient, peer: IpAddr, now: SystemTime) -> bool {
+        self.valid(peer, now).any(|valid| valid == known)
     }
 }
 

@@ -10,7 +10,7 @@ use rustls::{Connection, ServerConfig};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -113,13 +113,14 @@ pub(super) struct ServeSessions(Mutex<Vec<Weak<ServeSession>>>);
 struct ServeSession {
     directory: String,
     known: KnownClient,
+    peer: IpAddr,
     is_revoked: AtomicBool,
 }
 
 impl ServeSessions {
-    fn add(&self, directory: &str, known: &KnownClient) -> Arc<ServeSession> {
+    fn add(&self, directory: &str, known: &KnownClient, peer: IpAddr) -> Arc<ServeSession> {
         let (directory, known) = (directory.to_owned(), known.clone());
-        let session = Arc::new(ServeSession { directory, known, is_revoked: AtomicBool::new(false) });
+        let session = Arc::new(ServeSession { directory, known, peer, is_revoked: AtomicBool::new(false) });
         let mut all = lock(&self.0);
         all.retain(|session| session.strong_count() > 0);
         all.push(Arc::downgrade(&session));
@@ -130,7 +131,7 @@ impl ServeSessions {
     pub(super) fn end_invalid(&self, offer: &ServeOffer, now: SystemTime) {
         for session in lock(&self.0).iter().filter_map(Weak::upgrade) {
             let mut directories = offer.directories.iter().filter(|directory| directory.name == session.directory);
-            if !directories.any(|directory| directory.opens_to(&session.known, now)) {
+            if !directories.any(|directory| directory.opens_to(&session.known, session.peer, now)) {
                 session.is_revoked.store(true, Ordering::SeqCst);
             }
         }
@@ -154,11 +155,11 @@ pub(super) fn serve(
     let mut connection = tls::accept(&shared.config).map_err(io::Error::other)?;
     let mut bounded = PreauthSocket::new(socket, Duration::from_millis(GREETING_DEADLINE_MS), UNPROVEN_MAX);
     let now = SystemTime::now();
-    let all_known = offer.directories.iter().flat_map(|directory| directory.valid(now));
+    let all_known = offer.directories.iter().flat_map(|directory| directory.valid(peer.ip(), now));
     let proven = as_server(&mut connection, &mut bounded, offer.key.as_ref(), all_known)?;
     let (known, name) = proven.ok_or_else(|| io::Error::other("wrong secret or key"))?;
     pending.prove()?;
-    let entered = find(&offer.directories, known, &name)
+    let entered = find(&offer.directories, (known, peer.ip()), &name)
         .and_then(|directory| Ok((directory, shared.clients.enter(offer, directory)?)));
     let answered = answer(&mut connection, &mut bounded, entered.as_ref().err().map(String::as_str));
     let (directory, _entered) = match (entered, answered) {
@@ -170,7 +171,7 @@ pub(super) fn serve(
         }
     };
     let key = if let KnownClient::Key(key) = known { Some(*key) } else { None };
-    let session = shared.sessions.add(&name, known);
+    let session = shared.sessions.add(&name, known, peer.ip());
     shared.log(&ServeEvent::Began { peer, directory: name.clone(), key });
     let began = Instant::now();
     let is_over = || shared.hang_up.load(Ordering::Relaxed) || session.is_revoked.load(Ordering::Relaxed);
@@ -200,12 +201,16 @@ pub(super) fn serve(
 /// Returns the directory of that name among those open to the client.
 fn find<'d>(
     directories: &'d [ServedDirectory],
-    known: &KnownClient,
+    (known, peer): (&KnownClient, IpAddr),
     name: &str,
 ) -> Result<&'d ServedDirectory, String> {
     let now = SystemTime::now();
-    let open = || directories.iter().filter(|directory| directory.opens_to(known, now));
-    let with = if matches!(known, KnownClient::Key(_)) { "this key" } else { "this secret" };
+    let open = || directories.iter().filter(|directory| directory.opens_to(known, peer, now));
+    let with = match known {
+        KnownClient::Key(_) => "this key",
+        KnownClient::Secret(_) => "this secret",
+        KnownClient::Anyone => "your network",
+    };
     open().find(|directory| directory.name == name).ok_or_else(|| {
         let names: Vec<_> = open().map(|directory| directory.name.as_str()).collect();
         match names[..] {
@@ -221,6 +226,7 @@ fn client_name(known: &KnownClient, peer: SocketAddr) -> String {
     match known {
         KnownClient::Key(key) => format!("{peer} {key}"),
         KnownClient::Secret(_) => format!("{peer} secret"),
+        KnownClient::Anyone => format!("{peer} open"),
     }
 }
 

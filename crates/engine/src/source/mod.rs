@@ -50,7 +50,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -97,6 +97,8 @@ pub struct Source {
     filter: Option<WalkFilter>,
     /// The target refused a directory, so the walk skips its contents.
     has_refused: AtomicBool,
+    /// Number of entries that the target has refused or failed to complete.
+    rejected: AtomicU64,
     /// Cancels the walk.
     walking: Cancel,
     /// Read policy.
@@ -201,6 +203,7 @@ impl Source {
             landing,
             state,
             has_refused: AtomicBool::new(false),
+            rejected: AtomicU64::new(0),
             walking,
             policy,
             work,
@@ -269,7 +272,8 @@ impl Source {
             true => (WorkKind::Compared, counters.bytes_found),
             false => (WorkKind::Sent, counters.bytes_carried),
         };
-        WorkDone { what, files: counters.files_found, bytes, failed: counters.failed, path }
+        let failed = counters.failed + self.rejected.load(Ordering::Relaxed);
+        WorkDone { what, files: counters.files_found, bytes, failed, path }
     }
 
     /// The negotiated settings.
@@ -283,16 +287,31 @@ impl Source {
         let mut state = self.lock();
         state.machine.handle(message)?;
         self.take_proven(&mut state);
+        let mut rejected = state.machine.take_rejected();
+        if self.compares() {
+            // These differ, and the target counts them.
+            rejected.clear();
+        }
         if state.machine.has_refused() {
             self.has_refused.store(true, Ordering::Relaxed);
         }
         let concerns_streams = state.machine.has_work() || state.is_over();
         drop(state);
+        self.record_rejected(&rejected);
         if concerns_streams {
             self.work.notify_all();
         }
         self.notify_others();
         Ok(())
+    }
+
+    /// Counts and audits entries that the target has refused or failed to complete. The target reports them to the user.
+    fn record_rejected(&self, rejected: &[Arc<SourceEntry>]) {
+        self.rejected.fetch_add(rejected.len() as u64, Ordering::Relaxed);
+        for item in rejected {
+            // On failure, the log ends the job.
+            let _ = self.reporter.audit(AuditAction::Failed, &item.path(), None, None, Some("failed at the target"));
+        }
     }
 
     /// The device of the first source argument; 0 if there is none.

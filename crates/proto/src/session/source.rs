@@ -66,6 +66,8 @@ pub struct SourceSession<H> {
     proven: VerifiedFiles<H>,
     /// Whether any directory was refused.
     has_refused: bool,
+    /// Entries that the target refused or failed to complete, until [`Self::take_rejected`].
+    rejected: Vec<Arc<H>>,
 }
 
 #[derive(Debug)]
@@ -136,6 +138,7 @@ impl<H> SourceSession<H> {
             sums_bytes: 0,
             proven: VerifiedFiles::default(),
             has_refused: false,
+            rejected: Vec::new(),
         }
     }
 
@@ -303,6 +306,11 @@ impl<H> SourceSession<H> {
         self.outbox.push_back(SourceMessage::OffersEnd);
     }
 
+    /// Takes the entries that the target has refused or failed to complete since the last call.
+    pub fn take_rejected(&mut self) -> Vec<Arc<H>> {
+        std::mem::take(&mut self.rejected)
+    }
+
     /// Whether the target has refused any directory.
     pub fn has_refused(&self) -> bool {
         self.has_refused
@@ -335,7 +343,9 @@ impl<H> SourceSession<H> {
             }
             TargetMessage::TargetFailed { entry } => {
                 self.check_offered(entry)?;
-                self.settle(entry);
+                let handle = self.entries.get(&entry).map(|tracked| Arc::clone(&tracked.handle));
+                let is_first = self.settle(entry);
+                self.rejected.extend(handle.filter(|_| is_first));
             }
             TargetMessage::MissingRanges { entry, frames } => self.handle_lacks(entry, frames)?,
             TargetMessage::HaveRanges { entry, first, values, compare } => {

@@ -381,6 +381,20 @@ fn the_window_closes_and_opens() {
 }
 
 #[test]
+fn what_the_target_rejects_is_named_once() {
+    let mut source = source();
+    let ids = offered(&mut source, vec![file(5), file(2 * F), file(7)]);
+    source.handle(needs(0, &[TransferNeed::Refused, TransferNeed::All, TransferNeed::All])).unwrap();
+    assert_eq!(source.take_rejected().len(), 1);
+    for _ in 0..2 {
+        source.handle(TargetMessage::TargetFailed { entry: ids[1] }).unwrap();
+    }
+    assert_eq!(source.take_rejected().len(), 1);
+    source.handle(done(2, 1)).unwrap();
+    assert!(source.take_rejected().is_empty());
+}
+
+#[test]
 fn giving_up_what_was_needed_does_not_open_the_window_without_end() {
     let mut source = source();
     let mut total = 0;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use haul_engine::job::credentials::{ClientCredentials, KnownClient, PrivateKey, Secret};
+use haul_engine::job::credentials::{ClientCredentials, KnownClient, OPEN, PrivateKey, Secret};
 use haul_engine::policy::audit::AuditDestination;
 use haul_engine::serve::{
     ReloadedOffer, ServeEvent, ServeListener, ServeOffer, ServeUntil, ServedContent, ServedCredential, ServedDirectory,
@@ -19,6 +19,7 @@ use haul_engine::worker::client_limits::{ServePolicy, ServedAccess, sandbox};
 use haul_proto::limits::RATE_MIN;
 use haul_proto::path::escape;
 use haul_proto::wire::sandbox::Confinement;
+use ipnet::IpNet;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::args::UsageError;
@@ -88,6 +89,9 @@ pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
         data_ports: ports.filter(|(first, last)| first < last).map(|(first, last)| (first + 1, last)),
         program: super::program(),
     };
+    for directory in offer.directories.iter().filter(|directory| !directory.open_to.is_empty()) {
+        eprintln!("{}", show::served::open(directory, values.flag("json")));
+    }
     let stop = stop_on_signals().context("signals cannot be caught")?;
     let is_json = values.flag("json");
     let log = if is_json { object } else { line };
@@ -136,18 +140,21 @@ impl Hangup {
 
 /// The one directory or pipe, without a name, and its secret.
 fn one(values: &Values, content: ServedContent, access: ServedAccess) -> anyhow::Result<ServedDirectory> {
+    let open_to = values.each("open").into_iter().map(network).collect::<Result<Vec<_>, _>>()?;
     let secret = match values.last("secret-file") {
         Some(file) => match secret::read(file)? {
-            SecretFileState::Secret(secret) => secret,
+            SecretFileState::Secret(secret) => Some(secret),
             SecretFileState::Key(_) => return Err(UsageError::new("keys need haul serve --config FILE").into()),
         },
-        None => Secret::new().context("cannot generate a secret")?,
+        None if !open_to.is_empty() => None,
+        None => Some(Secret::new().context("cannot generate a secret")?),
     };
     Ok(ServedDirectory {
         name: String::new(),
         content,
         access,
-        credentials: vec![ServedCredential::lasting(KnownClient::Secret(secret))],
+        credentials: secret.map(KnownClient::Secret).map(ServedCredential::lasting).into_iter().collect(),
+        open_to,
         clients_max: None,
         rate: None,
         size: values.size("max-size", 1..=u64::MAX - 1, "of at least 1")?,
@@ -200,6 +207,12 @@ fn several(values: &Values) -> Result<StandingDirectory, UsageError> {
     }
 }
 
+/// A network in CIDR notation, or one address.
+fn network(text: &OsStr) -> Result<IpNet, UsageError> {
+    standing::network(&text.to_string_lossy())
+        .ok_or_else(|| bad("open", text, "must be a network").remedy("such as 10.1.0.0/16, or one address"))
+}
+
 fn address(text: &str) -> Result<IpAddr, UsageError> {
     text.parse().map_err(|_| {
         UsageError::new(format!("--bind {}: not an address", escape(text.as_bytes()))).remedy("such as 10.0.0.1 or ::1")
@@ -216,6 +229,9 @@ fn pass(
     Ok(match (known.and_then(|one| one.credentials.first()), key) {
         (Some(ServedCredential { known: KnownClient::Secret(secret), .. }), _) => {
             ClientCredentials::Secret(secret.clone())
+        }
+        (None, None) if directories.first().is_some_and(|one| one.name.is_empty() && !one.open_to.is_empty()) => {
+            ClientCredentials::Open
         }
         (_, Some(key)) => ClientCredentials::Server(key.public().context("invalid server key")?),
         _ => ClientCredentials::Missing,
@@ -235,6 +251,7 @@ fn line_for_clients(
     let pass = match pass {
         ClientCredentials::Secret(secret) => format!("#{}", secret.reveal()),
         ClientCredentials::Server(key) => format!("#{key}"),
+        ClientCredentials::Open => format!("#{OPEN}"),
         ClientCredentials::Missing | ClientCredentials::Keys { .. } => String::new(),
     };
     let path = match (is_pipe, pass.is_empty()) {
@@ -323,6 +340,7 @@ mod tests {
             content,
             access,
             credentials: Vec::new(),
+            open_to: Vec::new(),
             clients_max: None,
             rate: None,
             size: None,

@@ -19,6 +19,10 @@ impl<H> SourceSession<H> {
         self.check_offered(entry)?;
         let tracked =
             self.entries.get_mut(&entry).ok_or(ProtocolError::Unasked("an entry without a pending answer"))?;
+        let is_known = matches!(tracked.state, OfferState::Directory { refused: true, .. });
+        if need == TransferNeed::Refused && !is_known {
+            self.rejected.push(Arc::clone(&tracked.handle));
+        }
         match &mut tracked.state {
             OfferState::Directory { refused, ended } => match need {
                 TransferNeed::All => {}
