@@ -86,7 +86,7 @@ impl SyncCase {
             Self::Unchanged => SyncAim { time: Some(0.4), peak_bytes: Some(256 << 20), ..none },
             Self::Added => SyncAim { time: Some(0.5), bytes: Some(1.0), ..none },
             Self::Pages => SyncAim { time: Some(0.25), bytes: Some(1.2), ..none },
-            Self::Insert => SyncAim { time: Some(0.5), bytes: Some(1.0), ..none },
+            Self::Insert => SyncAim { time: Some(0.5), bytes: Some(1.5), ..none },
             Self::Lines => SyncAim { bytes: Some(0.5), ..none },
             Self::Renamed => SyncAim { bytes: Some(0.01), ..none },
             Self::Sparse => SyncAim { sent_max: Some(101 << 20), ..none },

@@ -196,7 +196,7 @@ const SLOTS_PER_BLOCK: usize = 2;
 /// Bits of the filter for each block, so that few bytes pass it.
 const FILTER_BITS_PER_BLOCK: usize = 32;
 /// Most slots probed. With very many blocks of the same checksum (zeros, say), some are not found by it.
-const PROBES_MAX: usize = 8;
+const PROBES_MAX: usize = 32;
 /// Marker of an empty slot.
 const EMPTY: u32 = u32::MAX;
 

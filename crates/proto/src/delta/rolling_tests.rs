@@ -222,3 +222,16 @@ proptest! {
         delta(&old, &new, block * B);
     }
 }
+
+#[test]
+fn every_block_is_found_by_its_rolled_sum() {
+    // As many blocks as the index holds before it doubles.
+    let (block, blocks) = (ROLLING_BLOCK_MIN as usize, 8192);
+    let old = bytes(blocks * block, 11);
+    let index = index(&old, block);
+    let found = |number: &usize| {
+        let bytes = &old[number * block..(number + 1) * block];
+        index.find(RollingSum::of(bytes).sum(), bytes) == Some(*number)
+    };
+    assert_eq!((0..blocks).filter(found).count(), blocks);
+}

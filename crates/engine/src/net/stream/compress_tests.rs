@@ -162,5 +162,6 @@ fn instructions_are_compressed_unless_compression_is_off() {
         let mut record = FrameBuffer::new(FrameLen::DEFAULT);
         assert_eq!(target.receive(&mut record).unwrap(), trailer);
         assert!(record.payload() == payload);
+        assert_eq!(record.received_len() < payload.len() / 2, is_compressed);
     }
 }
