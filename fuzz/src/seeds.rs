@@ -9,7 +9,7 @@ use haul_proto::compression::{CompressionMethod, CompressionPolicy};
 use haul_proto::cpus::Cpus;
 use haul_proto::delta::options::{DeltaCounters, DeltaMode, DeltaOptions};
 use haul_proto::delta::patch::{PatchHeader, append, append_hole};
-use haul_proto::delta::rolling::RollingSignature;
+use haul_proto::delta::rolling::{RollingSignature, SignatureFormat};
 use haul_proto::encoding::Writer;
 use haul_proto::entry::EntryKind;
 use haul_proto::entry::{
@@ -171,7 +171,7 @@ fn target_messages() -> Vec<TargetMessage> {
         TargetMessage::RollingSignatures {
             entry: EntryId(3),
             size: 1 << 30,
-            block: 65_536,
+            format: SignatureFormat { block: 65_536, key: 1 << 63, strong_bytes: 6 },
             first: 9,
             sums: vec![RollingSignature { weak: 1, strong: 2 }],
         },

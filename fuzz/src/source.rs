@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use haul_proto::delta::blocks::BLOCK;
-use haul_proto::delta::rolling::RollingSignature;
+use haul_proto::delta::rolling::{RollingSignature, SignatureFormat};
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::{EntryId, StreamId};
@@ -179,12 +179,13 @@ fn message(bytes: &mut Bytes<'_>) -> TargetMessage {
             TargetMessage::BlockHashes { entry, first, marks }
         }
         10 => {
-            let (size, block) = (bytes.number(), 1024 * u32::from(bytes.u8()));
+            let size = bytes.number();
+            let format = SignatureFormat::new(size, 1024 * u32::from(bytes.u8()), 7);
             let sum = RollingSignature { weak: u32::from(bytes.u8()), strong: bytes.number() };
             TargetMessage::RollingSignatures {
                 entry,
                 size,
-                block,
+                format,
                 first: bytes.number(),
                 sums: vec![sum; bytes.u8().into()],
             }

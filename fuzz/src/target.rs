@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use haul_proto::delta::rolling::RollingSignature;
+use haul_proto::delta::rolling::{RollingSignature, SignatureFormat};
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::EntryId;
@@ -229,7 +229,8 @@ impl Session {
             self.target.mark(entry, index, 1, vec![bytes.number()]);
         } else if self.target.may_sum(index) {
             self.target.begin_sums(entry, index);
-            self.target.tell_sums(entry, 1 << 20, 2048, 0, vec![RollingSignature { weak: 1, strong: index }]);
+            let format = SignatureFormat::new(1 << 20, 1024, 7);
+            self.target.tell_sums(entry, 1 << 20, format, 0, vec![RollingSignature { weak: 1, strong: index }]);
             self.target.lacks(entry, std::slice::from_ref(&(index..index + 1)));
         }
     }

@@ -18,6 +18,8 @@ pub enum SyncCase {
     Pages,
     /// A few bytes near the beginning of a large file.
     Insert,
+    /// Some lines of a sorted list.
+    Lines,
     /// The name of a directory.
     Renamed,
     /// All of it is new, and most of it is a hole.
@@ -39,7 +41,8 @@ pub struct SyncAim {
 
 impl SyncCase {
     /// In the order of the tables.
-    pub const ALL: [Self; 6] = [Self::Unchanged, Self::Added, Self::Pages, Self::Insert, Self::Renamed, Self::Sparse];
+    pub const ALL: [Self; 7] =
+        [Self::Unchanged, Self::Added, Self::Pages, Self::Insert, Self::Lines, Self::Renamed, Self::Sparse];
 
     /// As it is named on the command line.
     pub fn name(self) -> &'static str {
@@ -48,6 +51,7 @@ impl SyncCase {
             Self::Added => "added",
             Self::Pages => "pages",
             Self::Insert => "insert",
+            Self::Lines => "lines",
             Self::Renamed => "renamed",
             Self::Sparse => "sparse",
         }
@@ -60,6 +64,7 @@ impl SyncCase {
             Self::Added => "1 file of 50,000 added",
             Self::Pages => "a database of 8 GiB on disk, 1 % of its pages of 4 KiB changed in place",
             Self::Insert => "a file of 1 GiB, 1 KiB inserted near its beginning",
+            Self::Lines => "a list of paths of 14 MiB, like that of locate, 175 of them added",
             Self::Renamed => "a directory renamed: 2,000 files of 4 KiB to 1 MiB",
             Self::Sparse => "a file of 4 GiB that has 100 MiB of data",
         }
@@ -69,7 +74,7 @@ impl SyncCase {
     pub fn tools(self) -> &'static [SyncTool] {
         match self {
             Self::Unchanged | Self::Added => &[SyncTool::Haul, SyncTool::RsyncSsh, SyncTool::RsyncDaemon],
-            Self::Pages | Self::Insert | Self::Renamed => &[SyncTool::Haul, SyncTool::RsyncSsh],
+            Self::Pages | Self::Insert | Self::Lines | Self::Renamed => &[SyncTool::Haul, SyncTool::RsyncSsh],
             Self::Sparse => &[SyncTool::Haul, SyncTool::Cp],
         }
     }
@@ -82,6 +87,7 @@ impl SyncCase {
             Self::Added => SyncAim { time: Some(0.5), bytes: Some(1.0), ..none },
             Self::Pages => SyncAim { time: Some(0.25), bytes: Some(1.2), ..none },
             Self::Insert => SyncAim { time: Some(0.5), bytes: Some(1.5), ..none },
+            Self::Lines => SyncAim { bytes: Some(0.5), ..none },
             Self::Renamed => SyncAim { bytes: Some(0.01), ..none },
             Self::Sparse => SyncAim { sent_max: Some(101 << 20), ..none },
         }

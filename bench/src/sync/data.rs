@@ -20,6 +20,8 @@ const PAGES_FOR_ONE: u64 = 100;
 /// Where bytes are inserted.
 const INSERT_AT: usize = 100_000;
 const INSERTED: usize = 1024;
+/// Lines added to a sorted list.
+const LINES_ADDED: usize = 175;
 const FILES_IN_DIRECTORY: u32 = 1000;
 /// Pieces of data in a sparse file.
 const SPARSE_PIECES: u64 = 100;
@@ -47,6 +49,7 @@ impl SyncSite {
             }
             SyncCase::Pages => noise(place, scaled(8 << 30))?,
             SyncCase::Insert => noise(place, scaled(1 << 30))?,
+            SyncCase::Lines => fs::create_dir_all(place).and_then(|()| fs::write(&source, paths(scaled(14 << 20))))?,
             SyncCase::Sparse => sparse(&source, scaled(4 << 30))?,
         }
         let site = Self { place: place.into(), source, has_own_copies: case.has_own_copies(), rng: Rng::new(SEED) };
@@ -95,12 +98,23 @@ impl SyncSite {
                 content.splice(at..at, inserted);
                 fs::write(&self.source, content)?;
             }
+            SyncCase::Lines => self.add_lines()?,
             SyncCase::Renamed => {
                 let name = |round| self.source.join(format!("run-{round}"));
                 fs::rename(name(round), name(round + 1))?;
             }
         }
         Ok(())
+    }
+
+    fn add_lines(&mut self) -> Result<()> {
+        let content = fs::read_to_string(&self.source)?;
+        let mut lines: Vec<_> = content.lines().map(str::to_owned).collect();
+        for _ in 0..LINES_ADDED {
+            let at = self.rng.index(lines.len());
+            lines.insert(at + 1, format!("{}.{}", lines[at], self.rng.below(1000)));
+        }
+        fs::write(&self.source, lines.join("\n")).context("adding lines")
     }
 
     fn change_pages(&mut self) -> Result<()> {
@@ -165,6 +179,23 @@ fn files(source: &Path, count: u64) -> Result<()> {
 
 fn noise(place: &Path, bytes: u64) -> Result<()> {
     TestTree::new(place, SEED).incompressible_file("source", bytes).map(drop)
+}
+
+/// About so many bytes of sorted paths, each in a line.
+fn paths(bytes: u64) -> String {
+    const WORDS: [&str; 12] =
+        ["share", "lib", "python", "doc", "kernel", "module", "test", "icon", "locale", "include", "cache", "font"];
+    let (mut rng, mut paths, mut len) = (Rng::new(SEED), std::collections::BTreeSet::new(), 0);
+    while len < bytes {
+        let mut path = String::from("/usr");
+        for _ in 0..rng.between(2, 5) {
+            path += &format!("/{}{}", rng.pick(&WORDS), rng.below(40));
+        }
+        path += &format!("/{}-{}.txt", rng.pick(&WORDS), rng.below(100_000));
+        len += path.len() as u64 + 1;
+        paths.insert(path);
+    }
+    paths.into_iter().collect::<Vec<_>>().join("\n")
 }
 
 fn sparse(path: &Path, bytes: u64) -> Result<()> {

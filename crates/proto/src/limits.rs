@@ -41,9 +41,13 @@ pub const MARKED_FRAMES_MAX: usize = 1 << 10;
 /// Most rolling signatures of a base file's blocks in one message.
 pub const SUMS_MAX: usize = 1 << 15;
 /// Shortest block with a rolling signature, in bytes.
-pub const ROLLING_BLOCK_MIN: u32 = 2 << 10;
+pub const ROLLING_BLOCK_MIN: u32 = 1 << 10;
 /// Longest block with a rolling signature, in bytes.
 pub const ROLLING_BLOCK_MAX: u32 = 128 << 10;
+/// Shortest strong hash of a rolling signature, in bytes.
+pub const STRONG_BYTES_MIN: u8 = 4;
+/// Longest strong hash of a rolling signature, in bytes.
+pub const STRONG_BYTES_MAX: u8 = 8;
 /// Most blocks of one base file with rolling signatures.
 pub const ROLLING_BLOCKS_MAX: u64 = 1 << 20;
 /// Most memory for rolling signatures and their index, of all incomplete files, in bytes.

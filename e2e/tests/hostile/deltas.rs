@@ -19,7 +19,7 @@ use crate::scene::{FRAME, Scene};
 /// Bytes of the old file and of the one that is offered: three frames, the last one short.
 const SIZE: u64 = 2 * FRAME + 50_000;
 /// Bytes of a block whose sum is told of a file of this size.
-const BLOCK: u64 = 2048;
+const BLOCK: u64 = 1024;
 const PAGE: u64 = 4096;
 /// Bytes of a block that is cut.
 const CUT: u64 = 16;

@@ -4,6 +4,7 @@
 use std::io;
 
 use haul_e2e::{FakeLink, Rng};
+use haul_proto::delta::rolling::SignatureFormat;
 use haul_proto::entry::EntryContent;
 use haul_proto::ids::{EntryId, JobNumber};
 use haul_proto::limits::{LINK_MESSAGE_MAX, MARKS_MAX, PEER_MESSAGE_MAX};
@@ -258,7 +259,14 @@ fn forged_sums(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Res
     let offered = offers(scene, link, need)?;
     let entry = large(&offered);
     let marks = |first, many| TargetMessage::BlockHashes { entry, first, marks: vec![7; many] };
-    let sums = |size, block, first| TargetMessage::RollingSignatures { entry, size, block, first, sums: Vec::new() };
+    let format = |block| SignatureFormat { block, key: 7, strong_bytes: 8 };
+    let sums = |size, block, first| TargetMessage::RollingSignatures {
+        entry,
+        size,
+        format: format(block),
+        first,
+        sums: Vec::new(),
+    };
     let message = match (need, rng.below(5)) {
         (TransferNeed::All, 0 | 1) => marks(0, 64),
         (TransferNeed::All, _) => sums(1 << 20, 4096, 0),
@@ -273,6 +281,7 @@ fn forged_sums(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Res
 
 fn endless_sums(scene: &mut Scene, link: &mut FakeLink, _: &mut Rng) -> io::Result<()> {
     use haul_proto::delta::rolling::RollingSignature;
+    let format = SignatureFormat { block: 2048, key: 7, strong_bytes: 8 };
     let offered = offers(scene, link, TransferNeed::Delta)?;
     let entry = large(&offered);
     let sums = vec![RollingSignature { weak: 1, strong: 2 }; 1 << 15];
@@ -280,7 +289,7 @@ fn endless_sums(scene: &mut Scene, link: &mut FakeLink, _: &mut Rng) -> io::Resu
         let first = piece << 15;
         scene.tell(
             link,
-            &TargetMessage::RollingSignatures { entry, size: u64::MAX >> 8, block: 2048, first, sums: sums.clone() },
+            &TargetMessage::RollingSignatures { entry, size: u64::MAX >> 8, format, first, sums: sums.clone() },
         )?;
     }
     link.drain();

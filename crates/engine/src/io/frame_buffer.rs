@@ -23,6 +23,8 @@ pub struct FrameBuffer {
     capacity: usize,
     /// Which of its blocks are data, where some are holes.
     map: Option<DataMap>,
+    /// Length of the payload as it was received, compressed or not.
+    received: Option<usize>,
 }
 
 impl FrameBuffer {
@@ -40,7 +42,7 @@ impl FrameBuffer {
     pub fn with_capacity(capacity: usize) -> Self {
         let bytes = vec![0; 2 * ALIGNMENT + capacity + TRAILER_MAX + TAG_LEN];
         let base = ALIGNMENT + bytes[ALIGNMENT..].as_ptr().align_offset(ALIGNMENT);
-        Self { bytes, base, payload: 0, trailer: 0, capacity, map: None }
+        Self { bytes, base, payload: 0, trailer: 0, capacity, map: None, received: None }
     }
 
     /// All the room that there is for a payload.
@@ -55,6 +57,17 @@ impl FrameBuffer {
     pub fn set_payload_len(&mut self, len: usize) {
         assert!(len <= self.capacity, "a payload beyond its buffer");
         self.payload = len;
+        self.received = None;
+    }
+
+    /// Length of the payload on the wire, if it was received; else its length.
+    pub fn received_len(&self) -> usize {
+        self.received.unwrap_or(self.payload)
+    }
+
+    /// Records the length of the payload on the wire.
+    pub fn set_received_len(&mut self, len: usize) {
+        self.received = Some(len);
     }
 
     /// An empty one of the same size.

@@ -130,6 +130,11 @@ impl CompressionChooser {
         self.policy == CompressionPolicy::Off
     }
 
+    /// Whether the method is chosen by measurements.
+    pub fn is_auto(&self) -> bool {
+        self.policy == CompressionPolicy::Auto
+    }
+
     /// Returns the method for the next payload, if its sample shows that it is compressible.
     pub fn next(&self) -> Option<CompressionMethod> {
         match self.policy {

@@ -48,10 +48,9 @@ pub fn method(rule: DeltaMode, in_place: bool, old: u64, new: u64) -> Option<Del
 }
 
 /// Selects the block length. Larger blocks mean fewer signatures, but more data sent around each change. Both costs
-/// grow alike where the block length is about the square root of the file size. Twice that is used, since a change
-/// mostly costs one block.
+/// grow alike where the block length is about the square root of the file size. A multiple of 64 is signed fastest.
 fn rolling(old: u64) -> DeltaMethod {
-    let len = (2 * old.isqrt()).next_multiple_of(1024);
+    let len = old.isqrt() / 64 * 64;
     let len = len.clamp(ROLLING_BLOCK_MIN.into(), ROLLING_BLOCK_MAX.into());
     match u32::try_from(len) {
         Ok(len) if old / u64::from(len) <= ROLLING_BLOCKS_MAX => DeltaMethod::Rolling(len),
@@ -74,11 +73,11 @@ mod tests {
             (DeltaMode::Auto, true, 0, 8 * M, None),
             (DeltaMode::Auto, false, M - 1, M - 1, None),
             (DeltaMode::Auto, false, M, M, Some(DeltaMethod::Blocks)),
-            (DeltaMode::Auto, false, M, M + 1, rolling(2048)),
+            (DeltaMode::Auto, false, M, M + 1, rolling(1024)),
             (DeltaMode::Auto, true, M, M + 1, Some(DeltaMethod::Blocks)),
             (DeltaMode::Blocks, false, 1, M, Some(DeltaMethod::Blocks)),
-            (DeltaMode::Rolling, false, 1, M, rolling(2048)),
-            (DeltaMode::Rolling, false, 1024 * M, 1024 * M, rolling(64 << 10)),
+            (DeltaMode::Rolling, false, 1, M, rolling(1024)),
+            (DeltaMode::Rolling, false, 1024 * M, 1024 * M, rolling(32 << 10)),
             (DeltaMode::Rolling, false, M * M, M, Some(DeltaMethod::Blocks)),
             (DeltaMode::Rolling, false, u64::MAX, M, Some(DeltaMethod::Blocks)),
         ] {

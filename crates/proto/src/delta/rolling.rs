@@ -2,7 +2,7 @@
 //! Algorithms for Sorting and Synchronization", chapter 3). It works frame by frame, so that any stream can take any
 //! frame.
 //!
-//! A rolling checksum finds candidates, and a prefix of the BLAKE3 verifies them. A frame is searched with one block
+//! A rolling checksum finds candidates, and a prefix of the keyed BLAKE3 verifies them. A frame is searched with one block
 //! length of context on both sides. A block across its edge is found in both frames, and each takes its part.
 
 use std::ops::Range;
@@ -11,38 +11,87 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::instructions::FrameSpan;
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
-use crate::limits::{ROLLING_BLOCK_MAX, ROLLING_BLOCK_MIN, ROLLING_BLOCKS_MAX, VAIN_HASHES_PER_BYTE};
+use crate::limits::{
+    ROLLING_BLOCK_MAX, ROLLING_BLOCK_MIN, ROLLING_BLOCKS_MAX, STRONG_BYTES_MAX, STRONG_BYTES_MIN, VAIN_HASHES_PER_BYTE,
+};
 
 /// Signature of a base file's block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RollingSignature {
     /// Rolling checksum.
     pub weak: u32,
-    /// Prefix of the BLAKE3.
+    /// Prefix of the keyed BLAKE3.
     pub strong: u64,
 }
 
-impl RollingSignature {
-    /// Length on the wire.
-    pub const BYTES: usize = 12;
+/// How the blocks of a base file are signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SignatureFormat {
+    /// Length of a block in bytes.
+    pub block: u32,
+    /// Key of the strong hashes, chosen by the target at random. Nobody can prepare files with blocks of equal hashes.
+    pub key: u64,
+    /// Length of the strong hashes in bytes.
+    pub strong_bytes: u8,
+}
 
-    /// Computes the signature of a block.
-    pub fn of(block: &[u8]) -> Self {
-        Self { weak: RollingSum::of(block).sum(), strong: strong(block) }
+/// The chance of one false match in a search is at most one in 2 to the power of this number.
+const CHANCE_BITS: u32 = 28;
+const WEAK_BYTES: u8 = 4;
+
+impl SignatureFormat {
+    /// Returns the format for a base file of `size` bytes. A search for all its blocks makes `size` comparisons with
+    /// each of them.
+    pub fn new(size: u64, block: u32, key: u64) -> Self {
+        let blocks = size / u64::from(block.max(1));
+        let bits = size.max(1).ilog2() + blocks.max(1).ilog2() + 2 + CHANCE_BITS;
+        let bytes = u8::try_from(bits.div_ceil(8)).unwrap_or(u8::MAX);
+        let strong_bytes = bytes.saturating_sub(WEAK_BYTES).clamp(STRONG_BYTES_MIN, STRONG_BYTES_MAX);
+        Self { block, key, strong_bytes }
+    }
+
+    /// Signs a block.
+    pub fn sign(&self, block: &[u8]) -> RollingSignature {
+        RollingSignature { weak: RollingSum::of(block).sum(), strong: self.strong(block) }
+    }
+
+    fn strong(&self, block: &[u8]) -> u64 {
+        let mut key = [0; blake3::KEY_LEN];
+        key[..8].copy_from_slice(&self.key.to_le_bytes());
+        let [a, b, c, d, e, f, g, h, ..] = *blake3::keyed_hash(&key, block).as_bytes();
+        let unused = 64 - 8 * u32::from(self.strong_bytes);
+        u64::from_le_bytes([a, b, c, d, e, f, g, h]) << unused >> unused
+    }
+
+    /// Returns the length of a signature on the wire.
+    pub fn signature_bytes(&self) -> usize {
+        usize::from(WEAK_BYTES + self.strong_bytes)
     }
 
     pub(crate) fn encode(self, out: &mut Writer) {
-        out.u32(self.weak).u64(self.strong);
+        out.u32(self.block).u64(self.key).u8(self.strong_bytes);
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
-        Ok(Self { weak: reader.u32()?, strong: reader.u64()? })
+        let format = Self { block: reader.u32()?, key: reader.u64()?, strong_bytes: reader.u8()? };
+        match format.strong_bytes {
+            STRONG_BYTES_MIN..=STRONG_BYTES_MAX => Ok(format),
+            _ => Err(ProtocolError::Invalid("length of a strong hash")),
+        }
     }
-}
 
-fn strong(block: &[u8]) -> u64 {
-    let [a, b, c, d, e, f, g, h, ..] = *blake3::hash(block).as_bytes();
-    u64::from_le_bytes([a, b, c, d, e, f, g, h])
+    pub(crate) fn encode_signature(&self, signature: RollingSignature, out: &mut Writer) {
+        let strong = signature.strong.to_le_bytes();
+        out.u32(signature.weak).raw(&strong[..usize::from(self.strong_bytes)]);
+    }
+
+    pub(crate) fn decode_signature(&self, reader: &mut Reader<'_>) -> Decoded<RollingSignature> {
+        let weak = reader.u32()?;
+        let mut strong = [0; 8];
+        let len = usize::from(self.strong_bytes);
+        strong[..len].copy_from_slice(reader.take(len)?);
+        Ok(RollingSignature { weak, strong: u64::from_le_bytes(strong) })
+    }
 }
 
 /// A sum of bytes, and one weighted by each byte's distance from the end.
@@ -101,19 +150,25 @@ impl RollingSum {
 /// Collects the signatures of a base file's blocks as they arrive.
 #[derive(Debug)]
 pub struct SignatureBuilder {
-    block: u32,
+    format: SignatureFormat,
     blocks: u64,
     sums: Vec<RollingSignature>,
 }
 
 impl SignatureBuilder {
     /// Starts for a base file of `size` bytes; the rest after its last whole block is ignored.
-    pub fn new(size: u64, block: u32) -> Decoded<Self> {
+    pub fn new(size: u64, format: SignatureFormat) -> Decoded<Self> {
+        let block = format.block;
         let blocks = size / u64::from(block.max(1));
         if !(ROLLING_BLOCK_MIN..=ROLLING_BLOCK_MAX).contains(&block) || blocks > ROLLING_BLOCKS_MAX {
             return Err(ProtocolError::OverLimit("blocks of a base file"));
         }
-        Ok(Self { block, blocks, sums: Vec::new() })
+        Ok(Self { format, blocks, sums: Vec::new() })
+    }
+
+    /// Verifies that further signatures have the same format.
+    pub fn of_format(self, format: SignatureFormat) -> Decoded<Self> {
+        if format == self.format { Ok(self) } else { Err(ProtocolError::Invalid("another format of signatures")) }
     }
 
     /// Adds the signatures of the blocks from `first` on; whether all have arrived.
@@ -141,13 +196,14 @@ const SLOTS_PER_BLOCK: usize = 2;
 /// Bits of the filter for each block, so that few bytes pass it.
 const FILTER_BITS_PER_BLOCK: usize = 32;
 /// Most slots probed. With very many blocks of the same checksum (zeros, say), some are not found by it.
-const PROBES_MAX: usize = 8;
+const PROBES_MAX: usize = 32;
 /// Marker of an empty slot.
 const EMPTY: u32 = u32::MAX;
 
 /// Index of the signatures of all whole blocks in a base file.
 #[derive(Debug)]
 pub struct SignatureIndex {
+    format: SignatureFormat,
     block: usize,
     sums: Vec<RollingSignature>,
     /// Block numbers, by a hash of their rolling checksums.
@@ -188,10 +244,11 @@ impl SearchBudget {
 pub type OffsetHint = Option<i64>;
 
 impl From<SignatureBuilder> for SignatureIndex {
-    fn from(SignatureBuilder { block, sums, .. }: SignatureBuilder) -> Self {
+    fn from(SignatureBuilder { format, sums, .. }: SignatureBuilder) -> Self {
         let slots = vec![EMPTY; (sums.len() * SLOTS_PER_BLOCK).next_power_of_two().max(2)];
         let filter = vec![0; (sums.len() * FILTER_BITS_PER_BLOCK / 64).next_power_of_two().max(2)];
-        let mut index = Self { block: block as usize, sums, slots, filter, effort: SearchBudget::default() };
+        let (block, effort) = (format.block as usize, SearchBudget::default());
+        let mut index = Self { format, block, sums, slots, filter, effort };
         for number in 0..index.sums.len() {
             index.insert(number);
         }
@@ -248,7 +305,7 @@ impl SignatureIndex {
     fn strong(&self, bytes: &[u8]) -> u64 {
         #[cfg(test)]
         self.effort.hashes.fetch_add(1, Ordering::Relaxed);
-        strong(bytes)
+        self.format.strong(bytes)
     }
 
     /// Whether these bytes equal that block.

@@ -17,9 +17,14 @@ fn bytes(n: usize, seed: u64) -> Vec<u8> {
     (0..n).map(|_| next()).collect()
 }
 
+fn format(size: usize, block: usize) -> SignatureFormat {
+    SignatureFormat::new(size as u64, u32::try_from(block).unwrap(), 0x0102_0304_0506_0708)
+}
+
 fn index(old: &[u8], block: usize) -> SignatureIndex {
-    let mut gathering = SignatureBuilder::new(old.len() as u64, u32::try_from(block).unwrap()).unwrap();
-    let sums: Vec<_> = old.chunks_exact(block).map(RollingSignature::of).collect();
+    let format = format(old.len(), block);
+    let mut gathering = SignatureBuilder::new(old.len() as u64, format).unwrap();
+    let sums: Vec<_> = old.chunks_exact(block).map(|block| format.sign(block)).collect();
     let half = sums.len() / 2;
     gathering.add(0, &sums[..half]).unwrap();
     assert!(gathering.add(half as u64, &sums[half..]).unwrap());
@@ -102,8 +107,9 @@ fn a_file_of_many_equal_blocks_is_found_in_itself() {
 
 /// Returns signatures of `blocks` blocks with the rolling checksum of zeros and strong hashes of nothing.
 fn misleading(blocks: u64, block: usize) -> SignatureIndex {
-    let weak = RollingSignature::of(&vec![0; block]).weak;
-    let mut gathering = SignatureBuilder::new(blocks * block as u64, u32::try_from(block).unwrap()).unwrap();
+    let format = format(1 << 40, block);
+    let weak = format.sign(&vec![0; block]).weak;
+    let mut gathering = SignatureBuilder::new(blocks * block as u64, format).unwrap();
     let sums: Vec<_> = (0..blocks).map(|strong| RollingSignature { weak, strong }).collect();
     assert!(gathering.add(0, &sums).unwrap());
     SignatureIndex::from(gathering)
@@ -134,22 +140,60 @@ fn a_block_whose_rolled_sum_is_right_by_chance_is_not_the_old_block() {
     // A change that leaves both sums equal: see the weights.
     let place = 5 * B + new[5 * B..].windows(3).position(|w| w[0] < 255 && w[1] > 1 && w[2] < 255).unwrap();
     (new[place], new[place + 1], new[place + 2]) = (new[place] + 1, new[place + 1] - 2, new[place + 2] + 1);
-    assert_eq!(RollingSignature::of(&old[5 * B..6 * B]).weak, RollingSignature::of(&new[5 * B..6 * B]).weak);
+    let weak = |file: &[u8]| RollingSum::of(&file[5 * B..6 * B]).sum();
+    assert_eq!(weak(&old), weak(&new));
     assert!(delta(&old, &new, B) >= B, "the block is sent");
 }
 
 #[test]
 fn a_hostile_index_is_a_fault() {
-    assert!(SignatureBuilder::new(1 << 20, ROLLING_BLOCK_MIN - 1).is_err());
-    assert!(SignatureBuilder::new(1 << 20, 0).is_err());
-    assert!(SignatureBuilder::new(1 << 20, ROLLING_BLOCK_MAX + 1).is_err());
-    assert!(SignatureBuilder::new(u64::MAX, ROLLING_BLOCK_MAX).is_err());
+    let of = |block| SignatureFormat::new(1 << 20, block, 0);
+    for block in [0, ROLLING_BLOCK_MIN - 1, ROLLING_BLOCK_MAX + 1] {
+        assert!(SignatureBuilder::new(1 << 20, of(block)).is_err());
+    }
+    assert!(SignatureBuilder::new(u64::MAX, of(ROLLING_BLOCK_MAX)).is_err());
     let sum = RollingSignature { weak: 0, strong: 0 };
-    let mut gathering = SignatureBuilder::new(2 * B as u64 + 1, ROLLING_BLOCK_MIN).unwrap();
+    let mut gathering = SignatureBuilder::new(2 * B as u64 + 1, of(ROLLING_BLOCK_MIN)).unwrap();
     assert!(gathering.add(1, &[sum]).is_err(), "out of order");
     assert!(gathering.add(0, &[sum; 3]).is_err(), "too many");
     assert_eq!(gathering.add(0, &[sum; 2]), Ok(true));
     assert!(gathering.add(2, &[sum]).is_err(), "more than all");
+    assert!(gathering.of_format(SignatureFormat { key: 1, ..of(ROLLING_BLOCK_MIN) }).is_err(), "another key");
+}
+
+#[test]
+fn strong_hashes_are_as_long_as_a_file_needs() {
+    for (size, block, bytes) in [
+        (1 << 20, 1024, 8),
+        (16 << 20, 4096, 9),
+        (1 << 30, 32 << 10, 10),
+        (1 << 37, 128 << 10, 11),
+        (u64::MAX, 1024, 12),
+        (0, 1024, 8),
+    ] {
+        assert_eq!(SignatureFormat::new(size, block, 0).signature_bytes(), bytes, "{size}");
+    }
+}
+
+#[test]
+fn a_signature_depends_on_the_key_and_travels_in_as_many_bytes_as_its_format_says() {
+    let block = bytes(B, 1);
+    let of = |key, strong_bytes| SignatureFormat { block: ROLLING_BLOCK_MIN, key, strong_bytes };
+    let long = of(7, 8).sign(&block);
+    assert_ne!(of(8, 8).sign(&block).strong, long.strong);
+    for strong_bytes in STRONG_BYTES_MIN..=STRONG_BYTES_MAX {
+        let (format, mut out) = (of(7, strong_bytes), Writer::new());
+        format.encode_signature(format.sign(&block), &mut out);
+        let out = out.into_bytes();
+        assert_eq!(out.len(), format.signature_bytes());
+        assert_eq!(out[4..], long.strong.to_le_bytes()[..usize::from(strong_bytes)]);
+        assert_eq!(format.decode_signature(&mut Reader::new(&out)), Ok(format.sign(&block)));
+    }
+    for strong_bytes in [0, STRONG_BYTES_MIN - 1, STRONG_BYTES_MAX + 1, u8::MAX] {
+        let mut out = Writer::new();
+        of(7, strong_bytes).encode(&mut out);
+        assert!(SignatureFormat::decode(&mut Reader::new(&out.into_bytes())).is_err(), "{strong_bytes}");
+    }
 }
 
 proptest! {
@@ -177,4 +221,17 @@ proptest! {
         }
         delta(&old, &new, block * B);
     }
+}
+
+#[test]
+fn every_block_is_found_by_its_rolled_sum() {
+    // As many blocks as the index holds before it doubles.
+    let (block, blocks) = (ROLLING_BLOCK_MIN as usize, 8192);
+    let old = bytes(blocks * block, 11);
+    let index = index(&old, block);
+    let found = |number: &usize| {
+        let bytes = &old[number * block..(number + 1) * block];
+        index.find(RollingSum::of(bytes).sum(), bytes) == Some(*number)
+    };
+    assert_eq!((0..blocks).filter(found).count(), blocks);
 }

@@ -352,8 +352,8 @@ impl<H> SourceSession<H> {
                 self.handle_holds(entry, first, values, compare)?;
             }
             TargetMessage::BlockHashes { entry, first, marks } => self.handle_marks(entry, first, marks)?,
-            TargetMessage::RollingSignatures { entry, size, block, first, sums } => {
-                self.handle_sums(entry, size, block, first, &sums)?;
+            TargetMessage::RollingSignatures { entry, size, format, first, sums } => {
+                self.handle_sums(entry, size, format, first, &sums)?;
             }
             TargetMessage::ResendPacked { entries } => {
                 entries.into_iter().try_for_each(|entry| self.handle_resend_packed(entry))?;

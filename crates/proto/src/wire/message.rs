@@ -4,7 +4,7 @@
 
 use super::owners::account_name;
 use crate::delta::blocks::BlockHash;
-use crate::delta::rolling::RollingSignature;
+use crate::delta::rolling::{RollingSignature, SignatureFormat};
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::entry::{
     DeviceNumber, Entry, EntryContent, EntryLocation, EntryMetadata, FileVersion, SpecialFile, Timestamp,
@@ -186,8 +186,8 @@ pub enum TargetMessage {
         entry: EntryId,
         /// Size of the base file in bytes.
         size: u64,
-        /// Length of its blocks in bytes.
-        block: u32,
+        /// How its blocks are signed.
+        format: SignatureFormat,
         /// Number of the first block.
         first: u64,
         /// One signature for each block.
@@ -430,10 +430,11 @@ impl TargetMessage {
                     out.u64(*mark);
                 });
             }
-            TargetMessage::RollingSignatures { entry, size, block, first, sums } => {
-                opening(&mut out, kind::SUMS, job).varint(entry.0).varint(*size).u32(*block).varint(*first);
-                out.count(sums.len());
-                sums.iter().for_each(|sum| sum.encode(&mut out));
+            TargetMessage::RollingSignatures { entry, size, format, first, sums } => {
+                opening(&mut out, kind::SUMS, job).varint(entry.0).varint(*size);
+                format.encode(&mut out);
+                out.varint(*first).count(sums.len());
+                sums.iter().for_each(|sum| format.encode_signature(*sum, &mut out));
             }
             TargetMessage::QueryEnd => {
                 opening(&mut out, kind::ANSWERED, job);
@@ -478,10 +479,10 @@ impl TargetMessage {
             }
             kind::SUMS => {
                 let (entry, size) = (EntryId(reader.varint()?), reader.varint()?);
-                let (block, first) = (reader.u32()?, reader.varint()?);
+                let (format, first) = (SignatureFormat::decode(&mut reader)?, reader.varint()?);
                 let count = reader.count(SUMS_MAX, "sums of blocks")?;
-                let sums = (0..count).map(|_| RollingSignature::decode(&mut reader)).collect::<Decoded<_>>()?;
-                TargetMessage::RollingSignatures { entry, size, block, first, sums }
+                let sums = (0..count).map(|_| format.decode_signature(&mut reader)).collect::<Decoded<_>>()?;
+                TargetMessage::RollingSignatures { entry, size, format, first, sums }
             }
             kind::ANSWERED => TargetMessage::QueryEnd,
             kind::WRITTEN => TargetMessage::Ack { entry: EntryId(reader.varint()?), frames: reader.varint()? },

@@ -129,7 +129,7 @@ fn short_messages_come_back() {
         TargetMessage::RollingSignatures {
             entry: EntryId(3),
             size: 1 << 50,
-            block: 2048,
+            format: SignatureFormat { block: 2048, key: u64::MAX, strong_bytes: 8 },
             first: 7,
             sums: vec![RollingSignature { weak: u32::MAX, strong: 1 }, RollingSignature { weak: 0, strong: u64::MAX }],
         },

@@ -21,6 +21,9 @@ use crate::net::rate_limiter::RateLimiter;
 use crate::net::stream::StreamError;
 use crate::net::stream::frame_sink::FrameSink;
 
+/// Compresses delta instructions, unless another method is asked for.
+const DELTA_METHOD: CompressionMethod = CompressionMethod::Zstd(3);
+
 /// A stream that compresses on request, or where it pays.
 pub struct CompressingStream<'s> {
     stream: &'s mut DataStream,
@@ -42,10 +45,20 @@ impl<'s> CompressingStream<'s> {
         Self { stream, tally, chooser, packer: PayloadCompressor::default(), packed: None, idle_since: Instant::now() }
     }
 
+    /// The method for a record. A delta is there to save bytes, whatever the connection's speed.
+    fn method(&self, trailer: &RecordTrailer) -> Option<CompressionMethod> {
+        match trailer {
+            RecordTrailer::Delta(_) if self.chooser.is_auto() => Some(DELTA_METHOD),
+            _ => self.chooser.next(),
+        }
+    }
+
     /// Compresses the payload of `record` into the second buffer, if that is wanted and of use.
-    fn pack(&mut self, record: &FrameBuffer) -> CompressionAttempt {
+    fn pack(&mut self, record: &FrameBuffer, trailer: &RecordTrailer) -> CompressionAttempt {
         let plain = record.payload();
-        let Some(method) = self.chooser.next().filter(|_| is_promising(plain)) else { return CompressionAttempt::None };
+        let Some(method) = self.method(trailer).filter(|_| is_promising(plain)) else {
+            return CompressionAttempt::None;
+        };
         let room = PayloadCompressor::room(plain.len());
         let packed = self.packed.get_or_insert_with(|| FrameBuffer::with_capacity(room));
         if packed.room_mut().len() < room {
@@ -114,10 +127,15 @@ impl FrameSink for CompressingStream<'_> {
             self.idle_since = Instant::now();
             return Ok(record);
         }
-        let attempt = self.pack(&record);
+        let attempt = self.pack(&record, trailer);
         let compress = begun.elapsed();
         let (wire, sent) = self.send(sparse, attempt, &mut record, trailer, pace)?;
         self.count(attempt, plain, &sent);
+        self.idle_since = Instant::now();
+        if matches!(trailer, RecordTrailer::Delta(_)) {
+            // It says nothing of frames.
+            return Ok(record);
+        }
         self.chooser.sent(
             attempt,
             &FrameTimes {
@@ -129,7 +147,6 @@ impl FrameSink for CompressingStream<'_> {
                 wire_bytes: wire as f64,
             },
         );
-        self.idle_since = Instant::now();
         Ok(record)
     }
 

@@ -5,7 +5,7 @@ use haul_proto::error::ProtocolError;
 use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::limits::FRAME_MAX;
-use haul_proto::wire::frame::DataFrame;
+use haul_proto::wire::frame::{DataFrame, DeltaFrame};
 use haul_proto::wire::handshake::CipherSuite;
 use haul_proto::wire::sparse::{BLOCK, DataMap, PayloadShape};
 use std::os::unix::net::UnixStream;
@@ -137,5 +137,31 @@ fn a_payload_that_becomes_something_else_than_was_said_is_a_fault() {
             let is_fault = matches!(received, Err(StreamError::Protocol(ProtocolError::Invalid(_))));
             assert!(is_fault, "{codec:?}, {said} bytes: {received:?}");
         }
+    }
+}
+
+#[test]
+fn instructions_are_compressed_unless_compression_is_off() {
+    let value = [0; 32];
+    let delta = |plain| DeltaFrame { job: JobNumber(1), entry: EntryId(1), offset: 0, plain, value };
+    let payload = text(20_000, 1);
+    for (policy, trailer, is_compressed) in [
+        (CompressionPolicy::Auto, RecordTrailer::Delta(delta(512 << 10)), true),
+        (CompressionPolicy::Auto, trailer(0), false),
+        (CompressionPolicy::Off, RecordTrailer::Delta(delta(512 << 10)), false),
+    ] {
+        let (mut source, mut target) = pair(CipherSuite::Aes256Gcm);
+        let tally = CounterTally::default();
+        let mut outlet = CompressingStream::new(&mut source, policy, &tally);
+        let mut record = FrameBuffer::new(FrameLen::DEFAULT);
+        fill(&mut record, &payload);
+        outlet.put(record, &trailer, &RateLimiter::new(0)).unwrap();
+        let wire = tally.bytes_on_wire.load(Ordering::Relaxed);
+        assert_eq!(wire < payload.len() as u64 / 2, is_compressed, "{policy:?} {trailer:?}: {wire}");
+        outlet.settle().unwrap();
+        let mut record = FrameBuffer::new(FrameLen::DEFAULT);
+        assert_eq!(target.receive(&mut record).unwrap(), trailer);
+        assert!(record.payload() == payload);
+        assert_eq!(record.received_len() < payload.len() / 2, is_compressed);
     }
 }

@@ -156,6 +156,7 @@ impl DataStream {
         if let Some(sparse) = shape.sparse {
             record.spread(sparse);
         }
+        record.set_received_len(prefix.payload);
         Ok(trailer)
     }
 

@@ -6,7 +6,7 @@
 use crate::receiver::TargetReceiver;
 use crate::receiver::delta::DeltaStage;
 use blake3::hazmat::ChainingValue;
-use haul_proto::delta::rolling::RollingSignature;
+use haul_proto::delta::rolling::{RollingSignature, SignatureFormat};
 use haul_proto::delta::{DeltaMethod, blocks};
 use haul_proto::ids::EntryId;
 use haul_proto::limits::{FRAME_RUNS_MAX, SUMS_MAX};
@@ -186,7 +186,8 @@ impl DeltaStage {
     }
 
     /// Signs some blocks of a base file. Reports all signatures after the last block.
-    fn sign_blocks(&self, part: &SignatureRange, basis: &BaseSource, block: u64) -> Result<(), String> {
+    fn sign_blocks(&self, part: &SignatureRange, basis: &BaseSource, format: SignatureFormat) -> Result<(), String> {
+        let block = u64::from(format.block);
         let blocks = basis.size / block;
         let file = basis.open()?;
         let (from, to) = (part.range.start * block, part.range.end * block);
@@ -198,18 +199,18 @@ impl DeltaStage {
         let (of_zeros, mut sums) = (OnceCell::new(), Vec::new());
         for number in part.range.clone() {
             if file.is_hole(number * block, block) {
-                sums.push(*of_zeros.get_or_init(|| RollingSignature::of(&vec![0; bytes.len()])));
+                sums.push(*of_zeros.get_or_init(|| format.sign(&vec![0; bytes.len()])));
                 continue;
             }
             match read_at(&**file.fd(), &mut bytes, number * block) {
-                Ok(read) if read == bytes.len() => sums.push(RollingSignature::of(&bytes)),
+                Ok(read) if read == bytes.len() => sums.push(format.sign(&bytes)),
                 Ok(_) => return Err(OLD_CHANGED.into()),
                 Err(error) => return Err(describe(&error)),
             }
         }
         is_unchanged(basis, &file)?;
         if let Some(all) = basis.gather(part.range.start, sums, blocks) {
-            self.report_rolling_signatures(part, basis, u32::try_from(block).unwrap_or(u32::MAX), &all);
+            self.report_rolling_signatures(part, basis, format, &all);
         }
         Ok(())
     }
@@ -218,7 +219,7 @@ impl DeltaStage {
         &self,
         part: &SignatureRange,
         basis: &BaseSource,
-        block: u32,
+        format: SignatureFormat,
         all: &[RollingSignature],
     ) {
         let ReceiverEntry::File(incoming) = &*part.item else { return };
@@ -228,10 +229,10 @@ impl DeltaStage {
         }
         state.machine.begin_sums(part.entry, all.len() as u64);
         for (first, sums) in (0..).step_by(SUMS_MAX).zip(all.chunks(SUMS_MAX)) {
-            state.machine.tell_sums(part.entry, basis.size, block, first, sums.to_vec());
+            state.machine.tell_sums(part.entry, basis.size, format, first, sums.to_vec());
         }
         drop(state);
-        self.job.reporter.delta.told(RollingSignature::BYTES * all.len());
+        self.job.reporter.delta.told(format.signature_bytes() * all.len());
         let frames = self.job.request.settings.frame.frames(incoming.size());
         self.report_missing_ranges(part.entry, &basis.wanted(frames));
     }
@@ -285,7 +286,7 @@ impl TargetReceiver {
             }
             let told = match basis.method {
                 DeltaMethod::Blocks => self.deltas.hash_blocks(&part, basis, &mut reader),
-                DeltaMethod::Rolling(block) => self.deltas.sign_blocks(&part, basis, block.into()),
+                DeltaMethod::Rolling(block) => self.deltas.sign_blocks(&part, basis, basis.signature_format(block)),
             };
             if let Err(text) = told {
                 self.without_basis(&part, basis, &text);

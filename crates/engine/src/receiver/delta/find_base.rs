@@ -36,7 +36,7 @@ impl DeltaStage {
             open_to_write(&spot.dir, &spot.name)?;
         }
         let in_place = in_place.then(InPlaceUpdate::default);
-        let basis = BaseSource::new(spot.dir.clone(), spot.name.clone(), &look, method);
+        let basis = BaseSource::new(spot.dir.clone(), spot.name.clone(), &look, method)?;
         let is_lost = !self.may_use(&basis);
         // An update in place needs its base even if that is unusable for deltas.
         Ok((in_place.is_some() || !is_lost).then(|| basis.with(in_place, is_lost)))

@@ -7,11 +7,12 @@ use crate::io::storage::calls::read_at;
 use crate::io::storage::extents::FileExtents;
 use crate::io::storage::file::OpenedFile;
 use crate::sys::describe::describe;
+use crate::sys::random::random;
 use crate::sys::sync::lock;
 use haul_proto::delta::DeltaMethod;
 use haul_proto::delta::base::{BaseFile, BaseId, FramePosition};
 use haul_proto::delta::instructions::{DeltaInstruction, make};
-use haul_proto::delta::rolling::RollingSignature;
+use haul_proto::delta::rolling::{RollingSignature, SignatureFormat};
 use haul_proto::entry::Timestamp;
 use haul_proto::error::ProtocolError;
 use haul_proto::path::Name;
@@ -47,6 +48,8 @@ pub struct BaseSource {
     pub identity: FileIdentity,
     /// How its reusable blocks are found.
     pub method: DeltaMethod,
+    /// Key of its rolling signatures.
+    key: u64,
     /// State of an update in place, if that is the method.
     pub in_place: Option<InPlaceUpdate>,
     /// Opened for reads once a frame is rebuilt from it.
@@ -68,19 +71,20 @@ impl BaseSource {
     pub fn of(dir: Dir, name: Name, method: DeltaMethod) -> io::Result<Self> {
         let look = FileStat::at_name(&*dir.fd()?, &name, FollowLinks::Itself)?;
         match look.kind {
-            FileType::RegularFile => Ok(Self::new(dir, name, &look, method)),
+            FileType::RegularFile => Self::new(dir, name, &look, method),
             _ => Err(io::Error::other("is not a regular file")),
         }
     }
 
-    pub fn new(dir: Dir, name: Name, look: &FileStat, method: DeltaMethod) -> Self {
-        Self {
+    pub fn new(dir: Dir, name: Name, look: &FileStat, method: DeltaMethod) -> io::Result<Self> {
+        Ok(Self {
             dir,
             name,
             size: look.size,
             modified: look.meta.modified,
             identity: look.identity,
             method,
+            key: u64::from_le_bytes(random()?),
             in_place: None,
             opened: OnceLock::new(),
             extents: Arc::default(),
@@ -88,7 +92,7 @@ impl BaseSource {
             wanted: OnceLock::new(),
             failed: AtomicBool::new(false),
             is_lost: false,
-        }
+        })
     }
 
     /// The same file, with or without an update in place; usable for deltas or not.
@@ -141,6 +145,11 @@ impl BaseSource {
     /// Frames to report as missing, for a file of this many frames.
     pub fn wanted(&self, frames: u64) -> Vec<Range<u64>> {
         self.wanted.get().cloned().unwrap_or_else(|| std::iter::once(0..frames).collect())
+    }
+
+    /// How its blocks of `block` bytes are signed.
+    pub fn signature_format(&self, block: u32) -> SignatureFormat {
+        SignatureFormat::new(self.size, block, self.key)
     }
 
     /// Collects signatures. Returns all of them once all `blocks` are signed.

@@ -96,7 +96,7 @@ impl TargetReceiver {
             return Ok(record);
         }
         if incoming.basis().is_some() {
-            self.job.reporter.delta.carried(payload.len(), 0);
+            self.job.reporter.delta.carried(record.received_len(), 0);
         }
         if let Some((_, in_place)) = incoming.in_place() {
             self.whole_in_place(&item, in_place, frame, &record);

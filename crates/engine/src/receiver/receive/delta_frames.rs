@@ -65,7 +65,7 @@ impl TargetReceiver {
             return Ok(record);
         }
         let old = steps.iter().map(|step| if let DeltaInstruction::Old { len, .. } = step { *len } else { 0 }).sum();
-        self.job.reporter.delta.carried(record.payload().len(), old);
+        self.job.reporter.delta.carried(record.received_len(), old);
         if let Some(in_place) = &basis.in_place {
             self.deliver_in_place(&item, (basis, in_place), &steps, frame)?;
             return Ok(record);

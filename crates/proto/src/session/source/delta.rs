@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{OfferState, OfferedEntry, SourceSession};
 use crate::delta::blocks;
-use crate::delta::rolling::{RollingSignature, SignatureBuilder, SignatureIndex};
+use crate::delta::rolling::{RollingSignature, SignatureBuilder, SignatureFormat, SignatureIndex};
 use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::limits::{MARKED_FRAMES_MAX, SUMS_BYTES_MAX};
@@ -78,7 +78,7 @@ impl<H> SourceSession<H> {
         &mut self,
         entry: EntryId,
         size: u64,
-        block: u32,
+        format: SignatureFormat,
         first: u64,
         sums: &[RollingSignature],
     ) -> Result<(), ProtocolError> {
@@ -87,9 +87,9 @@ impl<H> SourceSession<H> {
         let OfferState::Large(large) = state else { return Err(NO_OLD_FILE) };
         let old = large.old.as_mut().ok_or(NO_OLD_FILE)?;
         let mut gathering = match std::mem::take(&mut old.sums) {
-            PeerSignatures::Coming(gathering) => gathering,
+            PeerSignatures::Coming(gathering) => gathering.of_format(format)?,
             PeerSignatures::None => {
-                let gathering = SignatureBuilder::new(size, block)?;
+                let gathering = SignatureBuilder::new(size, format)?;
                 self.sums_bytes += gathering.bytes();
                 if self.sums_bytes > SUMS_BYTES_MAX {
                     return Err(ProtocolError::OverLimit("sums of base files"));

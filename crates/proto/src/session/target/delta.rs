@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::TargetSession;
 use crate::delta::blocks::BlockHash;
-use crate::delta::rolling::{self, RollingSignature};
+use crate::delta::rolling::{self, RollingSignature, SignatureFormat};
 use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::limits::{MARKED_FRAMES_MAX, SUMS_BYTES_MAX};
@@ -80,9 +80,16 @@ impl<H> TargetSession<H> {
     }
 
     /// Sends the next signatures of a base file of `size` bytes.
-    pub fn tell_sums(&mut self, entry: EntryId, size: u64, block: u32, first: u64, sums: Vec<RollingSignature>) {
+    pub fn tell_sums(
+        &mut self,
+        entry: EntryId,
+        size: u64,
+        format: SignatureFormat,
+        first: u64,
+        sums: Vec<RollingSignature>,
+    ) {
         if self.large_mut(entry).is_some() {
-            self.outbox.push(TargetMessage::RollingSignatures { entry, size, block, first, sums });
+            self.outbox.push(TargetMessage::RollingSignatures { entry, size, format, first, sums });
         }
     }
 
