@@ -1,12 +1,10 @@
 //! What a real bbcp does with paths, modes and programs that haul, under its own name, does otherwise.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use haul_engine::job::location::{Host, Location};
 use haul_engine::job::spec::PipeEnd;
-use haul_proto::path::escape;
 use rustix::fs::Mode;
 
 use crate::resolve::{Plan, contents};
@@ -15,11 +13,11 @@ use crate::resolve::{Plan, contents};
 const UMASK: u32 = 0o022;
 
 /// Changes a plan into what bbcp would do.
-pub fn adopt(plan: &mut Plan) -> anyhow::Result<()> {
+pub fn adopt(plan: &mut Plan) {
     rustix::process::umask(Mode::from_raw_mode(UMASK));
     let job = &mut plan.job;
     if job.options.source_pipe.is_none() && job.options.target_pipe.is_none() && job.options.recursive {
-        refuse_new_directory(&job.target)?;
+        job.options.needs_directory = true;
         let is_remote = |source: &Location| source.host != Host::Local;
         let sources = std::mem::take(&mut job.sources).into_iter();
         // A slash behind a remote source means what is in it.
@@ -32,18 +30,10 @@ pub fn adopt(plan: &mut Plan) -> anyhow::Result<()> {
             place.path = without_shell(place.path.as_os_str()).into();
         }
     }
-    Ok(())
-}
-
-/// With `-r`, the target is a directory that exists.
-fn refuse_new_directory(target: &Location) -> anyhow::Result<()> {
-    if target.host == Host::Local
-        && fs::metadata(&target.path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
-    {
-        let path = escape(target.path.as_os_str().as_bytes());
-        anyhow::bail!("Target directory {path} not found.\nhint: create it, or use haul -r, which does");
+    if let Some(checksum) = job.options.checksum.as_mut().filter(|_| job.options.delta.in_place) {
+        // A file that is changed in its place is not read from its beginning to its end; the source's data is.
+        checksum.at_source = true;
     }
-    Ok(())
 }
 
 /// Words of a program reach it as they are: no shell expands them. A single word may also be a FIFO.

@@ -41,7 +41,7 @@ type ShownDigest = (ChecksumAlgorithm, DigestSink);
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<u8> {
     refuse_bbftp(values, operands)?;
     let mut plan = plan(values, operands, false)?;
-    habits::adopt(&mut plan)?;
+    habits::adopt(&mut plan);
     let style = style(values, &plan);
     let digest = suit(&mut plan, style);
     let status = Rc::new(Cell::new(0));
