@@ -7,10 +7,33 @@ use haul_engine::job::location::{Host, Location};
 use haul_engine::job::spec::PipeEnd;
 use rustix::fs::Mode;
 
+use crate::args::UsageError;
+use crate::args::values::Values;
 use crate::resolve::{Plan, contents};
 
 /// Modes of new files and directories are 644 and 755, whatever the user's umask is.
 const UMASK: u32 = 0o022;
+
+/// Options that bbcp refuses beside `-N`.
+const NOT_WITH_PIPES: &[&str] = &["append", "dirbase", "truncate", "recursive", "unbuffered"];
+/// Options that bbcp refuses where the target is a pipe.
+const NOT_WITH_TARGET_PIPES: &[&str] = &["force", "mode", "preserve"];
+
+/// Refuses pairs of options that haul has a use for, but bbcp has not.
+pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
+    let pipe = values.last("pipe").map(OsStr::as_bytes);
+    let target = pipe.filter(|ends| ends.contains(&b'o'));
+    let beside_pipes = NOT_WITH_PIPES.iter().filter(|_| pipe.is_some());
+    let mut refused = beside_pipes.chain(NOT_WITH_TARGET_PIPES.iter().filter(|_| target.is_some()));
+    if let Some(other) = refused.find(|other| values.flag(other)) {
+        return Err(UsageError::contradiction("pipe", other));
+    }
+    let is_digest_used = values.last("checksum").is_some_and(|digest| digest.as_bytes().contains(&b'='));
+    if is_digest_used && values.flag("append") {
+        return Err(UsageError::contradiction("append", "checksum"));
+    }
+    Ok(())
+}
 
 /// Changes a plan into what bbcp would do.
 pub fn adopt(plan: &mut Plan) {
