@@ -249,7 +249,10 @@ impl Lines {
     }
 
     fn write_digest(&mut self, path: &[u8], digest: &[u8]) {
-        let path = self.digested(Path::new(OsStr::from_bytes(path)));
+        let mut path = self.digested(Path::new(OsStr::from_bytes(path)));
+        if path == self.target && path.is_relative() {
+            path = Path::new(".").join(path);
+        }
         let Some((algorithm, lines)) = &mut self.digests else { return };
         if let Err(error) = lines.add(*algorithm, digest, &path) {
             self.human.complain(&format!("cannot write the checksums: {error}"));
