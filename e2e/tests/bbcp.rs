@@ -2,7 +2,7 @@
 //! stand: only the program's name, hosts and paths are others.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::time::Duration;
 
@@ -121,7 +121,7 @@ fn links_are_ignored_and_modes_are_644_and_755_whatever_the_umask_is() {
     symlink("dir/file", sandbox.path("source/link")).unwrap();
     for umask in ["022", "027"] {
         let line = format!("sh -c 'umask {umask}; exec bbcp -r source/. target{umask}'");
-        let missing = bbcp.line(&line).run().ends(2).says(["Target directory", "not found"]);
+        let missing = bbcp.line(&line).run().ends(2).says(["target directory", "does not exist"]);
         assert!(!sandbox.path(format!("target{umask}")).exists(), "{}", missing.account());
         let target = sandbox.dir(format!("target{umask}"));
         bbcp.line(&line).run().succeeds();
@@ -161,10 +161,79 @@ fn words_are_bbcps() {
     assert!(bbcp.line("bbcp '-#'").run().succeeds().stdout.starts_with("haul "));
 }
 
-/// Starts a line, and kills it when some of what it copies to `there` has arrived.
-fn broken(bbcp: &Bbcp<'_>, line: &str, there: &Path) {
+#[test]
+fn a_file_that_keeps_its_inode_is_old_or_new_under_all_its_names() {
+    let sandbox = Sandbox::new();
+    let bbcp = Bbcp::new(&sandbox);
+    sandbox.dir("there");
+    let identity = |path: &Path| (fs::metadata(path).unwrap().ino(), fs::metadata(path).unwrap().nlink());
+    for (old, new) in [(30, 2_000_000), (2_000_000, 30), (300_000, 300_000), (0, 300_000), (300_000, 0), (0, 1), (1, 0)]
+    {
+        let source = sandbox.big_file("source", new);
+        for there in ["", "HOST:"] {
+            let target = sandbox.file("there/target", vec![7; old]);
+            let other = sandbox.path("there/other");
+            fs::hard_link(&target, &other).unwrap();
+            // Else it could have the source's time, and be the same file.
+            set_mtime(&target, 5, 0);
+            let before = identity(&target);
+            let line = format!("source {there}{}", target.display());
+            bbcp.line(&format!("bbcp -f -K -E md5=00000000000000000000000000000000 {line}")).run().ends(172);
+            assert_eq!((identity(&target), contents(&other)), (before, vec![7; old]));
+            bbcp.line(&format!("bbcp -f -K {line}")).run().succeeds();
+            assert_eq!(identity(&target), before, "{old} to {new} bytes");
+            compare(&source, &other).unwrap();
+            fs::write(&target, vec![7; old]).unwrap();
+            set_mtime(&target, 5, 0);
+            bbcp.line(&format!("bbcp -f {line}")).run().succeeds();
+            assert_eq!((identity(&other), identity(&target).1), ((before.0, 1), 1));
+            assert_eq!(listing(&sandbox.path("there")), ["other", "target"]);
+            [target, other].iter().for_each(|path| fs::remove_file(path).unwrap());
+        }
+    }
+}
+
+#[test]
+fn with_r_a_directory_goes_only_into_one_that_exists() {
+    let sandbox = Sandbox::new();
+    let bbcp = Bbcp::new(&sandbox);
+    sandbox.file("tree/a", "a");
+    let place = sandbox.dir("place").display().to_string();
+    for there in ["", "HOST:"] {
+        for source in ["tree", "tree/"] {
+            for slash in ["", "/"] {
+                let line = format!("bbcp -r {source} {there}{place}/new{slash}");
+                bbcp.line(&line).run().ends(2).says(["the target directory", "place/new does not exist"]);
+            }
+        }
+        bbcp.line(&format!("bbcp -r tree/a {there}{place}/a")).run().succeeds();
+        bbcp.line(&format!("bbcp -r -A tree {there}{place}/made")).run().succeeds();
+        assert_eq!(listing(&sandbox.path("place")), ["a", "made"]);
+        fs::remove_file(sandbox.path("place/a")).unwrap();
+        fs::remove_dir_all(sandbox.path("place/made")).unwrap();
+    }
+}
+
+#[test]
+fn a_kept_part_of_a_small_file_is_gone_on_with() {
+    let sandbox = Sandbox::new();
+    let bbcp = Bbcp::new(&sandbox);
+    let there = sandbox.dir("there");
+    let source = sandbox.big_file("source", 12_000_001);
+    let line = format!("source HOST:{}", there.display());
+    broken(&bbcp, &format!("bbcp -k -s 1 -x 8m {line}"), &there, 9_000_000);
+    let run = bbcp.line(&format!("bbcp -a -V {line}")).run().succeeds();
+    let offset = run.stderr.lines().find_map(|line| line.split_once(" at offset ")).map(|(_, offset)| offset);
+    let offset: u64 = offset.unwrap_or_else(|| panic!("{}", run.account())).parse().unwrap();
+    assert!(offset >= 6_000_000, "{}", run.account());
+    compare(&source, &there.join("source")).unwrap();
+    assert_eq!(listing(&there), ["source"]);
+}
+
+/// Starts a line, and kills it when `some` bytes of what it copies to `there` have arrived.
+fn broken(bbcp: &Bbcp<'_>, line: &str, there: &Path, some: u64) {
     let mut running: Running = bbcp.line(line).start();
-    let arrived = within(Duration::from_secs(30), || hidden_or_partial(there, &[], 12_000_000).is_some());
+    let arrived = within(Duration::from_secs(30), || hidden_or_partial(there, &[], some).is_some());
     assert!(arrived, "nothing arrived\n{}", running.stderr_so_far());
     running.signal(Signal::KILL);
     running.wait_up_to(Duration::from_secs(10));
@@ -194,7 +263,7 @@ fn seed_lines_run_as_they_stand() {
 
     // Interrupted, and again: it goes on.
     let resumable = format!("-a {place}/there/ -r -P 2 -V -f -w 9m -s 16 -i KEY file.256m HOST:{place}/there/");
-    broken(&bbcp, &format!("bbcp -k -x 20m {resumable}"), &there);
+    broken(&bbcp, &format!("bbcp -k -x 20m {resumable}"), &there, 12_000_000);
     let run: ProgramRun = bbcp.line(&format!("bbcp -k {resumable}")).run().succeeds();
     let created = format!("File {place}/there/file.256m created; 64000001 bytes at ").replace("//", "/");
     let said = run.stderr.replace("//", "/");

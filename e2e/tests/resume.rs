@@ -108,17 +108,30 @@ fn killed_in_the_middle_it_goes_on_in_either_direction() {
 }
 
 #[test]
-fn with_a_directory_for_journals_smaller_files_resume_too() {
+fn with_k_or_a_smaller_files_resume_too() {
     const MEDIUM: u64 = 15_000_001;
     let sandbox = Sandbox::new();
     let copying = Copying::of(&sandbox, MEDIUM);
     let journals = format!("-a={}", sandbox.dir("journals").display());
-    copying.broken(copying.push(&[&journals]));
-    let run = copying.push(&[&journals]).run().succeeds();
-    copying.is_done();
-    adds_up(&run, MEDIUM);
-    assert!(number(&resumed(&run), "bytes_held") >= SOME / 2, "{}", run.account());
+    for option in ["-k", "-a", &journals] {
+        copying.broken(copying.push(&[option]));
+        let run = copying.push(&[option]).run().succeeds();
+        copying.is_done();
+        adds_up(&run, MEDIUM);
+        assert!(number(&resumed(&run), "bytes_held") >= SOME / 2, "{option}: {}", run.account());
+        fs::remove_file(copying.place.join("big")).unwrap();
+    }
     assert_eq!(listing(&sandbox.path("journals")), [""; 0]);
+}
+
+#[test]
+fn without_k_a_kept_part_of_a_small_file_is_replaced_with_its_journal() {
+    let sandbox = Sandbox::new();
+    let copying = Copying::of(&sandbox, 15_000_001);
+    copying.broken(copying.push(&["-k"]));
+    let run = copying.push(&[]).run().succeeds();
+    copying.is_done();
+    assert_eq!(number(&run.summary(), "bytes"), 15_000_001, "{}", run.account());
 }
 
 #[test]

@@ -236,6 +236,7 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<ResolvedSet
         digest_existing: checksums.is_some() && digests.of_lines.is_none(),
         checksum,
         resume: !values.flag("no-resume"),
+        small_journals: values.flag("keep") || values.flag("append"),
         keep_partial: !values.flag("no-keep"),
         journal_dir: values.last("append").filter(|dir| !dir.is_empty()).map(PathBuf::from),
         verify: verify(values)?,

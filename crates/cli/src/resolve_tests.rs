@@ -107,6 +107,9 @@ fn bbcps_options_reach_their_settings() {
         [options("--bwlimit 2m a b").rate_bytes_per_s, options("--bwlimit 0 a b").rate_bytes_per_s],
         [Some(2 << 20), None]
     );
+    let small_journals =
+        ["a b", "-k a b", "--partial a b", "-a a b", "-a=dir a b"].map(|line| options(line).small_journals);
+    assert_eq!(small_journals, [false, true, true, true, true]);
     let archive = options("--archive a b");
     assert!(archive.recursive && archive.preserve && archive.symlinks == Symlinks::Keep);
     for line in ["-k a b", "-~ a b", "-e a b", "-g a b", "-K -f a b", "--nodns a b", "--partial a b"] {
@@ -171,6 +174,8 @@ fn under_bbcps_name_its_defaults_hold() {
     assert_eq!((display("a b").mode, display("a b").progress_lines), (Mode::BbcpLines, false));
     assert!(display("-P 2 a b").progress_lines && display("-V a b").verbosity == 2);
     assert!(options("-v a b").report_files);
+    assert!(!plain.delta.in_place && options("-f -K a b").delta.in_place, "-K keeps the inode");
+    assert!(!good("-f -K a b").job.options.delta.in_place, "under haul's name, that is --inplace");
 }
 
 #[test]

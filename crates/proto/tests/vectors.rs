@@ -284,6 +284,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         again: false,
         own_tree: false,
         make_directory: false,
+        needs_directory: false,
         preserve: true,
         owners: OwnerOptions { by_name: true, users: vec![owner_map], groups: Vec::new() },
         kept: PreserveOptions {
@@ -303,6 +304,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         },
         storage: StorageRequest { direct: DirectIo::Never, cache: CacheUse::Drop, under_way: 0 },
         resume: true,
+        small_journals: true,
         keep_partial: true,
         journal_dir: b"/var/j".to_vec(),
         fsync: Fsync::Full,

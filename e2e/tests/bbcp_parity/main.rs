@@ -4,8 +4,8 @@
 //! succeed, the output must agree. A line that differs names its reason behind `##`, with `?` where it depends on the
 //! time; docs/BBCP.md explains each.
 
-use std::collections::BTreeSet;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +19,16 @@ const LINES: &str = include_str!("lines.txt");
 const DOCUMENT: &str = include_str!("../../../docs/BBCP.md");
 const LIMIT: Duration = Duration::from_secs(60);
 const AT_ONCE: usize = 4;
-const LINES_MIN: usize = 300;
+const LINES_MIN: usize = 360;
+/// `kept FILE SOURCE`: whether an interrupted copy of SOURCE to FILE left a beginning of it, under any name.
+const KEPT: &str = r#"#!/bin/sh
+for part in "$1" "$(dirname "$1")"/.haul-*.part; do
+    test -s "$part" || continue
+    same=$(cmp "$part" "$2" 2>&1 | sed -n 's/.* byte \([0-9]*\).*/\1/p')
+    test "${same:-0}" -gt 500000 && echo 'a part is kept' && exit
+done
+echo 'no part is kept'
+"#;
 
 /// What a line came to.
 #[derive(Debug, PartialEq)]
@@ -43,11 +52,13 @@ impl Program<'_> {
         let work = format!("{}-{number}", self.label);
         make_fixture(self.sandbox, Path::new(&work));
         let place = self.sandbox.path(&work);
+        let before = Inodes::of(&place);
         let run = self.run(&place, line);
+        let outputs = [("out", &run.stdout), ("err", &run.stderr)];
         let effect = Effect {
             status: run.status,
-            tree: tree(&place),
-            output: normalised(&format!("{}\n{}", run.stdout, run.stderr), &place, &self.path),
+            tree: tree(&place, &before),
+            output: outputs.iter().flat_map(|(name, text)| normalised(name, text, &place, &self.path)).collect(),
         };
         fs::remove_dir_all(&place).unwrap();
         effect
@@ -120,38 +131,65 @@ fn md5(path: &Path) -> String {
     String::from_utf8_lossy(&output).split(' ').next().unwrap_or_default().to_owned()
 }
 
-/// Every entry: type, mode, size, number of names, and a digest.
-fn tree(place: &Path) -> Vec<String> {
-    let mut found = Vec::new();
+/// The files of a fixture, open, so that no new file gets the inode of one that is deleted.
+struct Inodes {
+    names: BTreeMap<u64, String>,
+    _open: Vec<File>,
+}
+
+impl Inodes {
+    fn of(place: &Path) -> Self {
+        let files = entries(place).into_iter().filter(|(_, path)| path.symlink_metadata().unwrap().is_file());
+        let (names, open) =
+            files.map(|(name, path)| ((path.metadata().unwrap().ino(), name), File::open(path).unwrap())).unzip();
+        Self { names, _open: open }
+    }
+}
+
+/// All names below a directory, in order, with their paths.
+fn entries(place: &Path) -> BTreeMap<String, PathBuf> {
+    let mut found = BTreeMap::new();
     let mut below = vec![place.to_owned()];
     while let Some(directory) = below.pop() {
         for entry in fs::read_dir(&directory).unwrap().flatten() {
-            let (path, stat) = (entry.path(), entry.metadata().unwrap());
-            let name = path.strip_prefix(place).unwrap().display().to_string();
-            let is_of_haul = name.split('/').any(|part| part.starts_with(".haul-") || part.starts_with(".cache"));
-            if is_of_haul || ["log", "listr"].contains(&name.as_str()) || name.starts_with("home/") {
-                continue;
+            let path = entry.path();
+            if entry.file_type().unwrap().is_dir() {
+                below.push(path.clone());
             }
-            let kind = match stat.file_type() {
-                kind if kind.is_dir() => "dir".to_owned(),
-                kind if kind.is_symlink() => "link".to_owned(),
-                kind if kind.is_file() && name != "sums" => {
-                    format!("{} {} {}", stat.len(), stat.nlink(), blake3::hash(&contents(&path)).to_hex())
-                }
-                _ => "other".to_owned(),
-            };
-            found.push(format!("{name} {:o} {kind}", stat.mode() & 0o7777));
-            if stat.is_dir() {
-                below.push(path);
-            }
+            found.insert(path.strip_prefix(place).unwrap().display().to_string(), path);
         }
     }
-    found.sort();
+    found
+}
+
+/// Every entry: type, mode, size, number of names, the first name of its inode (before the line, if it existed), and a
+/// digest.
+fn tree(place: &Path, before: &Inodes) -> Vec<String> {
+    let mut inodes = before.names.clone();
+    let mut found = Vec::new();
+    for (name, path) in entries(place) {
+        let is_of_haul = name.split('/').any(|part| part.starts_with(".haul-") || part.starts_with(".cache"));
+        if is_of_haul || ["log", "listr"].contains(&name.as_str()) || name.starts_with("home/") {
+            continue;
+        }
+        let stat = path.symlink_metadata().unwrap();
+        let kind = match stat.file_type() {
+            kind if kind.is_dir() => "dir".to_owned(),
+            kind if kind.is_symlink() => format!("link to {}", fs::read_link(&path).unwrap().display()),
+            kind if kind.is_file() && name != "sums" => {
+                let inode = inodes.entry(stat.ino()).or_insert_with(|| name.clone());
+                let digest = blake3::hash(&contents(&path)).to_hex();
+                format!("{} {} inode {inode} {digest}", stat.len(), stat.nlink())
+            }
+            _ => "other".to_owned(),
+        };
+        found.push(format!("{name} {:o} {kind}", stat.mode() & 0o7777));
+    }
     found
 }
 
 /// Lines without what differs from run to run: places, dates, rates and numbers; repeated lines once.
-fn normalised(output: &str, place: &Path, program: &Path) -> Vec<String> {
+fn normalised(stream: &str, output: &str, place: &Path, program: &Path) -> Vec<String> {
     let text = output.replace(&place.display().to_string(), "W").replace(&program.display().to_string(), "bbcp");
     let mut lines: Vec<String> = text
         .lines()
@@ -168,6 +206,7 @@ fn normalised(output: &str, place: &Path, program: &Path) -> Vec<String> {
             ["K", "M", "G"].iter().fold(shape, |shape, unit| shape.replace(&format!("N {unit}B/s"), "N B/s"))
         })
         .filter(|line| !line.trim().is_empty())
+        .map(|line| format!("{stream}: {line}"))
         .collect();
     lines.sort();
     lines.dedup();
@@ -230,7 +269,7 @@ fn each_line_does_what_a_real_bbcp_does_or_says_why_not() {
     let remote = Remote::new(&sandbox);
     let link = sandbox.dir("haul-bin").join("bbcp");
     symlink(haul_binary(), &link).unwrap();
-    sandbox.dir("bin");
+    sandbox.script("bin/kept", KEPT);
     let config = remote.sshd().ssh_config();
     sandbox.script("bin/ssh", &format!("#!/bin/sh\nexec /usr/bin/ssh -F {} \"$@\"\n", config.display()));
     let program = |path: PathBuf, label| Program { path, remote: &remote, sandbox: &sandbox, label };

@@ -133,8 +133,10 @@ fn full_help() {
                                     or off
               --inplace             with -f, update files in place instead of replacing
                                     them
-          -a, --append [DIR]        store resume journals in DIR (default: beside the
-                                    files)
+          -k, --keep                keep and resume partial files from 1 MiB on
+                                    (default: from 16 MiB on)
+          -a, --append [DIR]        the same as -k, with resume journals in DIR
+                                    (default: beside the files)
               --no-resume           restart partial files from the beginning, and write
                                     no resume journals
               --no-keep             delete partial files when the copy fails
@@ -306,7 +308,6 @@ fn full_help() {
                                     one option or command
 
         Accepted for compatibility:
-          -k, --keep                partial files are always kept
           -~, --ptime               times are always preserved
           -e                        every frame is always checked
           -g, --gross               empty directories are always copied

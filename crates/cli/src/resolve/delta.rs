@@ -2,9 +2,9 @@
 
 use haul_engine::job::spec::{DeltaMode, DeltaOptions};
 
-use crate::args::UsageError;
 use crate::args::table::typed;
 use crate::args::values::Values;
+use crate::args::{Dialect, UsageError};
 
 /// Words of `--delta`.
 const WORDS: [(&str, DeltaMode); 4] = [
@@ -17,11 +17,16 @@ const WORDS: [(&str, DeltaMode); 4] = [
 /// The rules that were asked for.
 pub fn rules(values: &Values) -> Result<DeltaOptions, UsageError> {
     let delta = values.choice("delta", &WORDS)?.unwrap_or(DeltaMode::Auto);
-    let in_place = values.flag("inplace");
-    if in_place {
+    if values.flag("inplace") {
         refuse_contradictions(values, delta)?;
     }
+    let in_place = values.flag("inplace") || keeps_inode(values);
     Ok(DeltaOptions { delta, in_place, wrong_before: 0 })
+}
+
+/// bbcp's `-K`: a replaced file keeps its inode, so that its other names see the new contents.
+fn keeps_inode(values: &Values) -> bool {
+    values.dialect() == Dialect::Bbcp && values.flag("truncate")
 }
 
 /// What is changed in its own place is not read from its beginning to its end, and has no second file that could be.

@@ -347,6 +347,7 @@ impl TransferController<'_> {
             again: self.earlier.was_under_way,
             own_tree: self.earlier.own_tree,
             make_directory: options.make_directory,
+            needs_directory: options.needs_directory,
             preserve: options.preserve,
             owners: options.owners.clone(),
             kept: options.kept,
@@ -365,6 +366,7 @@ impl TransferController<'_> {
                 under_way: options.target_under_way,
             },
             resume: options.resume,
+            small_journals: options.small_journals,
             keep_partial: options.resume && options.keep_partial,
             journal_dir: options.journal_dir.iter().flat_map(|dir| dir.as_os_str().as_bytes().to_vec()).collect(),
             fsync: match (options.fsync, options.verify) {

@@ -205,6 +205,8 @@ pub struct JobOptions {
     pub check_space: bool,
     /// `-A`: make the target directory.
     pub make_directory: bool,
+    /// Whether a directory is copied only into an existing one: no missing target gets its contents.
+    pub needs_directory: bool,
     /// `-s`: number of streams; `None` lets haul choose, and change it while the job runs.
     pub streams: Option<u16>,
     /// `-u`: whether the source reads past the page cache.
@@ -259,6 +261,8 @@ pub struct JobOptions {
     pub verify: Verify,
     /// `--no-resume` clears it: resume partial files, and leave partial files for the next run.
     pub resume: bool,
+    /// `-k`, `-a`: do so for files from 1 MiB on; otherwise from 16 MiB on.
+    pub small_journals: bool,
     /// `--no-keep` clears it: incomplete files stay after a failed job.
     pub keep_partial: bool,
     /// `-a`: directory for journals of partial files; `None`: beside them.
@@ -356,6 +360,7 @@ impl Default for JobOptions {
             base: None,
             check_space: true,
             make_directory: false,
+            needs_directory: false,
             streams: None,
             direct_source: DirectIo::Auto,
             direct_target: DirectIo::Auto,
@@ -382,6 +387,7 @@ impl Default for JobOptions {
             digest_existing: false,
             verify: Verify::Wire,
             resume: true,
+            small_journals: false,
             keep_partial: true,
             journal_dir: None,
             progress_every: Duration::from_millis(200),

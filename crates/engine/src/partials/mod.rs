@@ -168,7 +168,7 @@ impl PartialFinder {
                 }
             }
         }
-        let journals = journals.map(|directory| JournalLocation::new(true, Some(directory))).transpose()?;
+        let journals = journals.map(|directory| JournalLocation::new(true, true, Some(directory))).transpose()?;
         let label = path.as_os_str().as_bytes().to_vec();
         Ok(Self { label, journals, final_names, patched: RefCell::default() })
     }

@@ -35,7 +35,7 @@ impl Place {
         fs::write(&part, vec![7; 70_000]).unwrap();
         let journals = journals.map(|journals| self.path(journals));
         let spot = TargetPath { dir: Dir::open_root(directory).unwrap(), name: name.clone(), replaces: false };
-        let leaf = JournalLocation::new(true, journals.as_deref()).unwrap().leaf(&spot);
+        let leaf = JournalLocation::new(true, true, journals.as_deref()).unwrap().leaf(&spot);
         let frame = FrameLen::new(u32::try_from(FRAME).unwrap()).unwrap();
         let version = FileVersion { device: 1, inode: 2, changed: Timestamp::default() };
         let header = JournalHeader { name, size: 3 * FRAME + 5, modified: Timestamp::default(), version, frame };

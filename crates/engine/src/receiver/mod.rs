@@ -191,7 +191,7 @@ pub struct WorkerContext {
 fn journals(request: &TargetRequest) -> Result<JournalLocation, RefusedRequest> {
     let directory = Path::new(OsStr::from_bytes(&request.journal_dir));
     let directory = (!request.journal_dir.is_empty()).then_some(directory);
-    JournalLocation::new(request.resume, directory).map_err(|error| {
+    JournalLocation::new(request.resume, request.small_journals, directory).map_err(|error| {
         let text = format!("cannot use {} for the journals (-a): {}", escape(&request.journal_dir), describe(&error));
         RefusedRequest { usage: true, text }
     })

@@ -132,6 +132,7 @@ impl ClientLimits {
             again: _,
             own_tree: _,
             make_directory: _,
+            needs_directory: _,
             filters: _,
             rules: WriteOptions { in_the_way, modes, check_space: _, below: _ },
             preserve,
@@ -142,6 +143,8 @@ impl ClientLimits {
             digest_existing,
             storage,
             resume,
+            // A journal is small beside its file.
+            small_journals: _,
             keep_partial,
             journal_dir,
             fsync: _,

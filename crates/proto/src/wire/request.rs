@@ -200,6 +200,8 @@ pub struct TargetRequest {
     pub own_tree: bool,
     /// Whether to create the target directory.
     pub make_directory: bool,
+    /// Whether a directory is copied only into an existing one: a missing path is refused.
+    pub needs_directory: bool,
     /// Rules for existing and new entries.
     pub rules: WriteOptions,
     /// The source's filters: extraneous entries that match them are left alone.
@@ -218,6 +220,8 @@ pub struct TargetRequest {
     pub storage: StorageRequest,
     /// Resume partial files of an earlier run, and keep the journals that the next one needs.
     pub resume: bool,
+    /// Do so from 1 MiB on, not only where much would be sent again.
+    pub small_journals: bool,
     /// Keep partial files when the job fails.
     pub keep_partial: bool,
     /// Directory of journals; empty: beside the partial files.
@@ -414,7 +418,8 @@ impl TargetRequest {
         self.operands.iter().for_each(|operand| operand.encode(out));
         self.listed.encode(out);
         out.raw(&self.source_boot).raw(&self.origin);
-        out.bool(self.again).bool(self.own_tree).bool(self.make_directory).bool(self.preserve);
+        out.bool(self.again).bool(self.own_tree).bool(self.make_directory).bool(self.needs_directory);
+        out.bool(self.preserve);
         self.owners.encode(out);
         self.kept.encode(out);
         self.verify.encode(out);
@@ -422,7 +427,7 @@ impl TargetRequest {
         self.rules.encode(out);
         self.filters.encode(out);
         self.storage.encode(out);
-        out.bool(self.resume).bool(self.keep_partial).bytes(&self.journal_dir);
+        out.bool(self.resume).bool(self.small_journals).bool(self.keep_partial).bytes(&self.journal_dir);
         self.fsync.encode(out);
         self.delta.encode(out);
         self.sync.encode(out);
@@ -448,6 +453,7 @@ impl TargetRequest {
             again: reader.bool()?,
             own_tree: reader.bool()?,
             make_directory: reader.bool()?,
+            needs_directory: reader.bool()?,
             preserve: reader.bool()?,
             owners: OwnerOptions::decode(reader)?,
             kept: PreserveOptions::decode(reader)?,
@@ -457,6 +463,7 @@ impl TargetRequest {
             filters: FilterOptions::decode(reader)?,
             storage: StorageRequest::decode(reader)?,
             resume: reader.bool()?,
+            small_journals: reader.bool()?,
             keep_partial: reader.bool()?,
             journal_dir: reader.bytes(PATH_MAX, "a path")?.to_vec(),
             fsync: Fsync::decode(reader)?,
@@ -610,6 +617,7 @@ mod tests {
                 again: true,
                 own_tree: true,
                 make_directory: false,
+                needs_directory: true,
                 preserve: false,
                 owners: OwnerOptions { by_name: true, ..OwnerOptions::default() },
                 kept: PreserveOptions::default(),
@@ -619,6 +627,7 @@ mod tests {
                 filters: FilterOptions::default(),
                 storage: StorageRequest::default(),
                 resume: true,
+                small_journals: true,
                 keep_partial: false,
                 journal_dir: b"/j".to_vec(),
                 fsync: Fsync::Data,

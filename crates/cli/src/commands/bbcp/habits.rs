@@ -1,25 +1,46 @@
 //! What a real bbcp does with paths, modes and programs that haul, under its own name, does otherwise.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use haul_engine::job::location::{Host, Location};
 use haul_engine::job::spec::PipeEnd;
-use haul_proto::path::escape;
 use rustix::fs::Mode;
 
+use crate::args::UsageError;
+use crate::args::values::Values;
 use crate::resolve::{Plan, contents};
 
 /// Modes of new files and directories are 644 and 755, whatever the user's umask is.
 const UMASK: u32 = 0o022;
 
+/// Options that bbcp refuses beside `-N`.
+const NOT_WITH_PIPES: &[&str] = &["append", "dirbase", "truncate", "recursive", "unbuffered"];
+/// Options that bbcp refuses where the target is a pipe.
+const NOT_WITH_TARGET_PIPES: &[&str] = &["force", "mode", "preserve"];
+
+/// Refuses pairs of options that haul has a use for, but bbcp has not.
+pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
+    let pipe = values.last("pipe").map(OsStr::as_bytes);
+    let target = pipe.filter(|ends| ends.contains(&b'o'));
+    let beside_pipes = NOT_WITH_PIPES.iter().filter(|_| pipe.is_some());
+    let mut refused = beside_pipes.chain(NOT_WITH_TARGET_PIPES.iter().filter(|_| target.is_some()));
+    if let Some(other) = refused.find(|other| values.flag(other)) {
+        return Err(UsageError::contradiction("pipe", other));
+    }
+    let is_digest_used = values.last("checksum").is_some_and(|digest| digest.as_bytes().contains(&b'='));
+    if is_digest_used && values.flag("append") {
+        return Err(UsageError::contradiction("append", "checksum"));
+    }
+    Ok(())
+}
+
 /// Changes a plan into what bbcp would do.
-pub fn adopt(plan: &mut Plan) -> anyhow::Result<()> {
+pub fn adopt(plan: &mut Plan) {
     rustix::process::umask(Mode::from_raw_mode(UMASK));
     let job = &mut plan.job;
     if job.options.source_pipe.is_none() && job.options.target_pipe.is_none() && job.options.recursive {
-        refuse_new_directory(&job.target)?;
+        job.options.needs_directory = true;
         let is_remote = |source: &Location| source.host != Host::Local;
         let sources = std::mem::take(&mut job.sources).into_iter();
         // A slash behind a remote source means what is in it.
@@ -32,18 +53,10 @@ pub fn adopt(plan: &mut Plan) -> anyhow::Result<()> {
             place.path = without_shell(place.path.as_os_str()).into();
         }
     }
-    Ok(())
-}
-
-/// With `-r`, the target is a directory that exists.
-fn refuse_new_directory(target: &Location) -> anyhow::Result<()> {
-    if target.host == Host::Local
-        && fs::metadata(&target.path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
-    {
-        let path = escape(target.path.as_os_str().as_bytes());
-        anyhow::bail!("Target directory {path} not found.\nhint: create it, or use haul -r, which does");
+    if let Some(checksum) = job.options.checksum.as_mut().filter(|_| job.options.delta.in_place) {
+        // A file that is changed in its place is not read from its beginning to its end; the source's data is.
+        checksum.at_source = true;
     }
-    Ok(())
 }
 
 /// Words of a program reach it as they are: no shell expands them. A single word may also be a FIFO.

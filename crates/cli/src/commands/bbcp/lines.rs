@@ -1,7 +1,7 @@
 //! bbcp's lines, letter for letter, for scripts that read them. Its rates count in powers of 1024.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -76,8 +76,8 @@ pub struct Lines {
     last_begun: Option<PathBuf>,
     /// Digests of one source that came before the name of its target: paths and values.
     held_digests: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Files that begin, or resume, under `-a`.
-    undecided: BTreeSet<Vec<u8>>,
+    /// Files that have begun under `-a`, and whether the offset was shown. A file may resume before it is said to begin.
+    begun: BTreeMap<Vec<u8>, bool>,
     /// Lines that wait for the number of files; `None` once it is shown.
     held: Option<Vec<String>>,
     directories: Option<u64>,
@@ -109,7 +109,7 @@ impl Lines {
             moved: 0,
             last_begun: None,
             held_digests: Vec::new(),
-            undecided: BTreeSet::new(),
+            begun: BTreeMap::new(),
             held: style.indexes.then(Vec::new),
             directories: None,
             failure: None,
@@ -179,7 +179,7 @@ impl Lines {
         match self.style {
             Style { announces: false, .. } => {}
             Style { appends: true, .. } => {
-                self.undecided.insert(path.to_vec());
+                self.begun.entry(path.to_vec()).or_insert(false);
             }
             _ => {
                 let path = self.shown(Path::new(OsStr::from_bytes(path)));
@@ -188,11 +188,18 @@ impl Lines {
         }
     }
 
-    fn append(&mut self, path: &Path, offset: u64) {
-        if self.undecided.remove(path.as_os_str().as_bytes()) {
-            let path = self.shown(path);
-            self.line(format!("bbcp: Appending to {path} at offset {offset}"));
+    fn resume(&mut self, path: &Path, offset: u64) {
+        if self.style.is_verbose {
+            self.line(format!("bbcp: Will try to complete copying {}", self.shown(path)));
         }
+        if self.style.announces {
+            self.begun.insert(path.as_os_str().as_bytes().to_vec(), true);
+            self.append(path, offset);
+        }
+    }
+
+    fn append(&mut self, path: &Path, offset: u64) {
+        self.line(format!("bbcp: Appending to {} at offset {offset}", self.shown(path)));
     }
 
     fn done(&mut self, path: &[u8], size: u64, copied: bool) {
@@ -200,7 +207,9 @@ impl Lines {
         let shown = self.shown(&whole);
         match (copied, self.style) {
             (true, style) => {
-                self.append(&whole, 0);
+                if self.begun.remove(whole.as_os_str().as_bytes()) == Some(false) {
+                    self.append(&whole, 0);
+                }
                 if style.is_verbose {
                     let rate = bytes_per_s(self.moved.max(size), self.started.elapsed());
                     self.line(format!("File {shown} created; {size} bytes at {}", binary_rate(rate)));
@@ -240,7 +249,10 @@ impl Lines {
     }
 
     fn write_digest(&mut self, path: &[u8], digest: &[u8]) {
-        let path = self.digested(Path::new(OsStr::from_bytes(path)));
+        let mut path = self.digested(Path::new(OsStr::from_bytes(path)));
+        if path == self.target && path.is_relative() {
+            path = Path::new(".").join(path);
+        }
         let Some((algorithm, lines)) = &mut self.digests else { return };
         if let Err(error) = lines.add(*algorithm, digest, &path) {
             self.human.complain(&format!("cannot write the checksums: {error}"));
@@ -303,13 +315,10 @@ impl Observer for Lines {
                     self.begin(path);
                 }
             }
-            Event::Resumed { path, held, .. } => {
-                let path = Path::new(OsStr::from_bytes(path));
-                if self.style.is_verbose && self.style.appends {
-                    self.line(format!("bbcp: Will try to complete copying {}", self.shown(path)));
-                }
-                self.append(path, *held);
+            Event::Resumed { path, held, .. } if self.style.appends => {
+                self.resume(Path::new(OsStr::from_bytes(path)), *held);
             }
+            Event::Resumed { .. } => {}
             Event::FileDone { path, size, copied, .. } => self.done(path, *size, *copied),
             Event::FileFailed { path, message, .. } => self.fail(event, path, message),
             Event::Checksum { path, digest, .. } => self.digest(path, digest),

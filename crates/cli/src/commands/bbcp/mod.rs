@@ -40,8 +40,9 @@ type ShownDigest = (ChecksumAlgorithm, DigestSink);
 /// Copies `operands` as bbcp does. Returns the exit status.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<u8> {
     refuse_bbftp(values, operands)?;
+    habits::refuse_contradictions(values)?;
     let mut plan = plan(values, operands, false)?;
-    habits::adopt(&mut plan)?;
+    habits::adopt(&mut plan);
     let style = style(values, &plan);
     let digest = suit(&mut plan, style);
     let status = Rc::new(Cell::new(0));

@@ -40,13 +40,7 @@ const TABLE: &[StatusRow] = &[
         2,
         "ENOENT: a source, a list of sources, the target directory or a program does not exist; a source is a \
          directory without `-r`",
-        &[
-            "No such file or directory",
-            "does not exist",
-            "Target directory ",
-            "is a directory",
-            "the program ended with status 127",
-        ],
+        &["No such file or directory", "does not exist", "is a directory", "the program ended with status 127"],
     ),
     row(5, "EIO: the log of `-l` cannot be opened; a disk fails", &["Input/output error"]),
     row(13, "EACCES: a source or the target is not accessible", &["Permission denied"]),

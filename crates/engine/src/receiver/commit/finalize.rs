@@ -101,10 +101,10 @@ impl CompleteFile {
     /// Gives the file its final name.
     pub fn give_name(&self, committer: &Committer) -> FinalizeOutcome {
         let FileDestination::Spot(spot) = self.incoming().place() else { return FinalizeOutcome::Named };
-        if let (Some((basis, in_place)), Some(end)) = (self.incoming().in_place(), &self.end) {
+        if let Some((basis, in_place)) = self.incoming().in_place() {
             let to_disk = self.disk.is_some();
             let carried =
-                committer.deltas.apply_patch(self.incoming(), basis, in_place, self.fd(), end.modified, to_disk);
+                committer.deltas.apply_patch(self.incoming(), basis, in_place, self.fd(), self.modified, to_disk);
             return carried.map_or_else(FinalizeOutcome::Failed, |()| FinalizeOutcome::Named);
         }
         if !matches!(self.bytes, ContentState::Gone)
@@ -167,8 +167,11 @@ impl ReceivingFile {
             }
         }
         let file = self.open_once(&committer.tree.temp_files, &committer.tree.job_locks)?;
-        let way = IoPlan::by(IoMethod::Buffered);
-        self.write_frame(&file, bytes, 0, &way).map_err(|error| describe(&error))?;
+        let written = match self.in_place() {
+            Some((_, in_place)) => in_place.write(file.fd(), &[(0, bytes)], false),
+            None => self.write_frame(&file, bytes, 0, &IoPlan::by(IoMethod::Buffered)),
+        };
+        written.map_err(|error| describe(&error))?;
         self.complete(committer, disk, bytes.len() as u64, modified)
     }
 

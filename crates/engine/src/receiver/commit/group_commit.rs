@@ -33,8 +33,8 @@ impl Committer {
         let disk = self.commit_queue.disk_of(incoming.dir()).map_err(|error| describe(&error))?;
         self.digests.check(incoming, &end.digest)?;
         let bytes = incoming.complete(self, disk.as_deref(), end.size, end.modified)?;
-        let (item, size, digest) = (Arc::clone(item), end.size, end.digest);
-        Ok(CompleteFile { entry, item, size, digest, bytes, disk, end: Some(end) })
+        let (item, size, digest, modified) = (Arc::clone(item), end.size, end.digest, end.modified);
+        Ok(CompleteFile { entry, item, size, digest, bytes, disk, modified, end: Some(end) })
     }
 
     /// Names a file that need not wait for fsync.

@@ -4,7 +4,7 @@ use crate::receiver::delta::DeltaStage;
 use crate::receiver::file::base::BaseSource;
 use crate::receiver::file::base::open_to_write;
 use crate::receiver::job::ReceiverJob;
-use haul_proto::delta::method;
+use haul_proto::delta::{DeltaMethod, method};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::TargetRequest;
 use rustix::fs::FileType;
@@ -23,13 +23,15 @@ impl DeltaStage {
         let rules = self.job.request.delta;
         let is_near = self.job.is_within_process() && !rules.looks_everywhere();
         let is_large = size > self.job.request.settings.frame.pack_file_max();
-        if !spot.replaces || is_near || !is_large || rules == Default::default() {
+        // Not if the existing file has other names to keep, or may belong to an earlier copy.
+        let in_place = rules.in_place && self.removals.backup.is_none() && self.job.request.sync.link_dests.is_empty();
+        let may_have_one = is_large && !is_near && rules != Default::default();
+        if !spot.replaces || !(may_have_one || in_place) {
             return Ok(None);
         }
         let look = FileStat::at_name(&*spot.dir.fd()?, &spot.name, FollowLinks::Itself)?;
-        // Not if the existing file has other names to keep, or may belong to an earlier copy.
-        let in_place = rules.in_place && self.removals.backup.is_none() && self.job.request.sync.link_dests.is_empty();
-        let method = method(rules.delta, in_place, look.size, size);
+        let useful = method(rules.delta, in_place, look.size, size).filter(|_| is_large);
+        let method = useful.or(in_place.then_some(DeltaMethod::Blocks));
         let Some(method) = method.filter(|_| look.kind == FileType::RegularFile) else { return Ok(None) };
         if in_place {
             // An unwritable file should fail before its transfer.
@@ -37,7 +39,7 @@ impl DeltaStage {
         }
         let in_place = in_place.then(InPlaceUpdate::default);
         let basis = BaseSource::new(spot.dir.clone(), spot.name.clone(), &look, method)?;
-        let is_lost = !self.may_use(&basis);
+        let is_lost = useful.is_none() || !self.may_use(&basis);
         // An update in place needs its base even if that is unusable for deltas.
         Ok((in_place.is_some() || !is_lost).then(|| basis.with(in_place, is_lost)))
     }

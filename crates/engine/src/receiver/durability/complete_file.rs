@@ -4,6 +4,7 @@ use crate::io::storage::file::OpenedFile;
 use crate::receiver::ReceiverEntry;
 use crate::receiver::durability::fsync::SyncedFileSystem;
 use crate::receiver::file::ReceivingFile;
+use haul_proto::entry::Timestamp;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
 use haul_proto::session::step::FileEnd;
@@ -24,6 +25,8 @@ pub struct CompleteFile {
     pub bytes: ContentState,
     /// The file system to sync before it gets its name; `None` without a wait.
     pub disk: Option<Arc<SyncedFileSystem>>,
+    /// Modification time.
+    pub modified: Timestamp,
     /// State of its frames; `None` for a file from a pack.
     pub end: Option<Box<FileEnd>>,
 }

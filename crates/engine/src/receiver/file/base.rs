@@ -62,7 +62,7 @@ pub struct BaseSource {
     wanted: OnceLock<Vec<Range<u64>>>,
     /// A read failed.
     failed: AtomicBool,
-    /// Not signed: an earlier delta of it was wrong, or the host's policy forbids signatures.
+    /// Not signed: it is too small, an earlier delta of it was wrong, or the host's policy forbids signatures.
     pub is_lost: bool,
 }
 

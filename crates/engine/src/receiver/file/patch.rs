@@ -80,7 +80,7 @@ impl InPlaceUpdate {
     /// Appends changes to the patch. With `keeps_holes`, blocks of zeros become holes.
     pub fn write(&self, patch: &OwnedFd, pieces: &[(u64, &[u8])], keeps_holes: bool) -> io::Result<()> {
         let mut bytes = Vec::with_capacity(pieces.iter().map(|(_, piece)| PIECE_HEAD + piece.len()).sum());
-        for (offset, piece) in pieces {
+        for (offset, piece) in pieces.iter().filter(|(_, piece)| !piece.is_empty()) {
             let Some(map) = keeps_holes.then(|| map_of_zeros(piece)).flatten() else {
                 append(&mut bytes, *offset, piece);
                 continue;

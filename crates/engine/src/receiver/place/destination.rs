@@ -383,6 +383,12 @@ fn onto_nothing(
             "{shown} is a dangling symbolic link\ndelete it, or name another target"
         )));
     }
+    if operand.directory && request.needs_directory {
+        // A slash at its end would make it another error under bbcp's name.
+        let shown = escape(path.components().as_path().as_os_str().as_bytes());
+        let text = format!("the target directory {shown} does not exist\ncreate it, or add --mkdir");
+        return Err(RefusedRequest::usage(text));
+    }
     if bytes.ends_with(b"/") && !operand.directory {
         return Err(RefusedRequest::usage(format!("the directory {shown} does not exist\n--mkdir creates it")));
     }

@@ -23,14 +23,16 @@ use crate::sys::confine::{ConfineBounds, ConfineRights};
 
 /// Smaller files have no journal: they are quickly resent.
 pub const JOURNAL_FILE_MIN: u64 = 16 << 20;
-/// The same with a common directory: who names one wants to resume.
-const NAMED_JOURNAL_FILE_MIN: u64 = 1 << 20;
+/// The same where the request asks for journals of small files.
+const SMALL_JOURNAL_FILE_MIN: u64 = 1 << 20;
 /// Slots read at a time.
 const SLOTS_AT_A_TIME: u64 = 4096;
 
 /// Location of a job's journals: beside the partial files, or in a common directory.
 pub struct JournalLocation {
     wanted: bool,
+    /// Size of the smallest file with a journal.
+    file_min: u64,
     directory: Option<Dir>,
 }
 
@@ -43,8 +45,9 @@ pub struct OpenJournal {
 
 impl JournalLocation {
     /// The location by request; `directory` is the common one.
-    pub fn new(wanted: bool, directory: Option<&Path>) -> io::Result<Self> {
-        Ok(Self { wanted, directory: directory.map(Dir::open_root_path).transpose()? })
+    pub fn new(wanted: bool, small: bool, directory: Option<&Path>) -> io::Result<Self> {
+        let file_min = if small { SMALL_JOURNAL_FILE_MIN } else { JOURNAL_FILE_MIN };
+        Ok(Self { wanted, file_min, directory: directory.map(Dir::open_root_path).transpose()? })
     }
 
     /// Permits access to a common directory outside the destination.
@@ -54,14 +57,10 @@ impl JournalLocation {
         directory.iter().for_each(|directory| bounds.allow(&**directory, ConfineRights::OwnFiles));
     }
 
-    fn file_min(&self) -> u64 {
-        if self.directory.is_some() { NAMED_JOURNAL_FILE_MIN } else { JOURNAL_FILE_MIN }
-    }
-
     /// Location of the journal for a file of `size` bytes; `None` if it has none. Removes an unwanted journal of an
     /// earlier run, which would not match the new data.
     pub fn place(&self, spot: &TargetPath, size: u64) -> Option<FileName> {
-        if size < self.file_min() {
+        if size < self.file_min {
             return None;
         }
         let leaf = self.leaf(spot);
@@ -77,7 +76,7 @@ impl JournalLocation {
     pub fn tidy(&self, spot: &TargetPath, size: u64) -> Vec<Name> {
         let part = temporary_name(&spot.name, b"file");
         let has_part = || spot.dir.fd().is_ok_and(|dir| FileStat::at_name(&*dir, &part, FollowLinks::Itself).is_ok());
-        if size < self.file_min() || has_part() {
+        if size < self.file_min || has_part() {
             return Vec::new();
         }
         let beside = self.directory.is_some().then(|| leaf_beside(spot));

@@ -179,8 +179,11 @@ impl TargetReceiver {
         let written = incoming.write_whole(&self.committer, disk.as_deref(), bytes, file.modified)?;
         let size = bytes.len() as u64;
         add(&self.job.reporter.tally.bytes_written, size);
-        let (entry, item, digest) = (file.entry, Arc::clone(item), file.digest);
-        Ok(CompleteFile { entry, item, size, digest, bytes: written, disk, end: None })
+        if incoming.basis().is_some() {
+            self.job.reporter.delta.carried(bytes.len(), 0);
+        }
+        let (entry, item, digest, modified) = (file.entry, Arc::clone(item), file.digest, file.modified);
+        Ok(CompleteFile { entry, item, size, digest, bytes: written, disk, modified, end: None })
     }
 }
 
