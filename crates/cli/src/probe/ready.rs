@@ -2,6 +2,7 @@
 
 use haul_engine::job::event::TransportPath;
 use haul_engine::probe::EndMeasurement;
+use haul_proto::wire::network_settings::{NetworkSettings, TcpBuffers};
 
 use crate::text::harmless;
 use crate::units::{count, size};
@@ -54,7 +55,7 @@ fn of_end(end: &EndMeasurement) -> Vec<Check> {
             format!("{text}; for long paths: sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864', tcp_wmem likewise")
         }
     };
-    let buffers = [measured.receive_buffer_max_bytes, measured.send_buffer_max_bytes].map(size);
+    let buffers = [measured.network.receive.max_bytes, measured.network.send.max_bytes].map(size);
     let mut checks = vec![
         check("windows", receive.min(send) >= WINDOW_MIN, text),
         check(
@@ -62,11 +63,30 @@ fn of_end(end: &EndMeasurement) -> Vec<Check> {
             true,
             format!("-w can be up to {} receiving, {} sending (rmem_max, wmem_max)", buffers[0], buffers[1]),
         ),
+        check("sysctl", true, kernel_settings(&measured.network)),
         check("congestion", true, format!("congestion control: {}", harmless(&measured.congestion_controls))),
         clock(end),
     ];
     checks.extend(startups(end));
     checks
+}
+
+/// The settings as sysctl(8) names them.
+fn kernel_settings(network: &NetworkSettings) -> String {
+    let NetworkSettings { receive, send, tcp_receive, tcp_send, .. } = network;
+    let tcp = |sizes: &TcpBuffers| format!("{} {} {}", sizes.min_bytes, sizes.default_bytes, sizes.max_bytes);
+    format!(
+        "rmem_max {}, wmem_max {}, rmem_default {}, wmem_default {}, optmem_max {}, netdev_max_backlog {}, \
+         tcp_rmem {}, tcp_wmem {}",
+        receive.max_bytes,
+        send.max_bytes,
+        receive.default_bytes,
+        send.default_bytes,
+        network.optmem_max_bytes,
+        network.backlog_max_packets,
+        tcp(tcp_receive),
+        tcp(tcp_send)
+    )
 }
 
 fn clock(end: &EndMeasurement) -> Check {
@@ -129,6 +149,7 @@ pub mod tests {
     use super::*;
     use haul_proto::feature::Features;
     use haul_proto::wire::measure::{MeasureAnswer, TargetDirectoryFigures};
+    use haul_proto::wire::network_settings::{InterfaceSettings, SocketBuffers};
     use haul_proto::wire::report::{WindowLimits, WorkerHello};
 
     /// An end like any other.
@@ -151,8 +172,21 @@ pub mod tests {
                 hash_bytes_per_s: 3_100_000_000,
                 check_bytes_per_s: 21_000_000_000,
                 seal_bytes_per_s: 5_200_000_000,
-                receive_buffer_max_bytes: 212_992,
-                send_buffer_max_bytes: 212_992,
+                network: NetworkSettings {
+                    receive: SocketBuffers { default_bytes: 212_992, max_bytes: 212_992 },
+                    send: SocketBuffers { default_bytes: 212_992, max_bytes: 212_992 },
+                    optmem_max_bytes: 131_072,
+                    backlog_max_packets: 1000,
+                    tcp_receive: TcpBuffers { min_bytes: 4096, default_bytes: 131_072, max_bytes: 6_291_456 },
+                    tcp_send: TcpBuffers { min_bytes: 4096, default_bytes: 16_384, max_bytes: 4_194_304 },
+                    free_memory_bytes: 12_000_000_000,
+                    interfaces: vec![InterfaceSettings {
+                        name: "eth0".into(),
+                        mtu: 9000,
+                        queue_packets: 1000,
+                        qdisc: "fq".into(),
+                    }],
+                },
                 congestion_controls: "cubic bbr".into(),
                 max_startups: "10:30:100".into(),
                 version: "0.1.0".into(),
@@ -170,7 +204,8 @@ pub mod tests {
         }
     }
 
-    fn lines(checks: &[Check]) -> String {
+    /// Checks as text.
+    pub fn lines(checks: &[Check]) -> String {
         let line = |check: &Check| {
             let sign = if check.is_fine { ' ' } else { '!' };
             format!("{sign} {} {}: {}", check.id, check.host.as_deref().unwrap_or("both"), check.text)
