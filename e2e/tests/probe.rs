@@ -64,9 +64,19 @@ fn every_part_is_measured_and_nothing_is_left() {
     );
     assert!(parts[2]["rtt_s"].is_null() || parts[2]["rtt_s"].as_f64() > Some(0.0), "{}", parts[2]);
     let checks: Vec<_> = of(&events, "check").iter().map(|check| check["id"].as_str().unwrap().to_owned()).collect();
-    for id in
-        ["versions", "windows", "sysctl", "bdp", "memory", "congestion", "clock", "max_startups", "space", "firewall"]
-    {
+    for id in [
+        "versions",
+        "windows",
+        "net_core",
+        "net_ipv4",
+        "bdp",
+        "memory",
+        "congestion",
+        "clock",
+        "max_startups",
+        "space",
+        "firewall",
+    ] {
         assert!(checks.iter().any(|check| check == id), "{id} is missing in {checks:?}");
     }
     let ends = of(&events, "end");
@@ -298,7 +308,8 @@ fn the_buffers_of_a_long_path_are_named_and_written_for_sysctl() {
         let is_it = |line: &&str| line.starts_with(begins) && says.iter().all(|word| line.contains(word));
         assert!(run.stdout.lines().any(|line| is_it(&line)), "{begins} {says:?}\n{}", run.account());
     };
-    line("ready ", &["rmem_max ", "wmem_default ", "optmem_max ", "netdev_max_backlog ", "tcp_rmem ", "tcp_wmem "]);
+    line("ready ", &["rmem_max ", "wmem_default ", "optmem_max "]);
+    line("ready ", &["tcp_rmem 4096 131072 131072", "tcp_wmem 4096 16384 131072"]);
     line("ready ", &["MTU ", "txqueuelen ", "qdisc "]);
     line("NOT READY ", &["BDP ", "too small: net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"]);
     line("sysctl ", &["review it, then: sysctl -p tuning.conf"]);

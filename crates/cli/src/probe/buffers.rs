@@ -198,7 +198,13 @@ pub mod tests {
         wide.measured.network.tcp_send.max_bytes = 64 << 20;
         wide.measured.network.free_memory_bytes = 100 << 20;
         let checks = [path().checks(&far, None), path().checks(&wide, None)].concat();
-        insta::assert_snapshot!(lines(&checks), @"");
+        insta::assert_snapshot!(lines(&checks), @r"
+          interface db1: eth0: MTU 9000, txqueuelen 1000, qdisc fq
+        ! bdp db1: BDP 125 MB/s x 50.0 ms = 6.25 MB; one stream needs buffers of 12.5 MB; too small: net.ipv4.tcp_rmem (6.29 MB), net.ipv4.tcp_wmem (4.19 MB), net.core.rmem_max (213.0 kB, for -w only), net.core.wmem_max (213.0 kB, for -w only); --sysctl FILE writes larger ones
+          memory db1: 8 streams x 4.19 MB = 33.6 MB of socket buffers, 12.0 GB of memory are free
+          bdp db2: BDP 125 MB/s x 50.0 ms = 6.25 MB; one stream needs buffers of 12.5 MB; too small: net.core.rmem_max (213.0 kB, for -w only), net.core.wmem_max (213.0 kB, for -w only); --sysctl FILE writes larger ones
+        ! memory db2: 8 streams x 4.19 MB = 33.6 MB of socket buffers, 104.9 MB of memory are free: more than a quarter; use fewer streams (-s) or a smaller window (-w)
+        ");
         assert!(path().checks(&wide, Some(1 << 20)).iter().all(|check| check.is_fine), "a smaller -w");
     }
 

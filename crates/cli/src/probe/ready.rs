@@ -2,7 +2,7 @@
 
 use haul_engine::job::event::TransportPath;
 use haul_engine::probe::EndMeasurement;
-use haul_proto::wire::network_settings::{NetworkSettings, TcpBuffers};
+use haul_proto::wire::network_settings::NetworkSettings;
 
 use crate::text::harmless;
 use crate::units::{count, size};
@@ -63,7 +63,8 @@ fn of_end(end: &EndMeasurement) -> Vec<Check> {
             true,
             format!("-w can be up to {} receiving, {} sending (rmem_max, wmem_max)", buffers[0], buffers[1]),
         ),
-        check("sysctl", true, kernel_settings(&measured.network)),
+        check("net_core", true, core_settings(&measured.network)),
+        check("net_ipv4", true, tcp_settings(&measured.network)),
         check("congestion", true, format!("congestion control: {}", harmless(&measured.congestion_controls))),
         clock(end),
     ];
@@ -71,22 +72,26 @@ fn of_end(end: &EndMeasurement) -> Vec<Check> {
     checks
 }
 
-/// The settings as sysctl(8) names them.
-fn kernel_settings(network: &NetworkSettings) -> String {
-    let NetworkSettings { receive, send, tcp_receive, tcp_send, .. } = network;
-    let tcp = |sizes: &TcpBuffers| format!("{} {} {}", sizes.min_bytes, sizes.default_bytes, sizes.max_bytes);
-    format!(
-        "rmem_max {}, wmem_max {}, rmem_default {}, wmem_default {}, optmem_max {}, netdev_max_backlog {}, \
-         tcp_rmem {}, tcp_wmem {}",
-        receive.max_bytes,
-        send.max_bytes,
-        receive.default_bytes,
-        send.default_bytes,
-        network.optmem_max_bytes,
-        network.backlog_max_packets,
-        tcp(tcp_receive),
-        tcp(tcp_send)
-    )
+/// `net.core`, as sysctl(8) names it. A namespace has not all of it.
+fn core_settings(network: &NetworkSettings) -> String {
+    let NetworkSettings { receive, send, optmem_max_bytes, backlog_max_packets, .. } = network;
+    let settings = [
+        ("rmem_max", receive.max_bytes),
+        ("wmem_max", send.max_bytes),
+        ("rmem_default", receive.default_bytes),
+        ("wmem_default", send.default_bytes),
+        ("optmem_max", *optmem_max_bytes),
+        ("netdev_max_backlog", *backlog_max_packets),
+    ];
+    let known = settings.iter().filter(|(_, value)| *value > 0);
+    known.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+}
+
+/// `net.ipv4`.
+fn tcp_settings(network: &NetworkSettings) -> String {
+    let [receive, send] = [network.tcp_receive, network.tcp_send]
+        .map(|sizes| format!("{} {} {}", sizes.min_bytes, sizes.default_bytes, sizes.max_bytes));
+    format!("tcp_rmem {receive}, tcp_wmem {send}")
 }
 
 fn clock(end: &EndMeasurement) -> Check {
@@ -149,7 +154,7 @@ pub mod tests {
     use super::*;
     use haul_proto::feature::Features;
     use haul_proto::wire::measure::{MeasureAnswer, TargetDirectoryFigures};
-    use haul_proto::wire::network_settings::{InterfaceSettings, SocketBuffers};
+    use haul_proto::wire::network_settings::{InterfaceSettings, SocketBuffers, TcpBuffers};
     use haul_proto::wire::report::{WindowLimits, WorkerHello};
 
     /// An end like any other.
@@ -232,10 +237,14 @@ pub mod tests {
             ! versions both: haul 0.1.0 and 0.0.9: install the same version
               windows this machine: TCP's windows grow to 6.29 MB receiving, 4.19 MB sending
               buffers this machine: -w can be up to 213.0 kB receiving, 213.0 kB sending (rmem_max, wmem_max)
+              net_core this machine: rmem_max 212992, wmem_max 212992, rmem_default 212992, wmem_default 212992, optmem_max 131072, netdev_max_backlog 1000
+              net_ipv4 this machine: tcp_rmem 4096 131072 6291456, tcp_wmem 4096 16384 4194304
               congestion this machine: congestion control: cubic bbr
               clock this machine: its clock agrees with ours
             ! windows db1: TCP's windows grow to 213.0 kB receiving, 4.19 MB sending; for long paths: sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864', tcp_wmem likewise
               buffers db1: -w can be up to 213.0 kB receiving, 213.0 kB sending (rmem_max, wmem_max)
+              net_core db1: rmem_max 212992, wmem_max 212992, rmem_default 212992, wmem_default 212992, optmem_max 131072, netdev_max_backlog 1000
+              net_ipv4 db1: tcp_rmem 4096 131072 6291456, tcp_wmem 4096 16384 4194304
               congestion db1: congestion control: cubic bbr
             ! clock db1: its clock is 86400.0 s behind: haul compares file times
               max_startups db1: sshd's MaxStartups is unknown: its configuration is not readable

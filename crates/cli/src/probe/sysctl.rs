@@ -139,7 +139,20 @@ mod tests {
         wide.measured.network.tcp_receive.max_bytes = 1 << 30;
         wide.measured.network.send.max_bytes = 0;
         assert!(matches!(written(&[end("this machine", false), wide], &to), SysctlOutcome::Written(_)));
-        insta::assert_snapshot!(std::fs::read_to_string(&to).unwrap(), @"");
+        insta::assert_snapshot!(std::fs::read_to_string(&to).unwrap(), @r"
+        # Written by haul probe. BDP 125 MB/s x 50.0 ms = 6.25 MB in flight.
+        # Review it, then on each of these hosts: sysctl -p FILE
+        # No value is lower than the present one of any of them.
+
+        # One stream needs 12.5 MB; this leaves as much again. Now 4096 131072 6291456 at this machine; 4096 1048576 1073741824 at d\nb1.
+        net.ipv4.tcp_rmem = 4096 1048576 1073741824
+
+        # One stream needs 12.5 MB; this leaves as much again. Now 4096 16384 4194304 at this machine; 4096 16384 4194304 at d\nb1.
+        net.ipv4.tcp_wmem = 4096 16384 33554432
+
+        # One stream with -w needs 6.25 MB; this leaves as much again. Now 212992 at this machine; 212992 at d\nb1.
+        net.core.rmem_max = 16777216
+        ");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 

@@ -48,18 +48,24 @@ pub fn warnings(asked: RequestedWindow, streams: u16, free_memory_bytes: u64) ->
 fn refused(asked: RequestedWindow, [receive, send]: [u64; 2]) -> Option<String> {
     let (bytes, limit) = if receive <= send { (receive, "net.core.rmem_max") } else { (send, "net.core.wmem_max") };
     let instead = if asked.is_fixed { "" } else { "; autotuning is used instead" };
+    let typed = typed(asked.bytes);
     (bytes < asked.bytes.into())
-        .then(|| format!("-w {} was asked for, the kernel grants {bytes} bytes ({limit}){instead}", asked.bytes))
+        .then(|| format!("-w {typed} was asked for, the kernel grants {bytes} bytes ({limit}){instead}"))
 }
 
-fn crowded(streams: u16, window_bytes: u64, free_memory_bytes: u64) -> Option<String> {
-    let all_bytes = window_bytes.saturating_mul(streams.into());
-    buffers_crowd_memory(streams, window_bytes, free_memory_bytes).then(|| {
+fn crowded(streams: u16, window_bytes: u64, free_bytes: u64) -> Option<String> {
+    buffers_crowd_memory(streams, window_bytes, free_bytes).then(|| {
         format!(
-            "socket buffers of {streams} streams, {window_bytes} bytes each, can take {all_bytes} bytes: more than a quarter \
-             of the free memory ({free_memory_bytes} bytes); use fewer streams (-s) or a smaller -w"
+            "{streams} x {window_bytes} bytes of buffers exceed a quarter of {free_bytes} bytes free: lower -s or -w"
         )
     })
+}
+
+/// A size as an argument.
+fn typed(bytes: u32) -> String {
+    let units = [(1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k")];
+    let unit = units.iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit));
+    unit.map_or_else(|| bytes.to_string(), |(unit, letter)| format!("{}{letter}", bytes / unit))
 }
 
 #[cfg(test)]
@@ -76,12 +82,17 @@ mod tests {
         assert_eq!(said(false, [1 << 20, 1 << 20]), None);
         assert_eq!(
             said(false, [1 << 20, 4096]).unwrap(),
-            "-w 1048576 was asked for, the kernel grants 4096 bytes (net.core.wmem_max); autotuning is used instead"
+            "-w 1m was asked for, the kernel grants 4096 bytes (net.core.wmem_max); autotuning is used instead"
         );
         assert_eq!(
             said(true, [4096, 8192]).unwrap(),
-            "-w 1048576 was asked for, the kernel grants 4096 bytes (net.core.rmem_max)"
+            "-w 1m was asked for, the kernel grants 4096 bytes (net.core.rmem_max)"
         );
+    }
+
+    #[test]
+    fn sizes_are_said_as_they_are_typed() {
+        assert_eq!([512 << 20, 1 << 30, 3 << 10, 1025].map(typed), ["512m", "1g", "3k", "1025"]);
     }
 
     #[test]
@@ -89,7 +100,7 @@ mod tests {
         assert_eq!(warnings(window(0, false), u16::MAX, 1), Vec::<String>::new(), "the kernel tunes them");
         assert_eq!(warnings(window(65_536, false), 4, 1 << 20), Vec::<String>::new(), "just a quarter");
         let crowded = warnings(window(65_536, false), 5, 1 << 20);
-        assert!(crowded.len() == 1 && crowded[0].contains("can take 327680 bytes"), "{crowded:?}");
+        assert!(crowded.len() == 1 && crowded[0].contains("5 x 65536 bytes of buffers"), "{crowded:?}");
         if !grants(1 << 30) {
             assert_eq!(warnings(window(1 << 30, false), 5, 1).len(), 1, "autotuning is used instead");
             assert_eq!(warnings(window(1 << 30, true), 5, 1).len(), 2);
