@@ -299,11 +299,11 @@ fn the_buffers_of_a_long_path_are_named_and_written_for_sysctl() {
     let address = IpAddr::V4(Wan::ADDRESS_B);
     let remote = Remote::with_haul(&sandbox, Options { address, netns: Some(wan.b()), ..Options::default() });
     let target = remote.at(sandbox.dir("target"));
-    let probe = |options: &[&str]| {
-        let haul = remote.haul(&sandbox).netns(wan.a()).args(QUICK).args(["--try-streams", "16"]);
+    let tuning = |options: &[&str]| {
+        let haul = probe(&sandbox, &remote).netns(wan.a()).args(["--try-streams", "16"]);
         haul.args(options).arg(&target).limit(Duration::from_secs(120)).run()
     };
-    let run = probe(&["--sysctl", "tuning.conf"]).succeeds();
+    let run = tuning(&["--sysctl", "tuning.conf"]).succeeds();
     let line = |begins: &str, says: &[&str]| {
         let is_it = |line: &&str| line.starts_with(begins) && says.iter().all(|word| line.contains(word));
         assert!(run.stdout.lines().any(|line| is_it(&line)), "{begins} {says:?}\n{}", run.account());
@@ -314,7 +314,6 @@ fn the_buffers_of_a_long_path_are_named_and_written_for_sysctl() {
     line("NOT READY ", &["BDP ", "too small: net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"]);
     line("sysctl ", &["review it, then: sysctl -p tuning.conf"]);
     let text = String::from_utf8(contents(&sandbox.path("tuning.conf"))).unwrap();
-    println!("TMP\n{}\n{text}", run.stdout);
     let found = sysctls(&text);
     for name in ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"] {
         let (_, value) = found.iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("{name}: {text}"));
@@ -322,8 +321,8 @@ fn the_buffers_of_a_long_path_are_named_and_written_for_sysctl() {
     }
     assert_eq!(text.matches(" Now ").count(), found.len(), "{text}");
 
-    probe(&["--sysctl", "tuning.conf"]).ends(2).says(["tuning.conf: already exists"]);
-    let run = probe(&["--sysctl", "tuning.conf", "-f", "--json"]).succeeds();
+    tuning(&["--sysctl", "tuning.conf"]).ends(2).says(["tuning.conf: already exists"]);
+    let run = tuning(&["--sysctl", "tuning.conf", "-f", "--json"]).succeeds();
     assert_eq!(run.events().last().unwrap()["sysctl"], "tuning.conf");
     assert_eq!(names(&sandbox.path("target")), Vec::<String>::new());
 }
