@@ -53,11 +53,9 @@ fn refused(asked: RequestedWindow, [receive, send]: [u64; 2]) -> Option<String> 
         .then(|| format!("-w {typed} was asked for, the kernel grants {bytes} bytes ({limit}){instead}"))
 }
 
-fn crowded(streams: u16, window_bytes: u64, free_bytes: u64) -> Option<String> {
-    buffers_crowd_memory(streams, window_bytes, free_bytes).then(|| {
-        format!(
-            "{streams} x {window_bytes} bytes of buffers exceed a quarter of {free_bytes} bytes free: lower -s or -w"
-        )
+fn crowded(streams: u16, window_bytes: u64, free: u64) -> Option<String> {
+    buffers_crowd_memory(streams, window_bytes, free).then(|| {
+        format!("{streams} x {window_bytes} bytes of buffers exceed a quarter of {free} bytes free: lower -s or -w")
     })
 }
 
