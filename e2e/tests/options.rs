@@ -238,6 +238,32 @@ fn windows_are_as_large_as_is_asked_for_or_left_to_the_kernel() {
 }
 
 #[test]
+fn a_window_that_the_kernel_does_not_grant_is_named_once_for_each_end() {
+    let sandbox = Sandbox::new();
+    let limit = |name: &str| {
+        let text = fs::read_to_string(format!("/proc/sys/net/core/{name}")).unwrap_or_default();
+        text.trim().parse::<u64>().unwrap_or(u64::MAX)
+    };
+    if limit("rmem_max").min(limit("wmem_max")) >= 1 << 30 {
+        eprintln!("SKIPPED: this kernel grants every window");
+        return;
+    }
+    let said = |window: &str| {
+        let run = sandbox.haul(["demo", "--size", "1m", "--", "-s", "2", "-w", window]).run().succeeds();
+        let lines: Vec<_> =
+            run.stderr.lines().filter(|line| line.contains("was asked for")).map(str::to_owned).collect();
+        lines
+    };
+    let refused = said("1g");
+    assert_eq!(refused.len(), 2, "{refused:?}");
+    for line in refused {
+        assert!(line.contains("-w 1g was asked for, the kernel grants ") && line.contains("(net.core."), "{line}");
+        assert!(line.contains("autotuning is used instead"), "{line}");
+    }
+    assert_eq!(said("64k"), Vec::<String>::new());
+}
+
+#[test]
 fn there_need_not_be_room_where_that_is_asked_for() {
     if !is_root_or_skip("mounting") {
         return;

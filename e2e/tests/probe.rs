@@ -1,9 +1,12 @@
 //! `haul probe`: what it measures, what it says, and that nothing is left of it, however it ends.
 
 use std::fs;
+use std::net::IpAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use haul_e2e::{Haul, ProgramRun, Remote, Running, Sandbox, ServedShare, contents, eventually, is_root_or_skip, pid};
+use haul_lab::{Options, Wan, WanSettings};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
@@ -61,7 +64,19 @@ fn every_part_is_measured_and_nothing_is_left() {
     );
     assert!(parts[2]["rtt_s"].is_null() || parts[2]["rtt_s"].as_f64() > Some(0.0), "{}", parts[2]);
     let checks: Vec<_> = of(&events, "check").iter().map(|check| check["id"].as_str().unwrap().to_owned()).collect();
-    for id in ["versions", "windows", "congestion", "clock", "max_startups", "space", "firewall"] {
+    for id in [
+        "versions",
+        "windows",
+        "net_core",
+        "net_ipv4",
+        "bdp",
+        "memory",
+        "congestion",
+        "clock",
+        "max_startups",
+        "space",
+        "firewall",
+    ] {
         assert!(checks.iter().any(|check| check == id), "{id} is missing in {checks:?}");
     }
     let ends = of(&events, "end");
@@ -259,4 +274,66 @@ fn a_part_that_fails_counts_in_the_exit_status() {
     sandbox.dir("target");
     let run = sandbox.haul(QUICK).args(["/proc/self/mem", "target"]).run().ends(1);
     assert!(run.stdout.contains("not measured"), "{}", run.account());
+}
+
+/// The values of a sysctl file, by name.
+fn sysctls(text: &str) -> Vec<(&str, Vec<u64>)> {
+    let settings = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let values = |value: &str| value.split(' ').map(|number| number.parse().unwrap()).collect();
+    settings.map(|line| line.split_once(" = ").map(|(name, value)| (name, values(value))).unwrap()).collect()
+}
+
+#[test]
+fn the_buffers_of_a_long_path_are_named_and_written_for_sysctl() {
+    if !is_root_or_skip("an emulated link") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let settings = WanSettings {
+        rtt: Duration::from_millis(40),
+        rate_bits_per_s: 200_000_000,
+        window_max_bytes: Some(128 << 10),
+        ..WanSettings::default()
+    };
+    let wan = Wan::new(&settings).unwrap_or_else(|error| panic!("{error:#}"));
+    let address = IpAddr::V4(Wan::ADDRESS_B);
+    let remote = Remote::with_haul(&sandbox, Options { address, netns: Some(wan.b()), ..Options::default() });
+    let target = remote.at(sandbox.dir("target"));
+    let tuning = |options: &[&str]| {
+        let haul = probe(&sandbox, &remote).netns(wan.a()).args(["--try-streams", "16"]);
+        haul.args(options).arg(&target).limit(Duration::from_secs(120)).run()
+    };
+    let run = tuning(&["--sysctl", "tuning.conf"]).succeeds();
+    let line = |begins: &str, says: &[&str]| {
+        let is_it = |line: &&str| line.starts_with(begins) && says.iter().all(|word| line.contains(word));
+        assert!(run.stdout.lines().any(|line| is_it(&line)), "{begins} {says:?}\n{}", run.account());
+    };
+    line("ready ", &["rmem_max ", "wmem_default ", "optmem_max "]);
+    line("ready ", &["tcp_rmem 4096 131072 131072", "tcp_wmem 4096 16384 131072"]);
+    line("ready ", &["MTU ", "txqueuelen ", "qdisc "]);
+    line("NOT READY ", &["BDP ", "too small: net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"]);
+    line("sysctl ", &["review it, then: sysctl -p tuning.conf"]);
+    let text = String::from_utf8(contents(&sandbox.path("tuning.conf"))).unwrap();
+    let found = sysctls(&text);
+    for name in ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"] {
+        let (_, value) = found.iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("{name}: {text}"));
+        assert!(value.len() == 3 && value[2] > 128 << 10 && value[0] <= value[1] && value[1] <= value[2], "{text}");
+    }
+    assert_eq!(text.matches(" Now ").count(), found.len(), "{text}");
+
+    tuning(&["--sysctl", "tuning.conf"]).ends(2).says(["tuning.conf: already exists"]);
+    let run = tuning(&["--sysctl", "tuning.conf", "-f", "--json"]).succeeds();
+    assert_eq!(run.events().last().unwrap()["sysctl"], "tuning.conf");
+    assert_eq!(names(&sandbox.path("target")), Vec::<String>::new());
+}
+
+#[test]
+fn without_a_path_there_is_no_file_for_sysctl() {
+    let sandbox = Sandbox::new();
+    sandbox.dir("target");
+    sandbox.haul(QUICK).args(["--sysctl", "tuning.conf", "target"]).run().ends(2).says(["--sysctl"]);
+    let server = ServedShare::start(&sandbox, &[]);
+    sandbox.haul(QUICK).args(["--sysctl", "tuning.conf", &server.line]).run().ends(2).says(["without --network"]);
+    server.end();
+    assert!(!sandbox.path("tuning.conf").exists());
 }

@@ -45,7 +45,9 @@ fn every_combination_is_measured_and_told_in_csv_json_and_html() {
         assert_eq!((run["bytes"].as_f64(), &run["failure"]), (Some(20_971_520.0), &Value::Null));
         assert_eq!(run["streams_used"].as_f64().map(|used| used.to_string()).as_deref(), run["streams"].as_str());
         let figure = |name: &str| run[name].as_f64().unwrap_or_else(|| panic!("{name}: {run}"));
-        for name in ["real_s", "data_s", "source_cpu_s", "target_cpu_s", "rtt_unloaded_s", "segments"] {
+        for name in
+            ["real_s", "data_s", "source_cpu_s", "target_cpu_s", "rtt_unloaded_s", "segments", "stream_window_bytes"]
+        {
             assert!(figure(name) > 0.0, "{name}: {run}");
         }
         // The system counts them in ticks.

@@ -37,6 +37,7 @@ use haul_proto::wire::handshake::{CipherSuite, GreetingAnswer, StreamGreeting};
 use haul_proto::wire::list_batch::{self, DestinationBatch, ListedKinds, SourceBatch};
 use haul_proto::wire::measure::{MeasureAnswer, MeasureRequest, TargetDirectoryFigures};
 use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
+use haul_proto::wire::network_settings::{InterfaceSettings, NetworkSettings};
 use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
 use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::preserve::{HolePolicy, PreserveOptions};
@@ -399,6 +400,11 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Measured(Box::new(MeasureAnswer {
             hash_bytes_per_s: 1 << 31,
             max_startups: "10:30:100".into(),
+            network: NetworkSettings {
+                free_memory_bytes: 1 << 33,
+                interfaces: vec![InterfaceSettings { name: "eth0".into(), qdisc: "fq".into(), ..Default::default() }],
+                ..NetworkSettings::default()
+            },
             place: Some(TargetDirectoryFigures {
                 scratch: b"/a".to_vec(),
                 free_bytes: 1 << 40,

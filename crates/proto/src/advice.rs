@@ -55,9 +55,54 @@ pub fn windows(
         return None;
     }
     let under_way = rate_bytes_per_s.saturating_mul(path.round_trip_us) / 1_000_000;
-    let wanted = under_way.saturating_mul(2 * BUFFER_PER_DATA).max(now_bytes.saturating_mul(2));
-    let wanted_bytes = wanted.checked_next_power_of_two().unwrap_or(BUFFER_MAX).min(BUFFER_MAX);
+    let wanted_bytes = rounded(under_way.saturating_mul(2 * BUFFER_PER_DATA).max(now_bytes.saturating_mul(2)));
     (wanted_bytes > now_bytes).then_some(WindowAdvice { end, percent: percent.min(100), now_bytes, wanted_bytes })
+}
+
+fn rounded(bytes: u64) -> u64 {
+    bytes.checked_next_power_of_two().unwrap_or(BUFFER_MAX).min(BUFFER_MAX)
+}
+
+/// What a measured path asks of the buffers of one stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BufferNeeds {
+    /// The bandwidth-delay product: bytes in flight.
+    pub in_flight_bytes: u64,
+}
+
+impl BufferNeeds {
+    /// Of a path with this rate and round-trip time.
+    pub fn of_path(rate_bytes_per_s: u64, round_trip_us: u64) -> Self {
+        let product = u128::from(rate_bytes_per_s) * u128::from(round_trip_us) / 1_000_000;
+        Self { in_flight_bytes: u64::try_from(product).unwrap_or(u64::MAX) }
+    }
+
+    /// Smallest maximum of `tcp_rmem` and `tcp_wmem` with which one stream carries the rate, in bytes.
+    pub fn tcp_min_bytes(self) -> u64 {
+        self.in_flight_bytes.saturating_mul(BUFFER_PER_DATA)
+    }
+
+    /// A maximum with as much again to spare, in bytes.
+    pub fn tcp_wanted_bytes(self) -> u64 {
+        rounded(self.tcp_min_bytes().saturating_mul(2))
+    }
+
+    /// Smallest `rmem_max` and `wmem_max` with which a program can ask for that. The kernel doubles such requests itself
+    /// (socket(7)).
+    pub fn requested_min_bytes(self) -> u64 {
+        self.tcp_min_bytes() / BUFFER_PER_DATA
+    }
+
+    /// The same for [`Self::tcp_wanted_bytes`].
+    pub fn requested_wanted_bytes(self) -> u64 {
+        self.tcp_wanted_bytes() / BUFFER_PER_DATA
+    }
+}
+
+/// Whether the buffers of `streams` streams, each with `window_bytes`, take more than a quarter of the free memory.
+/// `false` where that is unknown.
+pub fn buffers_crowd_memory(streams: u16, window_bytes: u64, free_memory_bytes: u64) -> bool {
+    free_memory_bytes > 0 && window_bytes.saturating_mul(streams.into()) > free_memory_bytes / 4
 }
 
 #[cfg(test)]
@@ -83,6 +128,23 @@ mod tests {
         assert_eq!((advice.now_bytes, advice.wanted_bytes), (6 << 20, 64 << 20), "10 MB under way, four times");
         let advice = windows(&path(0, 2_000_000), 1000, HOST, HOST).unwrap();
         assert_eq!((advice.end, advice.now_bytes, advice.wanted_bytes), (WindowEnd::SourceSends, 4 << 20, 8 << 20));
+    }
+
+    #[test]
+    fn a_path_asks_for_twice_its_product_and_is_given_room() {
+        let needs = BufferNeeds::of_path(125_000_000, 50_000);
+        assert_eq!((needs.in_flight_bytes, needs.tcp_min_bytes()), (6_250_000, 12_500_000));
+        assert_eq!((needs.tcp_wanted_bytes(), needs.requested_wanted_bytes()), (32 << 20, 16 << 20));
+        assert_eq!(needs.requested_min_bytes(), 6_250_000);
+        let vast = BufferNeeds::of_path(u64::MAX, u64::MAX);
+        assert_eq!((vast.in_flight_bytes, vast.tcp_wanted_bytes()), (u64::MAX, 1 << 30));
+    }
+
+    #[test]
+    fn buffers_may_take_a_quarter_of_the_free_memory() {
+        assert!(!buffers_crowd_memory(8, 32 << 20, 1 << 30));
+        assert!(buffers_crowd_memory(9, 32 << 20, 1 << 30) && buffers_crowd_memory(u16::MAX, u64::MAX, 1 << 30));
+        assert!(!buffers_crowd_memory(9, 1 << 30, 0), "nothing is known of it");
     }
 
     #[test]

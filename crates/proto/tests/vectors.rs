@@ -36,6 +36,7 @@ use haul_proto::wire::handshake::{CipherSuite, GreetingAnswer, StreamGreeting};
 use haul_proto::wire::list_batch::{self, DestinationBatch, ListedKinds, SourceBatch};
 use haul_proto::wire::measure::{MeasureAnswer, MeasureRequest, TargetDirectoryFigures};
 use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
+use haul_proto::wire::network_settings::{InterfaceSettings, NetworkSettings, SocketBuffers, TcpBuffers};
 use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
 use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::preserve::{HolePolicy, PreserveOptions};
@@ -367,12 +368,21 @@ fn measured() -> WorkerMessage {
         counts_files: true,
         ..Default::default()
     };
+    let eth1 = InterfaceSettings { name: "eth1".into(), mtu: 9000, queue_packets: 1000, qdisc: "fq_codel".into() };
     WorkerMessage::Measured(Box::new(MeasureAnswer {
         hash_bytes_per_s: 3_000_000_000,
         check_bytes_per_s: 20_000_000_000,
         seal_bytes_per_s: 6_000_000_000,
-        receive_buffer_max_bytes: 212_992,
-        send_buffer_max_bytes: 212_992,
+        network: NetworkSettings {
+            receive: SocketBuffers { default_bytes: 212_992, max_bytes: 4 << 20 },
+            send: SocketBuffers { default_bytes: 212_992, max_bytes: 2 << 20 },
+            optmem_max_bytes: 131_072,
+            backlog_max_packets: 1000,
+            tcp_receive: TcpBuffers { min_bytes: 4096, default_bytes: 131_072, max_bytes: 6 << 20 },
+            tcp_send: TcpBuffers { min_bytes: 4096, default_bytes: 16_384, max_bytes: 4 << 20 },
+            free_memory_bytes: 12_000_000_000,
+            interfaces: vec![eth1],
+        },
         congestion_controls: "cubic".into(),
         max_startups: "10:30:100".into(),
         version: "0.1.0".into(),

@@ -8,7 +8,7 @@ use super::table::PROBE;
 use super::values::Values;
 
 /// Options that a probe shares with a copy.
-const OTHERS: [&str; 7] = ["bits", "fsync", "verify", "json", "quiet", "timelimit", "config"];
+const OTHERS: [&str; 8] = ["bits", "force", "fsync", "verify", "json", "quiet", "timelimit", "config"];
 
 static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| measurement::rows(PROBE, &OTHERS));
 

@@ -385,6 +385,13 @@ pub const PROBE: &[OptionRow] = &[
         HelpSection::Output,
         "write the recommended settings to your configuration, for this host",
     ),
+    row(
+        "sysctl",
+        None,
+        Takes::One("FILE"),
+        HelpSection::Output,
+        "write larger socket buffers for the measured path to FILE, for sysctl -p; nothing is applied",
+    ),
     row("help", Some('h'), Takes::Nothing, HelpSection::Output, "show help"),
 ];
 

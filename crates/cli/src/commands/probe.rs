@@ -1,7 +1,7 @@
 //! `haul probe [SOURCE] TARGET`: measures what a copy is made of, says what to expect, and may save what it recommends.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use haul_engine::job::error::Error;
@@ -16,8 +16,10 @@ use crate::args::UsageError;
 use crate::args::values::Values;
 use crate::config;
 use crate::exit::Exit;
+use crate::probe::buffers::MeasuredPath;
 use crate::probe::figures::{self, Direction, ProbeFigures};
 use crate::probe::options::{Option_, recommended};
+use crate::probe::sysctl::{SysctlFile, SysctlOutcome};
 use crate::probe::{json, ready, save, shown};
 use crate::resolve::probe;
 use crate::show::display::Mode;
@@ -34,6 +36,7 @@ pub fn run(own: &Values, copy: &Values, operands: &[OsString]) -> anyhow::Result
         units::show_bits();
     }
     let saves = own.flag("save").then(|| place_to_save(&probe, copy)).transpose()?;
+    let sysctl = own.last("sysctl").map(|file| sysctl_file(&probe, file, copy)).transpose()?;
     let cancel = Cancel::new();
     let rate = RateHandle::new();
     let watch = Watch::start(cancel.clone(), rate, time_limit).context("signals cannot be caught")?;
@@ -43,10 +46,13 @@ pub fn run(own: &Values, copy: &Values, operands: &[OsString]) -> anyhow::Result
         is_one: probe.is_one_worker(),
         knows_way: false,
         has_failed_part: false,
+        window_bytes: probe.options.window_bytes,
+        ends: Vec::new(),
+        path: MeasuredPath::default(),
     };
     let found = watch.during(|| haul_engine::probe::run(&probe, &super::program(), &cancel, &mut told));
     match found {
-        Ok(found) => told.end(found, copy, saves),
+        Ok(found) => told.end(found, copy, saves, sysctl),
         Err(Error::Interrupted) => {
             told.error(&watch.time_is_up().unwrap_or_else(|| "interrupted".to_owned()));
             Ok(Exit::Interrupted)
@@ -56,6 +62,19 @@ pub fn run(own: &Values, copy: &Values, operands: &[OsString]) -> anyhow::Result
             Ok(Exit::of(&Err(error)))
         }
     }
+}
+
+/// Begins the file of `--sysctl`.
+fn sysctl_file(probe: &Probe, file: &OsStr, copy: &Values) -> anyhow::Result<SysctlFile> {
+    if probe.is_one_worker() {
+        let error = UsageError::new("--sysctl: both ends are on this host, without a network");
+        return Err(error.remedy("haul probe --sysctl FILE host:").into());
+    }
+    if probe.network_only {
+        let error = UsageError::new("--sysctl: the settings of both hosts are unknown without logins at them");
+        return Err(error.remedy("haul probe --sysctl FILE host:, without --network").into());
+    }
+    SysctlFile::begin(Path::new(file), copy.flag("force"))
 }
 
 /// Where a profile of the host belongs.
@@ -93,6 +112,11 @@ struct ProbeMessages {
     is_one: bool,
     knows_way: bool,
     has_failed_part: bool,
+    /// Of `-w`.
+    window_bytes: Option<u32>,
+    /// Each worker's measurements; empty where the network alone is measured.
+    ends: Vec<EndMeasurement>,
+    path: MeasuredPath,
 }
 
 impl ProbeMessages {
@@ -107,26 +131,52 @@ impl ProbeMessages {
         self.text.error(message);
     }
 
-    fn end(&mut self, found: Option<Forecast>, copy: &Values, saves: Option<Saved>) -> anyhow::Result<Exit> {
+    fn end(
+        &mut self,
+        found: Option<Forecast>,
+        copy: &Values,
+        saves: Option<Saved>,
+        sysctl: Option<SysctlFile>,
+    ) -> anyhow::Result<Exit> {
+        self.path_checks();
+        let sysctl = sysctl.map(|file| file.write(&self.ends, &self.path).context("--sysctl")).transpose();
         let options = found.as_ref().map(|found| recommended(&found.settings, copy)).unwrap_or_default();
         let saved = found.as_ref().zip(saves).map(|(found, place)| saved(found, &options, &place));
         let saved = saved.transpose();
-        let is_done = found.is_some() && saved.is_ok() && !self.has_failed_part;
+        let is_done = found.is_some() && saved.is_ok() && sysctl.is_ok() && !self.has_failed_part;
         let exit = if is_done { Exit::Done } else { Exit::Failed };
         let place = saved.as_ref().ok().cloned().flatten();
+        let written = sysctl.as_ref().ok().cloned().flatten();
         match (&found, self.mode) {
-            (_, Mode::Json) => super::print(&json::forecast(found.as_ref(), &options, place.as_deref(), exit.number())),
+            (_, Mode::Json) => {
+                let files = [place.as_deref(), written.as_ref().and_then(SysctlOutcome::file)];
+                super::print(&json::forecast(found.as_ref(), &options, files, exit.number()));
+            }
             (Some(found), Mode::Quiet) => super::print(&format!("{}\n", units::rate(found.rate))),
             (Some(found), _) => {
                 let lines = shown::forecast(found, &options).into_iter();
                 let saved = place.map(|place| format!("{:<12}{place}", "saved"));
-                let lines: Vec<_> = lines.chain(saved).collect();
+                let sysctl = written.map(|outcome| format!("{:<12}{}", "sysctl", outcome.text()));
+                let lines: Vec<_> = lines.chain(saved).chain(sysctl).collect();
                 super::print(&format!("\n{}\n", lines.join("\n")));
             }
             (None, _) => self.text.error("no part could be measured"),
         }
         saved?;
+        sysctl?;
         Ok(exit)
+    }
+
+    /// Says what the measured path needs.
+    fn path_checks(&self) {
+        for check in self.ends.iter().flat_map(|end| self.path.checks(end, self.window_bytes)) {
+            self.say(|| shown::check(&check), || json::check(&check));
+        }
+        if let (true, Some(needs)) = (self.ends.is_empty(), self.path.needs()) {
+            let text = format!("{} in flight", self.path.product(needs));
+            let check = ready::Check { id: "bdp", host: None, is_fine: true, text };
+            self.say(|| shown::check(&check), || json::check(&check));
+        }
     }
 }
 
@@ -163,6 +213,7 @@ impl ProbeObserver for ProbeMessages {
             self.say(|| shown::check(&check), || json::check(&check));
         }
         let several = if self.is_one { &ends[1..] } else { &ends[..] };
+        self.ends = several.to_vec();
         for (end, which) in several.iter().zip(if self.is_one { &["both"][..] } else { &["source", "target"] }) {
             self.say(|| shown::computing(end), || json::end(end, which));
         }
@@ -176,6 +227,7 @@ impl ProbeObserver for ProbeMessages {
                 self.say(|| way, String::new);
             }
         }
+        self.path.add(part, sample);
         self.say(|| shown::sample(part, sample), || json::sample(part, sample));
     }
 

@@ -17,6 +17,7 @@ pub fn check(check: &Check) -> String {
 /// What an end is like.
 pub fn end(end: &EndMeasurement, which: &str) -> String {
     let measured = &end.measured;
+    let network = &measured.network;
     let line = JsonLine::new("end").with("end", which).with("host", end.label.as_str()).with("cores", end.hello.cores);
     line.with("aes", end.hello.aes)
         .with("version", measured.version.as_str())
@@ -25,8 +26,13 @@ pub fn end(end: &EndMeasurement, which: &str) -> String {
         .with("seal_bytes_per_s", measured.seal_bytes_per_s)
         .with("tcp_receive_window_max_bytes", end.hello.windows.receive_max_bytes)
         .with("tcp_send_window_max_bytes", end.hello.windows.send_max_bytes)
-        .with("rmem_max_bytes", measured.receive_buffer_max_bytes)
-        .with("wmem_max_bytes", measured.send_buffer_max_bytes)
+        .with("rmem_max_bytes", network.receive.max_bytes)
+        .with("wmem_max_bytes", network.send.max_bytes)
+        .with("rmem_default_bytes", network.receive.default_bytes)
+        .with("wmem_default_bytes", network.send.default_bytes)
+        .with("optmem_max_bytes", network.optmem_max_bytes)
+        .with("netdev_max_backlog_packets", network.backlog_max_packets)
+        .with("free_memory_bytes", network.free_memory_bytes)
         .with("congestion_controls", measured.congestion_controls.split_whitespace().collect::<Vec<_>>())
         .with("max_startups", Some(measured.max_startups.as_str()).filter(|value| !value.is_empty()))
         .with("clock_ahead_s", end.clock_ahead_us as f64 / 1e6)
@@ -76,7 +82,12 @@ fn named(part: ProbePart) -> JsonLine {
 }
 
 /// The forecast: the last line.
-pub fn forecast(forecast: Option<&Forecast>, options: &[Option_], saved: Option<&str>, status: u8) -> String {
+pub fn forecast(
+    forecast: Option<&Forecast>,
+    options: &[Option_],
+    [saved, sysctl]: [Option<&str>; 2],
+    status: u8,
+) -> String {
     let argument = |argument: &Option<String>| argument.as_ref().map_or(Value::Bool(true), |text| text.as_str().into());
     let options: Map<_, _> = options.iter().map(|(row, given)| (row.id.to_owned(), argument(given))).collect();
     let next =
@@ -87,6 +98,7 @@ pub fn forecast(forecast: Option<&Forecast>, options: &[Option_], saved: Option<
         .with("next", next)
         .with("settings", options)
         .with("saved", saved)
+        .with("sysctl", sysctl)
         .with("status", status)
         .ended()
 }

@@ -2,6 +2,7 @@
 
 use haul_engine::job::event::TransportPath;
 use haul_engine::probe::EndMeasurement;
+use haul_proto::wire::network_settings::NetworkSettings;
 
 use crate::text::harmless;
 use crate::units::{count, size};
@@ -54,7 +55,7 @@ fn of_end(end: &EndMeasurement) -> Vec<Check> {
             format!("{text}; for long paths: sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864', tcp_wmem likewise")
         }
     };
-    let buffers = [measured.receive_buffer_max_bytes, measured.send_buffer_max_bytes].map(size);
+    let buffers = [measured.network.receive.max_bytes, measured.network.send.max_bytes].map(size);
     let mut checks = vec![
         check("windows", receive.min(send) >= WINDOW_MIN, text),
         check(
@@ -62,11 +63,35 @@ fn of_end(end: &EndMeasurement) -> Vec<Check> {
             true,
             format!("-w can be up to {} receiving, {} sending (rmem_max, wmem_max)", buffers[0], buffers[1]),
         ),
+        check("net_core", true, core_settings(&measured.network)),
+        check("net_ipv4", true, tcp_settings(&measured.network)),
         check("congestion", true, format!("congestion control: {}", harmless(&measured.congestion_controls))),
         clock(end),
     ];
     checks.extend(startups(end));
     checks
+}
+
+/// `net.core`, as sysctl(8) names it. A namespace has not all of it.
+fn core_settings(network: &NetworkSettings) -> String {
+    let NetworkSettings { receive, send, optmem_max_bytes, backlog_max_packets, .. } = network;
+    let settings = [
+        ("rmem_max", receive.max_bytes),
+        ("wmem_max", send.max_bytes),
+        ("rmem_default", receive.default_bytes),
+        ("wmem_default", send.default_bytes),
+        ("optmem_max", *optmem_max_bytes),
+        ("netdev_max_backlog", *backlog_max_packets),
+    ];
+    let known = settings.iter().filter(|(_, value)| *value > 0);
+    known.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+}
+
+/// `net.ipv4`.
+fn tcp_settings(network: &NetworkSettings) -> String {
+    let [receive, send] = [network.tcp_receive, network.tcp_send]
+        .map(|sizes| format!("{} {} {}", sizes.min_bytes, sizes.default_bytes, sizes.max_bytes));
+    format!("tcp_rmem {receive}, tcp_wmem {send}")
 }
 
 fn clock(end: &EndMeasurement) -> Check {
@@ -129,6 +154,7 @@ pub mod tests {
     use super::*;
     use haul_proto::feature::Features;
     use haul_proto::wire::measure::{MeasureAnswer, TargetDirectoryFigures};
+    use haul_proto::wire::network_settings::{InterfaceSettings, SocketBuffers, TcpBuffers};
     use haul_proto::wire::report::{WindowLimits, WorkerHello};
 
     /// An end like any other.
@@ -151,8 +177,21 @@ pub mod tests {
                 hash_bytes_per_s: 3_100_000_000,
                 check_bytes_per_s: 21_000_000_000,
                 seal_bytes_per_s: 5_200_000_000,
-                receive_buffer_max_bytes: 212_992,
-                send_buffer_max_bytes: 212_992,
+                network: NetworkSettings {
+                    receive: SocketBuffers { default_bytes: 212_992, max_bytes: 212_992 },
+                    send: SocketBuffers { default_bytes: 212_992, max_bytes: 212_992 },
+                    optmem_max_bytes: 131_072,
+                    backlog_max_packets: 1000,
+                    tcp_receive: TcpBuffers { min_bytes: 4096, default_bytes: 131_072, max_bytes: 6_291_456 },
+                    tcp_send: TcpBuffers { min_bytes: 4096, default_bytes: 16_384, max_bytes: 4_194_304 },
+                    free_memory_bytes: 12_000_000_000,
+                    interfaces: vec![InterfaceSettings {
+                        name: "eth0".into(),
+                        mtu: 9000,
+                        queue_packets: 1000,
+                        qdisc: "fq".into(),
+                    }],
+                },
                 congestion_controls: "cubic bbr".into(),
                 max_startups: "10:30:100".into(),
                 version: "0.1.0".into(),
@@ -170,7 +209,8 @@ pub mod tests {
         }
     }
 
-    fn lines(checks: &[Check]) -> String {
+    /// Checks as text.
+    pub fn lines(checks: &[Check]) -> String {
         let line = |check: &Check| {
             let sign = if check.is_fine { ' ' } else { '!' };
             format!("{sign} {} {}: {}", check.id, check.host.as_deref().unwrap_or("both"), check.text)
@@ -197,10 +237,14 @@ pub mod tests {
             ! versions both: haul 0.1.0 and 0.0.9: install the same version
               windows this machine: TCP's windows grow to 6.29 MB receiving, 4.19 MB sending
               buffers this machine: -w can be up to 213.0 kB receiving, 213.0 kB sending (rmem_max, wmem_max)
+              net_core this machine: rmem_max 212992, wmem_max 212992, rmem_default 212992, wmem_default 212992, optmem_max 131072, netdev_max_backlog 1000
+              net_ipv4 this machine: tcp_rmem 4096 131072 6291456, tcp_wmem 4096 16384 4194304
               congestion this machine: congestion control: cubic bbr
               clock this machine: its clock agrees with ours
             ! windows db1: TCP's windows grow to 213.0 kB receiving, 4.19 MB sending; for long paths: sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864', tcp_wmem likewise
               buffers db1: -w can be up to 213.0 kB receiving, 213.0 kB sending (rmem_max, wmem_max)
+              net_core db1: rmem_max 212992, wmem_max 212992, rmem_default 212992, wmem_default 212992, optmem_max 131072, netdev_max_backlog 1000
+              net_ipv4 db1: tcp_rmem 4096 131072 6291456, tcp_wmem 4096 16384 4194304
               congestion db1: congestion control: cubic bbr
             ! clock db1: its clock is 86400.0 s behind: haul compares file times
               max_startups db1: sshd's MaxStartups is unknown: its configuration is not readable

@@ -30,6 +30,7 @@ pub fn table([source, target]: &[Vec<StreamFigures>; 2]) -> String {
         "window",
         "receiver's",
         "buffer",
+        "effective",
         "resent",
         "reordered",
     ];
@@ -44,7 +45,7 @@ pub fn table([source, target]: &[Vec<StreamFigures>; 2]) -> String {
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-fn row(source: &StreamFigures, target: Option<&StreamFigures>) -> [String; 15] {
+fn row(source: &StreamFigures, target: Option<&StreamFigures>) -> [String; 16] {
     let time = |us: u64| duration(Duration::from_micros(us));
     let there = |of: fn(&StreamFigures) -> u64| target.map_or(NONE.to_owned(), |target| time(of(target)));
     // Only what went through TCP has the rest.
@@ -63,16 +64,17 @@ fn row(source: &StreamFigures, target: Option<&StreamFigures>) -> [String; 15] {
         tcp(size(source.window_bytes)),
         tcp(size(source.receiver_bytes)),
         tcp(size(source.buffer_bytes)),
+        tcp(size(source.effective_window_bytes)),
         tcp(format!("{} of {}", count(source.retransmitted), count(source.segments))),
         tcp(count(source.reordered)),
     ]
 }
 
-fn widths(rows: &[[String; 15]]) -> [usize; 15] {
+fn widths(rows: &[[String; 16]]) -> [usize; 16] {
     std::array::from_fn(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
 }
 
-fn line(row: &[String; 15], widths: &[usize; 15]) -> String {
+fn line(row: &[String; 16], widths: &[usize; 16]) -> String {
     row.iter().zip(widths).map(|(text, width)| format!("{text:>width$}  ")).collect()
 }
 
@@ -94,15 +96,16 @@ mod tests {
             window_bytes: 6 << 20,
             receiver_bytes: 3 << 20,
             buffer_bytes: 4 << 20,
+            effective_window_bytes: 3 << 20,
             segments: 123_456 * u64::from(acknowledged_bytes > 0),
             retransmitted: 12,
             ..StreamFigures::default()
         };
         let both = [vec![of(0, 1 << 30), of(11, 1 << 20)], vec![of(0, 0)]];
         insta::assert_snapshot!(table(&both), @r"
-        stream     cpu    idle    disk  sending  target cpu    idle    disk    bytes      rtt   window  receiver's   buffer         resent  reordered
-             0  1.23 s  0.40 s  2.10 s   6.20 s      1.23 s  0.40 s  2.10 s  1.07 GB  50.4 ms  6.29 MB     3.15 MB  4.19 MB  12 of 123,456          0
-            11  1.23 s  0.40 s  2.10 s   6.20 s           -       -       -  1.05 MB  50.4 ms  6.29 MB     3.15 MB  4.19 MB  12 of 123,456          0
+        stream     cpu    idle    disk  sending  target cpu    idle    disk    bytes      rtt   window  receiver's   buffer  effective         resent  reordered
+             0  1.23 s  0.40 s  2.10 s   6.20 s      1.23 s  0.40 s  2.10 s  1.07 GB  50.4 ms  6.29 MB     3.15 MB  4.19 MB    3.15 MB  12 of 123,456          0
+            11  1.23 s  0.40 s  2.10 s   6.20 s           -       -       -  1.05 MB  50.4 ms  6.29 MB     3.15 MB  4.19 MB    3.15 MB  12 of 123,456          0
         ");
         assert_eq!(table(&[vec![], vec![]]), "");
         assert!(table(&[vec![of(1, 0); SHOWN_MAX + 3], vec![]]).ends_with("3 more: see --json\n"));

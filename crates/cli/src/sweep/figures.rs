@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_engine::job::event::{Summary, TransportPath};
+use haul_engine::job::event::{StreamFigures, Summary, TransportPath};
 use haul_engine::job::location::Host;
 use haul_engine::job::spec::{CacheUse, Job, is_null, names_null};
 use serde_json::{Map, Value, json};
@@ -80,6 +80,9 @@ figures! {
     retransmitted,
     /// Streams in use at the end.
     streams_used,
+    /// The largest effective window of a stream: the smaller one of congestion window and receive window. The mean of all
+    /// streams.
+    stream_window_bytes,
     /// Bytes that went past the source's page cache.
     source_direct_bytes,
     /// Bytes that went past the target's.
@@ -133,6 +136,7 @@ impl Figures {
             segments: of_path(summary.path.segments),
             retransmitted: of_path(summary.path.retransmitted),
             streams_used: summary.streams.into(),
+            stream_window_bytes: mean_window_bytes(&summary.streams_at[0]),
             source_direct_bytes: summary.source_direct_bytes as f64,
             target_direct_bytes: summary.target_direct_bytes as f64,
             bytes_on_wire: summary.counters.bytes_on_wire as f64,
@@ -145,6 +149,12 @@ impl Figures {
         let cell = |value: f64| if value.is_nan() { String::new() } else { value.to_string() };
         FIELDS.iter().map(move |field| cell((field.get)(self)))
     }
+}
+
+/// The mean of the largest effective windows of `streams`; not a number without TCP.
+fn mean_window_bytes(streams: &[StreamFigures]) -> f64 {
+    let windows = || streams.iter().filter(|stream| stream.segments > 0).map(|stream| stream.effective_window_bytes);
+    windows().map(|bytes| bytes as f64).sum::<f64>() / windows().count() as f64
 }
 
 impl SweepRun {
@@ -267,6 +277,17 @@ pub mod tests {
         assert_eq!(good.cells().len(), columns().len());
         let failed = SweepRun { result: Err("db1: gone\nrun it again".into()), ..run(1, "8k", "1", 1.0) };
         assert_eq!(SweepRun::of_cells(&failed.cells()).unwrap().result, Err("db1: gone; run it again".to_owned()));
+    }
+
+    #[test]
+    fn the_window_of_a_run_is_the_mean_of_its_streams_over_tcp() {
+        let of = |segments, effective_window_bytes| StreamFigures {
+            segments,
+            effective_window_bytes,
+            ..StreamFigures::default()
+        };
+        assert_eq!(mean_window_bytes(&[of(9, 100), of(9, 300), of(0, 7)]), 200.0);
+        assert!(mean_window_bytes(&[]).is_nan() && mean_window_bytes(&[of(0, 7)]).is_nan());
     }
 
     #[test]

@@ -63,6 +63,8 @@ struct PooledStream {
     given_up: bool,
     /// The last sample of the socket.
     last: TcpInfo,
+    /// The largest effective window of all samples.
+    effective_window_bytes: u64,
     /// Bytes acknowledged at the last sample of all sockets.
     seen_bytes: u64,
 }
@@ -101,10 +103,7 @@ impl StreamPool {
         }
         let socket = stream.watch();
         let is_tcp = tcp_info(stream.socket()).is_ok();
-        state.lanes.insert(
-            id,
-            PooledStream { socket, path, is_tcp, given_up: false, last: TcpInfo::default(), seen_bytes: 0 },
-        );
+        state.lanes.insert(id, PooledStream::new(socket, path, is_tcp));
         let live = state.live(path);
         state.crossing.came(path, live);
         true
@@ -405,6 +404,11 @@ fn counted(info: &TcpInfo) -> Sockets {
 }
 
 impl PooledStream {
+    fn new(socket: Weak<OwnedFd>, path: PathId, is_tcp: bool) -> Self {
+        let last = TcpInfo::default();
+        Self { socket, path, is_tcp, given_up: false, last, effective_window_bytes: 0, seen_bytes: 0 }
+    }
+
     /// Returns the instantaneous values of one socket sample.
     fn seen(&self) -> Sockets {
         let info = &self.last;
@@ -431,6 +435,7 @@ impl PooledStream {
             window_bytes: seen.window_bytes,
             receiver_bytes: seen.receiver_bytes,
             buffer_bytes: seen.buffer_bytes,
+            effective_window_bytes: self.effective_window_bytes,
             segments: counted.segments,
             retransmitted: counted.retransmitted,
             reordered: counted.reordered,
@@ -445,6 +450,7 @@ impl PooledStream {
     fn look(&mut self) -> Option<TcpInfo> {
         if let Some(socket) = self.socket.upgrade() {
             self.last = tcp_info(&*socket).ok()?;
+            self.effective_window_bytes = self.effective_window_bytes.max(self.last.effective_window_bytes());
         }
         Some(self.last)
     }

@@ -33,6 +33,8 @@ pub struct ProbeSample {
     pub streams: u16,
     /// The shortest round-trip time and the usual one under load; `None` without socket figures.
     pub round_trips: Option<[Duration; 2]>,
+    /// Mean send buffer of a stream in bytes; 0 without socket figures.
+    pub buffer_bytes: u64,
     /// Fraction of retransmitted segments.
     pub resent: f64,
     /// The bottleneck, if one stood out.
@@ -137,6 +139,7 @@ impl SampleWitness {
             elapsed,
             streams: summary.map_or(self.last.streams, |summary| summary.streams),
             round_trips: round_trips(sockets),
+            buffer_bytes: sockets.buffer_bytes.checked_div(sockets.looks).unwrap_or(0),
             resent: sockets.retransmitted as f64 / sockets.segments.max(1) as f64,
             limit: verdict.map(|verdict| verdict.limit).filter(|limit| *limit != Bottleneck::None),
             is_complete: summary.is_some(),

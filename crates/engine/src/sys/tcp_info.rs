@@ -73,6 +73,17 @@ pub struct TcpInfo {
     pub buffer_limited: Duration,
 }
 
+impl TcpInfo {
+    /// Bytes that may be under way: the smaller one of congestion window and receive window. Kernels before Linux 5.4 do
+    /// not say how large the receive window is.
+    pub fn effective_window_bytes(&self) -> u64 {
+        match self.receiver_bytes {
+            0 => self.window_bytes,
+            receiver_bytes => receiver_bytes.min(self.window_bytes),
+        }
+    }
+}
+
 /// What the kernel says of a connection. An error where the socket is not TCP's, or the kernel does not say.
 pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
     let mut info = [0u8; LEN];
@@ -165,6 +176,14 @@ mod tests {
         }
         let (unix, _) = std::os::unix::net::UnixStream::pair().unwrap();
         assert!(tcp_info(&unix).is_err());
+    }
+
+    #[test]
+    fn the_smaller_window_is_the_effective_one() {
+        let of = |window_bytes, receiver_bytes| {
+            TcpInfo { window_bytes, receiver_bytes, ..TcpInfo::default() }.effective_window_bytes()
+        };
+        assert_eq!([of(5, 3), of(3, 5), of(5, 0)], [3, 3, 5], "an old kernel names no receive window");
     }
 
     #[test]

@@ -50,13 +50,14 @@ use crate::net::stream::connect::{ConnectTerms, ConnectedStreams, connect};
 use crate::net::stream::handshake::StreamCredentials;
 use crate::net::stream::socket::{SocketSettings, permits_congestion};
 use crate::net::stream::tunnel::{StreamTunnel, prove};
+use crate::net::stream::window::{self, RequestedWindow};
 use crate::net::stream::{AcceptedStreams, StreamIds};
 use crate::policy::audit::{AuditAction, AuditLog, AuditRecord};
 use crate::policy::{HostPolicy, PolicyRule};
 use crate::receiver::{TargetReceiver, WorkerContext};
 use crate::source::Source;
 use crate::sys::confine::{ConfineBounds, ConfineNetwork};
-use crate::sys::{affinity, interfaces, machine, open_files, tcp_info};
+use crate::sys::{affinity, interfaces, machine, memory, open_files, tcp_info};
 use crate::worker::client_limits::{ClientLimits as ServedTerms, ServedAccess, sandbox};
 use crate::worker::measure::MeasureBench;
 use crate::worker::predecessor::{RunningPredecessor, WorkerMark};
@@ -431,6 +432,9 @@ impl WorkerProcess {
         } else {
             ConfineNetwork::Streams(ports)
         });
+        if !is_both && !only_compares {
+            self.warn_of_windows()?;
+        }
         self.source.iter().for_each(|source| source.allow(&mut bounds));
         self.target.iter().for_each(|target| target.allow(&mut bounds));
         let sandbox = bounds.enforce_with_filter();
@@ -438,6 +442,14 @@ impl WorkerProcess {
             self.environment.policy.check(PolicyRule::SandboxRequired)?;
         }
         self.tell(&WorkerMessage::Sandboxed(sandbox));
+        Ok(())
+    }
+
+    fn warn_of_windows(&self) -> Result<(), String> {
+        let settings = self.settings()?;
+        let asked = RequestedWindow { bytes: settings.window_bytes, is_fixed: settings.window_fixed };
+        let warnings = window::warnings(asked, settings.streams, memory::available_bytes());
+        warnings.into_iter().for_each(|text| self.tell(&WorkerMessage::Warning { text }));
         Ok(())
     }
 

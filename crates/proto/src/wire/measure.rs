@@ -1,6 +1,7 @@
 //! Measurements of a single worker without another end: computation rates, system limits and the target directory.
 
 use super::handshake::CipherSuite;
+use super::network_settings::NetworkSettings;
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::limits::{MEASURE_MS_MAX, PATH_MAX, TEXT_MAX};
@@ -29,10 +30,8 @@ pub struct MeasureAnswer {
     pub check_bytes_per_s: u64,
     /// Rate of encryption, which equals that of decryption.
     pub seal_bytes_per_s: u64,
-    /// `net.core.rmem_max`; 0 where it is unknown.
-    pub receive_buffer_max_bytes: u64,
-    /// `net.core.wmem_max`; 0 where it is unknown.
-    pub send_buffer_max_bytes: u64,
+    /// Settings of its kernel for the network.
+    pub network: NetworkSettings,
     /// Loaded congestion controls, by the kernel's names.
     pub congestion_controls: String,
     /// `MaxStartups` of sshd's configuration; empty if it cannot be read.
@@ -81,7 +80,7 @@ impl MeasureRequest {
 impl MeasureAnswer {
     pub(super) fn encode(&self, out: &mut Writer) {
         out.varint(self.hash_bytes_per_s).varint(self.check_bytes_per_s).varint(self.seal_bytes_per_s);
-        out.varint(self.receive_buffer_max_bytes).varint(self.send_buffer_max_bytes);
+        self.network.encode(out);
         out.text(&self.congestion_controls, TEXT_MAX).text(&self.max_startups, TEXT_MAX).text(&self.version, TEXT_MAX);
         out.u64(self.clock_us).bool(self.place.is_some());
         self.place.iter().for_each(|place| place.encode(out));
@@ -92,8 +91,7 @@ impl MeasureAnswer {
             hash_bytes_per_s: reader.varint()?,
             check_bytes_per_s: reader.varint()?,
             seal_bytes_per_s: reader.varint()?,
-            receive_buffer_max_bytes: reader.varint()?,
-            send_buffer_max_bytes: reader.varint()?,
+            network: NetworkSettings::decode(reader)?,
             congestion_controls: reader.text(TEXT_MAX, "a text")?,
             max_startups: reader.text(TEXT_MAX, "a text")?,
             version: reader.text(TEXT_MAX, "a text")?,

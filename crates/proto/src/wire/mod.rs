@@ -14,6 +14,7 @@ pub mod list_batch;
 pub mod measure;
 pub mod message;
 mod names;
+pub mod network_settings;
 pub mod owners;
 pub mod pipe;
 pub mod preserve;

@@ -387,6 +387,8 @@ counters! {
         receiver_bytes,
         /// Size of the send buffer in bytes.
         buffer_bytes,
+        /// Largest effective window seen, in bytes: the smaller one of congestion window and receive window.
+        effective_window_bytes,
         /// Segments sent with data.
         segments,
         /// Retransmitted segments.

@@ -16,6 +16,7 @@ pub mod socket;
 #[cfg(test)]
 pub mod testing;
 pub mod tunnel;
+pub mod window;
 
 #[cfg(test)]
 mod damage_tests;

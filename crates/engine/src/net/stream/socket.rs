@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use crate::metrics::stage_timer::during;
+use crate::net::stream::window::{fresh, grants};
 use crate::sys::tcp_info::tcp_info;
 
 /// A connection that is silent for this long is asked whether its other end is still there.
@@ -84,19 +85,6 @@ impl SocketSettings {
             let _ = sockopt::set_tcp_congestion(&socket, &usual);
         }
     }
-}
-
-/// Whether a socket can have buffers of this size: it has less where `net.core.rmem_max` and `wmem_max` are lower.
-fn grants(window_bytes: u32) -> bool {
-    let window_bytes = window_bytes as usize;
-    let granted = |socket: socket2::Socket| {
-        socket.set_recv_buffer_size(window_bytes)?;
-        socket.set_send_buffer_size(window_bytes)?;
-        // Linux reports twice the requested size: it counts its own overhead.
-        let has = socket.recv_buffer_size()?.min(socket.send_buffer_size()?);
-        io::Result::Ok(has >= window_bytes.saturating_mul(2))
-    };
-    fresh().and_then(granted).unwrap_or(false)
 }
 
 /// Has packets carry this traffic class, by the rule of whichever of IPv4 and IPv6 they go by.
@@ -192,10 +180,6 @@ pub fn permits_congestion(name: &str) -> bool {
 /// The round-trip time of a connection; `None` where it is not TCP.
 pub fn round_trip_time(socket: impl AsFd) -> Option<Duration> {
     tcp_info(socket).ok().map(|info| info.round_trip)
-}
-
-fn fresh() -> io::Result<socket2::Socket> {
-    socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
 }
 
 /// Sends all of `bytes`. A peer that is gone is an error, never a signal.

@@ -33,8 +33,7 @@ impl MeasureBench {
         let path = (!request.path.is_empty()).then(|| Path::new(OsStr::from_bytes(&request.path)));
         let scratch = path.map(|path| ScratchDirectory::make(path, state_dir)).transpose()?;
         let mut measured = MeasureAnswer {
-            receive_buffer_max_bytes: system::number("/proc/sys/net/core/rmem_max"),
-            send_buffer_max_bytes: system::number("/proc/sys/net/core/wmem_max"),
+            network: system::network(),
             congestion_controls: tcp_info::congestion_controls(),
             max_startups: system::max_startups(),
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -3,6 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use haul_proto::wire::network_settings::{NetworkSettings, SocketBuffers, TcpBuffers};
+
+use crate::sys::{interfaces, links, memory};
+
 /// Configuration directory of sshd.
 const SSHD: &str = "/etc/ssh";
 /// Default of sshd's MaxStartups (sshd_config(5)).
@@ -12,9 +16,33 @@ const FILE_MAX: u64 = 256 << 10;
 /// Most configuration files of sshd to read.
 const FILES_MAX: usize = 64;
 
-/// Returns a numeric kernel setting; 0 if unknown.
-pub fn number(path: &str) -> u64 {
-    fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+/// Returns the kernel's settings for the network.
+pub fn network() -> NetworkSettings {
+    let one = |name: &str| numbers::<1>(&format!("net/core/{name}"))[0];
+    let tcp = |name: &str| {
+        let [min_bytes, default_bytes, max_bytes] = numbers(&format!("net/ipv4/{name}"));
+        TcpBuffers { min_bytes, default_bytes, max_bytes }
+    };
+    let advertised = interfaces::addresses();
+    let mut links = links::interfaces();
+    links.retain(|link| advertised.iter().any(|local| local.interface == link.name));
+    NetworkSettings {
+        receive: SocketBuffers { default_bytes: one("rmem_default"), max_bytes: one("rmem_max") },
+        send: SocketBuffers { default_bytes: one("wmem_default"), max_bytes: one("wmem_max") },
+        optmem_max_bytes: one("optmem_max"),
+        backlog_max_packets: one("netdev_max_backlog"),
+        tcp_receive: tcp("tcp_rmem"),
+        tcp_send: tcp("tcp_wmem"),
+        free_memory_bytes: memory::available_bytes(),
+        interfaces: links,
+    }
+}
+
+/// Returns the numbers of a kernel setting; zeros if unknown.
+fn numbers<const N: usize>(name: &str) -> [u64; N] {
+    let text = fs::read_to_string(format!("/proc/sys/{name}")).unwrap_or_default();
+    let numbers: Option<Vec<u64>> = text.split_ascii_whitespace().map(|word| word.parse().ok()).collect();
+    numbers.and_then(|numbers| numbers.try_into().ok()).unwrap_or([0; N])
 }
 
 /// Returns sshd's limit of unauthenticated connections; empty if its configuration is unreadable.
@@ -76,7 +104,11 @@ mod tests {
 
     #[test]
     fn a_setting_that_is_not_there_is_not_known() {
-        assert_eq!(number("/proc/sys/net/core/absent"), 0);
-        assert!(number("/proc/sys/kernel/pid_max") > 0);
+        assert_eq!(numbers::<1>("net/core/absent"), [0]);
+        assert!(numbers::<1>("kernel/pid_max")[0] > 0);
+        assert_eq!(numbers::<2>("kernel/pid_max"), [0; 2], "as many as there are, or none");
+        let found = network();
+        assert!(found.tcp_receive.min_bytes > 0 && found.tcp_send.max_bytes >= found.tcp_send.min_bytes, "{found:?}");
+        assert!(found.free_memory_bytes > 0, "{found:?}");
     }
 }
