@@ -24,7 +24,11 @@ fn a_browser_draws_the_charts_and_complains_of_nothing() {
     let read = browser.read(&sandbox.path("copy.html"));
     assert_eq!(read.complaints, Vec::<String>::new());
     let count = |what: &str| read.dom.matches(what).count();
-    assert!(count("<svg class=\"chart\"") >= 3 && count("<path class=\"line c0\"") >= 3, "{}", read.dom);
+    assert!(
+        count("<svg class=\"chart\"") >= 3 && count("<polyline fill=\"none\" opacity=\"1\" stroke=\"#0B63B5\"") >= 3,
+        "{}",
+        read.dom
+    );
     for said in ["rate (MB/s)", "time since the command began (s)", "<h2>Result</h2>", "every byte verified"] {
         assert!(read.dom.contains(said), "{said}: {}", read.dom);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::scale::Quantity;
+use super::quantity::Quantity;
 use super::table::Table;
 
 /// Most distinguishable lines in one chart.
@@ -32,6 +32,19 @@ pub enum Marks {
     Bars(Vec<ChartBar>),
     /// Stretches from left to right, a row for each name.
     Spans(Vec<Span>),
+    /// A cell for each pair of names.
+    Heat(HeatMap),
+}
+
+/// Figures of all pairs of two lists.
+#[derive(Debug, Clone)]
+pub struct HeatMap {
+    /// What a cell's figure is.
+    pub quantity: Quantity,
+    /// Names from left to right.
+    pub columns: Vec<String>,
+    /// Names from bottom to top, with a figure for each column.
+    pub rows: Vec<(String, Vec<Option<f64>>)>,
 }
 
 /// A line through points.
@@ -97,6 +110,7 @@ impl Chart {
             Marks::Lines(lines) => lines.iter().any(|line| line.points.len() > 1),
             Marks::Bars(bars) => !bars.is_empty(),
             Marks::Spans(spans) => !spans.is_empty(),
+            Marks::Heat(map) => map.columns.len() > 1 && map.rows.len() > 1,
         }
     }
 
@@ -113,6 +127,7 @@ impl Chart {
             }
             Marks::Bars(bars) => (0.0, most(&mut bars.iter().map(|bar| upper(bar.value, bar.spread)))),
             Marks::Spans(spans) => (most(&mut spans.iter().map(|span| span.to).chain(happened)), 0.0),
+            Marks::Heat(_) => (0.0, 0.0),
         }
     }
 
@@ -136,7 +151,19 @@ impl Chart {
                     .extend(spans.iter().map(|span| vec![span.name.clone(), x.shown(span.from), x.shown(span.to)]));
                 table
             }
+            Marks::Heat(map) => map.table(self.y.1),
         }
+    }
+}
+
+impl HeatMap {
+    fn table(&self, of_rows: &str) -> Table {
+        let columns = std::iter::once(of_rows.to_owned()).chain(self.columns.iter().cloned()).collect();
+        let cell = |value: &Option<f64>| value.map_or_else(String::new, |value| self.quantity.shown(value));
+        let row = |(name, values): &(String, Vec<Option<f64>>)| {
+            std::iter::once(name.clone()).chain(values.iter().map(cell)).collect()
+        };
+        Table { columns, rows: self.rows.iter().map(row).collect() }
     }
 }
 

@@ -7,7 +7,7 @@ pub mod document;
 mod escape;
 pub mod html;
 mod markdown;
-pub mod scale;
+pub mod quantity;
 pub mod series;
 pub mod statistics;
 mod svg;

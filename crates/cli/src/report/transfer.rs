@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::chart::{Chart, ChartLine, ChartPoint, LINES_MAX, Marks, Span};
 use super::document::{Document, DocumentBlock};
-use super::scale::Quantity;
+use super::quantity::Quantity;
 use super::series::{Met, Moved, Series};
 use super::statistics::{Quartiles, distribution};
 use super::table::Table;

@@ -8,7 +8,7 @@ use super::summary::{Group, fastest};
 use crate::args::size::parse_size;
 use crate::report::chart::{Chart, ChartBar, ChartLine, ChartPoint, LINES_MAX, Marks};
 use crate::report::document::{Document, DocumentBlock};
-use crate::report::scale::Quantity;
+use crate::report::quantity::Quantity;
 use crate::report::statistics::{Quartiles, distribution};
 use crate::report::table::Table;
 use crate::units::counted;
