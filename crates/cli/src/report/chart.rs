@@ -28,6 +28,8 @@ pub struct Chart {
 pub enum Marks {
     /// Lines through points.
     Lines(Vec<ChartLine>),
+    /// The same points without lines.
+    Points(Vec<ChartLine>),
     /// A bar for each name, upwards.
     Bars(Vec<ChartBar>),
     /// Stretches from left to right, a row for each name.
@@ -108,6 +110,7 @@ impl Chart {
     pub fn has_figures(&self) -> bool {
         match &self.marks {
             Marks::Lines(lines) => lines.iter().any(|line| line.points.len() > 1),
+            Marks::Points(sets) => sets.iter().any(|set| !set.points.is_empty()),
             Marks::Bars(bars) => !bars.is_empty(),
             Marks::Spans(spans) => !spans.is_empty(),
             Marks::Heat(map) => map.columns.len() > 1 && map.rows.len() > 1,
@@ -120,7 +123,7 @@ impl Chart {
         let upper = |value: f64, spread: Option<(f64, f64)>| spread.map_or(value, |(_, high)| high.max(value));
         let happened = self.happened.iter().map(|(at, _)| *at);
         match &self.marks {
-            Marks::Lines(lines) => {
+            Marks::Lines(lines) | Marks::Points(lines) => {
                 let points = || lines.iter().flat_map(|line| &line.points);
                 let x = most(&mut points().map(|point| point.x).chain(happened));
                 (x, most(&mut points().map(|point| upper(point.y, point.spread))))
@@ -135,7 +138,7 @@ impl Chart {
     pub fn table(&self) -> Table {
         let (x, y) = (self.x.0, self.y.0);
         match &self.marks {
-            Marks::Lines(lines) => lines_table(self.x, y, lines),
+            Marks::Lines(lines) | Marks::Points(lines) => lines_table(self.x, y, lines),
             Marks::Bars(bars) => {
                 let mut table = Table::new(&[self.x.1, self.y.1, "a quarter below", "a quarter above"]);
                 table.rows.extend(bars.iter().map(|bar| {
@@ -157,6 +160,17 @@ impl Chart {
 }
 
 impl HeatMap {
+    /// The largest figure.
+    pub fn most(&self) -> f64 {
+        let figures = self.rows.iter().flat_map(|(_, figures)| figures);
+        figures.flatten().copied().fold(f64::MIN_POSITIVE, f64::max)
+    }
+
+    /// The unit of its figures, and how many base units it has.
+    pub fn unit(&self) -> (&'static str, f64) {
+        self.quantity.unit(self.most())
+    }
+
     fn table(&self, of_rows: &str) -> Table {
         let columns = std::iter::once(of_rows.to_owned()).chain(self.columns.iter().cloned()).collect();
         let cell = |value: &Option<f64>| value.map_or_else(String::new, |value| self.quantity.shown(value));

@@ -88,7 +88,7 @@ pub fn draw(chart: &Chart) -> String {
 
 /// The names of lines with their colours, where there are several.
 pub fn legend(chart: &Chart) -> String {
-    let Marks::Lines(lines) = &chart.marks else { return String::new() };
+    let (Marks::Lines(lines) | Marks::Points(lines)) = &chart.marks else { return String::new() };
     if lines.len() < 2 {
         return String::new();
     }
@@ -140,12 +140,15 @@ impl Axis {
         let names = |names: Vec<&str>| names.iter().map(|name| shortened(name, room(names.len()))).collect();
         match &chart.marks {
             Marks::Bars(bars) => Self::of_names(chart.x.1, names(bars.iter().map(|bar| bar.name.as_str()).collect())),
-            Marks::Heat(map) => Self::of_names(chart.x.1, names(map.columns.iter().map(String::as_str).collect())),
-            Marks::Lines(lines) if chart.x.0 == Quantity::Size => {
+            Marks::Heat(map) => {
+                let what = format!("{} (in cells: {})", chart.x.1, map.unit().0);
+                Self::of_names(&what, names(map.columns.iter().map(String::as_str).collect()))
+            }
+            Marks::Lines(lines) | Marks::Points(lines) if chart.x.0 == Quantity::Size => {
                 let least = lines.iter().flat_map(|line| &line.points).map(|point| point.x).fold(f64::MAX, f64::min);
                 Self::of_figures(chart.x, least, chart.extent().0)
             }
-            Marks::Lines(_) | Marks::Spans(_) => Self::of_figures(chart.x, 0.0, chart.extent().0),
+            Marks::Lines(_) | Marks::Points(_) | Marks::Spans(_) => Self::of_figures(chart.x, 0.0, chart.extent().0),
         }
     }
 
@@ -156,7 +159,7 @@ impl Axis {
             Marks::Heat(map) => {
                 Self::of_names(chart.y.1, names(map.rows.iter().map(|(name, _)| name.as_str()).collect()))
             }
-            Marks::Lines(_) | Marks::Bars(_) => Self::of_figures(chart.y, 0.0, chart.extent().1),
+            Marks::Lines(_) | Marks::Points(_) | Marks::Bars(_) => Self::of_figures(chart.y, 0.0, chart.extent().1),
         }
     }
 
@@ -205,7 +208,7 @@ impl Plot<'_> {
         self.mesh(&mut context)?;
         let chart = self.chart;
         match &chart.marks {
-            Marks::Lines(lines) => self.lines(&mut context, lines)?,
+            Marks::Lines(lines) | Marks::Points(lines) => self.lines(&mut context, lines)?,
             Marks::Bars(bars) => self.bars(&mut context, bars)?,
             Marks::Spans(spans) => self.spans(&mut context, spans)?,
             Marks::Heat(map) => self.heat(&mut context, map)?,
@@ -252,10 +255,13 @@ impl Plot<'_> {
             for point in &line.points {
                 self.spread(context, (self.x.at(point.x), point.y), point.spread, colour)?;
             }
-            if points.len() <= DOTS_MAX {
+            let is_lines = matches!(self.chart.marks, Marks::Lines(_));
+            if !is_lines || points.len() <= DOTS_MAX {
                 context.draw_series(points.iter().map(|point| Circle::new(*point, 3, colour.filled())))?;
             }
-            context.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
+            if is_lines {
+                context.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
+            }
         }
         self.strips(context, lines);
         Ok(())
@@ -329,9 +335,8 @@ impl Plot<'_> {
     }
 
     fn heat(&mut self, context: &mut Context<'_, '_>, map: &HeatMap) -> DrawingResult {
-        let figures = || map.rows.iter().flat_map(|(_, figures)| figures).flatten();
-        let most = figures().copied().fold(f64::MIN_POSITIVE, f64::max);
-        let (_, unit) = map.quantity.unit(most);
+        let most = map.most();
+        let (_, unit) = map.unit();
         let style = TextStyle::from(("sans-serif", 15)).color(&INK).pos(Pos::new(HPos::Center, VPos::Center));
         for (y, (row, figures)) in map.rows.iter().enumerate() {
             for (x, figure) in figures.iter().enumerate() {
