@@ -57,7 +57,7 @@ fn every_combination_is_measured_and_told_in_csv_json_and_html() {
         assert_eq!(page.complaints, Vec::<String>::new());
         let count = |what: &str| page.dom.matches(what).count();
         assert!(count("<svg class=\"chart\"") >= 3 && count("stroke=\"#C4500B\"") >= 2, "{}", page.dom);
-        assert!(page.dom.contains("Rate against streams") && page.dom.contains("streams</text>"));
+        assert!(page.dom.contains("Rate against streams") && page.dom.contains("\nstreams\n</text>"));
     }
 }
 
