@@ -27,7 +27,7 @@ pub fn run(values: &Values, files: &[OsString]) -> anyhow::Result<Exit> {
             .remedy("more lines are hard to tell apart in one chart")
             .into());
     }
-    let copies = files.iter().map(|file| read(file)).collect::<anyhow::Result<Vec<_>>>()?;
+    let copies = files.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
     let shown = escape(out.as_os_str().as_bytes());
     let page = format.write(&document(&copies));
     let written = Pending::create(out, ReplaceableFile::Page).and_then(|pending| {

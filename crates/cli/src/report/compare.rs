@@ -109,7 +109,7 @@ pub fn document(copies: &[RecordedCopy]) -> Document {
         "bytes",
         "time",
         "rate",
-        "a quarter of the time below",
+        "a quarter below",
         "median",
         "a quarter above",
         "streams",

@@ -23,9 +23,11 @@ const HEIGHT: u32 = 330;
 /// Room for labels.
 const LEFT: u32 = 76;
 const LEFT_OF_NAMES: u32 = 150;
-const BOTTOM: u32 = 46;
+const BOTTOM: u32 = 53;
 const TOP: u32 = 14;
 const RIGHT: u32 = 24;
+/// Between labels and the edge.
+const EDGE: u32 = 7;
 /// Height of a row with a name.
 const ROW: u32 = 26;
 /// Points that get a mark of their own.
@@ -202,8 +204,10 @@ impl Plot<'_> {
         let mut context = ChartBuilder::on(root)
             .margin_top(TOP)
             .margin_right(RIGHT)
-            .x_label_area_size(BOTTOM)
-            .y_label_area_size(left)
+            .margin_bottom(EDGE)
+            .margin_left(EDGE)
+            .x_label_area_size(BOTTOM - EDGE)
+            .y_label_area_size(left - EDGE)
             .build_cartesian_2d(self.x.range.clone(), self.y.range.clone())?;
         self.mesh(&mut context)?;
         let chart = self.chart;
@@ -309,9 +313,11 @@ impl Plot<'_> {
     }
 
     fn bars(&mut self, context: &mut Context<'_, '_>, bars: &[ChartBar]) -> DrawingResult {
+        // Few bars are no wider than many.
+        let half = (0.05 * bars.len() as f64).min(0.3);
         for (number, bar) in bars.iter().enumerate() {
             let middle = number as f64;
-            let corners = [(middle - 0.3, 0.0), (middle + 0.3, self.y.at(bar.value))];
+            let corners = [(middle - half, 0.0), (middle + half, self.y.at(bar.value))];
             context.draw_series([Rectangle::new(corners, PALETTE[0].filled())])?;
             self.spread(context, (middle, bar.value), bar.spread, INK)?;
             let said = format!("{}: {}", bar.name, self.chart.y.0.shown(bar.value));
@@ -339,14 +345,13 @@ impl Plot<'_> {
         let (_, unit) = map.unit();
         let style = TextStyle::from(("sans-serif", 15)).color(&INK).pos(Pos::new(HPos::Center, VPos::Center));
         for (y, (row, figures)) in map.rows.iter().enumerate() {
-            for (x, figure) in figures.iter().enumerate() {
+            for (x, (column, figure)) in map.columns.iter().zip(figures).enumerate() {
                 let (Some(figure), x, y) = (figure, x as f64, y as f64) else { continue };
                 let corners = [(x - 0.5, y - 0.5), (x + 0.5, y + 0.5)];
                 let heat = PALETTE[0].mix(HOTTEST * figure / most);
                 context.draw_series([Rectangle::new(corners, heat.filled())])?;
                 let shown = format!("{:.*}", usize::from(most / unit < 20.0), figure / unit);
                 context.draw_series([Text::new(shown, (x, y), style.clone())])?;
-                let column = map.columns.get(x as usize).map_or("", String::as_str);
                 let said = format!("{row}, {column}: {}", map.quantity.shown(*figure));
                 self.hint(context, corners[0], corners[1], &said);
             }

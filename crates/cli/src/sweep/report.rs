@@ -15,7 +15,7 @@ use crate::report::table::Table;
 use crate::units::counted;
 
 /// Dimensions that can go from left to right, the first choice first.
-const ACROSS: [&str; 5] = ["streams", "rate_limit", "size", "duration", "qos"];
+const ACROSS: [&str; 4] = ["streams", "rate_limit", "size", "duration"];
 
 /// The name of a line without others.
 const ALL: &str = "all";

@@ -8,8 +8,11 @@ use super::setting::{DIMENSIONS, SweepSetting};
 use crate::report::statistics::Quartiles;
 use crate::units::{counted, rate};
 
+/// A figure of a run.
+type Figure = fn(&Figures) -> f64;
+
 /// Figures with quartiles besides the rate.
-const OTHERS: [(&str, fn(&Figures) -> f64); 8] = [
+const OTHERS: [(&str, Figure); 8] = [
     ("real_s", |figures| figures.real_s),
     ("user_s", |figures| figures.user_s),
     ("system_s", |figures| figures.system_s),
