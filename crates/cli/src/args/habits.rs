@@ -15,7 +15,6 @@ use super::UsageError;
 use super::nearest::nearest;
 use super::row::OptionRow;
 use super::values::{Values, bad};
-use crate::sweep::setting::AUTO;
 
 /// Options of scp and rsync that haul does not have, and what to type instead.
 const FOREIGN: &[(&str, &str)] = &[
@@ -267,7 +266,7 @@ fn is_digest(text: &str) -> bool {
 }
 
 fn is_list(text: &str) -> bool {
-    text.split(',').all(|word| word == AUTO || is_number(word))
+    text.split(',').all(|word| word == "auto" || is_number(word))
 }
 
 fn is_number(text: &str) -> bool {

@@ -59,7 +59,7 @@ const PALETTE: [RGBColor; LINES_MAX] = [
 
 type Point = (f64, f64);
 type Svg<'s> = SVGBackend<'s>;
-type Context<'c, 's> = ChartContext<'c, Svg<'s>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+type PlotContext<'c, 's> = ChartContext<'c, Svg<'s>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 type DrawingResult = Result<(), Box<dyn std::error::Error>>;
 
 /// The chart, or nothing where it has no figures.
@@ -220,7 +220,7 @@ impl Plot<'_> {
         self.happened(&mut context)
     }
 
-    fn mesh(&self, context: &mut Context<'_, '_>) -> DrawingResult {
+    fn mesh(&self, context: &mut PlotContext<'_, '_>) -> DrawingResult {
         let font = ("sans-serif", 15).into_font();
         context
             .configure_mesh()
@@ -241,7 +241,7 @@ impl Plot<'_> {
     }
 
     /// What happened, as lines from top to bottom.
-    fn happened(&mut self, context: &mut Context<'_, '_>) -> DrawingResult {
+    fn happened(&mut self, context: &mut PlotContext<'_, '_>) -> DrawingResult {
         let Range { start, end } = self.y.range.clone();
         for (at, what) in &self.chart.happened {
             let x = self.x.at(*at);
@@ -252,7 +252,7 @@ impl Plot<'_> {
         Ok(())
     }
 
-    fn lines(&mut self, context: &mut Context<'_, '_>, lines: &[ChartLine]) -> DrawingResult {
+    fn lines(&mut self, context: &mut PlotContext<'_, '_>, lines: &[ChartLine]) -> DrawingResult {
         for (number, line) in lines.iter().enumerate() {
             let colour = colour(number);
             let points: Vec<Point> = line.points.iter().map(|point| (self.x.at(point.x), self.y.at(point.y))).collect();
@@ -274,7 +274,7 @@ impl Plot<'_> {
     /// An error bar around a median.
     fn spread(
         &self,
-        context: &mut Context<'_, '_>,
+        context: &mut PlotContext<'_, '_>,
         (x, y): Point,
         spread: Option<(f64, f64)>,
         colour: RGBColor,
@@ -288,7 +288,7 @@ impl Plot<'_> {
     }
 
     /// Strips from top to bottom that say the figures below the pointer.
-    fn strips(&mut self, context: &Context<'_, '_>, lines: &[ChartLine]) {
+    fn strips(&mut self, context: &PlotContext<'_, '_>, lines: &[ChartLine]) {
         let table = self.chart.table();
         let mut places: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| self.x.at(point.x)).collect();
         places.sort_by(f64::total_cmp);
@@ -312,7 +312,7 @@ impl Plot<'_> {
         }
     }
 
-    fn bars(&mut self, context: &mut Context<'_, '_>, bars: &[ChartBar]) -> DrawingResult {
+    fn bars(&mut self, context: &mut PlotContext<'_, '_>, bars: &[ChartBar]) -> DrawingResult {
         // Few bars are no wider than many.
         let half = (0.05 * bars.len() as f64).min(0.3);
         for (number, bar) in bars.iter().enumerate() {
@@ -326,7 +326,7 @@ impl Plot<'_> {
         Ok(())
     }
 
-    fn spans(&mut self, context: &mut Context<'_, '_>, spans: &[Span]) -> DrawingResult {
+    fn spans(&mut self, context: &mut PlotContext<'_, '_>, spans: &[Span]) -> DrawingResult {
         let names = rows(spans);
         for span in spans {
             let row = names.iter().position(|name| *name == span.name).unwrap_or(0);
@@ -340,7 +340,7 @@ impl Plot<'_> {
         Ok(())
     }
 
-    fn heat(&mut self, context: &mut Context<'_, '_>, map: &HeatMap) -> DrawingResult {
+    fn heat(&mut self, context: &mut PlotContext<'_, '_>, map: &HeatMap) -> DrawingResult {
         let most = map.most();
         let (_, unit) = map.unit();
         let style = TextStyle::from(("sans-serif", 15)).color(&INK).pos(Pos::new(HPos::Center, VPos::Center));
@@ -359,7 +359,7 @@ impl Plot<'_> {
         Ok(())
     }
 
-    fn hint(&mut self, context: &Context<'_, '_>, from: Point, to: Point, said: &str) {
+    fn hint(&mut self, context: &PlotContext<'_, '_>, from: Point, to: Point, said: &str) {
         let ((left, bottom), (right, top)) = (context.backend_coord(&from), context.backend_coord(&to));
         let (width, height) = ((right - left).max(1), (bottom - top).max(1));
         let _ = write!(
