@@ -399,9 +399,11 @@ mod tests {
             out.lines().all(|line| serde_json::from_str::<Value>(line).is_ok_and(|value| value["event"].is_string()))
         );
         assert_eq!(err, "haul: db1: run7/b: no space left\n      hint: free some\n");
-        let own_time = |line: &str| match line.split_once(",\"seconds\":0.") {
-            Some((before, _)) => format!("{before},\"seconds\":SECONDS}}\n"),
-            None => format!("{line}\n"),
+        let own_time = |line: &str| match line.rsplit_once(",\"seconds\":") {
+            Some((before, time)) if time.trim_end_matches('}').parse::<f64>().is_ok() => {
+                format!("{before},\"seconds\":SECONDS}}\n")
+            }
+            _ => format!("{line}\n"),
         };
         let out: String = out.lines().map(own_time).collect();
         insta::assert_snapshot!(out, @r#"
