@@ -24,7 +24,11 @@ fn a_browser_draws_the_charts_and_complains_of_nothing() {
     let read = browser.read(&sandbox.path("copy.html"));
     assert_eq!(read.complaints, Vec::<String>::new());
     let count = |what: &str| read.dom.matches(what).count();
-    assert!(count("<svg class=\"chart\"") >= 3 && count("<path class=\"line c0\"") >= 3, "{}", read.dom);
+    assert!(
+        count("<svg class=\"chart\"") >= 3 && count("<polyline fill=\"none\" opacity=\"1\" stroke=\"#0B63B5\"") >= 3,
+        "{}",
+        read.dom
+    );
     for said in ["rate (MB/s)", "time since the command began (s)", "<h2>Result</h2>", "every byte verified"] {
         assert!(read.dom.contains(said), "{said}: {}", read.dom);
     }
@@ -86,4 +90,28 @@ fn an_old_report_stays_until_the_new_one_is_whole() {
     sandbox.haul(["--json", "--report", "copy.md", "source", "target"]).run().succeeds();
     assert!(String::from_utf8_lossy(&contents(&sandbox.path("copy.md"))).contains("1 file, 7 bytes"));
     assert_eq!(listing(Path::new(&sandbox.path(""))), ["copy.md", "home", "source", "target"]);
+}
+
+#[test]
+fn several_copies_are_lines_of_one_chart() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    for (name, rate) in [("slow.json", "10m"), ("<b>fast.json", "20m")] {
+        let haul = sandbox.haul(["--json", "-P", "1", "-x", rate, "null:30m"]).args(remote.sshd().haul_args());
+        let run = haul.arg(remote.at("null:")).run().succeeds();
+        sandbox.file(name, &run.stdout);
+    }
+    let run = sandbox.haul(["report", "slow.json", "<b>fast.json", "--out", "both.html"]).run().succeeds();
+    assert_eq!(run.stdout, "both.html\n");
+    let page = String::from_utf8(contents(&sandbox.path("both.html"))).unwrap();
+    for said in ["Rate over time (incremental)", "Mean rate so far (cumulative)", "<td>slow.json</td>", "&lt;b&gt;fast"]
+    {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    assert!(!page.contains("<b>") && page.matches("<svg class=\"chart\"").count() >= 3, "{page}");
+    sandbox.file("other.json", "{\"event\":\"summary\"}\n");
+    sandbox.haul(["report", "slow.json", "other.json"]).run().ends(1).says(["other.json: no progress", "haul --json"]);
+    sandbox.haul(["report", "slow.json", "--out", "both.pdf"]).run().ends(2).says(["both.pdf"]);
+    sandbox.haul(["report"]).run().ends(2).says(["haul --json SOURCE TARGET"]);
+    assert!(!sandbox.path("report.html").exists());
 }

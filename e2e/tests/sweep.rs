@@ -58,8 +58,8 @@ fn every_combination_is_measured_and_told_in_csv_json_and_html() {
         let page = browser.read(&sandbox.path("sweep.html"));
         assert_eq!(page.complaints, Vec::<String>::new());
         let count = |what: &str| page.dom.matches(what).count();
-        assert!(count("<svg class=\"chart\"") >= 3 && count("<path class=\"line c1\"") >= 2, "{}", page.dom);
-        assert!(page.dom.contains("Rate against streams") && page.dom.contains("streams</text>"));
+        assert!(count("<svg class=\"chart\"") >= 3 && count("stroke=\"#C4500B\"") >= 2, "{}", page.dom);
+        assert!(page.dom.contains("Rate against streams") && page.dom.contains("\nstreams\n</text>"));
     }
 }
 
@@ -184,4 +184,46 @@ fn a_host_that_is_not_there_is_no_measurement() {
     let run = sandbox.haul(words).args(remote.sshd().haul_args()).arg("null:1m").arg(remote.at("null:")).run();
     run.ends(1).says(["gave up"]);
     assert_eq!(json(&sandbox)["settings"][0]["bytes_per_s"], Value::Null);
+}
+
+#[test]
+fn sizes_times_classes_and_targets_are_dimensions_and_the_path_is_pinged() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let sweep = |words: &[&str]| {
+        let haul = sandbox.haul(["sweep", "--no-pause", "--report"]).args(remote.sshd().haul_args());
+        haul.args(words.iter().copied())
+    };
+    let further = remote.at(sandbox.dir("there"));
+    let run = sweep(&["--sizes", "1m,4m", "-q", "0,8", "--targets"]).arg(&further).arg("null:").arg(remote.at("null:"));
+    run.run().succeeds().says(["8/8  qos 8, size 4m, target "]);
+    let told = json(&sandbox);
+    let runs = told["runs"].as_array().unwrap();
+    for run in runs {
+        let size = if run["size"] == "1m" { 1 << 20 } else { 4 << 20 };
+        assert_eq!((run["bytes"].as_f64(), &run["failure"]), (Some(f64::from(size)), &Value::Null), "{run}");
+        // Whoever may not send echoes has none.
+        let [least, median] = ["ping_unloaded_min_s", "ping_unloaded_s"].map(|name| run[name].as_f64());
+        assert!(least <= median && (!rustix::process::geteuid().is_root() || least > Some(0.0)), "{run}");
+    }
+    let written = runs.iter().filter(|run| run["target"].as_str() == further.to_str()).count();
+    assert_eq!((runs.len(), written), (8, 4));
+    assert_eq!(listing(&sandbox.path("there")), Vec::<String>::new(), "nothing stays");
+    let page = fs::read_to_string(sandbox.path("sweep.html")).unwrap();
+    assert!(page.contains("Rate against size") && page.contains("Median rate by qos and size"), "{page}");
+
+    let run = sweep(&["--durations", "1s,2s", "--out", "times", "null:"]).arg(remote.at("null:")).run().succeeds();
+    run.says(["1/2  duration 1s: ", "2/2  duration 2s: "]);
+    let told: Value = serde_json::from_slice(&contents(&sandbox.path("times.json"))).unwrap();
+    let times: Vec<_> = told["runs"].as_array().unwrap().iter().map(|run| run["data_s"].as_f64().unwrap()).collect();
+    assert!((0.9..1.9).contains(&times[0]) && times[1] > 1.9, "{times:?}");
+
+    sandbox.file("source", "content");
+    for (words, said) in [
+        (["--sizes", "1m", "source", "null:"], "the source is not null:"),
+        (["--sizes", "x", "null:", "null:"], "not a size"),
+        (["--durations", "1s", "source", "target"], "the target is not null:"),
+    ] {
+        sweep(&words).run().ends(2).says([said]);
+    }
 }

@@ -5,6 +5,7 @@ mod args;
 mod checksums;
 mod commands;
 mod config;
+mod echoes;
 mod exit;
 mod host_policy;
 mod list;

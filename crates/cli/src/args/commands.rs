@@ -13,7 +13,7 @@ pub struct CommandRow {
 }
 
 /// Every command, in the order of the help. `worker` is one, too, but only haul itself uses it.
-pub const COMMANDS: [CommandRow; 16] = [
+pub const COMMANDS: [CommandRow; 17] = [
     command("sync", "SOURCE... TARGET", "make TARGET match SOURCE"),
     command("verify", "SOURCE... TARGET", "compare without copying"),
     command("status", "PATH...", "list partial files"),
@@ -23,6 +23,7 @@ pub const COMMANDS: [CommandRow; 16] = [
     command("probe", "[SOURCE] TARGET", "measure disks and network"),
     command("net", "HOST", "measure the network alone"),
     command("sweep", "SOURCE... TARGET", "benchmark settings"),
+    command("report", "FILE...", "chart copies from their --json output"),
     command("job", "STEP ...", "copy with many hosts, in shards"),
     command("config", "[HOST]", "show effective options and their origin"),
     command("demo", "", "copy generated data on this machine"),

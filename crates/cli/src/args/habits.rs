@@ -65,7 +65,7 @@ struct Habit {
 const HABITS: [Habit; 7] = [
     habit("progress", is_number, "a number of seconds", "rsync's -P and --progress are automatic: omit them"),
     habit("checksum", is_digest, "a digest, for example sha256", "rsync's --checksum is --compare digest"),
-    habit("qos", is_number, "a traffic class, 0 to 255", "scp's and rsync's -q is --quiet"),
+    habit("qos", is_list, "a traffic class, 0 to 255", "scp's and rsync's -q is --quiet"),
     habit("unbuffered", is_ends, "s, t, st or off, for O_DIRECT", "rsync's -u is --update"),
     habit(
         "buffers",
@@ -263,6 +263,10 @@ fn is_digest(text: &str) -> bool {
     let name = text.trim_start_matches('%').split('=').next().unwrap_or_default().to_ascii_lowercase();
     let names: Vec<_> = ChecksumAlgorithm::all().map(ChecksumAlgorithm::name).collect();
     text.contains(['%', '=']) || names.contains(&name.as_str()) || nearest(&name, &names).is_some()
+}
+
+fn is_list(text: &str) -> bool {
+    text.split(',').all(|word| word == "auto" || is_number(word))
 }
 
 fn is_number(text: &str) -> bool {

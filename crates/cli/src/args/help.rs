@@ -9,7 +9,9 @@ use super::commands::{self, COMMANDS};
 use super::names::{self, Named};
 use super::nearest::nearest;
 use super::row::{HelpSection, OptionRow};
-use super::table::{COPY, DEMO, JOB, JOB_MANIFEST, JOB_STEP, NET, PARTIALS, PROBE, SERVE, SURVEY, SWEEP, VERIFY};
+use super::table::{
+    COPY, DEMO, JOB, JOB_MANIFEST, JOB_STEP, NET, PARTIALS, PROBE, REPORT, SERVE, SURVEY, SWEEP, VERIFY,
+};
 use super::{Dialect, UsageError, completions, filters, manual, markdown};
 
 /// Columns of a signature in a list of options.
@@ -211,6 +213,7 @@ pub fn command(command: &str) -> String {
         "probe" => probe(),
         "net" => net(),
         "survey" => survey(),
+        "report" => report(),
         "job" => job(),
         "demo" => demo(),
         "help" => short(),
@@ -253,7 +256,8 @@ fn sweep() -> String {
     text.push_str(
         "\nEvery combination of the LISTs is run. In a list, auto is haul's automatic\n\
          choice, and slac is the set of windows, streams or rates that SLAC measured;\n\
-         slac is also the default where no LIST is given.\n\n\
+         slac is also the default where no LIST is given. Before and during each run,\n\
+         ICMP echoes measure the round trip, where this user may send them.\n\n\
          Most copy options apply to all runs: haul --help all.\n\n\
          haul sweep -s 1,2,4,8,16 --repeat 3 --report null:2g db1:null:\n",
     );
@@ -316,6 +320,23 @@ fn net() -> String {
         "\nCopy options for performance and connections are accepted: --duration, -s, -w,\n\
          -x, --congestion, -z and others. haul --help all lists them. -P N prints a line\n\
          every N seconds. Without the right to send ICMP, round trips are those of TCP.\n",
+    );
+    text
+}
+
+/// Help of `haul report`.
+fn report() -> String {
+    let mut text = String::from(
+        "haul report [OPTIONS] FILE...\n\n\
+         Writes a page with charts of up to 12 copies: their rates, incremental and\n\
+         cumulative, with medians and quartiles. Each FILE is what haul --json printed\n\
+         of a copy. haul --report writes a page about a single copy.\n\n",
+    );
+    push_rows(&mut text, REPORT.iter());
+    text.push_str(
+        "\nhaul --json -s 4 run7 db1:/archive > 4.json\n\
+         haul --json -s 16 run8 db1:/archive > 16.json\n\
+         haul report 4.json 16.json\n",
     );
     text
 }

@@ -1,7 +1,9 @@
 //! The reference of options in `docs/OPTIONS.md`, made from the table of options: `haul help markdown`.
 
 use super::row::{HelpSection, OptionRow};
-use super::table::{COPY, DEMO, JOB, JOB_MANIFEST, JOB_STEP, NET, PARTIALS, PROBE, SERVE, SURVEY, SWEEP, VERIFY};
+use super::table::{
+    COPY, DEMO, JOB, JOB_MANIFEST, JOB_STEP, NET, PARTIALS, PROBE, REPORT, SERVE, SURVEY, SWEEP, VERIFY,
+};
 
 const INTRODUCTION: &str = "# Options
 
@@ -11,12 +13,13 @@ SIZE is a number of bytes, or one with k, m or g (powers of 1024). RATE is a SIZ
 ";
 
 /// Commands with options of their own.
-const COMMANDS: [(&str, &[OptionRow]); 11] = [
+const COMMANDS: [(&str, &[OptionRow]); 12] = [
     ("haul verify", VERIFY),
     ("haul serve", SERVE),
     ("haul probe", PROBE),
     ("haul net", NET),
     ("haul sweep", SWEEP),
+    ("haul report", REPORT),
     ("haul survey", SURVEY),
     ("haul job plan, haul job run", JOB),
     ("haul job shard, finish, status, report, cancel", JOB_STEP),

@@ -11,7 +11,7 @@ use super::job::JobWords;
 use super::operand::{host_label, parse_operand, refuse_local_file_with_colon};
 use super::row::OptionRow;
 use super::scan::{Grammar, Scanned, scan};
-use super::table::{COPY, DEMO, PARTIALS, SERVE, SURVEY, VERIFY};
+use super::table::{COPY, DEMO, PARTIALS, REPORT, SERVE, SURVEY, VERIFY};
 use super::values::Values;
 use super::{Dialect, UsageError, commands, completions, habits, help, manual, rsync, version};
 
@@ -32,6 +32,8 @@ pub enum Command {
     Sweep(Values, Vec<OsString>),
     /// `haul job`: a step of a job over many hosts.
     Job(JobWords),
+    /// `haul report`: records of copies.
+    Report(Values, Vec<OsString>),
     /// `haul survey`: paths to examine.
     Survey(Values, Vec<OsString>),
     /// `haul demo`: its own options, and those of the copy.
@@ -93,6 +95,7 @@ pub fn parse(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> 
         Some("probe") => probe(&words[1..], exists),
         Some("net") => net(&words[1..], exists),
         Some("verify") => verify(&words[1..], exists),
+        Some("report") => report(&words[1..], exists),
         Some("survey") => survey(&words[1..], exists),
         Some("sweep") => sweep(&words[1..], exists),
         Some("sync") => sync(&words[1..], exists),
@@ -246,6 +249,15 @@ fn net(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, U
                 .remedy("haul net db1 sends to db1 for ten seconds")
                 .remedy("haul net -R db1 lets db1 send")),
         }
+    })
+}
+
+/// `haul report` takes records of copies.
+fn report(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
+    with_operands("report", REPORT, words, exists, |values, files| match files.is_empty() {
+        true => Err(UsageError::new("haul report needs what haul --json printed of a copy")
+            .remedy("haul --json SOURCE TARGET > a.json; haul report a.json b.json")),
+        false => Ok(Command::Report(values, files)),
     })
 }
 

@@ -592,6 +592,13 @@ pub const SWEEP: &[OptionRow] = &[
     row("unbuffered", Some('u'), Takes::One("LIST"), HelpSection::Performance, "O_DIRECT at these ends: s,t,st,off")
         .or("engines"),
     row("xfrrate", Some('x'), Takes::One("LIST"), HelpSection::Performance, "rate limits").or("rates"),
+    row("qos", Some('q'), Takes::One("LIST"), HelpSection::Performance, "IP traffic classes, for example 0,8,32"),
+    row("size", None, Takes::One("LIST"), HelpSection::Copying, "sizes of the source null:, for example 1m,16m,1g")
+        .or("sizes"),
+    row("duration", None, Takes::One("LIST"), HelpSection::Copying, "times of copies to null:, for example 2s,5s,20s")
+        .or("durations"),
+    row("target", None, Takes::One("LIST"), HelpSection::Copying, "further targets, with the same runs each")
+        .or("targets"),
     row("repeat", None, Takes::One("N"), HelpSection::Copying, "make every run N times, in rounds"),
     row(
         "out",
@@ -607,6 +614,18 @@ pub const SWEEP: &[OptionRow] = &[
         Takes::Nothing,
         HelpSection::Copying,
         "do not pause between runs (default: as long as the run before)",
+    ),
+    row("help", Some('h'), Takes::Nothing, HelpSection::Output, "show help"),
+];
+
+/// Options of `haul report`.
+pub const REPORT: &[OptionRow] = &[
+    row(
+        "out",
+        None,
+        Takes::One("FILE"),
+        HelpSection::Output,
+        "write the page to FILE, .html or .md (default: report.html)",
     ),
     row("help", Some('h'), Takes::Nothing, HelpSection::Output, "show help"),
 ];
@@ -742,7 +761,7 @@ mod tests {
 
     #[test]
     fn no_name_and_no_letter_stands_for_two_options() {
-        for table in [COPY, DEMO, JOB, JOB_MANIFEST, JOB_STEP, NET, PARTIALS, PROBE, SERVE, SURVEY, VERIFY] {
+        for table in [COPY, DEMO, JOB, JOB_MANIFEST, JOB_STEP, NET, PARTIALS, PROBE, REPORT, SERVE, SURVEY, VERIFY] {
             let ids: HashSet<_> = table.iter().map(|row| row.id).collect();
             assert_eq!(ids.len(), table.len());
             let names: Vec<_> = table.iter().flat_map(OptionRow::long_forms).collect();

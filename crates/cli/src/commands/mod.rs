@@ -10,6 +10,7 @@ pub mod job;
 pub mod net;
 mod places;
 pub mod probe;
+pub mod report;
 pub mod serve;
 pub mod status;
 pub mod survey;
@@ -78,6 +79,7 @@ pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
         }
         Ok(Command::Job(words)) => job::run(&words),
         Ok(Command::Survey(values, paths)) => here(values).and_then(|values| survey::run(&values, &paths)),
+        Ok(Command::Report(values, files)) => here(values).and_then(|values| report::run(&values, &files)),
         Ok(Command::Demo(own, copy)) => here(copy).and_then(|copy| demo::run(&own, &copy)),
         Ok(Command::Status(values, paths)) => here(values).and_then(|values| status::run(&values, &paths)),
         Ok(Command::Clean(values, paths)) => here(values).and_then(|values| clean::run(&values, &paths)),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::scale::Quantity;
+use super::quantity::Quantity;
 use super::table::Table;
 
 /// Most distinguishable lines in one chart.
@@ -28,10 +28,25 @@ pub struct Chart {
 pub enum Marks {
     /// Lines through points.
     Lines(Vec<ChartLine>),
+    /// The same points without lines.
+    Points(Vec<ChartLine>),
     /// A bar for each name, upwards.
     Bars(Vec<ChartBar>),
     /// Stretches from left to right, a row for each name.
     Spans(Vec<Span>),
+    /// A cell for each pair of names.
+    Heat(HeatMap),
+}
+
+/// Figures of all pairs of two lists.
+#[derive(Debug, Clone)]
+pub struct HeatMap {
+    /// What a cell's figure is.
+    pub quantity: Quantity,
+    /// Names from left to right.
+    pub columns: Vec<String>,
+    /// Names from bottom to top, with a figure for each column.
+    pub rows: Vec<(String, Vec<Option<f64>>)>,
 }
 
 /// A line through points.
@@ -95,8 +110,10 @@ impl Chart {
     pub fn has_figures(&self) -> bool {
         match &self.marks {
             Marks::Lines(lines) => lines.iter().any(|line| line.points.len() > 1),
+            Marks::Points(sets) => sets.iter().any(|set| !set.points.is_empty()),
             Marks::Bars(bars) => !bars.is_empty(),
             Marks::Spans(spans) => !spans.is_empty(),
+            Marks::Heat(map) => map.columns.len() > 1 && map.rows.len() > 1,
         }
     }
 
@@ -106,13 +123,14 @@ impl Chart {
         let upper = |value: f64, spread: Option<(f64, f64)>| spread.map_or(value, |(_, high)| high.max(value));
         let happened = self.happened.iter().map(|(at, _)| *at);
         match &self.marks {
-            Marks::Lines(lines) => {
+            Marks::Lines(lines) | Marks::Points(lines) => {
                 let points = || lines.iter().flat_map(|line| &line.points);
                 let x = most(&mut points().map(|point| point.x).chain(happened));
                 (x, most(&mut points().map(|point| upper(point.y, point.spread))))
             }
             Marks::Bars(bars) => (0.0, most(&mut bars.iter().map(|bar| upper(bar.value, bar.spread)))),
             Marks::Spans(spans) => (most(&mut spans.iter().map(|span| span.to).chain(happened)), 0.0),
+            Marks::Heat(_) => (0.0, 0.0),
         }
     }
 
@@ -120,7 +138,7 @@ impl Chart {
     pub fn table(&self) -> Table {
         let (x, y) = (self.x.0, self.y.0);
         match &self.marks {
-            Marks::Lines(lines) => lines_table(self.x, y, lines),
+            Marks::Lines(lines) | Marks::Points(lines) => lines_table(self.x, y, lines),
             Marks::Bars(bars) => {
                 let mut table = Table::new(&[self.x.1, self.y.1, "a quarter below", "a quarter above"]);
                 table.rows.extend(bars.iter().map(|bar| {
@@ -136,7 +154,30 @@ impl Chart {
                     .extend(spans.iter().map(|span| vec![span.name.clone(), x.shown(span.from), x.shown(span.to)]));
                 table
             }
+            Marks::Heat(map) => map.table(self.y.1),
         }
+    }
+}
+
+impl HeatMap {
+    /// The largest figure.
+    pub fn most(&self) -> f64 {
+        let figures = self.rows.iter().flat_map(|(_, figures)| figures);
+        figures.flatten().copied().fold(f64::MIN_POSITIVE, f64::max)
+    }
+
+    /// The unit of its figures, and how many base units it has.
+    pub fn unit(&self) -> (&'static str, f64) {
+        self.quantity.unit(self.most())
+    }
+
+    fn table(&self, of_rows: &str) -> Table {
+        let columns = std::iter::once(of_rows.to_owned()).chain(self.columns.iter().cloned()).collect();
+        let cell = |value: &Option<f64>| value.map_or_else(String::new, |value| self.quantity.shown(value));
+        let row = |(name, values): &(String, Vec<Option<f64>>)| {
+            std::iter::once(name.clone()).chain(values.iter().map(cell)).collect()
+        };
+        Table { columns, rows: self.rows.iter().map(row).collect() }
     }
 }
 

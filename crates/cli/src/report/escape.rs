@@ -12,10 +12,22 @@ pub fn text(content: &str) -> String {
             '>' => shown.push_str("&gt;"),
             '"' => shown.push_str("&quot;"),
             '\'' => shown.push_str("&#39;"),
-            '\n' => shown.push(c),
-            c if disturbs(c) => shown.extend(c.escape_default()),
-            c => shown.push(c),
+            c => push_harmless(&mut shown, c),
         }
     }
     shown
+}
+
+/// Text for plotters, which escapes tags itself.
+pub fn harmless(content: &str) -> String {
+    let mut shown = String::with_capacity(content.len());
+    content.chars().for_each(|c| push_harmless(&mut shown, c));
+    shown
+}
+
+fn push_harmless(shown: &mut String, c: char) {
+    match c {
+        c if c != '\n' && disturbs(c) => shown.extend(c.escape_default()),
+        c => shown.push(c),
+    }
 }

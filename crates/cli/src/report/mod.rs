@@ -3,11 +3,12 @@
 //! It is written after the job, even a failed one, under another name that becomes FILE at the end.
 
 pub mod chart;
+pub mod compare;
 pub mod document;
 mod escape;
 pub mod html;
 mod markdown;
-pub mod scale;
+pub mod quantity;
 pub mod series;
 pub mod statistics;
 mod svg;
@@ -55,10 +56,10 @@ impl ReportFormat {
             Some(b"html" | b"htm") => Ok(Self::Html),
             Some(b"md") => Ok(Self::Markdown),
             _ => Err(UsageError::new(format!(
-                "--report {}: the file name must end in .html or .md",
+                "{}: the file name of a report must end in .html or .md",
                 escape(file.as_os_str().as_bytes())
             ))
-            .remedy("for example --report copy.html")),
+            .remedy("for example copy.html")),
         }
     }
 

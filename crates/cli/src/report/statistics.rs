@@ -1,7 +1,7 @@
 //! Figures of many: the median, the quarters around it, what lies far outside, and how they are distributed.
 
 use super::chart::ChartPoint;
-use super::scale::Quantity;
+use super::quantity::Quantity;
 
 /// Distance from the middle half, in its widths, beyond which a value is an outlier (Tukey).
 const FENCE: f64 = 1.5;

@@ -1,287 +1,377 @@
-//! Draws a chart as SVG, for a page whose style sheet (`style.css`) has the colours.
+//! Draws a chart as SVG with plotters.
 //!
-//! No script: `<title>` labels the element under the pointer in every browser.
+//! Its colours are those of a light page; `style.css` has a variable for each, with another value in the dark. `<title>` elements say the figures under the
+//! pointer, without a script.
 
 use std::fmt::Write;
+use std::ops::Range;
 
-use super::chart::{Chart, ChartLine, ChartPoint, Marks};
-use super::escape::text;
-use super::scale::Scale;
+use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::{
+    Cartesian2d, ChartBuilder, ChartContext, Circle, Color, DrawingArea, ErrorBar, IntoDrawingArea, IntoFont,
+    LineSeries, PathElement, RGBColor, Rectangle, SVGBackend, Text, TextStyle,
+};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-const WIDTH: f64 = 880.0;
-const HEIGHT: f64 = 330.0;
-const LEFT: f64 = 76.0;
-const RIGHT: f64 = 22.0;
-const TOP: f64 = 14.0;
-const BOTTOM: f64 = 46.0;
-/// Colours of the style sheet; of what comes after them the lines are broken.
-const COLOURS: usize = 8;
+use super::chart::{Chart, ChartBar, ChartLine, HeatMap, LINES_MAX, Marks, Span};
+use super::escape::{harmless, text};
+use super::quantity::Quantity;
+
+const WIDTH: u32 = 880;
+const HEIGHT: u32 = 330;
+/// Room for labels.
+const LEFT: u32 = 76;
+const LEFT_OF_NAMES: u32 = 150;
+const BOTTOM: u32 = 53;
+const TOP: u32 = 14;
+const RIGHT: u32 = 24;
+/// Between labels and the edge.
+const EDGE: u32 = 7;
+/// Height of a row with a name.
+const ROW: u32 = 26;
 /// Points that get a mark of their own.
 const DOTS_MAX: usize = 60;
 /// Places under the pointer.
 const STRIPS_MAX: usize = 300;
-/// Height of a row of stretches.
-const ROW: f64 = 26.0;
 /// Width of a character of a label, about.
-const CHARACTER: f64 = 6.6;
+const CHARACTER: u32 = 7;
+/// Opacity of the hottest cell: its figure stays readable.
+const HOTTEST: f64 = 0.7;
+
+const INK: RGBColor = RGBColor(0x1b, 0x1f, 0x24);
+const SOFT: RGBColor = RGBColor(0x57, 0x60, 0x6a);
+const GRID: RGBColor = RGBColor(0xd5, 0xda, 0xe0);
+const PALETTE: [RGBColor; LINES_MAX] = [
+    RGBColor(0x0b, 0x63, 0xb5),
+    RGBColor(0xc4, 0x50, 0x0b),
+    RGBColor(0x1a, 0x7f, 0x37),
+    RGBColor(0xa8, 0x27, 0x7f),
+    RGBColor(0x8a, 0x6a, 0x00),
+    RGBColor(0x0f, 0x8a, 0x8a),
+    RGBColor(0x66, 0x39, 0xba),
+    RGBColor(0x5b, 0x64, 0x70),
+    RGBColor(0xb4, 0x23, 0x18),
+    RGBColor(0x4d, 0x7c, 0x0f),
+    RGBColor(0x1e, 0x3a, 0x8a),
+    RGBColor(0x92, 0x40, 0x0e),
+];
+
+type Point = (f64, f64);
+type Svg<'s> = SVGBackend<'s>;
+type PlotContext<'c, 's> = ChartContext<'c, Svg<'s>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+type DrawingResult = Result<(), Box<dyn std::error::Error>>;
 
 /// The chart, or nothing where it has no figures.
+///
+/// # Panics
+/// Never: a string has room for all that is drawn.
 pub fn draw(chart: &Chart) -> String {
     if !chart.has_figures() {
         return String::new();
     }
-    let mut svg = Svg::new(chart);
-    match &chart.marks {
-        Marks::Lines(lines) => {
-            svg.levels();
-            svg.places();
-            svg.happened();
-            lines.iter().enumerate().for_each(|(number, line)| svg.line(number, line));
-            svg.strips(lines);
-        }
-        Marks::Bars(_) => {
-            svg.levels();
-            svg.bars();
-        }
-        Marks::Spans(_) => {
-            svg.places();
-            svg.spans();
-            svg.happened();
-        }
-    }
-    svg.ended()
+    let axes = (Axis::across(chart), Axis::upwards(chart));
+    let height = match &axes.1.names {
+        Some(names) => TOP + BOTTOM + ROW * u32::try_from(names.len()).unwrap_or(0),
+        None => HEIGHT,
+    };
+    let mut drawn = String::new();
+    let mut plot = Plot { chart, x: axes.0, y: axes.1, hints: String::new() };
+    let root = SVGBackend::with_string(&mut drawn, (WIDTH, height)).into_drawing_area();
+    plot.draw(&root).expect("a string has room");
+    drop(root);
+    let inside = drawn.split_once('>').map_or("", |(_, inside)| inside);
+    let inside = inside.trim_end().trim_end_matches("</svg>");
+    let (title, hints) = (text(&chart.title), plot.hints);
+    format!(
+        "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{title}\"><title>{title}</title>{inside}{hints}</svg>"
+    )
 }
 
 /// The names of lines with their colours, where there are several.
 pub fn legend(chart: &Chart) -> String {
-    let Marks::Lines(lines) = &chart.marks else { return String::new() };
+    let (Marks::Lines(lines) | Marks::Points(lines)) = &chart.marks else { return String::new() };
     if lines.len() < 2 {
         return String::new();
     }
     let mut legend = String::from("<ul class=\"legend\">");
     for (number, line) in lines.iter().enumerate() {
-        let class = class(number);
+        let RGBColor(red, green, blue) = colour(number);
         let _ = write!(
             legend,
-            "<li><svg viewBox=\"0 0 26 10\" aria-hidden=\"true\"><path class=\"line {class}\" d=\"M1 5H25\"/></svg>{}</li>",
+            "<li><svg viewBox=\"0 0 26 10\" aria-hidden=\"true\"><rect y=\"3\" width=\"26\" height=\"4\" fill=\"#{red:02X}{green:02X}{blue:02X}\"/></svg>{}</li>",
             text(&line.name)
         );
     }
     legend + "</ul>"
 }
 
-/// The class of a line's colour.
-fn class(number: usize) -> String {
-    let broken = if (number / COLOURS).is_multiple_of(2) { "" } else { " broken" };
-    format!("c{}{broken}", number % COLOURS)
+fn colour(number: usize) -> RGBColor {
+    PALETTE[number % PALETTE.len()]
 }
 
-struct Svg<'a> {
+/// An axis: of figures, or of names at whole numbers.
+struct Axis {
+    quantity: Quantity,
+    /// Base units of the unit that is shown.
+    unit: f64,
+    label: String,
+    range: Range<f64>,
+    names: Option<Vec<String>>,
+}
+
+impl Axis {
+    fn of_figures((quantity, what): (Quantity, &str), least: f64, most: f64) -> Self {
+        let (name, unit) = quantity.unit(most);
+        let label = if name.is_empty() { what.to_owned() } else { format!("{what} ({name})") };
+        let mut axis = Self { quantity, unit, label, range: 0.0..1.0, names: None };
+        let (from, to) = (axis.at(least), axis.at(most));
+        if to.is_finite() && to > from {
+            axis.range = from..to + (to - from) * 0.02;
+        }
+        axis
+    }
+
+    fn of_names(what: &str, names: Vec<String>) -> Self {
+        let range = -0.5..names.len() as f64 - 0.5;
+        Self { quantity: Quantity::Count, unit: 1.0, label: what.to_owned(), range, names: Some(names) }
+    }
+
+    fn across(chart: &Chart) -> Self {
+        let room = |count: usize| (WIDTH - LEFT - RIGHT) / u32::try_from(count).unwrap_or(u32::MAX).max(1);
+        let names = |names: Vec<&str>| names.iter().map(|name| shortened(name, room(names.len()))).collect();
+        match &chart.marks {
+            Marks::Bars(bars) => Self::of_names(chart.x.1, names(bars.iter().map(|bar| bar.name.as_str()).collect())),
+            Marks::Heat(map) => {
+                let what = format!("{} (in cells: {})", chart.x.1, map.unit().0);
+                Self::of_names(&what, names(map.columns.iter().map(String::as_str).collect()))
+            }
+            Marks::Lines(lines) | Marks::Points(lines) if chart.x.0 == Quantity::Size => {
+                let least = lines.iter().flat_map(|line| &line.points).map(|point| point.x).fold(f64::MAX, f64::min);
+                Self::of_figures(chart.x, least, chart.extent().0)
+            }
+            Marks::Lines(_) | Marks::Points(_) | Marks::Spans(_) => Self::of_figures(chart.x, 0.0, chart.extent().0),
+        }
+    }
+
+    fn upwards(chart: &Chart) -> Self {
+        let names = |names: Vec<&str>| names.iter().map(|name| shortened(name, LEFT_OF_NAMES - 34)).collect();
+        match &chart.marks {
+            Marks::Spans(spans) => Self::of_names(chart.y.1, names(rows(spans).into_iter().rev().collect())),
+            Marks::Heat(map) => {
+                Self::of_names(chart.y.1, names(map.rows.iter().map(|(name, _)| name.as_str()).collect()))
+            }
+            Marks::Lines(_) | Marks::Points(_) | Marks::Bars(_) => Self::of_figures(chart.y, 0.0, chart.extent().1),
+        }
+    }
+
+    /// The place of a figure.
+    fn at(&self, value: f64) -> f64 {
+        if self.quantity == Quantity::Size { value.max(1.0).log2() } else { value / self.unit }
+    }
+
+    fn ticks(&self, of_figures: usize) -> usize {
+        self.names.as_ref().map_or(of_figures, |names| names.len() + 1)
+    }
+
+    /// The label of a place; places between names or powers of two have none.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "names are few, and negative is none")]
+    fn tick(&self, at: f64) -> String {
+        let is_whole = (at - at.round()).abs() < 1e-6;
+        match &self.names {
+            Some(names) if is_whole && at > -0.5 => names.get(at.round() as usize).cloned().unwrap_or_default(),
+            None if self.quantity == Quantity::Size && is_whole => self.quantity.shown(at.round().exp2()),
+            None if self.quantity != Quantity::Size => {
+                let text = format!("{at:.2}");
+                text.trim_end_matches('0').trim_end_matches('.').to_owned()
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+struct Plot<'a> {
     chart: &'a Chart,
-    x: Scale,
-    y: Scale,
-    height: f64,
-    out: String,
+    x: Axis,
+    y: Axis,
+    /// What the pointer finds, in front of all else.
+    hints: String,
 }
 
-impl<'a> Svg<'a> {
-    fn new(chart: &'a Chart) -> Self {
-        let (x, y) = chart.extent();
-        let height = match &chart.marks {
-            Marks::Spans(_) => TOP + BOTTOM + ROW * rows(chart).len() as f64,
-            _ => HEIGHT,
-        };
-        let title = text(&chart.title);
-        let out = format!(
-            "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{title}\"><title>{title}</title>"
-        );
-        Self { chart, x: Scale::fitted(chart.x.0, x), y: Scale::new(chart.y.0, y), height, out }
-    }
-
-    fn ended(mut self) -> String {
-        self.out.push_str("</svg>");
-        self.out
-    }
-
-    fn floor(&self) -> f64 {
-        self.height - BOTTOM
-    }
-
-    fn at_x(&self, value: f64) -> f64 {
-        LEFT + (WIDTH - LEFT - RIGHT) * self.x.part(value)
-    }
-
-    fn at_y(&self, value: f64) -> f64 {
-        self.floor() - (self.floor() - TOP) * self.y.part(value)
-    }
-
-    fn push(&mut self, piece: std::fmt::Arguments<'_>) {
-        let _ = self.out.write_fmt(piece);
-    }
-
-    /// Horizontal lines with their labels.
-    fn levels(&mut self) {
-        for (value, label) in self.y.ticks.clone() {
-            let y = self.at_y(value);
-            self.push(format_args!(
-                "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{:.1}\"/><text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
-                WIDTH - RIGHT,
-                LEFT - 8.0,
-                y + 4.0
-            ));
+impl Plot<'_> {
+    fn draw(&mut self, root: &DrawingArea<Svg<'_>, Shift>) -> DrawingResult {
+        let left = if self.y.names.is_some() { LEFT_OF_NAMES } else { LEFT };
+        let mut context = ChartBuilder::on(root)
+            .margin_top(TOP)
+            .margin_right(RIGHT)
+            .margin_bottom(EDGE)
+            .margin_left(EDGE)
+            .x_label_area_size(BOTTOM - EDGE)
+            .y_label_area_size(left - EDGE)
+            .build_cartesian_2d(self.x.range.clone(), self.y.range.clone())?;
+        self.mesh(&mut context)?;
+        let chart = self.chart;
+        match &chart.marks {
+            Marks::Lines(lines) | Marks::Points(lines) => self.lines(&mut context, lines)?,
+            Marks::Bars(bars) => self.bars(&mut context, bars)?,
+            Marks::Spans(spans) => self.spans(&mut context, spans)?,
+            Marks::Heat(map) => self.heat(&mut context, map)?,
         }
-        let middle = (TOP + self.floor()) / 2.0;
-        let label = labelled(self.chart.y.1, self.y.unit);
-        self.push(format_args!(
-            "<text class=\"label\" transform=\"translate(16 {middle:.1}) rotate(-90)\" text-anchor=\"middle\">{label}</text>"
-        ));
+        self.happened(&mut context)
     }
 
-    /// The axis below, with its labels.
-    fn places(&mut self) {
-        let floor = self.floor();
-        self.push(format_args!("<path class=\"axis\" d=\"M{LEFT} {floor:.1}H{:.1}\"/>", WIDTH - RIGHT));
-        for (value, label) in self.x.ticks.clone() {
-            let x = self.at_x(value);
-            self.push(format_args!(
-                "<path class=\"axis\" d=\"M{x:.1} {floor:.1}v5\"/><text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>",
-                floor + 18.0
-            ));
-        }
-        let label = labelled(self.chart.x.1, self.x.unit);
-        self.push(format_args!(
-            "<text class=\"label\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>",
-            (LEFT + WIDTH - RIGHT) / 2.0,
-            self.height - 8.0
-        ));
+    fn mesh(&self, context: &mut PlotContext<'_, '_>) -> DrawingResult {
+        let font = ("sans-serif", 15).into_font();
+        context
+            .configure_mesh()
+            .disable_x_mesh()
+            .max_light_lines(0)
+            .bold_line_style(if self.y.names.is_some() { GRID.mix(0.0) } else { GRID.to_rgba() })
+            .axis_style(SOFT)
+            .label_style(font.clone().color(&SOFT))
+            .axis_desc_style(font.color(&INK))
+            .x_labels(self.x.ticks(10))
+            .y_labels(self.y.ticks(7))
+            .x_label_formatter(&|at| self.x.tick(*at))
+            .y_label_formatter(&|at| self.y.tick(*at))
+            .x_desc(self.x.label.as_str())
+            .y_desc(self.y.label.as_str())
+            .draw()?;
+        Ok(())
     }
 
     /// What happened, as lines from top to bottom.
-    fn happened(&mut self) {
+    fn happened(&mut self, context: &mut PlotContext<'_, '_>) -> DrawingResult {
+        let Range { start, end } = self.y.range.clone();
         for (at, what) in &self.chart.happened {
-            let (x, floor, what) = (self.at_x(*at), self.floor(), text(what));
-            self.push(format_args!(
-                "<path class=\"event\" d=\"M{x:.1} {TOP}V{floor:.1}\"><title>{what}</title></path>"
-            ));
+            let x = self.x.at(*at);
+            context.draw_series([PathElement::new([(x, start), (x, end)], PALETTE[1].mix(0.8))])?;
+            let margin = (self.x.range.end - self.x.range.start) / 300.0;
+            self.hint(context, (x - margin, start), (x + margin, end), what);
         }
+        Ok(())
     }
 
-    fn line(&mut self, number: usize, line: &ChartLine) {
-        let class = class(number);
-        for &ChartPoint { x, spread, .. } in &line.points {
-            let Some((low, high)) = spread.filter(|(low, high)| low < high) else { continue };
-            let (x, low, high) = (self.at_x(x), self.at_y(low), self.at_y(high));
-            self.push(format_args!("<path class=\"spread {class}\" d=\"M{x:.1} {low:.1}V{high:.1}\"/>"));
-        }
-        let corners: Vec<_> =
-            line.points.iter().map(|point| format!("{:.1} {:.1}", self.at_x(point.x), self.at_y(point.y))).collect();
-        let name = text(&line.name);
-        let way = corners.join("L");
-        self.push(format_args!("<path class=\"line {class}\" d=\"M{way}\"><title>{name}</title></path>"));
-        if line.points.len() <= DOTS_MAX {
+    fn lines(&mut self, context: &mut PlotContext<'_, '_>, lines: &[ChartLine]) -> DrawingResult {
+        for (number, line) in lines.iter().enumerate() {
+            let colour = colour(number);
+            let points: Vec<Point> = line.points.iter().map(|point| (self.x.at(point.x), self.y.at(point.y))).collect();
             for point in &line.points {
-                let (x, y) = (self.at_x(point.x), self.at_y(point.y));
-                self.push(format_args!("<circle class=\"dot {class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>"));
+                self.spread(context, (self.x.at(point.x), point.y), point.spread, colour)?;
+            }
+            let is_lines = matches!(self.chart.marks, Marks::Lines(_));
+            if !is_lines || points.len() <= DOTS_MAX {
+                context.draw_series(points.iter().map(|point| Circle::new(*point, 3, colour.filled())))?;
+            }
+            if is_lines {
+                context.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
             }
         }
+        self.strips(context, lines);
+        Ok(())
+    }
+
+    /// An error bar around a median.
+    fn spread(
+        &self,
+        context: &mut PlotContext<'_, '_>,
+        (x, y): Point,
+        spread: Option<(f64, f64)>,
+        colour: RGBColor,
+    ) -> DrawingResult {
+        if let Some((low, high)) = spread.filter(|(low, high)| low < high) {
+            let style = colour.mix(0.7).filled();
+            let bar = ErrorBar::new_vertical(x, self.y.at(low), self.y.at(y), self.y.at(high), style, 8);
+            context.draw_series([bar])?;
+        }
+        Ok(())
     }
 
     /// Strips from top to bottom that say the figures below the pointer.
-    fn strips(&mut self, lines: &[ChartLine]) {
+    fn strips(&mut self, context: &PlotContext<'_, '_>, lines: &[ChartLine]) {
         let table = self.chart.table();
-        let mut places: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
+        let mut places: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| self.x.at(point.x)).collect();
         places.sort_by(f64::total_cmp);
         places.dedup();
         if places.len() > STRIPS_MAX {
             return;
         }
-        let ends = |at: usize| self.at_x(f64::midpoint(places[at.saturating_sub(1)], places[at.min(places.len() - 1)]));
-        let mut strips = String::new();
-        for (at, row) in table.rows.iter().enumerate().take(places.len()) {
-            let (from, to) = if at == 0 { (LEFT, ends(1)) } else { (ends(at), ends(at + 1)) };
-            let to = if at + 1 == places.len() { WIDTH - RIGHT } else { to };
+        let Range { start, end } = self.x.range.clone();
+        let border = |at: usize| match (at.checked_sub(1).and_then(|at| places.get(at)), places.get(at)) {
+            (Some(before), Some(after)) => f64::midpoint(*before, *after),
+            (None, _) => start,
+            (_, None) => end,
+        };
+        for (at, row) in table.rows.iter().enumerate() {
             let mut said = row.first().cloned().unwrap_or_default();
             for (name, figure) in table.columns.iter().zip(row).skip(1).filter(|(_, figure)| !figure.is_empty()) {
                 let _ = write!(said, "\n{name}: {figure}");
             }
-            let _ = write!(
-                strips,
-                "<rect class=\"strip\" x=\"{from:.1}\" y=\"{TOP}\" width=\"{:.1}\" height=\"{:.1}\"><title>{}</title></rect>",
-                (to - from).max(0.0),
-                self.floor() - TOP,
-                text(&said)
-            );
+            let (low, high) = (self.y.range.start, self.y.range.end);
+            self.hint(context, (border(at), low), (border(at + 1), high), &said);
         }
-        self.out.push_str(&strips);
     }
 
-    fn bars(&mut self) {
-        let Marks::Bars(bars) = &self.chart.marks else { return };
-        let floor = self.floor();
-        let room = (WIDTH - LEFT - RIGHT) / bars.len() as f64;
-        let width = (room * 0.6).min(90.0);
+    fn bars(&mut self, context: &mut PlotContext<'_, '_>, bars: &[ChartBar]) -> DrawingResult {
+        // Few bars are no wider than many.
+        let half = (0.05 * bars.len() as f64).min(0.3);
         for (number, bar) in bars.iter().enumerate() {
-            let middle = LEFT + room * (number as f64 + 0.5);
-            let top = self.at_y(bar.value);
-            let figure = self.chart.y.0.shown(bar.value);
-            let name = text(&bar.name);
-            self.push(format_args!(
-                "<rect class=\"bar\" x=\"{:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{:.1}\"><title>{name}: {figure}</title></rect>",
-                middle - width / 2.0,
-                (floor - top).max(0.0)
-            ));
-            if let Some((low, high)) = bar.spread.filter(|(low, high)| low < high) {
-                let (low, high) = (self.at_y(low), self.at_y(high));
-                self.push(format_args!("<path class=\"whisker\" d=\"M{middle:.1} {low:.1}V{high:.1}\"/>"));
-            }
-            let shown = shortened(&bar.name, room);
-            self.push(format_args!(
-                "<text class=\"tick\" x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                floor + 18.0,
-                text(&shown)
-            ));
+            let middle = number as f64;
+            let corners = [(middle - half, 0.0), (middle + half, self.y.at(bar.value))];
+            context.draw_series([Rectangle::new(corners, PALETTE[0].filled())])?;
+            self.spread(context, (middle, bar.value), bar.spread, INK)?;
+            let said = format!("{}: {}", bar.name, self.chart.y.0.shown(bar.value));
+            self.hint(context, corners[0], corners[1], &said);
         }
-        let end = WIDTH - RIGHT;
-        let label = text(self.chart.x.1);
-        self.push(format_args!(
-            "<path class=\"axis\" d=\"M{LEFT} {floor:.1}H{end:.1}\"/><text class=\"label\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>",
-            (LEFT + end) / 2.0,
-            self.height - 8.0
-        ));
+        Ok(())
     }
 
-    fn spans(&mut self) {
-        let Marks::Spans(spans) = &self.chart.marks else { return };
-        for (row, name) in rows(self.chart).into_iter().enumerate() {
-            let top = TOP + ROW * row as f64;
-            let shown = shortened(name, LEFT);
-            self.push(format_args!(
-                "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}<title>{}</title></text>",
-                LEFT - 8.0,
-                top + ROW / 2.0 + 4.0,
-                text(&shown),
-                text(name)
-            ));
-            for span in spans.iter().filter(|span| span.name == name) {
-                let (from, to) = (self.at_x(span.from), self.at_x(span.to));
-                let time = self.chart.x.0;
-                let said = format!("{name}: {} to {}", time.shown(span.from), time.shown(span.to));
-                self.push(format_args!(
-                    "<rect class=\"span {}\" x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"><title>{}</title></rect>",
-                    class(row),
-                    top + 4.0,
-                    (to - from).max(1.0),
-                    ROW - 8.0,
-                    text(&said)
-                ));
+    fn spans(&mut self, context: &mut PlotContext<'_, '_>, spans: &[Span]) -> DrawingResult {
+        let names = rows(spans);
+        for span in spans {
+            let row = names.iter().position(|name| *name == span.name).unwrap_or(0);
+            let middle = (names.len() - 1 - row) as f64;
+            let corners = [(self.x.at(span.from), middle - 0.35), (self.x.at(span.to), middle + 0.35)];
+            context.draw_series([Rectangle::new(corners, colour(row).filled())])?;
+            let time = self.chart.x.0;
+            let said = format!("{}: {} to {}", span.name, time.shown(span.from), time.shown(span.to));
+            self.hint(context, corners[0], corners[1], &said);
+        }
+        Ok(())
+    }
+
+    fn heat(&mut self, context: &mut PlotContext<'_, '_>, map: &HeatMap) -> DrawingResult {
+        let most = map.most();
+        let (_, unit) = map.unit();
+        let style = TextStyle::from(("sans-serif", 15)).color(&INK).pos(Pos::new(HPos::Center, VPos::Center));
+        for (y, (row, figures)) in map.rows.iter().enumerate() {
+            for (x, (column, figure)) in map.columns.iter().zip(figures).enumerate() {
+                let (Some(figure), x, y) = (figure, x as f64, y as f64) else { continue };
+                let corners = [(x - 0.5, y - 0.5), (x + 0.5, y + 0.5)];
+                let heat = PALETTE[0].mix(HOTTEST * figure / most);
+                context.draw_series([Rectangle::new(corners, heat.filled())])?;
+                let shown = format!("{:.*}", usize::from(most / unit < 20.0), figure / unit);
+                context.draw_series([Text::new(shown, (x, y), style.clone())])?;
+                let said = format!("{row}, {column}: {}", map.quantity.shown(*figure));
+                self.hint(context, corners[0], corners[1], &said);
             }
         }
+        Ok(())
+    }
+
+    fn hint(&mut self, context: &PlotContext<'_, '_>, from: Point, to: Point, said: &str) {
+        let ((left, bottom), (right, top)) = (context.backend_coord(&from), context.backend_coord(&to));
+        let (width, height) = ((right - left).max(1), (bottom - top).max(1));
+        let _ = write!(
+            self.hints,
+            "<rect class=\"hint\" x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\"><title>{}</title></rect>",
+            text(said)
+        );
     }
 }
 
 /// The names of stretches, each once, in the order in which they come.
-fn rows(chart: &Chart) -> Vec<&str> {
-    let Marks::Spans(spans) = &chart.marks else { return Vec::new() };
+fn rows(spans: &[Span]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for span in spans {
         if !names.contains(&span.name.as_str()) {
@@ -291,29 +381,19 @@ fn rows(chart: &Chart) -> Vec<&str> {
     names
 }
 
-/// What an axis says: what it is, and its unit.
-fn labelled(what: &str, unit: &str) -> String {
-    match unit {
-        "" => text(what),
-        unit => format!("{} ({})", text(what), text(unit)),
-    }
-}
-
 /// A name shortened to the available room.
-fn shortened(name: &str, room: f64) -> String {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is a small positive number")]
-    let most = (room / CHARACTER) as usize;
-    match name.char_indices().nth(most.max(4)) {
-        Some(_) => format!("{}…", name.chars().take(most.max(4) - 1).collect::<String>()),
-        None => name.to_owned(),
+fn shortened(name: &str, room: u32) -> String {
+    let most = usize::try_from(room / CHARACTER).unwrap_or(0).max(4);
+    let name = harmless(name);
+    match name.char_indices().nth(most) {
+        Some(_) => format!("{}…", name.chars().take(most - 1).collect::<String>()),
+        None => name,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::chart::tests::example;
-    use super::super::chart::{ChartBar, Span};
-    use super::super::scale::Quantity;
     use super::*;
 
     fn count(svg: &str, what: &str) -> usize {
@@ -323,19 +403,19 @@ mod tests {
     #[test]
     fn lines_are_drawn_with_axes_units_and_figures() {
         let svg = draw(&example());
-        assert_eq!((count(&svg, "class=\"line c"), count(&svg, "class=\"dot c")), (2, 5));
-        assert!(svg.contains(">rate (MB/s)</text>") && svg.contains(">time (s)</text>"), "{svg}");
+        assert_eq!((count(&svg, "stroke-width=\"2\" points="), count(&svg, "<circle")), (2, 5), "{svg}");
+        assert!(svg.contains("rate (MB/s)") && svg.contains("time (s)"), "{svg}");
         assert!(svg.contains("<title>2.00 s\nstream 0: 117 MB/s\n&lt;stream&gt; 1: 20.0 MB/s</title>"), "{svg}");
-        assert_eq!(count(&svg, "class=\"strip\""), 3);
-        assert!(svg.contains("class=\"event\"") && !svg.contains("<stream>"));
+        assert!(svg.contains("<title>a connection was lost</title>") && !svg.contains("<stream>"));
         assert_eq!(count(&svg, "<title>"), count(&svg, "</title>"));
+        assert_eq!(count(&svg, "class=\"hint\""), 3 + 1);
         assert_eq!(count(&legend(&example()), "<li>"), 2);
     }
 
     #[test]
     fn points_lie_within_the_chart_and_the_largest_is_highest() {
         let svg = draw(&example());
-        let attribute = |name: &str| -> Vec<f64> {
+        let attribute = |name: &str| -> Vec<u32> {
             svg.split(name).skip(1).filter_map(|rest| rest.split('"').next()?.parse().ok()).collect()
         };
         let (x, y) = (attribute(" cx=\""), attribute(" cy=\""));
@@ -347,14 +427,12 @@ mod tests {
     #[test]
     fn bars_have_names_and_spreads() {
         let bar = |name: &str, value, spread| ChartBar { name: name.to_owned(), value, spread };
-        let bars = vec![
-            bar("aes-256-gcm", 900e6, Some((800e6, 950e6))),
-            bar("a name far too long for its bar, really", 1.0, None),
-        ];
-        let chart = Chart { marks: Marks::Bars(bars), x: (Quantity::Count, "cipher"), ..example() };
-        let svg = draw(&chart);
-        assert_eq!((count(&svg, "class=\"bar\""), count(&svg, "class=\"whisker\"")), (2, 1));
-        assert!(svg.contains(">cipher</text>") && svg.contains("aes-256-gcm: 900 MB/s"), "{svg}");
+        let long = "a name far too long for its bar, really, since there is room for two of them, and not for this one";
+        let bars = vec![bar("aes-256-gcm", 900e6, Some((800e6, 950e6))), bar(long, 1.0, None)];
+        let svg = draw(&Chart { marks: Marks::Bars(bars), x: (Quantity::Count, "cipher"), ..example() });
+        for said in ["\ncipher\n", "\naes-256-gcm\n", "aes-256-gcm: 900 MB/s", "…"] {
+            assert!(svg.contains(said), "{said}: {svg}");
+        }
     }
 
     #[test]
@@ -362,12 +440,52 @@ mod tests {
         let span = |name: &str, from, to| Span { name: name.to_owned(), from, to };
         let spans = vec![span("link", 0.0, 2.0), span("target-disk", 2.0, 5.0), span("link", 5.0, 6.0)];
         let svg = draw(&Chart { marks: Marks::Spans(spans), ..example() });
-        assert_eq!((count(&svg, "class=\"span c0"), count(&svg, "class=\"span c1")), (2, 1));
-        assert!(svg.contains("<title>target-disk</title>") && svg.contains("target-disk: 2.00 s to 5.00 s"), "{svg}");
+        assert_eq!((count(&svg, "fill=\"#0B63B5\""), count(&svg, "fill=\"#C4500B\"")), (2, 1), "{svg}");
+        assert!(svg.contains("\ntarget-disk\n") && svg.contains("target-disk: 2.00 s to 5.00 s"), "{svg}");
     }
 
     #[test]
-    fn what_has_no_figures_is_not_drawn() {
+    fn a_heat_map_has_a_cell_for_each_pair_and_sizes_are_powers_of_two() {
+        let names = |names: [&str; 2]| names.map(str::to_owned).to_vec();
+        let [small, large] = names(["64k", "1m"]).try_into().unwrap();
+        let rows = vec![(small, vec![Some(1e6), Some(20e6)]), (large, vec![Some(40e6), None])];
+        let map = HeatMap { quantity: Quantity::Rate, columns: names(["1", "8"]), rows };
+        let chart = Chart { marks: Marks::Heat(map), happened: Vec::new(), ..example() };
+        let svg = draw(&chart);
+        assert_eq!(count(&svg, "fill=\"#0B63B5\""), 3, "{svg}");
+        assert!(svg.contains("<title>1m, 1: 40.0 MB/s</title>"), "{svg}");
+        assert_eq!(chart.table().rows, [["64k", "1.00 MB/s", "20.0 MB/s"], ["1m", "40.0 MB/s", ""]]);
+        let axis = Axis::of_figures((Quantity::Size, "size"), 1048576.0, 1073741824.0);
+        assert_eq!(
+            (axis.tick(20.0), axis.tick(20.5), axis.tick(30.0)),
+            ("1 MiB".into(), String::new(), "1 GiB".into())
+        );
+    }
+
+    #[test]
+    fn what_is_no_figure_breaks_nothing() {
         assert_eq!(draw(&Chart { marks: Marks::Bars(Vec::new()), ..example() }), "");
+        let mut most = 1e-9;
+        while most < 1e18 {
+            for quantity in [Quantity::Rate, Quantity::Time, Quantity::RoundTrip, Quantity::Count, Quantity::Size] {
+                let mut chart = Chart { y: (quantity, "y"), happened: Vec::new(), ..example() };
+                let Marks::Lines(lines) = &mut chart.marks else { panic!("lines") };
+                lines[0].points[0].y = most;
+                assert!(draw(&chart).contains("<polyline"));
+            }
+            most *= 37.0;
+        }
+        for odd in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(Axis::of_figures((Quantity::Rate, "rate"), 0.0, odd).range, 0.0..1.0, "{odd}");
+        }
+    }
+
+    #[test]
+    fn every_colour_is_one_of_the_style_sheet() {
+        let style = include_str!("style.css");
+        for RGBColor(red, green, blue) in PALETTE.into_iter().chain([INK, SOFT, GRID]) {
+            let name = format!("\"#{red:02X}{green:02X}{blue:02X}\"]");
+            assert!(style.contains(&name), "{name}");
+        }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::chart::{Chart, ChartLine, ChartPoint, LINES_MAX, Marks, Span};
 use super::document::{Document, DocumentBlock};
-use super::scale::Quantity;
+use super::quantity::Quantity;
 use super::series::{Met, Moved, Series};
 use super::statistics::{Quartiles, distribution};
 use super::table::Table;
@@ -75,13 +75,12 @@ fn rate(series: &Series) -> Vec<DocumentBlock> {
     let rate = |sample: &TrackSample<Moved>| sample.a_second(sample.figures.bytes);
     let rates: Vec<f64> = moved.iter().filter(|sample| sample.from >= begun).map(rate).collect();
     let Some(quartiles) = Quartiles::of(&rates) else { return Vec::new() };
-    let points = moved.iter().map(|sample| ChartPoint::new(sample.middle(), rate(sample))).collect();
     let streams = moved.iter().map(|sample| ChartPoint::new(sample.middle(), sample.figures.streams.into())).collect();
     vec![
         DocumentBlock::Text(quartiles.sentence(Quantity::Rate, "time")),
         DocumentBlock::Chart(Chart {
             happened: happened(series),
-            ..over_time("Rate over time", (Quantity::Rate, "rate"), vec![ChartLine::new("all streams", points)])
+            ..over_time("Rate over time", (Quantity::Rate, "rate"), rates_over_time(moved, begun).into())
         }),
         DocumentBlock::Chart(Chart {
             x: (Quantity::Rate, "rate"),
@@ -96,6 +95,20 @@ fn rate(series: &Series) -> Vec<DocumentBlock> {
             (Quantity::Count, "streams"),
             vec![ChartLine::new("streams", streams)],
         )),
+    ]
+}
+
+/// The rate within each sample, and the mean since `begun`.
+pub fn rates_over_time(moved: &[TrackSample<Moved>], begun: Duration) -> [ChartLine; 2] {
+    let within = moved.iter().map(|sample| ChartPoint::new(sample.middle(), sample.a_second(sample.figures.bytes)));
+    let mut bytes = 0u64;
+    let mean = moved.iter().filter(|sample| sample.to > begun).map(|sample| {
+        bytes = bytes.saturating_add(sample.figures.bytes);
+        ChartPoint::new(sample.middle(), units::bytes_per_s(bytes, sample.to - begun))
+    });
+    [
+        ChartLine::new("at the time (incremental)", within.collect()),
+        ChartLine::new("mean so far (cumulative)", mean.collect()),
     ]
 }
 
@@ -271,6 +284,15 @@ mod tests {
         }
         let text = markdown::page(&made(&Ok(summary::tests::example())));
         assert!(text.contains("### Rate over time") && text.contains("`█"), "{text}");
+    }
+
+    #[test]
+    fn the_mean_so_far_counts_from_the_first_stream() {
+        let series = series::tests::steady(10);
+        let begun = series.moved()[3].to;
+        let [within, mean] = rates_over_time(series.moved(), begun);
+        assert_eq!(within.points.len(), mean.points.len() + 4);
+        assert!(mean.points.iter().all(|point| (point.y - 1e7).abs() < 1.0), "{mean:?}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `haul sweep`: the jobs of all runs.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,12 +9,15 @@ use haul_engine::job::location::{Host, Location};
 use haul_engine::job::spec::{CompressionPolicy, Job, JobOptions, NULL_TARGET, Retries, is_null, names_null};
 use haul_proto::path::escape;
 
+use super::duration;
 use super::{Mode, ResolvedSettings, TypedEnds, check_hosts, ends, settings as of_copy};
 use crate::args::UsageError;
+use crate::args::operand::parse_operand;
+use crate::args::size::parse_size;
 use crate::args::values::Values;
 use crate::sweep::Sweep;
 use crate::sweep::journal::Header;
-use crate::sweep::setting::{DIMENSIONS, settings};
+use crate::sweep::setting::{DIMENSIONS, SIZE, SweepSetting, TARGET, settings};
 
 /// Most repetitions.
 const ROUNDS_MAX: u32 = 1000;
@@ -31,23 +34,23 @@ pub fn sweep(
 ) -> Result<(Sweep, Mode, Option<Duration>), UsageError> {
     let TypedEnds { sources, target, .. } = ends(values, operands)?;
     check_hosts(&sources)?;
-    refuse_what_stays(values, &target)?;
+    let first = operands.last().map(|operand| operand.to_string_lossy()).unwrap_or_default();
     let rounds = values.number("repeat", 1..=ROUNDS_MAX)?.unwrap_or(1);
-    let settings = settings(values)?;
+    let settings = settings(values, &first)?;
     let mut shown = (Mode::Plain, None);
     let mut jobs = Vec::new();
     for setting in settings {
-        let ResolvedSettings { options, access, display, time_limit, .. } =
-            of_copy(&setting.options(values), stderr_is_terminal)?;
+        let copy = setting.options(values);
+        let ResolvedSettings { options, access, display, time_limit, .. } = of_copy(&copy, stderr_is_terminal)?;
         shown = (display.mode, time_limit);
-        let options = measured(options, &sources, &target, values);
+        let target = target_of(&setting, &first, &target)?;
+        refuse_what_stays(values, &target)?;
+        let mut sources = sources_of(&setting, &sources)?;
+        let duration = duration::of_copy(&copy, &mut sources, &target.path, &mut None)?;
+        let options = JobOptions { duration, ..measured(options, &sources, &target, values) };
         // A run that was begun again is no measurement.
         let access = haul_engine::job::spec::RemoteAccess { retries: Retries::NEVER, ..access };
-        let target = Location {
-            path: if is_null(&target.path) { NULL_TARGET.into() } else { target.path.clone() },
-            ..target.clone()
-        };
-        jobs.push((setting, Job { sources: sources.clone(), list: None, target, options, access }));
+        jobs.push((setting, Job { sources, list: None, target, options, access }));
     }
     let runs =
         (1..=rounds).flat_map(|round| jobs.iter().map(move |(setting, job)| (round, setting.clone(), job.clone())));
@@ -59,6 +62,37 @@ pub fn sweep(
         pause: !values.flag("no-pause"),
     };
     Ok((sweep, shown.0, shown.1))
+}
+
+/// The target of a setting: that of the command line, or one of `--targets`.
+fn target_of(setting: &SweepSetting, first: &str, typed: &Location) -> Result<Location, UsageError> {
+    let mut target = match setting.word(TARGET) {
+        Some(word) if word != first => parse_operand(OsStr::new(word))?,
+        _ => typed.clone(),
+    };
+    check_hosts(std::slice::from_ref(&target))?;
+    if is_null(&target.path) {
+        target.path = NULL_TARGET.into();
+    }
+    Ok(target)
+}
+
+/// The sources of a setting, with the size of one of `--sizes`.
+fn sources_of(setting: &SweepSetting, typed: &[Location]) -> Result<Vec<Location>, UsageError> {
+    let Some(size) = setting.word(SIZE) else { return Ok(typed.to_vec()) };
+    if !typed.iter().all(|source| names_null(source.path.as_os_str())) {
+        return Err(
+            UsageError::new("--size: the source is not null:").remedy("haul sweep --sizes 1m,1g null: db1:null:")
+        );
+    }
+    if setting.word("duration").is_some() {
+        return Err(UsageError::new("--size and --duration exclude each other").remedy("sweep one of them at a time"));
+    }
+    if parse_size(size).is_err() {
+        return Err(UsageError::new(format!("--size {}: not a size", escape(size.as_bytes())))
+            .remedy("for example --sizes 1m,1g"));
+    }
+    Ok(typed.iter().map(|source| Location { path: format!("null:{size}").into(), ..source.clone() }).collect())
 }
 
 /// What a sweep changes of the options of a copy.

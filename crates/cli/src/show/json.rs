@@ -1,7 +1,7 @@
 //! Events for programs: one JSON object a line on standard output. docs/JSON.md describes each.
 
 use std::io::{self, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use haul_engine::job::error::Outcome;
 use haul_engine::job::event::{
@@ -24,13 +24,14 @@ use crate::units::bytes_per_s;
 pub struct Json {
     out: Box<dyn Write>,
     human: Human,
+    begun: Instant,
     broken: Option<io::Error>,
 }
 
 impl Json {
     /// Lines on `out`, words through `human`.
     pub fn new(out: Box<dyn Write>, human: Human) -> Self {
-        Self { out, human, broken: None }
+        Self { out, human, begun: Instant::now(), broken: None }
     }
 
     /// A job may have millions of files, so their lines are collected; every other line is sent off at once.
@@ -49,7 +50,13 @@ impl Json {
 impl Observer for Json {
     fn event(&mut self, event: &Event) {
         let at_once = !matches!(event, Event::FileDone { .. } | Event::Checksum { .. } | Event::Item { .. });
-        self.send(line(event), at_once);
+        let line = match event {
+            Event::Connected { .. } | Event::Progress(_) => {
+                line(event).with("seconds", self.begun.elapsed().as_secs_f64())
+            }
+            _ => line(event),
+        };
+        self.send(line, at_once);
         self.human.event(event);
     }
 }
@@ -392,11 +399,18 @@ mod tests {
             out.lines().all(|line| serde_json::from_str::<Value>(line).is_ok_and(|value| value["event"].is_string()))
         );
         assert_eq!(err, "haul: db1: run7/b: no space left\n      hint: free some\n");
+        let own_time = |line: &str| match line.rsplit_once(",\"seconds\":") {
+            Some((before, time)) if time.trim_end_matches('}').parse::<f64>().is_ok() => {
+                format!("{before},\"seconds\":SECONDS}}\n")
+            }
+            _ => format!("{line}\n"),
+        };
+        let out: String = out.lines().map(own_time).collect();
         insta::assert_snapshot!(out, @r#"
             {"event":"deployed","host":"db1","path":"/home/me/.cache/haul/0.1.0-ab/haul"}
-            {"event":"connected","way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm"}
+            {"event":"connected","way":{"from":"10.10.1.155:40312","instead_of":null,"interface":"enp5s0f1","kind":"tcp","mbit_per_s":10000,"others":[],"to":"10.10.1.202:35011"},"streams":8,"cipher":"aes-256-gcm","seconds":SECONDS}
             {"event":"moved","way":{"from":"10.2.0.1:1","instead_of":null,"interface":null,"kind":"tcp","mbit_per_s":null,"others":[{"from":"10.1.0.1:3","interface":null,"mbit_per_s":null,"to":"10.1.0.2:4"}],"to":"10.2.0.2:2"},"message":"it carries 944 Mbit/s, the previous one 95"}
-            {"event":"progress","files_found":12408,"bytes_found":333100000000,"walk_complete":true,"files_settled":7001,"bytes_written":203300000000,"bytes_skipped":100000000,"bytes_compared":0,"streams":8,"limited_by":null}
+            {"event":"progress","files_found":12408,"bytes_found":333100000000,"walk_complete":true,"files_settled":7001,"bytes_written":203300000000,"bytes_skipped":100000000,"bytes_compared":0,"streams":8,"limited_by":null,"seconds":SECONDS}
             {"event":"file","path":"run7/a","bytes":5,"copied":true,"blake3":"abababababababababababababababababababababababababababababababab"}
             {"event":"file","path":"run7/�","path_hex":"72756e372fff","bytes":0,"copied":false,"blake3":null}
             {"event":"left_out","path":"run7/pipe","reason":"is a FIFO"}

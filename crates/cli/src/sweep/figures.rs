@@ -8,6 +8,7 @@ use haul_engine::job::spec::{CacheUse, Job, is_null, names_null};
 use serde_json::{Map, Value, json};
 
 use super::setting::{COUNT, DIMENSIONS, SweepSetting};
+use crate::echoes::RoundTrips;
 use crate::report::series::Series;
 use crate::units::bytes_per_s;
 
@@ -74,6 +75,12 @@ figures! {
     rtt_unloaded_s,
     /// The mean round trip while the data flowed.
     rtt_loaded_s,
+    /// The shortest of ten ICMP echoes right before the run.
+    ping_unloaded_min_s,
+    /// Their median.
+    ping_unloaded_s,
+    /// The median of ICMP echoes while the data flowed.
+    ping_loaded_s,
     /// Segments sent.
     segments,
     /// The retransmitted part of these.
@@ -113,8 +120,8 @@ pub fn columns() -> Vec<&'static str> {
 }
 
 impl Figures {
-    /// From what a job said at its end, and while it ran.
-    pub fn of(summary: &Summary, series: &Series) -> Self {
+    /// From what a job said at its end, and while it ran, and from ICMP echoes.
+    pub fn of(summary: &Summary, series: &Series, echoes: RoundTrips) -> Self {
         let real = summary.elapsed;
         let data = real.saturating_sub(series.begun().unwrap_or_default());
         let seconds = |time: Duration| time.as_secs_f64();
@@ -133,6 +140,9 @@ impl Figures {
             target_cpu_s: seconds(summary.target_cpu),
             rtt_loaded_s: series.round_trip().unwrap_or(f64::NAN),
             rtt_unloaded_s: of_path(summary.path.round_trip_us) / 1e6,
+            ping_unloaded_min_s: echoes.idle.map_or(f64::NAN, |idle| idle.min_s),
+            ping_unloaded_s: echoes.idle.map_or(f64::NAN, |idle| idle.median_s),
+            ping_loaded_s: echoes.loaded.map_or(f64::NAN, |loaded| loaded.median_s),
             segments: of_path(summary.path.segments),
             retransmitted: of_path(summary.path.retransmitted),
             streams_used: summary.streams.into(),
@@ -143,6 +153,11 @@ impl Figures {
             cloned_bytes: summary.cloned_bytes as f64,
             durable: f64::from(u8::from(summary.durable)),
         }
+    }
+
+    /// CPUs that both ends kept busy.
+    pub fn cpus(&self) -> f64 {
+        (self.source_cpu_s + self.target_cpu_s) / self.real_s
     }
 
     fn cells(&self) -> impl Iterator<Item = String> {
@@ -255,8 +270,8 @@ pub mod tests {
 
     /// A run with a setting and a rate.
     pub fn run(round: u32, window: &str, streams: &str, bytes_per_s: f64) -> SweepRun {
-        let auto = || "auto".to_owned();
-        let setting = SweepSetting([window.into(), streams.into(), auto(), auto(), auto(), auto()]);
+        let mut setting = SweepSetting(std::array::from_fn(|_| "auto".to_owned()));
+        [setting.0[0], setting.0[1]] = [window.into(), streams.into()];
         let figures = Figures {
             bytes: 1e9,
             real_s: 1e9 / bytes_per_s + 0.3,
@@ -295,7 +310,7 @@ pub mod tests {
         let good = run(1, "64k", "8", 117e6).cells();
         assert!(SweepRun::of_cells(&good[..good.len() - 1]).is_none(), "too short");
         assert!(SweepRun::of_cells(&[good.clone(), vec![String::new()]].concat()).is_none(), "too long");
-        for (at, text) in [(0, "-1"), (0, "x"), (1, ""), (8, "inf"), (8, "1e")] {
+        for (at, text) in [(0, "-1"), (0, "x"), (1, ""), (12, "inf"), (12, "1e")] {
             let mut row = good.clone();
             row[at] = text.into();
             assert!(SweepRun::of_cells(&row).is_none(), "{at} {text}");

@@ -1,9 +1,10 @@
 //! One run: the copy, its figures, and nothing left of what it made.
 
+use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use haul_engine::job::event::{Event, Observer, TransportPath};
-use haul_engine::job::location::Location;
+use haul_engine::job::location::{Host, Location};
 use haul_engine::job::runtime_control::RuntimeControl;
 use haul_engine::job::spec::{Job, NULL_TARGET, WorkerProgram, is_null};
 use haul_engine::scratch::ScratchSpace;
@@ -12,6 +13,7 @@ use haul_proto::path::escape;
 
 use super::figures::{Figures, SweepRun};
 use super::setting::SweepSetting;
+use crate::echoes::{Echoes, RoundTrips, idle, other_end};
 use crate::report::series::Series;
 use crate::signals::Watch;
 
@@ -43,8 +45,14 @@ impl SweepBench<'_> {
             .map_or(Ok(()), |scratch| scratch.remove(&job.access).map_err(|e| e.to_string()))
     }
 
-    /// Makes the run. `number` is that of the sweep.
-    pub fn measure(&self, round: u32, setting: &SweepSetting, job: &Job, number: u64, cancel: &Cancel) -> MeasuredRun {
+    /// Makes the run. `number` is that of the sweep; `address` is the other host's, where it is known from an earlier run.
+    pub fn measure(
+        &self,
+        (round, setting, job): (u32, &SweepSetting, &Job),
+        address: Option<IpAddr>,
+        number: u64,
+        cancel: &Cancel,
+    ) -> MeasuredRun {
         let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let not_run = |why: String| {
             let run = SweepRun { round, setting: setting.clone(), began, limited_by: String::new(), result: Err(why) };
@@ -57,10 +65,12 @@ impl SweepBench<'_> {
         if let Some(Err(error)) = scratch.as_ref().map(|scratch| scratch.create(&job.access)) {
             return not_run(error.to_string());
         }
-        let mut witness = Witness { begun: Instant::now(), series: Series::default(), failure: None };
+        let idle = address.or_else(|| host_address(&job)).and_then(idle);
+        let mut witness = Witness { begun: Instant::now(), series: Series::default(), echoes: None, failure: None };
         let outcome = self.watch.during(|| {
             haul_engine::controller::run(job.clone(), self.program.clone(), cancel, self.steering, &mut witness)
         });
+        let echoes = RoundTrips { idle, loaded: witness.echoes.and_then(Echoes::finish) };
         let leftover = scratch.and_then(|scratch| scratch.remove(&job.access).err()).map(|e| e.to_string());
         witness.series.end();
         let way = outcome.as_ref().ok().map(|summary| summary.way.clone());
@@ -71,10 +81,21 @@ impl SweepBench<'_> {
             (Err(_), _) if cancel.is_cancelled() => return MeasuredRun { run: None, way, leftover },
             (Err(error), _) => Err(error.to_string()),
             (Ok(_), Some(failure)) => Err(failure),
-            (Ok(summary), None) => Ok(Figures::of(&summary, &witness.series)),
+            (Ok(summary), None) => Ok(Figures::of(&summary, &witness.series, echoes)),
         };
         let run = SweepRun { round, setting: setting.clone(), began, limited_by, result };
         MeasuredRun { run: Some(run), way, leftover }
+    }
+}
+
+/// The address of the host that is not this one, by its name. A name that only ssh knows has none.
+fn host_address(job: &Job) -> Option<IpAddr> {
+    let remote = [job.source_host(), &job.target.host].into_iter().find(|host| **host != Host::Local);
+    match remote {
+        Some(Host::Remote { name, .. } | Host::Served { name, .. }) => {
+            (name.as_str(), 0).to_socket_addrs().ok()?.next().map(|address| address.ip())
+        }
+        _ => Some(Ipv4Addr::LOCALHOST.into()),
     }
 }
 
@@ -98,6 +119,7 @@ fn placed(job: &Job, number: u64) -> Option<(Job, Option<ScratchSpace>)> {
 struct Witness {
     begun: Instant,
     series: Series,
+    echoes: Option<Echoes>,
     /// The first thing that failed.
     failure: Option<String>,
 }
@@ -105,6 +127,9 @@ struct Witness {
 impl Observer for Witness {
     fn event(&mut self, event: &Event) {
         self.series.event(self.begun.elapsed(), event);
+        if let (Event::Connected { way, .. }, None) = (event, &self.echoes) {
+            self.echoes = other_end(way).and_then(Echoes::start);
+        }
         if let (Event::FileFailed { path, host, message }, None) = (event, &self.failure) {
             self.failure = Some(format!("{host}: {}: {message}", escape(path)));
         }
@@ -114,7 +139,6 @@ impl Observer for Witness {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use haul_engine::job::location::Host;
     use haul_engine::job::spec::{JobOptions, RemoteAccess};
 
     fn job(target: &str) -> Job {

@@ -7,8 +7,10 @@ mod report;
 pub mod setting;
 mod summary;
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -19,8 +21,9 @@ use haul_engine::sys::cancel::Cancel;
 use self::figures::{SweepRun, flattery};
 use self::journal::{Header, Journal};
 pub use self::measure::{SweepBench, is_nowhere};
-use self::setting::SweepSetting;
+use self::setting::{SweepSetting, TARGET};
 use self::summary::Group;
+use crate::echoes::other_end;
 use crate::pending::{Pending, ReplaceableFile};
 use crate::report::ReportFormat;
 
@@ -71,7 +74,7 @@ impl Sweep {
         listener: &mut dyn Listener,
     ) -> anyhow::Result<SweepEnd> {
         let journal = Journal::open(&self.named("csv"), &self.header).map_err(anyhow::Error::msg)?;
-        let mut under_way = RunningSweep { sweep: self, journal, way: None, bench };
+        let mut under_way = RunningSweep { sweep: self, journal, way: None, addresses: HashMap::new(), bench };
         let ended = under_way.all(cancel, listener)?;
         under_way.save()?;
         let groups = Group::all(under_way.journal.runs());
@@ -93,6 +96,8 @@ struct RunningSweep<'a> {
     journal: Journal,
     /// How data travelled, once that is known.
     way: Option<TransportPath>,
+    /// The other host's address for each target, once it is known.
+    addresses: HashMap<&'a str, IpAddr>,
     bench: SweepBench<'a>,
 }
 
@@ -113,7 +118,12 @@ impl RunningSweep<'_> {
                 self.bench.clear(job, self.journal.number()).map_err(anyhow::Error::msg)?;
             }
             let begun = Instant::now();
-            let measured = self.bench.measure(*round, setting, job, self.journal.number(), cancel);
+            let target = setting.word(TARGET).unwrap_or_default();
+            let address = self.addresses.get(target).copied();
+            let measured = self.bench.measure((*round, setting, job), address, self.journal.number(), cancel);
+            if let Some(address) = measured.way.as_ref().and_then(other_end) {
+                self.addresses.insert(target, address);
+            }
             let leftover = measured.leftover;
             leftover.iter().for_each(|leftover| listener.notice(leftover));
             let Some(run) = measured.run else { return Ok(SweepEnd::Stopped) };

@@ -1,20 +1,24 @@
 //! The report of a sweep: rate against streams for each window (or whatever was varied), rate against time,
 //! distributions, and all figures.
 
-use super::figures::{SweepRun, columns};
+use super::figures::{Figures, SweepRun, columns};
 use super::journal::Header;
 use super::setting::{AUTO, COUNT, DIMENSIONS, SweepSetting};
 use super::summary::{Group, fastest};
 use crate::args::size::parse_size;
-use crate::report::chart::{Chart, ChartBar, ChartLine, ChartPoint, LINES_MAX, Marks};
+use crate::args::time::parse_time;
+use crate::report::chart::{Chart, ChartBar, ChartLine, ChartPoint, HeatMap, LINES_MAX, Marks};
 use crate::report::document::{Document, DocumentBlock};
-use crate::report::scale::Quantity;
+use crate::report::quantity::Quantity;
 use crate::report::statistics::{Quartiles, distribution};
 use crate::report::table::Table;
 use crate::units::counted;
 
 /// Dimensions that can go from left to right, the first choice first.
-const ACROSS: [usize; 2] = [1, 5];
+const ACROSS: [&str; 4] = ["streams", "rate_limit", "size", "duration"];
+
+/// The name of a line without others.
+const ALL: &str = "all";
 
 /// The report.
 pub fn document(header: &Header, runs: &[SweepRun], warnings: &[String]) -> Document {
@@ -33,6 +37,7 @@ pub fn document(header: &Header, runs: &[SweepRun], warnings: &[String]) -> Docu
         .part("Beware", if warnings.is_empty() { Vec::new() } else { vec![DocumentBlock::List(warnings.to_vec())] });
     document.part("Rate by setting", by_setting(&groups));
     document.part("Round trips", round_trips(&groups));
+    document.part("CPU", cpu(&groups));
     document.part("Rate against time", against_time(runs));
     document.part("Distribution", distributions(&groups));
     document.part("All settings", vec![DocumentBlock::Table(settings(&groups))]);
@@ -60,13 +65,19 @@ fn varied(groups: &[Group<'_>]) -> [bool; COUNT] {
 }
 
 /// The numeric value of a word.
-fn number(word: &str) -> Option<f64> {
-    parse_size(word.trim_start_matches('=')).ok().map(|size| size as f64)
+fn number(at: usize, word: &str) -> Option<f64> {
+    match DIMENSIONS[at].name {
+        "duration" => parse_time(word).map(|time| time.as_secs_f64()),
+        _ => parse_size(word.trim_start_matches('=')).ok().map(|size| size as f64),
+    }
 }
 
-/// The dimension that goes from left to right: one of numbers that was varied.
-fn across(groups: &[Group<'_>], varied: &[bool; COUNT]) -> Option<usize> {
-    ACROSS.into_iter().find(|&at| varied[at] && groups.iter().all(|group| number(&group.setting.0[at]).is_some()))
+/// Dimensions that go from left to right: those of numbers that were varied.
+fn across(groups: &[Group<'_>]) -> Vec<usize> {
+    let varied = varied(groups);
+    let is_number = |at: usize| groups.iter().all(|group| number(at, &group.setting.0[at]).is_some());
+    let places = ACROSS.iter().filter_map(|name| DIMENSIONS.iter().position(|dimension| dimension.name == *name));
+    places.filter(|&at| varied[at] && is_number(at)).collect()
 }
 
 /// Groups that have all in common but the dimension that goes from left to right.
@@ -89,7 +100,7 @@ impl<'a, 'b> SweepRow<'a, 'b> {
                 Some(row) => row.groups.push(group),
                 None => {
                     let words = group.setting.0.iter().enumerate().filter(|(at, _)| Some(*at) != across);
-                    let order = words.map(|(_, word)| parse_size(word.trim_start_matches('=')).ok()).collect();
+                    let order = words.map(|(at, word)| number(at, word).map(f64::to_bits)).collect();
                     rows.push(Self { name, order, groups: vec![group] });
                 }
             }
@@ -107,44 +118,94 @@ fn named(setting: &SweepSetting, varied: &[bool; COUNT], except: Option<usize>) 
         word => format!("{} {word}", DIMENSIONS[at].name.replace('_', " ")),
     };
     let name = words.map(said).collect::<Vec<_>>().join(", ");
-    if name.is_empty() { "all".to_owned() } else { name }
+    if name.is_empty() { ALL.to_owned() } else { name }
 }
 
 fn by_setting(groups: &[Group<'_>]) -> Vec<DocumentBlock> {
     if groups.is_empty() {
         return Vec::new();
     }
-    let varied = varied(groups);
-    match across(groups, &varied) {
-        Some(at) => vec![DocumentBlock::Chart(curves(groups, at, (Quantity::Rate, "rate"), |group| group.rates()))],
-        None => vec![DocumentBlock::Chart(bars(groups, &varied))],
+    let mut charts: Vec<_> = across(groups)
+        .into_iter()
+        .map(|at| curves(groups, at, (Quantity::Rate, "rate"), |group| vec![(String::new(), group.rates())]))
+        .collect();
+    if charts.is_empty() {
+        charts.push(bars(groups, &varied(groups)));
     }
+    charts.extend(heat(groups));
+    charts.into_iter().map(DocumentBlock::Chart).collect()
 }
 
-/// A figure against what goes from left to right, a line for each combination of the rest.
+/// The median rate for each pair of words of the first two dimensions that were varied; of several, the highest.
+fn heat(groups: &[Group<'_>]) -> Option<Chart> {
+    let varied = varied(groups);
+    let mut dimensions = (0..COUNT).filter(|at| varied[*at]);
+    let (down, across) = (dimensions.next()?, dimensions.next()?);
+    let [rows, columns] = [down, across].map(|at| words(groups, at));
+    let rate = |row: &str, column: &str| {
+        let cell = groups.iter().filter(|group| group.setting.0[down] == row && group.setting.0[across] == column);
+        cell.filter_map(|group| Some(group.rates()?.median)).reduce(f64::max)
+    };
+    let row = |row: &String| (row.clone(), columns.iter().map(|column| rate(row, column)).collect());
+    let [x, y] = [across, down].map(|at| (Quantity::Count, DIMENSIONS[at].name));
+    Some(Chart {
+        title: format!("Median rate by {} and {}", y.1.replace('_', " "), x.1.replace('_', " ")),
+        x,
+        y,
+        marks: Marks::Heat(HeatMap { quantity: Quantity::Rate, rows: rows.iter().map(row).collect(), columns }),
+        happened: Vec::new(),
+    })
+}
+
+/// The words of a dimension, numbers in their order.
+fn words(groups: &[Group<'_>], at: usize) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for group in groups {
+        if !words.contains(&group.setting.0[at]) {
+            words.push(group.setting.0[at].clone());
+        }
+    }
+    words.sort_by_key(|word| number(at, word).map(f64::to_bits));
+    words
+}
+
+/// Figures against what goes from left to right, lines for each combination of the rest. `figures` have names, empty for a
+/// single one.
 fn curves(
     groups: &[Group<'_>],
     at: usize,
     y: (Quantity, &'static str),
-    figure: impl Fn(&Group<'_>) -> Option<Quartiles>,
+    figures: impl Fn(&Group<'_>) -> Vec<(String, Option<Quartiles>)>,
 ) -> Chart {
-    let x = match DIMENSIONS[at].id {
-        "streams" => (Quantity::Count, "streams"),
-        _ => (Quantity::Rate, "rate limit"),
+    let quantity = match DIMENSIONS[at].name {
+        "rate_limit" => Quantity::Rate,
+        "size" => Quantity::Size,
+        "duration" => Quantity::Time,
+        _ => Quantity::Count,
     };
-    let point = |group: &Group<'_>| {
-        let quartiles = figure(group)?;
-        let spread = Some((quartiles.first, quartiles.third));
-        Some(ChartPoint { x: number(&group.setting.0[at])?, y: quartiles.median, spread })
-    };
-    let line = |row: SweepRow<'_, '_>| {
-        let mut points: Vec<_> = row.groups.into_iter().filter_map(point).collect();
-        points.sort_by(|a, b| a.x.total_cmp(&b.x));
-        ChartLine::new(row.name, points)
-    };
-    let lines: Vec<_> =
-        SweepRow::all(groups, Some(at)).into_iter().map(line).filter(|line| !line.points.is_empty()).collect();
-    let title = format!("{} against {} (medians; bars: the middle half of the runs)", capital(y.1), x.1);
+    let x = (quantity, DIMENSIONS[at].name);
+    let mut lines: Vec<ChartLine> = Vec::new();
+    for row in SweepRow::all(groups, Some(at)) {
+        for group in row.groups {
+            for (name, quartiles) in figures(group) {
+                let (Some(quartiles), Some(x)) = (quartiles, number(at, &group.setting.0[at])) else { continue };
+                let spread = Some((quartiles.first, quartiles.third));
+                let point = ChartPoint { x, y: quartiles.median, spread };
+                let name = match (name.as_str(), row.name.as_str()) {
+                    ("", row) => row.to_owned(),
+                    (_, ALL) => name,
+                    (_, row) => format!("{row}, {name}"),
+                };
+                match lines.iter_mut().find(|line| line.name == name) {
+                    Some(line) => line.points.push(point),
+                    None => lines.push(ChartLine::new(name, vec![point])),
+                }
+            }
+        }
+    }
+    lines.iter_mut().for_each(|line| line.points.sort_by(|a, b| a.x.total_cmp(&b.x)));
+    let title =
+        format!("{} against {} (medians; bars: the middle half of the runs)", capital(y.1), x.1.replace('_', " "));
     Chart { title, x, y, marks: Marks::Lines(shown(lines)), happened: Vec::new() }
 }
 
@@ -182,10 +243,47 @@ fn bars(groups: &[Group<'_>], varied: &[bool; COUNT]) -> Chart {
     }
 }
 
+/// Round trips without and with load: by ICMP, and of the data's connections.
 fn round_trips(groups: &[Group<'_>]) -> Vec<DocumentBlock> {
-    let Some(at) = groups.first().and_then(|_| across(groups, &varied(groups))) else { return Vec::new() };
-    let y = (Quantity::RoundTrip, "round trip under load");
-    let chart = curves(groups, at, y, |group| group.quartiles(|figures| figures.rtt_loaded_s));
+    let Some(&at) = across(groups).first() else { return Vec::new() };
+    let by_icmp = curves(groups, at, (Quantity::RoundTrip, "ICMP round trip"), |group| {
+        vec![
+            ("unloaded".to_owned(), group.quartiles(|figures| figures.ping_unloaded_s)),
+            ("loaded".to_owned(), group.quartiles(|figures| figures.ping_loaded_s)),
+        ]
+    });
+    let by_tcp = curves(groups, at, (Quantity::RoundTrip, "TCP round trip"), |group| {
+        vec![
+            ("unloaded".to_owned(), group.quartiles(|figures| figures.rtt_unloaded_s)),
+            ("loaded".to_owned(), group.quartiles(|figures| figures.rtt_loaded_s)),
+        ]
+    });
+    [by_icmp, by_tcp].into_iter().filter(Chart::has_figures).map(DocumentBlock::Chart).collect()
+}
+
+/// CPUs that both ends kept busy, against the rate: a point for each setting.
+fn cpu(groups: &[Group<'_>]) -> Vec<DocumentBlock> {
+    let medians = |figure: fn(&Figures) -> f64| {
+        let point = |group: &Group<'_>| {
+            let quartiles = group.quartiles(figure)?;
+            let spread = Some((quartiles.first, quartiles.third));
+            Some(ChartPoint { x: group.rates()?.median, y: quartiles.median, spread })
+        };
+        let mut points: Vec<_> = groups.iter().filter_map(point).collect();
+        points.sort_by(|a, b| a.x.total_cmp(&b.x));
+        points
+    };
+    let sets = vec![
+        ChartLine::new("source", medians(|figures| figures.source_cpu_s / figures.real_s)),
+        ChartLine::new("target", medians(|figures| figures.target_cpu_s / figures.real_s)),
+    ];
+    let chart = Chart {
+        title: "CPU against rate (medians of each setting)".into(),
+        x: (Quantity::Rate, "rate"),
+        y: (Quantity::Count, "CPUs in use"),
+        marks: Marks::Points(sets),
+        happened: Vec::new(),
+    };
     if chart.has_figures() { vec![DocumentBlock::Chart(chart)] } else { Vec::new() }
 }
 
@@ -208,7 +306,7 @@ fn distributions(groups: &[Group<'_>]) -> Vec<DocumentBlock> {
     if groups.is_empty() {
         return Vec::new();
     }
-    let at = across(groups, &varied(groups));
+    let at = across(groups).first().copied();
     let line = |row: SweepRow<'_, '_>| {
         let rates: Vec<_> =
             row.groups.iter().flat_map(|group| &group.good).map(|(_, figures)| figures.bytes_per_s).collect();
@@ -234,7 +332,9 @@ fn settings(groups: &[Group<'_>]) -> Table {
         "real",
         "user",
         "system",
-        "round trip unloaded",
+        "TCP round trip unloaded",
+        "loaded",
+        "ICMP unloaded",
         "loaded",
         "retransmitted",
         "limited by",
@@ -242,7 +342,7 @@ fn settings(groups: &[Group<'_>]) -> Table {
     for group in groups {
         let shown =
             |quantity: Quantity, figure: Option<f64>| figure.map_or("-".to_owned(), |figure| quantity.shown(figure));
-        let median = |quantity, figure: fn(&super::figures::Figures) -> f64| {
+        let median = |quantity, figure: fn(&Figures) -> f64| {
             shown(quantity, group.quartiles(figure).map(|quartiles| quartiles.median))
         };
         let rates = group.rates();
@@ -257,6 +357,8 @@ fn settings(groups: &[Group<'_>]) -> Table {
             median(Quantity::Time, |figures| figures.system_s),
             median(Quantity::RoundTrip, |figures| figures.rtt_unloaded_s),
             median(Quantity::RoundTrip, |figures| figures.rtt_loaded_s),
+            median(Quantity::RoundTrip, |figures| figures.ping_unloaded_s),
+            median(Quantity::RoundTrip, |figures| figures.ping_loaded_s),
             median(Quantity::Share, |figures| figures.retransmitted / figures.segments),
             group.limited_by().unwrap_or_default().to_owned(),
         ]);
@@ -297,9 +399,42 @@ mod tests {
         assert_eq!(points, [(1.0, 3e7 + 2.0), (8.0, 3e7 + 2.0), (20.0, 3e7 + 2.0)]);
         assert_eq!(lines[1].points[0].spread, Some((3e7 + 1.5, 3e7 + 2.5)));
         let page = made(&runs);
-        assert_eq!(page.matches("<svg class=\"chart\"").count(), 3);
+        // Against streams, by windows and streams, against time, the distribution; of CPU nothing is known.
+        assert_eq!(page.matches("<svg class=\"chart\"").count(), 4);
+        let DocumentBlock::Chart(Chart { marks: Marks::Heat(map), .. }) = &by_setting(&groups)[1] else {
+            panic!("a map")
+        };
+        assert_eq!((map.columns.join(" "), map.rows.len()), ("1 8 20".to_owned(), 3));
+        assert_eq!(map.rows[0], ("8k".to_owned(), vec![Some(1e7 + 2.0); 3]));
         assert!(page.contains("Fastest: window 1024k, streams") && page.contains("<li>a cache</li>"), "{page}");
         assert!(page.contains("db1:&lt;null&gt;:") && !page.contains("<null>"));
+    }
+
+    #[test]
+    fn sizes_and_round_trips_have_their_charts() {
+        let sized = |size: &str, rate: f64| {
+            let mut run = run(1, "auto", "auto", rate);
+            run.setting.0[7] = size.into();
+            run.result = run.result.map(|figures| Figures {
+                ping_unloaded_s: 0.01,
+                ping_loaded_s: 0.05,
+                source_cpu_s: 1.0,
+                target_cpu_s: 2.0,
+                ..figures
+            });
+            run
+        };
+        let runs = [sized("1g", 9e7), sized("1m", 1e7)];
+        let groups = Group::all(&runs);
+        let DocumentBlock::Chart(chart) = &by_setting(&groups)[0] else { panic!("a chart") };
+        assert_eq!(chart.x, (Quantity::Size, "size"));
+        let DocumentBlock::Chart(chart) = &round_trips(&groups)[0] else { panic!("a chart") };
+        let Marks::Lines(lines) = &chart.marks else { panic!("lines") };
+        let said: Vec<_> = lines.iter().map(|line| (line.name.as_str(), line.points[0].y)).collect();
+        assert_eq!(said, [("unloaded", 0.01), ("loaded", 0.05)]);
+        let DocumentBlock::Chart(chart) = &cpu(&groups)[0] else { panic!("a chart") };
+        let Marks::Points(sets) = &chart.marks else { panic!("points") };
+        assert!(sets[0].points[0].y < sets[1].points[0].y && sets[0].points.len() == 2);
     }
 
     #[test]

@@ -18,8 +18,13 @@ pub struct Dimension {
     pub slac: &'static [&'static str],
 }
 
+/// The number of zeros that are copied.
+pub const SIZE: &str = "size";
+/// Where they are copied to.
+pub const TARGET: &str = "target";
+
 /// How many dimensions there are.
-pub const COUNT: usize = 6;
+pub const COUNT: usize = 10;
 
 /// All of them. The first gives the lines of a chart, the second its horizontal axis.
 pub const DIMENSIONS: [Dimension; COUNT] = [
@@ -37,6 +42,10 @@ pub const DIMENSIONS: [Dimension; COUNT] = [
         name: "rate_limit",
         slac: &["512k", "1m", "2m", "4m", "6m", "8m", "10m", "12m", "15m", "20m", "25m", "30m", "35m"],
     },
+    Dimension { id: "qos", name: "qos", slac: &[] },
+    Dimension { id: SIZE, name: "size", slac: &[] },
+    Dimension { id: "duration", name: "duration", slac: &[] },
+    Dimension { id: TARGET, name: "target", slac: &[] },
 ];
 
 /// Leaves a dimension to haul, as a copy without that option does.
@@ -59,28 +68,39 @@ impl SweepSetting {
         if said.is_empty() { "automatic".to_owned() } else { said.join(", ") }
     }
 
+    /// The word of a dimension; `None` where it is not varied.
+    pub fn word(&self, id: &str) -> Option<&str> {
+        let word = DIMENSIONS.iter().zip(&self.0).find(|(dimension, _)| dimension.id == id)?.1;
+        (word != AUTO).then_some(word)
+    }
+
     /// The options of a copy with this setting: `values` are those of the sweep.
     pub fn options(&self, values: &Values) -> Values {
         let is_sweeps = |id: &str| SWEEP.iter().any(|own| own.id == id);
         let others = values.given().iter().filter(|(row, _)| !is_sweeps(row.id)).cloned();
-        let varied = DIMENSIONS.iter().zip(&self.0).filter(|(_, word)| *word != AUTO).map(|(dimension, word)| {
-            match (dimension.id, word.as_str()) {
+        let options = DIMENSIONS.iter().zip(&self.0).filter(|(dimension, _)| ![SIZE, TARGET].contains(&dimension.id));
+        let varied =
+            options.filter(|(_, word)| *word != AUTO).map(|(dimension, word)| match (dimension.id, word.as_str()) {
                 ("cipher", NO_CIPHER) => (values.row("no-encrypt"), None),
                 (id, word) => (values.row(id), Some(OsString::from(word))),
-            }
-        });
+            });
         values.with(others.chain(varied).collect())
     }
 }
 
 /// All settings, in the order in which they are run: of each window all numbers of streams, and so on. Where nothing is
-/// varied at all, they are SLAC's windows and streams.
-pub fn settings(values: &Values) -> Result<Vec<SweepSetting>, UsageError> {
+/// varied at all, they are SLAC's windows and streams. `target` is the first of several targets.
+pub fn settings(values: &Values, target: &str) -> Result<Vec<SweepSetting>, UsageError> {
     // Settings of a configuration file are for copies.
     let is_any = DIMENSIONS.iter().any(|dimension| values.is_typed(dimension.id));
     let mut settings = vec![Vec::new()];
     for dimension in &DIMENSIONS {
         let words = match values.last(dimension.id).filter(|_| values.is_typed(dimension.id)) {
+            Some(list) if dimension.id == TARGET => {
+                let mut targets = words(dimension, list)?;
+                targets.retain(|word| word != target);
+                [vec![target.to_owned()], targets].concat()
+            }
             Some(list) => words(dimension, list)?,
             None if !is_any && dimension.id != "xfrrate" && !dimension.slac.is_empty() => owned(dimension.slac),
             None => vec![AUTO.to_owned()],
@@ -141,7 +161,7 @@ pub mod tests {
     }
 
     fn labels(line: &str) -> Vec<String> {
-        settings(&given(line)).unwrap().iter().map(SweepSetting::label).collect()
+        settings(&given(line), "b").unwrap().iter().map(SweepSetting::label).collect()
     }
 
     #[test]
@@ -163,29 +183,36 @@ pub mod tests {
         assert_eq!(labels("--streams 4,4,4"), ["streams 4"], "each once");
         assert_eq!(labels("--windows slac,=3m").len(), 9);
         assert_eq!(labels("--engines auto"), ["automatic"]);
+        assert_eq!(labels("-q 0,8 --sizes 1m,1g").len(), 4);
+        assert_eq!(labels("--durations 2s --targets c,b"), ["duration 2s, target b", "duration 2s, target c"]);
     }
 
     #[test]
     fn a_setting_becomes_the_options_of_a_copy() {
         let values = given("-i key -s 1,4 --ciphers none --rates 1m -r --report --repeat 2");
-        let one = settings(&values).unwrap()[1].options(&values);
+        let one = settings(&values, "b").unwrap()[1].options(&values);
         assert!(one.flag("no-encrypt") && one.flag("recursive") && !one.flag("cipher") && !one.flag("report"));
         assert_eq!(
             (one.last("streams"), one.last("xfrrate"), one.last("idfile")),
             (Some("4".as_ref()), Some("1m".as_ref()), Some("key".as_ref()))
         );
         assert_eq!(one.count("streams"), 1);
+        let values = given("--sizes 1m -q 8 --targets c");
+        let setting = &settings(&values, "b").unwrap()[1];
+        assert_eq!((setting.word(SIZE), setting.word(TARGET), setting.word("streams")), (Some("1m"), Some("c"), None));
+        let copy = setting.options(&values);
+        assert!(copy.flag("qos") && !copy.flag(SIZE) && !copy.flag(TARGET));
     }
 
     #[test]
     fn lists_that_make_no_sense_are_refused() {
         for (line, said) in [("-s 1,,2", "commas"), ("--frames slac", "no such series"), ("-s ,", "commas")] {
-            let error = settings(&given(line)).unwrap_err().to_string();
+            let error = settings(&given(line), "b").unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
         }
         let many: Vec<_> = (0..101).map(|number| number.to_string()).collect();
         let many = many.join(",");
-        let error = settings(&given(&format!("-s {many} -w {many}"))).unwrap_err().to_string();
+        let error = settings(&given(&format!("-s {many} -w {many}")), "b").unwrap_err().to_string();
         assert!(error.contains("more than 10000 combinations"), "{error}");
     }
 }

@@ -8,6 +8,21 @@ use super::setting::{DIMENSIONS, SweepSetting};
 use crate::report::statistics::Quartiles;
 use crate::units::{counted, rate};
 
+/// A figure of a run.
+type Figure = fn(&Figures) -> f64;
+
+/// Figures with quartiles besides the rate.
+const OTHERS: [(&str, Figure); 8] = [
+    ("real_s", |figures| figures.real_s),
+    ("user_s", |figures| figures.user_s),
+    ("system_s", |figures| figures.system_s),
+    ("cpus", Figures::cpus),
+    ("rtt_unloaded_s", |figures| figures.rtt_unloaded_s),
+    ("rtt_loaded_s", |figures| figures.rtt_loaded_s),
+    ("ping_unloaded_s", |figures| figures.ping_unloaded_s),
+    ("ping_loaded_s", |figures| figures.ping_loaded_s),
+];
+
 /// What the runs with one setting say.
 #[derive(Debug, Clone)]
 pub struct Group<'a> {
@@ -72,11 +87,9 @@ impl<'a> Group<'a> {
         object.insert("runs".into(), self.good.len().into());
         object.insert("failed".into(), self.failed.into());
         object.insert("bytes_per_s".into(), json!(of(self.rates())));
-        object.insert("real_s".into(), json!(of(self.quartiles(|figures| figures.real_s))));
-        object.insert("user_s".into(), json!(of(self.quartiles(|figures| figures.user_s))));
-        object.insert("system_s".into(), json!(of(self.quartiles(|figures| figures.system_s))));
-        object.insert("rtt_unloaded_s".into(), json!(of(self.quartiles(|figures| figures.rtt_unloaded_s))));
-        object.insert("rtt_loaded_s".into(), json!(of(self.quartiles(|figures| figures.rtt_loaded_s))));
+        for (name, figure) in OTHERS {
+            object.insert(name.into(), json!(of(self.quartiles(figure))));
+        }
         object.insert("limited_by".into(), json!(self.limited_by()));
         object.insert("outlier_rounds".into(), self.outliers().iter().map(|run| run.round).collect());
         Value::Object(object)

@@ -4,40 +4,8 @@ use std::time::Duration;
 
 use haul_engine::job::event::{Bottleneck, Sockets, Summary};
 
+use crate::echoes::RoundTrips;
 use crate::units;
-
-/// Times of echoes, in seconds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct EchoFigures {
-    /// The shortest.
-    pub min_s: f64,
-    /// The median.
-    pub median_s: f64,
-    /// The longest.
-    pub max_s: f64,
-}
-
-impl EchoFigures {
-    /// Of some times; `None` without any.
-    pub fn of(times: &mut [Duration]) -> Option<Self> {
-        times.sort_unstable();
-        let seconds = |time: Option<&Duration>| time.map(Duration::as_secs_f64);
-        Some(Self {
-            min_s: seconds(times.first())?,
-            median_s: seconds(times.get(times.len() / 2))?,
-            max_s: seconds(times.last())?,
-        })
-    }
-}
-
-/// Echoes of the idle path and under load.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct RoundTrips {
-    /// After the data.
-    pub idle: Option<EchoFigures>,
-    /// While data flowed.
-    pub loaded: Option<EchoFigures>,
-}
 
 /// An interval.
 #[derive(Debug, Clone, Copy)]
@@ -135,13 +103,6 @@ fn mean(sum: u64, count: u64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn echoes_have_their_median() {
-        assert_eq!(EchoFigures::of(&mut []), None);
-        let mut times = [9, 1, 5, 3, 7].map(Duration::from_secs);
-        assert_eq!(EchoFigures::of(&mut times), Some(EchoFigures { min_s: 1.0, median_s: 5.0, max_s: 9.0 }));
-    }
 
     #[test]
     fn an_interval_counts_its_own_bytes_and_segments() {

@@ -3,7 +3,8 @@
 use haul_engine::job::event::TransportPath;
 use serde_json::{Value, json};
 
-use super::figures::{EchoFigures, IntervalFigures, NetFigures};
+use super::figures::{IntervalFigures, NetFigures};
+use crate::echoes::EchoFigures;
 use crate::show::json::{JsonLine, way_of};
 use crate::show::verdict;
 

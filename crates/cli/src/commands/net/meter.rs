@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use haul_engine::job::event::{Event, Observer, Progress, Sockets, Summary, TransportPath};
 
 use super::super::{print, say};
-use super::echoes::Echoes;
 use super::figures::{IntervalFigures, NetFigures};
 use super::{json, shown};
+use crate::echoes::{Echoes, other_end};
 use crate::show;
 use crate::show::display::Mode;
 use crate::text::TextOutput;
@@ -44,7 +44,7 @@ impl NetMeter {
 
     /// Prints the figures of the whole time.
     pub fn finish(mut self, summary: &Summary, status: u8) {
-        let round_trips = self.echoes.take().map(Echoes::finish).unwrap_or_default();
+        let round_trips = self.echoes.take().map(Echoes::finish_idle).unwrap_or_default();
         let figures = NetFigures::new(self.bytes, self.elapsed, &self.intervals, summary, round_trips);
         match self.mode {
             Mode::Json => print(&json::total(&figures, status)),
@@ -55,7 +55,7 @@ impl NetMeter {
 
     fn connected(&mut self, way: &TransportPath) {
         self.begun = Some(Instant::now());
-        self.echoes = Echoes::start(way);
+        self.echoes = other_end(way).and_then(Echoes::start);
         say(self.mode, || shown::way(way), || json::connected(way));
     }
 

@@ -1,6 +1,5 @@
 //! `haul net HOST`: measures the network between this host and another, or a server.
 
-mod echoes;
 mod figures;
 mod json;
 mod meter;

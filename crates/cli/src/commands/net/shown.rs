@@ -2,7 +2,8 @@
 
 use haul_engine::job::event::{Bottleneck, TransportPath};
 
-use super::figures::{EchoFigures, IntervalFigures, NetFigures};
+use super::figures::{IntervalFigures, NetFigures};
+use crate::echoes::EchoFigures;
 use crate::show::{paths, verdict};
 use crate::units;
 
