@@ -36,7 +36,7 @@ fn standard_input_goes_to_the_one_client_that_fetches_it() {
     let source = sandbox.big_file("source", 5_000_000);
     let server = serve_standard(&sandbox, r#"cat source | "$0" serve --bind 127.0.0.1 - --read-only"#);
     // The wrong way, and no path: nothing is read, and the server goes on.
-    sandbox.haul(["source", &server.line]).run().ends(2).says(["the other way: sending is forbidden"]);
+    sandbox.haul(["source", &server.line]).run().ends(2).says(["pipe is read-only: writing is forbidden"]);
     let bare = server.line.strip_suffix(":-").unwrap();
     sandbox.haul([bare, "got"]).run().ends(2).says(["has a pipe and no directory", "end its line in :-"]);
     sandbox.haul([&server.line, "got"]).run().succeeds();

@@ -117,7 +117,7 @@ pub fn open(directory: &ServedDirectory, is_json: bool) -> String {
         true => json!({ "event": "open", "time": now.to_string(), "directory": directory.name, "networks": networks })
             .to_string(),
         false => format!(
-            "{} WARNING: {} is open to everyone in {}: clients need no secret, and cannot tell this server from another",
+            "{} WARNING: {} is open to everyone in {}: no secret, and no proof of the server",
             now.strftime("%Y-%m-%dT%H:%M:%SZ"),
             name(&directory.name),
             networks.join(", ")

@@ -84,7 +84,7 @@ impl ClientLimits {
         let is_from_memory =
             !operands.is_empty() && operands.iter().all(|path| null::null_size(path_of(path)).is_some());
         if self.pipe.is_some() {
-            self.hold_pipe(*pipe, self.access.reads(), "fetching")?;
+            self.hold_pipe(*pipe, self.access.reads())?;
             (*operands, *base, *listed, *pipe) = (vec![PIPE.into()], None, false, PipeKind::Standard);
             (*remove_files, *tell_owners) = (false, false);
             storage.under_way = storage.under_way.min(UNDER_WAY_MAX);
@@ -154,7 +154,7 @@ impl ClientLimits {
             compare,
         } = request;
         if self.pipe.is_some() {
-            self.hold_pipe(*pipe, !self.access.reads(), "sending")?;
+            self.hold_pipe(*pipe, !self.access.reads())?;
             if compare.is_some() || sync.is_dry {
                 return Err("a served pipe holds nothing to compare with".into());
             }
@@ -225,9 +225,11 @@ impl ClientLimits {
     }
 
     /// Refuses a request that a served pipe cannot carry out: `is_offered` says whether it is the end that is asked for.
-    fn hold_pipe(&self, pipe: PipeKind, is_offered: bool, act: &str) -> Result<(), String> {
-        if !is_offered {
-            return Err(format!("this server's pipe goes the other way: {act} is forbidden"));
+    fn hold_pipe(&self, pipe: PipeKind, is_offered: bool) -> Result<(), String> {
+        match (is_offered, self.access.reads()) {
+            (true, _) => {}
+            (false, true) => return Err("this server's pipe is read-only: writing is forbidden".into()),
+            (false, false) => return Err("this server's pipe is write-only: reading is forbidden".into()),
         }
         match pipe {
             PipeKind::Named => Ok(()),

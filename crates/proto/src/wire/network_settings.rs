@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(decoded(&most, |_| ()), Ok(most.clone()));
         assert_eq!(decoded(&settings(ADDRESSES_MAX + 1), |_| ()), Ok(most), "the first ones are sent");
         // Thirteen figures of one byte each precede the number.
-        let claim = |bytes: &mut Vec<u8>| bytes[13] = ADDRESSES_MAX as u8 + 1;
+        let claim = |bytes: &mut Vec<u8>| bytes[13] = u8::try_from(ADDRESSES_MAX + 1).unwrap();
         assert_eq!(decoded(&settings(1), claim), Err(ProtocolError::OverLimit("interfaces")));
     }
 }
