@@ -73,9 +73,11 @@ pub fn haul_pipe(site: &BenchSite, workload: &Workload) -> Result<Recipe> {
     Ok(Recipe { client, server })
 }
 
-/// haul between two other hosts, which are one here.
-pub fn haul_third_party(site: &BenchSite, workload: &Workload) -> Result<Recipe> {
-    haul_from(site, BenchHost::Usual, workload, &[], &site.sshd.location(&workload.source))
+/// A program's output, read and dropped: what a pipe costs by itself.
+pub fn pipe_alone(_: &BenchSite, workload: &Workload) -> Result<Recipe> {
+    let mut client = shell("cat \"$0\" | dd bs=512k of=/dev/null");
+    client.arg(&workload.source);
+    Ok(Recipe { client, server: Server::None })
 }
 
 fn haul_with(site: &BenchSite, host: BenchHost, workload: &Workload, options: &[&str]) -> Result<Recipe> {

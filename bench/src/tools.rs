@@ -49,7 +49,7 @@ pub const ALL: [BenchTool; 27] = [
     BenchTool { name: "haul-no-encrypt", about: "--no-encrypt", needs: &["haul"], remedy: BUILD_HAUL, kinds: FILES_AND_TREES, recipe: recipes::haul_no_encrypt },
     BenchTool { name: "haul-direct", about: "-u st", needs: &["haul", "haul: -u,"], remedy: "a haul with -u", kinds: &[WorkloadKind::Disk], recipe: recipes::haul_direct },
     BenchTool { name: "haul-pipe", about: "cat | haul -", needs: &["haul", "cat"], remedy: BUILD_HAUL, kinds: &[WorkloadKind::Null], recipe: recipes::haul_pipe },
-    BenchTool { name: "haul-third-party", about: "between two hosts, from here", needs: &["haul"], remedy: BUILD_HAUL, kinds: &[WorkloadKind::Big], recipe: recipes::haul_third_party },
+    BenchTool { name: "pipe-alone", about: "cat | dd: a pipe without a copy behind it", needs: &["cat", "dd"], remedy: INSTALL, kinds: &[WorkloadKind::Null], recipe: recipes::pipe_alone },
     BenchTool { name: "haul-old-cpu", about: "told by CPUID that there is no AVX2, AVX-512, VAES or VPCLMULQDQ", needs: &["haul", "haul-old-cpu"], remedy: "x86-64, objdump (binutils), and cargo xtask bench or haul-bench itself", kinds: &[WorkloadKind::OldCpu], recipe: recipes::haul_old_cpu },
     BenchTool { name: "ssh-true", about: "ssh HOST true: the login alone", needs: &["ssh"], remedy: INSTALL, kinds: LOGIN, recipe: recipes::ssh_true },
     BenchTool { name: "bare-loop-1", about: "read, XXH3, AES-128-GCM, send; receive, open, XXH3, write; one stream, no login", needs: &["bare-loop"], remedy: BY_XTASK, kinds: FILES, recipe: recipes::bare_loop_1 },
@@ -141,7 +141,7 @@ mod tests {
             |name: &str| ALL.iter().filter(|tool| tool.is_called(name)).map(|tool| tool.name).collect::<Vec<_>>();
         assert_eq!(
             called("haul"),
-            ["haul", "haul-before", "haul-no-encrypt", "haul-direct", "haul-pipe", "haul-third-party", "haul-old-cpu"]
+            ["haul", "haul-before", "haul-no-encrypt", "haul-direct", "haul-pipe", "haul-old-cpu"]
         );
         assert_eq!(called("gridftp"), ["gridftp-p1", "gridftp-p2", "gridftp-pp", "gridftp-pp-p2"]);
         assert_eq!(called("nc"), ["nc"]);
