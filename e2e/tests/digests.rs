@@ -303,10 +303,10 @@ fn under_bbcps_name_digests_are_told_compared_and_added() {
     let silent = run("-E md5 from/big to").succeeds();
     assert_eq!((&*silent.stdout, &*silent.stderr), ("", ""));
     let shown = run("-E md5= from/big equal").succeeds();
-    assert_eq!((&*shown.stdout, &*shown.stderr), ("", &*format!("Checksum: md5 {md5} localhost:equal\n")));
+    assert_eq!((&*shown.stdout, &*shown.stderr), ("", &*format!("Checksum: md5 {md5} localhost:./equal\n")));
     run(&format!("-E %md5={md5} from/big compared")).succeeds();
     run(&format!("--checksum md5={} from/big other", "0".repeat(32))).ends(172).says(["md5 mismatch"]);
     assert!(!sandbox.path("other").exists());
     run("-E c32=sums from/small small").succeeds();
-    assert_eq!(fs::read_to_string(sandbox.path("sums")).unwrap(), "Checksum: c32 48aa78a2 localhost:small\n");
+    assert_eq!(fs::read_to_string(sandbox.path("sums")).unwrap(), "Checksum: c32 48aa78a2 localhost:./small\n");
 }

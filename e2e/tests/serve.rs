@@ -81,12 +81,13 @@ fn a_server_can_be_open_to_a_network() {
     // Nobody gets there by leaving the secret out.
     sandbox.haul(["file", server.line.trim_end_matches("#open")]).run().ends(2).says(["its secret is missing"]);
     server.end().succeeds();
-    let server = ServedShare::start(&sandbox, &["--open", "10.9.8.7"]);
+    let server = ServedShare::start(&sandbox, &["--open", "10.9.8.7", "--create"]);
     sandbox.haul(["file", &server.line]).run().ends(3).says(["not open to this network"]);
     server.end().succeeds();
     sandbox.file("serve.toml", "[pub]\npath = \"shared\"\naccess = \"read-only\"\nopen = [\"127.0.0.1\"]\n");
     let server = ServedShare::standing(&sandbox, "serve.toml");
     sandbox.haul([&format!("haul://{}/pub/file#open", server.address()), "back"]).run().succeeds();
+    sandbox.haul(["serve", "--open", "127.0.0.1", "shared"]).run().ends(2).says(["lets strangers replace"]);
     sandbox.haul(["serve", "--open", "10.1.0.0/33", "shared"]).run().ends(2).says(["must be a network"]);
     server.end().succeeds();
 }

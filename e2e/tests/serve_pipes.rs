@@ -3,8 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use haul_e2e::{ProgramRun, Sandbox, ServedShare, eventually, shell};
-use rustix::process::Signal;
+use haul_e2e::{ProgramRun, Sandbox, ServedShare, eventually, pid, shell};
+use haul_lab::descendants;
+use rustix::process::{Signal, kill_process};
 
 /// Starts `haul serve` in a script that connects its standard input or output. Its line is on standard error.
 fn serve_standard(sandbox: &Sandbox, script: &str) -> ServedShare {
@@ -54,6 +55,37 @@ fn a_client_that_breaks_off_ends_the_server_of_standard_output() {
     eventually("some has arrived", || fs::metadata(sandbox.path("out")).is_ok_and(|out| out.len() > 1_000_000));
     client.signal(Signal::KILL);
     ProgramRun::of(server.running).ends(4);
+}
+
+#[test]
+fn a_killed_worker_may_have_used_the_pipe() {
+    let sandbox = Sandbox::new();
+    sandbox.big_file("sent", 40_000_000);
+    let server = serve_standard(&sandbox, r#"exec "$0" serve --bind 127.0.0.1 - > out < /dev/null"#);
+    let client = sandbox.haul(["-x", "4m", "sent", &server.line]).start();
+    eventually("some has arrived", || fs::metadata(sandbox.path("out")).is_ok_and(|out| out.len() > 1_000_000));
+    sandbox.haul(["sent", &server.line]).run().ends(3).says(["limit of clients (1)"]);
+    let workers = descendants(server.running.id());
+    assert_eq!(workers.len(), 1);
+    kill_process(pid(workers[0]), Signal::KILL).expect("it is there");
+    ProgramRun::of(client).ends(1);
+    ProgramRun::of(server.running).ends(4);
+}
+
+/// Nothing was read for the first one.
+#[test]
+fn a_client_whose_own_target_refuses_leaves_the_pipe_to_the_next() {
+    let sandbox = Sandbox::new();
+    sandbox.file("source", "content");
+    let server = serve_standard(&sandbox, r#"cat source | "$0" serve --bind 127.0.0.1 - --read-only"#);
+    sandbox.haul([&server.line, "missing/directory/"]).run().ends(2);
+    sandbox.haul([&server.line, "got"]).run().succeeds();
+    ProgramRun::of(server.running).succeeds();
+    assert_eq!(fs::read_to_string(sandbox.path("got")).unwrap(), "content");
+    let program = serve_program(&sandbox, &["--read-only"], "touch begun; cat source");
+    sandbox.haul([&program.line, "missing/directory/"]).run().ends(2);
+    assert!(!sandbox.path("begun").exists());
+    program.end().succeeds();
 }
 
 #[test]

@@ -85,18 +85,33 @@ impl Crate {
 
     /// Every import between two modules neither of which is above the other, in order.
     pub fn imports(&self) -> BTreeSet<Import> {
+        let is_own = |import: &Import| import.from.starts_with(&import.to) || import.to.starts_with(&import.from);
+        self.all_imports().into_iter().filter(|import| !is_own(import)).collect()
+    }
+
+    /// Every import between two modules, in order.
+    fn all_imports(&self) -> BTreeSet<Import> {
         let mut imports = BTreeSet::new();
         for (from, module) in &self.modules {
             let written = module.uses.iter().map(|one| &one.path).chain(&module.paths);
             for path in written {
                 let Some((to, item)) = self.resolve(from, path, 0) else { continue };
-                let is_own = from.starts_with(&to) || to.starts_with(from);
-                if !is_own {
+                if to != *from {
                     imports.insert(Import { from: from.clone(), to, item });
                 }
             }
         }
         imports
+    }
+
+    /// Number of modules in the largest circle of files.
+    pub fn largest_strict_circle(&self) -> usize {
+        largest_circle(self.all_imports())
+    }
+
+    /// The same without imports between a module and those below it.
+    pub fn largest_circle(&self) -> usize {
+        largest_circle(self.imports())
     }
 
     /// The module that defines what `path` means in `module`, and the name there.
@@ -242,6 +257,21 @@ impl Circle {
     }
 }
 
+/// Number of modules in the largest set whose members all reach each other.
+fn largest_circle(imports: BTreeSet<Import>) -> usize {
+    let mut graph: BTreeMap<String, BTreeMap<String, Vec<Import>>> = BTreeMap::new();
+    for import in imports {
+        let (from, to) = (import.from.join("::"), import.to.join("::"));
+        graph.entry(from).or_default().entry(to).or_default().push(import);
+    }
+    let reached: BTreeMap<&String, BTreeSet<&String>> =
+        graph.keys().map(|name| (name, reachable(&graph, name))).collect();
+    let members = |name: &String| {
+        reached[name].iter().filter(|other| reached.get(*other).is_some_and(|back| back.contains(name))).count()
+    };
+    graph.keys().map(members).max().unwrap_or(0)
+}
+
 fn reachable<'a>(
     graph: &'a BTreeMap<String, BTreeMap<String, Vec<Import>>>,
     start: &'a String,
@@ -267,7 +297,7 @@ pub fn source_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
 }
 
 /// Every Rust file below `folder`.
-fn list(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
+pub fn list(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
     let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     for entry in entries {
         let path = entry.map_err(|error| format!("{}: {error}", folder.display()))?.path();

@@ -13,6 +13,7 @@ mod dist;
 mod documents;
 mod elf;
 mod fuzz;
+mod house;
 mod imports;
 mod install;
 mod lab;
@@ -59,6 +60,8 @@ enum Chore {
     },
     /// Modules that import each other in a circle
     Imports(imports::ImportsArguments),
+    /// Figures of the code's shape: lines, long files and functions, untyped errors, circles
+    House,
     /// Writes docs/reference/messages.md: every message of haul
     Messages,
     /// Tries what the everyday tests try, for hours
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Chore::Fuzz(arguments) => fuzz::main(arguments),
         Chore::Lab { experiment, options } => lab::main(experiment, options),
         Chore::Imports(arguments) => imports::main(&arguments),
+        Chore::House => house::main(),
         Chore::Messages => messages::main(),
         Chore::Soak(arguments) => soak::main(&arguments),
     }

@@ -45,7 +45,7 @@ impl EchoFigures {
 /// Echoes of the idle path and under load.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RoundTrips {
-    /// After the data.
+    /// Before or after the data.
     pub idle: Option<EchoFigures>,
     /// While data flowed.
     pub loaded: Option<EchoFigures>,

@@ -222,6 +222,12 @@ fn written(name: &str, value: &DeValue<'_>) -> Result<WrittenDirectory, String> 
         .iter()
         .map(|text| network(text).ok_or_else(|| format!("open: {text} is not a network, such as 10.1.0.0/16")))
         .collect::<Result<Vec<_>, _>>()?;
+    if !open_to.is_empty() && access == ServedAccess::Both {
+        return Err(
+            "open lets strangers replace and delete files\nwrite access = \"read-only\", \"create\" or \"write-only\""
+                .into(),
+        );
+    }
     if secrets.is_empty() && keys.is_empty() && open_to.is_empty() {
         return Err(
             "no secrets and no keys\nwrite secrets = [\"/etc/haul/partner.secret\"], or keys = [\"haul-public-...\"]"
@@ -288,7 +294,9 @@ fn complete(written: WrittenDirectory) -> Result<ServedDirectory, String> {
 
 /// A network in CIDR notation, or one address.
 pub fn network(text: &str) -> Option<IpNet> {
-    text.parse().or_else(|_| text.parse().map(|address: IpAddr| IpNet::from(address))).ok()
+    let network: IpNet = text.parse().or_else(|_| text.parse().map(|address: IpAddr| IpNet::from(address))).ok()?;
+    // Clients with such an address are known by their IPv4 address.
+    (network.addr().to_canonical() == network.addr()).then_some(network)
 }
 
 /// A directory as a server has it.

@@ -46,7 +46,7 @@ pub const COPY: &[OptionRow] = &[
     row("recursive", Some('r'), Takes::Nothing, HelpSection::Copying, "copy directories recursively").bbcp(1).essential(),
     row("force", Some('f'), Takes::Nothing, HelpSection::Copying, "overwrite existing files that differ").bbcp(1).of_one_job().essential(),
     row("omit", Some('O'), Takes::Nothing, HelpSection::Copying, "skip files that exist on the target").bbcp(4).of_one_job(),
-    row("preserve", Some('p'), Takes::Nothing, HelpSection::Copying, "preserve mode, owner and group (times are always preserved)").bbcp(1).essential(),
+    row("preserve", Some('p'), Takes::Nothing, HelpSection::Copying, "also preserve mode, owner and group, not only times").bbcp(1).essential(),
     row("mode", Some('m'), Takes::One("[DIRS/][FILES]"), HelpSection::Copying, "set octal modes, for example 750/640").bbcp(1),
     row("mkdir", Some('A'), Takes::Nothing, HelpSection::Copying, "create a missing target directory").bbcp(2),
     row("dirbase", Some('d'), Takes::One("BASE"), HelpSection::Copying, "recreate source paths relative to BASE below the target").bbcp(3).of_one_job(),

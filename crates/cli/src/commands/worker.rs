@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use haul_engine::job::account::WorkAccount;
+use haul_engine::job::allowance::Allowance;
 use haul_engine::job::credentials::ClientCredentials;
 use haul_engine::launch;
 use haul_engine::policy::HostPolicy;
 use haul_engine::policy::audit::{AuditClient, AuditDestination, AuditLog};
 use haul_engine::worker::client_limits::ClientLimits;
-use haul_engine::worker::{Environment, HandedPipes, WorkerEnd};
+use haul_engine::worker::{Environment, InheritedPipes, WorkerEnd};
 
 use crate::args::parse::WorkerArguments;
 use crate::exit::Exit;
@@ -38,7 +39,7 @@ pub fn run(what: &WorkerArguments) -> u8 {
         WorkerArguments::Dial { host, port, directory } => dial((host, *port), directory),
         WorkerArguments::Run { input, output } => {
             let host = || HostRequest::open(None, std::env::current_dir().unwrap_or_default(), None);
-            let worked = HandedPipes::take(*input, *output).and_then(|handed| work(handed, None, host()));
+            let worked = InheritedPipes::take(*input, *output).and_then(|pipes| work(pipes, None, host()));
             worked.unwrap_or_else(could_not_start)
         }
         WorkerArguments::Served(terms, place) => serve(terms, place).unwrap_or_else(could_not_start),
@@ -98,25 +99,31 @@ fn read_pass(stdin: &OwnedFd) -> Option<ClientCredentials> {
 
 /// Works for a server, which reads the account of the work from standard error.
 fn serve(terms: &ClientLimits, place: &OsStr) -> io::Result<u8> {
-    let handed = terms.open_pipe(place)?;
-    let directory = Path::new(place);
+    // The server's descriptors before any other file is opened.
+    let allowance = terms.take_allowance()?;
+    let pipes = terms.open_pipe(place)?;
+    let directory = if terms.pipe.is_some() { Path::new("/") } else { Path::new(place) };
     // Read before the kernel confines this process.
     let host = HostRequest::open(std::env::var("HAUL_CLIENT").ok(), directory.to_owned(), terms.audit.clone());
     if let Err(error) = terms.enter(directory, state_dir().as_deref()) {
-        tell(&WorkAccount { did: None, why: Some(error.to_string()) });
+        tell(&WorkAccount { why: Some(error.to_string()), is_idle: true, ..WorkAccount::default() });
         return Err(error);
     }
-    work(handed, Some(terms.clone()), host)
+    work(pipes, Some((terms.clone(), allowance)), host)
 }
 
-fn work(handed: HandedPipes, served: Option<ClientLimits>, host: HostRequest) -> io::Result<u8> {
+fn work(
+    pipes: InheritedPipes,
+    served: Option<(ClientLimits, Option<Arc<Allowance>>)>,
+    host: HostRequest,
+) -> io::Result<u8> {
     let termination = signals::leave_to_controller()?;
     let stdin = io::stdin().as_fd().try_clone_to_owned()?;
     let stdout = io::stdout().as_fd().try_clone_to_owned()?;
     let is_served = served.is_some();
-    let allowance = served.as_ref().map_or(Ok(None), ClientLimits::take_allowance)?;
+    let (served, allowance) = served.map_or((None, None), |(terms, allowance)| (Some(terms), allowance));
     let environment = Environment { allowance, ..environment(served, host) };
-    let (ended, mut account) = haul_engine::worker::run(stdin, stdout, termination.stop, handed, &environment);
+    let (ended, mut account) = haul_engine::worker::run(stdin, stdout, termination.stop, pipes, &environment);
     // The controller shows it, if it can.
     if termination.came.load(Ordering::Acquire) {
         show::stderr().error("the worker was terminated (SIGTERM)");

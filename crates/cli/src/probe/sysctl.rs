@@ -13,6 +13,11 @@ use crate::pending::{Pending, ReplaceableFile};
 use crate::text::harmless;
 use crate::units::size;
 
+/// Most bytes of a minimum or default that are taken over from a host.
+const DEFAULT_MAX: u64 = 16 << 20;
+/// The kernel's largest value: these settings are of type `int`.
+const KERNEL_MAX: u64 = i32::MAX as u64;
+
 /// The file, before its contents are known.
 pub struct SysctlFile {
     path: PathBuf,
@@ -42,7 +47,7 @@ impl SysctlFile {
         }
         let head = format!(
             "# Written by haul probe. {} in flight.\n# Review it, then on each of these hosts: sysctl -p FILE\n\
-             # No value is lower than the present one of any of them.\n",
+             # No value is lower than the present one of any of them; defaults are at most 16 MiB.\n",
             path.product(needs)
         );
         self.pending.writer()?.write_all(format!("{head}{settings}").as_bytes())?;
@@ -87,10 +92,7 @@ fn exists(path: &Path) -> bool {
 
 /// The settings that are too small at an end.
 fn settings(ends: &[EndMeasurement], needs: BufferNeeds) -> Option<String> {
-    let too_small = |limit: &&BufferLimit| {
-        ends.iter().any(|end| limit.is_too_small(&end.measured.network, needs))
-            && ends.iter().all(|end| (limit.max_bytes)(&end.measured.network) > 0)
-    };
+    let too_small = |limit: &&BufferLimit| ends.iter().any(|end| limit.is_too_small(&end.measured.network, needs));
     let texts: Vec<_> = BUFFER_LIMITS.iter().filter(too_small).map(|limit| setting(limit, ends, needs)).collect();
     (!texts.is_empty()).then(|| texts.concat())
 }
@@ -100,12 +102,19 @@ fn setting(limit: &BufferLimit, ends: &[EndMeasurement], needs: BufferNeeds) -> 
         let network = &end.measured.network;
         [(limit.before)(network), vec![(limit.max_bytes)(network)]].concat()
     };
-    let of_hosts = || ends.iter().map(present);
-    let mut value = of_hosts().reduce(|one, other| one.iter().zip(&other).map(|(a, b)| *a.max(b)).collect());
+    let ends: Vec<_> = ends.iter().filter(|end| (limit.max_bytes)(&end.measured.network) > 0).collect();
+    // Each socket takes its default size: another host does not decide about that memory.
+    let kept = |end: &&EndMeasurement| {
+        let network = &end.measured.network;
+        let before = (limit.before)(network).into_iter().map(|bytes| bytes.min(DEFAULT_MAX));
+        before.chain([(limit.max_bytes)(network).min(KERNEL_MAX)]).collect::<Vec<_>>()
+    };
+    let of_hosts = ends.iter().map(kept);
+    let mut value = of_hosts.reduce(|one, other| one.iter().zip(&other).map(|(a, b)| *a.max(b)).collect());
     if let Some(max_bytes) = value.as_mut().and_then(|value| value.last_mut()) {
         *max_bytes = (*max_bytes).max((limit.wanted_bytes)(needs));
     }
-    let now = |end: &EndMeasurement| format!("{} at {}", joined(&present(end)), harmless(&end.label));
+    let now = |end: &&EndMeasurement| format!("{} at {}", joined(&present(end)), harmless(&end.label));
     let now = ends.iter().map(now).collect::<Vec<_>>().join("; ");
     let only = if limit.of_window_option { " with -w" } else { "" };
     format!(
@@ -142,7 +151,7 @@ mod tests {
         insta::assert_snapshot!(std::fs::read_to_string(&to).unwrap(), @r"
         # Written by haul probe. BDP 125 MB/s x 50.0 ms = 6.25 MB in flight.
         # Review it, then on each of these hosts: sysctl -p FILE
-        # No value is lower than the present one of any of them.
+        # No value is lower than the present one of any of them; defaults are at most 16 MiB.
 
         # One stream needs 12.5 MB; this leaves as much again. Now 4096 131072 6291456 at this machine; 4096 1048576 1073741824 at d\nb1.
         net.ipv4.tcp_rmem = 4096 1048576 1073741824
@@ -152,6 +161,9 @@ mod tests {
 
         # One stream with -w needs 6.25 MB; this leaves as much again. Now 212992 at this machine; 212992 at d\nb1.
         net.core.rmem_max = 16777216
+
+        # One stream with -w needs 6.25 MB; this leaves as much again. Now 212992 at this machine.
+        net.core.wmem_max = 16777216
         ");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }

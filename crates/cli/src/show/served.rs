@@ -30,7 +30,7 @@ fn words(served: &ServeEvent) -> String {
         ServeEvent::Refused { peer, directory, why } => {
             format!("{now} {peer} {} refused: {}", name(directory), why.lines().next().unwrap_or_default())
         }
-        ServeEvent::Ended { peer, directory, account: WorkAccount { did, why }, whole, took } => {
+        ServeEvent::Ended { peer, directory, account: WorkAccount { did, why, is_idle: _ }, whole, took } => {
             let how = if *whole { "done" } else { "incomplete" };
             let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
             let seconds = took.as_secs_f64();
@@ -68,7 +68,7 @@ pub fn object(served: &ServeEvent) -> String {
             at("stranger", peer, "", json!({ "reason": why, "others": others }))
         }
         ServeEvent::Refused { peer, directory, why } => at("refused", peer, directory, json!({ "reason": why })),
-        ServeEvent::Ended { peer, directory, account: WorkAccount { did, why }, whole, took } => {
+        ServeEvent::Ended { peer, directory, account: WorkAccount { did, why, is_idle: _ }, whole, took } => {
             let mut rest = json!({ "seconds": took.as_secs_f64(), "complete": whole, "reason": why });
             if let (Value::Object(rest), Some(did)) = (&mut rest, did) {
                 rest.insert("direction".into(), did.what.word().into());
@@ -117,9 +117,10 @@ pub fn open(directory: &ServedDirectory, is_json: bool) -> String {
         true => json!({ "event": "open", "time": now.to_string(), "directory": directory.name, "networks": networks })
             .to_string(),
         false => format!(
-            "{} WARNING: {} is open to everyone in {}: no secret, and no proof of the server",
+            "{} WARNING: {} ({}) is open to everyone in {}: no secret, and no proof of the server",
             now.strftime("%Y-%m-%dT%H:%M:%SZ"),
             name(&directory.name),
+            directory.access.word(),
             networks.join(", ")
         ),
     }

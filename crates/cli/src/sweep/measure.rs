@@ -1,6 +1,6 @@
 //! One run: the copy, its figures, and nothing left of what it made.
 
-use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
+use std::net::{IpAddr, ToSocketAddrs};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use haul_engine::job::event::{Event, Observer, TransportPath};
@@ -88,15 +88,14 @@ impl SweepBench<'_> {
     }
 }
 
-/// The address of the host that is not this one, by its name. A name that only ssh knows has none.
+/// The address of the host that is not this one, by its name. A name that only ssh knows has none, nor has this host.
 fn host_address(job: &Job) -> Option<IpAddr> {
-    let remote = [job.source_host(), &job.target.host].into_iter().find(|host| **host != Host::Local);
-    match remote {
-        Some(Host::Remote { name, .. } | Host::Served { name, .. }) => {
-            (name.as_str(), 0).to_socket_addrs().ok()?.next().map(|address| address.ip())
-        }
-        _ => Some(Ipv4Addr::LOCALHOST.into()),
-    }
+    let (Host::Remote { name, .. } | Host::Served { name, .. }) =
+        [job.source_host(), &job.target.host].into_iter().find(|host| **host != Host::Local)?
+    else {
+        return None;
+    };
+    (name.as_str(), 0).to_socket_addrs().ok()?.next().map(|address| address.ip())
 }
 
 /// Whether nothing that is copied there stays.

@@ -7,6 +7,8 @@ pub struct WorkAccount {
     pub did: Option<WorkDone>,
     /// Reason for not doing the work, where known; one line.
     pub why: Option<String>,
+    /// Whether the worker ended before its job started.
+    pub is_idle: bool,
 }
 
 /// What was done.
@@ -37,6 +39,8 @@ pub enum WorkKind {
 
 /// Prefix of a line about completed work.
 const DID: &str = "HAUL-DID ";
+/// A line about a job that never started.
+const IDLE: &str = "HAUL-IDLE";
 /// Prefix of a line with the reason for failure.
 const WHY: &str = "HAUL-WHY ";
 
@@ -59,7 +63,8 @@ impl WorkAccount {
     /// The lines that a worker sends to its server.
     pub fn lines(&self) -> Vec<String> {
         let why = self.why.as_ref().map(|why| format!("{WHY}{}", why.lines().next().unwrap_or_default()));
-        self.did.as_ref().map(WorkDone::line).into_iter().chain(why).collect()
+        let idle = self.is_idle.then(|| IDLE.to_owned());
+        self.did.as_ref().map(WorkDone::line).into_iter().chain(why).chain(idle).collect()
     }
 
     /// Parses a worker's lines; others are skipped.
@@ -67,6 +72,7 @@ impl WorkAccount {
         let mut account = Self::default();
         for line in lines {
             account.did = WorkDone::parse(line).or(account.did);
+            account.is_idle |= line == IDLE;
             account.why = line.strip_prefix(WHY).map(str::to_owned).or(account.why);
         }
         account
@@ -96,10 +102,11 @@ mod tests {
     fn what_was_done_comes_back_from_its_lines() {
         let did = WorkDone { what: WorkKind::Compared, files: 3, bytes: 1 << 40, failed: 0, path: "./a b".into() };
         for (did, why) in [(Some(did), None), (None, Some("no\nway"))] {
-            let account = WorkAccount { did, why: why.map(str::to_owned) };
+            let account = WorkAccount { is_idle: why.is_some(), did, why: why.map(str::to_owned) };
             let lines = account.lines();
             let lines = ["haul: HAUL-DID sent", "HAUL-DID sent 1"].into_iter().chain(lines.iter().map(String::as_str));
             let read = WorkAccount::parse(lines);
+            assert_eq!(read.is_idle, account.is_idle);
             assert_eq!((read.did, read.why.as_deref()), (account.did, why.and_then(|why| why.lines().next())));
         }
     }

@@ -44,7 +44,7 @@ use crate::receiver::session::ReceiverSession;
 use crate::receiver::tree::TargetTree;
 use std::sync::RwLock;
 
-use crate::io::program::HandedPipe;
+use crate::io::program::InheritedPipe;
 use haul_proto::entry::EntryKind as Kinds;
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::{PathId, StreamId};
@@ -207,12 +207,12 @@ fn foreign_report(job: &Arc<ReceiverJob>) -> ForeignReport {
 }
 
 impl TargetReceiver {
-    /// Resolves the destination. `handed` is standard output or the pipe of a server, if this worker received it.
+    /// Resolves the destination. `inherited` is standard output or the pipe of a server, if this worker received it.
     pub fn prepare(
         request: TargetRequest,
         reporter: Reporter,
         surroundings: &WorkerContext,
-        handed: Option<HandedPipe>,
+        inherited: Option<InheritedPipe>,
     ) -> Result<Self, RefusedRequest> {
         let quota = Arc::new(JobQuota::new(surroundings.allowance.clone()));
         quota
@@ -221,7 +221,7 @@ impl TargetReceiver {
         let landing = match request.pipe {
             PipeKind::No => place::destination::find(&request, surroundings.state_dir.as_deref(), &reporter)?,
             PipeKind::Standard | PipeKind::Named | PipeKind::Growing(_) => {
-                place::destination::pipe(&request, handed, &surroundings.policy)?
+                place::destination::pipe(&request, inherited, &surroundings.policy)?
             }
         };
         reporter.set_label(&landing.path(b""));

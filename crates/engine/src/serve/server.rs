@@ -96,7 +96,7 @@ impl ServeListener {
             allowances: Allowances::default(),
             strangers: UnauthenticatedClients::default(),
             copied: AtomicBool::default(),
-            spent: AtomicBool::default(),
+            is_pipe_used: AtomicBool::default(),
             hang_up: AtomicBool::default(),
             log,
         };
@@ -113,7 +113,7 @@ impl ServeListener {
     pub fn run(self, until: ServeUntil, stop: &AtomicBool, mut reload: impl FnMut() -> Option<ReloadedOffer>) -> bool {
         let Self { listener, shared } = self;
         let is_over = || {
-            let once = until.once && shared.copied.load(Ordering::SeqCst) || shared.spent.load(Ordering::SeqCst);
+            let once = until.once && shared.copied.load(Ordering::SeqCst) || shared.is_pipe_used.load(Ordering::SeqCst);
             let late = until.deadline;
             stop.load(Ordering::SeqCst) || once || late.is_some_and(|deadline| Instant::now() >= deadline)
         };

@@ -49,7 +49,7 @@ pub(super) struct ServeShared {
     /// Whether a copy completed.
     pub copied: AtomicBool,
     /// Whether a session used the server's standard input or output.
-    pub spent: AtomicBool,
+    pub is_pipe_used: AtomicBool,
     /// Whether all workers must end now.
     pub hang_up: AtomicBool,
     pub(super) log: Box<ServeObserver>,
@@ -138,6 +138,8 @@ impl ServeSessions {
     }
 }
 
+/// Refusal of a client after the one that used the server's standard input or output.
+const PIPE_USED: &str = "another client has used this server's pipe";
 /// Log text of a session ended for its credential.
 const REVOKED: &str = "key or secret expired or revoked";
 
@@ -160,7 +162,10 @@ pub(super) fn serve(
     let (known, name) = proven.ok_or_else(|| io::Error::other("wrong secret or key"))?;
     pending.prove()?;
     let entered = find(&offer.directories, (known, peer.ip()), &name)
-        .and_then(|directory| Ok((directory, shared.clients.enter(offer, directory)?)));
+        .and_then(|directory| Ok((directory, shared.clients.enter(offer, directory)?)))
+        .and_then(
+            |entered| if shared.is_pipe_used.load(Ordering::SeqCst) { Err(PIPE_USED.into()) } else { Ok(entered) },
+        );
     let answered = answer(&mut connection, &mut bounded, entered.as_ref().err().map(String::as_str));
     let (directory, _entered) = match (entered, answered) {
         (Ok(entered), Ok(())) => entered,
@@ -181,15 +186,16 @@ pub(super) fn serve(
     });
     let (status, mut account) = match worked {
         Ok(worked) => worked,
-        Err(error) => (None, WorkAccount { did: None, why: Some(error.to_string()) }),
+        Err(error) => (None, WorkAccount { why: Some(error.to_string()), ..WorkAccount::default() }),
     };
     let is_without_failures = account.did.as_ref().is_none_or(|did| did.failed == 0);
     let whole = is_without_failures && status.is_some_and(|status| status.success());
     if session.is_revoked.load(Ordering::Relaxed) && !whole {
         account.why = Some(REVOKED.into());
     }
-    if account.did.is_some() && matches!(directory.content, ServedContent::Standard(_)) {
-        shared.spent.store(true, Ordering::SeqCst);
+    // Before the next client is admitted. A worker that was killed may have used the pipe.
+    if !account.is_idle && matches!(directory.content, ServedContent::Standard(_)) {
+        shared.is_pipe_used.store(true, Ordering::SeqCst);
     }
     shared.log(&ServeEvent::Ended { peer, directory: name, account, whole, took: began.elapsed() });
     if whole {

@@ -25,7 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// A pipe, and the program started by haul that writes to it, if any.
 pub struct FlowPipe {
     fd: OwnedFd,
-    program: Option<PipeProgram>,
+    program: Option<Arc<PipeProgram>>,
     /// Start offset in a seekable file; `None` for a pipe.
     begins: Option<u64>,
     /// For a growing file: the time without growth after which it has ended.
@@ -34,7 +34,7 @@ pub struct FlowPipe {
 
 impl FlowPipe {
     /// Wraps an open descriptor.
-    pub fn new(fd: OwnedFd, program: Option<PipeProgram>) -> Self {
+    pub fn new(fd: OwnedFd, program: Option<Arc<PipeProgram>>) -> Self {
         // Fails if it is not a pipe, or at the user's limit of pipe memory.
         let _ = fcntl_setpipe_size(&fd, PIPE_BYTES);
         let is_file = fstat(&fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file());

@@ -27,7 +27,7 @@ mod stream_sender;
 #[cfg(test)]
 mod tests;
 
-use crate::io::program::HandedPipe;
+use crate::io::program::InheritedPipe;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
 use haul_proto::entry_extras::EntryExtras;
 use haul_proto::error::ProtocolError;
@@ -147,12 +147,12 @@ impl State {
 }
 
 impl Source {
-    /// Checks the source arguments and reports invalid ones at once. `handed` is standard input or the
+    /// Checks the source arguments and reports invalid ones at once. `inherited` is standard input or the
     /// pipe of a server, if this worker received it; `policy` permits or forbids programs.
     pub fn prepare(
         request: SourceRequest,
         reporter: Reporter,
-        handed: Option<HandedPipe>,
+        inherited: Option<InheritedPipe>,
         policy: &HostPolicy,
     ) -> Self {
         let roots = match request.pipe {
@@ -165,7 +165,7 @@ impl Source {
                 operands::look(&request, &reporter)
             }
             PipeKind::Standard | PipeKind::Named | PipeKind::Growing(_) => {
-                operands::open_pipe(&request, handed, policy, &reporter)
+                operands::open_pipe(&request, inherited, policy, &reporter)
             }
         };
         let (frame, streams) = (request.settings.frame, request.settings.streams);

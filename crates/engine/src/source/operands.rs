@@ -17,7 +17,7 @@ use std::time::Duration;
 use crate::fs::{
     Dir, DirAccess, FdCache, FileIdentity, FileStat, FollowLinks, MAX_OPEN_DIRECTORIES, WalkLookup, lookup,
 };
-use crate::io::program::{HandedPipe, PipeProgram};
+use crate::io::program::{InheritedPipe, PipeProgram};
 use crate::job::End;
 use crate::job::display_path::own_name;
 use crate::job::null;
@@ -116,7 +116,7 @@ pub fn allow_base(base: &[u8], bounds: &mut ConfineBounds, rights: ConfineRights
 /// The only source argument, if it is a pipe: standard input, a FIFO, or a program's output.
 pub fn open_pipe(
     request: &SourceRequest,
-    handed: Option<HandedPipe>,
+    inherited: Option<InheritedPipe>,
     policy: &HostPolicy,
     reporter: &Reporter,
 ) -> Vec<Option<OperandRoot>> {
@@ -127,9 +127,8 @@ pub fn open_pipe(
     };
     let opened = match request.pipe {
         PipeKind::Standard => {
-            let opened = handed.ok_or_else(|| "standard input cannot be read on another host".to_owned());
-            let begun = opened.and_then(|pipe| pipe.begin().map_err(|error| describe(&error)));
-            begun.map(|(fd, program)| FlowPipe::new(fd, program))
+            let opened = inherited.ok_or_else(|| "standard input cannot be read on another host".to_owned());
+            opened.map(|pipe| FlowPipe::new(pipe.fd, pipe.program))
         }
         PipeKind::Growing(quiet_s) => growing(operand, Duration::from_secs(quiet_s.into())),
         PipeKind::Named | PipeKind::No => named(operand, policy),
@@ -166,7 +165,7 @@ fn named(operand: &[u8], policy: &HostPolicy) -> Result<FlowPipe, String> {
     }
     policy.check(PolicyRule::NoPrograms)?;
     let (program, said) = PipeProgram::start(End::Source, operand).map_err(|error| describe(&error))?;
-    Ok(FlowPipe::new(said, Some(program)))
+    Ok(FlowPipe::new(said, Some(Arc::new(program))))
 }
 
 /// Opens source arguments one after the other.

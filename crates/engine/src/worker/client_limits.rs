@@ -12,14 +12,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::fs::lookup;
-use crate::io::program::{HandedPipe, PipeProgram};
+use crate::io::program::{InheritedPipe, PipeProgram};
 use crate::job::End;
 use crate::job::allowance::Allowance;
 use crate::job::null;
 use crate::policy::audit::AuditDestination;
 use crate::sys::confine::{ConfineBounds, ConfineNetwork, ConfineRights};
 use crate::sys::inherited_fds;
-use crate::worker::HandedPipes;
+use crate::worker::InheritedPipes;
 
 /// Permitted access to a served directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,19 +190,19 @@ impl ClientLimits {
 
     /// Opens the served pipe, with `command` as its program. A worker calls it once, before it confines itself: a program
     /// is not confined.
-    pub fn open_pipe(&self, command: &OsStr) -> io::Result<HandedPipes> {
-        let Some(pipe) = self.pipe else { return Ok(HandedPipes::default()) };
+    pub fn open_pipe(&self, command: &OsStr) -> io::Result<InheritedPipes> {
+        let Some(pipe) = self.pipe else { return Ok(InheritedPipes::default()) };
         let end = if self.access.reads() { End::Source } else { End::Target };
         let pipe = match pipe {
-            ServedPipe::Inherited(number) => HandedPipe::from(inherited_fds::take(number)?),
+            ServedPipe::Inherited(number) => InheritedPipe::from(inherited_fds::take(number)?),
             ServedPipe::Program => {
                 let (program, fd) = PipeProgram::prepare(end, command.as_bytes())?;
-                HandedPipe { fd, program: Some(program) }
+                InheritedPipe { fd, program: Some(Arc::new(program)) }
             }
         };
         Ok(match end {
-            End::Source => HandedPipes { input: Some(pipe), output: None },
-            End::Target => HandedPipes { input: None, output: Some(pipe) },
+            End::Source => InheritedPipes { input: Some(pipe), output: None },
+            End::Target => InheritedPipes { input: None, output: Some(pipe) },
         })
     }
 

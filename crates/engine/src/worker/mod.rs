@@ -6,6 +6,7 @@
 
 pub mod client_limits;
 pub mod measure;
+mod pipe_policy;
 mod predecessor;
 mod request_policy;
 pub(crate) mod resource_metrics;
@@ -37,7 +38,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::fs::FileIdentity;
-use crate::io::program::{HandedPipe, keeper};
+use crate::io::program::{InheritedPipe, PipeProgram, keeper};
 use crate::job::End;
 use crate::job::account::WorkAccount;
 use crate::job::allowance::Allowance;
@@ -87,18 +88,22 @@ pub struct Environment {
 
 /// Pipes handed over by the parent process: the standard input and output of the command, or the pipe of a server.
 #[derive(Default)]
-pub struct HandedPipes {
+pub struct InheritedPipes {
     /// Input for a source.
-    pub input: Option<HandedPipe>,
+    pub input: Option<InheritedPipe>,
     /// Output for a target.
-    pub output: Option<HandedPipe>,
+    pub output: Option<InheritedPipe>,
 }
 
-impl HandedPipes {
+impl InheritedPipes {
     /// Takes ownership of the descriptors by number. Call it once, before any other file is opened.
     pub fn take(input: Option<i32>, output: Option<i32>) -> io::Result<Self> {
         let take = |number: Option<i32>| number.map(inherited_fds::take).transpose();
-        Ok(Self { input: take(input)?.map(HandedPipe::from), output: take(output)?.map(HandedPipe::from) })
+        Ok(Self { input: take(input)?.map(InheritedPipe::from), output: take(output)?.map(InheritedPipe::from) })
+    }
+
+    fn program(&self) -> Option<Arc<PipeProgram>> {
+        self.input.as_ref().or(self.output.as_ref())?.program.clone()
     }
 }
 
@@ -125,7 +130,7 @@ pub fn run(
     input: OwnedFd,
     output: OwnedFd,
     stop: OwnedFd,
-    handed: HandedPipes,
+    inherited: InheritedPipes,
     environment: &Environment,
 ) -> (WorkerEnd, WorkAccount) {
     open_files::raise_limit();
@@ -140,7 +145,8 @@ pub fn run(
     let mut worker = WorkerProcess {
         link,
         environment: environment.clone(),
-        handed,
+        program: inherited.program(),
+        inherited,
         source: None,
         target: None,
         bench: None,
@@ -201,7 +207,9 @@ fn hello(environment: &Environment) -> WorkerHello {
 struct WorkerProcess {
     link: LinkWriter,
     environment: Environment,
-    handed: HandedPipes,
+    /// A served program, which starts with the job.
+    program: Option<Arc<PipeProgram>>,
+    inherited: InheritedPipes,
     source: Option<Arc<Source>>,
     target: Option<Arc<TargetReceiver>>,
     /// The state of a measurement, for a worker that is neither source nor target.
@@ -278,7 +286,7 @@ impl WorkerProcess {
                 let _ = self.mark(&request.settings.job, End::Source);
                 let reporter = self.reporter(&request.settings);
                 pin_threads(&request.settings.cpus, &reporter);
-                let source = Source::prepare(request, reporter, self.handed.input.take(), &self.environment.policy);
+                let source = Source::prepare(request, reporter, self.inherited.input.take(), &self.environment.policy);
                 self.tell(&WorkerMessage::SourceReady { operands: source.operands(), origin: source.origin() });
                 self.source = Some(Arc::new(source));
             }
@@ -301,7 +309,7 @@ impl WorkerProcess {
                     state_dir: self.environment.state_dir.clone(),
                     policy: self.environment.policy.clone(),
                 };
-                match TargetReceiver::prepare(request, reporter, &surroundings, self.handed.output.take()) {
+                match TargetReceiver::prepare(request, reporter, &surroundings, self.inherited.output.take()) {
                     Ok(target) => {
                         self.tell(&target_ready(&target));
                         self.target = Some(Arc::new(target));
@@ -555,6 +563,8 @@ impl WorkerProcess {
         self.confine()?;
         let every = Duration::from_millis(self.settings()?.report_every_ms.max(10).into());
         let gauges = self.gauges.take().ok_or("protocol error: second start")?;
+        let started = self.program.as_ref().map_or(Ok(()), |program| program.start_prepared());
+        started.map_err(|error| format!("cannot start the program: {error}"))?;
         let running = JobRuntime::start(ends, self.link.clone(), every, gauges);
         self.arrivals.take().into_iter().for_each(|arrivals| running.streams().take(arrivals));
         self.running = Some(running);
@@ -573,6 +583,7 @@ impl WorkerProcess {
     }
 
     fn end(self) -> (WorkerEnd, WorkAccount) {
+        let is_idle = self.running.is_none() && self.bench.is_none();
         let measured = self.bench.is_some_and(MeasureBench::end);
         let ended = match measured || self.running.is_some_and(JobRuntime::end) {
             true => WorkerEnd::Done,
@@ -582,10 +593,8 @@ impl WorkerProcess {
         self.target.iter().for_each(|target| target.tree.end_quota());
         let received = self.target.as_ref().map(|target| target.job.did());
         let did = received.or_else(|| self.source.as_ref().map(|source| source.did()));
-        (
-            ended,
-            WorkAccount { did, why: self.refused.map(|why| escape(why.lines().next().unwrap_or_default().as_bytes())) },
-        )
+        let why = self.refused.map(|why| escape(why.lines().next().unwrap_or_default().as_bytes()));
+        (ended, WorkAccount { did, why, is_idle })
     }
 }
 

@@ -13,7 +13,7 @@ use haul_proto::wire::handshake::CipherSuite;
 use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, SymlinkMode, TargetRequest};
-use haul_proto::wire::storage::CacheUse;
+use haul_proto::wire::storage::{CacheUse, StorageRequest};
 use haul_proto::wire::write_options::{ModeOptions, WriteOptions};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -34,6 +34,8 @@ impl ClientLimits {
     /// Applies the limits to a client's message in place, or returns why the message is refused.
     pub fn hold(&self, message: &mut ControllerMessage) -> Result<(), String> {
         match message {
+            ControllerMessage::Source(request) if self.pipe.is_some() => self.limit_pipe_source(request),
+            ControllerMessage::Target(request) if self.pipe.is_some() => self.limit_pipe_target(request),
             ControllerMessage::Source(request) => self.hold_source(request),
             ControllerMessage::Target(request) => self.hold_target(request),
             ControllerMessage::Rate(bytes_per_s) => {
@@ -83,23 +85,11 @@ impl ClientLimits {
         } = request;
         let is_from_memory =
             !operands.is_empty() && operands.iter().all(|path| null::null_size(path_of(path)).is_some());
-        if self.pipe.is_some() {
-            self.hold_pipe(*pipe, self.access.reads())?;
-            (*operands, *base, *listed, *pipe) = (vec![PIPE.into()], None, false, PipeKind::Standard);
-            (*remove_files, *tell_owners) = (false, false);
-            storage.under_way = storage.under_way.min(UNDER_WAY_MAX);
-            *rate_bytes_per_s = self.slower(*rate_bytes_per_s);
-            return self.hold_settings(settings);
-        }
         if !self.access.reads() && !is_from_memory {
             return Err(format!("this server's directory is {}: reading is forbidden", self.write_only()));
         }
         self.hold_settings(settings)?;
-        storage.under_way = storage.under_way.min(UNDER_WAY_MAX);
-        // Its page cache serves others, too.
-        if storage.cache == CacheUse::Cold {
-            storage.cache = CacheUse::Drop;
-        }
+        self.limit_storage(storage);
         operands.iter_mut().filter(|path| null::null_size(path_of(path)).is_none()).try_for_each(inside)?;
         base.iter_mut().try_for_each(inside)?;
         if *listed {
@@ -116,7 +106,7 @@ impl ClientLimits {
         *rate_bytes_per_s = self.slower(*rate_bytes_per_s);
         match pipe {
             PipeKind::No | PipeKind::Growing(_) => Ok(()),
-            PipeKind::Standard | PipeKind::Named => Err(NO_PIPES.into()),
+            PipeKind::Standard | PipeKind::Named => Err(no_pipe(operands.first())),
         }
     }
 
@@ -153,19 +143,6 @@ impl ClientLimits {
             pipe,
             compare,
         } = request;
-        if self.pipe.is_some() {
-            self.hold_pipe(*pipe, !self.access.reads())?;
-            if compare.is_some() || sync.is_dry {
-                return Err("a served pipe holds nothing to compare with".into());
-            }
-            (*path, *pipe) = (PIPE.into(), PipeKind::Standard);
-            // A pipe has no other files beside it.
-            (*kept, *delta, *sync) = (PreserveOptions::default(), DeltaOptions::default(), SyncOptions::default());
-            (*preserve, *resume, *keep_partial) = (false, false, false);
-            journal_dir.clear();
-            storage.under_way = storage.under_way.min(UNDER_WAY_MAX);
-            return self.hold_settings(settings);
-        }
         let is_discarded = path == null::NOTHING.as_bytes() && compare.is_none();
         match (self.access, &compare) {
             (ServedAccess::ReadOnly, None) if !is_discarded => {
@@ -200,7 +177,7 @@ impl ClientLimits {
             (*resume, *keep_partial) = (false, false);
         }
         self.hold_settings(settings)?;
-        storage.under_way = storage.under_way.min(UNDER_WAY_MAX);
+        self.limit_storage(storage);
         if !is_discarded {
             inside(path)?;
         }
@@ -220,27 +197,20 @@ impl ClientLimits {
         }
         match pipe {
             PipeKind::No => Ok(()),
-            PipeKind::Standard | PipeKind::Named | PipeKind::Growing(_) => Err(NO_PIPES.into()),
+            PipeKind::Standard | PipeKind::Named | PipeKind::Growing(_) => Err(no_pipe(Some(path))),
         }
     }
 
-    /// Refuses a request that a served pipe cannot carry out: `is_offered` says whether it is the end that is asked for.
-    fn hold_pipe(&self, pipe: PipeKind, is_offered: bool) -> Result<(), String> {
-        match (is_offered, self.access.reads()) {
-            (true, _) => {}
-            (false, true) => return Err("this server's pipe is read-only: writing is forbidden".into()),
-            (false, false) => return Err("this server's pipe is write-only: reading is forbidden".into()),
-        }
-        match pipe {
-            PipeKind::Named => Ok(()),
-            PipeKind::No | PipeKind::Standard | PipeKind::Growing(_) => {
-                Err("this server has a pipe and no directory\nend its line in :-".into())
-            }
+    /// Bounds direct I/O, and keeps the page cache, which serves others, too.
+    pub(super) fn limit_storage(&self, storage: &mut StorageRequest) {
+        storage.under_way = storage.under_way.min(UNDER_WAY_MAX);
+        if storage.cache == CacheUse::Cold {
+            storage.cache = CacheUse::Drop;
         }
     }
 
     /// Applies the limits to the session settings: the server decides about its host and network.
-    fn hold_settings(&self, settings: &mut SessionSettings) -> Result<(), String> {
+    pub(super) fn hold_settings(&self, settings: &mut SessionSettings) -> Result<(), String> {
         let SessionSettings {
             job: _,
             number: _,
@@ -294,7 +264,7 @@ impl ClientLimits {
     }
 
     /// Returns the lower of two rate limits, where 0 means no limit.
-    fn slower(&self, wanted: u64) -> u64 {
+    pub(super) fn slower(&self, wanted: u64) -> u64 {
         match self.rate {
             Some(rate) if wanted == 0 => rate,
             Some(rate) => rate.min(wanted),
@@ -303,10 +273,13 @@ impl ClientLimits {
     }
 }
 
-/// What a client calls a served pipe.
-const PIPE: &[u8] = b"-";
-/// Only users who can start programs on this host anyway may use them.
-const NO_PIPES: &str = "a server starts no programs and opens no pipes\nomit -N";
+/// Only users who can start programs on this host anyway may use them. `path` is already below the directory.
+fn no_pipe(path: Option<&Vec<u8>>) -> String {
+    match path.is_some_and(|path| path == b"./-") {
+        true => "this server has a directory and no pipe\nwrite ./- for a file named -".into(),
+        false => "a server starts no programs and opens no pipes\nomit -N".into(),
+    }
+}
 
 /// Whether the target computes digests: it does so for existing files too.
 fn has_digests_of_target(settings: &SessionSettings) -> bool {

@@ -297,6 +297,9 @@ fn a_served_pipe_is_all_that_its_clients_reach() {
     assert_eq!((held.operands, held.base, held.pipe), (vec![b"-".to_vec()], None, PipeKind::Standard));
     assert!(!held.listed && !held.remove_files && !held.tell_owners);
 
+    let comparing = SourceRequest { pipe: PipeKind::Named, compare: true, ..source() };
+    assert!(of_pipe(ServedAccess::ReadOnly).hold(&mut ControllerMessage::Source(comparing)).is_err());
+
     let wanted = TargetRequest {
         path: "etc/passwd".into(),
         journal_dir: "tmp".into(),

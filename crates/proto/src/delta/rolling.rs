@@ -35,7 +35,8 @@ pub struct SignatureFormat {
     pub strong_bytes: u8,
 }
 
-/// The chance of one false match in a search is at most one in 2 to the power of this number.
+/// The chance of one false match in a search of random data is at most one in 2 to the power of this number. Rolling sums
+/// of text collide more often; a false match is found by the file's digest.
 const CHANCE_BITS: u32 = 28;
 const WEAK_BYTES: u8 = 4;
 

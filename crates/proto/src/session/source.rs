@@ -66,7 +66,7 @@ pub struct SourceSession<H> {
     proven: VerifiedFiles<H>,
     /// Whether any directory was refused.
     has_refused: bool,
-    /// Entries that the target refused or failed to complete, until [`Self::take_rejected`].
+    /// Files and links that the target refused or failed to complete, until [`Self::take_rejected`].
     rejected: Vec<Arc<H>>,
 }
 
@@ -306,7 +306,7 @@ impl<H> SourceSession<H> {
         self.outbox.push_back(SourceMessage::OffersEnd);
     }
 
-    /// Takes the entries that the target has refused or failed to complete since the last call.
+    /// Takes the files and links that the target has refused or failed to complete since the last call.
     pub fn take_rejected(&mut self) -> Vec<Arc<H>> {
         std::mem::take(&mut self.rejected)
     }

@@ -46,11 +46,11 @@ fn standard(access: ServedAccess) -> Result<ServedContent, UsageError> {
                 .remedy("pipe into it: tar -cf - DIR | haul serve - --read-only"));
         }
         true => io::stdin().as_fd().try_clone_to_owned(),
-        false if io::stdout().is_terminal() && !io::stdin().is_terminal() => {
+        false if io::stdout().is_terminal() => {
             return Err(UsageError::new(
                 "haul serve - writes what it receives to standard output, which is a terminal",
             )
-            .remedy("to send standard input, add --read-only"));
+            .remedy("pipe it on, as in haul serve - | tar -xf -; to send standard input, add --read-only"));
         }
         false => io::stdout().as_fd().try_clone_to_owned(),
     };

@@ -53,17 +53,7 @@ pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
         None => several(values)?,
     };
     let pass = pass(values, &directories, key.as_ref())?;
-    let sandbox = sandbox();
-    let sandboxed = is_sandbox_required(values)?;
-    if sandbox.confinement != Confinement::Full {
-        if sandboxed && sandbox.confinement == Confinement::None {
-            let text = format!("the kernel cannot confine this server to its directories: {}", sandbox.reason);
-            return Err(anyhow::anyhow!(
-                "{text}\nuse a kernel with Landlock (Linux 5.13 or later), or --allow-unsandboxed"
-            ));
-        }
-        eprintln!("{}", unconfined(&sandbox.reason, values.flag("json")));
-    }
+    let sandboxed = check_sandbox(values)?;
     let only = directories.first().filter(|_| !is_standing).cloned();
     let is_standard = only.as_ref().is_some_and(|one| matches!(one.content, ServedContent::Standard(_)));
     let until = ServeUntil {
@@ -141,6 +131,11 @@ impl Hangup {
 /// The one directory or pipe, without a name, and its secret.
 fn one(values: &Values, content: ServedContent, access: ServedAccess) -> anyhow::Result<ServedDirectory> {
     let open_to = values.each("open").into_iter().map(network).collect::<Result<Vec<_>, _>>()?;
+    if !open_to.is_empty() && access == ServedAccess::Both {
+        return Err(UsageError::new("--open lets strangers replace and delete files")
+            .remedy("add --read-only, --create or --write-only")
+            .into());
+    }
     let secret = match values.last("secret-file") {
         Some(file) => match secret::read(file)? {
             SecretFileState::Secret(secret) => Some(secret),
@@ -182,7 +177,23 @@ fn policy(values: &Values) -> ServePolicy {
     }
 }
 
-/// Nobody is served without a sandbox unless that is allowed.
+/// Refuses to serve without a sandbox unless that is allowed; a weak one is said. Returns whether workers need one.
+fn check_sandbox(values: &Values) -> anyhow::Result<bool> {
+    let (sandbox, is_required) = (sandbox(), is_sandbox_required(values)?);
+    match sandbox.confinement {
+        Confinement::Full => {}
+        Confinement::None if is_required => {
+            let text = format!("the kernel cannot confine this server to its directories: {}", sandbox.reason);
+            return Err(anyhow::anyhow!(
+                "{text}\nuse a kernel with Landlock (Linux 5.13 or later), or --allow-unsandboxed"
+            ));
+        }
+        _ => eprintln!("{}", unconfined(&sandbox.reason, values.flag("json"))),
+    }
+    Ok(is_required)
+}
+
+/// Whether a sandbox is required.
 fn is_sandbox_required(values: &Values) -> Result<bool, UsageError> {
     match (values.flag("require-sandbox"), values.flag("allow-unsandboxed")) {
         (true, true) => Err(UsageError::contradiction("require-sandbox", "allow-unsandboxed")),

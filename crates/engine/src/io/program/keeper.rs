@@ -33,7 +33,7 @@ pub fn word(end: End) -> &'static str {
 /// status.
 pub fn keep(end: End, command: &OsStr, stop: &OwnedFd) -> io::Result<u8> {
     let lifeline = io::stdin();
-    if !is_wanted(&lifeline, stop)? {
+    if !wait_for_start(&lifeline, stop)? {
         return Ok(1);
     }
     let mut program = start(end, command)?;
@@ -58,7 +58,7 @@ pub fn keep(end: End, command: &OsStr, stop: &OwnedFd) -> io::Result<u8> {
 }
 
 /// Waits for the worker's byte. `false` after the end of the worker, or at a stop.
-fn is_wanted(lifeline: &io::Stdin, stop: &OwnedFd) -> io::Result<bool> {
+fn wait_for_start(lifeline: &io::Stdin, stop: &OwnedFd) -> io::Result<bool> {
     loop {
         let mut fds = [PollFd::new(lifeline, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
         // An interrupted call is no event.

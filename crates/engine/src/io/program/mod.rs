@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::job::End;
@@ -26,23 +26,15 @@ const REASON_WAIT: Duration = Duration::from_secs(1);
 /// Number of last lines reported of a failed program.
 const LINES_TOLD: usize = 3;
 
-/// A pipe that a worker was handed for its end, and the program at its other side, if haul starts one.
-pub struct HandedPipe {
+/// A pipe that a worker inherits as its end, and the program at its other side, if haul starts one.
+pub struct InheritedPipe {
     /// The pipe, or any other open file.
     pub fd: OwnedFd,
-    /// The program, not yet started.
-    pub program: Option<PipeProgram>,
+    /// The program, which starts with the job.
+    pub program: Option<Arc<PipeProgram>>,
 }
 
-impl HandedPipe {
-    /// Starts the program, if there is one.
-    pub fn begin(self) -> io::Result<(OwnedFd, Option<PipeProgram>)> {
-        self.program.as_ref().map_or(Ok(()), PipeProgram::begin)?;
-        Ok((self.fd, self.program))
-    }
-}
-
-impl From<OwnedFd> for HandedPipe {
+impl From<OwnedFd> for InheritedPipe {
     fn from(fd: OwnedFd) -> Self {
         Self { fd, program: None }
     }
@@ -62,11 +54,11 @@ impl PipeProgram {
     /// Starts it by a line of shell, and returns what its bytes come from or go to.
     pub fn start(end: End, command: &[u8]) -> io::Result<(Self, OwnedFd)> {
         let (program, data) = Self::prepare(end, command)?;
-        program.begin()?;
+        program.start_prepared()?;
         Ok((program, data))
     }
 
-    /// The same without its start, for [`Self::begin`] in a worker that cannot start processes any more.
+    /// The same without its start, for [`Self::start_prepared`] in a worker that cannot start processes any more.
     pub fn prepare(end: End, command: &[u8]) -> io::Result<(Self, OwnedFd)> {
         let by_proc = Some(PathBuf::from(BY_PROC)).filter(|path| path.exists());
         let mut keeper = Command::new(by_proc.map_or_else(own_executable, Ok)?);
@@ -86,8 +78,8 @@ impl PipeProgram {
         Ok((Self(Mutex::new(Some(ProgramKeeper { lifeline, guard }))), data))
     }
 
-    /// Starts it.
-    pub fn begin(&self) -> io::Result<()> {
+    /// Starts a prepared program.
+    pub fn start_prepared(&self) -> io::Result<()> {
         lock(&self.0).as_mut().map_or(Ok(()), |kept| kept.lifeline.write_all(b"\n"))
     }
 

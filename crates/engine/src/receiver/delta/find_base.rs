@@ -30,7 +30,7 @@ impl DeltaStage {
             return Ok(None);
         }
         let look = FileStat::at_name(&*spot.dir.fd()?, &spot.name, FollowLinks::Itself)?;
-        let useful = method(rules.delta, in_place, look.size, size).filter(|_| is_large);
+        let useful = method(rules.delta, in_place, look.size, size).filter(|_| is_large && !is_near);
         let method = useful.or(in_place.then_some(DeltaMethod::Blocks));
         let Some(method) = method.filter(|_| look.kind == FileType::RegularFile) else { return Ok(None) };
         if in_place {

@@ -108,6 +108,8 @@ impl DeltaStage {
         to_disk: bool,
     ) -> Result<(), String> {
         let Some(spot) = incoming.spot() else { return Err("is not a file".into()) };
+        // From the check for changes to the new time.
+        let _lock = self.update_locks.acquire(basis.identity);
         let file = basis.open_to_change()?;
         let end = in_place.end.load(Ordering::Relaxed);
         let header = PatchHeader { inode: basis.identity.inode, size: incoming.size(), modified, end, applied: 0 };

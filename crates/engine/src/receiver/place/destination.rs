@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, lookup};
-use crate::io::program::{HandedPipe, PipeProgram};
+use crate::io::program::{InheritedPipe, PipeProgram};
 use crate::job::End;
 use crate::job::display_path::below;
 use crate::job::spec::NULL_TARGET;
@@ -207,7 +207,7 @@ pub fn find(
 /// The destination, if it is a pipe.
 pub fn pipe(
     request: &TargetRequest,
-    handed: Option<HandedPipe>,
+    inherited: Option<InheritedPipe>,
     policy: &HostPolicy,
 ) -> Result<Destination, RefusedRequest> {
     let [TargetOperand { directory: false, .. }] = &request.operands[..] else {
@@ -219,9 +219,9 @@ pub fn pipe(
     let is_special = || lookup::stat(path).is_ok_and(|found| FileStat::from(&found).is_special());
     let sink = match request.pipe {
         PipeKind::Standard => {
-            let output = handed.ok_or("standard output cannot be written on another host");
+            let output = inherited.ok_or("standard output cannot be written on another host");
             let output = output.map_err(|text| RefusedRequest::failed(text.into()))?;
-            output.begin().map(|(fd, program)| InOrderSink::new(fd, program))
+            Ok(InOrderSink::new(output.fd, output.program))
         }
         _ if is_special() => {
             let (kind, label) = (DestinationKind::Special(path.into()), request.path.clone());
@@ -231,7 +231,7 @@ pub fn pipe(
         PipeKind::Named | PipeKind::No => {
             policy.check(PolicyRule::NoPrograms).map_err(RefusedRequest::failed)?;
             PipeProgram::start(End::Target, &request.path)
-                .map(|(program, reads)| InOrderSink::new(reads, Some(program)))
+                .map(|(program, reads)| InOrderSink::new(reads, Some(Arc::new(program))))
         }
     };
     let pipe = sink.map_err(|error| cannot(&request.path, &error))?;

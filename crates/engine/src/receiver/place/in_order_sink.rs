@@ -3,8 +3,8 @@
 use rustix::pipe::fcntl_setpipe_size;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use crate::io::program::PipeProgram;
 use crate::io::storage::PIPE_BYTES;
@@ -18,12 +18,12 @@ pub struct InOrderSink {
     open: Mutex<Option<OwnedFd>>,
     /// Writes have ended.
     is_closed: AtomicBool,
-    program: Option<PipeProgram>,
+    program: Option<Arc<PipeProgram>>,
 }
 
 impl InOrderSink {
     /// `program` is the reader, if known.
-    pub fn new(fd: OwnedFd, program: Option<PipeProgram>) -> Self {
+    pub fn new(fd: OwnedFd, program: Option<Arc<PipeProgram>>) -> Self {
         // Fails if it is not a pipe, or at the user's limit of pipe memory.
         let _ = fcntl_setpipe_size(&fd, PIPE_BYTES);
         Self { open: Mutex::new(Some(fd)), is_closed: AtomicBool::new(false), program }
@@ -58,7 +58,7 @@ impl InOrderSink {
     /// Aborts: terminates a program before it could take its input as complete.
     pub fn abandon(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
-        self.program.iter().for_each(PipeProgram::end);
+        self.program.iter().for_each(|program| program.end());
         // A blocked writer is not waited for: this process exits.
         if let Ok(mut open) = self.open.try_lock() {
             drop(open.take());
@@ -68,7 +68,7 @@ impl InOrderSink {
     /// The reason for a failed write.
     pub fn why(&self, error: &io::Error) -> String {
         let is_gone = error.kind() == io::ErrorKind::BrokenPipe;
-        let reason = self.program.as_ref().filter(|_| is_gone).and_then(PipeProgram::why_it_ended);
+        let reason = self.program.as_ref().filter(|_| is_gone).and_then(|program| program.why_it_ended());
         reason.unwrap_or_else(|| describe(error))
     }
 }

@@ -19,8 +19,8 @@ impl<H> SourceSession<H> {
         self.check_offered(entry)?;
         let tracked =
             self.entries.get_mut(&entry).ok_or(ProtocolError::Unasked("an entry without a pending answer"))?;
-        let is_known = matches!(tracked.state, OfferState::Directory { refused: true, .. });
-        if need == TransferNeed::Refused && !is_known {
+        // A directory may be refused in a job that only removes.
+        if need == TransferNeed::Refused && matches!(tracked.state, OfferState::Offered { .. }) {
             self.rejected.push(Arc::clone(&tracked.handle));
         }
         match &mut tracked.state {

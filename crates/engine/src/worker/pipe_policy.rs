@@ -1,0 +1,109 @@
+//! Policy for Requests to the worker of a served pipe: its client reaches the pipe and nothing else.
+//!
+//! As in [`super::request_policy`], every field of a Request appears here. `_` marks one without effect on a pipe.
+
+use haul_proto::delta::options::DeltaOptions;
+use haul_proto::sync::SyncOptions;
+use haul_proto::wire::pipe::PipeKind;
+use haul_proto::wire::preserve::PreserveOptions;
+use haul_proto::wire::request::{SourceRequest, TargetRequest};
+
+use crate::worker::client_limits::ClientLimits;
+
+/// What a client calls a served pipe.
+const PIPE: &[u8] = b"-";
+/// Refusal of jobs that only compare.
+const NOTHING_TO_COMPARE: &str = "a served pipe holds nothing to compare with";
+
+impl ClientLimits {
+    /// Applies the limits to a Request for the pipe's data.
+    pub(super) fn limit_pipe_source(&self, request: &mut SourceRequest) -> Result<(), String> {
+        let SourceRequest {
+            settings,
+            operands,
+            listed,
+            base,
+            recursive: _,
+            links: _,
+            leave_out: _,
+            kept: _,
+            filters: _,
+            tell_left_out: _,
+            rate_bytes_per_s,
+            storage,
+            compression: _,
+            pipe,
+            compare,
+            tell_digests: _,
+            remove_files,
+            tell_owners,
+        } = request;
+        if !self.access.reads() {
+            return Err("this server's pipe is write-only: reading is forbidden".into());
+        }
+        if *compare {
+            return Err(NOTHING_TO_COMPARE.into());
+        }
+        check_kind(*pipe)?;
+        (*operands, *base, *listed, *pipe) = (vec![PIPE.into()], None, false, PipeKind::Standard);
+        (*remove_files, *tell_owners) = (false, false);
+        self.limit_storage(storage);
+        *rate_bytes_per_s = self.slower(*rate_bytes_per_s);
+        self.hold_settings(settings)
+    }
+
+    /// Applies the limits to a Request with data for the pipe.
+    pub(super) fn limit_pipe_target(&self, request: &mut TargetRequest) -> Result<(), String> {
+        let TargetRequest {
+            settings,
+            path,
+            operands: _,
+            listed: _,
+            source_boot: _,
+            origin: _,
+            again: _,
+            own_tree: _,
+            make_directory: _,
+            needs_directory: _,
+            filters: _,
+            rules: _,
+            preserve,
+            owners: _,
+            kept,
+            verify: _,
+            digest_existing: _,
+            storage,
+            resume,
+            keep_partial,
+            small_journals: _,
+            journal_dir,
+            fsync: _,
+            delta,
+            sync,
+            pipe,
+            compare,
+        } = request;
+        if self.access.reads() {
+            return Err("this server's pipe is read-only: writing is forbidden".into());
+        }
+        if compare.is_some() || sync.is_dry {
+            return Err(NOTHING_TO_COMPARE.into());
+        }
+        check_kind(*pipe)?;
+        (*path, *pipe) = (PIPE.into(), PipeKind::Standard);
+        (*kept, *delta, *sync) = (PreserveOptions::default(), DeltaOptions::default(), SyncOptions::default());
+        (*preserve, *resume, *keep_partial) = (false, false, false);
+        journal_dir.clear();
+        self.limit_storage(storage);
+        self.hold_settings(settings)
+    }
+}
+
+fn check_kind(pipe: PipeKind) -> Result<(), String> {
+    match pipe {
+        PipeKind::Named => Ok(()),
+        PipeKind::No | PipeKind::Standard | PipeKind::Growing(_) => {
+            Err("this server has a pipe and no directory\nend its line in :-".into())
+        }
+    }
+}
