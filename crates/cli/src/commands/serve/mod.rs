@@ -49,7 +49,7 @@ pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
     let served = content::served(values, operand)?;
     let is_standing = served.is_none();
     let StandingDirectory { directories, key } = match served {
-        Some((content, access)) => StandingDirectory { directories: vec![one(values, content, access)?], key: None },
+        Some((content, access)) => one(values, content, access)?,
         None => several(values)?,
     };
     let pass = pass(values, &directories, key.as_ref())?;
@@ -129,7 +129,7 @@ impl Hangup {
 }
 
 /// The one directory or pipe, without a name, and its secret.
-fn one(values: &Values, content: ServedContent, access: ServedAccess) -> anyhow::Result<ServedDirectory> {
+fn one(values: &Values, content: ServedContent, access: ServedAccess) -> anyhow::Result<StandingDirectory> {
     let open_to = values.each("open").into_iter().map(network).collect::<Result<Vec<_>, _>>()?;
     if !open_to.is_empty() && access == ServedAccess::Both {
         return Err(UsageError::new("--open lets strangers replace and delete files")
@@ -144,7 +144,7 @@ fn one(values: &Values, content: ServedContent, access: ServedAccess) -> anyhow:
         None if !open_to.is_empty() => None,
         None => Some(Secret::new().context("cannot generate a secret")?),
     };
-    Ok(ServedDirectory {
+    let directory = ServedDirectory {
         name: String::new(),
         content,
         access,
@@ -155,7 +155,8 @@ fn one(values: &Values, content: ServedContent, access: ServedAccess) -> anyhow:
         size: values.size("max-size", 1..=u64::MAX - 1, "of at least 1")?,
         files: values.number("max-files", 1..=u32::MAX)?.map(u64::from),
         policy: policy(values),
-    })
+    };
+    Ok(StandingDirectory { directories: vec![directory], key: None })
 }
 
 /// Where a line for each file goes, besides where the host's policy sends it.

@@ -97,7 +97,8 @@ impl TargetReceiver {
 }
 
 impl DeltaStage {
-    /// Names a complete patch and applies it. With `to_disk`, syncs the patch before, and the file after.
+    /// Names a complete patch and applies it. One thread does so for all files, so two names of a file are not updated at
+    /// the same time: the second one finds it changed. With `to_disk`, syncs the patch before, and the file after.
     pub(crate) fn apply_patch(
         &self,
         incoming: &ReceivingFile,
@@ -108,8 +109,6 @@ impl DeltaStage {
         to_disk: bool,
     ) -> Result<(), String> {
         let Some(spot) = incoming.spot() else { return Err("is not a file".into()) };
-        // From the check for changes to the new time.
-        let _lock = self.update_locks.acquire(basis.identity);
         let file = basis.open_to_change()?;
         let end = in_place.end.load(Ordering::Relaxed);
         let header = PatchHeader { inode: basis.identity.inode, size: incoming.size(), modified, end, applied: 0 };

@@ -4,7 +4,6 @@ pub mod block_signatures;
 pub mod delta_apply;
 pub mod find_base;
 pub mod in_place_update;
-mod update_locks;
 
 use crate::receiver::MetadataWriter;
 use crate::receiver::TargetTree;
@@ -12,7 +11,6 @@ use crate::receiver::bounded_queue::BoundedQueue;
 use crate::receiver::delete::Removals;
 use crate::receiver::delta::block_signatures::SignatureTask;
 use crate::receiver::delta::delta_apply::DeltaFrameBuild;
-use crate::receiver::delta::update_locks::UpdateLocks;
 use crate::receiver::job::ReceiverJob;
 use crate::receiver::session::ReceiverSession;
 use crate::sys::notify::Notify;
@@ -29,8 +27,6 @@ pub struct DeltaStage {
     pub(super) signature_tasks: BoundedQueue<SignatureTask>,
     /// Frames to rebuild from base files.
     pub(super) frame_builds: BoundedQueue<DeltaFrameBuild>,
-    /// Files under an update in place.
-    pub(super) update_locks: UpdateLocks,
     /// Signals room for more signatures.
     pub(super) room: Notify,
 }
@@ -45,7 +41,6 @@ impl DeltaStage {
             tree: Arc::clone(tree),
             signature_tasks: BoundedQueue::default(),
             frame_builds: BoundedQueue::default(),
-            update_locks: UpdateLocks::default(),
             room: Notify::default(),
         }
     }
