@@ -221,6 +221,32 @@ fn a_page_has_a_map_that_is_drawn_and_walked_in() {
     assert!(read.dom.matches("class=\"box m").count() >= 2, "{}", read.dom);
 }
 
+/// What is clicked on is left out by the options that the page then shows.
+#[test]
+fn a_page_makes_a_list_of_what_to_leave_out() {
+    let sandbox = Sandbox::new();
+    sandbox.file("tree/a/it's b/c", noise(70_000));
+    sandbox.file("tree/d.iso", noise(90_000));
+    sandbox.file("tree/e/f", noise(40_000));
+    sandbox.haul(["survey", "--html", "page.html", "tree"]).run().succeeds();
+    let Some(browser) = Browser::or_skip(&sandbox) else { return };
+    let page = fs::read_to_string(sandbox.path("page.html")).unwrap();
+    let click = "const box = (name) => [...document.querySelectorAll('button.box')].find((one) => one.title.startsWith(name)).click();\
+                 const press = (id) => document.getElementById(id).click();\
+                 box('a'); press('choose'); box(\"it's b\"); press('by-type'); box('.iso');";
+    // Its policy permits its own script only.
+    let policy = page.find("<meta http-equiv=\"Content-Security-Policy\"").unwrap();
+    let end = policy + page[policy..].find('>').unwrap() + 1;
+    let clicked = format!("{}{}<script>{click}</script>", &page[..policy], &page[end..]);
+    let read = browser.read(&sandbox.file("clicked.html", clicked));
+    assert_eq!(read.complaints, Vec::<String>::new());
+    let list = read.dom.split_once("<pre id=\"excludes\">").expect("a list").1.split_once("</pre>").unwrap().0;
+    assert_eq!(list, "--exclude '/a/it'\\''s\\ b/' \\\n--exclude '*.iso'");
+    shell(&sandbox, &format!("\"$0\" -r {list} tree copy")).run().succeeds();
+    assert!(sandbox.path("copy/e/f").exists());
+    assert!(!sandbox.path("copy/a/it's b").exists() && !sandbox.path("copy/d.iso").exists());
+}
+
 #[test]
 fn a_page_that_cannot_be_written_is_known_before() {
     let sandbox = Sandbox::new();

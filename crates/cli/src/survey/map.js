@@ -1,12 +1,15 @@
 'use strict';
 // The map of bytes: boxes as large as what they stand for, one directory at a time. A click goes into a directory, the
-// way above leads back. All texts are set as texts.
+// way above leads back. With "leave out", a click puts what it hits into a list of --exclude options. All texts are set
+// as texts.
 (() => {
   const byId = (id) => document.getElementById(id);
   const data = JSON.parse(byId('data').textContent);
-  const map = byId('map'), way = byId('way'), told = byId('told');
+  const map = byId('map'), way = byId('way'), told = byId('told'), excludes = byId('excludes');
   const HEAD = 36, SMALL = 3;
-  let path = [data.dirs], types = false;
+  // The pattern of each box that is left out, and its bytes.
+  const out = new Map();
+  let path = [data.dirs], types = false, choosing = false;
 
   const size = (bytes) => {
     const units = ['bytes', 'kB', 'MB', 'GB', 'TB', 'PB', 'EB'];
@@ -27,6 +30,17 @@
   };
   const kinds = () => data.types.map(([name, bytes, count]) => ({ name, bytes, files: count }))
     .filter((kind) => kind.bytes > 0).sort((a, b) => b.bytes - a.bytes);
+
+  // The pattern of .gitignore's kind that leaves a box out, from the root of the copy. A name that is shown with escapes
+  // has none.
+  const pattern = (item) => {
+    const names = types ? [item.name] : [...path.slice(data.depth).map((step) => step[0]), item.name];
+    const isNamed = types ? item.name.startsWith('.') : item.node && path.length >= data.depth;
+    if (!isNamed || names.some((name) => name.includes('\\'))) return null;
+    const quoted = names.map((name) => name.replace(/[*?\[\]!# ]/g, '\\$&'));
+    return types ? '*' + quoted[0] : '/' + quoted.join('/') + '/';
+  };
+  const option = (text) => "--exclude '" + text.replaceAll("'", "'\\''") + "'";
 
   // Squarified treemap: rows along the shorter side, each as long as its boxes come nearer to squares.
   const layout = (items, x, y, width, height) => {
@@ -96,9 +110,10 @@
     layout(items, 0, 0, map.clientWidth, map.clientHeight).forEach((box, number) => {
       if (box.width < SMALL || box.height < SMALL) return;
       const { name, bytes, files: count, node: below } = box.item;
-      const leads = below && (below[7].length > 0 || below[5] > 0);
+      const text = pattern(box.item);
+      const leads = choosing ? text !== null : below && (below[7].length > 0 || below[5] > 0);
       const element = document.createElement(leads ? 'button' : 'div');
-      element.className = 'box m' + (number % 8);
+      element.className = 'box m' + (number % 8) + (out.has(text) ? ' out' : '');
       element.title = name + '\n' + size(bytes) + ', ' + share(bytes, all) + ', ' + files(count);
       place(element, box);
       if (box.width > 34 && box.height > 20) line(element, name);
@@ -106,7 +121,11 @@
       inside(element, box);
       if (leads) {
         element.type = 'button';
-        element.addEventListener('click', () => { path.push(below); draw(); });
+        element.addEventListener('click', () => {
+          if (!choosing) path.push(below);
+          else if (!out.delete(text)) out.set(text, box.item.bytes);
+          draw();
+        });
       }
       map.append(element);
     });
@@ -128,10 +147,15 @@
     const count = types ? items.reduce((sum, item) => sum + item.files, 0) : node[2];
     told.textContent = size(all) + ' in ' + files(count)
       + (types ? ', by the ends of their names' : '; a click goes into a directory, the way above leads back');
+    byId('choose').setAttribute('aria-pressed', String(choosing));
+    excludes.hidden = !choosing && out.size === 0;
+    excludes.textContent = out.size === 0 ? 'click on what a copy leaves out'
+      : [...out.keys()].map(option).join(' \\\n');
   };
 
   byId('by-dir').addEventListener('click', () => { types = false; draw(); });
   byId('by-type').addEventListener('click', () => { types = true; draw(); });
+  byId('choose').addEventListener('click', () => { choosing = !choosing; draw(); });
   window.addEventListener('resize', draw);
   byId('map-head').hidden = false;
   map.hidden = false;

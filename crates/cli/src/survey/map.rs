@@ -12,7 +12,10 @@ pub fn data(survey: &Survey) -> String {
     let types = survey.kinds.iter().map(|kind| json!([ending(&kind.ending), kind.sum.bytes, kind.sum.files]));
     let others = json!(["(others)", survey.other_kinds.bytes, survey.other_kinds.files]);
     let types: Vec<_> = types.chain((survey.other_kinds.files > 0).then_some(others)).collect();
-    let all = json!({"dirs": node(root(&survey.tree)), "types": types}).to_string();
+    let root = root(&survey.tree);
+    // Patterns begin below a directory that was named.
+    let depth = if std::ptr::eq(root, &survey.tree) { 2 } else { 1 };
+    let all = json!({"dirs": node(root), "types": types, "depth": depth}).to_string();
     all.chars().fold(String::with_capacity(all.len()), |mut shown, c| {
         match c {
             '<' | '>' | '&' => shown.push_str(&format!("\\u{:04x}", u32::from(c))),

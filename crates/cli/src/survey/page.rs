@@ -13,8 +13,9 @@ const STYLE: &str = include_str!("map.css");
 const PLACE: &str = "<noscript><p class=\"small\">The map of bytes needs scripts; the tables below do not.</p></noscript>\n\
      <div id=\"map-head\" hidden><nav id=\"way\" aria-label=\"way to this directory\"></nav>\
      <div id=\"modes\"><button type=\"button\" id=\"by-dir\">directories</button>\
-     <button type=\"button\" id=\"by-type\">types</button></div></div>\n\
-     <div id=\"map\" hidden></div>\n<p id=\"told\" class=\"small\"></p>\n";
+     <button type=\"button\" id=\"by-type\">types</button>\
+     <button type=\"button\" id=\"choose\">leave out</button></div></div>\n\
+     <div id=\"map\" hidden></div>\n<p id=\"told\" class=\"small\"></p>\n<pre id=\"excludes\" hidden></pre>\n";
 
 /// The page.
 pub fn page(document: &Document, shown: &SurveyView<'_>) -> String {
