@@ -4,6 +4,7 @@
 
 mod harness;
 mod python;
+mod speed;
 mod steps;
 
 pub use harness::Harness;
@@ -21,6 +22,7 @@ use crate::run;
 use steps::Context;
 
 /// One step.
+#[derive(Clone, Copy)]
 pub struct Step {
     /// What `--only` and the table call it.
     pub name: &'static str,
@@ -91,6 +93,10 @@ fn run_steps(chosen: &[String]) -> TestReport {
     let mut report = TestReport::default();
     let mut context = Context::default();
     let everything = chosen.is_empty();
+    let slowness = speed::slowness();
+    if slowness > 1.0 {
+        println!("this machine is {slowness:.1} times as slow as the reference: time limits are as much longer");
+    }
     for step in STEPS {
         if !everything && !chosen.iter().any(|name| name == step.name) {
             continue;
@@ -101,7 +107,7 @@ fn run_steps(chosen: &[String]) -> TestReport {
         }
         println!("\n==> {}: {}", step.name, step.about);
         let started = Instant::now();
-        let done = (step.work)(&mut context, step);
+        let done = (step.work)(&mut context, &Step { limit: step.limit.mul_f64(slowness), ..*step });
         let row = row(step, done, started.elapsed());
         println!("<== {}: {:.1} s", step.name, row.elapsed.as_secs_f64());
         report.push(row);

@@ -24,6 +24,8 @@ const AT_ONCE: usize = 2;
 const LONG: &[&str] =
     &["damage", "glitches", "faults", "parts", "retries", "sync_pairs", "status", "ways", "compression", "bootstrap"];
 
+/// Building is only interrupted where it hangs.
+const BUILD_LIMIT: Duration = Duration::from_secs(2 * 3600);
 /// What `cargo deny check` holds the tree to, wherever it runs; `deny.toml` has the rules.
 const RULES: &[&str] = &["bans", "licenses", "sources"];
 /// What it says where RustSec's advisories cannot be fetched.
@@ -47,12 +49,8 @@ pub struct Built {
 impl Context {
     /// What was built; builds it first where no step has.
     fn built(&mut self) -> Result<Built, String> {
-        self.built.get_or_insert_with(|| build_all(build_limit())).clone()
+        self.built.get_or_insert_with(|| build_all(BUILD_LIMIT)).clone()
     }
-}
-
-fn build_limit() -> Duration {
-    super::STEPS.iter().find(|step| step.name == "build").map_or(Duration::MAX, |step| step.limit)
 }
 
 pub fn tools(_: &mut Context, _: &Step) -> StepResult {
