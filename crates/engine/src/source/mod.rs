@@ -575,10 +575,12 @@ impl Source {
             (Err(SourceFileError::Failed(reason)), _) | (_, SourceFileError::Failed(reason)) => reason,
             (Err(SourceFileError::Changed), _) => CHANGED_WHILE_READ.to_owned(),
         };
-        let known = self.lock().machine.fail(entry, &reason);
-        if known {
+        let mut state = self.lock();
+        if state.machine.fail(entry, &reason) {
+            // Under the lock: the job may end with this entry, and its summary counts the failure.
             self.reporter.failed(item.path(), reason);
         }
+        drop(state);
         self.notify();
     }
 

@@ -53,17 +53,14 @@ impl EntryFinisher {
     pub(crate) fn fail_file(&self, entry: EntryId, item: &ReceiverEntry, text: &str) {
         if let ReceiverEntry::File(incoming) = item {
             let mut state = self.session.lock();
-            let known = state.machine.is_known(entry);
             // Data of an entry that was offered again belongs to the new offer.
-            if known {
-                self.job.note_failed_entry();
+            if state.machine.is_known(entry) {
                 incoming.give_up(self.job.request.keep_partial, &self.committer.tree.temp_files);
+                // Under the lock: the job may end with this entry, and its summary counts the failure.
+                self.job.fail_file(incoming, text);
             }
             let next = state.machine.settle(entry, false);
             drop(state);
-            if known {
-                self.job.fail_file(incoming, text);
-            }
             self.finish(next);
             self.session.outbox.notify_all();
             self.settle_hard_links(entry, false);
