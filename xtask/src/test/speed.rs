@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use crate::workspace::root;
 
 /// What the tests were written on: a virtual machine with two cores and a local SSD.
-const HASH_TIME: Duration = Duration::from_millis(120);
-const SYNC_TIME: Duration = Duration::from_millis(100);
+const HASH_TIME: Duration = Duration::from_millis(50);
+const SYNC_TIME: Duration = Duration::from_millis(25);
 /// Threads that hash, and bytes that each hashes.
 const THREADS: usize = 2;
 const HASH_BYTES: usize = 256 << 20;
@@ -65,10 +65,11 @@ mod tests {
 
     #[test]
     fn the_slower_of_processor_and_disk_decides_within_bounds() {
-        assert_eq!(factor(HASH_TIME, SYNC_TIME), 1.0);
-        assert_eq!(factor(HASH_TIME / 4, SYNC_TIME / 4), 1.0);
-        assert_eq!(factor(2 * HASH_TIME, SYNC_TIME), 2.0);
-        assert_eq!(factor(HASH_TIME, 3 * SYNC_TIME), 3.0);
-        assert_eq!(factor(HASH_TIME, 100 * SYNC_TIME), SLOWNESS_MAX);
+        let tenths = |hashes: Duration, syncs: Duration| (10.0 * factor(hashes, syncs)).round();
+        assert_eq!(tenths(HASH_TIME, SYNC_TIME), 10.0);
+        assert_eq!(tenths(HASH_TIME / 4, SYNC_TIME / 4), 10.0);
+        assert_eq!(tenths(2 * HASH_TIME, SYNC_TIME), 20.0);
+        assert_eq!(tenths(HASH_TIME, 3 * SYNC_TIME), 30.0);
+        assert_eq!(tenths(HASH_TIME, 100 * SYNC_TIME), 10.0 * SLOWNESS_MAX);
     }
 }
