@@ -137,7 +137,7 @@ impl EntryComparer {
 
     fn compare_operand(&self, number: u32, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let Some(operand) = self.tree.operand_asked_for(number, entry) else {
-            return self.job.refuse_operand(OverwriteRefusal::NotAsked.text());
+            return self.job.refuse_operand(OverwriteRefusal::NotAsked);
         };
         let is_directory = entry.kind == EntryContent::Directory;
         match (&self.job.destination.kind, &operand.name) {
@@ -155,7 +155,7 @@ impl EntryComparer {
                 answer
             }
             (DestinationKind::As(dir, name), _) => self.compare_at(dir, name, entry),
-            _ => self.job.refuse_operand(OverwriteRefusal::IsDirectory.text()),
+            _ => self.job.refuse_operand(OverwriteRefusal::IsDirectory),
         }
     }
 

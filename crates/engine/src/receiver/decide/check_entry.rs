@@ -135,7 +135,7 @@ impl EntryDecider {
 
     fn answer_operand(&self, number: u32, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let Some(operand) = self.tree.operand_asked_for(number, entry) else {
-            return self.job.refuse_operand(OverwriteRefusal::NotAsked.text());
+            return self.job.refuse_operand(OverwriteRefusal::NotAsked);
         };
         let is_directory = entry.kind == EntryContent::Directory;
         let alone = self.removals.is_source_directory(operand.name.as_ref());
@@ -163,7 +163,7 @@ impl EntryDecider {
                         )
                     }
                     (Ok(dir), None) if is_directory => directory(dir),
-                    (Ok(_), None) => self.job.refuse_operand(OverwriteRefusal::IsDirectory.text()),
+                    (Ok(_), None) => self.job.refuse_operand(OverwriteRefusal::IsDirectory),
                     (Err(error), _) => {
                         let path: Vec<_> = operand.below.iter().map(Name::as_bytes).collect();
                         self.job.fail_entry(self.job.destination.path(&path.join(&b'/')), describe(&error));
@@ -187,7 +187,7 @@ impl EntryDecider {
             },
             DestinationKind::Pipe(pipe) => self.answer_pipe(pipe, entry),
             DestinationKind::Contents(_) | DestinationKind::Nothing => {
-                self.job.refuse_operand(OverwriteRefusal::IsDirectory.text())
+                self.job.refuse_operand(OverwriteRefusal::IsDirectory)
             }
         };
         self.tree.lock_answer(answer, operand.name.as_ref())
@@ -214,7 +214,7 @@ impl EntryDecider {
     /// A device, FIFO or socket: opened for the first frame, written in place, never renamed over.
     fn answer_special(&self, path: &Path, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let Some(size) = size_of(&entry.kind) else {
-            return self.job.refuse_operand(OverwriteRefusal::IsSpecial.text());
+            return self.job.refuse_operand(OverwriteRefusal::IsSpecial);
         };
         // Some cannot be reread, so a digest requires writing in order.
         match ReceivingFile::special(path, size, self.digests.is_asked_for_sums()) {
@@ -246,13 +246,14 @@ impl EntryDecider {
     /// An open descriptor that accepts bytes in order.
     fn answer_pipe(&self, sink: &Arc<InOrderSink>, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let Some(size) = size_of(&entry.kind) else {
-            return self.job.refuse_operand(OverwriteRefusal::NotAsked.text());
+            return self.job.refuse_operand(OverwriteRefusal::NotAsked);
         };
         // Without a size, bytes are counted when they arrive.
         if size != UNKNOWN_SIZE
             && let Err(text) = self.tree.quota.take(size)
         {
-            return self.job.refuse_operand(text);
+            self.job.fail_entry(self.job.destination.path(b""), text);
+            return EntryAnswer::Refused;
         }
         EntryAnswer::NeededInOrder(Arc::new(ReceiverEntry::File(ReceivingFile::pipe(Arc::clone(sink), size))))
     }
@@ -569,8 +570,8 @@ impl TargetTree {
 }
 
 impl ReceiverJob {
-    pub(crate) fn refuse_operand(&self, text: impl Into<String>) -> EntryAnswer<ReceiverEntry> {
-        self.fail_entry(self.destination.path(b""), text);
+    pub(crate) fn refuse_operand(&self, refusal: OverwriteRefusal) -> EntryAnswer<ReceiverEntry> {
+        self.fail_entry(self.destination.path(b""), refusal.text());
         EntryAnswer::Refused
     }
 

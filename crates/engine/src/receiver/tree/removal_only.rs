@@ -23,7 +23,7 @@ impl TargetTree {
         let (dir, above) = match (parent, &entry.place) {
             (ParentDirectory::Operand(number), _) => {
                 let Some(operand) = self.operand_asked_for(number, entry) else {
-                    return self.job.refuse_operand(OverwriteRefusal::NotAsked.text());
+                    return self.job.refuse_operand(OverwriteRefusal::NotAsked);
                 };
                 let is_alone = self.removals.is_source_directory(operand.name.as_ref());
                 let dir = match (&self.job.destination.kind, &operand.name) {
