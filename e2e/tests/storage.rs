@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use haul_e2e::{Remote, Sandbox, compare, contents, is_root_or_skip, listing};
+use haul_e2e::{ProgramRun, Remote, Sandbox, compare, contents, eventually, is_root_or_skip, listing};
+use haul_lab::{SlowFs, Slowness};
 
 /// Around frames (512 KiB) and blocks (4 KiB); all too large for a pack.
 const SIZES: [u64; 8] = [131_073, 524_287, 524_288, 524_289, 528_384, 5_000_003, 8_388_608, 20_000_001];
@@ -164,4 +165,26 @@ fn whole_trees_are_read_and_discarded() {
     assert_eq!(pushed.summary()["files_copied"], 202);
     assert!(!sandbox.path("null:").exists());
     remote.is_left_clean();
+}
+
+#[test]
+fn a_slow_disk_holds_up_no_file_of_another_disk() {
+    if !SlowFs::available() {
+        println!("SKIPPED: a FUSE file system needs root and /dev/fuse");
+        return;
+    }
+    const SIZE: u64 = 64 << 20;
+    let sandbox = Sandbox::new();
+    let slow = SlowFs::mount(sandbox.dir("slow")).unwrap();
+    for name in ["slow/1", "slow/2", "other/3"] {
+        sandbox.big_file(name, SIZE);
+    }
+    slow.set(Slowness { bytes_per_s: Some(4_000_000), ..Slowness::default() });
+    let running = sandbox.haul(["-r", "-s", "2", "--mkdir", "--cache", "cold", "slow", "other", "target"]).start();
+    let is_complete = |name: &str| sandbox.path("target").join(name).exists();
+    eventually("the other disk's file is complete", || is_complete("other/3"));
+    assert!(!is_complete("slow/1"), "the slow disk is slow");
+    slow.set(Slowness::default());
+    ProgramRun::of(running).succeeds();
+    compare(&sandbox.path("slow"), &sandbox.path("target/slow")).unwrap();
 }

@@ -69,7 +69,7 @@ impl Session {
             }
             12 => {
                 let stream = STREAMS[usize::from(bytes.u8()) % STREAMS.len()];
-                let work = self.source.next_work(bytes.number());
+                let work = self.source.next_work(STREAMS[0], bytes.number());
                 self.source.lose_stream(stream, work);
             }
             10 if self.open.is_empty() && !self.ended => {
@@ -113,7 +113,7 @@ impl Session {
     }
 
     fn work(&mut self, bytes: &mut Bytes<'_>) {
-        match self.source.next_work(haul_proto::scheduler::PIECE_FRAMES_MAX) {
+        match self.source.next_work(STREAMS[0], haul_proto::scheduler::PIECE_FRAMES_MAX) {
             None => {}
             Some(WorkItem::Pack(files)) => {
                 assert!(!files.is_empty() && files.len() <= PACK_FILES_MAX);

@@ -212,7 +212,7 @@ impl Sender {
                 self.read_frame(stream, piece, Vec::new(), tree, rng)
             }
             Some(WorkItem::Pack(files)) => self.read_pack(&files, tree, rng),
-            None => match self.machine.next_work(haul_proto::scheduler::PIECE_FRAMES_MAX) {
+            None => match self.machine.next_work(id(stream), haul_proto::scheduler::PIECE_FRAMES_MAX) {
                 Some(work) => {
                     self.streams[stream].work = Some(work);
                     return true;

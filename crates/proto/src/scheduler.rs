@@ -1,5 +1,5 @@
 //! The scheduler turns wanted files into work. Any stream takes the next chunk, so a slow stream delays nothing. All
-//! streams share the last large file, in chunks that shrink towards its end.
+//! streams share the last large file, in chunks that shrink towards its end. Streams spread over the source's devices.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::delta::blocks::BlockHash;
 use crate::delta::rolling::SignatureIndex;
-use crate::ids::{EntryId, EntrySet};
+use crate::ids::{EntryId, EntrySet, StreamId};
 use crate::integrity::{Digest, FrameLen};
 use crate::limits::{LARGE_IN_FLIGHT_MAX, PACK_FILES_MAX};
 
@@ -125,6 +125,40 @@ impl ChunkSizer {
     }
 }
 
+/// Files of one device that no stream has taken in full.
+#[derive(Debug)]
+struct DeviceQueue<H> {
+    small: VecDeque<SmallFile<H>>,
+    small_bytes: u64,
+    large: VecDeque<Chunk<H>>,
+}
+
+impl<H> Default for DeviceQueue<H> {
+    fn default() -> Self {
+        Self { small: VecDeque::new(), small_bytes: 0, large: VecDeque::new() }
+    }
+}
+
+impl<H> DeviceQueue<H> {
+    fn has_full_pack(&self, frame: FrameLen) -> bool {
+        self.small_bytes >= u64::from(frame.get()) || self.small.len() >= PACK_FILES_MAX
+    }
+
+    fn take_pack(&mut self, frame: FrameLen) -> Vec<SmallFile<H>> {
+        let mut pack = Vec::new();
+        let mut bytes = 0;
+        while let Some(file) = self.small.front() {
+            if pack.len() == PACK_FILES_MAX || bytes + file.size > u64::from(frame.get()) {
+                break;
+            }
+            bytes += file.size;
+            pack.extend(self.small.pop_front());
+        }
+        self.small_bytes -= bytes;
+        pack
+    }
+}
+
 /// The queue of work that no stream has taken yet.
 #[derive(Debug)]
 pub struct Scheduler<H> {
@@ -135,9 +169,11 @@ pub struct Scheduler<H> {
     /// Number of values in `compare`.
     compare_frames: usize,
     marked: VecDeque<(Chunk<H>, Vec<BlockHash>)>,
-    small: VecDeque<SmallFile<H>>,
-    small_bytes: u64,
-    large: VecDeque<Chunk<H>>,
+    /// New files by device; no queue is empty.
+    devices: BTreeMap<u64, DeviceQueue<H>>,
+    device_of: fn(&H) -> u64,
+    /// The device of each stream's last new work.
+    reading: BTreeMap<StreamId, u64>,
     /// Large files with a chunk taken by a stream and not complete.
     in_flight: EntrySet,
     /// Chunks in flight by ticket, oldest first; `None` unless they are tracked.
@@ -155,23 +191,34 @@ impl<H> Scheduler<H> {
             compare: VecDeque::new(),
             compare_frames: 0,
             marked: VecDeque::new(),
-            small: VecDeque::new(),
-            small_bytes: 0,
-            large: VecDeque::new(),
+            devices: BTreeMap::new(),
+            device_of: |_| 0,
+            reading: BTreeMap::new(),
             in_flight: EntrySet::default(),
             out: None,
             tickets: 0,
         }
     }
 
+    /// Spreads streams over devices. `device_of` returns a file's device, from before the first file is added.
+    pub fn spread_by(&mut self, device_of: fn(&H) -> u64) {
+        self.device_of = device_of;
+    }
+
+    fn queue_of(&mut self, handle: &H) -> &mut DeviceQueue<H> {
+        self.devices.entry((self.device_of)(handle)).or_default()
+    }
+
     /// Adds a whole file.
     pub fn add(&mut self, entry: EntryId, handle: Arc<H>, size: u64) {
-        if size <= self.frame.pack_file_max() {
-            self.small_bytes += size;
-            self.small.push_back(SmallFile { entry, handle, size });
+        let is_small = size <= self.frame.pack_file_max();
+        let frames = 0..self.frame.frames(size);
+        let queue = self.queue_of(&handle);
+        if is_small {
+            queue.small_bytes += size;
+            queue.small.push_back(SmallFile { entry, handle, size });
         } else {
-            let frames = 0..self.frame.frames(size);
-            self.large.push_back(Chunk { entry, handle, size, frames, ticket: 0 });
+            queue.large.push_back(Chunk { entry, handle, size, frames, ticket: 0 });
         }
     }
 
@@ -181,7 +228,7 @@ impl<H> Scheduler<H> {
         if self.in_flight.contains(&piece.entry) {
             self.again.push_back(piece);
         } else {
-            self.large.push_back(piece);
+            self.queue_of(&piece.handle).large.push_back(piece);
         }
     }
 
@@ -203,12 +250,12 @@ impl<H> Scheduler<H> {
 
     /// Returns the number of files not taken in full by streams, including those that a target gave up meanwhile.
     pub fn waiting(&self) -> usize {
-        self.small.len() + self.large.len()
+        self.devices.values().map(|queue| queue.small.len() + queue.large.len()).sum()
     }
 
     /// Whether the queue is empty, including files that may not start yet.
     pub fn is_empty(&self) -> bool {
-        self.waiting() == 0 && self.again.is_empty() && self.compare.is_empty() && self.marked.is_empty()
+        self.devices.is_empty() && self.again.is_empty() && self.compare.is_empty() && self.marked.is_empty()
     }
 
     /// Returns the number of large files that were started and are not complete.
@@ -218,7 +265,7 @@ impl<H> Scheduler<H> {
 
     /// Returns the number of requested runs of frames that no stream has taken.
     pub fn waiting_runs(&self) -> usize {
-        self.again.len() + self.large.len()
+        self.again.len() + self.devices.values().map(|queue| queue.large.len()).sum::<usize>()
     }
 
     /// Returns the number of waiting frames to compare.
@@ -243,7 +290,8 @@ impl<H> Scheduler<H> {
         self.settle(entry);
         self.again.retain(|piece| piece.entry != entry);
         self.forget_told(entry);
-        self.large.retain(|piece| piece.entry != entry);
+        self.devices.values_mut().for_each(|queue| queue.large.retain(|piece| piece.entry != entry));
+        self.drop_empty_queues();
     }
 
     /// Sets the number of streams.
@@ -253,10 +301,11 @@ impl<H> Scheduler<H> {
 
     /// Returns the next work item of a stream, with at most `frames_max` frames.
     ///
-    /// The order is: full packs, large files, packs that are not full. So packs fill up, and small files do not wait
-    /// for the end of the large ones. While [`LARGE_IN_FLIGHT_MAX`] large files are in flight, no other is started;
-    /// retransmits are not held up.
-    pub fn take(&mut self, frames_max: u64) -> Option<WorkItem<H>> {
+    /// New files come from the device that the fewest other streams read. On a device the order is: full packs, large
+    /// files. Packs that are not full come last, so that they fill up, and small files do not wait for the end of the
+    /// large ones. While [`LARGE_IN_FLIGHT_MAX`] large files are in flight, no other is started; retransmits are not
+    /// held up.
+    pub fn take(&mut self, stream: StreamId, frames_max: u64) -> Option<WorkItem<H>> {
         if let Some(piece) = self.take_again(frames_max) {
             return Some(WorkItem::Frames(piece));
         }
@@ -267,14 +316,51 @@ impl<H> Scheduler<H> {
         if let Some((piece, marks)) = self.take_marked() {
             return Some(WorkItem::Delta(piece, DeltaBase::Marks(marks)));
         }
-        let full = self.small_bytes >= u64::from(self.frame.get()) || self.small.len() >= PACK_FILES_MAX;
-        if full {
-            return Some(WorkItem::Pack(self.take_pack()));
+        let devices = self.devices_for(stream);
+        let ready = devices.iter().find_map(|&device| Some((device, self.take_ready(device, frames_max)?)));
+        let (device, work) = ready
+            .or_else(|| devices.iter().find_map(|&device| Some((device, WorkItem::Pack(self.take_pack(device)?)))))?;
+        self.reading.insert(stream, device);
+        self.drop_empty_queues();
+        Some(work)
+    }
+
+    /// Records that a stream reads no device, since it was lost or rests.
+    pub fn release(&mut self, stream: StreamId) {
+        self.reading.remove(&stream);
+    }
+
+    /// Returns the devices with waiting files: those that the fewest other streams read first. Among equals, a stream
+    /// keeps its device, so that no work waits behind another device's. A lone stream alternates.
+    fn devices_for(&self, stream: StreamId) -> Vec<u64> {
+        let mut devices: Vec<u64> = self.devices.keys().copied().collect();
+        if devices.len() > 1 {
+            devices.sort_by_cached_key(|device| {
+                let others = self.reading.iter().filter(|(reader, read)| **reader != stream && *read == device).count();
+                let is_own = self.reading.get(&stream) == Some(device);
+                (others, is_own == (self.streams == 1))
+            });
         }
-        match self.take_piece(frames_max) {
-            Some(piece) => Some(WorkItem::Frames(self.keep(piece))),
-            None => (!self.small.is_empty()).then(|| WorkItem::Pack(self.take_pack())),
+        devices
+    }
+
+    /// Takes a full pack or a chunk of a large file from this device.
+    fn take_ready(&mut self, device: u64, frames_max: u64) -> Option<WorkItem<H>> {
+        let queue = self.devices.get_mut(&device)?;
+        if queue.has_full_pack(self.frame) {
+            return Some(WorkItem::Pack(queue.take_pack(self.frame)));
         }
+        let piece = self.take_piece(device, frames_max)?;
+        Some(WorkItem::Frames(self.keep(piece)))
+    }
+
+    fn take_pack(&mut self, device: u64) -> Option<Vec<SmallFile<H>>> {
+        let queue = self.devices.get_mut(&device)?;
+        (!queue.small.is_empty()).then(|| queue.take_pack(self.frame))
+    }
+
+    fn drop_empty_queues(&mut self) {
+        self.devices.retain(|_, queue| !(queue.small.is_empty() && queue.large.is_empty()));
     }
 
     /// Tracks chunks in flight from now on, so that they can be sent twice.
@@ -304,20 +390,6 @@ impl<H> Scheduler<H> {
         piece
     }
 
-    fn take_pack(&mut self) -> Vec<SmallFile<H>> {
-        let mut pack = Vec::new();
-        let mut bytes = 0;
-        while let Some(file) = self.small.front() {
-            if pack.len() == PACK_FILES_MAX || bytes + file.size > u64::from(self.frame.get()) {
-                break;
-            }
-            bytes += file.size;
-            pack.extend(self.small.pop_front());
-        }
-        self.small_bytes -= bytes;
-        pack
-    }
-
     /// Whether frames of this file may be in flight.
     fn may_fly(&mut self, entry: EntryId) -> bool {
         let may = self.in_flight.contains(&entry) || self.in_flight.len() < LARGE_IN_FLIGHT_MAX;
@@ -332,15 +404,16 @@ impl<H> Scheduler<H> {
         if self.may_fly(entry) { self.marked.pop_front() } else { None }
     }
 
-    fn take_piece(&mut self, frames_max: u64) -> Option<Chunk<H>> {
-        let entry = self.large.front()?.entry;
+    fn take_piece(&mut self, device: u64, frames_max: u64) -> Option<Chunk<H>> {
+        let entry = self.devices.get(&device)?.large.front()?.entry;
         if !self.may_fly(entry) {
             return None;
         }
-        let large = self.large.front_mut()?;
+        let queue = &mut self.devices.get_mut(&device)?.large;
+        let large = queue.front_mut()?;
         let piece = large.split(self.streams, frames_max);
         if large.frames.is_empty() {
-            self.large.pop_front();
+            queue.pop_front();
         }
         Some(piece)
     }
@@ -361,6 +434,7 @@ mod tests {
     use crate::ranges::RangeSet;
 
     const F: u64 = 256 << 10;
+    const STREAM: StreamId = StreamId(1);
 
     fn plan(streams: u16) -> Scheduler<()> {
         Scheduler::new(FrameLen::new(256 << 10).unwrap(), streams)
@@ -372,7 +446,7 @@ mod tests {
         plan.add(EntryId(1), Arc::new(()), 1000 * F + 1);
         let mut seen = RangeSet::new();
         let mut pieces = 0;
-        while let Some(WorkItem::Frames(piece)) = plan.take(PIECE_FRAMES_MAX) {
+        while let Some(WorkItem::Frames(piece)) = plan.take(STREAM, PIECE_FRAMES_MAX) {
             assert!(piece.frames.clone().all(|frame| seen.insert(frame)));
             pieces += 1;
         }
@@ -393,13 +467,16 @@ mod tests {
     fn a_slow_stream_takes_less_at_a_time() {
         let mut plan = plan(2);
         plan.add(EntryId(1), Arc::new(()), 1000 * F);
-        let mut take = |frames_max| match plan.take(frames_max) {
+        let mut take = |frames_max| match plan.take(STREAM, frames_max) {
             Some(WorkItem::Frames(piece)) => piece.frames.end - piece.frames.start,
             other => panic!("{other:?}"),
         };
         assert_eq!([take(0), take(1), take(3), take(u64::MAX)], [1, 1, 3, PIECE_FRAMES_MAX]);
         plan.set_streams(500);
-        assert!(matches!(plan.take(16), Some(WorkItem::Frames(piece)) if piece.frames == (21..22)), "shared by more");
+        assert!(
+            matches!(plan.take(STREAM, 16), Some(WorkItem::Frames(piece)) if piece.frames == (21..22)),
+            "shared by more"
+        );
     }
 
     #[test]
@@ -408,12 +485,12 @@ mod tests {
         assert!(plan.take_double().is_none(), "nothing is kept unless asked for");
         plan.keep_pieces();
         plan.add(EntryId(1), Arc::new(()), 2 * F);
-        let mut take = || match plan.take(1) {
+        let mut take = || match plan.take(STREAM, 1) {
             Some(WorkItem::Frames(piece)) => piece,
             other => panic!("{other:?}"),
         };
         let (first, second) = (take(), take());
-        assert!(plan.take(1).is_none());
+        assert!(plan.take(STREAM, 1).is_none());
         plan.done(first.ticket);
         let double = plan.take_double().unwrap();
         assert_eq!((double.frames, double.ticket), (second.frames, 0));
@@ -427,12 +504,12 @@ mod tests {
             plan.add(EntryId(id), Arc::new(()), if id % 2 == 0 { 0 } else { 3000 });
         }
         let mut ids = Vec::new();
-        while let Some(WorkItem::Pack(files)) = plan.take(PIECE_FRAMES_MAX) {
+        while let Some(WorkItem::Pack(files)) = plan.take(STREAM, PIECE_FRAMES_MAX) {
             assert!(files.len() <= PACK_FILES_MAX && files.iter().map(|file| file.size).sum::<u64>() <= F);
             ids.extend(files.iter().map(|file| file.entry.0));
         }
         assert_eq!(ids, (0..2000).collect::<Vec<_>>());
-        assert_eq!(plan.small_bytes, 0);
+        assert!(plan.is_empty());
     }
 
     #[test]
@@ -444,28 +521,32 @@ mod tests {
             plan.add(EntryId(id), Arc::new(()), F);
         }
         for id in 0..most {
-            assert!(matches!(plan.take(PIECE_FRAMES_MAX), Some(WorkItem::Frames(piece)) if piece.entry == EntryId(id)));
+            assert!(
+                matches!(plan.take(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(piece)) if piece.entry == EntryId(id))
+            );
         }
-        assert!(plan.take(PIECE_FRAMES_MAX).is_none());
+        assert!(plan.take(STREAM, PIECE_FRAMES_MAX).is_none());
         plan.add_frames(one(0, F));
         assert!(
-            matches!(plan.take(PIECE_FRAMES_MAX), Some(WorkItem::Frames(piece)) if piece.entry == EntryId(0)),
+            matches!(plan.take(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(piece)) if piece.entry == EntryId(0)),
             "sent again"
         );
         plan.add(EntryId(9999), Arc::new(()), 1);
         assert!(
-            matches!(plan.take(PIECE_FRAMES_MAX), Some(WorkItem::Pack(files)) if files.len() == 1),
+            matches!(plan.take(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Pack(files)) if files.len() == 1),
             "small files need not wait"
         );
         plan.settle(EntryId(9999));
-        assert!(plan.take(PIECE_FRAMES_MAX).is_none(), "only a large one makes room");
+        assert!(plan.take(STREAM, PIECE_FRAMES_MAX).is_none(), "only a large one makes room");
         plan.settle(EntryId(7));
         plan.settle(EntryId(7));
-        assert!(matches!(plan.take(PIECE_FRAMES_MAX), Some(WorkItem::Frames(piece)) if piece.entry == EntryId(most)));
-        assert!(plan.take(PIECE_FRAMES_MAX).is_none(), "one for one");
+        assert!(
+            matches!(plan.take(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(piece)) if piece.entry == EntryId(most))
+        );
+        assert!(plan.take(STREAM, PIECE_FRAMES_MAX).is_none(), "one for one");
         plan.forget(EntryId(most));
         assert!(
-            matches!(plan.take(PIECE_FRAMES_MAX), Some(WorkItem::Frames(piece)) if piece.entry == EntryId(most + 1))
+            matches!(plan.take(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(piece)) if piece.entry == EntryId(most + 1))
         );
     }
 
@@ -477,7 +558,7 @@ mod tests {
         }
         plan.add(EntryId(1000), Arc::new(()), 500 * F);
         let mut frames = 0;
-        while let Some(WorkItem::Frames(piece)) = plan.take(PIECE_FRAMES_MAX) {
+        while let Some(WorkItem::Frames(piece)) = plan.take(STREAM, PIECE_FRAMES_MAX) {
             frames += piece.frames.end - piece.frames.start;
         }
         assert_eq!(frames, LARGE_IN_FLIGHT_MAX as u64 - 1 + 500, "all streams share the last one");
@@ -487,7 +568,7 @@ mod tests {
     fn what_must_go_again_goes_first_and_what_failed_never() {
         let mut plan = plan(2);
         let frames = |frames| Chunk { entry: EntryId(2), handle: Arc::new(()), size: 99 * F, frames, ticket: 0 };
-        let next = |plan: &mut Scheduler<()>| match plan.take(PIECE_FRAMES_MAX) {
+        let next = |plan: &mut Scheduler<()>| match plan.take(STREAM, PIECE_FRAMES_MAX) {
             Some(WorkItem::Frames(piece)) => piece.frames,
             other => panic!("{other:?}"),
         };
@@ -500,8 +581,45 @@ mod tests {
         plan.forget(EntryId(2));
         plan.forget(EntryId(3));
         plan.add_compare(frames(0..1), vec![[0; 32]]);
-        assert!(matches!(plan.take(1), Some(WorkItem::Compare(..))));
-        assert!(matches!(plan.take(PIECE_FRAMES_MAX), Some(WorkItem::Pack(files)) if files[0].entry == EntryId(1)));
-        assert!(plan.take(PIECE_FRAMES_MAX).is_none());
+        assert!(matches!(plan.take(STREAM, 1), Some(WorkItem::Compare(..))));
+        assert!(
+            matches!(plan.take(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Pack(files)) if files[0].entry == EntryId(1))
+        );
+        assert!(plan.take(STREAM, PIECE_FRAMES_MAX).is_none());
+    }
+
+    #[test]
+    fn streams_spread_over_devices() {
+        let mut plan = Scheduler::new(FrameLen::new(256 << 10).unwrap(), 4);
+        plan.spread_by(|device: &u64| *device);
+        for (id, device) in [(0, 1), (1, 1), (2, 2)] {
+            plan.add(EntryId(id), Arc::new(device), 400 * F);
+        }
+        let mut device = |stream| match plan.take(StreamId(stream), 1) {
+            Some(WorkItem::Frames(piece)) => *piece.handle,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!([0, 1, 2, 3].map(&mut device), [1, 2, 1, 2], "each device has two streams");
+        assert_eq!([1, 3, 1, 3].map(&mut device), [2, 2, 2, 2], "a stream stays where fewer others read");
+        assert_eq!([0, 0].map(&mut device), [1, 1]);
+    }
+
+    #[test]
+    fn one_stream_reads_devices_in_turn_until_one_is_done() {
+        let mut plan = Scheduler::new(FrameLen::new(256 << 10).unwrap(), 1);
+        plan.spread_by(|device: &u64| *device);
+        plan.add(EntryId(0), Arc::new(1), 2 * F);
+        plan.add(EntryId(1), Arc::new(2), 3 * F);
+        plan.add(EntryId(2), Arc::new(3), 1);
+        let mut devices = Vec::new();
+        while let Some(work) = plan.take(STREAM, 1) {
+            devices.push(match work {
+                WorkItem::Frames(piece) => *piece.handle,
+                WorkItem::Pack(files) => *files[0].handle,
+                other => panic!("{other:?}"),
+            });
+        }
+        assert_eq!(devices, [1, 2, 1, 2, 2, 3], "a pack that is not full goes last");
+        assert!(plan.is_empty());
     }
 }

@@ -35,6 +35,8 @@ pub struct SourceEntry {
     pub modified: Timestamp,
     /// Time of last change at the offer.
     changed: Timestamp,
+    /// Device number of its file system; 0 for input without one.
+    device: u64,
     /// Data for its removal, once it is verified at the target.
     pub removable: Option<RemovableFile>,
     /// A large file: opened by its first stream, closed when the entry is complete.
@@ -67,7 +69,11 @@ impl SourceEntry {
 
     /// A file or a hard link.
     pub fn file(operand: Arc<[u8]>, place: SourcePath, look: &FileStat) -> Self {
-        Self { changed: look.changed, ..Self::at(operand, Some(place), look.size, look.meta.modified) }
+        Self {
+            changed: look.changed,
+            device: look.identity.device,
+            ..Self::at(operand, Some(place), look.size, look.meta.modified)
+        }
     }
 
     /// A symbolic link or a special file.
@@ -89,6 +95,7 @@ impl SourceEntry {
             size,
             modified,
             changed: Timestamp::default(),
+            device: 0,
             removable: None,
             opened,
             feed,
@@ -114,6 +121,11 @@ impl SourceEntry {
         let item = Self::file(Arc::clone(&self.operand), place.clone(), &look);
         let removable = self.removable.as_ref().map(|removable| removable.now(&look, own_unlinks));
         Ok(Some((Self { is_again: true, removable, ..item }, look)))
+    }
+
+    /// Device number of its file system; 0 for input without one.
+    pub fn device(&self) -> u64 {
+        self.device
     }
 
     /// Input for reading in order.

@@ -177,6 +177,7 @@ impl Source {
         if request.remove_files && !request.compare {
             machine.await_proof();
         }
+        machine.spread_by(SourceEntry::device);
         let state = Mutex::new(State {
             machine,
             stopped: false,
@@ -530,7 +531,12 @@ impl Source {
     fn take_work(&self, state: &mut State, id: StreamId, frames_max: u64) -> Option<WorkItem<SourceEntry>> {
         let was_closed = state.machine.window() == 0;
         let gets_work = state.is_in_use(id) && !self.pace.is_paused();
-        let work = if gets_work { state.machine.next_work(frames_max) } else { None };
+        let work = if gets_work {
+            state.machine.next_work(id, frames_max)
+        } else {
+            state.machine.rest(id);
+            None
+        };
         // Dropping obsolete work may reopen the window.
         if was_closed && state.machine.window() > 0 {
             self.window.notify_all();

@@ -43,7 +43,7 @@ fn send_all(source: &Source) -> Vec<EntryId> {
         })
         .collect();
     source.handle_peer(&needs(0, answers)).unwrap();
-    while source.lock().machine.next_work(PIECE_FRAMES_MAX).is_some() {}
+    while source.lock().machine.next_work(StreamId(0), PIECE_FRAMES_MAX).is_some() {}
     (0..entries.len() as u64).map(EntryId).collect()
 }
 

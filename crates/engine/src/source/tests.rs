@@ -133,7 +133,8 @@ fn opened(source: &Source, count: usize) -> usize {
     for first in (0..count).step_by(512) {
         source.handle_peer(&needs(first, vec![TransferNeed::All; 512.min(count - first)])).unwrap();
     }
-    let work = std::iter::from_fn(|| source.lock().machine.next_work(haul_proto::scheduler::PIECE_FRAMES_MAX));
+    let work =
+        std::iter::from_fn(|| source.lock().machine.next_work(StreamId(0), haul_proto::scheduler::PIECE_FRAMES_MAX));
     let files = work.map(|work| match work {
         WorkItem::Pack(files) => files.iter().filter(|file| file.handle.open().is_ok()).count(),
         WorkItem::Frames(_) | WorkItem::Compare(..) | WorkItem::Delta(..) | WorkItem::Next(_) | WorkItem::Kept(_) => 0,
@@ -341,7 +342,7 @@ fn a_stream_takes_its_next_piece_early_and_does_not_send_it_once_the_job_is_stop
             if at <= first_piece {
                 assert_eq!(sent, first_piece, "a piece that is begun is sent");
             }
-            let Some(WorkItem::Frames(rest)) = source.lock().machine.next_work(1) else {
+            let Some(WorkItem::Frames(rest)) = source.lock().machine.next_work(StreamId(0), 1) else {
                 panic!("the file is not done")
             };
             assert!(rest.frames.start > sent, "and the next one was taken by then");

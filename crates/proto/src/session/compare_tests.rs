@@ -6,7 +6,7 @@ use super::source::SourceSession;
 use super::target::TargetSession;
 use crate::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
 use crate::error::ProtocolError;
-use crate::ids::EntryId;
+use crate::ids::{EntryId, StreamId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::limits::{COMPARES_MAX, HELD_VALUES_MAX};
 use crate::path::Name;
@@ -15,6 +15,7 @@ use crate::scheduler::WorkItem;
 use crate::session::step::{EntryAnswer, FinishedEntry, TargetStep};
 use crate::wire::message::{SourceMessage, TargetMessage, TransferNeed};
 
+const STREAM: StreamId = StreamId(0);
 const F: u64 = 256 << 10;
 const FILE: EntryId = EntryId(1);
 
@@ -83,9 +84,9 @@ fn differs(frames: std::ops::Range<u64>) -> SourceMessage {
 fn a_source_says_of_each_frame_whether_it_is_the_same_and_sends_none() {
     let (mut source, answered) = source(2 * F + 1, TransferNeed::Compare);
     answered.unwrap();
-    assert!(source.next_work(1).is_none(), "the target has not said what it has");
+    assert!(source.next_work(STREAM, 1).is_none(), "the target has not said what it has");
     source.handle(holds(0, 3, true)).unwrap();
-    let Some(WorkItem::Compare(piece, _)) = source.next_work(1) else { panic!("to be compared") };
+    let Some(WorkItem::Compare(piece, _)) = source.next_work(STREAM, 1) else { panic!("to be compared") };
     assert_eq!(piece.frames, 0..3);
     let mut alike = RangeSet::new();
     alike.extend([0, 2]);
@@ -94,7 +95,7 @@ fn a_source_says_of_each_frame_whether_it_is_the_same_and_sends_none() {
     let same = SourceMessage::Match { entry: FILE, frames: vec![0..1, 2..3] };
     assert_eq!(said[..2], [same, differs(1..2)]);
     assert!(matches!(said[2..], [SourceMessage::FileEnd { .. }]), "{said:?}");
-    assert!(source.next_work(1).is_none());
+    assert!(source.next_work(STREAM, 1).is_none());
 }
 
 #[test]
@@ -102,7 +103,7 @@ fn a_small_file_is_compared_like_any_other() {
     let (mut source, answered) = source(1, TransferNeed::Compare);
     answered.unwrap();
     source.handle(holds(0, 1, true)).unwrap();
-    assert!(matches!(source.next_work(1), Some(WorkItem::Compare(piece, _)) if piece.frames == (0..1)));
+    assert!(matches!(source.next_work(STREAM, 1), Some(WorkItem::Compare(piece, _)) if piece.frames == (0..1)));
     let mut target = target(1);
     assert!(matches!(target.holds(FILE, 0, &[[1; 32]], true), TargetStep::None));
     target.handle(same(0..1)).unwrap();
@@ -144,7 +145,7 @@ fn neither_end_holds_more_values_than_the_limit() {
     for _ in 0..COMPARES_MAX / HELD_VALUES_MAX {
         tell(&mut source).unwrap();
     }
-    let taken = source.next_work(1).unwrap();
+    let taken = source.next_work(STREAM, 1).unwrap();
     tell(&mut source).unwrap();
     assert_eq!(tell(&mut source), Err(ProtocolError::OverLimit("frames to be compared")));
     drop(taken);
@@ -171,7 +172,7 @@ fn what_is_given_up_at_the_source_makes_room_there_too() {
     source.handle(TargetMessage::Want { first: again, needs: vec![TransferNeed::Compare] }).unwrap();
     let holds = TargetMessage::HaveRanges { entry: again, first: 0, values: vec![[1; 32]], compare: true };
     source.handle(holds).unwrap();
-    assert!(matches!(source.next_work(1), Some(WorkItem::Compare(piece, _)) if piece.entry == again));
+    assert!(matches!(source.next_work(STREAM, 1), Some(WorkItem::Compare(piece, _)) if piece.entry == again));
 }
 
 #[test]

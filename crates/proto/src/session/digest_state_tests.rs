@@ -6,13 +6,14 @@ use super::source::SourceSession;
 use super::target::TargetSession;
 use crate::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
 use crate::error::ProtocolError;
-use crate::ids::EntryId;
+use crate::ids::{EntryId, StreamId};
 use crate::integrity::{FrameLen, FrameTree};
 use crate::limits::FRAME_MIN;
 use crate::ranges::RangeSet;
 use crate::session::step::{EntryAnswer, TargetStep};
 use crate::wire::message::{SourceMessage, TargetMessage, TransferNeed};
 
+const STREAM: StreamId = StreamId(0);
 const FILE: EntryId = EntryId(0);
 const F: u64 = FRAME_MIN as u64;
 const ALL: [(u64, [u8; 32]); 3] = [(0, [1; 32]), (1, [2; 32]), (2, [3; 32])];
@@ -83,7 +84,7 @@ fn a_source_that_computes_reads_all_that_the_target_holds() {
 fn a_flow_ends_when_its_digest_is_there() {
     let mut source = source(TransferNeed::InOrder);
     for (index, value) in ALL {
-        assert!(source.next_work(1).is_some());
+        assert!(source.next_work(STREAM, 1).is_some());
         let last = (index == 2).then_some((3 * F, Timestamp::default()));
         assert_eq!(source.flow_read(FILE, true, last), Some((0, None)));
         let asked = source.frames_read(FILE, &[(index, value)], &RangeSet::new());

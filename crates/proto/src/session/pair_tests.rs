@@ -69,7 +69,7 @@ impl Pair {
             0 => self.source.poll_message().map(|message| self.to_target.push_back(message)).is_some(),
             1 => self.target.poll_message().map(|message| self.to_source.push_back(message)).is_some(),
             2 => self.to_source.pop_front().map(|message| self.source.handle(message).unwrap()).is_some(),
-            3 => self.source.next_work(PIECE_FRAMES_MAX).map(|work| self.work.push(work)).is_some(),
+            3 => self.source.next_work(STREAM, PIECE_FRAMES_MAX).map(|work| self.work.push(work)).is_some(),
             4 => self.to_target.pop_front().map(|message| self.deliver(message)).is_some(),
             _ if self.work.is_empty() => false,
             _ => {
@@ -368,7 +368,7 @@ proptest! {
             prop_assert!(idle < 1000, "stuck: {:?} {:?}", pair.source, pair.target);
         }
         prop_assert_eq!(pair.outcome.iter().sum::<u64>(), offered, "every entry has one outcome");
-        prop_assert!(pair.source.next_work(PIECE_FRAMES_MAX).is_none(), "nothing is left but what was given up");
+        prop_assert!(pair.source.next_work(STREAM, PIECE_FRAMES_MAX).is_none(), "nothing is left but what was given up");
         prop_assert_eq!(pair.source.window(), ENTRY_WINDOW);
     }
 }

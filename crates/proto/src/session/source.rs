@@ -15,7 +15,7 @@ use self::flow::{Flow, Flows};
 use self::loss::Losses;
 use crate::entry::{Entry, EntryContent, EntryLocation, Timestamp};
 use crate::error::ProtocolError;
-use crate::ids::{ByEntry, EntryId, PathId};
+use crate::ids::{ByEntry, EntryId, PathId, StreamId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::limits::{
     ENTRY_WINDOW, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_BYTES_MAX, OPEN_DIRECTORIES_MAX, RESENDS_PER_FILE_MAX,
@@ -374,13 +374,23 @@ impl<H> SourceSession<H> {
         message
     }
 
+    /// Spreads streams over devices: see [`Scheduler::spread_by`].
+    pub fn spread_by(&mut self, device_of: fn(&H) -> u64) {
+        self.plan.spread_by(device_of);
+    }
+
+    /// Records that a stream rests, so that it counts for no device.
+    pub fn rest(&mut self, stream: StreamId) {
+        self.plan.release(stream);
+    }
+
     /// Returns the next work item of a stream, with at most `frames_max` frames of a file.
-    pub fn next_work(&mut self, frames_max: u64) -> Option<WorkItem<H>> {
+    pub fn next_work(&mut self, stream: StreamId, frames_max: u64) -> Option<WorkItem<H>> {
         if let Some(work) = self.next_of_flows() {
             return Some(work);
         }
         loop {
-            let mut work = self.plan.take(frames_max)?;
+            let mut work = self.plan.take(stream, frames_max)?;
             match &mut work {
                 WorkItem::Frames(piece) | WorkItem::Compare(piece, _) | WorkItem::Delta(piece, _)
                     if !self.entries.contains_key(&piece.entry) =>

@@ -63,7 +63,7 @@ fn another_name_counts_until_it_is_made_and_gives_no_work() {
     let before = source.window();
     source.handle(needs(0, &[TransferNeed::All, TransferNeed::Nothing, TransferNeed::All])).unwrap();
     assert_eq!(source.window(), before + 1);
-    assert!(source.next_work(9).is_none());
+    assert!(source.next_work(STREAM, 9).is_none());
     assert!(source.handle(needs(2, &[TransferNeed::All])).is_err(), "a second answer");
     source.handle(done(2, 1)).unwrap();
     assert_eq!(source.window(), before + 2);
@@ -80,12 +80,12 @@ fn a_tree_goes_through() {
     let messages = drain(&mut source);
     assert!(matches!(&messages[0], SourceMessage::Offer { first: EntryId(0), entries } if entries.len() == 3));
     assert_eq!(messages[1..], [SourceMessage::DirectoryEnd { entry: dir, complete: true }, SourceMessage::OffersEnd]);
-    assert!(source.next_work(PIECE_FRAMES_MAX).is_none() && !source.has_work() && !source.is_finished());
+    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none() && !source.has_work() && !source.is_finished());
     source.handle(needs(0, &[TransferNeed::All; 3])).unwrap();
     assert!(source.has_work());
     let mut frames = 0;
     let mut packed = Vec::new();
-    while let Some(work) = source.next_work(PIECE_FRAMES_MAX) {
+    while let Some(work) = source.next_work(STREAM, PIECE_FRAMES_MAX) {
         match work {
             WorkItem::Frames(piece) => {
                 for index in piece.frames {
@@ -200,7 +200,7 @@ fn what_comes_late_is_ignored() {
         assert_eq!(source.handle(message), Ok(()));
     }
     source.frames_read(ids[1], &[(0, [0; 32]), (1, [0; 32])], &RangeSet::new());
-    assert!(source.next_work(PIECE_FRAMES_MAX).is_none() && source.poll_message().is_none());
+    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none() && source.poll_message().is_none());
     assert_eq!(source.window(), ENTRY_WINDOW);
 }
 
@@ -216,10 +216,10 @@ fn a_file_that_changed_is_offered_anew_in_its_place() {
     assert_eq!(source.offer_again(ids[1], file(2 * F), Arc::new(())), None, "once");
     let again = Entry { place: EntryLocation::Again(ids[1]), ..file(2 * F) };
     assert_eq!(drain(&mut source), [SourceMessage::Offer { first: EntryId(2), entries: vec![again] }]);
-    assert!(matches!(source.next_work(PIECE_FRAMES_MAX), Some(WorkItem::Pack(_))));
-    assert!(source.next_work(PIECE_FRAMES_MAX).is_none(), "what it was is not sent any more");
+    assert!(matches!(source.next_work(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Pack(_))));
+    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none(), "what it was is not sent any more");
     source.handle(needs(2, &[TransferNeed::All])).unwrap();
-    assert!(matches!(source.next_work(PIECE_FRAMES_MAX), Some(WorkItem::Frames(piece)) if piece.size == 2 * F));
+    assert!(matches!(source.next_work(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(piece)) if piece.size == 2 * F));
     source.handle(done(0, 3)).unwrap();
     assert!(source.is_finished());
 }
@@ -250,19 +250,21 @@ fn a_frame_can_only_be_asked_for_again_where_one_is() {
         let packed = TargetMessage::ResendPacked { entries: vec![entry] };
         assert!(matches!(source.handle(packed), Err(ProtocolError::Unasked(_))));
     }
-    while source.next_work(PIECE_FRAMES_MAX).is_some() {}
+    while source.next_work(STREAM, PIECE_FRAMES_MAX).is_some() {}
     source.handle(resend(ids[0], 2..3)).unwrap();
-    let Some(WorkItem::Frames(piece)) = source.next_work(PIECE_FRAMES_MAX) else { panic!("the frame again") };
+    let Some(WorkItem::Frames(piece)) = source.next_work(STREAM, PIECE_FRAMES_MAX) else { panic!("the frame again") };
     assert_eq!((piece.entry, piece.frames), (ids[0], 2..3));
     source.handle(TargetMessage::ResendPacked { entries: vec![ids[1]] }).unwrap();
-    assert!(matches!(source.next_work(PIECE_FRAMES_MAX), Some(WorkItem::Pack(files)) if files[0].entry == ids[1]));
+    assert!(
+        matches!(source.next_work(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Pack(files)) if files[0].entry == ids[1])
+    );
 }
 
 /// Offers a file of five frames with a partial file at the target.
 fn with_a_part(source: &mut SourceSession<()>) -> EntryId {
     let id = offered(source, vec![file(5 * F)])[0];
     source.handle(needs(id.0, &[TransferNeed::Rest])).unwrap();
-    assert!(source.next_work(PIECE_FRAMES_MAX).is_none(), "the target has not said what it lacks");
+    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none(), "the target has not said what it lacks");
     id
 }
 
@@ -272,7 +274,7 @@ fn of_a_part_that_is_there_only_the_rest_is_sent() {
     let entry = with_a_part(&mut source);
     source.handle(TargetMessage::MissingRanges { entry, frames: vec![1..2, 4..5] }).unwrap();
     let mut sent = Vec::new();
-    while let Some(WorkItem::Frames(piece)) = source.next_work(PIECE_FRAMES_MAX) {
+    while let Some(WorkItem::Frames(piece)) = source.next_work(STREAM, PIECE_FRAMES_MAX) {
         let values: Vec<_> = piece.frames.clone().map(|index| (index, [1; 32])).collect();
         source.frames_read(entry, &values, &RangeSet::new());
         sent.extend(piece.frames);
@@ -293,7 +295,7 @@ fn what_may_have_changed_is_compared() {
     source
         .handle(TargetMessage::HaveRanges { entry, first: 1, values: vec![[1; 32], [2; 32]], compare: true })
         .unwrap();
-    let Some(WorkItem::Compare(piece, values)) = source.next_work(1) else { panic!("to be compared") };
+    let Some(WorkItem::Compare(piece, values)) = source.next_work(STREAM, 1) else { panic!("to be compared") };
     assert_eq!((piece.frames, values), (1..3, vec![[1; 32], [2; 32]]));
     let mut same = RangeSet::new();
     assert!(same.insert(1));
@@ -310,7 +312,7 @@ fn a_target_that_guesses_has_one_guess_at_a_frame() {
     source.handle(holds(1, 1)).unwrap();
     let twice = Err(ProtocolError::Unasked("a frame that is compared twice"));
     assert_eq!(source.handle(holds(0, 2)), twice, "one that waits");
-    let Some(WorkItem::Compare(..)) = source.next_work(9) else { panic!("to be compared") };
+    let Some(WorkItem::Compare(..)) = source.next_work(STREAM, 9) else { panic!("to be compared") };
     source.frames_read(entry, &[(1, [9; 32])], &RangeSet::new());
     assert_eq!(source.handle(holds(1, 1)), twice, "one that differed");
 }
@@ -335,13 +337,13 @@ fn asking_again_and_again_meets_a_limit() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(F * 8192), file(0)]);
     source.handle(needs(0, &[TransferNeed::All; 2])).unwrap();
-    while source.next_work(PIECE_FRAMES_MAX).is_some() {}
+    while source.next_work(STREAM, PIECE_FRAMES_MAX).is_some() {}
     let frame = TargetMessage::MissingRanges { entry: ids[0], frames: vec![0..1] };
     let asked = (0..=RESENDS_MAX).take_while(|_| source.handle(frame.clone()).is_ok()).count();
     assert_eq!(asked, RESENDS_MAX);
     // A file that is already waiting is not queued twice.
     let packed = TargetMessage::ResendPacked { entries: vec![ids[1]; 512] };
-    assert!(source.next_work(PIECE_FRAMES_MAX).is_some());
+    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_some());
     assert!((0..100).all(|_| source.handle(packed.clone()).is_ok()) && source.plan.waiting() <= 1);
 }
 
@@ -357,11 +359,11 @@ fn the_same_bytes_are_not_sent_for_ever() {
         let mut source = source();
         offered(&mut source, vec![file(size)]);
         source.handle(needs(0, &[TransferNeed::All])).unwrap();
-        while source.next_work(PIECE_FRAMES_MAX).is_some() {}
+        while source.next_work(STREAM, PIECE_FRAMES_MAX).is_some() {}
         let mut asked = 0;
         while source.handle(ask.clone()).is_ok() {
             asked += 1;
-            assert!(source.next_work(PIECE_FRAMES_MAX).is_some() && asked <= 10_000, "{ask:?}");
+            assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_some() && asked <= 10_000, "{ask:?}");
         }
         assert_eq!(asked, most(frames), "{ask:?}");
     }
@@ -410,7 +412,7 @@ fn giving_up_what_was_needed_does_not_open_the_window_without_end() {
         }
     }
     assert_eq!(total, ENTRY_WINDOW, "no stream took anything");
-    assert!(source.next_work(PIECE_FRAMES_MAX).is_none());
+    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none());
     assert_eq!(source.window(), ENTRY_WINDOW, "now it is known that nobody wants them");
 }
 
@@ -422,13 +424,13 @@ fn whatever_settles_a_large_file_lets_the_next_one_begin() {
         let count = OFFER_ENTRIES_MAX.min(ids.len() - first);
         source.handle(needs(first as u64, &vec![TransferNeed::All; count])).unwrap();
     }
-    let begun = std::iter::from_fn(|| source.next_work(PIECE_FRAMES_MAX)).count();
+    let begun = std::iter::from_fn(|| source.next_work(STREAM, PIECE_FRAMES_MAX)).count();
     assert_eq!(begun, LARGE_IN_FLIGHT_MAX);
     let mut expected = LARGE_IN_FLIGHT_MAX;
     let mut begins = |source: &mut SourceSession<()>| {
-        let piece = source.next_work(PIECE_FRAMES_MAX);
+        let piece = source.next_work(STREAM, PIECE_FRAMES_MAX);
         assert!(matches!(piece, Some(WorkItem::Frames(piece)) if piece.entry == ids[expected]), "file {expected}");
-        assert!(source.next_work(PIECE_FRAMES_MAX).is_none());
+        assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none());
         expected += 1;
     };
     source.handle(done(0, 1)).unwrap();
@@ -440,10 +442,10 @@ fn whatever_settles_a_large_file_lets_the_next_one_begin() {
     // Given up before it was started: it takes up no place in flight.
     source.handle(TargetMessage::TargetFailed { entry: ids[LARGE_IN_FLIGHT_MAX + 3] }).unwrap();
     source.handle(done(3, LARGE_IN_FLIGHT_MAX as u64)).unwrap();
-    assert!(source.next_work(PIECE_FRAMES_MAX).is_none());
+    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none());
     let again = offered(&mut source, vec![file(F); LARGE_IN_FLIGHT_MAX + 1]);
     source.handle(needs(again[0].0, &[TransferNeed::All; LARGE_IN_FLIGHT_MAX + 1])).unwrap();
-    assert_eq!(std::iter::from_fn(|| source.next_work(PIECE_FRAMES_MAX)).count(), LARGE_IN_FLIGHT_MAX);
+    assert_eq!(std::iter::from_fn(|| source.next_work(STREAM, PIECE_FRAMES_MAX)).count(), LARGE_IN_FLIGHT_MAX);
 }
 
 fn entries_in(message: &SourceMessage) -> usize {
@@ -546,7 +548,7 @@ fn when_a_stream_is_gone_what_was_handed_out_and_has_not_come_goes_again() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(9 * F), file(5), file(9 * F), file(5)]);
     source.handle(needs(0, &[TransferNeed::All, TransferNeed::All])).unwrap();
-    let Some(WorkItem::Frames(piece)) = source.next_work(4) else { panic!("a piece") };
+    let Some(WorkItem::Frames(piece)) = source.next_work(STREAM, 4) else { panic!("a piece") };
     assert_eq!((piece.entry, piece.frames), (ids[0], 0..2));
     source.lose_stream(STREAM, None);
     let ask = |streams, entries| SourceMessage::QueryMissing { streams, entries };
@@ -557,9 +559,9 @@ fn when_a_stream_is_gone_what_was_handed_out_and_has_not_come_goes_again() {
     source.handle(TargetMessage::Missing { entry: ids[0], frames: vec![1..9] }).unwrap();
     source.handle(TargetMessage::ResendPacked { entries: vec![ids[1]] }).unwrap();
     source.handle(TargetMessage::QueryEnd).unwrap();
-    let Some(WorkItem::Frames(piece)) = source.next_work(9) else { panic!("what has not come") };
+    let Some(WorkItem::Frames(piece)) = source.next_work(STREAM, 9) else { panic!("what has not come") };
     assert_eq!(piece.frames, 1..2, "what was never handed out waits its turn");
-    let rest: Vec<_> = std::iter::from_fn(|| source.next_work(1)).collect();
+    let rest: Vec<_> = std::iter::from_fn(|| source.next_work(STREAM, 1)).collect();
     let frames = rest.iter().filter(|work| matches!(work, WorkItem::Frames(piece) if piece.frames.start > 1)).count();
     assert_eq!((rest.len(), frames), (8, 7), "each once, and the small file once: {rest:?}");
     assert_eq!(drain(&mut source), [ask(vec![StreamId(4)], vec![(ids[0], 2)])]);
@@ -573,7 +575,7 @@ fn when_a_stream_is_gone_what_was_handed_out_and_has_not_come_goes_again() {
     );
     source.handle(TargetMessage::ResendPacked { entries: vec![ids[1]] }).unwrap();
     source.handle(TargetMessage::QueryEnd).unwrap();
-    assert!(matches!(source.next_work(1), Some(WorkItem::Pack(files)) if files[0].entry == ids[1]));
+    assert!(matches!(source.next_work(STREAM, 1), Some(WorkItem::Pack(files)) if files[0].entry == ids[1]));
 }
 
 #[test]
@@ -592,8 +594,8 @@ pub(super) fn stream() -> Entry {
 
 /// Reads the next frame for a stream.
 fn read_next(source: &mut SourceSession<()>, value: u8) -> u64 {
-    let Some(WorkItem::Next(next)) = source.next_work(1) else { panic!("a frame to read") };
-    assert!(source.next_work(1).is_none(), "one reads at a time");
+    let Some(WorkItem::Next(next)) = source.next_work(STREAM, 1) else { panic!("a frame to read") };
+    assert!(source.next_work(STREAM, 1).is_none(), "one reads at a time");
     assert!(source.flow_read(next.entry, true, None).is_some());
     source.frames_read(next.entry, &[(next.index, [value; 32])], &RangeSet::new());
     next.index
@@ -608,9 +610,9 @@ fn a_flow_is_read_frame_by_frame_and_has_its_size_at_its_end() {
         let ids = offered(&mut source, vec![offer]);
         source.handle(needs(0, &[need])).unwrap();
         assert_eq!([0, 1, 2].map(|_| read_next(&mut source, 1)), [0, 1, 2]);
-        let Some(WorkItem::Next(next)) = source.next_work(1) else { panic!("the end") };
+        let Some(WorkItem::Next(next)) = source.next_work(STREAM, 1) else { panic!("the end") };
         assert_eq!(source.flow_read(next.entry, false, Some((3 * F, Timestamp::default()))), Some((0, None)));
-        assert!(source.next_work(1).is_none());
+        assert!(source.next_work(STREAM, 1).is_none());
         let [SourceMessage::FileEnd { entry, size, .. }] = drain(&mut source)[..] else { panic!("its end") };
         assert_eq!((entry, size), (ids[0], 3 * F));
         source.end_offers();
@@ -628,18 +630,21 @@ fn no_more_of_a_flow_is_under_way_than_may_have_to_be_kept() {
     source.handle(needs(0, &[TransferNeed::All])).unwrap();
     let ahead = FrameLen::new(256 << 10).unwrap().frames_ahead();
     (0..ahead - 1).for_each(|index| assert_eq!(read_next(&mut source, 1), index));
-    let Some(WorkItem::Next(next)) = source.next_work(1) else { panic!("the last one") };
+    let Some(WorkItem::Next(next)) = source.next_work(STREAM, 1) else { panic!("the last one") };
     source.flow_read(next.entry, true, None);
-    assert!(source.next_work(1).is_none());
+    assert!(source.next_work(STREAM, 1).is_none());
     let written = |frames| TargetMessage::Ack { entry: ids[0], frames };
     assert!(source.handle(written(ahead + 1)).is_err(), "more than were read");
     source.handle(written(2)).unwrap();
     source.handle(written(1)).unwrap();
-    assert!(matches!(source.next_work(1), Some(WorkItem::Next(next)) if next.index == ahead));
+    assert!(matches!(source.next_work(STREAM, 1), Some(WorkItem::Next(next)) if next.index == ahead));
     assert_eq!(source.flow_read(ids[0], true, None), Some((2, None)));
-    let begun = source.next_work(1);
+    let begun = source.next_work(STREAM, 1);
     source.lose_stream(STREAM, begun);
-    assert!(matches!(source.next_work(1), Some(WorkItem::Next(next)) if next.index == ahead + 1), "nobody reads it");
+    assert!(
+        matches!(source.next_work(STREAM, 1), Some(WorkItem::Next(next)) if next.index == ahead + 1),
+        "nobody reads it"
+    );
 }
 
 #[test]
@@ -653,14 +658,14 @@ fn what_is_lost_of_a_flow_is_sent_again_before_more_is_read() {
     assert_eq!(drain(&mut source), [SourceMessage::QueryMissing { streams: vec![STREAM], entries: vec![(ids[0], 1)] }]);
     source.handle(TargetMessage::Missing { entry: ids[0], frames: vec![0..1, 3..4, 5..90] }).unwrap();
     source.handle(TargetMessage::QueryEnd).unwrap();
-    let mut kept = || match source.next_work(9) {
+    let mut kept = || match source.next_work(STREAM, 9) {
         Some(WorkItem::Kept(kept)) => Some(kept.index),
         Some(WorkItem::Next(_)) => None,
         other => panic!("{other:?}"),
     };
     assert_eq!([kept(), kept(), kept()], [Some(3), Some(5), None]);
     source.handle(TargetMessage::MissingRanges { entry: ids[0], frames: vec![3..4] }).unwrap();
-    assert!(matches!(source.next_work(9), Some(WorkItem::Kept(kept)) if kept.index == 3), "it came damaged");
+    assert!(matches!(source.next_work(STREAM, 9), Some(WorkItem::Kept(kept)) if kept.index == 3), "it came damaged");
     for frames in [1..3, 5..7] {
         let lacks = TargetMessage::MissingRanges { entry: ids[0], frames: vec![frames] };
         assert_eq!(source.handle(lacks), Err(ProtocolError::Misplaced), "gone, or never read");
@@ -673,15 +678,15 @@ fn a_piece_that_was_not_read_to_its_end_goes_again_whatever_has_come_of_it() {
     let ids = offered(&mut source, vec![file(4 * F)]);
     source.handle(needs(0, &[TransferNeed::All])).unwrap();
     let read = |source: &mut SourceSession<()>| {
-        let Some(WorkItem::Frames(piece)) = source.next_work(1) else { panic!("a frame") };
+        let Some(WorkItem::Frames(piece)) = source.next_work(STREAM, 1) else { panic!("a frame") };
         let values: Vec<_> = piece.frames.clone().map(|index| (index, [1; 32])).collect();
         source.frames_read(ids[0], &values, &RangeSet::new());
     };
     read(&mut source);
-    let work = source.next_work(1);
+    let work = source.next_work(STREAM, 1);
     source.lose_stream(STREAM, work);
     (0..3).for_each(|_| read(&mut source));
-    assert!(source.next_work(1).is_none());
+    assert!(source.next_work(STREAM, 1).is_none());
     assert!(matches!(drain(&mut source)[..], [SourceMessage::FileEnd { .. }, SourceMessage::QueryMissing { .. }]));
 }
 
@@ -692,11 +697,11 @@ fn what_was_to_be_compared_is_compared_by_another_stream() {
     source
         .handle(TargetMessage::HaveRanges { entry, first: 1, values: vec![[1; 32], [2; 32]], compare: true })
         .unwrap();
-    let work = source.next_work(1);
+    let work = source.next_work(STREAM, 1);
     source.lose_stream(STREAM, work);
     assert_eq!(drain(&mut source), [SourceMessage::QueryMissing { streams: vec![STREAM], entries: vec![] }]);
     source.handle(TargetMessage::QueryEnd).unwrap();
-    let Some(WorkItem::Compare(piece, _)) = source.next_work(1) else { panic!("again") };
+    let Some(WorkItem::Compare(piece, _)) = source.next_work(STREAM, 1) else { panic!("again") };
     assert_eq!(piece.frames, 1..3);
     let mut same = RangeSet::new();
     assert!(same.insert(1));
@@ -704,7 +709,7 @@ fn what_was_to_be_compared_is_compared_by_another_stream() {
     source.lose_stream(STREAM, None);
     assert!(matches!(drain(&mut source)[..], [SourceMessage::Match { .. }, SourceMessage::QueryMissing { .. }]));
     source.handle(TargetMessage::Missing { entry, frames: vec![0..5] }).unwrap();
-    let Some(WorkItem::Frames(piece)) = source.next_work(9) else { panic!("the one that differs") };
+    let Some(WorkItem::Frames(piece)) = source.next_work(STREAM, 9) else { panic!("the one that differs") };
     assert_eq!(piece.frames, 2..3);
-    assert!(source.next_work(9).is_none());
+    assert!(source.next_work(STREAM, 9).is_none());
 }

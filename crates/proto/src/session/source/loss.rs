@@ -26,6 +26,7 @@ impl<H> SourceSession<H> {
     /// Records the loss of a stream with everything in flight on it; `in_hand` is the unfinished work of its thread.
     pub fn lose_stream(&mut self, stream: StreamId, in_hand: impl IntoIterator<Item = WorkItem<H>>) {
         self.losses.streams.push(stream);
+        self.plan.release(stream);
         for work in in_hand {
             match work {
                 WorkItem::Compare(piece, values) if self.entries.contains_key(&piece.entry) => {

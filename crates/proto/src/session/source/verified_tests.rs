@@ -3,6 +3,7 @@
 use super::super::tests::{F, done, entry, file, link, needs, offered, source, stream};
 use super::*;
 use crate::entry::{Entry, EntryContent, Timestamp};
+use crate::ids::StreamId;
 use crate::integrity::FrameLen;
 use crate::limits::ENTRY_WINDOW;
 use crate::ranges::RangeSet;
@@ -32,7 +33,7 @@ fn proven_is_what_was_sent_and_is_done_and_nothing_else() {
     let (all, nothing) = (TransferNeed::All, TransferNeed::Nothing);
     let mut source = awaiting_proof(files, &[all, all, all, nothing, all, nothing, TransferNeed::Refused]);
     // The last large file is not read.
-    while let Some(work) = source.next_work(PIECE_FRAMES_MAX) {
+    while let Some(work) = source.next_work(StreamId(0), PIECE_FRAMES_MAX) {
         if let WorkItem::Frames(piece) = work
             && piece.entry != EntryId(4)
         {
@@ -69,7 +70,7 @@ fn what_is_there_is_proven_where_the_target_says_so_and_else_counted() {
 fn what_no_stream_was_given_is_not_proven_whatever_a_target_says() {
     let mut source = awaiting_proof(vec![file(1), file(1)], &[TransferNeed::All; 2]);
     source.handle(done(0, 1)).unwrap();
-    assert!(matches!(source.next_work(1), Some(WorkItem::Pack(files)) if files.len() == 1));
+    assert!(matches!(source.next_work(StreamId(0), 1), Some(WorkItem::Pack(files)) if files.len() == 1));
     source.handle(TargetMessage::ResendPacked { entries: vec![EntryId(1)] }).unwrap();
     source.handle(done(1, 1)).unwrap();
     assert_eq!(proven(&mut source), [1], "it came although it was asked for once more");
@@ -81,7 +82,7 @@ fn source_of_done_file() -> SourceSession<()> {
     let mut source = source();
     offered(&mut source, vec![file(1)]);
     source.handle(needs(0, &[TransferNeed::All])).unwrap();
-    assert!(source.next_work(1).is_some());
+    assert!(source.next_work(StreamId(0), 1).is_some());
     source.handle(done(0, 1)).unwrap();
     source
 }
@@ -110,7 +111,7 @@ fn a_flow_is_proven_once_its_end_was_told_and_another_name_by_itself() {
     source.end_directory(dir, true);
     while source.poll_message().is_some() {}
     source.handle(needs(0, &[TransferNeed::All; 3])).unwrap();
-    while source.next_work(1).is_some() {}
+    while source.next_work(StreamId(0), 1).is_some() {}
     source.handle(done(1, 1)).unwrap();
     assert_eq!(proven(&mut source), [1]);
     source.handle(done(2, 1)).unwrap();
@@ -121,7 +122,7 @@ fn a_flow_is_proven_once_its_end_was_told_and_another_name_by_itself() {
 #[test]
 fn what_is_proven_and_not_seen_to_takes_its_room() {
     let mut source = awaiting_proof((0..100).map(|_| file(1)).collect(), &[TransferNeed::All; 100]);
-    while source.next_work(1).is_some() {}
+    while source.next_work(StreamId(0), 1).is_some() {}
     source.handle(done(0, 100)).unwrap();
     assert_eq!(source.window(), ENTRY_WINDOW - 100);
     assert_eq!(proven(&mut source).len(), 100);
