@@ -40,14 +40,14 @@ use crate::receiver::links::LinkTracker;
 use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::place::in_order_sink::InOrderSink;
 use crate::receiver::receive::WriteResources;
-use crate::receiver::session::ReceiverSession;
+pub use crate::receiver::session::StreamRequest;
+use crate::receiver::session::{ReceiverSession, SessionOutput};
 use crate::receiver::tree::TargetTree;
 use std::sync::RwLock;
 
 use crate::io::program::InheritedPipe;
 use haul_proto::entry::EntryKind as Kinds;
 use haul_proto::error::ProtocolError;
-use haul_proto::ids::{PathId, StreamId};
 use haul_proto::path::escape;
 use haul_proto::session::step::TargetStep;
 use haul_proto::session::target::TargetSession as Machine;
@@ -62,8 +62,8 @@ use haul_proto::wire::storage::Verify;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, MutexGuard, PoisonError};
 
 use self::compare::entries::Compared;
 use self::file::ReceivingFile;
@@ -123,27 +123,11 @@ pub struct TargetReceiver {
     verification_queue: VerificationQueue,
 }
 
-/// The source's requests concerning streams.
-pub enum StreamRequest {
-    /// This many more over this path, if this end connects.
-    More(u16, PathId),
-    /// Continue without these streams, which the source has abandoned.
-    Without(Vec<StreamId>),
-}
-
 /// Error for a file that differs from the source's digest.
 const MISMATCH: &str = "the received data differs from what the source read\nrerun the command";
 
 /// Without preserved owners, no names are looked up.
 const NUMERIC: &OwnerOptions = &OwnerOptions { by_name: false, users: Vec::new(), groups: Vec::new() };
-
-/// Handler of the source's requests for streams.
-type StreamRequests = Box<dyn Fn(StreamRequest) + Send + Sync>;
-
-struct ReceiverState {
-    machine: Machine<ReceiverEntry>,
-    stopped: bool,
-}
 
 /// The target's data about an entry.
 #[allow(clippy::large_enum_variant, reason = "each lies in an Arc of its own, and most of them are files")]
@@ -367,7 +351,7 @@ impl TargetReceiver {
         if let SourceMessage::DirectoryEnd { entry, .. } = message {
             self.removals.reserve_removals(entry, is_incomplete);
         }
-        let step = self.session.lock().machine.handle(message)?;
+        let step = self.session.apply(|machine| machine.handle(message))?;
         if is_incomplete {
             self.removals.block_removal();
         }
@@ -385,7 +369,6 @@ impl TargetReceiver {
                 self.take(self.without_reading(step));
             }
         }
-        self.session.outbox.notify_all();
         Ok(())
     }
 
@@ -395,35 +378,26 @@ impl TargetReceiver {
         self.comparer.chunks.close();
         self.deltas.signature_tasks.close();
         self.deltas.frame_builds.close();
-        self.deltas.room.notify_all();
     }
 
     /// Waits for messages to the source; `None` after the last.
     pub fn wait_for_messages(&self) -> Option<Vec<Vec<u8>>> {
-        let mut state = self.session.lock();
-        loop {
-            let messages: Vec<_> = std::iter::from_fn(|| state.machine.poll_message()).collect();
-            if !messages.is_empty() {
-                drop(state);
-                return Some(messages.iter().map(|message| message.encode(self.job.request.settings.number)).collect());
+        match self.session.wait_for_output() {
+            SessionOutput::Messages(messages) => {
+                Some(messages.iter().map(|message| message.encode(self.job.request.settings.number)).collect())
             }
-            if state.stopped {
-                return None;
-            }
-            if state.machine.is_finished() {
-                drop(state);
+            SessionOutput::Finished => {
                 self.removals.remove_extraneous_after();
                 self.metadata.settle_landing();
-                return None;
+                None
             }
-            state = self.session.outbox.wait(state);
+            SessionOutput::Stopped => None,
         }
     }
 
     /// Stops all threads at their next step and removes incomplete files.
     pub fn stop(&self) {
-        self.session.lock().stopped = true;
-        self.session.outbox.notify_all();
+        self.session.stop();
         self.storage.rate_limit.set(0);
         self.committer.commit_queue.stop();
         self.is_over();
@@ -456,9 +430,7 @@ impl TargetReceiver {
                 if let ReceiverEntry::File(incoming) = &*item {
                     incoming.discard(&self.tree.temp_files);
                 }
-                let next = self.session.lock().machine.abandoned(entry);
-                self.deltas.room.notify_all();
-                self.finisher.finish(next);
+                self.finisher.finish(self.session.apply(|machine| machine.abandoned(entry)));
                 self.finisher.settle_hard_links(entry, false);
             }
             TargetStep::Mismatch(entry, item) => match &*item {
@@ -553,28 +525,6 @@ impl TargetTree {
     }
 }
 
-impl ReceiverSession {
-    /// Sets the handler of the source's requests for streams. Only the first call counts.
-    pub fn on_stream_request(&self, fulfil: impl Fn(StreamRequest) + Send + Sync + 'static) {
-        let _ = self.stream_requests.set(Box::new(fulfil));
-    }
-
-    fn request_streams(&self, wish: StreamRequest) {
-        if let Some(fulfil) = self.stream_requests.get() {
-            fulfil(wish);
-        }
-    }
-
-    /// Whether all entries are complete.
-    pub fn is_finished(&self) -> bool {
-        self.lock().machine.is_finished()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ReceiverState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Committer {
     /// Whether files ever wait for fsync before they get their final names. If so, [`Self::settle_groups`] needs a
     /// thread.
@@ -582,5 +532,3 @@ impl Committer {
         self.commit_queue.is_wanted()
     }
 }
-
-impl MetadataWriter {}

@@ -344,9 +344,9 @@ impl<H> TargetSession<H> {
         self.entries.contains_key(&entry)
     }
 
-    /// Whether there is a message for the source other than a batch of Done.
-    pub fn has_messages(&self) -> bool {
-        !self.outbox.is_empty()
+    /// Whether the thread that sends messages has something to do: messages, or the end of the session.
+    pub fn has_output(&self) -> bool {
+        !self.outbox.is_empty() || !self.done.is_empty() || self.offers_ended && self.entries.is_empty()
     }
 
     /// Returns the next message for the source.

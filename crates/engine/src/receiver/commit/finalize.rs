@@ -184,7 +184,7 @@ impl ReceivingFile {
         modified: Timestamp,
     ) -> Result<ContentState, String> {
         if let Some(sink) = self.sink() {
-            return sink.finish(|| !committer.session.lock().stopped).map(|()| ContentState::Gone);
+            return sink.finish(|| !committer.session.is_stopped()).map(|()| ContentState::Gone);
         }
         // An empty file from a pipe was never opened.
         let file = self.open_once(&committer.tree.temp_files, &committer.tree.job_locks)?;

@@ -53,7 +53,7 @@ impl Committer {
         };
         let text = format!("{path}: {text}; {what} sent again");
         let lost = losses.iter_mut().map(|loss| loss.come_again(self)).collect();
-        let failed = self.session.lock().machine.lost(lost);
+        let failed = self.session.apply(|machine| machine.lost(lost));
         if failed.len() < losses.len() {
             self.job.reporter.send(&WorkerMessage::Warning { text });
         }

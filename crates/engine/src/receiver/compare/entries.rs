@@ -100,7 +100,7 @@ impl EntryComparer {
     /// Directory and name of a compared entry.
     pub(crate) fn compared_place(&self, place: &EntryLocation) -> Option<(Dir, Name)> {
         let (EntryLocation::Child { name, .. }, ParentDirectory::Open(parent)) =
-            (place, self.session.lock().machine.parent(place))
+            (place, self.session.read(|machine| machine.parent(place)))
         else {
             return None;
         };

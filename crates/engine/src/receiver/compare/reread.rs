@@ -77,7 +77,7 @@ impl TargetReceiver {
             let piece = self.comparer.chunks.take(waits, part)?;
             let Some(file) = compared_file(&piece.handle) else { continue };
             // It may have been abandoned meanwhile, at either end.
-            if !self.session.lock().machine.is_known(piece.entry) {
+            if !self.session.read(|machine| machine.is_known(piece.entry)) {
                 continue;
             }
             match open(file) {

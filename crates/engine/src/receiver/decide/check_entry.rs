@@ -82,7 +82,7 @@ impl TargetReceiver {
                 (EntryAnswer::Needed(_), EntryContent::Directory) => self.removals.filter.enter(id, entry),
                 _ => {}
             }
-            let next = self.session.lock().machine.answer(id, answer);
+            let next = self.session.apply(|machine| machine.answer(id, answer));
             self.finisher.finish(next);
             if is_there && entry.further_names().is_some() {
                 self.decider.record_existing_first_name(id, entry);
@@ -109,7 +109,7 @@ impl TargetReceiver {
 
 impl EntryDecider {
     fn answer(&self, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
-        let parent = self.session.lock().machine.parent(&entry.place);
+        let parent = self.session.read(|machine| machine.parent(&entry.place));
         if self.job.compares() {
             return self.comparer.answer_compared(parent, entry);
         }

@@ -59,7 +59,7 @@ impl Site {
         let offer = SourceMessage::Offer { first: EntryId(self.next), entries: vec![entry] };
         self.next += 1;
         self.target.handle_peer(&offer.encode(self.target.job.request.settings.number)).unwrap();
-        let messages = std::iter::from_fn(|| self.target.session.lock().machine.poll_message());
+        let messages = self.target.session.take_messages().into_iter();
         let needs = messages.filter_map(|message| match message {
             TargetMessage::Want { needs, .. } => needs.first().copied(),
             _ => None,

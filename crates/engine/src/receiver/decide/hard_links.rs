@@ -31,8 +31,7 @@ impl EntryDecider {
         if !self.job.request.kept.hard_links {
             return Ok(());
         }
-        let state = self.session.lock();
-        lock(&self.links.hard_links.0).count(first, entries, &state.machine)
+        self.session.read(|machine| lock(&self.links.hard_links.0).count(first, entries, machine))
     }
 
     /// Remembers the location of a file with names still to be offered. Must precede its answer.
@@ -65,7 +64,7 @@ impl EntryDecider {
     /// Directory and name of a child, and whether the directory is new.
     fn place_of_child(&self, place: &EntryLocation) -> Option<(Dir, Name, bool)> {
         let EntryLocation::Child { name, .. } = place else { return None };
-        match self.session.lock().machine.parent(place) {
+        match self.session.read(|machine| machine.parent(place)) {
             ParentDirectory::Open(parent) => match &*parent {
                 ReceiverEntry::Directory { dir, fresh, .. } => Some((dir.clone(), name.clone(), *fresh)),
                 _ => None,

@@ -38,7 +38,7 @@ impl EntryDecider {
 
     /// Path below the destination; `None` if nothing is written there.
     fn merged_path(&self, entry: &Entry) -> Option<Vec<u8>> {
-        match (self.session.lock().machine.parent(&entry.place), &entry.place) {
+        match (self.session.read(|machine| machine.parent(&entry.place)), &entry.place) {
             (ParentDirectory::Operand(number), _) => {
                 let operand = self.job.request.operands.get(number as usize)?;
                 let below = self.job.request.rules.below.get(number as usize).map_or(&[][..], Vec::as_slice);

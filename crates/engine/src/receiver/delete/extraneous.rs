@@ -140,7 +140,7 @@ impl Removals {
         if !is_wanted || self.removing().is_hindered || is_incomplete && !sync.delete_despite_errors {
             return;
         }
-        let item = self.session.lock().machine.directory(entry);
+        let item = self.session.read(|machine| machine.directory(entry));
         let Some(ReceiverEntry::Directory { dir, names: Some(names), .. }) = item.as_deref() else { return };
         let scope = self.filter.scope_in(entry).filter(|_| !sync.delete_filtered);
         names.reserve(|| {

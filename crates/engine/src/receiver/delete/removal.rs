@@ -322,7 +322,7 @@ impl Removals {
         if !self.job.request.sync.deletes() {
             return;
         }
-        let parent = self.session.lock().machine.parent(&entry.place);
+        let parent = self.session.read(|machine| machine.parent(&entry.place));
         if let ParentDirectory::Open(parent) = parent
             && let ReceiverEntry::Directory { names: Some(names), .. } = &*parent
         {

@@ -73,7 +73,7 @@ impl Site {
         let entry = Entry { place, kind, meta, version: None, more: None };
         self.tell(&SourceMessage::Offer { first: EntryId(self.next), entries: vec![entry] });
         self.next += 1;
-        let messages = std::iter::from_fn(|| self.target.session.lock().machine.poll_message());
+        let messages = self.target.session.take_messages().into_iter();
         let needs = messages.filter_map(|message| match message {
             TargetMessage::Want { needs, .. } => needs.first().copied(),
             _ => None,
@@ -102,7 +102,7 @@ impl Site {
     pub fn finish(&self) {
         self.end(0, true);
         self.tell(&SourceMessage::OffersEnd);
-        while self.target.session.lock().machine.poll_message().is_some() {}
+        self.target.session.take_messages();
         assert!(self.target.session.is_finished());
         assert!(self.target.wait_for_messages().is_none());
     }

@@ -175,14 +175,9 @@ impl DeltaStage {
 
     /// Reports block hashes. Waits while the source has enough signatures to work on.
     fn report_block_hashes(&self, entry: EntryId, first: u64, frames: u64, marks: Vec<blocks::BlockHash>) {
-        let mut state = self.session.lock();
-        while !state.stopped && !state.machine.may_mark(frames) {
-            state = self.room.wait(state);
-        }
         self.job.reporter.delta.told(8 * marks.len());
-        state.machine.mark(entry, first, frames, marks);
-        drop(state);
-        self.session.outbox.notify_all();
+        self.session
+            .apply_when(|machine| machine.may_mark(frames), |machine| machine.mark(entry, first, frames, marks));
     }
 
     /// Signs some blocks of a base file. Reports all signatures after the last block.
@@ -223,15 +218,16 @@ impl DeltaStage {
         all: &[RollingSignature],
     ) {
         let ReceiverEntry::File(incoming) = &*part.item else { return };
-        let mut state = self.session.lock();
-        while !state.stopped && !state.machine.may_sum(all.len() as u64) {
-            state = self.room.wait(state);
-        }
-        state.machine.begin_sums(part.entry, all.len() as u64);
-        for (first, sums) in (0..).step_by(SUMS_MAX).zip(all.chunks(SUMS_MAX)) {
-            state.machine.tell_sums(part.entry, basis.size, format, first, sums.to_vec());
-        }
-        drop(state);
+        let count = all.len() as u64;
+        self.session.apply_when(
+            |machine| machine.may_sum(count),
+            |machine| {
+                machine.begin_sums(part.entry, count);
+                for (first, sums) in (0..).step_by(SUMS_MAX).zip(all.chunks(SUMS_MAX)) {
+                    machine.tell_sums(part.entry, basis.size, format, first, sums.to_vec());
+                }
+            },
+        );
         self.job.reporter.delta.told(format.signature_bytes() * all.len());
         let frames = self.job.request.settings.frame.frames(incoming.size());
         self.report_missing_ranges(part.entry, &basis.wanted(frames));
@@ -254,8 +250,7 @@ impl DeltaStage {
     pub(crate) fn report_missing_ranges(&self, entry: EntryId, frames: &[Range<u64>]) {
         if !frames.is_empty() {
             debug_assert!(frames.len() <= FRAME_RUNS_MAX);
-            self.session.lock().machine.lacks(entry, frames);
-            self.session.outbox.notify_all();
+            self.session.apply(|machine| machine.lacks(entry, frames));
         }
     }
 }
@@ -277,7 +272,9 @@ impl TargetReceiver {
             None
         };
         while let Some(part) = self.deltas.signature_tasks.take(true, part) {
-            let Some(basis) = basis_of(&part.item).filter(|_| self.session.lock().machine.is_known(part.entry)) else {
+            let Some(basis) =
+                basis_of(&part.item).filter(|_| self.session.read(|machine| machine.is_known(part.entry)))
+            else {
                 continue;
             };
             if !self.deltas.may_use(basis) {

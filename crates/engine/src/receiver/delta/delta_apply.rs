@@ -38,25 +38,20 @@ impl DeltaStage {
         frame: &DeltaFrame,
         rebuilt: Rebuilt,
     ) -> Result<bool, ProtocolError> {
-        let mut state = self.session.lock();
-        let before = state.machine.wrong_deltas();
-        let concluded = state.machine.conclude_delta(frame.entry, frame.offset, basis.id(), rebuilt);
-        let wrong = state.machine.wrong_deltas();
-        if wrong > before {
-            self.job.reporter.delta.wrong(wrong);
-            self.job
-                .reporter
-                .delta
-                .figures()
-                .into_iter()
-                .for_each(|now| self.job.reporter.send(&WorkerMessage::Delta(now)));
-            let text = format!("{}: {WRONG_DELTA}", escape(&basis.path()));
-            self.job.reporter.send(&WorkerMessage::Warning { text });
-        }
-        drop(state);
+        let reporter = &self.job.reporter;
+        let concluded = self.session.apply(|machine| {
+            let before = machine.wrong_deltas();
+            let concluded = machine.conclude_delta(frame.entry, frame.offset, basis.id(), rebuilt);
+            let wrong = machine.wrong_deltas();
+            if wrong > before {
+                reporter.delta.wrong(wrong);
+                reporter.delta.figures().into_iter().for_each(|now| reporter.send(&WorkerMessage::Delta(now)));
+                reporter.send(&WorkerMessage::Warning { text: format!("{}: {WRONG_DELTA}", escape(&basis.path())) });
+            }
+            concluded
+        });
         if concluded == Ok(false) {
-            add(&self.job.reporter.tally.frames_resent, 1);
-            self.session.outbox.notify_all();
+            add(&reporter.tally.frames_resent, 1);
         }
         concluded
     }
@@ -64,7 +59,6 @@ impl DeltaStage {
     /// Requests a frame whole after a rebuild with a wrong digest.
     pub(crate) fn ask_for_whole(&self, frame: &DeltaFrame) {
         add(&self.job.reporter.tally.frames_resent, 1);
-        self.session.lock().machine.resend_frame(frame.entry, frame.offset);
-        self.session.outbox.notify_all();
+        self.session.apply(|machine| machine.resend_frame(frame.entry, frame.offset));
     }
 }

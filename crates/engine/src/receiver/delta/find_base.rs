@@ -46,7 +46,7 @@ impl DeltaStage {
 
     /// Whether frames may be rebuilt from it: see [`haul_proto::session::target`].
     pub(crate) fn may_use(&self, basis: &BaseSource) -> bool {
-        self.job.allows_deltas && self.session.lock().machine.may_use_base(basis.id())
+        self.job.allows_deltas && self.session.read(|machine| machine.may_use_base(basis.id()))
     }
 }
 

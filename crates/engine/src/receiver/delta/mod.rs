@@ -13,7 +13,6 @@ use crate::receiver::delta::block_signatures::SignatureTask;
 use crate::receiver::delta::delta_apply::DeltaFrameBuild;
 use crate::receiver::job::ReceiverJob;
 use crate::receiver::session::ReceiverSession;
-use crate::sys::notify::Notify;
 use std::sync::Arc;
 
 /// Finds base files, signs their blocks, and queues the frames to be rebuilt from them.
@@ -27,8 +26,6 @@ pub struct DeltaStage {
     pub(super) signature_tasks: BoundedQueue<SignatureTask>,
     /// Frames to rebuild from base files.
     pub(super) frame_builds: BoundedQueue<DeltaFrameBuild>,
-    /// Signals room for more signatures.
-    pub(super) room: Notify,
 }
 
 impl DeltaStage {
@@ -41,7 +38,6 @@ impl DeltaStage {
             tree: Arc::clone(tree),
             signature_tasks: BoundedQueue::default(),
             frame_builds: BoundedQueue::default(),
-            room: Notify::default(),
         }
     }
 }

@@ -75,13 +75,10 @@ impl EntryFinisher {
     /// Completes entries under one lock of the session, then the directories that they complete.
     pub(crate) fn end_entries(&self, mut ends: EntryOutcomes) {
         self.committer.ask_again(std::mem::take(&mut ends.lost), &mut ends);
-        let mut state = self.session.lock();
-        let complete: Vec<_> =
-            ends.settled.iter().filter_map(|(entry, done)| state.machine.settle(*entry, *done)).collect();
-        drop(state);
+        let complete: Vec<_> = self
+            .session
+            .apply(|machine| ends.settled.iter().filter_map(|(entry, done)| machine.settle(*entry, *done)).collect());
         complete.into_iter().for_each(|directory| self.finish(Some(directory)));
-        self.deltas.room.notify_all();
-        self.session.outbox.notify_all();
         for (entry, done) in &ends.settled {
             self.settle_hard_links(*entry, *done || ends.lacking.contains(entry));
         }

@@ -9,7 +9,6 @@ use crate::receiver::commit::Committer;
 use crate::receiver::compare::EntryComparer;
 use crate::receiver::decide::EntryDecider;
 use crate::receiver::delete::Removals;
-use crate::receiver::delta::DeltaStage;
 use crate::receiver::job::ReceiverJob;
 use crate::receiver::links::LinkTracker;
 use crate::receiver::metadata::MetadataWriter;
@@ -27,7 +26,6 @@ pub struct EntryFinisher {
     pub(super) session: Arc<ReceiverSession>,
     pub(super) links: Arc<LinkTracker>,
     pub(super) removals: Arc<Removals>,
-    pub(super) deltas: Arc<DeltaStage>,
     pub(super) committer: Arc<Committer>,
     pub(super) comparer: Arc<EntryComparer>,
     pub(super) decider: Arc<EntryDecider>,
@@ -41,7 +39,6 @@ impl EntryFinisher {
             session: Arc::clone(&decider.session),
             links: Arc::clone(&decider.links),
             removals: Arc::clone(&decider.removals),
-            deltas: Arc::clone(&decider.deltas),
             committer: Arc::clone(&decider.committer),
             comparer: Arc::clone(&decider.comparer),
             decider: Arc::clone(decider),
@@ -52,17 +49,16 @@ impl EntryFinisher {
 impl EntryFinisher {
     pub(crate) fn fail_file(&self, entry: EntryId, item: &ReceiverEntry, text: &str) {
         if let ReceiverEntry::File(incoming) = item {
-            let mut state = self.session.lock();
-            // Data of an entry that was offered again belongs to the new offer.
-            if state.machine.is_known(entry) {
-                incoming.give_up(self.job.request.keep_partial, &self.committer.tree.temp_files);
-                // Under the lock: the job may end with this entry, and its summary counts the failure.
-                self.job.fail_file(incoming, text);
-            }
-            let next = state.machine.settle(entry, false);
-            drop(state);
+            let next = self.session.apply(|machine| {
+                // Data of an entry that was offered again belongs to the new offer.
+                if machine.is_known(entry) {
+                    incoming.give_up(self.job.request.keep_partial, &self.committer.tree.temp_files);
+                    // Under the lock: the job may end with this entry, and its summary counts the failure.
+                    self.job.fail_file(incoming, text);
+                }
+                machine.settle(entry, false)
+            });
             self.finish(next);
-            self.session.outbox.notify_all();
             self.settle_hard_links(entry, false);
         }
     }
@@ -72,9 +68,6 @@ impl EntryFinisher {
     /// Completes an entry, and upwards the directories that it completes. A directory gets its metadata; a file gets
     /// its metadata, and its name immediately or after fsync.
     pub(crate) fn finish(&self, mut next: Option<FinishedEntry<ReceiverEntry>>) {
-        if next.is_none() {
-            return;
-        }
         while let Some(FinishedEntry { entry, handle, end, complete }) = next {
             let scope = self.removals.filter.leave(entry);
             let done = match (&*handle, end) {
@@ -93,17 +86,12 @@ impl EntryFinisher {
                     self.comparer.finish_compared(compared, end.map(|end| end.digest), complete, &is_left_out)
                 }
             };
-            next = self.session.lock().machine.settle(entry, done);
+            next = self.session.apply(|machine| machine.settle(entry, done));
         }
-        self.deltas.room.notify_all();
-        self.session.outbox.notify_all();
     }
 
     pub(crate) fn settle(&self, entry: EntryId, done: bool) {
-        let next = self.session.lock().machine.settle(entry, done);
-        self.finish(next);
-        self.deltas.room.notify_all();
-        self.session.outbox.notify_all();
+        self.finish(self.session.apply(|machine| machine.settle(entry, done)));
         self.settle_hard_links(entry, done);
     }
 }

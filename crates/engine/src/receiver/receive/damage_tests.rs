@@ -64,7 +64,7 @@ impl Site {
     }
 
     fn messages(&self) -> Vec<TargetMessage> {
-        std::iter::from_fn(|| self.target.session.lock().machine.poll_message()).collect()
+        self.target.session.take_messages()
     }
 
     /// Marks all frames of this file as read.

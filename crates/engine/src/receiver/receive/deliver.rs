@@ -77,15 +77,14 @@ impl TargetReceiver {
     ) -> Result<FrameBuffer, ProtocolError> {
         self.job.check_job(frame.job)?;
         let payload = record.payload();
-        let admitted = self.session.lock().machine.admit_frame(frame.entry, frame.offset, payload.len())?;
+        let admitted = self.session.apply(|machine| machine.admit_frame(frame.entry, frame.offset, payload.len()))?;
         let Some(item) = admitted else { return Ok(record) };
         let ReceiverEntry::File(incoming) = &*item else {
             return Err(ProtocolError::Unasked("a frame of a directory"));
         };
         if frame_check(payload) != frame.check || !self.digests.hashes_agree(frame, incoming, payload) {
             add(&self.job.reporter.tally.frames_resent, 1);
-            self.session.lock().machine.resend_frame(frame.entry, frame.offset);
-            self.session.outbox.notify_all();
+            self.session.apply(|machine| machine.resend_frame(frame.entry, frame.offset));
             return Ok(record);
         }
         // A file of known size was counted when it was offered.
@@ -124,14 +123,7 @@ impl TargetReceiver {
                     self.digests.passed(incoming, index);
                 }
                 self.committer.commit_queue.note_unsaved(item, len as u64);
-                let mut state = self.session.lock();
-                let step = state.machine.frame_written(frame.entry, frame.offset, frame.value);
-                let has_news = state.machine.has_messages();
-                drop(state);
-                self.deltas.room.notify_all();
-                if has_news {
-                    self.session.outbox.notify_all();
-                }
+                let step = self.session.apply(|machine| machine.frame_written(frame.entry, frame.offset, frame.value));
                 self.take(step);
             }
             Err(text) => self.finisher.fail_file(frame.entry, item, &text),
@@ -142,11 +134,9 @@ impl TargetReceiver {
         self.job.check_job(pack.job)?;
         if frame_check(payload) != pack.check || !self.digests.pack_hashes_agree(pack, payload) {
             add(&self.job.reporter.tally.frames_resent, 1);
-            self.session.lock().machine.resend_pack(&pack.files)?;
-            self.session.outbox.notify_all();
-            return Ok(());
+            return self.session.apply(|machine| machine.resend_pack(&pack.files));
         }
-        let admitted = self.session.lock().machine.admit_pack(&pack.files)?;
+        let admitted = self.session.apply(|machine| machine.admit_pack(&pack.files))?;
         let mut rest = payload;
         let (mut ends, mut gathered) = (EntryOutcomes::default(), Vec::new());
         for (file, item) in pack.files.iter().zip(admitted) {

@@ -52,7 +52,7 @@ impl TargetReceiver {
     ) -> Result<FrameBuffer, ProtocolError> {
         self.job.check_job(frame.job)?;
         let steps = decode(record.payload(), frame.offset, frame.plain)?;
-        let admitted = self.session.lock().machine.admit_delta(frame.entry, frame.offset, frame.plain)?;
+        let admitted = self.session.apply(|machine| machine.admit_delta(frame.entry, frame.offset, frame.plain))?;
         let Some(item) = admitted else { return Ok(record) };
         let ReceiverEntry::File(incoming) = &*item else {
             return Err(ProtocolError::Unasked("a frame of a directory"));

@@ -25,15 +25,13 @@ impl TargetReceiver {
         let ReceiverEntry::File(incoming) = &**item else { return };
         let Some(sum) = self.digests.sum(incoming) else { return };
         let read = |index, room: &mut [u8]| self.digests.read_again(incoming, index, room);
-        match sum.finish(size, read, || !self.session.lock().stopped) {
+        match sum.finish(size, read, || !self.session.is_stopped()) {
             Ok(()) => {
                 let _ = incoming.sum.value.set(sum.value().unwrap_or_default().to_vec());
-                let step = self.session.lock().machine.summed(entry);
-                self.take(step);
-                self.session.outbox.notify_all();
+                self.take(self.session.apply(|machine| machine.summed(entry)));
             }
             // A stopped job reports nothing more.
-            Err(_) if self.session.lock().stopped => {}
+            Err(_) if self.session.is_stopped() => {}
             Err(error) => self.finisher.fail_file(entry, item, &format!("cannot be read again: {}", describe(&error))),
         }
     }

@@ -126,7 +126,7 @@ impl TargetReceiver {
         reader.add(Arc::clone(file), way, run.start * frame_bytes, (run.end * frame_bytes).min(incoming.size()));
         let mut index = run.start;
         while index < run.end {
-            if self.session.lock().stopped {
+            if self.session.is_stopped() {
                 return Ok(false);
             }
             finding.tell(self);
@@ -157,21 +157,13 @@ impl TargetReceiver {
     /// Reports verified frames of several files to the source. Frames to be compared wait while the source has many
     /// others to compare.
     pub(crate) fn report_verified(&self, held: Vec<VerifiedFrames>, compare: bool) {
-        if held.is_empty() {
-            return;
-        }
-        let mut steps = Vec::new();
-        let mut state = self.session.lock();
         for VerifiedFrames { entry, first, values } in held {
-            while compare && !state.stopped && !state.machine.may_hold(values.len()) {
-                self.session.outbox.notify_all();
-                state = self.session.outbox.wait(state);
-            }
-            steps.push(state.machine.holds(entry, first, &values, compare));
+            let step = self.session.apply_when(
+                |machine| !compare || machine.may_hold(values.len()),
+                |machine| machine.holds(entry, first, &values, compare),
+            );
+            self.take(step);
         }
-        drop(state);
-        steps.into_iter().for_each(|step| self.take(step));
-        self.session.outbox.notify_all();
     }
 
     /// The digest of a frame in this session, if it matches its record.
@@ -204,8 +196,7 @@ impl VerificationResult {
 
     fn lack(&mut self, target: &TargetReceiver, index: u64) {
         self.damaged += 1;
-        target.session.lock().machine.lacks(self.entry, std::slice::from_ref(&(index..index + 1)));
-        target.session.outbox.notify_all();
+        target.session.apply(|machine| machine.lacks(self.entry, std::slice::from_ref(&(index..index + 1))));
     }
 
     /// Reports the frames verified since the last report.

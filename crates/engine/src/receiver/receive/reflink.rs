@@ -62,10 +62,9 @@ impl TargetReceiver {
             incoming.count_written(len, &self.job.reporter.tally.bytes_written);
         }
         add(&self.job.reporter.tally.bytes_cloned, len);
-        let mut state = self.session.lock();
-        let written = |index| state.machine.frame_written(entry, index * frame_bytes, NO_VALUE);
-        let steps: Vec<_> = frames.map(written).collect();
-        drop(state);
+        let steps: Vec<_> = self
+            .session
+            .apply(|machine| frames.map(|index| machine.frame_written(entry, index * frame_bytes, NO_VALUE)).collect());
         steps.into_iter().for_each(|step| self.take(step));
         Ok(true)
     }
@@ -78,28 +77,29 @@ impl TargetReceiver {
         frames: &Range<u64>,
     ) -> Result<Option<Arc<ReceiverEntry>>, ProtocolError> {
         let frame = self.job.request.settings.frame;
-        let mut state = self.session.lock();
-        let mut file = None;
-        for index in frames.clone() {
-            let offset = index.saturating_mul(frame.get().into());
-            let len = frame.frame_len(size, index).unwrap_or(0);
-            let admitted = state.machine.admit_frame(entry, offset, len)?;
-            let admitted_end = index + u64::from(admitted.is_some());
-            file = admitted.filter(|item| matches!(&**item, ReceiverEntry::File(incoming) if incoming.takes_blocks()));
-            if file.is_none() {
-                drop(state);
-                self.release(entry, frames.start..admitted_end);
-                return Ok(None);
+        let frame_bytes = u64::from(frame.get());
+        self.session.apply(|machine| {
+            let mut file = None;
+            for index in frames.clone() {
+                let offset = index.saturating_mul(frame.get().into());
+                let len = frame.frame_len(size, index).unwrap_or(0);
+                let admitted = machine.admit_frame(entry, offset, len)?;
+                let admitted_end = index + u64::from(admitted.is_some());
+                file =
+                    admitted.filter(|item| matches!(&**item, ReceiverEntry::File(incoming) if incoming.takes_blocks()));
+                if file.is_none() {
+                    (frames.start..admitted_end).for_each(|index| machine.release_frame(entry, index * frame_bytes));
+                    return Ok(None);
+                }
             }
-        }
-        Ok(file)
+            Ok(file)
+        })
     }
 
     /// Releases admitted frames, which are delivered instead.
     fn release(&self, entry: EntryId, frames: Range<u64>) {
         let frame_bytes = u64::from(self.job.request.settings.frame.get());
-        let mut state = self.session.lock();
-        frames.for_each(|index| state.machine.release_frame(entry, index * frame_bytes));
+        self.session.apply(|machine| frames.for_each(|index| machine.release_frame(entry, index * frame_bytes)));
     }
 }
 

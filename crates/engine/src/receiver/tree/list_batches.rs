@@ -138,7 +138,7 @@ mod tests {
         });
         let offer = SourceMessage::Offer { first: EntryId(first), entries: entries.collect() };
         target.handle_peer(&offer.encode(target.job.request.settings.number)).unwrap();
-        match target.session.lock().machine.poll_message() {
+        match target.session.take_messages().pop() {
             Some(TargetMessage::Want { needs, .. }) => needs,
             other => panic!("{other:?}"),
         }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 impl TargetTree {
     /// Answers an entry where nothing is copied: existing directories are entered.
     pub(crate) fn answer_only_removal(&self, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
-        let parent = self.session.lock().machine.parent(&entry.place);
+        let parent = self.session.read(|machine| machine.parent(&entry.place));
         if entry.kind != EntryContent::Directory {
             return if matches!(parent, ParentDirectory::Refused) {
                 EntryAnswer::Refused
