@@ -36,7 +36,7 @@ use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, Reco
 use haul_proto::wire::handshake::{CipherSuite, GreetingAnswer, StreamGreeting};
 use haul_proto::wire::list_batch::{self, DestinationBatch, ListedKinds, SourceBatch};
 use haul_proto::wire::measure::{MeasureAnswer, MeasureRequest, TargetDirectoryFigures};
-use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
+use haul_proto::wire::message::{Exclusion, SourceMessage, TargetMessage, TransferNeed};
 use haul_proto::wire::network_settings::{InterfaceSettings, NetworkSettings};
 use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
 use haul_proto::wire::pipe::PipeKind;
@@ -137,6 +137,7 @@ fn source_messages() -> Vec<SourceMessage> {
             more: None,
         },
     ];
+    let excluded = |what| SourceMessage::Excluded { entry: EntryId(0), what };
     vec![
         SourceMessage::Offer { first: EntryId(1 << 33), entries },
         SourceMessage::DirectoryEnd { entry: EntryId(5), complete: false },
@@ -149,8 +150,8 @@ fn source_messages() -> Vec<SourceMessage> {
         SourceMessage::QueryMissing { streams: vec![StreamId(3)], entries: vec![(EntryId(6), 2), (EntryId(9), 1)] },
         SourceMessage::ListAck { before: 512 },
         SourceMessage::Owner { is_group: true, id: 100, name: b"users".to_vec() },
-        SourceMessage::Excluded { entry: EntryId(0), names: Name::new(b"x.o").into_iter().collect() },
-        SourceMessage::Patterns { entry: EntryId(0), file: 0, text: b"*.o\n!a.o\n".to_vec() },
+        excluded(Exclusion::Names(Name::new(b"x.o").into_iter().collect())),
+        excluded(Exclusion::Patterns { file: 0, text: b"*.o\n!a.o\n".to_vec() }),
     ]
 }
 

@@ -35,7 +35,7 @@ use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, Reco
 use haul_proto::wire::handshake::{CipherSuite, GreetingAnswer, StreamGreeting};
 use haul_proto::wire::list_batch::{self, DestinationBatch, ListedKinds, SourceBatch};
 use haul_proto::wire::measure::{MeasureAnswer, MeasureRequest, TargetDirectoryFigures};
-use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
+use haul_proto::wire::message::{Exclusion, SourceMessage, TargetMessage, TransferNeed};
 use haul_proto::wire::network_settings::{InterfaceSettings, NetworkSettings, SocketBuffers, TcpBuffers};
 use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
 use haul_proto::wire::pipe::PipeKind;
@@ -145,6 +145,7 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
             ..other("s", EntryContent::File { size: 1 << 30 })
         },
     ];
+    let excluded = |what| SourceMessage::Excluded { entry: EntryId(1), what };
     vec![
         ("Offer", SourceMessage::Offer { first: EntryId(0), entries }),
         ("DirectoryEnd", SourceMessage::DirectoryEnd { entry: EntryId(0), complete: true }),
@@ -155,8 +156,8 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
         ("Mismatch", SourceMessage::Mismatch { entry: EntryId(300), frames: vec![3..5] }),
         ("ListAck", SourceMessage::ListAck { before: 300 }),
         ("Owner", SourceMessage::Owner { is_group: false, id: 1000, name: b"anna".to_vec() }),
-        ("Excluded", SourceMessage::Excluded { entry: EntryId(1), names: vec![name("a.o"), name("b.o")] }),
-        ("Patterns", SourceMessage::Patterns { entry: EntryId(1), file: 0, text: b"*.o\n".to_vec() }),
+        ("Excluded", excluded(Exclusion::Names(vec![name("a.o"), name("b.o")]))),
+        ("Patterns", excluded(Exclusion::Patterns { file: 0, text: b"*.o\n".to_vec() })),
         ("Streams", SourceMessage::Streams { count: 64, path: PathId(1) }),
         (
             "QueryMissing",
