@@ -485,6 +485,20 @@ impl<T: Default + PartialEq, C: FieldCodec<T>> FieldCodec<Option<T>> for Default
     }
 }
 
+/// A number that its reader refuses with this error beyond the limit.
+pub(crate) struct AtMost<T>(pub(crate) T, pub(crate) ProtocolError);
+
+impl<T: Wire + PartialOrd> FieldCodec<T> for AtMost<T> {
+    fn encode(&self, value: &T, out: &mut Writer) {
+        value.encode(out);
+    }
+
+    fn decode(&self, reader: &mut Reader<'_>) -> Decoded<T> {
+        let value = T::decode(reader)?;
+        if value <= self.0 { Ok(value) } else { Err(self.1) }
+    }
+}
+
 /// A value that its reader refuses with this error, unless the test holds.
 pub(crate) struct Checked<C, T>(pub(crate) C, pub(crate) fn(&T) -> bool, pub(crate) ProtocolError);
 

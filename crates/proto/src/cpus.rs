@@ -1,8 +1,8 @@
 //! The CPUs that the user allows both ends to run on. Each end checks which of them it has.
 
-use crate::codec::Wire;
 use std::collections::BTreeSet;
 
+use crate::codec::Wire;
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::limits::CPUS_MAX;
 

@@ -1,6 +1,6 @@
 //! Entries: the files, directories and links that the source offers.
 
-use crate::codec::{Checked, OfType, Varint, Varint32, wire_enum, wire_struct};
+use crate::codec::{AtMost, Varint, Varint32, wire_enum, wire_struct};
 use crate::encoding::Decoded;
 use crate::entry_extras::EntryExtras;
 use crate::error::ProtocolError;
@@ -33,7 +33,7 @@ wire_struct! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub struct EntryMetadata {
         /// Permission bits with setuid, setgid and sticky: at most `0o7777`.
-        pub mode: u16 as Checked(OfType, |mode| *mode <= 0o7777, BAD_MODE),
+        pub mode: u16 as AtMost(0o7777, BAD_MODE),
         /// Numeric owner at the source.
         pub uid: u32 as Varint32(BAD_OWNER),
         /// Numeric group at the source.

@@ -5,9 +5,9 @@ pub mod chooser;
 mod pipe;
 pub mod sample;
 
-use crate::codec::Wire;
 use std::fmt;
 
+use crate::codec::Wire;
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 

@@ -5,14 +5,14 @@
 //! A rolling checksum finds candidates, and a prefix of the keyed BLAKE3 verifies them. A frame is searched with one block
 //! length of context on both sides. A block across its edge is found in both frames, and each takes its part.
 
-use crate::codec::{FieldCodec, ListOf, list, wire_struct};
-use crate::limits::SUMS_MAX;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::instructions::FrameSpan;
+use crate::codec::{FieldCodec, ListOf, list, wire_struct};
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
+use crate::limits::SUMS_MAX;
 use crate::limits::{
     ROLLING_BLOCK_MAX, ROLLING_BLOCK_MIN, ROLLING_BLOCKS_MAX, STRONG_BYTES_MAX, STRONG_BYTES_MIN, VAIN_HASHES_PER_BYTE,
 };

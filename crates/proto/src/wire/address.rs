@@ -1,11 +1,10 @@
 //! A local address of an end. A worker advertises its addresses, so that the controller can find candidate paths.
 
-use crate::codec::{BoundedText, wire_struct};
-use crate::encoding::Decoded;
-use crate::limits::INTERFACE_MAX;
 use std::net::IpAddr;
 
+use crate::codec::{AtMost, BoundedText, wire_struct};
 use crate::error::ProtocolError;
+use crate::limits::INTERFACE_MAX;
 
 wire_struct! {
     /// An address of an interface that is up.
@@ -14,12 +13,12 @@ wire_struct! {
         /// The address itself.
         pub address: IpAddr,
         /// Prefix length of its subnet, in bits.
-        pub prefix: u8,
+        pub prefix: u8 as AtMost(longest_prefix(address.is_ipv4()), ProtocolError::Invalid("a prefix of an address")),
         /// Name of the interface.
         pub interface: String as BoundedText(INTERFACE_MAX, "a name of an interface"),
         /// Interface speed reported by the system; 0 where it is unknown.
         pub mbit_per_s: u32,
-    } checked by check_prefix
+    }
 }
 
 impl LocalAddress {
@@ -41,11 +40,8 @@ fn agree(a: u128, b: u128, bits: u32) -> bool {
     bits == 0 || (a ^ b).leading_zeros() >= bits.min(128)
 }
 
-fn check_prefix(local: &LocalAddress) -> Decoded<()> {
-    if u32::from(local.prefix) > if local.address.is_ipv4() { 32 } else { 128 } {
-        return Err(ProtocolError::Invalid("a prefix of an address"));
-    }
-    Ok(())
+fn longest_prefix(is_ipv4: bool) -> u8 {
+    if is_ipv4 { 32 } else { 128 }
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Differences between an entry at the target and the source's. A target that compares reports them to its controller.
 
-use crate::codec::{BoundedBytes, FieldCodec, OfType, ShownPath, Varint, Wire, list, wire_enum};
-use crate::entry::EntryKind;
 use std::ops::Range;
 
+use crate::codec::{BoundedBytes, FieldCodec, OfType, ShownPath, Varint, Wire, list, wire_enum};
 use crate::encoding::{Decoded, Reader, Writer};
+use crate::entry::EntryKind;
 use crate::entry::SpecialFile;
 use crate::error::ProtocolError;
 use crate::limits::{ATTRIBUTE_NAME_MAX, DIFFERING_ATTRIBUTES_MAX, DIFFERING_RANGES_MAX, SYMLINK_MAX};

@@ -2,7 +2,7 @@
 
 use super::handshake::CipherSuite;
 use super::network_settings::NetworkSettings;
-use crate::codec::{Checked, OfType, PATH, TEXT, Varint, wire_struct};
+use crate::codec::{AtMost, PATH, TEXT, Varint, wire_struct};
 use crate::error::ProtocolError;
 use crate::limits::MEASURE_MS_MAX;
 
@@ -15,7 +15,7 @@ wire_struct! {
         /// File or directory tree to evict from the page cache. Empty: none.
         pub cold: Vec<u8> as PATH,
         /// Duration of each computation in milliseconds.
-        pub compute_ms: u32 as Checked(OfType, |ms| *ms <= MEASURE_MS_MAX, ProtocolError::OverLimit("time to measure")),
+        pub compute_ms: u32 as AtMost(MEASURE_MS_MAX, ProtocolError::OverLimit("time to measure")),
         /// Cipher suite to measure.
         pub suite: CipherSuite,
         /// Idle timeout of the control channel in milliseconds: after it, the worker gives up its controller.

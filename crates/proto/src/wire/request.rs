@@ -302,34 +302,24 @@ mod tests {
     use crate::delta::options::DeltaMode;
     use crate::wire::checksum::ChecksumSource;
     use crate::wire::list_batch::OperandDestination;
+    use crate::wire::samples;
 
     fn settings() -> SessionSettings {
         SessionSettings {
-            job: JobId([1; 16]),
-            number: JobNumber(1),
-            session: JobId([2; 16]),
-            secret: [3; 32],
-            suite: CipherSuite::Aes256Gcm,
-            frame: FrameLen::DEFAULT,
             streams: 4,
             streams_max: 256,
             congestion: "bbr".into(),
-            window_bytes: 0,
             window_fixed: true,
             traffic_class: 0xb8,
-            rekey_bytes: REKEY_BYTES,
             report_files: true,
-            blake3: true,
-            report_every_ms: 200,
-            cpus: Cpus::default(),
             all_paths: true,
             ports: Some((5031, 5039)),
-            silence_ms: 12_000,
             checksum: Some(ChecksumRequest {
                 algorithm: ChecksumAlgorithm::Crc32,
                 at_source: true,
                 against: ChecksumSource::Value(vec![1; 4]),
             }),
+            ..samples::settings()
         }
     }
 
@@ -345,20 +335,17 @@ mod tests {
                 operands: vec![b"/a".to_vec(), b"b\xff".to_vec()],
                 listed: true,
                 base: Some(b"/data".to_vec()),
-                recursive: true,
                 links: SymlinkMode::Ignore,
                 leave_out: SkipOptions { unreadable: true, empty_directories: false },
-                kept: PreserveOptions::default(),
                 filters: FilterOptions { files: operand.name.iter().cloned().collect(), ..FilterOptions::default() },
                 tell_left_out: true,
-                storage: StorageRequest::default(),
                 rate_bytes_per_s: u64::MAX,
                 compression: CompressionPolicy::Auto,
                 pipe: PipeKind::Named,
                 compare: true,
                 tell_digests: true,
-                remove_files: false,
                 tell_owners: true,
+                ..samples::source_request()
             }),
             ControllerMessage::Target(TargetRequest {
                 settings: settings(),
@@ -369,25 +356,18 @@ mod tests {
                 origin: [6; 32],
                 again: true,
                 own_tree: true,
-                make_directory: false,
                 needs_directory: true,
-                preserve: false,
                 owners: OwnerOptions { by_name: true, ..OwnerOptions::default() },
-                kept: PreserveOptions::default(),
                 verify: Verify::Memory,
-                digest_existing: false,
-                rules: WriteOptions::default(),
-                filters: FilterOptions::default(),
-                storage: StorageRequest::default(),
                 resume: true,
                 small_journals: true,
-                keep_partial: false,
                 journal_dir: b"/j".to_vec(),
                 fsync: Fsync::Data,
                 delta: DeltaOptions { delta: DeltaMode::Rolling, in_place: true, wrong_before: 1 },
                 sync: SyncOptions { into: true, ..SyncOptions::default() },
                 pipe: PipeKind::Standard,
                 compare: Some(SymlinkMode::Follow),
+                ..samples::target_request()
             }),
             ControllerMessage::Listen { address: None },
             ControllerMessage::Listen { address: Some(IpAddr::from([10, 0, 0, 1])) },

@@ -1,6 +1,6 @@
 //! Storage options of a Request: methods of reading and writing, durability and verification.
 
-use crate::codec::{Checked, OfType, wire_enum, wire_struct};
+use crate::codec::{AtMost, wire_enum, wire_struct};
 use crate::error::ProtocolError;
 use crate::limits::UNDER_WAY_MAX;
 
@@ -13,7 +13,7 @@ wire_struct! {
         /// Use of the page cache.
         pub cache: CacheUse,
         /// Most frames of a stream in flight with O_DIRECT, at most [`UNDER_WAY_MAX`]; 0: the end's default.
-        pub under_way: u8 as Checked(OfType, |n| *n <= UNDER_WAY_MAX, ProtocolError::OverLimit("frames in flight")),
+        pub under_way: u8 as AtMost(UNDER_WAY_MAX, ProtocolError::OverLimit("frames in flight")),
     }
 }
 
