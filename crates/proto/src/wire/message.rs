@@ -87,14 +87,14 @@ wire_enum! {
             /// The file.
             entry: EntryId,
             /// Indices of the frames.
-            frames: Vec<Range<u64>> as list(FrameRun, FRAME_RUNS_MAX, "runs of frames"),
+            frames: Vec<Range<u64>> as list(RunOfFrames, FRAME_RUNS_MAX, "runs of frames"),
         } = 7,
         /// Reply to [`TargetMessage::HaveRanges`]: these frames differ. In a job that only compares, they are not sent.
         Mismatch {
             /// The file.
             entry: EntryId,
             /// Indices of the frames.
-            frames: Vec<Range<u64>> as list(FrameRun, FRAME_RUNS_MAX, "runs of frames"),
+            frames: Vec<Range<u64>> as list(RunOfFrames, FRAME_RUNS_MAX, "runs of frames"),
         } = 9,
         /// Request for more streams, to a target that opens the data connections.
         Streams {
@@ -158,7 +158,7 @@ wire_enum! {
             /// The file.
             entry: EntryId,
             /// Indices of the frames.
-            frames: Vec<Range<u64>> as list(FrameRun, FRAME_RUNS_MAX, "runs of frames"),
+            frames: Vec<Range<u64>> as list(RunOfFrames, FRAME_RUNS_MAX, "runs of frames"),
         } = 19,
         /// These frames of a file exist and were read and hashed: from a partial file, or for a comparison.
         HaveRanges {
@@ -181,7 +181,7 @@ wire_enum! {
             /// The file.
             entry: EntryId,
             /// Indices of the frames, including frames never sent.
-            frames: Vec<Range<u64>> as list(FrameRun, FRAME_RUNS_MAX, "runs of frames"),
+            frames: Vec<Range<u64>> as list(RunOfFrames, FRAME_RUNS_MAX, "runs of frames"),
         } = 22,
         /// Hashes of the base file's blocks at the offsets of these frames: see [`crate::delta::blocks`].
         BlockHashes {
@@ -348,9 +348,9 @@ impl FieldCodec<Vec<TransferNeed>> for RunLengthNeeds {
 }
 
 /// The first number of a run and its length.
-struct FrameRun;
+struct RunOfFrames;
 
-impl FieldCodec<Range<u64>> for FrameRun {
+impl FieldCodec<Range<u64>> for RunOfFrames {
     fn encode(&self, run: &Range<u64>, out: &mut Writer) {
         out.varint(run.start).varint(run.end - run.start);
     }
@@ -363,13 +363,13 @@ impl FieldCodec<Range<u64>> for FrameRun {
 }
 
 /// An entry without the extras that the filter excludes.
-struct OfferedEntry(ExtrasFilter);
+struct FilteredEntry(ExtrasFilter);
 
-const fn offered(keep: ExtrasFilter) -> ListOf<OfferedEntry> {
-    list(OfferedEntry(keep), OFFER_ENTRIES_MAX, "entries in an offer")
+const fn offered(keep: ExtrasFilter) -> ListOf<FilteredEntry> {
+    list(FilteredEntry(keep), OFFER_ENTRIES_MAX, "entries in an offer")
 }
 
-impl FieldCodec<Entry> for OfferedEntry {
+impl FieldCodec<Entry> for FilteredEntry {
     fn encode(&self, entry: &Entry, out: &mut Writer) {
         encode_entry(out, entry);
     }
