@@ -6,7 +6,6 @@ use haul_engine::codec::PayloadCompressor;
 use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::compression::Codec;
 use haul_proto::compression::{CompressionMethod, CompressionPolicy};
-use haul_proto::cpus::Cpus;
 use haul_proto::delta::options::{DeltaCounters, DeltaMode, DeltaOptions};
 use haul_proto::delta::patch::{PatchHeader, append, append_hole};
 use haul_proto::delta::rolling::{RollingSignature, SignatureFormat};
@@ -36,10 +35,9 @@ use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, Reco
 use haul_proto::wire::handshake::{CipherSuite, GreetingAnswer, StreamGreeting};
 use haul_proto::wire::list_batch::{self, DestinationBatch, ListedKinds, SourceBatch};
 use haul_proto::wire::measure::{MeasureAnswer, MeasureRequest, TargetDirectoryFigures};
-use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
+use haul_proto::wire::message::{Exclusion, SourceMessage, TargetMessage, TransferNeed};
 use haul_proto::wire::network_settings::{InterfaceSettings, NetworkSettings};
 use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
-use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::preserve::{HolePolicy, PreserveOptions};
 use haul_proto::wire::report::{WindowLimits, WorkerHello, WorkerMessage};
 use haul_proto::wire::request::{
@@ -47,12 +45,13 @@ use haul_proto::wire::request::{
 };
 use haul_proto::wire::resource_metrics::{ResourceMetrics, StreamFigures};
 use haul_proto::wire::route::Route;
+use haul_proto::wire::samples;
 use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 use haul_proto::wire::serve::{ClientProof, TAG_LEN};
 use haul_proto::wire::slowest_files::SlowFile;
 use haul_proto::wire::source_activity::{SourceActivity, StreamPath};
 use haul_proto::wire::sparse::{BLOCK, DataMap, PayloadShape, SparsePayload, encode_trailer};
-use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
+use haul_proto::wire::storage::{Fsync, Verify};
 use haul_proto::wire::write_options::{ModeOptions, SkipOptions, WriteOptions};
 
 use crate::wire::{CHECK_BYTES, JOB};
@@ -137,6 +136,7 @@ fn source_messages() -> Vec<SourceMessage> {
             more: None,
         },
     ];
+    let excluded = |what| SourceMessage::Excluded { entry: EntryId(0), what };
     vec![
         SourceMessage::Offer { first: EntryId(1 << 33), entries },
         SourceMessage::DirectoryEnd { entry: EntryId(5), complete: false },
@@ -149,8 +149,8 @@ fn source_messages() -> Vec<SourceMessage> {
         SourceMessage::QueryMissing { streams: vec![StreamId(3)], entries: vec![(EntryId(6), 2), (EntryId(9), 1)] },
         SourceMessage::ListAck { before: 512 },
         SourceMessage::Owner { is_group: true, id: 100, name: b"users".to_vec() },
-        SourceMessage::Excluded { entry: EntryId(0), names: Name::new(b"x.o").into_iter().collect() },
-        SourceMessage::Patterns { entry: EntryId(0), file: 0, text: b"*.o\n!a.o\n".to_vec() },
+        excluded(Exclusion::Names(Name::new(b"x.o").into_iter().collect())),
+        excluded(Exclusion::Patterns { file: 0, text: b"*.o\n!a.o\n".to_vec() }),
     ]
 }
 
@@ -183,31 +183,21 @@ fn target_messages() -> Vec<TargetMessage> {
 
 fn settings() -> SessionSettings {
     SessionSettings {
-        job: JobId([1; 16]),
-        number: JOB,
-        session: JobId([2; 16]),
-        secret: [3; 32],
-        suite: CipherSuite::Aes256Gcm,
-        frame: FrameLen::DEFAULT,
         streams: 4,
         streams_max: 128,
         congestion: "bbr".into(),
-        window_bytes: 0,
         window_fixed: true,
         traffic_class: 8,
         rekey_bytes: 1 << 30,
         report_files: true,
-        blake3: true,
-        report_every_ms: 200,
-        cpus: Cpus::default(),
         all_paths: true,
         ports: Some((5031, 5039)),
-        silence_ms: 12_000,
         checksum: Some(ChecksumRequest {
             algorithm: ChecksumAlgorithm::Crc32,
             at_source: true,
             against: ChecksumSource::Value(vec![1; 4]),
         }),
+        ..samples::settings()
     }
 }
 
@@ -263,20 +253,18 @@ fn controller_messages() -> Vec<ControllerMessage> {
             operands: vec![b"/a".to_vec(), b"b\xff".to_vec()],
             listed: true,
             base: Some(b"/data".to_vec()),
-            recursive: true,
             links: SymlinkMode::Follow,
             leave_out: SkipOptions { unreadable: true, empty_directories: true },
             kept: PreserveOptions { holes: HolePolicy::Make, hard_links: true, ..PreserveOptions::default() },
             filters: filters(),
             tell_left_out: true,
             rate_bytes_per_s: 1 << 20,
-            storage: StorageRequest::default(),
             compression: CompressionPolicy::Always(CompressionMethod::Zstd(19)),
-            pipe: PipeKind::No,
             compare: true,
             tell_digests: true,
             remove_files: true,
             tell_owners: true,
+            ..samples::source_request()
         }),
         ControllerMessage::Target(TargetRequest {
             settings: settings(),
@@ -285,18 +273,11 @@ fn controller_messages() -> Vec<ControllerMessage> {
             listed: ListedKinds::Files,
             source_boot: [5; 16],
             origin: [6; 32],
-            again: false,
-            own_tree: false,
-            make_directory: false,
-            needs_directory: false,
-            preserve: false,
             owners: owners(),
             kept: PreserveOptions { attributes: true, acls: true, devices: true, ..PreserveOptions::default() },
             verify: Verify::Disk,
-            digest_existing: false,
             filters: filters(),
             rules: rules(),
-            storage: StorageRequest::default(),
             resume: true,
             small_journals: true,
             keep_partial: true,
@@ -304,8 +285,8 @@ fn controller_messages() -> Vec<ControllerMessage> {
             fsync: Fsync::Data,
             delta: DeltaOptions { delta: DeltaMode::Rolling, in_place: true, wrong_before: 1 },
             sync: sync_rules(),
-            pipe: PipeKind::No,
             compare: Some(SymlinkMode::Ignore),
+            ..samples::target_request()
         }),
         ControllerMessage::SourceBatch(SourceBatch {
             first: 512,

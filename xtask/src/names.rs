@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use proc_macro2::TokenTree;
 use syn::visit::{self, Visit};
 
 use crate::imports::{CRATES, is_item_for_tests, source_files};
@@ -27,6 +28,18 @@ impl<'a> Visit<'a> for TypeNames {
         if !is_item_for_tests(item) {
             self.0.extend(name.map(ToString::to_string));
             visit::visit_item(self, item);
+        }
+    }
+
+    /// Types that a macro declares.
+    fn visit_macro(&mut self, one: &'a syn::Macro) {
+        let tokens: Vec<TokenTree> = one.tokens.clone().into_iter().collect();
+        for pair in tokens.windows(2) {
+            if let [TokenTree::Ident(word), TokenTree::Ident(name)] = pair
+                && (word == "struct" || word == "enum")
+            {
+                self.0.push(name.to_string());
+            }
         }
     }
 }

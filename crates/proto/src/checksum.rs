@@ -1,5 +1,7 @@
 //! Digests besides BLAKE3 that the user can select (`-E`): their names and lengths. The engine computes them.
 
+use crate::codec::Wire;
+use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::limits::CHECKSUM_MAX;
 
@@ -83,6 +85,16 @@ impl ChecksumAlgorithm {
 
     fn row(self) -> &'static (Self, u8, &'static str, usize) {
         TABLE.iter().find(|row| row.0 == self).unwrap_or_else(|| unreachable!("the table has all"))
+    }
+}
+
+impl Wire for ChecksumAlgorithm {
+    fn encode(&self, out: &mut Writer) {
+        out.u8(self.number());
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        Self::from_number(reader.u8()?)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::codec::Wire;
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::limits::CPUS_MAX;
 
@@ -28,9 +29,11 @@ impl Cpus {
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         self.0.iter().copied()
     }
+}
 
-    /// Writes one bit for each CPU, up to the highest in the set.
-    pub fn encode(&self, out: &mut Writer) {
+/// One bit for each CPU, up to the highest in the set.
+impl Wire for Cpus {
+    fn encode(&self, out: &mut Writer) {
         let mut bits = vec![0u8; self.0.last().map_or(0, |last| usize::from(*last) / 8 + 1)];
         for cpu in self.iter() {
             bits[usize::from(cpu) / 8] |= 1 << (cpu % 8);
@@ -38,8 +41,7 @@ impl Cpus {
         out.bytes(&bits);
     }
 
-    /// Reads what [`Self::encode`] writes.
-    pub fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         let bits = reader.bytes(CPUS_MAX / 8, "the CPUs")?;
         let has = |cpu: &u16| bits.get(usize::from(*cpu) / 8).is_some_and(|byte| byte >> (cpu % 8) & 1 == 1);
         Ok(Self((0..u16::try_from(8 * bits.len()).unwrap_or(u16::MAX)).filter(has).collect()))

@@ -1,45 +1,60 @@
 //! Entries: the files, directories and links that the source offers.
 
+use crate::codec::{AtMost, Varint, Varint32, wire_enum, wire_struct};
 use crate::encoding::Decoded;
-use crate::encoding::Reader;
-use crate::encoding::Writer;
 use crate::entry_extras::EntryExtras;
 use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::path::Name;
 
-/// A time stamp of a file system: seconds since 1970 (may be negative) and nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Timestamp {
-    /// Seconds since 1970-01-01 UTC.
-    pub seconds: i64,
-    /// 0 to 999,999,999.
-    pub nanoseconds: u32,
+const BAD_MODE: ProtocolError = ProtocolError::Invalid("a mode with bits beyond the permissions");
+const BAD_OWNER: ProtocolError = ProtocolError::Invalid("an owner of more than 32 bits");
+
+wire_struct! {
+    /// A time stamp of a file system: seconds since 1970 (may be negative) and nanoseconds.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+    pub struct Timestamp {
+        /// Seconds since 1970-01-01 UTC.
+        pub seconds: i64,
+        /// 0 to 999,999,999.
+        pub nanoseconds: u32,
+    } checked by check_nanoseconds
 }
 
-/// Preserved metadata of every entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct EntryMetadata {
-    /// Permission bits with setuid, setgid and sticky: at most `0o7777`.
-    pub mode: u16,
-    /// Numeric owner at the source.
-    pub uid: u32,
-    /// Numeric group at the source.
-    pub gid: u32,
-    /// Time of last modification.
-    pub modified: Timestamp,
+fn check_nanoseconds(stamp: &Timestamp) -> Decoded<()> {
+    match stamp.nanoseconds {
+        0..1_000_000_000 => Ok(()),
+        _ => Err(ProtocolError::Invalid("a time with too many nanoseconds")),
+    }
 }
 
-/// Identity and change time of a source file. A partial copy is valid only while they are unchanged; the target uses
-/// them for nothing else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FileVersion {
-    /// `st_dev`; may change when a file system is mounted anew.
-    pub device: u64,
-    /// `st_ino`.
-    pub inode: u64,
-    /// `st_ctime`: last change of bytes or metadata.
-    pub changed: Timestamp,
+wire_struct! {
+    /// Preserved metadata of every entry.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct EntryMetadata {
+        /// Permission bits with setuid, setgid and sticky: at most `0o7777`.
+        pub mode: u16 as AtMost(0o7777, BAD_MODE),
+        /// Numeric owner at the source.
+        pub uid: u32 as Varint32(BAD_OWNER),
+        /// Numeric group at the source.
+        pub gid: u32 as Varint32(BAD_OWNER),
+        /// Time of last modification.
+        pub modified: Timestamp,
+    }
+}
+
+wire_struct! {
+    /// Identity and change time of a source file. A partial copy is valid only while they are unchanged; the target uses
+    /// them for nothing else.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct FileVersion {
+        /// `st_dev`; may change when a file system is mounted anew.
+        pub device: u64 as Varint,
+        /// `st_ino`.
+        pub inode: u64 as Varint,
+        /// `st_ctime`: last change of bytes or metadata.
+        pub changed: Timestamp,
+    }
 }
 
 /// Type of an entry, with its contents where they are small.
@@ -70,26 +85,30 @@ pub enum EntryContent {
     Node(SpecialFile),
 }
 
-/// A device, FIFO or socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum SpecialFile {
-    /// A character device.
-    Character(DeviceNumber),
-    /// A block device.
-    Block(DeviceNumber),
-    /// A FIFO.
-    Fifo,
-    /// A socket; the copy has no listener.
-    Socket,
+wire_enum! {
+    /// A device, FIFO or socket.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum SpecialFile: "device, FIFO or socket" {
+        /// A character device.
+        Character(device: DeviceNumber) = 1,
+        /// A block device.
+        Block(device: DeviceNumber) = 2,
+        /// A FIFO.
+        Fifo = 3,
+        /// A socket; the copy has no listener.
+        Socket = 4,
+    }
 }
 
-/// A device number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct DeviceNumber {
-    /// Major number: the driver.
-    pub major: u32,
-    /// Minor number: the device of that driver.
-    pub minor: u32,
+wire_struct! {
+    /// A device number.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub struct DeviceNumber {
+        /// Major number: the driver.
+        pub major: u32,
+        /// Minor number: the device of that driver.
+        pub minor: u32,
+    }
 }
 
 /// Location of an entry.
@@ -138,31 +157,19 @@ impl Entry {
     }
 }
 
-/// Writes a time stamp: seconds as i64, nanoseconds as u32.
-pub fn encode_stamp(out: &mut Writer, stamp: Timestamp) {
-    out.i64(stamp.seconds).u32(stamp.nanoseconds);
-}
-
-/// Reads a time stamp; more than 999,999,999 nanoseconds are an error.
-pub fn decode_stamp(reader: &mut Reader<'_>) -> Decoded<Timestamp> {
-    let stamp = Timestamp { seconds: reader.i64()?, nanoseconds: reader.u32()? };
-    if stamp.nanoseconds >= 1_000_000_000 {
-        return Err(ProtocolError::Invalid("a time with too many nanoseconds"));
+wire_enum! {
+    /// Type of an entry.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum EntryKind: "kind of entry content" {
+        /// A directory.
+        Directory = 1,
+        /// A regular file.
+        File = 2,
+        /// A symbolic link.
+        Symlink = 3,
+        /// A device, FIFO or socket.
+        Special = 4,
     }
-    Ok(stamp)
-}
-
-/// Type of an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum EntryKind {
-    /// A directory.
-    Directory,
-    /// A regular file.
-    File,
-    /// A symbolic link.
-    Symlink,
-    /// A device, FIFO or socket.
-    Special,
 }
 
 impl From<&EntryContent> for EntryKind {
@@ -172,27 +179,6 @@ impl From<&EntryContent> for EntryKind {
             EntryContent::File { .. } | EntryContent::Stream | EntryContent::HardLink { .. } => Self::File,
             EntryContent::Symlink { .. } => Self::Symlink,
             EntryContent::Node(_) => Self::Special,
-        }
-    }
-}
-
-impl EntryKind {
-    pub(crate) fn number(self) -> u8 {
-        match self {
-            Self::Directory => 1,
-            Self::File => 2,
-            Self::Symlink => 3,
-            Self::Special => 4,
-        }
-    }
-
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
-        match reader.u8()? {
-            1 => Ok(Self::Directory),
-            2 => Ok(Self::File),
-            3 => Ok(Self::Symlink),
-            4 => Ok(Self::Special),
-            value => Err(ProtocolError::Unknown { what: "kind of entry content", value: value.into() }),
         }
     }
 }

@@ -6,9 +6,9 @@
 //! A record is a claim that needs verification: the frame is read and hashed before it is trusted. So the order in
 //! which bytes reach the disk before a crash does not matter.
 
+use crate::codec::Wire;
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::entry::{FileVersion, Timestamp};
-use crate::entry::{decode_stamp, encode_stamp};
 use crate::error::ProtocolError;
 use crate::integrity::{Digest, FrameLen, frame_check};
 use crate::path::{MAX_NAME, Name};
@@ -77,9 +77,9 @@ impl JournalHeader {
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = Writer::new();
         out.raw(&MAGIC).bytes(self.name.as_bytes()).u64(self.size);
-        encode_stamp(&mut out, self.modified);
+        self.modified.encode(&mut out);
         out.u64(self.version.device).u64(self.version.inode);
-        encode_stamp(&mut out, self.version.changed);
+        self.version.changed.encode(&mut out);
         out.u32(self.frame.get());
         let mut bytes = [0; HEADER_BYTES];
         let fields = out.into_bytes();
@@ -101,8 +101,9 @@ impl JournalHeader {
         }
         let name = reader.bytes(MAX_NAME, "a name")?;
         let name = Name::new(name).map_err(|_| ProtocolError::Invalid("an invalid name"))?;
-        let (size, modified) = (reader.u64()?, decode_stamp(&mut reader)?);
-        let version = FileVersion { device: reader.u64()?, inode: reader.u64()?, changed: decode_stamp(&mut reader)? };
+        let (size, modified) = (reader.u64()?, Timestamp::decode(&mut reader)?);
+        let version =
+            FileVersion { device: reader.u64()?, inode: reader.u64()?, changed: Timestamp::decode(&mut reader)? };
         let frame = FrameLen::new(reader.u32()?)?;
         Ok(Self { name, size, modified, version, frame })
     }

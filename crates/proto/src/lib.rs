@@ -7,6 +7,7 @@
 
 pub mod advice;
 pub mod checksum;
+mod codec;
 pub mod commit_queue;
 pub mod compression;
 pub mod cpus;

@@ -1,5 +1,6 @@
 //! Overwrite policy: one table decides about an offered entry, given the existing entry. No system calls.
 
+use crate::codec::wire_enum;
 use crate::entry::{EntryContent, SpecialFile, Timestamp};
 use crate::sync::{EqualityTest, SyncOptions};
 
@@ -25,20 +26,22 @@ pub enum ExistingEntry {
     Special(SpecialFile),
 }
 
-/// Policy for an existing entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OverwritePolicy {
-    /// Keep equal entries and report differing ones.
-    #[default]
-    Report,
-    /// Keep equal entries and replace differing ones.
-    Replace,
-    /// Keep any existing entry; the offered entry is not transferred.
-    Omit,
-    /// Report any existing entry, even an equal one.
-    ReportEqual,
-    /// As Replace; also replace an entry of another type.
-    Follow,
+wire_enum! {
+    /// Policy for an existing entry.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum OverwritePolicy: "overwrite policy" {
+        /// Keep equal entries and report differing ones.
+        #[default]
+        Report = 0,
+        /// Keep equal entries and replace differing ones.
+        Replace = 1,
+        /// Keep any existing entry; the offered entry is not transferred.
+        Omit = 2,
+        /// Report any existing entry, even an equal one.
+        ReportEqual = 3,
+        /// As Replace; also replace an entry of another type.
+        Follow = 4,
+    }
 }
 
 /// Rules of the decision.

@@ -35,18 +35,16 @@ use haul_proto::wire::frame::{DataFrame, DeltaFrame, PackFrame, PackedFile, Reco
 use haul_proto::wire::handshake::{CipherSuite, GreetingAnswer, StreamGreeting};
 use haul_proto::wire::list_batch::{self, DestinationBatch, ListedKinds, SourceBatch};
 use haul_proto::wire::measure::{MeasureAnswer, MeasureRequest, TargetDirectoryFigures};
-use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
+use haul_proto::wire::message::{Exclusion, SourceMessage, TargetMessage, TransferNeed};
 use haul_proto::wire::network_settings::{InterfaceSettings, NetworkSettings, SocketBuffers, TcpBuffers};
 use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
-use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::preserve::{HolePolicy, PreserveOptions};
 use haul_proto::wire::report::{WindowLimits, WorkerHello, WorkerMessage};
-use haul_proto::wire::request::{
-    ControllerMessage, SessionSettings, SourceRequest, SymlinkMode, TargetOperand, TargetRequest,
-};
+use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, TargetOperand, TargetRequest};
 use haul_proto::wire::route::Route;
+use haul_proto::wire::samples;
 use haul_proto::wire::sparse::{BLOCK, DataMap, PayloadShape, SparsePayload, decode_trailer, encode_trailer};
-use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest, Verify};
+use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest};
 use haul_proto::wire::write_options::{ModeOptions, SkipOptions, WriteOptions};
 
 const TEXT: &str = include_str!("../../../docs/PROTOCOL.md");
@@ -145,6 +143,7 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
             ..other("s", EntryContent::File { size: 1 << 30 })
         },
     ];
+    let excluded = |what| SourceMessage::Excluded { entry: EntryId(1), what };
     vec![
         ("Offer", SourceMessage::Offer { first: EntryId(0), entries }),
         ("DirectoryEnd", SourceMessage::DirectoryEnd { entry: EntryId(0), complete: true }),
@@ -155,8 +154,8 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
         ("Mismatch", SourceMessage::Mismatch { entry: EntryId(300), frames: vec![3..5] }),
         ("ListAck", SourceMessage::ListAck { before: 300 }),
         ("Owner", SourceMessage::Owner { is_group: false, id: 1000, name: b"anna".to_vec() }),
-        ("Excluded", SourceMessage::Excluded { entry: EntryId(1), names: vec![name("a.o"), name("b.o")] }),
-        ("Patterns", SourceMessage::Patterns { entry: EntryId(1), file: 0, text: b"*.o\n".to_vec() }),
+        ("Excluded", excluded(Exclusion::Names(vec![name("a.o"), name("b.o")]))),
+        ("Patterns", excluded(Exclusion::Patterns { file: 0, text: b"*.o\n".to_vec() })),
         ("Streams", SourceMessage::Streams { count: 64, path: PathId(1) }),
         (
             "QueryMissing",
@@ -214,26 +213,14 @@ fn messages_between_the_ends() {
 fn settings() -> SessionSettings {
     SessionSettings {
         job: JobId([0xaa; 16]),
-        number: JOB,
         session: JobId([0x11; 16]),
         secret: std::array::from_fn(|i| u8::try_from(i).expect("below 32")),
-        suite: CipherSuite::Aes256Gcm,
-        frame: FrameLen::DEFAULT,
         streams: 4,
         streams_max: 128,
         congestion: "bbr".into(),
-        window_bytes: 0,
-        window_fixed: false,
-        traffic_class: 0,
-        rekey_bytes: 64 << 30,
-        report_files: false,
-        blake3: true,
-        report_every_ms: 200,
         cpus: cpus(),
-        all_paths: false,
         ports: Some((5031, 5039)),
-        silence_ms: 12_000,
-        checksum: None,
+        ..samples::settings()
     }
 }
 
@@ -255,20 +242,14 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         operands: vec![b"/data/run7".to_vec()],
         listed: true,
         base: Some(b"/data".to_vec()),
-        recursive: true,
-        links: SymlinkMode::Keep,
         leave_out: SkipOptions { unreadable: true, empty_directories: false },
-        kept: PreserveOptions::default(),
         filters: filters(),
-        tell_left_out: false,
         storage: StorageRequest { direct: DirectIo::Always, cache: CacheUse::Auto, under_way: 16 },
         rate_bytes_per_s: 50 << 20,
         compression: CompressionPolicy::Auto,
-        pipe: PipeKind::No,
-        compare: false,
-        tell_digests: false,
         remove_files: true,
         tell_owners: true,
+        ..samples::source_request()
     };
     let place = list_batch::OperandDestination { below: vec![name("2026")], name: Some(name("a")) };
     let operand = TargetOperand { name: Some(name("run7")), directory: true, device: 2049, inode: 12 };
@@ -282,10 +263,6 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         listed: ListedKinds::Trees,
         source_boot: [0xbb; 16],
         origin: [0xcc; 32],
-        again: false,
-        own_tree: false,
-        make_directory: false,
-        needs_directory: false,
         preserve: true,
         owners: OwnerOptions { by_name: true, users: vec![owner_map], groups: Vec::new() },
         kept: PreserveOptions {
@@ -294,9 +271,6 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
             attributes: true,
             ..PreserveOptions::default()
         },
-        verify: Verify::Wire,
-        digest_existing: false,
-        filters: FilterOptions::default(),
         rules: WriteOptions {
             in_the_way: OverwritePolicy::Replace,
             modes: ModeOptions { file: Some(0o640), directory: None, less_umask: false },
@@ -317,8 +291,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
             backup_dir: b"old".to_vec(),
             ..SyncOptions::default()
         },
-        pipe: PipeKind::No,
-        compare: None,
+        ..samples::target_request()
     };
     vec![
         ("Source", ControllerMessage::Source(source)),

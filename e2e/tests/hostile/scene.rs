@@ -8,21 +8,19 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
 use haul_e2e::{RawStream, Rng, SUITE, Sandbox, WorkerProgramProcess};
-use haul_proto::cpus::Cpus;
 use haul_proto::delta::options::{DeltaMode, DeltaOptions};
 use haul_proto::ids::{JobId, JobNumber, StreamId};
 use haul_proto::integrity::{FrameLen, frame_check};
-use haul_proto::limits::{FRAME_MIN, REKEY_BYTES};
+use haul_proto::limits::FRAME_MIN;
 use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::path::Name;
 use haul_proto::wire::control_channel::LinkChannel;
-use haul_proto::wire::list_batch::ListedKinds;
 use haul_proto::wire::message::{TargetMessage, TransferNeed};
-use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{ControllerMessage, SessionSettings, TargetOperand, TargetRequest};
-use haul_proto::wire::storage::{Fsync, StorageRequest, Verify};
+use haul_proto::wire::samples;
+use haul_proto::wire::storage::Fsync;
 use haul_proto::wire::write_options::WriteOptions;
 
 use crate::raw;
@@ -214,26 +212,11 @@ fn settings() -> SessionSettings {
     SessionSettings {
         // Each scene is a job of its own: a worker ends the earlier one of its job.
         job: JobId(aws_lc_rs::rand::generate(&aws_lc_rs::rand::SystemRandom::new()).expect("random bytes").expose()),
-        number: JobNumber(raw::JOB),
-        session: JobId([2; 16]),
-        secret: [3; 32],
         suite: SUITE,
         frame: FrameLen::new(FRAME_MIN).expect("a frame's length"),
-        streams: 1,
-        streams_max: 1,
-        congestion: String::new(),
-        window_bytes: 0,
-        window_fixed: false,
-        traffic_class: 0,
-        rekey_bytes: REKEY_BYTES,
         report_files: true,
-        blake3: true,
-        report_every_ms: 200,
-        cpus: Cpus::default(),
-        all_paths: false,
-        ports: None,
         silence_ms: 60_000,
-        checksum: None,
+        ..samples::settings()
     }
 }
 
@@ -243,33 +226,18 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         settings,
         path: landing.as_os_str().as_bytes().to_vec(),
         operands: vec![operand(b"tree", true), operand(b"note", false)],
-        listed: ListedKinds::No,
-        source_boot: [9; 16],
-        origin: [0; 32],
-        again: false,
-        own_tree: false,
-        make_directory: false,
-        needs_directory: false,
         preserve: rng.chance(500),
-        owners: Default::default(),
         kept: PreserveOptions { attributes: rng.chance(500), ..PreserveOptions::default() },
-        verify: Verify::Wire,
         digest_existing: rng.chance(500),
-        filters: Default::default(),
         rules: WriteOptions {
             in_the_way: if force { OverwritePolicy::Replace } else { OverwritePolicy::Report },
             ..WriteOptions::default()
         },
-        storage: StorageRequest::default(),
         resume: true,
-        small_journals: false,
         keep_partial: rng.chance(500),
-        journal_dir: Vec::new(),
         fsync: Fsync::Full,
         delta: DeltaOptions { delta: DeltaMode::Auto, ..DeltaOptions::default() },
-        sync: Default::default(),
-        pipe: PipeKind::No,
-        compare: None,
+        ..samples::target_request()
     }
 }
 

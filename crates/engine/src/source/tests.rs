@@ -9,7 +9,7 @@ use haul_proto::limits::ENTRY_WINDOW;
 use haul_proto::path::Name;
 use haul_proto::scheduler::ChunkSizer;
 use haul_proto::wire::frame::RecordTrailer;
-use haul_proto::wire::message::{SourceMessage, TransferNeed};
+use haul_proto::wire::message::{Exclusion, SourceMessage, TransferNeed};
 use haul_proto::wire::request::SymlinkMode;
 use haul_proto::wire::write_options::SkipOptions;
 use std::os::unix::ffi::OsStrExt;
@@ -74,11 +74,13 @@ fn said_of_what_is_left_out(tree: &Path, leave_out: SkipOptions) -> Vec<String> 
     let mut state = source.lock();
     let messages = std::iter::from_fn(|| state.machine.poll_message());
     let text = |message| match message {
-        SourceMessage::Excluded { entry, mut names } => {
+        SourceMessage::Excluded { entry, what: Exclusion::Names(mut names) } => {
             names.sort();
             Some(format!("{} without {names:?}", entry.0))
         }
-        SourceMessage::Patterns { entry, .. } => Some(format!("{} has patterns", entry.0)),
+        SourceMessage::Excluded { entry, what: Exclusion::Patterns { .. } } => {
+            Some(format!("{} has patterns", entry.0))
+        }
         SourceMessage::DirectoryEnd { entry, complete } => Some(format!("{} complete {complete}", entry.0)),
         _ => None,
     };

@@ -7,6 +7,7 @@ pub mod sample;
 
 use std::fmt;
 
+use crate::codec::Wire;
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 
@@ -120,10 +121,10 @@ pub enum CompressionPolicy {
     Always(CompressionMethod),
 }
 
-impl CompressionPolicy {
-    /// Writes the policy: a kind and a level, one byte each.
-    pub fn encode(self, out: &mut Writer) {
-        let (kind, level) = match self {
+/// A kind and a level, one byte each.
+impl Wire for CompressionPolicy {
+    fn encode(&self, out: &mut Writer) {
+        let (kind, level) = match *self {
             CompressionPolicy::Off => (0, 0),
             CompressionPolicy::Auto => (1, 0),
             CompressionPolicy::Always(CompressionMethod::Lz4) => (2, 0),
@@ -132,8 +133,7 @@ impl CompressionPolicy {
         out.u8(kind).u8(level);
     }
 
-    /// Reads a policy.
-    pub fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
         match (reader.u8()?, reader.u8()?) {
             (0, 0) => Ok(CompressionPolicy::Off),
             (1, 0) => Ok(CompressionPolicy::Auto),

@@ -2,9 +2,9 @@
 //! with an offset, a length and bytes; a hole has no bytes. An interrupted update is completed by applying all chunks
 //! again.
 
+use crate::codec::Wire;
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::entry::Timestamp;
-use crate::entry::{decode_stamp, encode_stamp};
 use crate::error::ProtocolError;
 use crate::limits::FRAME_MAX;
 
@@ -47,7 +47,7 @@ impl PatchHeader {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::new();
         out.raw(MAGIC).u64(self.inode).u64(self.size);
-        encode_stamp(&mut out, self.modified);
+        self.modified.encode(&mut out);
         out.u64(self.end).u64(self.applied);
         let mut bytes = out.into_bytes();
         bytes.resize(HEADER_LEN - 32, 0);
@@ -65,7 +65,7 @@ impl PatchHeader {
             return Err(ProtocolError::Invalid("the header of a patch"));
         }
         let (inode, size) = (reader.u64()?, reader.u64()?);
-        let modified = decode_stamp(&mut reader)?;
+        let modified = Timestamp::decode(&mut reader)?;
         Ok(Self { inode, size, modified, end: reader.u64()?, applied: reader.u64()? })
     }
 

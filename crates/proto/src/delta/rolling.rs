@@ -9,8 +9,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::instructions::FrameSpan;
+use crate::codec::{FieldCodec, ListOf, list, wire_struct};
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
+use crate::limits::SUMS_MAX;
 use crate::limits::{
     ROLLING_BLOCK_MAX, ROLLING_BLOCK_MIN, ROLLING_BLOCKS_MAX, STRONG_BYTES_MAX, STRONG_BYTES_MIN, VAIN_HASHES_PER_BYTE,
 };
@@ -24,15 +26,17 @@ pub struct RollingSignature {
     pub strong: u64,
 }
 
-/// How the blocks of a base file are signed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SignatureFormat {
-    /// Length of a block in bytes.
-    pub block: u32,
-    /// Key of the strong hashes, chosen by the target at random. Nobody can prepare files with blocks of equal hashes.
-    pub key: u64,
-    /// Length of the strong hashes in bytes.
-    pub strong_bytes: u8,
+wire_struct! {
+    /// How the blocks of a base file are signed.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct SignatureFormat {
+        /// Length of a block in bytes.
+        pub block: u32,
+        /// Key of the strong hashes, chosen by the target at random. Nobody can prepare files with blocks of equal hashes.
+        pub key: u64,
+        /// Length of the strong hashes in bytes.
+        pub strong_bytes: u8,
+    } checked by check_strong_bytes
 }
 
 /// The chance of one false match in a search of random data is at most one in 2 to the power of this number. Rolling sums
@@ -69,29 +73,31 @@ impl SignatureFormat {
         usize::from(WEAK_BYTES + self.strong_bytes)
     }
 
-    pub(crate) fn encode(self, out: &mut Writer) {
-        out.u32(self.block).u64(self.key).u8(self.strong_bytes);
+    /// Returns the codec of signatures in this format.
+    pub(crate) fn signatures(self) -> ListOf<Self> {
+        list(self, SUMS_MAX, "sums of blocks")
     }
+}
 
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
-        let format = Self { block: reader.u32()?, key: reader.u64()?, strong_bytes: reader.u8()? };
-        match format.strong_bytes {
-            STRONG_BYTES_MIN..=STRONG_BYTES_MAX => Ok(format),
-            _ => Err(ProtocolError::Invalid("length of a strong hash")),
-        }
-    }
-
-    pub(crate) fn encode_signature(&self, signature: RollingSignature, out: &mut Writer) {
+impl FieldCodec<RollingSignature> for SignatureFormat {
+    fn encode(&self, signature: &RollingSignature, out: &mut Writer) {
         let strong = signature.strong.to_le_bytes();
         out.u32(signature.weak).raw(&strong[..usize::from(self.strong_bytes)]);
     }
 
-    pub(crate) fn decode_signature(&self, reader: &mut Reader<'_>) -> Decoded<RollingSignature> {
+    fn decode(&self, reader: &mut Reader<'_>) -> Decoded<RollingSignature> {
         let weak = reader.u32()?;
         let mut strong = [0; 8];
         let len = usize::from(self.strong_bytes);
         strong[..len].copy_from_slice(reader.take(len)?);
         Ok(RollingSignature { weak, strong: u64::from_le_bytes(strong) })
+    }
+}
+
+fn check_strong_bytes(format: &SignatureFormat) -> Decoded<()> {
+    match format.strong_bytes {
+        STRONG_BYTES_MIN..=STRONG_BYTES_MAX => Ok(()),
+        _ => Err(ProtocolError::Invalid("length of a strong hash")),
     }
 }
 
@@ -221,6 +227,7 @@ struct SearchBudget {
     searched: AtomicU64,
     /// Bytes hashed in vain.
     vain: AtomicU64,
+
     #[cfg(test)]
     hashes: AtomicU64,
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::codec::{from_bytes, to_bytes};
 use crate::delta::DeltaMethod;
 use crate::delta::base::{BaseFile, FramePosition};
 use crate::delta::instructions::{decode, encode, make};
@@ -183,16 +184,14 @@ fn a_signature_depends_on_the_key_and_travels_in_as_many_bytes_as_its_format_say
     assert_ne!(of(8, 8).sign(&block).strong, long.strong);
     for strong_bytes in STRONG_BYTES_MIN..=STRONG_BYTES_MAX {
         let (format, mut out) = (of(7, strong_bytes), Writer::new());
-        format.encode_signature(format.sign(&block), &mut out);
+        format.encode(&format.sign(&block), &mut out);
         let out = out.into_bytes();
         assert_eq!(out.len(), format.signature_bytes());
         assert_eq!(out[4..], long.strong.to_le_bytes()[..usize::from(strong_bytes)]);
-        assert_eq!(format.decode_signature(&mut Reader::new(&out)), Ok(format.sign(&block)));
+        assert_eq!(format.decode(&mut Reader::new(&out)), Ok(format.sign(&block)));
     }
     for strong_bytes in [0, STRONG_BYTES_MIN - 1, STRONG_BYTES_MAX + 1, u8::MAX] {
-        let mut out = Writer::new();
-        of(7, strong_bytes).encode(&mut out);
-        assert!(SignatureFormat::decode(&mut Reader::new(&out.into_bytes())).is_err(), "{strong_bytes}");
+        assert!(from_bytes::<SignatureFormat>(&to_bytes(&of(7, strong_bytes))).is_err(), "{strong_bytes}");
     }
 }
 

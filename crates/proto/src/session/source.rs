@@ -26,7 +26,7 @@ use crate::ranges::RangeSet;
 use crate::scheduler::{Scheduler, WorkItem};
 use crate::session::digest_state::DigestState;
 use crate::session::source::verified::VerifiedFiles;
-use crate::wire::message::{SourceMessage, TargetMessage};
+use crate::wire::message::{Exclusion, SourceMessage, TargetMessage};
 
 /// Size in bytes at which an Offer is sent, whatever the number of its entries.
 const OFFER_BYTES: usize = 256 << 10;
@@ -270,13 +270,13 @@ impl<H> SourceSession<H> {
     /// Excludes these names in a directory that has not ended.
     pub fn leave_out(&mut self, entry: EntryId, names: Vec<Name>) {
         self.flush_offers();
-        self.outbox.push_back(SourceMessage::Excluded { entry, names });
+        self.outbox.push_back(SourceMessage::Excluded { entry, what: Exclusion::Names(names) });
     }
 
     /// Sends a filter file of a directory before the first offer in it.
     pub fn tell_patterns(&mut self, entry: EntryId, file: u8, text: Vec<u8>) {
         self.flush_offers();
-        self.outbox.push_back(SourceMessage::Patterns { entry, file, text });
+        self.outbox.push_back(SourceMessage::Excluded { entry, what: Exclusion::Patterns { file, text } });
     }
 
     /// Sends the name of a user or group before the first offer with it.

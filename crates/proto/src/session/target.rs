@@ -28,7 +28,7 @@ use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::limits::ENTRY_WINDOW;
 use crate::ranges::RangeSet;
 use crate::session::digest_state::DigestState;
-use crate::wire::message::{SourceMessage, TargetMessage, TransferNeed};
+use crate::wire::message::{Exclusion, SourceMessage, TargetMessage, TransferNeed};
 
 use self::bases::LostBases;
 pub use self::bases::Rebuilt;
@@ -198,10 +198,10 @@ impl<H> TargetSession<H> {
         match message {
             SourceMessage::Offer { first, entries } => self.handle_offer(first, entries),
             SourceMessage::DirectoryEnd { entry, complete } => self.handle_directory_end(entry, complete),
-            SourceMessage::Excluded { entry, names } => {
+            SourceMessage::Excluded { entry, what: Exclusion::Names(names) } => {
                 Ok(self.open_directory(entry)?.map_or(TargetStep::None, |handle| TargetStep::LeftOut(handle, names)))
             }
-            SourceMessage::Patterns { entry, file, text } => {
+            SourceMessage::Excluded { entry, what: Exclusion::Patterns { file, text } } => {
                 Ok(self.open_directory(entry)?.map_or(TargetStep::None, |_| TargetStep::Patterns(entry, file, text)))
             }
             SourceMessage::FileEnd { entry, size, modified, digest } => {

@@ -790,8 +790,9 @@ fn what_is_lost_may_get_lost_again_on_its_way() {
 
 #[test]
 fn names_are_left_out_and_patterns_lie_in_directories_that_have_not_ended() {
-    let left_out = |entry| SourceMessage::Excluded { entry: EntryId(entry), names: vec![Name::new(b"x").unwrap()] };
-    let patterns = |entry| SourceMessage::Patterns { entry: EntryId(entry), file: 0, text: b"*.o".to_vec() };
+    let excluded = |entry, what| SourceMessage::Excluded { entry: EntryId(entry), what };
+    let left_out = |entry| excluded(entry, Exclusion::Names(vec![Name::new(b"x").unwrap()]));
+    let patterns = |entry| excluded(entry, Exclusion::Patterns { file: 0, text: b"*.o".to_vec() });
     let mut target = target();
     offered(&mut target, vec![dir(), child(Some(0), EntryContent::File { size: 0 })]);
     assert!(

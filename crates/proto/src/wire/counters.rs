@@ -1,12 +1,9 @@
 //! Counters that a worker reports: its progress, and at the end its use of resources.
 
+use crate::codec::{FieldCodec, FixedFigure, ReportFigure, Wire, wire_struct};
 use crate::compression::{CompressionMethod, CompressionPolicy};
-use crate::encoding::bounded_figure;
-use crate::encoding::decode_figure;
-use crate::encoding::encode_figure;
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
-use crate::limits::FIGURE_MAX;
 use crate::wire::worker_ends::WorkerEnds;
 
 /// Declares every counter of [`Counters`] once, in the order of the wire: its documentation, its name, the ends that may
@@ -58,24 +55,17 @@ macro_rules! with_counters {
 
 macro_rules! declare_counters {
     ($($(#[$doc:meta])* $name:ident: $ends:ident, $words:literal, $join:ident;)*) => {
-        /// Progress of an end. The source counts entries found, the target entries completed.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-        pub struct Counters {
-            /// Whether the walk has found everything.
-            pub walk_complete: bool,
-            $($(#[$doc])* pub $name: u64,)*
+        wire_struct! {
+            /// Progress of an end. The source counts entries found, the target entries completed.
+            #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+            pub struct Counters {
+                /// Whether the walk has found everything.
+                pub walk_complete: bool,
+                $($(#[$doc])* pub $name: u64 as ReportFigure,)*
+            }
         }
 
         impl Counters {
-            pub(super) fn encode(&self, out: &mut Writer) {
-                out.bool(self.walk_complete);
-                $(encode_figure(self.$name, out);)*
-            }
-
-            pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
-                Ok(Self { walk_complete: reader.bool()?, $($name: decode_figure(reader)?,)* })
-            }
-
             /// Returns the sum of both ends' counters; each counts what the other does not. A peer's numbers may be
             /// arbitrary, so sums saturate.
             pub fn plus(&self, other: &Counters) -> Counters {
@@ -98,135 +88,87 @@ macro_rules! declare_counters {
 
 with_counters!(declare_counters);
 
-/// Bytes read back by a target that verifies the disk, by their origin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ReadBackBytes {
-    /// With O_DIRECT.
-    pub disk_bytes: u64,
-    /// Possibly from the page cache, on a file system without O_DIRECT.
-    pub cache_bytes: u64,
-    /// From memory, on a file system without a disk.
-    pub memory_bytes: u64,
+wire_struct! {
+    /// Bytes read back by a target that verifies the disk, by their origin.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct ReadBackBytes {
+        /// With O_DIRECT.
+        pub disk_bytes: u64 as ReportFigure,
+        /// Possibly from the page cache, on a file system without O_DIRECT.
+        pub cache_bytes: u64 as ReportFigure,
+        /// From memory, on a file system without a disk.
+        pub memory_bytes: u64 as ReportFigure,
+    }
 }
 
-/// Final report of an end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FinalReport {
-    /// Final progress.
-    pub counters: Counters,
-    /// User and system time of the process, in microseconds.
-    pub cpu_us: u64,
-    /// System time within it, in microseconds.
-    pub system_us: u64,
-    /// Peak resident memory, in bytes.
-    pub peak_bytes: u64,
-    /// Bytes read or written with O_DIRECT.
-    pub direct_bytes: u64,
-    /// Bytes cloned instead of copied: the target's file shares its blocks with the source's.
-    pub cloned_bytes: u64,
-    /// Whether every copied file is on disk under its name. Only the target reports it.
-    pub durable: bool,
-    /// Bytes read back and found intact.
-    pub read_back: ReadBackBytes,
-    /// Network statistics of the source's sockets; all zero at the target, and without TCP.
-    pub path: PathFigures,
-    /// Method used for most of the compressed bytes. Only the source reports it; `None` without compressed bytes.
-    pub compression: Option<CompressionMethod>,
+wire_struct! {
+    /// Final report of an end.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct FinalReport {
+        /// Final progress.
+        pub counters: Counters,
+        /// User and system time of the process, in microseconds.
+        pub cpu_us: u64 as FixedFigure,
+        /// System time within it, in microseconds.
+        pub system_us: u64 as FixedFigure,
+        /// Peak resident memory, in bytes.
+        pub peak_bytes: u64 as FixedFigure,
+        /// Bytes read or written with O_DIRECT.
+        pub direct_bytes: u64 as FixedFigure,
+        /// Bytes cloned instead of copied: the target's file shares its blocks with the source's.
+        pub cloned_bytes: u64 as FixedFigure,
+        /// Whether every copied file is on disk under its name. Only the target reports it.
+        pub durable: bool,
+        /// Bytes read back and found intact.
+        pub read_back: ReadBackBytes,
+        /// Network statistics of the source's sockets; all zero at the target, and without TCP.
+        pub path: PathFigures,
+        /// Method used for most of the compressed bytes. Only the source reports it; `None` without compressed bytes.
+        pub compression: Option<CompressionMethod> as NegotiatedMethod,
+    }
 }
 
-/// Network statistics of all streams' sockets (tcp(7), `TCP_INFO`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PathFigures {
-    /// Shortest observed round-trip time, in microseconds.
-    pub round_trip_us: u64,
-    /// Segments sent with data, retransmits included.
-    pub segments: u64,
-    /// Retransmitted segments.
-    pub retransmitted: u64,
-    /// Time with data to send, in microseconds, of all streams together.
-    pub busy_us: u64,
-    /// The part of it with a full receive window.
-    pub receiver_limited_us: u64,
-    /// The part of it with too small a send buffer.
-    pub buffer_limited_us: u64,
+wire_struct! {
+    /// Network statistics of all streams' sockets (tcp(7), `TCP_INFO`).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct PathFigures {
+        /// Shortest observed round-trip time, in microseconds.
+        pub round_trip_us: u64 as ReportFigure,
+        /// Segments sent with data, retransmits included.
+        pub segments: u64 as ReportFigure,
+        /// Retransmitted segments.
+        pub retransmitted: u64 as ReportFigure,
+        /// Time with data to send, in microseconds, of all streams together.
+        pub busy_us: u64 as ReportFigure,
+        /// The part of it with a full receive window.
+        pub receiver_limited_us: u64 as ReportFigure,
+        /// The part of it with too small a send buffer.
+        pub buffer_limited_us: u64 as ReportFigure,
+    }
 }
 
-impl FinalReport {
-    pub(super) fn encode(&self, out: &mut Writer) {
-        self.counters.encode(out);
-        let Self { cpu_us, system_us, peak_bytes, direct_bytes, cloned_bytes, .. } = *self;
-        for figure in [cpu_us, system_us, peak_bytes, direct_bytes, cloned_bytes] {
-            out.u64(figure.min(FIGURE_MAX));
+/// The method of a policy; off stands for `None`.
+struct NegotiatedMethod;
+
+impl FieldCodec<Option<CompressionMethod>> for NegotiatedMethod {
+    fn encode(&self, method: &Option<CompressionMethod>, out: &mut Writer) {
+        method.map_or(CompressionPolicy::Off, CompressionPolicy::Always).encode(out);
+    }
+
+    fn decode(&self, reader: &mut Reader<'_>) -> Decoded<Option<CompressionMethod>> {
+        match CompressionPolicy::decode(reader)? {
+            CompressionPolicy::Off => Ok(None),
+            CompressionPolicy::Always(method) => Ok(Some(method)),
+            CompressionPolicy::Auto => Err(ProtocolError::Invalid("a compression that was not negotiated")),
         }
-        out.bool(self.durable);
-        self.read_back.encode(out);
-        self.path.encode(out);
-        self.compression.map_or(CompressionPolicy::Off, CompressionPolicy::Always).encode(out);
-    }
-
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
-        let counters = Counters::decode(reader)?;
-        let mut figure = || bounded_figure(reader.u64()?);
-        let (cpu_us, system_us, peak_bytes) = (figure()?, figure()?, figure()?);
-        let (direct_bytes, cloned_bytes) = (figure()?, figure()?);
-        let durable = reader.bool()?;
-        let read_back = ReadBackBytes::decode(reader)?;
-        let path = PathFigures::decode(reader)?;
-        let compression = match CompressionPolicy::decode(reader)? {
-            CompressionPolicy::Off => None,
-            CompressionPolicy::Always(method) => Some(method),
-            CompressionPolicy::Auto => return Err(ProtocolError::Invalid("a compression that was not negotiated")),
-        };
-        Ok(Self {
-            counters,
-            cpu_us,
-            system_us,
-            peak_bytes,
-            direct_bytes,
-            cloned_bytes,
-            durable,
-            read_back,
-            path,
-            compression,
-        })
-    }
-}
-
-impl ReadBackBytes {
-    fn encode(&self, out: &mut Writer) {
-        [self.disk_bytes, self.cache_bytes, self.memory_bytes].iter().for_each(|bytes| encode_figure(*bytes, out));
-    }
-
-    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
-        let mut figure = || decode_figure(reader);
-        Ok(Self { disk_bytes: figure()?, cache_bytes: figure()?, memory_bytes: figure()? })
-    }
-}
-
-impl PathFigures {
-    pub(super) fn encode(&self, out: &mut Writer) {
-        let Self { round_trip_us, segments, retransmitted, busy_us, receiver_limited_us, buffer_limited_us } = *self;
-        for field in [round_trip_us, segments, retransmitted, busy_us, receiver_limited_us, buffer_limited_us] {
-            encode_figure(field, out);
-        }
-    }
-
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
-        let mut figure = || decode_figure(reader);
-        Ok(Self {
-            round_trip_us: figure()?,
-            segments: figure()?,
-            retransmitted: figure()?,
-            busy_us: figure()?,
-            receiver_limited_us: figure()?,
-            buffer_limited_us: figure()?,
-        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::{from_bytes, to_bytes};
+    use crate::limits::FIGURE_MAX;
 
     #[test]
     fn counters_of_a_peer_cannot_overflow() {
@@ -237,14 +179,11 @@ mod tests {
 
     #[test]
     fn a_figure_beyond_its_limit_is_cut_by_its_writer_and_a_fault_to_its_reader() {
-        let mut out = Writer::new();
-        Counters { bytes_written: u64::MAX, ..Counters::default() }.encode(&mut out);
-        let bytes = out.into_bytes();
-        assert_eq!(Counters::decode(&mut Reader::new(&bytes)).map(|read| read.bytes_written), Ok(FIGURE_MAX));
+        let bytes = to_bytes(&Counters { bytes_written: u64::MAX, ..Counters::default() });
+        assert_eq!(from_bytes(&bytes).map(|read: Counters| read.bytes_written), Ok(FIGURE_MAX));
         let mut out = Writer::new();
         out.bool(true).varint(FIGURE_MAX + 1).raw(&[0; 17]);
-        let bytes = out.into_bytes();
         let fault = Err(ProtocolError::OverLimit("values of a report"));
-        assert_eq!(Counters::decode(&mut Reader::new(&bytes)), fault);
+        assert_eq!(from_bytes::<Counters>(&out.into_bytes()), fault);
     }
 }

@@ -6,10 +6,9 @@
 //! Payload and trailer are encrypted. In sessions without encryption, the payload is only authenticated and the trailer
 //! still encrypted.
 
+use crate::codec::Wire;
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::entry::Timestamp;
-use crate::entry::decode_stamp;
-use crate::entry::encode_stamp;
 use crate::error::ProtocolError;
 use crate::ids::{EntryId, JobNumber};
 use crate::integrity::Digest;
@@ -170,7 +169,7 @@ impl RecordTrailer {
                 out.u8(PACK).u32(pack.job.0).u64(pack.check).count(pack.files.len());
                 for file in &pack.files {
                     out.varint(file.entry.0).varint(file.len.into());
-                    encode_stamp(out, file.modified);
+                    file.modified.encode(out);
                     out.raw(&file.digest);
                 }
             }
@@ -228,7 +227,7 @@ fn decode_pack(reader: &mut Reader<'_>, payload: usize) -> Decoded<PackFrame> {
         let entry = EntryId(reader.varint()?);
         let len = reader.count(FRAME_MAX as usize, "a file in a pack")?;
         total += len;
-        let modified = decode_stamp(reader)?;
+        let modified = Timestamp::decode(reader)?;
         files.push(PackedFile {
             entry,
             len: u32::try_from(len).unwrap_or(u32::MAX),

@@ -4,6 +4,7 @@
 //! Keys: `HKDF-SHA256(salt = SHA-256(greeting, answer, cipher), secret, info)` (RFC 5869), see [`key_info`]. So a key
 //! is bound to both sides' random bytes, session, stream, path, cipher and direction. No two connections share keys.
 
+use crate::codec::Wire;
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::feature::PROTOCOL_VERSION;
@@ -69,6 +70,16 @@ impl CipherSuite {
     pub fn from_number(number: u8) -> Decoded<Self> {
         let found = Self::ALL.iter().find(|(_, n)| *n == number);
         found.map(|(suite, _)| *suite).ok_or(ProtocolError::Unknown { what: "cipher", value: number.into() })
+    }
+}
+
+impl Wire for CipherSuite {
+    fn encode(&self, out: &mut Writer) {
+        out.u8(self.number());
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        Self::from_number(reader.u8()?)
     }
 }
 

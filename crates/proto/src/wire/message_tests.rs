@@ -109,9 +109,9 @@ fn short_messages_come_back() {
         SourceMessage::Owner { is_group: true, id: u32::MAX, name: b"users".to_vec() },
         SourceMessage::Excluded {
             entry: EntryId(4),
-            names: vec![Name::new(b"a").unwrap(), Name::new(b"\xff").unwrap()],
+            what: Exclusion::Names(vec![Name::new(b"a").unwrap(), Name::new(b"\xff").unwrap()]),
         },
-        SourceMessage::Patterns { entry: EntryId(4), file: 15, text: b"*.o\n".to_vec() },
+        SourceMessage::Excluded { entry: EntryId(4), what: Exclusion::Patterns { file: 15, text: b"*.o\n".to_vec() } },
         SourceMessage::Match { entry: EntryId(7), frames: vec![0..9] },
         SourceMessage::Streams { count: 256, path: PathId(u16::MAX) },
         SourceMessage::QueryMissing { streams: vec![StreamId(3), StreamId(u16::MAX)], entries: vec![(EntryId(2), 9)] },
@@ -167,8 +167,9 @@ fn a_name_that_climbs_is_a_fault() {
 
 #[test]
 fn what_is_left_out_is_held_to_its_limits() {
-    let names = |count| SourceMessage::Excluded { entry: EntryId(0), names: vec![Name::new(b"a").unwrap(); count] };
-    let patterns = |file, bytes| SourceMessage::Patterns { entry: EntryId(0), file, text: vec![b'a'; bytes] };
+    let excluded = |what| SourceMessage::Excluded { entry: EntryId(0), what };
+    let names = |count| excluded(Exclusion::Names(vec![Name::new(b"a").unwrap(); count]));
+    let patterns = |file, bytes| excluded(Exclusion::Patterns { file, text: vec![b'a'; bytes] });
     let is_good = |message: &SourceMessage| SourceMessage::decode(&message.encode(JOB), JOB).is_ok();
     assert!(is_good(&names(LEFT_OUT_NAMES_MAX)) && is_good(&patterns(15, DIRECTORY_FILTER_MAX)));
     for bad in [names(LEFT_OUT_NAMES_MAX + 1), patterns(16, 0), patterns(0, DIRECTORY_FILTER_MAX + 1)] {

@@ -22,6 +22,8 @@ pub mod report;
 pub mod request;
 pub mod resource_metrics;
 pub mod route;
+#[doc(hidden)]
+pub mod samples;
 pub mod sandbox;
 pub mod serve;
 pub mod slowest_files;

@@ -1,438 +1,228 @@
 //! Reports of a worker to its controller: its identity, progress and results. The counters are in [`super::counters`].
 
-use super::address::{self, LocalAddress};
+use super::address::LocalAddress;
 use super::counters::{Counters, FinalReport};
 use super::difference::Difference;
 use super::measure::MeasureAnswer;
 use super::sandbox::SandboxReport;
+use crate::codec::{BoundedBytes, DefaultIsNone, OfType, ReportFigure, ShownPath, TEXT};
+use crate::codec::{first_of, from_bytes, list, to_bytes, wire_enum, wire_struct};
 use crate::delta::options::DeltaCounters;
-use crate::encoding::{Decoded, Reader, Writer};
-use crate::encoding::{decode_figure, encode_figure};
-use crate::error::ProtocolError;
+use crate::encoding::Decoded;
 use crate::feature::Features;
 use crate::integrity::Digest;
-use crate::limits::{CHECKSUM_MAX, LINKS_MAX, OPERANDS_MAX, PATH_MAX, TEXT_MAX};
+use crate::limits::{
+    ADDRESSES_MAX, CHECKSUM_MAX, DIFFERENCES_MAX, LINKS_MAX, OPERANDS_MAX, SLOWEST_MAX, STREAM_FIGURES_MAX,
+};
 use crate::sync::{ItemChange, SyncCounters};
 use crate::wire::request::TargetOperand;
 use crate::wire::resource_metrics::{ResourceMetrics, StreamFigures};
 use crate::wire::slowest_files::SlowFile;
 use crate::wire::source_activity::SourceActivity;
 
-/// A message from a worker to its controller.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WorkerMessage {
-    /// The first message.
-    Hello(WorkerHello),
-    /// The source has opened its arguments; `None` stands for one that cannot be copied (already reported).
-    SourceReady {
-        /// In the order of the Request.
-        operands: Vec<Option<TargetOperand>>,
-        /// One digest over the absolute paths of the arguments; the target remembers a finished job by it.
-        origin: [u8; 32],
-    },
-    /// The target has found its directory; all fields are zero without one.
-    TargetReady {
-        /// Host and boot of the target. Device and inode numbers are comparable only on the same host and boot.
-        boot: [u8; 16],
-        /// Device number of the directory.
-        device: u64,
-        /// Inode number of the directory.
-        inode: u64,
-        /// Whether the only argument, a directory, becomes a new directory under another name.
-        new_tree: bool,
-    },
-    /// The Request cannot be carried out at all.
-    Refused {
-        /// Whether the user's command is at fault (exit status 2) or the environment (1).
-        usage: bool,
-        /// Reason and remedy.
-        text: String,
-    },
-    /// The worker accepts data connections on this port.
-    Listening {
-        /// TCP port.
-        port: u16,
-    },
-    /// The first data connection is open and authenticated; the others follow.
-    Connected {
-        /// Address and port of the connecting end.
-        from: String,
-        /// Address and port of the accepting end.
-        to: String,
-        /// Initial number of streams.
-        streams: u16,
-    },
-    /// The data connections cannot be opened.
-    CannotConnect {
-        /// Reason.
-        text: String,
-    },
-    /// Progress of this end.
-    Counters(Box<Counters>),
-    /// Time and resource use of this end.
-    Load(Box<ResourceMetrics>),
-    /// Statistics of each stream, once before Finished.
-    Streams(Vec<StreamFigures>),
-    /// Periodic activity of the source.
-    Work(Box<SourceActivity>),
-    /// Slowest files so far, slowest first. The target reports them periodically and before Finished.
-    Slowest(Vec<SlowFile>),
-    /// Results of base files, if any. The target reports them before Finished.
-    Delta(DeltaCounters),
-    /// A change, made or planned, of an entry at the target, where the Request asks for it.
-    Item {
-        /// Path at the target.
-        path: Vec<u8>,
-        /// The change.
-        item: ItemChange,
-    },
-    /// Sync counters, unless all are zero. Each end reports them before Finished.
-    Synced(SyncCounters),
-    /// A file is complete: verified and under its final name.
-    FileDone {
-        /// Path from the source argument down.
-        path: Vec<u8>,
-        /// Size in bytes.
-        size: u64,
-        /// Whether it was copied; otherwise it existed already or was compared.
-        copied: bool,
-        /// BLAKE3 of the file, where it was computed.
-        digest: Option<Digest>,
-    },
-    /// The transfer of a partial file resumes.
-    Resumed {
-        /// Path from the source argument down.
-        path: Vec<u8>,
-        /// Size of the whole file in bytes.
-        size: u64,
-        /// Bytes present, read and verified.
-        held: u64,
-        /// Number of frames that differ from their record.
-        damaged: u64,
-        /// Whether the source has to compare them, since its file may have changed.
-        compared: bool,
-    },
-    /// An entry could not be copied.
-    FileFailed {
-        /// Path from the source argument down.
-        path: Vec<u8>,
-        /// Error and remedy.
-        text: String,
-    },
-    /// An entry was skipped on purpose.
-    Skipped {
-        /// Path from the source argument down.
-        path: Vec<u8>,
-        /// Reason.
-        text: String,
-    },
-    /// An entry differs between the ends, in a job that only compares.
-    Differs {
-        /// Path from the source argument down.
-        path: Vec<u8>,
-        /// The differences.
-        differences: Vec<Difference>,
-    },
-    /// A requested digest of a file besides BLAKE3.
-    Checksum {
-        /// Path from the source argument down.
-        path: Vec<u8>,
-        /// The digest.
-        digest: Vec<u8>,
-    },
-    /// Data uses these paths from now on.
-    Paths {
-        /// Address and port of the connecting and the accepting end of each path.
-        in_use: Vec<(String, String)>,
-        /// Reason for a change of path in one line; empty where no path was given up.
-        because: String,
-    },
-    /// Any other information for the user.
-    Warning {
-        /// One line.
-        text: String,
-    },
-    /// Report to a target that the source has offered all listed source arguments before this number.
-    ListAck {
-        /// The number.
-        before: u32,
-    },
-    /// From now on, the kernel limits this end's access to the paths of its Request, as far as the report says.
-    Sandboxed(SandboxReport),
-    /// This end has finished its work.
-    Finished(Box<FinalReport>),
-    /// Result of a measurement.
-    Measured(Box<MeasureAnswer>),
-    /// This end cannot continue.
-    Fatal {
-        /// Whether the other end broke the protocol; the job is not retried then.
-        fault: bool,
-        /// Reason.
-        text: String,
-    },
+wire_enum! {
+    /// A message from a worker to its controller.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub enum WorkerMessage: "message from a worker" {
+        /// The first message.
+        Hello(hello: WorkerHello) = 1,
+        /// The source has opened its arguments; `None` stands for one that cannot be copied (already reported).
+        SourceReady {
+            /// One digest over the absolute paths of the arguments; the target remembers a finished job by it.
+            origin: [u8; 32],
+            /// In the order of the Request.
+            operands: Vec<Option<TargetOperand>> as list(OfType, OPERANDS_MAX, "operands"),
+        } = 2,
+        /// The target has found its directory; all fields are zero without one.
+        TargetReady {
+            /// Host and boot of the target. Device and inode numbers are comparable only on the same host and boot.
+            boot: [u8; 16],
+            /// Device number of the directory.
+            device: u64,
+            /// Inode number of the directory.
+            inode: u64,
+            /// Whether the only argument, a directory, becomes a new directory under another name.
+            new_tree: bool,
+        } = 3,
+        /// The Request cannot be carried out at all.
+        Refused {
+            /// Whether the user's command is at fault (exit status 2) or the environment (1).
+            usage: bool,
+            /// Reason and remedy.
+            text: String as TEXT,
+        } = 4,
+        /// The worker accepts data connections on this port.
+        Listening {
+            /// TCP port.
+            port: u16,
+        } = 5,
+        /// The first data connection is open and authenticated; the others follow.
+        Connected {
+            /// Address and port of the connecting end.
+            from: String as TEXT,
+            /// Address and port of the accepting end.
+            to: String as TEXT,
+            /// Initial number of streams.
+            streams: u16,
+        } = 6,
+        /// The data connections cannot be opened.
+        CannotConnect {
+            /// Reason.
+            text: String as TEXT,
+        } = 7,
+        /// Progress of this end.
+        Counters(counters: Box<Counters>) = 8,
+        /// Time and resource use of this end.
+        Load(load: Box<ResourceMetrics>) = 21,
+        /// Statistics of each stream, once before Finished.
+        Streams(streams: Vec<StreamFigures> as list(OfType, STREAM_FIGURES_MAX, "values of streams")) = 22,
+        /// Periodic activity of the source.
+        Work(work: Box<SourceActivity>) = 25,
+        /// Slowest files so far, slowest first. The target reports them periodically and before Finished.
+        Slowest(files: Vec<SlowFile> as first_of(OfType, SLOWEST_MAX, "slow files")) = 23,
+        /// Results of base files, if any. The target reports them before Finished.
+        Delta(counters: DeltaCounters) = 26,
+        /// A change, made or planned, of an entry at the target, where the Request asks for it.
+        Item {
+            /// Path at the target.
+            path: Vec<u8> as ShownPath,
+            /// The change.
+            item: ItemChange,
+        } = 27,
+        /// Sync counters, unless all are zero. Each end reports them before Finished.
+        Synced(counters: SyncCounters) = 28,
+        /// A file is complete: verified and under its final name.
+        FileDone {
+            /// Path from the source argument down.
+            path: Vec<u8> as ShownPath,
+            /// Size in bytes.
+            size: u64 as ReportFigure,
+            /// Whether it was copied; otherwise it existed already or was compared.
+            copied: bool,
+            /// BLAKE3 of the file, where it was computed.
+            digest: Option<Digest>,
+        } = 9,
+        /// The transfer of a partial file resumes.
+        Resumed {
+            /// Path from the source argument down.
+            path: Vec<u8> as ShownPath,
+            /// Size of the whole file in bytes.
+            size: u64 as ReportFigure,
+            /// Bytes present, read and verified.
+            held: u64 as ReportFigure,
+            /// Number of frames that differ from their record.
+            damaged: u64 as ReportFigure,
+            /// Whether the source has to compare them, since its file may have changed.
+            compared: bool,
+        } = 15,
+        /// An entry could not be copied.
+        FileFailed {
+            /// Path from the source argument down.
+            path: Vec<u8> as ShownPath,
+            /// Error and remedy.
+            text: String as TEXT,
+        } = 10,
+        /// An entry was skipped on purpose.
+        Skipped {
+            /// Path from the source argument down.
+            path: Vec<u8> as ShownPath,
+            /// Reason.
+            text: String as TEXT,
+        } = 11,
+        /// An entry differs between the ends, in a job that only compares.
+        Differs {
+            /// Path from the source argument down.
+            path: Vec<u8> as ShownPath,
+            /// The differences.
+            differences: Vec<Difference> as list(OfType, DIFFERENCES_MAX, "differences"),
+        } = 18,
+        /// A requested digest of a file besides BLAKE3.
+        Checksum {
+            /// Path from the source argument down.
+            path: Vec<u8> as ShownPath,
+            /// The digest.
+            digest: Vec<u8> as BoundedBytes(CHECKSUM_MAX, "a checksum"),
+        } = 20,
+        /// Data uses these paths from now on.
+        Paths {
+            /// Address and port of the connecting and the accepting end of each path.
+            in_use: Vec<(String, String)> as list((TEXT, TEXT), LINKS_MAX, "paths"),
+            /// Reason for a change of path in one line; empty where no path was given up.
+            because: String as TEXT,
+        } = 17,
+        /// Any other information for the user.
+        Warning {
+            /// One line.
+            text: String as TEXT,
+        } = 14,
+        /// Report to a target that the source has offered all listed source arguments before this number.
+        ListAck {
+            /// The number.
+            before: u32,
+        } = 19,
+        /// From now on, the kernel limits this end's access to the paths of its Request, as far as the report says.
+        Sandboxed(sandbox: SandboxReport) = 16,
+        /// This end has finished its work.
+        Finished(last: Box<FinalReport>) = 12,
+        /// Result of a measurement.
+        Measured(answer: Box<MeasureAnswer>) = 24,
+        /// This end cannot continue.
+        Fatal {
+            /// Whether the other end broke the protocol; the job is not retried then.
+            fault: bool,
+            /// Reason.
+            text: String as TEXT,
+        } = 13,
+    }
 }
 
-/// Identity and capabilities of a worker.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WorkerHello {
-    /// Protocol version.
-    pub protocol: u16,
-    /// Supported features.
-    pub features: Features,
-    /// Number of usable cores.
-    pub cores: u16,
-    /// Whether the CPU has AES instructions.
-    pub aes: bool,
-    /// Id of the running kernel, equal for two workers on one machine.
-    pub boot: [u8; 16],
-    /// `client address, client port, server address, server port`, if started by ssh.
-    pub ssh_connection: Option<String>,
-    /// Addresses of its interfaces.
-    pub addresses: Vec<LocalAddress>,
-    /// Rate limit of this end in bytes per second; 0 for none.
-    pub rate_bytes_per_s: u64,
-    /// Largest automatic buffer sizes of its TCP sockets.
-    pub windows: WindowLimits,
-    /// Whether it requires sessions with BLAKE3, since its audit log contains the digest of each file.
-    pub requires_blake3: bool,
+wire_struct! {
+    /// Identity and capabilities of a worker.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct WorkerHello {
+        /// Protocol version.
+        pub protocol: u16,
+        /// Supported features.
+        pub features: Features,
+        /// Number of usable cores.
+        pub cores: u16,
+        /// Whether the CPU has AES instructions.
+        pub aes: bool,
+        /// Id of the running kernel, equal for two workers on one machine.
+        pub boot: [u8; 16],
+        /// `client address, client port, server address, server port`, if started by ssh.
+        pub ssh_connection: Option<String> as DefaultIsNone(TEXT),
+        /// Addresses of its interfaces.
+        pub addresses: Vec<LocalAddress> as first_of(OfType, ADDRESSES_MAX, "addresses"),
+        /// Rate limit of this end in bytes per second; 0 for none.
+        pub rate_bytes_per_s: u64,
+        /// Largest automatic buffer sizes of its TCP sockets.
+        pub windows: WindowLimits,
+        /// Whether it requires sessions with BLAKE3, since its audit log contains the digest of each file.
+        pub requires_blake3: bool,
+    }
 }
 
-/// Largest sizes of a TCP socket's buffers under the kernel's autotuning; 0 where they are unknown (tcp(7)).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct WindowLimits {
-    /// Receive buffer in bytes: the last value of `net.ipv4.tcp_rmem`.
-    pub receive_max_bytes: u64,
-    /// Send buffer in bytes: the last value of `net.ipv4.tcp_wmem`.
-    pub send_max_bytes: u64,
-}
-
-mod kind {
-    pub const HELLO: u8 = 1;
-    pub const SOURCE_READY: u8 = 2;
-    pub const TARGET_READY: u8 = 3;
-    pub const REFUSED: u8 = 4;
-    pub const LISTENING: u8 = 5;
-    pub const CONNECTED: u8 = 6;
-    pub const CANNOT_CONNECT: u8 = 7;
-    pub const COUNTERS: u8 = 8;
-    pub const FILE_DONE: u8 = 9;
-    pub const FILE_FAILED: u8 = 10;
-    pub const SKIPPED: u8 = 11;
-    pub const FINISHED: u8 = 12;
-    pub const FATAL: u8 = 13;
-    pub const NOTICE: u8 = 14;
-    pub const RESUMED: u8 = 15;
-    pub const CONFINED: u8 = 16;
-    pub const PATHS: u8 = 17;
-    pub const DIFFERS: u8 = 18;
-    pub const PASSED: u8 = 19;
-    pub const CHECKSUM: u8 = 20;
-    pub const LOAD: u8 = 21;
-    pub const STREAMS: u8 = 22;
-    pub const SLOWEST: u8 = 23;
-    pub const WORK: u8 = 25;
-    pub const MEASURED: u8 = 24;
-    pub const DELTA: u8 = 26;
-    pub const ITEM: u8 = 27;
-    pub const SYNCED: u8 = 28;
+wire_struct! {
+    /// Largest sizes of a TCP socket's buffers under the kernel's autotuning; 0 where they are unknown (tcp(7)).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct WindowLimits {
+        /// Receive buffer in bytes: the last value of `net.ipv4.tcp_rmem`.
+        pub receive_max_bytes: u64,
+        /// Send buffer in bytes: the last value of `net.ipv4.tcp_wmem`.
+        pub send_max_bytes: u64,
+    }
 }
 
 impl WorkerMessage {
     /// Encodes the message for the control channel.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::new();
-        match self {
-            Self::Hello(hello) => hello.encode(out.u8(kind::HELLO)),
-            Self::SourceReady { operands, origin } => {
-                out.u8(kind::SOURCE_READY).raw(origin).count(operands.len());
-                operands.iter().for_each(|operand| encode_operand(&mut out, operand.as_ref()));
-            }
-            Self::TargetReady { boot, device, inode, new_tree } => {
-                out.u8(kind::TARGET_READY).raw(boot).u64(*device).u64(*inode).bool(*new_tree);
-            }
-            Self::Refused { usage, text } => {
-                out.u8(kind::REFUSED).bool(*usage).text(text, TEXT_MAX);
-            }
-            Self::Listening { port } => {
-                out.u8(kind::LISTENING).u16(*port);
-            }
-            Self::Connected { from, to, streams } => {
-                out.u8(kind::CONNECTED).text(from, TEXT_MAX).text(to, TEXT_MAX).u16(*streams);
-            }
-            Self::CannotConnect { text } => {
-                out.u8(kind::CANNOT_CONNECT).text(text, TEXT_MAX);
-            }
-            Self::Counters(counters) => counters.encode(out.u8(kind::COUNTERS)),
-            Self::Load(load) => load.encode(out.u8(kind::LOAD)),
-            Self::Streams(streams) => StreamFigures::encode_all(streams, out.u8(kind::STREAMS)),
-            Self::Slowest(files) => SlowFile::encode_all(files, out.u8(kind::SLOWEST)),
-            Self::Delta(figures) => figures.encode(out.u8(kind::DELTA)),
-            Self::Work(work) => work.encode(out.u8(kind::WORK)),
-            Self::Item { path, item } => item.encode(out.u8(kind::ITEM).bytes(cut(path))),
-            Self::Synced(figures) => figures.encode(out.u8(kind::SYNCED)),
-            Self::FileDone { path, size, copied, digest } => {
-                out.u8(kind::FILE_DONE).bytes(cut(path));
-                encode_figure(*size, &mut out);
-                out.bool(*copied).bool(digest.is_some());
-                digest.iter().for_each(|digest| {
-                    out.raw(digest);
-                });
-            }
-            Self::Resumed { path, size, held, damaged, compared } => {
-                out.u8(kind::RESUMED).bytes(cut(path));
-                [size, held, damaged].iter().for_each(|figure| encode_figure(**figure, &mut out));
-                out.bool(*compared);
-            }
-            Self::FileFailed { path, text } => {
-                out.u8(kind::FILE_FAILED).bytes(cut(path)).text(text, TEXT_MAX);
-            }
-            Self::Skipped { path, text } => {
-                out.u8(kind::SKIPPED).bytes(cut(path)).text(text, TEXT_MAX);
-            }
-            Self::Differs { path, differences } => {
-                Difference::encode_all(differences, out.u8(kind::DIFFERS).bytes(cut(path)));
-            }
-            Self::Checksum { path, digest } => {
-                out.u8(kind::CHECKSUM).bytes(cut(path)).bytes(digest);
-            }
-            Self::Paths { in_use, because } => {
-                out.u8(kind::PATHS).count(in_use.len());
-                in_use.iter().for_each(|(from, to)| {
-                    out.text(from, TEXT_MAX).text(to, TEXT_MAX);
-                });
-                out.text(because, TEXT_MAX);
-            }
-            Self::Warning { text } => {
-                out.u8(kind::NOTICE).text(text, TEXT_MAX);
-            }
-            Self::ListAck { before } => {
-                out.u8(kind::PASSED).u32(*before);
-            }
-            Self::Sandboxed(sandbox) => sandbox.encode(out.u8(kind::CONFINED)),
-            Self::Finished(last) => last.encode(out.u8(kind::FINISHED)),
-            Self::Measured(measured) => measured.encode(out.u8(kind::MEASURED)),
-            Self::Fatal { fault, text } => {
-                out.u8(kind::FATAL).bool(*fault).text(text, TEXT_MAX);
-            }
-        }
-        out.into_bytes()
+        to_bytes(self)
     }
 
     /// Decodes a message.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
-        let mut reader = Reader::new(bytes);
-        let message = match reader.u8()? {
-            kind::HELLO => Self::Hello(WorkerHello::decode(&mut reader)?),
-            kind::SOURCE_READY => {
-                let origin = reader.array()?;
-                let count = reader.count(OPERANDS_MAX, "operands")?;
-                let operands = (0..count).map(|_| decode_operand(&mut reader)).collect::<Decoded<_>>()?;
-                Self::SourceReady { operands, origin }
-            }
-            kind::TARGET_READY => Self::TargetReady {
-                boot: reader.array()?,
-                device: reader.u64()?,
-                inode: reader.u64()?,
-                new_tree: reader.bool()?,
-            },
-            kind::REFUSED => Self::Refused { usage: reader.bool()?, text: text(&mut reader)? },
-            kind::LISTENING => Self::Listening { port: reader.u16()? },
-            kind::CONNECTED => {
-                Self::Connected { from: text(&mut reader)?, to: text(&mut reader)?, streams: reader.u16()? }
-            }
-            kind::CANNOT_CONNECT => Self::CannotConnect { text: text(&mut reader)? },
-            kind::COUNTERS => Self::Counters(Box::new(Counters::decode(&mut reader)?)),
-            kind::LOAD => Self::Load(Box::new(ResourceMetrics::decode(&mut reader)?)),
-            kind::STREAMS => Self::Streams(StreamFigures::decode_all(&mut reader)?),
-            kind::DELTA => Self::Delta(DeltaCounters::decode(&mut reader)?),
-            kind::SLOWEST => Self::Slowest(SlowFile::decode_all(&mut reader)?),
-            kind::WORK => Self::Work(Box::new(SourceActivity::decode(&mut reader)?)),
-            kind::ITEM => Self::Item { path: path(&mut reader)?, item: ItemChange::decode(&mut reader)? },
-            kind::SYNCED => Self::Synced(SyncCounters::decode(&mut reader)?),
-            kind::FILE_DONE => {
-                let (path, size) = (path(&mut reader)?, decode_figure(&mut reader)?);
-                let copied = reader.bool()?;
-                let digest = if reader.bool()? { Some(reader.array()?) } else { None };
-                Self::FileDone { path, size, copied, digest }
-            }
-            kind::RESUMED => Self::Resumed {
-                path: path(&mut reader)?,
-                size: decode_figure(&mut reader)?,
-                held: decode_figure(&mut reader)?,
-                damaged: decode_figure(&mut reader)?,
-                compared: reader.bool()?,
-            },
-            kind::FILE_FAILED => Self::FileFailed { path: path(&mut reader)?, text: text(&mut reader)? },
-            kind::SKIPPED => Self::Skipped { path: path(&mut reader)?, text: text(&mut reader)? },
-            kind::DIFFERS => {
-                Self::Differs { path: path(&mut reader)?, differences: Difference::decode_all(&mut reader)? }
-            }
-            kind::CHECKSUM => {
-                Self::Checksum { path: path(&mut reader)?, digest: reader.bytes(CHECKSUM_MAX, "a checksum")?.to_vec() }
-            }
-            kind::PATHS => {
-                let count = reader.count(LINKS_MAX, "paths")?;
-                let path = |_| Ok((text(&mut reader)?, text(&mut reader)?));
-                let in_use = (0..count).map(path).collect::<Decoded<_>>()?;
-                Self::Paths { in_use, because: text(&mut reader)? }
-            }
-            kind::NOTICE => Self::Warning { text: text(&mut reader)? },
-            kind::PASSED => Self::ListAck { before: reader.u32()? },
-            kind::CONFINED => Self::Sandboxed(SandboxReport::decode(&mut reader)?),
-            kind::FINISHED => Self::Finished(Box::new(FinalReport::decode(&mut reader)?)),
-            kind::MEASURED => Self::Measured(Box::new(MeasureAnswer::decode(&mut reader)?)),
-            kind::FATAL => Self::Fatal { fault: reader.bool()?, text: text(&mut reader)? },
-            value => return Err(ProtocolError::Unknown { what: "message from a worker", value: value.into() }),
-        };
-        reader.finish()?;
-        Ok(message)
-    }
-}
-
-/// Truncates a long path for display; its end remains.
-fn cut(path: &[u8]) -> &[u8] {
-    &path[path.len().saturating_sub(PATH_MAX)..]
-}
-
-fn path(reader: &mut Reader<'_>) -> Decoded<Vec<u8>> {
-    Ok(reader.bytes(PATH_MAX, "a path")?.to_vec())
-}
-
-fn text(reader: &mut Reader<'_>) -> Decoded<String> {
-    reader.text(TEXT_MAX, "a text")
-}
-
-fn encode_operand(out: &mut Writer, operand: Option<&TargetOperand>) {
-    out.bool(operand.is_some());
-    operand.iter().for_each(|operand| operand.encode(out));
-}
-
-fn decode_operand(reader: &mut Reader<'_>) -> Decoded<Option<TargetOperand>> {
-    if reader.bool()? { TargetOperand::decode(reader).map(Some) } else { Ok(None) }
-}
-
-impl WorkerHello {
-    fn encode(&self, out: &mut Writer) {
-        out.u16(self.protocol).u64(self.features.0).u16(self.cores).bool(self.aes).raw(&self.boot);
-        out.text(self.ssh_connection.as_deref().unwrap_or_default(), TEXT_MAX);
-        address::encode_all(&self.addresses, out);
-        out.u64(self.rate_bytes_per_s);
-        out.u64(self.windows.receive_max_bytes).u64(self.windows.send_max_bytes).bool(self.requires_blake3);
-    }
-
-    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
-        Ok(Self {
-            protocol: reader.u16()?,
-            features: Features(reader.u64()?),
-            cores: reader.u16()?,
-            aes: reader.bool()?,
-            boot: reader.array()?,
-            ssh_connection: Some(text(reader)?).filter(|text| !text.is_empty()),
-            addresses: address::decode_all(reader)?,
-            rate_bytes_per_s: reader.u64()?,
-            windows: WindowLimits { receive_max_bytes: reader.u64()?, send_max_bytes: reader.u64()? },
-            requires_blake3: reader.bool()?,
-        })
+        from_bytes(bytes)
     }
 }
 
@@ -441,9 +231,10 @@ pub(super) mod tests {
     use super::*;
     use crate::compression::CompressionMethod;
     use crate::entry::EntryKind;
-    use crate::limits::FIGURE_MAX;
+    use crate::limits::{FIGURE_MAX, PATH_MAX};
     use crate::path::Name;
     use crate::sync::ChangeKind;
+    use crate::wire::address::tests::local;
     use crate::wire::counters::PathFigures;
     use crate::wire::counters::ReadBackBytes;
     use crate::wire::measure::TargetDirectoryFigures;
@@ -461,7 +252,7 @@ pub(super) mod tests {
             aes: true,
             boot: [1; 16],
             ssh_connection: Some("::1 40000 ::1 22".into()),
-            addresses: vec![address::tests::local("10.1.2.3/24", "eth0", 10_000)],
+            addresses: vec![local("10.1.2.3/24", "eth0", 10_000)],
             rate_bytes_per_s: 1 << 40,
             windows: WindowLimits { receive_max_bytes: 6 << 20, send_max_bytes: 4 << 20 },
             requires_blake3: true,
@@ -540,6 +331,15 @@ pub(super) mod tests {
             assert_eq!(WorkerMessage::decode(&bytes), Ok(message));
             assert!((0..bytes.len()).all(|cut| WorkerMessage::decode(&bytes[..cut]).is_err()));
         }
+    }
+
+    #[test]
+    fn of_too_many_addresses_the_first_are_sent() {
+        let Some(WorkerMessage::Hello(hello)) = samples().into_iter().next() else { panic!() };
+        let addresses = vec![hello.addresses[0].clone(); ADDRESSES_MAX + 1];
+        let message = WorkerMessage::Hello(WorkerHello { addresses, ..hello });
+        let Ok(WorkerMessage::Hello(hello)) = WorkerMessage::decode(&message.encode()) else { panic!() };
+        assert_eq!(hello.addresses.len(), ADDRESSES_MAX);
     }
 
     #[test]

@@ -3,14 +3,16 @@
 //! All numbers count from the start of the job. So the difference of two reports describes the interval, and a missing
 //! report is no loss. [`crate::diagnose`] interprets them.
 
-use crate::encoding::{Decoded, Reader, Writer};
+use crate::codec::{EachOf, Varint, wire_struct};
 
 /// Defines a structure of counters with differences and sums.
 macro_rules! counters {
     ($(#[$about:meta])* $name:ident { $($(#[$what:meta])* $field:ident,)* }) => {
-        $(#[$about])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-        pub struct $name { $($(#[$what])* pub $field: u64,)* }
+        wire_struct! {
+            $(#[$about])*
+            #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+            pub struct $name { $($(#[$what])* pub $field: u64 as Varint,)* }
+        }
 
         impl $name {
             /// Returns the increase since `earlier`.
@@ -26,14 +28,6 @@ macro_rules! counters {
             /// Returns the name and value of each counter.
             pub fn named(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($field), self.$field),)*]
-            }
-
-            fn encode(&self, out: &mut Writer) {
-                $(out.varint(self.$field);)*
-            }
-
-            fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
-                Ok(Self { $($field: reader.varint()?,)* })
             }
         }
     };
@@ -261,38 +255,42 @@ counters! {
     }
 }
 
-/// Present values, as opposed to counters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CurrentMetrics {
-    /// Number of stream threads.
-    pub streams: u16,
-    /// Number of usable CPUs.
-    pub cores: u16,
-    /// Nearest CPU quota of its control group, in thousandths of a CPU; 0 for none.
-    pub quota_permille: u32,
-    /// Speed of the streams' interface in Mbit/s; 0 where it is unknown.
-    pub mbit_per_s: u32,
-    /// Whether the congestion control does not treat loss as congestion.
-    pub bears_loss: bool,
+wire_struct! {
+    /// Present values, as opposed to counters.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct CurrentMetrics {
+        /// Number of stream threads.
+        pub streams: u16,
+        /// Number of usable CPUs.
+        pub cores: u16,
+        /// Nearest CPU quota of its control group, in thousandths of a CPU; 0 for none.
+        pub quota_permille: u32,
+        /// Speed of the streams' interface in Mbit/s; 0 where it is unknown.
+        pub mbit_per_s: u32,
+        /// Whether the congestion control does not treat loss as congestion.
+        pub bears_loss: bool,
+    }
 }
 
-/// Resource use of a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ResourceMetrics {
-    /// Time since the start of the job, in microseconds.
-    pub elapsed_us: u64,
-    /// Time in each stage, by the numbers of [`Stage::ALL`].
-    pub stages: [Spent; Stage::ALL.len()],
-    /// CPUs.
-    pub processors: Processors,
-    /// The disks of reads and of writes. Only a worker of both ends uses both.
-    pub disks: [Disk; 2],
-    /// Interface of its streams.
-    pub traffic: Traffic,
-    /// Sockets; only the source reports them.
-    pub sockets: Sockets,
-    /// Present values.
-    pub present: CurrentMetrics,
+wire_struct! {
+    /// Resource use of a worker.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct ResourceMetrics {
+        /// Time since the start of the job, in microseconds.
+        pub elapsed_us: u64 as Varint,
+        /// Time in each stage, by the numbers of [`Stage::ALL`].
+        pub stages: [Spent; Stage::ALL.len()] as EachOf,
+        /// CPUs.
+        pub processors: Processors,
+        /// The disks of reads and of writes. Only a worker of both ends uses both.
+        pub disks: [Disk; 2] as EachOf,
+        /// Interface of its streams.
+        pub traffic: Traffic,
+        /// Sockets; only the source reports them.
+        pub sockets: Sockets,
+        /// Present values.
+        pub present: CurrentMetrics,
+    }
 }
 
 impl ResourceMetrics {
@@ -325,40 +323,6 @@ impl ResourceMetrics {
         self.disks.iter_mut().zip(&other.disks).for_each(|(disk, other)| disk.add(other));
         self.traffic.add(&other.traffic);
         self.sockets.add(&other.sockets);
-    }
-
-    pub(super) fn encode(&self, out: &mut Writer) {
-        out.varint(self.elapsed_us);
-        self.stages.iter().for_each(|spent| spent.encode(out));
-        self.processors.encode(out);
-        self.disks.iter().for_each(|disk| disk.encode(out));
-        self.traffic.encode(out);
-        self.sockets.encode(out);
-        let CurrentMetrics { streams, cores, quota_permille, mbit_per_s, bears_loss } = self.present;
-        out.u16(streams).u16(cores).u32(quota_permille).u32(mbit_per_s).bool(bears_loss);
-    }
-
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
-        let elapsed_us = reader.varint()?;
-        let mut stages = [Spent::default(); Stage::ALL.len()];
-        for stage in &mut stages {
-            *stage = Spent::decode(reader)?;
-        }
-        Ok(Self {
-            elapsed_us,
-            stages,
-            processors: Processors::decode(reader)?,
-            disks: [Disk::decode(reader)?, Disk::decode(reader)?],
-            traffic: Traffic::decode(reader)?,
-            sockets: Sockets::decode(reader)?,
-            present: CurrentMetrics {
-                streams: reader.u16()?,
-                cores: reader.u16()?,
-                quota_permille: reader.u32()?,
-                mbit_per_s: reader.u32()?,
-                bears_loss: reader.bool()?,
-            },
-        })
     }
 }
 
@@ -401,18 +365,6 @@ counters! {
         receiver_limited_us,
         /// The part of it with too small a send buffer.
         buffer_limited_us,
-    }
-}
-
-impl StreamFigures {
-    pub(super) fn encode_all(all: &[Self], out: &mut Writer) {
-        out.count(all.len());
-        all.iter().for_each(|figures| figures.encode(out));
-    }
-
-    pub(super) fn decode_all(reader: &mut Reader<'_>) -> Decoded<Vec<Self>> {
-        let count = reader.count(crate::limits::STREAM_FIGURES_MAX, "values of streams")?;
-        (0..count).map(|_| Self::decode(reader)).collect()
     }
 }
 

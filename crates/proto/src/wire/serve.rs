@@ -1,7 +1,8 @@
 //! Authentication between a client and a server (`haul serve`) inside TLS, before a worker starts. It consists of
 //! proofs by secret or key, the requested directory and the server's reply.
 
-use crate::encoding::{Decoded, Reader, Writer};
+use crate::codec::{from_bytes, to_bytes, wire_enum};
+use crate::encoding::Decoded;
 use crate::error::ProtocolError;
 
 /// Version number of the channel binding, part of all labels.
@@ -30,55 +31,40 @@ pub const DIRECTORY_MAX: usize = 64;
 /// Longest reason for a refusal, in bytes.
 pub const REASON_MAX: usize = 1024;
 
-/// First message of a client: its proof of identity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClientProof {
-    /// Knowledge of a secret.
-    Secret([u8; TAG_LEN]),
-    /// Possession of a key.
-    Key {
-        /// The public key.
-        key: [u8; KEY_LEN],
-        /// Signature by the private key.
-        signature: [u8; SIGNATURE_LEN],
-    },
-}
-
-mod kind {
-    pub const SECRET: u8 = 1;
-    pub const KEY: u8 = 2;
+wire_enum! {
+    /// First message of a client: its proof of identity.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum ClientProof: "kind of proof" {
+        /// Knowledge of a secret.
+        Secret(tag: [u8; TAG_LEN]) = 1,
+        /// Possession of a key.
+        Key {
+            /// The public key.
+            key: [u8; KEY_LEN],
+            /// Signature by the private key.
+            signature: [u8; SIGNATURE_LEN],
+        } = 2,
+    }
 }
 
 impl ClientProof {
     /// Returns the number of bytes after the first one, which is the kind of proof.
     pub fn rest_len(kind: u8) -> Decoded<usize> {
         match kind {
-            kind::SECRET => Ok(TAG_LEN),
-            kind::KEY => Ok(KEY_LEN + SIGNATURE_LEN),
+            1 => Ok(TAG_LEN),
+            2 => Ok(KEY_LEN + SIGNATURE_LEN),
             value => Err(ProtocolError::Unknown { what: "kind of proof", value: value.into() }),
         }
     }
 
     /// Writes the proof.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::new();
-        match self {
-            Self::Secret(tag) => out.u8(kind::SECRET).raw(tag),
-            Self::Key { key, signature } => out.u8(kind::KEY).raw(key).raw(signature),
-        };
-        out.into_bytes()
+        to_bytes(self)
     }
 
     /// Reads a proof from all of `bytes`.
     pub fn decode(bytes: &[u8]) -> Decoded<Self> {
-        let mut reader = Reader::new(bytes);
-        let proof = match reader.u8()? {
-            kind::SECRET => Self::Secret(reader.array()?),
-            kind::KEY => Self::Key { key: reader.array()?, signature: reader.array()? },
-            value => return Err(ProtocolError::Unknown { what: "kind of proof", value: value.into() }),
-        };
-        reader.finish()?;
-        Ok(proof)
+        from_bytes(bytes)
     }
 }
 

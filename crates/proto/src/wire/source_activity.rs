@@ -1,83 +1,73 @@
 //! Periodic activity report of a source: its files in flight and the paths of its streams.
 
+use crate::codec::{FieldCodec, ListOf, OfType, TEXT, Varint, first_of, wire_struct};
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
-use crate::limits::{LINKS_MAX, STREAM_FIGURES_MAX, TEXT_MAX};
+use crate::limits::{LINKS_MAX, STREAM_FIGURES_MAX};
 
-/// Activity of a source.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SourceActivity {
-    /// Number of files sent on streams and not complete.
-    pub files_under_way: u64,
-    /// Paths of its streams: address and port of the source's end and of the target's.
-    pub paths: Vec<(String, String)>,
-    /// Its streams, without those given up.
-    pub streams: Vec<StreamPath>,
+wire_struct! {
+    /// Activity of a source.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct SourceActivity {
+        /// Number of files sent on streams and not complete.
+        pub files_under_way: u64 as Varint,
+        /// Paths of its streams: address and port of the source's end and of the target's.
+        pub paths: Vec<(String, String)> as first_of((TEXT, TEXT), LINKS_MAX, "paths"),
+        /// Its streams, without those given up.
+        pub streams: Vec<StreamPath> as StreamsOfPaths(paths.len().min(LINKS_MAX)),
+    }
 }
 
-/// Path of one stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StreamPath {
-    /// Number of the stream.
-    pub stream: u16,
-    /// Index of its path in [`SourceActivity::paths`].
-    pub path: u8,
-    /// Whether it receives work; otherwise it is idle.
-    pub in_use: bool,
+wire_struct! {
+    /// Path of one stream.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct StreamPath {
+        /// Number of the stream.
+        pub stream: u16,
+        /// Index of its path in [`SourceActivity::paths`].
+        pub path: u8,
+        /// Whether it receives work; otherwise it is idle.
+        pub in_use: bool,
+    }
 }
 
-impl SourceActivity {
-    pub(super) fn encode(&self, out: &mut Writer) {
-        let paths = &self.paths[..self.paths.len().min(LINKS_MAX)];
-        out.varint(self.files_under_way).count(paths.len());
-        for (own, other) in paths {
-            out.text(own, TEXT_MAX).text(other, TEXT_MAX);
-        }
-        let is_told = |way: &&StreamPath| usize::from(way.path) < paths.len();
-        let streams: Vec<_> = self.streams.iter().filter(is_told).take(STREAM_FIGURES_MAX).collect();
-        out.count(streams.len());
-        for StreamPath { stream, path, in_use } in streams {
-            out.u16(*stream).u8(*path).bool(*in_use);
-        }
+/// Streams on so many paths. The writer leaves out others.
+struct StreamsOfPaths(usize);
+
+impl StreamsOfPaths {
+    const LIST: ListOf<OfType> = first_of(OfType, STREAM_FIGURES_MAX, "paths of streams");
+
+    fn is_told(&self, stream: &StreamPath) -> bool {
+        usize::from(stream.path) < self.0
+    }
+}
+
+impl FieldCodec<Vec<StreamPath>> for StreamsOfPaths {
+    fn encode(&self, streams: &Vec<StreamPath>, out: &mut Writer) {
+        Self::LIST.encode(&streams.iter().copied().filter(|stream| self.is_told(stream)).collect(), out);
     }
 
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
-        let files_under_way = reader.varint()?;
-        let count = reader.count(LINKS_MAX, "paths")?;
-        let mut text = || reader.text(TEXT_MAX, "a text");
-        let paths = (0..count).map(|_| Ok((text()?, text()?))).collect::<Decoded<Vec<_>>>()?;
-        let count = reader.count(STREAM_FIGURES_MAX, "paths of streams")?;
-        let way = |_| {
-            let (stream, path, in_use) = (reader.u16()?, reader.u8()?, reader.bool()?);
-            match usize::from(path) < paths.len() {
-                true => Ok(StreamPath { stream, path, in_use }),
-                false => Err(ProtocolError::Unknown { what: "path of a stream", value: path.into() }),
-            }
-        };
-        let streams = (0..count).map(way).collect::<Decoded<Vec<_>>>()?;
-        Ok(Self { files_under_way, paths, streams })
+    fn decode(&self, reader: &mut Reader<'_>) -> Decoded<Vec<StreamPath>> {
+        let streams: Vec<StreamPath> = Self::LIST.decode(reader)?;
+        match streams.iter().find(|stream| !self.is_told(stream)) {
+            Some(stream) => Err(ProtocolError::Unknown { what: "path of a stream", value: stream.path.into() }),
+            None => Ok(streams),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn encoded(work: &SourceActivity) -> Vec<u8> {
-        let mut out = Writer::new();
-        work.encode(&mut out);
-        out.into_bytes()
-    }
+    use crate::codec::tests::{comes_back, refuses};
+    use crate::codec::{from_bytes, to_bytes};
 
     #[test]
     fn a_path_that_was_not_told_is_a_fault() {
         let way = StreamPath { stream: 7, path: 0, in_use: true };
         let work = SourceActivity { files_under_way: 3, paths: vec![("a:1".into(), "b:2".into())], streams: vec![way] };
-        let mut bytes = encoded(&work);
-        assert_eq!(SourceActivity::decode(&mut Reader::new(&bytes)), Ok(work));
-        let path = bytes.len() - 2;
-        bytes[path] = 1;
-        assert!(SourceActivity::decode(&mut Reader::new(&bytes)).is_err());
+        let bytes = comes_back(&work);
+        assert!(refuses::<SourceActivity>(&bytes, &[(bytes.len() - 2, 1)]));
     }
 
     #[test]
@@ -89,7 +79,7 @@ mod tests {
             paths: (0..16).map(path).collect(),
             streams: (0..2000).map(way).collect(),
         };
-        let told = SourceActivity::decode(&mut Reader::new(&encoded(&all))).unwrap();
+        let told = from_bytes::<SourceActivity>(&to_bytes(&all)).unwrap();
         assert_eq!((told.paths.len(), told.streams.len()), (LINKS_MAX, STREAM_FIGURES_MAX));
         assert!(told.streams.iter().all(|way| usize::from(way.path) < LINKS_MAX));
     }

@@ -8,7 +8,7 @@ use haul_proto::filter::definition::FilterOptions;
 use haul_proto::ids::EntryId;
 use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::sync::{EqualityTest, SyncOptions};
-use haul_proto::wire::message::{SourceMessage, TransferNeed};
+use haul_proto::wire::message::{Exclusion, SourceMessage, TransferNeed};
 use haul_proto::wire::request::{TargetOperand, TargetRequest};
 use rustix::fs::{RenameFlags, renameat_with};
 use std::fs;
@@ -181,7 +181,7 @@ fn what_the_source_leaves_out_stays_unless_that_goes_too() {
         site.operand();
         site.child(0, "d", EntryContent::Directory);
         site.end(1, true);
-        site.tell(&SourceMessage::Excluded { entry: EntryId(0), names: vec![name("x")] });
+        site.tell(&SourceMessage::Excluded { entry: EntryId(0), what: Exclusion::Names(vec![name("x")]) });
         site.finish();
         assert_eq!((tree(&site.root()), site.failures().len()), (left.iter().map(|one| (*one).into()).collect(), 0));
     }

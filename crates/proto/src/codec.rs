@@ -1,0 +1,536 @@
+//! Wire formats by declaration: `wire_struct!` and `wire_enum!` make a type, its encoder and its decoder from one list.
+//!
+//! A field has the format of its type ([`Wire`]), or after `as` that of a [`FieldCodec`], which also holds its limit.
+
+use std::net::IpAddr;
+
+use crate::encoding::{Decoded, Reader, Writer, bounded_figure, decode_figure, encode_figure};
+use crate::error::ProtocolError;
+use crate::feature::Features;
+use crate::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
+use crate::integrity::FrameLen;
+use crate::limits::{FIGURE_MAX, PATH_MAX, TEXT_MAX};
+use crate::path::{MAX_NAME, Name};
+
+/// A type with one wire format.
+pub(crate) trait Wire: Sized {
+    /// Writes the value.
+    fn encode(&self, out: &mut Writer);
+    /// Reads a value.
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self>;
+}
+
+/// An enum that begins with the number of its variant.
+pub(crate) trait WireEnum: Wire {
+    /// Returns the number of the variant.
+    fn number(&self) -> u8;
+    /// Writes the fields after the number.
+    fn encode_fields(&self, out: &mut Writer);
+    /// Reads the fields of the variant `number`.
+    fn decode_fields(number: u8, reader: &mut Reader<'_>) -> Decoded<Self>;
+}
+
+/// The wire format of a field, with its limit.
+pub(crate) trait FieldCodec<T> {
+    /// Writes the field.
+    fn encode(&self, value: &T, out: &mut Writer);
+    /// Reads the field.
+    fn decode(&self, reader: &mut Reader<'_>) -> Decoded<T>;
+}
+
+/// Returns the bytes of a message.
+pub(crate) fn to_bytes(message: &impl Wire) -> Vec<u8> {
+    let mut out = Writer::new();
+    message.encode(&mut out);
+    out.into_bytes()
+}
+
+/// Reads a message from all of `bytes`.
+pub(crate) fn from_bytes<T: Wire>(bytes: &[u8]) -> Decoded<T> {
+    let mut reader = Reader::new(bytes);
+    let message = T::decode(&mut reader)?;
+    reader.finish()?;
+    Ok(message)
+}
+
+/// Defines a struct whose wire format is its fields in order. After `checked by`, a function refuses invalid values.
+macro_rules! wire_struct {
+    (
+        $(#[$about:meta])* $vis:vis struct $name:ident {
+            $($(#[$what:meta])* $field_vis:vis $field:ident: $type:ty $(as $codec:expr)?,)*
+        } $(checked by $check:expr)?
+    ) => {
+        $(#[$about])*
+        $vis struct $name { $($(#[$what])* $field_vis $field: $type,)* }
+
+        impl $crate::codec::Wire for $name {
+            fn encode(&self, out: &mut $crate::encoding::Writer) {
+                let Self { $($field),* } = self;
+                $($crate::codec::FieldCodec::encode(&$crate::codec::field_codec!($($codec)?), $field, out);)*
+            }
+
+            fn decode(reader: &mut $crate::encoding::Reader<'_>) -> $crate::encoding::Decoded<Self> {
+                $(let $field: $type =
+                    $crate::codec::FieldCodec::decode(&$crate::codec::field_codec!($($codec)?), reader)?;)*
+                let value = Self { $($field),* };
+                $(let check: fn(&Self) -> $crate::encoding::Decoded<()> = $check;
+                check(&value)?;)?
+                Ok(value)
+            }
+        }
+    };
+}
+
+/// Defines an enum with a number for each variant, followed by its fields in order. `$words` names it in the error for
+/// an unknown number. A field's codec may use the fields before it.
+macro_rules! wire_enum {
+    (
+        $(#[$about:meta])* $vis:vis enum $name:ident: $words:literal {
+            $(
+                $(#[$what:meta])* $variant:ident
+                $(($($(#[$item_about:meta])* $item:ident: $item_type:ty $(as $item_codec:expr)?),+))?
+                $({ $($(#[$field_about:meta])* $field:ident: $type:ty $(as $codec:expr)?,)+ })?
+                = $number:literal,
+            )+
+        }
+    ) => {
+        $(#[$about])*
+        $vis enum $name {
+            $(
+                $(#[$what])* $variant
+                $(($($(#[$item_about])* $item_type),+))?
+                $({ $($(#[$field_about])* $field: $type,)+ })?,
+            )+
+        }
+
+        impl $crate::codec::WireEnum for $name {
+            fn number(&self) -> u8 {
+                match self {
+                    $(Self::$variant { .. } => $number,)+
+                }
+            }
+
+            #[allow(unused_variables, reason = "variants may have no fields")]
+            fn encode_fields(&self, out: &mut $crate::encoding::Writer) {
+                match self {
+                    $(Self::$variant $(($($item),+))? $({ $($field),+ })? => {
+                        $($($crate::codec::FieldCodec::encode(
+                            &$crate::codec::field_codec!($($item_codec)?), $item, out);)+)?
+                        $($($crate::codec::FieldCodec::encode(
+                            &$crate::codec::field_codec!($($codec)?), $field, out);)+)?
+                    })+
+                }
+            }
+
+            #[allow(unused_variables, reason = "variants may have no fields")]
+            fn decode_fields(
+                number: u8,
+                reader: &mut $crate::encoding::Reader<'_>,
+            ) -> $crate::encoding::Decoded<Self> {
+                match number {
+                    $($number => {
+                        $($(let $item: $item_type = $crate::codec::FieldCodec::decode(
+                            &$crate::codec::field_codec!($($item_codec)?), reader)?;)+)?
+                        $($(let $field: $type = $crate::codec::FieldCodec::decode(
+                            &$crate::codec::field_codec!($($codec)?), reader)?;)+)?
+                        Ok(Self::$variant $(($($item),+))? $({ $($field),+ })?)
+                    })+
+                    value => {
+                        Err($crate::error::ProtocolError::Unknown { what: $words, value: value.into() })
+                    }
+                }
+            }
+        }
+
+        impl $crate::codec::Wire for $name {
+            fn encode(&self, out: &mut $crate::encoding::Writer) {
+                out.u8($crate::codec::WireEnum::number(self));
+                $crate::codec::WireEnum::encode_fields(self, out);
+            }
+
+            fn decode(reader: &mut $crate::encoding::Reader<'_>) -> $crate::encoding::Decoded<Self> {
+                let number = reader.u8()?;
+                $crate::codec::WireEnum::decode_fields(number, reader)
+            }
+        }
+    };
+}
+
+macro_rules! field_codec {
+    () => {
+        $crate::codec::OfType
+    };
+    ($codec:expr) => {
+        $codec
+    };
+}
+
+macro_rules! wire_integers {
+    ($($type:ident)*) => {$(
+        impl Wire for $type {
+            fn encode(&self, out: &mut Writer) {
+                out.$type(*self);
+            }
+
+            fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+                reader.$type()
+            }
+        }
+    )*};
+}
+
+wire_integers!(bool u8 u16 u32 u64 i64);
+
+macro_rules! wire_newtypes {
+    ($($name:ident as $codec:expr;)*) => {$(
+        impl $crate::codec::Wire for $name {
+            fn encode(&self, out: &mut $crate::encoding::Writer) {
+                $crate::codec::FieldCodec::encode(&$codec, &self.0, out);
+            }
+
+            fn decode(reader: &mut $crate::encoding::Reader<'_>) -> $crate::encoding::Decoded<Self> {
+                $crate::codec::FieldCodec::decode(&$codec, reader).map(Self)
+            }
+        }
+    )*};
+}
+
+pub(crate) use {field_codec, wire_enum, wire_newtypes, wire_struct};
+
+wire_newtypes! {
+    EntryId as Varint;
+    Features as OfType;
+    JobId as OfType;
+    JobNumber as OfType;
+    PathId as OfType;
+    StreamId as OfType;
+}
+
+impl<const N: usize> Wire for [u8; N] {
+    fn encode(&self, out: &mut Writer) {
+        out.raw(self);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        reader.array()
+    }
+}
+
+impl<T: Wire> Wire for Box<T> {
+    fn encode(&self, out: &mut Writer) {
+        T::encode(self, out);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        T::decode(reader).map(Box::new)
+    }
+}
+
+impl<T: Wire> Wire for Option<T> {
+    fn encode(&self, out: &mut Writer) {
+        Optional(OfType).encode(self, out);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        Optional(OfType).decode(reader)
+    }
+}
+
+impl<A: Wire, B: Wire> Wire for (A, B) {
+    fn encode(&self, out: &mut Writer) {
+        (OfType, OfType).encode(self, out);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        (OfType, OfType).decode(reader)
+    }
+}
+
+impl Wire for FrameLen {
+    fn encode(&self, out: &mut Writer) {
+        out.u32(self.get());
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        Self::new(reader.u32()?)
+    }
+}
+
+impl Wire for Name {
+    fn encode(&self, out: &mut Writer) {
+        out.bytes(self.as_bytes());
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        checked_name(reader.bytes(MAX_NAME, "a name")?)
+    }
+}
+
+/// Returns the name of these bytes of a message.
+pub(crate) fn checked_name(bytes: &[u8]) -> Decoded<Name> {
+    Name::new(bytes).map_err(|_| ProtocolError::Invalid("an invalid name"))
+}
+
+/// An IP address: 4 or 6, and its bytes.
+impl Wire for IpAddr {
+    fn encode(&self, out: &mut Writer) {
+        match self {
+            Self::V4(address) => out.u8(4).raw(&address.octets()),
+            Self::V6(address) => out.u8(6).raw(&address.octets()),
+        };
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Decoded<Self> {
+        match reader.u8()? {
+            4 => Ok(Self::from(reader.array::<4>()?)),
+            6 => Ok(Self::from(reader.array::<16>()?)),
+            value => Err(ProtocolError::Unknown { what: "kind of address", value: value.into() }),
+        }
+    }
+}
+
+/// The format of the type.
+pub(crate) struct OfType;
+
+impl<T: Wire> FieldCodec<T> for OfType {
+    fn encode(&self, value: &T, out: &mut Writer) {
+        value.encode(out);
+    }
+
+    fn decode(&self, reader: &mut Reader<'_>) -> Decoded<T> {
+        T::decode(reader)
+    }
+}
+
+/// A varint.
+pub(crate) struct Varint;
+
+impl FieldCodec<u64> for Varint {
+    fn encode(&self, value: &u64, out: &mut Writer) {
+        out.varint(*value);
+    }
+
+    fn decode(&self, reader: &mut Reader<'_>) -> Decoded<u64> {
+        reader.varint()
+    }
+}
+
+/// A varint of at most 32 bits, with its name in an error.
+pub(crate) struct Varint32(pub(crate) ProtocolError);
+
+impl FieldCodec<u32> for Varint32 {
+    fn encode(&self, value: &u32, out: &mut Writer) {
+        out.varint((*value).into());
+    }
+
+    fn decode(&self, reader: &mut Reader<'_>) -> Decoded<u32> {
+        u32::try_from(reader.varint()?).map_err(|_| self.0)
+    }
+}
+
+/// A varint of a report.
+pub(crate) struct ReportFigure;
+
+impl FieldCodec<u64> for ReportFigure {
+    fn encode(&self, value: &u64, out: &mut Writer) {
+        encode_figure(*value, out);
+    }
+
+    fn decode(&self, reader: &mut Reader<'_>) -> Decoded<u64> {
+        decode_figure(reader)
+    }
+}
+
+/// A number of a report in eight bytes.
+pub(crate) struct FixedFigure;
+
+impl FieldCodec<u64> for FixedFigure {
+    fn encode(&self, value: &u64, out: &mut Writer) {
+        out.u64((*value).min(FIGURE_MAX));
+    }
+
+    fn decode(&self, reader: &mut Reader<'_>) -> Decoded<u64> {
+        bounded_figure(reader.u64()?)
+    }
+}
+
+/// A length and text, truncated by its writer.
+pub(crate) struct BoundedText(pub(crate) usize, pub(crate) &'static str);
+
+/// Text for users.
+pub(crate) const TEXT: BoundedText = BoundedText(TEXT_MAX, "a text");
+
+impl FieldCodec<String> for BoundedText {
+    fn encode(&self, value: &String, out: &mut Writer) {
+        out.text(value, self.0);
+    }
+
+    fn decode(&self, reader: &mut Reader<'_>) -> Decoded<String> {
+        reader.text(self.0, self.1)
+    }
+}
+
+/// A length and bytes.
+pub(crate) struct BoundedBytes(pub(crate) usize, pub(crate) &'static str);
+
+/// A path.
+pub(crate) const PATH: BoundedBytes = BoundedBytes(PATH_MAX, "a path");
+
+impl<T: AsRef<[u8]> + for<'a> From<&'a [u8]>> FieldCodec<T> for BoundedBytes {
+    fn encode(&self, value: &T, out: &mut Writer) {
+        out.bytes(value.as_ref());
+    }
+
+    fn decode(&self, reader: &mut Reader<'_>) -> Decoded<T> {
+        reader.bytes(self.0, self.1).map(T::from)
+    }
+}
+
+/// A path for display; of a long one, the end.
+pub(crate) struct ShownPath;
+
+impl FieldCodec<Vec<u8>> for ShownPath {
+    fn encode(&self, path: &Vec<u8>, out: &mut Writer) {
+        out.bytes(&path[path.len().saturating_sub(PATH_MAX)..]);
+    }
+
+    fn decode(&self, reader: &mut Reader<'_>) -> Decoded<Vec<u8>> {
+        PATH.decode(reader)
+    }
+}
+
+/// A count and that many items.
+pub(crate) struct ListOf<C> {
+    item: C,
+    most: usize,
+    what: &'static str,
+    sends: usize,
+}
+
+/// Returns the codec of a list of at most `most` items; `what` names them in an error.
+pub(crate) const fn list<C>(item: C, most: usize, what: &'static str) -> ListOf<C> {
+    ListOf { item, most, what, sends: usize::MAX }
+}
+
+/// Returns the codec of a list whose writer sends the first `most` items.
+pub(crate) const fn first_of<C>(item: C, most: usize, what: &'static str) -> ListOf<C> {
+    ListOf { item, most, what, sends: most }
+}
+
+impl<T, C: FieldCodec<T>> FieldCodec<Vec<T>> for ListOf<C> {
+    fn encode(&self, items: &Vec<T>, out: &mut Writer) {
+        let items = &items[..items.len().min(self.sends)];
+        out.count(items.len());
+        items.iter().for_each(|item| self.item.encode(item, out));
+    }
+
+    fn decode(&self, reader: &mut Reader<'_>) -> Decoded<Vec<T>> {
+        let count = reader.count(self.most, self.what)?;
+        (0..count).map(|_| self.item.decode(reader)).collect()
+    }
+}
+
+/// The items of an array.
+pub(crate) struct EachOf;
+
+impl<T: Wire + Copy + Default, const N: usize> FieldCodec<[T; N]> for EachOf {
+    fn encode(&self, items: &[T; N], out: &mut Writer) {
+        items.iter().for_each(|item| item.encode(out));
+    }
+
+    fn decode(&self, reader: &mut Reader<'_>) -> Decoded<[T; N]> {
+        let mut items = [T::default(); N];
+        for item in &mut items {
+            *item = T::decode(reader)?;
+        }
+        Ok(items)
+    }
+}
+
+impl<A, B, C: FieldCodec<A>, D: FieldCodec<B>> FieldCodec<(A, B)> for (C, D) {
+    fn encode(&self, (first, second): &(A, B), out: &mut Writer) {
+        self.0.encode(first, out);
+        self.1.encode(second, out);
+    }
+
+    fn decode(&self, reader: &mut Reader<'_>) -> Decoded<(A, B)> {
+        Ok((self.0.decode(reader)?, self.1.decode(reader)?))
+    }
+}
+
+/// A flag, and the value where it is set.
+pub(crate) struct Optional<C>(pub(crate) C);
+
+impl<T, C: FieldCodec<T>> FieldCodec<Option<T>> for Optional<C> {
+    fn encode(&self, value: &Option<T>, out: &mut Writer) {
+        out.bool(value.is_some());
+        value.iter().for_each(|value| self.0.encode(value, out));
+    }
+
+    fn decode(&self, reader: &mut Reader<'_>) -> Decoded<Option<T>> {
+        if reader.bool()? { self.0.decode(reader).map(Some) } else { Ok(None) }
+    }
+}
+
+/// An optional value; its default stands for `None`.
+pub(crate) struct DefaultIsNone<C>(pub(crate) C);
+
+impl<T: Default + PartialEq, C: FieldCodec<T>> FieldCodec<Option<T>> for DefaultIsNone<C> {
+    fn encode(&self, value: &Option<T>, out: &mut Writer) {
+        self.0.encode(value.as_ref().unwrap_or(&T::default()), out);
+    }
+
+    fn decode(&self, reader: &mut Reader<'_>) -> Decoded<Option<T>> {
+        Ok(Some(self.0.decode(reader)?).filter(|value| *value != T::default()))
+    }
+}
+
+/// A number that its reader refuses with this error beyond the limit.
+pub(crate) struct AtMost<T>(pub(crate) T, pub(crate) ProtocolError);
+
+impl<T: Wire + PartialOrd> FieldCodec<T> for AtMost<T> {
+    fn encode(&self, value: &T, out: &mut Writer) {
+        value.encode(out);
+    }
+
+    fn decode(&self, reader: &mut Reader<'_>) -> Decoded<T> {
+        let value = T::decode(reader)?;
+        if value <= self.0 { Ok(value) } else { Err(self.1) }
+    }
+}
+
+/// A value that its reader refuses with this error, unless the test holds.
+pub(crate) struct Checked<C, T>(pub(crate) C, pub(crate) fn(&T) -> bool, pub(crate) ProtocolError);
+
+impl<T, C: FieldCodec<T>> FieldCodec<T> for Checked<C, T> {
+    fn encode(&self, value: &T, out: &mut Writer) {
+        self.0.encode(value, out);
+    }
+
+    fn decode(&self, reader: &mut Reader<'_>) -> Decoded<T> {
+        let value = self.0.decode(reader)?;
+        if (self.1)(&value) { Ok(value) } else { Err(self.2) }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Returns the bytes of a value. It comes back from them, and is an error without the last ones.
+    pub(crate) fn comes_back<T: Wire + PartialEq>(value: &T) -> Vec<u8> {
+        let bytes = to_bytes(value);
+        assert!(from_bytes::<T>(&bytes).as_ref() == Ok(value));
+        assert!((0..bytes.len()).all(|cut| from_bytes::<T>(&bytes[..cut]).is_err()));
+        bytes
+    }
+
+    /// Whether `bytes` are an error at every such place with such a value.
+    pub(crate) fn refuses<T: Wire>(bytes: &[u8], changes: &[(usize, u8)]) -> bool {
+        changes.iter().all(|(at, value)| {
+            let mut changed = bytes.to_vec();
+            changed[*at] = *value;
+            from_bytes::<T>(&changed).is_err()
+        })
+    }
+}

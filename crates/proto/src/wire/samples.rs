@@ -1,0 +1,97 @@
+//! For tests of all crates: plain Requests, from which a test changes what matters to it.
+
+use super::handshake::CipherSuite;
+use super::list_batch::ListedKinds;
+use super::pipe::PipeKind;
+use super::request::{SessionSettings, SourceRequest, SymlinkMode, TargetRequest};
+use super::storage::{Fsync, StorageRequest, Verify};
+use crate::compression::CompressionPolicy;
+use crate::cpus::Cpus;
+use crate::ids::{JobId, JobNumber};
+use crate::integrity::FrameLen;
+use crate::limits::REKEY_BYTES;
+use crate::wire::write_options::WriteOptions;
+
+/// Returns the settings of a session with one stream.
+pub fn settings() -> SessionSettings {
+    SessionSettings {
+        job: JobId([1; 16]),
+        number: JobNumber(1),
+        session: JobId([2; 16]),
+        secret: [3; 32],
+        suite: CipherSuite::Aes256Gcm,
+        frame: FrameLen::DEFAULT,
+        streams: 1,
+        streams_max: 1,
+        congestion: String::new(),
+        window_bytes: 0,
+        window_fixed: false,
+        traffic_class: 0,
+        rekey_bytes: REKEY_BYTES,
+        report_files: false,
+        blake3: true,
+        report_every_ms: 200,
+        cpus: Cpus::default(),
+        all_paths: false,
+        ports: None,
+        silence_ms: 12_000,
+        checksum: None,
+    }
+}
+
+/// Returns a Request for reading nothing, and of a directory all its contents.
+pub fn source_request() -> SourceRequest {
+    SourceRequest {
+        settings: settings(),
+        operands: Vec::new(),
+        listed: false,
+        base: None,
+        recursive: true,
+        links: SymlinkMode::Keep,
+        leave_out: Default::default(),
+        kept: Default::default(),
+        filters: Default::default(),
+        tell_left_out: false,
+        rate_bytes_per_s: 0,
+        storage: StorageRequest::default(),
+        compression: CompressionPolicy::Off,
+        pipe: PipeKind::No,
+        compare: false,
+        tell_digests: false,
+        remove_files: false,
+        tell_owners: false,
+    }
+}
+
+/// Returns a Request for writing nothing, with the defaults of a copy and without fsync.
+pub fn target_request() -> TargetRequest {
+    TargetRequest {
+        settings: settings(),
+        path: Vec::new(),
+        operands: Vec::new(),
+        listed: ListedKinds::No,
+        source_boot: [9; 16],
+        origin: [0; 32],
+        again: false,
+        own_tree: false,
+        make_directory: false,
+        needs_directory: false,
+        preserve: false,
+        owners: Default::default(),
+        kept: Default::default(),
+        verify: Verify::Wire,
+        digest_existing: false,
+        rules: WriteOptions::default(),
+        filters: Default::default(),
+        storage: StorageRequest::default(),
+        resume: false,
+        small_journals: false,
+        keep_partial: false,
+        journal_dir: Vec::new(),
+        fsync: Fsync::None,
+        delta: Default::default(),
+        sync: Default::default(),
+        pipe: PipeKind::No,
+        compare: None,
+    }
+}
