@@ -6,7 +6,7 @@ use clap::Args;
 use haul_job::packer::ShardLimits;
 use haul_sim::jobs::JobScenario;
 use haul_sim::jobs::cluster::ClusterScenario;
-use haul_sim::jobs::workload::Workload;
+use haul_sim::jobs::workload::JobWorkload;
 
 const GIB: u64 = 1 << 30;
 
@@ -64,7 +64,7 @@ impl JobArguments {
     /// The job that they describe.
     pub fn scenario(&self) -> JobScenario {
         JobScenario {
-            workload: Workload {
+            workload: JobWorkload {
                 seed: self.seed,
                 files: self.files,
                 range_bytes: self.range.map_or(u64::MAX, |range| range * GIB),

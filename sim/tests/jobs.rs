@@ -7,7 +7,7 @@ use haul_job::packer::ShardLimits;
 use haul_lab::Rng;
 use haul_sim::jobs::cluster::ClusterScenario;
 use haul_sim::jobs::figures::{JobFigures, most_per_minute};
-use haul_sim::jobs::workload::Workload;
+use haul_sim::jobs::workload::JobWorkload;
 use haul_sim::jobs::{JobScenario, run_job};
 
 const SEEDS: u64 = 60;
@@ -16,7 +16,7 @@ const SEEDS: u64 = 60;
 fn scenario(seed: u64) -> JobScenario {
     let mut rng = Rng::new(seed);
     JobScenario {
-        workload: Workload {
+        workload: JobWorkload {
             seed,
             files: rng.log_between(1000, 200_000),
             range_bytes: rng.pick(&[u64::MAX, 1 << 30, 1 << 28]),
@@ -68,7 +68,7 @@ fn a_seed_always_comes_to_the_same() {
 fn shards_at_a_time_are_used() {
     let mut scenario = scenario(1);
     scenario.workload =
-        Workload { seed: 1, files: 100_000, range_bytes: 1 << 28, walked_per_s: 50_000, ..scenario.workload };
+        JobWorkload { seed: 1, files: 100_000, range_bytes: 1 << 28, walked_per_s: 50_000, ..scenario.workload };
     scenario.workload.limits = ShardLimits { bytes: 1 << 29, files: 500 };
     let fails_every = Duration::from_secs(1 << 30);
     scenario.cluster = ClusterScenario { nodes: 8, at_once: Some(4), slowdown: 1, fails_every, ..scenario.cluster };

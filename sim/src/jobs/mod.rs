@@ -13,7 +13,7 @@ use haul_lab::Rng;
 
 use cluster::{Cluster, ClusterScenario};
 use figures::{CallTimes, JobFigures, NodeFigures};
-use workload::{SimulatedPlan, Workload};
+use workload::{JobWorkload, SimulatedPlan};
 
 /// A simulated job that takes longer is stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -22,7 +22,7 @@ const STUCK_AFTER: Duration = Duration::from_secs(30 * 24 * 3600);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobScenario {
     /// What is copied.
-    pub workload: Workload,
+    pub workload: JobWorkload,
     /// By which nodes.
     pub cluster: ClusterScenario,
 }

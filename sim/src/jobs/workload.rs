@@ -15,7 +15,7 @@ const OCTAVES: u32 = 32;
 
 /// What is planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Workload {
+pub struct JobWorkload {
     /// Sizes come from it.
     pub seed: u64,
     /// Files.
@@ -58,7 +58,7 @@ pub struct SimulatedPlan {
     pub packing_time: Duration,
 }
 
-impl Workload {
+impl JobWorkload {
     /// Packs all of it, and checks every placement.
     pub fn pack(&self) -> Result<SimulatedPlan, String> {
         let clock = Instant::now();
