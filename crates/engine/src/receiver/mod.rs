@@ -2,7 +2,7 @@
 //!
 //! [`TargetReceiver`] joins components, each with its own state. [`session`] holds the protocol's state machine behind
 //! a lock. One thread answers offers ([`decide`]), one sends the session's messages, one for each stream delivers
-//! frames ([`receive`]), and one commits complete files ([`commit`], [`finisher`]). [`place`] and [`tree`] know the
+//! frames ([`receive`]), and one commits complete files ([`commit`]). [`driver`] joins them. [`place`] and [`tree`] know the
 //! destination. Jobs that only compare ([`compare`]) read files instead.
 
 mod bounded_queue;
@@ -12,9 +12,9 @@ mod decide;
 mod delete;
 pub(crate) mod delta;
 mod digest_checks;
+mod driver;
 mod durability;
 pub(crate) mod file;
-mod finisher;
 mod job;
 mod links;
 mod metadata;
@@ -34,7 +34,6 @@ use crate::receiver::decide::EntryDecider;
 use crate::receiver::delete::Removals;
 use crate::receiver::delta::DeltaStage;
 use crate::receiver::digest_checks::DigestChecks;
-use crate::receiver::finisher::EntryFinisher;
 use crate::receiver::job::ReceiverJob;
 use crate::receiver::links::LinkTracker;
 use crate::receiver::metadata::MetadataWriter;
@@ -49,11 +48,9 @@ use crate::io::program::InheritedPipe;
 use haul_proto::entry::EntryKind as Kinds;
 use haul_proto::error::ProtocolError;
 use haul_proto::path::escape;
-use haul_proto::session::step::TargetStep;
 use haul_proto::session::target::TargetSession as Machine;
 use haul_proto::sync::{ChangeKind, EqualityTest};
 use haul_proto::wire::list_batch::{DestinationBatch, ListedKinds};
-use haul_proto::wire::message::SourceMessage;
 use haul_proto::wire::owners::OwnerOptions;
 use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::report::WorkerMessage;
@@ -118,13 +115,9 @@ pub struct TargetReceiver {
     pub(crate) committer: Arc<Committer>,
     comparer: Arc<EntryComparer>,
     decider: Arc<EntryDecider>,
-    pub(crate) finisher: EntryFinisher,
     /// Partial files of earlier runs to be verified.
     verification_queue: VerificationQueue,
 }
-
-/// Error for a file that differs from the source's digest.
-const MISMATCH: &str = "the received data differs from what the source read\nrerun the command";
 
 /// Without preserved owners, no names are looked up.
 const NUMERIC: &OwnerOptions = &OwnerOptions { by_name: false, users: Vec::new(), groups: Vec::new() };
@@ -300,7 +293,6 @@ impl TargetReceiver {
         });
         let comparer = Arc::new(EntryComparer::new(&links, &tree));
         let decider = Arc::new(EntryDecider::new(&comparer, &deltas, &committer, earlier));
-        let finisher = EntryFinisher::new(&decider);
         if job.destination.is_new {
             job.report_item(Vec::new, Kinds::Directory, ChangeKind::Made);
         }
@@ -317,7 +309,6 @@ impl TargetReceiver {
             committer,
             comparer,
             decider,
-            finisher,
             verification_queue: VerificationQueue::default(),
         })
     }
@@ -342,34 +333,6 @@ impl TargetReceiver {
         self.decider.link_dests.allow(bounds, rights);
         self.removals.backup.iter().for_each(|backup| backup.allow(bounds, rights));
         self.tree.journals.allow(bounds);
-    }
-
-    /// Handles a message from the source. This thread also answers offers.
-    pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolError> {
-        let message = SourceMessage::decode_keeping(bytes, self.job.request.settings.number, self.job.extras_kept())?;
-        let is_incomplete = matches!(message, SourceMessage::DirectoryEnd { complete: false, .. });
-        if let SourceMessage::DirectoryEnd { entry, .. } = message {
-            self.removals.reserve_removals(entry, is_incomplete);
-        }
-        let step = self.session.apply(|machine| machine.handle(message))?;
-        if is_incomplete {
-            self.removals.block_removal();
-        }
-        match step {
-            TargetStep::Passed(before) => {
-                self.tree.list_batches.passed(before)?;
-                self.job.reporter.send(&WorkerMessage::ListAck { before });
-            }
-            TargetStep::Owner { is_group, id, name } => self.metadata.owners.learn(is_group, id, &name)?,
-            TargetStep::Patterns(entry, file, text) => self.removals.filter.add(entry, file, text)?,
-            step => {
-                if let TargetStep::Examine(first, entries) = &step {
-                    self.decider.count_links(*first, entries)?;
-                }
-                self.take(self.without_reading(step));
-            }
-        }
-        Ok(())
     }
 
     /// Ends verification and comparison: all entries are complete, or the job is stopped.
@@ -406,46 +369,6 @@ impl TargetReceiver {
         self.job.destination.abandon();
         self.metadata.restore_modes();
         self.tree.temp_files.close(self.job.request.keep_partial);
-    }
-
-    /// Executes a step of the state machine.
-    fn take(&self, step: TargetStep<ReceiverEntry>) {
-        match step {
-            TargetStep::None | TargetStep::Passed(_) | TargetStep::Owner { .. } | TargetStep::Patterns(..) => {}
-            TargetStep::LeftOut(item, names) => match &*item {
-                ReceiverEntry::Compared(compared) => compared.not_offered(&names),
-                item => self.removals.note_excluded(item, &names),
-            },
-            TargetStep::Examine(first, mut entries) => {
-                self.metadata.owners.put(&mut entries);
-                self.committer.commit_queue.wait_for_room();
-                self.decide_entries(first, &entries);
-            }
-            TargetStep::Connect(count, path) => self.session.request_streams(StreamRequest::More(count, path)),
-            TargetStep::StreamsLost(streams) => self.session.request_streams(StreamRequest::Without(streams)),
-            TargetStep::Finish(finish) => self.finisher.finish(Some(finish)),
-            TargetStep::Sum(entry, item, size) => self.sum_up(entry, &item, size),
-            TargetStep::Abandon(entry, item, _) => {
-                self.job.note_failed_entry();
-                if let ReceiverEntry::File(incoming) = &*item {
-                    incoming.discard(&self.tree.temp_files);
-                }
-                self.finisher.finish(self.session.apply(|machine| machine.abandoned(entry)));
-                self.finisher.settle_hard_links(entry, false);
-            }
-            TargetStep::Mismatch(entry, item) => match &*item {
-                ReceiverEntry::Compared(Compared::File(file)) => self.finisher.compare_failed(entry, file, MISMATCH),
-                ReceiverEntry::File(incoming) => {
-                    incoming.discard(&self.tree.temp_files);
-                    self.job.fail_entry(incoming.path(&self.job.destination), MISMATCH);
-                    self.finisher.settle(entry, false);
-                }
-                ReceiverEntry::Directory { .. } | ReceiverEntry::HardLink | ReceiverEntry::Compared(_) => {
-                    self.finisher.settle(entry, false);
-                }
-            },
-            TargetStep::Differs(entry, item, differing) => self.finisher.content_differs(entry, &item, &differing),
-        }
     }
 }
 

@@ -307,7 +307,7 @@ fn start_settling(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
         let target = Arc::clone(target);
         shared.work("haul-settle", move |shared| {
             let _entered = shared.stages.enter(None, Stage::Sync);
-            target.finisher.run_commits();
+            target.run_commits();
             Ok(())
         });
     }

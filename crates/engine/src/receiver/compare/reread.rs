@@ -45,7 +45,7 @@ impl TargetReceiver {
                 }
                 Err(text) => {
                     reader.give_up();
-                    self.finisher.compare_failed(begun.piece.entry, file, &text);
+                    self.compare_failed(begun.piece.entry, file, &text);
                 }
             }
             add(&self.job.reporter.tally.bytes_direct, reader.take_direct_bytes());
@@ -89,7 +89,7 @@ impl TargetReceiver {
                     reader.add(Arc::clone(&opened), way, start, end);
                     return Some(ReReadChunk { piece, file: opened });
                 }
-                Err(text) => self.finisher.compare_failed(piece.entry, file, &text),
+                Err(text) => self.compare_failed(piece.entry, file, &text),
             }
         }
     }

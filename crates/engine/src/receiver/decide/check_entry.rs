@@ -83,20 +83,20 @@ impl TargetReceiver {
                 _ => {}
             }
             let next = self.session.apply(|machine| machine.answer(id, answer));
-            self.finisher.finish(next);
+            self.finish(next);
             if is_there && entry.further_names().is_some() {
                 self.decider.record_existing_first_name(id, entry);
             }
             let would_be_new = self.job.is_dry() && self.decider.dry_new.swap(false, Ordering::Relaxed);
             if is_there && self.decider.stays_another(entry) {
-                self.finisher.settle_hard_links_as(id, LinkOutcome::Another);
+                self.end_links(id, LinkOutcome::Another);
             } else if is_there && would_be_new {
-                self.finisher.settle_hard_links_as(id, LinkOutcome::WouldBeNew);
+                self.end_links(id, LinkOutcome::WouldBeNew);
             } else if is_there || is_refused {
-                self.finisher.settle_hard_links(id, is_there);
+                self.end_links(id, if is_there { LinkOutcome::There } else { LinkOutcome::Failed });
             }
         }
-        links.into_iter().for_each(|other| self.finisher.add_hard_link(other));
+        links.into_iter().for_each(|other| self.add_hard_link(other));
         self.links.count_answered_links(entries);
         // Existing frames of a file can be reported only after all answers.
         self.verification_queue.add(claims);

@@ -294,7 +294,7 @@ impl TargetReceiver {
     /// Handles an unreadable base file: unsigned frames are sent whole. An update in place fails.
     fn without_basis(&self, part: &SignatureRange, basis: &BaseSource, text: &str) {
         match basis.in_place {
-            Some(_) => self.finisher.fail_file(part.entry, &part.item, text),
+            Some(_) => self.fail_file(part.entry, &part.item, text),
             None => self.deltas.report_no_signature(part, basis),
         }
     }

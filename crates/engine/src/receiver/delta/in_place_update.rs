@@ -36,6 +36,7 @@ use crate::receiver::place::entry_position::EntryPosition;
 use crate::receiver::place::existing_entry::ExistingStat;
 use crate::receiver::place::target_path::TargetPath;
 use crate::receiver::place::temp_files::{LockedTempFile, TempFileError, lock_own, remove};
+use crate::receiver::receive::frame_writer::WrittenFrame;
 use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 
@@ -89,10 +90,10 @@ impl TargetReceiver {
         len: usize,
         pieces: &[(u64, &[u8])],
     ) {
-        let written = incoming.open_once(&self.tree.temp_files, &self.tree.job_locks).and_then(|patch| {
+        let result = incoming.open_once(&self.tree.temp_files, &self.tree.job_locks).and_then(|patch| {
             in_place.write(patch.fd(), pieces, incoming.keeps_holes()).map_err(|error| describe(&error))
         });
-        self.frame_done(item, frame, len, written);
+        self.frame_written(WrittenFrame { item: Arc::clone(item), frame: frame.clone(), len, result });
     }
 }
 

@@ -292,7 +292,7 @@ fn files_arrive_in_a_session_without_blake3() {
     bring(&site, &data, &mut writer, &mut rng, Moment::BeforeSealing);
     assert!(site.messages().contains(&request_for(&data.trailer)));
     [data, pack].iter().for_each(|said| bring(&site, said, &mut writer, &mut rng, Moment::Never));
-    writer.drain(&site.target);
+    site.target.drain(&mut writer);
     site.tell(&SourceMessage::FileEnd { entry: EntryId(0), size: 70_000, modified: Timestamp::default(), digest });
     assert!(site.has_only(0..2));
 }

@@ -5,7 +5,6 @@ use crate::receiver::job::ReceiverJob;
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::frame_check;
-use haul_proto::journal;
 use haul_proto::path::escape;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, RecordTrailer};
 use haul_proto::wire::report::WorkerMessage;
@@ -34,14 +33,17 @@ impl TargetReceiver {
         let mut writer = self.storage.writer();
         let carried = self.receive(stream, &mut writer);
         // Completed writes count: their frames are not sent again.
-        writer.drain(self);
+        self.drain(&mut writer);
         carried
     }
 
     fn receive(&self, stream: &mut DataStream, writer: &mut FrameWriter) -> Result<(), StreamError> {
         let mut record = FrameBuffer::new(self.job.request.settings.frame);
         loop {
-            writer.wait_for(self, stream.socket());
+            while !writer.wait_for(&self.storage, stream.socket()) {
+                self.report_written(writer);
+            }
+            self.report_written(writer);
             let trailer = stream.receive(&mut record)?;
             self.storage.rate_limit.record().take_all(stream.carried());
             match trailer {
@@ -91,7 +93,7 @@ impl TargetReceiver {
         if let Some(text) =
             incoming.is_open_ended().then(|| self.tree.quota.take(payload.len() as u64)).and_then(Result::err)
         {
-            self.finisher.fail_file(frame.entry, &item, &text);
+            self.fail_file(frame.entry, &item, &text);
             return Ok(record);
         }
         if incoming.basis().is_some() {
@@ -102,32 +104,33 @@ impl TargetReceiver {
             return Ok(record);
         }
         self.digests.pass(incoming, frame, payload);
-        Ok(writer.write(self, &item, frame, record))
+        if let Some(queue) = incoming.in_order_queue() {
+            return Ok(self.write_in_order(queue, &item, frame, record));
+        }
+        Ok(self.write(writer, &item, frame, record))
     }
 
-    /// Reports a frame of `len` bytes as written or failed.
-    pub(crate) fn frame_done(
+    /// Writes a verified frame, and reports completed writes. Returns a free buffer.
+    pub(crate) fn write(
         &self,
+        writer: &mut FrameWriter,
         item: &Arc<ReceiverEntry>,
         frame: &DataFrame,
-        len: usize,
-        written: Result<(), String>,
-    ) {
-        match written {
-            Ok(()) => {
-                if let ReceiverEntry::File(incoming) = &**item {
-                    incoming.count_written(len as u64, &self.job.reporter.tally.bytes_written);
-                    let index = frame.offset / u64::from(self.job.request.settings.frame.get());
-                    let value = self.job.request.settings.blake3.then_some(frame.value);
-                    incoming.record(index, &journal::JournalRecord { check: frame.check, value });
-                    self.digests.passed(incoming, index);
-                }
-                self.committer.commit_queue.note_unsaved(item, len as u64);
-                let step = self.session.apply(|machine| machine.frame_written(frame.entry, frame.offset, frame.value));
-                self.take(step);
-            }
-            Err(text) => self.finisher.fail_file(frame.entry, item, &text),
-        }
+        record: FrameBuffer,
+    ) -> FrameBuffer {
+        let free = writer.write(&self.storage, item, frame, record);
+        self.report_written(writer);
+        free
+    }
+
+    /// Waits for all writes in flight.
+    pub(crate) fn drain(&self, writer: &mut FrameWriter) {
+        writer.drain(&self.storage);
+        self.report_written(writer);
+    }
+
+    fn report_written(&self, writer: &mut FrameWriter) {
+        writer.take_written().into_iter().for_each(|written| self.frame_written(written));
     }
 
     fn deliver_pack(&self, pack: &PackFrame, payload: &[u8]) -> Result<(), ProtocolError> {
@@ -154,7 +157,7 @@ impl TargetReceiver {
             }
         }
         self.committer.commit_queue.add(gathered);
-        self.finisher.end_entries(ends);
+        self.end_entries(ends);
         Ok(())
     }
 
@@ -246,7 +249,7 @@ impl FrameSink for DirectSink<'_> {
     }
 
     fn settle(&mut self) -> Result<(), StreamError> {
-        self.writer.drain(self.target);
+        self.target.drain(&mut self.writer);
         Ok(())
     }
 
@@ -260,7 +263,7 @@ impl FrameSink for DirectSink<'_> {
     }
 
     fn end(&mut self, _: FrameBuffer) -> Result<(), StreamError> {
-        self.writer.drain(self.target);
+        self.target.drain(&mut self.writer);
         Ok(())
     }
 }

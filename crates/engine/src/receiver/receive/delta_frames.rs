@@ -38,7 +38,7 @@ impl TargetReceiver {
     /// The next frame to rebuild. Unreported results are sent before a wait.
     fn next_making(&self, writer: &mut Option<FrameWriter>) -> Option<DeltaFrameBuild> {
         self.deltas.frame_builds.take(false, VecDeque::pop_front).or_else(|| {
-            writer.iter_mut().for_each(|writer| writer.drain(self));
+            writer.iter_mut().for_each(|writer| self.drain(writer));
             self.deltas.frame_builds.next()
         })
     }
@@ -111,7 +111,7 @@ impl TargetReceiver {
         self.digests.pass(incoming, &data, made.payload());
         // Instructions do not distinguish holes from zeros.
         made.set_map(if incoming.keeps_holes() { map_of_zeros(made.payload()) } else { None });
-        let free = writer.write(self, item, &data, made);
+        let free = self.write(writer, item, &data, made);
         writer.spare = Some(free);
         Ok(())
     }

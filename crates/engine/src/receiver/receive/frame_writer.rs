@@ -21,8 +21,8 @@ use crate::io::storage::policy::IoPlan;
 use crate::io::storage::{ALIGNMENT, FileAccess, FinishedIo, IoMethod, IoRequest, StreamStorage, is_refusal};
 use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
+use crate::receiver::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
-use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 use crate::sys::sync::lock;
 
@@ -39,6 +39,20 @@ pub struct FrameWriter {
     /// Buffer for rebuilt frames, once needed.
     pub spare: Option<FrameBuffer>,
     taken: StreamBuffers,
+    /// Completed writes, not reported yet.
+    written: Vec<WrittenFrame>,
+}
+
+/// A frame whose write has ended.
+pub struct WrittenFrame {
+    /// The file.
+    pub item: Arc<ReceiverEntry>,
+    /// The frame.
+    pub frame: DataFrame,
+    /// Bytes of its payload.
+    pub len: usize,
+    /// Why it could not be written.
+    pub result: Result<(), String>,
 }
 
 /// Most bytes of buffers for direct writes, over all streams of a target. A stream without a share waits for each
@@ -112,25 +126,23 @@ impl FrameWriter {
             meter,
             spare: None,
             taken: StreamBuffers::default(),
+            written: Vec::new(),
         }
     }
 
     /// Writes a verified frame. Returns a free buffer.
     pub fn write(
         &mut self,
-        target: &TargetReceiver,
+        resources: &WriteResources,
         item: &Arc<ReceiverEntry>,
         frame: &DataFrame,
         record: FrameBuffer,
     ) -> FrameBuffer {
         let ReceiverEntry::File(incoming) = &**item else { return record };
-        if let Some(queue) = incoming.in_order_queue() {
-            return target.write_in_order(queue, item, frame, record);
-        }
-        let file = match incoming.open_once(&target.tree.temp_files, &target.tree.job_locks) {
+        let file = match incoming.open_once(&resources.tree.temp_files, &resources.tree.job_locks) {
             Ok(file) => file,
             Err(text) => {
-                target.frame_done(item, frame, record.payload().len(), Err(text));
+                self.complete(item, frame, record.payload().len(), Err(text));
                 return record;
             }
         };
@@ -138,43 +150,61 @@ impl FrameWriter {
         if let Some(map) = record.map().filter(|_| incoming.keeps_holes()) {
             let write = || incoming.write_sparse(&file, record.payload(), frame.offset, map);
             let written = during(Stage::Write, write);
-            target.frame_done(item, frame, len, written.map_err(|error| describe(&error)));
+            self.complete(item, frame, len, written.map_err(|error| describe(&error)));
             return record;
         }
-        let way = self.way(target, incoming, &file, frame.offset, len as u64);
+        let way = self.way(resources, incoming, &file, frame.offset, len as u64);
         if way.method == IoMethod::Direct && len >= ALIGNMENT {
-            return self.write_direct(target, item, &file, frame, record);
+            return self.write_direct(resources, item, &file, frame, record);
         }
         let write = || incoming.write_frame(&file, record.payload(), frame.offset, &way);
         let written = during(Stage::Write, || self.meter.time(write));
-        target.frame_done(item, frame, len, written.map_err(|error| describe(&error)));
+        self.complete(item, frame, len, written.map_err(|error| describe(&error)));
         record
     }
 
     /// Waits for all writes in flight.
-    pub fn drain(&mut self, target: &TargetReceiver) {
-        while self.take_one(target, true) {}
+    pub fn drain(&mut self, resources: &WriteResources) {
+        while self.take_one(resources, true) {}
     }
 
-    /// Waits until `socket` is readable, and reports completed writes meanwhile: the peer may wait for these
-    /// acknowledgements before it sends more.
-    pub fn wait_for(&mut self, target: &TargetReceiver, socket: BorrowedFd<'_>) {
+    /// Waits until `socket` is readable, or a write is complete: the peer may wait for its acknowledgement before it
+    /// sends more. Returns whether the socket is to be read now.
+    pub fn wait_for(&mut self, resources: &WriteResources, socket: BorrowedFd<'_>) -> bool {
         while self.engines.under_way() > 0 {
-            while self.take_one(target, false) {}
-            let Some(ready) = self.engines.readiness() else { return self.drain(target) };
+            if self.take_one(resources, false) {
+                return false;
+            }
+            let Some(ready) = self.engines.readiness() else {
+                self.drain(resources);
+                return true;
+            };
             let mut watched = [PollFd::new(&socket, PollFlags::IN), PollFd::new(&ready, PollFlags::IN)];
             match during(Stage::Receive, || poll(&mut watched, None)) {
-                Ok(_) if !watched[0].revents().is_empty() => return,
+                Ok(_) if !watched[0].revents().is_empty() => return true,
                 Ok(_) | Err(Errno::INTR) => {}
-                Err(_) => return self.drain(target),
+                Err(_) => {
+                    self.drain(resources);
+                    return true;
+                }
             }
         }
+        true
+    }
+
+    /// Takes the completed writes, and those that failed.
+    pub fn take_written(&mut self) -> Vec<WrittenFrame> {
+        std::mem::take(&mut self.written)
+    }
+
+    fn complete(&mut self, item: &Arc<ReceiverEntry>, frame: &DataFrame, len: usize, result: Result<(), String>) {
+        self.written.push(WrittenFrame { item: Arc::clone(item), frame: frame.clone(), len, result });
     }
 
     /// The write method of a frame: that of its run, or by policy.
     fn way(
         &mut self,
-        target: &TargetReceiver,
+        resources: &WriteResources,
         incoming: &ReceivingFile,
         file: &Arc<OpenedFile>,
         offset: u64,
@@ -190,10 +220,10 @@ impl FrameWriter {
             self.meter.count(len);
             return IoPlan { drop: run.drop, ..IoPlan::by(run.method) };
         }
-        self.end_run(target);
-        let way = target.job.policy.writing(file, incoming.size(), RUN_BYTES);
-        if way.method == IoMethod::Buffered && !incoming.is_special() && target.job.policy.is_refusal_news() {
-            target.job.report_refusal(incoming);
+        self.end_run(resources);
+        let way = resources.job.policy.writing(file, incoming.size(), RUN_BYTES);
+        if way.method == IoMethod::Buffered && !incoming.is_special() && resources.job.policy.is_refusal_news() {
+            resources.job.report_refusal(incoming);
         }
         if let Some(trial) = &way.trial {
             self.meter.reset(true);
@@ -206,10 +236,10 @@ impl FrameWriter {
     }
 
     /// Ends a run once the disk has all of its data: only then are both methods comparable.
-    fn end_run(&mut self, target: &TargetReceiver) {
+    fn end_run(&mut self, resources: &WriteResources) {
         let Some(run) = self.run.take() else { return };
         match run.method {
-            IoMethod::Direct => self.drain(target),
+            IoMethod::Direct => self.drain(resources),
             IoMethod::Buffered => {
                 let write_back =
                     || run.ranges.iter().for_each(|&(offset, len)| written_back(&**run.file.fd(), offset, len));
@@ -223,7 +253,7 @@ impl FrameWriter {
     /// Writes a frame's whole blocks with O_DIRECT. The rest of the file's last block goes through the page cache.
     fn write_direct(
         &mut self,
-        target: &TargetReceiver,
+        resources: &WriteResources,
         item: &Arc<ReceiverEntry>,
         file: &Arc<OpenedFile>,
         frame: &DataFrame,
@@ -239,22 +269,22 @@ impl FrameWriter {
             (Ok(()), Some(direct)) => Arc::clone(direct),
             (Ok(()), None) => Arc::clone(file.fd()),
             (Err(error), _) => {
-                target.frame_done(item, frame, payload.len(), Err(describe(&error)));
+                self.complete(item, frame, payload.len(), Err(describe(&error)));
                 return record;
             }
         };
         while self.engines.under_way() >= self.depth {
-            self.take_one(target, true);
+            self.take_one(resources, true);
         }
         let tag = PendingWrite { item: Arc::clone(item), file: Arc::clone(file), frame: frame.clone() };
         let offset = frame.offset;
         let request = IoRequest { access: FileAccess::Write, file: direct, record, len: blocks, offset, tag };
         during(Stage::Write, || self.meter.time(|| self.engines.submit(IoMethod::Direct, request)));
-        self.free_buffer(target)
+        self.free_buffer(resources)
     }
 
-    fn free_buffer(&mut self, target: &TargetReceiver) -> FrameBuffer {
-        while self.take_one(target, false) {}
+    fn free_buffer(&mut self, resources: &WriteResources) -> FrameBuffer {
+        while self.take_one(resources, false) {}
         loop {
             if let Some(record) = self.free.pop() {
                 return record;
@@ -264,12 +294,12 @@ impl FrameWriter {
                 self.made += 1;
                 return FrameBuffer::with_capacity(self.frame_bytes);
             }
-            self.take_one(target, true);
+            self.take_one(resources, true);
         }
     }
 
     /// Reports one completed write. `false` if there is none.
-    fn take_one(&mut self, target: &TargetReceiver, wait: bool) -> bool {
+    fn take_one(&mut self, resources: &WriteResources, wait: bool) -> bool {
         let finished = during(Stage::Write, || self.meter.time(|| self.engines.finished(wait)));
         let Some(FinishedIo { request, result }) = finished else { return false };
         let IoRequest { mut record, len, offset, tag, .. } = request;
@@ -277,18 +307,18 @@ impl FrameWriter {
         let blocks = &record.room_mut()[..len];
         let written = match result {
             Ok(written) => {
-                add(&target.job.reporter.tally.bytes_direct, written as u64);
+                add(&resources.job.reporter.tally.bytes_direct, written as u64);
                 write_at(&**file.fd(), &blocks[written.min(len)..], offset + written as u64)
             }
             Err(error) if is_refusal(&error) => {
-                lock(&target.job.policy.trial(&file)).refuse();
+                lock(&resources.job.policy.trial(&file)).refuse();
                 write_at(&**file.fd(), blocks, offset)
             }
             Err(error) => Err(error),
         };
         let payload_len = record.payload().len();
         self.free.push(record);
-        target.frame_done(&item, &frame, payload_len, written.map_err(|error: io::Error| describe(&error)));
+        self.complete(&item, &frame, payload_len, written.map_err(|error: io::Error| describe(&error)));
         true
     }
 }

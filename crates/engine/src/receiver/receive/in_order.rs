@@ -10,6 +10,7 @@ use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::calls::write_on;
 use crate::metrics::stage_timer::during;
 use crate::receiver::file::in_order_queue::InOrderQueue;
+use crate::receiver::receive::frame_writer::WrittenFrame;
 use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 
@@ -39,7 +40,8 @@ impl TargetReceiver {
             }
             let written = during(stage, || self.write_to_sink(item, buffer.payload()));
             queue.record_write(written.is_err());
-            self.frame_done(item, &frame, buffer.payload().len(), written);
+            let (item, len) = (Arc::clone(item), buffer.payload().len());
+            self.frame_written(WrittenFrame { item, frame, len, result: written });
             queue.recycle(buffer);
         }
     }

@@ -28,11 +28,11 @@ impl TargetReceiver {
         match sum.finish(size, read, || !self.session.is_stopped()) {
             Ok(()) => {
                 let _ = incoming.sum.value.set(sum.value().unwrap_or_default().to_vec());
-                self.take(self.session.apply(|machine| machine.summed(entry)));
+                self.run_step(self.session.apply(|machine| machine.summed(entry)));
             }
             // A stopped job reports nothing more.
             Err(_) if self.session.is_stopped() => {}
-            Err(error) => self.finisher.fail_file(entry, item, &format!("cannot be read again: {}", describe(&error))),
+            Err(error) => self.fail_file(entry, item, &format!("cannot be read again: {}", describe(&error))),
         }
     }
 }

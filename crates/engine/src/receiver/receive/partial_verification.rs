@@ -68,7 +68,7 @@ impl TargetReceiver {
             };
             let ReceiverEntry::File(incoming) = &*item else { continue };
             if let Err(error) = self.verify_partial(entry, &item, incoming) {
-                self.finisher.fail_file(entry, &item, &describe(&error));
+                self.fail_file(entry, &item, &describe(&error));
             }
         }
     }
@@ -162,7 +162,7 @@ impl TargetReceiver {
                 |machine| !compare || machine.may_hold(values.len()),
                 |machine| machine.holds(entry, first, &values, compare),
             );
-            self.take(step);
+            self.run_step(step);
         }
     }
 

@@ -65,7 +65,7 @@ impl TargetReceiver {
         let steps: Vec<_> = self
             .session
             .apply(|machine| frames.map(|index| machine.frame_written(entry, index * frame_bytes, NO_VALUE)).collect());
-        steps.into_iter().for_each(|step| self.take(step));
+        steps.into_iter().for_each(|step| self.run_step(step));
         Ok(true)
     }
 

@@ -1,0 +1,333 @@
+//! What happens to an entry at the target: the messages, frames and files of all threads come here, and each step of
+//! the state machine is executed here. An ended entry may end others, so ends are handled in a loop.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use haul_proto::entry::EntryContent;
+use haul_proto::error::ProtocolError;
+use haul_proto::ids::EntryId;
+use haul_proto::journal::JournalRecord;
+use haul_proto::path::Name;
+use haul_proto::session::differing::Differing;
+use haul_proto::session::step::{FinishedEntry, TargetStep};
+use haul_proto::wire::message::SourceMessage;
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::resource_metrics::Stage;
+
+use crate::metrics::stage_timer::during;
+use crate::receiver::commit::outcomes::EntryOutcomes;
+use crate::receiver::compare::entries::{Compared, ComparedFile, content};
+use crate::receiver::durability::commit_queue::{CommitTask, PendingCommit};
+use crate::receiver::durability::complete_file::PublishedFile;
+use crate::receiver::durability::fsync::{FsyncTarget, sync_all};
+use crate::receiver::links::hard_links::{LinkOutcome, LinkStep, NOT_THERE, OtherLinkName};
+use crate::receiver::receive::frame_writer::WrittenFrame;
+use crate::receiver::session::StreamRequest;
+use crate::receiver::{ReceiverEntry, TargetReceiver};
+use crate::sys::sync::lock;
+
+/// Error for a file that differs from the source's digest.
+const MISMATCH: &str = "the received data differs from what the source read\nrerun the command";
+
+/// What follows from ended entries.
+#[derive(Default)]
+struct Consequences {
+    /// Files with all their frames, and directories with all their entries.
+    finished: VecDeque<FinishedEntry<ReceiverEntry>>,
+    /// Hard links that waited for their file.
+    links: VecDeque<LinkStep>,
+}
+
+impl TargetReceiver {
+    /// Handles a message from the source. This thread also answers offers.
+    pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolError> {
+        let message = SourceMessage::decode_keeping(bytes, self.job.request.settings.number, self.job.extras_kept())?;
+        let is_incomplete = matches!(message, SourceMessage::DirectoryEnd { complete: false, .. });
+        if let SourceMessage::DirectoryEnd { entry, .. } = message {
+            self.removals.reserve_removals(entry, is_incomplete);
+        }
+        let step = self.session.apply(|machine| machine.handle(message))?;
+        if is_incomplete {
+            self.removals.block_removal();
+        }
+        match step {
+            TargetStep::Passed(before) => {
+                self.tree.list_batches.passed(before)?;
+                self.job.reporter.send(&WorkerMessage::ListAck { before });
+            }
+            TargetStep::Owner { is_group, id, name } => self.metadata.owners.learn(is_group, id, &name)?,
+            TargetStep::Patterns(entry, file, text) => self.removals.filter.add(entry, file, text)?,
+            step => {
+                if let TargetStep::Examine(first, entries) = &step {
+                    self.decider.count_links(*first, entries)?;
+                }
+                self.run_step(self.without_reading(step));
+            }
+        }
+        Ok(())
+    }
+
+    /// Executes a step of the state machine.
+    pub(crate) fn run_step(&self, step: TargetStep<ReceiverEntry>) {
+        match step {
+            TargetStep::None | TargetStep::Passed(_) | TargetStep::Owner { .. } | TargetStep::Patterns(..) => {}
+            TargetStep::LeftOut(item, names) => match &*item {
+                ReceiverEntry::Compared(compared) => compared.not_offered(&names),
+                item => self.removals.note_excluded(item, &names),
+            },
+            TargetStep::Examine(first, mut entries) => {
+                self.metadata.owners.put(&mut entries);
+                self.committer.commit_queue.wait_for_room();
+                self.decide_entries(first, &entries);
+            }
+            TargetStep::Connect(count, path) => self.session.request_streams(StreamRequest::More(count, path)),
+            TargetStep::StreamsLost(streams) => self.session.request_streams(StreamRequest::Without(streams)),
+            TargetStep::Finish(finished) => self.finish(Some(finished)),
+            TargetStep::Sum(entry, item, size) => self.sum_up(entry, &item, size),
+            TargetStep::Abandon(entry, item, _) => {
+                self.job.note_failed_entry();
+                if let ReceiverEntry::File(incoming) = &*item {
+                    incoming.discard(&self.tree.temp_files);
+                }
+                self.finish(self.session.apply(|machine| machine.abandoned(entry)));
+                self.end_links(entry, LinkOutcome::Failed);
+            }
+            TargetStep::Mismatch(entry, item) => match &*item {
+                ReceiverEntry::Compared(Compared::File(file)) => self.compare_failed(entry, file, MISMATCH),
+                ReceiverEntry::File(incoming) => {
+                    incoming.discard(&self.tree.temp_files);
+                    self.job.fail_entry(incoming.path(&self.job.destination), MISMATCH);
+                    self.end_entry(entry, false);
+                }
+                ReceiverEntry::Directory { .. } | ReceiverEntry::HardLink | ReceiverEntry::Compared(_) => {
+                    self.end_entry(entry, false);
+                }
+            },
+            TargetStep::Differs(entry, item, differing) => self.content_differs(entry, &item, &differing),
+        }
+    }
+
+    /// Handles a frame that was written, or could not be.
+    pub(crate) fn frame_written(&self, WrittenFrame { item, frame, len, result }: WrittenFrame) {
+        if let Err(text) = result {
+            return self.fail_file(frame.entry, &item, &text);
+        }
+        let settings = &self.job.request.settings;
+        if let ReceiverEntry::File(incoming) = &*item {
+            incoming.count_written(len as u64, &self.job.reporter.tally.bytes_written);
+            let index = frame.offset / u64::from(settings.frame.get());
+            let value = settings.blake3.then_some(frame.value);
+            incoming.record(index, &JournalRecord { check: frame.check, value });
+            self.digests.passed(incoming, index);
+        }
+        self.committer.commit_queue.note_unsaved(&item, len as u64);
+        let step = self.session.apply(|machine| machine.frame_written(frame.entry, frame.offset, frame.value));
+        self.run_step(step);
+    }
+
+    /// Fails a file, unless it has ended or was offered again.
+    pub(crate) fn fail_file(&self, entry: EntryId, item: &ReceiverEntry, text: &str) {
+        let ReceiverEntry::File(incoming) = item else { return };
+        let next = self.session.apply(|machine| {
+            // Data of an entry that was offered again belongs to the new offer.
+            if machine.is_known(entry) {
+                incoming.give_up(self.job.request.keep_partial, &self.tree.temp_files);
+                // Under the lock: the job may end with this entry, and its summary counts the failure.
+                self.job.fail_file(incoming, text);
+            }
+            machine.settle(entry, false)
+        });
+        self.finish(next);
+        self.end_links(entry, LinkOutcome::Failed);
+    }
+
+    /// Handles a compared file with differing frames.
+    fn content_differs(&self, entry: EntryId, item: &ReceiverEntry, differing: &Differing) {
+        if let ReceiverEntry::Compared(Compared::File(file)) = item {
+            let content = content(differing, u64::from(self.job.request.settings.frame.get()), file.size);
+            let mut differences = file.differences.clone();
+            differences.insert(0, content);
+            self.job.reporter.file_compared(|| file.relative(), file.size, None);
+            self.comparer.report_differences(&file.relative(), differences);
+        }
+        self.end_entry(entry, true);
+    }
+
+    /// Handles a failed comparison.
+    pub(crate) fn compare_failed(&self, entry: EntryId, file: &ComparedFile, text: &str) {
+        if !file.failed.swap(true, Ordering::Relaxed) {
+            self.job.fail(self.job.destination.path(&file.relative()), text);
+            self.end_entry(entry, false);
+        }
+    }
+
+    /// Commits groups until the job is over, and runs checkpoints.
+    pub fn run_commits(&self) {
+        let mut named = Vec::new();
+        while let Some(task) = self.committer.commit_queue.next(!named.is_empty()) {
+            match task {
+                CommitTask::Group(group) => named = self.commit_group(group, named),
+                CommitTask::Checkpoint => self.committer.commit_queue.checkpoint(&self.job),
+            }
+        }
+    }
+
+    /// Syncs a group and names its files. The same sync makes the previous group's names durable: those files are
+    /// complete, and this group's are returned.
+    fn commit_group(&self, group: Vec<PendingCommit>, named: Vec<PublishedFile>) -> Vec<PublishedFile> {
+        let (mut files, mut directories) = (Vec::new(), HashMap::new());
+        for pending in group {
+            match pending {
+                PendingCommit::File(whole) => files.push(whole),
+                PendingCommit::Directory(dir, disk) => drop(directories.insert(dir.identity(), (dir, disk, true))),
+            }
+        }
+        for named in &named {
+            if let (Some(dir), Some(disk)) = (named.incoming().dir(), &named.disk) {
+                let directory = || (dir.clone(), Arc::clone(disk), false);
+                directories.entry(dir.identity()).or_insert_with(directory);
+            }
+        }
+        let directories: Vec<_> = directories.into_values().collect();
+        let contents = files.iter().filter_map(|whole| Some((whole.disk.as_ref()?, FsyncTarget::File(whole.fd()))));
+        let names = directories.iter().map(|(dir, disk, _)| (disk, FsyncTarget::Directory(dir)));
+        let mut results = sync_all(&contents.chain(names).collect::<Vec<_>>()).into_iter();
+        if self.committer.commit_queue.is_stopped() {
+            return Vec::new();
+        }
+        let results_of_files: Vec<_> = results.by_ref().take(files.len()).collect();
+        let mut ends = EntryOutcomes::default();
+        self.committer.conclude_named(named, &self.committer.lost_names(&directories, results), &mut ends);
+        if self.committer.reads_back() {
+            // Complete files do not wait for slow ones.
+            self.end_entries(std::mem::take(&mut ends));
+        }
+        let on_disk = self.committer.without_lost(files.into_iter().zip(results_of_files), &mut ends);
+        let named = self.committer.name_all(on_disk, &mut ends);
+        self.end_entries(ends);
+        named
+    }
+
+    /// Creates a hard link, now or once its file is complete.
+    pub(crate) fn add_hard_link(&self, other: OtherLinkName) {
+        let EntryContent::HardLink { to, .. } = other.offered.kind else { return };
+        let link = lock(&self.links.hard_links.0).add(to, other);
+        self.follow(Consequences { links: [link].into(), ..Consequences::default() });
+    }
+
+    /// Ends one entry.
+    fn end_entry(&self, entry: EntryId, done: bool) {
+        self.end_entries(EntryOutcomes { settled: vec![(entry, done)], ..EntryOutcomes::default() });
+    }
+
+    /// Ends entries under one lock of the session, and whatever ends with them.
+    pub(crate) fn end_entries(&self, outcomes: EntryOutcomes) {
+        self.follow(self.settle(outcomes));
+    }
+
+    /// Completes an entry of the session, and whatever ends with it.
+    pub(crate) fn finish(&self, finished: Option<FinishedEntry<ReceiverEntry>>) {
+        self.follow(Consequences { finished: finished.into_iter().collect(), ..Consequences::default() });
+    }
+
+    /// Creates the hard links that waited for an entry that ended otherwise than by [`Self::end_entries`].
+    pub(crate) fn end_links(&self, entry: EntryId, outcome: LinkOutcome) {
+        let links = self.waiting_links([(entry, outcome)]);
+        self.follow(Consequences { links, ..Consequences::default() });
+    }
+
+    /// Handles consequences until nothing follows any more.
+    fn follow(&self, mut next: Consequences) {
+        loop {
+            let mut outcomes = EntryOutcomes::default();
+            if let Some(finished) = next.finished.pop_front() {
+                self.complete(finished, &mut outcomes);
+            } else if let Some(link) = next.links.pop_front() {
+                outcomes.settled.extend(self.make_hard_link(link));
+            } else {
+                return;
+            }
+            let Consequences { finished, links } = self.settle(outcomes);
+            next.finished.extend(finished);
+            next.links.extend(links);
+        }
+    }
+
+    /// Settles ended entries in the session.
+    fn settle(&self, mut outcomes: EntryOutcomes) -> Consequences {
+        self.committer.ask_again(std::mem::take(&mut outcomes.lost), &mut outcomes);
+        let EntryOutcomes { settled, lacking, .. } = outcomes;
+        if settled.is_empty() {
+            return Consequences::default();
+        }
+        let finished = self
+            .session
+            .apply(|machine| settled.iter().filter_map(|(entry, done)| machine.settle(*entry, *done)).collect());
+        let links = self.waiting_links(settled.into_iter().map(|(entry, done)| {
+            let is_there = done || lacking.contains(&entry);
+            (entry, if is_there { LinkOutcome::There } else { LinkOutcome::Failed })
+        }));
+        Consequences { finished, links }
+    }
+
+    fn waiting_links(&self, ended: impl IntoIterator<Item = (EntryId, LinkOutcome)>) -> VecDeque<LinkStep> {
+        if !self.job.request.kept.hard_links {
+            return VecDeque::new();
+        }
+        let mut table = lock(&self.links.hard_links.0);
+        ended.into_iter().flat_map(|(entry, outcome)| table.settled(entry, outcome)).collect()
+    }
+
+    /// Completes an entry. A directory gets its metadata; a file gets its metadata, and its name immediately or after
+    /// fsync.
+    fn complete(&self, finished: FinishedEntry<ReceiverEntry>, outcomes: &mut EntryOutcomes) {
+        let FinishedEntry { entry, handle, end, complete } = finished;
+        let scope = self.removals.filter.leave(entry);
+        let done = match (&*handle, end) {
+            (ReceiverEntry::Directory { dir, fresh, meta, attributes, names }, _) => {
+                if let Some(names) = names {
+                    self.removals.sweep(&handle, dir, names, scope.as_ref());
+                }
+                self.removals.removes_only() && self.metadata.leave_unchanged(dir)
+                    || self.metadata.finish_directory(dir, *fresh, meta, attributes.as_deref())
+            }
+            (ReceiverEntry::File(_), Some(end)) => {
+                return match during(Stage::Room, || self.committer.complete(entry, &handle, end)) {
+                    Ok(whole) if whole.disk.is_some() => self.committer.commit_queue.add(vec![whole]),
+                    Ok(whole) => self.committer.name_at_once(whole, outcomes),
+                    Err(text) => self.committer.fail_entry(entry, &handle, text, outcomes),
+                };
+            }
+            (ReceiverEntry::File(_) | ReceiverEntry::HardLink, _) => false,
+            (ReceiverEntry::Compared(compared), end) => {
+                let is_left_out =
+                    |name: &Name, is_directory| self.removals.filter.leaves_out(scope.as_ref(), name, is_directory);
+                self.comparer.finish_compared(compared, end.map(|end| end.digest), complete, &is_left_out)
+            }
+        };
+        outcomes.settled.push((entry, done));
+    }
+
+    /// Makes a hard link. Returns its entry, and whether it exists.
+    fn make_hard_link(&self, link: LinkStep) -> Option<(EntryId, bool)> {
+        let (other, made) = match link {
+            LinkStep::Nothing => return None,
+            LinkStep::Make(other, first, outcome) => {
+                let made = self.decider.make_hard_link(&other, &first, outcome);
+                (other, made)
+            }
+            LinkStep::Fail(other) => (other, Err(NOT_THERE.to_owned())),
+            LinkStep::LeaveOrFail(other) => {
+                let left = self.decider.leave(&other);
+                (other, left)
+            }
+        };
+        let done = made.unwrap_or_else(|text| {
+            self.job.fail_entry(self.job.destination.path(&other.dir.path_of(other.name.as_bytes())), text);
+            false
+        });
+        Some((other.entry, done))
+    }
+}
