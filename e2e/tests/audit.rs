@@ -64,7 +64,9 @@ fn each_file_of_a_push_and_a_pull_has_a_line() {
     assert_eq!(line(&said, "made", "/there")["kind"], "directory");
     assert!(line(&said, "job", "/there")["ssh_from"].is_string());
     for (file, name) in files.iter().zip(["there/big", "there/small", NAME_SHOWN]) {
-        assert!(is_of(line(&said, "received", name), file), "{name}: {said:#?}");
+        let received = line(&said, "received", name);
+        assert!(is_of(received, file), "{name}: {said:#?}");
+        assert_eq!(received["seconds"].is_number(), name == "there/big", "{received}");
     }
     push().succeeds();
     let again = lines(&log).split_off(5);
@@ -74,7 +76,9 @@ fn each_file_of_a_push_and_a_pull_has_a_line() {
     remote.haul(&sandbox).arg("-r").arg(remote.at(sandbox.path("source"))).arg("back").run().succeeds();
     let said = lines(&log);
     for (file, name) in files.iter().zip(shown) {
-        assert!(is_of(line(&said, "sent", name), file), "{name}: {said:#?}");
+        let sent = line(&said, "sent", name);
+        assert!(is_of(sent, file), "{name}: {said:#?}");
+        assert_eq!(sent["seconds"].is_number(), name == "source/big", "{sent}");
     }
     let at = |action: &str| said.iter().position(|line| line["action"] == action && line["bytes"] == 3_000_000);
     assert!(at("begun").is_some() && at("begun") < at("sent"), "{said:#?}");

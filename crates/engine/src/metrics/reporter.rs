@@ -10,6 +10,7 @@ use haul_proto::wire::difference::Difference;
 use haul_proto::wire::report::WorkerMessage;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crate::job::display_path::below;
 use crate::metrics::control_channel::LinkWriter;
@@ -125,24 +126,14 @@ impl Reporter {
     }
 
     /// Writes a line of the audit log, where there is one; where that fails, the job ends. `path` is whole.
-    pub fn audit(
-        &self,
-        action: AuditAction,
-        path: &[u8],
-        bytes: Option<u64>,
-        digest: Option<&Digest>,
-        reason: Option<&str>,
-    ) -> Result<(), String> {
-        let Some(audit) = &self.audit else { return Ok(()) };
-        audit.write(&AuditRecord { bytes, digest, reason, ..AuditRecord::of(action, path) })
+    pub fn audit(&self, record: &AuditRecord<'_>) -> Result<(), String> {
+        self.audit.as_ref().map_or(Ok(()), |audit| audit.write(record))
     }
 
     /// The same of something that was made, changed or removed. `path` is whole.
     pub fn audit_change(&self, action: AuditAction, kind: EntryKind, path: &[u8]) {
-        if let Some(audit) = &self.audit {
-            // Where that fails, the log ends the job.
-            let _ = audit.write(&AuditRecord { kind: Some(kind), ..AuditRecord::of(action, path) });
-        }
+        // Where that fails, the log ends the job.
+        let _ = self.audit(&AuditRecord { kind: Some(kind), ..AuditRecord::of(action, path) });
     }
 
     /// Has `end` called once the audit log cannot be written.
@@ -152,11 +143,19 @@ impl Reporter {
         }
     }
 
-    fn audit_file(&self, action: AuditAction, path: &impl Fn() -> Vec<u8>, size: u64, digest: Option<&Digest>) {
+    fn audit_file(
+        &self,
+        action: AuditAction,
+        path: &impl Fn() -> Vec<u8>,
+        size: u64,
+        duration: Option<Duration>,
+        digest: Option<&Digest>,
+    ) {
         if self.is_audited() {
             let path = below(self.label.get().map_or(b"", |label| label), &path());
+            let record = AuditRecord { bytes: Some(size), duration, digest, ..AuditRecord::of(action, &path) };
             // Where that fails, the log ends the job.
-            let _ = self.audit(action, &path, Some(size), digest, None);
+            let _ = self.audit(&record);
         }
     }
 
@@ -165,16 +164,16 @@ impl Reporter {
         let _ = self.link.send(LinkChannel::Controller, &message.encode());
     }
 
-    /// A file is copied; its BLAKE3, in a session that has it.
-    pub fn file_done(&self, path: impl Fn() -> Vec<u8>, size: u64, digest: Option<Digest>) {
-        self.audit_file(AuditAction::Received, &path, size, digest.as_ref());
+    /// A file is copied; its BLAKE3, in a session that has it. `duration` is known of a large file.
+    pub fn file_done(&self, path: impl Fn() -> Vec<u8>, size: u64, duration: Option<Duration>, digest: Option<Digest>) {
+        self.audit_file(AuditAction::Received, &path, size, duration, digest.as_ref());
         add(&self.tally.files_copied, 1);
         self.file(path, size, true, digest);
     }
 
     /// A file was there already.
     pub fn file_there(&self, path: impl Fn() -> Vec<u8>, size: u64, digest: Option<Digest>) {
-        self.audit_file(AuditAction::Unchanged, &path, size, digest.as_ref());
+        self.audit_file(AuditAction::Unchanged, &path, size, None, digest.as_ref());
         add(&self.tally.files_skipped, 1);
         add(&self.tally.bytes_skipped, size);
         self.file(path, size, false, digest);
@@ -182,7 +181,7 @@ impl Reporter {
 
     /// A file was compared with the target's; with its digest, if both are equal.
     pub fn file_compared(&self, path: impl Fn() -> Vec<u8>, size: u64, digest: Option<Digest>) {
-        self.audit_file(AuditAction::Compared, &path, size, digest.as_ref());
+        self.audit_file(AuditAction::Compared, &path, size, None, digest.as_ref());
         add(&self.tally.files_compared, 1);
         if digest.is_some() {
             self.file(path, size, false, digest);
@@ -192,7 +191,7 @@ impl Reporter {
     /// An entry is not the same at both ends.
     pub fn differs(&self, path: Vec<u8>, differences: Vec<Difference>) {
         add(&self.tally.differences, 1);
-        let _ = self.audit(AuditAction::Differs, &path, None, None, None);
+        let _ = self.audit(&AuditRecord::of(AuditAction::Differs, &path));
         self.send(&WorkerMessage::Differs { path, differences });
     }
 
@@ -206,7 +205,7 @@ impl Reporter {
     pub fn failed(&self, path: Vec<u8>, text: impl Into<String>) {
         add(&self.tally.failed, 1);
         let text = text.into();
-        let _ = self.audit(AuditAction::Failed, &path, None, None, Some(&text));
+        let _ = self.audit(&AuditRecord { reason: Some(&text), ..AuditRecord::of(AuditAction::Failed, &path) });
         self.send(&WorkerMessage::FileFailed { path, text });
     }
 

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::sys::accounts::Accounts;
 use crate::sys::describe::describe;
@@ -136,6 +136,8 @@ pub struct AuditRecord<'a> {
     pub path: &'a [u8],
     /// Its size in bytes.
     pub bytes: Option<u64>,
+    /// Duration of its transfer; a small file in a pack has none of its own.
+    pub duration: Option<Duration>,
     /// BLAKE3 of its contents.
     pub digest: Option<&'a Digest>,
     /// Why it failed, or was refused.
@@ -147,7 +149,7 @@ pub struct AuditRecord<'a> {
 impl<'a> AuditRecord<'a> {
     /// Of this path, and nothing else.
     pub fn of(action: AuditAction, path: &'a [u8]) -> Self {
-        Self { action, path, bytes: None, digest: None, reason: None, kind: None }
+        Self { action, path, bytes: None, duration: None, digest: None, reason: None, kind: None }
     }
 }
 
@@ -230,6 +232,9 @@ impl AuditLog {
         }
         if let Some(bytes) = record.bytes {
             let _ = write!(line, ",\"bytes\":{bytes}");
+        }
+        if let Some(duration) = record.duration {
+            let _ = write!(line, ",\"seconds\":{:.3}", duration.as_secs_f64());
         }
         if let Some(digest) = record.digest {
             member(&mut line, "blake3", &haul_proto::checksum::hex(digest));

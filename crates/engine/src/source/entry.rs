@@ -9,9 +9,8 @@ use haul_proto::integrity::FrameLen;
 use rustix::fs::FileType;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use crate::fs::FileStat;
 use crate::io::checksum::FileChecksum;
@@ -48,8 +47,8 @@ pub struct SourceEntry {
     is_null: bool,
     /// Changed while being read, and offered again.
     is_again: bool,
-    /// The audit log has an entry for the start of its transfer.
-    is_audited: AtomicBool,
+    /// Time of the audit log's entry for the start of its transfer.
+    audited_since: OnceLock<Instant>,
     /// Its requested digest, if the source computes one.
     pub(super) sum: OnceLock<Box<FileChecksum>>,
     /// The digest of a small file, once reported.
@@ -102,7 +101,7 @@ impl SourceEntry {
             is_pipe: false,
             is_null: false,
             is_again: false,
-            is_audited: AtomicBool::new(false),
+            audited_since: OnceLock::new(),
             sum: OnceLock::new(),
             told: OnceLock::new(),
         }
@@ -135,7 +134,12 @@ impl SourceEntry {
 
     /// Marks the transfer as audited. Returns whether this is the first call.
     pub fn begin_audit(&self) -> bool {
-        !self.is_audited.swap(true, Ordering::Relaxed)
+        self.audited_since.set(Instant::now()).is_ok()
+    }
+
+    /// Returns the time since [`Self::begin_audit`].
+    pub fn audited_for(&self) -> Option<Duration> {
+        self.audited_since.get().map(Instant::elapsed)
     }
 
     /// Whether its input is a pipe.

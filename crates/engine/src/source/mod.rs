@@ -69,7 +69,7 @@ use crate::net::rate_limiter::RateLimiter;
 use crate::net::stream::DataStream;
 use crate::net::stream::compress::CompressingStream;
 use crate::policy::HostPolicy;
-use crate::policy::audit::AuditAction;
+use crate::policy::audit::{AuditAction, AuditRecord};
 use crate::source::entry::SourceEntry;
 use crate::source::list_batches::PendingBatches;
 use crate::source::operands::OperandRoot;
@@ -311,7 +311,8 @@ impl Source {
         self.rejected.fetch_add(rejected.len() as u64, Ordering::Relaxed);
         for item in rejected {
             // On failure, the log ends the job.
-            let _ = self.reporter.audit(AuditAction::Failed, &item.path(), None, None, Some("failed at the target"));
+            let (path, reason) = (item.path(), Some("failed at the target"));
+            let _ = self.reporter.audit(&AuditRecord { reason, ..AuditRecord::of(AuditAction::Failed, &path) });
         }
     }
 
@@ -324,7 +325,9 @@ impl Source {
     fn audit_ends(&self, ends: &[(Arc<SourceEntry>, u64, Digest)]) {
         for (item, size, digest) in ends {
             // On failure, the log ends the job.
-            let _ = self.reporter.audit(AuditAction::Sent, &item.path(), Some(*size), Some(digest), None);
+            let (path, bytes, duration) = (item.path(), Some(*size), item.audited_for());
+            let sent = AuditRecord::of(AuditAction::Sent, &path);
+            let _ = self.reporter.audit(&AuditRecord { bytes, duration, digest: Some(digest), ..sent });
         }
     }
 
@@ -348,8 +351,9 @@ impl Source {
         if !self.reporter.is_audited() || self.request.compare || !item.begin_audit() {
             return Ok(());
         }
-        let size = (!item.is_pipe()).then_some(item.size);
-        Ok(self.reporter.audit(AuditAction::Begun, &item.path(), size, None, None).map_err(io::Error::other)?)
+        let (path, bytes) = (item.path(), (!item.is_pipe()).then_some(item.size));
+        let begun = AuditRecord { bytes, ..AuditRecord::of(AuditAction::Begun, &path) };
+        Ok(self.reporter.audit(&begun).map_err(io::Error::other)?)
     }
 
     /// Waits for messages to the target; `None` after the last.

@@ -14,7 +14,7 @@ use crate::io::storage::read::FrameReader;
 use crate::metrics::stage_timer::during;
 use crate::net::stream::StreamError;
 use crate::net::stream::frame_sink::FrameSink;
-use crate::policy::audit::AuditAction;
+use crate::policy::audit::{AuditAction, AuditRecord};
 use crate::source::entry::SourceEntry;
 use crate::source::path::SourceFileError;
 
@@ -45,8 +45,9 @@ pub(super) fn send(
                 let has_digest = source.request.settings.blake3;
                 let digest = if has_digest { *blake3::hash(&room[..len]).as_bytes() } else { NO_VALUE };
                 if is_audited {
-                    let (path, size) = (file.handle.path(), Some(len as u64));
-                    let audited = source.reporter.audit(AuditAction::Sent, &path, size, Some(&digest), None);
+                    let (path, bytes) = (file.handle.path(), Some(len as u64));
+                    let sent = AuditRecord::of(AuditAction::Sent, &path);
+                    let audited = source.reporter.audit(&AuditRecord { bytes, digest: Some(&digest), ..sent });
                     audited.map_err(std::io::Error::other)?;
                 }
                 packed.push(packed_file(file.entry, len, modified, digest));

@@ -138,15 +138,16 @@ impl Committer {
         }
         self.digests.report_checksum(named.incoming(), &named.digest);
         let digest = self.job.request.settings.blake3.then_some(named.digest);
-        self.job.reporter.file_done(|| named.incoming().relative(), named.size, digest);
+        let duration = named.incoming().opened().and_then(|opened| opened.as_ref().ok()).map(|opened| opened.age());
+        self.job.reporter.file_done(|| named.incoming().relative(), named.size, duration, digest);
         if named.size > 0 {
             self.job.full_disk.record_success();
         }
         if named.incoming().basis().is_some() {
             self.job.reporter.delta.file(named.size);
         }
-        if let Some(Ok(opened)) = named.incoming().opened() {
-            self.job.reporter.slowest.tell(opened.age(), named.size, || named.incoming().relative());
+        if let Some(duration) = duration {
+            self.job.reporter.slowest.tell(duration, named.size, || named.incoming().relative());
         }
         ends.settled.push((named.entry, true));
     }
