@@ -16,6 +16,8 @@ const PARTS: [&str; 3] = ["start", "guide", "operating"];
 const LIMIT: Duration = Duration::from_secs(20);
 /// How long a command whose host cannot be reached may try: it has been parsed long before.
 const PARSE_LIMIT: Duration = Duration::from_secs(4);
+/// Commands to which an option in a table may belong.
+const OPTION_COMMANDS: &[&str] = &["haul ", "haul sync ", "haul verify ", "haul net ", "haul serve ", "bbcp "];
 /// Words of the shell before a command.
 const KEYWORDS: [&str; 6] = ["do", "then", "if", "until", "while", "!"];
 
@@ -159,6 +161,39 @@ fn commands_for_other_machines_are_understood() {
     }
     assert!(count > 10, "{count} commands");
     assert!(wrong.is_empty(), "{} of {count} commands:\n\n{}", wrong.len(), wrong.join("\n\n"));
+}
+
+#[test]
+fn what_tables_say_to_type_is_understood() {
+    let desk = Desk::new();
+    let mut count = 0;
+    let mut wrong = Vec::new();
+    for page in pages() {
+        let text = fs::read_to_string(&page).unwrap();
+        for (number, line) in (1..).zip(text.lines()) {
+            for words in typed_in_row(line) {
+                count += 1;
+                let commands = if words.starts_with('-') { OPTION_COMMANDS } else { &[""] };
+                let answers = commands.iter().map(|command| misunderstood(&desk, &format!("{command}{words}")));
+                if let Some(said) = answers.collect::<Option<Vec<_>>>() {
+                    wrong.push(format!("{}:{number}: {words}\n{}", page.display(), said.join("\n")));
+                }
+            }
+        }
+    }
+    assert!(count > 100, "{count} commands and options");
+    assert!(wrong.is_empty(), "{} of {count}:\n\n{}", wrong.len(), wrong.join("\n\n"));
+}
+
+/// The commands and options in the last cell of a table's row.
+fn typed_in_row(line: &str) -> Vec<String> {
+    let Some((_, cell)) =
+        line.strip_prefix('|').and_then(|row| row.strip_suffix(" |")).and_then(|row| row.rsplit_once(" | "))
+    else {
+        return Vec::new();
+    };
+    let spans = cell.split('`').skip(1).step_by(2);
+    spans.filter(|span| span.starts_with("haul ") || span.starts_with('-')).map(str::to_owned).collect()
 }
 
 /// What haul says of a command line that it does not understand. Nothing is copied: asked for help, it prints that once
