@@ -27,7 +27,7 @@ pub enum ProbeLine<'a> {
 
 /// What an end is like.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct ProbedEndFields<'a> {
     end: &'a str,
     host: &'a str,
@@ -55,7 +55,7 @@ pub struct ProbedEndFields<'a> {
 
 /// A part of the path, and what it reached.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct ProbedPartFields<'a> {
     #[serde(flatten)]
     part: PartName,
@@ -104,7 +104,7 @@ struct PartSampleFields<'a> {
 
 /// What a copy would reach.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct ForecastFields<'a> {
     bytes_per_s: Option<f64>,
     limit: Option<&'static str>,

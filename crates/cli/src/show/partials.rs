@@ -94,7 +94,7 @@ pub enum PartialLine {
 
 /// A partial file.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct PartialFields {
     #[serde(flatten)]
     name: JsonName,

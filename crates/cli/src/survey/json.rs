@@ -56,7 +56,7 @@ pub enum SurveyLine<'a> {
 
 /// The last line.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct SurveySummaryFields<'a> {
     files: u64,
     bytes: u64,

@@ -40,7 +40,9 @@ macro_rules! figures {
         /// The figures of a run. What is not known is not a number.
         #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
         #[cfg_attr(test, derive(schemars::JsonSchema))]
-        pub struct Figures { $($(#[$about])* pub $name: f64,)* }
+        pub struct Figures {
+            $($(#[$about])* #[cfg_attr(test, schemars(with = "Option<f64>"))] pub $name: f64,)*
+        }
 
         const FIELDS: &[Field] = &[$(Field {
             name: stringify!($name),
@@ -217,6 +219,7 @@ pub struct SweepRunFields<'a> {
     round: u32,
     began: f64,
     #[serde(flatten)]
+    #[cfg_attr(test, schemars(schema_with = "setting_schema"))]
     setting: BTreeMap<&'static str, &'a str>,
     #[serde(flatten)]
     figures: Option<&'a Figures>,
@@ -236,6 +239,13 @@ impl<'a> From<&'a SweepRun> for SweepRunFields<'a> {
             failure: run.result.as_ref().err().map(|why| one_line(why)),
         }
     }
+}
+
+#[cfg(test)]
+fn setting_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let names = DIMENSIONS.map(|dimension| dimension.name);
+    let texts: BTreeMap<_, _> = names.iter().map(|name| (name, serde_json::json!({ "type": "string" }))).collect();
+    schemars::json_schema!({ "type": "object", "properties": texts, "required": names })
 }
 
 fn one_line(text: &str) -> String {

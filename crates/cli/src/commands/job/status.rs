@@ -169,7 +169,7 @@ pub enum JobStatusLine<'a> {
 
 /// A shard and its state.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct ShardFields<'a> {
     shard: u32,
     state: &'static str,

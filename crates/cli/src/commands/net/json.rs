@@ -30,7 +30,7 @@ pub enum NetLine<'a> {
 
 /// The whole time.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct NetTotalFields {
     bytes: u64,
     seconds: f64,

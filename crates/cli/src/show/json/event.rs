@@ -162,7 +162,7 @@ impl NoticeLine {
 
 /// Figures so far.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct ProgressFields {
     files_found: u64,
     bytes_found: u64,

@@ -3,7 +3,6 @@
 use std::fs;
 
 use schemars::generate::{SchemaGenerator, SchemaSettings};
-use schemars::transform::transform_subschemas;
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
@@ -42,11 +41,21 @@ fn line<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// Allows no fields but those that are declared.
-fn close(schema: &mut Schema) {
-    transform_subschemas(&mut close, schema);
-    if schema.get("properties").is_some() {
-        schema.insert("additionalProperties".into(), false.into());
+/// Allows no fields but those that are declared. Alternatives of an object's fields are closed by that object.
+fn close(schema: &mut Value, is_alternative: bool) {
+    const COMBINE: [&str; 2] = ["anyOf", "oneOf"];
+    match schema {
+        Value::Array(all) => all.iter_mut().for_each(|one| close(one, is_alternative)),
+        Value::Object(keys) => {
+            let is_closed = keys.contains_key("properties") && !is_alternative;
+            let combines = is_closed && COMBINE.iter().any(|key| keys.contains_key(*key));
+            keys.iter_mut().for_each(|(key, value)| close(value, combines && COMBINE.contains(&key.as_str())));
+            if is_closed {
+                let key = if combines { "unevaluatedProperties" } else { "additionalProperties" };
+                keys.insert(key.into(), false.into());
+            }
+        }
+        _ => {}
     }
 }
 
@@ -61,16 +70,14 @@ fn schema() -> Value {
         .collect();
     let mut all = generator.take_definitions(true);
     all.extend(commands);
-    let mut schema: Schema = json!({
+    let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A line of haul --json",
         "anyOf": COMMANDS.map(|(name, _)| json!({ "$ref": format!("#/$defs/{name}") })),
         "$defs": all,
-    })
-    .try_into()
-    .unwrap();
-    close(&mut schema);
-    schema.to_value()
+    });
+    close(&mut schema, false);
+    schema
 }
 
 #[test]

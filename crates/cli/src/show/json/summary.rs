@@ -18,7 +18,7 @@ use crate::units::bytes_per_s;
 
 /// The result of a copy.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct CopySummaryFields<'a> {
     files_copied: u64,
     files_skipped: u64,
@@ -67,7 +67,7 @@ pub struct CopySummaryFields<'a> {
 
 /// The result of a comparison.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct VerifySummaryFields<'a> {
     files_compared: u64,
     bytes_compared: u64,
