@@ -85,7 +85,7 @@ enum PartResult<'a> {
 
 /// What a part reached.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct PartSampleFields<'a> {
     bytes_per_s: f64,
     bytes: u64,
