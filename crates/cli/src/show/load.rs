@@ -6,7 +6,7 @@ use haul_engine::job::event::{ResourceMetrics, Stage, StreamFigures};
 use serde::Serialize;
 
 /// Named counters.
-type Counts = BTreeMap<&'static str, u64>;
+type CounterValues = BTreeMap<&'static str, u64>;
 
 /// Of source and target, with their streams.
 #[derive(Debug, Serialize)]
@@ -22,15 +22,15 @@ pub struct LoadFields {
 struct EndLoadFields {
     bears_loss: bool,
     cores: u16,
-    disk: Counts,
+    disk: CounterValues,
     elapsed_us: u64,
     mbit_per_s: u32,
-    processors: Counts,
+    processors: CounterValues,
     quota_permille: u32,
-    sockets: Counts,
-    stages: BTreeMap<&'static str, Counts>,
-    streams: Vec<Counts>,
-    traffic: Counts,
+    sockets: CounterValues,
+    stages: BTreeMap<&'static str, CounterValues>,
+    streams: Vec<CounterValues>,
+    traffic: CounterValues,
 }
 
 impl LoadFields {
@@ -62,6 +62,6 @@ impl EndLoadFields {
     }
 }
 
-fn counts(named: Vec<(&'static str, u64)>) -> Counts {
+fn counts(named: Vec<(&'static str, u64)>) -> CounterValues {
     named.into_iter().collect()
 }

@@ -1,8 +1,6 @@
 //! Events for programs: one JSON object a line on standard output. docs/JSON.md describes each.
 
 mod event;
-#[cfg(test)]
-mod schema;
 mod summary;
 mod way;
 

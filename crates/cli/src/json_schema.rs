@@ -6,13 +6,13 @@ use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
-use super::{FailureLine, JobLine, NoticeLine};
 use crate::commands::config::OptionLine;
 use crate::commands::job::merged::ReportLine;
 use crate::commands::job::status::JobStatusLine;
 use crate::commands::net::json::NetLine;
 use crate::commands::sweep::SweepLine;
 use crate::probe::json::ProbeLine;
+use crate::show::json::{FailureLine, JobLine, NoticeLine};
 use crate::show::partials::PartialLine;
 use crate::show::served::ServeLine;
 use crate::survey::json::SurveyLine;
