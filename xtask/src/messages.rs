@@ -275,7 +275,8 @@ mod tests {
     fn messages_are_found_where_users_see_them() {
         let source = r##"
             //! A comment.
-            const HELP: &[OptionRow] = &[row("a help text")];
+            const HELP: Flag<Switch> = row("a help text").switch();
+            options! { ALL; HELP.says("a help text"); TIME: Single<u8> = row("a help text").one(|a| a.time("of an hour")); }
             const WORDS: [&str; 1] = ["in a table"];
             #[derive(Error)]
             enum Failed {
@@ -293,7 +294,8 @@ mod tests {
             #[cfg(test)]
             mod tests { fn f() { "no test" } }
         "##;
-        let expected = ["in a table", "of an {0}", "{name}: in a\n\tmacro", "in code", "in a tuple", "nested {}"];
+        let expected =
+            ["of an hour", "in a table", "of an {0}", "{name}: in a\n\tmacro", "in code", "in a tuple", "nested {}"];
         assert_eq!(Messages::of(source).expect("it is Rust").0, expected);
     }
 

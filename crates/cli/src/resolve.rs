@@ -28,10 +28,9 @@ use haul_engine::policy::PolicyRule;
 use haul_proto::limits::CONGESTION_MAX;
 use haul_proto::path::escape;
 
-use crate::args::flag::Flag;
-use crate::args::flag::Single;
+use crate::args::flag::{Flag, Single};
 use crate::args::flags;
-use crate::args::operand::{host_label, on_base};
+use crate::args::operand::{host_label, on_base, parse_operand};
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, habits};
 use crate::list::list;
@@ -170,7 +169,7 @@ struct TypedEnds {
 fn ends(values: &Values, operands: &[OsString]) -> Result<TypedEnds, UsageError> {
     let mut sources = locations(values, operands)?;
     let target = sources.pop().ok_or_else(|| UsageError::new("no source given"))?;
-    let base = values.get(&flags::DIRBASE)?;
+    let base = values.last(&flags::DIRBASE).map(parse_operand).transpose()?;
     base.iter().try_for_each(|base| sources.iter_mut().try_for_each(|source| on_base(source, base)))?;
     Ok(TypedEnds { sources, target, base })
 }

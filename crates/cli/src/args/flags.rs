@@ -18,7 +18,6 @@ pub mod verify;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use haul_engine::job::location::Location;
 use haul_engine::job::spec::{
     CacheUse, Cipher, CompressionPolicy, DeltaMode, EqualityTest, Fsync, HolePolicy, SILENCE_MIN, Symlinks, Verify,
 };
@@ -27,15 +26,14 @@ use haul_proto::limits::STREAMS_MAX;
 use super::flag::{Flag, Repeated, Single, Switch, options};
 use super::limits::CLIENTS_MAX;
 use super::parsers::{
-    DeleteTime, bwlimit, cipher, compression, equality, forced_window, frame, fsync, location, places, ports,
-    queue_depth, rate, raw, run_time, text, window, word,
+    DeleteTime, bwlimit, cipher, compression, equality, forced_window, frame, fsync, places, ports, queue_depth, rate,
+    raw, run_time, text, window, word,
 };
 use super::row::HelpSection::{
     Accepted, Connecting, Copying, Filtering, Integrity, Output, Performance, Syncing, Unlisted,
 };
-use super::row::OptionRow;
 use super::row::Takes::{self, Each, Nothing, One, Perhaps, Place, Repeats, Time, Word};
-use super::row::row;
+use super::row::{OptionRow, row};
 
 /// bbcp's levels are 0 to 9; those of zstd are 1 to 19, and 0 is off in both.
 const COMPRESS_MODES: Takes = Word {
@@ -83,7 +81,7 @@ options! {
     PRESERVE: Switch = row("preserve", Some('p'), Nothing, Copying, "also preserve mode, owner and group, not only times").bbcp(1).essential().switch();
     MODE: Single<OsString> = row("mode", Some('m'), One("[DIRS/][FILES]"), Copying, "set octal modes, for example 750/640").bbcp(1).one(raw);
     MKDIR: Switch = row("mkdir", Some('A'), Nothing, Copying, "create a missing target directory").bbcp(2).switch();
-    DIRBASE: Single<Location> = row("dirbase", Some('d'), One("BASE"), Copying, "recreate source paths relative to BASE below the target").bbcp(3).of_one_job().one(location);
+    DIRBASE: Single<OsString> = row("dirbase", Some('d'), One("BASE"), Copying, "recreate source paths relative to BASE below the target").bbcp(3).of_one_job().one(raw);
     INFILES: Single<OsString> = row("infiles", Some('I'), One("FILE"), Copying, "read source paths from FILE, one a line (-: standard input)").bbcp(2).of_one_job().one(raw);
     NULL: Switch = row("null", Some('0'), Nothing, Copying, "paths in -I end with NUL instead of a newline").of_one_job().switch();
     SYMLINKS: Single<Symlinks> = row("symlinks", Some('@'), One("MODE"), Copying, "symbolic links inside directories: keep (default), follow or ignore").bbcp(2).words(&["keep", "follow", "ignore"]).one(|a| a.choice(&[("keep", Symlinks::Keep), ("follow", Symlinks::Follow), ("ignore", Symlinks::Ignore)]));

@@ -9,7 +9,7 @@ use haul_proto::path::escape;
 
 use super::flags::{self, COPY};
 use super::nearest::nearest;
-use super::row::OptionRow;
+use super::row::{HelpSection, OptionRow};
 use super::scan::{DEFAULT, Grammar, scan};
 use super::values::Values;
 use super::{Dialect, UsageError};
@@ -228,19 +228,8 @@ const DELETES: [&OptionRow; 4] =
     [&flags::DELETE.row, &flags::DELETE_EXCLUDED.row, &flags::MAX_DELETE.row, &flags::IGNORE_ERRORS.row];
 
 /// Whether an option leaves files out.
-pub fn is_filter(row: &OptionRow) -> bool {
-    row.is_any(&[
-        &flags::INCLUDE,
-        &flags::EXCLUDE,
-        &flags::INCLUDE_FROM,
-        &flags::EXCLUDE_FROM,
-        &flags::FILTER_FILES,
-        &flags::FILTER,
-        &flags::MIN_SIZE,
-        &flags::MAX_SIZE,
-        &flags::NEWER,
-        &flags::OLDER,
-    ])
+fn is_filter(row: &OptionRow) -> bool {
+    row.section == HelpSection::Filtering || row.is(&flags::FILTER)
 }
 
 /// Options of the comparison after a job: those of its copy that a comparison has.

@@ -4,7 +4,6 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use haul_engine::job::location::Location;
 use haul_engine::job::spec::{Cipher, CompressionMethod, CompressionPolicy, EqualityTest, Fsync};
 use haul_proto::compression::{LEVEL_DEFAULT, LEVEL_MAX};
 use haul_proto::limits::{RATE_MIN, UNDER_WAY_MAX};
@@ -12,7 +11,6 @@ use haul_proto::limits::{RATE_MIN, UNDER_WAY_MAX};
 use super::UsageError;
 use super::argument::Argument;
 use super::limits::RATE_MAX;
-use super::operand::parse_operand;
 
 type Parsed<T> = Result<T, UsageError>;
 
@@ -44,10 +42,6 @@ pub fn word(argument: Argument<'_>) -> Parsed<String> {
         true => Err(argument.bad("must be one word")),
         false => Ok(text.to_owned()),
     }
-}
-
-pub fn location(argument: Argument<'_>) -> Parsed<Location> {
-    parse_operand(argument.value)
 }
 
 /// `-t`, and the duration of a copy to nowhere.

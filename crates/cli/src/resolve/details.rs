@@ -9,8 +9,7 @@ use haul_proto::limits::{FRAME_MAX, FRAME_MIN};
 use haul_proto::path::escape;
 
 use super::sync;
-use crate::args::argument::Argument;
-use crate::args::argument::bad;
+use crate::args::argument::{Argument, bad};
 use crate::args::flags;
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
@@ -31,26 +30,21 @@ pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
         (&flags::ARCHIVE, &flags::MODE, is_hauls),
         (&flags::ACLS, &flags::MODE, is_hauls),
     ];
-    match pairs.into_iter().find(|(a, b, holds)| *holds && values.is_set(a) && values.is_set(b)) {
-        Some((a, b, _)) => Err(UsageError::contradiction(a, b)),
-        None if values.is_set(&flags::ORDER)
-            && values.last(&flags::STREAMS).is_some_and(|streams| streams != "1")
-            && is_hauls =>
-        {
-            Err(UsageError::new("--order cannot be used with --streams: sequential writing takes one stream"))
-        }
-        None => {
-            match values
-                .last(&flags::UNBUFFERED)
-                .filter(|ends| values.is_set(&flags::ORDER) && ends.as_bytes().ends_with(b"t"))
-            {
-                Some(ends) if is_hauls => Err(UsageError::new(format!(
-                    "--order cannot be used with --unbuffered {}: sequential writing is buffered",
-                    escape(ends.as_bytes())
-                ))),
-                _ => Ok(()),
-            }
-        }
+    if let Some((a, b, _)) = pairs.into_iter().find(|(a, b, holds)| *holds && values.is_set(a) && values.is_set(b)) {
+        return Err(UsageError::contradiction(a, b));
+    }
+    if !is_hauls || !values.is_set(&flags::ORDER) {
+        return Ok(());
+    }
+    if values.get(&flags::STREAMS)?.is_some_and(|streams| streams != 1) {
+        return Err(UsageError::new("--order cannot be used with --streams: sequential writing takes one stream"));
+    }
+    match values.last(&flags::UNBUFFERED).filter(|ends| ends.as_bytes().ends_with(b"t")) {
+        Some(ends) => Err(UsageError::new(format!(
+            "--order cannot be used with --unbuffered {}: sequential writing is buffered",
+            escape(ends.as_bytes())
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -88,13 +82,8 @@ pub fn in_the_way(values: &Values) -> OverwritePolicy {
 pub fn modes(values: &Values) -> Result<ModeOptions, UsageError> {
     let (mut file, mut directory) = (None, None);
     if let Some(value) = values.last(&flags::MODE) {
-        let wrong = || {
-            bad(
-                &flags::MODE,
-                value,
-                "must be octal modes, 1 to 7777: of files (640), or of directories and files (750/640)",
-            )
-        };
+        let why = "must be octal modes, 1 to 7777: of files (640), or of directories and files (750/640)";
+        let wrong = || bad(&flags::MODE, value, why);
         let octal = |text: &str| {
             let digits = (1..=4).contains(&text.len()) && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
             let mode = u16::from_str_radix(text, 8).ok().filter(|mode| digits && *mode > 0);
@@ -121,7 +110,10 @@ pub fn modes(values: &Values) -> Result<ModeOptions, UsageError> {
 pub fn buffers(values: &Values) -> Result<(u8, u8), UsageError> {
     let mut ends = (0, 0);
     for (at_target, frames) in values.all(&flags::BUFFERS)? {
-        *(if at_target { &mut ends.1 } else { &mut ends.0 }) = frames;
+        match at_target {
+            true => ends.1 = frames,
+            false => ends.0 = frames,
+        }
     }
     Ok(ends)
 }

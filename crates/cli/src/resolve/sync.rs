@@ -14,8 +14,7 @@ use crate::args::argument::bad;
 use crate::args::flags;
 use crate::args::operand::parse_operand;
 use crate::args::parsers::DeleteTime;
-use crate::args::row::HelpSection;
-use crate::args::row::OptionRow;
+use crate::args::row::{HelpSection, OptionRow};
 use crate::args::values::Values;
 use crate::pipes::Pipes;
 

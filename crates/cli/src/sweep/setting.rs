@@ -6,8 +6,7 @@ use haul_proto::path::escape;
 
 use crate::args::UsageError;
 use crate::args::argument::bad;
-use crate::args::flag::Flag;
-use crate::args::flag::Single;
+use crate::args::flag::{Flag, Single};
 use crate::args::flags;
 use crate::args::row::OptionRow;
 use crate::args::values::Values;

@@ -12,8 +12,7 @@ use serde_json::Value;
 
 use super::opened::{OpenedJob, absolute};
 use crate::args::UsageError;
-use crate::args::flag::Flag;
-use crate::args::flag::Single;
+use crate::args::flag::{Flag, Single};
 use crate::args::flags;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;

@@ -39,7 +39,7 @@ pub fn verify_plan(job: &OpenedJob, target: &OsString, display: PartDisplay) -> 
 
 /// Whether extraneous entries are to be deleted.
 pub fn deletes(job: &OpenedJob) -> bool {
-    job.description.is_sync && job.description.has_option("delete")
+    job.description.is_sync && job.description.has_option(flags::DELETE.id)
 }
 
 /// The source as a sync takes it: a slash at its end stands for its contents.
