@@ -24,7 +24,9 @@ const NO_MESSAGES: &[&str] =
 /// A longer text is a document.
 const MESSAGE_LINES_MAX: usize = 4;
 /// Types of constants that hold help.
-const HELP: &[&str] = &["OptionRow", "Takes"];
+const HELP: &[&str] = &["Flag", "Takes"];
+/// Functions that take help, in the declarations of options.
+const HELP_CALLS: &[&str] = &["row", "says", "refused"];
 /// Macros and methods whose texts show only mistakes of haul.
 const ASSERTIONS: &str =
     "assert assert_eq assert_ne debug_assert debug_assert_eq debug_assert_ne panic unreachable expect expect_err";
@@ -73,7 +75,9 @@ impl Messages {
                         self.push(&text);
                     }
                 }
-                TokenTree::Group(group) if !is_attribute && !is_assertion(&last) => {
+                TokenTree::Group(group)
+                    if !is_attribute && !is_assertion(&last) && !HELP_CALLS.contains(&last.as_str()) =>
+                {
                     self.read_tokens(group.stream());
                 }
                 TokenTree::Ident(ident) => last = ident.to_string(),
@@ -271,7 +275,8 @@ mod tests {
     fn messages_are_found_where_users_see_them() {
         let source = r##"
             //! A comment.
-            const HELP: &[OptionRow] = &[row("a help text")];
+            const HELP: Flag<Switch> = row("a help text").switch();
+            options! { ALL; HELP.says("a help text"); TIME: Single<u8> = row("a help text").one(|a| a.time("of an hour")); }
             const WORDS: [&str; 1] = ["in a table"];
             #[derive(Error)]
             enum Failed {
@@ -289,7 +294,8 @@ mod tests {
             #[cfg(test)]
             mod tests { fn f() { "no test" } }
         "##;
-        let expected = ["in a table", "of an {0}", "{name}: in a\n\tmacro", "in code", "in a tuple", "nested {}"];
+        let expected =
+            ["of an hour", "in a table", "of an {0}", "{name}: in a\n\tmacro", "in code", "in a tuple", "nested {}"];
         assert_eq!(Messages::of(source).expect("it is Rust").0, expected);
     }
 

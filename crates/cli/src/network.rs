@@ -5,12 +5,14 @@ use haul_proto::path::escape;
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::args::UsageError;
+use crate::args::flag::{Flag, Single};
+use crate::args::flags;
 use crate::args::values::Values;
 
 /// What the options of a copy say.
 pub fn network(values: &Values) -> Result<NetworkOptions, UsageError> {
     let callback = callback(values)?;
-    let ports = ports(values)?;
+    let ports = values.get(&flags::PORT)?;
     if ports.is_some() && callback.as_ref().is_some_and(|callback| callback.port.is_some()) {
         return Err(
             UsageError::new("--callback with a port cannot be used with --port").remedy("omit one of the ports")
@@ -20,20 +22,19 @@ pub fn network(values: &Values) -> Result<NetworkOptions, UsageError> {
         callback,
         bind: bind(values)?,
         family: family(values, "st")?,
-        reverse: values.flag("reverse"),
+        reverse: values.is_set(&flags::REVERSE),
         ports,
-        all_paths: values.choice("paths", &[("best", false), ("all", true)])?.unwrap_or(false),
+        all_paths: values.get(&flags::PATHS)?.unwrap_or(false),
     })
 }
 
 /// The only kind of addresses that is to be used in one of these places.
 pub fn family(values: &Values, places: &str) -> Result<Option<AddressFamily>, UsageError> {
-    let is_for = |id: &str| -> Result<bool, UsageError> {
-        let words = ["c", "s", "t", "cs", "ct", "st", "cst", "c,s", "c,t", "s,t", "c,s,t"].map(|word| (word, word));
-        Ok(values.choice(id, &words)?.is_some_and(|word| word.contains(|place| places.contains(place))))
+    let is_for = |flag: &Flag<Single<&'static str>>| -> Result<bool, UsageError> {
+        Ok(values.get(flag)?.is_some_and(|word| word.contains(|place| places.contains(place))))
     };
-    match (is_for("ipv4")?, is_for("ipv6")?) {
-        (true, true) => Err(UsageError::contradiction("ipv4", "ipv6")),
+    match (is_for(&flags::IPV4)?, is_for(&flags::IPV6)?) {
+        (true, true) => Err(UsageError::contradiction(&flags::IPV4, &flags::IPV6)),
         (true, false) => Ok(Some(AddressFamily::V4)),
         (false, true) => Ok(Some(AddressFamily::V6)),
         (false, false) => Ok(None),
@@ -42,7 +43,7 @@ pub fn family(values: &Values, places: &str) -> Result<Option<AddressFamily>, Us
 
 /// `HOST`, `HOST:PORT`, or an IPv6 address, in brackets if a port follows.
 fn callback(values: &Values) -> Result<Option<CallbackAddress>, UsageError> {
-    let Some(text) = values.text("callback")? else { return Ok(None) };
+    let Some(text) = values.get(&flags::CALLBACK)? else { return Ok(None) };
     let bad = || {
         UsageError::new(format!("--callback {}: not an address or a name", escape(text.as_bytes())))
             .remedy("for example -H 10.10.1.155, -H 10.10.1.155:5031 or -H [fd00::1]:5031")
@@ -61,31 +62,13 @@ fn callback(values: &Values) -> Result<Option<CallbackAddress>, UsageError> {
 }
 
 fn bind(values: &Values) -> Result<Option<String>, UsageError> {
-    let bind = values.text("bind")?;
+    let bind = values.get(&flags::BIND)?;
     match &bind {
         Some(word) if word.is_empty() || word.contains(|c: char| c.is_control() || c.is_whitespace() || c == '/') => {
             Err(UsageError::new(format!("--bind {}: neither an address nor an interface", escape(word.as_bytes())))
                 .remedy("for example --bind 10.10.1.155 or --bind eth1"))
         }
         _ => Ok(bind),
-    }
-}
-
-/// `P` or `P:Q`.
-pub fn ports(values: &Values) -> Result<Option<(u16, u16)>, UsageError> {
-    let Some(text) = values.text("port")? else { return Ok(None) };
-    let (first, last) = text.split_once(':').unwrap_or((&text, &text));
-    let port = |text: &str| {
-        let digits = Some(text).filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
-        digits.and_then(|text| text.parse::<u16>().ok()).filter(|port| *port > 0)
-    };
-    match (port(first), port(last)) {
-        (Some(first), Some(last)) if first <= last => Ok(Some((first, last))),
-        _ => Err(UsageError::new(format!(
-            "--port {}: must be a port from 1 to 65535, or a range",
-            escape(text.as_bytes())
-        ))
-        .remedy("for example -Z 5031 or -Z 5031:5039")),
     }
 }
 

@@ -6,17 +6,15 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use haul_engine::job::location::{Host, Location};
 use haul_engine::job::spec::PipeEnd;
 
 use crate::args::UsageError;
+use crate::args::flags;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 
-/// A file that has not grown for longer will not.
-const QUIET_MAX: Duration = Duration::from_secs(86_400);
 /// The word for standard input or output.
 const STANDARD: &str = "-";
 
@@ -29,15 +27,9 @@ pub struct Pipes {
     pub target: Option<PipeEnd>,
 }
 
-/// Which ends `-N` names: source, target.
-fn named(values: &Values) -> Result<(bool, bool), UsageError> {
-    let ends = [("i", (true, false)), ("o", (false, true)), ("io", (true, true))];
-    Ok(values.choice("pipe", &ends)?.unwrap_or_default())
-}
-
 /// Locations of all operands. The last operand is the target.
 pub fn locations(values: &Values, operands: &[OsString]) -> Result<Vec<Location>, UsageError> {
-    let (source, target) = named(values)?;
+    let (source, target) = values.get(&flags::PIPE)?.unwrap_or_default();
     let last = operands.len().saturating_sub(1);
     let location = |(at, operand): (usize, &OsString)| match if at == last { target } else { source } {
         true => program_operand(operand),
@@ -64,11 +56,11 @@ pub fn pipes(
 ) -> Result<Pipes, UsageError> {
     let is_standard = |operand: &OsString| operand == STANDARD;
     let Some((target, typed_sources)) = operands.split_last() else { return Ok(Pipes::default()) };
-    let (source_named, target_named) = named(values)?;
+    let (source_named, target_named) = values.get(&flags::PIPE)?.unwrap_or_default();
     if is_standard(target) {
         refuse_standard_output(values)?;
     }
-    let growing = growing(values)?;
+    let growing = values.get(&flags::REALTIME)?.map(PipeEnd::Growing);
     let is_input = typed_sources.iter().any(is_standard);
     if growing.is_some() && (is_input || source_named) {
         return Err(UsageError::new("-R follows a file, but the source is a pipe")
@@ -84,7 +76,7 @@ pub fn pipes(
         true => Some(standard(io::stdout())?),
         false => target_named.then_some(PipeEnd::Named),
     };
-    let are_several = sources.len() > 1 || values.flag("infiles");
+    let are_several = sources.len() > 1 || values.is_set(&flags::INFILES);
     if (source.is_some() || target.is_some()) && are_several {
         return Err(UsageError::new("a pipe is one file, but there are several sources")
             .remedy("pipe tar's output into haul: tar -cf - FILES | haul - TARGET"));
@@ -97,19 +89,13 @@ fn is_served_pipe(location: &Location) -> bool {
     matches!(location.host, Host::Served { .. }) && location.path.as_os_str() == STANDARD
 }
 
-/// `-R`: for how long a file may not grow until it has ended.
-fn growing(values: &Values) -> Result<Option<PipeEnd>, UsageError> {
-    let quiet = values.time("realtime", Duration::from_secs(1)..=QUIET_MAX, "from 1s to 1d")?;
-    Ok(quiet.map(PipeEnd::Growing))
-}
-
 fn refuse_standard_output(values: &Values) -> Result<(), UsageError> {
     let both = |option: &str| {
         Err(UsageError::new(format!("the target - and {option} both use standard output"))
             .remedy("use a file as the target, or omit the option"))
     };
-    match values.last("checksums") {
-        _ if values.flag("json") => both("--json"),
+    match values.last(&flags::CHECKSUMS) {
+        _ if values.is_set(&flags::JSON) => both("--json"),
         Some(file) if file == STANDARD => both("--checksums -"),
         _ => Ok(()),
     }

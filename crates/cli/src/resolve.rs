@@ -15,24 +15,22 @@ mod sweep;
 mod sync;
 mod verify;
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use haul_engine::job::location::{Host, Location};
 use haul_engine::job::spec::{
-    CacheUse, Cipher, CompressionMethod, CompressionPolicy, DirectIo, Fsync, Job, JobOptions, Login, NULL_TARGET,
-    RemoteAccess, Retries, SILENCE_MIN, SkipOptions, Symlinks, Verify, is_null,
+    Cipher, DirectIo, Fsync, Job, JobOptions, Login, NULL_TARGET, RemoteAccess, Retries, SkipOptions, Symlinks, Verify,
+    is_null,
 };
 use haul_engine::policy::PolicyRule;
-use haul_proto::compression::{LEVEL_DEFAULT, LEVEL_MAX};
-use haul_proto::limits::{CONGESTION_MAX, RATE_MIN};
+use haul_proto::limits::CONGESTION_MAX;
 use haul_proto::path::escape;
 
-use crate::args::limits::{RATE_MAX, STREAMS_MAX};
-use crate::args::operand::{host_label, on_base};
-use crate::args::table::typed;
+use crate::args::flag::{Flag, Single};
+use crate::args::flags;
+use crate::args::operand::{host_label, on_base, parse_operand};
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, habits};
 use crate::list::list;
@@ -41,10 +39,7 @@ use crate::pipes::{locations, pipes};
 use crate::report::ReportFormat;
 use crate::show::display::{Display, Mode};
 
-use self::details::{
-    Shell, base, buffer_size, buffers, bwlimit, in_the_way, log, modes, refuse_contradictions, shell, traffic_class,
-    window,
-};
+use self::details::{Shell, buffer_size, buffers, in_the_way, log, modes, refuse_contradictions, shell};
 pub use self::digests::{DigestSink, Digests};
 pub use self::duration::ENDLESS_ZEROS;
 pub use self::filters::{filters, typed_lists};
@@ -56,19 +51,6 @@ pub use self::verify::comparison;
 
 /// Progress as events, unless `-P` says otherwise.
 const JSON_PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// Most times that a job is begun again without coming further.
-const MAX_RETRIES: u32 = 1_000_000;
-/// Longest time for which that is tried: 30 days.
-const MAX_RETRY_FOR: Duration = Duration::from_secs(30 * 86_400);
-/// Longest silence that is waited out.
-const MAX_SILENCE: Duration = Duration::from_secs(3600);
-/// Numbers of CPUs are below this.
-const CPUS_END: u16 = 1024;
-/// Longest time that `-t` takes: a year.
-const MAX_TIME_LIMIT: Duration = Duration::from_secs(365 * 86_400);
-/// Longest interval that `-P` takes: a day.
-const MAX_PROGRESS_S: u32 = 86_400;
-
 /// A copy, and its display.
 #[derive(Debug)]
 pub struct Plan {
@@ -187,7 +169,7 @@ struct TypedEnds {
 fn ends(values: &Values, operands: &[OsString]) -> Result<TypedEnds, UsageError> {
     let mut sources = locations(values, operands)?;
     let target = sources.pop().ok_or_else(|| UsageError::new("no source given"))?;
-    let base = base(values)?;
+    let base = values.last(&flags::DIRBASE).map(parse_operand).transpose()?;
     base.iter().try_for_each(|base| sources.iter_mut().try_for_each(|source| on_base(source, base)))?;
     Ok(TypedEnds { sources, target, base })
 }
@@ -201,50 +183,53 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<ResolvedSet
     let defaults = JobOptions::default();
     let per_file = checksums.is_some() || tells_of_files(&display);
     let (direct_source, direct_target) = unbuffered(values)?;
-    let (window_bytes, window_fixed) = window(values)?;
+    let window = values.get(&flags::WINDOWSZ)?.or(values.get(&flags::FORCED_WINDOW)?);
     let (source_under_way, target_under_way) = buffers(values)?;
     let is_bbcps = values.dialect() == Dialect::Bbcp;
     let options = JobOptions {
-        recursive: values.flag("recursive") || values.flag("archive"),
+        recursive: values.is_set(&flags::RECURSIVE) || values.is_set(&flags::ARCHIVE),
         in_the_way: in_the_way(values),
         preserve: metadata::preserves(values),
         kept: metadata::kept(values)?,
         modes: modes(values)?,
-        symlinks: symlinks(values)?.unwrap_or(if is_bbcps { Symlinks::Ignore } else { defaults.symlinks }),
-        leave_out: SkipOptions { unreadable: values.flag("readable"), empty_directories: values.flag("no-empty-dirs") },
-        check_space: !values.flag("nofschk"),
-        make_directory: values.flag("mkdir"),
-        streams: if values.flag("order") { Some(1) } else { streams(values)? },
+        symlinks: values.get(&flags::SYMLINKS)?.unwrap_or(if is_bbcps { Symlinks::Ignore } else { defaults.symlinks }),
+        leave_out: SkipOptions {
+            unreadable: values.is_set(&flags::READABLE),
+            empty_directories: values.is_set(&flags::NO_EMPTY_DIRS),
+        },
+        check_space: !values.is_set(&flags::NOFSCHK),
+        make_directory: values.is_set(&flags::MKDIR),
+        streams: if values.is_set(&flags::ORDER) { Some(1) } else { values.get(&flags::STREAMS)? },
         congestion: congestion(values)?,
-        window_bytes,
-        window_fixed,
-        traffic_class: traffic_class(values)?,
+        window_bytes: window.map(|(bytes, _)| bytes),
+        window_fixed: window.is_some_and(|(_, is_fixed)| is_fixed),
+        traffic_class: values.get(&flags::QOS)?.unwrap_or(0),
         direct_source,
         direct_target,
         source_under_way,
         target_under_way,
-        cache: cache(values)?,
-        fsync: fsync(values)?,
+        cache: values.get(&flags::CACHE)?.unwrap_or_default(),
+        fsync: values.get(&flags::FSYNC)?.unwrap_or_default(),
         delta: delta::rules(values)?,
         cipher: cipher(values)?,
-        compression: compression(values)?,
-        frame_bytes: frame(values)?.or(buffer_size(values)?),
+        compression: values.get(&flags::COMPRESS)?.unwrap_or_default(),
+        frame_bytes: values.get(&flags::FRAME)?.or(buffer_size(values)?),
         rate_bytes_per_s: rate(values)?,
-        cpus: values.numbers("cpus", CPUS_END)?,
+        cpus: values.get(&flags::CPUS)?.unwrap_or_default(),
         report_files: per_file,
         blake3: digests::blake3(values, checksums.is_some() && digests.of_lines.is_none())?,
         digest_existing: checksums.is_some() && digests.of_lines.is_none(),
         checksum,
-        resume: !values.flag("no-resume"),
-        small_journals: values.flag("keep") || values.flag("append"),
-        keep_partial: !values.flag("no-keep"),
-        journal_dir: values.last("append").filter(|dir| !dir.is_empty()).map(PathBuf::from),
+        resume: !values.is_set(&flags::NO_RESUME),
+        small_journals: values.is_set(&flags::KEEP) || values.is_set(&flags::APPEND),
+        keep_partial: !values.is_set(&flags::NO_KEEP),
+        journal_dir: values.last(&flags::APPEND).filter(|dir| !dir.is_empty()).map(PathBuf::from),
         verify: verify(values)?,
         progress_every: progress_every(values, &display)?,
         network: network(values)?,
         ..sync::options(values, defaults)?
     };
-    let time_limit = time_limit(values)?;
+    let time_limit = values.get(&flags::TIMELIMIT)?;
     let report = report(values)?;
     Ok(ResolvedSettings {
         options,
@@ -259,7 +244,7 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<ResolvedSet
 }
 
 fn metrics(values: &Values) -> Result<Option<PathBuf>, UsageError> {
-    let file = values.last("metrics").map(PathBuf::from);
+    let file = values.last(&flags::METRICS).map(PathBuf::from);
     match file.as_ref().is_some_and(|file| file.as_os_str().is_empty()) {
         true => Err(UsageError::new("--metrics: empty file name")),
         false => Ok(file),
@@ -267,67 +252,42 @@ fn metrics(values: &Values) -> Result<Option<PathBuf>, UsageError> {
 }
 
 fn report(values: &Values) -> Result<Option<PathBuf>, UsageError> {
-    let file = values.last("report").map(PathBuf::from);
+    let file = values.last(&flags::REPORT).map(PathBuf::from);
     file.iter().try_for_each(|file| ReportFormat::of(file).map(|_| ()))?;
     Ok(file)
 }
 
-/// `-t`.
-fn time_limit(values: &Values) -> Result<Option<Duration>, UsageError> {
-    values.time("timelimit", Duration::from_secs(1)..=MAX_TIME_LIMIT, "from 1s to 365d")
-}
-
 /// How often progress is shown.
 fn progress_every(values: &Values, display: &Display) -> Result<Duration, UsageError> {
-    Ok(match values.number("progress", 1..=MAX_PROGRESS_S)? {
+    Ok(match values.get(&flags::PROGRESS)? {
         Some(seconds) => Duration::from_secs(seconds.into()),
         None if display.mode == Mode::Json => JSON_PROGRESS_EVERY,
         None => JobOptions::default().progress_every,
     })
 }
 
-fn cache(values: &Values) -> Result<CacheUse, UsageError> {
-    Ok(values
-        .choice("cache", &[("keep", CacheUse::Keep), ("drop", CacheUse::Drop), ("cold", CacheUse::Cold)])?
-        .unwrap_or_default())
-}
-
-/// `-s`, of a copy or of the demo.
-pub fn streams(values: &Values) -> Result<Option<u16>, UsageError> {
-    Ok(values.number("streams", 1..=STREAMS_MAX)?.and_then(|streams| u16::try_from(streams).ok()))
-}
-
-pub fn symlinks(values: &Values) -> Result<Option<Symlinks>, UsageError> {
-    values.choice("symlinks", &[("keep", Symlinks::Keep), ("follow", Symlinks::Follow), ("ignore", Symlinks::Ignore)])
-}
-
 /// `-u`: at the source, at the target. An end that is not named stays automatic. What is written in order goes through
 /// the page cache: past it, several writes are under way.
 fn unbuffered(values: &Values) -> Result<(DirectIo, DirectIo), UsageError> {
     let (auto, always, never) = (DirectIo::Auto, DirectIo::Always, DirectIo::Never);
-    if values.flag("order") {
-        let source = values.choice("unbuffered", &[("s", always), ("off", never)])?;
+    let ends = values.argument(&flags::UNBUFFERED);
+    if values.is_set(&flags::ORDER) {
+        let source = ends.map(|ends| ends.choice(&[("s", always), ("off", never)])).transpose()?;
         return Ok((source.unwrap_or(auto), never));
     }
-    if values.dialect() == Dialect::Bbcp && values.last("unbuffered").is_some_and(|ends| ends == "ts") {
+    if values.dialect() == Dialect::Bbcp && ends.is_some_and(|ends| ends.value == "ts") {
         return Ok((always, always));
     }
-    let named = values.choice(
-        "unbuffered",
-        &[("s", (always, auto)), ("t", (auto, always)), ("st", (always, always)), ("off", (never, never))],
-    )?;
-    Ok(named.unwrap_or((auto, auto)))
+    let words = [("s", (always, auto)), ("t", (auto, always)), ("st", (always, always)), ("off", (never, never))];
+    ends.map_or(Ok((auto, auto)), |ends| ends.choice(&words))
 }
 
 fn rate(values: &Values) -> Result<Option<u64>, UsageError> {
-    if let Some(limit) = values.last("bwlimit") {
-        return bwlimit(limit);
-    }
-    values.size("xfrrate", RATE_MIN..=RATE_MAX, "from 1k to 1024g, in bytes a second")
+    values.get(&flags::BWLIMIT)?.map_or_else(|| values.get(&flags::XFRRATE), Ok)
 }
 
 fn congestion(values: &Values) -> Result<Option<String>, UsageError> {
-    let name = values.text("congestion")?;
+    let name = values.get(&flags::CONGESTION)?;
     match name {
         Some(name) if name.is_empty() || name.len() >= CONGESTION_MAX || !name.bytes().all(is_of_a_name) => {
             Err(UsageError::new(format!("--congestion {}: invalid name", escape(name.as_bytes())))
@@ -342,56 +302,24 @@ fn is_of_a_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
 }
 
-fn frame(values: &Values) -> Result<Option<u32>, UsageError> {
-    values.size_among("frame", &[256 << 10, 512 << 10, 1 << 20], "of 256k, 512k or 1m")
-}
-
 fn cipher(values: &Values) -> Result<Cipher, UsageError> {
-    let named = values.choice(
-        "cipher",
-        &[
-            ("auto", Cipher::Auto),
-            ("aes-256-gcm", Cipher::Aes256Gcm),
-            ("aes-128-gcm", Cipher::Aes128Gcm),
-            ("chacha20-poly1305", Cipher::ChaCha20Poly1305),
-        ],
-    )?;
-    match (named, values.flag("no-encrypt")) {
-        (Some(_), true) => Err(UsageError::contradiction("cipher", "no-encrypt")),
+    let named = values.get(&flags::CIPHER)?;
+    match (named, values.is_set(&flags::NO_ENCRYPT)) {
+        (Some(_), true) => Err(UsageError::contradiction(&flags::CIPHER, &flags::NO_ENCRYPT)),
         (None, true) => Ok(Cipher::AuthenticateOnly),
         (named, false) => Ok(named.unwrap_or(Cipher::Auto)),
     }
 }
 
-/// `-c`: a word, or a level; 0 is off, as in bbcp.
-fn compression(values: &Values) -> Result<CompressionPolicy, UsageError> {
-    let given = values.last("compress").map(OsStr::as_bytes);
-    if given.is_some_and(|given| !given.is_empty() && given.iter().all(u8::is_ascii_digit)) {
-        let level = values.number("compress", 0..=LEVEL_MAX.into())?.and_then(|level| u8::try_from(level).ok());
-        return Ok(level
-            .filter(|level| *level > 0)
-            .map_or(CompressionPolicy::Off, |level| CompressionPolicy::Always(CompressionMethod::Zstd(level))));
-    }
-    let words = [
-        ("auto", CompressionPolicy::Auto),
-        ("off", CompressionPolicy::Off),
-        ("lz4", CompressionPolicy::Always(CompressionMethod::Lz4)),
-        ("zstd", CompressionPolicy::Always(CompressionMethod::Zstd(LEVEL_DEFAULT))),
-    ];
-    Ok(values.choice("compress", &words)?.unwrap_or_default())
-}
-
-fn fsync(values: &Values) -> Result<Fsync, UsageError> {
-    let words = [("none", Fsync::None), ("data", Fsync::Data), ("full", Fsync::Full)];
-    let bbcps = [("d", Fsync::Data), ("dd", Fsync::Full)];
-    Ok(values.choice("fsync", &[&words[..], &bbcps].concat())?.unwrap_or_default())
-}
-
 /// Read-back needs a file that exists.
 fn verify(values: &Values) -> Result<Verify, UsageError> {
-    let verify = values.choice("verify", &[("memory", Verify::Memory), ("disk", Verify::Disk)])?.unwrap_or_default();
-    if (verify, fsync(values)?) == (Verify::Disk, Fsync::None) {
-        return Err(UsageError::new(format!("{} disk cannot be used with {} none", typed("verify"), typed("fsync"))));
+    let verify = values.get(&flags::VERIFY)?.unwrap_or_default();
+    if (verify, values.get(&flags::FSYNC)?.unwrap_or_default()) == (Verify::Disk, Fsync::None) {
+        return Err(UsageError::new(format!(
+            "{} disk cannot be used with {} none",
+            flags::VERIFY.typed(),
+            flags::FSYNC.typed()
+        )));
     }
     Ok(verify)
 }
@@ -405,13 +333,13 @@ fn access(values: &Values, in_turn: bool) -> Result<RemoteAccess, UsageError> {
         port,
         ssh_options,
         family: family(values, "c")?,
-        source_command: command(values, "source-command")?,
-        target_command: command(values, "target-command")?,
+        source_command: command(values, &flags::SOURCE_COMMAND)?,
+        target_command: command(values, &flags::TARGET_COMMAND)?,
         deploy,
         target_login: values.at_target().map(login).transpose()?,
         in_turn,
-        silence: silence(values)?.unwrap_or(default.silence),
-        connect_timeout: silence(values)?.unwrap_or(default.connect_timeout),
+        silence: values.get(&flags::SILENCE)?.unwrap_or(default.silence),
+        connect_timeout: values.get(&flags::SILENCE)?.unwrap_or(default.connect_timeout),
         greeting_timeout: None,
         retries: retries(values)?,
     })
@@ -420,8 +348,8 @@ fn access(values: &Values, in_turn: bool) -> Result<RemoteAccess, UsageError> {
 /// What is about one host. `--rsh` is on no line but the typed one: what it says goes before the others.
 fn login(values: &Values) -> Result<Login, UsageError> {
     let Shell { port: shells_port, identity, config, options } = shell(values)?;
-    let port = shells_port.or(values.number("ssh-port", 1..=u16::MAX.into())?);
-    let ssh_options = [options, values.texts("ssh-option")?].concat();
+    let port = shells_port.or(values.get(&flags::SSH_PORT)?);
+    let ssh_options = [options, values.all(&flags::SSH_OPTION)?].concat();
     if let Some(option) =
         ssh_options.iter().find(|option| option.trim().is_empty() || option.contains(char::is_control))
     {
@@ -429,47 +357,43 @@ fn login(values: &Values) -> Result<Login, UsageError> {
             .remedy("write it as for ssh -o: --ssh-option ConnectTimeout=10"));
     }
     Ok(Login {
-        identity: identity.or(values.last("idfile").map(PathBuf::from)),
-        ssh_config: config.or(values.last("ssh-config").map(PathBuf::from)),
-        port: port.and_then(|port| u16::try_from(port).ok()),
+        identity: identity.or(values.last(&flags::IDFILE).map(PathBuf::from)),
+        ssh_config: config.or(values.last(&flags::SSH_CONFIG).map(PathBuf::from)),
+        port,
         ssh_options,
-        deploy: !values.flag("no-deploy"),
+        deploy: !values.is_set(&flags::NO_DEPLOY),
     })
-}
-
-fn silence(values: &Values) -> Result<Option<Duration>, UsageError> {
-    values.time("silence", SILENCE_MIN..=MAX_SILENCE, "from 3s to 1h")
 }
 
 /// One limit alone replaces the default; with any limit, the first attempt has it, too.
 fn retries(values: &Values) -> Result<Retries, UsageError> {
-    let times = values.number("retries", 0..=MAX_RETRIES)?;
-    let time = values.time("retry-for", Duration::ZERO..=MAX_RETRY_FOR, "of at most 30d")?;
+    let times = values.get(&flags::RETRIES)?;
+    let time = values.get(&flags::RETRY_FOR)?;
     Ok(match (times, time) {
         (None, None) => Retries::default(),
         (times, time) => Retries { times, time, breaks: None, from_the_start: true },
     })
 }
 
-fn command(values: &Values, id: &str) -> Result<Option<String>, UsageError> {
-    let command = values.text(id)?;
+fn command(values: &Values, flag: &Flag<Single<String>>) -> Result<Option<String>, UsageError> {
+    let command = values.get(flag)?;
     match command {
         Some(command) if command.trim().is_empty() => {
-            Err(UsageError::new(format!("{}: the command is empty", typed(id)))
-                .remedy(format!("for example {} 'ssh %I -l %U %H /opt/bin/haul'", typed(id))))
+            Err(UsageError::new(format!("{}: the command is empty", flag.typed()))
+                .remedy(format!("for example {} 'ssh %I -l %U %H /opt/bin/haul'", flag.typed())))
         }
         Some(command) => {
             let permitted = crate::host_policy::read().check(PolicyRule::NoOwnCommands);
-            permitted.map(|()| Some(command)).map_err(|text| UsageError::new(format!("{}: {text}", typed(id))))
+            permitted.map(|()| Some(command)).map_err(|text| UsageError::new(format!("{}: {text}", flag.typed())))
         }
         None => Ok(None),
     }
 }
 
 fn checksums(values: &Values) -> Result<Option<PathBuf>, UsageError> {
-    match values.last("checksums") {
+    match values.last(&flags::CHECKSUMS) {
         Some(file) if file.is_empty() => Err(UsageError::new("--checksums: empty file name")),
-        Some(file) if file == "-" && values.flag("json") => {
+        Some(file) if file == "-" && values.is_set(&flags::JSON) => {
             Err(UsageError::new("--checksums - and --json both write to standard output")
                 .remedy("name a file: --checksums FILE"))
         }
@@ -478,13 +402,14 @@ fn checksums(values: &Values) -> Result<Option<PathBuf>, UsageError> {
 }
 
 fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageError> {
-    let (quiet, json) = (values.flag("quiet"), values.flag("json"));
-    let lines = values.last("progress").is_some();
-    if let Some(id) = ["vverbose", "debug", "verbose"].into_iter().find(|id| quiet && values.flag(id)) {
-        return Err(UsageError::contradiction("quiet", id));
+    let (quiet, json) = (values.is_set(&flags::QUIET), values.is_set(&flags::JSON));
+    let lines = values.is_set(&flags::PROGRESS);
+    let verbose = values.first_of(&[&flags::VVERBOSE, &flags::DEBUG, &flags::VERBOSE]);
+    if let Some(verbose) = verbose.filter(|_| quiet) {
+        return Err(UsageError::contradiction(&flags::QUIET, verbose));
     }
     if quiet && lines && !json {
-        return Err(UsageError::contradiction("quiet", "progress"));
+        return Err(UsageError::contradiction(&flags::QUIET, &flags::PROGRESS));
     }
     let dialect = values.dialect();
     let log = log(values)?;
@@ -498,13 +423,13 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
         _ if stderr_is_terminal && log.is_none() => Mode::Bar,
         _ => Mode::Plain,
     };
-    let least = match (values.flag("debug"), values.flag("vverbose")) {
+    let least = match (values.is_set(&flags::DEBUG), values.is_set(&flags::VVERBOSE)) {
         (true, _) => 3,
         (_, true) => 2,
         _ => 0,
     };
-    let verbosity = values.count("verbose").max(least);
-    Ok(Display { mode, verbosity, progress_lines: lines, dialect, bits: values.flag("bits"), log })
+    let verbosity = values.count(&flags::VERBOSE).max(least);
+    Ok(Display { mode, verbosity, progress_lines: lines, dialect, bits: values.is_set(&flags::BITS), log })
 }
 
 /// Whether each complete file is reported.

@@ -12,6 +12,7 @@ use haul_engine::job::spec::{ClientCredentials, PrivateKey, PublicKey, Secret};
 use haul_proto::path::escape;
 
 use crate::args::UsageError;
+use crate::args::flags;
 use crate::args::operand::host_label;
 use crate::args::values::Values;
 
@@ -147,12 +148,12 @@ pub fn complete<'l>(values: &Values, locations: impl Iterator<Item = &'l mut Loc
             wanting.push((shown, pass));
         }
     }
-    if wanting.is_empty() && values.is_typed("secret-file") {
+    if wanting.is_empty() && values.is_typed(&flags::SECRET_FILE) {
         return Err(
             UsageError::new("--secret-file needs a source or target haul://HOST without a secret").remedy("omit it")
         );
     }
-    let file = values.last("secret-file").filter(|_| !wanting.is_empty());
+    let file = values.last(&flags::SECRET_FILE).filter(|_| !wanting.is_empty());
     let own = file.map(read).transpose()?;
     for (shown, pass) in wanting {
         *pass = completed(std::mem::replace(pass, ClientCredentials::Missing), own.as_ref())

@@ -1,8 +1,8 @@
 //! Completions for bash, zsh and fish, made from the table of options.
 
 use super::commands::names;
+use super::flags::COPY;
 use super::row::{HelpSection, OptionRow, Takes};
-use super::table::COPY;
 
 /// Options that can be typed, and have an effect.
 fn rows() -> impl Iterator<Item = &'static OptionRow> {
@@ -12,24 +12,6 @@ fn rows() -> impl Iterator<Item = &'static OptionRow> {
 /// Whether an option cannot do without an argument.
 fn needs_argument(row: &OptionRow) -> bool {
     matches!(row.takes, Takes::One(_) | Takes::Each(_))
-}
-
-/// What can be its argument, where that is one of a few words.
-fn words(row: &OptionRow) -> &'static [&'static str] {
-    match (row.id, row.takes) {
-        (_, Takes::Word { known, .. }) => known,
-        ("symlinks", _) => &["keep", "follow", "ignore"],
-        ("unbuffered", _) => &["s", "t", "st", "off"],
-        ("cache", _) => &["keep", "drop", "cold"],
-        ("compare", _) => &["size", "time", "digest", "exists"],
-        ("cipher", _) => &["auto", "aes-256-gcm", "aes-128-gcm", "chacha20-poly1305"],
-        ("verify", _) => &["memory", "disk"],
-        ("digest", _) => &["xxh3", "blake3"],
-        ("checksum" | "checksum-alg", _) => {
-            &["a32", "c32", "c32z", "md5", "crc32c", "crc64nvme", "sha1", "sha256", "sha512", "xxh3", "blake3"]
-        }
-        _ => &[],
-    }
 }
 
 /// The script for a shell of this name.
@@ -46,11 +28,11 @@ pub fn script(shell: &str) -> Option<String> {
 fn bash() -> String {
     let long: Vec<_> = rows().flat_map(OptionRow::long_forms).map(|name| format!("--{name}")).collect();
     let mut cases = String::new();
-    for row in rows().filter(|row| !words(row).is_empty()) {
+    for row in rows().filter(|row| !row.words.is_empty()) {
         let names: Vec<_> = row.long_forms().map(|name| format!("--{name}")).collect();
         let letters = row.letter.iter().map(|letter| format!("-{letter}"));
         let all: Vec<_> = letters.chain(names).collect();
-        cases.push_str(&format!("        {}) words=\"{}\" ;;\n", all.join("|"), words(row).join(" ")));
+        cases.push_str(&format!("        {}) words=\"{}\" ;;\n", all.join("|"), row.words.join(" ")));
     }
     format!(
         "# Completion of haul for bash(1).\n\
@@ -75,7 +57,7 @@ fn zsh() -> String {
     let quoted = |text: &str| text.replace('\'', "'\\''").replace('[', "\\[").replace(']', "\\]").replace(':', "\\:");
     let mut specs = String::new();
     for row in rows() {
-        let argument = match (needs_argument(row), words(row)) {
+        let argument = match (needs_argument(row), row.words) {
             (_, known) if !known.is_empty() => format!(":argument:({})", known.join(" ")),
             (true, _) => ":argument:_files".to_owned(),
             (false, _) => String::new(),
@@ -111,8 +93,8 @@ fn fish() -> String {
         if needs_argument(row) {
             line.push_str(" -r");
         }
-        if !words(row).is_empty() {
-            line.push_str(&format!(" -a '{}'", words(row).join(" ")));
+        if !row.words.is_empty() {
+            line.push_str(&format!(" -a '{}'", row.words.join(" ")));
         }
         script.push_str(&format!("{line} -d '{}'\n", quoted(row.help)));
     }
@@ -128,7 +110,7 @@ mod tests {
         let row = COPY.iter().find(|row| row.id == "checksum").unwrap();
         let names: Vec<_> =
             haul_engine::job::spec::ChecksumAlgorithm::all().map(|algorithm| algorithm.name()).collect();
-        assert_eq!(words(row), names);
+        assert_eq!(row.words, names);
     }
 
     #[test]

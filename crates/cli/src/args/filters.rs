@@ -1,60 +1,15 @@
-//! Options that leave something out, in the table of a copy and in others; and what `haul help filters` says of them.
+//! Options whose order counts among those that leave something out; and what `haul help filters` says of all of them.
 
-use super::row::{HelpSection, OptionRow, Takes, row};
+use super::flags::{EXCLUDE, EXCLUDE_FROM, INCLUDE, INCLUDE_FROM};
+use super::row::OptionRow;
 
 /// The options whose order counts: what they say, and whether it is a file.
-pub const ORDERED: [(&str, bool, bool); 4] =
-    [("include", true, false), ("exclude", false, false), ("include-from", true, true), ("exclude-from", false, true)];
-
-pub const INCLUDE: OptionRow = choosing(
-    "include",
-    Takes::Each("PATTERN"),
-    "copy matching paths; the first matching rule decides (haul help filters)",
-);
-pub const EXCLUDE: OptionRow = choosing(
-    "exclude",
-    Takes::Each("PATTERN"),
-    "skip matching paths (gitignore syntax: '*.o', '/build/', 'src/**/*.tmp')",
-)
-.essential();
-pub const INCLUDE_FROM: OptionRow = choosing(
-    "include-from",
-    Takes::Each("FILE"),
-    "read patterns to copy from FILE, in the form of a .gitignore (! skips; the last match decides)",
-);
-pub const EXCLUDE_FROM: OptionRow =
-    choosing("exclude-from", Takes::Each("FILE"), "read patterns to skip from FILE, in the form of a .gitignore");
-pub const FILTER_FILES: OptionRow = choosing(
-    "filter-files",
-    Takes::Each("NAME"),
-    "read patterns from files called NAME in the source's directories (.gitignore)",
-);
-pub const MIN_SIZE: OptionRow = choosing("min-size", Takes::One("SIZE"), "skip files smaller than SIZE");
-pub const MAX_SIZE: OptionRow = choosing("max-size", Takes::One("SIZE"), "skip files larger than SIZE");
-pub const NEWER: OptionRow = choosing(
-    "newer",
-    Takes::One("WHEN"),
-    "copy only files modified since WHEN (2026-11-01 in UTC, or an age: 12h, 7d)",
-);
-pub const OLDER: OptionRow = choosing("older", Takes::One("WHEN"), "copy only files modified before WHEN");
-pub const EXPLAIN: OptionRow =
-    choosing("explain", Takes::One("PATH"), "print which rule includes or excludes PATH, and exit");
-
-/// It would be taken for the beginning of --filter-files.
-pub const FILTER: OptionRow = {
-    let mut made = row("filter", None, Takes::Each("RULE"), HelpSection::Unlisted, "rsync's filter rules");
-    made.of_one_job = true;
-    made.refusal = Some(
-        "rsync's rules are options here\n'- PATTERN' is --exclude PATTERN, '+ PATTERN' --include PATTERN, ': NAME' --filter-files NAME",
-    );
-    made
-};
-
-const fn choosing(id: &'static str, takes: Takes, help: &'static str) -> OptionRow {
-    let mut made = row(id, None, takes, HelpSection::Filtering, help);
-    made.of_one_job = true;
-    made
-}
+pub const ORDERED: [(&OptionRow, bool, bool); 4] = [
+    (&INCLUDE.row, true, false),
+    (&EXCLUDE.row, false, false),
+    (&INCLUDE_FROM.row, true, true),
+    (&EXCLUDE_FROM.row, false, true),
+];
 
 /// `haul help filters`.
 pub const HELP: &str = "\

@@ -12,9 +12,11 @@ use haul_proto::limits::FRAME_MAX;
 use haul_proto::path::escape;
 
 use super::UsageError;
+use super::argument::bad;
+use super::flags;
 use super::nearest::nearest;
 use super::row::OptionRow;
-use super::values::{Values, bad};
+use super::values::Values;
 
 /// Options of scp and rsync that haul does not have, and what to type instead.
 const FOREIGN: &[(&str, &str)] = &[
@@ -56,29 +58,34 @@ const FOREIGN: &[(&str, &str)] = &[
 
 /// An option that takes an argument here, and none, or another one, in scp or rsync.
 struct Habit {
-    id: &'static str,
+    row: &'static OptionRow,
     is_argument: fn(&str) -> bool,
     needs: &'static str,
     instead: &'static str,
 }
 
 const HABITS: [Habit; 7] = [
-    habit("progress", is_number, "a number of seconds", "rsync's -P and --progress are automatic: omit them"),
-    habit("checksum", is_digest, "a digest, for example sha256", "rsync's --checksum is --compare digest"),
-    habit("qos", is_list, "a traffic class, 0 to 255", "scp's and rsync's -q is --quiet"),
-    habit("unbuffered", is_ends, "s, t, st or off, for O_DIRECT", "rsync's -u is --update"),
+    habit(&flags::PROGRESS.row, is_number, "a number of seconds", "rsync's -P and --progress are automatic: omit them"),
+    habit(&flags::CHECKSUM.row, is_digest, "a digest, for example sha256", "rsync's --checksum is --compare digest"),
+    habit(&flags::QOS.row, is_list, "a traffic class, 0 to 255", "scp's and rsync's -q is --quiet"),
+    habit(&flags::UNBUFFERED.row, is_ends, "s, t, st or off, for O_DIRECT", "rsync's -u is --update"),
     habit(
-        "buffers",
+        &flags::BUFFERS.row,
         |text| is_number(text.trim_start_matches('+')),
         "a number of frames",
         "rsync's -b is --backup-dir DIR, which keeps replaced and deleted files in DIR",
     ),
-    habit("buffsz", begins_with_digit, "a size", "scp's -B is --ssh-option BatchMode=yes"),
-    habit("timelimit", begins_with_digit, "a time", "rsync's -t is automatic: times are always preserved"),
+    habit(&flags::BUFFSZ.row, begins_with_digit, "a size", "scp's -B is --ssh-option BatchMode=yes"),
+    habit(&flags::TIMELIMIT.row, begins_with_digit, "a time", "rsync's -t is automatic: times are always preserved"),
 ];
 
-const fn habit(id: &'static str, is_argument: fn(&str) -> bool, needs: &'static str, instead: &'static str) -> Habit {
-    Habit { id, is_argument, needs, instead }
+const fn habit(
+    row: &'static OptionRow,
+    is_argument: fn(&str) -> bool,
+    needs: &'static str,
+    instead: &'static str,
+) -> Habit {
+    Habit { row, is_argument, needs, instead }
 }
 
 /// Commands of other programs that run on a host: `ssh HOST WORD PATH` does it.
@@ -105,24 +112,24 @@ pub fn meant_by(shown: &str) -> Option<&'static str> {
 
 /// What to type instead of an option that was typed without its argument.
 pub fn meant_without_argument(row: &OptionRow) -> Option<&'static str> {
-    HABITS.iter().find(|habit| habit.id == row.id).map(|habit| habit.instead)
+    HABITS.iter().find(|habit| habit.row.is(row)).map(|habit| habit.instead)
 }
 
 /// Refuses the next word as an argument of an option that takes none in scp or rsync.
 pub fn refuse_argument(row: &OptionRow, argument: &OsStr) -> Result<(), UsageError> {
     let is_argument = |habit: &&Habit| argument.to_str().is_some_and(habit.is_argument);
-    match HABITS.iter().find(|habit| habit.id == row.id).filter(|habit| !is_argument(habit)) {
-        Some(habit) => Err(bad(habit.id, argument, &format!("must be {}", habit.needs)).remedy(habit.instead)),
+    match HABITS.iter().find(|habit| habit.row.is(row)).filter(|habit| !is_argument(habit)) {
+        Some(habit) => Err(bad(row, argument, &format!("must be {}", habit.needs)).remedy(habit.instead)),
         None => Ok(()),
     }
 }
 
 /// Refuses the letter n, which copies in bbcp and copies nothing in rsync.
 pub fn refuse_letter(row: &OptionRow) -> Result<(), UsageError> {
-    match row.id {
-        "nodns" => Err(UsageError::new("-n is ambiguous: rsync's is a dry run, bbcp's skips name lookups and copies")
+    match row.is(&flags::NODNS) {
+        true => Err(UsageError::new("-n is ambiguous: rsync's is a dry run, bbcp's skips name lookups and copies")
             .remedy("write --dry-run for rsync's, or --nodns for bbcp's")),
-        _ => Ok(()),
+        false => Ok(()),
     }
 }
 
@@ -180,7 +187,7 @@ pub fn refuse_operands(
     operands: &[OsString],
     exists: &dyn Fn(&OsStr) -> bool,
 ) -> Result<(), UsageError> {
-    if let (Some(file), ..=1) = (values.last("config"), operands.len()) {
+    if let (Some(file), ..=1) = (values.last(&flags::CONFIG), operands.len()) {
         return Err(meant(
             &format!("-C {}: -C takes a configuration file, and source or target is missing", escape(file.as_bytes())),
             SCPS_COMPRESSION,
@@ -189,7 +196,7 @@ pub fn refuse_operands(
     let is_config =
         |word: &&OsString| word.as_bytes().ends_with(b"ssh_config") || word.as_bytes().ends_with(b".ssh/config");
     match operands.first().filter(is_config) {
-        Some(file) if values.flag("nofschk") && operands.len() > 2 && exists(file) => {
+        Some(file) if values.is_set(&flags::NOFSCHK) && operands.len() > 2 && exists(file) => {
             let file = escape(file.as_bytes());
             Err(meant(
                 &format!("-F {file}: -F takes no argument"),
@@ -203,20 +210,20 @@ pub fn refuse_operands(
 /// What is worth a line though it is done: where it may be something else than was meant.
 pub fn notes(values: &Values, is_remote: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    let seconds = values.last("progress").and_then(|seconds| seconds.to_str()?.parse::<u32>().ok());
-    let seconds = seconds.filter(|_| values.is_typed("progress"));
+    let seconds = values.get(&flags::PROGRESS).ok().flatten();
+    let seconds = seconds.filter(|_| values.is_typed(&flags::PROGRESS));
     if let Some(seconds) = seconds.filter(|seconds| is_remote && (*seconds == 22 || *seconds >= 1024)) {
         notes.push(format!(
             "-P {seconds} prints progress every {seconds} s; scp's -P, the ssh port, is --ssh-port {seconds}"
         ));
     }
-    if let Ok(Some(size)) = values.size("buffsz", 0..=u64::MAX, "")
+    if let Ok(Some(size)) = values.get(&flags::BUFFSZ)
         && size > FRAME_MAX.into()
     {
-        let typed = values.last("buffsz").unwrap_or_default();
+        let typed = values.last(&flags::BUFFSZ).unwrap_or_default();
         notes.push(format!("-B {}: the largest block is 1m, which is used", escape(typed.as_bytes())));
     }
-    if values.is_typed("reverse") {
+    if values.is_typed(&flags::REVERSE) {
         notes.push("-z is bbcp's: the target connects to the source; rsync's -z, compression, is automatic".to_owned());
     }
     notes

@@ -6,12 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 use haul_proto::path::escape;
 
 use super::commands::{self, COMMANDS};
+use super::flags::{self, COPY};
 use super::names::{self, Named};
 use super::nearest::nearest;
 use super::row::{HelpSection, OptionRow};
-use super::table::{
-    COPY, DEMO, JOB, JOB_MANIFEST, JOB_STEP, NET, PARTIALS, PROBE, REPORT, SERVE, SURVEY, SWEEP, VERIFY,
-};
 use super::{Dialect, UsageError, completions, filters, manual, markdown};
 
 /// Columns of a signature in a list of options.
@@ -162,7 +160,7 @@ pub fn demo() -> String {
          the network code (two workers, encrypted TCP streams over loopback), compares\n\
          source and target, and deletes both.\n\n",
     );
-    push_rows(&mut text, DEMO.iter());
+    push_rows(&mut text, flags::demo::ALL.iter());
     text
 }
 
@@ -177,7 +175,7 @@ fn serve() -> String {
          The server runs until Ctrl-C and logs each transfer on standard error. Clients\n\
          cannot reach anything outside DIR, not even through symbolic links.\n\n",
     );
-    push_rows(&mut text, SERVE.iter());
+    push_rows(&mut text, flags::serve::ALL.iter());
     text.push_str(
         "\nWith --config, clients name a directory: haul://HOST/incoming/PATH (port 5031,\n\
          unless --port says otherwise). FILE has a table for each directory:\n\n\
@@ -252,7 +250,7 @@ fn sweep() -> String {
          afterwards. Rerun an interrupted sweep to resume it: runs that are in NAME.csv\n\
          are not repeated.\n\n",
     );
-    push_rows(&mut text, SWEEP.iter());
+    push_rows(&mut text, flags::sweep::ALL.iter());
     text.push_str(
         "\nEvery combination of the LISTs is run. In a list, auto is haul's automatic\n\
          choice, and slac is the set of windows, streams or rates that SLAC measured;\n\
@@ -297,7 +295,7 @@ fn probe() -> String {
          SOURCE, data comes from memory, and reading is not measured. TARGET is the\n\
          target of the copy: a hidden directory is created there and deleted afterwards.\n\n",
     );
-    push_rows(&mut text, PROBE.iter());
+    push_rows(&mut text, flags::probe::ALL.iter());
     text.push_str(
         "\nCopy options for performance and connections are accepted and applied to the\n\
          measurements: haul --help all. Each part logs in to the remote host again.\n",
@@ -315,7 +313,7 @@ fn net() -> String {
          and under load, and CPUs in use. HOST is a host of ssh, or the address that\n\
          haul serve printed.\n\n",
     );
-    push_rows(&mut text, NET.iter());
+    push_rows(&mut text, flags::net::ALL.iter());
     text.push_str(
         "\nCopy options for performance and connections are accepted: --duration, -s, -w,\n\
          -x, --congestion, -z and others. haul --help all lists them. -P N prints a line\n\
@@ -332,7 +330,7 @@ fn report() -> String {
          cumulative, with medians and quartiles. Each FILE is what haul --json printed\n\
          of a copy. haul --report writes a page about a single copy.\n\n",
     );
-    push_rows(&mut text, REPORT.iter());
+    push_rows(&mut text, flags::report::ALL.iter());
     text.push_str(
         "\nhaul --json -s 4 run7 db1:/archive > 4.json\n\
          haul --json -s 16 run8 db1:/archive > 16.json\n\
@@ -350,7 +348,7 @@ fn survey() -> String {
          unreadable files. Nothing is written, and no data leaves this machine.\n\n\
          PATH is a local path. For a remote one: ssh HOST haul survey PATH\n\n",
     );
-    push_rows(&mut text, SURVEY.iter().filter(|row| row.section != HelpSection::Unlisted));
+    push_rows(&mut text, flags::survey::ALL.iter().filter(|row| row.section != HelpSection::Unlisted));
     text.push_str(
         "\nTo find duplicates, files of equal size are read, the largest savings first.\n\
          Exit status: 0, or 1 if something could not be read.\n",
@@ -375,11 +373,11 @@ fn job() -> String {
          JOB_COMPLETION_INDEX. Shards take turns on several targets: dtn{1..4}:/archive.\n\n\
          Options of plan and run:\n",
     );
-    push_rows(&mut text, JOB.iter());
+    push_rows(&mut text, flags::job::ALL.iter());
     text.push_str("\nOptions of the other steps:\n");
-    push_rows(&mut text, JOB_STEP.iter());
+    push_rows(&mut text, flags::step::ALL.iter());
     text.push_str("\nOptions of manifest:\n");
-    push_rows(&mut text, JOB_MANIFEST.iter());
+    push_rows(&mut text, flags::manifest::ALL.iter());
     text.push_str(
         "\nplan and run take the options of a copy, and with --sync those of haul sync.\n\n\
          Exit status of haul job status: 0 finished, 1 shards failed, 4 unfinished.\n",
@@ -420,7 +418,7 @@ fn verify() -> String {
          latter by block. Modification times are never compared; other metadata is\n\
          compared with the options that preserve it.\n\n",
     );
-    push_rows(&mut text, VERIFY.iter().filter(|row| row.section != HelpSection::Unlisted));
+    push_rows(&mut text, flags::verify::ALL.iter().filter(|row| row.section != HelpSection::Unlisted));
     text.push_str(
         "\nExit status: 0 identical; 1 differences or unreadable files, each named on\n\
          standard error; 2 to 4 as in a copy.\n",
@@ -444,7 +442,7 @@ fn partials(command: &str) -> String {
     });
     text.push_str("PATH is a local path. For a remote one: ssh HOST haul ");
     text.push_str(&format!("{command} PATH\n\n"));
-    push_rows(&mut text, PARTIALS.iter());
+    push_rows(&mut text, flags::partials::ALL.iter());
     text
 }
 

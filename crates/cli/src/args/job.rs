@@ -7,12 +7,12 @@ use std::sync::LazyLock;
 
 use haul_proto::path::escape;
 
+use super::flags::{self, COPY};
 use super::nearest::nearest;
-use super::row::OptionRow;
+use super::row::{HelpSection, OptionRow};
 use super::scan::{DEFAULT, Grammar, scan};
-use super::table::{COPY, JOB, JOB_MANIFEST, JOB_STEP, VERIFY};
 use super::values::Values;
-use super::{Dialect, UsageError, filters};
+use super::{Dialect, UsageError};
 
 /// A step of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,35 +60,42 @@ pub struct JobWords {
 }
 
 /// Options of a copy that say nothing of a shard.
-const REFUSED: [&str; 18] = [
-    "infiles",
-    "null",
-    "dirbase",
-    "pipe",
-    "realtime",
-    "explain",
-    "detect-renames",
-    "remove-source-files",
-    "dry-run",
-    "items",
-    "checksums",
-    "checksum-alg",
-    "expect",
-    "checksum",
-    "tui",
-    "report",
-    "version",
-    "license",
+const REFUSED: [&OptionRow; 18] = [
+    &flags::INFILES.row,
+    &flags::NULL.row,
+    &flags::DIRBASE.row,
+    &flags::PIPE.row,
+    &flags::REALTIME.row,
+    &flags::EXPLAIN.row,
+    &flags::DETECT_RENAMES.row,
+    &flags::REMOVE_SOURCE_FILES.row,
+    &flags::DRY_RUN.row,
+    &flags::ITEMS.row,
+    &flags::CHECKSUMS.row,
+    &flags::CHECKSUM_ALG.row,
+    &flags::EXPECT.row,
+    &flags::CHECKSUM.row,
+    &flags::TUI.row,
+    &flags::REPORT.row,
+    &flags::VERSION.row,
+    &flags::LICENSE.row,
 ];
 
 /// Options with the name of a file on the host where they are typed.
-const FILES: [&str; 6] = ["config", "include-from", "exclude-from", "idfile", "secret-file", "logfile"];
+const FILES: [&OptionRow; 6] = [
+    &flags::CONFIG.row,
+    &flags::INCLUDE_FROM.row,
+    &flags::EXCLUDE_FROM.row,
+    &flags::IDFILE.row,
+    &flags::SECRET_FILE.row,
+    &flags::LOGFILE.row,
+];
 
 static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| {
     // --sync is a sync here, and no other name of --fsync.
-    let copy = COPY.iter().filter(|row| row.id != "help").cloned();
+    let copy = COPY.iter().filter(|row| !row.is(&flags::HELP)).cloned();
     let copy = copy.map(|row| if row.alias == Some("sync") { OptionRow { alias: None, ..row } } else { row });
-    JOB.iter().cloned().chain(copy).collect()
+    flags::job::ALL.iter().cloned().chain(copy).collect()
 });
 
 /// Options of `haul job plan` and `haul job run`.
@@ -119,12 +126,12 @@ pub fn parse(words: &[OsString]) -> Result<Option<JobWords>, UsageError> {
     };
     let table = match step {
         JobStep::Plan | JobStep::Run => rows(),
-        JobStep::Manifest => JOB_MANIFEST,
-        _ => JOB_STEP,
+        JobStep::Manifest => flags::manifest::ALL,
+        _ => flags::step::ALL,
     };
     let grammar = Grammar { dialect: Dialect::Haul, operands: 1, has_rest: false };
     let scanned = scan(table, words[1..].to_vec(), grammar)?;
-    if scanned.values.flag("help") {
+    if scanned.values.is_set(&flags::HELP) {
         return Ok(None);
     }
     check_count(word, step, &scanned.values, &scanned.operands)?;
@@ -133,7 +140,7 @@ pub fn parse(words: &[OsString]) -> Result<Option<JobWords>, UsageError> {
 }
 
 fn check_count(word: &str, step: JobStep, values: &Values, operands: &[OsString]) -> Result<(), UsageError> {
-    let has_targets = values.given().iter().any(|(row, _)| row.id == "targets");
+    let has_targets = values.is_set(&flags::job::TARGETS);
     match (step, operands.len()) {
         (JobStep::Run | JobStep::Shard, 1) => Ok(()),
         (JobStep::Plan | JobStep::Run, count) if count >= 2 || count == 1 && has_targets => Ok(()),
@@ -153,22 +160,20 @@ fn check_count(word: &str, step: JobStep, values: &Values, operands: &[OsString]
 }
 
 fn refuse_useless(values: &Values) -> Result<(), UsageError> {
-    match REFUSED.into_iter().find(|id| values.given().iter().any(|(row, _)| row.id == *id)) {
+    match values.first_of(&REFUSED) {
         None => Ok(()),
-        Some(id) => {
-            let typed = COPY.iter().find(|row| row.id == id).map(OptionRow::typed).unwrap_or_default();
-            Err(UsageError::new(format!("{typed} cannot be used in a job")).remedy("haul help job lists its options"))
-        }
+        Some(row) => Err(UsageError::new(format!("{} cannot be used in a job", row.typed()))
+            .remedy("haul help job lists its options")),
     }
 }
 
 /// The options of the copy among those of `haul job plan`, each as one word that any host understands.
 pub fn copy_options(values: &Values) -> Result<Vec<OsString>, UsageError> {
-    let is_own = |row: &OptionRow| JOB.iter().any(|own| own.id == row.id);
+    let is_own = |row: &OptionRow| flags::job::ALL.iter().any(|own| own.is(row));
     let given = values.given().iter().filter(|(row, _)| !is_own(row));
     let typed = given.map(|(row, argument)| {
         let argument = match argument {
-            Some(file) if FILES.contains(&row.id) => Some(absolute(file)?),
+            Some(file) if row.is_any(&FILES) => Some(absolute(file)?),
             argument => argument.clone(),
         };
         Ok(word(row, argument.as_deref()))
@@ -215,26 +220,24 @@ pub fn part_values(options: &[OsString], more: &[OsString], part: JobPart) -> Re
     if part != JobPart::List {
         return Ok(values);
     }
-    let is_kept = |row: &OptionRow| !is_filter(row) && !DELETES.contains(&row.id);
+    let is_kept = |row: &OptionRow| !is_filter(row) && !row.is_any(&DELETES);
     Ok(values.with(values.given().iter().filter(|(row, _)| is_kept(row)).cloned().collect()))
 }
 
-const DELETES: [&str; 4] = ["delete", "delete-excluded", "max-delete", "ignore-errors"];
+const DELETES: [&OptionRow; 4] =
+    [&flags::DELETE.row, &flags::DELETE_EXCLUDED.row, &flags::MAX_DELETE.row, &flags::IGNORE_ERRORS.row];
 
 /// Whether an option leaves files out.
-pub fn is_filter(row: &OptionRow) -> bool {
-    let limits = [filters::MIN_SIZE.id, filters::MAX_SIZE.id, filters::NEWER.id, filters::OLDER.id];
-    filters::ORDERED.iter().any(|(id, ..)| *id == row.id)
-        || limits.contains(&row.id)
-        || [filters::FILTER_FILES.id, filters::FILTER.id].contains(&row.id)
+fn is_filter(row: &OptionRow) -> bool {
+    row.section == HelpSection::Filtering || row.is(&flags::FILTER)
 }
 
 /// Options of the comparison after a job: those of its copy that a comparison has.
 pub fn verify_values(options: &[OsString], more: &[OsString]) -> Result<Values, UsageError> {
     let copy = copy_scan(options.iter().chain(more).cloned().collect())?;
-    let row = |id: &str| VERIFY.iter().find(|row| row.id == id);
-    let given = copy.given().iter().filter_map(|(copied, argument)| Some((row(copied.id)?, argument.clone())));
-    Ok(Values::new(VERIFY, Dialect::Haul, given.collect()))
+    let row = |copied: &OptionRow| flags::verify::ALL.iter().find(|row| row.is(copied));
+    let given = copy.given().iter().filter_map(|(copied, argument)| Some((row(copied)?, argument.clone())));
+    Ok(Values::new(flags::verify::ALL, Dialect::Haul, given.collect()))
 }
 
 fn copy_scan(words: Vec<OsString>) -> Result<Values, UsageError> {
@@ -292,12 +295,12 @@ mod tests {
         assert_eq!(options, expected);
         let whole = part_values(&options, &[], JobPart::Whole).unwrap();
         assert_eq!(copy_options(&whole).unwrap(), expected);
-        assert!(values.flag("sync") && !whole.flag("fsync"));
+        assert!(values.is_set(&flags::job::SYNC) && !whole.is_set(&flags::FSYNC));
         let listed = part_values(&options, &["--dirbase=/b".into()], JobPart::List).unwrap();
-        assert!(listed.flag("xfrrate") && listed.flag("dirbase") && !listed.flag("exclude"));
+        assert!(listed.is_set(&flags::XFRRATE) && listed.is_set(&flags::DIRBASE) && !listed.is_set(&flags::EXCLUDE));
         let directories = part_values(&options, &[], JobPart::Directories).unwrap();
-        assert_eq!(directories.each("include"), ["*/"]);
-        assert!(verify_values(&options, &[]).unwrap().flag("recursive"));
+        assert_eq!(directories.each(&flags::INCLUDE), ["*/"]);
+        assert!(verify_values(&options, &[]).unwrap().is_set(&flags::RECURSIVE));
     }
 
     #[test]

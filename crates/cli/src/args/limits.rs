@@ -1,7 +1,5 @@
 //! Upper limits of options, and of the same settings in the file of a server.
 
-/// Most streams.
-pub const STREAMS_MAX: u32 = 256;
 /// Highest rate, in bytes a second.
 pub const RATE_MAX: u64 = 1 << 40;
 /// Most clients of a server at a time.

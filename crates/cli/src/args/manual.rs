@@ -1,8 +1,8 @@
 //! The manual page haul(1), made from the table of options. Its language is that of man(7).
 
 use super::commands::COMMANDS;
+use super::flags::{self, COPY};
 use super::row::{HelpSection, OptionRow};
-use super::table::{COPY, SERVE};
 use super::version::VERSION;
 
 const ABOUT: &str =
@@ -97,7 +97,7 @@ pub fn page() -> String {
     page.push_str(".SH COMMANDS\nhaul help COMMAND has the options of each.\n");
     commands.iter().for_each(|(line, about)| entry(&mut page, line, about));
     section(&mut page, "SERVER", SERVER);
-    SERVE.iter().for_each(|row| option(&mut page, row));
+    flags::serve::ALL.iter().for_each(|row| option(&mut page, row));
     list(&mut page, "EXIT STATUS", &STATUS);
     list(&mut page, "FILES", &FILES);
     list(&mut page, "EXAMPLES", &EXAMPLES);
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn every_listed_option_is_in_the_manual() {
         let page = page();
-        for row in COPY.iter().filter(|row| row.section != HelpSection::Unlisted).chain(SERVE) {
+        for row in COPY.iter().filter(|row| row.section != HelpSection::Unlisted).chain(flags::serve::ALL) {
             let line = format!("\n.B {}", text(row.signature().trim_start()));
             assert!(page.contains(&line), "{}", row.id);
             assert!(page.contains(&text(row.help)), "{}", row.id);

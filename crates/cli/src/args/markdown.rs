@@ -1,9 +1,7 @@
 //! The reference of options in `docs/OPTIONS.md`, made from the table of options: `haul help markdown`.
 
+use super::flags::{self, COPY};
 use super::row::{HelpSection, OptionRow};
-use super::table::{
-    COPY, DEMO, JOB, JOB_MANIFEST, JOB_STEP, NET, PARTIALS, PROBE, REPORT, SERVE, SURVEY, SWEEP, VERIFY,
-};
 
 const INTRODUCTION: &str = "# Options
 
@@ -14,18 +12,18 @@ SIZE is a number of bytes, or one with k, m or g (powers of 1024). RATE is a SIZ
 
 /// Commands with options of their own.
 const COMMANDS: [(&str, &[OptionRow]); 12] = [
-    ("haul verify", VERIFY),
-    ("haul serve", SERVE),
-    ("haul probe", PROBE),
-    ("haul net", NET),
-    ("haul sweep", SWEEP),
-    ("haul report", REPORT),
-    ("haul survey", SURVEY),
-    ("haul job plan, haul job run", JOB),
-    ("haul job shard, finish, status, report, cancel", JOB_STEP),
-    ("haul job manifest", JOB_MANIFEST),
-    ("haul demo", DEMO),
-    ("haul status, haul clean", PARTIALS),
+    ("haul verify", flags::verify::ALL),
+    ("haul serve", flags::serve::ALL),
+    ("haul probe", flags::probe::ALL),
+    ("haul net", flags::net::ALL),
+    ("haul sweep", flags::sweep::ALL),
+    ("haul report", flags::report::ALL),
+    ("haul survey", flags::survey::ALL),
+    ("haul job plan, haul job run", flags::job::ALL),
+    ("haul job shard, finish, status, report, cancel", flags::step::ALL),
+    ("haul job manifest", flags::manifest::ALL),
+    ("haul demo", flags::demo::ALL),
+    ("haul status, haul clean", flags::partials::ALL),
 ];
 
 /// The page.

@@ -2,9 +2,12 @@
 //!
 //! Nothing here reads files or decides on a job; [`crate::resolve`] does that.
 
+pub mod argument;
 mod commands;
 mod completions;
 pub mod filters;
+pub mod flag;
+pub mod flags;
 pub mod habits;
 pub mod help;
 pub mod job;
@@ -17,6 +20,7 @@ pub mod nearest;
 pub mod net;
 pub mod operand;
 pub mod parse;
+pub mod parsers;
 pub mod probe;
 pub mod row;
 mod rsync;
@@ -24,7 +28,6 @@ pub mod scan;
 pub mod served;
 pub mod size;
 mod sweep;
-pub mod table;
 pub mod time;
 pub mod values;
 pub mod version;
@@ -34,7 +37,6 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 
 use row::OptionRow;
-use table::typed;
 
 /// Whose command line it is: options, their prefixes and some defaults differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,9 +89,9 @@ impl UsageError {
         Self { what: what.into(), remedies: Vec::new() }
     }
 
-    /// Two options, named by their ids, contradict each other.
-    pub fn contradiction(a: &str, b: &str) -> Self {
-        Self::new(format!("{} cannot be used with {}", typed(a), typed(b)))
+    /// Two options contradict each other.
+    pub fn contradiction(a: &OptionRow, b: &OptionRow) -> Self {
+        Self::new(format!("{} cannot be used with {}", a.typed(), b.typed()))
     }
 
     /// The same with the position of the word in front.

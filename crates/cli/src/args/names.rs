@@ -62,7 +62,7 @@ fn bbcp_name(row: &OptionRow) -> Option<(&'static str, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::COPY;
+    use super::super::flags::COPY;
     use super::*;
 
     fn named(typed: &str, dialect: Dialect) -> String {

@@ -2,15 +2,15 @@
 
 use std::sync::LazyLock;
 
+use super::flags;
 use super::measurement;
 use super::row::OptionRow;
-use super::table::NET;
 use super::values::Values;
 
 /// Options that it shares with a copy.
-const OTHERS: [&str; 4] = ["json", "quiet", "progress", "config"];
+const OTHERS: [&OptionRow; 4] = [&flags::JSON.row, &flags::QUIET.row, &flags::PROGRESS.row, &flags::CONFIG.row];
 
-static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| measurement::rows(NET, &OTHERS));
+static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| measurement::rows(flags::net::ALL, &OTHERS));
 
 /// All of them.
 pub fn rows() -> &'static [OptionRow] {
@@ -19,6 +19,6 @@ pub fn rows() -> &'static [OptionRow] {
 
 /// Whether data comes from the host, and the options of the copy.
 pub fn split(values: &Values) -> (bool, Values) {
-    let (own, copy) = measurement::split(values, NET);
-    (own.flag("reverse"), copy)
+    let (own, copy) = measurement::split(values, flags::net::ALL);
+    (own.is_set(&flags::net::REVERSE), copy)
 }

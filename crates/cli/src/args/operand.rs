@@ -13,8 +13,8 @@ use haul_engine::launch::served_label;
 use haul_proto::path::escape;
 
 use super::UsageError;
+use super::flags;
 use super::served::parse_served;
-use super::table::typed;
 
 /// What one operand names. `null:` and `null:SIZE` are on this machine (a host of that name is `[null]:`).
 pub fn parse_operand(operand: &OsStr) -> Result<Location, UsageError> {
@@ -170,7 +170,7 @@ pub fn on_base(source: &mut Location, base: &Location) -> Result<(), UsageError>
         }
         false => Err(UsageError::new(format!(
             "{}: BASE is on {}, but a source is on {}",
-            typed("dirbase"),
+            flags::DIRBASE.typed(),
             host_label(&base.host),
             host_label(&source.host)
         ))

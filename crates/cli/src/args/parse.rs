@@ -7,11 +7,11 @@ use haul_engine::job::location::Host;
 use haul_engine::worker::client_limits::ClientLimits;
 use haul_proto::path::escape;
 
+use super::flags::{self, COPY};
 use super::job::JobWords;
 use super::operand::{host_label, parse_operand, refuse_local_file_with_colon};
 use super::row::OptionRow;
 use super::scan::{Grammar, Scanned, scan};
-use super::table::{COPY, DEMO, PARTIALS, REPORT, SERVE, SURVEY, VERIFY};
 use super::values::Values;
 use super::{Dialect, UsageError, commands, completions, habits, help, manual, rsync, version};
 
@@ -111,16 +111,16 @@ fn copy(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool)
         habits::refuse_words(&words, exists)?;
     }
     let Scanned { values, operands, .. } = scan(COPY, words, Grammar { dialect, operands: 2, has_rest: false })?;
-    if let Some(topic) = values.last("help") {
+    if let Some(topic) = values.last(&flags::HELP) {
         return help::on(dialect, topic).map(Command::Print);
     }
-    if values.flag("version") && values.count("verbose") > 0 {
+    if values.is_set(&flags::VERSION) && values.count(&flags::VERBOSE) > 0 {
         return Ok(Command::Version);
     }
-    if values.flag("version") {
+    if values.is_set(&flags::VERSION) {
         return Ok(Command::Print(version::VERSION.to_owned()));
     }
-    if values.flag("license") {
+    if values.is_set(&flags::LICENSE) {
         return Ok(Command::Print(version::LICENSE.to_owned()));
     }
     refuse_what_cannot_be_had(&values)?;
@@ -128,11 +128,11 @@ fn copy(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool)
         habits::refuse_operands(&values, &operands, exists)?;
     }
     if let [only] = operands.as_slice()
-        && !values.flag("infiles")
+        && !values.is_set(&flags::INFILES)
     {
         return Err(one_operand(dialect, only, exists));
     }
-    let names_files = dialect == Dialect::Haul && values.last("dirbase").is_none() && values.last("pipe").is_none();
+    let names_files = dialect == Dialect::Haul && values.first_of(&[&flags::DIRBASE, &flags::PIPE]).is_none();
     if names_files && let Some(error) = mistyped_command(&operands, exists) {
         return Err(error);
     }
@@ -166,7 +166,7 @@ pub fn refused(row: &OptionRow, why: &str) -> UsageError {
 fn demo(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     let file_called_demo = exists(OsStr::new("demo"));
     let grammar = Grammar { dialect: Dialect::Haul, operands: 0, has_rest: true };
-    let own = match scan(DEMO, words.to_vec(), grammar) {
+    let own = match scan(flags::demo::ALL, words.to_vec(), grammar) {
         Ok(own) => own,
         Err(_) if file_called_demo => return Err(command_or_file("demo")),
         Err(error) => return Err(error.remedy("copy options follow --, as in haul demo --keep -- --no-encrypt")),
@@ -178,7 +178,7 @@ fn demo(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, 
                 .remedy("haul demo --help"),
         });
     }
-    if own.values.flag("help") {
+    if own.values.is_set(&flags::HELP) {
         return Ok(Command::Print(help::demo()));
     }
     let copy = scan(COPY, own.rest, Grammar { has_rest: false, ..grammar })?;
@@ -199,7 +199,7 @@ fn sync(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, 
         refuse_what_cannot_be_had(&values)?;
         habits::refuse_operands(&values, &operands, exists)?;
         match operands.len() {
-            0 | 1 if operands.is_empty() || !values.flag("infiles") => Err(habits::too_few_for_sync()),
+            0 | 1 if operands.is_empty() || !values.is_set(&flags::INFILES) => Err(habits::too_few_for_sync()),
             _ => {
                 refuse_local_files_with_colons(&values, &operands, exists)?;
                 Ok(Command::Sync(values, operands))
@@ -210,8 +210,8 @@ fn sync(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, 
 
 /// `haul verify` takes sources and a target.
 fn verify(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    with_operands("verify", VERIFY, words, exists, |values, operands| match operands.len() {
-        0 | 1 if operands.is_empty() || !values.flag("infiles") => {
+    with_operands("verify", flags::verify::ALL, words, exists, |values, operands| match operands.len() {
+        0 | 1 if operands.is_empty() || !values.is_set(&flags::INFILES) => {
             Err(UsageError::new("haul verify needs a source and a target")
                 .remedy("haul verify SOURCE... TARGET, with the arguments of the copy"))
         }
@@ -254,7 +254,7 @@ fn net(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, U
 
 /// `haul report` takes records of copies.
 fn report(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    with_operands("report", REPORT, words, exists, |values, files| match files.is_empty() {
+    with_operands("report", flags::report::ALL, words, exists, |values, files| match files.is_empty() {
         true => Err(UsageError::new("haul report needs what haul --json printed of a copy")
             .remedy("haul --json SOURCE TARGET > a.json; haul report a.json b.json")),
         false => Ok(Command::Report(values, files)),
@@ -263,7 +263,7 @@ fn report(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command
 
 /// `haul survey` takes paths.
 fn survey(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    with_operands("survey", SURVEY, words, exists, |values, paths| match paths.is_empty() {
+    with_operands("survey", flags::survey::ALL, words, exists, |values, paths| match paths.is_empty() {
         true => Err(UsageError::new("haul survey needs a path").remedy("haul survey . surveys this directory")),
         false => refuse_what_cannot_be_had(&values).map(|()| Command::Survey(values, paths)),
     })
@@ -321,7 +321,7 @@ pub fn command_host(word: &OsStr) -> Result<String, UsageError> {
 
 /// `haul status` and `haul clean` take paths.
 fn partials(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    with_operands(command, PARTIALS, words, exists, |values, paths| match command {
+    with_operands(command, flags::partials::ALL, words, exists, |values, paths| match command {
         _ if paths.is_empty() => Err(UsageError::new(format!("haul {command} needs a path"))
             .remedy(format!("haul {command} . covers this directory"))),
         "clean" => Ok(Command::Clean(values, paths)),
@@ -345,7 +345,7 @@ fn with_operands(
         Err(_) if may_be_a_copy => return Err(command_or_file(command)),
         scanned => scanned?,
     };
-    if values.flag("help") {
+    if values.is_set(&flags::HELP) {
         return Ok(Command::Print(help::command(command)));
     }
     if may_be_a_copy {
@@ -395,12 +395,12 @@ fn prints(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) ->
 
 /// `haul serve` takes one directory, or a file that names several.
 fn serve(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    with_operands("serve", SERVE, words, exists, |values, directories| {
-        let is_standing = values.last("config").is_some();
-        if values.last("new-key").is_some() && directories.is_empty() {
+    with_operands("serve", flags::serve::ALL, words, exists, |values, directories| {
+        let is_standing = values.is_set(&flags::serve::CONFIG);
+        if values.is_set(&flags::serve::NEW_KEY) && directories.is_empty() {
             return Ok(Command::Serve(values, None));
         }
-        let has_pipe = values.last("pipe").is_some();
+        let has_pipe = values.is_set(&flags::serve::PIPE);
         if let Some(other) = directories.first().map(|one| shown(one)).or(is_standing.then(|| "--config".into()))
             && has_pipe
         {
@@ -516,7 +516,7 @@ fn refuse_local_files_with_colons(
     operands: &[OsString],
     exists: &dyn Fn(&OsStr) -> bool,
 ) -> Result<(), UsageError> {
-    let are_others = ["dirbase", "pipe"].into_iter().any(|id| values.last(id).is_some());
+    let are_others = values.first_of(&[&flags::DIRBASE, &flags::PIPE]).is_some();
     match values.dialect() == Dialect::Bbcp || are_others {
         true => Ok(()),
         false => operands.iter().try_for_each(|operand| refuse_local_file_with_colon(operand, exists)),

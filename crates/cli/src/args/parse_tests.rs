@@ -1,5 +1,6 @@
 //! Commands, options and operands, and what is said of words that make no sense.
 
+use super::flags;
 use super::*;
 
 fn parse_words(words: &[&str]) -> Result<Command, UsageError> {
@@ -20,8 +21,8 @@ fn copy_of(words: &[&str]) -> (Values, Vec<OsString>) {
 #[test]
 fn letters_cluster_and_options_may_follow_operands() {
     let (values, operands) = copy_of(&["-rfs4", "a", "-p", "b", "--", "-c"]);
-    assert!(values.flag("recursive") && values.flag("force") && values.flag("preserve"));
-    assert_eq!(values.last("streams"), Some(OsStr::new("4")));
+    assert!(values.is_set(&flags::RECURSIVE) && values.is_set(&flags::FORCE) && values.is_set(&flags::PRESERVE));
+    assert_eq!(values.last(&flags::STREAMS), Some(OsStr::new("4")));
     assert_eq!(operands, ["a", "b", "-c"]);
 }
 
@@ -29,10 +30,10 @@ fn letters_cluster_and_options_may_follow_operands() {
 fn typed_twice_the_last_holds_and_repeatable_ones_add_up() {
     let (values, _) =
         copy_of(&["-r", "-r", "-s1", "--streams=2", "--ssh-option", "A=1", "--ssh-option=B=2", "-vv", "a", "b"]);
-    assert!(values.flag("recursive"));
-    assert_eq!(values.last("streams"), Some(OsStr::new("2")));
-    assert_eq!(values.each("ssh-option"), ["A=1", "B=2"]);
-    assert_eq!(values.count("verbose"), 2);
+    assert!(values.is_set(&flags::RECURSIVE));
+    assert_eq!(values.last(&flags::STREAMS), Some(OsStr::new("2")));
+    assert_eq!(values.each(&flags::SSH_OPTION), ["A=1", "B=2"]);
+    assert_eq!(values.count(&flags::VERBOSE), 2);
 }
 
 #[test]
@@ -55,11 +56,12 @@ fn bbcp_letters_mean_what_they_mean_there() {
         "a",
         "b",
     ]);
-    for (id, value) in [("progress", "2"), ("windowsz", "1m"), ("symlinks", "follow"), ("idfile", "key")] {
-        assert_eq!(values.last(id), Some(OsStr::new(value)), "{id}");
-    }
-    assert!(values.flag("keep") && values.flag("mkdir") && !values.flag("preserve"));
-    assert_eq!(values.last("source-command"), Some(OsStr::new("ssh %H haul")));
+    assert_eq!(values.last(&flags::PROGRESS), Some(OsStr::new("2")));
+    assert_eq!(values.last(&flags::WINDOWSZ), Some(OsStr::new("1m")));
+    assert_eq!(values.last(&flags::SYMLINKS), Some(OsStr::new("follow")));
+    assert_eq!(values.last(&flags::IDFILE), Some(OsStr::new("key")));
+    assert!(values.is_set(&flags::KEEP) && values.is_set(&flags::MKDIR) && !values.is_set(&flags::PRESERVE));
+    assert_eq!(values.last(&flags::SOURCE_COMMAND), Some(OsStr::new("ssh %H haul")));
 }
 
 #[test]
@@ -93,8 +95,10 @@ fn status_and_clean_take_paths() {
     let Ok(Command::Status(values, paths)) = parse_words(&["status", "a", "--append=/j", "b"]) else {
         panic!("no status");
     };
-    assert_eq!((values.last("append"), paths), (Some(OsStr::new("/j")), vec!["a".into(), "b".into()]));
-    assert!(matches!(parse_words(&["clean", "--json", "."]), Ok(Command::Clean(values, _)) if values.flag("json")));
+    assert_eq!((values.last(&flags::APPEND), paths), (Some(OsStr::new("/j")), vec!["a".into(), "b".into()]));
+    assert!(
+        matches!(parse_words(&["clean", "--json", "."]), Ok(Command::Clean(values, _)) if values.is_set(&flags::JSON))
+    );
     for command in ["status", "clean"] {
         assert!(error(&[command]).contains("needs a path"));
         assert!(matches!(parse_words(&[command, "-h"]), Ok(Command::Print(_))));
@@ -109,7 +113,10 @@ fn a_sync_takes_sources_a_target_and_all_options_of_a_copy() {
     let Ok(Command::Sync(values, operands)) = parse_words(&["sync", "--delete", "--streams=4", "a", "b", "c"]) else {
         panic!("no sync");
     };
-    assert_eq!((values.last("delete"), values.last("streams")), (Some(OsStr::new("after")), Some(OsStr::new("4"))));
+    assert_eq!(
+        (values.last(&flags::DELETE), values.last(&flags::STREAMS)),
+        (Some(OsStr::new("after")), Some(OsStr::new("4")))
+    );
     assert_eq!(operands, ["a", "b", "c"]);
     assert!(
         matches!(parse_words(&["sync", "--infiles", "list", "b"]), Ok(Command::Sync(_, operands)) if operands == ["b"])
@@ -130,9 +137,9 @@ fn the_demo_takes_options_of_a_copy_after_two_dashes() {
     let Ok(Command::Demo(own, copy)) = parse_words(&["demo", "--size", "1m", "-s2", "--", "--no-encrypt", "-v"]) else {
         panic!("not a demo");
     };
-    assert_eq!(own.last("size"), Some(OsStr::new("1m")));
-    assert!(copy.flag("no-encrypt"));
-    assert_eq!(copy.count("verbose"), 1);
+    assert_eq!(own.last(&flags::demo::SIZE), Some(OsStr::new("1m")));
+    assert!(copy.is_set(&flags::NO_ENCRYPT));
+    assert_eq!(copy.count(&flags::VERBOSE), 1);
 }
 
 #[test]

@@ -2,15 +2,24 @@
 
 use std::sync::LazyLock;
 
+use super::flags;
 use super::measurement;
 use super::row::OptionRow;
-use super::table::PROBE;
 use super::values::Values;
 
 /// Options that a probe shares with a copy.
-const OTHERS: [&str; 8] = ["bits", "force", "fsync", "verify", "json", "quiet", "timelimit", "config"];
+const OTHERS: [&OptionRow; 8] = [
+    &flags::BITS.row,
+    &flags::FORCE.row,
+    &flags::FSYNC.row,
+    &flags::VERIFY.row,
+    &flags::JSON.row,
+    &flags::QUIET.row,
+    &flags::TIMELIMIT.row,
+    &flags::CONFIG.row,
+];
 
-static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| measurement::rows(PROBE, &OTHERS));
+static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| measurement::rows(flags::probe::ALL, &OTHERS));
 
 /// All of them.
 pub fn rows() -> &'static [OptionRow] {
@@ -19,12 +28,12 @@ pub fn rows() -> &'static [OptionRow] {
 
 /// A probe's own, and those of the copy that it has in mind.
 pub fn split(values: &Values) -> (Values, Values) {
-    measurement::split(values, PROBE)
+    measurement::split(values, flags::probe::ALL)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::COPY;
+    use super::super::flags::COPY;
     use super::*;
     use std::collections::HashSet;
 
@@ -34,9 +43,9 @@ mod tests {
         assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
         let letters: Vec<_> = rows().iter().filter_map(|row| row.letter).collect();
         assert_eq!(letters.iter().collect::<HashSet<_>>().len(), letters.len());
-        let others = OTHERS.iter().filter(|id| rows().iter().any(|row| row.id == **id));
+        let others = OTHERS.iter().filter(|id| rows().iter().any(|row| row.is(id)));
         assert_eq!(others.count(), OTHERS.len());
-        for own in PROBE.iter().filter(|row| row.id != "help") {
+        for own in flags::probe::ALL.iter().filter(|row| row.id != "help") {
             assert!(COPY.iter().all(|row| row.id != own.id), "{own:?}");
         }
     }

@@ -6,7 +6,7 @@
 use std::fmt;
 
 /// An option.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub struct OptionRow {
     /// The name that code uses for it; also its long form, unless `long` says otherwise.
     pub id: &'static str,
@@ -22,6 +22,8 @@ pub struct OptionRow {
     pub bbcp: Option<Bbcp>,
     /// Its argument.
     pub takes: Takes,
+    /// What can be its argument, where that is one of a few words.
+    pub words: &'static [&'static str],
     /// What it does, for the help: one line, wrapped where it is printed.
     pub help: &'static str,
     /// Where the help lists it.
@@ -128,6 +130,7 @@ pub(super) const fn row(
         other_letter: None,
         bbcp: None,
         takes,
+        words: if let Takes::Word { known, .. } = takes { known } else { &[] },
         help,
         section,
         essential: false,
@@ -184,9 +187,40 @@ impl OptionRow {
         self
     }
 
+    pub(super) const fn words(mut self, words: &'static [&'static str]) -> Self {
+        self.words = words;
+        self
+    }
+
+    /// The same with another help text, in a command that bbcp does not have.
+    pub(super) const fn says(mut self, help: &'static str) -> Self {
+        self.help = help;
+        self.without_bbcp()
+    }
+
+    pub(super) const fn without_bbcp(mut self) -> Self {
+        self.bbcp = None;
+        self
+    }
+
+    pub(super) const fn listed_in(mut self, section: HelpSection) -> Self {
+        self.section = section;
+        self
+    }
+
     pub(super) const fn refused(mut self, why: &'static str) -> Self {
         self.refusal = Some(why);
         self
+    }
+
+    /// Whether it is the same option, perhaps of another command.
+    pub fn is(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+
+    /// Whether it is one of `others`.
+    pub fn is_any(&self, others: &[&Self]) -> bool {
+        others.iter().any(|other| self.is(other))
     }
 
     /// Whether it is of this name in a configuration file, where each has one.

@@ -4,9 +4,9 @@
 
 use std::ffi::{OsStr, OsString};
 
+use super::flags::COPY;
 use super::names::{self, Named};
 use super::row::{OptionRow, Takes};
-use super::table::COPY;
 use super::{Dialect, UsageError};
 
 /// What a letter of rsync's is here.

@@ -16,7 +16,7 @@ use super::names::{self, Named};
 use super::row::{OptionRow, Takes};
 use super::time::parse_time;
 use super::values::Values;
-use super::{Dialect, UsageError, habits};
+use super::{Dialect, UsageError, flags, habits};
 
 /// Where every option is listed.
 const HELP: &str = "haul --help all";
@@ -268,7 +268,7 @@ impl Scan {
     /// Gives options the words that they may have, as long as there are operands enough.
     fn decide(self) -> Scanned {
         let Self { grammar, mut given, undone, found, rest, table, .. } = self;
-        let is_listed = given.iter().any(|(row, _)| row.id == "infiles");
+        let is_listed = given.iter().any(|(row, _)| row.is(&flags::INFILES));
         let needed = grammar.operands - usize::from(is_listed && grammar.operands > 1);
         let mut left = found.len();
         let mut operands = Vec::new();
@@ -283,7 +283,7 @@ impl Scan {
             }
         }
         let is_undone =
-            |at: usize, row: &OptionRow| undone.iter().any(|(before, undone)| at < *before && undone.id == row.id);
+            |at: usize, row: &OptionRow| undone.iter().any(|(before, undone)| at < *before && undone.is(row));
         let left = given.into_iter().enumerate().filter(|(at, (row, _))| !is_undone(*at, row)).map(|(_, given)| given);
         let values = Values::new(table, grammar.dialect, left.collect());
         Scanned { values: values.undoing(undone.into_iter().map(|(_, row)| row).collect()), operands, rest }

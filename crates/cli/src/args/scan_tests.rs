@@ -1,6 +1,6 @@
 //! Both ways of writing.
 
-use super::super::table::COPY;
+use super::super::flags::COPY;
 use super::*;
 
 fn scanned(line: &str, dialect: Dialect) -> Result<Scanned, UsageError> {

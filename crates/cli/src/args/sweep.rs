@@ -2,55 +2,55 @@
 
 use std::sync::LazyLock;
 
+use super::flags::{self, COPY};
 use super::row::OptionRow;
-use super::table::{COPY, SWEEP};
 
 /// Options of a copy that all runs of a sweep can have.
-const KEPT: [&str; 39] = [
-    "config",
-    "recursive",
-    "preserve",
-    "symlinks",
-    "readable",
-    "no-empty-dirs",
-    "nofschk",
-    "timelimit",
-    "congestion",
-    "cpus",
-    "buffsz",
-    "buffers",
-    "cache",
-    "no-encrypt",
-    "compress",
-    "idfile",
-    "ssh-config",
-    "ssh-port",
-    "ssh-option",
-    "rsh",
-    "source-command",
-    "target-command",
-    "callback",
-    "bind",
-    "ipv4",
-    "ipv6",
-    "reverse",
-    "port",
-    "paths",
-    "no-deploy",
-    "silence",
-    "verify",
-    "digest",
-    "fsync",
-    "order",
-    "json",
-    "quiet",
-    "verbose",
-    "archive",
+const KEPT: [&OptionRow; 39] = [
+    &flags::CONFIG.row,
+    &flags::RECURSIVE.row,
+    &flags::PRESERVE.row,
+    &flags::SYMLINKS.row,
+    &flags::READABLE.row,
+    &flags::NO_EMPTY_DIRS.row,
+    &flags::NOFSCHK.row,
+    &flags::TIMELIMIT.row,
+    &flags::CONGESTION.row,
+    &flags::CPUS.row,
+    &flags::BUFFSZ.row,
+    &flags::BUFFERS.row,
+    &flags::CACHE.row,
+    &flags::NO_ENCRYPT.row,
+    &flags::COMPRESS.row,
+    &flags::IDFILE.row,
+    &flags::SSH_CONFIG.row,
+    &flags::SSH_PORT.row,
+    &flags::SSH_OPTION.row,
+    &flags::RSH.row,
+    &flags::SOURCE_COMMAND.row,
+    &flags::TARGET_COMMAND.row,
+    &flags::CALLBACK.row,
+    &flags::BIND.row,
+    &flags::IPV4.row,
+    &flags::IPV6.row,
+    &flags::REVERSE.row,
+    &flags::PORT.row,
+    &flags::PATHS.row,
+    &flags::NO_DEPLOY.row,
+    &flags::SILENCE.row,
+    &flags::VERIFY.row,
+    &flags::DIGEST.row,
+    &flags::FSYNC.row,
+    &flags::ORDER.row,
+    &flags::JSON.row,
+    &flags::QUIET.row,
+    &flags::VERBOSE.row,
+    &flags::ARCHIVE.row,
 ];
 
 static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| {
-    let kept = COPY.iter().filter(|row| KEPT.contains(&row.id));
-    SWEEP.iter().chain(kept).cloned().collect()
+    let kept = COPY.iter().filter(|row| row.is_any(&KEPT));
+    flags::sweep::ALL.iter().chain(kept).cloned().collect()
 });
 
 /// All of them.
@@ -61,11 +61,11 @@ pub fn rows() -> &'static [OptionRow] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sweep::setting::{DIMENSIONS, SIZE, TARGET};
+    use crate::sweep::setting::DIMENSIONS;
 
     #[test]
     fn all_that_is_kept_is_an_option_of_a_copy_and_none_is_there_twice() {
-        assert_eq!(rows().len(), SWEEP.len() + KEPT.len());
+        assert_eq!(rows().len(), flags::sweep::ALL.len() + KEPT.len());
         let mut ids: Vec<_> = rows().iter().map(|row| row.id).collect();
         ids.sort_unstable();
         ids.dedup();
@@ -74,9 +74,9 @@ mod tests {
 
     #[test]
     fn what_takes_a_list_is_an_option_of_a_copy_under_its_letter() {
-        for dimension in DIMENSIONS.iter().filter(|dimension| ![SIZE, TARGET].contains(&dimension.id)) {
-            let copy = COPY.iter().find(|row| row.id == dimension.id).expect("a copy has it");
-            let own = SWEEP.iter().find(|row| row.id == dimension.id).expect("a sweep has it");
+        let others: [&OptionRow; 2] = [&flags::sweep::SIZE, &flags::sweep::TARGET];
+        for own in DIMENSIONS.iter().map(|dimension| dimension.flag).filter(|flag| !flag.is_any(&others)) {
+            let copy = COPY.iter().find(|row| row.is(own)).expect("a copy has it");
             assert_eq!((own.letter, own.typed()), (copy.letter, copy.typed()));
         }
     }

@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use haul_proto::path::escape;
 use serde::Serialize;
 
+use crate::args::flags::COPY;
 use crate::args::parse::command_host;
 use crate::args::row::{HelpSection, OptionRow, Takes};
-use crate::args::table::COPY;
 use crate::args::values::Values;
 use crate::config::{self, ConfigSettings, Loaded, ProfileLine, ProfileSetting};
 use crate::exit::Exit;
@@ -62,10 +62,10 @@ pub fn run(values: &Values, as_json: bool, host: Option<&OsString>) -> anyhow::R
 
 /// An option may have several lines, where several places say something of it.
 fn lines<'a>(row: &'static OptionRow, values: &Values, chosen: &'a [ProfileSetting]) -> Vec<ConfigLine<'a>> {
-    let typed = values.given().iter().filter(|(given, _)| given.id == row.id).map(|(_, argument)| argument.clone());
+    let typed = values.given().iter().filter(|(given, _)| given.is(row)).map(|(_, argument)| argument.clone());
     let typed = ConfigLine { row, arguments: typed.collect(), origin: Origin::CommandLine };
-    let is_undone = values.undone().iter().any(|undone| undone.id == row.id);
-    let from_files = chosen.iter().filter(|setting| setting.row.id == row.id);
+    let is_undone = values.undone().iter().any(|undone| undone.is(row));
+    let from_files = chosen.iter().filter(|setting| setting.row.is(row));
     let from_files = from_files.map(|ProfileSetting { arguments, place, .. }| ConfigLine {
         row,
         arguments: arguments.clone(),

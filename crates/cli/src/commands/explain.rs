@@ -1,6 +1,5 @@
 //! `--explain PATH`: says whether a copy would take PATH, and which rule says so; copies nothing.
 
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +10,7 @@ use haul_proto::filter::ExceededLimit;
 use haul_proto::path::escape;
 
 use crate::args::UsageError;
+use crate::args::flags;
 use crate::args::operand::host_label;
 use crate::args::values::Values;
 use crate::exit::Exit;
@@ -18,7 +18,7 @@ use crate::resolve::{Plan, typed_lists};
 
 /// Explains what the option names, if it was given.
 pub fn asked(values: &Values, plan: &Plan) -> Option<anyhow::Result<Exit>> {
-    let path = values.last("explain")?;
+    let path = values.last(&flags::EXPLAIN)?;
     Some(found(&plan.job, Path::new(path)).and_then(|(operand, below)| {
         let explained = explain(&plan.job.options.filters, &operand, &below)
             .map_err(|error| anyhow::anyhow!("{}: {error}", escape(path.as_bytes())))?;
@@ -76,13 +76,14 @@ fn said(values: &Values, filters: &FilterOptions, operand: &Path, below: &Path, 
         }),
         Reason::File { path, line, text } => format!("{}, line {line}: {}", at(path), escape(text)),
         Reason::Limit(limit) => {
-            let id = match limit {
-                ExceededLimit::MinSize => "min-size",
-                ExceededLimit::MaxSize => "max-size",
-                ExceededLimit::Newer => "newer",
-                ExceededLimit::Older => "older",
+            let argument = match limit {
+                ExceededLimit::MinSize => values.argument(&flags::MIN_SIZE),
+                ExceededLimit::MaxSize => values.argument(&flags::MAX_SIZE),
+                ExceededLimit::Newer => values.argument(&flags::NEWER),
+                ExceededLimit::Older => values.argument(&flags::OLDER),
             };
-            format!("--{id} {}", escape(values.last(id).unwrap_or(OsStr::new("")).as_bytes()))
+            argument
+                .map_or_else(String::new, |limit| format!("{} {}", limit.row.typed(), escape(limit.value.as_bytes())))
         }
     };
     text + "\n"
@@ -92,6 +93,7 @@ fn said(values: &Values, filters: &FilterOptions, operand: &Path, below: &Path, 
 mod tests {
     use super::*;
     use crate::resolve::tests::good;
+    use std::ffi::OsStr;
 
     #[test]
     fn what_is_in_a_source_is_named_without_the_slash_that_means_it() {

@@ -11,6 +11,7 @@ use haul_engine::sys::describe::describe;
 use haul_proto::path::escape;
 
 use crate::args::UsageError;
+use crate::args::flags;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::exit::Exit;
@@ -34,10 +35,10 @@ pub fn visit(
     mut each: impl FnMut(&mut Account, Partial),
 ) -> anyhow::Result<Exit> {
     paths.iter().try_for_each(|path| refuse_remote(command, path))?;
-    let form = if values.flag("json") { PartialsFormat::Json } else { PartialsFormat::Words };
+    let form = if values.is_set(&flags::JSON) { PartialsFormat::Json } else { PartialsFormat::Words };
     let mut account =
         Account { form, out: io::stdout(), failed: false, found: Sum::default(), removed: Sum::default() };
-    let journals = values.last("append").map(Path::new);
+    let journals = values.last(&flags::partials::APPEND).map(Path::new);
     for path in paths {
         let found = match find(Path::new(path), journals) {
             Ok(found) => found,

@@ -13,6 +13,7 @@ use haul_proto::forecast::Forecast;
 use jiff::Zoned;
 
 use crate::args::UsageError;
+use crate::args::flags;
 use crate::args::values::Values;
 use crate::config;
 use crate::exit::Exit;
@@ -35,8 +36,8 @@ pub fn run(own: &Values, copy: &Values, operands: &[OsString]) -> anyhow::Result
     if display.bits {
         units::show_bits();
     }
-    let saves = own.flag("save").then(|| place_to_save(&probe, copy)).transpose()?;
-    let sysctl = own.last("sysctl").map(|file| sysctl_file(&probe, file, copy)).transpose()?;
+    let saves = own.is_set(&flags::probe::SAVE).then(|| place_to_save(&probe, copy)).transpose()?;
+    let sysctl = own.last(&flags::probe::SYSCTL).map(|file| sysctl_file(&probe, file, copy)).transpose()?;
     let cancel = Cancel::new();
     let rate = RateHandle::new();
     let watch = Watch::start(cancel.clone(), rate, time_limit).context("signals cannot be caught")?;
@@ -74,7 +75,7 @@ fn sysctl_file(probe: &Probe, file: &OsStr, copy: &Values) -> anyhow::Result<Sys
         let error = UsageError::new("--sysctl: the settings of both hosts are unknown without logins at them");
         return Err(error.remedy("haul probe --sysctl FILE host:, without --network").into());
     }
-    SysctlFile::begin(Path::new(file), copy.flag("force"))
+    SysctlFile::begin(Path::new(file), copy.is_set(&flags::FORCE))
 }
 
 /// Where a profile of the host belongs.
@@ -88,7 +89,7 @@ fn place_to_save(probe: &Probe, copy: &Values) -> Result<Saved, UsageError> {
     let (host, direction) = host.ok_or_else(|| {
         UsageError::new("--save: no remote host to save a profile for").remedy("haul probe --save [SOURCE] host:/path")
     })?;
-    let named = copy.last("config").map(PathBuf::from);
+    let named = copy.last(&flags::CONFIG).map(PathBuf::from);
     let path = named
         .or_else(config::users_file)
         .ok_or_else(|| UsageError::new("--save: neither HOME nor XDG_CONFIG_HOME is set").remedy("use -C FILE"))?;

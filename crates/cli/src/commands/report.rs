@@ -9,6 +9,7 @@ use std::path::Path;
 use haul_proto::path::escape;
 
 use crate::args::UsageError;
+use crate::args::flags;
 use crate::args::values::Values;
 use crate::exit::Exit;
 use crate::pending::{Pending, ReplaceableFile};
@@ -20,7 +21,7 @@ const OUT: &str = "report.html";
 
 /// Writes a page about the copies whose events are in `files`.
 pub fn run(values: &Values, files: &[OsString]) -> anyhow::Result<Exit> {
-    let out = Path::new(values.last("out").unwrap_or(OUT.as_ref()));
+    let out = Path::new(values.last(&flags::report::OUT).unwrap_or(OUT.as_ref()));
     let format = ReportFormat::of(out)?;
     if files.len() > LINES_MAX {
         return Err(UsageError::new(format!("haul report: more than {LINES_MAX} copies"))

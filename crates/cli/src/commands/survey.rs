@@ -19,12 +19,14 @@ use jiff::Zoned;
 
 use super::places::refuse_remote;
 use crate::args::UsageError;
+use crate::args::argument::bad;
+use crate::args::flags;
 use crate::args::operand::parse_operand;
-use crate::args::values::{Values, bad};
+use crate::args::values::Values;
 use crate::exit::Exit;
 use crate::pending::{Pending, ReplaceableFile};
 use crate::probe::figures::{self, Direction};
-use crate::resolve::{filters, symlinks};
+use crate::resolve::filters;
 use crate::show;
 use crate::signals::Watch;
 use crate::survey::outlook::Outlook;
@@ -35,8 +37,6 @@ use crate::user_dirs::state_dir;
 
 /// How long files are read.
 const TIME: Duration = Duration::from_secs(60);
-/// Shortest and longest.
-const TIMES: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(7 * 86_400);
 /// Rows of tables in words, and on a page.
 const ROWS: usize = 10;
 const PAGE_ROWS: usize = 20;
@@ -44,7 +44,7 @@ const PAGE_ROWS: usize = 20;
 /// Looks at `paths`.
 pub fn run(values: &Values, paths: &[OsString]) -> anyhow::Result<Exit> {
     let (ask, host) = asked(values, paths)?;
-    let page = values.last("html").map(|to| begin(Path::new(to))).transpose()?;
+    let page = values.last(&flags::survey::HTML).map(|to| begin(Path::new(to))).transpose()?;
     let cancel = Cancel::new();
     let watch = Watch::start(cancel.clone(), RateHandle::new(), None).context("signals cannot be caught")?;
     let is_shown = terminal::stderr_is_terminal() && terminal::in_foreground();
@@ -69,16 +69,16 @@ pub fn run(values: &Values, paths: &[OsString]) -> anyhow::Result<Exit> {
 fn asked(values: &Values, paths: &[OsString]) -> Result<(Ask, Option<String>), UsageError> {
     paths.iter().try_for_each(|path| refuse_remote("survey", path))?;
     let paths = paths.iter().map(|path| Ok(parse_operand(path)?.path)).collect::<Result<Vec<_>, UsageError>>()?;
-    let (target, host) = values.last("to").map_or(Ok((None, None)), target)?;
+    let (target, host) = values.last(&flags::survey::TO).map_or(Ok((None, None)), target)?;
     let ask = Ask {
         paths,
-        symlinks: symlinks(values)?.unwrap_or(Symlinks::Keep),
+        symlinks: values.get(&flags::SYMLINKS)?.unwrap_or(Symlinks::Keep),
         filters: filters(values)?,
         target,
         state_dir: state_dir(),
-        duplicates: !values.flag("no-duplicates"),
-        sample: !values.flag("no-sample"),
-        time: values.time("time", TIMES, "from 1s to 7d")?.unwrap_or(TIME),
+        duplicates: !values.is_set(&flags::survey::NO_DUPLICATES),
+        sample: !values.is_set(&flags::survey::NO_SAMPLE),
+        time: values.get(&flags::survey::TIME)?.unwrap_or(TIME),
     };
     Ok((ask, host))
 }
@@ -89,7 +89,7 @@ fn target(to: &OsStr) -> Result<(Option<PathBuf>, Option<String>), UsageError> {
     match place.host {
         Host::Local => Ok((Some(place.path), None)),
         Host::Remote { name, .. } => Ok((None, Some(name))),
-        Host::Served { .. } => Err(bad("to", to, "haul survey needs a local directory, not a server")
+        Host::Served { .. } => Err(bad(&flags::survey::TO, to, "haul survey needs a local directory, not a server")
             .remedy("use a local directory, or host:path where ssh reaches the host")),
     }
 }
@@ -121,7 +121,7 @@ fn tell(
         let written = pending.writer().and_then(|mut file| file.write_all(text.as_bytes()));
         written.and_then(|()| pending.publish()).map_err(|error| anyhow::anyhow!("{to}: {}", describe(&error)))?;
     }
-    super::print(&match values.flag("json") {
+    super::print(&match values.is_set(&flags::JSON) {
         true => json::lines(&shown, exit.number()),
         false => words::text(&contents::document(&shown, String::new(), ROWS)),
     });

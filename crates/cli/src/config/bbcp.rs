@@ -7,9 +7,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::{Given, file};
+use crate::args::flags::{self, COPY};
 use crate::args::parse::refused;
 use crate::args::scan::{Grammar, Scanned, scan};
-use crate::args::table::COPY;
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError};
 use crate::resolve::settings;
@@ -25,7 +25,7 @@ pub fn complete(values: &Values) -> Result<Values, UsageError> {
     }
     for (row, argument) in values.given() {
         match argument {
-            Some(path) if row.id == "config" => add(&mut given, Path::new(path), 0)?,
+            Some(path) if row.is(&flags::CONFIG) => add(&mut given, Path::new(path), 0)?,
             _ => given.push((*row, argument.clone())),
         }
     }
@@ -54,7 +54,7 @@ fn add(given: &mut Vec<Given>, path: &Path, depth: usize) -> Result<(), UsageErr
         let here = |error: UsageError| error.at(&format!("{shown}:{}", at + 1));
         for (row, argument) in options(line).map_err(here)? {
             match argument {
-                Some(path) if row.id == "config" => add(given, Path::new(&path), depth + 1)?,
+                Some(path) if row.is(&flags::CONFIG) => add(given, Path::new(&path), depth + 1)?,
                 argument => given.push((row, argument)),
             }
         }
@@ -80,7 +80,7 @@ fn options(line: &str) -> Result<Vec<Given>, UsageError> {
         if let Some(why) = row.refusal {
             return Err(refused(row, why));
         }
-        if ["help", "version", "license"].contains(&row.id) {
+        if row.is_any(&[&flags::HELP, &flags::VERSION, &flags::LICENSE]) {
             return Err(UsageError::new(format!("{}: only valid on the command line", row.typed())));
         }
         settings(&Values::new(COPY, Dialect::Bbcp, vec![(row, argument.clone())]), false)

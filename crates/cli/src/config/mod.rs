@@ -15,6 +15,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::args::flags;
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError, habits};
@@ -25,9 +26,10 @@ pub use self::profile::{ProfileLine, ProfileSetting, check};
 use self::profile::{ProfileSection, parse};
 
 /// What is about one host, and not about the job: each end has its own.
-const OF_A_LOGIN: [&str; 5] = ["idfile", "ssh-config", "ssh-port", "ssh-option", "no-deploy"];
+const OF_A_LOGIN: [&OptionRow; 5] =
+    [&flags::IDFILE.row, &flags::SSH_CONFIG.row, &flags::SSH_PORT.row, &flags::SSH_OPTION.row, &flags::NO_DEPLOY.row];
 /// What several sections say of it holds together, the more particular first: ssh takes the first that it reads.
-const ADDED_UP: &str = "ssh-option";
+const ADDED_UP: &OptionRow = &flags::SSH_OPTION.row;
 
 /// An end of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +101,9 @@ pub fn load(values: &Values) -> Result<Vec<Loaded>, UsageError> {
         let sections = file::read(path)?.map(|text| parse(&shown, &text)).transpose()?;
         Ok(Loaded { shown, sections })
     };
-    let Some(named) = values.last("config") else { return file::places().iter().map(|path| load(path)).collect() };
+    let Some(named) = values.last(&flags::CONFIG) else {
+        return file::places().iter().map(|path| load(path)).collect();
+    };
     // Whoever knows scp may have meant something else.
     let is_ours = named.as_bytes().ends_with(b".toml");
     let perhaps = |error: UsageError| if is_ours { error } else { error.remedy(habits::SCPS_COMPRESSION) };
@@ -118,17 +122,17 @@ pub fn said(values: &Values, files: &[Loaded], hosts: &HostNames) -> ConfigSetti
 fn said_at(values: &Values, files: &[Loaded], hosts: &HostNames, login: ConfigEnd) -> ConfigSettings {
     let mut said = ConfigSettings::default();
     let mut given = values.given().to_vec();
-    let mut closed: Vec<_> = values.undone().iter().map(|row| row.id).collect();
-    closed.extend(given.iter().map(|(row, _)| row.id).filter(|id| *id != ADDED_UP));
+    let mut closed = values.undone().to_vec();
+    closed.extend(given.iter().map(|(row, _)| *row).filter(|row| !row.is(ADDED_UP)));
     for (section, at) in files.iter().flat_map(|file| in_turn(file, hosts)) {
         for setting in &section.settings {
             let ProfileSetting { row, arguments, .. } = setting;
-            let is_there = values.table().iter().any(|known| known.id == row.id);
-            if !is_there || closed.contains(&row.id) || !is_about(row, at, login) {
+            let is_there = values.table().iter().any(|known| known.is(row));
+            if !is_there || row.is_any(&closed) || !is_about(row, at, login) {
                 continue;
             }
-            if row.id != ADDED_UP || arguments.is_empty() {
-                closed.push(row.id);
+            if !row.is(ADDED_UP) || arguments.is_empty() {
+                closed.push(row);
             }
             let with_it: Vec<_> = given.iter().cloned().chain(setting.given()).collect();
             match check(with_it.clone()) {
@@ -167,10 +171,10 @@ fn in_turn<'f>(file: &'f Loaded, hosts: &HostNames) -> Vec<(&'f ProfileSection, 
 
 /// Whether what a section for these ends says of an option means this job.
 fn is_about(row: &OptionRow, at: SectionEnds, login: ConfigEnd) -> bool {
-    match row.id {
-        "source-command" => at.source,
-        "target-command" => at.target,
-        id if OF_A_LOGIN.contains(&id) => match login {
+    match row {
+        row if row.is(&flags::SOURCE_COMMAND) => at.source,
+        row if row.is(&flags::TARGET_COMMAND) => at.target,
+        row if row.is_any(&OF_A_LOGIN) => match login {
             ConfigEnd::Source => at.source,
             ConfigEnd::Target => at.target,
         },

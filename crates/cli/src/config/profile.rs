@@ -12,10 +12,10 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::pattern;
+use crate::args::flags::COPY;
 use crate::args::nearest::nearest;
 use crate::args::row::{OptionRow, Takes};
 use crate::args::scan::DEFAULT;
-use crate::args::table::COPY;
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError};
 use crate::resolve::settings;

@@ -18,7 +18,7 @@ use haul_proto::path::escape;
 use self::lines::{ListFileReader, ListFormat};
 use self::text::ListText;
 use crate::args::UsageError;
-use crate::args::table::typed;
+use crate::args::flags;
 use crate::args::values::Values;
 
 /// For how long the first line is waited for at a time.
@@ -30,16 +30,16 @@ pub fn list(
     sources: &mut Vec<Location>,
     base: Option<Location>,
 ) -> Result<Option<SourceList>, UsageError> {
-    let is_null = values.flag("null");
-    let Some(file) = values.last("infiles") else {
+    let is_null = values.is_set(&flags::NULL);
+    let Some(file) = values.last(&flags::INFILES) else {
         return match is_null {
-            true => Err(UsageError::new(format!("{} needs a list", typed("null")))
-                .remedy(format!("add {} FILE", typed("infiles")))),
+            true => Err(UsageError::new(format!("{} needs a list", flags::NULL.typed()))
+                .remedy(format!("add {} FILE", flags::INFILES.typed()))),
             false => Ok(None),
         };
     };
     let shown = escape(file.as_bytes());
-    let cannot = |error| UsageError::new(format!("{} {shown}: {}", typed("infiles"), describe(&error)));
+    let cannot = |error| UsageError::new(format!("{} {shown}: {}", flags::INFILES.typed(), describe(&error)));
     let (name, text) = match file == "-" {
         true => ("standard input".to_owned(), ListText::standard_input().map_err(cannot)?),
         false => (shown.clone(), ListText::open(file.as_ref()).map_err(cannot)?),
@@ -49,7 +49,7 @@ pub fn list(
     let written = Arc::new(ListFormat { name: name.clone(), text, end, typed: std::mem::take(sources), base });
     let host = first_host(ListFileReader::new(Arc::clone(&written), None)).unwrap_or(default_host);
     if let Host::Served { .. } = host {
-        return Err(UsageError::new(format!("{} {shown}: a server reads no lists of files", typed("infiles")))
+        return Err(UsageError::new(format!("{} {shown}: a server reads no lists of files", flags::INFILES.typed()))
             .remedy("name the files, or a directory with -r"));
     }
     let all_on = Some(host.clone());

@@ -2,8 +2,8 @@
 
 use haul_proto::forecast::SuggestedSetting;
 
+use crate::args::flags;
 use crate::args::row::{HelpSection, OptionRow, Takes};
-use crate::args::table::COPY;
 use crate::args::values::Values;
 
 /// An option and its argument; `None` where it has none.
@@ -12,9 +12,9 @@ pub type Option_ = (&'static OptionRow, Option<String>);
 /// Options worth saving: recommended ones, and those of the command line, which applied to the measurement.
 pub fn recommended(settings: &[SuggestedSetting], asked: &Values) -> Vec<Option_> {
     let found: Vec<_> = settings.iter().map(option).collect();
-    let is_found = |id: &str| found.iter().any(|(row, _): &Option_| row.id == id);
+    let is_found = |row: &OptionRow| found.iter().any(|(found, _): &Option_| found.is(row));
     let typed = asked.given().iter().filter(|(row, _)| {
-        row.section == HelpSection::Performance && !row.of_one_job && asked.is_typed(row.id) && !is_found(row.id)
+        row.section == HelpSection::Performance && !row.of_one_job && asked.is_typed(row) && !is_found(row)
     });
     let typed: Vec<_> = typed
         .map(|(row, argument)| (*row, argument.as_ref().map(|text| text.to_string_lossy().into_owned())))
@@ -23,22 +23,14 @@ pub fn recommended(settings: &[SuggestedSetting], asked: &Values) -> Vec<Option_
 }
 
 fn option(setting: &SuggestedSetting) -> Option_ {
-    let (id, argument) = match setting {
-        SuggestedSetting::Streams(streams) => ("streams", streams.to_string()),
-        SuggestedSetting::Direct(true, true) => ("unbuffered", "st".to_owned()),
-        SuggestedSetting::Direct(true, false) => ("unbuffered", "s".to_owned()),
-        SuggestedSetting::Direct(false, _) => ("unbuffered", "t".to_owned()),
-        SuggestedSetting::Buffered => ("unbuffered", "off".to_owned()),
+    let (row, argument): (&OptionRow, _) = match setting {
+        SuggestedSetting::Streams(streams) => (&flags::STREAMS, streams.to_string()),
+        SuggestedSetting::Direct(true, true) => (&flags::UNBUFFERED, "st".to_owned()),
+        SuggestedSetting::Direct(true, false) => (&flags::UNBUFFERED, "s".to_owned()),
+        SuggestedSetting::Direct(false, _) => (&flags::UNBUFFERED, "t".to_owned()),
+        SuggestedSetting::Buffered => (&flags::UNBUFFERED, "off".to_owned()),
     };
-    (row(id), Some(argument))
-}
-
-/// The row of an option of a copy.
-///
-/// # Panics
-/// If there is none: a mistake in this program.
-fn row(id: &str) -> &'static OptionRow {
-    COPY.iter().find(|row| row.id == id).expect("every option is in the table")
+    (row, Some(argument))
 }
 
 /// As they are typed.
@@ -54,7 +46,12 @@ pub fn typed(options: &[Option_]) -> String {
 pub mod tests {
     use super::*;
     use crate::args::Dialect;
+    use crate::args::flags::COPY;
     use std::ffi::OsString;
+
+    fn row(id: &str) -> &'static OptionRow {
+        COPY.iter().find(|row| row.id == id).unwrap()
+    }
 
     pub fn asked(given: &[(&str, &str)]) -> Values {
         let given = given.iter().map(|(id, argument)| (row(id), Some(OsString::from(argument)))).collect();

@@ -8,8 +8,10 @@ use haul_engine::job::spec::{ChecksumAlgorithm, ChecksumOptions, ChecksumReferen
 use haul_proto::checksum::from_hex;
 use haul_proto::path::escape;
 
-use crate::args::table::typed;
-use crate::args::values::{Values, bad};
+use crate::args::argument::bad;
+use crate::args::flags;
+use crate::args::row::OptionRow;
+use crate::args::values::Values;
 use crate::args::{Dialect, UsageError};
 
 /// What the digests of files are for.
@@ -48,21 +50,22 @@ enum DigestMode {
 
 /// What the options say: for the engine, but for what the file of `--expect` says; and for the display.
 pub fn digests(values: &Values) -> Result<(Option<ChecksumOptions>, Digests), UsageError> {
-    let asked = values.last("checksum").map(asked).transpose()?;
+    let asked = values.last(&flags::CHECKSUM).map(asked).transpose()?;
     // bbcp prints a digest only with `=`.
     let is_printed = |asked: &DigestOutput| values.dialect() == Dialect::Haul || asked.has_what;
     let asked = asked.filter(is_printed);
-    let named = values.last("checksum-alg").map(|value| algorithm("checksum-alg", value, value)).transpose()?;
-    let expected = match values.last("expect") {
+    let named =
+        values.last(&flags::CHECKSUM_ALG).map(|value| algorithm(&flags::CHECKSUM_ALG, value, value)).transpose()?;
+    let expected = match values.last(&flags::EXPECT) {
         Some(file) if file.is_empty() || file == "-" => {
             return Err(UsageError::new(format!(
                 "{}: must be a regular file, since it is read twice",
-                typed("expect")
+                flags::EXPECT.typed()
             )));
         }
         file => file.map(PathBuf::from),
     };
-    let writes_lines = values.last("checksums").is_some();
+    let writes_lines = values.is_set(&flags::CHECKSUMS);
     if named.is_some() && !writes_lines && expected.is_none() {
         return Err(UsageError::new("--checksum-alg needs --checksums or --expect")
             .remedy("to print the digest of each file: -E ALG"));
@@ -96,13 +99,13 @@ pub fn digests(values: &Values) -> Result<(Option<ChecksumOptions>, Digests), Us
 
 /// Whether the BLAKE3 of each file is computed, where that is asked for or shown.
 pub fn blake3(values: &Values, writes_lines: bool) -> Result<bool, UsageError> {
-    let asked = values.choice("digest", &[("xxh3", false), ("blake3", true)])?;
-    if asked == Some(false) && (writes_lines || values.flag("verify")) {
-        let other = if writes_lines { "checksums" } else { "verify" };
-        let what = format!("{} xxh3 cannot be used with {}, which needs BLAKE3", typed("digest"), typed(other));
+    let asked = values.get(&flags::DIGEST)?;
+    if asked == Some(false) && (writes_lines || values.is_set(&flags::VERIFY)) {
+        let other: &OptionRow = if writes_lines { &flags::CHECKSUMS } else { &flags::VERIFY };
+        let what = format!("{} xxh3 cannot be used with {}, which needs BLAKE3", flags::DIGEST.typed(), other.typed());
         return Err(UsageError::new(what));
     }
-    Ok(asked.unwrap_or(writes_lines || values.flag("json")))
+    Ok(asked.unwrap_or(writes_lines || values.is_set(&flags::JSON)))
 }
 
 /// One digest is computed beside BLAKE3, and at one end.
@@ -118,7 +121,7 @@ fn refuse_a_second(asked: &DigestOutput, named: Option<ChecksumAlgorithm>, expec
         .remedy("omit %"));
     }
     if expects && matches!(asked.what, DigestMode::Compare(_)) {
-        return Err(UsageError::contradiction("checksum", "expect"));
+        return Err(UsageError::contradiction(&flags::CHECKSUM, &flags::EXPECT));
     }
     Ok(())
 }
@@ -131,7 +134,7 @@ fn asked(value: &OsStr) -> Result<DigestOutput, UsageError> {
         None => (bytes, false),
     };
     let mut parts = bytes.splitn(2, |byte| *byte == b'=');
-    let algorithm = algorithm("checksum", value, OsStr::from_bytes(parts.next().unwrap_or_default()))?;
+    let algorithm = algorithm(&flags::CHECKSUM, value, OsStr::from_bytes(parts.next().unwrap_or_default()))?;
     let rest = parts.next();
     let has_what = rest.is_some();
     let what = match rest {
@@ -154,11 +157,11 @@ fn neither(algorithm: ChecksumAlgorithm, text: &[u8]) -> UsageError {
 }
 
 /// The algorithm of this name.
-fn algorithm(id: &str, value: &OsStr, name: &OsStr) -> Result<ChecksumAlgorithm, UsageError> {
+fn algorithm(row: &OptionRow, value: &OsStr, name: &OsStr) -> Result<ChecksumAlgorithm, UsageError> {
     let names = || ChecksumAlgorithm::all().map(ChecksumAlgorithm::name).collect::<Vec<_>>().join(", ");
     name.to_str()
         .and_then(ChecksumAlgorithm::named)
-        .ok_or_else(|| bad(id, value, &format!("must be one of {}", names())))
+        .ok_or_else(|| bad(row, value, &format!("must be one of {}", names())))
 }
 
 #[cfg(test)]

@@ -6,16 +6,12 @@ use std::time::Duration;
 use haul_engine::job::location::Location;
 use haul_engine::job::spec::{NULL_TARGET, is_null};
 
-use super::MAX_TIME_LIMIT;
 use crate::args::UsageError;
+use crate::args::flags;
 use crate::args::values::Values;
 
 /// More zeros than any copy sends: 1 PiB.
 pub const ENDLESS_ZEROS: &str = "null:1024t";
-
-fn typed(values: &Values) -> Result<Option<Duration>, UsageError> {
-    values.time("duration", Duration::from_secs(1)..=MAX_TIME_LIMIT, "from 1s to 365d")
-}
 
 /// How long data flows to `target`; a time limit that ends the copy well is taken out of `time_limit`.
 pub fn of_copy(
@@ -25,7 +21,7 @@ pub fn of_copy(
     time_limit: &mut Option<Duration>,
 ) -> Result<Option<Duration>, UsageError> {
     let keeps_nothing = target == Path::new(NULL_TARGET);
-    let duration = match (typed(values)?, keeps_nothing) {
+    let duration = match (values.get(&flags::DURATION)?, keeps_nothing) {
         (Some(_), false) => {
             return Err(UsageError::new("--duration: the target is not null:, so the copy would be incomplete")
                 .remedy("-t TIME stops a copy, and the same command resumes it"));

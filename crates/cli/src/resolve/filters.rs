@@ -1,6 +1,6 @@
 //! What is left out: patterns, files of patterns and limits.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,9 +11,13 @@ use haul_proto::limits::{FILTER_FILE_MAX, FILTER_LISTS_MAX, FILTER_NAMES_MAX, FI
 use haul_proto::path::{Name, escape};
 
 use crate::args::UsageError;
+use crate::args::argument::bad;
 use crate::args::filters::ORDERED;
+use crate::args::flag::{Flag, Single};
+use crate::args::flags;
+use crate::args::row::OptionRow;
 use crate::args::time::parse_time;
-use crate::args::values::{Values, bad};
+use crate::args::values::Values;
 
 /// The filter rules of all options. Reads filter files.
 pub fn filters(values: &Values) -> Result<FilterOptions, UsageError> {
@@ -27,12 +31,11 @@ fn filters_at(values: &Values, now: SystemTime) -> Result<FilterOptions, UsageEr
         let what = format!("too many filters: more than {FILTER_LISTS_MAX} options or {} MiB", FILTERS_BYTES_MAX >> 20);
         return Err(UsageError::new(what).remedy("put the patterns into one file: --exclude-from FILE"));
     }
-    let any = "in bytes";
     let limits = FileLimits {
-        min_size: values.size("min-size", 0..=u64::MAX, any)?,
-        max_size: values.size("max-size", 0..=u64::MAX, any)?,
-        newer_s: moment(values, "newer", now)?,
-        older_s: moment(values, "older", now)?,
+        min_size: values.get(&flags::MIN_SIZE)?,
+        max_size: values.get(&flags::MAX_SIZE)?,
+        newer_s: moment(values, &flags::NEWER, now)?,
+        older_s: moment(values, &flags::OLDER, now)?,
     };
     let filters = FilterOptions { lists, files: names(values)?, limits };
     refuse_what_takes_nothing(values, &filters)?;
@@ -41,7 +44,7 @@ fn filters_at(values: &Values, now: SystemTime) -> Result<FilterOptions, UsageEr
 
 /// An option that is a list of patterns.
 pub struct TypedList<'v> {
-    id: &'static str,
+    row: &'static OptionRow,
     argument: &'v OsStr,
     includes: bool,
     is_file: bool,
@@ -50,8 +53,8 @@ pub struct TypedList<'v> {
 /// Those options, in their order.
 pub fn typed_lists(values: &Values) -> impl Iterator<Item = TypedList<'_>> {
     values.given().iter().filter_map(|(row, argument)| {
-        let (id, includes, is_file) = ORDERED.into_iter().find(|(id, ..)| *id == row.id)?;
-        Some(TypedList { id, argument: argument.as_deref().unwrap_or_default(), includes, is_file })
+        let (_, includes, is_file) = ORDERED.into_iter().find(|(ordered, ..)| ordered.is(row))?;
+        Some(TypedList { row, argument: argument.as_deref().unwrap_or_default(), includes, is_file })
     })
 }
 
@@ -59,7 +62,7 @@ impl TypedList<'_> {
     /// The name of a rule in messages.
     pub fn shown(&self, line: u32) -> String {
         let argument = escape(self.argument.as_bytes());
-        if self.is_file { format!("{argument}, line {line}") } else { format!("--{}", self.id) }
+        if self.is_file { format!("{argument}, line {line}") } else { self.row.typed() }
     }
 
     /// Returns the refusal of an rsync filter rule.
@@ -71,7 +74,7 @@ impl TypedList<'_> {
         let modifiers = (!rule.modifiers.is_empty())
             .then(|| format!("its modifiers ({}) are not supported", escape(rule.modifiers)));
         let remedies = [Some(self.instead_of(&rule)), modifiers, Some(self.name_hint(text))];
-        Some(remedies.into_iter().flatten().fold(bad(self.id, self.argument, &why), UsageError::remedy))
+        Some(remedies.into_iter().flatten().fold(bad(self.row, self.argument, &why), UsageError::remedy))
     }
 
     /// Returns what to type instead of a rule.
@@ -107,7 +110,7 @@ impl TypedList<'_> {
     }
 
     fn read(&self) -> Result<FilterList, UsageError> {
-        let wrong = |why: &str| bad(self.id, self.argument, why);
+        let wrong = |why: &str| bad(self.row, self.argument, why);
         let text = match self.is_file {
             true => read(self.argument).map_err(|error| wrong(&error.to_string()))?,
             false => self.argument.as_bytes().to_vec(),
@@ -154,13 +157,13 @@ fn names(values: &Values) -> Result<Vec<Name>, UsageError> {
     let name = |text: &OsStr| {
         if text == ".rsync-filter" {
             let why = "rsync's filter files are not supported";
-            return Err(bad("filter-files", text, why).remedy("use pattern files in the form of a .gitignore"));
+            return Err(bad(&flags::FILTER_FILES, text, why).remedy("use pattern files in the form of a .gitignore"));
         }
         let why = "must be a file name without a slash";
         Name::new(text.as_bytes())
-            .map_err(|_| bad("filter-files", text, why).remedy("for one pattern file: --exclude-from FILE"))
+            .map_err(|_| bad(&flags::FILTER_FILES, text, why).remedy("for one pattern file: --exclude-from FILE"))
     };
-    let names: Vec<_> = values.each("filter-files").into_iter().map(name).collect::<Result<_, _>>()?;
+    let names: Vec<_> = values.each(&flags::FILTER_FILES).into_iter().map(name).collect::<Result<_, _>>()?;
     match names.len() > FILTER_NAMES_MAX {
         true => Err(UsageError::new(format!("--filter-files: more than {FILTER_NAMES_MAX} names"))),
         false => Ok(names),
@@ -173,7 +176,7 @@ fn refuse_what_takes_nothing(values: &Values, filters: &FilterOptions) -> Result
     match number.and_then(|number| typed_lists(values).nth(number)) {
         None => Ok(()),
         Some(typed) => {
-            Err(bad(typed.id, typed.argument, "excludes everything, and no earlier option includes anything")
+            Err(bad(typed.row, typed.argument, "excludes everything, and no earlier option includes anything")
                 .remedy("the first matching option decides: put --include before it")
                 .remedy("haul help filters"))
         }
@@ -181,16 +184,16 @@ fn refuse_what_takes_nothing(values: &Values, filters: &FilterOptions) -> Result
 }
 
 /// A point in time, in seconds since 1970, or as long ago.
-fn moment(values: &Values, id: &str, now: SystemTime) -> Result<Option<i64>, UsageError> {
-    let Some(value) = values.last(id) else { return Ok(None) };
-    let text = value.to_str().unwrap_or_default();
+fn moment(values: &Values, flag: &Flag<Single<OsString>>, now: SystemTime) -> Result<Option<i64>, UsageError> {
+    let Some(argument) = values.argument(flag) else { return Ok(None) };
+    let text = argument.value.to_str().unwrap_or_default();
     let ago = |age: Duration| {
         let now_s = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         i64::try_from(now_s).unwrap_or(i64::MAX).checked_sub_unsigned(age.as_secs())
     };
     let moment = parse_time(text).and_then(ago).or_else(|| point(text));
     let why = "must be a date or time in UTC (2026-11-01, 2026-11-01T18:30) or an age (12h, 7d)";
-    moment.map(Some).ok_or_else(|| bad(id, value, why))
+    moment.map(Some).ok_or_else(|| argument.bad(why))
 }
 
 /// `YYYY-MM-DD`, with `THH:MM` or `THH:MM:SS` behind it, and perhaps `Z`.

@@ -3,26 +3,26 @@
 use haul_engine::job::spec::{HolePolicy, PreserveOptions};
 
 use crate::args::UsageError;
+use crate::args::flags;
 use crate::args::values::Values;
 
 /// What the options of a copy say.
 pub fn kept(values: &Values) -> Result<PreserveOptions, UsageError> {
-    let holes = values
-        .choice("sparse", &[("keep", HolePolicy::Keep), ("make", HolePolicy::Make), ("fill", HolePolicy::Fill)])?;
-    let archive = if values.flag("archive") { ALL } else { PreserveOptions::default() };
+    let holes = values.get(&flags::SPARSE)?;
+    let archive = if values.is_set(&flags::ARCHIVE) { ALL } else { PreserveOptions::default() };
     Ok(PreserveOptions {
         holes: holes.unwrap_or_default(),
-        hard_links: archive.hard_links || values.flag("hard-links"),
-        attributes: archive.attributes || values.flag("xattrs"),
-        acls: archive.acls || values.flag("acls"),
-        devices: values.flag("devices"),
-        specials: values.flag("specials"),
+        hard_links: archive.hard_links || values.is_set(&flags::HARD_LINKS),
+        attributes: archive.attributes || values.is_set(&flags::XATTRS),
+        acls: archive.acls || values.is_set(&flags::ACLS),
+        devices: values.is_set(&flags::DEVICES),
+        specials: values.is_set(&flags::SPECIALS),
     })
 }
 
 /// Modes, owners and groups: `-p`, and what makes no sense without.
 pub fn preserves(values: &Values) -> bool {
-    ["preserve", "archive", "acls"].into_iter().any(|option| values.flag(option))
+    values.first_of(&[&flags::PRESERVE, &flags::ARCHIVE, &flags::ACLS]).is_some()
 }
 
 /// All that can be kept by anybody. Devices take root, and mean something on their own machine only.

@@ -1,6 +1,5 @@
 //! Whose files become at the target: by name, or as `--usermap`, `--groupmap` and `--chown` say.
 
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use haul_engine::job::spec::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
@@ -8,46 +7,47 @@ use haul_proto::limits::{ACCOUNT_NAME_MAX, OWNER_MAPS_MAX};
 
 use super::metadata::preserves;
 use crate::args::UsageError;
-use crate::args::table::typed;
-use crate::args::values::{Values, bad};
+use crate::args::argument::Argument;
+use crate::args::flags;
+use crate::args::row::OptionRow;
+use crate::args::values::Values;
 
 /// What the options say; `is_kept`: owners are kept, whatever options say.
 pub fn owners(values: &Values, is_kept: bool) -> Result<OwnerOptions, UsageError> {
-    let ids = ["numeric-ids", "usermap", "groupmap", "chown"];
-    if let Some(id) = ids.into_iter().find(|id| values.is_typed(id) && !is_kept && !preserves(values)) {
-        return Err(
-            UsageError::new(format!("{}: owners and groups are not preserved without -p", typed(id))).remedy("add -p")
-        );
+    let all: [&OptionRow; 4] = [&flags::NUMERIC_IDS, &flags::USERMAP, &flags::GROUPMAP, &flags::CHOWN];
+    if let Some(row) = all.into_iter().find(|row| values.is_typed(row) && !is_kept && !preserves(values)) {
+        return Err(UsageError::new(format!("{}: owners and groups are not preserved without -p", row.typed()))
+            .remedy("add -p"));
     }
-    let (mut users, mut groups) = (maps(values, "usermap")?, maps(values, "groupmap")?);
-    if let Some(value) = values.last("chown") {
-        let mut parts = value.as_bytes().splitn(2, |byte| *byte == b':');
+    let map = |flag| values.argument(flag).map_or(Ok(Vec::new()), maps);
+    let (mut users, mut groups) = (map(&flags::USERMAP)?, map(&flags::GROUPMAP)?);
+    if let Some(argument) = values.argument(&flags::CHOWN) {
+        let mut parts = argument.value.as_bytes().splitn(2, |byte| *byte == b':');
         for all in [&mut users, &mut groups] {
             if let Some(name) = parts.next().filter(|name| !name.is_empty()) {
-                all.push(OwnerMap { from: OwnerFrom::Any, to: account("chown", value, name)? });
+                all.push(OwnerMap { from: OwnerFrom::Any, to: account(argument, name)? });
             }
         }
         if users.is_empty() && groups.is_empty() {
-            return Err(bad("chown", value, "must be USER, :GROUP or USER:GROUP"));
+            return Err(argument.bad("must be USER, :GROUP or USER:GROUP"));
         }
     }
-    Ok(OwnerOptions { by_name: !values.flag("numeric-ids"), users, groups })
+    Ok(OwnerOptions { by_name: !values.is_set(&flags::NUMERIC_IDS), users, groups })
 }
 
 /// `FROM:TO,FROM:TO`: FROM is a name, a number, a range, `*`, or empty for owners without a name.
-fn maps(values: &Values, id: &str) -> Result<Vec<OwnerMap>, UsageError> {
-    let Some(value) = values.last(id) else { return Ok(Vec::new()) };
-    let rules: Vec<_> = value.as_bytes().split(|byte| *byte == b',').collect();
+fn maps(argument: Argument<'_>) -> Result<Vec<OwnerMap>, UsageError> {
+    let rules: Vec<_> = argument.value.as_bytes().split(|byte| *byte == b',').collect();
     if rules.len() > OWNER_MAPS_MAX {
-        return Err(bad(id, value, &format!("more than {OWNER_MAPS_MAX} rules")));
+        return Err(argument.bad(&format!("more than {OWNER_MAPS_MAX} rules")));
     }
-    rules.into_iter().map(|rule| map(id, value, rule)).collect()
+    rules.into_iter().map(|rule| map(argument, rule)).collect()
 }
 
-fn map(id: &str, value: &OsStr, rule: &[u8]) -> Result<OwnerMap, UsageError> {
+fn map(argument: Argument<'_>, rule: &[u8]) -> Result<OwnerMap, UsageError> {
     let at = rule.iter().position(|byte| *byte == b':');
     let at = at.ok_or_else(|| {
-        bad(id, value, "each rule must be FROM:TO").remedy("for example 0-99:nobody,anna:smith,*:users")
+        argument.bad("each rule must be FROM:TO").remedy("for example 0-99:nobody,anna:smith,*:users")
     })?;
     let (from, to) = (&rule[..at], &rule[at + 1..]);
     let from = match from {
@@ -55,14 +55,14 @@ fn map(id: &str, value: &OsStr, rule: &[u8]) -> Result<OwnerMap, UsageError> {
         b"" => OwnerFrom::Nameless,
         from => match range(from) {
             Some((first, last)) if first <= last => OwnerFrom::Ids(first, last),
-            Some(_) => return Err(bad(id, value, "the first number of a range must not exceed the second")),
+            Some(_) => return Err(argument.bad("the first number of a range must not exceed the second")),
             None if from.contains(&b'*') => {
-                return Err(bad(id, value, "* cannot be part of a name, only stand for all"));
+                return Err(argument.bad("* cannot be part of a name, only stand for all"));
             }
-            None => OwnerFrom::Name(name(id, value, from)?),
+            None => OwnerFrom::Name(name(argument, from)?),
         },
     };
-    Ok(OwnerMap { from, to: account(id, value, to)? })
+    Ok(OwnerMap { from, to: account(argument, to)? })
 }
 
 /// A number, or two with a hyphen between them.
@@ -79,20 +79,20 @@ fn number(text: &str) -> Option<u32> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
-fn account(id: &str, value: &OsStr, text: &[u8]) -> Result<OwnerAccount, UsageError> {
+fn account(argument: Argument<'_>, text: &[u8]) -> Result<OwnerAccount, UsageError> {
     match std::str::from_utf8(text).ok().and_then(number) {
         // To the system, the greatest one is none.
-        Some(u32::MAX) => Err(bad(id, value, "4294967295 is not a valid ID")),
+        Some(u32::MAX) => Err(argument.bad("4294967295 is not a valid ID")),
         Some(number) => Ok(OwnerAccount::Id(number)),
-        None => name(id, value, text).map(OwnerAccount::Name),
+        None => name(argument, text).map(OwnerAccount::Name),
     }
 }
 
-fn name(id: &str, value: &OsStr, text: &[u8]) -> Result<Vec<u8>, UsageError> {
+fn name(argument: Argument<'_>, text: &[u8]) -> Result<Vec<u8>, UsageError> {
     match text.len() {
-        0 => Err(bad(id, value, "empty name")),
+        0 => Err(argument.bad("empty name")),
         1..=ACCOUNT_NAME_MAX => Ok(text.to_vec()),
-        _ => Err(bad(id, value, "name too long")),
+        _ => Err(argument.bad("name too long")),
     }
 }
 

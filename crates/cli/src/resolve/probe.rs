@@ -11,15 +11,13 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::{ResolvedSettings, settings};
 use crate::args::UsageError;
-use crate::args::limits::STREAMS_MAX;
+use crate::args::flags;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::show::display::Display;
 
 /// How long a part takes.
 const TIME: Duration = Duration::from_secs(3);
-/// Shortest and longest.
-const TIMES: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(600);
 /// Most that a part writes, in bytes.
 const SIZE: u64 = 4 << 30;
 /// Numbers of streams that are tried besides haul's own choice.
@@ -41,22 +39,22 @@ pub fn probe(
     };
     source.iter().chain([&target]).try_for_each(refuse_what_is_no_place)?;
     let is_served = |place: &Location| matches!(place.host, Host::Served { .. });
-    let network_only = own.flag("network") || is_served(&target) || source.as_ref().is_some_and(is_served);
+    let network_only =
+        own.is_set(&flags::probe::NETWORK) || is_served(&target) || source.as_ref().is_some_and(is_served);
     let ResolvedSettings { options, access, display, time_limit, .. } = settings(copy, stderr_is_terminal)?;
-    let asked = own.numbers("try-streams", u16::try_from(STREAMS_MAX + 1).unwrap_or(u16::MAX))?;
-    let streams = match (own.flag("try-streams"), options.streams) {
-        (true, _) => asked.into_iter().filter(|streams| *streams > 0).collect(),
+    let streams = match (own.get(&flags::probe::TRY_STREAMS)?, options.streams) {
+        (Some(asked), _) => asked.into_iter().filter(|streams| *streams > 0).collect(),
         // Who says how many wants to know of these.
-        (false, Some(_)) => Vec::new(),
-        (false, None) => STREAMS.to_vec(),
+        (None, Some(_)) => Vec::new(),
+        (None, None) => STREAMS.to_vec(),
     };
     let probe = Probe {
         source,
         target,
         options,
         access,
-        time: own.time("time", TIMES, "from 1s to 10m")?.unwrap_or(TIME),
-        bytes_max: own.size("size", 1 << 20..=1 << 50, "from 1m")?.unwrap_or(SIZE),
+        time: own.get(&flags::probe::TIME)?.unwrap_or(TIME),
+        bytes_max: own.get(&flags::probe::SIZE)?.unwrap_or(SIZE),
         streams,
         network_only,
     };

@@ -12,15 +12,15 @@ use haul_proto::path::escape;
 use super::duration;
 use super::{Mode, ResolvedSettings, TypedEnds, check_hosts, ends, settings as of_copy};
 use crate::args::UsageError;
+use crate::args::flags;
 use crate::args::operand::parse_operand;
+use crate::args::row::OptionRow;
 use crate::args::size::parse_size;
 use crate::args::values::Values;
 use crate::sweep::Sweep;
 use crate::sweep::journal::Header;
-use crate::sweep::setting::{DIMENSIONS, SIZE, SweepSetting, TARGET, settings};
+use crate::sweep::setting::{DIMENSIONS, SweepSetting, settings};
 
-/// Most repetitions.
-const ROUNDS_MAX: u32 = 1000;
 /// What the files are called.
 const OUT: &str = "sweep";
 /// Interval between progress checks.
@@ -35,7 +35,7 @@ pub fn sweep(
     let TypedEnds { sources, target, .. } = ends(values, operands)?;
     check_hosts(&sources)?;
     let first = operands.last().map(|operand| operand.to_string_lossy()).unwrap_or_default();
-    let rounds = values.number("repeat", 1..=ROUNDS_MAX)?.unwrap_or(1);
+    let rounds = values.get(&flags::sweep::REPEAT)?.unwrap_or(1);
     let settings = settings(values, &first)?;
     let mut shown = (Mode::Plain, None);
     let mut jobs = Vec::new();
@@ -58,15 +58,15 @@ pub fn sweep(
         runs: runs.collect(),
         header: header(values, operands),
         out: out(values)?,
-        report: values.flag("report"),
-        pause: !values.flag("no-pause"),
+        report: values.is_set(&flags::sweep::REPORT),
+        pause: !values.is_set(&flags::sweep::NO_PAUSE),
     };
     Ok((sweep, shown.0, shown.1))
 }
 
 /// The target of a setting: that of the command line, or one of `--targets`.
 fn target_of(setting: &SweepSetting, first: &str, typed: &Location) -> Result<Location, UsageError> {
-    let mut target = match setting.word(TARGET) {
+    let mut target = match setting.word(&flags::sweep::TARGET) {
         Some(word) if word != first => parse_operand(OsStr::new(word))?,
         _ => typed.clone(),
     };
@@ -79,13 +79,13 @@ fn target_of(setting: &SweepSetting, first: &str, typed: &Location) -> Result<Lo
 
 /// The sources of a setting, with the size of one of `--sizes`.
 fn sources_of(setting: &SweepSetting, typed: &[Location]) -> Result<Vec<Location>, UsageError> {
-    let Some(size) = setting.word(SIZE) else { return Ok(typed.to_vec()) };
+    let Some(size) = setting.word(&flags::sweep::SIZE) else { return Ok(typed.to_vec()) };
     if !typed.iter().all(|source| names_null(source.path.as_os_str())) {
         return Err(
             UsageError::new("--size: the source is not null:").remedy("haul sweep --sizes 1m,1g null: db1:null:")
         );
     }
-    if setting.word("duration").is_some() {
+    if setting.word(&flags::sweep::DURATION).is_some() {
         return Err(UsageError::new("--size and --duration exclude each other").remedy("sweep one of them at a time"));
     }
     if parse_size(size).is_err() {
@@ -100,7 +100,8 @@ fn measured(options: JobOptions, sources: &[Location], target: &Location, values
     let is_here = sources.iter().chain([target]).all(|place| place.host == Host::Local);
     // Zeros would be compressed to nothing.
     let is_zeros = sources.iter().any(|source| names_null(source.path.as_os_str()));
-    let compression = if is_zeros && !values.flag("compress") { CompressionPolicy::Off } else { options.compression };
+    let compression =
+        if is_zeros && !values.is_set(&flags::COMPRESS) { CompressionPolicy::Off } else { options.compression };
     JobOptions {
         sockets: is_here,
         compression,
@@ -119,7 +120,7 @@ fn refuse_what_stays(values: &Values, target: &Location) -> Result<(), UsageErro
         return Err(UsageError::new("haul sweep cannot delete its copies from a served directory")
             .remedy("measure downloads instead: haul sweep haul://... null:"));
     }
-    match stays && values.flag("target-command") {
+    match stays && values.is_set(&flags::TARGET_COMMAND) {
         true => Err(UsageError::new("haul sweep cannot delete its copies from a host that -T reaches")
             .remedy("reach it with ssh (--ssh-option, ssh_config), or use null: as its path")),
         false => Ok(()),
@@ -127,7 +128,7 @@ fn refuse_what_stays(values: &Values, target: &Location) -> Result<(), UsageErro
 }
 
 fn out(values: &Values) -> Result<PathBuf, UsageError> {
-    match values.last("out") {
+    match values.last(&flags::sweep::OUT) {
         Some(name) if name.is_empty() || name.as_bytes().ends_with(b"/") => {
             Err(UsageError::new("--out: empty file name").remedy("for example --out results/link7"))
         }
@@ -137,9 +138,18 @@ fn out(values: &Values) -> Result<PathBuf, UsageError> {
 
 /// Options common to all runs; not the results' place, the number of runs or the output.
 fn header(values: &Values, operands: &[OsString]) -> Header {
-    const OTHER: [&str; 9] = ["repeat", "out", "report", "no-pause", "json", "quiet", "verbose", "timelimit", "help"];
-    let is_common = |id: &str| !OTHER.contains(&id) && DIMENSIONS.iter().all(|dimension| dimension.id != id);
-    let given = values.given().iter().filter(|(row, _)| is_common(row.id));
+    let others: &[&OptionRow] = &[
+        &flags::sweep::REPEAT,
+        &flags::sweep::OUT,
+        &flags::sweep::REPORT,
+        &flags::sweep::NO_PAUSE,
+        &flags::JSON,
+        &flags::QUIET,
+        &flags::VERBOSE,
+        &flags::TIMELIMIT,
+    ];
+    let is_varied = |row: &OptionRow| DIMENSIONS.iter().any(|dimension| dimension.flag.is(row));
+    let given = values.given().iter().filter(|(row, _)| !row.is_any(others) && !is_varied(row));
     let mut options: Vec<_> = given
         .map(|(row, argument)| {
             let argument = argument.as_ref().map(|word| format!(" {}", escape(word.as_bytes())));

@@ -1,6 +1,6 @@
 //! What a sync comes to, the same options in a copy, and what cannot stand together.
 
-use haul_engine::job::spec::PreserveOptions;
+use haul_engine::job::spec::{EqualityTest, PreserveOptions};
 
 use super::super::tests::{good, plan_of};
 use super::*;
@@ -100,20 +100,17 @@ fn modes_are_not_kept_where_others_are_asked_for_or_a_server_has_its_own() {
 
 #[test]
 fn what_a_file_says_waits_for_a_job_that_it_is_about() {
-    let values = |line: &str, more: &[(&str, Option<&str>)]| {
+    let values = |line: &str| {
         let words = line.split(' ').map(OsString::from).collect();
         match crate::args::parse::parse(crate::args::Dialect::Haul, words, &|_| false) {
             Ok(crate::args::parse::Command::Sync(values, _)) => {
-                let row = |id: &str| values.row(id);
-                let given = more.iter().map(|(id, value)| (row(id), value.map(OsString::from))).collect();
-                values.and(given)
+                values.and(vec![(&flags::MAX_DELETE.row, Some(OsString::from("5")))])
             }
             other => panic!("{other:?}"),
         }
     };
-    let limited = [("max-delete", Some("5"))];
     let rules = |line| {
-        let values = values(line, &limited);
+        let values = values(line);
         refuse_what_lacks(&values, true)
             .map(|()| super::options(&values, JobOptions::default()).unwrap().sync.delete_max)
     };

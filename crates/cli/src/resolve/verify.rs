@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use haul_engine::job::spec::{Job, JobOptions};
 
 use super::{
-    CPUS_END, Digests, Plan, TypedEnds, access, cache, check_hosts, display, ends, filters, frame, metadata, owners,
-    progress_every, streams, symlinks, time_limit, unbuffered,
+    Digests, Plan, TypedEnds, access, check_hosts, display, ends, filters, metadata, owners, progress_every, unbuffered,
 };
 use crate::args::UsageError;
+use crate::args::flags;
 use crate::args::values::Values;
 use crate::list::list;
 use crate::show::display::Mode;
@@ -26,18 +26,18 @@ pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bo
     let options = JobOptions {
         compare: true,
         base: base_path,
-        recursive: values.flag("recursive") || values.flag("archive"),
+        recursive: values.is_set(&flags::RECURSIVE) || values.is_set(&flags::ARCHIVE),
         preserve: metadata::preserves(values),
         kept: metadata::kept(values)?,
         owners: owners(values, false)?,
-        symlinks: symlinks(values)?.unwrap_or(defaults.symlinks),
+        symlinks: values.get(&flags::SYMLINKS)?.unwrap_or(defaults.symlinks),
         filters: filters(values)?,
-        streams: streams(values)?,
+        streams: values.get(&flags::STREAMS)?,
         direct_source,
         direct_target,
-        cache: cache(values)?,
-        frame_bytes: frame(values)?,
-        cpus: values.numbers("cpus", CPUS_END)?,
+        cache: values.get(&flags::CACHE)?.unwrap_or_default(),
+        frame_bytes: values.get(&flags::FRAME)?,
+        cpus: values.get(&flags::CPUS)?.unwrap_or_default(),
         report_files: display.mode == Mode::Json,
         progress_every: progress_every(values, &display)?,
         // Nothing is begun that could be gone on with, and nothing written that a disk could be waited for.
@@ -53,7 +53,7 @@ pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bo
         digests: Digests::default(),
         metrics: None,
         report: None,
-        time_limit: time_limit(values)?,
+        time_limit: values.get(&flags::TIMELIMIT)?,
         notes: Vec::new(),
     })
 }

@@ -137,7 +137,7 @@ fn open_log(path: &Path) -> anyhow::Result<File> {
         Ok(log)
     };
     let shown = escape(path.as_os_str().as_bytes());
-    open().map_err(|error: io::Error| anyhow::anyhow!("{} {shown}: {error}", crate::args::table::typed("logfile")))
+    open().map_err(|error: io::Error| anyhow::anyhow!("{} {shown}: {error}", crate::args::flags::LOGFILE.typed()))
 }
 
 /// Standard error as lines of text.

@@ -21,8 +21,9 @@ use haul_engine::sys::cancel::Cancel;
 use self::figures::{SweepRun, flattery};
 use self::journal::{Header, Journal};
 pub use self::measure::{SweepBench, is_nowhere};
-use self::setting::{SweepSetting, TARGET};
+use self::setting::SweepSetting;
 use self::summary::Group;
+use crate::args::flags;
 use crate::echoes::other_end;
 use crate::pending::{Pending, ReplaceableFile};
 use crate::report::ReportFormat;
@@ -118,7 +119,7 @@ impl RunningSweep<'_> {
                 self.bench.clear(job, self.journal.number()).map_err(anyhow::Error::msg)?;
             }
             let begun = Instant::now();
-            let target = setting.word(TARGET).unwrap_or_default();
+            let target = setting.word(&flags::sweep::TARGET).unwrap_or_default();
             let address = self.addresses.get(target).copied();
             let measured = self.bench.measure((*round, setting, job), address, self.journal.number(), cancel);
             if let Some(address) = measured.way.as_ref().and_then(other_end) {

@@ -5,47 +5,49 @@ use std::ffi::{OsStr, OsString};
 use haul_proto::path::escape;
 
 use crate::args::UsageError;
-use crate::args::table::{SWEEP, typed};
-use crate::args::values::{Values, bad};
+use crate::args::argument::bad;
+use crate::args::flag::{Flag, Single};
+use crate::args::flags;
+use crate::args::row::OptionRow;
+use crate::args::values::Values;
 
 /// An option that can have a list of arguments.
 pub struct Dimension {
-    /// The id of the option.
-    pub id: &'static str,
+    /// The option.
+    pub flag: &'static Flag<Single<OsString>>,
     /// What it is called in results.
     pub name: &'static str,
     /// The values of SLAC's sweeps, in their order, for the word `slac`.
     pub slac: &'static [&'static str],
 }
 
-/// The number of zeros that are copied.
-pub const SIZE: &str = "size";
-/// Where they are copied to.
-pub const TARGET: &str = "target";
-
 /// How many dimensions there are.
 pub const COUNT: usize = 10;
 
 /// All of them. The first gives the lines of a chart, the second its horizontal axis.
 pub const DIMENSIONS: [Dimension; COUNT] = [
-    Dimension { id: "windowsz", name: "window", slac: &["8k", "1024k", "16k", "512k", "32k", "256k", "128k", "64k"] },
     Dimension {
-        id: "streams",
+        flag: &flags::sweep::WINDOWSZ,
+        name: "window",
+        slac: &["8k", "1024k", "16k", "512k", "32k", "256k", "128k", "64k"],
+    },
+    Dimension {
+        flag: &flags::sweep::STREAMS,
         name: "streams",
         slac: &["1", "20", "5", "12", "8", "10", "4", "25", "11", "3", "7", "40", "15", "9", "2", "30", "6"],
     },
-    Dimension { id: "cipher", name: "cipher", slac: &[] },
-    Dimension { id: "frame", name: "frame", slac: &[] },
-    Dimension { id: "unbuffered", name: "engine", slac: &[] },
+    Dimension { flag: &flags::sweep::CIPHER, name: "cipher", slac: &[] },
+    Dimension { flag: &flags::sweep::FRAME, name: "frame", slac: &[] },
+    Dimension { flag: &flags::sweep::UNBUFFERED, name: "engine", slac: &[] },
     Dimension {
-        id: "xfrrate",
+        flag: &flags::sweep::XFRRATE,
         name: "rate_limit",
         slac: &["512k", "1m", "2m", "4m", "6m", "8m", "10m", "12m", "15m", "20m", "25m", "30m", "35m"],
     },
-    Dimension { id: "qos", name: "qos", slac: &[] },
-    Dimension { id: SIZE, name: "size", slac: &[] },
-    Dimension { id: "duration", name: "duration", slac: &[] },
-    Dimension { id: TARGET, name: "target", slac: &[] },
+    Dimension { flag: &flags::sweep::QOS, name: "qos", slac: &[] },
+    Dimension { flag: &flags::sweep::SIZE, name: "size", slac: &[] },
+    Dimension { flag: &flags::sweep::DURATION, name: "duration", slac: &[] },
+    Dimension { flag: &flags::sweep::TARGET, name: "target", slac: &[] },
 ];
 
 /// Leaves a dimension to haul, as a copy without that option does.
@@ -69,21 +71,24 @@ impl SweepSetting {
     }
 
     /// The word of a dimension; `None` where it is not varied.
-    pub fn word(&self, id: &str) -> Option<&str> {
-        let word = DIMENSIONS.iter().zip(&self.0).find(|(dimension, _)| dimension.id == id)?.1;
+    pub fn word(&self, option: &OptionRow) -> Option<&str> {
+        let word = DIMENSIONS.iter().zip(&self.0).find(|(dimension, _)| dimension.flag.is(option))?.1;
         (word != AUTO).then_some(word)
     }
 
     /// The options of a copy with this setting: `values` are those of the sweep.
     pub fn options(&self, values: &Values) -> Values {
-        let is_sweeps = |id: &str| SWEEP.iter().any(|own| own.id == id);
-        let others = values.given().iter().filter(|(row, _)| !is_sweeps(row.id)).cloned();
-        let options = DIMENSIONS.iter().zip(&self.0).filter(|(dimension, _)| ![SIZE, TARGET].contains(&dimension.id));
-        let varied =
-            options.filter(|(_, word)| *word != AUTO).map(|(dimension, word)| match (dimension.id, word.as_str()) {
-                ("cipher", NO_CIPHER) => (values.row("no-encrypt"), None),
-                (id, word) => (values.row(id), Some(OsString::from(word))),
-            });
+        let is_sweeps = |row: &OptionRow| flags::sweep::ALL.iter().any(|own| own.is(row));
+        let others = values.given().iter().filter(|(row, _)| !is_sweeps(row)).cloned();
+        let is_varied = |(dimension, word): &(&Dimension, &String)| {
+            *word != AUTO && !dimension.flag.is_any(&[&flags::sweep::SIZE, &flags::sweep::TARGET])
+        };
+        let varied = DIMENSIONS.iter().zip(&self.0).filter(is_varied).map(|(dimension, word)| {
+            match dimension.flag.is(&flags::CIPHER) && word == NO_CIPHER {
+                true => (&flags::NO_ENCRYPT.row, None),
+                false => (&dimension.flag.row, Some(OsString::from(word))),
+            }
+        });
         values.with(others.chain(varied).collect())
     }
 }
@@ -92,17 +97,19 @@ impl SweepSetting {
 /// varied at all, they are SLAC's windows and streams. `target` is the first of several targets.
 pub fn settings(values: &Values, target: &str) -> Result<Vec<SweepSetting>, UsageError> {
     // Settings of a configuration file are for copies.
-    let is_any = DIMENSIONS.iter().any(|dimension| values.is_typed(dimension.id));
+    let is_any = DIMENSIONS.iter().any(|dimension| values.is_typed(dimension.flag));
     let mut settings = vec![Vec::new()];
     for dimension in &DIMENSIONS {
-        let words = match values.last(dimension.id).filter(|_| values.is_typed(dimension.id)) {
-            Some(list) if dimension.id == TARGET => {
+        let words = match values.last(dimension.flag).filter(|_| values.is_typed(dimension.flag)) {
+            Some(list) if dimension.flag.is(&flags::sweep::TARGET) => {
                 let mut targets = words(dimension, list)?;
                 targets.retain(|word| word != target);
                 [vec![target.to_owned()], targets].concat()
             }
             Some(list) => words(dimension, list)?,
-            None if !is_any && dimension.id != "xfrrate" && !dimension.slac.is_empty() => owned(dimension.slac),
+            None if !is_any && !dimension.flag.is(&flags::XFRRATE) && !dimension.slac.is_empty() => {
+                owned(dimension.slac)
+            }
             None => vec![AUTO.to_owned()],
         };
         let with = |setting: &Vec<String>| -> Vec<Vec<String>> {
@@ -122,13 +129,13 @@ const SETTINGS_MAX: usize = 10_000;
 
 /// The words of a list, each once.
 fn words(dimension: &Dimension, list: &OsStr) -> Result<Vec<String>, UsageError> {
-    let text = list.to_str().ok_or_else(|| bad(dimension.id, list, "must be UTF-8"))?;
+    let text = list.to_str().ok_or_else(|| bad(dimension.flag, list, "must be UTF-8"))?;
     let mut words: Vec<String> = Vec::new();
     for word in text.split(',') {
         let meant = match word {
-            "" => return Err(bad(dimension.id, list, "must be a list with commas between its words")),
+            "" => return Err(bad(dimension.flag, list, "must be a list with commas between its words")),
             SLAC if dimension.slac.is_empty() => {
-                let option = typed(dimension.id);
+                let option = dimension.flag.typed();
                 return Err(UsageError::new(format!("{option} {}: no such series", escape(text.as_bytes())))
                     .remedy("slac is a series of windows, streams and rates"));
             }
@@ -191,17 +198,25 @@ pub mod tests {
     fn a_setting_becomes_the_options_of_a_copy() {
         let values = given("-i key -s 1,4 --ciphers none --rates 1m -r --report --repeat 2");
         let one = settings(&values, "b").unwrap()[1].options(&values);
-        assert!(one.flag("no-encrypt") && one.flag("recursive") && !one.flag("cipher") && !one.flag("report"));
+        assert!(
+            one.is_set(&flags::NO_ENCRYPT)
+                && one.is_set(&flags::RECURSIVE)
+                && !one.is_set(&flags::CIPHER)
+                && !one.is_set(&flags::REPORT)
+        );
         assert_eq!(
-            (one.last("streams"), one.last("xfrrate"), one.last("idfile")),
+            (one.last(&flags::STREAMS), one.last(&flags::XFRRATE), one.last(&flags::IDFILE)),
             (Some("4".as_ref()), Some("1m".as_ref()), Some("key".as_ref()))
         );
-        assert_eq!(one.count("streams"), 1);
+        assert_eq!(one.given().iter().filter(|(row, _)| row.is(&flags::STREAMS)).count(), 1);
         let values = given("--sizes 1m -q 8 --targets c");
         let setting = &settings(&values, "b").unwrap()[1];
-        assert_eq!((setting.word(SIZE), setting.word(TARGET), setting.word("streams")), (Some("1m"), Some("c"), None));
+        assert_eq!(
+            (setting.word(&flags::sweep::SIZE), setting.word(&flags::sweep::TARGET), setting.word(&flags::STREAMS)),
+            (Some("1m"), Some("c"), None)
+        );
         let copy = setting.options(&values);
-        assert!(copy.flag("qos") && !copy.flag(SIZE) && !copy.flag(TARGET));
+        assert!(copy.is_set(&flags::QOS) && !copy.is_set(&flags::sweep::SIZE) && !copy.is_set(&flags::sweep::TARGET));
     }
 
     #[test]

@@ -8,6 +8,8 @@ use haul_engine::job::spec::PipeEnd;
 use rustix::fs::Mode;
 
 use crate::args::UsageError;
+use crate::args::flags;
+use crate::args::row::OptionRow;
 use crate::args::values::Values;
 use crate::resolve::{Plan, contents};
 
@@ -15,22 +17,23 @@ use crate::resolve::{Plan, contents};
 const UMASK: u32 = 0o022;
 
 /// Options that bbcp refuses beside `-N`.
-const NOT_WITH_PIPES: &[&str] = &["append", "dirbase", "truncate", "recursive", "unbuffered"];
+const NOT_WITH_PIPES: &[&OptionRow] =
+    &[&flags::APPEND.row, &flags::DIRBASE.row, &flags::TRUNCATE.row, &flags::RECURSIVE.row, &flags::UNBUFFERED.row];
 /// Options that bbcp refuses where the target is a pipe.
-const NOT_WITH_TARGET_PIPES: &[&str] = &["force", "mode", "preserve"];
+const NOT_WITH_TARGET_PIPES: &[&OptionRow] = &[&flags::FORCE.row, &flags::MODE.row, &flags::PRESERVE.row];
 
 /// Refuses pairs of options that haul has a use for, but bbcp has not.
 pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
-    let pipe = values.last("pipe").map(OsStr::as_bytes);
+    let pipe = values.last(&flags::PIPE).map(OsStr::as_bytes);
     let target = pipe.filter(|ends| ends.contains(&b'o'));
     let beside_pipes = NOT_WITH_PIPES.iter().filter(|_| pipe.is_some());
     let mut refused = beside_pipes.chain(NOT_WITH_TARGET_PIPES.iter().filter(|_| target.is_some()));
-    if let Some(other) = refused.find(|other| values.flag(other)) {
-        return Err(UsageError::contradiction("pipe", other));
+    if let Some(other) = refused.find(|other| values.is_set(other)) {
+        return Err(UsageError::contradiction(&flags::PIPE, other));
     }
-    let is_digest_used = values.last("checksum").is_some_and(|digest| digest.as_bytes().contains(&b'='));
-    if is_digest_used && values.flag("append") {
-        return Err(UsageError::contradiction("append", "checksum"));
+    let is_digest_used = values.last(&flags::CHECKSUM).is_some_and(|digest| digest.as_bytes().contains(&b'='));
+    if is_digest_used && values.is_set(&flags::APPEND) {
+        return Err(UsageError::contradiction(&flags::APPEND, &flags::CHECKSUM));
     }
     Ok(())
 }

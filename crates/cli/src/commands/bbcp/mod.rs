@@ -22,6 +22,7 @@ use self::lines::{Lines, Style};
 use self::statistics::{Statistics, WantedWindow};
 use super::copy;
 use crate::args::UsageError;
+use crate::args::flags;
 use crate::args::values::Values;
 use crate::exit::Exit;
 use crate::resolve::{DigestSink, Plan, plan};
@@ -67,7 +68,8 @@ pub fn refuse(error: &anyhow::Error) -> u8 {
 
 /// bbftp's `-e` takes commands; bbcp's takes nothing, and would copy a file of that name.
 fn refuse_bbftp(values: &Values, operands: &[OsString]) -> Result<(), UsageError> {
-    let Some(first) = operands.first().and_then(|word| word.to_str()).filter(|_| values.flag("error-check")) else {
+    let Some(first) = operands.first().and_then(|word| word.to_str()).filter(|_| values.is_set(&flags::ERROR_CHECK))
+    else {
         return Ok(());
     };
     let command = first.split_whitespace().next().unwrap_or_default();
@@ -90,8 +92,8 @@ fn style(values: &Values, plan: &Plan) -> Style {
         is_debug: verbosity > 2,
         indexes: options.recursive && (progress || verbosity > 0),
         omits: options.in_the_way == OverwritePolicy::Omit,
-        appends: values.flag("append"),
-        replaces: values.flag("force"),
+        appends: values.is_set(&flags::APPEND),
+        replaces: values.is_set(&flags::FORCE),
         is_piped: options.source_pipe.is_some(),
     }
 }

@@ -16,9 +16,10 @@ use haul_proto::path::Name;
 
 use super::copy::perform;
 use crate::args::UsageError;
+use crate::args::flags;
 use crate::args::values::Values;
 use crate::exit::Exit;
-use crate::resolve::{Plan, ResolvedSettings, settings, streams};
+use crate::resolve::{Plan, ResolvedSettings, settings};
 use crate::show::display::Mode;
 use crate::signals::Watch;
 use crate::terminal;
@@ -26,21 +27,20 @@ use crate::{show, units};
 
 /// How much data is made.
 const DEFAULT_BYTES: u64 = 1 << 30;
-/// Most that `--size` takes: a demonstration is no backup.
-const MAX_BYTES: u64 = 1 << 40;
 
 /// Makes data, copies it, compares, removes it.
 pub fn run(own: &Values, copy: &Values) -> anyhow::Result<Exit> {
-    let bytes = own.size("size", 1..=MAX_BYTES, "from 1 to 1024g")?.unwrap_or(DEFAULT_BYTES);
+    let bytes = own.get(&flags::demo::SIZE)?.unwrap_or(DEFAULT_BYTES);
     let mut settings = settings(copy, terminal::stderr_is_terminal())?;
-    settings.options.streams = streams(own)?.or(settings.options.streams);
+    settings.options.streams = own.get(&flags::STREAMS)?.or(settings.options.streams);
     settings.options.recursive = true;
     settings.options.sockets = true;
     let cancel = Cancel::new();
     let steering = RuntimeControl::new();
     let watch = Watch::start(cancel.clone(), steering.rate().clone(), settings.time_limit);
     let watch = watch.context("signals cannot be caught")?;
-    Demo { bytes, keep: own.flag("keep"), cancel: &cancel, steering: &steering, watch: &watch }.run(settings)
+    Demo { bytes, keep: own.is_set(&flags::demo::KEEP), cancel: &cancel, steering: &steering, watch: &watch }
+        .run(settings)
 }
 
 struct Demo<'a> {

@@ -18,6 +18,7 @@ use super::merged::print_report;
 use super::opened::OpenedJob;
 use super::part::{PartDisplay, copy, on_some_target};
 use super::whole::{deletes, verify_plan, whole_plan};
+use crate::args::flags;
 use crate::args::job::JobPart;
 use crate::args::values::Values;
 use crate::exit::Exit;
@@ -34,11 +35,11 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let job = OpenedJob::open(&operands[0])?;
     let (cancel, steering) = (Cancel::new(), RuntimeControl::new());
     let watch = Watch::start(cancel.clone(), steering.rate().clone(), None).context("signals cannot be caught")?;
-    let verifies = values.flag("verify");
+    let verifies = values.is_set(&flags::step::VERIFY);
     let finish =
         JobFinish { job: &job, display: PartDisplay::of(values), verifies, cancel: &cancel, steering: &steering };
     watch.during(|| {
-        if values.flag("wait") {
+        if values.is_set(&flags::step::WAIT) {
             wait_for_shards(&job, &cancel)?;
         }
         finish.carry_out()

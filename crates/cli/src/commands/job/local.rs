@@ -21,24 +21,24 @@ use super::part::PartDisplay;
 use super::plan::{BegunPlan, create};
 use super::shard::{ShardRun, ShardRunEnd};
 use crate::args::UsageError;
+use crate::args::flags;
 use crate::args::job::copy_options;
+use crate::args::row::OptionRow;
 use crate::args::values::Values;
 use crate::exit::Exit;
 use crate::show;
 use crate::signals::Watch;
 use crate::units;
 
-/// Most shards at a time on one host.
-const LOCAL_MAX: u32 = 256;
 /// How often a worker without a shard looks for one.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Runs the job that `operands` describe, or continues the one that they name.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
-    let workers = values.number("local", 1..=LOCAL_MAX)?.unwrap_or(1);
+    let workers = values.get(&flags::job::LOCAL)?.unwrap_or(1);
     let job = job_of(values, operands)?;
     let path = shown(job.directory.path());
-    let is_quiet = values.flag("quiet");
+    let is_quiet = values.is_set(&flags::QUIET);
     if !is_quiet {
         show::stderr().plain(&format!("job {path}"));
     }
@@ -62,7 +62,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
         show::stderr().error(&format!("{path}: not all shards are done\nhint: haul job status {path} names them"));
         return Ok(copied);
     }
-    let verifies = values.flag("then-verify");
+    let verifies = values.is_set(&flags::job::THEN_VERIFY);
     let display = if is_quiet { PartDisplay::Quiet } else { PartDisplay::Usual };
     let finish = JobFinish { job: &job, display, verifies, cancel: &cancel, steering: &steering };
     watch.during(|| finish.carry_out())
@@ -70,13 +70,13 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
 
 /// The job that `operands` describe, or the one that they name.
 pub fn job_of(values: &Values, operands: &[OsString]) -> anyhow::Result<OpenedJob> {
-    let is_existing = operands.len() == 1 && values.last("targets").is_none();
+    let is_existing = operands.len() == 1 && !values.is_set(&flags::job::TARGETS);
     if is_existing { reopened(values, &operands[0]) } else { new(values, operands) }
 }
 
 fn new(values: &Values, operands: &[OsString]) -> anyhow::Result<OpenedJob> {
     let own;
-    let dir = match values.last("dir") {
+    let dir = match values.last(&flags::job::DIR) {
         Some(dir) => dir,
         None => {
             own = OsString::from(format!("haul-job-{}", haul_job::description::JobDescription::new_id()?));
@@ -88,9 +88,11 @@ fn new(values: &Values, operands: &[OsString]) -> anyhow::Result<OpenedJob> {
 
 /// An existing job, which keeps its own options.
 fn reopened(values: &Values, path: &OsString) -> anyhow::Result<OpenedJob> {
-    let own = ["dir", "sync", "shard-bytes", "shard-files"].into_iter().find(|id| values.is_typed(id));
+    let own: [&OptionRow; 4] =
+        [&flags::job::DIR, &flags::job::SYNC, &flags::job::SHARD_BYTES, &flags::job::SHARD_FILES];
+    let own = own.into_iter().find(|row| values.is_typed(row)).map(|row| row.typed());
     let copies = copy_options(values)?.into_iter().find(|word| word != "--quiet");
-    if let Some(word) = own.map(|id| format!("--{id}")).or(copies.map(|word| word.to_string_lossy().into_owned())) {
+    if let Some(word) = own.or(copies.map(|word| word.to_string_lossy().into_owned())) {
         return Err(UsageError::new(format!("{word}: a job keeps the options that it was planned with"))
             .remedy("haul job run JOB takes --local, --slurm with its options, --then-verify and --quiet")
             .into());

@@ -12,6 +12,8 @@ use serde_json::Value;
 
 use super::opened::{OpenedJob, absolute};
 use crate::args::UsageError;
+use crate::args::flag::{Flag, Single};
+use crate::args::flags;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::commands::print;
@@ -19,7 +21,6 @@ use crate::exit::Exit;
 
 /// Pods at a time.
 const PODS: u32 = 8;
-const PODS_MAX: u32 = 100_000;
 /// An Indexed Job has no more indexes (Kubernetes 1.33).
 const INDEXES_MAX: u32 = 100_000;
 /// A pod that was interrupted is replaced so often.
@@ -28,12 +29,15 @@ const RETRIES: u32 = 5;
 /// Prints the manifest of the job of `operands`.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let job = OpenedJob::open(&operands[0])?;
-    let needed = |id: &str, example: &str| {
-        let missing = || UsageError::new(format!("haul job manifest needs --{id}")).remedy(example);
-        values.text(id)?.filter(|text| !text.is_empty()).ok_or_else(missing)
+    let needed = |flag: &Flag<Single<String>>, example: &str| {
+        let missing = || UsageError::new(format!("haul job manifest needs {}", flag.typed())).remedy(example);
+        values.get(flag)?.filter(|text| !text.is_empty()).ok_or_else(missing)
     };
-    let image = needed("image", "--image registry.example.org/haul:1 names an image with haul")?;
-    let claim = needed("claim", "--claim shared names the volume claim with the job, its source and its target")?;
+    let image = needed(&flags::manifest::IMAGE, "--image registry.example.org/haul:1 names an image with haul")?;
+    let claim = needed(
+        &flags::manifest::CLAIM,
+        "--claim shared names the volume claim with the job, its source and its target",
+    )?;
     let path = job.directory.path();
     let Some(totals) = PlanIndex::read(&job.directory)?.complete else {
         return Err(JobError::usage(
@@ -49,7 +53,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
         )
         .into());
     }
-    let mount = mount(&job, values.last("mount").map(|typed| absolute(Path::new(typed))))?;
+    let mount = mount(&job, values.last(&flags::manifest::MOUNT).map(|typed| absolute(Path::new(typed))))?;
     let manifest = KubernetesManifest {
         name: format!("haul-{}", job.description.id),
         image,
@@ -57,9 +61,9 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
         mount: text(&mount)?,
         job: text(path)?,
         shards: totals.shards,
-        at_once: values.number("limit", 1..=PODS_MAX)?.unwrap_or(PODS).min(totals.shards),
+        at_once: values.get(&flags::manifest::LIMIT)?.unwrap_or(PODS).min(totals.shards),
         user: (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw()),
-        verifies: values.flag("verify"),
+        verifies: values.is_set(&flags::manifest::VERIFY),
     };
     print(&manifest.yaml());
     Ok(Exit::Done)

@@ -17,6 +17,7 @@ mod whole;
 
 use haul_job::error::{JobError, JobErrorKind};
 
+use crate::args::flags;
 use crate::args::job::{JobStep, JobWords};
 use crate::exit::Exit;
 use crate::show;
@@ -25,7 +26,7 @@ use crate::show;
 pub fn run(words: &JobWords) -> anyhow::Result<Exit> {
     let done = match words.step {
         JobStep::Plan => plan::run(&words.values, &words.operands),
-        JobStep::Run if words.values.flag("slurm") => slurm::run(&words.values, &words.operands),
+        JobStep::Run if words.values.is_set(&flags::job::SLURM) => slurm::run(&words.values, &words.operands),
         JobStep::Run => slurm::refuse_options(&words.values)
             .map_err(anyhow::Error::from)
             .and_then(|()| local::run(&words.values, &words.operands)),

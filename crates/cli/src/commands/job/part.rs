@@ -19,6 +19,7 @@ use haul_job::targets::{leave_out, turns};
 
 use super::opened::OpenedJob;
 use super::recorder::FailureRecorder;
+use crate::args::flags;
 use crate::args::values::Values;
 use crate::resolve::{HostNames, Plan, hosts};
 use crate::show;
@@ -37,7 +38,7 @@ pub enum PartDisplay {
 impl PartDisplay {
     /// As the options of a step say.
     pub fn of(values: &Values) -> Self {
-        match (values.flag("json"), values.flag("quiet")) {
+        match (values.is_set(&flags::JSON), values.is_set(&flags::QUIET)) {
             (true, _) => Self::Json,
             (_, true) => Self::Quiet,
             _ => Self::Usual,

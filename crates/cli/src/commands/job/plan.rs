@@ -25,6 +25,7 @@ use super::opened::{OpenedJob, absolute, version};
 use super::part::PartDisplay;
 use super::whole::whole_plan;
 use crate::args::UsageError;
+use crate::args::flags;
 use crate::args::job::{JobPart, copy_options};
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
@@ -35,7 +36,7 @@ use crate::units;
 
 /// Plans a job, or an interrupted plan anew.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
-    let dir = values.last("dir").ok_or_else(|| {
+    let dir = values.last(&flags::job::DIR).ok_or_else(|| {
         UsageError::new("haul job plan needs a directory for the job")
             .remedy("--dir JOB names a new directory that all hosts see")
     })?;
@@ -44,7 +45,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let watch = Watch::start(cancel.clone(), RuntimeControl::new().rate().clone(), None);
     let watch = watch.context("signals cannot be caught")?;
     let totals = watch.during(|| carry_out(&job, &cancel))?;
-    if !values.flag("quiet") {
+    if !values.is_set(&flags::QUIET) {
         show::stderr().plain(&planned(&job, &totals));
     }
     Ok(if totals.failed > 0 { Exit::Failed } else { Exit::Done })
@@ -145,10 +146,9 @@ fn carry_out(job: &OpenedJob, cancel: &Cancel) -> anyhow::Result<PlanTotals> {
 }
 
 fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDescription> {
-    let is_sync = values.flag("sync");
+    let is_sync = values.is_set(&flags::job::SYNC);
     let (source, base, name) = source(&operands[0], is_sync)?;
     let (created, host) = JobDescription::created_here();
-    let any = "of at least 1";
     let defaults = ShardLimits::default();
     Ok(JobDescription {
         version: version().to_owned(),
@@ -162,8 +162,8 @@ fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDescrip
         options: copy_options(values)?,
         is_sync,
         limits: ShardLimits {
-            bytes: values.size("shard-bytes", 1..=u64::MAX, any)?.unwrap_or(defaults.bytes),
-            files: values.size("shard-files", 1..=u64::MAX, any)?.unwrap_or(defaults.files),
+            bytes: values.get(&flags::job::SHARD_BYTES)?.unwrap_or(defaults.bytes),
+            files: values.get(&flags::job::SHARD_FILES)?.unwrap_or(defaults.files),
         },
     })
 }
@@ -191,7 +191,7 @@ fn source(typed: &OsStr, is_sync: bool) -> Result<(PathBuf, PathBuf, OsString), 
 
 fn targets(values: &Values, operands: &[OsString]) -> anyhow::Result<Vec<OsString>> {
     let mut words = operands.to_vec();
-    if let Some(file) = values.last("targets") {
+    if let Some(file) = values.last(&flags::job::TARGETS) {
         let wrong = |error| UsageError::new(format!("--targets {}: {error}", escape(file.as_bytes())));
         let text = fs::read(file).map_err(wrong)?;
         let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());

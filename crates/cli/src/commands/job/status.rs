@@ -17,6 +17,7 @@ use serde_json::json;
 use super::merged::as_text;
 use super::opened::OpenedJob;
 use super::slurm::view::ShardTasks;
+use crate::args::flags;
 use crate::args::values::Values;
 use crate::commands::print;
 use crate::exit::Exit;
@@ -35,11 +36,11 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let overview = JobOverview::read(&job.directory)?;
     let exit = exit_of(&overview);
     let tasks = ShardTasks::read(&job)?;
-    let shown = match values.flag("json") {
+    let shown = match values.is_set(&flags::JSON) {
         true => as_json(&job, &overview, &tasks, exit),
         false => as_table(&job, &overview, &tasks),
     };
-    if !values.flag("quiet") {
+    if !values.is_set(&flags::QUIET) {
         print(&shown);
     }
     Ok(exit)
@@ -244,7 +245,7 @@ pub fn report(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let job = OpenedJob::open(&operands[0])?;
     let overview = JobOverview::read(&job.directory)?;
     let merged = MergedReport::of(&overview);
-    match values.flag("json") {
+    match values.is_set(&flags::JSON) {
         true => {
             let path = job.directory.report();
             let finished = match fs::read_to_string(&path) {

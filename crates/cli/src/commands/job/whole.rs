@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 
 use super::opened::OpenedJob;
 use super::part::{PartDisplay, into_directory, more_words, with_files};
+use crate::args::flags;
 use crate::args::job::{JobPart, part_values, verify_values};
 use crate::resolve::{Plan, comparison, plan, sync};
 use crate::terminal;
@@ -30,8 +31,7 @@ pub fn verify_plan(job: &OpenedJob, target: &OsString, display: PartDisplay) -> 
     let operands = [job.whole_source(), target.clone()];
     let mut values = verify_values(&job.description.options, &more_words(job, display))?;
     if job.description.is_sync {
-        let row = values.row("recursive");
-        values = values.and(vec![(row, None)]);
+        values = values.and(vec![(&flags::RECURSIVE.row, None)]);
     }
     let values = with_files(values, &operands)?;
     Ok(comparison(&values, &operands, terminal::stderr_is_terminal())?)
@@ -39,7 +39,7 @@ pub fn verify_plan(job: &OpenedJob, target: &OsString, display: PartDisplay) -> 
 
 /// Whether extraneous entries are to be deleted.
 pub fn deletes(job: &OpenedJob) -> bool {
-    job.description.is_sync && job.description.has_option("delete")
+    job.description.is_sync && job.description.has_option(flags::DELETE.id)
 }
 
 /// The source as a sync takes it: a slash at its end stands for its contents.

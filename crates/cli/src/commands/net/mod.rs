@@ -18,6 +18,7 @@ use haul_engine::sys::cancel::Cancel;
 
 use self::meter::NetMeter;
 use crate::args::UsageError;
+use crate::args::flags;
 use crate::args::values::Values;
 use crate::exit::Exit;
 use crate::resolve::{ENDLESS_ZEROS, plan};
@@ -53,7 +54,7 @@ fn before_path(host: &[u8]) -> &'static [u8] {
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let mut plan = plan(values, operands, terminal::stderr_is_terminal())?;
     plan.job.options.duration.get_or_insert(DURATION);
-    let every = Duration::from_secs(values.number("progress", 1..=3600)?.unwrap_or(1).into());
+    let every = Duration::from_secs(values.get(&flags::net::PROGRESS)?.unwrap_or(1).into());
     plan.job.options.progress_every = every;
     let cancel = Cancel::new();
     let steering = RuntimeControl::new();

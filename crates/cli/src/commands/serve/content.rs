@@ -11,6 +11,8 @@ use haul_engine::serve::ServedContent;
 use haul_engine::worker::client_limits::ServedAccess;
 
 use crate::args::UsageError;
+use crate::args::flags;
+use crate::args::row::OptionRow;
 use crate::args::values::Values;
 use crate::host_policy;
 use crate::standing::absolute;
@@ -18,14 +20,15 @@ use crate::standing::absolute;
 /// The operand for standard input or output.
 const STANDARD: &str = "-";
 /// Options that say what clients may do.
-pub(super) const ACCESS: [&str; 3] = ["read-only", "write-only", "create"];
+pub(super) const ACCESS: [&OptionRow; 3] =
+    [&flags::serve::READ_ONLY.row, &flags::serve::WRITE_ONLY.row, &flags::serve::CREATE.row];
 
 /// Returns what the command line names, with the clients' access; `None` where a file names it.
 pub(super) fn served(
     values: &Values,
     operand: Option<&OsStr>,
 ) -> Result<Option<(ServedContent, ServedAccess)>, UsageError> {
-    if let Some(command) = values.last("pipe") {
+    if let Some(command) = values.last(&flags::serve::PIPE) {
         host_policy::read().check(PolicyRule::NoPrograms).map_err(|why| UsageError::of_lines(&why))?;
         return Ok(Some((ServedContent::Program(command.to_owned()), pipe_access(values)?)));
     }
@@ -70,10 +73,10 @@ fn pipe_access(values: &Values) -> Result<ServedAccess, UsageError> {
 }
 
 fn access(values: &Values) -> Result<ServedAccess, UsageError> {
-    let mut given = ACCESS.into_iter().filter(|option| values.flag(option));
+    let mut given = ACCESS.into_iter().filter(|option| values.is_set(option));
     match (given.next(), given.next()) {
         (Some(one), Some(other)) => Err(UsageError::contradiction(one, other)),
-        (Some(one), None) => Ok(ServedAccess::from_word(one).unwrap_or(ServedAccess::Both)),
+        (Some(one), None) => Ok(ServedAccess::from_word(one.id).unwrap_or(ServedAccess::Both)),
         (None, _) => Ok(ServedAccess::Both),
     }
 }

@@ -17,20 +17,20 @@ use haul_engine::serve::{
 };
 use haul_engine::sys::describe::without_numbers;
 use haul_engine::worker::client_limits::{ServePolicy, ServedAccess, sandbox};
-use haul_proto::limits::RATE_MIN;
 use haul_proto::path::escape;
 use haul_proto::wire::sandbox::Confinement;
 use ipnet::IpNet;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::args::UsageError;
-use crate::args::limits::{CLIENTS_MAX, RATE_MAX};
+use crate::args::argument::bad;
+use crate::args::flags;
+use crate::args::row::OptionRow;
 use crate::args::served::PORT;
-use crate::args::values::{Values, bad};
+use crate::args::values::Values;
 use crate::exit::Exit;
 use crate::metrics::http::{MetricsAddress, MetricsListener};
 use crate::metrics::serve::ServeMetrics;
-use crate::network::ports;
 use crate::secret::SecretFileState;
 use crate::show::served::{line, object, reloaded, unconfined};
 use crate::standing::StandingDirectory;
@@ -38,14 +38,12 @@ use crate::{secret, show, standing};
 
 /// Most clients at a time, unless more are wanted.
 const CLIENTS: u32 = 16;
-/// Longest serving time: 30 days.
-const TIME_MAX: Duration = Duration::from_secs(30 * 86_400);
 /// Time that running copies have after the end was requested.
 const GRACE: Duration = Duration::from_secs(30);
 
 /// Serves the operand or the program of `--pipe`, or the directories that a file names, until the end is requested.
 pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
-    if let Some(file) = values.last("new-key") {
+    if let Some(file) = values.last(&flags::serve::NEW_KEY) {
         super::print(&format!("{}\n", secret::make_key(file)?));
         return Ok(Exit::Done);
     }
@@ -60,33 +58,31 @@ pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
     let only = directories.first().filter(|_| !is_standing).cloned();
     let is_standard = only.as_ref().is_some_and(|one| matches!(one.content, ServedContent::Standard(_)));
     let until = ServeUntil {
-        once: values.flag("once") || is_standard,
-        deadline: values
-            .time("for", Duration::from_secs(1)..=TIME_MAX, "from 1s to 30d")?
-            .map(|time| Instant::now() + time),
-        grace: values.time("grace", Duration::ZERO..=TIME_MAX, "of at most 30d")?.unwrap_or(GRACE),
+        once: values.is_set(&flags::serve::ONCE) || is_standard,
+        deadline: values.get(&flags::serve::FOR)?.map(|time| Instant::now() + time),
+        grace: values.get(&flags::serve::GRACE)?.unwrap_or(GRACE),
     };
-    let clients = values.number("clients", 1..=CLIENTS_MAX)?.unwrap_or(CLIENTS);
+    let clients = values.get(&flags::serve::CLIENTS)?.unwrap_or(CLIENTS);
     let clients = if is_standard { 1 } else { clients };
-    let address = values.text("bind")?.map(|text| address(&text)).transpose()?;
-    let ports = ports(values)?.or(is_standing.then_some((PORT, PORT)));
+    let address = values.get(&flags::serve::BIND)?.map(|text| address(&text)).transpose()?;
+    let ports = values.get(&flags::serve::PORT)?.or(is_standing.then_some((PORT, PORT)));
     let offer = ServeOffer {
         directories,
         key,
         clients_max: usize::try_from(clients)?,
-        rate: values.size("xfrrate", RATE_MIN..=RATE_MAX, "from 1k to 1024g, in bytes a second")?,
+        rate: values.get(&flags::XFRRATE)?,
         sandboxed,
         audit: audit(values)?,
-        deltas: values.choice("delta", &[("auto", true), ("off", false)])?.unwrap_or(true),
+        deltas: values.get(&flags::serve::DELTA)?.unwrap_or(true),
         address,
         data_ports: ports.filter(|(first, last)| first < last).map(|(first, last)| (first + 1, last)),
         program: super::program(),
     };
     for directory in offer.directories.iter().filter(|directory| !directory.open_to.is_empty()) {
-        eprintln!("{}", show::served::open(directory, values.flag("json")));
+        eprintln!("{}", show::served::open(directory, values.is_set(&flags::JSON)));
     }
     let stop = stop_on_signals().context("signals cannot be caught")?;
-    let is_json = values.flag("json");
+    let is_json = values.is_set(&flags::JSON);
     let log = if is_json { object } else { line };
     let (metrics_address, metrics) = (metrics_address(values, metrics)?, Arc::new(ServeMetrics::default()));
     let counted = Arc::clone(&metrics);
@@ -103,7 +99,7 @@ pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
     let _metrics = metrics_address.map(|address| serve_metrics(&address, metrics)).transpose()?;
     let hangup = Hangup::catch(is_standing).context("signals cannot be caught")?;
     let line = line_for_clients(address, server.port()?, &pass, only.as_ref());
-    announce(&line, only.as_ref(), values.last("secret-file"), is_standard)?;
+    announce(&line, only.as_ref(), values.last(&flags::serve::SECRET_FILE), is_standard)?;
     drop(only);
     let reload = || hangup.take().then(|| reload(values, is_json)).flatten();
     let copied = server.run(until, &stop, reload);
@@ -112,7 +108,7 @@ pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
 
 /// That of the option, or else of the file.
 fn metrics_address(values: &Values, in_file: Option<String>) -> Result<Option<MetricsAddress>, UsageError> {
-    let Some(text) = values.text("metrics")?.or(in_file) else { return Ok(None) };
+    let Some(text) = values.get(&flags::serve::METRICS)?.or(in_file) else { return Ok(None) };
     MetricsAddress::parse(&text).map(Some).ok_or_else(|| {
         UsageError::new(format!("--metrics {}: not an address", escape(text.as_bytes())))
             .remedy("such as 127.0.0.1:9700, [::1]:9700 or unix:/run/haul/metrics")
@@ -159,13 +155,13 @@ impl Hangup {
 
 /// The one directory or pipe, without a name, and its secret.
 fn one(values: &Values, content: ServedContent, access: ServedAccess) -> anyhow::Result<StandingDirectory> {
-    let open_to = values.each("open").into_iter().map(network).collect::<Result<Vec<_>, _>>()?;
+    let open_to = values.each(&flags::serve::OPEN).into_iter().map(network).collect::<Result<Vec<_>, _>>()?;
     if !open_to.is_empty() && access == ServedAccess::Both {
         return Err(UsageError::new("--open lets strangers replace and delete files")
             .remedy("add --read-only, --create or --write-only")
             .into());
     }
-    let secret = match values.last("secret-file") {
+    let secret = match values.last(&flags::serve::SECRET_FILE) {
         Some(file) => match secret::read(file)? {
             SecretFileState::Secret(secret) => Some(secret),
             SecretFileState::Key(_) => return Err(UsageError::new("keys need haul serve --config FILE").into()),
@@ -181,8 +177,8 @@ fn one(values: &Values, content: ServedContent, access: ServedAccess) -> anyhow:
         open_to,
         clients_max: None,
         rate: None,
-        size: values.size("max-size", 1..=u64::MAX - 1, "of at least 1")?,
-        files: values.number("max-files", 1..=u32::MAX)?.map(u64::from),
+        size: values.get(&flags::serve::MAX_SIZE)?,
+        files: values.get(&flags::serve::MAX_FILES)?.map(u64::from),
         policy: policy(values),
     };
     Ok(StandingDirectory { directories: vec![directory], key: None, metrics: None })
@@ -190,20 +186,20 @@ fn one(values: &Values, content: ServedContent, access: ServedAccess) -> anyhow:
 
 /// Where a line for each file goes, besides where the host's policy sends it.
 fn audit(values: &Values) -> Result<Option<AuditDestination>, UsageError> {
-    let Some(to) = values.last("audit") else { return Ok(None) };
+    let Some(to) = values.last(&flags::serve::AUDIT) else { return Ok(None) };
     let destination = to.to_str().and_then(AuditDestination::parse);
     let why = "must be journal or the absolute path of a file";
     destination
         .map(Some)
-        .ok_or_else(|| bad("audit", to, why).remedy("write --audit journal, or --audit /var/log/haul.log"))
+        .ok_or_else(|| bad(&flags::serve::AUDIT, to, why).remedy("write --audit journal, or --audit /var/log/haul.log"))
 }
 
 /// What the options say of all clients.
 fn policy(values: &Values) -> ServePolicy {
     ServePolicy {
-        unsafe_links: values.flag("allow-unsafe-links"),
-        encryption: values.flag("require-encryption"),
-        tuning: values.flag("allow-tuning"),
+        unsafe_links: values.is_set(&flags::serve::ALLOW_UNSAFE_LINKS),
+        encryption: values.is_set(&flags::serve::REQUIRE_ENCRYPTION),
+        tuning: values.is_set(&flags::serve::ALLOW_TUNING),
     }
 }
 
@@ -218,29 +214,31 @@ fn check_sandbox(values: &Values) -> anyhow::Result<bool> {
                 "{text}\nuse a kernel with Landlock (Linux 5.13 or later), or --allow-unsandboxed"
             ));
         }
-        _ => eprintln!("{}", unconfined(&sandbox.reason, values.flag("json"))),
+        _ => eprintln!("{}", unconfined(&sandbox.reason, values.is_set(&flags::JSON))),
     }
     Ok(is_required)
 }
 
 /// Whether a sandbox is required.
 fn is_sandbox_required(values: &Values) -> Result<bool, UsageError> {
-    match (values.flag("require-sandbox"), values.flag("allow-unsandboxed")) {
-        (true, true) => Err(UsageError::contradiction("require-sandbox", "allow-unsandboxed")),
+    match (values.is_set(&flags::serve::REQUIRE_SANDBOX), values.is_set(&flags::serve::ALLOW_UNSANDBOXED)) {
+        (true, true) => {
+            Err(UsageError::contradiction(&flags::serve::REQUIRE_SANDBOX, &flags::serve::ALLOW_UNSANDBOXED))
+        }
         (_, allowed) => Ok(!allowed),
     }
 }
 
 /// Those that the file of `--config` has.
 fn several(values: &Values) -> Result<StandingDirectory, UsageError> {
-    let in_file = content::ACCESS.into_iter().find(|id| values.flag(id));
-    let in_file = in_file.or(["secret-file", "max-size", "max-files"].into_iter().find(|id| values.last(id).is_some()));
-    match in_file {
+    let in_file: &[&OptionRow] = &[&flags::serve::SECRET_FILE, &flags::serve::MAX_SIZE, &flags::serve::MAX_FILES];
+    match values.first_of(&[&content::ACCESS, in_file].concat()) {
         Some(option) => {
-            Err(UsageError::contradiction("config", option).remedy("set it for each directory in the file"))
+            Err(UsageError::contradiction(&flags::serve::CONFIG, option)
+                .remedy("set it for each directory in the file"))
         }
         None => {
-            let mut standing = standing::read(values.last("config").unwrap_or_default())?;
+            let mut standing = standing::read(values.last(&flags::serve::CONFIG).unwrap_or_default())?;
             let all = policy(values);
             standing.directories.iter_mut().for_each(|directory| directory.policy = directory.policy.or(all));
             Ok(standing)
@@ -250,8 +248,9 @@ fn several(values: &Values) -> Result<StandingDirectory, UsageError> {
 
 /// A network in CIDR notation, or one address.
 fn network(text: &OsStr) -> Result<IpNet, UsageError> {
-    standing::network(&text.to_string_lossy())
-        .ok_or_else(|| bad("open", text, "must be a network").remedy("such as 10.1.0.0/16, or one address"))
+    standing::network(&text.to_string_lossy()).ok_or_else(|| {
+        bad(&flags::serve::OPEN, text, "must be a network").remedy("such as 10.1.0.0/16, or one address")
+    })
 }
 
 fn address(text: &str) -> Result<IpAddr, UsageError> {
@@ -266,7 +265,7 @@ fn pass(
     directories: &[ServedDirectory],
     key: Option<&PrivateKey>,
 ) -> anyhow::Result<ClientCredentials> {
-    let known = directories.first().filter(|one| one.name.is_empty() && values.last("secret-file").is_none());
+    let known = directories.first().filter(|one| one.name.is_empty() && !values.is_set(&flags::serve::SECRET_FILE));
     Ok(match (known.and_then(|one| one.credentials.first()), key) {
         (Some(ServedCredential { known: KnownClient::Secret(secret), .. }), _) => {
             ClientCredentials::Secret(secret.clone())

@@ -22,7 +22,9 @@ use super::local::job_of;
 use super::merged::print_report;
 use super::part::PartDisplay;
 use crate::args::UsageError;
-use crate::args::values::{Values, bad};
+use crate::args::flags;
+use crate::args::row::OptionRow;
+use crate::args::values::Values;
 use crate::exit::Exit;
 use crate::show;
 use crate::signals::Watch;
@@ -30,21 +32,28 @@ use client::SlurmClient;
 use follow::{SlurmRun, SlurmRunEnd};
 
 /// Options that need `--slurm`.
-const OPTIONS: [&str; 8] = ["nodes", "limit", "partition", "account", "time", "cpus-per-task", "sbatch", "no-wait"];
-/// Most shards at a time, nodes and CPUs that can be asked for.
-const MOST: u32 = 1_000_000;
+const OPTIONS: [&OptionRow; 8] = [
+    &flags::job::NODES.row,
+    &flags::job::LIMIT.row,
+    &flags::job::PARTITION.row,
+    &flags::job::ACCOUNT.row,
+    &flags::job::TIME.row,
+    &flags::job::CPUS_PER_TASK.row,
+    &flags::job::SBATCH.row,
+    &flags::job::NO_WAIT.row,
+];
 
 /// Refuses Slurm's options without `--slurm`.
 pub fn refuse_options(values: &Values) -> Result<(), UsageError> {
-    match OPTIONS.into_iter().find(|id| values.flag(id)) {
+    match values.first_of(&OPTIONS) {
         None => Ok(()),
-        Some(id) => Err(UsageError::new(format!("--{id} is an option of --slurm")).remedy("add --slurm")),
+        Some(row) => Err(UsageError::new(format!("{} is an option of --slurm", row.typed())).remedy("add --slurm")),
     }
 }
 
 /// Submits and follows the job that `operands` describe or name.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
-    if values.flag("local") {
+    if values.is_set(&flags::job::LOCAL) {
         return Err(UsageError::new("--local and --slurm exclude each other")
             .remedy("--local copies on this host, --slurm on the nodes of Slurm")
             .into());
@@ -52,7 +61,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let typed = settings(values)?;
     let job = job_of(values, operands)?;
     let (path, directory) = (shown(job.directory.path()), &job.directory);
-    let is_quiet = values.flag("quiet");
+    let is_quiet = values.is_set(&flags::QUIET);
     if !is_quiet {
         show::stderr().plain(&format!("job {path}"));
     }
@@ -63,7 +72,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let watch = watch.context("signals cannot be caught")?;
     let part = cancel.of_part();
     let client = SlurmClient { cancel: &part };
-    let follows = !values.flag("no-wait");
+    let follows = !values.is_set(&flags::job::NO_WAIT);
     let ended = watch.during(|| -> anyhow::Result<SlurmRunEnd> {
         let _lock = ShardLock::wait(directory, LockedWork::Submit, &part, &mut |holder| {
             show::stderr().notice(&format!("the job is submitted and followed by {}; waiting", holder.shown()));
@@ -116,28 +125,20 @@ fn kept(directory: &JobDirectory, typed: Option<SlurmSettings>) -> anyhow::Resul
 }
 
 fn settings(values: &Values) -> anyhow::Result<Option<SlurmSettings>> {
-    let of_settings = OPTIONS.iter().filter(|id| **id != "no-wait").chain(&["then-verify"]);
-    if !of_settings.clone().any(|id| values.flag(id)) {
+    let is_set = |row: &OptionRow| values.is_set(row) && !row.is(&flags::job::NO_WAIT);
+    if !OPTIONS.into_iter().any(is_set) && !values.is_set(&flags::job::THEN_VERIFY) {
         return Ok(None);
     }
-    let number = |id: &str| values.number(id, 1..=MOST);
-    let word = |id: &str| -> Result<Option<String>, UsageError> {
-        let text = values.text(id)?;
-        match text.as_deref().filter(|text| text.is_empty() || text.contains(char::is_whitespace)) {
-            Some(text) => Err(bad(id, text.as_ref(), "must be one word")),
-            None => Ok(text),
-        }
-    };
-    let (nodes, limit) = (number("nodes")?, number("limit")?);
+    let (nodes, limit) = (values.get(&flags::job::NODES)?, values.get(&flags::job::LIMIT)?);
     let settings = SlurmSettings {
         at_once: [nodes, limit].into_iter().flatten().min(),
         is_exclusive: nodes.is_some(),
-        partition: word("partition")?,
-        account: word("account")?,
-        time: word("time")?,
-        cpus: number("cpus-per-task")?,
-        more: values.texts("sbatch")?,
-        verifies: values.flag("then-verify"),
+        partition: values.get(&flags::job::PARTITION)?,
+        account: values.get(&flags::job::ACCOUNT)?,
+        time: values.get(&flags::job::TIME)?,
+        cpus: values.get(&flags::job::CPUS_PER_TASK)?,
+        more: values.all(&flags::job::SBATCH)?,
+        verifies: values.is_set(&flags::job::THEN_VERIFY),
     };
     settings.check()?;
     Ok(Some(settings))

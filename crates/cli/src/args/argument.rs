@@ -1,0 +1,102 @@
+//! The argument of an option as it was typed, and its conversion with errors that name the option.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use haul_proto::path::escape;
+
+use super::UsageError;
+use super::nearest::nearest;
+use super::row::OptionRow;
+use super::size::{SizeError, parse_size};
+use super::time::parse_time;
+
+/// An argument, or a part of it.
+#[derive(Clone, Copy)]
+pub struct Argument<'a> {
+    /// The option.
+    pub row: &'a OptionRow,
+    /// What was typed.
+    pub value: &'a OsStr,
+}
+
+impl<'a> Argument<'a> {
+    /// `--option value: why`.
+    pub fn bad(self, why: &str) -> UsageError {
+        UsageError::new(format!("{} {}: {why}", self.row.typed(), escape(self.value.as_bytes())))
+    }
+
+    /// Text.
+    pub fn text(self) -> Result<&'a str, UsageError> {
+        self.value.to_str().ok_or_else(|| self.bad("must be UTF-8"))
+    }
+
+    /// A number in `range`.
+    pub fn number<T: TryFrom<u64> + PartialOrd + Display>(self, range: RangeInclusive<T>) -> Result<T, UsageError> {
+        let digits = self.value.to_str().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+        let number = digits.and_then(|text| T::try_from(text.parse().ok()?).ok());
+        let why = || format!("must be a whole number from {} to {}", range.start(), range.end());
+        number.filter(|number| range.contains(number)).ok_or_else(|| self.bad(&why()))
+    }
+
+    /// A size in bytes, in `range`; `limits` says the range to people.
+    pub fn size<T: TryFrom<u64> + PartialOrd>(self, range: RangeInclusive<T>, limits: &str) -> Result<T, UsageError> {
+        let size = match parse_size(self.value.to_str().unwrap_or_default()) {
+            Ok(size) => T::try_from(size).ok().filter(|size| range.contains(size)),
+            Err(SizeError::TooLarge) => None,
+            Err(SizeError::Form) => return Err(self.bad("must be a size, for example 65536, 512k, 4m or 2g")),
+        };
+        size.ok_or_else(|| self.bad(&format!("must be a size {limits}")))
+    }
+
+    /// A time in `range`; `limits` says the range to people.
+    pub fn time(self, range: RangeInclusive<Duration>, limits: &str) -> Result<Duration, UsageError> {
+        match self.value.to_str().and_then(parse_time) {
+            Some(time) if range.contains(&time) => Ok(time),
+            Some(_) => Err(self.bad(&format!("must be a time {limits}"))),
+            None => Err(self.bad("must be a time, for example 90, 10m, 2h or 7d")),
+        }
+    }
+
+    /// A list of numbers below `end` and ranges of them, such as `0-7,16`; ascending, each once.
+    pub fn numbers(self, end: u16) -> Result<Vec<u16>, UsageError> {
+        let number = |text: &str| {
+            let digits = Some(text).filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+            digits.and_then(|text| text.parse::<u16>().ok()).filter(|number| *number < end)
+        };
+        let range = |text: &str| {
+            let (first, last) = text.split_once('-').unwrap_or((text, text));
+            Some(number(first)?..=number(last)?).filter(|range| !range.is_empty())
+        };
+        let ranges: Option<Vec<_>> = self.value.to_str().unwrap_or_default().split(',').map(range).collect();
+        let numbers: Option<BTreeSet<_>> = ranges.map(|ranges| ranges.into_iter().flatten().collect());
+        let why = || format!("must be numbers below {end} or ranges, for example 0-7,16");
+        numbers.map(|numbers| numbers.into_iter().collect()).ok_or_else(|| self.bad(&why()))
+    }
+
+    /// What it stands for among `choices`.
+    pub fn choice<T: Copy>(self, choices: &[(&str, T)]) -> Result<T, UsageError> {
+        if let Some((_, meaning)) = choices.iter().find(|(word, _)| self.value == *word) {
+            return Ok(*meaning);
+        }
+        let words: Vec<_> = choices.iter().map(|(word, _)| *word).collect();
+        let list = match words.as_slice() {
+            [several @ .., last] if !several.is_empty() => format!("{} or {last}", several.join(", ")),
+            words => words.concat(),
+        };
+        let error = self.bad(&format!("must be {list}"));
+        Err(match nearest(self.value.to_str().unwrap_or_default(), &words) {
+            Some(word) if words.len() > 1 => error.remedy(format!("did you mean {} {word}?", self.row.typed())),
+            _ => error,
+        })
+    }
+}
+
+/// `--option value: why`.
+pub fn bad(row: &OptionRow, value: &OsStr, why: &str) -> UsageError {
+    Argument { row, value }.bad(why)
+}

@@ -1,0 +1,254 @@
+//! The options: each is declared here once, and parser, help, manual and completions are made from it.
+//!
+//! Letters are bbcp's. Other commands have lists of their own below, with options of a copy among theirs.
+
+pub mod demo;
+pub mod job;
+pub mod manifest;
+pub mod net;
+pub mod partials;
+pub mod probe;
+pub mod report;
+pub mod serve;
+pub mod step;
+pub mod survey;
+pub mod sweep;
+pub mod verify;
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use haul_engine::job::spec::{
+    CacheUse, Cipher, CompressionPolicy, DeltaMode, EqualityTest, Fsync, HolePolicy, SILENCE_MIN, Symlinks, Verify,
+};
+use haul_proto::limits::STREAMS_MAX;
+
+use super::flag::{Flag, Repeated, Single, Switch, options};
+use super::limits::CLIENTS_MAX;
+use super::parsers::{
+    DeleteTime, bwlimit, cipher, compression, equality, forced_window, frame, fsync, places, ports, queue_depth, rate,
+    raw, run_time, text, window, word,
+};
+use super::row::HelpSection::{
+    Accepted, Connecting, Copying, Filtering, Integrity, Output, Performance, Syncing, Unlisted,
+};
+use super::row::Takes::{self, Each, Nothing, One, Perhaps, Place, Repeats, Time, Word};
+use super::row::{OptionRow, row};
+
+/// bbcp's levels are 0 to 9; those of zstd are 1 to 19, and 0 is off in both.
+const COMPRESS_MODES: Takes = Word {
+    name: "MODE",
+    known: &[
+        "auto", "off", "lz4", "zstd", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14",
+        "15", "16", "17", "18", "19",
+    ],
+    absent: "auto",
+};
+
+/// bbcp's `-y d` (the file) and `-y dd` (its directory, too), and words for the same.
+const FSYNC_MODES: Takes = Word { name: "MODE", known: &["none", "data", "full", "d", "dd"], absent: "full" };
+
+/// Alone, it is rsync's.
+const SPARSE_MODES: Takes = Word { name: "MODE", known: &["keep", "make", "fill"], absent: "make" };
+
+/// When extraneous entries are removed.
+const DELETE_TIMES: Takes = Word { name: "WHEN", known: &["before", "during", "after"], absent: "after" };
+
+/// bbcp's places at which only one kind of addresses is used: c for ssh, s and t for the data.
+const PLACES: Takes = Word {
+    name: "WHERE",
+    known: &["c", "s", "t", "cs", "ct", "st", "cst", "c,s", "c,t", "s,t", "c,s,t"],
+    absent: "cst",
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Names of digests.
+const DIGESTS: &[&str] =
+    &["a32", "c32", "c32z", "md5", "crc32c", "crc64nvme", "sha1", "sha256", "sha512", "xxh3", "blake3"];
+
+/// `--help` of every command but the copy.
+pub const SHOW_HELP: Flag<Switch> = row("help", Some('h'), Nothing, Output, "show help").switch();
+
+options! {
+    /// Options of a copy.
+    COPY;
+    RECURSIVE: Switch = row("recursive", Some('r'), Nothing, Copying, "copy directories recursively").bbcp(1).essential().switch();
+    FORCE: Switch = row("force", Some('f'), Nothing, Copying, "overwrite existing files that differ").bbcp(1).of_one_job().essential().switch();
+    OMIT: Switch = row("omit", Some('O'), Nothing, Copying, "skip files that exist on the target").bbcp(4).of_one_job().switch();
+    PRESERVE: Switch = row("preserve", Some('p'), Nothing, Copying, "also preserve mode, owner and group, not only times").bbcp(1).essential().switch();
+    MODE: Single<OsString> = row("mode", Some('m'), One("[DIRS/][FILES]"), Copying, "set octal modes, for example 750/640").bbcp(1).one(raw);
+    MKDIR: Switch = row("mkdir", Some('A'), Nothing, Copying, "create a missing target directory").bbcp(2).switch();
+    DIRBASE: Single<OsString> = row("dirbase", Some('d'), One("BASE"), Copying, "recreate source paths relative to BASE below the target").bbcp(3).of_one_job().one(raw);
+    INFILES: Single<OsString> = row("infiles", Some('I'), One("FILE"), Copying, "read source paths from FILE, one a line (-: standard input)").bbcp(2).of_one_job().one(raw);
+    NULL: Switch = row("null", Some('0'), Nothing, Copying, "paths in -I end with NUL instead of a newline").of_one_job().switch();
+    SYMLINKS: Single<Symlinks> = row("symlinks", Some('@'), One("MODE"), Copying, "symbolic links inside directories: keep (default), follow or ignore").bbcp(2).words(&["keep", "follow", "ignore"]).one(|a| a.choice(&[("keep", Symlinks::Keep), ("follow", Symlinks::Follow), ("ignore", Symlinks::Ignore)]));
+    READABLE: Switch = row("readable", Some('+'), Nothing, Copying, "skip unreadable files and directories").bbcp(3).switch();
+    NO_EMPTY_DIRS: Switch = row("no-empty-dirs", Some('^'), Nothing, Copying, "skip empty directories").bbcp_letter().switch();
+    INCLUDE: Repeated<OsString> = row("include", None, Each("PATTERN"), Filtering, "copy matching paths; the first matching rule decides (haul help filters)").of_one_job().each(raw);
+    EXCLUDE: Repeated<OsString> = row("exclude", None, Each("PATTERN"), Filtering, "skip matching paths (gitignore syntax: '*.o', '/build/', 'src/**/*.tmp')").of_one_job().essential().each(raw);
+    INCLUDE_FROM: Repeated<OsString> = row("include-from", None, Each("FILE"), Filtering, "read patterns to copy from FILE, in the form of a .gitignore (! skips; the last match decides)").of_one_job().each(raw);
+    EXCLUDE_FROM: Repeated<OsString> = row("exclude-from", None, Each("FILE"), Filtering, "read patterns to skip from FILE, in the form of a .gitignore").of_one_job().each(raw);
+    FILTER_FILES: Repeated<OsString> = row("filter-files", None, Each("NAME"), Filtering, "read patterns from files called NAME in the source's directories (.gitignore)").of_one_job().each(raw);
+    FILTER: Repeated<OsString> = row("filter", None, Each("RULE"), Unlisted, "rsync's filter rules").of_one_job().refused("rsync's rules are options here\n'- PATTERN' is --exclude PATTERN, '+ PATTERN' --include PATTERN, ': NAME' --filter-files NAME").each(raw);
+    MIN_SIZE: Single<u64> = row("min-size", None, One("SIZE"), Filtering, "skip files smaller than SIZE").of_one_job().one(|a| a.size(0..=u64::MAX, "in bytes"));
+    MAX_SIZE: Single<u64> = row("max-size", None, One("SIZE"), Filtering, "skip files larger than SIZE").of_one_job().one(|a| a.size(0..=u64::MAX, "in bytes"));
+    NEWER: Single<OsString> = row("newer", None, One("WHEN"), Filtering, "copy only files modified since WHEN (2026-11-01 in UTC, or an age: 12h, 7d)").of_one_job().one(raw);
+    OLDER: Single<OsString> = row("older", None, One("WHEN"), Filtering, "copy only files modified before WHEN").of_one_job().one(raw);
+    EXPLAIN: Single<OsString> = row("explain", None, One("PATH"), Filtering, "print which rule includes or excludes PATH, and exit").of_one_job().one(raw);
+    ORDER: Switch = row("order", Some('o'), Nothing, Copying, "write sequentially: one stream, buffered I/O").bbcp(1).switch();
+    PIPE: Single<(bool, bool)> = row("pipe", Some('N'), One("ENDS"), Copying, "treat the source (i), target (o) or both (io) as a shell command or FIFO").bbcp(4).of_one_job().one(|a| a.choice(&[("i", (true, false)), ("o", (false, true)), ("io", (true, true))]));
+    REALTIME: Single<Duration> = row("realtime", Some('R'), Time { name: "TIME", absent: "10s" }, Copying, "follow a growing file until it has not grown for TIME (default: 10s)").bbcp(4).of_one_job().one(|a| a.time(SECOND..=DAY, "from 1s to 1d"));
+    DELTA: Single<DeltaMode> = row("delta", None, One("MODE"), Copying, "transfer only changed blocks of existing files: auto (default), blocks (aligned), rolling (at any offset) or off").one(|a| a.choice(&[("auto", DeltaMode::Auto), ("off", DeltaMode::Off), ("blocks", DeltaMode::Blocks), ("rolling", DeltaMode::Rolling)]));
+    INPLACE: Switch = row("inplace", None, Nothing, Copying, "with -f, update files in place instead of replacing them").switch();
+    KEEP: Switch = row("keep", Some('k'), Nothing, Copying, "keep and resume partial files from 1 MiB on (default: from 16 MiB on)").or("partial").bbcp(1).switch();
+    APPEND: Single<OsString> = row("append", Some('a'), Place("DIR"), Copying, "the same as -k, with resume journals in DIR (default: beside the files)").bbcp(1).one(raw);
+    NO_RESUME: Switch = row("no-resume", None, Nothing, Copying, "restart partial files from the beginning, and write no resume journals").switch();
+    NO_KEEP: Switch = row("no-keep", None, Nothing, Copying, "delete partial files when the copy fails").switch();
+    NOFSCHK: Switch = row("nofschk", Some('F'), Nothing, Copying, "skip the free-space check").bbcp(4).switch();
+    TIMELIMIT: Single<Duration> = row("timelimit", Some('t'), One("TIME"), Copying, "stop after TIME (90, 10m, 2h); rerun to resume").bbcp(1).one(run_time);
+    CONFIG: Single<OsString> = row("config", Some('C'), One("FILE"), Copying, "read options from FILE instead of the user and system configuration").of_one_job().bbcp(6).one(raw);
+    ARCHIVE: Switch = row("archive", None, Nothing, Copying, "same as -r -p --hard-links --xattrs --acls").switch();
+    HARD_LINKS: Switch = row("hard-links", None, Nothing, Copying, "preserve hard links").switch();
+    XATTRS: Switch = row("xattrs", None, Nothing, Copying, "preserve extended attributes").switch();
+    ACLS: Switch = row("acls", None, Nothing, Copying, "preserve access control lists (implies -p)").switch();
+    SPARSE: Single<HolePolicy> = row("sparse", None, SPARSE_MODES, Copying, "holes: keep (default), make (also for runs of zeros) or fill").one(|a| a.choice(&[("keep", HolePolicy::Keep), ("make", HolePolicy::Make), ("fill", HolePolicy::Fill)]));
+    NUMERIC_IDS: Switch = row("numeric-ids", None, Nothing, Copying, "with -p, map owners and groups by number instead of by name").switch();
+    USERMAP: Single<OsString> = row("usermap", None, One("FROM:TO,..."), Copying, "with -p, map users by name, number or range (anna:smith, 0-99:nobody, *:guest)").one(raw);
+    GROUPMAP: Single<OsString> = row("groupmap", None, One("FROM:TO,..."), Copying, "with -p, map groups likewise").one(raw);
+    CHOWN: Single<OsString> = row("chown", None, One("USER:GROUP"), Copying, "with -p, set owner and group of everything (either may be omitted)").one(raw);
+    DEVICES: Switch = row("devices", None, Nothing, Copying, "preserve device nodes (root only)").switch();
+    SPECIALS: Switch = row("specials", None, Nothing, Copying, "preserve FIFOs and sockets").switch();
+    COMPARE: Single<Option<EqualityTest>> = row("compare", None, One("BY"), Syncing, "consider a file unchanged by time (default: size and mtime), size, digest or exists").of_one_job().words(&["size", "time", "digest", "exists"]).one(equality);
+    MODIFY_WINDOW: Single<u32> = row("modify-window", None, One("SECONDS"), Syncing, "treat times as equal within SECONDS (0: ignore fractions of a second)").one(|a| a.number(0..=u32::MAX));
+    UPDATE: Switch = row("update", None, Nothing, Syncing, "skip files that are newer on the target").of_one_job().switch();
+    EXISTING: Switch = row("existing", None, Nothing, Syncing, "skip files that do not exist on the target").of_one_job().switch();
+    IGNORE_EXISTING: Switch = row("ignore-existing", None, Nothing, Syncing, "skip files that exist on the target").of_one_job().switch();
+    DELETE: Single<DeleteTime> = row("delete", None, DELETE_TIMES, Syncing, "delete extraneous files from the target: after (default), during or before the copy").of_one_job().essential().one(|a| a.choice(&[("before", DeleteTime::Before), ("during", DeleteTime::During), ("after", DeleteTime::After)]));
+    DELETE_EXCLUDED: Switch = row("delete-excluded", None, Nothing, Syncing, "with --delete, delete excluded files as well").of_one_job().switch();
+    MAX_DELETE: Single<u32> = row("max-delete", None, One("N"), Syncing, "with --delete, delete at most N entries").one(|a| a.number(0..=u32::MAX));
+    ALLOW_EMPTY_SOURCE: Switch = row("allow-empty-source", None, Nothing, Syncing, "with --delete, empty the target if the source is empty").of_one_job().switch();
+    IGNORE_ERRORS: Switch = row("ignore-errors", None, Nothing, Syncing, "with --delete, delete even after errors").of_one_job().switch();
+    DETECT_RENAMES: Switch = row("detect-renames", None, Nothing, Syncing, "rename files on the target instead of sending them again").of_one_job().switch();
+    BACKUP_DIR: Single<OsString> = row("backup-dir", None, One("DIR"), Syncing, "move replaced and deleted files to DIR (relative to the target)").of_one_job().one(raw);
+    LINK_DEST: Repeated<OsString> = row("link-dest", None, Each("DIR"), Syncing, "hard-link unchanged files to those in DIR (relative to the target; up to 20 times)").of_one_job().each(raw);
+    REMOVE_SOURCE_FILES: Switch = row("remove-source-files", None, Nothing, Syncing, "delete source files and links after verification at the target").of_one_job().switch();
+    DRY_RUN: Switch = row("dry-run", None, Nothing, Syncing, "show what would be copied, changed and deleted").of_one_job().essential().switch();
+    ITEMS: Switch = row("items", None, Nothing, Syncing, "list each created, changed and deleted entry").switch();
+    STREAMS: Single<u16> = row("streams", Some('s'), One("N"), Performance, "use 1 to 256 parallel streams (default: automatic)").bbcp(1).essential().one(|a| a.number(1..=STREAMS_MAX));
+    CONGESTION: Single<String> = row("congestion", None, One("NAME"), Performance, "TCP congestion control (default: chosen by the path)").one(text);
+    WINDOWSZ: Single<(u32, bool)> = row("windowsz", Some('w'), One("[=]SIZE"), Performance, "limit socket buffers to SIZE; =SIZE sets them exactly (default: autotuning)").or_letter('W').bbcp(1).one(window);
+    FORCED_WINDOW: Single<(u32, bool)> = row("forced-window", Some('U'), One("SIZE"), Performance, "same as -w =SIZE").letter_only().bbcp_letter().one(forced_window);
+    QOS: Single<u8> = row("qos", Some('q'), One("CLASS"), Performance, "set the IP traffic class, 0 to 255").bbcp(3).one(|a| a.number(0..=255));
+    XFRRATE: Single<u64> = row("xfrrate", Some('x'), One("RATE"), Performance, "limit the total rate to RATE bytes/s, for example 50m (SIGUSR1 doubles it, SIGUSR2 halves it)").bbcp(1).essential().one(rate);
+    BWLIMIT: Single<Option<u64>> = row("bwlimit", None, One("RATE"), Performance, "same as -x, in KiB/s unless a unit is given, as in rsync").one(bwlimit);
+    DURATION: Single<Duration> = row("duration", None, One("TIME"), Performance, "copy to null: for TIME, then stop with a summary (90, 10m, 2h)").one(run_time);
+    CPUS: Single<Vec<u16>> = row("cpus", None, One("LIST"), Performance, "pin both ends to these CPUs (0-7,16)").one(|a| a.numbers(1024));
+    FRAME: Single<u32> = row("frame", None, One("SIZE"), Performance, "frame payload: 256k, 512k or 1m").one(frame);
+    BUFFSZ: Single<u64> = row("buffsz", Some('B'), One("SIZE"), Performance, "read and write in blocks of up to SIZE, 256k to 1m").bbcp(6).one(|a| a.size(1 << 10..=1 << 30, "from 1k to 1g"));
+    BUFFERS: Repeated<(bool, u8)> = row("buffers", Some('b'), Each("[+]N"), Performance, "I/O queue depth per stream, 1 to 64, at the source (+N: at the target)").bbcp(1).each(queue_depth);
+    UNBUFFERED: Single<OsString> = row("unbuffered", Some('u'), One("ENDS"), Performance, "use O_DIRECT at the source (s), target (t) or both (st); off forbids it (default: measured)").bbcp(1).words(&["s", "t", "st", "off"]).one(raw);
+    CACHE: Single<CacheUse> = row("cache", None, One("MODE"), Performance, "page cache after the copy: keep, drop, or cold: also drop the source before it is read (default: drop large files)").words(&["keep", "drop", "cold"]).one(|a| a.choice(&[("keep", CacheUse::Keep), ("drop", CacheUse::Drop), ("cold", CacheUse::Cold)]));
+    CIPHER: Single<Cipher> = row("cipher", None, One("NAME"), Performance, "auto (default), aes-128-gcm, aes-256-gcm or chacha20-poly1305").words(&["auto", "aes-256-gcm", "aes-128-gcm", "chacha20-poly1305"]).one(cipher);
+    NO_ENCRYPT: Switch = row("no-encrypt", None, Nothing, Performance, "send data unencrypted but authenticated").switch();
+    COMPRESS: Single<CompressionPolicy> = row("compress", Some('c'), COMPRESS_MODES, Performance, "auto (default), off, lz4, zstd, or a zstd level from 1 to 19").bbcp(1).one(compression);
+    IDFILE: Single<OsString> = row("idfile", Some('i'), One("KEY"), Connecting, "ssh identity file").bbcp(1).one(raw);
+    SSH_CONFIG: Single<OsString> = row("ssh-config", None, One("FILE"), Connecting, "ssh configuration file, as ssh -F FILE").one(raw);
+    SSH_PORT: Single<u16> = row("ssh-port", None, One("PORT"), Connecting, "ssh port").one(|a| a.number(1..=u16::MAX));
+    SSH_OPTION: Repeated<String> = row("ssh-option", None, Each("OPTION"), Connecting, "option passed to ssh as -o OPTION (repeatable)").each(text);
+    RSH: Single<String> = row("rsh", None, One("COMMAND"), Connecting, "ssh command line, as in rsync ('ssh -p 2222 -i key')").of_one_job().one(text);
+    SOURCE_COMMAND: Single<String> = row("source-command", Some('S'), One("CMD"), Connecting, "command that starts haul on a remote source (placeholders: see -T)").bbcp_letter().one(text);
+    TARGET_COMMAND: Single<String> = row("target-command", Some('T'), One("CMD"), Connecting, "command that starts haul on a remote target, for example 'ssh %I -l %U %H /opt/bin/haul' (%I: -i KEY, %U: user, %H: host, %4: -4 if given)").bbcp_letter().one(text);
+    CALLBACK: Single<String> = row("callback", Some('H'), One("HOST[:PORT]"), Connecting, "address for data connections to the accepting end").bbcp(2).one(text);
+    BIND: Single<String> = row("bind", None, One("ADDRESS|INTERFACE"), Connecting, "use only this local address or interface").one(text);
+    IPV4: Single<&'static str> = row("ipv4", Some('4'), PLACES, Connecting, "use IPv4 only, for ssh (c), data (s, t) or everything (cst, if omitted)").bbcp(4).one(places);
+    IPV6: Single<&'static str> = row("ipv6", Some('6'), PLACES, Connecting, "use IPv6 only, likewise").one(places);
+    REVERSE: Switch = row("reverse", Some('z'), Nothing, Connecting, "open data connections from the target to the source").bbcp(3).switch();
+    PORT: Single<(u16, u16)> = row("port", Some('Z'), One("P[:Q]"), Connecting, "accept data connections on ports P to Q (default: any)").bbcp(4).one(ports);
+    PATHS: Single<bool> = row("paths", None, One("MODE"), Connecting, "several links between the hosts: best (default) or all").one(|a| a.choice(&[("best", false), ("all", true)]));
+    SECRET_FILE: Single<OsString> = row("secret-file", None, One("FILE"), Connecting, "read the secret or private key for haul://HOST from the first line of FILE").one(raw);
+    NO_DEPLOY: Switch = row("no-deploy", None, Nothing, Connecting, "do not copy haul to hosts that lack it").switch();
+    RETRIES: Single<u32> = row("retries", None, One("N"), Connecting, "reconnect at most N times without progress (0: never)").one(|a| a.number(0..=1_000_000));
+    RETRY_FOR: Single<Duration> = row("retry-for", None, One("TIME"), Connecting, "reconnect for at most TIME without progress (default: 10m)").one(|a| a.time(Duration::ZERO..=DAY * 30, "of at most 30d"));
+    SILENCE: Single<Duration> = row("silence", None, One("TIME"), Connecting, "treat a host as lost after TIME without a message (default: 13s)").one(|a| a.time(SILENCE_MIN..=HOUR, "from 3s to 1h"));
+    VERIFY: Single<Verify> = row("verify", None, One("MODE"), Integrity, "memory: hash at the target as well; disk: read back from disk and repair").words(&["memory", "disk"]).one(|a| a.choice(&[("memory", Verify::Memory), ("disk", Verify::Disk)]));
+    DIGEST: Single<bool> = row("digest", None, One("NAME"), Integrity, "xxh3 (default): check blocks only; blake3: compute the BLAKE3 of each file as well").words(&["xxh3", "blake3"]).one(|a| a.choice(&[("xxh3", false), ("blake3", true)]));
+    FSYNC: Single<Fsync> = row("fsync", Some('y'), FSYNC_MODES, Integrity, "full (default): sync data and names; data; or none (d, dd: bbcp's data, full)").or("sync").bbcp_as("sync", 4).one(fsync);
+    CHECKSUMS: Single<OsString> = row("checksums", None, One("FILE"), Integrity, "write a digest list for b3sum --check (-: standard output)").of_one_job().one(raw);
+    CHECKSUM_ALG: Single<OsString> = row("checksum-alg", None, One("ALG"), Integrity, "digest of that list or of --expect's, in the format of sha256sum (names: see -E)").of_one_job().words(DIGESTS).one(raw);
+    EXPECT: Single<OsString> = row("expect", None, One("FILE"), Integrity, "verify files against a digest list before they get their names; report entries without a match").of_one_job().one(raw);
+    CHECKSUM: Single<OsString> = row("checksum", Some('E'), One("ALG[=VALUE|=FILE]"), Integrity, "print, compare or record the digest of each file; %ALG: at the source. ALG is a32, c32, c32z, md5, crc32c, crc64nvme, sha1, sha256, sha512, xxh3 or blake3").bbcp(5).of_one_job().words(DIGESTS).one(raw);
+    PROGRESS: Single<u32> = row("progress", Some('P'), One("SECONDS"), Output, "print a progress line every SECONDS").bbcp(4).one(|a| a.number(1..=86_400));
+    JSON: Switch = row("json", None, Nothing, Output, "print events as JSON lines").essential().switch();
+    QUIET: Switch = row("quiet", None, Nothing, Output, "print errors only").switch();
+    VERBOSE: Switch = row("verbose", Some('v'), Repeats, Output, "print more: -v connection, -vv path, -vvv each file").bbcp(1).essential().switch();
+    VVERBOSE: Switch = row("vverbose", Some('V'), Nothing, Output, "same as -vv").bbcp(2).of_one_job().switch();
+    DEBUG: Switch = row("debug", Some('D'), Nothing, Output, "same as -vvv").bbcp(5).of_one_job().switch();
+    TUI: Switch = row("tui", None, Nothing, Output, "show a full-screen dashboard (keys pause, change rate and streams)").of_one_job().switch();
+    REPORT: Single<OsString> = row("report", None, One("FILE"), Output, "write an HTML or Markdown report (FILE.html, FILE.md)").of_one_job().one(raw);
+    METRICS: Single<OsString> = row("metrics", None, One("FILE"), Output, "write the result to FILE as OpenMetrics text (for node_exporter)").one(raw);
+    BITS: Switch = row("bits", None, Nothing, Output, "show rates in bit/s").switch();
+    LOGFILE: Single<OsString> = row("logfile", Some('l'), One("FILE"), Output, "append messages to FILE").bbcp(1).one(raw);
+    VERSION: Switch = row("version", Some('#'), Nothing, Output, "print the version; with -v, CPU benchmarks as well").bbcp(7).of_one_job().switch();
+    LICENSE: Switch = row("license", Some('$'), Nothing, Output, "print the licence").bbcp(7).of_one_job().switch();
+    HELP: Single<OsString> = row("help", Some('h'), Perhaps("WHAT"), Output, "show help; --help all: every option; --help WHAT: one option or command").bbcp(1).of_one_job().one(raw);
+    PTIME: Switch = row("ptime", Some('~'), Nothing, Accepted, "times are always preserved").bbcp(2).switch();
+    ERROR_CHECK: Switch = row("error-check", Some('e'), Nothing, Accepted, "every frame is always checked").letter_only().bbcp_letter().switch();
+    GROSS: Switch = row("gross", Some('g'), Nothing, Accepted, "empty directories are always copied").bbcp(1).switch();
+    TRUNCATE: Switch = row("truncate", Some('K'), Nothing, Accepted, "with -f, a replaced file stays until the new one is complete").letter_only().bbcp_letter().switch();
+    NODNS: Switch = row("nodns", Some('n'), Nothing, Accepted, "names are never looked up").bbcp(1).switch();
+    NETLOGGER: Single<OsString> = row("netlogger", Some('L'), One("OPTIONS"), Unlisted, "NetLogger").letter_only().bbcp_letter().refused("haul does not write NetLogger's events\n--json gives the events of a copy, one object a line").of_one_job().one(raw);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn no_name_and_no_letter_stands_for_two_options() {
+        for table in [
+            COPY,
+            demo::ALL,
+            job::ALL,
+            manifest::ALL,
+            net::ALL,
+            partials::ALL,
+            probe::ALL,
+            report::ALL,
+            serve::ALL,
+            step::ALL,
+            survey::ALL,
+            verify::ALL,
+        ] {
+            let ids: HashSet<_> = table.iter().map(|row| row.id).collect();
+            assert_eq!(ids.len(), table.len());
+            let names: Vec<_> = table.iter().flat_map(OptionRow::long_forms).collect();
+            assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
+            let letters: Vec<_> = table.iter().flat_map(|row| row.letter.into_iter().chain(row.other_letter)).collect();
+            assert_eq!(letters.iter().collect::<HashSet<_>>().len(), letters.len());
+            assert!(table.iter().all(|row| row.long || row.letter.is_some()));
+        }
+    }
+
+    #[test]
+    fn an_option_of_verify_is_typed_as_that_of_a_copy() {
+        for row in verify::ALL {
+            let copy = COPY.iter().find(|copy| copy.id == row.id).expect("a copy has it");
+            assert_eq!((row.letter, row.typed()), (copy.letter, copy.typed()));
+        }
+    }
+
+    #[test]
+    fn every_letter_of_bbcp_is_there() {
+        for letter in "aAbBcCdDeEfFghHiIkKlLmnNoOpPqrRsStTuUvVwWxyzZ4@^~+$#".chars() {
+            assert!(COPY.iter().any(|row| row.has_letter(letter) && row.bbcp.is_some()), "-{letter}");
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "documented_tests.rs"]
+mod documented_tests;

@@ -1,0 +1,12 @@
+//! Options of `haul status` and `haul clean`.
+
+use super::*;
+
+options! {
+    /// Options of `haul status` and `haul clean`.
+    ALL;
+    APPEND: Single<OsString> = row("append", Some('a'), One("DIR"), Copying, "the DIR of the copies' -a, where their resume journals are").one(raw);
+    JSON.says("print one JSON object a line");
+    CONFIG.without_bbcp();
+    SHOW_HELP;
+}

@@ -1,0 +1,13 @@
+//! Options of the other steps of `haul job`.
+
+use super::*;
+
+options! {
+    /// Options of the other steps of `haul job`.
+    ALL;
+    VERIFY: Switch = row("verify", None, Nothing, Integrity, "finish: compare source and target at the end, as haul verify does").switch();
+    WAIT: Switch = row("wait", None, Nothing, Performance, "finish: wait until every shard is done or has failed").switch();
+    JSON.says("print one JSON object a line");
+    QUIET;
+    SHOW_HELP;
+}

@@ -1,0 +1,155 @@
+//! What arguments of options stand for, where that takes more than a line of the declaration.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use haul_engine::job::spec::{Cipher, CompressionMethod, CompressionPolicy, EqualityTest, Fsync};
+use haul_proto::compression::{LEVEL_DEFAULT, LEVEL_MAX};
+use haul_proto::limits::{RATE_MIN, UNDER_WAY_MAX};
+
+use super::UsageError;
+use super::argument::Argument;
+use super::limits::RATE_MAX;
+
+type Parsed<T> = Result<T, UsageError>;
+
+const RATES: &str = "from 1k to 1024g, in bytes a second";
+
+/// When extraneous entries are removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeleteTime {
+    /// Before the copy.
+    Before,
+    /// During the copy.
+    During,
+    /// After the copy.
+    After,
+}
+
+/// As it was typed.
+pub fn raw(argument: Argument<'_>) -> Parsed<OsString> {
+    Ok(argument.value.to_owned())
+}
+
+pub fn text(argument: Argument<'_>) -> Parsed<String> {
+    argument.text().map(str::to_owned)
+}
+
+pub fn word(argument: Argument<'_>) -> Parsed<String> {
+    let text = argument.text()?;
+    match text.is_empty() || text.contains(char::is_whitespace) {
+        true => Err(argument.bad("must be one word")),
+        false => Ok(text.to_owned()),
+    }
+}
+
+/// `-t`, and the duration of a copy to nowhere.
+pub fn run_time(argument: Argument<'_>) -> Parsed<Duration> {
+    argument.time(Duration::from_secs(1)..=Duration::from_secs(365 * 86_400), "from 1s to 365d")
+}
+
+pub fn rate(argument: Argument<'_>) -> Parsed<u64> {
+    argument.size(RATE_MIN..=RATE_MAX, RATES)
+}
+
+/// rsync's limit: KiB a second where no unit is named; 0 is none.
+pub fn bwlimit(argument: Argument<'_>) -> Parsed<Option<u64>> {
+    let text = argument.value.to_str().unwrap_or_default();
+    let with_unit = if text.bytes().all(|byte| byte.is_ascii_digit()) { format!("{text}k") } else { text.to_owned() };
+    match (Argument { value: OsStr::new(&with_unit), ..argument }).size(0..=RATE_MAX, RATES)? {
+        0 => Ok(None),
+        rate if rate < RATE_MIN => Err(argument.bad("must be a rate of at least 1k per second")),
+        rate => Ok(Some(rate)),
+    }
+}
+
+pub fn frame(argument: Argument<'_>) -> Parsed<u32> {
+    let sizes = "of 256k, 512k or 1m";
+    match argument.size(256u32 << 10..=1 << 20, sizes)? {
+        size if size.is_power_of_two() => Ok(size),
+        _ => Err(argument.bad(&format!("must be a size {sizes}"))),
+    }
+}
+
+/// `[=]SIZE`: the size, and whether it is to be used even if tuning could do better.
+pub fn window(argument: Argument<'_>) -> Parsed<(u32, bool)> {
+    let fixed = argument.value.as_bytes().strip_prefix(b"=");
+    let (bytes, _) = forced_window(Argument { value: fixed.map_or(argument.value, OsStr::from_bytes), ..argument })?;
+    Ok((bytes, fixed.is_some()))
+}
+
+/// The same of a size that is always used.
+pub fn forced_window(argument: Argument<'_>) -> Parsed<(u32, bool)> {
+    Ok((argument.size(4 << 10..=1 << 30, "from 4k to 1g")?, true))
+}
+
+/// `[+]N`: whether it is for the target, and frames under way.
+pub fn queue_depth(argument: Argument<'_>) -> Parsed<(bool, u8)> {
+    let at_target = argument.value.as_bytes().strip_prefix(b"+");
+    let number = Argument { value: at_target.map_or(argument.value, OsStr::from_bytes), ..argument };
+    Ok((at_target.is_some(), number.number(1..=UNDER_WAY_MAX)?))
+}
+
+pub fn cipher(argument: Argument<'_>) -> Parsed<Cipher> {
+    argument.choice(&[
+        ("auto", Cipher::Auto),
+        ("aes-256-gcm", Cipher::Aes256Gcm),
+        ("aes-128-gcm", Cipher::Aes128Gcm),
+        ("chacha20-poly1305", Cipher::ChaCha20Poly1305),
+    ])
+}
+
+/// A word, or a level; 0 is off, as in bbcp.
+pub fn compression(argument: Argument<'_>) -> Parsed<CompressionPolicy> {
+    let given = argument.value.as_bytes();
+    if !given.is_empty() && given.iter().all(u8::is_ascii_digit) {
+        return Ok(match argument.number(0..=LEVEL_MAX)? {
+            0 => CompressionPolicy::Off,
+            level => CompressionPolicy::Always(CompressionMethod::Zstd(level)),
+        });
+    }
+    argument.choice(&[
+        ("auto", CompressionPolicy::Auto),
+        ("off", CompressionPolicy::Off),
+        ("lz4", CompressionPolicy::Always(CompressionMethod::Lz4)),
+        ("zstd", CompressionPolicy::Always(CompressionMethod::Zstd(LEVEL_DEFAULT))),
+    ])
+}
+
+/// haul's words, and bbcp's `d` and `dd`.
+pub fn fsync(argument: Argument<'_>) -> Parsed<Fsync> {
+    let words = [("none", Fsync::None), ("data", Fsync::Data), ("full", Fsync::Full)];
+    argument.choice(&[&words[..], &[("d", Fsync::Data), ("dd", Fsync::Full)]].concat())
+}
+
+/// What makes a file that is there the same; `None`: that it is there.
+pub fn equality(argument: Argument<'_>) -> Parsed<Option<EqualityTest>> {
+    argument.choice(&[
+        ("time", Some(EqualityTest::SizeAndTime)),
+        ("size", Some(EqualityTest::Size)),
+        ("digest", Some(EqualityTest::Digest)),
+        ("exists", None),
+    ])
+}
+
+/// Where only one kind of addresses is used.
+pub fn places(argument: Argument<'_>) -> Parsed<&'static str> {
+    argument.choice(&["c", "s", "t", "cs", "ct", "st", "cst", "c,s", "c,t", "s,t", "c,s,t"].map(|word| (word, word)))
+}
+
+/// `P` or `P:Q`.
+pub fn ports(argument: Argument<'_>) -> Parsed<(u16, u16)> {
+    let text = argument.text()?;
+    let (first, last) = text.split_once(':').unwrap_or((text, text));
+    let port = |text: &str| {
+        let digits = Some(text).filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+        digits.and_then(|text| text.parse::<u16>().ok()).filter(|port| *port > 0)
+    };
+    match (port(first), port(last)) {
+        (Some(first), Some(last)) if first <= last => Ok((first, last)),
+        _ => Err(argument
+            .bad("must be a port from 1 to 65535, or a range")
+            .remedy("for example -Z 5031 or -Z 5031:5039")),
+    }
+}
