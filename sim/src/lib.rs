@@ -10,11 +10,14 @@
 //! from names to contents), connections (queues), the seals of records, and full frames, of which there are only
 //! a few different ones, so that their hashes are computed once.
 //!
+//! [`jobs`] simulates `haul job` at scale instead: a thousand nodes and their scheduler, with the real packing.
+//!
 //! The simulator checks itself, too: with a [`Plant`] it breaks a rule on purpose and must notice.
 
 mod check;
 mod content;
 mod disk;
+pub mod jobs;
 mod many;
 mod net;
 mod parts;

@@ -1,9 +1,14 @@
-//! `haul-sim`: runs seeds, or shows one.
+//! `haul-sim`: runs seeds, or shows one. `haul-sim jobs` simulates a job at scale.
+
+mod job_arguments;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
+use haul_sim::jobs::run_job;
 use haul_sim::{Plant, run, run_many};
+
+use job_arguments::JobArguments;
 
 /// Runs seeds of the simulator, or shows one.
 #[derive(Parser)]
@@ -21,13 +26,21 @@ struct SimArguments {
     /// With --one: every step
     #[arg(short)]
     verbose: bool,
+    #[command(subcommand)]
+    simulation: Option<OtherSimulation>,
+}
+
+#[derive(Subcommand)]
+enum OtherSimulation {
+    Jobs(JobArguments),
 }
 
 fn main() -> ExitCode {
     let asked = SimArguments::parse();
-    let clean = match asked.one {
-        Some(seed) => show(seed, asked.verbose),
-        None => run_range(asked.from, asked.seeds),
+    let clean = match (asked.simulation, asked.one) {
+        (Some(OtherSimulation::Jobs(job)), _) => show_job(&job),
+        (None, Some(seed)) => show(seed, asked.verbose),
+        (None, None) => run_range(asked.from, asked.seeds),
     };
     if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -37,6 +50,17 @@ fn show(seed: u64, verbose: bool) -> bool {
         Ok(outcome) => println!("seed {seed}: {outcome:?}"),
         Err(why) => {
             println!("seed {seed}: {why}");
+            return false;
+        }
+    }
+    true
+}
+
+fn show_job(asked: &JobArguments) -> bool {
+    match run_job(&asked.scenario()) {
+        Ok(figures) => print!("{figures}"),
+        Err(why) => {
+            println!("{asked:?}: {why}");
             return false;
         }
     }

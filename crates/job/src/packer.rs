@@ -54,11 +54,25 @@ pub enum ShardPlacement {
     Alone,
 }
 
-/// Fills shards.
+/// A file in its shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlacedFile {
+    /// The shard's number.
+    pub shard: u32,
+    /// How it relates to the open shard.
+    pub placement: ShardPlacement,
+}
+
+/// Fills shards, and numbers them from 0 in the order of their first files.
 #[derive(Debug, Clone)]
 pub struct ShardPacker {
     limits: ShardLimits,
-    opened: u32,
+    /// The number of the next shard.
+    next: u32,
+    /// The number of the open shard.
+    open: Option<u32>,
+    /// Shards that were open so far.
+    filled: u32,
     bytes: u64,
     files: u64,
 }
@@ -66,22 +80,33 @@ pub struct ShardPacker {
 impl ShardPacker {
     /// Before the first file.
     pub fn new(limits: ShardLimits) -> Self {
-        Self { limits, opened: 0, bytes: 0, files: 0 }
+        Self { limits, next: 0, open: None, filled: 0, bytes: 0, files: 0 }
     }
 
-    /// Places a file of `bytes`.
-    pub fn place(&mut self, bytes: u64) -> ShardPlacement {
+    /// Places a file of `bytes`; `None` where numbers of shards run out.
+    pub fn place(&mut self, bytes: u64) -> Option<PlacedFile> {
         if bytes >= self.limits.bytes.div_ceil(2) {
-            return ShardPlacement::Alone;
+            return Some(PlacedFile { shard: self.number()?, placement: ShardPlacement::Alone });
         }
+        let shard = match self.open {
+            Some(shard) => shard,
+            None => self.number()?,
+        };
         self.bytes = self.bytes.saturating_add(bytes);
         self.files += 1;
-        if !self.limits.of_opening(self.opened).is_full(self.bytes, self.files) {
-            return ShardPlacement::Open;
+        if !self.limits.of_opening(self.filled).is_full(self.bytes, self.files) {
+            self.open = Some(shard);
+            return Some(PlacedFile { shard, placement: ShardPlacement::Open });
         }
-        (self.bytes, self.files) = (0, 0);
-        self.opened += 1;
-        ShardPlacement::Last
+        (self.open, self.bytes, self.files) = (None, 0, 0);
+        self.filled += 1;
+        Some(PlacedFile { shard, placement: ShardPlacement::Last })
+    }
+
+    fn number(&mut self) -> Option<u32> {
+        let number = self.next;
+        self.next = number.checked_add(1)?;
+        Some(number)
     }
 }
 
@@ -94,7 +119,7 @@ mod tests {
         let mut packer = ShardPacker::new(limits);
         let (mut shards, mut open) = (Vec::new(), (0, 0));
         for size in sizes {
-            match packer.place(size) {
+            match packer.place(size).unwrap().placement {
                 ShardPlacement::Alone => shards.push((size, 1)),
                 placement => {
                     open = (open.0 + size, open.1 + 1);
@@ -130,9 +155,12 @@ mod tests {
     fn a_large_file_has_a_shard_of_its_own_and_fills_no_other() {
         let limits = ShardLimits { bytes: 1000, files: 100 };
         let mut packer = ShardPacker::new(limits);
-        assert_eq!(packer.place(499), ShardPlacement::Last, "the first shard is small");
-        assert_eq!([500, 5000].map(|size| packer.place(size)), [ShardPlacement::Alone; 2]);
-        assert_eq!(packer.place(1), ShardPlacement::Open);
+        let mut place = |size| packer.place(size).map(|placed| (placed.shard, placed.placement)).unwrap();
+        assert_eq!(place(499), (0, ShardPlacement::Last), "the first shard is small");
+        assert_eq!(place(1), (1, ShardPlacement::Open));
+        assert_eq!([500, 5000].map(&mut place), [(2, ShardPlacement::Alone), (3, ShardPlacement::Alone)]);
+        assert_eq!(place(499), (1, ShardPlacement::Last));
+        assert_eq!(place(1), (4, ShardPlacement::Open));
     }
 
     #[test]
@@ -141,6 +169,13 @@ mod tests {
         assert!(limits.is_full(u64::MAX, 0) && !limits.is_full(u64::MAX - 1, 0));
         assert_eq!(limits.shards_for(u64::MAX, u64::MAX), 2);
         assert_eq!(ShardLimits { bytes: 1, files: 1 }.shards_for(u64::MAX, u64::MAX), u64::MAX);
-        assert_eq!(ShardPacker::new(ShardLimits { bytes: 1, files: 1 }).place(0), ShardPlacement::Last);
+        let tiny = ShardPacker::new(ShardLimits { bytes: 1, files: 1 });
+        assert_eq!(tiny.clone().place(0).unwrap().placement, ShardPlacement::Last);
+        assert_eq!(ShardPacker { next: u32::MAX, ..tiny }.place(0), None);
+    }
+
+    #[test]
+    fn memory_does_not_grow_with_files() {
+        assert!(!std::mem::needs_drop::<ShardPacker>() && size_of::<ShardPacker>() <= 64);
     }
 }

@@ -18,7 +18,7 @@ use crate::description::JobDescription;
 use crate::directory::{JobDirectory, NamelessFile};
 use crate::error::JobError;
 use crate::link_spill::{LinkSpill, LinkedName};
-use crate::packer::{ShardLimits, ShardPacker, ShardPlacement};
+use crate::packer::{PlacedFile, ShardLimits, ShardPacker, ShardPlacement};
 use crate::plan_index::{PlanIndexWriter, PlanTotals, PlannedShard};
 use crate::shard_list::ShardListWriter;
 
@@ -106,7 +106,6 @@ struct ShardPlanner<'a> {
     limits: ShardLimits,
     /// The shard that further files join, and its number.
     open: Option<(u32, ShardListWriter)>,
-    next: u32,
     /// Where hard links are kept.
     links: Option<LinkSpill>,
     failures: Option<NamelessFile>,
@@ -128,7 +127,7 @@ impl<'a> ShardPlanner<'a> {
         let index = PlanIndexWriter::create(job)?;
         let (open, failures) = (None, None);
         let (depths, totals) = (Vec::new(), PlanTotals::default());
-        Ok(Self { job, index, packer, limits, open, next: 0, links, failures, path, depths, totals })
+        Ok(Self { job, index, packer, limits, open, links, failures, path, depths, totals })
     }
 
     fn entry(&mut self, entry: WalkEntry) -> Result<(), JobError> {
@@ -177,31 +176,29 @@ impl<'a> ShardPlanner<'a> {
     fn add(&mut self, path: &[u8], bytes: u64) -> Result<(), JobError> {
         self.totals.files += 1;
         self.totals.bytes = self.totals.bytes.saturating_add(bytes);
-        let placement = self.packer.place(bytes);
+        let too_many =
+            || JobError::usage("the plan has too many shards", "use a larger --shard-bytes or --shard-files");
+        let PlacedFile { shard, placement } = self.packer.place(bytes).ok_or_else(too_many)?;
         if placement == ShardPlacement::Alone {
-            let (number, mut list) = self.begin()?;
+            let mut list = self.begin(shard)?;
             list.add(path, bytes)?;
-            return self.publish(number, list);
+            return self.publish(shard, list);
         }
-        self.opened()?.add(path, bytes)?;
+        self.opened(shard)?.add(path, bytes)?;
         if placement == ShardPlacement::Last { self.close() } else { Ok(()) }
     }
 
-    /// The open shard.
-    fn opened(&mut self) -> Result<&mut ShardListWriter, JobError> {
+    /// The list of the open shard, whose number this is.
+    fn opened(&mut self, shard: u32) -> Result<&mut ShardListWriter, JobError> {
         let open = match self.open.take() {
             Some(open) => open,
-            None => self.begin()?,
+            None => (shard, self.begin(shard)?),
         };
         Ok(&mut self.open.insert(open).1)
     }
 
-    fn begin(&mut self) -> Result<(u32, ShardListWriter), JobError> {
-        let number = self.next;
-        let too_many =
-            || JobError::usage("the plan has too many shards", "use a larger --shard-bytes or --shard-files");
-        self.next = number.checked_add(1).ok_or_else(too_many)?;
-        Ok((number, ShardListWriter::create(&self.job.list(number))?))
+    fn begin(&self, shard: u32) -> Result<ShardListWriter, JobError> {
+        ShardListWriter::create(&self.job.list(shard))
     }
 
     fn close(&mut self) -> Result<(), JobError> {

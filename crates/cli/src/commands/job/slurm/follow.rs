@@ -2,28 +2,24 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use haul_engine::sys::cancel::Cancel;
 use haul_job::error::JobError;
 use haul_job::plan_index::PlanIndex;
+use haul_job::slurm::pace::{CallPace, LOOK_EVERY, POLL_EVERY};
 use haul_job::slurm::queue::{SlurmTask, summary};
 use haul_job::slurm::settings::SlurmSettings;
 use haul_job::slurm::waves::WaveLimits;
 
 use super::client::{SlurmCallError, SlurmClient};
 use super::submit::{SlurmState, SubmittedFinish};
-use super::view::{POLL_EVERY, ask};
+use super::view::ask;
 use crate::commands::job::opened::OpenedJob;
 use crate::commands::job::plan::BegunPlan;
 use crate::exit::Exit;
 use crate::show;
 use crate::units;
-
-/// The pause after a submission. It doubles while the plan is written, so that long plans make few arrays.
-const PAUSE_MIN: Duration = Duration::from_secs(5);
-const PAUSE_MAX: Duration = Duration::from_secs(60);
-const LOOK_EVERY: Duration = Duration::from_millis(300);
 
 /// How following ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,9 +111,8 @@ impl SlurmRun<'_> {
     }
 
     fn follow(&self, state: &mut SlurmState<'_>, planned: &AtomicBool) -> Result<SlurmRunEnd, JobError> {
-        let mut next_poll = Instant::now() + POLL_EVERY;
-        let mut next_submission = Instant::now();
-        let mut pause = PAUSE_MIN;
+        let clock = Instant::now();
+        let mut pace = CallPace::new(clock.elapsed());
         let (mut last_shown, mut last_trouble) = (String::new(), String::new());
         loop {
             if self.cancel.is_cancelled() {
@@ -132,8 +127,7 @@ impl SlurmRun<'_> {
             }
             state.add_planned(&index)?;
             let mut trouble = None;
-            if Instant::now() >= next_poll {
-                next_poll = Instant::now() + POLL_EVERY;
+            if pace.begins_poll(clock.elapsed()) {
                 match ask(self.job, self.client) {
                     Ok(tasks) => {
                         state.update(&tasks)?;
@@ -143,7 +137,7 @@ impl SlurmRun<'_> {
                     failed => trouble = later(failed.map(|_| ()))?,
                 }
             }
-            if Instant::now() >= next_submission {
+            if pace.may_submit(clock.elapsed()) {
                 let submitted = state.submit_wave();
                 let was_submitted = matches!(submitted, Ok(true));
                 trouble = later(submitted.map(|_| ()))?.or(trouble);
@@ -151,8 +145,7 @@ impl SlurmRun<'_> {
                     trouble = later(state.submit_finish())?;
                 }
                 if was_submitted || trouble.is_some() {
-                    next_submission = Instant::now() + if is_complete { PAUSE_MIN } else { pause };
-                    pause = (pause * 2).min(PAUSE_MAX);
+                    pace.record_submission(clock.elapsed(), is_complete);
                 }
             }
             if let Some(why) = trouble.filter(|why| *why != last_trouble) {
@@ -169,27 +162,31 @@ impl SlurmRun<'_> {
 
     /// How it ends at this moment, if it does.
     fn end(&self, state: &mut SlurmState<'_>) -> Option<SlurmRunEnd> {
-        let is_out = !state.has_waiting() && !state.has_queued();
+        let is_out = !state.tracker.has_waiting() && !state.tracker.has_queued();
         match state.finish {
-            SubmittedFinish::Queued(_) if !self.follows && !state.has_waiting() => Some(SlurmRunEnd::Submitted),
+            SubmittedFinish::Queued(_) if !self.follows && !state.tracker.has_waiting() => Some(SlurmRunEnd::Submitted),
             SubmittedFinish::Ended(0) => Some(SlurmRunEnd::Finished(Exit::Done)),
             SubmittedFinish::Ended(status) if self.job.directory.report().exists() => {
                 Some(SlurmRunEnd::Finished(exit_of(status)))
             }
-            SubmittedFinish::Ended(_) if is_out && state.has_failed() => Some(SlurmRunEnd::Unfinished(Exit::Failed)),
+            SubmittedFinish::Ended(_) if is_out && state.tracker.has_failed() => {
+                Some(SlurmRunEnd::Unfinished(Exit::Failed))
+            }
             SubmittedFinish::Ended(status) if is_out => {
                 let is_retried = state.retry_finish();
                 (!is_retried).then(|| SlurmRunEnd::NotFinished(exit_of(status)))
             }
-            SubmittedFinish::Waiting if is_out && state.has_failed() => Some(SlurmRunEnd::Unfinished(Exit::Failed)),
+            SubmittedFinish::Waiting if is_out && state.tracker.has_failed() => {
+                Some(SlurmRunEnd::Unfinished(Exit::Failed))
+            }
             _ => None,
         }
     }
 
     fn show(&self, state: &SlurmState<'_>, index: &PlanIndex, tasks: &[SlurmTask], last: &mut String) {
         let more = if index.complete.is_some() { "" } else { " planned so far" };
-        let shards = units::counted(state.planned() as u64, "shard", "shards");
-        let line = format!("{} of {shards}{more} done; Slurm: {}", state.done(), summary(tasks));
+        let shards = units::counted(state.tracker.planned() as u64, "shard", "shards");
+        let line = format!("{} of {shards}{more} done; Slurm: {}", state.tracker.done(), summary(tasks));
         if !self.is_quiet && line != *last {
             show::stderr().plain(&line);
             *last = line;
@@ -199,8 +196,8 @@ impl SlurmRun<'_> {
 
 /// Whether the last step is to be submitted: everything else was, and nothing has failed for good.
 fn is_next_finish(state: &SlurmState<'_>) -> bool {
-    let is_due = state.finish == SubmittedFinish::Waiting && !state.has_waiting();
-    is_due && (state.has_queued() || !state.has_failed())
+    let is_due = state.finish == SubmittedFinish::Waiting && !state.tracker.has_waiting();
+    is_due && (state.tracker.has_queued() || !state.tracker.has_failed())
 }
 
 /// What Slurm said, where the call is to be repeated.

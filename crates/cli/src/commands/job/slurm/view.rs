@@ -3,20 +3,18 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use haul_engine::sys::cancel::Cancel;
 use haul_job::directory::{JobDirectory, replace};
 use haul_job::error::JobError;
+use haul_job::slurm::pace::POLL_EVERY;
 use haul_job::slurm::queue::{SlurmTask, summary};
 use haul_job::slurm::submissions::SlurmSubmission;
 
 use super::client::{SlurmCallError, SlurmClient};
 use crate::commands::job::opened::OpenedJob;
 use crate::show;
-
-/// squeue is not called again before the last answer is so old, by whatever command of this job.
-pub const POLL_EVERY: Duration = Duration::from_secs(10);
 
 /// The tasks of shards, where Slurm runs the job.
 pub struct ShardTasks {

@@ -1,0 +1,72 @@
+//! When Slurm is called: seldom enough for a cluster that many users share.
+
+use std::time::Duration;
+
+/// squeue is not called again before the last answer is so old, by whatever command of this job.
+pub const POLL_EVERY: Duration = Duration::from_secs(10);
+/// How often results and the plan are looked at, which asks nothing of Slurm.
+pub const LOOK_EVERY: Duration = Duration::from_millis(300);
+/// The pause after a submission. It doubles while the plan is written, so that long plans make few arrays.
+const PAUSE_MIN: Duration = Duration::from_secs(5);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// The next calls. Times are counted from one beginning.
+#[derive(Debug, Clone)]
+pub struct CallPace {
+    next_poll: Duration,
+    next_submission: Duration,
+    pause: Duration,
+}
+
+impl CallPace {
+    /// The queue was read at `now`.
+    pub fn new(now: Duration) -> Self {
+        Self { next_poll: now + POLL_EVERY, next_submission: now, pause: PAUSE_MIN }
+    }
+
+    /// Whether the queue is to be read at `now`; if so, the next time is set.
+    pub fn begins_poll(&mut self, now: Duration) -> bool {
+        let is_due = now >= self.next_poll;
+        if is_due {
+            self.next_poll = now + POLL_EVERY;
+        }
+        is_due
+    }
+
+    /// Whether something may be submitted at `now`.
+    pub fn may_submit(&self, now: Duration) -> bool {
+        now >= self.next_submission
+    }
+
+    /// Records a submission, or a failed one.
+    pub fn record_submission(&mut self, now: Duration, is_plan_complete: bool) {
+        self.next_submission = now + if is_plan_complete { PAUSE_MIN } else { self.pause };
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_while_the_plan_is_written() {
+        let mut pace = CallPace::new(Duration::ZERO);
+        let mut now = 0;
+        let mut pauses = Vec::new();
+        for is_plan_complete in [false, false, false, false, false, false, true] {
+            pace.record_submission(Duration::from_secs(now), is_plan_complete);
+            let pause = (0..).find(|pause| pace.may_submit(Duration::from_secs(now + pause))).unwrap_or_default();
+            pauses.push(pause);
+            now += pause;
+        }
+        assert_eq!(pauses, [5, 10, 20, 40, 60, 60, 5]);
+    }
+
+    #[test]
+    fn the_queue_is_read_at_most_once_in_ten_seconds() {
+        let mut pace = CallPace::new(Duration::ZERO);
+        let polls = (0..200).filter(|tick| pace.begins_poll(LOOK_EVERY * *tick)).count();
+        assert_eq!(polls, 5, "in a minute");
+    }
+}

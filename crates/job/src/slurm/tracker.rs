@@ -1,0 +1,250 @@
+//! Which shards are in Slurm's hands, which wait, and what has come of the others. No I/O: the command line and a
+//! simulation drive it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::shard_result::ShardEnd;
+use crate::slurm::queue::SlurmTask;
+use crate::slurm::waves::{ActiveArray, SlurmWave, WaveLimits};
+
+/// A task that is in the queue no more, without a result, has this long: file systems show results late.
+pub const LOST_AFTER: Duration = Duration::from_secs(30);
+/// So often a lost shard is submitted again.
+const RETRIES_MAX: u32 = 3;
+
+/// Where a shard is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TrackedShard {
+    /// It is to be submitted.
+    Waiting,
+    /// A task has it.
+    Queued,
+    /// Its task is gone without a result since then: it will be done, failed, waiting or given up.
+    Gone(Duration),
+    /// It is at the target.
+    Done,
+    /// Files failed.
+    Failed,
+    /// It was lost too often.
+    GivenUp,
+}
+
+struct TrackedArray {
+    id: u64,
+    /// The shard of task 0.
+    offset: u32,
+    throttle: u32,
+    queued: BTreeSet<u32>,
+}
+
+impl TrackedArray {
+    /// Its shards among `tasks`.
+    fn seen(&self, tasks: &[SlurmTask]) -> BTreeSet<u32> {
+        let of_array = tasks.iter().filter(|task| task.job == self.id);
+        of_array.filter_map(|task| Some(self.offset.saturating_add(task.index?))).collect()
+    }
+}
+
+/// Shards of a job and their tasks. Times are counted from one beginning.
+pub struct ShardTracker {
+    limits: WaveLimits,
+    arrays: Vec<TrackedArray>,
+    shards: BTreeMap<u32, TrackedShard>,
+    losses: BTreeMap<u32, u32>,
+}
+
+impl ShardTracker {
+    /// Nothing is planned or submitted.
+    pub fn new(limits: WaveLimits) -> Self {
+        Self { limits, arrays: Vec::new(), shards: BTreeMap::new(), losses: BTreeMap::new() }
+    }
+
+    /// Takes over an array of an earlier run, with its tasks among `tasks`.
+    pub fn take_over(&mut self, id: u64, offset: u32, tasks: &[SlurmTask]) {
+        let mut array = TrackedArray { id, offset, throttle: u32::MAX, queued: BTreeSet::new() };
+        array.queued = array.seen(tasks);
+        self.shards.extend(array.queued.iter().map(|shard| (*shard, TrackedShard::Queued)));
+        self.arrays.push(array);
+    }
+
+    /// Divides the shards at a time among arrays that were taken over: their ids and throttles.
+    pub fn share_throttle(&mut self) -> Vec<(u64, u32)> {
+        let count = u32::try_from(self.arrays.len()).unwrap_or(u32::MAX);
+        let Some(share) = self.limits.at_once.and_then(|at_once| at_once.checked_div(count)) else { return Vec::new() };
+        self.arrays.iter_mut().for_each(|array| array.throttle = share.max(1));
+        self.arrays.iter().map(|array| (array.id, array.throttle)).collect()
+    }
+
+    /// Whether a shard was added or taken over.
+    pub fn knows(&self, shard: u32) -> bool {
+        self.shards.contains_key(&shard)
+    }
+
+    /// Adds a planned shard.
+    pub fn add(&mut self, shard: u32, is_done: bool) {
+        self.shards.insert(shard, if is_done { TrackedShard::Done } else { TrackedShard::Waiting });
+    }
+
+    /// Learns from the queue, which was read just now; `end_of` reads the result of a shard.
+    pub fn update<E>(
+        &mut self,
+        tasks: &[SlurmTask],
+        now: Duration,
+        end_of: &mut dyn FnMut(u32) -> Result<Option<ShardEnd>, E>,
+    ) -> Result<(), E> {
+        for array in &mut self.arrays {
+            let seen = array.seen(tasks);
+            let gone = array.queued.difference(&seen).map(|shard| (*shard, TrackedShard::Gone(now)));
+            self.shards.extend(gone);
+            array.queued.retain(|shard| seen.contains(shard));
+        }
+        self.arrays.retain(|array| !array.queued.is_empty());
+        let gone = self.shards.iter().filter_map(|(shard, state)| match state {
+            TrackedShard::Gone(since) => Some((*shard, *since)),
+            _ => None,
+        });
+        for (shard, since) in gone.collect::<Vec<_>>() {
+            let state = match end_of(shard)? {
+                Some(ShardEnd::Done) => TrackedShard::Done,
+                Some(ShardEnd::Failed) => TrackedShard::Failed,
+                Some(ShardEnd::Interrupted) | None if now.saturating_sub(since) < LOST_AFTER => continue,
+                Some(ShardEnd::Interrupted) | None => {
+                    let losses = self.losses.entry(shard).or_default();
+                    *losses += 1;
+                    if *losses <= RETRIES_MAX { TrackedShard::Waiting } else { TrackedShard::GivenUp }
+                }
+            };
+            self.shards.insert(shard, state);
+        }
+        Ok(())
+    }
+
+    /// The next array to submit, if there is room.
+    pub fn next_wave(&self) -> Option<SlurmWave> {
+        let waiting: Vec<_> = self.of_state(|state| state == TrackedShard::Waiting).collect();
+        self.limits.next_wave(&waiting, &self.active())
+    }
+
+    /// Records that Slurm accepted an array.
+    pub fn record(&mut self, id: u64, wave: &SlurmWave) {
+        self.shards.extend(wave.shards.iter().map(|shard| (*shard, TrackedShard::Queued)));
+        let queued = wave.shards.iter().copied().collect();
+        self.arrays.push(TrackedArray { id, offset: wave.offset, throttle: wave.throttle.unwrap_or(u32::MAX), queued });
+    }
+
+    /// The array whose throttle can be raised, and to what.
+    pub fn raised(&self) -> Option<(u64, u32)> {
+        self.limits.raised(&self.active())
+    }
+
+    /// Records that Slurm accepted a throttle.
+    pub fn set_throttle(&mut self, id: u64, throttle: u32) {
+        self.arrays.iter_mut().filter(|array| array.id == id).for_each(|array| array.throttle = throttle);
+    }
+
+    fn active(&self) -> Vec<ActiveArray> {
+        let active = |array: &TrackedArray| ActiveArray {
+            id: array.id,
+            throttle: array.throttle,
+            remaining: u32::try_from(array.queued.len()).unwrap_or(u32::MAX),
+        };
+        self.arrays.iter().map(active).collect()
+    }
+
+    /// Ids of the arrays in the queue.
+    pub fn arrays(&self) -> Vec<u64> {
+        self.arrays.iter().map(|array| array.id).collect()
+    }
+
+    fn of_state(&self, is_it: fn(TrackedShard) -> bool) -> impl Iterator<Item = u32> {
+        self.shards.iter().filter(move |(_, state)| is_it(**state)).map(|(shard, _)| *shard)
+    }
+
+    /// Shards that are at the target.
+    pub fn done(&self) -> usize {
+        self.of_state(|state| state == TrackedShard::Done).count()
+    }
+
+    /// Shards that are planned.
+    pub fn planned(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Whether a shard is to be submitted, or may turn out to be.
+    pub fn has_waiting(&self) -> bool {
+        self.of_state(|state| matches!(state, TrackedShard::Waiting | TrackedShard::Gone(_))).next().is_some()
+    }
+
+    /// Whether a task has a shard.
+    pub fn has_queued(&self) -> bool {
+        !self.arrays.is_empty()
+    }
+
+    /// Whether a shard will not be done.
+    pub fn has_failed(&self) -> bool {
+        self.of_state(|state| matches!(state, TrackedShard::Failed | TrackedShard::GivenUp)).next().is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: WaveLimits = WaveLimits { array_size: 100, at_once: None, is_chained: false };
+
+    fn task(job: u64, index: u32) -> SlurmTask {
+        SlurmTask { job, index: Some(index), state: "RUNNING".into(), reason: String::new(), nodes: String::new() }
+    }
+
+    /// A tracker whose `shards` are all submitted as array 1.
+    fn submitted(shards: u32) -> ShardTracker {
+        let mut tracker = ShardTracker::new(LIMITS);
+        (0..shards).for_each(|shard| tracker.add(shard, false));
+        let wave = tracker.next_wave().unwrap();
+        tracker.record(1, &wave);
+        tracker
+    }
+
+    fn update(tracker: &mut ShardTracker, tasks: &[SlurmTask], second: u64, end: Option<ShardEnd>) {
+        tracker.update::<()>(tasks, Duration::from_secs(second), &mut |_| Ok(end)).unwrap();
+    }
+
+    #[test]
+    fn a_task_that_left_the_queue_has_a_result_or_is_submitted_again() {
+        let mut tracker = submitted(3);
+        assert_eq!(tracker.next_wave(), None);
+        update(&mut tracker, &[task(1, 1), task(1, 2)], 10, Some(ShardEnd::Done));
+        assert_eq!((tracker.done(), tracker.has_waiting()), (1, false));
+        update(&mut tracker, &[task(1, 2)], 20, None);
+        update(&mut tracker, &[task(1, 2)], 49, None);
+        assert_eq!((tracker.next_wave(), tracker.has_waiting()), (None, true), "its result may be late");
+        update(&mut tracker, &[task(1, 2)], 50, None);
+        assert_eq!(tracker.next_wave().unwrap().shards, [1]);
+        update(&mut tracker, &[], 60, Some(ShardEnd::Failed));
+        assert!(tracker.has_failed() && !tracker.has_queued());
+    }
+
+    #[test]
+    fn a_shard_that_is_lost_again_and_again_is_given_up() {
+        let mut tracker = submitted(1);
+        for round in 1..=u64::from(RETRIES_MAX) + 1 {
+            assert!(!tracker.has_failed(), "{round}");
+            update(&mut tracker, &[], 100 * round, None);
+            update(&mut tracker, &[], 100 * round + 30, None);
+            if let Some(wave) = tracker.next_wave() {
+                tracker.record(round + 1, &wave);
+            }
+        }
+        assert!(tracker.has_failed() && !tracker.has_waiting());
+    }
+
+    #[test]
+    fn arrays_of_an_earlier_run_keep_their_shards() {
+        let mut tracker = ShardTracker::new(WaveLimits { at_once: Some(9), ..LIMITS });
+        tracker.take_over(7, 100, &[task(7, 4), task(8, 5)]);
+        tracker.take_over(8, 0, &[task(7, 4), task(8, 5)]);
+        assert!(tracker.knows(104) && tracker.knows(5) && !tracker.knows(4));
+        assert_eq!(tracker.share_throttle(), [(7, 4), (8, 4)]);
+    }
+}
