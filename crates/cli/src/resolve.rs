@@ -397,7 +397,7 @@ fn verify(values: &Values) -> Result<Verify, UsageError> {
 }
 
 fn access(values: &Values, in_turn: bool) -> Result<RemoteAccess, UsageError> {
-    let Login { identity, ssh_config, port, ssh_options, deploy } = login(values)?;
+    let Login { identity, ssh_config, port, ssh_options, deploy, worker_binary } = login(values)?;
     let default = RemoteAccess::default();
     Ok(RemoteAccess {
         identity,
@@ -408,6 +408,7 @@ fn access(values: &Values, in_turn: bool) -> Result<RemoteAccess, UsageError> {
         source_command: command(values, "source-command")?,
         target_command: command(values, "target-command")?,
         deploy,
+        worker_binary,
         target_login: values.at_target().map(login).transpose()?,
         in_turn,
         silence: silence(values)?.unwrap_or(default.silence),
@@ -434,6 +435,7 @@ fn login(values: &Values) -> Result<Login, UsageError> {
         port: port.and_then(|port| u16::try_from(port).ok()),
         ssh_options,
         deploy: !values.flag("no-deploy"),
+        worker_binary: values.last("worker-binary").map(PathBuf::from),
     })
 }
 

@@ -6,7 +6,7 @@ use super::row::OptionRow;
 use super::table::{COPY, SWEEP};
 
 /// Options of a copy that all runs of a sweep can have.
-const KEPT: [&str; 39] = [
+const KEPT: [&str; 40] = [
     "config",
     "recursive",
     "preserve",
@@ -37,6 +37,7 @@ const KEPT: [&str; 39] = [
     "port",
     "paths",
     "no-deploy",
+    "worker-binary",
     "silence",
     "verify",
     "digest",

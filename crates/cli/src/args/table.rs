@@ -138,6 +138,7 @@ pub const COPY: &[OptionRow] = &[
     row("paths", None, Takes::One("MODE"), HelpSection::Connecting, "several links between the hosts: best (default) or all"),
     row("secret-file", None, Takes::One("FILE"), HelpSection::Connecting, "read the secret or private key for haul://HOST from the first line of FILE"),
     row("no-deploy", None, Takes::Nothing, HelpSection::Connecting, "do not copy haul to hosts that lack it"),
+    row("worker-binary", None, Takes::One("FILE"), HelpSection::Connecting, "haul for hosts of another architecture that lack it"),
     row("retries", None, Takes::One("N"), HelpSection::Connecting, "reconnect at most N times without progress (0: never)"),
     row("retry-for", None, Takes::One("TIME"), HelpSection::Connecting, "reconnect for at most TIME without progress (default: 10m)"),
     row("silence", None, Takes::One("TIME"), HelpSection::Connecting, "treat a host as lost after TIME without a message (default: 13s)"),
@@ -292,6 +293,13 @@ pub const VERIFY: &[OptionRow] = &[
         "ssh command line, as in rsync ('ssh -p 2222 -i key')",
     ),
     row("no-deploy", None, Takes::Nothing, HelpSection::Connecting, "do not copy haul to hosts that lack it"),
+    row(
+        "worker-binary",
+        None,
+        Takes::One("FILE"),
+        HelpSection::Connecting,
+        "haul for hosts of another architecture that lack it",
+    ),
     row("retries", None, Takes::One("N"), HelpSection::Connecting, "reconnect at most N times without progress"),
     row(
         "retry-for",

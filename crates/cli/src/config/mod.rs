@@ -25,7 +25,7 @@ pub use self::profile::{ProfileLine, ProfileSetting, check};
 use self::profile::{ProfileSection, parse};
 
 /// What is about one host, and not about the job: each end has its own.
-const OF_A_LOGIN: [&str; 5] = ["idfile", "ssh-config", "ssh-port", "ssh-option", "no-deploy"];
+const OF_A_LOGIN: [&str; 6] = ["idfile", "ssh-config", "ssh-port", "ssh-option", "no-deploy", "worker-binary"];
 /// What several sections say of it holds together, the more particular first: ssh takes the first that it reads.
 const ADDED_UP: &str = "ssh-option";
 
