@@ -1,10 +1,11 @@
 //! Programs for another architecture, under qemu's user-mode emulation.
 
 use std::ffi::OsString;
+use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::find_program;
+use crate::{find_program, output_of};
 
 /// Registers qemu in a user namespace alone, so that the program can start others of its kind; then starts it.
 const REGISTER: &str = r#"
@@ -27,4 +28,14 @@ pub fn emulating_aarch64() -> Result<Vec<OsString>> {
     let words = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", REGISTER, "sh"];
     let registration = format!(":haul-aarch64:{AARCH64}:{}:F", emulator.display());
     Ok(words.into_iter().map(OsString::from).chain([registration.into()]).collect())
+}
+
+/// Whether an emulator runs this test, which cannot show `what` there. The line printed makes it count as skipped.
+pub fn is_emulated_without(what: &str) -> bool {
+    let machine = output_of(Command::new("uname").arg("-m"));
+    let is_emulated = machine.is_ok_and(|machine| machine.trim() != std::env::consts::ARCH);
+    if is_emulated {
+        println!("SKIPPED: under emulation there is no {what}");
+    }
+    is_emulated
 }

@@ -36,7 +36,7 @@ pub use cabled_hosts::CabledHosts;
 pub use cgroup::Cgroup;
 pub use compare::{Attributes, compare, compare_with};
 pub use count::{cases, count};
-pub use emulation::emulating_aarch64;
+pub use emulation::{emulating_aarch64, is_emulated_without};
 pub use interrupt::interrupt_flag;
 pub use netns::{Inside, Netns};
 pub use power::{Cut, Disk, apart};
