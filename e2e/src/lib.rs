@@ -6,6 +6,7 @@
 
 mod browser;
 pub mod diagnose;
+mod emulated;
 mod fake;
 mod files;
 pub mod forecast;
@@ -26,6 +27,7 @@ mod wait;
 mod worker;
 
 pub use browser::{Browser, BrowserPage};
+pub use emulated::EmulatedHaul;
 pub use fake::{FakeLink, FakeWorker, hello};
 pub use files::{chain, chain_file, contents, fifo, hidden_or_partial, listing, mode, mtime, set_mtime, stamp};
 pub use haul_lab::{

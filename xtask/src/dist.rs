@@ -2,12 +2,14 @@
 //!
 //! This file has the options and the order; the parts are in `dist/`.
 
+pub mod boot;
 mod build;
 mod cell;
 mod commands;
 mod components;
 mod crates;
 mod deb_check;
+pub mod emulate;
 mod packages;
 mod recipes;
 mod rpm_check;

@@ -41,6 +41,10 @@ enum Chore {
     Test(test::TestArguments),
     /// Builds the one static executable that is shipped, and checks it; manual, completions and packages, too
     Dist(dist::DistArguments),
+    /// Boots a kernel under qemu, and an executable copies there
+    Boot(dist::boot::BootArguments),
+    /// Unit tests and round trips of haul for aarch64, under qemu
+    Emulate(dist::emulate::EmulateArguments),
     /// Measures haul beside every peer that is installed
     #[command(disable_help_flag = true)]
     Bench {
@@ -72,6 +76,8 @@ fn main() -> ExitCode {
     match Chore::parse() {
         Chore::Test(arguments) => test::main(&arguments),
         Chore::Dist(arguments) => dist::main(&arguments),
+        Chore::Boot(arguments) => dist::boot::main(&arguments),
+        Chore::Emulate(arguments) => dist::emulate::main(&arguments),
         Chore::Bench { options } => bench::main(options),
         Chore::Fuzz(arguments) => fuzz::main(arguments),
         Chore::Lab { experiment, options } => lab::main(experiment, options),

@@ -135,7 +135,14 @@ impl SoakOutcome {
             let mut environment = self.row.environment(number);
             environment.push(("HAUL_BIN", built.haul.to_string_lossy().into_owned()));
             let limit = limit.saturating_sub(begun.elapsed());
-            let harness = Harness { root: root(), limit, environment, arguments: vec![filter], at_once: 1 };
+            let harness = Harness {
+                root: root(),
+                prefix: Vec::new(),
+                limit,
+                environment,
+                arguments: vec![(*filter).to_owned()],
+                at_once: 1,
+            };
             let done = harness.run(&[*executable]);
             self.failures.extend(done.failures);
             self.failures.extend(done.skips.into_iter().map(|why| format!("not run: {why}")));

@@ -325,7 +325,7 @@ fn verify(values: &Values) -> Result<Verify, UsageError> {
 }
 
 fn access(values: &Values, in_turn: bool) -> Result<RemoteAccess, UsageError> {
-    let Login { identity, ssh_config, port, ssh_options, deploy } = login(values)?;
+    let Login { identity, ssh_config, port, ssh_options, deploy, worker_binary } = login(values)?;
     let default = RemoteAccess::default();
     Ok(RemoteAccess {
         identity,
@@ -336,6 +336,7 @@ fn access(values: &Values, in_turn: bool) -> Result<RemoteAccess, UsageError> {
         source_command: command(values, &flags::SOURCE_COMMAND)?,
         target_command: command(values, &flags::TARGET_COMMAND)?,
         deploy,
+        worker_binary,
         target_login: values.at_target().map(login).transpose()?,
         in_turn,
         silence: values.get(&flags::SILENCE)?.unwrap_or(default.silence),
@@ -362,6 +363,7 @@ fn login(values: &Values) -> Result<Login, UsageError> {
         port,
         ssh_options,
         deploy: !values.is_set(&flags::NO_DEPLOY),
+        worker_binary: values.last(&flags::WORKER_BINARY).map(PathBuf::from),
     })
 }
 

@@ -7,6 +7,12 @@ pub fn config_dir() -> Option<PathBuf> {
     absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))
 }
 
+/// Directory of files that can be fetched again, among them released executables for other systems.
+pub fn cache_dir() -> Option<PathBuf> {
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
+    Some(cache.join("haul"))
+}
+
 /// Directory of state that outlives a worker.
 pub fn state_dir() -> Option<PathBuf> {
     let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;

@@ -58,7 +58,7 @@ pub(super) fn build(sources: &Path, target: &str) -> Result<PathBuf, String> {
 }
 
 /// Sets the linker, and looks for the standard library of `target`.
-fn cross_compile(command: &mut Command, target: &str) -> Result<(), String> {
+pub(super) fn cross_compile(command: &mut Command, target: &str) -> Result<(), String> {
     let libraries = succeeds(Command::new("rustc").args(["--print", "target-libdir", "--target", target]), ASK_LIMIT)?;
     if !Path::new(libraries.trim()).is_dir() {
         return Err(format!(

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use haul_lab::find_program;
+use haul_lab::emulating_aarch64;
 
 use super::build::host;
 use super::commands::{fail, succeeds};
@@ -56,27 +56,14 @@ pub(super) fn write_help(directory: &Path, program: &Path, target: &str) -> Resu
     Ok(files)
 }
 
-/// Registers qemu in the user namespace alone, so that haul can start itself; then starts the program.
-const REGISTER: &str = r#"
-mount -t binfmt_misc none /proc/sys/fs/binfmt_misc &&
-printf '%s' "$1" > /proc/sys/fs/binfmt_misc/register || exit 125
-shift
-exec "$@"
-"#;
-/// Headers of executables for 64-bit ARM: the bytes, and those bits of them that count.
-const AARCH64: &str = r"M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff";
-
 /// A command that starts an executable of another architecture, and whatever that starts.
 pub(super) fn emulated(program: &Path, target: &str) -> Result<Command, String> {
     if !target.starts_with("aarch64-") {
         return Err(format!("{target}: only aarch64 can be emulated"));
     }
-    let Some(emulator) = find_program("qemu-aarch64-static") else {
-        return Err("qemu-aarch64-static is not installed: apt-get install qemu-user-static".to_owned());
-    };
-    let mut command = Command::new("unshare");
-    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", REGISTER, "sh"]);
-    command.arg(format!(":haul-aarch64:{AARCH64}:{}:F", emulator.display())).arg(program);
+    let words = emulating_aarch64().map_err(|error| error.to_string())?;
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).arg(program);
     Ok(command)
 }
 

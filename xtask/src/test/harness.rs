@@ -3,6 +3,7 @@
 //! A test that finds out that it cannot run (no root, no such tool) prints a line `SKIPPED: REASON` and returns; libtest then
 //! calls it passed. So that it is not counted as such, the output of passed tests is asked for as well, and searched.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -24,10 +25,12 @@ pub struct Harness<'a> {
     pub root: &'a Path,
     /// For all of them together.
     pub limit: Duration,
+    /// Words before each of them, such as an emulator.
+    pub prefix: Vec<OsString>,
     /// Variables to set.
     pub environment: Vec<(&'static str, String)>,
     /// Arguments for each of them.
-    pub arguments: Vec<&'static str>,
+    pub arguments: Vec<String>,
     /// So many run at the same time; what each says is shown when it has ended, unless there is but one.
     pub at_once: usize,
 }
@@ -81,8 +84,10 @@ impl Harness<'_> {
     }
 
     fn command(&self, executable: &BuiltExecutable) -> Command {
-        let mut command = Command::new(&executable.path);
+        let words = [&self.prefix[..], &[executable.path.clone().into()]].concat();
+        let mut command = Command::new(&words[0]);
         command
+            .args(&words[1..])
             .arg("--show-output")
             .args(&self.arguments)
             .current_dir(&executable.package_dir)

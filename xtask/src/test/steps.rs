@@ -219,9 +219,10 @@ fn run_tests(
     chosen.sort_by_key(|test| LONG.iter().position(|name| *name == test.target).unwrap_or(LONG.len()));
     let harness = Harness {
         root: root(),
+        prefix: Vec::new(),
         limit: step.limit,
         environment: vec![("HAUL_BIN", built.haul.to_string_lossy().into_owned())],
-        arguments: arguments.to_vec(),
+        arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
         at_once,
     };
     harness.run(&chosen)

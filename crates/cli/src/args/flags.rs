@@ -170,6 +170,7 @@ options! {
     PATHS: Single<bool> = row("paths", None, One("MODE"), Connecting, "several links between the hosts: best (default) or all").one(|a| a.choice(&[("best", false), ("all", true)]));
     SECRET_FILE: Single<OsString> = row("secret-file", None, One("FILE"), Connecting, "read the secret or private key for haul://HOST from the first line of FILE").one(raw);
     NO_DEPLOY: Switch = row("no-deploy", None, Nothing, Connecting, "do not copy haul to hosts that lack it").switch();
+    WORKER_BINARY: Single<OsString> = row("worker-binary", None, One("FILE"), Connecting, "haul for hosts of another architecture that lack it").one(raw);
     RETRIES: Single<u32> = row("retries", None, One("N"), Connecting, "reconnect at most N times without progress (0: never)").one(|a| a.number(0..=1_000_000));
     RETRY_FOR: Single<Duration> = row("retry-for", None, One("TIME"), Connecting, "reconnect for at most TIME without progress (default: 10m)").one(|a| a.time(Duration::ZERO..=DAY * 30, "of at most 30d"));
     SILENCE: Single<Duration> = row("silence", None, One("TIME"), Connecting, "treat a host as lost after TIME without a message (default: 13s)").one(|a| a.time(SILENCE_MIN..=HOUR, "from 3s to 1h"));

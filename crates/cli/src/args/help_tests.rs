@@ -260,6 +260,7 @@ fn full_help() {
               --secret-file FILE    read the secret or private key for haul://HOST from
                                     the first line of FILE
               --no-deploy           do not copy haul to hosts that lack it
+              --worker-binary FILE  haul for hosts of another architecture that lack it
               --retries N           reconnect at most N times without progress (0:
                                     never)
               --retry-for TIME      reconnect for at most TIME without progress
@@ -422,6 +423,7 @@ fn verify_help() {
       -6, --ipv6 [WHERE]        use IPv6 only for ssh
           --rsh COMMAND         ssh command line, as in rsync ('ssh -p 2222 -i key')
           --no-deploy           do not copy haul to hosts that lack it
+          --worker-binary FILE  haul for hosts of another architecture that lack it
           --retries N           reconnect at most N times without progress
           --retry-for TIME      reconnect for at most TIME without progress
                                 (default: 10m)

@@ -6,7 +6,7 @@ use super::flags::{self, COPY};
 use super::row::OptionRow;
 
 /// Options of a copy that all runs of a sweep can have.
-const KEPT: [&OptionRow; 39] = [
+const KEPT: [&OptionRow; 40] = [
     &flags::CONFIG.row,
     &flags::RECURSIVE.row,
     &flags::PRESERVE.row,
@@ -37,6 +37,7 @@ const KEPT: [&OptionRow; 39] = [
     &flags::PORT.row,
     &flags::PATHS.row,
     &flags::NO_DEPLOY.row,
+    &flags::WORKER_BINARY.row,
     &flags::SILENCE.row,
     &flags::VERIFY.row,
     &flags::DIGEST.row,

@@ -33,6 +33,7 @@ use crate::exit::Exit;
 use crate::resolve::{HostNames, hosts};
 use crate::show;
 use crate::show::display::Mode;
+use crate::user_dirs;
 
 /// Does what the words after the program's name ask for; `program` is that name.
 pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
@@ -123,5 +124,10 @@ fn say(mode: Mode, line: impl FnOnce() -> String, json: impl FnOnce() -> String)
 fn program() -> WorkerProgram {
     // A missing executable is reported when a worker starts.
     let executable = own_executable().unwrap_or_else(|_| Path::new("/proc/self/exe").to_owned());
-    WorkerProgram { executable, worker_arguments: vec!["worker".into()] }
+    let packaged = executable.parent().and_then(Path::parent).map(|prefix| prefix.join("lib/haul"));
+    WorkerProgram {
+        executables_for_others: packaged.into_iter().chain(user_dirs::cache_dir()).collect(),
+        executable,
+        worker_arguments: vec!["worker".into()],
+    }
 }

@@ -26,8 +26,14 @@ pub use self::profile::{ProfileLine, ProfileSetting, check};
 use self::profile::{ProfileSection, parse};
 
 /// What is about one host, and not about the job: each end has its own.
-const OF_A_LOGIN: [&OptionRow; 5] =
-    [&flags::IDFILE.row, &flags::SSH_CONFIG.row, &flags::SSH_PORT.row, &flags::SSH_OPTION.row, &flags::NO_DEPLOY.row];
+const OF_A_LOGIN: [&OptionRow; 6] = [
+    &flags::IDFILE.row,
+    &flags::SSH_CONFIG.row,
+    &flags::SSH_PORT.row,
+    &flags::SSH_OPTION.row,
+    &flags::NO_DEPLOY.row,
+    &flags::WORKER_BINARY.row,
+];
 /// What several sections say of it holds together, the more particular first: ssh takes the first that it reads.
 const ADDED_UP: &OptionRow = &flags::SSH_OPTION.row;
 

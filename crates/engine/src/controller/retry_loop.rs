@@ -185,8 +185,11 @@ mod tests {
             access,
         };
         let script = format!("printf '{}'; cat", crate::job::hello::greeting_line().replace('\n', "\\n"));
-        let program =
-            WorkerProgram { executable: "/bin/sh".into(), worker_arguments: vec!["-c".into(), script.into()] };
+        let program = WorkerProgram {
+            executable: "/bin/sh".into(),
+            worker_arguments: vec!["-c".into(), script.into()],
+            ..WorkerProgram::default()
+        };
         let mut listener = Listener(Vec::new());
         (run(job, program, cancel, &RuntimeControl::new(), &mut listener).unwrap_err(), listener.0)
     }
@@ -257,7 +260,8 @@ mod tests {
             access,
         };
         let arguments = vec!["-c".into(), says("near", &ready).into()];
-        let program = WorkerProgram { executable: "/bin/sh".into(), worker_arguments: arguments };
+        let program =
+            WorkerProgram { executable: "/bin/sh".into(), worker_arguments: arguments, ..WorkerProgram::default() };
         let mut listener = Listener(Vec::new());
         let error = run(job, program, &Cancel::new(), &RuntimeControl::new(), &mut listener).unwrap_err();
         let again = listener.0.iter().filter(|event| matches!(event, Event::Restarted { .. })).count();

@@ -607,7 +607,11 @@ mod tests {
     }
 
     fn program() -> WorkerProgram {
-        WorkerProgram { executable: "/nonexistent".into(), worker_arguments: vec!["worker".into()] }
+        WorkerProgram {
+            executable: "/nonexistent".into(),
+            worker_arguments: vec!["worker".into()],
+            ..WorkerProgram::default()
+        }
     }
 
     #[test]

@@ -70,6 +70,8 @@ pub struct RemoteAccess {
     pub target_command: Option<String>,
     /// Whether haul may put a copy of itself on a host that has none.
     pub deploy: bool,
+    /// `--worker-binary`: the executable for hosts of its system.
+    pub worker_binary: Option<PathBuf>,
     /// How to log in at a remote target, where that is not as at a remote source.
     pub target_login: Option<Login>,
     /// Somebody may be asked for passwords: where there are two hosts, for one after the other.
@@ -98,6 +100,8 @@ pub struct Login {
     pub ssh_options: Vec<String>,
     /// As [`RemoteAccess::deploy`].
     pub deploy: bool,
+    /// As [`RemoteAccess::worker_binary`].
+    pub worker_binary: Option<PathBuf>,
 }
 
 impl RemoteAccess {
@@ -109,15 +113,23 @@ impl RemoteAccess {
             port: self.port,
             ssh_options: self.ssh_options.clone(),
             deploy: self.deploy,
+            worker_binary: self.worker_binary.clone(),
         }
     }
 
     /// What holds for the target.
     pub fn of_target(&self) -> Self {
         match self.target_login.clone() {
-            Some(Login { identity, ssh_config, port, ssh_options, deploy }) => {
-                Self { identity, ssh_config, port, ssh_options, deploy, target_login: None, ..self.clone() }
-            }
+            Some(Login { identity, ssh_config, port, ssh_options, deploy, worker_binary }) => Self {
+                identity,
+                ssh_config,
+                port,
+                ssh_options,
+                deploy,
+                worker_binary,
+                target_login: None,
+                ..self.clone()
+            },
             None => self.clone(),
         }
     }
@@ -140,6 +152,7 @@ impl Default for RemoteAccess {
             source_command: None,
             target_command: None,
             deploy: false,
+            worker_binary: None,
             target_login: None,
             in_turn: false,
             silence: Duration::from_millis(SILENCE_MS),
@@ -403,10 +416,12 @@ impl Default for JobOptions {
 }
 
 /// The workers' executable and its environment.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct WorkerProgram {
     /// The running executable: started again for local workers, copied to hosts that have none.
     pub executable: PathBuf,
     /// The arguments that make it a worker.
     pub worker_arguments: Vec<OsString>,
+    /// Directories to search for executables of this release for other systems.
+    pub executables_for_others: Vec<PathBuf>,
 }

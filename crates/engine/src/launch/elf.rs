@@ -6,6 +6,8 @@
 /// header.
 pub(super) const HEAD: usize = 16 * 1024;
 
+/// `ET_EXEC`: at a fixed address, as Rust links static executables for aarch64.
+const TYPE_EXEC: u16 = 2;
 /// `ET_DYN`: position-independent.
 const TYPE_DYN: u16 = 3;
 /// `PT_INTERP`: names the dynamic loader that the program needs.
@@ -13,12 +15,12 @@ const SEGMENT_INTERP: u32 = 3;
 /// Size of a 64-bit program header, in bytes.
 const SEGMENT_SIZE: usize = 56;
 
-/// Returns the machine of a static position-independent executable, as `uname -m` names it. `None` for any other file.
+/// Returns the machine of a static executable, as `uname -m` names it. `None` for any other file.
 ///
 /// `head` is the file's first [`HEAD`] bytes, or all of a shorter file.
 pub(super) fn machine_of_static(head: &[u8]) -> Option<&'static str> {
     let class_64_little_endian = head.starts_with(b"\x7fELF\x02\x01\x01");
-    if !class_64_little_endian || u16_at(head, 16)? != TYPE_DYN || u64_at(head, 24)? == 0 {
+    if !class_64_little_endian || ![TYPE_EXEC, TYPE_DYN].contains(&u16_at(head, 16)?) || u64_at(head, 24)? == 0 {
         return None;
     }
     let first = usize::try_from(u64_at(head, 32)?).ok()?;
@@ -64,13 +66,13 @@ fn u64_at(head: &[u8], at: usize) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
     /// Returns a header with the given type, machine and segment types.
-    fn elf(kind: u16, machine: u16, segments: &[u32]) -> Vec<u8> {
+    pub(in crate::launch) fn elf(kind: u16, machine: u16, segments: &[u32]) -> Vec<u8> {
         let mut head = vec![0; 64];
         head[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         head[16..18].copy_from_slice(&kind.to_le_bytes());
@@ -87,11 +89,12 @@ mod tests {
     }
 
     #[test]
-    fn a_static_position_independent_executable_is_told_from_the_rest() {
+    fn a_static_executable_is_told_from_the_rest() {
         assert_eq!(machine_of_static(&elf(3, 62, &[6, 1, 2])), Some("x86_64"));
         assert_eq!(machine_of_static(&elf(3, 183, &[1])), Some("aarch64"));
         assert_eq!(machine_of_static(&elf(3, 62, &[6, 3, 1])), None, "wants a loader");
-        assert_eq!(machine_of_static(&elf(2, 62, &[1])), None, "not position-independent");
+        assert_eq!(machine_of_static(&elf(2, 183, &[1])), Some("aarch64"), "at a fixed address");
+        assert_eq!(machine_of_static(&elf(1, 62, &[1])), None, "not linked");
         assert_eq!(machine_of_static(&elf(3, 3, &[1])), None, "a machine that haul does not know");
         assert_eq!(machine_of_static(&elf(3, 62, &[])), None, "no segments");
         assert_eq!(machine_of_static(b"#!/bin/sh\n"), None);

@@ -1,4 +1,4 @@
-//! haul's own executable: its hash, its portability, and its transfer.
+//! An executable of haul: its hash, its portability, and its transfer.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -8,6 +8,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use haul_proto::checksum::hex;
 
 use super::elf;
+use super::script::Deployable;
 
 /// Bytes of one read.
 const PIECE: usize = 256 * 1024;
@@ -33,14 +34,15 @@ impl Executable {
         Ok(Self { file, size, sha256, system })
     }
 
-    /// Returns the size in bytes.
-    pub(super) fn size(&self) -> u64 {
-        self.size
-    }
-
     /// Returns the SHA-256 hash as 64 hexadecimal digits.
+    #[cfg(test)]
     pub(super) fn sha256(&self) -> &str {
         &self.sha256
+    }
+
+    /// Describes it for hosts of its system; `None` if it only runs here.
+    pub(super) fn deployable(&self) -> Option<Deployable<'_>> {
+        Some(Deployable { system: self.system()?, sha256: &self.sha256, size: self.size })
     }
 
     /// Returns `uname -s` and `uname -m` of compatible hosts; `None` if it only runs here.
@@ -107,7 +109,7 @@ mod tests {
         let bytes: Vec<u8> = (0..=250).cycle().take(2 * PIECE + 777).collect();
         temp.write_all(&bytes).unwrap();
         let mut executable = Executable::open(temp.path()).unwrap();
-        assert_eq!(executable.size(), bytes.len() as u64);
+        assert_eq!(executable.size, bytes.len() as u64);
         assert_eq!(executable.sha256().len(), 64);
         assert_eq!(executable.system(), None, "it is no executable at all");
         let mut sent = Vec::new();

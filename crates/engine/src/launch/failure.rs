@@ -183,7 +183,7 @@ impl LaunchScene {
         match code {
             "arch" => (
                 format!("the host is {detail}, but this haul is built for {}", own_system()),
-                self.place_by_hand(" (a haul built for it)"),
+                format!("give a haul built for it: --worker-binary FILE, or {}", self.place_by_hand("")),
             ),
             "no-home" => (with_detail("the account has no home directory"), self.place_by_hand("")),
             "read-only" => (with_detail("cannot write to the cache directory"), self.place_by_hand("")),
@@ -233,7 +233,7 @@ impl LaunchScene {
 }
 
 /// Returns the system of this build, as `uname` prints it.
-fn own_system() -> String {
+pub(super) fn own_system() -> String {
     format!("Linux {}", std::env::consts::ARCH)
 }
 

@@ -6,12 +6,13 @@
 //!
 //! - `greeting_scanner`: finds haul's lines among noise. `greeting`: waits for them.
 //! - `local`, `remote` and `served`: the launch methods. `ssh`: its command line; `command`: a user's own command.
-//! - `script`: the remote shell command. `executable`, `elf`: the executable to deploy.
+//! - `script`: the remote shell command. `executables`, `executable`, `elf`: what to deploy.
 //! - `failure`: the errors of a failed start.
 
 mod command;
 mod elf;
 mod executable;
+mod executables;
 mod failure;
 mod greeting;
 mod greeting_scanner;

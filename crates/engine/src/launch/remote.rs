@@ -14,12 +14,13 @@ use crate::sys::cancel::Cancel;
 use crate::sys::prompt::Prompter;
 
 use super::executable::Executable;
-use super::script::{Placement, ScriptRequest, plain_arguments, remote_command};
+use super::executables;
+use super::script::{ScriptRequest, plain_arguments, remote_command};
 use super::ssh::{SshRemote, arguments, own_command, own_words, quoted, scene};
 use super::{InheritedStdio, StartedWorker, start_local};
 use crate::job::End;
 use crate::job::hello::PROTOCOL;
-use crate::launch::failure::LaunchScene;
+use crate::launch::failure::{LaunchScene, own_system};
 use crate::launch::greeting::{GreetResult, GreetingListener};
 use crate::launch::greeting_scanner::ScannedLine;
 use crate::sys::child::{CancellableStdin, SpawnedChild, spawn};
@@ -58,8 +59,8 @@ pub(super) fn start_through(
         let words = own_words(template, remote, access, end, program)?;
         return start_own(&words, scene, access, cancel);
     }
-    let executable = open_executable(program)?;
-    start_scripted(ssh, arguments(remote, access), scene, access, executable, program, cancel)
+    let executables = executables::open(program, access)?;
+    start_scripted(ssh, arguments(remote, access), scene, access, executables, program, cancel)
 }
 
 /// Starts a command of the user's own, without deployment.
@@ -72,7 +73,7 @@ fn start_own(
     let (program, rest) = words.split_first().ok_or_else(|| Error::Usage("the command is empty".into()))?;
     scene.attempt = quoted(words);
     let spawned = spawn(Command::new(program).args(rest)).map_err(|error| not_started(program, &error))?;
-    LaunchConversation::new(spawned, scene, None, PlacementRefusal::NotAsked, access, cancel).run()
+    LaunchConversation::new(spawned, scene, Vec::new(), access, cancel).run()
 }
 
 /// Starts the haul that the script finds or deploys.
@@ -81,40 +82,27 @@ pub(super) fn start_scripted(
     mut arguments: Vec<OsString>,
     scene: LaunchScene,
     access: &RemoteAccess,
-    executable: Executable,
+    mut executables: Vec<Executable>,
     program: &WorkerProgram,
     cancel: &Cancel,
 ) -> Result<StartedWorker, Error> {
     let worker_arguments = plain_arguments(&program.worker_arguments)
         .ok_or_else(|| Error::Failed("a worker's arguments must be plain words".into()))?;
     let token = token()?;
-    let placement = executable.system().filter(|_| access.deploy).map(|system| Placement {
-        system,
-        size: executable.size(),
-        token: &token,
-    });
-    let forbidden = match (access.deploy, &placement) {
-        (_, Some(_)) => PlacementRefusal::No,
-        (false, None) => PlacementRefusal::ByUser,
-        (true, None) => PlacementRefusal::NotStatic,
+    let request = ScriptRequest {
+        executables: executables.iter().filter_map(Executable::deployable).collect(),
+        arguments: &worker_arguments,
+        token: access.deploy.then_some(token.as_str()),
     };
-    let request = ScriptRequest { sha256: executable.sha256(), arguments: &worker_arguments, placement };
     arguments.push(remote_command(&request).into());
     let mut spawned = spawn(Command::new(ssh).args(&arguments)).map_err(|error| not_started(ssh, &error))?;
     spawned.guard.is_messenger();
-    let payload = (forbidden == PlacementRefusal::No).then_some(executable);
-    let mut conversation = LaunchConversation::new(spawned, scene, payload, forbidden, access, cancel);
+    if !access.deploy {
+        executables.clear();
+    }
+    let mut conversation = LaunchConversation::new(spawned, scene, executables, access, cancel);
     conversation.listener.hurry(&conversation.child);
     conversation.run()
-}
-
-/// Whether deployment is permitted, and why not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PlacementRefusal {
-    No,
-    ByUser,
-    NotStatic,
-    NotAsked,
 }
 
 /// The dialogue until a worker has greeted.
@@ -125,8 +113,8 @@ struct LaunchConversation {
     to_worker: ChildStdin,
     child: crate::sys::child::ChildGuard,
     scene: LaunchScene,
-    payload: Option<Executable>,
-    forbidden: PlacementRefusal,
+    /// What may be sent, once.
+    executables: Vec<Executable>,
     cancel: Cancel,
     found: String,
     system: String,
@@ -137,8 +125,7 @@ impl LaunchConversation {
     fn new(
         spawned: SpawnedChild,
         scene: LaunchScene,
-        payload: Option<Executable>,
-        forbidden: PlacementRefusal,
+        executables: Vec<Executable>,
         access: &RemoteAccess,
         cancel: &Cancel,
     ) -> Self {
@@ -151,8 +138,7 @@ impl LaunchConversation {
             to_worker: spawned.stdin,
             child: spawned.guard,
             scene,
-            payload,
-            forbidden,
+            executables,
             found: "none".into(),
             system: String::new(),
             deployed: None,
@@ -190,16 +176,17 @@ impl LaunchConversation {
         }
     }
 
-    /// Sends the executable. A host that stops reading reports the reason on the other pipe, so only local failures are
-    /// errors here.
+    /// Sends the executable for the host's system. A host that stops reading reports the reason on the other pipe, so only
+    /// local failures are errors here.
     fn send(&mut self) -> Result<(), Error> {
-        let Some(mut payload) = self.payload.take() else {
+        let mut executables = std::mem::take(&mut self.executables).into_iter();
+        let Some(mut executable) = executables.find(|executable| executable.system() == Some(&self.system)) else {
             return Err(Error::Connect(format!(
                 "{} requested the executable twice, or without need\ntry again",
                 self.scene.host
             )));
         };
-        match payload.send(&mut CancellableStdin { pipe: &mut self.to_worker, cancel: &self.cancel }) {
+        match executable.send(&mut CancellableStdin { pipe: &mut self.to_worker, cancel: &self.cancel }) {
             Err(_) if self.cancel.is_cancelled() => Err(Error::Interrupted),
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::Failed(format!(
                 "cannot send haul's executable to {}: {error}\ntry again: it may have been replaced",
@@ -210,18 +197,16 @@ impl LaunchConversation {
     }
 
     fn cannot(&self, code: &str, detail: &str) -> Error {
-        if code != "not-allowed" {
-            let detail = if code == "arch" { &self.system } else { detail };
-            return self.scene.cannot(code, detail, &self.found);
-        }
-        let (why, remedy) = match self.forbidden {
-            PlacementRefusal::NotStatic => (
+        let not_allowed = |why, remedy| self.scene.not_allowed(&self.found, why, remedy);
+        match code {
+            "not-allowed" => not_allowed("--no-deploy forbids installing it there", None),
+            "arch" if self.system == own_system() => not_allowed(
                 "this haul is not a static executable, so it cannot be installed there",
                 Some("build it with `cargo xtask dist`"),
             ),
-            _ => ("--no-deploy forbids installing it there", None),
-        };
-        self.scene.not_allowed(&self.found, why, remedy)
+            "arch" => self.scene.cannot(code, &self.system, &self.found),
+            _ => self.scene.cannot(code, detail, &self.found),
+        }
     }
 
     fn started(self, version: String) -> StartedWorker {
@@ -235,13 +220,6 @@ impl LaunchConversation {
             host_label: self.scene.host,
         }
     }
-}
-
-fn open_executable(program: &WorkerProgram) -> Result<Executable, Error> {
-    Executable::open(&program.executable).map_err(|error| {
-        let path = escape(program.executable.as_os_str().as_encoded_bytes());
-        Error::Failed(format!("cannot read haul's executable {path}: {error}\ntry again: it may have been replaced"))
-    })
 }
 
 fn not_started(program: &OsStr, error: &io::Error) -> Error {

@@ -21,23 +21,23 @@ const TOKEN_LENGTH: usize = 16;
 /// Parameters of the script.
 #[derive(Debug, Clone)]
 pub(super) struct ScriptRequest<'a> {
-    /// SHA-256 of the executable as 64 hexadecimal digits, since most hosts have a tool for it.
-    pub sha256: &'a str,
+    /// Executables to find or deploy. The first for a system counts.
+    pub executables: Vec<Deployable<'a>>,
     /// Arguments that make haul a worker, from [`plain_arguments`].
     pub arguments: &'a str,
-    /// Parameters of the deployment; `None` forbids it.
-    pub placement: Option<Placement<'a>>,
+    /// Hexadecimal digits that make temporary names unique; `None` forbids deployment.
+    pub token: Option<&'a str>,
 }
 
-/// Parameters of a deployment.
+/// An executable, and the hosts that it runs on.
 #[derive(Debug, Clone)]
-pub(super) struct Placement<'a> {
-    /// `uname -s` and `uname -m` of the hosts that the executable runs on.
+pub(super) struct Deployable<'a> {
+    /// `uname -sm` of these hosts.
     pub system: &'a str,
-    /// The executable's size in bytes.
+    /// Its SHA-256 as 64 hexadecimal digits, since most hosts have a tool for it.
+    pub sha256: &'a str,
+    /// Its size in bytes.
     pub size: u64,
-    /// Hexadecimal digits that make the temporary name unique.
-    pub token: &'a str,
 }
 
 /// Functions that print a line, give up, and check whether others could change a file.
@@ -101,15 +101,18 @@ failed() {
 };
 full() {
   set -- $(df -P -k "$d" 2>/dev/null | tail -n 1);
-  [ "${4:-none}" -lt $(( (@SIZE@ - ${n:-0}) / 1024 + 1 )) ] 2>/dev/null;
+  [ "${4:-none}" -lt $(( (size - ${n:-0}) / 1024 + 1 )) ] 2>/dev/null;
 };
 "#;
 
-/// Looks for a policy that forbids deployment, then for haul in the cache directory and in PATH.
+/// Chooses the executable for the host's system, looks for a policy that forbids deployment, then for haul in the cache
+/// directory and in PATH.
 ///
 /// The cached copy is started only from a directory that others cannot change, and after a tool of the host has
 /// verified its SHA-256. It cannot vouch for itself: a planted file would claim to be right.
 const FIND: &str = r#"
+s=$(uname -sm);
+case "$s" in @CHOICES@ *) sha=; size=; v=;; esac;
 case "${XDG_CACHE_HOME:-}" in
   /*) c=$XDG_CACHE_HOME;;
   *) case "${HOME:-}" in /*) c=$HOME/.cache; [ -d "$HOME" ] || c=;; *) c=;; esac;;
@@ -121,18 +124,17 @@ for x in /etc/haul/policy "${XDG_CONFIG_HOME:-${HOME:-}/.config}/haul/policy"; d
     done <"$x" 2>/dev/null;
   fi;
 done;
-d=$c/haul/@VERSION@-@SHORT@;
-if [ -z "$g" ] && [ -n "$c" ] && [ -f "$d/haul" ] && cache; then
+d=$c/haul/$v;
+if [ -z "$g" ] && [ -n "$c" ] && [ -n "$sha" ] && [ -f "$d/haul" ] && cache; then
   look "$p/haul";
   case "$l" in -??x?-??-*)
-    if ours && [ "$(digest "$p/haul")" = @SHA256@ ]; then exec "$p/haul" @WORKER@; fi;;
+    if ours && [ "$(digest "$p/haul")" = "$sha" ]; then exec "$p/haul" @WORKER@; fi;;
   esac;
 fi;
 i=$( { haul @WORKER@ --identify | head -n 1; } </dev/null 2>/dev/null);
 if [ "$i" = "@IDENTITY@" ]; then exec haul @WORKER@; fi;
 if p=$(command -v haul 2>/dev/null); then w="other $p $i"; else w=none; fi;
-s=$(uname -s); m=$(uname -m);
-say HAUL-ABSENT ${s:-unknown} ${m:-unknown} $w;
+say HAUL-ABSENT ${s:-unknown unknown} $w;
 "#;
 
 /// Reports that deployment is forbidden.
@@ -148,7 +150,7 @@ const FORBIDDEN: &str = "cannot not-allowed";
 ///
 /// `LC_ALL=C` applies only to commands whose messages are compared.
 const PREPARE: &str = r#"
-[ "$s $m" = "@SYSTEM@" ] || cannot arch $s $m;
+[ -n "$sha" ] || cannot arch $s;
 for x in head wc mkdir chmod mv rm ls id; do command -v $x >/dev/null 2>&1 || cannot no-tools $x; done;
 [ -n "$c" ] || cannot no-home ${HOME:-};
 [ -z "$g" ] || cannot policy "$g";
@@ -186,14 +188,14 @@ say HAUL-READY;
 /// An executable for this job alone is unlinked before its start, so that nothing remains however the job ends. Without
 /// `/proc`, the shell waits for its exit and removes it.
 const PLACE: &str = r#"
-e=$( { LC_ALL=C; export LC_ALL; head -c @SIZE@ >"$t"; } 2>&1);
+e=$( { LC_ALL=C; export LC_ALL; head -c $size >"$t"; } 2>&1);
 n=$(wc -c <"$t");
-if [ "${n:-0}" -ne @SIZE@ ]; then
+if [ "${n:-0}" -ne $size ]; then
   [ -z "$e" ] || { full && cannot no-space $e; failed $e; };
-  cannot verify $n of @SIZE@ bytes arrived;
+  cannot verify $n of $size bytes arrived;
 fi;
-case "$(digest "$t")" in ""|@SHA256@) ;; *) cannot verify its SHA-256 differs;; esac;
-e=$("$t" @WORKER@ --verify @SHA256@ </dev/null 2>&1);
+case "$(digest "$t")" in ""|$sha) ;; *) cannot verify its SHA-256 differs;; esac;
+e=$("$t" @WORKER@ --verify $sha </dev/null 2>&1);
 r=$?;
 case $r in 0) ;; 126) cannot noexec $d;; *) cannot verify it ended with status $r: $e;; esac;
 e=$( { LC_ALL=C; export LC_ALL; mv -f "$t" "$f"; } 2>&1) || failed $e;
@@ -218,25 +220,26 @@ exec "$f" @WORKER@;
 /// Returns the remote command: one line, for any login shell.
 pub(super) fn remote_command(request: &ScriptRequest<'_>) -> String {
     let mut script = [FUNCTIONS, FIND].concat();
-    match &request.placement {
+    match request.token {
         None => script.push_str(FORBIDDEN),
-        Some(placement) => {
+        Some(token) => {
             script.extend([PLACE_FUNCTIONS, PREPARE, PLACE]);
-            script = script
-                .replace("@SYSTEM@", placement.system)
-                .replace("@SIZE@", &placement.size.to_string())
-                .replace("@PRIVATE@", PRIVATE_PREFIX)
-                .replace("@TOKEN@", placement.token);
+            script = script.replace("@PRIVATE@", PRIVATE_PREFIX).replace("@TOKEN@", token);
         }
     }
     let script = script
-        .replace("@VERSION@", VERSION)
-        .replace("@SHORT@", request.sha256.get(..TOKEN_LENGTH).unwrap_or(request.sha256))
-        .replace("@SHA256@", request.sha256)
+        .replace("@CHOICES@", &request.executables.iter().map(choice).collect::<String>())
         .replace("@IDENTITY@", &worker_identify_line())
         .replace("@WORKER@", request.arguments);
     let line = script.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
     format!("exec sh -c '{line}'")
+}
+
+/// Returns the case of the script for an executable's system.
+fn choice(executable: &Deployable<'_>) -> String {
+    let Deployable { system, sha256, size } = executable;
+    let short = sha256.get(..TOKEN_LENGTH).unwrap_or(sha256);
+    format!(r#" "{system}") sha={sha256}; size={size}; v={VERSION}-{short};;"#)
 }
 
 /// Whether an executable is at a path of the script: in the cache directory, or in a directory of one job.
@@ -262,8 +265,9 @@ mod tests {
     const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
     fn request(deploy: bool) -> ScriptRequest<'static> {
-        let placement = Placement { system: "Linux x86_64", size: 12_345, token: "00ff" };
-        ScriptRequest { sha256: HEX, arguments: "worker", placement: deploy.then_some(placement) }
+        let executable = |system, size| Deployable { system, sha256: HEX, size };
+        let executables = vec![executable("Linux x86_64", 12_345), executable("Linux aarch64", 23_456)];
+        ScriptRequest { executables, arguments: "worker", token: deploy.then_some("00ff") }
     }
 
     #[test]
@@ -282,7 +286,17 @@ mod tests {
     fn it_reads_nothing_where_placing_is_forbidden() {
         let command = remote_command(&request(false));
         assert!(!command.contains("head -c") && !command.contains("mkdir") && command.ends_with("cannot not-allowed'"));
-        assert!(remote_command(&request(true)).contains("head -c 12345 >"));
+        assert!(remote_command(&request(true)).contains("head -c $size >"));
+    }
+
+    #[test]
+    fn each_system_has_its_executable() {
+        let command = remote_command(&request(true));
+        let short = &HEX[..TOKEN_LENGTH];
+        for (system, size) in [("x86_64", 12_345), ("aarch64", 23_456)] {
+            let choice = format!(r#""Linux {system}") sha={HEX}; size={size}; v={VERSION}-{short};;"#);
+            assert!(command.contains(&choice), "{command}");
+        }
     }
 
     #[test]

@@ -263,7 +263,11 @@ mod tests {
     fn an_own_command_is_filled_in_and_made_a_worker() {
         let target_command = Some("ssh %I %4 %U@%H /opt/bin/haul".into());
         let access = RemoteAccess { target_command, family: Some(AddressFamily::V4), ..access() };
-        let program = WorkerProgram { executable: "/x".into(), worker_arguments: vec!["worker".into()] };
+        let program = WorkerProgram {
+            executable: "/x".into(),
+            worker_arguments: vec!["worker".into()],
+            ..WorkerProgram::default()
+        };
         let remote = SshRemote { user: Some("ann"), name: "db1" };
         let template = own_command(&access, End::Target).unwrap();
         let words = own_words(template, remote, &access, End::Target, &program).unwrap();

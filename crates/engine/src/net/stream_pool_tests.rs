@@ -49,6 +49,9 @@ fn until_something(lanes: &StreamPool) -> PathRepair {
 
 #[test]
 fn a_stream_that_the_other_end_closes_is_given_up_and_replaced_and_its_figures_stay() {
+    if haul_lab::is_emulated_without("TCP_INFO") {
+        return;
+    }
     let (connected, near, _accepted, mut far) = two_streams();
     let lanes = StreamPool::new(2, false);
     lanes.set_connector(Arc::clone(&connected.connector));
@@ -109,6 +112,9 @@ fn what_comes_too_late_rests_and_of_too_many_none_is_taken() {
 
 #[test]
 fn a_number_that_is_fixed_holds_for_those_that_are_there_and_those_that_come() {
+    if haul_lab::is_emulated_without("TCP_INFO") {
+        return;
+    }
     let (_connected, near, _accepted, _far) = two_streams();
     let lanes = StreamPool::new(4, false);
     lanes.fix(9);
@@ -138,6 +144,9 @@ fn a_look_is_what_happened_since_the_last() {
 
 #[test]
 fn the_last_look_tells_what_streams_were_like_that_are_gone() {
+    if haul_lab::is_emulated_without("TCP_INFO") {
+        return;
+    }
     let (_connected, near, _accepted, _far) = two_streams();
     let (lanes, stages) = (StreamPool::new(2, false), StageTimers::default());
     assert!(near.iter().zip(0..).all(|(stream, id)| lanes.admit(StreamId(id), stream)));

@@ -47,6 +47,7 @@ options! {
     IPV6.says("use IPv6 only for ssh");
     RSH;
     NO_DEPLOY;
+    WORKER_BINARY;
     RETRIES.says("reconnect at most N times without progress");
     RETRY_FOR;
     SILENCE;

@@ -37,6 +37,23 @@ fn it_is_placed_once_whatever_the_shells() {
 }
 
 #[test]
+fn each_host_gets_the_executable_for_its_system() {
+    for sh in installed().iter().filter(|shell| POSIX.contains(&shell.name)) {
+        let mut sandbox = Sandbox::new(sh.clone(), sh);
+        let for_arm = sandbox.directory.path().join("for-arm");
+        install(&for_arm, &pretended_haul(VERSION, 30_000));
+        sandbox.for_others = vec![("Linux aarch64".to_owned(), for_arm.clone())];
+        let own = place_and_find(&sandbox, sh.name);
+        let uname = sandbox.bin().join("uname");
+        fs::remove_file(&uname).unwrap();
+        install(&uname, "#!/bin/sh\necho Linux aarch64\n");
+        sandbox.program = for_arm;
+        let placed = place_and_find(&sandbox, sh.name);
+        assert_ne!(placed, own, "{}: both have one path", sh.name);
+    }
+}
+
+#[test]
 fn nobody_else_may_change_or_read_it() {
     let sandbox = Sandbox::dash();
     let placed = place_and_find(&sandbox, "dash");

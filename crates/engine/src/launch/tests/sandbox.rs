@@ -68,6 +68,8 @@ pub(super) struct Sandbox {
     pub directory: TempDir,
     /// The fake haul.
     pub program: PathBuf,
+    /// Executables for other systems.
+    pub for_others: Vec<(String, PathBuf)>,
     /// Shell commands to run before the login shell.
     pub before: String,
     /// A command that filters the data sent.
@@ -91,6 +93,7 @@ impl Sandbox {
         let sandbox = Self {
             program: directory.path().join("executable"),
             directory,
+            for_others: Vec::new(),
             before: String::new(),
             filter: None,
             wrapper: String::new(),
@@ -137,14 +140,22 @@ impl Sandbox {
         let access = RemoteAccess { deploy: self.deploy, port: Some(2222), ..RemoteAccess::default() };
         let mut words: Vec<OsString> = vec!["-c".into(), self.pretended_ssh().into(), "ssh".into()];
         words.extend(arguments(remote, &access));
-        let mut executable = Executable::open(&self.program).unwrap();
+        let mut executables = vec![Executable::open(&self.program).unwrap()];
         if self.deployable {
-            let machine = rustix::system::uname().machine().to_str().unwrap().to_owned();
-            executable.pretend_system(&format!("Linux {machine}"));
+            executables[0].pretend_system(&system());
         }
-        let program = WorkerProgram { executable: self.program.clone(), worker_arguments: vec!["worker".into()] };
+        for (system, program) in &self.for_others {
+            let mut executable = Executable::open(program).unwrap();
+            executable.pretend_system(system);
+            executables.push(executable);
+        }
+        let program = WorkerProgram {
+            executable: self.program.clone(),
+            worker_arguments: vec!["worker".into()],
+            ..WorkerProgram::default()
+        };
         let scene = scene(remote, &access, End::Target);
-        within(move || start_scripted("/bin/sh".as_ref(), words, scene, &access, executable, &program, &Cancel::new()))
+        within(move || start_scripted("/bin/sh".as_ref(), words, scene, &access, executables, &program, &Cancel::new()))
     }
 
     /// Returns the script's directory in a cache directory.
@@ -238,6 +249,12 @@ pub(super) fn talk(started: StartedWorker) -> (String, String) {
         let (umask, path) = text.trim_end().split_once('\n').unwrap();
         (umask.to_owned(), path.to_owned())
     })
+}
+
+/// Returns the system as the host's own tool names it: an emulator may tell this process another one.
+fn system() -> String {
+    let printed = Command::new("uname").arg("-sm").output().unwrap().stdout;
+    String::from_utf8(printed).unwrap().trim().to_owned()
 }
 
 /// Fails if `work` exceeds the time limit.
