@@ -25,8 +25,7 @@ done
 /bin/busybox ip link set lo up
 export HOME=/tmp PATH=/bin
 /bin/busybox uname -sr
-/bin/haul demo --size 20m --json 2>&1 | /bin/busybox tail -n 1
-/bin/haul demo --size 20m --quiet
+/bin/haul demo --size 20m
 echo "haul demo: status $?"
 /bin/busybox poweroff -f
 "#;
@@ -57,7 +56,7 @@ fn boot(arguments: &BootArguments) -> Result<(), String> {
     let directory = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
     let archive = pack(directory.path(), &arguments.executable)?;
     let mut machine = Command::new("qemu-system-x86_64");
-    machine.args(["-machine", "q35,accel=kvm:tcg", "-cpu", "max", "-smp", "2", "-m", "1024", "-nographic"]);
+    machine.args(["-machine", "q35,accel=tcg", "-cpu", "max", "-smp", "2", "-m", "1024", "-nographic"]);
     machine.args(["-no-reboot", "-net", "none", "-append", "console=ttyS0 panic=-1 quiet", "-kernel"]);
     machine.arg(&arguments.kernel).arg("-initrd").arg(&archive);
     let ended = run(&mut machine, BOOT_LIMIT, Output::Shown);
