@@ -32,11 +32,11 @@ use crate::io::storage::holes::punch;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::file::base::{BaseSource, open_to_write};
 use crate::receiver::file::length::check_length;
+use crate::receiver::file::written_frame::WrittenFrame;
 use crate::receiver::place::entry_position::EntryPosition;
 use crate::receiver::place::existing_entry::ExistingStat;
 use crate::receiver::place::target_path::TargetPath;
 use crate::receiver::place::temp_files::{LockedTempFile, TempFileError, lock_own, remove};
-use crate::receiver::receive::frame_writer::WrittenFrame;
 use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 

@@ -8,6 +8,7 @@ pub mod length;
 pub mod partial;
 pub mod patch;
 pub mod written_bytes;
+pub mod written_frame;
 
 use crate::receiver::JobLocks;
 use crate::receiver::place::target_path::FileDestination;

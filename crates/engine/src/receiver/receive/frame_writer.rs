@@ -23,6 +23,7 @@ use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
 use crate::receiver::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
+use crate::receiver::file::written_frame::WrittenFrame;
 use crate::sys::describe::describe;
 use crate::sys::sync::lock;
 
@@ -41,18 +42,6 @@ pub struct FrameWriter {
     taken: StreamBuffers,
     /// Completed writes, not reported yet.
     written: Vec<WrittenFrame>,
-}
-
-/// A frame whose write has ended.
-pub struct WrittenFrame {
-    /// The file.
-    pub item: Arc<ReceiverEntry>,
-    /// The frame.
-    pub frame: DataFrame,
-    /// Bytes of its payload.
-    pub len: usize,
-    /// Why it could not be written.
-    pub result: Result<(), String>,
 }
 
 /// Most bytes of buffers for direct writes, over all streams of a target. A stream without a share waits for each

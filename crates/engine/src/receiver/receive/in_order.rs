@@ -10,7 +10,7 @@ use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::calls::write_on;
 use crate::metrics::stage_timer::during;
 use crate::receiver::file::in_order_queue::InOrderQueue;
-use crate::receiver::receive::frame_writer::WrittenFrame;
+use crate::receiver::file::written_frame::WrittenFrame;
 use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 

@@ -1,0 +1,17 @@
+//! The end of a frame's write, on its way from the writer to the driver.
+
+use crate::receiver::ReceiverEntry;
+use haul_proto::wire::frame::DataFrame;
+use std::sync::Arc;
+
+/// A frame whose write has ended.
+pub struct WrittenFrame {
+    /// The file.
+    pub item: Arc<ReceiverEntry>,
+    /// The frame.
+    pub frame: DataFrame,
+    /// Bytes of its payload.
+    pub len: usize,
+    /// Why it could not be written.
+    pub result: Result<(), String>,
+}
