@@ -13,6 +13,7 @@ mod processes;
 mod program;
 mod remote;
 mod sandbox;
+pub mod schema;
 mod serving;
 mod slurm;
 mod stream;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use haul_lab::{Cgroup, Netns, Running, rebuild, run_with_timeout, start};
 
 use crate::RUN_LIMIT;
+use crate::schema::assert_valid;
 
 /// Variables of whoever runs the tests that could change what haul or ssh does.
 const FOREIGN: [&str; 9] = [
@@ -238,11 +239,13 @@ impl ProgramRun {
         self
     }
 
-    /// Its events, where it was run with `--json`: each line is one.
+    /// Its events, where it was run with `--json`: each line is one, and valid.
     #[track_caller]
     pub fn events(&self) -> Vec<serde_json::Value> {
         let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line:?}"));
-        self.stdout.lines().map(parse).collect()
+        let events: Vec<_> = self.stdout.lines().map(parse).collect();
+        events.iter().for_each(assert_valid);
+        events
     }
 
     /// The last of its events, which has to be the summary.

@@ -4,6 +4,7 @@ use std::net::TcpListener;
 
 use rustix::process::Signal;
 
+use crate::schema::assert_valid;
 use crate::{Haul, ProgramRun, Running, Sandbox, eventually};
 
 /// A server of the directory `shared`.
@@ -51,6 +52,7 @@ impl ServedShare {
     pub fn log(&self, event: &str) -> Vec<serde_json::Value> {
         let log = self.running.stderr_so_far();
         let events = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let events = events.inspect(assert_valid);
         events.filter(|line| line["event"] == event).collect()
     }
 

@@ -8,6 +8,8 @@ mod config;
 mod echoes;
 mod exit;
 mod host_policy;
+#[cfg(test)]
+mod json_schema;
 mod list;
 mod manifest;
 mod metrics;

@@ -2,6 +2,7 @@
 //!
 //! ```toml
 //! key = "/etc/haul/serve.key"                 # the server's own; needed where clients have keys
+//! metrics = "127.0.0.1:9700"                  # or unix:PATH: where metrics are served
 //!
 //! [incoming]
 //! path = "/srv/incoming"
@@ -67,6 +68,8 @@ const KEYS: [&str; 12] = [
 const CLIENT_KEY: [&str; 3] = ["key", "expires", "revoked"];
 /// What names the file with the server's own key.
 const OWN_KEY: &str = "key";
+/// What names the address of the server's metrics.
+const METRICS: &str = "metrics";
 
 /// Harm by the writer of such a file.
 const LETS_CLIENTS_IN: &str = "could give clients access to any directory";
@@ -80,6 +83,16 @@ pub struct StandingDirectory {
     pub directories: Vec<ServedDirectory>,
     /// The server's private key.
     pub key: Option<PrivateKey>,
+    /// Where metrics are served.
+    pub metrics: Option<String>,
+}
+
+/// What stands above all tables.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct ServerSettings {
+    /// The name of the file with the server's key.
+    key: Option<String>,
+    metrics: Option<String>,
 }
 
 /// What `file` has.
@@ -88,7 +101,7 @@ pub fn read(file: &OsStr) -> Result<StandingDirectory, UsageError> {
     let in_file = |what: String| UsageError::new(format!("{shown}: {what}"));
     let text =
         read_trusted(Path::new(file), LETS_CLIENTS_IN, COPY_IT)?.ok_or_else(|| in_file("no such file".into()))?;
-    let (key, directories) = parse(&text).map_err(in_file)?;
+    let (ServerSettings { key, metrics }, directories) = parse(&text).map_err(in_file)?;
     if directories.is_empty() {
         return Err(in_file("no directories".into()).remedy("write, for each, [NAME], path = \"...\", secrets = [...]"));
     }
@@ -103,7 +116,7 @@ pub fn read(file: &OsStr) -> Result<StandingDirectory, UsageError> {
             Err(in_file(what)
                 .remedy("create one with haul serve --new-key FILE, and write key = \"FILE\" above all tables"))
         }
-        _ => Ok(StandingDirectory { directories, key }),
+        _ => Ok(StandingDirectory { directories, key, metrics }),
     }
 }
 
@@ -174,15 +187,16 @@ fn expiry(text: &str) -> Option<SystemTime> {
     time.map(SystemTime::from)
 }
 
-/// The name of the file with the server's key, and the directories.
-fn parse(text: &str) -> Result<(Option<String>, Vec<WrittenDirectory>), String> {
+/// The settings of the server, and the directories.
+fn parse(text: &str) -> Result<(ServerSettings, Vec<WrittenDirectory>), String> {
     let all = DeTable::parse(text).map_err(|error| error.to_string().trim_end().to_owned())?.into_inner();
-    let key = all.get(OWN_KEY).and_then(|value| value.get_ref().as_str()).map(str::to_owned);
-    let has_key = key.is_some();
-    let tables = all.iter().filter(|(name, _)| !has_key || name.get_ref() != OWN_KEY);
+    let setting = |name: &str| all.get(name).and_then(|value| value.get_ref().as_str()).map(str::to_owned);
+    let settings = ServerSettings { key: setting(OWN_KEY), metrics: setting(METRICS) };
+    let is_setting = |name: &str, value: &DeValue<'_>| [OWN_KEY, METRICS].contains(&name) && value.as_str().is_some();
+    let tables = all.iter().filter(|(name, value)| !is_setting(name.get_ref(), value.get_ref()));
     let tables = tables.map(|(name, value)| (&**name.get_ref(), value.get_ref()));
     let directories = tables.map(|(name, value)| written(name, value).map_err(|why| format!("[{name}]: {why}")));
-    Ok((key, directories.collect::<Result<_, _>>()?))
+    Ok((settings, directories.collect::<Result<_, _>>()?))
 }
 
 fn written(name: &str, value: &DeValue<'_>) -> Result<WrittenDirectory, String> {
@@ -317,7 +331,7 @@ mod tests {
     fn each_table_is_a_directory() {
         let text = "[in]\npath = \"/srv/in\"\naccess = \"write-only\"\nsecrets = [\"a\", \"b\"]\n\n[pub]\npath = \"p\"\nsecrets = [\"c\"]\n";
         let (own, directories) = parse(text).unwrap();
-        assert_eq!(own, None);
+        assert_eq!(own, ServerSettings::default());
         assert_eq!(
             directories[0],
             WrittenDirectory {
@@ -341,13 +355,14 @@ mod tests {
     fn limits_and_keys_are_read() {
         let key = PublicKey::parse(&format!("haul-public-{}", "0a".repeat(32))).unwrap();
         let text = format!(
-            "key = \"own\"\n[in]\npath = \"p\"\nkeys = [\"{key}\"]\nclients = 2\nrate = \"5m\"\nsize = \"1g\"\nfiles = 7"
+            "key = \"own\"\nmetrics = \"unix:/m\"\n[in]\npath = \"p\"\nkeys = [\"{key}\"]\nclients = 2\nrate = \"5m\"\nsize = \"1g\"\nfiles = 7"
         );
         let (own, directories) = parse(&text).unwrap();
         let [WrittenDirectory { keys, clients, rate, size, files, .. }] = &directories[..] else {
             panic!("{directories:?}")
         };
-        assert_eq!((own.as_deref(), keys[0].key, *clients), (Some("own"), key, Some(2)));
+        assert_eq!((own.key.as_deref(), keys[0].key, *clients), (Some("own"), key, Some(2)));
+        assert_eq!(own.metrics.as_deref(), Some("unix:/m"));
         assert_eq!((*rate, *size, *files), (Some(5 << 20), Some(1 << 30), Some(7)));
     }
 

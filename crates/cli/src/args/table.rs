@@ -480,6 +480,13 @@ pub const SERVE: &[OptionRow] = &[
         "accept at most N files, directories and links, from all clients together (with --max-size, default: one for each 4k, at least 1024)",
     ),
     row(
+        "metrics",
+        None,
+        Takes::One("ADDR:PORT"),
+        HelpSection::Output,
+        "answer GET /metrics with the figures of all clients; unix:PATH listens on a socket",
+    ),
+    row(
         "delta",
         None,
         Takes::One("MODE"),

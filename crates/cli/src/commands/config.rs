@@ -1,10 +1,10 @@
 //! `haul config [HOST]`: which options are in force for a copy from or to a host, and where each of them comes from.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use haul_proto::path::escape;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::args::parse::command_host;
 use crate::args::row::{HelpSection, OptionRow, Takes};
@@ -13,6 +13,7 @@ use crate::args::values::Values;
 use crate::config::{self, ConfigSettings, Loaded, ProfileLine, ProfileSetting};
 use crate::exit::Exit;
 use crate::resolve::HostNames;
+use crate::show::json::{OptionArgument, encode};
 
 /// The value of an option, and its origin.
 struct ConfigLine<'a> {
@@ -27,6 +28,21 @@ enum Origin<'a> {
     File(&'a ProfileLine),
 }
 
+/// A line of `haul config --json`.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct OptionLine<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<Option<&'a str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<usize>,
+    option: &'static str,
+    origin: &'static str,
+    values: Vec<OptionArgument<'a>>,
+}
+
 /// Shows the settings for a copy from or to `host`, or within this machine.
 pub fn run(values: &Values, as_json: bool, host: Option<&OsString>) -> anyhow::Result<Exit> {
     let host = host.map(|host| command_host(host)).transpose()?;
@@ -37,7 +53,7 @@ pub fn run(values: &Values, as_json: bool, host: Option<&OsString>) -> anyhow::R
     let rows = COPY.iter().filter(|row| !row.of_one_job && row.section != HelpSection::Accepted);
     let lines: Vec<_> = rows.flat_map(|row| lines(row, values, &chosen)).collect();
     let text = match as_json {
-        true => lines.iter().map(|line| format!("{}\n", line.json())).collect(),
+        true => lines.iter().map(|line| encode(&line.json())).collect(),
         false => words(&files, &lines, &left_out),
     };
     super::print(&text);
@@ -119,24 +135,24 @@ impl ConfigLine<'_> {
         }
     }
 
-    fn json(&self) -> Value {
-        let argument = |argument: &Option<OsString>| match argument {
-            Some(text) => Value::from(text.to_string_lossy()),
-            None => Value::Bool(true),
-        };
-        let value: Vec<_> = self.arguments.iter().map(argument).collect();
+    fn json(&self) -> OptionLine<'_> {
         let (origin, place) = match self.origin {
             Origin::Default => ("default", None),
             Origin::CommandLine => ("command line", None),
             Origin::File(place) => ("file", Some(place)),
         };
-        let mut line = json!({ "option": self.row.id, "values": value, "origin": origin });
-        if let Some(ProfileLine { file, line: number, host }) = place {
-            line["file"] = json!(**file);
-            line["line"] = json!(number);
-            line["host"] = json!(host.as_deref());
+        OptionLine {
+            file: place.map(|place| &*place.file),
+            host: place.map(|place| place.host.as_deref()),
+            line: place.map(|place| place.line),
+            option: self.row.id,
+            origin,
+            values: self
+                .arguments
+                .iter()
+                .map(|argument| argument.as_deref().map(OsStr::to_string_lossy).into())
+                .collect(),
         }
-        line
     }
 }
 

@@ -126,7 +126,7 @@ impl ProbeMessages {
 
     fn error(&mut self, message: &str) {
         if self.mode == Mode::Json {
-            super::print(&show::json::JsonLine::new("error").with("message", message).ended());
+            super::print(&json::error(message));
         }
         self.text.error(message);
     }
@@ -202,7 +202,7 @@ impl ProbeObserver for ProbeMessages {
 
     fn notice(&mut self, text: &str) {
         match self.mode {
-            Mode::Json => super::print(&show::json::JsonLine::new("notice").with("message", text).ended()),
+            Mode::Json => super::print(&json::notice(text)),
             Mode::Quiet => {}
             _ => self.text.notice(text),
         }

@@ -6,13 +6,15 @@ use std::path::PathBuf;
 use anyhow::Context;
 use haul_engine::job::runtime_control::RuntimeControl;
 use haul_engine::sys::cancel::Cancel;
+use serde::Serialize;
 
 use crate::args::values::Values;
 use crate::exit::Exit;
 use crate::resolve::sweep;
-use crate::show::{self, display::Mode, json::JsonLine};
+use crate::show::json::{JsonMessage, encode, sorted};
+use crate::show::{self, display::Mode};
 use crate::signals::Watch;
-use crate::sweep::figures::{Figures, SweepRun};
+use crate::sweep::figures::{Figures, SweepRun, SweepRunFields};
 use crate::sweep::{Listener, SweepBench, SweepEnd};
 use crate::terminal;
 use crate::text::TextOutput;
@@ -33,6 +35,27 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     Ok(told.end(ended, &files))
 }
 
+/// A line of `haul sweep --json`.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "docs/JSON.md describes each field")]
+pub enum SweepLine<'a> {
+    Run {
+        number: usize,
+        of: usize,
+        #[serde(flatten, serialize_with = "sorted")]
+        run: SweepRunFields<'a>,
+    },
+    Notice {
+        message: JsonMessage,
+    },
+    Summary {
+        files: Vec<String>,
+        status: u8,
+    },
+}
+
 /// Says what happens.
 struct SweepMessages {
     text: TextOutput,
@@ -48,7 +71,7 @@ impl SweepMessages {
             SweepEnd::Stopped => Exit::Interrupted,
         };
         if self.mode == Mode::Json {
-            self.send(JsonLine::new("summary").with("files", names).with("status", exit.number()));
+            self.send(&SweepLine::Summary { files: names, status: exit.number() });
         } else if self.mode != Mode::Quiet {
             self.text.plain(&format!("results are in {}", names.join(", ")));
         }
@@ -58,19 +81,16 @@ impl SweepMessages {
         exit
     }
 
-    fn send(&mut self, line: JsonLine) {
+    fn send(&mut self, line: &SweepLine<'_>) {
         // A reader that has seen enough is no error: what counts is in the files.
-        super::print(&line.ended());
+        super::print(&encode(line));
     }
 }
 
 impl Listener for SweepMessages {
     fn run(&mut self, number: usize, of: usize, run: &SweepRun) {
         match (self.mode, &run.result) {
-            (Mode::Json, _) => {
-                let line = JsonLine::new("run").with("number", number).with("of", of);
-                self.send(run.json().into_iter().fold(line, |line, (key, value)| line.with(&key, value)));
-            }
+            (Mode::Json, _) => self.send(&SweepLine::Run { number, of, run: run.into() }),
             (Mode::Quiet, Ok(_)) => {}
             (_, Ok(figures)) => self.text.plain(&format!("{number}/{of}  {}: {}", run.setting.label(), said(figures))),
             (_, Err(why)) => self.text.error(&format!("{number}/{of}  {}: {why}", run.setting.label())),
@@ -79,7 +99,7 @@ impl Listener for SweepMessages {
 
     fn notice(&mut self, line: &str) {
         match self.mode {
-            Mode::Json => self.send(JsonLine::new("notice").with("message", line)),
+            Mode::Json => self.send(&SweepLine::Notice { message: line.into() }),
             Mode::Quiet => {}
             _ => self.text.notice(line),
         }

@@ -1,83 +1,202 @@
 //! A probe, for programs: one object a line (docs/JSON.md).
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use haul_engine::probe::{EndMeasurement, ProbePart, ProbeSample};
 use haul_proto::forecast::Forecast;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
 
 use super::options::Option_;
 use super::ready::Check;
-use crate::show::json::{JsonLine, way_of};
+use crate::show::json::{JsonMessage, OptionArgument, WayFields, encode, sorted};
+
+/// A line of `haul probe --json`.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "docs/JSON.md describes each field")]
+pub enum ProbeLine<'a> {
+    Check { id: &'a str, host: Option<&'a str>, fine: bool, message: JsonMessage },
+    End(Box<ProbedEndFields<'a>>),
+    Part(ProbedPartFields<'a>),
+    Notice { message: JsonMessage },
+    Forecast(ForecastFields<'a>),
+    Error { message: JsonMessage },
+}
+
+/// What an end is like.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub struct ProbedEndFields<'a> {
+    end: &'a str,
+    host: &'a str,
+    cores: u16,
+    aes: bool,
+    version: &'a str,
+    hash_bytes_per_s: u64,
+    checksum_bytes_per_s: u64,
+    seal_bytes_per_s: u64,
+    tcp_receive_window_max_bytes: u64,
+    tcp_send_window_max_bytes: u64,
+    rmem_max_bytes: u64,
+    wmem_max_bytes: u64,
+    rmem_default_bytes: u64,
+    wmem_default_bytes: u64,
+    optmem_max_bytes: u64,
+    netdev_max_backlog_packets: u64,
+    free_memory_bytes: u64,
+    congestion_controls: Vec<&'a str>,
+    max_startups: Option<&'a str>,
+    clock_ahead_s: f64,
+    free_bytes: Option<u64>,
+    free_files: Option<u64>,
+}
+
+/// A part of the path, and what it reached.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub struct ProbedPartFields<'a> {
+    #[serde(flatten)]
+    part: PartName,
+    #[serde(flatten)]
+    result: PartResult<'a>,
+}
+
+/// Which part.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "part", rename_all = "snake_case")]
+enum PartName {
+    Read { direct: bool },
+    Network { asked_streams: Option<u16>, back: bool },
+    Write { direct: bool },
+    Whole,
+}
+
+/// What it reached, or why it could not be measured.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(untagged)]
+enum PartResult<'a> {
+    Measured(Box<PartSampleFields<'a>>),
+    Failed { message: JsonMessage },
+}
+
+/// What a part reached.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct PartSampleFields<'a> {
+    bytes_per_s: f64,
+    bytes: u64,
+    start_s: f64,
+    elapsed_s: f64,
+    streams: u16,
+    rtt_s: Option<f64>,
+    rtt_loaded_s: Option<f64>,
+    retransmitted: f64,
+    limit: Option<&'static str>,
+    complete: bool,
+    durable: bool,
+    #[serde(serialize_with = "sorted")]
+    way: WayFields<'a>,
+}
+
+/// What a copy would reach.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub struct ForecastFields<'a> {
+    bytes_per_s: Option<f64>,
+    limit: Option<&'static str>,
+    next: Option<NextLimitFields>,
+    settings: BTreeMap<&'static str, OptionArgument<'a>>,
+    saved: Option<&'a str>,
+    sysctl: Option<&'a str>,
+    status: u8,
+}
+
+/// What would limit next.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct NextLimitFields {
+    bytes_per_s: f64,
+    limit: &'static str,
+}
 
 /// One check.
-pub fn check(check: &Check) -> String {
-    let line = JsonLine::new("check").with("id", check.id).with("host", check.host.as_deref());
-    line.with("fine", check.is_fine).with("message", check.text.as_str()).ended()
+pub fn check(Check { id, host, is_fine, text, .. }: &Check) -> String {
+    encode(&ProbeLine::Check { id, host: host.as_deref(), fine: *is_fine, message: text.as_str().into() })
 }
 
 /// What an end is like.
 pub fn end(end: &EndMeasurement, which: &str) -> String {
-    let measured = &end.measured;
+    let (measured, hello) = (&end.measured, &end.hello);
     let network = &measured.network;
-    let line = JsonLine::new("end").with("end", which).with("host", end.label.as_str()).with("cores", end.hello.cores);
-    line.with("aes", end.hello.aes)
-        .with("version", measured.version.as_str())
-        .with("hash_bytes_per_s", measured.hash_bytes_per_s)
-        .with("checksum_bytes_per_s", measured.check_bytes_per_s)
-        .with("seal_bytes_per_s", measured.seal_bytes_per_s)
-        .with("tcp_receive_window_max_bytes", end.hello.windows.receive_max_bytes)
-        .with("tcp_send_window_max_bytes", end.hello.windows.send_max_bytes)
-        .with("rmem_max_bytes", network.receive.max_bytes)
-        .with("wmem_max_bytes", network.send.max_bytes)
-        .with("rmem_default_bytes", network.receive.default_bytes)
-        .with("wmem_default_bytes", network.send.default_bytes)
-        .with("optmem_max_bytes", network.optmem_max_bytes)
-        .with("netdev_max_backlog_packets", network.backlog_max_packets)
-        .with("free_memory_bytes", network.free_memory_bytes)
-        .with("congestion_controls", measured.congestion_controls.split_whitespace().collect::<Vec<_>>())
-        .with("max_startups", Some(measured.max_startups.as_str()).filter(|value| !value.is_empty()))
-        .with("clock_ahead_s", end.clock_ahead_us as f64 / 1e6)
-        .with("free_bytes", measured.place.as_ref().map(|place| place.free_bytes))
-        .with("free_files", measured.place.as_ref().filter(|place| place.counts_files).map(|place| place.free_files))
-        .ended()
+    let place = measured.place.as_ref();
+    encode(&ProbeLine::End(Box::new(ProbedEndFields {
+        end: which,
+        host: &end.label,
+        cores: hello.cores,
+        aes: hello.aes,
+        version: &measured.version,
+        hash_bytes_per_s: measured.hash_bytes_per_s,
+        checksum_bytes_per_s: measured.check_bytes_per_s,
+        seal_bytes_per_s: measured.seal_bytes_per_s,
+        tcp_receive_window_max_bytes: hello.windows.receive_max_bytes,
+        tcp_send_window_max_bytes: hello.windows.send_max_bytes,
+        rmem_max_bytes: network.receive.max_bytes,
+        wmem_max_bytes: network.send.max_bytes,
+        rmem_default_bytes: network.receive.default_bytes,
+        wmem_default_bytes: network.send.default_bytes,
+        optmem_max_bytes: network.optmem_max_bytes,
+        netdev_max_backlog_packets: network.backlog_max_packets,
+        free_memory_bytes: network.free_memory_bytes,
+        congestion_controls: measured.congestion_controls.split_whitespace().collect(),
+        max_startups: Some(measured.max_startups.as_str()).filter(|value| !value.is_empty()),
+        clock_ahead_s: end.clock_ahead_us as f64 / 1e6,
+        free_bytes: place.map(|place| place.free_bytes),
+        free_files: place.filter(|place| place.counts_files).map(|place| place.free_files),
+    })))
 }
 
 /// What a part reached.
 pub fn sample(part: ProbePart, sample: &ProbeSample) -> String {
-    let [shortest, usual] = match sample.round_trips {
+    let [rtt_s, rtt_loaded_s] = match sample.round_trips {
         Some(both) => both.map(|time| Some(time.as_secs_f64())),
         None => [None, None],
     };
-    named(part)
-        .with("bytes_per_s", sample.rate)
-        .with("bytes", sample.bytes)
-        .with("start_s", sample.start.as_secs_f64())
-        .with("elapsed_s", sample.elapsed.as_secs_f64())
-        .with("streams", sample.streams)
-        .with("rtt_s", shortest)
-        .with("rtt_loaded_s", usual)
-        .with("retransmitted", sample.resent)
-        .with("limit", sample.limit.map(|limit| limit.id()))
-        .with("complete", sample.is_complete)
-        .with("durable", sample.is_durable)
-        .with("way", way_of(&sample.way))
-        .ended()
+    let result = PartResult::Measured(Box::new(PartSampleFields {
+        bytes_per_s: sample.rate,
+        bytes: sample.bytes,
+        start_s: sample.start.as_secs_f64(),
+        elapsed_s: sample.elapsed.as_secs_f64(),
+        streams: sample.streams,
+        rtt_s,
+        rtt_loaded_s,
+        retransmitted: sample.resent,
+        limit: sample.limit.map(|limit| limit.id()),
+        complete: sample.is_complete,
+        durable: sample.is_durable,
+        way: (&sample.way).into(),
+    }));
+    encode(&ProbeLine::Part(ProbedPartFields { part: part.into(), result }))
 }
 
 /// A part that could not be measured.
 pub fn failed(part: ProbePart, why: &str) -> String {
-    named(part).with("message", why).ended()
+    let result = PartResult::Failed { message: why.into() };
+    encode(&ProbeLine::Part(ProbedPartFields { part: part.into(), result }))
 }
 
-fn named(part: ProbePart) -> JsonLine {
-    let line = JsonLine::new("part");
-    match part {
-        ProbePart::Read { direct } => line.with("part", "read").with("direct", direct),
-        ProbePart::Network { streams } => {
-            line.with("part", "network").with("asked_streams", streams).with("back", false)
+impl From<ProbePart> for PartName {
+    fn from(part: ProbePart) -> Self {
+        match part {
+            ProbePart::Read { direct } => Self::Read { direct },
+            ProbePart::Network { streams } => Self::Network { asked_streams: streams, back: false },
+            ProbePart::Back => Self::Network { asked_streams: None, back: true },
+            ProbePart::Write { direct } => Self::Write { direct },
+            ProbePart::Whole => Self::Whole,
         }
-        ProbePart::Back => line.with("part", "network").with("asked_streams", Value::Null).with("back", true),
-        ProbePart::Write { direct } => line.with("part", "write").with("direct", direct),
-        ProbePart::Whole => line.with("part", "whole"),
     }
 }
 
@@ -88,17 +207,24 @@ pub fn forecast(
     [saved, sysctl]: [Option<&str>; 2],
     status: u8,
 ) -> String {
-    let argument = |argument: &Option<String>| argument.as_ref().map_or(Value::Bool(true), |text| text.as_str().into());
-    let options: Map<_, _> = options.iter().map(|(row, given)| (row.id.to_owned(), argument(given))).collect();
-    let next =
-        forecast.and_then(|told| told.next).map(|(limit, rate)| json!({"limit": limit.id(), "bytes_per_s": rate}));
-    JsonLine::new("forecast")
-        .with("bytes_per_s", forecast.map(|told| told.rate))
-        .with("limit", forecast.map(|told| told.limit.id()))
-        .with("next", next)
-        .with("settings", options)
-        .with("saved", saved)
-        .with("sysctl", sysctl)
-        .with("status", status)
-        .ended()
+    let next = forecast.and_then(|told| told.next);
+    encode(&ProbeLine::Forecast(ForecastFields {
+        bytes_per_s: forecast.map(|told| told.rate),
+        limit: forecast.map(|told| told.limit.id()),
+        next: next.map(|(limit, bytes_per_s)| NextLimitFields { bytes_per_s, limit: limit.id() }),
+        settings: options.iter().map(|(row, given)| (row.id, given.as_deref().map(Cow::from).into())).collect(),
+        saved,
+        sysctl,
+        status,
+    }))
+}
+
+/// A warning.
+pub fn notice(message: &str) -> String {
+    encode(&ProbeLine::Notice { message: message.into() })
+}
+
+/// Why it ended.
+pub fn error(message: &str) -> String {
+    encode(&ProbeLine::Error { message: message.into() })
 }

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use haul_engine::job::event::{AttributeEnd, DeviceNumber, Difference, EntryKind, SpecialFile};
 use haul_proto::path::escape;
-use serde_json::{Value, json};
+use serde::Serialize;
+use std::borrow::Cow;
 
 /// Most ranges of bytes that are named in words.
 const RANGES_SHOWN: usize = 8;
@@ -114,44 +115,58 @@ pub fn name(what: EntryKind) -> &'static str {
 }
 
 /// The same for programs.
-pub fn json(differences: &[Difference]) -> Value {
-    let link = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let one = |difference: &Difference| match difference {
-        Difference::Missing(what) => json!({"what": "missing", "kind": name(*what)}),
-        Difference::Extra(what) => json!({"what": "extra", "kind": name(*what)}),
-        Difference::Kind { source, target } => {
-            json!({"what": "kind", "source": name(*source), "target": name(*target)})
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "what", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "docs/JSON.md describes each field")]
+pub enum DifferenceFields<'a> {
+    Missing { kind: &'static str },
+    Extra { kind: &'static str },
+    Kind { source: &'static str, target: &'static str },
+    Size { source: u64, target: u64 },
+    Link { source: Cow<'a, str>, target: Cow<'a, str> },
+    Mode { source: String, target: String },
+    Owner { source: (u32, u32), target: (u32, u32) },
+    Content { bytes: u64, ranges: Vec<(u64, u64)> },
+    Attributes { missing: Vec<Cow<'a, str>>, extra: Vec<Cow<'a, str>>, changed: Vec<Cow<'a, str>>, count: u64 },
+    Name { at: &'static str, of: Cow<'a, str> },
+    Node { source: String, target: String },
+}
+
+impl<'a> From<&'a Difference> for DifferenceFields<'a> {
+    fn from(difference: &'a Difference) -> Self {
+        let text = |bytes: &'a [u8]| String::from_utf8_lossy(bytes);
+        match difference {
+            Difference::Missing(what) => Self::Missing { kind: name(*what) },
+            Difference::Extra(what) => Self::Extra { kind: name(*what) },
+            Difference::Kind { source, target } => Self::Kind { source: name(*source), target: name(*target) },
+            Difference::Size { source, target } => Self::Size { source: *source, target: *target },
+            Difference::Link { source, target } => Self::Link { source: text(source), target: text(target) },
+            Difference::Mode { source, target } => {
+                Self::Mode { source: format!("{source:04o}"), target: format!("{target:04o}") }
+            }
+            Difference::Owner { source, target } => Self::Owner { source: *source, target: *target },
+            Difference::Content { ranges, bytes } => {
+                let ranges = ranges.iter().map(|range| (range.start, range.end)).collect();
+                Self::Content { bytes: *bytes, ranges }
+            }
+            Difference::Attributes { names, count } => {
+                let of = |end| names.iter().filter(|(other, _)| *other == end).map(|(_, name)| text(name)).collect();
+                Self::Attributes {
+                    missing: of(AttributeEnd::Source),
+                    extra: of(AttributeEnd::Target),
+                    changed: of(AttributeEnd::Both),
+                    count: *count,
+                }
+            }
+            Difference::Name { at_source, of } => {
+                Self::Name { at: if *at_source { "source" } else { "target" }, of: text(of) }
+            }
+            Difference::Node { source, target } => {
+                Self::Node { source: node_name(*source), target: node_name(*target) }
+            }
         }
-        Difference::Size { source, target } => json!({"what": "size", "source": source, "target": target}),
-        Difference::Link { source, target } => json!({"what": "link", "source": link(source), "target": link(target)}),
-        Difference::Mode { source, target } => {
-            json!({"what": "mode", "source": format!("{source:04o}"), "target": format!("{target:04o}")})
-        }
-        Difference::Owner { source, target } => json!({"what": "owner", "source": source, "target": target}),
-        Difference::Content { ranges, bytes } => {
-            let ranges: Vec<_> = ranges.iter().map(|range| [range.start, range.end]).collect();
-            json!({"what": "content", "bytes": bytes, "ranges": ranges})
-        }
-        Difference::Attributes { names, count } => {
-            let of = |end| -> Vec<_> {
-                names.iter().filter(|(other, _)| *other == end).map(|(_, name)| String::from_utf8_lossy(name)).collect()
-            };
-            json!({
-                "what": "attributes",
-                "missing": of(AttributeEnd::Source),
-                "extra": of(AttributeEnd::Target),
-                "changed": of(AttributeEnd::Both),
-                "count": count,
-            })
-        }
-        Difference::Name { at_source, of } => {
-            json!({"what": "name", "at": if *at_source { "source" } else { "target" }, "of": link(of)})
-        }
-        Difference::Node { source, target } => {
-            json!({"what": "node", "source": node_name(*source), "target": node_name(*target)})
-        }
-    };
-    differences.iter().map(one).collect()
+    }
 }
 
 #[cfg(test)]

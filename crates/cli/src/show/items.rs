@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haul_engine::job::event::{ChangeKind, ChangeReasons, EntryKind, ItemChange};
 use haul_proto::path::escape;
-use serde_json::Value;
+use serde::Serialize;
 
 use super::differences::name;
 use crate::units::{count, duration};
@@ -32,8 +32,18 @@ pub fn words(path: &[u8], item: &ItemChange) -> String {
 }
 
 /// The fields of its event, besides its name.
-pub fn fields(item: &ItemChange) -> [(&'static str, Value); 3] {
-    [("what", name(item.what).into()), ("change", change(item).into()), ("reasons", reasons(item).into())]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ItemFields {
+    what: &'static str,
+    change: &'static str,
+    reasons: Vec<&'static str>,
+}
+
+impl From<&ItemChange> for ItemFields {
+    fn from(item: &ItemChange) -> Self {
+        Self { what: name(item.what), change: change(item), reasons: reasons(item) }
+    }
 }
 
 fn change(item: &ItemChange) -> &'static str {

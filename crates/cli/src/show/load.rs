@@ -1,41 +1,67 @@
 //! Where both ends' time went, as JSON.
 
+use std::collections::BTreeMap;
+
 use haul_engine::job::event::{ResourceMetrics, Stage, StreamFigures};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+
+/// Named counters.
+type CounterValues = BTreeMap<&'static str, u64>;
 
 /// Of source and target, with their streams.
-pub fn json(
-    [source, target]: &[ResourceMetrics; 2],
-    [source_streams, target_streams]: &[Vec<StreamFigures>; 2],
-) -> Value {
-    json!({"source": end(source, 0, source_streams), "target": end(target, 1, target_streams)})
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LoadFields {
+    source: Option<EndLoadFields>,
+    target: Option<EndLoadFields>,
 }
 
-fn end(load: &ResourceMetrics, disk: usize, streams: &[StreamFigures]) -> Value {
-    if load.elapsed_us == 0 {
-        return Value::Null;
+/// Of one end.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct EndLoadFields {
+    bears_loss: bool,
+    cores: u16,
+    disk: CounterValues,
+    elapsed_us: u64,
+    mbit_per_s: u32,
+    processors: CounterValues,
+    quota_permille: u32,
+    sockets: CounterValues,
+    stages: BTreeMap<&'static str, CounterValues>,
+    streams: Vec<CounterValues>,
+    traffic: CounterValues,
+}
+
+impl LoadFields {
+    /// Of both ends.
+    pub fn new(loads: &[ResourceMetrics; 2], streams: &[Vec<StreamFigures>; 2]) -> Self {
+        let [source, target] = [0, 1].map(|end| EndLoadFields::of(&loads[end], end, &streams[end]));
+        Self { source, target }
     }
-    let stages: Map<String, Value> = Stage::ALL
-        .iter()
-        .filter(|stage| load.spent(**stage).wall_us > 0)
-        .map(|stage| (stage.name().to_owned(), object(&load.spent(*stage).named())))
-        .collect();
-    let present = &load.present;
-    json!({
-        "elapsed_us": load.elapsed_us,
-        "stages": stages,
-        "processors": object(&load.processors.named()),
-        "disk": object(&load.disks[disk].named()),
-        "traffic": object(&load.traffic.named()),
-        "sockets": object(&load.sockets.named()),
-        "cores": present.cores,
-        "quota_permille": present.quota_permille,
-        "mbit_per_s": present.mbit_per_s,
-        "bears_loss": present.bears_loss,
-        "streams": streams.iter().map(|figures| object(&figures.named())).collect::<Vec<_>>(),
-    })
 }
 
-fn object(named: &[(&'static str, u64)]) -> Value {
-    named.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value))).collect::<Map<_, _>>().into()
+impl EndLoadFields {
+    fn of(load: &ResourceMetrics, disk: usize, streams: &[StreamFigures]) -> Option<Self> {
+        let stages = Stage::ALL.iter().map(|stage| (stage, load.spent(*stage)));
+        let stages = stages.filter(|(_, spent)| spent.wall_us > 0);
+        let present = &load.present;
+        (load.elapsed_us > 0).then(|| Self {
+            bears_loss: present.bears_loss,
+            cores: present.cores,
+            disk: counts(load.disks[disk].named()),
+            elapsed_us: load.elapsed_us,
+            mbit_per_s: present.mbit_per_s,
+            processors: counts(load.processors.named()),
+            quota_permille: present.quota_permille,
+            sockets: counts(load.sockets.named()),
+            stages: stages.map(|(stage, spent)| (stage.name(), counts(spent.named()))).collect(),
+            streams: streams.iter().map(|figures| counts(figures.named())).collect(),
+            traffic: counts(load.traffic.named()),
+        })
+    }
+}
+
+fn counts(named: Vec<(&'static str, u64)>) -> CounterValues {
+    named.into_iter().collect()
 }

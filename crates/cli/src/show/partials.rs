@@ -2,8 +2,9 @@
 
 use haul_engine::partials::{PartialDetails, PartialExtent, PartialState};
 use haul_proto::path::escape;
+use serde::Serialize;
 
-use super::json::JsonLine;
+use super::json::{JsonName, encode};
 use crate::units;
 
 /// A form of output.
@@ -48,17 +49,19 @@ impl PartialsFormat {
     pub fn line(self, about: &PartialDetails, fate: PartialOutcome) -> String {
         match self {
             Self::Words => words(about, fate),
-            Self::Json => object(about, fate).ended(),
+            Self::Json => encode(&PartialLine::new(about, fate)),
         }
     }
 
     /// The last line. `below` is what the user named.
     pub fn sum(self, found: Sum, removed: Option<Sum>, below: &str) -> String {
         match (self, removed) {
-            (Self::Json, None) => sum_of(found).ended(),
-            (Self::Json, Some(removed)) => {
-                sum_of(found).with("removed", removed.count).with("bytes_freed", removed.disk_bytes).ended()
-            }
+            (Self::Json, _) => encode(&PartialLine::Summary {
+                unfinished: found.count,
+                bytes_on_disk: found.disk_bytes,
+                removed: removed.map(|removed| removed.count),
+                bytes_freed: removed.map(|removed| removed.disk_bytes),
+            }),
             (Self::Words, _) if found.count == 0 => format!("no partial files below {below}\n"),
             (Self::Words, None) => {
                 format!("{} unfinished, {} on disk\n", units::count(found.count), units::size(found.disk_bytes))
@@ -70,8 +73,37 @@ impl PartialsFormat {
     }
 }
 
-fn sum_of(found: Sum) -> JsonLine {
-    JsonLine::new("summary").with("unfinished", found.count).with("bytes_on_disk", found.disk_bytes)
+/// A line of `haul status --json` and `haul clean --json`.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "docs/JSON.md describes each field")]
+pub enum PartialLine {
+    Unfinished(PartialFields),
+    Removed(PartialFields),
+    Kept(PartialFields),
+    Summary {
+        unfinished: u64,
+        bytes_on_disk: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        removed: Option<u64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        bytes_freed: Option<u64>,
+    },
+}
+
+/// A partial file.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub struct PartialFields {
+    #[serde(flatten)]
+    name: JsonName,
+    state: &'static str,
+    bytes: Option<u64>,
+    bytes_recorded: Option<u64>,
+    bytes_on_disk: u64,
+    idle_s: u64,
+    process: Option<u32>,
 }
 
 fn words(about: &PartialDetails, fate: PartialOutcome) -> String {
@@ -111,31 +143,34 @@ fn part_of(extent: PartialExtent) -> String {
     units::part_of(extent.recorded, extent.size)
 }
 
-fn object(about: &PartialDetails, fate: PartialOutcome) -> JsonLine {
-    let (state, extent, process) = match about.state {
-        PartialState::Part(extent) => ("part", Some(extent), None),
-        PartialState::Busy { extent, process } => ("busy", extent, process),
-        PartialState::Unrecorded => ("unrecorded", None, None),
-        PartialState::Journal => ("journal", None, None),
-        PartialState::Elsewhere => ("elsewhere", None, None),
-        PartialState::Patch { bytes, size } => ("patch", Some(PartialExtent { recorded: bytes, size }), None),
-        PartialState::Spent => ("spent", None, None),
-        PartialState::Damaged => ("damaged", None, None),
-        PartialState::Foreign { .. } => ("foreign", None, None),
-    };
-    let event = match fate {
-        PartialOutcome::Shown => "unfinished",
-        PartialOutcome::Removed => "removed",
-        PartialOutcome::Kept => "kept",
-    };
-    JsonLine::new(event)
-        .path(&about.path)
-        .with("state", state)
-        .with("bytes", extent.map(|extent| extent.size))
-        .with("bytes_recorded", extent.map(|extent| extent.recorded))
-        .with("bytes_on_disk", about.disk_bytes)
-        .with("idle_s", about.idle.as_secs())
-        .with("process", process)
+impl PartialLine {
+    fn new(about: &PartialDetails, fate: PartialOutcome) -> Self {
+        let (state, extent, process) = match about.state {
+            PartialState::Part(extent) => ("part", Some(extent), None),
+            PartialState::Busy { extent, process } => ("busy", extent, process),
+            PartialState::Unrecorded => ("unrecorded", None, None),
+            PartialState::Journal => ("journal", None, None),
+            PartialState::Elsewhere => ("elsewhere", None, None),
+            PartialState::Patch { bytes, size } => ("patch", Some(PartialExtent { recorded: bytes, size }), None),
+            PartialState::Spent => ("spent", None, None),
+            PartialState::Damaged => ("damaged", None, None),
+            PartialState::Foreign { .. } => ("foreign", None, None),
+        };
+        let fields = PartialFields {
+            name: about.path.as_slice().into(),
+            state,
+            bytes: extent.map(|extent| extent.size),
+            bytes_recorded: extent.map(|extent| extent.recorded),
+            bytes_on_disk: about.disk_bytes,
+            idle_s: about.idle.as_secs(),
+            process,
+        };
+        match fate {
+            PartialOutcome::Shown => Self::Unfinished(fields),
+            PartialOutcome::Removed => Self::Removed(fields),
+            PartialOutcome::Kept => Self::Kept(fields),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use haul_engine::job::event::Summary;
 use haul_proto::diagnose::JobMeasurements;
 use haul_proto::diagnose::path_parts::{PartUse, PathPart, path_parts};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use std::collections::BTreeMap;
 
 use crate::units::rate;
 
@@ -32,14 +33,23 @@ pub fn table(summary: &Summary) -> String {
     std::iter::once(&heading).chain(&rows).map(line).collect()
 }
 
-/// The same for programs.
-pub fn json(summary: &Summary) -> Value {
-    let part = |of: PartUse| {
-        let (busy, bytes_per_s, bound_bytes_per_s) = (of.busy, of.bytes_per_s, of.bound_bytes_per_s());
-        let value = json!({"busy": busy, "bytes_per_s": bytes_per_s, "bound_bytes_per_s": bound_bytes_per_s});
-        (of.part.id().to_owned(), value)
+/// How busy a part was, as JSON.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PartFields {
+    bound_bytes_per_s: Option<f64>,
+    busy: f64,
+    bytes_per_s: f64,
+}
+
+/// The same for programs, by the names of the parts.
+pub fn fields(summary: &Summary) -> BTreeMap<&'static str, PartFields> {
+    let fields = |of: &PartUse| PartFields {
+        bound_bytes_per_s: of.bound_bytes_per_s(),
+        busy: of.busy,
+        bytes_per_s: of.bytes_per_s,
     };
-    of_job(summary).into_iter().map(part).collect::<Map<_, _>>().into()
+    of_job(summary).iter().map(|of| (of.part.id(), fields(of))).collect()
 }
 
 fn of_job(summary: &Summary) -> Vec<PartUse> {
@@ -77,8 +87,8 @@ mod tests {
         target CPU     25 %     100 MB/s     400 MB/s
         target disk     0 %    70.0 MB/s            -
         ");
-        assert_eq!(json(&summary)["source_cpu"]["bound_bytes_per_s"], 400e6);
-        assert_eq!(json(&summary)["target_disk"]["bound_bytes_per_s"], Value::Null);
+        assert_eq!(fields(&summary)["source_cpu"].bound_bytes_per_s, Some(400e6));
+        assert_eq!(fields(&summary)["target_disk"].bound_bytes_per_s, None);
         assert_eq!(table(&example()), "");
     }
 }

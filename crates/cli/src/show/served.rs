@@ -4,9 +4,9 @@ use haul_engine::job::account::{WorkAccount, WorkDone};
 use haul_engine::serve::{ServeEvent, ServedDirectory};
 use ipnet::IpNet;
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde::Serialize;
 
-use super::json::harmless_json;
+use super::json::{encode, sorted};
 use crate::args::UsageError;
 use crate::text::harmless;
 use crate::units::size;
@@ -46,40 +46,120 @@ fn words(served: &ServeEvent) -> String {
     }
 }
 
+/// A line of `haul serve --json`.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "docs/JSON.md describes each field")]
+pub enum ServeLine<'a> {
+    Open {
+        time: String,
+        directory: &'a str,
+        networks: Vec<String>,
+    },
+    Unconfined {
+        time: String,
+        reason: &'a str,
+    },
+    Reloaded {
+        time: String,
+        reason: Option<String>,
+    },
+    NotReloaded {
+        time: String,
+        reason: Option<String>,
+    },
+    Stranger {
+        #[serde(flatten)]
+        at: ServedClient<'a>,
+        reason: &'a str,
+        others: u64,
+    },
+    Connected {
+        #[serde(flatten)]
+        at: ServedClient<'a>,
+        key: Option<String>,
+    },
+    Refused {
+        #[serde(flatten)]
+        at: ServedClient<'a>,
+        reason: &'a str,
+    },
+    Ended {
+        #[serde(flatten)]
+        at: ServedClient<'a>,
+        seconds: f64,
+        complete: bool,
+        reason: Option<&'a str>,
+        #[serde(flatten)]
+        did: Option<ServedWork<'a>>,
+    },
+}
+
+/// When a client of which directory did something.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ServedClient<'a> {
+    time: String,
+    peer: String,
+    directory: &'a str,
+}
+
+/// What a client's worker did.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ServedWork<'a> {
+    direction: &'static str,
+    path: &'a str,
+    files: u64,
+    bytes: u64,
+    failed: u64,
+}
+
+impl ServeLine<'_> {
+    fn text(&self) -> String {
+        encode(&Sorted(self)).trim_end().to_owned()
+    }
+}
+
+/// With its fields in the order of their names.
+struct Sorted<'a>(&'a ServeLine<'a>);
+
+impl Serialize for Sorted<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        sorted(self.0, serializer)
+    }
+}
+
 /// As JSON, one object a line.
 pub fn object(served: &ServeEvent) -> String {
-    let at = |event: &str, peer: &std::net::SocketAddr, directory: &str, rest: Value| {
-        let mut object = json!({
-            "event": event,
-            "time": Timestamp::now().to_string(),
-            "peer": peer.to_string(),
-            "directory": directory,
-        });
-        if let (Value::Object(all), Value::Object(rest)) = (&mut object, rest) {
-            all.extend(rest);
-        }
-        harmless_json(&object.to_string())
-    };
+    let at = |peer: &std::net::SocketAddr, directory| ServedClient { time: now(), peer: peer.to_string(), directory };
     match served {
         ServeEvent::Began { peer, directory, key } => {
-            at("connected", peer, directory, json!({ "key": key.map(|key| key.to_string()) }))
+            ServeLine::Connected { at: at(peer, directory), key: key.map(|key| key.to_string()) }.text()
         }
         ServeEvent::Stranger { peer, why, others } => {
-            at("stranger", peer, "", json!({ "reason": why, "others": others }))
+            ServeLine::Stranger { at: at(peer, ""), reason: why, others: *others }.text()
         }
-        ServeEvent::Refused { peer, directory, why } => at("refused", peer, directory, json!({ "reason": why })),
+        ServeEvent::Refused { peer, directory, why } => {
+            ServeLine::Refused { at: at(peer, directory), reason: why }.text()
+        }
         ServeEvent::Ended { peer, directory, account: WorkAccount { did, why, is_idle: _ }, whole, took } => {
-            let mut rest = json!({ "seconds": took.as_secs_f64(), "complete": whole, "reason": why });
-            if let (Value::Object(rest), Some(did)) = (&mut rest, did) {
-                rest.insert("direction".into(), did.what.word().into());
-                rest.insert("path".into(), did.path.clone().into());
-                rest.insert("files".into(), did.files.into());
-                rest.insert("bytes".into(), did.bytes.into());
-                rest.insert("failed".into(), did.failed.into());
-            }
-            at("ended", peer, directory, rest)
+            let did = did.as_ref().map(|WorkDone { what, files, bytes, failed, path }| ServedWork {
+                direction: what.word(),
+                path,
+                files: *files,
+                bytes: *bytes,
+                failed: *failed,
+            });
+            let (at, seconds, reason) = (at(peer, directory), took.as_secs_f64(), why.as_deref());
+            ServeLine::Ended { at, seconds, complete: *whole, reason, did }.text()
         }
     }
+}
+
+fn now() -> String {
+    Timestamp::now().to_string()
 }
 
 /// That the file of a standing server was read again, or why it could not be.
@@ -87,8 +167,12 @@ pub fn reloaded(error: Option<&UsageError>, is_json: bool) -> String {
     let now = Timestamp::now();
     let why = error.map(|error| error.to_string().lines().next().unwrap_or_default().to_owned());
     if is_json {
-        let event = if why.is_some() { "not_reloaded" } else { "reloaded" };
-        return json!({ "event": event, "time": now.to_string(), "reason": why }).to_string();
+        let (time, reason) = (now.to_string(), why);
+        return match reason {
+            Some(_) => ServeLine::NotReloaded { time, reason },
+            None => ServeLine::Reloaded { time, reason },
+        }
+        .text();
     }
     let now = now.strftime("%Y-%m-%dT%H:%M:%SZ");
     match why {
@@ -101,7 +185,7 @@ pub fn reloaded(error: Option<&UsageError>, is_json: bool) -> String {
 pub fn unconfined(reason: &str, is_json: bool) -> String {
     let now = Timestamp::now();
     match is_json {
-        true => json!({ "event": "unconfined", "time": now.to_string(), "reason": reason }).to_string(),
+        true => ServeLine::Unconfined { time: now.to_string(), reason }.text(),
         false => {
             let now = now.strftime("%Y-%m-%dT%H:%M:%SZ");
             format!("{now} the kernel does not confine this server completely: {reason}")
@@ -114,8 +198,7 @@ pub fn open(directory: &ServedDirectory, is_json: bool) -> String {
     let now = Timestamp::now();
     let networks: Vec<_> = directory.open_to.iter().map(IpNet::to_string).collect();
     match is_json {
-        true => json!({ "event": "open", "time": now.to_string(), "directory": directory.name, "networks": networks })
-            .to_string(),
+        true => ServeLine::Open { time: now.to_string(), directory: &directory.name, networks }.text(),
         false => format!(
             "{} WARNING: {} ({}) is open to everyone in {}: no secret, and no proof of the server",
             now.strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -143,6 +226,6 @@ mod tests {
         assert!(line(&served).ends_with("line\\u{2028}zero\\u{200b}width\\u{202e}\\u{e0041}\\u{9b}2J"));
         let object = object(&served);
         assert!(!object.chars().any(disturbs), "{object}");
-        assert_eq!(serde_json::from_str::<Value>(&object).unwrap()["reason"], why);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&object).unwrap()["reason"], why);
     }
 }

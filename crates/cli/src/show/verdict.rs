@@ -1,9 +1,8 @@
 //! What limited a job, in words and as JSON.
 
-use haul_engine::job::event::{
-    Bottleneck, BottleneckDetail, CurrentBottleneck, Fact, FactUnit, Recommendation, Verdict,
-};
-use serde_json::{Map, Value, json};
+use haul_engine::job::event::{Bottleneck, BottleneckDetail, Fact, FactUnit, Recommendation, Verdict};
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::text::harmless;
@@ -108,27 +107,57 @@ fn whole(value: f64) -> u64 {
     Duration::try_from_secs_f64(value.max(0.0)).map_or(u64::MAX, |rounded| rounded.as_secs())
 }
 
-/// What limits at present, as JSON.
-pub fn now_json(now: CurrentBottleneck) -> Value {
-    json!({"limit": now.limit.id(), "share": rounded(now.share)})
+/// What limits, as JSON.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LimitFields {
+    limit: &'static str,
+    share: f64,
+}
+
+impl LimitFields {
+    /// A limit and its share of the time.
+    pub fn new(limit: Bottleneck, share: f64) -> Self {
+        Self { limit: limit.id(), share: rounded(share) }
+    }
 }
 
 /// The verdict, as JSON.
-pub fn json(verdict: &Verdict, advice: &[Recommendation]) -> Value {
-    let figures: Map<String, Value> =
-        verdict.facts.iter().map(|fact| (fact.figure.name().to_owned(), rounded(fact.value).into())).collect();
-    json!({
-        "limit": verdict.limit.id(),
-        "detail": verdict.detail.map(BottleneckDetail::id),
-        "share": rounded(verdict.share),
-        "evidence": verdict.facts.iter().map(said).collect::<Vec<_>>(),
-        "figures": figures,
-        "next": verdict.next.map(|next| json!({"limit": next.limit.id(), "share": rounded(next.share)})),
-        "advice": advice
-            .iter()
-            .map(|Recommendation { text, command }| json!({"text": text, "command": command}))
-            .collect::<Vec<_>>(),
-    })
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct VerdictFields<'a> {
+    advice: Vec<AdviceFields<'a>>,
+    detail: Option<&'static str>,
+    evidence: Vec<String>,
+    figures: BTreeMap<&'static str, f64>,
+    limit: &'static str,
+    next: Option<LimitFields>,
+    share: f64,
+}
+
+/// What could be done, as JSON.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct AdviceFields<'a> {
+    command: Option<&'a str>,
+    text: &'a str,
+}
+
+impl<'a> VerdictFields<'a> {
+    /// The verdict, and what could be done.
+    pub fn new(verdict: &Verdict, advice: &'a [Recommendation]) -> Self {
+        let advice =
+            advice.iter().map(|Recommendation { text, command }| AdviceFields { command: command.as_deref(), text });
+        Self {
+            advice: advice.collect(),
+            detail: verdict.detail.map(BottleneckDetail::id),
+            evidence: verdict.facts.iter().map(said).collect(),
+            figures: verdict.facts.iter().map(|fact| (fact.figure.name(), rounded(fact.value))).collect(),
+            limit: verdict.limit.id(),
+            next: verdict.next.map(|next| LimitFields::new(next.limit, next.share)),
+            share: rounded(verdict.share),
+        }
+    }
 }
 
 /// As many digits as it is worth.
@@ -197,11 +226,11 @@ pub mod tests {
 
     #[test]
     fn programs_get_figures_and_words() {
-        insta::assert_snapshot!(json(&example(), &[advised()]).to_string(), @r#"
+        insta::assert_snapshot!(serde_json::to_string(&VerdictFields::new(&example(), &[advised()])).unwrap(), @r#"
         {"advice":[{"command":"sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864'","text":"db1: TCP's receive window, at most 6291456 bytes, held the streams back 43 % of the time"}],"detail":null,"evidence":["writing waited 96 % of the time","41.2 MB/s","the disk was busy 99 % of the time","31 requests in its queue"],"figures":{"bytes_per_s":41234567.0,"disk_busy":0.993,"disk_queue":31.25,"write_wait":0.964},"limit":"target-disk","next":{"limit":"congestion","share":0.118},"share":0.964}
         "#);
         assert_eq!(
-            now_json(CurrentBottleneck { limit: Bottleneck::Link, share: 0.123_45 }).to_string(),
+            serde_json::to_string(&LimitFields::new(Bottleneck::Link, 0.123_45)).unwrap(),
             r#"{"limit":"link","share":0.123}"#
         );
     }

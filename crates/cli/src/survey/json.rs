@@ -1,126 +1,270 @@
 //! A survey, for programs: one object a line (docs/JSON.md).
 
-use haul_engine::survey::{CompressionSample, DuplicateFiles, FileTotals, Survey, TargetSurvey};
+use haul_engine::survey::{CompressionSample, DuplicateFiles, DuplicateSet, FileTotals, Survey, TargetSurvey};
 use haul_proto::checksum::hex;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
 
 use super::SurveyView;
 use super::outlook::Outlook;
-use crate::show::json::{JsonLine, name_of};
+use crate::show::json::{CompressionFields, JsonMessage, JsonName, encode};
+
+/// A line of `haul survey --json`.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "docs/JSON.md describes each field")]
+pub enum SurveyLine<'a> {
+    Failed {
+        #[serde(flatten)]
+        name: JsonName,
+        host: &'static str,
+        message: JsonMessage,
+    },
+    Sizes {
+        from: u64,
+        below: u64,
+        #[serde(flatten)]
+        sum: TotalsFields,
+    },
+    Directory {
+        #[serde(flatten)]
+        name: JsonName,
+        #[serde(flatten)]
+        all: TotalsFields,
+        own_files: u64,
+        own_bytes: u64,
+    },
+    BigFile {
+        #[serde(flatten)]
+        name: JsonName,
+        bytes: u64,
+    },
+    Type {
+        ending: Option<String>,
+        #[serde(flatten)]
+        sum: TotalsFields,
+    },
+    Duplicates {
+        #[serde(flatten)]
+        each: TotalsFields,
+        spare_bytes: u64,
+        blake3: String,
+        first: Vec<JsonName>,
+    },
+    Summary(Box<SurveySummaryFields<'a>>),
+}
+
+/// The last line.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub struct SurveySummaryFields<'a> {
+    files: u64,
+    bytes: u64,
+    data_bytes: u64,
+    directories: u64,
+    links: u64,
+    others: u64,
+    linked: SumFields,
+    filtered: u64,
+    left_out: u64,
+    unreadable: u64,
+    duplicates: Option<DuplicatesFields>,
+    compression: Option<SampleFields>,
+    target: Option<TargetFields>,
+    estimate: Option<EstimateFields<'a>>,
+    status: u8,
+}
+
+/// A number of files and their bytes, within a line.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct TotalsFields {
+    files: u64,
+    bytes: u64,
+}
+
+/// The same as an object.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SumFields {
+    bytes: u64,
+    files: u64,
+}
+
+/// Equal files.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct DuplicatesFields {
+    failed: u64,
+    held_from: u64,
+    late: SumFields,
+    not_held: SumFields,
+    read_bytes: u64,
+    sets: u64,
+    spare: SumFields,
+}
+
+/// How far data can be compressed.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SampleFields {
+    bytes: u64,
+    files: u64,
+    methods: Vec<MethodFields>,
+    stubborn: f64,
+}
+
+/// A method of compression, and its speed.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct MethodFields {
+    bytes_per_s: Option<f64>,
+    #[serde(flatten)]
+    gain: CompressionFields,
+}
+
+/// A comparison with a target.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct TargetFields {
+    differs: SumFields,
+    missing: SumFields,
+    same: SumFields,
+    send_bytes: u64,
+}
+
+/// How long a copy will take.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct EstimateFields<'a> {
+    bytes: u64,
+    bytes_per_s: f64,
+    host: &'a str,
+    measured: &'a str,
+    seconds: f64,
+}
 
 /// All lines; `status` is the exit status.
 pub fn lines(shown: &SurveyView<'_>, status: u8) -> String {
     let SurveyView { survey, outlook, .. } = shown;
-    let mut lines = Vec::new();
-    for (path, why) in &survey.unreadable.first {
-        lines.push(JsonLine::new("failed").path(path).with("host", "this machine").with("message", why.as_str()));
-    }
-    lines.extend(tables(survey));
-    lines.extend(survey.duplicates.iter().flat_map(sets));
-    lines.push(summary(survey, outlook).with("status", status));
-    lines.into_iter().map(JsonLine::ended).collect()
+    let unreadable = survey.unreadable.first.iter().map(|(path, why)| SurveyLine::Failed {
+        name: path.as_slice().into(),
+        host: "this machine",
+        message: why.as_str().into(),
+    });
+    let sets = survey.duplicates.iter().flat_map(|found| &found.biggest).map(duplicate_set);
+    let summary = SurveyLine::Summary(Box::new(SurveySummaryFields::new(survey, outlook, status)));
+    unreadable.chain(tables(survey)).chain(sets).chain([summary]).map(|line| encode(&line)).collect()
 }
 
-fn tables(survey: &Survey) -> impl Iterator<Item = JsonLine> {
+fn tables(survey: &Survey) -> impl Iterator<Item = SurveyLine<'_>> {
     let sizes = survey.sizes.iter().map(|class| {
-        let line = JsonLine::new("sizes").with("from", class.from).with("below", class.below);
-        with_sum(line, &class.sum)
+        let (from, below) = (class.from, class.below);
+        SurveyLine::Sizes { from, below, sum: class.sum.into() }
     });
-    let directories = survey.directories.iter().map(|big| {
-        let line = with_sum(JsonLine::new("directory").path(&big.path), &big.all);
-        line.with("own_files", big.own.files).with("own_bytes", big.own.bytes)
+    let directories = survey.directories.iter().map(|big| SurveyLine::Directory {
+        name: big.path.as_slice().into(),
+        all: big.all.into(),
+        own_files: big.own.files,
+        own_bytes: big.own.bytes,
     });
-    let files = survey.files.iter().map(|big| JsonLine::new("big_file").path(&big.path).with("bytes", big.bytes));
+    let files = survey.files.iter();
+    let files = files.map(|big| SurveyLine::BigFile { name: big.path.as_slice().into(), bytes: big.bytes });
     let kinds = survey.kinds.iter().map(|kind| {
-        with_sum(JsonLine::new("type").with("ending", String::from_utf8_lossy(&kind.ending).into_owned()), &kind.sum)
+        let ending = Some(String::from_utf8_lossy(&kind.ending).into_owned());
+        SurveyLine::Type { ending, sum: kind.sum.into() }
     });
-    let others = (survey.other_kinds.files > 0)
-        .then(|| with_sum(JsonLine::new("type").with("ending", Value::Null), &survey.other_kinds));
+    let others = survey.other_kinds;
+    let others = (others.files > 0).then(|| SurveyLine::Type { ending: None, sum: others.into() });
     sizes.chain(directories).chain(files).chain(kinds).chain(others)
 }
 
-fn with_sum(line: JsonLine, sum: &FileTotals) -> JsonLine {
-    line.with("files", sum.files).with("bytes", sum.bytes)
+fn duplicate_set(set: &DuplicateSet) -> SurveyLine<'_> {
+    SurveyLine::Duplicates {
+        each: TotalsFields { files: set.files, bytes: set.bytes },
+        spare_bytes: set.saves(),
+        blake3: hex(&set.digest),
+        first: set.paths.iter().map(|path| path.as_slice().into()).collect(),
+    }
 }
 
-fn sets(found: &DuplicateFiles) -> impl Iterator<Item = JsonLine> {
-    found.biggest.iter().map(|set| {
-        let paths: Vec<Value> = set.paths.iter().map(|path| name_of(path).into()).collect();
-        let line = JsonLine::new("duplicates").with("files", set.files).with("bytes", set.bytes);
-        line.with("spare_bytes", set.saves()).with("blake3", hex(&set.digest)).with("first", paths)
-    })
+impl<'a> SurveySummaryFields<'a> {
+    fn new(survey: &Survey, outlook: &'a Outlook, status: u8) -> Self {
+        let totals = &survey.totals;
+        Self {
+            files: totals.files.files,
+            bytes: totals.files.bytes,
+            data_bytes: totals.data_bytes,
+            directories: totals.directories,
+            links: totals.links,
+            others: totals.others,
+            linked: totals.linked.into(),
+            filtered: totals.filtered,
+            left_out: totals.left_out,
+            unreadable: survey.unreadable.count,
+            duplicates: survey.duplicates.as_ref().map(DuplicatesFields::from),
+            compression: survey.sample.as_ref().map(SampleFields::from),
+            target: survey.there.as_ref().map(TargetFields::from),
+            estimate: EstimateFields::of(outlook),
+            status,
+        }
+    }
 }
 
-fn summary(survey: &Survey, outlook: &Outlook) -> JsonLine {
-    let totals = &survey.totals;
-    JsonLine::new("summary")
-        .with("files", totals.files.files)
-        .with("bytes", totals.files.bytes)
-        .with("data_bytes", totals.data_bytes)
-        .with("directories", totals.directories)
-        .with("links", totals.links)
-        .with("others", totals.others)
-        .with("linked", sum(&totals.linked))
-        .with("filtered", totals.filtered)
-        .with("left_out", totals.left_out)
-        .with("unreadable", survey.unreadable.count)
-        .with("duplicates", survey.duplicates.as_ref().map(duplicates))
-        .with("compression", survey.sample.as_ref().map(sample))
-        .with("target", survey.there.as_ref().map(there))
-        .with("estimate", estimate(outlook))
+impl From<FileTotals> for TotalsFields {
+    fn from(FileTotals { files, bytes }: FileTotals) -> Self {
+        Self { files, bytes }
+    }
 }
 
-fn sum(FileTotals { files, bytes }: &FileTotals) -> Value {
-    json!({"files": files, "bytes": bytes})
+impl From<FileTotals> for SumFields {
+    fn from(FileTotals { files, bytes }: FileTotals) -> Self {
+        Self { bytes, files }
+    }
 }
 
-fn duplicates(found: &DuplicateFiles) -> Value {
-    json!({
-        "sets": found.sets,
-        "spare": sum(&found.spare),
-        "read_bytes": found.read,
-        "late": sum(&found.late),
-        "not_held": sum(&found.left_out),
-        "held_from": found.held_from,
-        "failed": found.failed,
-    })
+impl From<&DuplicateFiles> for DuplicatesFields {
+    fn from(found: &DuplicateFiles) -> Self {
+        Self {
+            failed: found.failed,
+            held_from: found.held_from,
+            late: found.late.into(),
+            not_held: found.left_out.into(),
+            read_bytes: found.read,
+            sets: found.sets,
+            spare: found.spare.into(),
+        }
+    }
 }
 
-fn sample(sample: &CompressionSample) -> Value {
-    let methods = sample.methods.iter().map(|packed| {
-        json!({
-            "codec": packed.method.codec().name(),
-            "level": packed.method.level(),
-            "ratio": 1.0 / packed.left.max(1e-6),
-            "bytes_per_s": packed.bytes_per_s,
-        })
-    });
-    json!({
-        "files": sample.files,
-        "bytes": sample.bytes,
-        "stubborn": sample.stubborn,
-        "methods": methods.collect::<Vec<_>>(),
-    })
+impl From<&CompressionSample> for SampleFields {
+    fn from(sample: &CompressionSample) -> Self {
+        let methods = sample.methods.iter().map(|packed| MethodFields {
+            bytes_per_s: packed.bytes_per_s,
+            gain: CompressionFields::new(packed.method, 1.0 / packed.left.max(1e-6)),
+        });
+        Self { bytes: sample.bytes, files: sample.files, methods: methods.collect(), stubborn: sample.stubborn }
+    }
 }
 
-fn there(there: &TargetSurvey) -> Value {
-    json!({
-        "same": sum(&there.same),
-        "differs": sum(&there.differs),
-        "missing": sum(&there.missing),
-        "send_bytes": there.send_bytes,
-    })
+impl From<&TargetSurvey> for TargetFields {
+    fn from(there: &TargetSurvey) -> Self {
+        Self {
+            differs: there.differs.into(),
+            missing: there.missing.into(),
+            same: there.same.into(),
+            send_bytes: there.send_bytes,
+        }
+    }
 }
 
-fn estimate(outlook: &Outlook) -> Value {
-    let Outlook::Measured { host, figures, bytes, time } = outlook else { return Value::Null };
-    let mut told = Map::new();
-    told.insert("host".into(), host.as_str().into());
-    told.insert("bytes".into(), (*bytes).into());
-    told.insert("bytes_per_s".into(), figures.bytes_per_s.into());
-    told.insert("seconds".into(), time.as_secs_f64().into());
-    told.insert("measured".into(), figures.when.as_str().into());
-    told.into()
+impl<'a> EstimateFields<'a> {
+    /// `None` where the host was not measured.
+    fn of(outlook: &'a Outlook) -> Option<Self> {
+        let Outlook::Measured { host, figures, bytes, time } = outlook else { return None };
+        let (bytes_per_s, measured) = (figures.bytes_per_s, figures.when.as_str());
+        Some(Self { bytes: *bytes, bytes_per_s, host, measured, seconds: time.as_secs_f64() })
+    }
 }
 
 #[cfg(test)]
@@ -132,7 +276,7 @@ mod tests {
     fn everything_is_a_line_of_json() {
         let (survey, outlook) = (example(), Outlook::NoHost);
         let lines = lines(&shown(&survey, &outlook), 1);
-        assert!(lines.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{lines}");
+        assert!(lines.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()), "{lines}");
         insta::assert_snapshot!(lines);
     }
 }

@@ -1,11 +1,12 @@
 //! What is recorded of a run. One table: the columns of the CSV and the fields of the JSON are made from it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use haul_engine::job::event::{StreamFigures, Summary, TransportPath};
 use haul_engine::job::location::Host;
 use haul_engine::job::spec::{CacheUse, Job, is_null, names_null};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
 
 use super::setting::{COUNT, DIMENSIONS, SweepSetting};
 use crate::echoes::RoundTrips;
@@ -37,8 +38,11 @@ struct Field {
 macro_rules! figures {
     ($($(#[$about:meta])* $name:ident,)*) => {
         /// The figures of a run. What is not known is not a number.
-        #[derive(Debug, Clone, Copy, PartialEq)]
-        pub struct Figures { $($(#[$about])* pub $name: f64,)* }
+        #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
+        pub struct Figures {
+            $($(#[$about])* #[cfg_attr(test, schemars(with = "Option<f64>"))] pub $name: f64,)*
+        }
 
         const FIELDS: &[Field] = &[$(Field {
             name: stringify!($name),
@@ -206,24 +210,42 @@ impl SweepRun {
         let limited_by = limited_by.clone();
         Some(Self { round: round.parse().ok()?, setting, began: began.parse().ok()?, limited_by, result })
     }
+}
 
-    /// As an object.
-    pub fn json(&self) -> Map<String, Value> {
-        let mut object = Map::new();
-        object.insert("round".into(), self.round.into());
-        object.insert("began".into(), json!(self.began));
-        for (dimension, word) in DIMENSIONS.iter().zip(&self.setting.0) {
-            object.insert(dimension.name.into(), word.as_str().into());
+/// A run as an object.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SweepRunFields<'a> {
+    round: u32,
+    began: f64,
+    #[serde(flatten)]
+    #[cfg_attr(test, schemars(schema_with = "setting_schema"))]
+    setting: BTreeMap<&'static str, &'a str>,
+    #[serde(flatten)]
+    figures: Option<&'a Figures>,
+    limited_by: Option<&'a str>,
+    failure: Option<String>,
+}
+
+impl<'a> From<&'a SweepRun> for SweepRunFields<'a> {
+    fn from(run: &'a SweepRun) -> Self {
+        let words = run.setting.0.iter().map(String::as_str);
+        Self {
+            round: run.round,
+            began: run.began,
+            setting: DIMENSIONS.iter().map(|dimension| dimension.name).zip(words).collect(),
+            figures: run.result.as_ref().ok(),
+            limited_by: Some(run.limited_by.as_str()).filter(|limit| !limit.is_empty()),
+            failure: run.result.as_ref().err().map(|why| one_line(why)),
         }
-        if let Ok(figures) = &self.result {
-            // What is no number is null there.
-            object.extend(FIELDS.iter().map(|field| (field.name.to_owned(), json!((field.get)(figures)))));
-        }
-        let limit = Some(self.limited_by.as_str()).filter(|limit| !limit.is_empty());
-        object.insert(LIMITED_BY.into(), json!(limit));
-        object.insert(FAILURE.into(), self.result.as_ref().err().map_or(Value::Null, |why| one_line(why).into()));
-        object
     }
+}
+
+#[cfg(test)]
+fn setting_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let names = DIMENSIONS.map(|dimension| dimension.name);
+    let texts: BTreeMap<_, _> = names.iter().map(|name| (name, serde_json::json!({ "type": "string" }))).collect();
+    schemars::json_schema!({ "type": "object", "properties": texts, "required": names })
 }
 
 fn one_line(text: &str) -> String {
@@ -319,7 +341,7 @@ pub mod tests {
 
     #[test]
     fn what_is_not_known_is_null_in_json() {
-        let object = run(1, "64k", "8", 117e6).json();
+        let object = serde_json::to_value(SweepRunFields::from(&run(1, "64k", "8", 117e6))).unwrap();
         assert_eq!((object["window"].as_str(), object["bytes_per_s"].as_f64()), (Some("64k"), Some(117e6)));
         assert!(object["rtt_loaded_s"].is_null() && object["failure"].is_null());
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::figures::{Figures, SweepRun};
+use super::figures::{Figures, SweepRun, SweepRunFields};
 use super::journal::Header;
 use super::setting::{DIMENSIONS, SweepSetting};
 use crate::report::statistics::Quartiles;
@@ -133,7 +133,7 @@ pub fn json(header: &Header, runs: &[SweepRun], groups: &[Group<'_>], warnings: 
         "target": header.target,
         "options": header.options,
         "settings": groups.iter().map(Group::json).collect::<Vec<_>>(),
-        "runs": runs.iter().map(|run| Value::Object(run.json())).collect::<Vec<_>>(),
+        "runs": runs.iter().map(SweepRunFields::from).collect::<Vec<_>>(),
         "warnings": warnings,
     })
 }

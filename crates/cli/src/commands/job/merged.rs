@@ -3,22 +3,87 @@
 use std::time::Duration;
 
 use haul_job::report::{HostTotals, MergedReport};
+use serde::Serialize;
 
 use super::part::PartDisplay;
 use crate::commands::print;
-use crate::show::json::JsonLine;
+use crate::show::json::encode;
 use crate::text::harmless;
 use crate::units;
+
+/// The last line of `haul job run --json` and `haul job finish --json`.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "event", rename = "report")]
+pub struct ReportLine<'a> {
+    bytes: u64,
+    bytes_per_s: f64,
+    bytes_skipped: u64,
+    failed: u64,
+    files_copied: u64,
+    files_skipped: u64,
+    hosts: Vec<HostFields<'a>>,
+    reruns: u64,
+    seconds: f64,
+    shards: u64,
+    shards_done: u64,
+    slowest: Vec<SlowShardFields<'a>>,
+}
+
+/// What a host copied.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct HostFields<'a> {
+    bytes: u64,
+    bytes_per_s: f64,
+    host: &'a str,
+    seconds: f64,
+    shards: u64,
+}
+
+/// One of the slowest shards.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SlowShardFields<'a> {
+    host: &'a str,
+    seconds: f64,
+    shard: u32,
+}
+
+impl<'a> From<&'a MergedReport> for ReportLine<'a> {
+    fn from(report: &'a MergedReport) -> Self {
+        let hosts = report.hosts.iter().map(|(host, totals)| HostFields {
+            bytes: totals.bytes,
+            bytes_per_s: totals.bytes as f64 / totals.seconds.max(f64::MIN_POSITIVE),
+            host,
+            seconds: totals.seconds,
+            shards: totals.shards,
+        });
+        let slowest = report.slowest.iter();
+        let slowest = slowest.map(|(shard, seconds, host)| SlowShardFields { host, seconds: *seconds, shard: *shard });
+        Self {
+            bytes: report.bytes,
+            bytes_per_s: report.bytes_per_s(),
+            bytes_skipped: report.bytes_skipped,
+            failed: report.failed,
+            files_copied: report.files_copied,
+            files_skipped: report.files_skipped,
+            hosts: hosts.collect(),
+            reruns: report.reruns,
+            seconds: report.seconds,
+            shards: report.shards,
+            shards_done: report.shards_done,
+            slowest: slowest.collect(),
+        }
+    }
+}
 
 /// The report at the end of a job.
 pub fn print_report(report: &MergedReport, display: PartDisplay) {
     match display {
         PartDisplay::Usual => print(&as_text(report)),
         PartDisplay::Json => {
-            let line = JsonLine::new("report");
-            let value = report.json();
-            let fields = value.as_object().into_iter().flatten();
-            print(&fields.fold(line, |line, (key, value)| line.with(key, value.clone())).ended());
+            print(&encode(&ReportLine::from(report)));
         }
         PartDisplay::Quiet => {}
     }

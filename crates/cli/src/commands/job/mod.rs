@@ -5,14 +5,14 @@ mod exclusive;
 mod finish;
 mod local;
 mod manifest;
-mod merged;
+pub mod merged;
 mod opened;
 mod part;
 mod plan;
 mod recorder;
 mod shard;
 mod slurm;
-mod status;
+pub mod status;
 mod whole;
 
 use haul_job::error::{JobError, JobErrorKind};

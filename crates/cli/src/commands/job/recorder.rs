@@ -9,7 +9,7 @@ use haul_job::directory::NamelessFile;
 use haul_job::error::JobError;
 
 use crate::show::Show;
-use crate::show::json::JsonLine;
+use crate::show::json::{FailureLine, encode};
 
 /// Shows a copy, and writes a line for each file that fails.
 pub struct FailureRecorder {
@@ -57,12 +57,12 @@ impl Observer for FailureRecorder {
         self.show.event(event);
         let line = match event {
             Event::FileFailed { path, host, message } => {
-                JsonLine::new("failed").path(path).with("host", host.as_str()).with("message", message.as_str())
+                FailureLine::Failed { name: path.as_slice().into(), host, message: message.as_str().into() }
             }
-            Event::Differs { path, host, .. } => JsonLine::new("differs").path(path).with("host", host.as_str()),
+            Event::Differs { path, host, .. } => FailureLine::Differs { name: path.as_slice().into(), host },
             _ => return,
         };
-        if let Err(trouble) = self.record(&line.ended()) {
+        if let Err(trouble) = self.record(&encode(&line)) {
             self.trouble.get_or_insert(trouble);
         }
     }

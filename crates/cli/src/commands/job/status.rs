@@ -1,5 +1,6 @@
 //! `haul job status JOB` and `haul job report JOB`: where a job is, and what has come of it.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::time::{Duration, UNIX_EPOCH};
@@ -10,7 +11,8 @@ use haul_job::plan_index::PlannedShard;
 use haul_job::report::MergedReport;
 use haul_job::shard_result::ShardEnd;
 use haul_proto::path::escape;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use super::merged::as_text;
 use super::opened::OpenedJob;
@@ -18,7 +20,7 @@ use super::slurm::view::ShardTasks;
 use crate::args::values::Values;
 use crate::commands::print;
 use crate::exit::Exit;
-use crate::show::json::JsonLine;
+use crate::show::json::{JsonMessage, encode};
 use crate::text::harmless;
 use crate::units;
 
@@ -146,49 +148,95 @@ fn next_line(job: &OpenedJob, overview: &JobOverview) -> String {
     }
 }
 
-fn as_json(job: &OpenedJob, overview: &JobOverview, tasks: &ShardTasks, exit: Exit) -> String {
-    let shard = |(shard, state): &(PlannedShard, ShardState)| {
-        let line = JsonLine::new("shard")
-            .with("shard", shard.number)
-            .with("state", state_of(state))
-            .with("files", shard.files)
-            .with("bytes", shard.bytes);
-        let line = match tasks.of(shard.number) {
-            None => line,
-            Some(task) => line
-                .with("slurm_state", task.state.as_str())
-                .with("slurm_reason", task.reason.as_str())
-                .with("slurm_nodes", task.nodes.as_str()),
-        };
-        let line = match state {
-            ShardState::Planned => line,
+/// A line of `haul job status --json`.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "docs/JSON.md describes each field")]
+pub enum JobStatusLine<'a> {
+    Shard(ShardFields<'a>),
+    Job {
+        id: &'a str,
+        planned: bool,
+        copied: bool,
+        finished: bool,
+        cancelled: bool,
+        shards: BTreeMap<&'static str, u64>,
+        time: f64,
+        status: u8,
+    },
+}
+
+/// A shard and its state.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub struct ShardFields<'a> {
+    shard: u32,
+    state: &'static str,
+    files: u64,
+    bytes: u64,
+    #[serde(flatten)]
+    task: Option<TaskFields<'a>>,
+    #[serde(flatten)]
+    run: Option<ShardRunFields<'a>>,
+}
+
+/// Its task of Slurm.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct TaskFields<'a> {
+    slurm_state: &'a str,
+    slurm_reason: &'a str,
+    slurm_nodes: &'a str,
+}
+
+/// Its run, under way or ended.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(untagged)]
+enum ShardRunFields<'a> {
+    Running { host: &'a str, pid: u32, seconds: f64 },
+    Ended { host: &'a str, seconds: f64, failed: u64, attempts: u32, message: Option<JsonMessage> },
+}
+
+impl<'a> ShardFields<'a> {
+    fn new(shard: &PlannedShard, state: &'a ShardState, tasks: &'a ShardTasks) -> Self {
+        let task = tasks.of(shard.number).map(|task| TaskFields {
+            slurm_state: &task.state,
+            slurm_reason: &task.reason,
+            slurm_nodes: &task.nodes,
+        });
+        let run = match state {
+            ShardState::Planned => None,
             ShardState::Running(holder) => {
-                line.with("host", holder.host.as_str()).with("pid", holder.pid).with("seconds", holder.age_s)
+                Some(ShardRunFields::Running { host: &holder.host, pid: holder.pid, seconds: holder.age_s })
             }
-            ShardState::Ended(result) => line
-                .with("host", result.host.as_str())
-                .with("seconds", result.seconds)
-                .with("failed", result.failed)
-                .with("attempts", result.attempts)
-                .with("message", Some(result.message.as_str()).filter(|message| !message.is_empty())),
+            ShardState::Ended(result) => Some(ShardRunFields::Ended {
+                host: &result.host,
+                seconds: result.seconds,
+                failed: result.failed,
+                attempts: result.attempts,
+                message: Some(result.message.as_str()).filter(|message| !message.is_empty()).map(JsonMessage::from),
+            }),
         };
-        line.ended()
+        Self { shard: shard.number, state: state_of(state), files: shard.files, bytes: shard.bytes, task, run }
+    }
+}
+
+fn as_json(job: &OpenedJob, overview: &JobOverview, tasks: &ShardTasks, exit: Exit) -> String {
+    let shards = overview.shards.iter();
+    let shards = shards.map(|(shard, state)| JobStatusLine::Shard(ShardFields::new(shard, state, tasks)));
+    let job = JobStatusLine::Job {
+        id: &job.description.id,
+        planned: overview.complete.is_some(),
+        copied: overview.is_copied(),
+        finished: overview.is_finished,
+        cancelled: overview.is_cancelled,
+        shards: STATES.iter().map(|state| (*state, totals(overview, state).0)).collect(),
+        time: overview.seen.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64(),
+        status: exit.number(),
     };
-    let mut text: String = overview.shards.iter().map(shard).collect();
-    let states: Value =
-        STATES.iter().map(|state| ((*state).to_owned(), Value::from(totals(overview, state).0))).collect();
-    let seen = overview.seen.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-    let line = JsonLine::new("job")
-        .with("id", job.description.id.as_str())
-        .with("planned", overview.complete.is_some())
-        .with("copied", overview.is_copied())
-        .with("finished", overview.is_finished)
-        .with("cancelled", overview.is_cancelled)
-        .with("shards", states)
-        .with("time", seen)
-        .with("status", exit.number());
-    text.push_str(&line.ended());
-    text
+    shards.chain([job]).map(|line| encode(&line)).collect()
 }
 
 /// Shows the results so far, or those of a finished job.

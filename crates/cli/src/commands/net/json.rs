@@ -1,50 +1,115 @@
 //! The events of `haul net`.
 
 use haul_engine::job::event::TransportPath;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::figures::{IntervalFigures, NetFigures};
 use crate::echoes::EchoFigures;
-use crate::show::json::{JsonLine, way_of};
+use crate::show::json::{NoticeLine, WayFields, encode, sorted};
 use crate::show::verdict;
+
+/// A line of `haul net --json`.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "docs/JSON.md describes each field")]
+pub enum NetLine<'a> {
+    Connected {
+        #[serde(serialize_with = "sorted")]
+        way: WayFields<'a>,
+    },
+    NetInterval {
+        end_s: f64,
+        bytes_per_s: f64,
+        retransmitted: u64,
+        round_trip_s: Option<f64>,
+        streams: u16,
+    },
+    Net(NetTotalFields),
+}
+
+/// The whole time.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub struct NetTotalFields {
+    bytes: u64,
+    seconds: f64,
+    bytes_per_s: f64,
+    streams: u16,
+    segments: u64,
+    retransmitted: u64,
+    ping_idle: Option<EchoFields>,
+    ping_loaded: Option<EchoFields>,
+    tcp_round_trip_s: Option<RoundTripFields>,
+    source_cpus: CpuFields,
+    target_cpus: CpuFields,
+    limited_by: &'static str,
+    status: u8,
+}
+
+/// ICMP echoes.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct EchoFields {
+    max_s: f64,
+    median_s: f64,
+    min_s: f64,
+}
+
+/// Round trips of TCP.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct RoundTripFields {
+    mean: f64,
+    min: f64,
+}
+
+/// CPUs of an end.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct CpuFields {
+    cores: u16,
+    in_use: f64,
+}
 
 /// How data travels.
 pub fn connected(way: &TransportPath) -> String {
-    JsonLine::new("connected").with("way", way_of(way)).ended()
+    encode(&NetLine::Connected { way: way.into() })
 }
 
 /// An interval.
 pub fn interval(interval: &IntervalFigures) -> String {
-    JsonLine::new("net_interval")
-        .with("end_s", interval.end.as_secs_f64())
-        .with("bytes_per_s", interval.bytes_per_s)
-        .with("retransmitted", interval.retransmitted)
-        .with("round_trip_s", interval.round_trip_s)
-        .with("streams", interval.streams)
-        .ended()
+    let IntervalFigures { end, bytes_per_s, retransmitted, round_trip_s, streams } = *interval;
+    encode(&NetLine::NetInterval { end_s: end.as_secs_f64(), bytes_per_s, retransmitted, round_trip_s, streams })
 }
 
 /// The whole time.
 pub fn total(figures: &NetFigures, status: u8) -> String {
-    let cpus = |(in_use, cores): (f64, u16)| json!({"in_use": in_use, "cores": cores});
-    JsonLine::new("net")
-        .with("bytes", figures.bytes)
-        .with("seconds", figures.elapsed.as_secs_f64())
-        .with("bytes_per_s", figures.bytes_per_s)
-        .with("streams", figures.streams)
-        .with("segments", figures.segments)
-        .with("retransmitted", figures.retransmitted)
-        .with("ping_idle", figures.echoes.idle.as_ref().map_or(Value::Null, echo))
-        .with("ping_loaded", figures.echoes.loaded.as_ref().map_or(Value::Null, echo))
-        .with("tcp_round_trip_s", figures.tcp_s.map(|[min, mean]| json!({"min": min, "mean": mean})))
-        .with("source_cpus", cpus(figures.cpus[0]))
-        .with("target_cpus", cpus(figures.cpus[1]))
-        .with("limited_by", verdict::words(figures.limit))
-        .with("status", status)
-        .ended()
+    let cpus = |(in_use, cores): (f64, u16)| CpuFields { cores, in_use };
+    encode(&NetLine::Net(NetTotalFields {
+        bytes: figures.bytes,
+        seconds: figures.elapsed.as_secs_f64(),
+        bytes_per_s: figures.bytes_per_s,
+        streams: figures.streams,
+        segments: figures.segments,
+        retransmitted: figures.retransmitted,
+        ping_idle: figures.echoes.idle.map(EchoFields::from),
+        ping_loaded: figures.echoes.loaded.map(EchoFields::from),
+        tcp_round_trip_s: figures.tcp_s.map(|[min, mean]| RoundTripFields { mean, min }),
+        source_cpus: cpus(figures.cpus[0]),
+        target_cpus: cpus(figures.cpus[1]),
+        limited_by: verdict::words(figures.limit),
+        status,
+    }))
 }
 
-fn echo(figures: &EchoFigures) -> Value {
-    let EchoFigures { min_s, median_s, max_s } = *figures;
-    json!({"min_s": min_s, "median_s": median_s, "max_s": max_s})
+/// A warning.
+pub fn notice(text: &str) -> String {
+    encode(&NoticeLine::new(text))
+}
+
+impl From<EchoFigures> for EchoFields {
+    fn from(EchoFigures { min_s, median_s, max_s }: EchoFigures) -> Self {
+        Self { max_s, median_s, min_s }
+    }
 }

@@ -8,7 +8,6 @@ use super::super::{print, say};
 use super::figures::{IntervalFigures, NetFigures};
 use super::{json, shown};
 use crate::echoes::{Echoes, other_end};
-use crate::show;
 use crate::show::display::Mode;
 use crate::text::TextOutput;
 
@@ -82,7 +81,7 @@ impl Observer for NetMeter {
             Event::Connected { way, .. } => self.connected(way),
             Event::Progress(progress) => self.progress(progress),
             Event::Warning(text) => match self.mode {
-                Mode::Json => print(&show::json::JsonLine::new("notice").with("message", text.as_str()).ended()),
+                Mode::Json => print(&json::notice(text)),
                 _ => self.text.notice(text),
             },
             Event::FileFailed { host, message, .. } => self.text.error(&format!("{host}: {message}")),

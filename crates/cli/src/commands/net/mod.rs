@@ -1,7 +1,7 @@
 //! `haul net HOST`: measures the network between this host and another, or a server.
 
 mod figures;
-mod json;
+pub mod json;
 mod meter;
 mod shown;
 

@@ -15,6 +15,7 @@ use haul_engine::policy::audit::AuditDestination;
 use haul_engine::serve::{
     ReloadedOffer, ServeEvent, ServeListener, ServeOffer, ServeUntil, ServedContent, ServedCredential, ServedDirectory,
 };
+use haul_engine::sys::describe::without_numbers;
 use haul_engine::worker::client_limits::{ServePolicy, ServedAccess, sandbox};
 use haul_proto::limits::RATE_MIN;
 use haul_proto::path::escape;
@@ -27,6 +28,8 @@ use crate::args::limits::{CLIENTS_MAX, RATE_MAX};
 use crate::args::served::PORT;
 use crate::args::values::{Values, bad};
 use crate::exit::Exit;
+use crate::metrics::http::{MetricsAddress, MetricsListener};
+use crate::metrics::serve::ServeMetrics;
 use crate::network::ports;
 use crate::secret::SecretFileState;
 use crate::show::served::{line, object, reloaded, unconfined};
@@ -48,7 +51,7 @@ pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
     }
     let served = content::served(values, operand)?;
     let is_standing = served.is_none();
-    let StandingDirectory { directories, key } = match served {
+    let StandingDirectory { directories, key, metrics } = match served {
         Some((content, access)) => one(values, content, access)?,
         None => several(values)?,
     };
@@ -85,7 +88,10 @@ pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
     let stop = stop_on_signals().context("signals cannot be caught")?;
     let is_json = values.flag("json");
     let log = if is_json { object } else { line };
+    let (metrics_address, metrics) = (metrics_address(values, metrics)?, Arc::new(ServeMetrics::default()));
+    let counted = Arc::clone(&metrics);
     let say = move |served: &ServeEvent| {
+        counted.count(served);
         // Who reads the log no more ends no copy.
         let _ = writeln!(std::io::stderr().lock(), "{}", log(served));
     };
@@ -94,6 +100,7 @@ pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
         ErrorKind::AddrInUse => anyhow::anyhow!("{error}: choose another with -Z"),
         _ => anyhow::Error::new(error),
     })?;
+    let _metrics = metrics_address.map(|address| serve_metrics(&address, metrics)).transpose()?;
     let hangup = Hangup::catch(is_standing).context("signals cannot be caught")?;
     let line = line_for_clients(address, server.port()?, &pass, only.as_ref());
     announce(&line, only.as_ref(), values.last("secret-file"), is_standard)?;
@@ -103,9 +110,31 @@ pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
     Ok(if until.once && !copied { Exit::Interrupted } else { Exit::Done })
 }
 
+/// That of the option, or else of the file.
+fn metrics_address(values: &Values, in_file: Option<String>) -> Result<Option<MetricsAddress>, UsageError> {
+    let Some(text) = values.text("metrics")?.or(in_file) else { return Ok(None) };
+    MetricsAddress::parse(&text).map(Some).ok_or_else(|| {
+        UsageError::new(format!("--metrics {}: not an address", escape(text.as_bytes())))
+            .remedy("such as 127.0.0.1:9700, [::1]:9700 or unix:/run/haul/metrics")
+    })
+}
+
+fn serve_metrics(address: &MetricsAddress, metrics: Arc<ServeMetrics>) -> anyhow::Result<MetricsListener> {
+    MetricsListener::start(address, metrics).map_err(|error| {
+        let remedy =
+            if error.kind() == ErrorKind::AddrInUse { "\nchoose another, or stop who listens there" } else { "" };
+        anyhow::anyhow!(
+            "--metrics {}: {}{remedy}",
+            escape(address.to_string().as_bytes()),
+            without_numbers(&error.to_string())
+        )
+    })
+}
+
 /// The present contents of the file, after SIGHUP. An invalid file leaves the settings in force.
 fn reload(values: &Values, is_json: bool) -> Option<ReloadedOffer> {
-    let read = several(values).map(|StandingDirectory { directories, key }| ReloadedOffer { directories, key });
+    let read =
+        several(values).map(|StandingDirectory { directories, key, metrics: _ }| ReloadedOffer { directories, key });
     let _ = writeln!(std::io::stderr().lock(), "{}", reloaded(read.as_ref().err(), is_json));
     read.ok()
 }
@@ -156,7 +185,7 @@ fn one(values: &Values, content: ServedContent, access: ServedAccess) -> anyhow:
         files: values.number("max-files", 1..=u32::MAX)?.map(u64::from),
         policy: policy(values),
     };
-    Ok(StandingDirectory { directories: vec![directory], key: None })
+    Ok(StandingDirectory { directories: vec![directory], key: None, metrics: None })
 }
 
 /// Where a line for each file goes, besides where the host's policy sends it.

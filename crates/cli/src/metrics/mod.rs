@@ -1,7 +1,10 @@
-//! `--metrics FILE`: the result of a job as OpenMetrics text, which node_exporter's textfile collector reads
-//! (<https://prometheus.io/docs/specs/om/open_metrics_spec/>).
+//! `--metrics FILE`: the result of a job as OpenMetrics text, which node_exporter's textfile collector reads. `serve` and
+//! `http` have the metrics of a server.
 
-use std::fmt::Write as _;
+pub mod http;
+pub mod serve;
+mod text;
+
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -10,6 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use haul_engine::job::error::Outcome;
 use haul_proto::path::escape;
 
+use self::text::{MetricFamily, MetricsFormat, text};
 use crate::exit::Exit;
 use crate::pending::{Pending, ReplaceableFile};
 
@@ -23,15 +27,6 @@ pub struct JobMetrics {
     path: PathBuf,
     /// The target, as typed, without a secret.
     target: String,
-}
-
-/// A metric with one sample.
-struct Metric<'a> {
-    name: &'a str,
-    help: &'a str,
-    /// Further labels, each `name="value"`.
-    labels: &'a str,
-    value: f64,
 }
 
 impl JobMetrics {
@@ -55,6 +50,8 @@ impl JobMetrics {
     #[allow(clippy::cast_precision_loss, reason = "a sample is a float")]
     fn text(&self, outcome: &Outcome, now_s: f64, earlier_success_s: Option<f64>) -> String {
         let status = Exit::of(outcome).number();
+        let target: &[_] = &[("target", self.target.as_str())];
+        let metric = |name, help, value| MetricFamily::gauge(name, help).sample(target, value);
         let mut metrics = vec![
             metric("haul_job_exit_status", "Exit status of the last job", f64::from(status)),
             metric("haul_job_end_timestamp_seconds", "When the last job ended", now_s),
@@ -62,9 +59,6 @@ impl JobMetrics {
         if let Some(success_s) = if status == 0 { Some(now_s) } else { earlier_success_s } {
             metrics.push(metric(LAST_SUCCESS, "When a job last succeeded", success_s));
         }
-        let limit =
-            outcome.as_ref().ok().and_then(|summary| summary.verdict.as_ref()).map(|verdict| verdict.limit.id());
-        let bottleneck = limit.map(|limit| format!("limit=\"{limit}\""));
         if let Ok(summary) = outcome {
             let seconds = summary.elapsed.as_secs_f64();
             let rate = if seconds > 0.0 { summary.bytes as f64 / seconds } else { 0.0 };
@@ -78,28 +72,13 @@ impl JobMetrics {
                 metric("haul_job_bytes_per_second", "Mean rate of the last job", rate),
                 metric("haul_job_reconnects", "Connections that were lost and made again", summary.restarts.into()),
             ]);
+            metrics.extend(summary.verdict.as_ref().map(|verdict| {
+                let help = "What limited the last job (docs/DIAGNOSIS.md)";
+                let labels = [target[0], ("limit", verdict.limit.id())];
+                MetricFamily::gauge("haul_job_bottleneck", help).sample(&labels, 1.0)
+            }));
         }
-        if let Some(labels) = &bottleneck {
-            let help = "What limited the last job (docs/DIAGNOSIS.md)";
-            metrics.push(Metric { labels, ..metric("haul_job_bottleneck", help, 1.0) });
-        }
-        let mut text = String::new();
-        metrics.iter().for_each(|metric| metric.append(&self.target, &mut text));
-        text + "# EOF\n"
-    }
-}
-
-fn metric<'a>(name: &'a str, help: &'a str, value: f64) -> Metric<'a> {
-    Metric { name, help, labels: "", value }
-}
-
-impl Metric<'_> {
-    fn append(&self, target: &str, text: &mut String) {
-        let Self { name, help, labels, value } = self;
-        let target = target.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
-        let separator = if labels.is_empty() { "" } else { "," };
-        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
-        let _ = writeln!(text, "{name}{{target=\"{target}\"{separator}{labels}}} {value}");
+        text(&metrics, MetricsFormat::OpenMetrics)
     }
 }
 

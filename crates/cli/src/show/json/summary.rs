@@ -1,0 +1,300 @@
+//! The last line of a job, as serialized.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use haul_engine::job::event::{ComparisonResult, CompressionResult, ReadBackBytes, SandboxReport, SlowFile, Summary};
+use haul_engine::job::spec::{CompressionMethod, DeltaCounters};
+use haul_proto::wire::counters::PathFigures;
+use serde::Serialize;
+
+use super::way::WayFields;
+use super::{JsonName, sorted};
+use crate::show::load::LoadFields;
+use crate::show::names;
+use crate::show::parts::{self, PartFields};
+use crate::show::verdict::VerdictFields;
+use crate::units::bytes_per_s;
+
+/// The result of a copy.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub struct CopySummaryFields<'a> {
+    files_copied: u64,
+    files_skipped: u64,
+    failed: u64,
+    directories: u64,
+    symlinks: u64,
+    left_out: u64,
+    filtered: u64,
+    bytes: u64,
+    bytes_skipped: u64,
+    seconds: f64,
+    paused_s: f64,
+    bytes_per_s: f64,
+    restarts: u32,
+    #[serde(serialize_with = "sorted")]
+    way: WayFields<'a>,
+    streams: u16,
+    cipher: Option<&'static str>,
+    path: Option<PathFiguresFields>,
+    verdict: Option<VerdictFields<'a>>,
+    parts: BTreeMap<&'static str, PartFields>,
+    load: LoadFields,
+    rate_limit_bytes_per_s: Option<u64>,
+    frames_resent: u64,
+    bytes_on_wire: u64,
+    compression: Option<CompressionFields>,
+    #[serde(flatten)]
+    workers: WorkerFields,
+    #[serde(serialize_with = "sorted")]
+    slowest: Vec<SlowFileFields>,
+    cloned_bytes: u64,
+    durable: bool,
+    delta: Option<DeltaFields>,
+    deleted: u64,
+    backed_up: u64,
+    linked: u64,
+    adjusted: u64,
+    deleted_at_source: u64,
+    left_at_source: u64,
+    dry_run: bool,
+    read_back: Option<ReadBackFields>,
+    source_sandbox: Option<SandboxFields<'a>>,
+    target_sandbox: Option<SandboxFields<'a>>,
+    status: u8,
+}
+
+/// The result of a comparison.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub struct VerifySummaryFields<'a> {
+    files_compared: u64,
+    bytes_compared: u64,
+    differences: u64,
+    failed: u64,
+    directories: u64,
+    symlinks: u64,
+    left_out: u64,
+    filtered: u64,
+    seconds: f64,
+    bytes_per_s: f64,
+    restarts: u32,
+    #[serde(flatten)]
+    workers: WorkerFields,
+    source_sandbox: Option<SandboxFields<'a>>,
+    target_sandbox: Option<SandboxFields<'a>>,
+    status: u8,
+}
+
+/// What the workers of both ends needed.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct WorkerFields {
+    source_cpu_s: f64,
+    target_cpu_s: f64,
+    source_system_s: f64,
+    target_system_s: f64,
+    source_peak_bytes: u64,
+    target_peak_bytes: u64,
+    source_direct_bytes: u64,
+    target_direct_bytes: u64,
+}
+
+/// What TCP says of all connections.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct PathFiguresFields {
+    buffer_limited_us: u64,
+    busy_us: u64,
+    receiver_limited_us: u64,
+    retransmitted: u64,
+    round_trip_ms: f64,
+    segments: u64,
+}
+
+/// A method of compression and what it gains.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CompressionFields {
+    codec: &'static str,
+    level: Option<u8>,
+    ratio: f64,
+}
+
+/// What deltas saved.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct DeltaFields {
+    bytes: u64,
+    carried_bytes: u64,
+    files: u64,
+    old_bytes: u64,
+    speedup: f64,
+    told_bytes: u64,
+}
+
+/// Bytes that the target read again.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ReadBackFields {
+    cache_bytes: u64,
+    disk_bytes: u64,
+    memory_bytes: u64,
+}
+
+/// How far the kernel confined a worker.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SandboxFields<'a> {
+    confinement: &'static str,
+    reason: Option<&'a str>,
+}
+
+/// One of the slowest files.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SlowFileFields {
+    #[serde(flatten)]
+    name: JsonName,
+    bytes: u64,
+    seconds: f64,
+}
+
+impl<'a> CopySummaryFields<'a> {
+    /// Of a job that ended with `status`.
+    pub fn new(summary: &'a Summary, status: u8) -> Self {
+        let (counters, sync) = (&summary.counters, &summary.sync);
+        Self {
+            files_copied: summary.files_copied,
+            files_skipped: summary.files_skipped,
+            failed: summary.failed,
+            directories: counters.directories,
+            symlinks: counters.symlinks,
+            left_out: summary.left_out,
+            filtered: counters.filtered,
+            bytes: summary.bytes,
+            bytes_skipped: summary.bytes_skipped,
+            seconds: summary.elapsed.as_secs_f64(),
+            paused_s: summary.paused.as_secs_f64(),
+            bytes_per_s: bytes_per_s(summary.bytes, summary.elapsed),
+            restarts: summary.restarts,
+            way: (&summary.way).into(),
+            streams: summary.streams,
+            cipher: summary.cipher.map(names::cipher),
+            path: PathFiguresFields::of(&summary.path),
+            verdict: summary.verdict.as_ref().map(|verdict| VerdictFields::new(verdict, &summary.advice)),
+            parts: parts::fields(summary),
+            load: LoadFields::new(&summary.loads, &summary.streams_at),
+            rate_limit_bytes_per_s: summary.rate_limit_bytes_per_s,
+            frames_resent: counters.frames_resent,
+            bytes_on_wire: counters.bytes_on_wire,
+            compression: summary
+                .compression
+                .map(|CompressionResult { method, ratio }| CompressionFields::new(method, ratio)),
+            workers: summary.into(),
+            slowest: summary.slowest.iter().map(SlowFileFields::from).collect(),
+            cloned_bytes: summary.cloned_bytes,
+            durable: summary.durable,
+            delta: summary.delta.as_ref().map(DeltaFields::from),
+            deleted: sync.removed,
+            backed_up: sync.backed_up,
+            linked: sync.linked,
+            adjusted: sync.adjusted,
+            deleted_at_source: sync.removed_at_source,
+            left_at_source: sync.left_at_source,
+            dry_run: summary.is_dry,
+            read_back: summary.read_back.as_ref().map(ReadBackFields::from),
+            source_sandbox: summary.source_sandbox.as_ref().map(SandboxFields::from),
+            target_sandbox: summary.target_sandbox.as_ref().map(SandboxFields::from),
+            status,
+        }
+    }
+}
+
+impl<'a> VerifySummaryFields<'a> {
+    /// Of a job that only compared, and ended with `status`.
+    pub fn new(summary: &'a Summary, comparison: &ComparisonResult, status: u8) -> Self {
+        let ComparisonResult { files, bytes, differences } = *comparison;
+        Self {
+            files_compared: files,
+            bytes_compared: bytes,
+            differences,
+            failed: summary.failed,
+            directories: summary.counters.directories,
+            symlinks: summary.counters.symlinks,
+            left_out: summary.left_out,
+            filtered: summary.counters.filtered,
+            seconds: summary.elapsed.as_secs_f64(),
+            bytes_per_s: bytes_per_s(bytes, summary.elapsed),
+            restarts: summary.restarts,
+            workers: summary.into(),
+            source_sandbox: summary.source_sandbox.as_ref().map(SandboxFields::from),
+            target_sandbox: summary.target_sandbox.as_ref().map(SandboxFields::from),
+            status,
+        }
+    }
+}
+
+impl From<&Summary> for WorkerFields {
+    fn from(summary: &Summary) -> Self {
+        Self {
+            source_cpu_s: summary.source_cpu.as_secs_f64(),
+            target_cpu_s: summary.target_cpu.as_secs_f64(),
+            source_system_s: summary.source_system.as_secs_f64(),
+            target_system_s: summary.target_system.as_secs_f64(),
+            source_peak_bytes: summary.source_peak_bytes,
+            target_peak_bytes: summary.target_peak_bytes,
+            source_direct_bytes: summary.source_direct_bytes,
+            target_direct_bytes: summary.target_direct_bytes,
+        }
+    }
+}
+
+impl PathFiguresFields {
+    /// `None` where no TCP was used.
+    fn of(path: &PathFigures) -> Option<Self> {
+        (*path != PathFigures::default()).then(|| Self {
+            buffer_limited_us: path.buffer_limited_us,
+            busy_us: path.busy_us,
+            receiver_limited_us: path.receiver_limited_us,
+            retransmitted: path.retransmitted,
+            round_trip_ms: f64::from(u32::try_from(path.round_trip_us).unwrap_or(u32::MAX)) / 1000.0,
+            segments: path.segments,
+        })
+    }
+}
+
+impl CompressionFields {
+    /// Of a method.
+    pub fn new(method: CompressionMethod, ratio: f64) -> Self {
+        Self { codec: method.codec().name(), level: method.level(), ratio }
+    }
+}
+
+impl From<&DeltaCounters> for DeltaFields {
+    fn from(delta: &DeltaCounters) -> Self {
+        let DeltaCounters { files, bytes, old_bytes, told_bytes, carried_bytes, wrong: _ } = *delta;
+        Self { bytes, carried_bytes, files, old_bytes, speedup: delta.speedup(), told_bytes }
+    }
+}
+
+impl From<&ReadBackBytes> for ReadBackFields {
+    fn from(&ReadBackBytes { disk_bytes, cache_bytes, memory_bytes }: &ReadBackBytes) -> Self {
+        Self { cache_bytes, disk_bytes, memory_bytes }
+    }
+}
+
+impl<'a> From<&'a SandboxReport> for SandboxFields<'a> {
+    fn from(SandboxReport { confinement, reason }: &'a SandboxReport) -> Self {
+        let reason = Some(reason.as_str()).filter(|reason| !reason.is_empty());
+        Self { confinement: confinement.word(), reason }
+    }
+}
+
+impl From<&SlowFile> for SlowFileFields {
+    fn from(SlowFile { path, size, took_us }: &SlowFile) -> Self {
+        let seconds = Duration::from_micros(*took_us).as_secs_f64();
+        Self { name: path.as_slice().into(), bytes: *size, seconds }
+    }
+}
