@@ -40,7 +40,7 @@ fn ran(scenario: &JobScenario) -> JobFigures {
 }
 
 #[test]
-fn every_job_comes_to_its_end_within_its_limits() {
+fn every_job_comes_to_its_end_within_its_limits_and_gives_no_shard_up() {
     let (mut interrupted, mut changes) = (0, 0);
     for seed in 0..SEEDS {
         let figures = ran(&scenario(seed));
@@ -48,8 +48,8 @@ fn every_job_comes_to_its_end_within_its_limits() {
         let most = most.map(|times| most_per_minute(times));
         assert!(most[0] <= 13 && most[1] <= 6 && most[2] <= 6, "seed {seed}: {most:?} calls in a minute");
         assert!(figures.nodes.idle >= 0.0 && figures.ended >= figures.nodes.last_end, "seed {seed}:\n{figures}");
-        // A large file on a slow node takes days, and loses several.
-        assert!(figures.given_up == 0 || scenario(seed).workload.range_bytes == u64::MAX, "seed {seed}:\n{figures}");
+        // A large file on a slow node takes days, and loses several; each gets further.
+        assert_eq!(figures.given_up, 0, "seed {seed}:\n{figures}");
         interrupted += figures.interrupted;
         changes += figures.calls.changes.len();
     }
