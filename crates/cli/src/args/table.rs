@@ -652,14 +652,14 @@ pub const JOB: &[OptionRow] = &[
         None,
         Takes::One("SIZE"),
         HelpSection::Performance,
-        "bytes of a full shard (default: 200g)",
+        "bytes of a full shard (default: 25g, growing up to 200g in large sources)",
     ),
     row(
         "shard-files",
         None,
         Takes::One("N"),
         HelpSection::Performance,
-        "files of a full shard (default: 500k)",
+        "files of a full shard (default: 62.5k, growing up to 500k)",
     ),
     row("targets", None, Takes::One("FILE"), HelpSection::Connecting, "read further targets from FILE, one a line"),
     row(
@@ -675,7 +675,7 @@ pub const JOB: &[OptionRow] = &[
         None,
         Takes::One("N"),
         HelpSection::Performance,
-        "--slurm: copy on at most N nodes at a time, each for one shard alone",
+        "--slurm: copy on at most N nodes at a time, each for one shard alone; plan: size shards for N nodes",
     ),
     row(
         "limit",
