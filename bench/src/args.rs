@@ -6,13 +6,15 @@ use clap::{CommandFactory, FromArgMatches};
 
 use crate::kind::WorkloadKind;
 use crate::settings::BenchSettings;
-use crate::{curves, sync, tools};
+use crate::{curves, jobs, sync, tools};
 
 /// Reads the arguments, without the program's name.
 pub fn parse<Word: Into<OsString> + Clone>(args: impl IntoIterator<Item = Word>) -> Result<BenchSettings, clap::Error> {
     let mut command = BenchSettings::command()
         .after_help(workloads())
-        .mut_arg("cases", |arg| arg.value_parser([sync::case_names(), curves::case_names()].concat()))
+        .mut_arg("cases", |arg| {
+            arg.value_parser([sync::case_names(), curves::case_names(), jobs::case_names()].concat())
+        })
         .mut_arg("tools", |arg| arg.value_parser(known_tool));
     let matches = command.try_get_matches_from_mut(args)?;
     let mut settings = BenchSettings::from_arg_matches(&matches)?;
@@ -64,7 +66,7 @@ mod tests {
 
     #[test]
     fn every_option_is_taken() {
-        let line = "--install --compression --runs 5 --workload null --workload curve --curves --large --old-cpu --pacing --primitives --strangers --sync --case pages --quick --tool gridftp --tool cp --scale 0.25 \
+        let line = "--install --compression --runs 5 --workload null --workload curve --curves --jobs --large --old-cpu --pacing --primitives --strangers --sync --case pages --quick --tool gridftp --tool cp --scale 0.25 \
                     --dir /d --disk-dir /e --haul /h --beside /b --cpu vaes --congestion both --timeout 7 --json j --markdown m";
         for option in BenchSettings::command().get_arguments().filter_map(clap::Arg::get_long) {
             assert!(line.contains(&format!("--{option}")), "{option} is not tried here");
@@ -87,6 +89,7 @@ mod tests {
             quick: true,
             compression: true,
             curves: true,
+            jobs: true,
             large: true,
             sync: true,
             old_cpu: true,

@@ -29,6 +29,7 @@ mod curves;
 mod daemon;
 mod helper;
 mod hosts;
+mod jobs;
 mod kind;
 mod machine;
 mod measure;
@@ -99,6 +100,9 @@ fn run(settings: &BenchSettings) -> Result<bool> {
     }
     if settings.curves {
         return curves::run(settings);
+    }
+    if settings.jobs {
+        return jobs::run(settings);
     }
     if settings.sync {
         sync::check()?;

@@ -39,10 +39,13 @@ pub struct BenchSettings {
     /// With --curves: up to 10,000,000 files
     #[arg(long)]
     pub large: bool,
+    /// Instead: jobs of one and four nodes, and of a million files (needs root)
+    #[arg(long)]
+    pub jobs: bool,
     /// Instead: what is moved where a copy is there already (needs root)
     #[arg(long)]
     pub sync: bool,
-    /// Only this case of --sync or --curves; repeatable
+    /// Only this case of --sync, --curves or --jobs; repeatable
     #[arg(long = "case", value_name = "NAME")]
     pub cases: Vec<String>,
     /// Measured rounds; each runs every tool once

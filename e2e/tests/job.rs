@@ -182,6 +182,49 @@ fn a_job_runs_on_one_host_while_it_is_planned_and_goes_on_after_a_kill() {
 }
 
 #[test]
+fn a_page_has_the_figures_of_the_json_and_names_in_it_are_only_text() {
+    let sandbox = Sandbox::new();
+    (0..400).for_each(|number| drop(sandbox.file(format!("<img src=x>/{number}"), vec![b'x'; 1000])));
+    let words = ["run", "-r", "--quiet", "--dir", "job", "--shard-files", "60", "--local", "2", "<img src=x>", "to"];
+    job(&sandbox, &words).run().succeeds();
+    // A node whose name and message are hostile.
+    let odd = sandbox.path("job/results/000002.json");
+    let mut result: Value = serde_json::from_slice(&fs::read(&odd).unwrap()).unwrap();
+    result["host"] = "<script>alert(1)</script>".into();
+    (result["state"], result["message"]) = ("interrupted".into(), "\u{1b}[2J<b>".into());
+    fs::write(&odd, result.to_string()).unwrap();
+    fs::remove_file(sandbox.path("job/report.json")).unwrap();
+
+    let report = job(&sandbox, &["report", "--json", "job"]).run().ends(4);
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    assert_eq!(job(&sandbox, &["report", "--out", "job.html", "job"]).run().ends(4).stdout, "job.html\n");
+    let page = fs::read_to_string(sandbox.path("job.html")).unwrap();
+    let (done, shards) = (&report["shards_done"], report["shards"].as_u64().unwrap());
+    assert!(shards > 6 && done.as_u64() == Some(shards - 1), "{report}");
+    let mut said = vec![
+        format!("{done} of {shards} shards: 400 files, 400.0 kB in "),
+        "shard 2: interrupted on &lt;script&gt;alert(1)&lt;/script&gt; \\u{1b}[2J&lt;b&gt;</li>".to_owned(),
+        "<h3>Rate of all hosts together</h3>".to_owned(),
+    ];
+    let text = |value: &Value| value.as_str().unwrap().replace('<', "&lt;").replace('>', "&gt;");
+    for host in report["hosts"].as_array().unwrap() {
+        said.push(format!("<tr><td>{}</td><td>{}</td>", text(&host["host"]), host["shards"]));
+    }
+    for slow in report["slowest"].as_array().unwrap() {
+        said.push(format!("<tr><td>{}</td><td>{}</td>", slow["shard"], text(&slow["host"])));
+    }
+    for said in said {
+        assert!(page.contains(&said), "{said}: {page}");
+    }
+    for never in ["<img", "<script", "<b>", "\u{1b}"] {
+        assert!(!page.contains(never), "{never}: {page}");
+    }
+    job(&sandbox, &["report", "--out", "job.pdf", "job"]).run().ends(2).says(["job.pdf", ".html", ".md"]);
+    job(&sandbox, &["report", "--out", "job.md", "job"]).run().ends(4);
+    assert!(fs::read_to_string(sandbox.path("job.md")).unwrap().contains("All hosts over time"));
+}
+
+#[test]
 fn a_sync_deletes_what_is_extraneous_when_all_shards_are_done() {
     let sandbox = Sandbox::new();
     tree(&sandbox);

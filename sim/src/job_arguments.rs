@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use haul_job::packer::ShardLimits;
+use haul_job::packer::{SHARDS_AT_A_TIME, ShardLimits, ShardSizes};
 use haul_sim::jobs::JobScenario;
 use haul_sim::jobs::cluster::ClusterScenario;
 use haul_sim::jobs::workload::JobWorkload;
@@ -25,12 +25,12 @@ pub struct JobArguments {
     /// Larger files count as several of this size
     #[arg(long, value_name = "GIB", value_parser = clap::value_parser!(u64).range(1..1 << 20))]
     range: Option<u64>,
-    /// --shard-bytes
-    #[arg(long, value_name = "GIB", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..1 << 20))]
-    shard_bytes: u64,
+    /// --shard-bytes (without sizes, shards grow as they do by default)
+    #[arg(long, value_name = "GIB", value_parser = clap::value_parser!(u64).range(1..1 << 20))]
+    shard_bytes: Option<u64>,
     /// --shard-files
-    #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = clap::value_parser!(u64).range(1..))]
-    shard_files: u64,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    shard_files: Option<u64>,
     #[command(flatten)]
     cluster: ClusterArguments,
 }
@@ -68,11 +68,20 @@ impl JobArguments {
                 seed: self.seed,
                 files: self.files,
                 range_bytes: self.range.map_or(u64::MAX, |range| range * GIB),
-                limits: ShardLimits { bytes: self.shard_bytes * GIB, files: self.shard_files },
+                sizes: self.sizes(),
                 walked_per_s: self.walked,
             },
             cluster: self.cluster.scenario(),
         }
+    }
+
+    fn sizes(&self) -> ShardSizes {
+        let default = ShardLimits::default();
+        let bytes = self.shard_bytes.map_or(default.bytes, |bytes| bytes * GIB);
+        let full = ShardLimits { bytes, files: self.shard_files.unwrap_or(default.files) };
+        let is_exact = self.shard_bytes.is_some() || self.shard_files.is_some();
+        let at_once = self.cluster.limit.unwrap_or(SHARDS_AT_A_TIME);
+        ShardSizes { full, grows_for: (!is_exact).then_some(at_once) }
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::byte_words::{from_json, to_json};
 use crate::directory::{JobDirectory, replace};
 use crate::error::{JobError, shown};
-use crate::packer::ShardLimits;
+use crate::packer::{ShardLimits, ShardSizes};
 use crate::this_host::{host_name, random_label};
 
 /// The format of a job's directory.
@@ -40,7 +40,7 @@ pub struct JobDescription {
     /// Whether it is a sync.
     pub is_sync: bool,
     /// How large shards are.
-    pub limits: ShardLimits,
+    pub sizes: ShardSizes,
 }
 
 impl JobDescription {
@@ -69,8 +69,9 @@ impl JobDescription {
             "targets": words(&self.targets),
             "options": words(&self.options),
             "sync": self.is_sync,
-            "shard_bytes": self.limits.bytes,
-            "shard_files": self.limits.files,
+            "shard_bytes": self.sizes.full.bytes,
+            "shard_files": self.sizes.full.files,
+            "shards_grow_for": self.sizes.grows_for,
         });
         replace(&job.description(), format!("{value:#}\n").as_bytes())
     }
@@ -105,10 +106,12 @@ impl JobDescription {
         let text = |name: &str| value[name].as_str().map(str::to_owned);
         let word = |name: &str| from_json(&value[name]);
         let words = |name: &str| value[name].as_array()?.iter().map(from_json).collect::<Option<Vec<_>>>();
-        let limits = ShardLimits {
+        let full = ShardLimits {
             bytes: value["shard_bytes"].as_u64().filter(|bytes| *bytes > 0)?,
             files: value["shard_files"].as_u64().filter(|files| *files > 0)?,
         };
+        let grows_for = value["shards_grow_for"].as_u64().and_then(|at_once| u32::try_from(at_once).ok());
+        let sizes = ShardSizes { full, grows_for: grows_for.filter(|at_once| *at_once > 0) };
         Some(Self {
             version: text("haul")?,
             id: text("id")?,
@@ -120,7 +123,7 @@ impl JobDescription {
             targets: words("targets").filter(|targets| !targets.is_empty())?,
             options: words("options")?,
             is_sync: value["sync"].as_bool()?,
-            limits,
+            sizes,
         })
     }
 
@@ -156,7 +159,7 @@ mod tests {
             targets: vec!["dtn1:/a b".into(), "dtn2:/a b".into()],
             options: vec!["--archive".into(), "--xfrrate=50m".into()],
             is_sync: false,
-            limits: ShardLimits::default(),
+            sizes: ShardSizes::default(),
         }
     }
 

@@ -11,14 +11,16 @@ pub mod error;
 pub mod byte_words;
 pub mod directory;
 pub mod packer;
+pub mod shard_progress;
 pub mod this_host;
 
 pub mod description;
 pub mod plan_index;
 pub mod shard_list;
 pub mod shard_lock;
-pub mod shard_result;
 pub mod targets;
+
+pub mod shard_result;
 
 mod link_spill;
 pub mod overview;

@@ -18,15 +18,56 @@ impl Default for ShardLimits {
     }
 }
 
+/// How large the shards of a job are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShardSizes {
+    /// The size of a full shard.
+    pub full: ShardLimits,
+    /// Shards at a time, where shards grow with the part of the source that is planned; `None`: all have the full size.
+    /// Not 0.
+    pub grows_for: Option<u32>,
+}
+
+/// Shards at a time of a job that does not name them. A small shard costs little: so rather many.
+pub const SHARDS_AT_A_TIME: u32 = 1000;
+
+impl Default for ShardSizes {
+    fn default() -> Self {
+        Self { full: ShardLimits::default(), grows_for: Some(SHARDS_AT_A_TIME) }
+    }
+}
+
+impl ShardSizes {
+    /// All shards of this size.
+    pub fn exact(full: ShardLimits) -> Self {
+        Self { full, grows_for: None }
+    }
+
+    /// A shard behind so many bytes in so many files. It is a tenth of what each shard at a time would have of them, and
+    /// from an eighth of a full shard up to a whole one. So shards are small while the source may be small, and of a
+    /// source of any size, the last ones are small beside the work of each node.
+    fn behind(self, bytes: u64, files: u64) -> ShardLimits {
+        let Some(at_once) = self.grows_for else { return self.full };
+        let planned_eighths = bytes / self.full.bytes.div_ceil(EIGHTHS) + files / self.full.files.div_ceil(EIGHTHS);
+        let eighths = (planned_eighths / SHARDS_PER_NODE / u64::from(at_once.max(1))).clamp(1, EIGHTHS);
+        let part = |limit: u64| (limit.div_ceil(EIGHTHS).saturating_mul(eighths)).min(limit);
+        ShardLimits { bytes: part(self.full.bytes), files: part(self.full.files) }
+    }
+}
+
+const EIGHTHS: u64 = 8;
+/// A node that ends early takes what a slow one has not begun: the more shards there are, the more evenly.
+const SHARDS_PER_NODE: u64 = 10;
 /// The first shard is this part of a full one, and each further one twice as large: the first byte then moves within
 /// seconds.
 const FIRST_SHARD_PART: u32 = 6;
 
 impl ShardLimits {
-    /// The limits of the shard that is opened as this one, counted from 0.
-    fn of_opening(self, opened: u32) -> Self {
+    /// The limits where the shard is opened as this one of a job, counted from 0, and a full one has `full`.
+    fn of_opening(self, opened: u32, full: Self) -> Self {
         let part = FIRST_SHARD_PART.saturating_sub(opened);
-        Self { bytes: (self.bytes >> part).max(1), files: (self.files >> part).max(1) }
+        let first = |limit: u64, full: u64| (full >> part).clamp(1, limit);
+        Self { bytes: first(self.bytes, full.bytes), files: first(self.files, full.files) }
     }
 
     /// Whether so many bytes in so many files fill a shard.
@@ -66,7 +107,9 @@ pub struct PlacedFile {
 /// Fills shards, and numbers them from 0 in the order of their first files.
 #[derive(Debug, Clone)]
 pub struct ShardPacker {
-    limits: ShardLimits,
+    sizes: ShardSizes,
+    /// Bytes and files that were placed.
+    placed: (u64, u64),
     /// The number of the next shard.
     next: u32,
     /// The number of the open shard.
@@ -79,13 +122,15 @@ pub struct ShardPacker {
 
 impl ShardPacker {
     /// Before the first file.
-    pub fn new(limits: ShardLimits) -> Self {
-        Self { limits, next: 0, open: None, filled: 0, bytes: 0, files: 0 }
+    pub fn new(sizes: ShardSizes) -> Self {
+        Self { sizes, placed: (0, 0), next: 0, open: None, filled: 0, bytes: 0, files: 0 }
     }
 
     /// Places a file of `bytes`; `None` where numbers of shards run out.
     pub fn place(&mut self, bytes: u64) -> Option<PlacedFile> {
-        if bytes >= self.limits.bytes.div_ceil(2) {
+        let limits = self.sizes.behind(self.placed.0, self.placed.1);
+        self.placed = (self.placed.0.saturating_add(bytes), self.placed.1 + 1);
+        if bytes >= limits.bytes.div_ceil(2) {
             return Some(PlacedFile { shard: self.number()?, placement: ShardPlacement::Alone });
         }
         let shard = match self.open {
@@ -94,7 +139,7 @@ impl ShardPacker {
         };
         self.bytes = self.bytes.saturating_add(bytes);
         self.files += 1;
-        if !self.limits.of_opening(self.filled).is_full(self.bytes, self.files) {
+        if !limits.of_opening(self.filled, self.sizes.full).is_full(self.bytes, self.files) {
             self.open = Some(shard);
             return Some(PlacedFile { shard, placement: ShardPlacement::Open });
         }
@@ -115,10 +160,14 @@ mod tests {
     use super::*;
 
     /// Bytes and files of each shard that these sizes fill.
-    fn packed(limits: ShardLimits, sizes: impl IntoIterator<Item = u64>) -> Vec<(u64, u64)> {
-        let mut packer = ShardPacker::new(limits);
+    fn packed(limits: ShardLimits, files: impl IntoIterator<Item = u64>) -> Vec<(u64, u64)> {
+        packed_as(ShardSizes::exact(limits), files)
+    }
+
+    fn packed_as(sizes: ShardSizes, files: impl IntoIterator<Item = u64>) -> Vec<(u64, u64)> {
+        let mut packer = ShardPacker::new(sizes);
         let (mut shards, mut open) = (Vec::new(), (0, 0));
-        for size in sizes {
+        for size in files {
             match packer.place(size).unwrap().placement {
                 ShardPlacement::Alone => shards.push((size, 1)),
                 placement => {
@@ -141,6 +190,29 @@ mod tests {
     }
 
     #[test]
+    fn shards_grow_with_what_is_planned_up_to_full_ones() {
+        let sizes = ShardSizes { full: ShardLimits { bytes: 1 << 40, files: 800 }, grows_for: Some(2) };
+        let shards = packed_as(sizes, std::iter::repeat_n(1, 60_000));
+        let files: Vec<_> = shards.iter().map(|shard| shard.1).collect();
+        assert_eq!(files[..5], [12, 25, 50, 100, 100]);
+        let (last, whole) = files.split_last().unwrap();
+        assert!(whole.is_sorted() && whole.last() == Some(&800) && *last <= 800, "{files:?}");
+        let mut planned = 0;
+        for size in whole {
+            planned += size;
+            assert!(*size == 100 || 20 * size <= planned, "{size} files of {planned} are more than a node's tenth");
+        }
+    }
+
+    #[test]
+    fn small_limits_grow_too() {
+        let sizes = ShardSizes { full: ShardLimits { bytes: 1, files: 1 }, grows_for: Some(u32::MAX) };
+        assert_eq!(packed_as(sizes, [0, 0, 5]), [(0, 1), (0, 1), (5, 1)]);
+        let largest = ShardSizes { full: ShardLimits { bytes: u64::MAX, files: u64::MAX }, grows_for: Some(1) };
+        assert_eq!(largest.behind(u64::MAX, u64::MAX).bytes, u64::MAX / 8 + 1);
+    }
+
+    #[test]
     fn bytes_and_files_fill_a_shard_together() {
         let limits = ShardLimits { bytes: 1000, files: 100 };
         let mixed = (0..20_000).map(|number| if number % 10 == 0 { 90 } else { 1 });
@@ -154,7 +226,7 @@ mod tests {
     #[test]
     fn a_large_file_has_a_shard_of_its_own_and_fills_no_other() {
         let limits = ShardLimits { bytes: 1000, files: 100 };
-        let mut packer = ShardPacker::new(limits);
+        let mut packer = ShardPacker::new(ShardSizes::exact(limits));
         let mut place = |size| packer.place(size).map(|placed| (placed.shard, placed.placement)).unwrap();
         assert_eq!(place(499), (0, ShardPlacement::Last), "the first shard is small");
         assert_eq!(place(1), (1, ShardPlacement::Open));
@@ -169,13 +241,13 @@ mod tests {
         assert!(limits.is_full(u64::MAX, 0) && !limits.is_full(u64::MAX - 1, 0));
         assert_eq!(limits.shards_for(u64::MAX, u64::MAX), 2);
         assert_eq!(ShardLimits { bytes: 1, files: 1 }.shards_for(u64::MAX, u64::MAX), u64::MAX);
-        let tiny = ShardPacker::new(ShardLimits { bytes: 1, files: 1 });
+        let tiny = ShardPacker::new(ShardSizes::exact(ShardLimits { bytes: 1, files: 1 }));
         assert_eq!(tiny.clone().place(0).unwrap().placement, ShardPlacement::Last);
         assert_eq!(ShardPacker { next: u32::MAX, ..tiny }.place(0), None);
     }
 
     #[test]
     fn memory_does_not_grow_with_files() {
-        assert!(!std::mem::needs_drop::<ShardPacker>() && size_of::<ShardPacker>() <= 64);
+        assert!(!std::mem::needs_drop::<ShardPacker>() && size_of::<ShardPacker>() <= 80);
     }
 }

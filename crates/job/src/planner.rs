@@ -123,7 +123,7 @@ impl<'a> ShardPlanner<'a> {
             path.push(b'/');
         }
         let links = description.keeps_hard_links().then(|| LinkSpill::new(&job.spill()));
-        let (packer, limits) = (ShardPacker::new(description.limits), description.limits);
+        let (packer, limits) = (ShardPacker::new(description.sizes), description.sizes.full);
         let index = PlanIndexWriter::create(job)?;
         let (open, failures) = (None, None);
         let (depths, totals) = (Vec::new(), PlanTotals::default());

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 
 use super::*;
+use crate::packer::ShardSizes;
 use crate::plan_index::PlanIndex;
 use crate::shard_list::ShardListReader;
 
@@ -35,7 +36,7 @@ impl PlannedTree {
             targets: vec!["t".into()],
             options: options.iter().map(Into::into).collect(),
             is_sync: false,
-            limits,
+            sizes: ShardSizes::exact(limits),
         };
         let rules = WalkRules {
             symlinks: Symlinks::Keep,

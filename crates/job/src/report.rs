@@ -23,6 +23,13 @@ pub struct HostTotals {
     pub seconds: f64,
 }
 
+impl HostTotals {
+    /// Bytes for each second that a shard took.
+    pub fn bytes_per_s(&self) -> f64 {
+        self.bytes as f64 / self.seconds.max(0.001)
+    }
+}
+
 /// All results together.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MergedReport {
@@ -90,11 +97,10 @@ impl MergedReport {
 
     /// As a value for programs.
     pub fn json(&self) -> Value {
-        let rate = |totals: &HostTotals| totals.bytes as f64 / totals.seconds.max(f64::MIN_POSITIVE);
         let host = |(name, totals): (&String, &HostTotals)| {
             json!({
                 "host": name, "shards": totals.shards, "bytes": totals.bytes, "seconds": totals.seconds,
-                "bytes_per_s": rate(totals),
+                "bytes_per_s": totals.bytes_per_s(),
             })
         };
         let slow =

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::directory::{JobDirectory, shard_label};
 use crate::error::JobError;
+use crate::shard_progress::{LiveProgress, ShardProgress};
 use crate::this_host::{boot_label, host_name, random_label, unix_seconds};
 
 /// How often a holder writes, and checks whether it is to stop.
@@ -68,6 +69,8 @@ pub struct LockHolder {
     pub pid: u32,
     /// Seconds since it began, by its own clock.
     pub age_s: f64,
+    /// What its copy recorded last.
+    pub progress: ShardProgress,
     id: String,
     boot: String,
     generation: u32,
@@ -95,6 +98,7 @@ impl LockHolder {
             host: text("host"),
             pid: value["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).unwrap_or_default(),
             age_s: (beat - began).max(0.0),
+            progress: ShardProgress::parse(&value["progress"]),
             id: text("id"),
             boot: text("boot"),
             generation,
@@ -146,6 +150,7 @@ pub enum LockAttempt {
 #[derive(Debug)]
 pub struct ShardLock {
     path: PathBuf,
+    progress: LiveProgress,
     ended: Arc<(Mutex<bool>, Condvar)>,
     thread: Option<JoinHandle<()>>,
 }
@@ -154,8 +159,8 @@ impl ShardLock {
     /// Takes the lock of `work`, if nobody holds it. `cancel` is set when the lock is lost or the job cancelled.
     pub fn try_take(job: &JobDirectory, work: LockedWork, cancel: &Cancel) -> Result<LockAttempt, JobError> {
         match holder(job, work) {
-            None => Self::take(job, work, 1, cancel),
-            Some(holder) if holder.is_known_dead() => Self::take(job, work, holder.generation + 1, cancel),
+            None => Self::take(job, work, None, cancel),
+            Some(holder) if holder.is_known_dead() => Self::take(job, work, Some(&holder), cancel),
             Some(holder) => Ok(LockAttempt::Busy(holder)),
         }
     }
@@ -177,7 +182,7 @@ impl ShardLock {
             match &watched {
                 Some((contents, since)) if *contents == holder.contents => {
                     if since.elapsed() >= STALE_AFTER
-                        && let LockAttempt::Held(lock) = Self::take(job, work, holder.generation + 1, cancel)?
+                        && let LockAttempt::Held(lock) = Self::take(job, work, Some(&holder), cancel)?
                     {
                         return Ok(lock);
                     }
@@ -195,15 +200,28 @@ impl ShardLock {
         }
     }
 
-    fn take(job: &JobDirectory, work: LockedWork, generation: u32, cancel: &Cancel) -> Result<LockAttempt, JobError> {
+    /// What its heartbeat records, from what the dead holder had recorded on.
+    pub fn progress(&self) -> &LiveProgress {
+        &self.progress
+    }
+
+    fn take(
+        job: &JobDirectory,
+        work: LockedWork,
+        dead: Option<&LockHolder>,
+        cancel: &Cancel,
+    ) -> Result<LockAttempt, JobError> {
+        let generation = dead.map_or(1, |dead| dead.generation.saturating_add(1));
+        let progress = LiveProgress::new(dead.map_or_else(ShardProgress::default, |dead| dead.progress));
         let path = path_of(job, work, generation);
         let wrong = |error: &io::Error| JobError::io(&path, error);
         let id = random_label().map_err(|error| wrong(&error))?;
         let began = unix_seconds();
+        let recorded = progress.clone();
         let contents = move || {
             let value = json!({
                 "id": id, "host": host_name(), "pid": std::process::id(), "boot": boot_label(), "began": began,
-                "beat": unix_seconds(),
+                "beat": unix_seconds(), "progress": recorded.get().json(),
             });
             format!("{value}\n")
         };
@@ -230,7 +248,7 @@ impl ShardLock {
         let thread =
             std::thread::Builder::new().name("haul-shard-beat".to_owned()).spawn(move || heartbeat.run(&contents));
         let thread = Some(thread.map_err(|error| wrong(&error))?);
-        Ok(LockAttempt::Held(Self { path, ended, thread }))
+        Ok(LockAttempt::Held(Self { path, progress, ended, thread }))
     }
 }
 
@@ -318,9 +336,13 @@ mod tests {
     fn a_dead_process_of_this_host_holds_nothing() {
         let (_temp, job) = job();
         let work = LockedWork::Shard(0);
-        let dead = json!({ "id": "x", "host": host_name(), "pid": u32::MAX, "boot": boot_label() }).to_string();
-        fs::write(path_of(&job, work, 4), dead).unwrap();
+        let progress = ShardProgress { files: 7, bytes: 900 };
+        let dead = json!({
+            "id": "x", "host": host_name(), "pid": u32::MAX, "boot": boot_label(), "progress": progress.json(),
+        });
+        fs::write(path_of(&job, work, 4), dead.to_string()).unwrap();
         let lock = held(ShardLock::try_take(&job, work, &Cancel::new()).unwrap());
+        assert_eq!(holder(&job, work).unwrap().progress, progress, "the next holder keeps what is known");
         assert_eq!(lock.path, path_of(&job, work, 5));
         assert!(!path_of(&job, work, 4).exists());
     }

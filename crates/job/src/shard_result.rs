@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 
 use crate::directory::{JobDirectory, replace};
 use crate::error::JobError;
+use crate::shard_lock::{LockedWork, holder};
+use crate::shard_progress::ShardProgress;
 use crate::this_host::{host_name, unix_seconds};
 
 /// How a run of a shard ended.
@@ -61,6 +63,8 @@ pub struct ShardResult {
     pub bytes: u64,
     /// Bytes of files that were there already.
     pub bytes_skipped: u64,
+    /// What is at the target, as far as its run saw.
+    pub progress: ShardProgress,
     /// Why it failed as a whole; empty where it did not.
     pub message: String,
     /// The summary of the copy, as `--json` has it.
@@ -88,6 +92,7 @@ impl ShardResult {
             "failed": self.failed,
             "bytes": self.bytes,
             "bytes_skipped": self.bytes_skipped,
+            "progress": self.progress.json(),
             "message": self.message,
             "summary": self.summary,
         });
@@ -122,9 +127,29 @@ impl ShardResult {
             failed: number("failed")?,
             bytes: number("bytes")?,
             bytes_skipped: number("bytes_skipped")?,
+            progress: ShardProgress::parse(&value["progress"]),
             message: text("message")?,
             summary: value["summary"].take(),
         })
+    }
+}
+
+/// How a shard's last run ended, if it did, and the most that any run recorded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RecordedShard {
+    /// `None` before the first run has ended.
+    pub end: Option<ShardEnd>,
+    /// By the last result, or the last heartbeat of a run.
+    pub progress: ShardProgress,
+}
+
+impl RecordedShard {
+    /// Reads it.
+    pub fn read(job: &JobDirectory, shard: u32) -> Result<Self, JobError> {
+        let result = ShardResult::read(job, shard)?;
+        let (end, progress) = result.map_or_else(Default::default, |result| (Some(result.end), result.progress));
+        let running = holder(job, LockedWork::Shard(shard)).map(|holder| holder.progress).unwrap_or_default();
+        Ok(Self { end, progress: progress.max(running) })
     }
 }
 
@@ -158,6 +183,7 @@ pub(crate) mod tests {
             failed: u64::from(end == ShardEnd::Failed),
             bytes: 1000,
             bytes_skipped: 5,
+            progress: ShardProgress { files: 12, bytes: 1005 },
             message: String::new(),
             summary: json!({ "restarts": 1 }),
         }
@@ -178,6 +204,9 @@ pub(crate) mod tests {
             result(1, end, "n1", 1.5).write(&job).unwrap();
             assert_eq!(ShardResult::read(&job, 1), Ok(Some(result(1, expected, "n1", 1.5))));
         }
+        fs::write(job.running().join("000001.3"), r#"{"progress":{"files":2,"bytes":2000}}"#).unwrap();
+        let progress = ShardProgress { files: 12, bytes: 2000 };
+        assert_eq!(RecordedShard::read(&job, 1), Ok(RecordedShard { end: Some(ShardEnd::Failed), progress }));
         fs::rename(job.result(1), job.result(2)).unwrap();
         assert!(ShardResult::read(&job, 2).is_err(), "that of another shard");
         assert_eq!([count_attempt(&job, 1), count_attempt(&job, 1)], [Ok(1), Ok(2)]);

@@ -6,7 +6,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use haul_job::shard_result::ShardEnd;
+use haul_job::shard_progress::ShardProgress;
+use haul_job::shard_result::{RecordedShard, ShardEnd};
 use haul_job::slurm::queue::SlurmTask;
 use haul_job::slurm::waves::SlurmWave;
 use haul_lab::Rng;
@@ -109,10 +110,29 @@ impl QueuedArray {
 }
 
 struct ShardWork {
-    /// What is left to do, on a node of full speed.
+    /// What is left to copy, on a node of full speed.
     left: Duration,
+    /// What lost runs copied.
+    copied: Duration,
+    /// To find all files at the target, where an earlier run may have copied them.
     skip: Duration,
+    has_run: bool,
     done: Option<Duration>,
+}
+
+impl ShardWork {
+    /// A run to its end, on a node of full speed.
+    fn run_time(&self) -> Duration {
+        if self.has_run { self.skip + self.left } else { self.left }
+    }
+
+    /// Ends a run early, after so long on a node of full speed.
+    fn lose(&mut self, ran: Duration) {
+        let copied = ran.saturating_sub(self.run_time() - self.left).min(self.left);
+        self.left -= copied;
+        self.copied += copied;
+        self.has_run = true;
+    }
 }
 
 /// Slurm, its nodes, and the results of shards.
@@ -143,7 +163,7 @@ impl Cluster {
             let seconds = |count: u64, per_s: u64| Duration::from_secs_f64(count as f64 / per_s as f64);
             let left = seconds(shard.bytes, scenario.bytes_per_s) + seconds(shard.files, scenario.files_per_s);
             let skip = Duration::from_secs_f64(SKIP_PER_FILE.as_secs_f64() * shard.files as f64);
-            ShardWork { left, skip, done: None }
+            ShardWork { left, copied: Duration::ZERO, skip, has_run: false, done: None }
         };
         let work = shards.iter().map(work).collect();
         let (next_id, next_schedule) = (1, Duration::ZERO);
@@ -185,10 +205,15 @@ impl Cluster {
         self.arrays.iter().flat_map(QueuedArray::tasks).collect()
     }
 
-    /// The result of a shard that can be read at `now`.
-    pub fn result(&self, shard: u32, now: Duration) -> Option<ShardEnd> {
-        let done = self.work[shard as usize].done?;
-        (now >= done + RESULT_AFTER).then_some(ShardEnd::Done)
+    /// What can be read of a shard at `now`.
+    pub fn recorded(&self, shard: u32, now: Duration) -> RecordedShard {
+        let work = &self.work[shard as usize];
+        let is_shown = work.done.is_some_and(|done| now >= done + RESULT_AFTER);
+        let bytes = work.copied.as_secs_f64() * self.scenario.bytes_per_s as f64;
+        RecordedShard {
+            end: is_shown.then_some(ShardEnd::Done),
+            progress: ShardProgress { files: 0, bytes: bytes as u64 },
+        }
     }
 
     /// Lets everything happen up to `now`; an error where more shards run at a time than were asked for.
@@ -224,9 +249,7 @@ impl Cluster {
                 node.times.busy += ran;
                 node.times.last_end = node.fails;
                 let work = &mut self.work[shard as usize];
-                let copied = ran.saturating_sub(STARTS_IN) / node.slowdown;
-                // A further start looks for what is there.
-                work.left = work.left.saturating_sub(copied) + work.skip;
+                work.lose(ran.saturating_sub(STARTS_IN) / node.slowdown);
                 node.state = NodeState::Down { since: node.fails, held: Some((array, shard)) };
                 self.interrupted += 1;
             }
@@ -269,7 +292,7 @@ impl Cluster {
                 array.pending.remove(&shard);
                 array.running.insert(shard);
                 let work = &mut self.work[shard as usize];
-                let ends = now + STARTS_IN + work.left * node.slowdown;
+                let ends = now + STARTS_IN + work.run_time() * node.slowdown;
                 node.state = NodeState::Busy { array: array.id, shard, began: now, ends };
                 self.starts = Some((self.starts.map_or(now, |(first, _)| first), now));
             }

@@ -78,7 +78,7 @@ impl Follower {
         if self.pace.begins_poll(now) {
             self.calls.queries.push(now);
             let Self { cluster, tracker, .. } = self;
-            tracker.update::<String>(&cluster.tasks(), now, &mut |shard| Ok(cluster.result(shard, now)))?;
+            tracker.update::<String>(&cluster.tasks(), now, &mut |shard| Ok(cluster.recorded(shard, now)))?;
             if let Some((id, throttle)) = tracker.raised() {
                 self.calls.changes.push(now);
                 cluster.set_throttle(id, throttle);

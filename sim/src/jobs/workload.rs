@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use haul_job::packer::{PlacedFile, ShardLimits, ShardPacker, ShardPlacement};
+use haul_job::packer::{PlacedFile, ShardLimits, ShardPacker, ShardPlacement, ShardSizes};
 use haul_lab::Rng;
 
 /// A file in the first octave is smaller.
@@ -23,7 +23,7 @@ pub struct JobWorkload {
     /// A larger file counts as several of this size: what shards of ranges would make of it. Not 0.
     pub range_bytes: u64,
     /// How large shards are.
-    pub limits: ShardLimits,
+    pub sizes: ShardSizes,
     /// Files that the walk finds in a second. Not 0.
     pub walked_per_s: u64,
 }
@@ -62,8 +62,8 @@ impl JobWorkload {
     /// Packs all of it, and checks every placement.
     pub fn pack(&self) -> Result<SimulatedPlan, String> {
         let clock = Instant::now();
-        let (mut rng, mut packer) = (Rng::new(self.seed), ShardPacker::new(self.limits));
-        let mut checker = PackingChecker::new(self.limits);
+        let (mut rng, mut packer) = (Rng::new(self.seed), ShardPacker::new(self.sizes));
+        let mut checker = PackingChecker::new(self.sizes.full);
         let (mut files, mut bytes, mut largest) = (0, 0, 0);
         for number in 0..self.files {
             let mut left = file_bytes(&mut rng);

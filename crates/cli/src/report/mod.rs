@@ -7,6 +7,7 @@ pub mod compare;
 pub mod document;
 mod escape;
 pub mod html;
+pub mod job;
 mod markdown;
 pub mod quantity;
 pub mod series;
@@ -130,6 +131,13 @@ impl Observer for JobReport {
             }
         }
     }
+}
+
+/// Writes a report that is complete, in the format that the name of `to` asks for.
+pub fn publish(to: &Path, document: &Document) -> anyhow::Result<()> {
+    let page = ReportFormat::of(to)?.write(document);
+    let written = Pending::create(to, ReplaceableFile::Page).and_then(|pending| write_to(pending, &page));
+    written.map_err(|error| anyhow::anyhow!("{}: {error}", escape(to.as_os_str().as_bytes())))
 }
 
 fn write_to(pending: Pending, content: &str) -> io::Result<()> {

@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::shard_result::ShardEnd;
+use crate::shard_progress::ShardProgress;
+use crate::shard_result::{RecordedShard, ShardEnd};
 use crate::slurm::queue::SlurmTask;
 use crate::slurm::waves::{ActiveArray, SlurmWave, WaveLimits};
 
 /// A task that is in the queue no more, without a result, has this long: file systems show results late.
 pub const LOST_AFTER: Duration = Duration::from_secs(30);
-/// So often a lost shard is submitted again.
+/// So often in a row a shard is submitted again whose lost runs copied nothing more.
 const RETRIES_MAX: u32 = 3;
 
 /// Where a shard is.
@@ -26,7 +27,7 @@ enum TrackedShard {
     Done,
     /// Files failed.
     Failed,
-    /// It was lost too often.
+    /// It was lost too often without progress.
     GivenUp,
 }
 
@@ -46,12 +47,28 @@ impl TrackedArray {
     }
 }
 
+/// Losses of a shard since it last came further.
+#[derive(Default)]
+struct ShardLosses {
+    fruitless: u32,
+    progress: ShardProgress,
+}
+
+impl ShardLosses {
+    /// Counts a loss at this progress; whether the shard is worth another run.
+    fn add(&mut self, progress: ShardProgress) -> bool {
+        self.fruitless = if progress.exceeds(self.progress) { 0 } else { self.fruitless + 1 };
+        self.progress = self.progress.max(progress);
+        self.fruitless <= RETRIES_MAX
+    }
+}
+
 /// Shards of a job and their tasks. Times are counted from one beginning.
 pub struct ShardTracker {
     limits: WaveLimits,
     arrays: Vec<TrackedArray>,
     shards: BTreeMap<u32, TrackedShard>,
-    losses: BTreeMap<u32, u32>,
+    losses: BTreeMap<u32, ShardLosses>,
 }
 
 impl ShardTracker {
@@ -86,12 +103,12 @@ impl ShardTracker {
         self.shards.insert(shard, if is_done { TrackedShard::Done } else { TrackedShard::Waiting });
     }
 
-    /// Learns from the queue, which was read just now; `end_of` reads the result of a shard.
+    /// Learns from the queue, which was read just now; `recorded` reads what a shard's runs recorded.
     pub fn update<E>(
         &mut self,
         tasks: &[SlurmTask],
         now: Duration,
-        end_of: &mut dyn FnMut(u32) -> Result<Option<ShardEnd>, E>,
+        recorded: &mut dyn FnMut(u32) -> Result<RecordedShard, E>,
     ) -> Result<(), E> {
         for array in &mut self.arrays {
             let seen = array.seen(tasks);
@@ -105,15 +122,15 @@ impl ShardTracker {
             _ => None,
         });
         for (shard, since) in gone.collect::<Vec<_>>() {
-            let state = match end_of(shard)? {
+            let RecordedShard { end, progress } = recorded(shard)?;
+            let state = match end {
                 Some(ShardEnd::Done) => TrackedShard::Done,
                 Some(ShardEnd::Failed) => TrackedShard::Failed,
                 Some(ShardEnd::Interrupted) | None if now.saturating_sub(since) < LOST_AFTER => continue,
-                Some(ShardEnd::Interrupted) | None => {
-                    let losses = self.losses.entry(shard).or_default();
-                    *losses += 1;
-                    if *losses <= RETRIES_MAX { TrackedShard::Waiting } else { TrackedShard::GivenUp }
-                }
+                Some(ShardEnd::Interrupted) | None => match self.losses.entry(shard).or_default().add(progress) {
+                    true => TrackedShard::Waiting,
+                    false => TrackedShard::GivenUp,
+                },
             };
             self.shards.insert(shard, state);
         }
@@ -207,7 +224,21 @@ mod tests {
     }
 
     fn update(tracker: &mut ShardTracker, tasks: &[SlurmTask], second: u64, end: Option<ShardEnd>) {
-        tracker.update::<()>(tasks, Duration::from_secs(second), &mut |_| Ok(end)).unwrap();
+        let recorded = RecordedShard { end, progress: ShardProgress::default() };
+        tracker.update::<()>(tasks, Duration::from_secs(second), &mut |_| Ok(recorded)).unwrap();
+    }
+
+    /// Loses the task of a lone shard with the bytes that it had copied; whether it is submitted again.
+    fn lose(tracker: &mut ShardTracker, round: u64, bytes: u64) -> bool {
+        let recorded = RecordedShard { end: None, progress: ShardProgress { files: 0, bytes } };
+        for second in [100 * round, 100 * round + 30] {
+            tracker.update::<()>(&[], Duration::from_secs(second), &mut |_| Ok(recorded)).unwrap();
+        }
+        let wave = tracker.next_wave();
+        if let Some(wave) = &wave {
+            tracker.record(round + 2, wave);
+        }
+        wave.is_some()
     }
 
     #[test]
@@ -226,17 +257,18 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_that_is_lost_again_and_again_is_given_up() {
+    fn a_shard_that_is_lost_again_and_again_at_one_place_is_given_up() {
         let mut tracker = submitted(1);
-        for round in 1..=u64::from(RETRIES_MAX) + 1 {
-            assert!(!tracker.has_failed(), "{round}");
-            update(&mut tracker, &[], 100 * round, None);
-            update(&mut tracker, &[], 100 * round + 30, None);
-            if let Some(wave) = tracker.next_wave() {
-                tracker.record(round + 1, &wave);
-            }
-        }
+        let retries = (0..20).take_while(|round| lose(&mut tracker, *round, 500)).count();
+        assert_eq!(retries, 1 + RETRIES_MAX as usize, "the first loss came further than nothing");
         assert!(tracker.has_failed() && !tracker.has_waiting());
+    }
+
+    #[test]
+    fn a_shard_that_comes_further_is_never_given_up() {
+        let mut tracker = submitted(1);
+        assert!((0..100).all(|round| lose(&mut tracker, round, 1 + round / u64::from(RETRIES_MAX))));
+        assert!(!tracker.has_failed());
     }
 
     #[test]

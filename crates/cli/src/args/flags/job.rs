@@ -7,12 +7,12 @@ options! {
     ALL;
     DIR: Single<OsString> = row("dir", None, One("JOB"), Copying, "keep the job in the directory JOB, which all hosts see (run: default haul-job-ID)").one(raw);
     SYNC: Switch = row("sync", None, Nothing, Syncing, "make TARGET match SOURCE, as haul sync does").switch();
-    SHARD_BYTES: Single<u64> = row("shard-bytes", None, One("SIZE"), Performance, "bytes of a full shard (default: 200g)").one(|a| a.size(1..=u64::MAX, "of at least 1"));
-    SHARD_FILES: Single<u64> = row("shard-files", None, One("N"), Performance, "files of a full shard (default: 500k)").one(|a| a.size(1..=u64::MAX, "of at least 1"));
+    SHARD_BYTES: Single<u64> = row("shard-bytes", None, One("SIZE"), Performance, "bytes of a full shard (default: 25g, growing up to 200g in large sources)").one(|a| a.size(1..=u64::MAX, "of at least 1"));
+    SHARD_FILES: Single<u64> = row("shard-files", None, One("N"), Performance, "files of a full shard (default: 62.5k, growing up to 500k)").one(|a| a.size(1..=u64::MAX, "of at least 1"));
     TARGETS: Single<OsString> = row("targets", None, One("FILE"), Connecting, "read further targets from FILE, one a line").one(raw);
     LOCAL: Single<u32> = row("local", None, One("N"), Performance, "run: copy N shards at a time on this host (default: 1)").one(|a| a.number(1..=256));
     SLURM: Switch = row("slurm", None, Nothing, Performance, "run: submit shards to Slurm, and follow the job").switch();
-    NODES: Single<u32> = row("nodes", None, One("N"), Performance, "--slurm: copy on at most N nodes at a time, each for one shard alone").one(|a| a.number(1..=1_000_000));
+    NODES: Single<u32> = row("nodes", None, One("N"), Performance, "--slurm: copy on at most N nodes at a time, each for one shard alone; plan: size shards for N nodes").one(|a| a.number(1..=1_000_000));
     LIMIT: Single<u32> = row("limit", None, One("N"), Performance, "--slurm: copy at most N shards at a time (default: as many as Slurm starts)").one(|a| a.number(1..=1_000_000));
     PARTITION: Single<String> = row("partition", None, One("NAME"), Performance, "--slurm: partition of the tasks").one(word);
     ACCOUNT: Single<String> = row("account", None, One("NAME"), Performance, "--slurm: account of the tasks").one(word);

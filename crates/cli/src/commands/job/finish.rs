@@ -12,6 +12,7 @@ use haul_job::overview::{JobOverview, ShardState};
 use haul_job::plan_index::PlanTotals;
 use haul_job::report::{MergedReport, write as write_report};
 use haul_job::shard_lock::{LockedWork, ShardLock};
+use haul_job::shard_progress::LiveProgress;
 
 use super::exclusive::release;
 use super::merged::print_report;
@@ -134,7 +135,7 @@ impl JobFinish<'_> {
         let failures = self.job.directory.path().join("failures/finish.jsonl");
         let targets = &self.job.description.targets;
         let (_, outcome) = on_some_target(&self.job.directory, 0, targets, &mut |target| {
-            copy(plan(target)?, failures.clone(), cancel, self.steering)
+            copy(plan(target)?, failures.clone(), cancel, self.steering, &LiveProgress::default())
         })?;
         Ok(outcome)
     }

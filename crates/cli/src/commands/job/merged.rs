@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_job::report::{HostTotals, MergedReport};
+use haul_job::report::MergedReport;
 use serde::Serialize;
 
 use super::part::PartDisplay;
@@ -54,7 +54,7 @@ impl<'a> From<&'a MergedReport> for ReportLine<'a> {
     fn from(report: &'a MergedReport) -> Self {
         let hosts = report.hosts.iter().map(|(host, totals)| HostFields {
             bytes: totals.bytes,
-            bytes_per_s: totals.bytes as f64 / totals.seconds.max(f64::MIN_POSITIVE),
+            bytes_per_s: totals.bytes_per_s(),
             host,
             seconds: totals.seconds,
             shards: totals.shards,
@@ -91,8 +91,7 @@ pub fn print_report(report: &MergedReport, display: PartDisplay) {
 
 /// The report for people.
 pub fn as_text(report: &MergedReport) -> String {
-    let seconds = |seconds: f64| units::duration(Duration::from_secs_f64(seconds));
-    let rate = |totals: &HostTotals| units::rate(totals.bytes as f64 / totals.seconds.max(0.001));
+    let seconds = |seconds: f64| units::duration(Duration::try_from_secs_f64(seconds).unwrap_or_default());
     let shards = units::counted(report.shards, "shard", "shards");
     let mut text = format!(
         "{} of {shards}: {}, {} in {}: {}\n",
@@ -115,7 +114,7 @@ pub fn as_text(report: &MergedReport) -> String {
             "host {}: {shards}, {} at {}\n",
             harmless(host),
             units::size(totals.bytes),
-            rate(totals)
+            units::rate(totals.bytes_per_s())
         ));
     }
     let slowest = report.slowest.iter().take(3).map(|(shard, took, _)| format!("{shard} ({})", seconds(*took)));

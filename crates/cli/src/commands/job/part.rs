@@ -15,10 +15,11 @@ use haul_engine::sys::describe::describe;
 use haul_job::directory::JobDirectory;
 use haul_job::error::shown;
 use haul_job::shard_list::ShardListReader;
+use haul_job::shard_progress::LiveProgress;
 use haul_job::targets::{leave_out, turns};
 
 use super::opened::OpenedJob;
-use super::recorder::FailureRecorder;
+use super::recorder::PartRecorder;
 use crate::args::flags;
 use crate::args::values::Values;
 use crate::resolve::{HostNames, Plan, hosts};
@@ -115,11 +116,17 @@ impl ListReader for ShardListLines {
     }
 }
 
-/// Runs a planned copy.
-pub fn copy(plan: Plan, failures: PathBuf, cancel: &Cancel, steering: &RuntimeControl) -> anyhow::Result<Outcome> {
+/// Runs a planned copy, and records its progress.
+pub fn copy(
+    plan: Plan,
+    failures: PathBuf,
+    cancel: &Cancel,
+    steering: &RuntimeControl,
+    progress: &LiveProgress,
+) -> anyhow::Result<Outcome> {
     let title = plan.job.list.as_ref().map_or("", |list| &list.name).to_owned();
     let show = show::new(&plan.display, &title, steering)?;
-    let mut recorder = FailureRecorder::new(show, failures);
+    let mut recorder = PartRecorder::new(show, failures, progress.clone());
     let outcome = haul_engine::controller::run(plan.job, crate::commands::program(), cancel, steering, &mut recorder);
     let outcome = if cancel.is_cancelled() { outcome.map_err(|_| Error::Interrupted) } else { outcome };
     recorder.finish(&outcome)?;

@@ -13,7 +13,7 @@ use haul_engine::sys::cancel::Cancel;
 use haul_job::description::JobDescription;
 use haul_job::directory::JobDirectory;
 use haul_job::error::{JobError, shown};
-use haul_job::packer::ShardLimits;
+use haul_job::packer::{SHARDS_AT_A_TIME, ShardLimits, ShardSizes};
 use haul_job::plan_index::{PlanIndex, PlanTotals};
 use haul_job::planner::{WalkRules, check_source, plan as walk};
 use haul_job::shard_lock::{LockHolder, LockedWork, ShardLock, held_shards};
@@ -88,7 +88,8 @@ pub fn create(values: &Values, operands: &[OsString], dir: &OsStr) -> anyhow::Re
 
 fn is_same(earlier: &JobDescription, new: &JobDescription) -> bool {
     let of = |it: &JobDescription| {
-        (it.source.clone(), it.targets.clone(), it.options.clone(), it.is_sync, it.limits, it.name.clone())
+        let sizes = (it.sizes.full, it.sizes.grows_for.is_some());
+        (it.source.clone(), it.targets.clone(), it.options.clone(), it.is_sync, sizes, it.name.clone())
     };
     of(earlier) == of(new)
 }
@@ -149,7 +150,6 @@ fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDescrip
     let is_sync = values.is_set(&flags::job::SYNC);
     let (source, base, name) = source(&operands[0], is_sync)?;
     let (created, host) = JobDescription::created_here();
-    let defaults = ShardLimits::default();
     Ok(JobDescription {
         version: version().to_owned(),
         id: JobDescription::new_id()?,
@@ -161,11 +161,18 @@ fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDescrip
         targets: targets(values, &operands[1..])?,
         options: copy_options(values)?,
         is_sync,
-        limits: ShardLimits {
-            bytes: values.get(&flags::job::SHARD_BYTES)?.unwrap_or(defaults.bytes),
-            files: values.get(&flags::job::SHARD_FILES)?.unwrap_or(defaults.files),
-        },
+        sizes: shard_sizes(values)?,
     })
+}
+
+/// Shards of a typed size are all of that size.
+fn shard_sizes(values: &Values) -> Result<ShardSizes, UsageError> {
+    let default = ShardLimits::default();
+    let (bytes, files) = (values.get(&flags::job::SHARD_BYTES)?, values.get(&flags::job::SHARD_FILES)?);
+    let full = ShardLimits { bytes: bytes.unwrap_or(default.bytes), files: files.unwrap_or(default.files) };
+    let named = [values.get(&flags::job::NODES)?, values.get(&flags::job::LIMIT)?].into_iter().flatten().min();
+    let is_exact = bytes.is_some() || files.is_some();
+    Ok(ShardSizes { full, grows_for: (!is_exact).then_some(named.unwrap_or(SHARDS_AT_A_TIME)) })
 }
 
 /// The source, the base of its lists, and its name below that. As in a copy, `.` stands for the contents of a

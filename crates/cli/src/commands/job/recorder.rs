@@ -1,4 +1,4 @@
-//! Watches a copy of a part: shows it, and keeps the files that failed.
+//! Watches a copy of a part: shows it, and keeps its progress and the files that failed.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -7,22 +7,24 @@ use haul_engine::job::error::Outcome;
 use haul_engine::job::event::{Event, Observer};
 use haul_job::directory::NamelessFile;
 use haul_job::error::JobError;
+use haul_job::shard_progress::{LiveProgress, ShardProgress};
 
 use crate::show::Show;
 use crate::show::json::{FailureLine, encode};
 
-/// Shows a copy, and writes a line for each file that fails.
-pub struct FailureRecorder {
+/// Shows a copy, records its progress, and writes a line for each file that fails.
+pub struct PartRecorder {
     show: Box<dyn Show>,
     path: PathBuf,
+    progress: LiveProgress,
     file: Option<NamelessFile>,
     trouble: Option<JobError>,
 }
 
-impl FailureRecorder {
+impl PartRecorder {
     /// Shows through `show`, and writes to `path` where a file fails.
-    pub fn new(show: Box<dyn Show>, path: PathBuf) -> Self {
-        Self { show, path, file: None, trouble: None }
+    pub fn new(show: Box<dyn Show>, path: PathBuf, progress: LiveProgress) -> Self {
+        Self { show, path, progress, file: None, trouble: None }
     }
 
     fn record(&mut self, line: &str) -> Result<(), JobError> {
@@ -52,7 +54,7 @@ impl FailureRecorder {
     }
 }
 
-impl Observer for FailureRecorder {
+impl Observer for PartRecorder {
     fn event(&mut self, event: &Event) {
         self.show.event(event);
         let line = match event {
@@ -60,6 +62,9 @@ impl Observer for FailureRecorder {
                 FailureLine::Failed { name: path.as_slice().into(), host, message: message.as_str().into() }
             }
             Event::Differs { path, host, .. } => FailureLine::Differs { name: path.as_slice().into(), host },
+            Event::Progress(seen) => {
+                return self.progress.raise(ShardProgress { files: seen.files_settled, bytes: seen.done() });
+            }
             _ => return,
         };
         if let Err(trouble) = self.record(&encode(&line)) {

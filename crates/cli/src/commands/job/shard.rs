@@ -10,6 +10,7 @@ use haul_engine::job::runtime_control::RuntimeControl;
 use haul_engine::sys::cancel::Cancel;
 use haul_job::plan_index::PlanIndex;
 use haul_job::shard_lock::{LockedWork, ShardLock};
+use haul_job::shard_progress::{LiveProgress, ShardProgress};
 use haul_job::shard_result::{ShardEnd, ShardResult, count_attempt};
 use haul_job::this_host::{host_name, unix_seconds};
 use haul_proto::path::escape;
@@ -115,18 +116,18 @@ impl ShardRun<'_> {
             show::stderr().notice(&format!("shard {number} was done by {}", result.host));
             return Ok(ShardRunEnd { exit: Exit::Done, result });
         }
-        let ended = self.copied(&cancel);
+        let ended = self.copied(&cancel, lock.progress());
         drop(lock);
         ended
     }
 
-    fn copied(&self, cancel: &Cancel) -> anyhow::Result<ShardRunEnd> {
+    fn copied(&self, cancel: &Cancel, progress: &LiveProgress) -> anyhow::Result<ShardRunEnd> {
         let Self { job, number, display, .. } = *self;
         let attempts = count_attempt(&job.directory, number)?;
         let (began, clock) = (unix_seconds(), Instant::now());
         let (target, outcome) = on_some_target(&job.directory, number, &job.description.targets, &mut |target| {
             let plan = shard_plan(job, number, target, display)?;
-            copy(plan, job.directory.failures(number), cancel, self.steering)
+            copy(plan, job.directory.failures(number), cancel, self.steering, progress)
         })?;
         let exit = Exit::of(&outcome);
         let result = ShardResult {
@@ -141,6 +142,7 @@ impl ShardRun<'_> {
             began,
             seconds: clock.elapsed().as_secs_f64(),
             attempts,
+            progress: progress.get(),
             ..of_outcome(&outcome)
         };
         result.write(&job.directory)?;
@@ -165,6 +167,7 @@ fn of_outcome(outcome: &Outcome) -> ShardResult {
         failed: figure(|summary| summary.failed),
         bytes: figure(|summary| summary.bytes),
         bytes_skipped: figure(|summary| summary.bytes_skipped),
+        progress: ShardProgress::default(),
         message: outcome.as_ref().err().map_or_else(String::new, ToString::to_string),
         summary: json::last(outcome),
     }

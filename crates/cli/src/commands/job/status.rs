@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
+use haul_job::description::JobDescription;
 use haul_job::error::{JobError, shown};
 use haul_job::overview::{JobOverview, ShardState};
 use haul_job::plan_index::PlannedShard;
@@ -21,6 +24,8 @@ use crate::args::flags;
 use crate::args::values::Values;
 use crate::commands::print;
 use crate::exit::Exit;
+use crate::report::job::{ReportedJob, document};
+use crate::report::publish;
 use crate::show::json::{JsonMessage, encode};
 use crate::text::harmless;
 use crate::units;
@@ -69,11 +74,15 @@ fn totals(overview: &JobOverview, state: &str) -> (u64, u64, u64) {
     of_state.fold((0, 0, 0), |sum, (shard, _)| (sum.0 + 1, sum.1 + shard.files, sum.2 + shard.bytes))
 }
 
-fn as_table(job: &OpenedJob, overview: &JobOverview, tasks: &ShardTasks) -> String {
+/// `/data/run7 to dtn1:/archive and 3 more`
+fn what(job: &OpenedJob) -> String {
     let targets = &job.description.targets;
     let more = if targets.len() > 1 { format!(" and {} more", targets.len() - 1) } else { String::new() };
-    let target = escape(targets[0].as_encoded_bytes());
-    let mut text = format!("{} to {target}{more}\n", shown(&job.description.source));
+    format!("{} to {}{more}", shown(&job.description.source), escape(targets[0].as_encoded_bytes()))
+}
+
+fn as_table(job: &OpenedJob, overview: &JobOverview, tasks: &ShardTasks) -> String {
+    let mut text = format!("{}\n", what(job));
     text.push_str(&format!("{}\n\n", plan_line(overview)));
     text.push_str(&format!("{:<12} {:>8} {:>14} {:>10}\n", "state", "shards", "files", "bytes"));
     for state in STATES {
@@ -116,7 +125,11 @@ fn shard_line(job: &OpenedJob, shard: &PlannedShard, state: &ShardState, tasks: 
     let about = match state {
         ShardState::Planned => return String::new(),
         ShardState::Running(holder) => {
-            format!("{} for {}", harmless(&holder.shown()), units::duration(Duration::from_secs_f64(holder.age_s)))
+            format!(
+                "{} for {}",
+                harmless(&holder.shown()),
+                units::duration(Duration::try_from_secs_f64(holder.age_s).unwrap_or_default())
+            )
         }
         ShardState::Ended(result) => {
             let why = result.message.lines().next().unwrap_or_default();
@@ -240,13 +253,20 @@ fn as_json(job: &OpenedJob, overview: &JobOverview, tasks: &ShardTasks, exit: Ex
     shards.chain([job]).map(|line| encode(&line)).collect()
 }
 
-/// Shows the results so far, or those of a finished job.
+/// Shows the results so far, or those of a finished job; with `--out`, on a page.
 pub fn report(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let job = OpenedJob::open(&operands[0])?;
     let overview = JobOverview::read(&job.directory)?;
     let merged = MergedReport::of(&overview);
-    match values.is_set(&flags::JSON) {
-        true => {
+    let out = values.last(&flags::step::OUT).map(Path::new);
+    if let Some(out) = out {
+        let JobDescription { created, host, .. } = &job.description;
+        let when = format!("planned {created} on {}", harmless(host));
+        let reported = ReportedJob { what: what(&job), when, summary: &as_text(&merged), overview: &overview };
+        publish(out, &document(&reported))?;
+    }
+    match (values.is_set(&flags::JSON), out) {
+        (true, _) => {
             let path = job.directory.report();
             let finished = match fs::read_to_string(&path) {
                 Ok(text) => {
@@ -257,7 +277,8 @@ pub fn report(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
             let value = if finished.is_null() { merged.json() } else { finished };
             print(&format!("{value}\n"));
         }
-        false => print(&as_text(&merged)),
+        (false, Some(out)) => print(&format!("{}\n", escape(out.as_os_str().as_bytes()))),
+        (false, None) => print(&as_text(&merged)),
     }
     Ok(exit_of(&overview))
 }

@@ -9,7 +9,7 @@ use haul_engine::job::own_executable::own_executable;
 use haul_job::directory::replace;
 use haul_job::error::JobError;
 use haul_job::plan_index::PlanIndex;
-use haul_job::shard_result::{ShardEnd, ShardResult};
+use haul_job::shard_result::{RecordedShard, ShardEnd};
 use haul_job::slurm::queue::SlurmTask;
 use haul_job::slurm::script::SlurmScripts;
 use haul_job::slurm::settings::SlurmSettings;
@@ -90,8 +90,8 @@ impl<'a> SlurmState<'a> {
     pub fn add_planned(&mut self, index: &PlanIndex) -> Result<(), JobError> {
         for shard in &index.shards {
             if !self.tracker.knows(shard.number) {
-                let is_done = end_of(self.job, shard.number)? == Some(ShardEnd::Done);
-                self.tracker.add(shard.number, is_done);
+                let recorded = RecordedShard::read(&self.job.directory, shard.number)?;
+                self.tracker.add(shard.number, recorded.end == Some(ShardEnd::Done));
             }
         }
         Ok(())
@@ -100,7 +100,8 @@ impl<'a> SlurmState<'a> {
     /// Learns from the queue, which was read just now.
     pub fn update(&mut self, tasks: &[SlurmTask]) -> Result<(), JobError> {
         self.adopt(tasks)?;
-        self.tracker.update(tasks, self.clock.elapsed(), &mut |shard| end_of(self.job, shard))?;
+        self.tracker
+            .update(tasks, self.clock.elapsed(), &mut |shard| RecordedShard::read(&self.job.directory, shard))?;
         self.update_finish(tasks);
         Ok(())
     }
@@ -211,8 +212,4 @@ impl<'a> SlurmState<'a> {
         replace(&path, text).map_err(SlurmCallError::Refused)?;
         Ok(path)
     }
-}
-
-fn end_of(job: &OpenedJob, shard: u32) -> Result<Option<ShardEnd>, JobError> {
-    Ok(ShardResult::read(&job.directory, shard)?.map(|result| result.end))
 }

@@ -1,0 +1,73 @@
+//! How much of a shard is at the target: a run records it with each heartbeat, so that a killed run leaves it behind.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+
+/// What is at the target, whichever run copied it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ShardProgress {
+    /// Files that are settled: copied, found there, or failed.
+    pub files: u64,
+    /// Bytes written, or found there.
+    pub bytes: u64,
+}
+
+impl ShardProgress {
+    /// The larger figures of both.
+    pub fn max(self, other: Self) -> Self {
+        Self { files: self.files.max(other.files), bytes: self.bytes.max(other.bytes) }
+    }
+
+    /// Whether one of the figures is larger than in `earlier`.
+    pub fn exceeds(self, earlier: Self) -> bool {
+        self.files > earlier.files || self.bytes > earlier.bytes
+    }
+
+    pub(crate) fn json(self) -> Value {
+        json!({ "files": self.files, "bytes": self.bytes })
+    }
+
+    /// A missing figure is 0.
+    pub(crate) fn parse(value: &Value) -> Self {
+        let [files, bytes] = ["files", "bytes"].map(|name| value[name].as_u64().unwrap_or_default());
+        Self { files, bytes }
+    }
+}
+
+/// The progress of a run, which the copy raises and the heartbeat writes.
+#[derive(Debug, Clone, Default)]
+pub struct LiveProgress(Arc<Mutex<ShardProgress>>);
+
+impl LiveProgress {
+    /// Begins with what earlier runs recorded.
+    pub(crate) fn new(earlier: ShardProgress) -> Self {
+        Self(Arc::new(Mutex::new(earlier)))
+    }
+
+    /// Raises it to `seen`: a connection that begins again counts from 0.
+    pub fn raise(&self, seen: ShardProgress) {
+        let mut progress = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *progress = progress.max(seen);
+    }
+
+    /// The largest figures so far.
+    pub fn get(&self) -> ShardProgress {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_only_grows() {
+        let live = LiveProgress::new(ShardProgress { files: 3, bytes: 10 });
+        live.raise(ShardProgress { files: 1, bytes: 20 });
+        assert_eq!(live.get(), ShardProgress { files: 3, bytes: 20 });
+        assert_eq!(ShardProgress::parse(&live.get().json()), live.get());
+        assert_eq!(ShardProgress::parse(&Value::Null), ShardProgress::default());
+        assert!(live.get().exceeds(ShardProgress { files: 9, bytes: 19 }) && !live.get().exceeds(live.get()));
+    }
+}
