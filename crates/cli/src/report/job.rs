@@ -99,8 +99,7 @@ impl Timeline {
 
     fn add(&mut self, from: f64, to: f64, bytes: f64) {
         let bytes_per_s = bytes / (to - from).max(f64::MIN_POSITIVE);
-        let slices = (from / self.slice_s) as usize..SLICES.min((to / self.slice_s).ceil() as usize);
-        for at in slices {
+        for at in 0..SLICES {
             let begin = at as f64 * self.slice_s;
             let overlap_s = (to.min(begin + self.slice_s) - from.max(begin)).max(0.0);
             self.bytes[at] += overlap_s * bytes_per_s;

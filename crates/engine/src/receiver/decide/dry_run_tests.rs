@@ -60,11 +60,11 @@ impl Site {
         self.next += 1;
         self.target.handle_peer(&offer.encode(self.target.job.request.settings.number)).unwrap();
         let messages = self.target.session.take_messages().into_iter();
-        let needs = messages.filter_map(|message| match message {
+        let mut needs = messages.filter_map(|message| match message {
             TargetMessage::Want { needs, .. } => needs.first().copied(),
             _ => None,
         });
-        needs.last().unwrap()
+        needs.next_back().unwrap()
     }
 
     fn child(&mut self, parent: u64, name: &str, kind: EntryContent) -> TransferNeed {

@@ -74,11 +74,11 @@ impl Site {
         self.tell(&SourceMessage::Offer { first: EntryId(self.next), entries: vec![entry] });
         self.next += 1;
         let messages = self.target.session.take_messages().into_iter();
-        let needs = messages.filter_map(|message| match message {
+        let mut needs = messages.filter_map(|message| match message {
             TargetMessage::Want { needs, .. } => needs.first().copied(),
             _ => None,
         });
-        needs.last().unwrap()
+        needs.next_back().unwrap()
     }
 
     pub fn operand(&mut self) -> TransferNeed {
