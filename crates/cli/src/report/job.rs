@@ -99,12 +99,11 @@ impl Timeline {
 
     fn add(&mut self, from: f64, to: f64, bytes: f64) {
         let bytes_per_s = bytes / (to - from).max(f64::MIN_POSITIVE);
-        let slices = (from / self.slice_s) as usize..SLICES.min((to / self.slice_s).ceil() as usize);
-        for at in slices {
+        for (at, (bytes, busy_s)) in self.bytes.iter_mut().zip(&mut self.busy_s).enumerate() {
             let begin = at as f64 * self.slice_s;
             let overlap_s = (to.min(begin + self.slice_s) - from.max(begin)).max(0.0);
-            self.bytes[at] += overlap_s * bytes_per_s;
-            self.busy_s[at] += overlap_s;
+            *bytes += overlap_s * bytes_per_s;
+            *busy_s += overlap_s;
         }
     }
 
