@@ -21,7 +21,7 @@ use crate::statistics::median;
 
 const SEED: u64 = 0x6a_6f62;
 const SHARDS: u32 = 96;
-const SHARD_BYTES: u64 = 12_500_000;
+const SHARD_BYTES: u64 = 25_000_000;
 const NODES: usize = 4;
 const RATE_BITS_PER_S: u64 = 200_000_000;
 const SLOWDOWN: u64 = 4;
@@ -94,7 +94,7 @@ impl NodesBench<'_> {
         let [source, target, job] = ["source", "target", "job"].map(|name| self.directory.path().join(name));
         fs::create_dir(&target)?;
         let links = rates.iter().map(|rate| self.link(*rate, &target)).collect::<Result<Vec<_>>>()?;
-        let mut plan = self.command(["job", "plan", "-r", "--quiet", "--shard-bytes", "20m", "--dir"]);
+        let mut plan = self.command(["job", "plan", "-r", "--quiet", "--shard-bytes", "40m", "--dir"]);
         plan.arg(&job)
             .arg("--secret-file")
             .arg(self.secret())

@@ -209,9 +209,9 @@ impl Cluster {
     pub fn recorded(&self, shard: u32, now: Duration) -> RecordedShard {
         let work = &self.work[shard as usize];
         let is_shown = work.done.is_some_and(|done| now >= done + RESULT_AFTER);
-        let copied_ms = u64::try_from(work.copied.as_millis()).unwrap_or(u64::MAX);
-        let bytes = copied_ms.saturating_mul(self.scenario.bytes_per_s) / 1000;
-        RecordedShard { end: is_shown.then_some(ShardEnd::Done), progress: ShardProgress { files: 0, bytes } }
+        let bytes = u128::from(self.scenario.bytes_per_s) * work.copied.as_millis() / 1000;
+        let progress = ShardProgress { files: 0, bytes: u64::try_from(bytes).unwrap_or(u64::MAX) };
+        RecordedShard { end: is_shown.then_some(ShardEnd::Done), progress }
     }
 
     /// Lets everything happen up to `now`; an error where more shards run at a time than were asked for.
