@@ -22,10 +22,11 @@ use crate::receiver::compare::entries::{Compared, ComparedFile, content};
 use crate::receiver::durability::commit_queue::{CommitTask, PendingCommit};
 use crate::receiver::durability::complete_file::PublishedFile;
 use crate::receiver::durability::fsync::{FsyncTarget, sync_all};
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::written_frame::WrittenFrame;
 use crate::receiver::links::hard_links::{LinkOutcome, LinkStep, NOT_THERE, OtherLinkName};
 use crate::receiver::session::StreamRequest;
-use crate::receiver::{ReceiverEntry, TargetReceiver};
+use crate::receiver::target::TargetReceiver;
 use crate::sys::sync::lock;
 
 /// Error for a file that differs from the source's digest.

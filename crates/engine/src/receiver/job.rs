@@ -1,14 +1,21 @@
 //! State shared by all parts of the receiver: the request, the destination, and the reporter.
 
+use crate::fs::Dir;
 use crate::fs::FileIdentity;
-use crate::receiver::Dir;
-use crate::receiver::Reporter;
-use crate::receiver::StoragePolicy;
+use crate::io::storage::policy::StoragePolicy;
+use crate::io::storage::read::FrameReader;
+use crate::job::account::{WorkDone, WorkKind};
+use crate::metrics::reporter::Reporter;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::place::destination::Destination;
 use crate::receiver::place::destination::DestinationKind;
 use crate::receiver::place::full_disk::FullDisk;
+use crate::receiver::place::in_order_sink::InOrderSink;
 use crate::receiver::place::job_locks::LockEvent;
+use haul_proto::entry_extras::ExtrasFilter;
+use haul_proto::path::escape;
+use haul_proto::sync::EqualityTest;
+use haul_proto::wire::list_batch::ListedKinds;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{TargetOperand, TargetRequest};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,5 +91,66 @@ impl ReceiverJob {
     /// Identity of the destination directory; `None` for a device, FIFO or socket.
     pub fn landing_identity(&self) -> Option<FileIdentity> {
         self.destination.dir().map(Dir::identity)
+    }
+}
+
+impl ReceiverJob {
+    /// Totals for a server's log.
+    pub fn did(&self) -> WorkDone {
+        let counters = self.reporter.tally.counters();
+        let (what, files, bytes) = match self.compares() {
+            true => (WorkKind::Compared, counters.files_compared, counters.bytes_compared),
+            false => (WorkKind::Received, counters.files_copied, counters.bytes_written),
+        };
+        WorkDone { what, files, bytes, failed: counters.failed, path: escape(&self.request.path) }
+    }
+
+    /// The negotiated settings.
+    pub fn settings(&self) -> &haul_proto::wire::request::SessionSettings {
+        &self.request.settings
+    }
+
+    /// The preserved extras of entries, by the Request.
+    pub(super) fn extras_kept(&self) -> ExtrasFilter {
+        let kept = self.request.kept;
+        ExtrasFilter {
+            names: kept.hard_links,
+            attributes: kept.attributes,
+            acls: kept.acls,
+            digest: self.request.sync.equal == EqualityTest::Digest,
+            parent_modes: self.request.listed != ListedKinds::No || !self.request.rules.below.is_empty(),
+        }
+    }
+
+    /// Declares that source and target share this process. Must precede the first offer.
+    pub fn joins_source(&self) {
+        self.is_both_ends.store(true, Ordering::Relaxed);
+    }
+
+    /// A reader for files at the target.
+    pub(super) fn reader(&self) -> FrameReader {
+        let frame_bytes = self.request.settings.frame.bytes();
+        FrameReader::new(frame_bytes, self.policy.depth(frame_bytes))
+    }
+
+    /// Whether a program reads the data. If so, [`Self::watch_program`] needs a thread.
+    pub fn has_program(&self) -> bool {
+        self.destination.sink().is_some_and(InOrderSink::has_program)
+    }
+
+    /// Polls a program for failure until `pause` reports the end of the job, since its source may send nothing for
+    /// long. Returns its error.
+    pub fn watch_program(&self, pause: impl Fn() -> bool) -> Option<String> {
+        let sink = self.destination.sink()?;
+        while pause() {
+            if let Some(text) = sink.has_failed() {
+                return Some(text);
+            }
+        }
+        None
+    }
+
+    pub(super) fn fail(&self, path: Vec<u8>, text: impl Into<String>) {
+        self.reporter.failed(path, text);
     }
 }

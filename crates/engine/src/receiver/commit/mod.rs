@@ -6,10 +6,10 @@ pub mod outcomes;
 pub mod read_back;
 pub mod retransmit;
 
-use crate::receiver::CommitQueue;
-use crate::receiver::DeltaStage;
 use crate::receiver::delete::Removals;
+use crate::receiver::delta::DeltaStage;
 use crate::receiver::digest_checks::DigestChecks;
+use crate::receiver::durability::commit_queue::CommitQueue;
 use crate::receiver::job::ReceiverJob;
 use crate::receiver::links::LinkTracker;
 use crate::receiver::metadata::MetadataWriter;
@@ -32,4 +32,12 @@ pub struct Committer {
     pub(super) commit_queue: Arc<CommitQueue>,
     /// Cleared once the file system refuses nameless files.
     pub(super) nameless_files: AtomicBool,
+}
+
+impl Committer {
+    /// Whether files ever wait for fsync before they get their final names. If so, [`Self::settle_groups`] needs a
+    /// thread.
+    pub fn has_groups(&self) -> bool {
+        self.commit_queue.is_wanted()
+    }
 }

@@ -28,6 +28,7 @@ use crate::fs::{Dir, FollowLinks, MetadataParts, lookup};
 use crate::job::error::CHANGED_WHILE_READ;
 use crate::metrics::counter::add;
 use crate::receiver::decide::special_files::NODE_NOT_ASKED;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::{ReceivingFile, UNKNOWN_SIZE};
 use crate::receiver::links::hard_link_guard::GuardedName;
 use crate::receiver::links::hard_links::LinkOutcome;
@@ -38,9 +39,9 @@ use crate::receiver::place::existing_entry::{ExistingStat, attributes};
 use crate::receiver::place::in_order_sink::InOrderSink;
 use crate::receiver::place::temp_files::make_temporary;
 use crate::receiver::receive::partial_verification::VerificationClaim;
+use crate::receiver::target::TargetReceiver;
 use crate::receiver::tree::case_folding::OTHER_SPELLING;
 use crate::receiver::tree::parent_directories::parent_modes;
-use crate::receiver::{ReceiverEntry, TargetReceiver};
 use crate::sys::describe::describe;
 
 /// Error for a symbolic link that a server does not accept.

@@ -18,7 +18,8 @@ use std::path::Path;
 
 use crate::metrics::control_channel::{LinkReader, LinkWriter};
 use crate::metrics::reporter::Reporter;
-use crate::receiver::{TargetReceiver, WorkerContext};
+use crate::receiver::target::TargetReceiver;
+use crate::receiver::worker_context::WorkerContext;
 use crate::sys::sync::lock;
 use crate::testing::{SentReport, target_request};
 

@@ -12,9 +12,9 @@ pub mod special_files;
 pub mod transfer_decision;
 pub mod wrong_digests;
 
-use crate::receiver::LinkDests;
 use crate::receiver::commit::Committer;
 use crate::receiver::compare::EntryComparer;
+use crate::receiver::decide::link_dests::LinkDests;
 use crate::receiver::decide::rename_detection::RenameDetector;
 use crate::receiver::decide::wrong_digests::WrongDigests;
 use crate::receiver::delete::Removals;

@@ -8,10 +8,10 @@ pub mod removal;
 pub mod remove_tree;
 pub mod source_names;
 
-use crate::receiver::BackupDirectory;
-use crate::receiver::ExtraneousRemoval;
-use crate::receiver::NameBudget;
-use crate::receiver::TargetFilter;
+use crate::receiver::delete::backup::BackupDirectory;
+use crate::receiver::delete::filter::TargetFilter;
+use crate::receiver::delete::removal::ExtraneousRemoval;
+use crate::receiver::delete::source_names::NameBudget;
 use crate::receiver::job::ReceiverJob;
 use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::session::ReceiverSession;

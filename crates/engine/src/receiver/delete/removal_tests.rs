@@ -1,7 +1,7 @@
 //! Removals at the target, backups, and entries that always stay.
 
 use super::*;
-use crate::receiver::TargetReceiver;
+use crate::receiver::target::TargetReceiver;
 use haul_proto::entry::EntryContent;
 use haul_proto::entry::{EntryMetadata, Timestamp};
 use haul_proto::ids::EntryId;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use crate::fs::testing::name;
 use crate::metrics::control_channel::{LinkReader, LinkWriter};
 use crate::metrics::reporter::Reporter;
-use crate::receiver::WorkerContext;
+use crate::receiver::worker_context::WorkerContext;
 use crate::testing::{SentReport, target_request};
 
 /// Modification time of all offered entries.

@@ -5,7 +5,7 @@
 //! Unchanged blocks are neither written nor reread: their chaining values and those of new blocks form the frame's
 //! digest.
 
-use crate::receiver::DeltaStage;
+use crate::receiver::delta::DeltaStage;
 use crate::receiver::file::patch::InPlaceUpdate;
 use crate::receiver::file::patch::patch_name;
 use crate::receiver::job::ReceiverJob;
@@ -29,6 +29,7 @@ use crate::fs::{FileStat, FollowLinks};
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::calls::{read_at, write_at};
 use crate::io::storage::holes::punch;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::file::base::{BaseSource, open_to_write};
 use crate::receiver::file::length::check_length;
@@ -37,7 +38,7 @@ use crate::receiver::place::entry_position::EntryPosition;
 use crate::receiver::place::existing_entry::ExistingStat;
 use crate::receiver::place::target_path::TargetPath;
 use crate::receiver::place::temp_files::{LockedTempFile, TempFileError, lock_own, remove};
-use crate::receiver::{ReceiverEntry, TargetReceiver};
+use crate::receiver::target::TargetReceiver;
 use crate::sys::describe::describe;
 
 /// Read size for patches: the longest piece fits.

@@ -5,14 +5,14 @@ pub mod delta_apply;
 pub mod find_base;
 pub mod in_place_update;
 
-use crate::receiver::MetadataWriter;
-use crate::receiver::TargetTree;
 use crate::receiver::bounded_queue::BoundedQueue;
 use crate::receiver::delete::Removals;
 use crate::receiver::delta::block_signatures::SignatureTask;
 use crate::receiver::delta::delta_apply::DeltaFrameBuild;
 use crate::receiver::job::ReceiverJob;
+use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::session::ReceiverSession;
+use crate::receiver::tree::TargetTree;
 use std::sync::Arc;
 
 /// Finds base files, signs their blocks, and queues the frames to be rebuilt from them.

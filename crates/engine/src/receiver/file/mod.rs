@@ -10,7 +10,7 @@ pub mod patch;
 pub mod written_bytes;
 pub mod written_frame;
 
-use crate::receiver::JobLocks;
+use crate::receiver::place::job_locks::JobLocks;
 use crate::receiver::place::target_path::FileDestination;
 use crate::receiver::place::target_path::TargetPath;
 use haul_proto::entry::EntryMetadata;

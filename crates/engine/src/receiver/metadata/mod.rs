@@ -8,11 +8,11 @@ pub mod rights;
 pub mod timestamps;
 pub mod widened_directories;
 
-use crate::receiver::CommitQueue;
-use crate::receiver::TargetOwners;
-use crate::receiver::TargetTimestamps;
-use crate::receiver::WidenedDirectories;
+use crate::receiver::durability::commit_queue::CommitQueue;
 use crate::receiver::job::ReceiverJob;
+use crate::receiver::metadata::owners::TargetOwners;
+use crate::receiver::metadata::timestamps::TargetTimestamps;
+use crate::receiver::metadata::widened_directories::WidenedDirectories;
 use std::sync::Arc;
 
 /// Sets owners, modes, times and attributes, and temporarily widens directories that their owner cannot write to.

@@ -19,7 +19,7 @@ use crate::metrics::control_channel::LinkWriter;
 use crate::metrics::reporter::Reporter;
 use crate::net::stream::testing::{TestRecord, flip, keys, receiving, sealed};
 use crate::policy::audit::{AuditClient, AuditDestination, AuditLog};
-use crate::receiver::WorkerContext;
+use crate::receiver::worker_context::WorkerContext;
 use crate::testing::{settings, target_request};
 
 /// A target that needs these offered files, by number.

@@ -8,10 +8,10 @@ pub mod late_checksums;
 pub mod partial_verification;
 pub mod reflink;
 
-use crate::receiver::RateLimiter;
-use crate::receiver::ReflinkSupport;
-use crate::receiver::WriteBuffers;
+use crate::net::rate_limiter::RateLimiter;
 use crate::receiver::job::ReceiverJob;
+use crate::receiver::receive::frame_writer::WriteBuffers;
+use crate::receiver::receive::reflink::ReflinkSupport;
 use crate::receiver::tree::TargetTree;
 use std::sync::Arc;
 

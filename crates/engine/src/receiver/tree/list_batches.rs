@@ -70,7 +70,8 @@ mod tests {
     use super::*;
     use crate::metrics::control_channel::LinkWriter;
     use crate::metrics::reporter::Reporter;
-    use crate::receiver::{TargetReceiver, WorkerContext};
+    use crate::receiver::target::TargetReceiver;
+    use crate::receiver::worker_context::WorkerContext;
     use crate::testing::target_request;
     use haul_proto::entry::{self, Entry, EntryContent, EntryMetadata};
     use haul_proto::ids::EntryId;

@@ -1,17 +1,19 @@
 //! The target's tree: directories, existing entries, partial files, and the precedence of sources.
 
-use crate::receiver::Below;
-use crate::receiver::CaseFolding;
-use crate::receiver::JobLocks;
-use crate::receiver::JobQuota;
-use crate::receiver::JournalLocation;
-use crate::receiver::ListedBatches;
-use crate::receiver::MergedSources;
-use crate::receiver::MetadataWriter;
-use crate::receiver::ReceiverJob;
-use crate::receiver::ReceiverSession;
-use crate::receiver::Removals;
-use crate::receiver::TempFiles;
+use crate::receiver::delete::Removals;
+use crate::receiver::job::ReceiverJob;
+use crate::receiver::metadata::MetadataWriter;
+use crate::receiver::place::job_locks::JobLocks;
+use crate::receiver::place::job_quota::JobQuota;
+use crate::receiver::place::journal::JournalLocation;
+use crate::receiver::place::temp_files::TempFiles;
+use crate::receiver::session::ReceiverSession;
+use crate::receiver::tree::case_folding::CaseFolding;
+use crate::receiver::tree::list_batches::ListedBatches;
+use crate::receiver::tree::merged_sources::MergedSources;
+use crate::receiver::tree::parent_directories::Below;
+use haul_proto::error::ProtocolError;
+use haul_proto::wire::list_batch::{DestinationBatch, ListedKinds};
 use std::sync::Arc;
 /// Finds the location of each entry below the destination, and owns the partial files there.
 pub struct TargetTree {
@@ -44,3 +46,18 @@ pub mod list_batches;
 pub mod merged_sources;
 pub mod parent_directories;
 pub mod removal_only;
+
+impl TargetTree {
+    /// Returns the job's unused quota to other clients.
+    pub fn end_quota(&self) {
+        self.quota.end(self.job.reporter.tally.counters().bytes_written);
+    }
+
+    /// Adds source arguments received while the job runs.
+    pub fn add_listed(&self, batch: DestinationBatch) -> Result<(), ProtocolError> {
+        match self.job.request.listed {
+            ListedKinds::No => Err(ProtocolError::Unasked("a listed source argument")),
+            ListedKinds::Files | ListedKinds::Trees => self.list_batches.add(batch),
+        }
+    }
+}

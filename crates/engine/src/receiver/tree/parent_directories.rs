@@ -1,8 +1,8 @@
 //! Directories between the target and source arguments (`-d`): created if missing, one component at a time and never
 //! through a symbolic link.
 
-use crate::receiver::TargetTree;
 use crate::receiver::metadata::MetadataWriter;
+use crate::receiver::tree::TargetTree;
 use haul_proto::entry::Entry;
 use haul_proto::overwrite_policy::OverwriteRefusal;
 use haul_proto::path::Name;
