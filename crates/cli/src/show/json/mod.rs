@@ -109,7 +109,7 @@ pub fn encode(event: &impl Serialize) -> String {
     line
 }
 
-/// Serializes a value with the keys of its objects sorted.
+/// Serialises a value with the keys of its objects sorted.
 pub fn sorted<T: Serialize, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     serde_json::to_value(value).map_err(S::Error::custom)?.serialize(serializer)
 }
