@@ -99,11 +99,7 @@ impl Timeline {
 
     fn add(&mut self, from: f64, to: f64, bytes: f64) {
         let bytes_per_s = bytes / (to - from).max(f64::MIN_POSITIVE);
-<<<<<<< HEAD
-        for at in 0..SLICES {
-=======
         for (at, (bytes, busy_s)) in self.bytes.iter_mut().zip(&mut self.busy_s).enumerate() {
->>>>>>> jobs
             let begin = at as f64 * self.slice_s;
             let overlap_s = (to.min(begin + self.slice_s) - from.max(begin)).max(0.0);
             *bytes += overlap_s * bytes_per_s;
