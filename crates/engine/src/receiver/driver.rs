@@ -17,16 +17,16 @@ use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::resource_metrics::Stage;
 
 use crate::metrics::stage_timer::during;
+use crate::receiver::ReceiverEntry;
+use crate::receiver::TargetReceiver;
 use crate::receiver::commit::outcomes::EntryOutcomes;
 use crate::receiver::compare::entries::{Compared, ComparedFile, content};
 use crate::receiver::durability::commit_queue::{CommitTask, PendingCommit};
 use crate::receiver::durability::complete_file::PublishedFile;
 use crate::receiver::durability::fsync::{FsyncTarget, sync_all};
-use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::written_frame::WrittenFrame;
 use crate::receiver::links::hard_links::{LinkOutcome, LinkStep, NOT_THERE, OtherLinkName};
 use crate::receiver::session::StreamRequest;
-use crate::receiver::target::TargetReceiver;
 use crate::sys::sync::lock;
 
 /// Error for a file that differs from the source's digest.

@@ -14,7 +14,6 @@ pub(crate) mod delta;
 mod digest_checks;
 mod driver;
 mod durability;
-mod entry;
 pub(crate) mod file;
 mod job;
 mod links;
@@ -24,12 +23,327 @@ pub(crate) mod place;
 mod race_tests;
 mod receive;
 mod session;
-mod target;
 mod tree;
 mod worker_context;
 
 pub use self::place::tree_memory::made_by;
 pub use self::receive::deliver::DirectSink;
-pub use self::target::TargetReceiver;
 pub use self::worker_context::WorkerContext;
 pub use crate::receiver::session::StreamRequest;
+
+use crate::fs::Dir;
+use crate::io::program::InheritedPipe;
+use crate::io::storage::policy::StoragePolicy;
+use crate::metrics::reporter::Reporter;
+use crate::net::rate_limiter::RateLimiter;
+use crate::receiver::commit::Committer;
+use crate::receiver::compare::EntryComparer;
+use crate::receiver::compare::entries::Compared;
+use crate::receiver::decide::EntryDecider;
+use crate::receiver::decide::link_dests::LinkDests;
+use crate::receiver::delete::Removals;
+use crate::receiver::delete::backup::BackupDirectory;
+use crate::receiver::delete::filter::TargetFilter;
+use crate::receiver::delete::removal::ExtraneousRemoval;
+use crate::receiver::delete::source_names::NameBudget;
+use crate::receiver::delete::source_names::SourceNames;
+use crate::receiver::delta::DeltaStage;
+use crate::receiver::digest_checks::DigestChecks;
+use crate::receiver::durability::commit_queue::CommitQueue;
+use crate::receiver::file::ReceivingFile;
+use crate::receiver::job::ReceiverJob;
+use crate::receiver::links::LinkTracker;
+use crate::receiver::metadata::MetadataWriter;
+use crate::receiver::metadata::owners::TargetOwners;
+use crate::receiver::metadata::timestamps::TargetTimestamps;
+use crate::receiver::metadata::widened_directories::WidenedDirectories;
+use crate::receiver::place::destination::{self, RefusedRequest};
+use crate::receiver::place::full_disk::FullDisk;
+use crate::receiver::place::job_locks::JobLocks;
+use crate::receiver::place::job_quota::JobQuota;
+use crate::receiver::place::journal::JournalLocation;
+use crate::receiver::place::temp_files::{ForeignReport, TempFiles};
+use crate::receiver::receive::WriteResources;
+use crate::receiver::receive::frame_writer::WriteBuffers;
+use crate::receiver::receive::partial_verification::VerificationQueue;
+use crate::receiver::receive::reflink::ReflinkSupport;
+use crate::receiver::session::{ReceiverSession, SessionOutput};
+use crate::receiver::tree::TargetTree;
+use crate::receiver::tree::case_folding::CaseFolding;
+use crate::receiver::tree::list_batches::ListedBatches;
+use crate::receiver::tree::merged_sources::MergedSources;
+use crate::receiver::tree::parent_directories::Below;
+use crate::sys::confine::{ConfineBounds, ConfineRights};
+use crate::sys::describe::describe;
+use haul_proto::entry::EntryKind as Kinds;
+use haul_proto::entry::EntryMetadata;
+use haul_proto::entry_extras::ExtendedAttribute;
+use haul_proto::path::escape;
+use haul_proto::session::target::TargetSession as Machine;
+use haul_proto::sync::ChangeKind;
+use haul_proto::wire::owners::OwnerOptions;
+use haul_proto::wire::pipe::PipeKind;
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::request::TargetRequest;
+use haul_proto::wire::storage::Verify;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::RwLock;
+use std::sync::atomic::AtomicBool;
+
+/// The target's end of a job: passes messages and frames from the source to the components.
+///
+/// Components depend only on those before them in this list.
+pub struct TargetReceiver {
+    /// The request, the destination, and reports to the controller.
+    pub job: Arc<ReceiverJob>,
+    pub(crate) digests: Arc<DigestChecks>,
+    metadata: Arc<MetadataWriter>,
+    pub(crate) session: Arc<ReceiverSession>,
+    links: Arc<LinkTracker>,
+    removals: Arc<Removals>,
+    pub(crate) tree: Arc<TargetTree>,
+    pub(crate) deltas: Arc<DeltaStage>,
+    storage: WriteResources,
+    pub(crate) committer: Arc<Committer>,
+    comparer: Arc<EntryComparer>,
+    decider: Arc<EntryDecider>,
+    /// Partial files of earlier runs to be verified.
+    verification_queue: VerificationQueue,
+}
+
+/// Without preserved owners, no names are looked up.
+const NUMERIC: &OwnerOptions = &OwnerOptions { by_name: false, users: Vec::new(), groups: Vec::new() };
+
+fn journals(request: &TargetRequest) -> Result<JournalLocation, RefusedRequest> {
+    let directory = Path::new(OsStr::from_bytes(&request.journal_dir));
+    let directory = (!request.journal_dir.is_empty()).then_some(directory);
+    JournalLocation::new(request.resume, request.small_journals, directory).map_err(|error| {
+        let text = format!("cannot use {} for the journals (-a): {}", escape(&request.journal_dir), describe(&error));
+        RefusedRequest { usage: true, text }
+    })
+}
+
+fn foreign_report(job: &Arc<ReceiverJob>) -> ForeignReport {
+    let job = Arc::clone(job);
+    Box::new(move |spot, name| {
+        let path = escape(&job.destination.path(&spot.dir.path_of(spot.name.as_bytes())));
+        let text = format!("{path}: kept {name}, which is not haul's");
+        job.reporter.send(&WorkerMessage::Warning { text });
+    })
+}
+
+impl TargetReceiver {
+    /// Resolves the destination. `inherited` is standard output or the pipe of a server, if this worker received it.
+    pub fn prepare(
+        request: TargetRequest,
+        reporter: Reporter,
+        surroundings: &WorkerContext,
+        inherited: Option<InheritedPipe>,
+    ) -> Result<Self, RefusedRequest> {
+        let quota = Arc::new(JobQuota::new(surroundings.allowance.clone()));
+        quota
+            .take_names(destination::missing_directories(&request))
+            .map_err(|text| RefusedRequest { usage: false, text })?;
+        let landing = match request.pipe {
+            PipeKind::No => destination::find(&request, surroundings.state_dir.as_deref(), &reporter)?,
+            PipeKind::Standard | PipeKind::Named | PipeKind::Growing(_) => {
+                destination::pipe(&request, inherited, &surroundings.policy)?
+            }
+        };
+        reporter.set_label(&landing.path(b""));
+        let earlier = LinkDests::open(&request.sync.link_dests, landing.root(&request), &reporter);
+        let owners = TargetOwners::new(if request.preserve { &request.owners } else { NUMERIC })?;
+        let storage = request.storage;
+        let journals = journals(&request)?;
+        let filtered = TargetFilter::new(&request.filters);
+        let backup = BackupDirectory::prepare(&request, &landing, &quota)?;
+        let kept = earlier.roots().chain(backup.as_ref().map(BackupDirectory::identity));
+        let removal = ExtraneousRemoval::prepare(&request, kept)?;
+        let again = request.again;
+        let expected = digest_checks::no_lines(&request);
+        let commit_queue = Arc::new(CommitQueue::new(request.fsync, &request.settings));
+        let mut machine = Machine::new(request.settings.frame);
+        if request.verify == Verify::Disk {
+            machine.keep_values();
+        }
+        if digest_checks::waits_for_sums(&request) {
+            machine.await_sums();
+        }
+        machine.begin_with_wrong_deltas(request.delta.wrong_before);
+        let allows_deltas = delta::find_base::policy_allows_deltas(&request, &surroundings.policy, &reporter);
+        let merged = MergedSources::new(&request.operands, request.listed);
+        let job = Arc::new(ReceiverJob {
+            request,
+            destination: landing,
+            umask: surroundings.umask,
+            links_inside: surroundings.links_inside,
+            creates_only: surroundings.creates_only,
+            allows_deltas,
+            has_failed_entries: AtomicBool::new(false),
+            full_disk: FullDisk::default(),
+            is_both_ends: AtomicBool::new(false),
+            policy: StoragePolicy::new(storage),
+            reporter,
+        });
+        let of_locks = Arc::clone(&job);
+        let rivals = JobLocks::new(again, move |event| of_locks.report_lock(event));
+        let digests = Arc::new(DigestChecks { job: Arc::clone(&job), expected: RwLock::new(expected) });
+        let metadata = Arc::new(MetadataWriter {
+            job: Arc::clone(&job),
+            owners,
+            widened: WidenedDirectories::default(),
+            commit_queue: Arc::clone(&commit_queue),
+            timestamps: TargetTimestamps::default(),
+        });
+        let session = Arc::new(ReceiverSession::new(machine));
+        let links = Arc::new(LinkTracker::new(&job));
+        let removals = Arc::new(Removals {
+            job: Arc::clone(&job),
+            metadata: Arc::clone(&metadata),
+            session: Arc::clone(&session),
+            filter: filtered,
+            backup,
+            extraneous: removal,
+            name_budget: NameBudget::default(),
+        });
+        let tree = Arc::new(TargetTree {
+            job: Arc::clone(&job),
+            metadata: Arc::clone(&metadata),
+            session: Arc::clone(&session),
+            removals: Arc::clone(&removals),
+            parents: Below::default(),
+            list_batches: ListedBatches::default(),
+            merged_sources: merged,
+            temp_files: TempFiles::new(foreign_report(&job)),
+            job_locks: rivals,
+            journals,
+            case_folding: CaseFolding::default(),
+            quota,
+        });
+        let deltas = Arc::new(DeltaStage::new(&tree));
+        let storage = WriteResources {
+            job: Arc::clone(&job),
+            tree: Arc::clone(&tree),
+            rate_limit: RateLimiter::new(surroundings.rate.unwrap_or(0)),
+            buffers: WriteBuffers::default(),
+            reflinks: ReflinkSupport::default(),
+        };
+        let committer = Arc::new(Committer {
+            job: Arc::clone(&job),
+            digests: Arc::clone(&digests),
+            metadata: Arc::clone(&metadata),
+            session: Arc::clone(&session),
+            links: Arc::clone(&links),
+            removals: Arc::clone(&removals),
+            tree: Arc::clone(&tree),
+            deltas: Arc::clone(&deltas),
+            commit_queue,
+            nameless_files: AtomicBool::new(true),
+        });
+        let comparer = Arc::new(EntryComparer::new(&links, &tree));
+        let decider = Arc::new(EntryDecider::new(&comparer, &deltas, &committer, earlier));
+        if job.destination.is_new {
+            job.report_item(Vec::new, Kinds::Directory, ChangeKind::Made);
+        }
+        Ok(Self {
+            job,
+            digests,
+            metadata,
+            session,
+            links,
+            removals,
+            tree,
+            deltas,
+            storage,
+            committer,
+            comparer,
+            decider,
+            verification_queue: VerificationQueue::default(),
+        })
+    }
+
+    /// Permits access to the destination, earlier copies, backups, journals and remembered trees.
+    pub fn allow(&self, bounds: &mut ConfineBounds) {
+        let kept = self.job.request.kept;
+        // Hard links into an earlier copy, and backups, cross directories, whatever their type.
+        let backs_up = self.removals.backup.is_some();
+        let hard_links = kept.hard_links || !self.job.request.sync.link_dests.is_empty() || backs_up;
+        let (devices, specials) = (kept.devices || backs_up, kept.specials || backs_up);
+        let rights = match self.job.compares() || self.job.is_dry() {
+            true => ConfineRights::ReadTree,
+            false => ConfineRights::Land(haul_proto::wire::preserve::PreserveOptions {
+                hard_links,
+                devices,
+                specials,
+                ..kept
+            }),
+        };
+        self.job.destination.allow(bounds, rights);
+        self.decider.link_dests.allow(bounds, rights);
+        self.removals.backup.iter().for_each(|backup| backup.allow(bounds, rights));
+        self.tree.journals.allow(bounds);
+    }
+
+    /// Ends verification and comparison: all entries are complete, or the job is stopped.
+    pub fn is_over(&self) {
+        self.verification_queue.close();
+        self.comparer.chunks.close();
+        self.deltas.signature_tasks.close();
+        self.deltas.frame_builds.close();
+    }
+
+    /// Waits for messages to the source; `None` after the last.
+    pub fn wait_for_messages(&self) -> Option<Vec<Vec<u8>>> {
+        match self.session.wait_for_output() {
+            SessionOutput::Messages(messages) => {
+                Some(messages.iter().map(|message| message.encode(self.job.request.settings.number)).collect())
+            }
+            SessionOutput::Finished => {
+                self.removals.remove_extraneous_after();
+                self.metadata.settle_landing();
+                None
+            }
+            SessionOutput::Stopped => None,
+        }
+    }
+
+    /// Stops all threads at their next step and removes incomplete files.
+    pub fn stop(&self) {
+        self.session.stop();
+        self.storage.rate_limit.set(0);
+        self.committer.commit_queue.stop();
+        self.is_over();
+        self.tree.job_locks.close();
+        self.removals.extraneous.stop();
+        self.job.destination.abandon();
+        self.metadata.restore_modes();
+        self.tree.temp_files.close(self.job.request.keep_partial);
+    }
+}
+
+/// The target's data about an entry.
+#[allow(clippy::large_enum_variant, reason = "each lies in an Arc of its own, and most of them are files")]
+pub enum ReceiverEntry {
+    /// A directory.
+    Directory {
+        /// The created or existing directory; a dry run may only plan it.
+        dir: Dir,
+        /// Created in this run, hence still empty.
+        fresh: bool,
+        /// The source's names in it, for the removal of extraneous entries.
+        names: Option<SourceNames>,
+        /// Metadata to set once it is complete.
+        meta: EntryMetadata,
+        /// Extended attributes to set then, if preserved.
+        attributes: Option<Box<[ExtendedAttribute]>>,
+    },
+    /// A wanted file.
+    File(ReceivingFile),
+    /// A hard link.
+    HardLink,
+    /// An existing entry that is only compared.
+    Compared(Compared),
+}

@@ -1,6 +1,6 @@
 //! The protocol's session at the target, behind a lock, and the threads that wait for it.
 
-use crate::receiver::entry::ReceiverEntry;
+use crate::receiver::ReceiverEntry;
 use crate::sys::notify::Notify;
 use crate::sys::sync::lock;
 use haul_proto::ids::{PathId, StreamId};

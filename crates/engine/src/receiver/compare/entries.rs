@@ -24,8 +24,8 @@ use crate::fs::attributes::read;
 use crate::fs::{Dir, FileStat, FollowLinks, each_name};
 use crate::io::storage::extents::FileExtents;
 use crate::metrics::counter::add;
+use crate::receiver::ReceiverEntry;
 use crate::receiver::delete::source_names::SourceNames;
-use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::destination::DestinationKind;
 use crate::sys::describe::describe;
 

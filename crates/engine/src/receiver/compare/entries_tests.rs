@@ -13,7 +13,7 @@ use std::path::Path;
 use super::*;
 use crate::metrics::control_channel::LinkWriter;
 use crate::metrics::reporter::Reporter;
-use crate::receiver::target::TargetReceiver;
+use crate::receiver::TargetReceiver;
 use crate::receiver::worker_context::WorkerContext;
 use crate::sys::confine::ConfineNetwork;
 use crate::sys::confine::tests::{confined, is_denied};

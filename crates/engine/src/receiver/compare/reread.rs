@@ -14,10 +14,10 @@ use crate::io::storage::file::OpenedFile;
 use crate::io::storage::read::FrameReader;
 use crate::job::error::CHANGED_WHILE_READ;
 use crate::metrics::counter::add;
+use crate::receiver::ReceiverEntry;
+use crate::receiver::TargetReceiver;
 use crate::receiver::compare::entries::{Compared, ComparedFile};
-use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::receive::partial_verification::VerifiedFrames;
-use crate::receiver::target::TargetReceiver;
 use crate::sys::describe::describe;
 
 /// Most small files in one report to the source.

@@ -8,7 +8,7 @@ use haul_proto::session::step::EntryAnswer;
 use std::io;
 use std::sync::atomic::Ordering;
 
-use crate::receiver::entry::ReceiverEntry;
+use crate::receiver::ReceiverEntry;
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 
 impl EntryDecider {

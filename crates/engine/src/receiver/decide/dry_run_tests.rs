@@ -18,7 +18,7 @@ use std::path::Path;
 
 use crate::metrics::control_channel::{LinkReader, LinkWriter};
 use crate::metrics::reporter::Reporter;
-use crate::receiver::target::TargetReceiver;
+use crate::receiver::TargetReceiver;
 use crate::receiver::worker_context::WorkerContext;
 use crate::sys::sync::lock;
 use crate::testing::{SentReport, target_request};

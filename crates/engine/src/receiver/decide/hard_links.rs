@@ -2,8 +2,8 @@
 
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, HeldFile};
 use crate::policy::audit::AuditAction;
+use crate::receiver::ReceiverEntry;
 use crate::receiver::decide::EntryDecider;
-use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::links::hard_links::ANOTHER;
 use crate::receiver::links::hard_links::{FirstLink, LinkOutcome, NOT_ALLOWED, OTHER_OWNER, OtherLinkName, REPLACED};
 use crate::receiver::place::entry_position::{EntryPosition, TreeReplacement};

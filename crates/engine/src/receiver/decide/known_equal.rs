@@ -7,7 +7,7 @@ use rustix::fs::fsync;
 use std::io;
 
 use crate::fs::FollowLinks;
-use crate::receiver::entry::ReceiverEntry;
+use crate::receiver::ReceiverEntry;
 use crate::receiver::place::entry_position::EntryPosition;
 
 impl EntryDecider {

@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 
 use crate::fs::MetadataParts;
 use crate::fs::meta::{apply_to_node, mode_without_preserve};
-use crate::receiver::entry::ReceiverEntry;
+use crate::receiver::ReceiverEntry;
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 use crate::receiver::place::existing_entry::ExistingStat;
 use crate::receiver::place::temp_files::{make_temporary, rename_new};

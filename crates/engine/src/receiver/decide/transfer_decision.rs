@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::fs::{FileStat, MetadataParts};
-use crate::receiver::entry::ReceiverEntry;
+use crate::receiver::ReceiverEntry;
 use crate::receiver::file::{ReceivingFile, UNKNOWN_SIZE};
 use crate::receiver::metadata::rights::{OTHERS_RIGHTS, has_capability, is_trusted, may_have_rights};
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};

@@ -22,10 +22,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
+use crate::receiver::ReceiverEntry;
 use crate::receiver::delete::extraneous::DeferredRemovals;
 use crate::receiver::delete::remove_tree::{RemovalLimit, TreeClearing, sorted_names};
 use crate::receiver::delete::source_names::SourceNames;
-use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::destination::RefusedRequest;
 use crate::sys::machine;
 use crate::sys::sync::lock;

@@ -1,7 +1,7 @@
 //! Removals at the target, backups, and entries that always stay.
 
 use super::*;
-use crate::receiver::target::TargetReceiver;
+use crate::receiver::TargetReceiver;
 use haul_proto::entry::EntryContent;
 use haul_proto::entry::{EntryMetadata, Timestamp};
 use haul_proto::ids::EntryId;

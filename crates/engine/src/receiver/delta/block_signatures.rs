@@ -3,8 +3,8 @@
 //! As in a comparison, they read files in chunks, so that all threads share a large file, and each chunk opens the file
 //! separately.
 
+use crate::receiver::TargetReceiver;
 use crate::receiver::delta::DeltaStage;
-use crate::receiver::target::TargetReceiver;
 use blake3::hazmat::ChainingValue;
 use haul_proto::delta::rolling::{RollingSignature, SignatureFormat};
 use haul_proto::delta::{DeltaMethod, blocks};
@@ -25,7 +25,7 @@ use crate::io::storage::file::OpenedFile;
 use crate::io::storage::policy::IoPlan;
 use crate::io::storage::read::FrameReader;
 use crate::metrics::counter::add;
-use crate::receiver::entry::ReceiverEntry;
+use crate::receiver::ReceiverEntry;
 use crate::receiver::file::base::{BaseSource, OLD_CHANGED};
 use crate::sys::describe::describe;
 

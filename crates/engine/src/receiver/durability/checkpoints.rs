@@ -11,7 +11,7 @@ use std::sync::{Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use crate::fs::Dir;
-use crate::receiver::entry::ReceiverEntry;
+use crate::receiver::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
 use crate::sys::sync::lock;
 

@@ -4,8 +4,8 @@
 //! Producers wait for room before they write, and always add what they have written. So no thread holds an item that
 //! another one waits for.
 
+use crate::receiver::ReceiverEntry;
 use crate::receiver::durability::checkpoints::save;
-use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::job::ReceiverJob;
 use crate::sys::describe::describe;
 use haul_proto::commit_queue::{GroupLimits, NextGroup};

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use crate::metrics::control_channel::LinkWriter;
     use crate::metrics::reporter::Reporter;
-    use crate::receiver::target::TargetReceiver;
+    use crate::receiver::TargetReceiver;
     use crate::receiver::worker_context::WorkerContext;
     use crate::testing::target_request;
     use haul_proto::entry::EntryLocation;

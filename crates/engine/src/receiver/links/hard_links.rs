@@ -14,7 +14,7 @@ use std::sync::Mutex;
 
 use super::first_names::{FirstName, FirstNames};
 use crate::fs::{Dir, FileIdentity, FileStat};
-use crate::receiver::entry::ReceiverEntry;
+use crate::receiver::ReceiverEntry;
 use crate::sys::sync::lock;
 
 /// Error for a hard link to a file that was not copied.

@@ -20,12 +20,12 @@ use crate::metrics::stage_timer::during;
 use crate::net::rate_limiter::RateLimiter;
 use crate::net::stream::frame_sink::FrameSink;
 use crate::net::stream::{DataStream, StreamError};
+use crate::receiver::ReceiverEntry;
+use crate::receiver::TargetReceiver;
 use crate::receiver::commit::outcomes::EntryOutcomes;
 use crate::receiver::durability::complete_file::CompleteFile;
-use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::receive::frame_writer::FrameWriter;
-use crate::receiver::target::TargetReceiver;
 use crate::sys::describe::describe;
 
 impl TargetReceiver {

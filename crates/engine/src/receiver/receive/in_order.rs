@@ -9,10 +9,10 @@ use std::sync::Arc;
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::calls::write_on;
 use crate::metrics::stage_timer::during;
-use crate::receiver::entry::ReceiverEntry;
+use crate::receiver::ReceiverEntry;
+use crate::receiver::TargetReceiver;
 use crate::receiver::file::in_order_queue::InOrderQueue;
 use crate::receiver::file::written_frame::WrittenFrame;
-use crate::receiver::target::TargetReceiver;
 use crate::sys::describe::describe;
 
 impl TargetReceiver {

@@ -1,8 +1,8 @@
 //! Requested digests that need a reread of the file.
 
-use crate::receiver::entry::ReceiverEntry;
+use crate::receiver::ReceiverEntry;
+use crate::receiver::TargetReceiver;
 use crate::receiver::receive::partial_verification::VerificationClaim;
-use crate::receiver::target::TargetReceiver;
 use crate::sys::describe::describe;
 use haul_proto::ids::EntryId;
 use haul_proto::session::step::TargetStep;

@@ -15,11 +15,11 @@ use crate::io::storage::file::OpenedFile;
 use crate::io::storage::policy::IoPlan;
 use crate::io::storage::read::FrameReader;
 use crate::metrics::counter::add;
+use crate::receiver::ReceiverEntry;
+use crate::receiver::TargetReceiver;
 use crate::receiver::bounded_queue::BoundedQueue;
-use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::place::journal::OpenJournal;
-use crate::receiver::target::TargetReceiver;
 use crate::sys::describe::describe;
 
 /// Most frames in one report to the source.

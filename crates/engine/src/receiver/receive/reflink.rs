@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex};
 use crate::io::storage::file::OpenedFile;
 use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
-use crate::receiver::entry::ReceiverEntry;
-use crate::receiver::target::TargetReceiver;
+use crate::receiver::ReceiverEntry;
+use crate::receiver::TargetReceiver;
 use crate::sys::sync::lock;
 use haul_proto::integrity::NO_VALUE;
 
