@@ -183,6 +183,25 @@ pub fn bbcp(site: &BenchSite, workload: &Workload) -> Result<Recipe> {
     Ok(Recipe { client, server: Server::Sshd(BenchHost::Usual) })
 }
 
+/// The jar of FDT that `HAUL_FDT` names.
+pub fn fdt_jar() -> Option<PathBuf> {
+    std::env::var_os("HAUL_FDT").map(PathBuf::from).filter(|jar| jar.is_file())
+}
+
+/// FDT with a server of its own, which ends with the copy.
+pub fn fdt(site: &BenchSite, workload: &Workload) -> Result<Recipe> {
+    let jar = fdt_jar().context("HAUL_FDT names no jar of FDT")?;
+    let port = free_port()?;
+    let java = |words: &[&str]| {
+        let mut java = Command::new("java");
+        java.arg("-jar").arg(&jar).args(["-p", &port.to_string(), "-noupdates"]).args(words);
+        java
+    };
+    let mut client = java(&["-c", "127.0.0.1", "-P", "4"]);
+    client.arg("-d").arg(site.target(workload)).arg(&workload.source);
+    Ok(Recipe { client, server: Server::Receiver(Box::new(java(&["-S"])), port) })
+}
+
 /// EScp.
 pub fn escp(site: &BenchSite, workload: &Workload) -> Result<Recipe> {
     let program = find_program("escp").context("there is no escp")?;

@@ -43,7 +43,7 @@ const BY_XTASK: &str = "run cargo xtask bench, or haul-bench itself";
 
 /// All tools, in the order of the tables.
 #[rustfmt::skip]
-pub const ALL: [BenchTool; 27] = [
+pub const ALL: [BenchTool; 28] = [
     BenchTool { name: "haul", about: "defaults", needs: &["haul"], remedy: BUILD_HAUL, kinds: &WorkloadKind::ALL, recipe: recipes::haul },
     BenchTool { name: "haul-before", about: "defaults, the haul named by --beside", needs: &["haul-before"], remedy: "--beside PATH", kinds: &WorkloadKind::ALL, recipe: recipes::haul_before },
     BenchTool { name: "haul-no-encrypt", about: "--no-encrypt", needs: &["haul"], remedy: BUILD_HAUL, kinds: FILES_AND_TREES, recipe: recipes::haul_no_encrypt },
@@ -61,6 +61,7 @@ pub const ALL: [BenchTool; 27] = [
     BenchTool { name: "gridftp-pp", about: "globus-url-copy -fast -pp -cc 2 -r, unencrypted", needs: GRIDFTP, remedy: INSTALL, kinds: TREES, recipe: recipes::gridftp_pp },
     BenchTool { name: "gridftp-pp-p2", about: "globus-url-copy -fast -p 2 -pp -cc 2 -r, unencrypted", needs: GRIDFTP, remedy: INSTALL, kinds: TREES, recipe: recipes::gridftp_pp_p2 },
     BenchTool { name: "bbcp", about: "-s 4 -w 4M, unencrypted", needs: &["bbcp"], remedy: FROM_SOURCE, kinds: &[WorkloadKind::Big, WorkloadKind::Null, WorkloadKind::Small, WorkloadKind::Mixed, WorkloadKind::Disk], recipe: recipes::bbcp },
+    BenchTool { name: "fdt", about: "-P 4, unencrypted (trees lose their directories)", needs: &["java", "fdt.jar"], remedy: "HAUL_FDT=fdt.jar", kinds: &[WorkloadKind::Big, WorkloadKind::Disk], recipe: recipes::fdt },
     BenchTool { name: "escp", about: "--nodirect, AES-128-GCM", needs: &["escp"], remedy: FROM_SOURCE, kinds: NOT_NULL, recipe: recipes::escp },
     BenchTool { name: "rsync-daemon", about: "rsync -r to a daemon, unencrypted", needs: &["rsync"], remedy: INSTALL, kinds: NOT_NULL_AND_DISK, recipe: recipes::rsync_daemon },
     BenchTool { name: "rsync-ssh", about: "rsync -r over ssh, aes128-gcm", needs: &["rsync", "ssh"], remedy: INSTALL, kinds: NOT_NULL, recipe: recipes::rsync_ssh },
@@ -116,6 +117,7 @@ impl BenchTool {
             "haul-before" => site.installed(BenchHost::Before).is_some(),
             "haul-old-cpu" => site.installed(BenchHost::OldCpu).is_some(),
             "bare-loop" => site.bare_loop().is_ok(),
+            "fdt.jar" => recipes::fdt_jar().is_some(),
             _ => match need.strip_prefix("haul:") {
                 Some(option) => site.haul_help.contains(option),
                 None => find_program(need).is_some(),
