@@ -194,7 +194,10 @@ pub fn fdt(site: &BenchSite, workload: &Workload) -> Result<Recipe> {
     let port = free_port()?;
     let java = |words: &[&str]| {
         let mut java = Command::new("java");
-        java.arg("-jar").arg(&jar).args(["-p", &port.to_string(), "-noupdates"]).args(words);
+        java.args(["-Djava.net.preferIPv4Stack=true", "-jar"])
+            .arg(&jar)
+            .args(["-p", &port.to_string(), "-noupdates"])
+            .args(words);
         java
     };
     let mut client = java(&["-c", "127.0.0.1", "-P", "4"]);
