@@ -77,65 +77,65 @@ impl DigestChecks {
         self.is_asked_for_sums() && self.checksum().is_none()
     }
 
-    pub(crate) fn sum<'i>(&self, incoming: &'i ReceivingFile) -> Option<&'i FileChecksum> {
+    pub(crate) fn sum<'i>(&self, file: &'i ReceivingFile) -> Option<&'i FileChecksum> {
         let algorithm = self.checksum()?.algorithm;
         let sum = || Box::new(FileChecksum::new(algorithm, self.job.request.settings.frame));
-        (algorithm != ChecksumAlgorithm::Blake3).then(|| &**incoming.sum.sum.get_or_init(sum))
+        (algorithm != ChecksumAlgorithm::Blake3).then(|| &**file.sum.sum.get_or_init(sum))
     }
 
     /// Hashes a verified frame before its write, unless the frame is queued for writing in order.
-    pub(crate) fn pass(&self, incoming: &ReceivingFile, frame: &DataFrame, payload: &[u8]) {
-        if let Some(sum) = self.sum(incoming).filter(|_| incoming.in_order_queue().is_none()) {
+    pub(crate) fn pass(&self, file: &ReceivingFile, frame: &DataFrame, payload: &[u8]) {
+        if let Some(sum) = self.sum(file).filter(|_| file.in_order_queue().is_none()) {
             sum.pass(frame.offset / u64::from(self.job.request.settings.frame.get()), payload);
         }
     }
 
     /// Hashes a frame before its write in order.
-    pub(crate) fn pass_in_turn(&self, incoming: &ReceivingFile, index: u64, payload: &[u8]) {
-        if let Some(sum) = self.sum(incoming) {
+    pub(crate) fn pass_in_turn(&self, file: &ReceivingFile, index: u64, payload: &[u8]) {
+        if let Some(sum) = self.sum(file) {
             sum.pass_in_turn(index, payload);
         }
     }
 
     /// Records a written frame.
-    pub(crate) fn passed(&self, incoming: &ReceivingFile, index: u64) {
-        if let Some(sum) = self.sum(incoming).filter(|_| incoming.in_order_queue().is_none()) {
-            let read = |index, room: &mut [u8]| self.read_again(incoming, index, room);
-            sum.passed(index, incoming.size(), read);
+    pub(crate) fn passed(&self, file: &ReceivingFile, index: u64) {
+        if let Some(sum) = self.sum(file).filter(|_| file.in_order_queue().is_none()) {
+            let read = |index, room: &mut [u8]| self.read_again(file, index, room);
+            sum.passed(index, file.size(), read);
         }
     }
 
     /// Hashes a verified frame of an earlier run.
-    pub(crate) fn pass_held(&self, incoming: &ReceivingFile, index: u64, payload: &[u8]) {
-        if let Some(sum) = self.sum(incoming) {
+    pub(crate) fn pass_held(&self, file: &ReceivingFile, index: u64, payload: &[u8]) {
+        if let Some(sum) = self.sum(file) {
             sum.pass(index, payload);
-            self.passed(incoming, index);
+            self.passed(file, index);
         }
     }
 
     /// Compares the digest of a small file with the expected one, before it is written.
-    pub(crate) fn check_small(&self, incoming: &ReceivingFile, bytes: &[u8], digest: &Digest) -> Result<(), String> {
+    pub(crate) fn check_small(&self, file: &ReceivingFile, bytes: &[u8], digest: &Digest) -> Result<(), String> {
         let Some(checksum) = self.checksum() else { return Ok(()) };
         if checksum.algorithm != ChecksumAlgorithm::Blake3 {
-            let _ = incoming.sum.value.set(sum_of(checksum.algorithm, bytes));
+            let _ = file.sum.value.set(sum_of(checksum.algorithm, bytes));
         }
-        self.check(incoming, digest)
+        self.check(file, digest)
     }
 
     /// Compares the digest of a complete file with the expected one; `digest` is the file's BLAKE3.
-    pub(crate) fn check(&self, incoming: &ReceivingFile, digest: &Digest) -> Result<(), String> {
+    pub(crate) fn check(&self, file: &ReceivingFile, digest: &Digest) -> Result<(), String> {
         let Some(checksum) = self.checksum() else { return Ok(()) };
-        let value = incoming.sum.value.get().map_or(&digest[..], Vec::as_slice);
+        let value = file.sum.value.get().map_or(&digest[..], Vec::as_slice);
         let wrong = |wrong| format!("{wrong}\n{REMEDY}");
-        verdict(checksum, value, self.expected_of(&incoming.relative()).as_deref()).map_err(wrong)
+        verdict(checksum, value, self.expected_of(&file.relative()).as_deref()).map_err(wrong)
     }
 
     /// Reports the digest of a file under its final name.
-    pub(crate) fn report_checksum(&self, incoming: &ReceivingFile, digest: &Digest) {
+    pub(crate) fn report_checksum(&self, file: &ReceivingFile, digest: &Digest) {
         if self.checksum().is_some() {
-            let digest = incoming.sum.value.get().cloned().unwrap_or_else(|| digest.to_vec());
-            let relative = incoming.relative();
-            let path = if relative.is_empty() { incoming.path(&self.job.destination) } else { relative };
+            let digest = file.sum.value.get().cloned().unwrap_or_else(|| digest.to_vec());
+            let relative = file.relative();
+            let path = if relative.is_empty() { file.display_path(&self.job.destination) } else { relative };
             self.job.reporter.send(&WorkerMessage::Checksum { path, digest });
         }
     }
@@ -179,8 +179,8 @@ impl DigestChecks {
         expected.as_ref()?.digest_of(path).map(<[u8]>::to_vec)
     }
 
-    pub(crate) fn read_again(&self, incoming: &ReceivingFile, index: u64, room: &mut [u8]) -> io::Result<usize> {
-        let Some(Ok(file)) = incoming.opened() else { return Err(io::ErrorKind::NotFound.into()) };
-        read_at(&**file.fd(), room, index * u64::from(self.job.request.settings.frame.get()))
+    pub(crate) fn read_again(&self, file: &ReceivingFile, index: u64, room: &mut [u8]) -> io::Result<usize> {
+        let Some(Ok(opened)) = file.opened() else { return Err(io::ErrorKind::NotFound.into()) };
+        read_at(&**opened.fd(), room, index * u64::from(self.job.request.settings.frame.get()))
     }
 }

@@ -89,17 +89,17 @@ impl TargetReceiver {
             TargetStep::Sum(entry, item, size) => self.sum_up(entry, &item, size),
             TargetStep::Abandon(entry, item, _) => {
                 self.job.note_failed_entry();
-                if let ReceiverEntry::File(incoming) = &*item {
-                    incoming.discard(&self.tree.temp_files);
+                if let ReceiverEntry::File(file) = &*item {
+                    file.discard(&self.tree.temp_files);
                 }
                 self.finish(self.session.apply(|machine| machine.abandoned(entry)));
                 self.end_links(entry, LinkOutcome::Failed);
             }
             TargetStep::Mismatch(entry, item) => match &*item {
                 ReceiverEntry::Compared(Compared::File(file)) => self.compare_failed(entry, file, MISMATCH),
-                ReceiverEntry::File(incoming) => {
-                    incoming.discard(&self.tree.temp_files);
-                    self.job.fail_entry(incoming.path(&self.job.destination), MISMATCH);
+                ReceiverEntry::File(file) => {
+                    file.discard(&self.tree.temp_files);
+                    self.job.fail_entry(file.display_path(&self.job.destination), MISMATCH);
                     self.end_entry(entry, false);
                 }
                 ReceiverEntry::Directory { .. } | ReceiverEntry::HardLink | ReceiverEntry::Compared(_) => {
@@ -116,12 +116,12 @@ impl TargetReceiver {
             return self.fail_file(frame.entry, &item, &text);
         }
         let settings = &self.job.request.settings;
-        if let ReceiverEntry::File(incoming) = &*item {
-            incoming.count_written(len as u64, &self.job.reporter.tally.bytes_written);
+        if let ReceiverEntry::File(file) = &*item {
+            file.count_written(len as u64, &self.job.reporter.tally.bytes_written);
             let index = frame.offset / u64::from(settings.frame.get());
             let value = settings.blake3.then_some(frame.value);
-            incoming.record(index, &JournalRecord { check: frame.check, value });
-            self.digests.passed(incoming, index);
+            file.record(index, &JournalRecord { check: frame.check, value });
+            self.digests.passed(file, index);
         }
         self.committer.commit_queue.note_unsaved(&item, len as u64);
         let step = self.session.apply(|machine| machine.frame_written(frame.entry, frame.offset, frame.value));
@@ -130,13 +130,13 @@ impl TargetReceiver {
 
     /// Fails a file, unless it has ended or was offered again.
     pub(crate) fn fail_file(&self, entry: EntryId, item: &ReceiverEntry, text: &str) {
-        let ReceiverEntry::File(incoming) = item else { return };
+        let ReceiverEntry::File(file) = item else { return };
         let next = self.session.apply(|machine| {
             // Data of an entry that was offered again belongs to the new offer.
             if machine.is_known(entry) {
-                incoming.give_up(self.job.request.keep_partial, &self.tree.temp_files);
+                file.give_up(self.job.request.keep_partial, &self.tree.temp_files);
                 // Under the lock: the job may end with this entry, and its summary counts the failure.
-                self.job.fail_file(incoming, text);
+                self.job.fail_file(file, text);
             }
             machine.settle(entry, false)
         });
@@ -186,7 +186,7 @@ impl TargetReceiver {
             }
         }
         for named in &named {
-            if let (Some(dir), Some(disk)) = (named.incoming().dir(), &named.disk) {
+            if let (Some(dir), Some(disk)) = (named.file().dir(), &named.disk) {
                 let directory = || (dir.clone(), Arc::clone(disk), false);
                 directories.entry(dir.identity()).or_insert_with(directory);
             }

@@ -59,12 +59,12 @@ impl ReceiverJob {
     }
 
     /// Reports a file that could not be written.
-    pub(super) fn fail_file(&self, incoming: &ReceivingFile, text: impl Into<String>) {
+    pub(super) fn fail_file(&self, file: &ReceivingFile, text: impl Into<String>) {
         let text = text.into();
-        if let Some(dir) = incoming.dir() {
+        if let Some(dir) = file.dir() {
             self.full_disk.record_failure(dir.identity().device, &text);
         }
-        self.fail_entry(incoming.path(&self.destination), text);
+        self.fail_entry(file.display_path(&self.destination), text);
     }
 
     /// Why a new file in a directory is refused without an attempt: its file system is full.

@@ -128,9 +128,9 @@ fn journals(request: &TargetRequest) -> Result<JournalLocation, RefusedRequest> 
 
 fn foreign_report(job: &Arc<ReceiverJob>) -> ForeignReport {
     let job = Arc::clone(job);
-    Box::new(move |spot, name| {
-        let path = escape(&job.destination.path(&spot.dir.path_of(spot.name.as_bytes())));
-        let text = format!("{path}: kept {name}, which is not haul's");
+    Box::new(move |path, name| {
+        let shown = escape(&job.destination.path(&path.dir.path_of(path.name.as_bytes())));
+        let text = format!("{shown}: kept {name}, which is not haul's");
         job.reporter.send(&WorkerMessage::Warning { text });
     })
 }
@@ -147,20 +147,20 @@ impl TargetReceiver {
         quota
             .take_names(destination::missing_directories(&request))
             .map_err(|text| RefusedRequest { usage: false, text })?;
-        let landing = match request.pipe {
+        let destination = match request.pipe {
             PipeKind::No => destination::find(&request, surroundings.state_dir.as_deref(), &reporter)?,
             PipeKind::Standard | PipeKind::Named | PipeKind::Growing(_) => {
                 destination::pipe(&request, inherited, &surroundings.policy)?
             }
         };
-        reporter.set_label(&landing.path(b""));
-        let earlier = LinkDests::open(&request.sync.link_dests, landing.root(&request), &reporter);
+        reporter.set_label(&destination.path(b""));
+        let link_dests = LinkDests::open(&request.sync.link_dests, destination.root(&request), &reporter);
         let owners = TargetOwners::new(if request.preserve { &request.owners } else { NUMERIC })?;
         let storage = request.storage;
         let journals = journals(&request)?;
         let filtered = TargetFilter::new(&request.filters);
-        let backup = BackupDirectory::prepare(&request, &landing, &quota)?;
-        let kept = earlier.roots().chain(backup.as_ref().map(BackupDirectory::identity));
+        let backup = BackupDirectory::prepare(&request, &destination, &quota)?;
+        let kept = link_dests.roots().chain(backup.as_ref().map(BackupDirectory::identity));
         let removal = ExtraneousRemoval::prepare(&request, kept)?;
         let again = request.again;
         let expected = digest_checks::no_lines(&request);
@@ -177,7 +177,7 @@ impl TargetReceiver {
         let merged = MergedSources::new(&request.operands, request.listed);
         let job = Arc::new(ReceiverJob {
             request,
-            destination: landing,
+            destination: destination,
             umask: surroundings.umask,
             links_inside: surroundings.links_inside,
             creates_only: surroundings.creates_only,
@@ -189,7 +189,7 @@ impl TargetReceiver {
             reporter,
         });
         let of_locks = Arc::clone(&job);
-        let rivals = JobLocks::new(again, move |event| of_locks.report_lock(event));
+        let locks = JobLocks::new(again, move |event| of_locks.report_lock(event));
         let digests = Arc::new(DigestChecks { job: Arc::clone(&job), expected: RwLock::new(expected) });
         let metadata = Arc::new(MetadataWriter {
             job: Arc::clone(&job),
@@ -218,7 +218,7 @@ impl TargetReceiver {
             list_batches: ListedBatches::default(),
             merged_sources: merged,
             temp_files: TempFiles::new(foreign_report(&job)),
-            job_locks: rivals,
+            job_locks: locks,
             journals,
             case_folding: CaseFolding::default(),
             quota,
@@ -244,7 +244,7 @@ impl TargetReceiver {
             nameless_files: AtomicBool::new(true),
         });
         let comparer = Arc::new(EntryComparer::new(&links, &tree));
-        let decider = Arc::new(EntryDecider::new(&comparer, &deltas, &committer, earlier));
+        let decider = Arc::new(EntryDecider::new(&comparer, &deltas, &committer, link_dests));
         if job.destination.is_new {
             job.report_item(Vec::new, Kinds::Directory, ChangeKind::Made);
         }

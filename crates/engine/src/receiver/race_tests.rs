@@ -63,19 +63,19 @@ fn hasty() -> JobLocks {
 }
 
 fn create(dir: &Dir, _: &Arena) -> io::Result<bool> {
-    TempFiles::default().open(&spot(dir), None, &hasty()).map(|_| false).map_err(io::Error::other)
+    TempFiles::default().open(&path(dir), None, &hasty()).map(|_| false).map_err(io::Error::other)
 }
 
 fn rename(dir: &Dir, _: &Arena) -> io::Result<bool> {
-    let (unfinished, spot) = (TempFiles::default(), spot(dir));
-    let renamed = unfinished.open(&spot, None, &hasty()).and_then(|file| unfinished.finish(&spot, &file));
+    let (temp_files, path) = (TempFiles::default(), path(dir));
+    let renamed = temp_files.open(&path, None, &hasty()).and_then(|file| temp_files.finish(&path, &file));
     renamed.map(|()| false).map_err(io::Error::other)
 }
 
 fn unlink(dir: &Dir, _: &Arena) -> io::Result<bool> {
-    let (unfinished, spot) = (TempFiles::default(), spot(dir));
-    unfinished.open(&spot, None, &hasty()).map_err(io::Error::other)?;
-    unfinished.discard(&spot);
+    let (temp_files, path) = (TempFiles::default(), path(dir));
+    temp_files.open(&path, None, &hasty()).map_err(io::Error::other)?;
+    temp_files.discard(&path);
     Ok(false)
 }
 
@@ -146,7 +146,7 @@ fn me() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-fn spot(dir: &Dir) -> TargetPath {
+fn path(dir: &Dir) -> TargetPath {
     TargetPath { dir: dir.clone(), name: name("new"), replaces: true }
 }
 

@@ -24,8 +24,8 @@ pub enum ChunkBase<'k> {
 pub type DeltaFrameValue = (Digest, Option<Vec<u8>>);
 
 impl<'k> From<&'k DeltaBase> for ChunkBase<'k> {
-    fn from(basis: &'k DeltaBase) -> Self {
-        match basis {
+    fn from(base: &'k DeltaBase) -> Self {
+        match base {
             DeltaBase::Marks(marks) => Self::Marks(marks),
             DeltaBase::Sums(index) => Self::Sums(index, Some(0), Vec::new()),
         }

@@ -91,7 +91,7 @@ pub struct Source {
     /// Further source arguments, in jobs that receive them while running.
     listed: Option<PendingBatches>,
     /// The destination directory, if it is on this host: the walk skips it.
-    landing: OnceLock<FileIdentity>,
+    target_directory: OnceLock<FileIdentity>,
     state: Mutex<State>,
     /// Filters of the walk.
     filter: Option<WalkFilter>,
@@ -191,7 +191,7 @@ impl Source {
         let policy = StoragePolicy::new(request.storage);
         let walking = Cancel::new();
         let listed = request.listed.then(PendingBatches::new);
-        let landing = OnceLock::new();
+        let target_directory = OnceLock::new();
         // The decoder has bounded the length of patterns.
         let filter = WalkFilter::new(&request.filters).unwrap_or_else(|error| panic!("{error}"));
         let flagged = UnkeptFlags::default();
@@ -201,7 +201,7 @@ impl Source {
             filter,
             roots,
             listed,
-            landing,
+            target_directory,
             state,
             has_refused: AtomicBool::new(false),
             rejected: AtomicU64::new(0),
@@ -251,8 +251,8 @@ impl Source {
 
     /// Skips this directory wherever the walk finds it below a source argument. Must precede [`Self::walk`]; only the
     /// first call counts.
-    pub fn leave_out(&self, landing: FileIdentity) {
-        let _ = self.landing.set(landing);
+    pub fn leave_out(&self, target_directory: FileIdentity) {
+        let _ = self.target_directory.set(target_directory);
     }
 
     /// Walks all source arguments and offers their entries. Returns after the last offer, or when the job is stopped.

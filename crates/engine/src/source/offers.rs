@@ -58,7 +58,7 @@ pub(super) fn walk(source: &Source) {
     let kept = source.request.kept;
     let nodes = SpecialFiles { devices: kept.devices, specials: kept.specials };
     let is_filtered = source.filter.is_some();
-    let options = WalkOptions { recursive: true, symlinks, skip: source.landing.get().copied(), is_filtered, nodes };
+    let options = WalkOptions { recursive: true, symlinks, skip: source.target_directory.get().copied(), is_filtered, nodes };
     let ahead = Prefetcher::new(options, source.walking.clone());
     let mut offers = OfferBuilder {
         source,
@@ -149,7 +149,7 @@ impl OfferBuilder<'_> {
         loop {
             let SourceBatch { first: mut number, paths, last } = listed.next()?;
             for path in paths {
-                if let Some(root) = looker.look_at(&path).filter(|root| !self.is_landing(root, &path)) {
+                if let Some(root) = looker.look_at(&path).filter(|root| !self.is_target_directory(root, &path)) {
                     self.operand(&OfferedOperand { number, path: path.into() }, &root, ahead)?;
                 }
                 number += 1;
@@ -164,12 +164,12 @@ impl OfferBuilder<'_> {
     }
 
     /// Whether this is the destination directory, whose copy would contain itself.
-    fn is_landing(&self, root: &OperandRoot, path: &[u8]) -> bool {
-        let is_landing = self.source.landing.get() == Some(&root.identity());
-        if is_landing {
+    fn is_target_directory(&self, root: &OperandRoot, path: &[u8]) -> bool {
+        let is_target_directory = self.source.target_directory.get() == Some(&root.identity());
+        if is_target_directory {
             self.source.reporter.failed(path.to_vec(), "is the target of this copy");
         }
-        is_landing
+        is_target_directory
     }
 
     fn operand(&mut self, operand: &OfferedOperand, root: &OperandRoot, ahead: &Prefetcher) -> Option<()> {

@@ -136,7 +136,7 @@ impl StartedWork {
         match self {
             Self::Frames(piece, _, PeerChunkState::Nothing) => WorkItem::Frames(piece),
             Self::Frames(piece, _, PeerChunkState::Values(held)) => WorkItem::Compare(piece, held),
-            Self::Frames(piece, _, PeerChunkState::Old(basis)) => WorkItem::Delta(piece, basis),
+            Self::Frames(piece, _, PeerChunkState::Old(base)) => WorkItem::Delta(piece, base),
             Self::Pack(files) => WorkItem::Pack(files),
             Self::Next(next) => WorkItem::Next(next),
             Self::Kept(kept) => WorkItem::Kept(kept),
@@ -186,7 +186,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
             WorkItem::Kept(kept) => return Ok(Some(StartedWork::Kept(kept))),
             WorkItem::Frames(piece) => (piece, PeerChunkState::Nothing),
             WorkItem::Compare(piece, held) => (piece, PeerChunkState::Values(held)),
-            WorkItem::Delta(piece, basis) => (piece, PeerChunkState::Old(basis)),
+            WorkItem::Delta(piece, base) => (piece, PeerChunkState::Old(base)),
         };
         let since = Instant::now();
         let source = self.source;
@@ -254,7 +254,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
         let frame = settings.frame;
         let (mut values, mut same) = (Vec::new(), RangeSet::new());
         let mut held = if let PeerChunkState::Values(held) = known { held.iter() } else { [].iter() };
-        let mut old = if let PeerChunkState::Old(basis) = known { Some(ChunkBase::from(basis)) } else { None };
+        let mut old = if let PeerChunkState::Old(base) = known { Some(ChunkBase::from(base)) } else { None };
         for index in piece.frames.clone() {
             self.look_ahead()?;
             let len = frame_len(source, piece.size, index);

@@ -238,16 +238,16 @@ fn followed_links_do_not_lead_into_the_landing() {
     make_file(temp.path().join("outside/other"));
     symlink("../outside/landing", tree.join("straight")).unwrap();
     symlink("../outside", tree.join("above")).unwrap();
-    let landing = FileStat::from(&rustix::fs::stat(temp.path().join("outside/landing")).unwrap()).identity;
-    let walked = |landing: Option<FileIdentity>| {
+    let target_directory = FileStat::from(&rustix::fs::stat(temp.path().join("outside/landing")).unwrap()).identity;
+    let walked = |target_directory: Option<FileIdentity>| {
         let source = source(std::slice::from_ref(&tree), SymlinkMode::Follow);
-        landing.into_iter().for_each(|landing| source.leave_out(landing));
+        target_directory.into_iter().for_each(|target_directory| source.leave_out(target_directory));
         let left_out = || source.reporter.tally.counters().left_out;
         (offers(&source).len(), left_out())
     };
     // Tree, file, straight, and its old; above, its other, its landing, and its old.
     assert_eq!(walked(None), (8, 0));
-    assert_eq!(walked(Some(landing)), (4, 2));
+    assert_eq!(walked(Some(target_directory)), (4, 2));
 }
 
 #[test]

@@ -46,7 +46,7 @@ enum SurveyDestination {
 
 /// The target beside a walk.
 pub struct TargetComparison {
-    landing: SurveyDestination,
+    destination: SurveyDestination,
     /// The target's directories for those entered and not left, where they exist.
     open: Vec<Option<Dir>>,
     there: TargetSurvey,
@@ -56,13 +56,13 @@ impl TargetComparison {
     /// The target of `ask`, if it names one.
     pub fn of(ask: &Ask) -> Result<Option<Self>, Error> {
         let Some(target) = &ask.target else { return Ok(None) };
-        let landing = landing(ask, target)?;
-        Ok(Some(Self { landing, open: Vec::new(), there: TargetSurvey::default() }))
+        let destination = destination(ask, target)?;
+        Ok(Some(Self { destination, open: Vec::new(), there: TargetSurvey::default() }))
     }
 
     /// The directory that a copy does not walk into.
     pub fn identity(&self) -> Option<FileIdentity> {
-        match &self.landing {
+        match &self.destination {
             SurveyDestination::Into(dir) | SurveyDestination::Contents(dir) => Some(dir.identity()),
             SurveyDestination::As(..) | SurveyDestination::Nowhere => None,
         }
@@ -71,7 +71,7 @@ impl TargetComparison {
     /// The walk enters a directory that was named.
     pub fn enter_operand(&mut self, path: &Path) {
         let name = own_name(path).and_then(|name| Name::new(name.as_bytes()).ok());
-        let dir = match (&self.landing, name) {
+        let dir = match (&self.destination, name) {
             (SurveyDestination::Into(dir), Some(name)) => dir.child(&name).ok(),
             (SurveyDestination::Into(dir) | SurveyDestination::Contents(dir), _) => Some(dir.clone()),
             (SurveyDestination::As(..) | SurveyDestination::Nowhere, _) => None,
@@ -98,7 +98,7 @@ impl TargetComparison {
 
     /// A file that was named.
     pub fn operand(&mut self, own: &Name, look: &FileStat, data_bytes: u64) {
-        let place = match &self.landing {
+        let place = match &self.destination {
             SurveyDestination::Into(dir) => Some((dir, own)),
             SurveyDestination::As(dir, name) => Some((dir, name)),
             SurveyDestination::Contents(_) | SurveyDestination::Nowhere => None,
@@ -133,7 +133,7 @@ fn is_same(there: &FileStat, here: &FileStat) -> bool {
     there.kind == FileType::RegularFile && there.size == here.size && has_time()
 }
 
-fn landing(ask: &Ask, target: &Path) -> Result<SurveyDestination, Error> {
+fn destination(ask: &Ask, target: &Path) -> Result<SurveyDestination, Error> {
     let shown = escape(target.as_os_str().as_bytes());
     let failed = |error: io::Error| Error::Failed(format!("--to {shown}: {}", describe(&error)));
     let look = match rustix::fs::stat(target) {

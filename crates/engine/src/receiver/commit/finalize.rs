@@ -6,7 +6,7 @@
 
 use crate::receiver::durability::complete_file::CompleteFile;
 use crate::receiver::durability::complete_file::ContentState;
-use crate::receiver::durability::complete_file::incoming;
+use crate::receiver::durability::complete_file::file;
 use crate::receiver::file::length::OTHER_WRITER;
 use crate::receiver::file::length::check_length;
 use crate::receiver::file::length::cut_to;
@@ -45,8 +45,8 @@ pub enum FinalizeOutcome {
 
 impl CompleteFile {
     /// The state of the file's reception.
-    pub fn incoming(&self) -> &ReceivingFile {
-        incoming(&self.item)
+    pub fn file(&self) -> &ReceivingFile {
+        file(&self.item)
     }
 
     /// The open file.
@@ -60,7 +60,7 @@ impl CompleteFile {
 
     /// Metadata of the file after its rename.
     pub fn stat_named(&self) -> io::Result<FileStat> {
-        match self.incoming().in_place() {
+        match self.file().in_place() {
             Some((base, _)) => FileStat::at_fd(base.open_to_change().map_err(io::Error::other)?),
             None => FileStat::at_fd(self.fd()),
         }
@@ -74,8 +74,8 @@ impl CompleteFile {
     /// Detects holes in written frames: another program has truncated the file or punched them. Some file systems turn
     /// zeros into holes, so each such frame is compared with its record.
     fn check_holes(&self, committer: &Committer) -> Result<(), String> {
-        let incoming = self.incoming();
-        let Some(journal) = incoming.journal().filter(|_| !incoming.keeps_holes()) else { return Ok(()) };
+        let file = self.file();
+        let Some(journal) = file.journal().filter(|_| !file.keeps_holes()) else { return Ok(()) };
         let frame = committer.job.request.settings.frame;
         let frame_bytes = u64::from(frame.get());
         let (extents, mut buffer) = (FileExtents::default(), Vec::new());
@@ -100,11 +100,11 @@ impl CompleteFile {
 
     /// Gives the file its final name.
     pub fn give_name(&self, committer: &Committer) -> FinalizeOutcome {
-        let FileDestination::Spot(spot) = self.incoming().place() else { return FinalizeOutcome::Named };
-        if let Some((basis, in_place)) = self.incoming().in_place() {
+        let FileDestination::Named(path) = self.file().place() else { return FinalizeOutcome::Named };
+        if let Some((base, in_place)) = self.file().in_place() {
             let to_disk = self.disk.is_some();
             let carried =
-                committer.deltas.apply_patch(self.incoming(), basis, in_place, self.fd(), self.modified, to_disk);
+                committer.deltas.apply_patch(self.file(), base, in_place, self.fd(), self.modified, to_disk);
             return carried.map_or_else(FinalizeOutcome::Failed, |()| FinalizeOutcome::Named);
         }
         if !matches!(self.bytes, ContentState::Gone)
@@ -114,24 +114,24 @@ impl CompleteFile {
         }
         match &self.bytes {
             ContentState::Gone => FinalizeOutcome::Named,
-            ContentState::Open(file) if self.incoming().replaces_tree.is_some() => {
-                let removal = self.incoming().replaces_tree.as_deref().cloned().unwrap_or_default();
+            ContentState::Open(file) if self.file().replaces_tree.is_some() => {
+                let removal = self.file().replaces_tree.as_deref().cloned().unwrap_or_default();
                 let replace =
-                    |temporary: &Name| committer.removals.replace_directory(&spot.dir, temporary, &spot.name, &removal);
-                match committer.tree.temp_files.finish_with(spot, file.fd(), replace) {
+                    |temporary: &Name| committer.removals.replace_directory(&path.dir, temporary, &path.name, &removal);
+                match committer.tree.temp_files.finish_with(path, file.fd(), replace) {
                     Ok(()) => FinalizeOutcome::Named,
                     Err(text) => FinalizeOutcome::Failed(text),
                 }
             }
             ContentState::Open(file) => {
-                match committer.removals.keep_old(spot).and_then(|()| committer.tree.temp_files.finish(spot, file.fd()))
+                match committer.removals.keep_old(path).and_then(|()| committer.tree.temp_files.finish(path, file.fd()))
                 {
                     Ok(()) => FinalizeOutcome::Named,
                     Err(text) => FinalizeOutcome::Failed(text),
                 }
             }
             ContentState::Nameless(file) => {
-                match spot.dir.fd().and_then(|dir| link_open_file(file, &dir, &spot.name)) {
+                match path.dir.fd().and_then(|dir| link_open_file(file, &dir, &path.name)) {
                     Ok(()) => FinalizeOutcome::Named,
                     Err(error) if is_unsupported(&error) => {
                         committer.nameless_files.store(false, Ordering::Relaxed);
@@ -157,7 +157,7 @@ impl ReceivingFile {
             sink.write(bytes).map_err(|error| sink.why(&error))?;
             return self.complete(committer, disk, bytes.len() as u64, modified);
         }
-        if let FileDestination::Spot(TargetPath { dir, replaces: false, .. }) = self.place()
+        if let FileDestination::Named(TargetPath { dir, replaces: false, .. }) = self.place()
             && disk.is_none_or(SyncedFileSystem::keeps_nameless_files)
             && committer.nameless_files.load(Ordering::Relaxed)
         {
@@ -199,7 +199,7 @@ impl ReceivingFile {
         }
         let flushed = if disk.is_none() { flush_where_close_tells(fd) } else { Ok(()) };
         let applied = flushed.and_then(|()| match self.place() {
-            FileDestination::Spot(_) => {
+            FileDestination::Named(_) => {
                 let meta = EntryMetadata { modified, ..*self.meta() };
                 committer
                     .metadata

@@ -29,10 +29,10 @@ impl Committer {
         item: &Arc<ReceiverEntry>,
         end: Box<FileEnd>,
     ) -> Result<CompleteFile, String> {
-        let ReceiverEntry::File(incoming) = &**item else { return Err("is a directory".into()) };
-        let disk = self.commit_queue.disk_of(incoming.dir()).map_err(|error| describe(&error))?;
-        self.digests.check(incoming, &end.digest)?;
-        let bytes = incoming.complete(self, disk.as_deref(), end.size, end.modified)?;
+        let ReceiverEntry::File(file) = &**item else { return Err("is a directory".into()) };
+        let disk = self.commit_queue.disk_of(file.dir()).map_err(|error| describe(&error))?;
+        self.digests.check(file, &end.digest)?;
+        let bytes = file.complete(self, disk.as_deref(), end.size, end.modified)?;
         let (item, size, digest, modified) = (Arc::clone(item), end.size, end.digest, end.modified);
         Ok(CompleteFile { entry, item, size, digest, bytes, disk, modified, end: Some(end) })
     }
@@ -62,11 +62,11 @@ impl Committer {
     ) -> Vec<CompleteFile> {
         let mut there = Vec::new();
         for (whole, synced) in files {
-            match whole.incoming().saved().and(synced) {
+            match whole.file().saved().and(synced) {
                 Ok(()) => there.push(whole),
                 Err(error) => {
                     let text = format!("not written to the disk: {}", describe(&error));
-                    if whole.incoming().in_place().is_some() {
+                    if whole.file().in_place().is_some() {
                         self.fail_entry(whole.entry, &whole.item, text, ends);
                         continue;
                     }
@@ -103,7 +103,7 @@ impl Committer {
         ends: &mut EntryOutcomes,
     ) {
         for named in named {
-            match named.incoming().dir().and_then(|dir| lost.get(&dir.identity())) {
+            match named.file().dir().and_then(|dir| lost.get(&dir.identity())) {
                 Some(text) => self.fail_entry(named.entry, &named.item, text.clone(), ends),
                 None => {
                     let is_sure = named.disk.as_ref().is_some_and(|disk| disk.is_sure());
@@ -127,27 +127,27 @@ impl Committer {
     }
 
     fn succeed(&self, named: PublishedFile, ends: &mut EntryOutcomes) {
-        if let Some(change) = named.incoming().change {
-            self.job.report_item(|| named.incoming().relative(), EntryKind::File, change);
+        if let Some(change) = named.file().change {
+            self.job.report_item(|| named.file().relative(), EntryKind::File, change);
         }
-        if let Some(text) = named.incoming().lacking() {
-            self.job.fail(named.incoming().path(&self.job.destination), text);
+        if let Some(text) = named.file().lacking() {
+            self.job.fail(named.file().display_path(&self.job.destination), text);
             ends.lacking.push(named.entry);
             ends.settled.push((named.entry, false));
             return;
         }
-        self.digests.report_checksum(named.incoming(), &named.digest);
+        self.digests.report_checksum(named.file(), &named.digest);
         let digest = self.job.request.settings.blake3.then_some(named.digest);
-        let duration = named.incoming().opened().and_then(|opened| opened.as_ref().ok()).map(|opened| opened.age());
-        self.job.reporter.file_done(|| named.incoming().relative(), named.size, duration, digest);
+        let duration = named.file().opened().and_then(|opened| opened.as_ref().ok()).map(|opened| opened.age());
+        self.job.reporter.file_done(|| named.file().relative(), named.size, duration, digest);
         if named.size > 0 {
             self.job.full_disk.record_success();
         }
-        if named.incoming().basis().is_some() {
+        if named.file().base().is_some() {
             self.job.reporter.delta.file(named.size);
         }
         if let Some(duration) = duration {
-            self.job.reporter.slowest.tell(duration, named.size, || named.incoming().relative());
+            self.job.reporter.slowest.tell(duration, named.size, || named.file().relative());
         }
         ends.settled.push((named.entry, true));
     }
@@ -169,9 +169,9 @@ impl Committer {
         text: impl Into<String>,
         ends: &mut EntryOutcomes,
     ) {
-        if let ReceiverEntry::File(incoming) = item {
-            incoming.discard(&self.tree.temp_files);
-            self.job.fail_file(incoming, text);
+        if let ReceiverEntry::File(file) = item {
+            file.discard(&self.tree.temp_files);
+            self.job.fail_file(file, text);
         }
         ends.settled.push((entry, false));
     }

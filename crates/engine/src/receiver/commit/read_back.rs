@@ -90,28 +90,28 @@ impl Committer {
 
     /// Starts reading for the comparison: the whole file, or the retransmitted frames.
     fn begin(&self, whole: &CompleteFile, reader: &mut FrameReader) -> io::Result<ReadBackFile> {
-        let incoming = whole.incoming();
-        if incoming.is_special() {
+        let file = whole.file();
+        if file.is_special() {
             return Ok(ReadBackFile { runs: Vec::new(), in_memory: false, is_uncached: false });
         }
-        let file = Arc::new(OpenedFile::to_read(whole.fd())?);
+        let opened = Arc::new(OpenedFile::to_read(whole.fd())?);
         let frame = self.job.request.settings.frame;
         let frames = frame.frames(whole.size);
-        let runs = match incoming.sent_again() {
+        let runs = match file.sent_again() {
             Some(runs) => runs.to_vec(),
             None if frames == 0 => Vec::new(),
             None => vec![0..frames],
         };
-        drop_pages(&**file.fd(), 0, TO_THE_END);
-        let is_uncached = cached_bytes(&**file.fd(), 0, TO_THE_END) == Some(0) && !is_served(magic_of(&**file.fd())?);
-        let may_be_direct = !file.in_memory() && !self.job.policy.is_never_direct() && file.direct().is_some();
+        drop_pages(&**opened.fd(), 0, TO_THE_END);
+        let is_uncached = cached_bytes(&**opened.fd(), 0, TO_THE_END) == Some(0) && !is_served(magic_of(&**opened.fd())?);
+        let may_be_direct = !opened.in_memory() && !self.job.policy.is_never_direct() && opened.direct().is_some();
         let method = if may_be_direct { IoMethod::Direct } else { IoMethod::Buffered };
         for run in &runs {
-            let way = IoPlan { drop: !file.in_memory(), cached: file.in_memory(), ..IoPlan::by(method) };
+            let way = IoPlan { drop: !opened.in_memory(), cached: opened.in_memory(), ..IoPlan::by(method) };
             let frame_bytes = u64::from(frame.get());
-            reader.add(Arc::clone(&file), way, run.start * frame_bytes, (run.end * frame_bytes).min(whole.size));
+            reader.add(Arc::clone(&opened), way, run.start * frame_bytes, (run.end * frame_bytes).min(whole.size));
         }
-        Ok(ReadBackFile { runs, in_memory: file.in_memory(), is_uncached })
+        Ok(ReadBackFile { runs, in_memory: opened.in_memory(), is_uncached })
     }
 
     /// Compares read data with sent data.
@@ -147,10 +147,10 @@ impl Committer {
         differing.iter().for_each(|run| sent.forget(run));
         let lacking = gaps(sent.seen(), sent.frames());
         lacking.iter().for_each(|run| sent.forget(run));
-        if let (Some(end), ReceiverEntry::File(incoming)) = (&mut whole.end, &*whole.item) {
+        if let (Some(end), ReceiverEntry::File(file)) = (&mut whole.end, &*whole.item) {
             add(&self.job.reporter.tally.frames_resent, lacking.iter().map(|run| run.end - run.start).sum());
             end.tree = sent;
-            incoming.send_again(lacking);
+            file.send_again(lacking);
         }
         ReadBackResult::Damaged(text)
     }

@@ -29,10 +29,10 @@ impl FileLoss {
         let CompleteFile { entry, item, size, end, .. } = &mut self.whole;
         let mut left = end.take().map(|end| (*size, end));
         let handle = match (self.extent, &**item) {
-            (DamagedExtent::All, ReceiverEntry::File(incoming)) => {
-                incoming.discard(&committer.tree.temp_files);
+            (DamagedExtent::All, ReceiverEntry::File(file)) => {
+                file.discard(&committer.tree.temp_files);
                 left.iter_mut().for_each(|(_, end)| end.tree.forget(&(0..end.tree.frames())));
-                Arc::new(ReceiverEntry::File(incoming.afresh()))
+                Arc::new(ReceiverEntry::File(file.afresh()))
             }
             _ => Arc::clone(item),
         };
@@ -44,7 +44,7 @@ impl Committer {
     /// Requests lost files again; a second loss is a failure.
     pub(crate) fn ask_again(&self, mut losses: Vec<FileLoss>, ends: &mut EntryOutcomes) {
         let Some(FileLoss { whole, text, .. }) = losses.first() else { return };
-        let path = escape(&whole.incoming().path(&self.job.destination));
+        let path = escape(&whole.file().display_path(&self.job.destination));
         let text = text.lines().next().unwrap_or_default();
         let what = match losses.len() - 1 {
             0 => "it is".to_owned(),

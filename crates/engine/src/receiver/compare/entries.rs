@@ -162,14 +162,14 @@ impl EntryComparer {
     /// Compares directories further down (`-d`), each of which the copy would have created.
     fn compare_below(
         &self,
-        landing: &Dir,
+        root: &Dir,
         below: &[Name],
         name: Option<&Name>,
         entry: &Entry,
     ) -> EntryAnswer<ReceiverEntry> {
         let names: Vec<_> = below.iter().chain(name).map(Name::as_bytes).collect();
         let relative = names.join(&b'/');
-        match (below.iter().try_fold(landing.clone(), |dir, name| dir.child(name)), name) {
+        match (below.iter().try_fold(root.clone(), |dir, name| dir.child(name)), name) {
             (Ok(dir), Some(name)) => self.compare_at(&dir, name, entry),
             (Ok(dir), None) => self.compare_contents(&dir, entry, false),
             (Err(error), _) if error.kind() == io::ErrorKind::NotFound => {
@@ -185,8 +185,8 @@ impl EntryComparer {
     /// By cp's rules, a directory is looked up inside an existing target. The user may have meant its contents.
     fn hint_at_contents(&self, name: &Name) {
         let path = |relative: &[u8]| escape(&self.job.destination.path(relative));
-        let (name, inside, landing) = (escape(name.as_bytes()), path(name.as_bytes()), path(b""));
-        let text = format!("compared {inside}; end the source in {name}/. to compare its contents with {landing}");
+        let (name, inside, root) = (escape(name.as_bytes()), path(name.as_bytes()), path(b""));
+        let text = format!("compared {inside}; end the source in {name}/. to compare its contents with {root}");
         self.job.reporter.send(&WorkerMessage::Warning { text });
     }
 

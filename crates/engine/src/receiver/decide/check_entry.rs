@@ -196,17 +196,17 @@ impl EntryDecider {
 
     /// A file that changed while being read is offered again: received data of the old version is discarded.
     fn answer_again(&self, item: &ReceiverEntry, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
-        let ReceiverEntry::File(incoming) = item else { return EntryAnswer::Refused };
-        incoming.void(&self.job.reporter.tally.bytes_written);
-        incoming.discard(&self.tree.temp_files);
-        match incoming.spot() {
-            Some(spot) => {
-                let (dir, name) = (spot.dir.clone(), spot.name.clone());
-                let removal = incoming.replaces_tree.clone();
+        let ReceiverEntry::File(file) = item else { return EntryAnswer::Refused };
+        file.void(&self.job.reporter.tally.bytes_written);
+        file.discard(&self.tree.temp_files);
+        match file.target_path() {
+            Some(path) => {
+                let (dir, name) = (path.dir.clone(), path.name.clone());
+                let removal = file.replaces_tree.clone();
                 self.answer_at(EntryPosition { removal, ..EntryPosition::in_directory(dir, name) }, entry)
             }
             None => {
-                self.job.fail_entry(incoming.path(&self.job.destination), CHANGED_WHILE_READ);
+                self.job.fail_entry(file.display_path(&self.job.destination), CHANGED_WHILE_READ);
                 EntryAnswer::Refused
             }
         }
@@ -219,8 +219,8 @@ impl EntryDecider {
         };
         // Some cannot be reread, so a digest requires writing in order.
         match ReceivingFile::special(path, size, self.digests.is_asked_for_sums()) {
-            Ok((incoming, seekable)) => {
-                let item = Arc::new(ReceiverEntry::File(incoming));
+            Ok((file, seekable)) => {
+                let item = Arc::new(ReceiverEntry::File(file));
                 if seekable { EntryAnswer::Needed(item) } else { EntryAnswer::NeededInOrder(item) }
             }
             Err(error) => {

@@ -40,9 +40,9 @@ struct LinkDest {
 
 impl LinkDests {
     /// Opens the existing copies. A relative path starts at `landing`, or else at its future path `path`.
-    pub fn open(paths: &[Vec<u8>], landing: &Path, reporter: &Reporter) -> Self {
+    pub fn open(paths: &[Vec<u8>], destination: &Path, reporter: &Reporter) -> Self {
         let open = |path: &Vec<u8>| {
-            let whole = join(landing, Path::new(OsStr::from_bytes(path)));
+            let whole = join(destination, Path::new(OsStr::from_bytes(path)));
             match Dir::open_root(&whole) {
                 Ok(root) => Some(LinkDest { root, latest: Mutex::default() }),
                 Err(error) => {
@@ -163,9 +163,9 @@ impl EntryDecider {
 }
 
 /// Joins a path to a directory that need not exist: `..` is resolved by name.
-fn join(landing: &Path, path: &Path) -> PathBuf {
-    let mut whole = landing.to_owned();
-    if landing.is_dir() {
+fn join(destination: &Path, path: &Path) -> PathBuf {
+    let mut whole = destination.to_owned();
+    if destination.is_dir() {
         return whole.join(path);
     }
     let mut rest = path;
@@ -184,12 +184,12 @@ mod tests {
     #[test]
     fn relative_paths_begin_at_the_target() {
         let temp = tempfile::tempdir().unwrap();
-        let landing = temp.path().join("2");
-        assert_eq!(join(&landing, Path::new("../1")), temp.path().join("1"));
-        assert_eq!(join(&landing, Path::new("/x")), Path::new("/x"));
+        let destination = temp.path().join("2");
+        assert_eq!(join(&destination, Path::new("../1")), temp.path().join("1"));
+        assert_eq!(join(&destination, Path::new("/x")), Path::new("/x"));
         assert_eq!(join(Path::new("2"), Path::new("../1")), Path::new("./1"));
-        std::fs::create_dir(&landing).unwrap();
-        assert_eq!(join(&landing, Path::new("../1")), landing.join("../1"));
+        std::fs::create_dir(&destination).unwrap();
+        assert_eq!(join(&destination, Path::new("../1")), destination.join("../1"));
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl EntryDecider {
         comparer: &Arc<EntryComparer>,
         deltas: &Arc<DeltaStage>,
         committer: &Arc<Committer>,
-        earlier: LinkDests,
+        link_dests: LinkDests,
     ) -> Self {
         Self {
             job: Arc::clone(&comparer.job),
@@ -69,7 +69,7 @@ impl EntryDecider {
             committer: Arc::clone(committer),
             comparer: Arc::clone(comparer),
             renames: RenameDetector::default(),
-            link_dests: earlier,
+            link_dests,
             wrong_digests: WrongDigests::default(),
             dry_new: AtomicBool::new(false),
         }

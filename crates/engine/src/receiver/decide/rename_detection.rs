@@ -54,14 +54,14 @@ struct RenameCandidate {
 
 impl EntryDecider {
     /// A candidate for a wanted file of `size` bytes under another name, at the destination or in an earlier copy.
-    pub(crate) fn find_moved(&self, spot: &TargetPath, entry: &Entry, size: u64) -> Option<BaseSource> {
+    pub(crate) fn find_moved(&self, path: &TargetPath, entry: &Entry, size: u64) -> Option<BaseSource> {
         let is_wanted = self.job.request.sync.detect_renames || self.may_have_other_names(entry);
         if !is_wanted || self.job.is_within_process() || size <= BLOCK as u64 {
             return None;
         }
         let modified = entry.meta.modified;
         let index = self.renames.0.get_or_init(|| self.look_around());
-        let file = index.find(size, &spot.name, modified, |file| {
+        let file = index.find(size, &path.name, modified, |file| {
             let dir = index.dirs.get(file.dir as usize);
             dir.is_some_and(|dir| self.metadata.is_same_time(dir, modified, &file.look))
         })?;
@@ -69,7 +69,7 @@ impl EntryDecider {
         // The candidate is checked again; one that has vanished or changed is skipped.
         BaseSource::of(dir, file.name.clone(), DeltaMethod::Blocks)
             .ok()
-            .filter(|basis| basis.size == size && self.deltas.may_use(basis))
+            .filter(|base| base.size == size && self.deltas.may_use(base))
     }
 
     /// Whether the first name of a file is new in a sync, so that its other names may exist here.

@@ -29,12 +29,12 @@ impl EntryDecider {
         there: &ExistingStat,
     ) -> io::Result<EntryAnswer<ReceiverEntry>> {
         let meta = entry.meta;
-        let spot = spot_at(position, decided);
+        let path = target_path_at(position, decided);
         if decided.decision == OverwriteDecision::Keep {
             let refused = there.look.as_ref().map_or(Ok(None), |look| self.refresh(position, entry, look))?;
             self.file_stays(position, size)?;
-            let foreign = self.tree.journals.tidy(&spot, size);
-            foreign.iter().for_each(|name| self.tree.temp_files.report_foreign(&spot, name));
+            let foreign = self.tree.journals.tidy(&path, size);
+            foreign.iter().for_each(|name| self.tree.temp_files.report_foreign(&path, name));
             if let Some(text) = refused {
                 // The file exists, but is not known to equal the source's.
                 let _ = self.job.refuse(position, text);
@@ -44,48 +44,48 @@ impl EntryDecider {
             let is_same = self.job.request.sync.equal == EqualityTest::Digest || size == 0;
             return if is_same { self.known_to_be_same(position, true) } else { Ok(EntryAnswer::Settled) };
         }
-        if spot.replaces {
-            self.deltas.recover(&spot)?;
+        if path.replaces {
+            self.deltas.recover(&path)?;
         }
         if let Err(text) = self.tree.quota.take(size) {
             return Ok(self.job.refuse(position, text));
         }
-        let basis = match self.deltas.find_basis(&spot, size)? {
-            None => self.find_moved(&spot, entry, size),
-            basis => basis,
+        let base = match self.deltas.find_base(&path, size)? {
+            None => self.find_moved(&path, entry, size),
+            base => base,
         };
         let answer =
-            if basis.as_ref().is_some_and(|basis| !basis.is_lost) { EntryAnswer::Delta } else { EntryAnswer::Needed };
+            if base.as_ref().is_some_and(|base| !base.is_lost) { EntryAnswer::Delta } else { EntryAnswer::Needed };
         let data_bytes = entry.more.as_ref().and_then(|more| more.data_bytes);
-        let item = |incoming: ReceivingFile, basis| {
-            Arc::new(ReceiverEntry::File(incoming.with(entry.more.clone()).of(basis).decided(decided)))
+        let item = |file: ReceivingFile, base| {
+            Arc::new(ReceiverEntry::File(file.with(entry.more.clone()).of(base).decided(decided)))
         };
-        if basis.as_ref().is_some_and(|basis| basis.in_place.is_some()) {
-            empty_left(&spot);
-            return Ok(answer(item(ReceivingFile::new(spot, size, meta), basis)));
+        if base.as_ref().is_some_and(|base| base.in_place.is_some()) {
+            empty_left(&path);
+            return Ok(answer(item(ReceivingFile::new(path, size, meta), base)));
         }
-        let Some((leaf, version)) = self.tree.journals.place(&spot, size).zip(entry.version) else {
-            if let Some(text) = self.no_space(&spot, size, data_bytes, basis.is_some())? {
+        let Some((leaf, version)) = self.tree.journals.place(&path, size).zip(entry.version) else {
+            if let Some(text) = self.no_space(&path, size, data_bytes, base.is_some())? {
                 return Ok(self.job.refuse(position, text));
             }
-            return Ok(answer(item(ReceivingFile::new(spot, size, meta), basis)));
+            return Ok(answer(item(ReceivingFile::new(path, size, meta), base)));
         };
         let frame = self.job.request.settings.frame;
-        let header = JournalHeader { name: spot.name.clone(), size, modified: meta.modified, version, frame };
-        match self.tree.find_part(&spot, &leaf, &header) {
+        let header = JournalHeader { name: path.name.clone(), size, modified: meta.modified, version, frame };
+        match self.tree.find_part(&path, &leaf, &header) {
             Ok(Some(part)) => {
-                let incoming = ReceivingFile::resumed(spot, meta, leaf, header, part);
-                Ok(EntryAnswer::Partial(item(incoming, basis)))
+                let file = ReceivingFile::resumed(path, meta, leaf, header, part);
+                Ok(EntryAnswer::Partial(item(file, base)))
             }
             // Another run had a partial file, and has just completed it.
             Ok(None) if decided.decision == OverwriteDecision::Create && self.is_there_by_now(position)? => {
                 self.try_answer(position, entry)
             }
             Ok(None) => {
-                if let Some(text) = self.no_space(&spot, size, data_bytes, basis.is_some())? {
+                if let Some(text) = self.no_space(&path, size, data_bytes, base.is_some())? {
                     return Ok(self.job.refuse(position, text));
                 }
-                Ok(answer(item(ReceivingFile::recorded(spot, meta, leaf, header), basis)))
+                Ok(answer(item(ReceivingFile::recorded(path, meta, leaf, header), base)))
             }
             Err(text) => Ok(self.job.refuse(position, text)),
         }
@@ -98,8 +98,8 @@ impl EntryDecider {
         meta: EntryMetadata,
         decided: &EntryDecision,
     ) -> EntryAnswer<ReceiverEntry> {
-        let incoming = ReceivingFile::new(spot_at(position, decided), UNKNOWN_SIZE, meta);
-        EntryAnswer::Needed(Arc::new(ReceiverEntry::File(incoming.decided(decided))))
+        let file = ReceivingFile::new(target_path_at(position, decided), UNKNOWN_SIZE, meta);
+        EntryAnswer::Needed(Arc::new(ReceiverEntry::File(file.decided(decided))))
     }
 
     fn is_there_by_now(&self, position: &EntryPosition) -> io::Result<bool> {
@@ -132,21 +132,21 @@ impl EntryDecider {
     /// file, less space may suffice.
     fn no_space(
         &self,
-        spot: &TargetPath,
+        path: &TargetPath,
         size: u64,
         data_bytes: Option<u64>,
         has_base: bool,
     ) -> io::Result<Option<String>> {
-        if !spot.replaces
+        if !path.replaces
             && !has_base
-            && let Some(text) = self.job.refusal_of_full_disk(&spot.dir, size)
+            && let Some(text) = self.job.refusal_of_full_disk(&path.dir, size)
         {
             return Ok(Some(text));
         }
         if size <= self.job.request.settings.frame.pack_file_max() || !self.job.request.rules.check_space {
             return Ok(None);
         }
-        let space = rustix::fs::fstatvfs(&*spot.dir.fd()?)?;
+        let space = rustix::fs::fstatvfs(&*path.dir.fd()?)?;
         let free = space.f_bavail.saturating_mul(space.f_frsize);
         // A file system without blocks (ramfs) reports none.
         let needed = data_bytes.map_or(size, |data_bytes| data_bytes.min(size));
@@ -156,7 +156,7 @@ impl EntryDecider {
     }
 }
 
-fn spot_at(position: &EntryPosition, decided: &EntryDecision) -> TargetPath {
+fn target_path_at(position: &EntryPosition, decided: &EntryDecision) -> TargetPath {
     let replaces = matches!(decided.decision, OverwriteDecision::Replace | OverwriteDecision::ReplaceTree);
     TargetPath { dir: position.dir.clone(), name: position.name.clone(), replaces }
 }

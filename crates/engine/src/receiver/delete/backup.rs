@@ -53,11 +53,11 @@ impl BackupDirectory {
     /// Opens the requested backup directory. Creates it if missing, except in a dry run.
     pub fn prepare(
         request: &TargetRequest,
-        landing: &Destination,
+        destination: &Destination,
         quota: &Arc<JobQuota>,
     ) -> Result<Option<Self>, RefusedRequest> {
-        let Some(into) = landing.dir().filter(|_| !request.sync.backup_dir.is_empty()) else { return Ok(None) };
-        let path = landing.root(request).join(OsStr::from_bytes(&request.sync.backup_dir));
+        let Some(into) = destination.dir().filter(|_| !request.sync.backup_dir.is_empty()) else { return Ok(None) };
+        let path = destination.root(request).join(OsStr::from_bytes(&request.sync.backup_dir));
         let failed = |error: &io::Error| refused(&path, &format!(": {}", describe(error)));
         if request.sync.is_dry {
             return match Dir::open_root(&path) {
@@ -171,8 +171,8 @@ impl Removals {
     }
 
     /// Backs up an existing file before a new one gets its name.
-    pub(crate) fn keep_old(&self, spot: &TargetPath) -> Result<(), String> {
-        let kept = if spot.replaces { self.back_up(&spot.dir, &spot.name) } else { Ok(()) };
+    pub(crate) fn keep_old(&self, path: &TargetPath) -> Result<(), String> {
+        let kept = if path.replaces { self.back_up(&path.dir, &path.name) } else { Ok(()) };
         kept.map_err(|error| format!("cannot back up the replaced entry: {}", describe(&error)))
     }
 
@@ -199,12 +199,12 @@ pub fn mount_of(fd: impl AsFd) -> Option<u64> {
 }
 
 /// Checks that entries can be moved from the destination into the backup directory.
-fn check(dir: &Dir, landing: &Dir, path: &Path) -> Result<(), RefusedRequest> {
-    if dir.identity() == landing.identity() {
+fn check(dir: &Dir, destination: &Dir, path: &Path) -> Result<(), RefusedRequest> {
+    if dir.identity() == destination.identity() {
         return Err(refused(path, &format!(" {ITSELF}")));
     }
     let mount = |dir: &Dir| dir.fd().ok().and_then(|fd| mount_of(&*fd));
-    if dir.identity().device == landing.identity().device && mount(dir) == mount(landing) {
+    if dir.identity().device == destination.identity().device && mount(dir) == mount(destination) {
         return Ok(());
     }
     Err(refused(path, &format!(" {ELSEWHERE}")))

@@ -77,15 +77,15 @@ impl DeltaStage {
 
     /// Queues these frames of a file for signing.
     pub(crate) fn sign(&self, entry: EntryId, item: &Arc<ReceiverEntry>, frames: Vec<Range<u64>>) {
-        let Some(basis) = basis_of(item) else { return };
-        let (left, most) = match basis.method {
+        let Some(base) = base_of(item) else { return };
+        let (left, most) = match base.method {
             DeltaMethod::Blocks => (frames, PIECE_FRAMES_MAX),
             DeltaMethod::Rolling(block) => {
-                let blocks = basis.size / u64::from(block);
+                let blocks = base.size / u64::from(block);
                 if blocks == 0 {
                     return self.report_missing_ranges(entry, &frames);
                 }
-                basis.wants(frames);
+                base.wants(frames);
                 (std::iter::once(0..blocks).collect(), (SUMMED_BYTES / u64::from(block)).max(1))
             }
         };
@@ -94,20 +94,20 @@ impl DeltaStage {
 
     /// Reports hashes of the blocks at the offsets of some frames. A frame that is a hole in the base file is reported
     /// as missing: hashes of zeros cost more than resending a hole.
-    fn hash_blocks(&self, part: &SignatureRange, basis: &BaseSource, reader: &mut FrameReader) -> Result<(), String> {
+    fn hash_blocks(&self, part: &SignatureRange, base: &BaseSource, reader: &mut FrameReader) -> Result<(), String> {
         let frame = self.job.request.settings.frame;
         let frame_bytes = u64::from(frame.get());
         // Nothing to sign beyond the end of the base file.
-        let end = part.range.end.min(frame.frames(basis.size)).max(part.range.start);
+        let end = part.range.end.min(frame.frames(base.size)).max(part.range.start);
         self.report_missing_ranges(part.entry, &runs(end..part.range.end));
         if part.range.start == end {
             return Ok(());
         }
-        let file = basis.open()?;
+        let file = base.open()?;
         // In place, a missing frame would be written even without a change.
         let is_hole = |index: u64| {
-            let len = frame.frame_len(basis.size, index).unwrap_or(0);
-            basis.in_place.is_none() && file.is_hole(index * frame_bytes, len as u64)
+            let len = frame.frame_len(base.size, index).unwrap_or(0);
+            base.in_place.is_none() && file.is_hole(index * frame_bytes, len as u64)
         };
         let frames: Vec<_> = (part.range.start..end).map(|index| (index, is_hole(index))).collect();
         let (mut holes, mut hashed) = (Vec::new(), Vec::new());
@@ -117,13 +117,13 @@ impl DeltaStage {
             if is_hole {
                 holes.push(run);
             } else {
-                hashed.push((run.clone(), self.hash_frames(part, basis, reader, &file, run)?));
+                hashed.push((run.clone(), self.hash_frames(part, base, reader, &file, run)?));
             }
         }
-        is_unchanged(basis, &file)?;
+        is_unchanged(base, &file)?;
         self.report_missing_ranges(part.entry, &holes);
         for (run, (marks, values)) in hashed {
-            if let Some(in_place) = &basis.in_place {
+            if let Some(in_place) = &base.in_place {
                 in_place.keep(values);
             }
             self.report_block_hashes(part.entry, run.start, run.end - run.start, marks);
@@ -135,26 +135,26 @@ impl DeltaStage {
     fn hash_frames(
         &self,
         part: &SignatureRange,
-        basis: &BaseSource,
+        base: &BaseSource,
         reader: &mut FrameReader,
-        file: &Arc<OpenedFile>,
+        opened: &Arc<OpenedFile>,
         frames: Range<u64>,
     ) -> Result<FrameHashes, String> {
         let frame = self.job.request.settings.frame;
-        let ReceiverEntry::File(incoming) = &*part.item else { return Ok(FrameHashes::default()) };
+        let ReceiverEntry::File(file) = &*part.item else { return Ok(FrameHashes::default()) };
         let frame_bytes = u64::from(frame.get());
-        let (from, to) = (frames.start * frame_bytes, (frames.end * frame_bytes).min(basis.size));
-        let way = match basis.in_place {
-            Some(_) => self.job.policy.reading_through_cache(file, basis.size, from, to - from),
+        let (from, to) = (frames.start * frame_bytes, (frames.end * frame_bytes).min(base.size));
+        let way = match base.in_place {
+            Some(_) => self.job.policy.reading_through_cache(opened, base.size, from, to - from),
             // Rebuilding frames rereads the file, preferably from the page cache.
             None => IoPlan { led: true, ..IoPlan::by(Route::Buffered) },
         };
-        reader.add(Arc::clone(file), way, from, to);
+        reader.add(Arc::clone(opened), way, from, to);
         let mut marks = Vec::new();
         let mut values_of_all = Vec::new();
         for index in frames {
             let record = match reader.next() {
-                Some(Ok(record)) if frame.frame_len(basis.size, index) == Some(record.payload().len()) => record,
+                Some(Ok(record)) if frame.frame_len(base.size, index) == Some(record.payload().len()) => record,
                 read => {
                     reader.give_up();
                     return Err(read.and_then(Result::err).map_or(OLD_CHANGED.into(), |error| describe(&error)));
@@ -162,7 +162,7 @@ impl DeltaStage {
             };
             let values = blocks::values(frame, index, record.payload());
             reader.give_back(record);
-            let wanted = blocks::count(frame.frame_len(incoming.size(), index).unwrap_or(0));
+            let wanted = blocks::count(frame.frame_len(file.size(), index).unwrap_or(0));
             let mut told = blocks::marks(&values);
             told.resize(wanted, 0);
             marks.extend(told);
@@ -181,10 +181,10 @@ impl DeltaStage {
     }
 
     /// Signs some blocks of a base file. Reports all signatures after the last block.
-    fn sign_blocks(&self, part: &SignatureRange, basis: &BaseSource, format: SignatureFormat) -> Result<(), String> {
+    fn sign_blocks(&self, part: &SignatureRange, base: &BaseSource, format: SignatureFormat) -> Result<(), String> {
         let block = u64::from(format.block);
-        let blocks = basis.size / block;
-        let file = basis.open()?;
+        let blocks = base.size / block;
+        let file = base.open()?;
         let (from, to) = (part.range.start * block, part.range.end * block);
         if !file.is_hole(from, to - from) {
             // Only a hint. In a hole, it would fill the page cache with zeros.
@@ -203,9 +203,9 @@ impl DeltaStage {
                 Err(error) => return Err(describe(&error)),
             }
         }
-        is_unchanged(basis, &file)?;
-        if let Some(all) = basis.gather(part.range.start, sums, blocks) {
-            self.report_rolling_signatures(part, basis, format, &all);
+        is_unchanged(base, &file)?;
+        if let Some(all) = base.gather(part.range.start, sums, blocks) {
+            self.report_rolling_signatures(part, base, format, &all);
         }
         Ok(())
     }
@@ -213,35 +213,35 @@ impl DeltaStage {
     fn report_rolling_signatures(
         &self,
         part: &SignatureRange,
-        basis: &BaseSource,
+        base: &BaseSource,
         format: SignatureFormat,
         all: &[RollingSignature],
     ) {
-        let ReceiverEntry::File(incoming) = &*part.item else { return };
+        let ReceiverEntry::File(file) = &*part.item else { return };
         let count = all.len() as u64;
         self.session.apply_when(
             |machine| machine.may_sum(count),
             |machine| {
                 machine.begin_sums(part.entry, count);
                 for (first, sums) in (0..).step_by(SUMS_MAX).zip(all.chunks(SUMS_MAX)) {
-                    machine.tell_sums(part.entry, basis.size, format, first, sums.to_vec());
+                    machine.tell_sums(part.entry, base.size, format, first, sums.to_vec());
                 }
             },
         );
         self.job.reporter.delta.told(format.signature_bytes() * all.len());
-        let frames = self.job.request.settings.frame.frames(incoming.size());
-        self.report_missing_ranges(part.entry, &basis.wanted(frames));
+        let frames = self.job.request.settings.frame.frames(file.size());
+        self.report_missing_ranges(part.entry, &base.wanted(frames));
     }
 
     /// Unsigned frames are sent whole.
-    fn report_no_signature(&self, part: &SignatureRange, basis: &BaseSource) {
-        let ReceiverEntry::File(incoming) = &*part.item else { return };
-        match basis.method {
+    fn report_no_signature(&self, part: &SignatureRange, base: &BaseSource) {
+        let ReceiverEntry::File(file) = &*part.item else { return };
+        match base.method {
             DeltaMethod::Blocks => self.report_missing_ranges(part.entry, &runs(part.range.clone())),
             // The signatures will never be complete, so only the first failed range reports.
-            DeltaMethod::Rolling(_) if basis.is_first_failure() => {
-                let frames = self.job.request.settings.frame.frames(incoming.size());
-                self.report_missing_ranges(part.entry, &basis.wanted(frames));
+            DeltaMethod::Rolling(_) if base.is_first_failure() => {
+                let frames = self.job.request.settings.frame.frames(file.size());
+                self.report_missing_ranges(part.entry, &base.wanted(frames));
             }
             DeltaMethod::Rolling(_) => {}
         }
@@ -272,30 +272,30 @@ impl TargetReceiver {
             None
         };
         while let Some(part) = self.deltas.signature_tasks.take(true, part) {
-            let Some(basis) =
-                basis_of(&part.item).filter(|_| self.session.read(|machine| machine.is_known(part.entry)))
+            let Some(base) =
+                base_of(&part.item).filter(|_| self.session.read(|machine| machine.is_known(part.entry)))
             else {
                 continue;
             };
-            if !self.deltas.may_use(basis) {
-                self.deltas.report_no_signature(&part, basis);
+            if !self.deltas.may_use(base) {
+                self.deltas.report_no_signature(&part, base);
                 continue;
             }
-            let told = match basis.method {
-                DeltaMethod::Blocks => self.deltas.hash_blocks(&part, basis, &mut reader),
-                DeltaMethod::Rolling(block) => self.deltas.sign_blocks(&part, basis, basis.signature_format(block)),
+            let told = match base.method {
+                DeltaMethod::Blocks => self.deltas.hash_blocks(&part, base, &mut reader),
+                DeltaMethod::Rolling(block) => self.deltas.sign_blocks(&part, base, base.signature_format(block)),
             };
             if let Err(text) = told {
-                self.without_basis(&part, basis, &text);
+                self.without_base(&part, base, &text);
             }
         }
     }
 
     /// Handles an unreadable base file: unsigned frames are sent whole. An update in place fails.
-    fn without_basis(&self, part: &SignatureRange, basis: &BaseSource, text: &str) {
-        match basis.in_place {
+    fn without_base(&self, part: &SignatureRange, base: &BaseSource, text: &str) {
+        match base.in_place {
             Some(_) => self.fail_file(part.entry, &part.item, text),
-            None => self.deltas.report_no_signature(part, basis),
+            None => self.deltas.report_no_signature(part, base),
         }
     }
 }
@@ -304,13 +304,13 @@ fn runs(frames: Range<u64>) -> Vec<Range<u64>> {
     std::iter::once(frames).filter(|frames| !frames.is_empty()).collect()
 }
 
-fn basis_of(item: &ReceiverEntry) -> Option<&BaseSource> {
+fn base_of(item: &ReceiverEntry) -> Option<&BaseSource> {
     match item {
-        ReceiverEntry::File(incoming) => incoming.basis(),
+        ReceiverEntry::File(file) => file.base(),
         _ => None,
     }
 }
 
-fn is_unchanged(basis: &BaseSource, file: &OpenedFile) -> Result<(), String> {
-    basis.is_unchanged(&FileStat::at_fd(file.fd()).map_err(|error| describe(&error))?)
+fn is_unchanged(base: &BaseSource, file: &OpenedFile) -> Result<(), String> {
+    base.is_unchanged(&FileStat::at_fd(file.fd()).map_err(|error| describe(&error))?)
 }

@@ -34,19 +34,19 @@ impl DeltaStage {
     /// then breaks its connection cannot restart with a clean count.
     pub(crate) fn conclude_delta(
         &self,
-        basis: &BaseSource,
+        base: &BaseSource,
         frame: &DeltaFrame,
         rebuilt: Rebuilt,
     ) -> Result<bool, ProtocolError> {
         let reporter = &self.job.reporter;
         let concluded = self.session.apply(|machine| {
             let before = machine.wrong_deltas();
-            let concluded = machine.conclude_delta(frame.entry, frame.offset, basis.id(), rebuilt);
+            let concluded = machine.conclude_delta(frame.entry, frame.offset, base.id(), rebuilt);
             let wrong = machine.wrong_deltas();
             if wrong > before {
                 reporter.delta.wrong(wrong);
                 reporter.delta.figures().into_iter().for_each(|now| reporter.send(&WorkerMessage::Delta(now)));
-                reporter.send(&WorkerMessage::Warning { text: format!("{}: {WRONG_DELTA}", escape(&basis.path())) });
+                reporter.send(&WorkerMessage::Warning { text: format!("{}: {WRONG_DELTA}", escape(&base.path())) });
             }
             concluded
         });

@@ -19,34 +19,34 @@ use crate::receiver::place::target_path::TargetPath;
 
 impl DeltaStage {
     /// The base file of a file of `size` bytes, if there is one.
-    pub(crate) fn find_basis(&self, spot: &TargetPath, size: u64) -> io::Result<Option<BaseSource>> {
+    pub(crate) fn find_base(&self, path: &TargetPath, size: u64) -> io::Result<Option<BaseSource>> {
         let rules = self.job.request.delta;
         let is_near = self.job.is_within_process() && !rules.looks_everywhere();
         let is_large = size > self.job.request.settings.frame.pack_file_max();
         // Not if the existing file has other names to keep, or may belong to an earlier copy.
         let in_place = rules.in_place && self.removals.backup.is_none() && self.job.request.sync.link_dests.is_empty();
         let may_have_one = is_large && !is_near && rules != Default::default();
-        if !spot.replaces || !(may_have_one || in_place) {
+        if !path.replaces || !(may_have_one || in_place) {
             return Ok(None);
         }
-        let look = FileStat::at_name(&*spot.dir.fd()?, &spot.name, FollowLinks::Itself)?;
+        let look = FileStat::at_name(&*path.dir.fd()?, &path.name, FollowLinks::Itself)?;
         let useful = method(rules.delta, in_place, look.size, size).filter(|_| is_large && !is_near);
         let method = useful.or(in_place.then_some(DeltaMethod::Blocks));
         let Some(method) = method.filter(|_| look.kind == FileType::RegularFile) else { return Ok(None) };
         if in_place {
             // An unwritable file should fail before its transfer.
-            open_to_write(&spot.dir, &spot.name)?;
+            open_to_write(&path.dir, &path.name)?;
         }
         let in_place = in_place.then(InPlaceUpdate::default);
-        let basis = BaseSource::new(spot.dir.clone(), spot.name.clone(), &look, method)?;
-        let is_lost = useful.is_none() || !self.may_use(&basis);
+        let base = BaseSource::new(path.dir.clone(), path.name.clone(), &look, method)?;
+        let is_lost = useful.is_none() || !self.may_use(&base);
         // An update in place needs its base even if that is unusable for deltas.
-        Ok((in_place.is_some() || !is_lost).then(|| basis.with(in_place, is_lost)))
+        Ok((in_place.is_some() || !is_lost).then(|| base.with(in_place, is_lost)))
     }
 
     /// Whether frames may be rebuilt from it: see [`haul_proto::session::target`].
-    pub(crate) fn may_use(&self, basis: &BaseSource) -> bool {
-        self.job.allows_deltas && self.session.read(|machine| machine.may_use_base(basis.id()))
+    pub(crate) fn may_use(&self, base: &BaseSource) -> bool {
+        self.job.allows_deltas && self.session.read(|machine| machine.may_use_base(base.id()))
     }
 }
 

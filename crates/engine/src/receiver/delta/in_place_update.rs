@@ -51,21 +51,21 @@ impl TargetReceiver {
     pub(crate) fn deliver_in_place(
         &self,
         item: &Arc<ReceiverEntry>,
-        (basis, in_place): (&BaseSource, &InPlaceUpdate),
+        (base, in_place): (&BaseSource, &InPlaceUpdate),
         steps: &[DeltaInstruction<'_>],
         frame: &DeltaFrame,
     ) -> Result<(), ProtocolError> {
-        let ReceiverEntry::File(incoming) = &**item else { return Ok(()) };
+        let ReceiverEntry::File(file) = &**item else { return Ok(()) };
         let settings = self.job.settings();
         let index = frame.offset / u64::from(settings.frame.get());
-        let is_only = settings.frame.frames(incoming.size()) == 1;
+        let is_only = settings.frame.frames(file.size()) == 1;
         let changes = in_place.changes(index, steps, frame, is_only)?;
         let rebuilt = if changes.is_some() { Rebuilt::Right } else { Rebuilt::Wrong };
-        let (true, Some(changes)) = (self.deltas.conclude_delta(basis, frame, rebuilt)?, changes) else {
+        let (true, Some(changes)) = (self.deltas.conclude_delta(base, frame, rebuilt)?, changes) else {
             return Ok(());
         };
         let data = DataFrame { job: frame.job, entry: frame.entry, offset: frame.offset, check: 0, value: frame.value };
-        self.write_patch(item, incoming, in_place, &data, frame.plain, &changes);
+        self.write_patch(item, file, in_place, &data, frame.plain, &changes);
         Ok(())
     }
 
@@ -77,22 +77,22 @@ impl TargetReceiver {
         frame: &DataFrame,
         record: &FrameBuffer,
     ) {
-        let ReceiverEntry::File(incoming) = &**item else { return };
+        let ReceiverEntry::File(file) = &**item else { return };
         let bytes = record.payload();
-        self.write_patch(item, incoming, in_place, frame, bytes.len(), &[(frame.offset, bytes)]);
+        self.write_patch(item, file, in_place, frame, bytes.len(), &[(frame.offset, bytes)]);
     }
 
     fn write_patch(
         &self,
         item: &Arc<ReceiverEntry>,
-        incoming: &ReceivingFile,
+        file: &ReceivingFile,
         in_place: &InPlaceUpdate,
         frame: &DataFrame,
         len: usize,
         pieces: &[(u64, &[u8])],
     ) {
-        let result = incoming.open_once(&self.tree.temp_files, &self.tree.job_locks).and_then(|patch| {
-            in_place.write(patch.fd(), pieces, incoming.keeps_holes()).map_err(|error| describe(&error))
+        let result = file.open_once(&self.tree.temp_files, &self.tree.job_locks).and_then(|patch| {
+            in_place.write(patch.fd(), pieces, file.keeps_holes()).map_err(|error| describe(&error))
         });
         self.frame_written(WrittenFrame { item: Arc::clone(item), frame: frame.clone(), len, result });
     }
@@ -103,36 +103,36 @@ impl DeltaStage {
     /// the same time: the second one finds it changed. With `to_disk`, syncs the patch before, and the file after.
     pub(crate) fn apply_patch(
         &self,
-        incoming: &ReceivingFile,
-        basis: &BaseSource,
+        file: &ReceivingFile,
+        base: &BaseSource,
         in_place: &InPlaceUpdate,
         patch: &OwnedFd,
         modified: Timestamp,
         to_disk: bool,
     ) -> Result<(), String> {
-        let Some(spot) = incoming.spot() else { return Err("is not a file".into()) };
-        let file = basis.open_to_change()?;
+        let Some(path) = file.target_path() else { return Err("is not a file".into()) };
+        let base_file = base.open_to_change()?;
         let end = in_place.end.load(Ordering::Relaxed);
-        let header = PatchHeader { inode: basis.identity.inode, size: incoming.size(), modified, end, applied: 0 };
+        let header = PatchHeader { inode: base.identity.inode, size: file.size(), modified, end, applied: 0 };
         let written = || -> io::Result<()> {
-            reserve(patch, &file, &header)?;
+            reserve(patch, &base_file, &header)?;
             write_at(patch, &header.encode(), 0)?;
             if to_disk { Ok(fdatasync(patch)?) } else { Ok(()) }
         };
         written().map_err(|error| describe(&error))?;
-        let name = self.tree.temp_files.name_patch(spot, patch, &patch_name(&spot.name))?;
+        let name = self.tree.temp_files.name_patch(path, patch, &patch_name(&path.name))?;
         let carried = || -> io::Result<()> {
             if to_disk {
-                fsync(&*spot.dir.fd()?)?;
+                fsync(&*path.dir.fd()?)?;
             }
-            put_into(patch, &file, header, to_disk)?;
-            let meta = EntryMetadata { modified, ..*incoming.meta() };
-            incoming.note_refused_attribute(self.metadata.put_on_file(&file, &meta, false, incoming.attributes())?);
-            check_length(&file, header.size).map_err(io::Error::other)?;
+            put_into(patch, &base_file, header, to_disk)?;
+            let meta = EntryMetadata { modified, ..*file.meta() };
+            file.note_refused_attribute(self.metadata.put_on_file(&base_file, &meta, false, file.attributes())?);
+            check_length(&base_file, header.size).map_err(io::Error::other)?;
             if to_disk {
-                fsync(&file)?;
+                fsync(&base_file)?;
             }
-            remove(&spot.dir, &name)
+            remove(&path.dir, &name)
         };
         carried().map_err(|error| format!("{}\nrerun the command to resume", describe(&error)))
     }
@@ -176,8 +176,8 @@ impl ReceiverJob {
 impl DeltaStage {
     /// Applies an earlier run's patch to the existing file, as far as possible. The result is verified like any base
     /// file: it may have changed since, or its inode may have been reused.
-    pub(crate) fn recover(&self, spot: &TargetPath) -> io::Result<()> {
-        let locked = match lock_own(&spot.dir, &patch_name(&spot.name), OFlags::RDWR, &self.tree.job_locks) {
+    pub(crate) fn recover(&self, path: &TargetPath) -> io::Result<()> {
+        let locked = match lock_own(&path.dir, &patch_name(&path.name), OFlags::RDWR, &self.tree.job_locks) {
             Ok(locked) => locked,
             Err(TempFileError::Held(rival)) => return Err(io::Error::other(rival.writes())),
             // Another user's patch is irrelevant.
@@ -185,9 +185,9 @@ impl DeltaStage {
             Err(TempFileError::Failed(error)) => return Err(error),
         };
         let Some(LockedTempFile { name, file: patch, .. }) = locked else { return Ok(()) };
-        let look = FileStat::at_name(&*spot.dir.fd()?, &spot.name, FollowLinks::Itself)?;
+        let look = FileStat::at_name(&*path.dir.fd()?, &path.name, FollowLinks::Itself)?;
         if let Some(header) = read_header(&patch).filter(|header| header.inode == look.identity.inode) {
-            let file = open_to_write(&spot.dir, &spot.name)?;
+            let file = open_to_write(&path.dir, &path.name)?;
             let to_disk = self.metadata.commit_queue.is_wanted();
             match put_into(&patch, &file, header, to_disk) {
                 // The rest of a damaged patch can never be applied.
@@ -199,7 +199,7 @@ impl DeltaStage {
             }
         }
         // A patch for a file that no longer exists is useless.
-        remove(&spot.dir, &name)
+        remove(&path.dir, &name)
     }
 }
 

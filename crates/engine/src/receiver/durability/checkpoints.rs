@@ -58,15 +58,15 @@ impl Checkpoints {
 }
 
 /// Syncs the data, then its journal; the first time, also their names.
-pub fn save(incoming: &ReceivingFile) -> Result<(), Errno> {
-    let (Some((journal_dir, saving)), Some(Ok(file))) = (incoming.saving(), incoming.opened()) else { return Ok(()) };
+pub fn save(file: &ReceivingFile) -> Result<(), Errno> {
+    let (Some((journal_dir, saving)), Some(Ok(opened))) = (file.saving(), file.opened()) else { return Ok(()) };
     // Cleared before the sync, so that no concurrent write is missed.
     saving.is_listed.store(false, Ordering::Relaxed);
-    let Some(journal) = incoming.journal() else { return Ok(()) };
+    let Some(journal) = file.journal() else { return Ok(()) };
     if saving.is_over.load(Ordering::Relaxed) || saving.failed.get().is_some() {
         return Ok(());
     }
-    if let Err(error) = asked(fdatasync(&**file.fd())) {
+    if let Err(error) = asked(fdatasync(&**opened.fd())) {
         let _ = saving.failed.set(error);
         // A later verification would read cached pages, and so accept data that is not on disk.
         journal.void();
@@ -75,7 +75,7 @@ pub fn save(incoming: &ReceivingFile) -> Result<(), Errno> {
     journal.save();
     if !saving.is_named.swap(true, Ordering::Relaxed) {
         let elsewhere = |dir: &&Dir| dir.identity() != journal_dir.identity();
-        let dirs = incoming.dir().filter(elsewhere).into_iter().chain([journal_dir]);
+        let dirs = file.dir().filter(elsewhere).into_iter().chain([journal_dir]);
         for dir in dirs.filter_map(|dir| dir.fd().ok()) {
             let _ = fsync(&*dir);
         }

@@ -216,10 +216,10 @@ impl CommitQueue {
 impl CommitQueue {
     /// Records a written frame for the next checkpoint.
     pub(crate) fn note_unsaved(&self, item: &Arc<ReceiverEntry>, bytes: u64) {
-        let ReceiverEntry::File(incoming) = &**item else { return };
-        let Some((_, saving)) = incoming.saving().filter(|_| self.is_wanted()) else { return };
-        let file = (!saving.is_listed.swap(true, Ordering::Relaxed)).then(|| Arc::downgrade(item));
-        if self.checkpoints.wrote(file, bytes, Instant::now()) {
+        let ReceiverEntry::File(file) = &**item else { return };
+        let Some((_, saving)) = file.saving().filter(|_| self.is_wanted()) else { return };
+        let unlisted = (!saving.is_listed.swap(true, Ordering::Relaxed)).then(|| Arc::downgrade(item));
+        if self.checkpoints.wrote(unlisted, bytes, Instant::now()) {
             self.look();
         }
     }
@@ -228,14 +228,14 @@ impl CommitQueue {
     pub(crate) fn checkpoint(&self, job: &ReceiverJob) {
         for item in self.checkpoints.take() {
             let Some(item) = item.upgrade() else { continue };
-            let ReceiverEntry::File(incoming) = &*item else { continue };
+            let ReceiverEntry::File(file) = &*item else { continue };
             if self.is_stopped() {
                 return;
             }
-            if matches!(self.disk_of(incoming.dir()), Ok(Some(_)))
-                && let Err(error) = save(incoming)
+            if matches!(self.disk_of(file.dir()), Ok(Some(_)))
+                && let Err(error) = save(file)
             {
-                let path = escape(&incoming.path(&job.destination));
+                let path = escape(&file.display_path(&job.destination));
                 let text = describe(&error.into());
                 let text = text.lines().next().unwrap_or_default();
                 let text = format!("{path}: not written to the disk: {text}; sending it again");

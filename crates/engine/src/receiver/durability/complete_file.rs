@@ -57,8 +57,8 @@ pub enum ContentState {
 
 impl PublishedFile {
     /// The state of the file's reception.
-    pub fn incoming(&self) -> &ReceivingFile {
-        incoming(&self.item)
+    pub fn file(&self) -> &ReceivingFile {
+        file(&self.item)
     }
 }
 
@@ -70,9 +70,9 @@ impl From<CompleteFile> for PublishedFile {
 
 /// # Panics
 /// If it is a directory: a bug.
-pub(crate) fn incoming(item: &ReceiverEntry) -> &ReceivingFile {
+pub(crate) fn file(item: &ReceiverEntry) -> &ReceivingFile {
     match item {
-        ReceiverEntry::File(incoming) => incoming,
+        ReceiverEntry::File(file) => file,
         ReceiverEntry::Directory { .. } | ReceiverEntry::HardLink | ReceiverEntry::Compared(_) => {
             unreachable!("directories are never whole files")
         }

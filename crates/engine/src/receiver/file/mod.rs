@@ -82,7 +82,7 @@ pub struct ReceivingFile {
     pub(crate) sum: DigestCheck,
     sink: Option<Arc<InOrderSink>>,
     /// The base file in its place, if usable.
-    basis: Option<Box<BaseSource>>,
+    base: Option<Box<BaseSource>>,
     /// Rare attributes (extended attributes, holes).
     more: Option<Box<EntryExtras>>,
     /// The directory that it replaces.
@@ -115,19 +115,19 @@ impl FrameRecording {
 
 impl ReceivingFile {
     /// A file with a final name.
-    pub fn new(spot: TargetPath, size: u64, meta: EntryMetadata) -> Self {
-        Self::at(FileDestination::Spot(spot), size, meta, OnceLock::new())
+    pub fn new(path: TargetPath, size: u64, meta: EntryMetadata) -> Self {
+        Self::at(FileDestination::Named(path), size, meta, OnceLock::new())
     }
 
     /// Adds a journal of written frames, which starts with `header`.
-    pub fn recorded(spot: TargetPath, meta: EntryMetadata, leaf: FileName, header: JournalHeader) -> Self {
+    pub fn recorded(path: TargetPath, meta: EntryMetadata, leaf: FileName, header: JournalHeader) -> Self {
         let size = header.size;
-        Self { recording: Some(Box::new(FrameRecording::new(leaf, header))), ..Self::new(spot, size, meta) }
+        Self { recording: Some(Box::new(FrameRecording::new(leaf, header))), ..Self::new(path, size, meta) }
     }
 
     /// Continues the partial file of an earlier run.
     pub fn resumed(
-        spot: TargetPath,
+        path: TargetPath,
         meta: EntryMetadata,
         leaf: FileName,
         header: JournalHeader,
@@ -138,7 +138,7 @@ impl ReceivingFile {
         let recording =
             FrameRecording { journal, compare: part.compare, may_hold_data: true, ..FrameRecording::new(leaf, header) };
         let opened = OnceLock::from(Ok(part.file));
-        Self { recording: Some(Box::new(recording)), ..Self::at(FileDestination::Spot(spot), size, meta, opened) }
+        Self { recording: Some(Box::new(recording)), ..Self::at(FileDestination::Named(path), size, meta, opened) }
     }
 
     /// A device, FIFO or socket. Also returns whether frames may be written in any order; `in_order` forbids that.
@@ -166,8 +166,8 @@ impl ReceivingFile {
     /// An open descriptor that accepts bytes in order.
     pub fn pipe(sink: Arc<InOrderSink>, size: u64) -> Self {
         let place = FileDestination::Special { path: PathBuf::new(), seekable: false, relative: Vec::new() };
-        let incoming = Self::at(place, size, EntryMetadata::default(), OnceLock::new());
-        Self { order: Some(Box::default()), sink: Some(sink), ..incoming }
+        let file = Self::at(place, size, EntryMetadata::default(), OnceLock::new());
+        Self { order: Some(Box::default()), sink: Some(sink), ..file }
     }
 
     /// Its descriptor, if that was open before the offer.
@@ -194,7 +194,7 @@ impl ReceivingFile {
             order: None,
             sum: DigestCheck::default(),
             sink: None,
-            basis: None,
+            base: None,
             more: None,
             replaces_tree: None,
             change: None,
@@ -204,19 +204,19 @@ impl ReceivingFile {
     }
 
     /// Adds a base file.
-    pub fn of(self, basis: Option<BaseSource>) -> Self {
-        Self { basis: basis.map(Box::new), ..self }
+    pub fn of(self, base: Option<BaseSource>) -> Self {
+        Self { base: base.map(Box::new), ..self }
     }
 
     /// The base file.
-    pub fn basis(&self) -> Option<&BaseSource> {
-        self.basis.as_deref()
+    pub fn base(&self) -> Option<&BaseSource> {
+        self.base.as_deref()
     }
 
     /// The base file and the state of an update in place.
     pub fn in_place(&self) -> Option<(&BaseSource, &InPlaceUpdate)> {
-        let basis = self.basis()?;
-        Some((basis, basis.in_place.as_ref()?))
+        let base = self.base()?;
+        Some((base, base.in_place.as_ref()?))
     }
 
     /// The journal, once created.
@@ -277,7 +277,7 @@ impl ReceivingFile {
     /// The parent directory; `None` for special files.
     pub fn dir(&self) -> Option<&Dir> {
         match &self.place {
-            FileDestination::Spot(spot) => Some(&spot.dir),
+            FileDestination::Named(path) => Some(&path.dir),
             FileDestination::Special { .. } => None,
         }
     }
@@ -308,9 +308,9 @@ impl ReceivingFile {
     }
 
     /// The directory and final name; `None` for special files.
-    pub fn spot(&self) -> Option<&TargetPath> {
+    pub fn target_path(&self) -> Option<&TargetPath> {
         match &self.place {
-            FileDestination::Spot(spot) => Some(spot),
+            FileDestination::Named(path) => Some(path),
             FileDestination::Special { .. } => None,
         }
     }
@@ -318,24 +318,24 @@ impl ReceivingFile {
     /// Path below the destination.
     pub fn relative(&self) -> Vec<u8> {
         match &self.place {
-            FileDestination::Spot(spot) => spot.dir.path_of(spot.name.as_bytes()),
+            FileDestination::Named(path) => path.dir.path_of(path.name.as_bytes()),
             FileDestination::Special { relative, .. } => relative.clone(),
         }
     }
 
-    /// Displayed path.
-    pub fn path(&self, landing: &Destination) -> Vec<u8> {
-        landing.path(&self.relative())
+    /// The path for messages.
+    pub fn display_path(&self, destination: &Destination) -> Vec<u8> {
+        destination.path(&self.relative())
     }
 
     /// The file, opened by the first stream that needs it.
-    pub fn open_once(&self, unfinished: &TempFiles, rivals: &JobLocks) -> Result<Arc<OpenedFile>, String> {
+    pub fn open_once(&self, temp_files: &TempFiles, locks: &JobLocks) -> Result<Arc<OpenedFile>, String> {
         if let Some(opened) = self.opened.get() {
             return opened.clone();
         }
         let open = || {
             let opened =
-                OpenedFile::new(self.open(unfinished, rivals)?, FileAccess::Write).map_err(|error| describe(&error))?;
+                OpenedFile::new(self.open(temp_files, locks)?, FileAccess::Write).map_err(|error| describe(&error))?;
             Ok(Arc::new(opened))
         };
         // Streams that wait for the open count as idle: the opening is counted once.
@@ -368,7 +368,7 @@ impl ReceivingFile {
         match &self.place {
             FileDestination::Special { seekable: true, .. } => return write_at(fd, bytes, offset),
             FileDestination::Special { seekable: false, .. } => return write_on(fd, bytes),
-            FileDestination::Spot(_) => {}
+            FileDestination::Named(_) => {}
         }
         let mut turn = during(Stage::Turn, || lock(&self.writing));
         write_at(fd, bytes, offset)?;
@@ -469,30 +469,30 @@ impl ReceivingFile {
     }
 
     /// Fails the file. With `keeps_partial`, its partial file is kept for the next run.
-    pub fn give_up(&self, keeps_partial: bool, unfinished: &TempFiles) {
+    pub fn give_up(&self, keeps_partial: bool, temp_files: &TempFiles) {
         if !keeps_partial || self.journal().is_none() {
-            self.discard(unfinished);
+            self.discard(temp_files);
         }
     }
 
     /// Removes the temporary file.
-    pub fn discard(&self, unfinished: &TempFiles) {
+    pub fn discard(&self, temp_files: &TempFiles) {
         self.sink.iter().for_each(|sink| sink.abandon());
-        let FileDestination::Spot(spot) = &self.place else { return };
-        unfinished.discard(spot);
+        let FileDestination::Named(path) = &self.place else { return };
+        temp_files.discard(path);
     }
 
-    fn open(&self, unfinished: &TempFiles, rivals: &JobLocks) -> Result<OwnedFd, String> {
+    fn open(&self, temp_files: &TempFiles, locks: &JobLocks) -> Result<OwnedFd, String> {
         match &self.place {
             FileDestination::Special { path, .. } => open_special(path).map_err(|error| describe(&error)),
-            FileDestination::Spot(spot) => {
+            FileDestination::Named(path) => {
                 let leaf = self.recording.as_ref().map(|recording| &recording.leaf);
-                let file = unfinished.open(spot, leaf, rivals)?;
+                let file = temp_files.open(path, leaf, locks)?;
                 if let Some(FrameRecording { leaf, header, journal, .. }) = self.recording.as_deref() {
                     // Without a journal, an interrupted run starts over; the copy still works.
                     let made = journal.get_or_init(|| OpenJournal::create(leaf, header).ok());
                     if made.is_none() && is_taken(&leaf.dir, &leaf.name) {
-                        unfinished.report_foreign(spot, &leaf.name);
+                        temp_files.report_foreign(path, &leaf.name);
                     }
                 }
                 Ok(file)

@@ -191,8 +191,8 @@ pub fn find(
             _ => cannot(typed, &error),
         })?;
         let look = FileStat::from(&lookup::stat(path).map_err(|error| cannot(typed, &error.into()))?);
-        let landing = onto_existing(request, path, &look, state_dir)?;
-        return Ok(Destination { is_new: true, ..landing });
+        let destination = onto_existing(request, path, &look, state_dir)?;
+        return Ok(Destination { is_new: true, ..destination });
     }
     match lookup::stat(path) {
         Ok(stat) => onto_existing(request, path, &FileStat::from(&stat), state_dir),
@@ -392,23 +392,23 @@ fn onto_nothing(
     if bytes.ends_with(b"/") && !operand.directory {
         return Err(RefusedRequest::usage(format!("the directory {shown} does not exist\n--mkdir creates it")));
     }
-    let mut landing = under_new_name(path)?;
+    let mut destination = under_new_name(path)?;
     if operand.directory {
-        if let DestinationKind::As(parent, _) = &landing.kind {
+        if let DestinationKind::As(parent, _) = &destination.kind {
             refuse_nesting(request, parent, path)?;
         }
-        landing.label = bytes.into();
-        landing.memory = tree_memory::TreeMemory::of(state_dir, path, request.origin);
-        if landing.memory.is_none() {
-            reporter.send(&cannot_remember(&landing));
+        destination.label = bytes.into();
+        destination.memory = tree_memory::TreeMemory::of(state_dir, path, request.origin);
+        if destination.memory.is_none() {
+            reporter.send(&cannot_remember(&destination));
         }
     }
-    Ok(landing)
+    Ok(destination)
 }
 
 /// Warning when a tree cannot be remembered.
-pub fn cannot_remember(landing: &Destination) -> WorkerMessage {
-    let shown = escape(&landing.label);
+pub fn cannot_remember(destination: &Destination) -> WorkerMessage {
+    let shown = escape(&destination.label);
     let text = format!("cannot record the source of {shown}: a rerun will copy into it instead of resuming");
     WorkerMessage::Warning { text }
 }
@@ -470,7 +470,7 @@ fn itself(path: &[u8]) -> RefusedRequest {
 
 /// Refuses to copy a directory into itself, which would never end. If filters exclude the target, the source does not
 /// enter it.
-fn refuse_nesting(request: &TargetRequest, landing: &Dir, path: &Path) -> Result<(), RefusedRequest> {
+fn refuse_nesting(request: &TargetRequest, destination: &Dir, path: &Path) -> Result<(), RefusedRequest> {
     if request.source_boot != machine::boot_id() {
         return Ok(());
     }
@@ -480,7 +480,7 @@ fn refuse_nesting(request: &TargetRequest, landing: &Dir, path: &Path) -> Result
         .filter(|operand| operand.directory)
         .map(|operand| FileIdentity { device: operand.device, inode: operand.inode })
         .collect();
-    let inside = ancestors(landing).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
+    let inside = ancestors(destination).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
     match inside.iter().find(|identity| sources.contains(identity)) {
         None => Ok(()),
         Some(_) if is_filtered(request, &sources, path) => Ok(()),

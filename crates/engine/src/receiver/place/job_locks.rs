@@ -288,9 +288,9 @@ mod tests {
     #[test]
     fn a_job_holds_no_more_than_a_few_directories() {
         let place = tempfile::tempdir().unwrap();
-        let rivals = hasty();
-        (0..DIRECTORIES_HELD_MAX + 3).for_each(|n| rivals.enter(&dir(place.path(), &n.to_string())).unwrap());
-        assert_eq!(lock(&rivals.state).held.len(), DIRECTORIES_HELD_MAX);
+        let locks = hasty();
+        (0..DIRECTORIES_HELD_MAX + 3).for_each(|n| locks.enter(&dir(place.path(), &n.to_string())).unwrap());
+        assert_eq!(lock(&locks.state).held.len(), DIRECTORIES_HELD_MAX);
     }
 
     /// Reports of a job that waits for a while, and then in vain.

@@ -59,11 +59,11 @@ impl JournalLocation {
 
     /// Location of the journal for a file of `size` bytes; `None` if it has none. Removes an unwanted journal of an
     /// earlier run, which would not match the new data.
-    pub fn place(&self, spot: &TargetPath, size: u64) -> Option<FileName> {
+    pub fn place(&self, path: &TargetPath, size: u64) -> Option<FileName> {
         if size < self.file_min {
             return None;
         }
-        let leaf = self.leaf(spot);
+        let leaf = self.leaf(path);
         if !self.wanted {
             remove_journal(&leaf);
         }
@@ -73,32 +73,32 @@ impl JournalLocation {
     /// Removes the journals of a complete file of `size` bytes, including one beside the file from a run without a
     /// common directory. A new run creates its partial file first; while that exists, its journals are left alone.
     /// Returns journal names occupied by entries that haul did not create.
-    pub fn tidy(&self, spot: &TargetPath, size: u64) -> Vec<Name> {
-        let part = temporary_name(&spot.name, b"file");
-        let has_part = || spot.dir.fd().is_ok_and(|dir| FileStat::at_name(&*dir, &part, FollowLinks::Itself).is_ok());
+    pub fn tidy(&self, path: &TargetPath, size: u64) -> Vec<Name> {
+        let part = temporary_name(&path.name, b"file");
+        let has_part = || path.dir.fd().is_ok_and(|dir| FileStat::at_name(&*dir, &part, FollowLinks::Itself).is_ok());
         if size < self.file_min || has_part() {
             return Vec::new();
         }
-        let beside = self.directory.is_some().then(|| leaf_beside(spot));
-        let leaves = [self.leaf(spot)].into_iter().chain(beside);
+        let beside = self.directory.is_some().then(|| leaf_beside(path));
+        let leaves = [self.leaf(path)].into_iter().chain(beside);
         leaves.filter(remove_journal).map(|leaf| leaf.name).collect()
     }
 
     /// Location of this file's journal, if there is one.
-    pub fn leaf(&self, spot: &TargetPath) -> FileName {
+    pub fn leaf(&self, path: &TargetPath) -> FileName {
         match &self.directory {
-            None => leaf_beside(spot),
+            None => leaf_beside(path),
             Some(directory) => {
-                let identity = spot.dir.identity();
+                let identity = path.dir.identity();
                 let (device, inode) = (identity.device.to_le_bytes(), identity.inode.to_le_bytes());
-                FileName { dir: directory.clone(), name: journal_name(&[&device, &inode, spot.name.as_bytes()]) }
+                FileName { dir: directory.clone(), name: journal_name(&[&device, &inode, path.name.as_bytes()]) }
             }
         }
     }
 }
 
-fn leaf_beside(spot: &TargetPath) -> FileName {
-    FileName { dir: spot.dir.clone(), name: journal_name(&[b"file\0", spot.name.as_bytes()]) }
+fn leaf_beside(path: &TargetPath) -> FileName {
+    FileName { dir: path.dir.clone(), name: journal_name(&[b"file\0", path.name.as_bytes()]) }
 }
 
 /// See [`Name::is_reserved`].

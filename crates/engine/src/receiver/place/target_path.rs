@@ -9,7 +9,7 @@ use crate::fs::Dir;
 #[derive(Clone)]
 pub enum FileDestination {
     /// A name in a directory.
-    Spot(TargetPath),
+    Named(TargetPath),
     /// A device, FIFO or socket.
     Special {
         /// Its path.

@@ -132,14 +132,14 @@ impl TempFiles {
     }
 
     /// Reports a foreign entry under this temporary name of a file, which is left alone.
-    pub fn report_foreign(&self, spot: &TargetPath, name: &Name) {
-        (self.report_foreign)(spot, name);
+    pub fn report_foreign(&self, path: &TargetPath, name: &Name) {
+        (self.report_foreign)(path, name);
     }
 
     /// Opens the temporary file of a final name, empty: a new one, or an earlier run's. It is readable too, for
     /// read-back. With a `journal`, it survives a stopped job.
-    pub fn open(&self, spot: &TargetPath, journal: Option<&FileName>, rivals: &JobLocks) -> Result<OwnedFd, String> {
-        let opened = self.lock(spot, OFlags::RDWR | OFlags::CREATE, journal, rivals)?;
+    pub fn open(&self, path: &TargetPath, journal: Option<&FileName>, locks: &JobLocks) -> Result<OwnedFd, String> {
+        let opened = self.lock(path, OFlags::RDWR | OFlags::CREATE, journal, locks)?;
         let file = opened.ok_or_else(|| describe(&Errno::NOENT.into()))?;
         ftruncate(&file, 0).map_err(|error| describe(&error.into()))?;
         Ok(file)
@@ -149,23 +149,23 @@ impl TempFiles {
     /// none.
     pub fn take_over(
         &self,
-        spot: &TargetPath,
+        path: &TargetPath,
         journal: &FileName,
-        rivals: &JobLocks,
+        locks: &JobLocks,
     ) -> Result<Option<OwnedFd>, String> {
-        self.lock(spot, OFlags::RDWR, Some(journal), rivals)
+        self.lock(path, OFlags::RDWR, Some(journal), locks)
     }
 
     fn lock(
         &self,
-        spot: &TargetPath,
+        path: &TargetPath,
         flags: OFlags,
         journal: Option<&FileName>,
-        rivals: &JobLocks,
+        locks: &JobLocks,
     ) -> Result<Option<OwnedFd>, String> {
-        let expected = temporary_name(&spot.name, b"file");
-        let locked = match lock_own(&spot.dir, &expected, flags, rivals) {
-            Ok(None) => lock_random(&spot.dir, &expected, flags, rivals),
+        let expected = temporary_name(&path.name, b"file");
+        let locked = match lock_own(&path.dir, &expected, flags, locks) {
+            Ok(None) => lock_random(&path.dir, &expected, flags, locks),
             locked => locked,
         };
         let locked = locked.map_err(TempFileError::into_text)?;
@@ -176,37 +176,37 @@ impl TempFiles {
             // systems have no modes.
             let _ = fchmod(&file, Mode::from_raw_mode(UNFINISHED_MODE));
         }
-        if name != expected && is_taken(&spot.dir, &expected) {
-            self.report_foreign(spot, &expected);
+        if name != expected && is_taken(&path.dir, &expected) {
+            self.report_foreign(path, &expected);
         }
         // An earlier run may have recorded part of a larger file here, or had no common directory for journals.
-        let beside = FileName { dir: spot.dir.clone(), name: sibling(&expected, "journal") };
+        let beside = FileName { dir: path.dir.clone(), name: sibling(&expected, "journal") };
         let is_used = journal.is_some_and(|journal| journal.is_same(&beside));
         if !is_used && (journal.is_some() || !is_new) && remove_journal(&beside) {
-            self.report_foreign(spot, &beside.name);
+            self.report_foreign(path, &beside.name);
         }
-        if !self.add(&spot.dir, &expected, name, journal) {
+        if !self.add(&path.dir, &expected, name, journal) {
             return Err(STOPPED.into());
         }
         Ok(Some(file))
     }
 
     /// Renames a complete file to its final name.
-    pub fn finish(&self, spot: &TargetPath, file: &OwnedFd) -> Result<(), String> {
-        self.finish_with(spot, file, |temporary| Ok(rename(spot, temporary)?))
+    pub fn finish(&self, path: &TargetPath, file: &OwnedFd) -> Result<(), String> {
+        self.finish_with(path, file, |temporary| Ok(rename(path, temporary)?))
     }
 
     /// As [`Self::finish`]; `put` performs the rename.
     pub fn finish_with(
         &self,
-        spot: &TargetPath,
+        path: &TargetPath,
         file: &OwnedFd,
         put: impl FnOnce(&Name) -> io::Result<()>,
     ) -> Result<(), String> {
-        let temporary = temporary_name(&spot.name, b"file");
+        let temporary = temporary_name(&path.name, b"file");
         // From here on, no other run removes the file, so the rename affects this file.
-        let Some(claimed) = self.claim(&spot.dir, &temporary) else { return Err(STOPPED.into()) };
-        let finished = match stands_at(&spot.dir, &claimed.name, file) {
+        let Some(claimed) = self.claim(&path.dir, &temporary) else { return Err(STOPPED.into()) };
+        let finished = match stands_at(&path.dir, &claimed.name, file) {
             Ok(true) => put(&claimed.name),
             Ok(false) => return Err("its temporary file was deleted during the copy".into()),
             Err(error) => Err(error),
@@ -223,19 +223,19 @@ impl TempFiles {
 
     /// Renames a complete patch to this name, or to a random one if that is occupied. From here on it survives this
     /// job, until it is applied.
-    pub fn name_patch(&self, spot: &TargetPath, file: &OwnedFd, name: &Name) -> Result<Name, String> {
-        let temporary = temporary_name(&spot.name, b"file");
-        let Some(claimed) = self.claim(&spot.dir, &temporary) else { return Err(STOPPED.into()) };
+    pub fn name_patch(&self, path: &TargetPath, file: &OwnedFd, name: &Name) -> Result<Name, String> {
+        let temporary = temporary_name(&path.name, b"file");
+        let Some(claimed) = self.claim(&path.dir, &temporary) else { return Err(STOPPED.into()) };
         let rename = || -> io::Result<Name> {
-            if !stands_at(&spot.dir, &claimed.name, file)? {
+            if !stands_at(&path.dir, &claimed.name, file)? {
                 return Err(io::Error::other("its temporary file was deleted during the copy"));
             }
-            let dir = spot.dir.fd()?;
+            let dir = path.dir.fd()?;
             match rename_new(&dir, &claimed.name, name) {
                 Err(Errno::EXIST) => {
                     let random = random_name(name)?;
                     rename_new(&dir, &claimed.name, &random)?;
-                    self.report_foreign(spot, name);
+                    self.report_foreign(path, name);
                     Ok(random)
                 }
                 renamed => Ok(renamed.map(|()| name.clone())?),
@@ -249,9 +249,9 @@ impl TempFiles {
     }
 
     /// Removes this job's temporary file of a final name, and its journal.
-    pub fn discard(&self, spot: &TargetPath) {
-        let temporary = temporary_name(&spot.name, b"file");
-        if let Some(claimed) = self.claim(&spot.dir, &temporary) {
+    pub fn discard(&self, path: &TargetPath) {
+        let temporary = temporary_name(&path.name, b"file");
+        if let Some(claimed) = self.claim(&path.dir, &temporary) {
             claimed.remove();
         }
     }
@@ -300,11 +300,11 @@ impl TempFile {
 }
 
 /// Empties an earlier run's temporary file that is not resumed, since files before it may need the space.
-pub fn empty_left(spot: &TargetPath) {
-    let name = temporary_name(&spot.name, b"file");
+pub fn empty_left(path: &TargetPath) {
+    let name = temporary_name(&path.name, b"file");
     let impatient = || JobLocks::with_patience(Duration::ZERO);
-    if is_own_name(&spot.dir, &name)
-        && let Ok(Some(file)) = lock_file(&spot.dir, &name, OFlags::RDWR, &impatient())
+    if is_own_name(&path.dir, &name)
+        && let Ok(Some(file)) = lock_file(&path.dir, &name, OFlags::RDWR, &impatient())
     {
         // Best effort.
         let _ = ftruncate(&file, 0);
@@ -394,14 +394,14 @@ pub fn lock_own(
     dir: &Dir,
     expected: &Name,
     flags: OFlags,
-    rivals: &JobLocks,
+    locks: &JobLocks,
 ) -> Result<Option<LockedTempFile>, TempFileError> {
     let makes = flags.contains(OFlags::CREATE);
     let existing = flags - OFlags::CREATE;
     for _ in 0..OPENS_MAX {
         // New files belong to this run, whatever owner the file system reports.
         if makes {
-            match lock_file(dir, expected, flags | OFlags::EXCL, rivals) {
+            match lock_file(dir, expected, flags | OFlags::EXCL, locks) {
                 Ok(Some(file)) => return Ok(Some(LockedTempFile { name: expected.clone(), file, is_new: true })),
                 Ok(None) => {}
                 Err(TempFileError::Failed(error)) if Errno::from_io_error(&error) == Some(Errno::EXIST) => {}
@@ -409,7 +409,7 @@ pub fn lock_own(
                 Err(denied) => return Err(denied),
             }
         }
-        match lock_file(dir, expected, existing, rivals) {
+        match lock_file(dir, expected, existing, locks) {
             Ok(Some(file)) => return Ok(Some(LockedTempFile { name: expected.clone(), file, is_new: false })),
             Ok(None) if !makes => return Ok(None),
             Ok(None) => {}
@@ -417,12 +417,12 @@ pub fn lock_own(
             Err(denied) => return Err(denied),
         }
     }
-    let found = lock_random(dir, expected, existing, rivals)?;
+    let found = lock_random(dir, expected, existing, locks)?;
     if found.is_some() || !makes {
         return Ok(found);
     }
     let name = random_name(expected)?;
-    let file = lock_file(dir, &name, flags | OFlags::EXCL, rivals)?;
+    let file = lock_file(dir, &name, flags | OFlags::EXCL, locks)?;
     Ok(file.map(|file| LockedTempFile { name, file, is_new: true }))
 }
 
@@ -431,10 +431,10 @@ fn lock_random(
     dir: &Dir,
     expected: &Name,
     flags: OFlags,
-    rivals: &JobLocks,
+    locks: &JobLocks,
 ) -> Result<Option<LockedTempFile>, TempFileError> {
     for name in random_names(dir, expected)? {
-        match lock_file(dir, &name, flags, rivals) {
+        match lock_file(dir, &name, flags, locks) {
             Ok(Some(file)) => return Ok(Some(LockedTempFile { name, file, is_new: false })),
             Ok(None) | Err(TempFileError::Taken) => {}
             Err(denied) => return Err(denied),
@@ -449,7 +449,7 @@ pub fn lock_file(
     dir: &Dir,
     temporary: &Name,
     flags: OFlags,
-    rivals: &JobLocks,
+    locks: &JobLocks,
 ) -> Result<Option<OwnedFd>, TempFileError> {
     let all_flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let is_made = flags.contains(OFlags::EXCL);
@@ -466,7 +466,7 @@ pub fn lock_file(
                 false => continue,
             }
         }
-        rivals.lock(&file, LockedEntry::File).map_err(TempFileError::Held)?;
+        locks.lock(&file, LockedEntry::File).map_err(TempFileError::Held)?;
         if stands_at(dir, temporary, &file)? {
             return if is_made || is_ours(&file)? { Ok(Some(file)) } else { Err(TempFileError::Taken) };
         }
@@ -507,12 +507,12 @@ fn stands_at(dir: &Dir, name: &Name, file: &OwnedFd) -> io::Result<bool> {
     }
 }
 
-fn rename(spot: &TargetPath, temporary: &Name) -> Result<(), Errno> {
-    let dir = spot.dir.fd().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    if spot.replaces {
-        return renameat(&*dir, temporary.as_bytes(), &*dir, spot.name.as_bytes());
+fn rename(path: &TargetPath, temporary: &Name) -> Result<(), Errno> {
+    let dir = path.dir.fd().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    if path.replaces {
+        return renameat(&*dir, temporary.as_bytes(), &*dir, path.name.as_bytes());
     }
-    rename_new(&dir, temporary, &spot.name)
+    rename_new(&dir, temporary, &path.name)
 }
 
 /// Renames without replacing an existing entry.
@@ -554,7 +554,7 @@ mod tests {
         JobLocks::with_patience(Duration::ZERO)
     }
 
-    fn spot(place: &std::path::Path, replaces: bool) -> TargetPath {
+    fn path(place: &std::path::Path, replaces: bool) -> TargetPath {
         TargetPath { dir: Dir::open_root(place).unwrap(), name: Name::new(b"final").unwrap(), replaces }
     }
 
@@ -562,23 +562,23 @@ mod tests {
     fn two_runs_do_not_write_one_file() {
         let place = tempfile::tempdir().unwrap();
         let (first, second) = (TempFiles::default(), TempFiles::default());
-        let held = first.open(&spot(place.path(), false), None, &hasty()).unwrap();
+        let held = first.open(&path(place.path(), false), None, &hasty()).unwrap();
         let me = OtherRun { process: Some(std::process::id()) }.writes();
-        assert_eq!(second.open(&spot(place.path(), false), None, &hasty()).unwrap_err(), me);
-        first.finish(&spot(place.path(), false), &held).unwrap();
+        assert_eq!(second.open(&path(place.path(), false), None, &hasty()).unwrap_err(), me);
+        first.finish(&path(place.path(), false), &held).unwrap();
         assert!(place.path().join("final").exists());
     }
 
     #[test]
     fn a_file_that_was_renamed_before_it_was_locked_is_left_alone() {
         let place = tempfile::tempdir().unwrap();
-        let spot = spot(place.path(), false);
-        let temporary = temporary_name(&spot.name, b"file");
+        let path = path(place.path(), false);
+        let temporary = temporary_name(&path.name, b"file");
         fs::write(place.path().join(temporary.to_string()), "whole").unwrap();
         let early = fs::File::options().write(true).open(place.path().join(temporary.to_string())).unwrap();
         fs::rename(place.path().join(temporary.to_string()), place.path().join("final")).unwrap();
-        assert!(!stands_at(&spot.dir, &temporary, &early.into()).unwrap());
-        TempFiles::default().open(&spot, None, &hasty()).unwrap();
+        assert!(!stands_at(&path.dir, &temporary, &early.into()).unwrap());
+        TempFiles::default().open(&path, None, &hasty()).unwrap();
         assert_eq!(fs::read(place.path().join("final")).unwrap(), b"whole");
     }
 
@@ -586,11 +586,11 @@ mod tests {
     fn what_is_taken_over_is_nobody_elses_to_read() {
         use std::os::unix::fs::PermissionsExt;
         let place = tempfile::tempdir().unwrap();
-        let spot = spot(place.path(), false);
-        let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
+        let path = path(place.path(), false);
+        let temporary = place.path().join(temporary_name(&path.name, b"file").to_string());
         fs::write(&temporary, "left").unwrap();
         fs::set_permissions(&temporary, fs::Permissions::from_mode(0o4755)).unwrap();
-        TempFiles::default().open(&spot, None, &hasty()).unwrap();
+        TempFiles::default().open(&path, None, &hasty()).unwrap();
         let meta = fs::metadata(&temporary).unwrap();
         assert_eq!((meta.permissions().mode() & 0o7777, meta.len()), (0o600, 0));
     }
@@ -598,24 +598,24 @@ mod tests {
     #[test]
     fn after_a_stop_nothing_gets_its_name_and_nothing_is_left() {
         let place = tempfile::tempdir().unwrap();
-        let unfinished = TempFiles::default();
-        let file = unfinished.open(&spot(place.path(), false), None, &hasty()).unwrap();
-        unfinished.close(true);
-        assert_eq!(unfinished.finish(&spot(place.path(), false), &file).unwrap_err(), STOPPED);
-        assert_eq!(unfinished.open(&spot(place.path(), false), None, &hasty()).unwrap_err(), STOPPED);
+        let temp_files = TempFiles::default();
+        let file = temp_files.open(&path(place.path(), false), None, &hasty()).unwrap();
+        temp_files.close(true);
+        assert_eq!(temp_files.finish(&path(place.path(), false), &file).unwrap_err(), STOPPED);
+        assert_eq!(temp_files.open(&path(place.path(), false), None, &hasty()).unwrap_err(), STOPPED);
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
     }
 
     #[test]
     fn another_runs_file_is_not_renamed() {
         let place = tempfile::tempdir().unwrap();
-        let spot = spot(place.path(), false);
-        let unfinished = TempFiles::default();
-        let file = unfinished.open(&spot, None, &hasty()).unwrap();
-        let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
+        let path = path(place.path(), false);
+        let temp_files = TempFiles::default();
+        let file = temp_files.open(&path, None, &hasty()).unwrap();
+        let temporary = place.path().join(temporary_name(&path.name, b"file").to_string());
         fs::remove_file(&temporary).unwrap();
         fs::write(&temporary, "another's").unwrap();
-        assert!(unfinished.finish(&spot, &file).is_err());
+        assert!(temp_files.finish(&path, &file).is_err());
         assert!(!place.path().join("final").exists() && temporary.exists());
     }
 
@@ -623,8 +623,8 @@ mod tests {
     fn a_taken_temporary_name_blocks_no_copy() {
         use std::os::unix::fs::symlink;
         let place = tempfile::tempdir().unwrap();
-        let spot = spot(place.path(), false);
-        let temporary = place.path().join(temporary_name(&spot.name, b"file").to_string());
+        let path = path(place.path(), false);
+        let temporary = place.path().join(temporary_name(&path.name, b"file").to_string());
         fs::write(place.path().join("valuable"), "valuable").unwrap();
         let takes: [&dyn Fn(); 3] = [
             &|| fs::hard_link(place.path().join("valuable"), &temporary).unwrap(),
@@ -633,20 +633,20 @@ mod tests {
         ];
         for take in takes {
             take();
-            let leaf = FileName { dir: spot.dir.clone(), name: Name::new(b"journal").unwrap() };
-            let killed = TempFiles::default().open(&spot, Some(&leaf), &hasty()).unwrap();
+            let leaf = FileName { dir: path.dir.clone(), name: Name::new(b"journal").unwrap() };
+            let killed = TempFiles::default().open(&path, Some(&leaf), &hasty()).unwrap();
             rustix::io::write(&killed, b"part").unwrap();
-            assert!(TempFiles::default().open(&spot, None, &hasty()).is_err(), "another run writes it");
+            assert!(TempFiles::default().open(&path, None, &hasty()).is_err(), "another run writes it");
             drop(killed);
             // A run that starts once the name is free again finds it too.
             let aside = place.path().join("aside");
             fs::rename(&temporary, &aside).unwrap();
-            assert!(TempFiles::default().take_over(&spot, &leaf, &hasty()).unwrap().is_some());
+            assert!(TempFiles::default().take_over(&path, &leaf, &hasty()).unwrap().is_some());
             fs::rename(&aside, &temporary).unwrap();
             // The next run finds the killed run's file, and completes it.
-            let unfinished = TempFiles::default();
-            let file = unfinished.take_over(&spot, &leaf, &hasty()).unwrap().unwrap();
-            unfinished.finish(&spot, &file).unwrap();
+            let temp_files = TempFiles::default();
+            let file = temp_files.take_over(&path, &leaf, &hasty()).unwrap().unwrap();
+            temp_files.finish(&path, &file).unwrap();
             assert_eq!(fs::read(place.path().join("final")).unwrap(), b"part");
             assert!(fs::symlink_metadata(&temporary).is_ok(), "what haul did not make stays");
             fs::remove_file(place.path().join("final")).unwrap();
@@ -676,9 +676,9 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         fs::write(place.path().join("final"), "old").unwrap();
         for replaces in [false, true] {
-            let (unfinished, spot) = (TempFiles::default(), spot(place.path(), replaces));
-            let file = unfinished.open(&spot, None, &hasty()).unwrap();
-            assert_eq!(unfinished.finish(&spot, &file).is_ok(), replaces);
+            let (temp_files, path) = (TempFiles::default(), path(place.path(), replaces));
+            let file = temp_files.open(&path, None, &hasty()).unwrap();
+            assert_eq!(temp_files.finish(&path, &file).is_ok(), replaces);
             drop(file);
             assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
         }

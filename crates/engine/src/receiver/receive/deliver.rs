@@ -82,30 +82,30 @@ impl TargetReceiver {
         let payload = record.payload();
         let admitted = self.session.apply(|machine| machine.admit_frame(frame.entry, frame.offset, payload.len()))?;
         let Some(item) = admitted else { return Ok(record) };
-        let ReceiverEntry::File(incoming) = &*item else {
+        let ReceiverEntry::File(file) = &*item else {
             return Err(ProtocolError::Unasked("a frame of a directory"));
         };
-        if frame_check(payload) != frame.check || !self.digests.hashes_agree(frame, incoming, payload) {
+        if frame_check(payload) != frame.check || !self.digests.hashes_agree(frame, file, payload) {
             add(&self.job.reporter.tally.frames_resent, 1);
             self.session.apply(|machine| machine.resend_frame(frame.entry, frame.offset));
             return Ok(record);
         }
         // A file of known size was counted when it was offered.
         if let Some(text) =
-            incoming.is_open_ended().then(|| self.tree.quota.take(payload.len() as u64)).and_then(Result::err)
+            file.is_open_ended().then(|| self.tree.quota.take(payload.len() as u64)).and_then(Result::err)
         {
             self.fail_file(frame.entry, &item, &text);
             return Ok(record);
         }
-        if incoming.basis().is_some() {
+        if file.base().is_some() {
             self.job.reporter.delta.carried(record.received_len(), 0);
         }
-        if let Some((_, in_place)) = incoming.in_place() {
+        if let Some((_, in_place)) = file.in_place() {
             self.whole_in_place(&item, in_place, frame, &record);
             return Ok(record);
         }
-        self.digests.pass(incoming, frame, payload);
-        if let Some(queue) = incoming.in_order_queue() {
+        self.digests.pass(file, frame, payload);
+        if let Some(queue) = file.in_order_queue() {
             return Ok(self.write_in_order(queue, &item, frame, record));
         }
         Ok(self.write(writer, &item, frame, record))
@@ -162,29 +162,29 @@ impl TargetReceiver {
         Ok(())
     }
 
-    fn write_packed(&self, file: &PackedFile, item: &Arc<ReceiverEntry>, bytes: &[u8]) -> Result<CompleteFile, String> {
-        let ReceiverEntry::File(incoming) = &**item else { return Err("is a directory".into()) };
-        self.digests.check_small(incoming, bytes, &file.digest)?;
-        let new_in = incoming.spot().filter(|spot| !spot.replaces).map(|spot| &spot.dir);
+    fn write_packed(&self, packed: &PackedFile, item: &Arc<ReceiverEntry>, bytes: &[u8]) -> Result<CompleteFile, String> {
+        let ReceiverEntry::File(file) = &**item else { return Err("is a directory".into()) };
+        self.digests.check_small(file, bytes, &packed.digest)?;
+        let new_in = file.target_path().filter(|path| !path.replaces).map(|path| &path.dir);
         if let Some(text) = new_in.and_then(|dir| self.job.refusal_of_full_disk(dir, bytes.len() as u64)) {
             return Err(text);
         }
-        let disk = self.committer.commit_queue.disk_of(incoming.dir()).map_err(|error| describe(&error))?;
-        let written = incoming.write_whole(&self.committer, disk.as_deref(), bytes, file.modified)?;
+        let disk = self.committer.commit_queue.disk_of(file.dir()).map_err(|error| describe(&error))?;
+        let written = file.write_whole(&self.committer, disk.as_deref(), bytes, packed.modified)?;
         let size = bytes.len() as u64;
         add(&self.job.reporter.tally.bytes_written, size);
-        if incoming.basis().is_some() {
+        if file.base().is_some() {
             self.job.reporter.delta.carried(bytes.len(), 0);
         }
-        let (entry, item, digest, modified) = (file.entry, Arc::clone(item), file.digest, file.modified);
+        let (entry, item, digest, modified) = (packed.entry, Arc::clone(item), packed.digest, packed.modified);
         Ok(CompleteFile { entry, item, size, digest, bytes: written, disk, modified, end: None })
     }
 }
 
 impl ReceiverJob {
     /// Reports a file that does not support the requested direct I/O.
-    pub(crate) fn report_refusal(&self, incoming: &ReceivingFile) {
-        let path = escape(&incoming.path(&self.destination));
+    pub(crate) fn report_refusal(&self, file: &ReceivingFile) {
+        let path = escape(&file.display_path(&self.destination));
         let text = format!("{path}: no O_DIRECT writes, so the page cache is used");
         self.reporter.send(&WorkerMessage::Warning { text });
     }
@@ -202,15 +202,15 @@ impl ReceiverJob {
 
 impl DigestChecks {
     /// Whether the payload has the source's BLAKE3 digest, if the target computes it.
-    fn hashes_agree(&self, frame: &DataFrame, incoming: &ReceivingFile, payload: &[u8]) -> bool {
+    fn hashes_agree(&self, frame: &DataFrame, file: &ReceivingFile, payload: &[u8]) -> bool {
         let len = self.job.request.settings.frame;
         let index = frame.offset / u64::from(len.get());
         let hash = |is_only| len.hash_in(index, payload, is_only) == frame.value;
         !self.job.rehashes()
-            || match incoming.is_open_ended() {
+            || match file.is_open_ended() {
                 // Whether the first frame is the only one is unknown yet.
                 true => hash(false) || index == 0 && hash(true),
-                false => hash(len.frames(incoming.size()) == 1),
+                false => hash(len.frames(file.size()) == 1),
             }
     }
 

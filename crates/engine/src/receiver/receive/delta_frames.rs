@@ -26,11 +26,11 @@ impl TargetReceiver {
         let mut writer = None;
         while let Some(DeltaFrameBuild { item, frame, instructions }) = self.next_making(&mut writer) {
             let writer = writer.get_or_insert_with(|| self.storage.writer());
-            let ReceiverEntry::File(incoming) = &*item else { continue };
+            let ReceiverEntry::File(file) = &*item else { continue };
             // The stream that received them has decoded them before.
             let Ok(steps) = decode(&instructions, frame.offset, frame.plain) else { continue };
-            if let Some(basis) = incoming.basis() {
-                self.rebuild_frame(writer, &item, (incoming, basis), &steps, &frame)?;
+            if let Some(base) = file.base() {
+                self.rebuild_frame(writer, &item, (file, base), &steps, &frame)?;
             }
         }
         Ok(())
@@ -55,28 +55,28 @@ impl TargetReceiver {
         let steps = decode(record.payload(), frame.offset, frame.plain)?;
         let admitted = self.session.apply(|machine| machine.admit_delta(frame.entry, frame.offset, frame.plain))?;
         let Some(item) = admitted else { return Ok(record) };
-        let ReceiverEntry::File(incoming) = &*item else {
+        let ReceiverEntry::File(file) = &*item else {
             return Err(ProtocolError::Unasked("a frame of a directory"));
         };
-        let basis = incoming.basis().ok_or(ProtocolError::Unasked("a delta frame without a base file"))?;
-        let place = FramePosition { offset: frame.offset, len: frame.plain, file_size: incoming.size() };
-        basis.check(&steps, place)?;
-        if !self.deltas.may_use(basis) {
+        let base = file.base().ok_or(ProtocolError::Unasked("a delta frame without a base file"))?;
+        let place = FramePosition { offset: frame.offset, len: frame.plain, file_size: file.size() };
+        base.check(&steps, place)?;
+        if !self.deltas.may_use(base) {
             self.deltas.ask_for_whole(frame);
             return Ok(record);
         }
         let old = steps.iter().map(|step| if let DeltaInstruction::Old { len, .. } = step { *len } else { 0 }).sum();
         self.job.reporter.delta.carried(record.received_len(), old);
-        if let Some(in_place) = &basis.in_place {
-            self.deliver_in_place(&item, (basis, in_place), &steps, frame)?;
+        if let Some(in_place) = &base.in_place {
+            self.deliver_in_place(&item, (base, in_place), &steps, frame)?;
             return Ok(record);
         }
         let making = DeltaFrameBuild { item, frame: frame.clone(), instructions: record.payload().to_vec() };
         if let Err(DeltaFrameBuild { item, .. }) = self.deltas.frame_builds.add_below(WAITING_MAX, making)
-            && let ReceiverEntry::File(incoming) = &*item
-            && let Some(basis) = incoming.basis()
+            && let ReceiverEntry::File(file) = &*item
+            && let Some(base) = file.base()
         {
-            self.rebuild_frame(writer, &item, (incoming, basis), &steps, frame)?;
+            self.rebuild_frame(writer, &item, (file, base), &steps, frame)?;
         }
         Ok(record)
     }
@@ -86,7 +86,7 @@ impl TargetReceiver {
         &self,
         writer: &mut FrameWriter,
         item: &Arc<ReceiverEntry>,
-        (incoming, basis): (&ReceivingFile, &BaseSource),
+        (file, base): (&ReceivingFile, &BaseSource),
         steps: &[DeltaInstruction<'_>],
         frame: &DeltaFrame,
     ) -> Result<(), ProtocolError> {
@@ -94,24 +94,24 @@ impl TargetReceiver {
         let capacity = self.job.request.settings.frame.bytes().max(frame.plain);
         let mut made = spare.unwrap_or_else(|| FrameBuffer::with_capacity(capacity));
         made.set_payload_len(frame.plain);
-        let is_made = during(Stage::Read, || basis.rebuild_frame(steps, made.payload_mut()));
+        let is_made = during(Stage::Read, || base.rebuild_frame(steps, made.payload_mut()));
         let len = self.job.request.settings.frame;
         let index = frame.offset / u64::from(len.get());
         let rebuilt = match is_made {
-            Ok(()) if len.hash(incoming.size(), index, made.payload()) == frame.value => Rebuilt::Right,
-            Ok(()) if !basis.has_changed() => Rebuilt::Wrong,
+            Ok(()) if len.hash(file.size(), index, made.payload()) == frame.value => Rebuilt::Right,
+            Ok(()) if !base.has_changed() => Rebuilt::Wrong,
             // The source resends data that the base file no longer provides.
             Ok(()) | Err(_) => Rebuilt::BaseChanged,
         };
-        if !self.deltas.conclude_delta(basis, frame, rebuilt)? {
+        if !self.deltas.conclude_delta(base, frame, rebuilt)? {
             writer.spare = Some(made);
             return Ok(());
         }
         let (job, entry, offset, value) = (frame.job, frame.entry, frame.offset, frame.value);
         let data = DataFrame { job, entry, offset, check: frame_check(made.payload()), value };
-        self.digests.pass(incoming, &data, made.payload());
+        self.digests.pass(file, &data, made.payload());
         // Instructions do not distinguish holes from zeros.
-        made.set_map(if incoming.keeps_holes() { map_of_zeros(made.payload()) } else { None });
+        made.set_map(if file.keeps_holes() { map_of_zeros(made.payload()) } else { None });
         let free = self.write(writer, item, &data, made);
         writer.spare = Some(free);
         Ok(())

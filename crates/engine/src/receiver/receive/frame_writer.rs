@@ -127,26 +127,26 @@ impl FrameWriter {
         frame: &DataFrame,
         record: FrameBuffer,
     ) -> FrameBuffer {
-        let ReceiverEntry::File(incoming) = &**item else { return record };
-        let file = match incoming.open_once(&resources.tree.temp_files, &resources.tree.job_locks) {
-            Ok(file) => file,
+        let ReceiverEntry::File(file) = &**item else { return record };
+        let opened = match file.open_once(&resources.tree.temp_files, &resources.tree.job_locks) {
+            Ok(opened) => opened,
             Err(text) => {
                 self.complete(item, frame, record.payload().len(), Err(text));
                 return record;
             }
         };
         let len = record.payload().len();
-        if let Some(map) = record.map().filter(|_| incoming.keeps_holes()) {
-            let write = || incoming.write_sparse(&file, record.payload(), frame.offset, map);
+        if let Some(map) = record.map().filter(|_| file.keeps_holes()) {
+            let write = || file.write_sparse(&opened, record.payload(), frame.offset, map);
             let written = during(Stage::Write, write);
             self.complete(item, frame, len, written.map_err(|error| describe(&error)));
             return record;
         }
-        let way = self.way(resources, incoming, &file, frame.offset, len as u64);
+        let way = self.way(resources, file, &opened, frame.offset, len as u64);
         if way.method == IoMethod::Direct && len >= ALIGNMENT {
-            return self.write_direct(resources, item, &file, frame, record);
+            return self.write_direct(resources, item, &opened, frame, record);
         }
-        let write = || incoming.write_frame(&file, record.payload(), frame.offset, &way);
+        let write = || file.write_frame(&opened, record.payload(), frame.offset, &way);
         let written = during(Stage::Write, || self.meter.time(write));
         self.complete(item, frame, len, written.map_err(|error| describe(&error)));
         record
@@ -194,30 +194,30 @@ impl FrameWriter {
     fn way(
         &mut self,
         resources: &WriteResources,
-        incoming: &ReceivingFile,
-        file: &Arc<OpenedFile>,
+        file: &ReceivingFile,
+        opened: &Arc<OpenedFile>,
         offset: u64,
         len: u64,
     ) -> IoPlan {
-        if incoming.is_open_ended() {
+        if file.is_open_ended() {
             // A file is allocated before direct writes, while no other thread uses it.
             return IoPlan::by(IoMethod::Buffered);
         }
-        if let Some(run) = self.run.as_mut().filter(|run| run.left > 0 && Arc::ptr_eq(&run.file, file)) {
+        if let Some(run) = self.run.as_mut().filter(|run| run.left > 0 && Arc::ptr_eq(&run.file, opened)) {
             run.left = run.left.saturating_sub(len);
             run.ranges.push((offset, len));
             self.meter.count(len);
             return IoPlan { drop: run.drop, ..IoPlan::by(run.method) };
         }
         self.end_run(resources);
-        let way = resources.job.policy.writing(file, incoming.size(), RUN_BYTES);
-        if way.method == IoMethod::Buffered && !incoming.is_special() && resources.job.policy.is_refusal_news() {
-            resources.job.report_refusal(incoming);
+        let way = resources.job.policy.writing(opened, file.size(), RUN_BYTES);
+        if way.method == IoMethod::Buffered && !file.is_special() && resources.job.policy.is_refusal_news() {
+            resources.job.report_refusal(file);
         }
         if let Some(trial) = &way.trial {
             self.meter.reset(true);
             self.meter.count(len);
-            let (file, trial) = (Arc::clone(file), Arc::clone(trial));
+            let (file, trial) = (Arc::clone(opened), Arc::clone(trial));
             let (left, ranges) = (RUN_BYTES.saturating_sub(len), vec![(offset, len)]);
             self.run = Some(WriteRun { file, trial, method: way.method, drop: way.drop, left, ranges });
         }
@@ -244,19 +244,19 @@ impl FrameWriter {
         &mut self,
         resources: &WriteResources,
         item: &Arc<ReceiverEntry>,
-        file: &Arc<OpenedFile>,
+        opened: &Arc<OpenedFile>,
         frame: &DataFrame,
         record: FrameBuffer,
     ) -> FrameBuffer {
-        let ReceiverEntry::File(incoming) = &**item else { return record };
+        let ReceiverEntry::File(file) = &**item else { return record };
         let payload = record.payload();
         let blocks = payload.len() / ALIGNMENT * ALIGNMENT;
         let tail_at = frame.offset + blocks as u64;
-        let begin = || incoming.make_room(file).and_then(|()| write_at(&**file.fd(), &payload[blocks..], tail_at));
+        let begin = || file.make_room(opened).and_then(|()| write_at(&**opened.fd(), &payload[blocks..], tail_at));
         let begun = during(Stage::Write, begin);
-        let direct = match (begun, file.direct()) {
+        let direct = match (begun, opened.direct()) {
             (Ok(()), Some(direct)) => Arc::clone(direct),
-            (Ok(()), None) => Arc::clone(file.fd()),
+            (Ok(()), None) => Arc::clone(opened.fd()),
             (Err(error), _) => {
                 self.complete(item, frame, payload.len(), Err(describe(&error)));
                 return record;
@@ -265,7 +265,7 @@ impl FrameWriter {
         while self.engines.under_way() >= self.depth {
             self.take_one(resources, true);
         }
-        let tag = PendingWrite { item: Arc::clone(item), file: Arc::clone(file), frame: frame.clone() };
+        let tag = PendingWrite { item: Arc::clone(item), file: Arc::clone(opened), frame: frame.clone() };
         let offset = frame.offset;
         let request = IoRequest { access: FileAccess::Write, file: direct, record, len: blocks, offset, tag };
         during(Stage::Write, || self.meter.time(|| self.engines.submit(IoMethod::Direct, request)));

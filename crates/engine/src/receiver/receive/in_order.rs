@@ -33,11 +33,11 @@ impl TargetReceiver {
     }
 
     fn write_queued(&self, queue: &InOrderQueue, item: &Arc<ReceiverEntry>) {
-        let is_pipe = matches!(&**item, ReceiverEntry::File(incoming) if incoming.is_special());
+        let is_pipe = matches!(&**item, ReceiverEntry::File(file) if file.is_special());
         let stage = if is_pipe { Stage::WritePipe } else { Stage::Write };
         while let Some((index, frame, buffer)) = queue.take_next() {
-            if let ReceiverEntry::File(incoming) = &**item {
-                self.digests.pass_in_turn(incoming, index, buffer.payload());
+            if let ReceiverEntry::File(file) = &**item {
+                self.digests.pass_in_turn(file, index, buffer.payload());
             }
             let written = during(stage, || self.write_to_sink(item, buffer.payload()));
             queue.record_write(written.is_err());
@@ -50,10 +50,10 @@ impl TargetReceiver {
 
 impl TargetReceiver {
     fn write_to_sink(&self, item: &ReceiverEntry, bytes: &[u8]) -> Result<(), String> {
-        let ReceiverEntry::File(incoming) = item else { return Err("is a directory".into()) };
-        match incoming.sink() {
+        let ReceiverEntry::File(file) = item else { return Err("is a directory".into()) };
+        match file.sink() {
             Some(sink) => sink.write(bytes).map_err(|error| sink.why(&error)),
-            None => write_on(&**incoming.open_once(&self.tree.temp_files, &self.tree.job_locks)?.fd(), bytes)
+            None => write_on(&**file.open_once(&self.tree.temp_files, &self.tree.job_locks)?.fd(), bytes)
                 .map_err(|error| describe(&error)),
         }
     }

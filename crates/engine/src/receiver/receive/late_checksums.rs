@@ -12,7 +12,7 @@ impl TargetReceiver {
     /// Moves steps that read files to another thread, so that the thread for messages stays responsive.
     pub(crate) fn without_reading(&self, step: TargetStep<ReceiverEntry>) -> TargetStep<ReceiverEntry> {
         match step {
-            TargetStep::Sum(entry, item, size) if !matches!(&*item, ReceiverEntry::File(incoming) if incoming.in_order_queue().is_some()) =>
+            TargetStep::Sum(entry, item, size) if !matches!(&*item, ReceiverEntry::File(file) if file.in_order_queue().is_some()) =>
             {
                 self.verification_queue.add(vec![VerificationClaim::Sum(entry, item, size)]);
                 TargetStep::None
@@ -23,12 +23,12 @@ impl TargetReceiver {
 
     /// Completes the digest of a large file of `size` bytes with all frames written.
     pub(crate) fn sum_up(&self, entry: EntryId, item: &Arc<ReceiverEntry>, size: u64) {
-        let ReceiverEntry::File(incoming) = &**item else { return };
-        let Some(sum) = self.digests.sum(incoming) else { return };
-        let read = |index, room: &mut [u8]| self.digests.read_again(incoming, index, room);
+        let ReceiverEntry::File(file) = &**item else { return };
+        let Some(sum) = self.digests.sum(file) else { return };
+        let read = |index, room: &mut [u8]| self.digests.read_again(file, index, room);
         match sum.finish(size, read, || !self.session.is_stopped()) {
             Ok(()) => {
-                let _ = incoming.sum.value.set(sum.value().unwrap_or_default().to_vec());
+                let _ = file.sum.value.set(sum.value().unwrap_or_default().to_vec());
                 self.run_step(self.session.apply(|machine| machine.summed(entry)));
             }
             // A stopped job reports nothing more.

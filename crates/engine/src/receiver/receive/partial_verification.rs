@@ -67,44 +67,44 @@ impl TargetReceiver {
                 }
                 VerificationClaim::Part(entry, item) => (entry, item),
             };
-            let ReceiverEntry::File(incoming) = &*item else { continue };
-            if let Err(error) = self.verify_partial(entry, &item, incoming) {
+            let ReceiverEntry::File(file) = &*item else { continue };
+            if let Err(error) = self.verify_partial(entry, &item, file) {
                 self.fail_file(entry, &item, &describe(&error));
             }
         }
     }
 
-    fn verify_partial(&self, entry: EntryId, item: &Arc<ReceiverEntry>, incoming: &ReceivingFile) -> io::Result<()> {
-        let Some(journal) = incoming.journal() else { return Err(io::Error::other("its journal is gone")) };
-        let frames = self.job.request.settings.frame.frames(incoming.size());
+    fn verify_partial(&self, entry: EntryId, item: &Arc<ReceiverEntry>, file: &ReceivingFile) -> io::Result<()> {
+        let Some(journal) = file.journal() else { return Err(io::Error::other("its journal is gone")) };
+        let frames = self.job.request.settings.frame.frames(file.size());
         let recorded = journal.recorded(frames)?;
         // Unrecorded frames can be requested during verification.
         let gaps = gaps(&recorded, frames);
-        match incoming.basis() {
+        match file.base() {
             Some(_) => self.deltas.sign(entry, item, gaps.clone()),
             None => self.deltas.report_missing_ranges(entry, &gaps),
         }
         let mut finding = VerificationResult {
             entry,
             // If the source computes a digest, it reads the whole file.
-            compare: incoming.is_to_be_compared() || self.digests.has_sums_elsewhere(),
+            compare: file.is_to_be_compared() || self.digests.has_sums_elsewhere(),
             first: 0,
             values: Vec::new(),
             held_bytes: 0,
             damaged: 0,
         };
-        let Some(Ok(file)) = incoming.opened() else { return Err(io::Error::other("its partial file is gone")) };
-        let file = Arc::new(OpenedFile::to_read(file.fd())?);
+        let Some(Ok(opened)) = file.opened() else { return Err(io::Error::other("its partial file is gone")) };
+        let opened = Arc::new(OpenedFile::to_read(opened.fd())?);
         let mut reader = self.job.reader();
         // Requested frames need no verification.
         let is_asked_for = |run: &Range<u64>| gaps.last().is_some_and(|last| last.contains(&run.start));
         for run in recorded.iter().filter(|run| !is_asked_for(run)) {
-            if !self.verify_run(&mut finding, &mut reader, &file, incoming, journal, run)? {
+            if !self.verify_run(&mut finding, &mut reader, (file, &opened), journal, run)? {
                 return Ok(());
             }
         }
-        let path = incoming.path(&self.job.destination);
-        let (size, held, damaged) = (incoming.size(), finding.held_bytes, finding.damaged);
+        let path = file.display_path(&self.job.destination);
+        let (size, held, damaged) = (file.size(), finding.held_bytes, finding.damaged);
         self.job.reporter.send(&WorkerMessage::Resumed { path, size, held, damaged, compared: finding.compare });
         // These may be the last frames of the whole job, after which no report is received.
         finding.tell(self);
@@ -116,15 +116,14 @@ impl TargetReceiver {
         &self,
         finding: &mut VerificationResult,
         reader: &mut FrameReader,
-        file: &Arc<OpenedFile>,
-        incoming: &ReceivingFile,
+        (file, opened): (&ReceivingFile, &Arc<OpenedFile>),
         journal: &OpenJournal,
         run: Range<u64>,
     ) -> io::Result<bool> {
         let frame = self.job.request.settings.frame;
         let frame_bytes = u64::from(frame.get());
-        let way = IoPlan { cached: file.in_memory(), ..IoPlan::by(IoMethod::Buffered) };
-        reader.add(Arc::clone(file), way, run.start * frame_bytes, (run.end * frame_bytes).min(incoming.size()));
+        let way = IoPlan { cached: opened.in_memory(), ..IoPlan::by(IoMethod::Buffered) };
+        reader.add(Arc::clone(opened), way, run.start * frame_bytes, (run.end * frame_bytes).min(file.size()));
         let mut index = run.start;
         while index < run.end {
             if self.session.is_stopped() {
@@ -134,12 +133,12 @@ impl TargetReceiver {
             let count = (run.end - index).min(TOLD_EVERY as u64);
             for recorded in journal.records(index, usize::try_from(count).unwrap_or(TOLD_EVERY))? {
                 let record = reader.next().ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))??;
-                let len = frame.frame_len(incoming.size(), index);
+                let len = frame.frame_len(file.size(), index);
                 let value = recorded
                     .filter(|_| len == Some(record.payload().len()))
-                    .and_then(|recorded| self.verified_value(&recorded, incoming.size(), index, record.payload()));
+                    .and_then(|recorded| self.verified_value(&recorded, file.size(), index, record.payload()));
                 if value.is_some() && !finding.compare {
-                    self.digests.pass_held(incoming, index, record.payload());
+                    self.digests.pass_held(file, index, record.payload());
                 }
                 reader.give_back(record);
                 match value {

@@ -59,8 +59,8 @@ impl TargetReceiver {
             self.release(entry, frames);
             return Ok(false);
         }
-        if let ReceiverEntry::File(incoming) = &*item {
-            incoming.count_written(len, &self.job.reporter.tally.bytes_written);
+        if let ReceiverEntry::File(file) = &*item {
+            file.count_written(len, &self.job.reporter.tally.bytes_written);
         }
         add(&self.job.reporter.tally.bytes_cloned, len);
         let steps: Vec<_> = self
@@ -80,20 +80,19 @@ impl TargetReceiver {
         let frame = self.job.request.settings.frame;
         let frame_bytes = u64::from(frame.get());
         self.session.apply(|machine| {
-            let mut file = None;
+            let mut item = None;
             for index in frames.clone() {
                 let offset = index.saturating_mul(frame.get().into());
                 let len = frame.frame_len(size, index).unwrap_or(0);
                 let admitted = machine.admit_frame(entry, offset, len)?;
                 let admitted_end = index + u64::from(admitted.is_some());
-                file =
-                    admitted.filter(|item| matches!(&**item, ReceiverEntry::File(incoming) if incoming.takes_blocks()));
-                if file.is_none() {
+                item = admitted.filter(|item| matches!(&**item, ReceiverEntry::File(file) if file.takes_blocks()));
+                if item.is_none() {
                     (frames.start..admitted_end).for_each(|index| machine.release_frame(entry, index * frame_bytes));
                     return Ok(None);
                 }
             }
-            Ok(file)
+            Ok(item)
         })
     }
 
@@ -106,10 +105,10 @@ impl TargetReceiver {
 
 impl WriteResources {
     fn share_range(&self, source: &OpenedFile, item: &ReceiverEntry, offset: u64, len: u64) -> bool {
-        let ReceiverEntry::File(incoming) = item else { return false };
+        let ReceiverEntry::File(file) = item else { return false };
         // The delivery of its frames reports a file that cannot be opened.
-        let Ok(file) = incoming.open_once(&self.tree.temp_files, &self.tree.job_locks) else { return false };
-        match incoming.share_range(&file, source, offset, len) {
+        let Ok(opened) = file.open_once(&self.tree.temp_files, &self.tree.job_locks) else { return false };
+        match file.share_range(&opened, source, offset, len) {
             Ok(()) => true,
             Err(error) if is_refusal_for_all(&error) => {
                 self.reflinks.refuse(source);

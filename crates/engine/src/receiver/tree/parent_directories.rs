@@ -24,9 +24,9 @@ const KNOWN_MAX: usize = 4096;
 
 impl TargetTree {
     /// The directory of these names below `landing`. `modes` are the source's, nearest first.
-    pub(crate) fn directory_below(&self, landing: &Dir, names: &[Name], modes: &[u16]) -> io::Result<Dir> {
+    pub(crate) fn directory_below(&self, root: &Dir, names: &[Name], modes: &[u16]) -> io::Result<Dir> {
         let mut known = lock(&self.parents.0);
-        let mut at = landing.clone();
+        let mut at = root.clone();
         for (depth, name) in names.iter().enumerate() {
             let way = &names[..=depth];
             at = match known.get(way) {
