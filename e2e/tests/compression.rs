@@ -110,7 +110,7 @@ fn a_tunnel_carries_compressed_data_too() {
     let push = pair.haul(&sandbox).args(["--json", "-r", "-c", "zstd", "source"]).arg(&there).run().succeeds();
     let summary = push.summary();
     compare(&source, &sandbox.path("there")).unwrap();
-    assert_eq!((&summary["way"]["kind"], &summary["compression"]["codec"]), (&"ssh".into(), &"zstd".into()));
+    assert_eq!((&summary["transport"]["kind"], &summary["compression"]["codec"]), (&"ssh".into(), &"zstd".into()));
     assert!(wire_share(&summary) < 0.8, "{summary}");
 }
 

@@ -26,7 +26,7 @@ fn copies_syncs_and_comparisons_print_valid_lines() {
     let sent = sandbox.haul(["--json", "-r", "tree", &server.line]).run().succeeds();
     let lines = has(&sent, &["connected", "summary"]);
     let summary = lines.last().unwrap();
-    assert_eq!(summary["way"]["kind"], "tcp");
+    assert_eq!(summary["transport"]["kind"], "tcp");
     assert!(summary["load"]["source"]["stages"].is_object(), "{summary}");
     sandbox.file("tree/b", "changed");
     sandbox.file("shared/tree/extra", "");

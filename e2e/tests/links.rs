@@ -28,7 +28,7 @@ fn push(sandbox: &Sandbox, links: &TwoLinks, options: &[&str]) -> ProgramRun {
 fn pushed(sandbox: &Sandbox, links: &TwoLinks, options: &[&str]) -> (String, String) {
     let summary = push(sandbox, links, options).succeeds().summary();
     assert_eq!(contents(&sandbox.path("there")), b"content");
-    let address = |name: &str| summary["way"][name].as_str().unwrap_or_else(|| panic!("{summary}")).to_owned();
+    let address = |name: &str| summary["transport"][name].as_str().unwrap_or_else(|| panic!("{summary}")).to_owned();
     (address("from"), address("to"))
 }
 
@@ -41,8 +41,8 @@ fn data_takes_the_link_that_carries_more_by_itself() {
             if push { ["null:200m".into(), links.at("null:")] } else { [links.at("null:200m"), "null:".into()] };
         let run = links.haul(&sandbox).args(["--json", "-c", "off"]).arg(from).arg(to).run().succeeds();
         let summary = run.summary();
-        assert!(summary["way"]["to"].as_str().is_some_and(|to| to.starts_with(TwoLinks::FAR[1])), "{}", run.account());
-        assert_eq!(summary["way"]["interface"], links.near_interfaces[1].as_str(), "{summary}");
+        assert!(summary["transport"]["to"].as_str().is_some_and(|to| to.starts_with(TwoLinks::FAR[1])), "{}", run.account());
+        assert_eq!(summary["transport"]["interface"], links.near_interfaces[1].as_str(), "{summary}");
         let moved = run.events().into_iter().find(|event| event["event"] == "moved").expect("it was told");
         assert!(moved["message"].as_str().is_some_and(|why| why.contains("Mbit/s")), "{moved}");
         if push {
@@ -65,7 +65,7 @@ fn all_paths_carry_their_part_where_that_is_asked_for() {
     let after = links.sent_bytes();
     let sent = [0, 1].map(|cable| after[cable] - before[cable]);
     assert!(sent.iter().all(|bytes| *bytes > 20_000_000), "{sent:?}\n{summary}");
-    assert_eq!(summary["way"]["others"].as_array().map(Vec::len), Some(1), "{summary}");
+    assert_eq!(summary["transport"]["others"].as_array().map(Vec::len), Some(1), "{summary}");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_job_that_is_over_soon_takes_one_path() {
     let Some((sandbox, links)) = scene(FAST) else { return };
     let run = push(&sandbox, &links, &["-s", "3"]).succeeds();
     let summary = run.summary();
-    let is_at = |name: &str, address| summary["way"][name].as_str().is_some_and(|text| text.starts_with(address));
+    let is_at = |name: &str, address| summary["transport"][name].as_str().is_some_and(|text| text.starts_with(address));
     assert!(is_at("from", TwoLinks::NEAR[0]) && is_at("to", TwoLinks::FAR[0]), "{summary}");
     assert!(summary["streams"].as_u64().is_some_and(|streams| streams <= 3), "{summary}");
 }
@@ -94,7 +94,7 @@ fn a_link_that_is_cut_is_left_for_the_other_one() {
     compare(&source, &target).unwrap();
     let summary = run.summary();
     assert_eq!((&summary["restarts"], &summary["failed"]), (&0.into(), &0.into()), "{}", run.account());
-    assert!(summary["way"]["to"].as_str().is_some_and(|to| to.starts_with(TwoLinks::FAR[0])), "{summary}");
+    assert!(summary["transport"]["to"].as_str().is_some_and(|to| to.starts_with(TwoLinks::FAR[0])), "{summary}");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn the_best_link_is_left_for_another_one_when_it_is_cut() {
     assert!(moved.len() == 2 && why.contains("no answers"), "{}", run.account());
     let summary = run.summary();
     assert_eq!(summary["restarts"], 0, "{}", run.account());
-    assert!(summary["way"]["to"].as_str().is_some_and(|to| to.starts_with(TwoLinks::FAR[0])), "{summary}");
+    assert!(summary["transport"]["to"].as_str().is_some_and(|to| to.starts_with(TwoLinks::FAR[0])), "{summary}");
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn ports_can_be_chosen() {
     assert_eq!(port(pushed(&sandbox, &links, &["-Z", "5031:5039"])), "5032");
     let run = push(&sandbox, &links, &["-Z", "5031"]).succeeds();
     let summary = run.summary();
-    let why = summary["way"]["instead_of"].as_str().unwrap_or_default();
+    let why = summary["transport"]["instead_of"].as_str().unwrap_or_default();
     assert!(why.contains("port 5031 is in use"), "{summary}");
     drop(busy);
 }

@@ -105,7 +105,7 @@ fn an_ipv6_address_is_written_in_brackets() {
     let target = remote.at(sandbox.path("there"));
     assert!(target.to_string_lossy().starts_with("[::1]:"));
     let summary = remote.haul(&sandbox).args(["--json", "source"]).arg(target).run().succeeds().summary();
-    assert_eq!(summary["way"]["kind"], "tcp", "{summary}");
+    assert_eq!(summary["transport"]["kind"], "tcp", "{summary}");
     remote.haul(&sandbox).arg(remote.at(sandbox.path("there"))).arg("back").run().succeeds();
     compare(&source, &sandbox.path("back")).unwrap();
 }
@@ -124,7 +124,7 @@ fn any_number_of_streams_will_do() {
     for streams in [1, 4, 16] {
         let summary = there_and_back(&["-s", &streams.to_string()]);
         assert_eq!(summary["streams"], streams, "{summary}");
-        assert_eq!(summary["way"]["kind"], "tcp", "{summary}");
+        assert_eq!(summary["transport"]["kind"], "tcp", "{summary}");
     }
 }
 

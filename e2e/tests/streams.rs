@@ -55,7 +55,7 @@ fn streams_are_added_while_a_job_runs_in_either_direction() {
     let pull = haul().arg(remote.at(sandbox.path("there"))).arg("back").run().succeeds();
     compare(&source, &sandbox.path("back")).unwrap();
     for run in [&push, &pull] {
-        assert_eq!(run.summary()["way"]["kind"], "tcp", "{}", run.account());
+        assert_eq!(run.summary()["transport"]["kind"], "tcp", "{}", run.account());
         let path = &run.summary()["path"];
         // The kernel keeps the shortest, and may take the answer to a packet for that to its second copy: 19 ms was seen.
         assert!(

@@ -65,7 +65,7 @@ fn hosts_that_cannot_reach_each_other_are_joined_through_here() {
     let run = trio.haul(&sandbox).args(["--json", "-r"]).args(trio.at(&source, sandbox.path("there"))).run().succeeds();
     compare(&source, &sandbox.path("there")).unwrap();
     let summary = run.summary();
-    assert_eq!(summary["way"]["kind"], "ssh", "{summary}");
+    assert_eq!(summary["transport"]["kind"], "ssh", "{summary}");
     assert_eq!(summary["cipher"], "aes-128-gcm", "sealed between the two ends\n{summary}");
     trio.is_left_clean();
 }
@@ -109,7 +109,7 @@ fn one_host_at_both_ends_is_logged_in_to_once_and_needs_no_socket() {
     let pair = [remote.at(&source), remote.at(sandbox.path("there"))];
     let summary = remote.haul(&sandbox).args(["--json", "-r"]).args(&pair).run().succeeds().summary();
     compare(&source, &sandbox.path("there")).unwrap();
-    assert_eq!((&summary["way"]["kind"], &summary["way"]["host"]), (&"local".into(), &"127.0.0.1".into()), "{summary}");
+    assert_eq!((&summary["transport"]["kind"], &summary["transport"]["host"]), (&"local".into(), &"127.0.0.1".into()), "{summary}");
     let logins = remote.sshd().log().matches("Accepted publickey").count();
     assert_eq!(logins, 1, "{}", remote.sshd().log());
     remote.haul(&sandbox).args(["-r"]).args(&pair).run().succeeds().says(["up to date"]);

@@ -61,10 +61,10 @@ fn the_way_is_direct_where_nothing_is_in_it() {
     }
     let target = pair.at(sandbox.path("there 2"));
     let summary = pair.haul(&sandbox).args(["--json", "-r", "source"]).arg(target).run().succeeds().summary();
-    assert_eq!(summary["way"]["kind"], "tcp", "{summary}");
+    assert_eq!(summary["transport"]["kind"], "tcp", "{summary}");
     // The initiator's end connects, to the address that ssh used.
-    assert!(summary["way"]["to"].as_str().unwrap_or_default().contains(HostPair::FAR), "{summary}");
-    assert!(summary["way"]["from"].as_str().unwrap_or_default().contains(HostPair::NEAR), "{summary}");
+    assert!(summary["transport"]["to"].as_str().unwrap_or_default().contains(HostPair::FAR), "{summary}");
+    assert!(summary["transport"]["from"].as_str().unwrap_or_default().contains(HostPair::NEAR), "{summary}");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_filter_that_lets_only_ssh_through_is_no_obstacle() {
         }
         let target = pair.at(sandbox.path("there 2"));
         let summary = pair.haul(&sandbox).args(["--json", "-r", "source"]).arg(target).run().succeeds().summary();
-        assert_eq!(summary["way"]["kind"], "ssh", "{summary}");
+        assert_eq!(summary["transport"]["kind"], "ssh", "{summary}");
     }
 }
 
@@ -104,9 +104,9 @@ fn where_only_the_other_direction_is_open_it_is_taken() {
         }
         let target = pair.at(sandbox.path("there 2"));
         let summary = pair.haul(&sandbox).args(["--json", "-r", "source"]).arg(target).run().succeeds().summary();
-        assert_eq!(summary["way"]["kind"], "tcp", "{summary}");
+        assert_eq!(summary["transport"]["kind"], "tcp", "{summary}");
         // Here the far end connected; and that something had been tried before is said.
-        assert!(summary["way"]["from"].as_str().unwrap_or_default().contains(HostPair::FAR), "{summary}");
-        assert!(summary["way"]["instead_of"].is_string(), "{summary}");
+        assert!(summary["transport"]["from"].as_str().unwrap_or_default().contains(HostPair::FAR), "{summary}");
+        assert!(summary["transport"]["instead_of"].is_string(), "{summary}");
     }
 }

@@ -224,7 +224,7 @@ fn filters() -> FilterOptions {
 fn rules() -> WriteOptions {
     let modes = ModeOptions { file: Some(0o640), directory: None, less_umask: true };
     let below = vec![Name::new(b"a").into_iter().collect(), Vec::new()];
-    WriteOptions { in_the_way: OverwritePolicy::Replace, modes, check_space: true, below }
+    WriteOptions { overwrite: OverwritePolicy::Replace, modes, check_space: true, below }
 }
 
 fn replaced() -> ItemChange {
@@ -254,7 +254,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             listed: true,
             base: Some(b"/data".to_vec()),
             links: SymlinkMode::Follow,
-            leave_out: SkipOptions { unreadable: true, empty_directories: true },
+            skip: SkipOptions { unreadable: true, empty_directories: true },
             kept: PreserveOptions { holes: HolePolicy::Make, hard_links: true, ..PreserveOptions::default() },
             filters: filters(),
             tell_left_out: true,

@@ -28,7 +28,7 @@ def test_jobs_run_at_once(tree: Path, server: Server, tmp_path: Path) -> None:
         local, remote = await asyncio.gather(
             aio.copy(tree, tmp_path / "copy", recursive=True), aio.copy(tree, server.line, recursive=True)
         )
-        assert local.files_copied == remote.files_copied == 3 and remote.way.kind == "tcp"
+        assert local.files_copied == remote.files_copied == 3 and remote.transport.kind == "tcp"
         assert (await aio.verify(tree, server.line, recursive=True)).identical
         assert (await aio.survey(tree, no_sample=True)).files == 3
         assert (await aio.sync(f"{tree}/", tmp_path / "copy")).files_copied == 0

@@ -21,7 +21,7 @@ def test_a_copy_returns_its_summary_and_names_each_file(tree: Path, tmp_path: Pa
     assert set(files) == {"a", "below/empty", os.fsdecode(b"\xffname")}
     assert files["a"].copied and files["a"].blake3 is not None and len(files["a"].blake3) == 64
     assert all((tmp_path / "copy" / path).exists() for path in files), "paths are those of Python's file functions"
-    assert summary.way.kind == "local" and "bytes_on_wire" in summary.extra
+    assert summary.transport.kind == "local" and "bytes_on_wire" in summary.extra
     again = haul.copy(tree, tmp_path / "copy", recursive=True)
     assert (again.files_copied, again.files_skipped, again.bytes_skipped) == (0, 3, 100_001)
 
@@ -36,7 +36,7 @@ def test_progress_reaches_a_function_and_the_total(tree: Path, tmp_path: Path) -
 
 def test_a_copy_over_tcp_and_back(tree: Path, server: Server, tmp_path: Path) -> None:
     sent = haul.copy(tree, server.line, recursive=True)
-    assert sent.way.kind == "tcp" and sent.cipher is not None and sent.files_copied == 3
+    assert sent.transport.kind == "tcp" and sent.cipher is not None and sent.files_copied == 3
     haul.copy(server.at("tree"), tmp_path / "back", recursive=True, compress="off")
     assert haul.verify(tree, tmp_path / "back", recursive=True).identical is False, "tree is not below back"
     assert haul.verify(tree, server.line, recursive=True).identical

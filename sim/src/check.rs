@@ -122,7 +122,7 @@ fn entry(
         EntryOutcome::Failed => Ok(()),
         EntryOutcome::Refused => {
             let kind = node.offered_kind();
-            let decision = decide(&kind, node.stamp, &existing(at_start, &node.path), conduct(scenario.in_the_way));
+            let decision = decide(&kind, node.stamp, &existing(at_start, &node.path), conduct(scenario.overwrite));
             if scenario.is_calm() && !matches!(decision, OverwriteDecision::Refuse(_)) {
                 return wrong("nothing stood in its way");
             }

@@ -81,7 +81,7 @@ pub struct Receiver {
 #[derive(Debug, Clone, Copy)]
 pub struct SimSettings {
     /// What becomes of what exists.
-    pub in_the_way: OverwritePolicy,
+    pub overwrite: OverwritePolicy,
     /// Hash what arrives.
     pub verify_memory: bool,
     /// Keep journals, and resume partial files of an earlier run.
@@ -146,8 +146,8 @@ struct Writing {
 type DoneEntries<T> = Result<T, String>;
 
 /// The options of a copy, with this rule for existing entries.
-pub fn conduct(in_the_way: OverwritePolicy) -> OverwriteRules {
-    OverwriteRules { in_the_way, ..OverwriteRules::default() }
+pub fn conduct(overwrite: OverwritePolicy) -> OverwriteRules {
+    OverwriteRules { overwrite, ..OverwriteRules::default() }
 }
 
 impl Receiver {
@@ -291,7 +291,7 @@ impl Receiver {
             &entry.kind,
             entry.meta.modified,
             &existing(&storage.names, path),
-            conduct(self.settings.in_the_way),
+            conduct(self.settings.overwrite),
         );
         if self.settings.plant == Plant::KeepBySize
             && let (EntryContent::File { size }, Some(DiskEntry::File(content, _))) = (&entry.kind, standing)

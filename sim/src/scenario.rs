@@ -33,7 +33,7 @@ pub struct Rates {
 #[derive(Debug)]
 pub struct Scenario {
     /// What becomes of what exists.
-    pub in_the_way: OverwritePolicy,
+    pub overwrite: OverwritePolicy,
     /// Fault rates.
     pub rates: Rates,
     /// Number of streams.
@@ -66,7 +66,7 @@ impl Scenario {
             full: if calm || wide { 0 } else { rng.pick(&[0, 0, 0, 2]) },
         };
         Self {
-            in_the_way: if rng.chance(500) { OverwritePolicy::Replace } else { OverwritePolicy::Report },
+            overwrite: if rng.chance(500) { OverwritePolicy::Replace } else { OverwritePolicy::Report },
             rates,
             streams: 1 + u16::try_from(rng.below(4)).unwrap_or(0),
             verify_memory: rng.chance(300),

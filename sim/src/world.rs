@@ -150,8 +150,8 @@ struct SimEnds {
 
 impl World {
     fn new(scenario: &Scenario, plant: Plant, verbose: bool, rng: Rng, disk: SimDisk) -> Self {
-        let Scenario { in_the_way, rates, verify_memory, resumes, .. } = *scenario;
-        let settings = SimSettings { in_the_way, verify_memory, resumes, rates, plant };
+        let Scenario { overwrite, rates, verify_memory, resumes, .. } = *scenario;
+        let settings = SimSettings { overwrite, verify_memory, resumes, rates, plant };
         Self { rng, storage: SimStorage::new(disk), settings, verbose, again: false, outcome: SeedOutcome::default() }
     }
 

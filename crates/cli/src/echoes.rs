@@ -106,8 +106,8 @@ pub fn idle(address: IpAddr) -> Option<EchoFigures> {
 }
 
 /// The address of the other host: the end of the connection that this host does not have. `None` without TCP.
-pub fn other_end(way: &TransportPath) -> Option<IpAddr> {
-    let TransportPath::Tcp { path, .. } = way else { return None };
+pub fn other_end(transport: &TransportPath) -> Option<IpAddr> {
+    let TransportPath::Tcp { path, .. } = transport else { return None };
     let [from, to] = [&path.from, &path.to].map(|end| without_port(end).parse::<IpAddr>().ok());
     let is_here = |address: &IpAddr| UdpSocket::bind((*address, 0)).is_ok();
     [to, from].into_iter().flatten().find(|address| !is_here(address)).or(to)

@@ -39,7 +39,7 @@ use crate::pipes::{locations, pipes};
 use crate::report::ReportFormat;
 use crate::show::display::{Display, Mode};
 
-use self::details::{Shell, buffer_size, buffers, in_the_way, log, modes, refuse_contradictions, shell};
+use self::details::{Shell, buffer_size, buffers, overwrite, log, modes, refuse_contradictions, shell};
 pub use self::digests::{DigestSink, Digests};
 pub use self::duration::ENDLESS_ZEROS;
 pub use self::filters::{filters, typed_lists};
@@ -188,12 +188,12 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<ResolvedSet
     let is_bbcps = values.dialect() == Dialect::Bbcp;
     let options = JobOptions {
         recursive: values.is_set(&flags::RECURSIVE) || values.is_set(&flags::ARCHIVE),
-        in_the_way: in_the_way(values),
+        overwrite: overwrite(values),
         preserve: metadata::preserves(values),
         kept: metadata::kept(values)?,
         modes: modes(values)?,
         symlinks: values.get(&flags::SYMLINKS)?.unwrap_or(if is_bbcps { Symlinks::Ignore } else { defaults.symlinks }),
-        leave_out: SkipOptions {
+        skip: SkipOptions {
             unreadable: values.is_set(&flags::READABLE),
             empty_directories: values.is_set(&flags::NO_EMPTY_DIRS),
         },

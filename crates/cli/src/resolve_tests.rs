@@ -32,7 +32,7 @@ fn without_options_the_engine_decides() {
     assert_eq!((options.rate_bytes_per_s, options.cpus.len()), (None, 0));
     assert_eq!((options.cipher, options.symlinks), (Cipher::Auto, Symlinks::Keep));
     assert!(
-        options.in_the_way == OverwritePolicy::Report
+        options.overwrite == OverwritePolicy::Report
             && !options.report_files
             && !options.recursive
             && options.verify == Verify::Wire
@@ -50,7 +50,7 @@ fn every_option_reaches_its_setting() {
     let options = plan.job.options;
     assert!(
         options.recursive
-            && options.in_the_way == OverwritePolicy::Replace
+            && options.overwrite == OverwritePolicy::Replace
             && options.preserve
             && options.make_directory
     );
@@ -79,13 +79,13 @@ fn every_option_reaches_its_setting() {
 #[test]
 fn bbcps_options_reach_their_settings() {
     let options = |line| good(line).job.options;
-    assert_eq!(options("-O a b").in_the_way, OverwritePolicy::Omit);
+    assert_eq!(options("-O a b").overwrite, OverwritePolicy::Omit);
     let modes = |line| (options(line).modes.directory, options(line).modes.file);
     assert_eq!(modes("a b"), (None, None));
     assert_eq!(modes("-m 640 a b"), (None, Some(0o640)));
     assert_eq!(modes("-m 2750/640 a b"), (Some(0o2750), Some(0o640)));
     assert_eq!(modes("-m 750/ a b"), (Some(0o750), None));
-    let left_out = options("-+^ a b").leave_out;
+    let left_out = options("-+^ a b").skip;
     assert!(left_out.unreadable && left_out.empty_directories);
     assert!(!options("-F a b").check_space && options("a b").check_space);
     let window = |line| (options(line).window_bytes, options(line).window_fixed);
@@ -155,7 +155,7 @@ fn under_bbcps_name_its_defaults_hold() {
     let bbcp = |line| plan_under(Dialect::Bbcp, line, true).unwrap();
     let options = |line| bbcp(line).job.options;
     let plain = options("a b");
-    assert_eq!((plain.in_the_way, plain.symlinks), (OverwritePolicy::ReportEqual, Symlinks::Ignore));
+    assert_eq!((plain.overwrite, plain.symlinks), (OverwritePolicy::ReportEqual, Symlinks::Ignore));
     assert_eq!(plain.modes, ModeOptions { file: Some(0o644), directory: Some(0o755), less_umask: true });
     assert!(!plain.report_files);
     assert_eq!(
@@ -164,7 +164,7 @@ fn under_bbcps_name_its_defaults_hold() {
     );
     assert_eq!(options("-p -m 600 a b").modes.file, Some(0o600), "-p is not contradicted");
     assert_eq!(options("-@ keep a b").symlinks, Symlinks::Keep);
-    let rules = ["-a a b", "-f a b", "-O a b", "-f -O a b"].map(|line| options(line).in_the_way);
+    let rules = ["-a a b", "-f a b", "-O a b", "-f -O a b"].map(|line| options(line).overwrite);
     assert_eq!(
         rules,
         [OverwritePolicy::Report, OverwritePolicy::Replace, OverwritePolicy::Omit, OverwritePolicy::Omit]

@@ -48,7 +48,7 @@ wire_enum! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OverwriteRules {
     /// Policy for an existing entry.
-    pub in_the_way: OverwritePolicy,
+    pub overwrite: OverwritePolicy,
     /// The test of equality for files.
     pub equal: EqualityTest,
     /// Keep a file with a later modification time than the source's.
@@ -59,12 +59,12 @@ pub struct OverwriteRules {
 
 impl OverwriteRules {
     /// Combines a controller's options.
-    pub fn new(in_the_way: OverwritePolicy, sync: &SyncOptions) -> Self {
-        Self { in_the_way, equal: sync.equal, update: sync.update, existing_only: sync.existing_only }
+    pub fn new(overwrite: OverwritePolicy, sync: &SyncOptions) -> Self {
+        Self { overwrite, equal: sync.equal, update: sync.update, existing_only: sync.existing_only }
     }
 
     fn replaces(self) -> bool {
-        matches!(self.in_the_way, OverwritePolicy::Replace | OverwritePolicy::Follow)
+        matches!(self.overwrite, OverwritePolicy::Replace | OverwritePolicy::Follow)
     }
 
     /// Whether an existing file is equal; `None` where only a comparison of contents can decide.
@@ -151,7 +151,7 @@ pub fn decide(
     conduct: OverwriteRules,
 ) -> OverwriteDecision {
     use ExistingEntry::{Absent, Directory, File, SameFile, Special, Symlink};
-    let rule = conduct.in_the_way;
+    let rule = conduct.overwrite;
     match (offered, existing) {
         (_, Absent) if conduct.existing_only => OverwriteDecision::Pass,
         (_, Absent) => OverwriteDecision::Create,
@@ -277,8 +277,8 @@ mod tests {
             (name(3), &fifo, Refuse(OverwriteRefusal::IsSpecial), Refuse(OverwriteRefusal::IsSpecial)),
         ];
         for (offered, existing, plain, forced) in rows {
-            let decide = |in_the_way| {
-                decide(&offered, NOW, existing, OverwriteRules { in_the_way, ..OverwriteRules::default() })
+            let decide = |overwrite| {
+                decide(&offered, NOW, existing, OverwriteRules { overwrite, ..OverwriteRules::default() })
             };
             assert_eq!(decide(OverwritePolicy::Report), plain, "{offered:?} onto {existing:?}");
             assert_eq!(decide(OverwritePolicy::Replace), forced, "{offered:?} onto {existing:?} with -f");
@@ -312,7 +312,7 @@ mod tests {
         let newer = Timestamp { seconds: NOW.seconds + 1, ..NOW };
         let older = Timestamp { seconds: NOW.seconds - 1, ..NOW };
         let there = |size, modified| ExistingEntry::File { size, modified };
-        let plain = OverwriteRules { in_the_way: OverwritePolicy::Follow, ..OverwriteRules::default() };
+        let plain = OverwriteRules { overwrite: OverwritePolicy::Follow, ..OverwriteRules::default() };
         let size = OverwriteRules { equal: EqualityTest::Size, ..plain };
         let digest = OverwriteRules { equal: EqualityTest::Digest, ..plain };
         let update = OverwriteRules { update: true, ..plain };

@@ -224,28 +224,28 @@ impl<H> Scheduler<H> {
 
     /// Adds frames of a large file, to complete a partial file or to retransmit. They go first if the file is in flight
     /// already.
-    pub fn add_frames(&mut self, piece: Chunk<H>) {
-        if self.in_flight.contains(&piece.entry) {
-            self.again.push_back(piece);
+    pub fn add_frames(&mut self, chunk: Chunk<H>) {
+        if self.in_flight.contains(&chunk.entry) {
+            self.again.push_back(chunk);
         } else {
-            self.queue_of(&piece.handle).large.push_back(piece);
+            self.queue_of(&chunk.handle).large.push_back(chunk);
         }
     }
 
     /// Adds frames to compare with the target's copy.
-    pub fn add_compare(&mut self, piece: Chunk<H>, values: Vec<Digest>) {
+    pub fn add_compare(&mut self, chunk: Chunk<H>, values: Vec<Digest>) {
         self.compare_frames += values.len();
-        self.compare.push_back((piece, values));
+        self.compare.push_back((chunk, values));
     }
 
     /// Adds frames of a large file with the base file's block hashes at their offsets.
-    pub fn add_marked(&mut self, piece: Chunk<H>, marks: Vec<BlockHash>) {
-        self.marked.push_back((piece, marks));
+    pub fn add_marked(&mut self, chunk: Chunk<H>, marks: Vec<BlockHash>) {
+        self.marked.push_back((chunk, marks));
     }
 
     /// Returns the number of waiting frames with block hashes.
     pub fn waiting_marked(&self) -> u64 {
-        self.marked.iter().map(|(piece, _)| piece.frames.end - piece.frames.start).sum()
+        self.marked.iter().map(|(chunk, _)| chunk.frames.end - chunk.frames.start).sum()
     }
 
     /// Returns the number of files not taken in full by streams, including those that a target gave up meanwhile.
@@ -275,8 +275,8 @@ impl<H> Scheduler<H> {
 
     /// Removes the target's hashes of a complete file: frames to compare, and frames with block hashes.
     pub fn forget_told(&mut self, entry: EntryId) {
-        self.marked.retain(|(piece, _)| piece.entry != entry);
-        self.compare.retain(|(piece, _)| piece.entry != entry);
+        self.marked.retain(|(chunk, _)| chunk.entry != entry);
+        self.compare.retain(|(chunk, _)| chunk.entry != entry);
         self.compare_frames = self.compare.iter().map(|(_, values)| values.len()).sum();
     }
 
@@ -288,9 +288,9 @@ impl<H> Scheduler<H> {
     /// Removes all remaining work of a complete large file.
     pub fn forget(&mut self, entry: EntryId) {
         self.settle(entry);
-        self.again.retain(|piece| piece.entry != entry);
+        self.again.retain(|chunk| chunk.entry != entry);
         self.forget_told(entry);
-        self.devices.values_mut().for_each(|queue| queue.large.retain(|piece| piece.entry != entry));
+        self.devices.values_mut().for_each(|queue| queue.large.retain(|chunk| chunk.entry != entry));
         self.drop_empty_queues();
     }
 
@@ -306,15 +306,15 @@ impl<H> Scheduler<H> {
     /// large ones. While [`LARGE_IN_FLIGHT_MAX`] large files are in flight, no other is started; retransmits are not
     /// held up.
     pub fn take(&mut self, stream: StreamId, frames_max: u64) -> Option<WorkItem<H>> {
-        if let Some(piece) = self.take_again(frames_max) {
-            return Some(WorkItem::Frames(piece));
+        if let Some(chunk) = self.take_again(frames_max) {
+            return Some(WorkItem::Frames(chunk));
         }
-        if let Some((piece, values)) = self.compare.pop_front() {
+        if let Some((chunk, values)) = self.compare.pop_front() {
             self.compare_frames -= values.len();
-            return Some(WorkItem::Compare(piece, values));
+            return Some(WorkItem::Compare(chunk, values));
         }
-        if let Some((piece, marks)) = self.take_marked() {
-            return Some(WorkItem::Delta(piece, DeltaBase::Marks(marks)));
+        if let Some((chunk, marks)) = self.take_marked() {
+            return Some(WorkItem::Delta(chunk, DeltaBase::Marks(marks)));
         }
         let devices = self.devices_for(stream);
         let ready = devices.iter().find_map(|&device| Some((device, self.take_ready(device, frames_max)?)));
@@ -350,8 +350,8 @@ impl<H> Scheduler<H> {
         if queue.has_full_pack(self.frame) {
             return Some(WorkItem::Pack(queue.take_pack(self.frame)));
         }
-        let piece = self.take_piece(device, frames_max)?;
-        Some(WorkItem::Frames(self.keep(piece)))
+        let chunk = self.take_piece(device, frames_max)?;
+        Some(WorkItem::Frames(self.keep(chunk)))
     }
 
     fn take_pack(&mut self, device: u64) -> Option<Vec<SmallFile<H>>> {
@@ -378,16 +378,16 @@ impl<H> Scheduler<H> {
     /// Returns the oldest chunk in flight for another stream, when there is no other work. Each chunk is sent at most
     /// twice.
     pub fn take_double(&mut self) -> Option<Chunk<H>> {
-        let (_, piece) = self.out.as_mut()?.pop_first()?;
-        Some(Chunk { ticket: 0, ..piece })
+        let (_, chunk) = self.out.as_mut()?.pop_first()?;
+        Some(Chunk { ticket: 0, ..chunk })
     }
 
-    fn keep(&mut self, piece: Chunk<H>) -> Chunk<H> {
-        let Some(out) = &mut self.out else { return piece };
+    fn keep(&mut self, chunk: Chunk<H>) -> Chunk<H> {
+        let Some(out) = &mut self.out else { return chunk };
         self.tickets += 1;
-        let piece = Chunk { ticket: self.tickets, ..piece };
-        out.insert(self.tickets, piece.clone());
-        piece
+        let chunk = Chunk { ticket: self.tickets, ..chunk };
+        out.insert(self.tickets, chunk.clone());
+        chunk
     }
 
     /// Whether frames of this file may be in flight.
@@ -411,20 +411,20 @@ impl<H> Scheduler<H> {
         }
         let queue = &mut self.devices.get_mut(&device)?.large;
         let large = queue.front_mut()?;
-        let piece = large.split(self.streams, frames_max);
+        let chunk = large.split(self.streams, frames_max);
         if large.frames.is_empty() {
             queue.pop_front();
         }
-        Some(piece)
+        Some(chunk)
     }
 
     fn take_again(&mut self, frames_max: u64) -> Option<Chunk<H>> {
         let rest = self.again.front_mut()?;
-        let piece = rest.split(self.streams, frames_max);
+        let chunk = rest.split(self.streams, frames_max);
         if rest.frames.is_empty() {
             self.again.pop_front();
         }
-        Some(piece)
+        Some(chunk)
     }
 }
 
@@ -445,21 +445,21 @@ mod tests {
         let mut plan = plan(8);
         plan.add(EntryId(1), Arc::new(()), 1000 * F + 1);
         let mut seen = RangeSet::new();
-        let mut pieces = 0;
-        while let Some(WorkItem::Frames(piece)) = plan.take(STREAM, PIECE_FRAMES_MAX) {
-            assert!(piece.frames.clone().all(|frame| seen.insert(frame)));
-            pieces += 1;
+        let mut chunks = 0;
+        while let Some(WorkItem::Frames(chunk)) = plan.take(STREAM, PIECE_FRAMES_MAX) {
+            assert!(chunk.frames.clone().all(|frame| seen.insert(frame)));
+            chunks += 1;
         }
         assert_eq!(seen.len(), 1001);
-        assert!(pieces > 1001 / PIECE_FRAMES_MAX + 8, "pieces must shrink towards the end");
+        assert!(chunks > 1001 / PIECE_FRAMES_MAX + 8, "pieces must shrink towards the end");
     }
 
     #[test]
     fn a_stride_is_what_fits_into_a_quarter_of_a_second() {
-        let mut stride = ChunkSizer::default();
+        let mut chunk_sizer = ChunkSizer::default();
         for (frames, time_ms, fit) in [(4, 100, 10), (10, 20, 16), (16, 8000, 1), (1, 125, 2), (0, 0, 16)] {
-            stride.took(frames, Duration::from_millis(time_ms));
-            assert_eq!(stride.frames_max(), fit, "{frames} frames in {time_ms} ms");
+            chunk_sizer.took(frames, Duration::from_millis(time_ms));
+            assert_eq!(chunk_sizer.frames_max(), fit, "{frames} frames in {time_ms} ms");
         }
     }
 
@@ -468,13 +468,13 @@ mod tests {
         let mut plan = plan(2);
         plan.add(EntryId(1), Arc::new(()), 1000 * F);
         let mut take = |frames_max| match plan.take(STREAM, frames_max) {
-            Some(WorkItem::Frames(piece)) => piece.frames.end - piece.frames.start,
+            Some(WorkItem::Frames(chunk)) => chunk.frames.end - chunk.frames.start,
             other => panic!("{other:?}"),
         };
         assert_eq!([take(0), take(1), take(3), take(u64::MAX)], [1, 1, 3, PIECE_FRAMES_MAX]);
         plan.set_streams(500);
         assert!(
-            matches!(plan.take(STREAM, 16), Some(WorkItem::Frames(piece)) if piece.frames == (21..22)),
+            matches!(plan.take(STREAM, 16), Some(WorkItem::Frames(chunk)) if chunk.frames == (21..22)),
             "shared by more"
         );
     }
@@ -486,7 +486,7 @@ mod tests {
         plan.keep_pieces();
         plan.add(EntryId(1), Arc::new(()), 2 * F);
         let mut take = || match plan.take(STREAM, 1) {
-            Some(WorkItem::Frames(piece)) => piece,
+            Some(WorkItem::Frames(chunk)) => chunk,
             other => panic!("{other:?}"),
         };
         let (first, second) = (take(), take());
@@ -522,13 +522,13 @@ mod tests {
         }
         for id in 0..most {
             assert!(
-                matches!(plan.take(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(piece)) if piece.entry == EntryId(id))
+                matches!(plan.take(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(chunk)) if chunk.entry == EntryId(id))
             );
         }
         assert!(plan.take(STREAM, PIECE_FRAMES_MAX).is_none());
         plan.add_frames(one(0, F));
         assert!(
-            matches!(plan.take(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(piece)) if piece.entry == EntryId(0)),
+            matches!(plan.take(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(chunk)) if chunk.entry == EntryId(0)),
             "sent again"
         );
         plan.add(EntryId(9999), Arc::new(()), 1);
@@ -541,12 +541,12 @@ mod tests {
         plan.settle(EntryId(7));
         plan.settle(EntryId(7));
         assert!(
-            matches!(plan.take(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(piece)) if piece.entry == EntryId(most))
+            matches!(plan.take(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(chunk)) if chunk.entry == EntryId(most))
         );
         assert!(plan.take(STREAM, PIECE_FRAMES_MAX).is_none(), "one for one");
         plan.forget(EntryId(most));
         assert!(
-            matches!(plan.take(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(piece)) if piece.entry == EntryId(most + 1))
+            matches!(plan.take(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(chunk)) if chunk.entry == EntryId(most + 1))
         );
     }
 
@@ -558,8 +558,8 @@ mod tests {
         }
         plan.add(EntryId(1000), Arc::new(()), 500 * F);
         let mut frames = 0;
-        while let Some(WorkItem::Frames(piece)) = plan.take(STREAM, PIECE_FRAMES_MAX) {
-            frames += piece.frames.end - piece.frames.start;
+        while let Some(WorkItem::Frames(chunk)) = plan.take(STREAM, PIECE_FRAMES_MAX) {
+            frames += chunk.frames.end - chunk.frames.start;
         }
         assert_eq!(frames, LARGE_IN_FLIGHT_MAX as u64 - 1 + 500, "all streams share the last one");
     }
@@ -569,7 +569,7 @@ mod tests {
         let mut plan = plan(2);
         let frames = |frames| Chunk { entry: EntryId(2), handle: Arc::new(()), size: 99 * F, frames, ticket: 0 };
         let next = |plan: &mut Scheduler<()>| match plan.take(STREAM, PIECE_FRAMES_MAX) {
-            Some(WorkItem::Frames(piece)) => piece.frames,
+            Some(WorkItem::Frames(chunk)) => chunk.frames,
             other => panic!("{other:?}"),
         };
         plan.add(EntryId(1), Arc::new(()), 10);
@@ -596,7 +596,7 @@ mod tests {
             plan.add(EntryId(id), Arc::new(device), 400 * F);
         }
         let mut device = |stream| match plan.take(StreamId(stream), 1) {
-            Some(WorkItem::Frames(piece)) => *piece.handle,
+            Some(WorkItem::Frames(chunk)) => *chunk.handle,
             other => panic!("{other:?}"),
         };
         assert_eq!([0, 1, 2, 3].map(&mut device), [1, 2, 1, 2], "each device has two streams");
@@ -614,7 +614,7 @@ mod tests {
         let mut devices = Vec::new();
         while let Some(work) = plan.take(STREAM, 1) {
             devices.push(match work {
-                WorkItem::Frames(piece) => *piece.handle,
+                WorkItem::Frames(chunk) => *chunk.handle,
                 WorkItem::Pack(files) => *files[0].handle,
                 other => panic!("{other:?}"),
             });

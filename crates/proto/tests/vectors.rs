@@ -242,7 +242,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         operands: vec![b"/data/run7".to_vec()],
         listed: true,
         base: Some(b"/data".to_vec()),
-        leave_out: SkipOptions { unreadable: true, empty_directories: false },
+        skip: SkipOptions { unreadable: true, empty_directories: false },
         filters: filters(),
         storage: StorageRequest { direct: DirectIo::Always, cache: CacheUse::Auto, under_way: 16 },
         rate_bytes_per_s: 50 << 20,
@@ -272,7 +272,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
             ..PreserveOptions::default()
         },
         rules: WriteOptions {
-            in_the_way: OverwritePolicy::Replace,
+            overwrite: OverwritePolicy::Replace,
             modes: ModeOptions { file: Some(0o640), directory: None, less_umask: false },
             check_space: true,
             below: vec![vec![name("2026")]],

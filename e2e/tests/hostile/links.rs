@@ -19,7 +19,7 @@ fn linking_scene() -> (Scene, u64, u64) {
     let mut scene = Scene::with(&mut Rng::new(1), |request| {
         request.kept.hard_links = true;
         request.preserve = false;
-        request.rules.in_the_way = OverwritePolicy::Follow;
+        request.rules.overwrite = OverwritePolicy::Follow;
     });
     // In a directory that the job made, nothing would be replaced.
     fs::create_dir(scene.landing().join("tree/below")).unwrap();

@@ -68,7 +68,7 @@ impl Scene {
         let force = rng.chance(500);
         let mut request = request(&landing, settings.clone(), force, rng);
         change(&mut request);
-        let force = request.rules.in_the_way == OverwritePolicy::Replace;
+        let force = request.rules.overwrite == OverwritePolicy::Replace;
         let keeps_attributes = request.kept.attributes;
         for message in [
             ControllerMessage::Target(request),
@@ -230,7 +230,7 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         kept: PreserveOptions { attributes: rng.chance(500), ..PreserveOptions::default() },
         digest_existing: rng.chance(500),
         rules: WriteOptions {
-            in_the_way: if force { OverwritePolicy::Replace } else { OverwritePolicy::Report },
+            overwrite: if force { OverwritePolicy::Replace } else { OverwritePolicy::Report },
             ..WriteOptions::default()
         },
         resume: true,

@@ -42,7 +42,7 @@ class Deployed(Event):
 class Connected(Event):
     """The first data stream is up. ``cipher`` is ``None`` without sockets."""
 
-    way: TransportPath = TransportPath()
+    transport: TransportPath = TransportPath()
     streams: int = 0
     cipher: Optional[str] = None
 
@@ -51,7 +51,7 @@ class Connected(Event):
 class Moved(Event):
     """Data takes another path."""
 
-    way: TransportPath = TransportPath()
+    transport: TransportPath = TransportPath()
     message: Optional[str] = None
 
 

@@ -72,7 +72,7 @@ class CopySummary(Summary):
     paused_s: float = 0.0
     bytes_per_s: float = 0.0
     restarts: int = 0
-    way: TransportPath = TransportPath()
+    transport: TransportPath = TransportPath()
     streams: int = 0
     cipher: Optional[str] = None
     verdict: Optional[Verdict] = None

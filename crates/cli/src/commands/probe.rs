@@ -222,10 +222,10 @@ impl ProbeObserver for ProbeMessages {
 
     fn sample(&mut self, part: ProbePart, sample: &ProbeSample) {
         if matches!(part, ProbePart::Network { .. }) && !std::mem::replace(&mut self.knows_way, true) {
-            let check = ready::of_way(&sample.way);
+            let check = ready::of_transport(&sample.transport);
             self.say(|| shown::check(&check), || json::check(&check));
-            if let (Some(way), true) = (shown::way(&sample.way), self.mode != Mode::Json) {
-                self.say(|| way, String::new);
+            if let (Some(transport), true) = (shown::transport(&sample.transport), self.mode != Mode::Json) {
+                self.say(|| transport, String::new);
             }
         }
         self.path.add(part, sample);

@@ -78,7 +78,7 @@ pub struct MeasuredPath {
     round_trip: Duration,
     streams: u16,
     window_bytes: u64,
-    way: NetworkPath,
+    transport: NetworkPath,
 }
 
 impl MeasuredPath {
@@ -91,9 +91,9 @@ impl MeasuredPath {
         if let Some([shortest, _]) = sample.round_trips {
             self.round_trip = if self.round_trip.is_zero() { shortest } else { self.round_trip.min(shortest) };
         }
-        if let (ProbePart::Network { .. }, TransportPath::Tcp { path, .. }) = (part, &sample.way) {
+        if let (ProbePart::Network { .. }, TransportPath::Tcp { path, .. }) = (part, &sample.transport) {
             (self.streams, self.window_bytes) = (sample.streams, sample.buffer_bytes);
-            self.way = path.clone();
+            self.transport = path.clone();
         }
     }
 
@@ -120,7 +120,7 @@ impl MeasuredPath {
 
     /// The interface of an end that has an address of the path.
     fn interface<'a>(&self, end: &'a EndMeasurement) -> Option<&'a InterfaceSettings> {
-        let ends = [&self.way.from, &self.way.to].map(|end| end.parse::<std::net::SocketAddr>().ok());
+        let ends = [&self.transport.from, &self.transport.to].map(|end| end.parse::<std::net::SocketAddr>().ok());
         let is_used = |address| ends.iter().flatten().any(|end| end.ip() == address);
         let local = end.hello.addresses.iter().find(|local| is_used(local.address))?;
         end.measured.network.interfaces.iter().find(|interface| interface.name == local.interface)
@@ -174,9 +174,9 @@ pub mod tests {
     /// A path of 125 MB/s and 50 ms.
     pub fn path() -> MeasuredPath {
         let path = NetworkPath { from: "10.0.0.1:40000".into(), to: "10.0.0.2:5031".into(), ..NetworkPath::default() };
-        let way = TransportPath::Tcp { path, others: Vec::new(), instead_of: None };
+        let transport = TransportPath::Tcp { path, others: Vec::new(), instead_of: None };
         let round_trips = |ms| Some([ms, 60].map(Duration::from_millis));
-        let sample = ProbeSample { rate: 125e6, round_trips: round_trips(50), way, ..ProbeSample::default() };
+        let sample = ProbeSample { rate: 125e6, round_trips: round_trips(50), transport, ..ProbeSample::default() };
         let sample = ProbeSample { streams: 8, buffer_bytes: 4 << 20, ..sample };
         let mut path = MeasuredPath::default();
         path.add(ProbePart::Network { streams: None }, &sample);
@@ -210,7 +210,7 @@ pub mod tests {
 
     #[test]
     fn without_a_round_trip_nothing_is_computed() {
-        let way = MeasuredPath::default();
-        assert!(way.needs().is_none() && way.checks(&end("db1", true), None).is_empty());
+        let transport = MeasuredPath::default();
+        assert!(transport.needs().is_none() && transport.checks(&end("db1", true), None).is_empty());
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::options::Option_;
 use super::ready::Check;
-use crate::show::json::{JsonMessage, OptionArgument, WayFields, encode, sorted};
+use crate::show::json::{JsonMessage, OptionArgument, TransportFields, encode, sorted};
 
 /// A line of `haul probe --json`.
 #[derive(Debug, Serialize)]
@@ -99,7 +99,7 @@ struct PartSampleFields<'a> {
     complete: bool,
     durable: bool,
     #[serde(serialize_with = "sorted")]
-    way: WayFields<'a>,
+    transport: TransportFields<'a>,
 }
 
 /// What a copy would reach.
@@ -177,7 +177,7 @@ pub fn sample(part: ProbePart, sample: &ProbeSample) -> String {
         limit: sample.limit.map(|limit| limit.id()),
         complete: sample.is_complete,
         durable: sample.is_durable,
-        way: (&sample.way).into(),
+        transport: (&sample.transport).into(),
     }));
     encode(&ProbeLine::Part(ProbedPartFields { part: part.into(), result }))
 }

@@ -137,8 +137,8 @@ fn place(end: &EndMeasurement) -> Option<Check> {
 }
 
 /// Whether data goes where it goes fast.
-pub fn of_way(way: &TransportPath) -> Check {
-    let (is_fine, text) = match way {
+pub fn of_transport(transport: &TransportPath) -> Check {
+    let (is_fine, text) = match transport {
         TransportPath::Ssh { because } => (
             false,
             format!("data goes through ssh, which is slow: {}; open a port and choose it with -Z", harmless(because)),
@@ -250,8 +250,8 @@ pub mod tests {
               max_startups db1: sshd's MaxStartups is unknown: its configuration is not readable
             ! space db1: 1.20 TB free, space for 3 files; the file system may compress zeros; deleted the files of 2 earlier probes
             "#);
-        let way = of_way(&TransportPath::Ssh { because: "no TCP connection to db1: timed out".into() });
-        insta::assert_snapshot!(lines(&[way]), @r#"
+        let transport = of_transport(&TransportPath::Ssh { because: "no TCP connection to db1: timed out".into() });
+        insta::assert_snapshot!(lines(&[transport]), @r#"
             ! firewall both: data goes through ssh, which is slow: no TCP connection to db1: timed out; open a port and choose it with -Z
             "#);
     }

@@ -79,8 +79,8 @@ fn name(part: ProbePart, chosen: u16) -> (&'static str, String) {
 }
 
 /// How data travels.
-pub fn way(way: &TransportPath) -> Option<String> {
-    match way {
+pub fn transport(transport: &TransportPath) -> Option<String> {
+    match transport {
         TransportPath::Tcp { path, .. } => Some(line("way", "", &paths::without_ports(path))),
         _ => None,
     }

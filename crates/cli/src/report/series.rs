@@ -254,7 +254,7 @@ pub mod tests {
     #[test]
     fn what_goes_before_the_streams_is_a_sample_of_its_own() {
         let mut series = Series::default();
-        series.event(ms(300), &Event::Connected { way: TransportPath::None, streams: 4, cipher: Cipher::Aes256Gcm });
+        series.event(ms(300), &Event::Connected { transport: TransportPath::None, streams: 4, cipher: Cipher::Aes256Gcm });
         series.event(ms(800), &written(5_000_000));
         series.end();
         let samples = series.moved();

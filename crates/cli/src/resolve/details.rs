@@ -68,7 +68,7 @@ pub fn tui(values: &Values, stderr_is_terminal: bool) -> Result<bool, UsageError
 }
 
 /// The rule for existing files. bbcp reports any existing file, except with `-a`.
-pub fn in_the_way(values: &Values) -> OverwritePolicy {
+pub fn overwrite(values: &Values) -> OverwritePolicy {
     match values.dialect() {
         _ if sync::leaves_what_is_there(values) => OverwritePolicy::Omit,
         _ if values.is_set(&flags::FORCE) && values.is_set(&flags::DELETE) => OverwritePolicy::Follow,

@@ -223,7 +223,7 @@ pub fn implied(options: JobOptions, values: &Values, target: &Location) -> JobOp
     JobOptions {
         recursive: true,
         preserve: options.preserve || keeps_modes,
-        in_the_way: if leaves_what_is_there(values) { OverwritePolicy::Omit } else { OverwritePolicy::Follow },
+        overwrite: if leaves_what_is_there(values) { OverwritePolicy::Omit } else { OverwritePolicy::Follow },
         sync: SyncOptions { into: true, ..options.sync },
         ..options
     }

@@ -11,13 +11,13 @@ fn options(line: &str) -> JobOptions {
 
 #[test]
 fn a_sync_keeps_what_rsyncs_a_keeps_and_removes_nothing() {
-    let JobOptions { recursive, preserve, in_the_way, kept, sync, delete_first, remove_source_files, .. } =
+    let JobOptions { recursive, preserve, overwrite, kept, sync, delete_first, remove_source_files, .. } =
         options("sync a b");
-    assert!(recursive && preserve && in_the_way == OverwritePolicy::Follow && kept == PreserveOptions::default());
+    assert!(recursive && preserve && overwrite == OverwritePolicy::Follow && kept == PreserveOptions::default());
     assert_eq!(sync, SyncOptions { into: true, ..SyncOptions::default() });
     assert!(!delete_first && !remove_source_files);
     let copied = options("-rf a b");
-    assert!(!copied.preserve && copied.in_the_way == OverwritePolicy::Replace && copied.sync == SyncOptions::default());
+    assert!(!copied.preserve && copied.overwrite == OverwritePolicy::Replace && copied.sync == SyncOptions::default());
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn every_option_reaches_its_rule_in_a_sync_and_in_a_copy() {
                 (deleting(delete), first),
                 "{line}"
             );
-            assert_eq!(options.in_the_way, OverwritePolicy::Follow, "what is something else gives way");
+            assert_eq!(options.overwrite, OverwritePolicy::Follow, "what is something else gives way");
         }
         assert_eq!(
             rules("--delete --max-delete 0 --delete-excluded --ignore-errors"),
@@ -82,7 +82,7 @@ fn every_option_reaches_its_rule_in_a_sync_and_in_a_copy() {
     for line in
         ["sync --compare exists a b", "sync --ignore-existing a b", "-r --ignore-existing a b", "sync --omit a b"]
     {
-        assert_eq!(options(line).in_the_way, OverwritePolicy::Omit, "{line}");
+        assert_eq!(options(line).overwrite, OverwritePolicy::Omit, "{line}");
     }
     assert_eq!(options("sync --delete before a").sync.delete, DeleteMode::After);
     assert!(!options("sync --delete before a").delete_first, "a source of that name is no argument");

@@ -79,7 +79,7 @@ mod tests {
         assert!(
             job.options.compare
                 && job.options.recursive
-                && job.options.in_the_way == OverwritePolicy::Report
+                && job.options.overwrite == OverwritePolicy::Report
                 && !job.options.make_directory
         );
         assert!(!job.options.resume && job.options.journal_dir.is_none() && checksums.is_none());

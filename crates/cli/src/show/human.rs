@@ -190,14 +190,14 @@ impl Observer for Human {
                 let until = until(*attempt, *attempts, *left);
                 self.text.notice(&format!("{}; reconnecting in {pause}{until}", harmless(reason)));
             }
-            Event::Connected { way, streams, cipher } => {
+            Event::Connected { transport, streams, cipher } => {
                 let streams = crate::units::counted((*streams).into(), "stream", "streams");
-                let cipher = names::sealed(way, *cipher).map(|cipher| format!(", {cipher}")).unwrap_or_default();
-                self.text.notice(&format!("connected: {}, {streams}{cipher}", connection(way)));
+                let cipher = names::sealed(transport, *cipher).map(|cipher| format!(", {cipher}")).unwrap_or_default();
+                self.text.notice(&format!("connected: {}, {streams}{cipher}", connection(transport)));
             }
-            Event::PathChanged { way, because } => {
+            Event::PathChanged { transport, because } => {
                 let because = because.as_ref().map(|why| format!(": {}", harmless(why))).unwrap_or_default();
-                self.text.notice(&format!("data now takes {}{because}", connection(way)));
+                self.text.notice(&format!("data now takes {}{because}", connection(transport)));
             }
             Event::FileDone { path, size, copied, .. } => {
                 let path = haul_proto::path::escape(path);
@@ -250,8 +250,8 @@ fn until(attempt: u32, attempts: Option<u32>, left: Option<Duration>) -> String 
 }
 
 /// Addresses and reasons are what a worker said: each stays on its line.
-fn connection(way: &TransportPath) -> String {
-    match way {
+fn connection(transport: &TransportPath) -> String {
+    match transport {
         TransportPath::None => "no data to move".to_owned(),
         TransportPath::Local { host } => crate::text::within(host.as_deref()),
         TransportPath::Tcp { path, others, instead_of } => {
@@ -275,8 +275,8 @@ pub mod tests {
 
     fn moved() -> Event {
         let (path, other) = (bare("10.2.0.1:1", "10.2.0.2:2"), bare("10.1.0.1:3", "10.1.0.2:4"));
-        let way = TransportPath::Tcp { path, others: vec![other], instead_of: None };
-        Event::PathChanged { way, because: Some("it carries 944 Mbit/s, the previous one 95".into()) }
+        let transport = TransportPath::Tcp { path, others: vec![other], instead_of: None };
+        Event::PathChanged { transport, because: Some("it carries 944 Mbit/s, the previous one 95".into()) }
     }
 
     /// One event of each kind.
@@ -293,10 +293,10 @@ pub mod tests {
             limited_by: None,
             ..Progress::default()
         };
-        let way = example().way;
+        let transport = example().transport;
         vec![
             Event::Deployed { host: "db1".into(), path: "/home/me/.cache/haul/0.1.0-ab/haul".into() },
-            Event::Connected { way, streams: 8, cipher: Cipher::Aes256Gcm },
+            Event::Connected { transport, streams: 8, cipher: Cipher::Aes256Gcm },
             moved(),
             Event::Progress(Box::new(progress)),
             Event::FileDone { path: b"run7/a".to_vec(), size: 5, copied: true, digest: Some([0xab; 32]) },

@@ -15,6 +15,6 @@ pub fn cipher(cipher: Cipher) -> &'static str {
 }
 
 /// How streams of this way are sealed; nothing is where no socket is used.
-pub fn sealed(way: &TransportPath, cipher: Cipher) -> Option<&'static str> {
-    matches!(way, TransportPath::Tcp { .. } | TransportPath::Ssh { .. }).then(|| self::cipher(cipher))
+pub fn sealed(transport: &TransportPath, cipher: Cipher) -> Option<&'static str> {
+    matches!(transport, TransportPath::Tcp { .. } | TransportPath::Ssh { .. }).then(|| self::cipher(cipher))
 }

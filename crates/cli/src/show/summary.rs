@@ -73,8 +73,8 @@ pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
         );
     }
     // Of a dry run, how nothing travelled says nothing.
-    if summary.streams > 0 && !summary.is_dry && (is_detailed || is_fallback(&summary.way)) {
-        add("connection", way(summary));
+    if summary.streams > 0 && !summary.is_dry && (is_detailed || is_fallback(&summary.transport)) {
+        add("connection", transport(summary));
     }
     if summary.cloned_bytes > 0 {
         add("shared", format!("{} with the source (reflink)", size(summary.cloned_bytes)));
@@ -257,9 +257,9 @@ fn is_fallback(path: &TransportPath) -> bool {
 }
 
 /// Addresses and reasons are what a worker said: they are shown without what could disturb a terminal.
-fn way(summary: &Summary) -> String {
+fn transport(summary: &Summary) -> String {
     let streams = counted(summary.streams.into(), "stream", "streams");
-    match &summary.way {
+    match &summary.transport {
         TransportPath::None => "none needed".to_owned(),
         TransportPath::Local { host } => format!("{}, {streams}", within(host.as_deref())),
         TransportPath::Tcp { path, others, instead_of } => {
@@ -286,7 +286,7 @@ pub mod tests {
         below(&headline(summary), summary, verbose)
     }
 
-    fn way() -> TransportPath {
+    fn transport() -> TransportPath {
         let path = bare("10.10.1.155:40312", "10.10.1.202:35011");
         let path = NetworkPath { interface: Some("enp5s0f1".into()), mbit_per_s: Some(10_000), ..path };
         TransportPath::Tcp { path, others: Vec::new(), instead_of: None }
@@ -305,7 +305,7 @@ pub mod tests {
             elapsed: Duration::from_secs(284),
             paused: Duration::ZERO,
             restarts: 0,
-            way: way(),
+            transport: transport(),
             streams: 8,
             cipher: Some(Cipher::Aes256Gcm),
             blake3: true,
@@ -349,7 +349,7 @@ pub mod tests {
 
     #[test]
     fn a_run_with_everything_in_it() {
-        let way = TransportPath::Ssh { because: "no TCP connection to db1: timed out".into() };
+        let transport = TransportPath::Ssh { because: "no TCP connection to db1: timed out".into() };
         let run = Summary {
             failed: 2,
             files_skipped: 1,
@@ -361,7 +361,7 @@ pub mod tests {
             restarts: 1,
             counters: Counters { frames_resent: 3, ..example().counters },
             compression: Some(CompressionResult { method: CompressionMethod::Zstd(3), ratio: 3.12 }),
-            way,
+            transport,
             streams: 1,
             ..example()
         };
@@ -440,7 +440,7 @@ pub mod tests {
     #[test]
     fn first_lines() {
         let local = Summary {
-            way: TransportPath::Local { host: None },
+            transport: TransportPath::Local { host: None },
             cipher: None,
             files_copied: 1,
             bytes: 1,
@@ -468,7 +468,7 @@ pub mod tests {
         let path = bare(&hostile(), &hostile());
         let tcp = TransportPath::Tcp { path, others: Vec::new(), instead_of: Some(hostile()) };
         let ways = [tcp, TransportPath::Ssh { because: hostile() }]
-            .map(|way| super::way(&Summary { way, streams: 1, ..example() }));
+            .map(|transport| super::transport(&Summary { transport, streams: 1, ..example() }));
         assert_eq!(
             ways,
             [format!("{shown} -> {shown} (tcp), 1 stream; {shown}"), format!("through ssh, 1 stream; {shown}")]
@@ -507,7 +507,7 @@ pub mod tests {
     fn what_was_shared_was_not_copied_and_not_verified() {
         let first_lines = |cloned_bytes| {
             let shared = Summary {
-                way: TransportPath::Local { host: None },
+                transport: TransportPath::Local { host: None },
                 cipher: None,
                 blake3: false,
                 bytes: 2_000_000,
@@ -557,7 +557,7 @@ pub mod tests {
             instead_of: Some("db1 accepts none".into()),
         };
         let ways = [TransportPath::Local { host: None }, TransportPath::Local { host: Some("db1".into()) }, reverse]
-            .map(|way| super::way(&Summary { way, streams: 1, ..example() }));
+            .map(|transport| super::transport(&Summary { transport, streams: 1, ..example() }));
         assert_eq!(
             ways,
             [

@@ -253,7 +253,7 @@ fn one_line(text: &str) -> String {
 }
 
 /// Reasons for figures better than the hardware: caches, and skipped work.
-pub fn flattery(job: &Job, way: Option<&TransportPath>, runs: &[SweepRun]) -> Vec<String> {
+pub fn flattery(job: &Job, transport: Option<&TransportPath>, runs: &[SweepRun]) -> Vec<String> {
     let figures: Vec<&Figures> = runs.iter().filter_map(|run| run.result.as_ref().ok()).collect();
     let any = |is: &dyn Fn(&Figures) -> bool| figures.iter().any(|figures| is(figures));
     let reads = job.sources.iter().any(|source| !names_null(source.path.as_os_str()));
@@ -275,7 +275,7 @@ pub fn flattery(job: &Job, way: Option<&TransportPath>, runs: &[SweepRun]) -> Ve
     if any(&|run| run.bytes_on_wire > 0.0 && run.bytes_on_wire < run.bytes * 0.9) {
         said.push("the data was compressed: rates depend on it (see -c off)");
     }
-    if matches!(way, Some(TransportPath::Tcp { .. }))
+    if matches!(transport, Some(TransportPath::Tcp { .. }))
         && job.target.host == Host::Local
         && job.sources.iter().all(|source| source.host == Host::Local)
     {

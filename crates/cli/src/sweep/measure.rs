@@ -32,7 +32,7 @@ pub struct MeasuredRun {
     /// The run; `None` where it was stopped.
     pub run: Option<SweepRun>,
     /// How data travelled.
-    pub way: Option<TransportPath>,
+    pub transport: Option<TransportPath>,
     /// What it made could not be removed: a line for people.
     pub leftover: Option<String>,
 }
@@ -56,7 +56,7 @@ impl SweepBench<'_> {
         let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let not_run = |why: String| {
             let run = SweepRun { round, setting: setting.clone(), began, limited_by: String::new(), result: Err(why) };
-            MeasuredRun { run: Some(run), way: None, leftover: None }
+            MeasuredRun { run: Some(run), transport: None, leftover: None }
         };
         let Some((job, scratch)) = placed(job, number) else {
             let target = escape(job.target.path.as_os_str().as_encoded_bytes());
@@ -73,18 +73,18 @@ impl SweepBench<'_> {
         let echoes = RoundTrips { idle, loaded: witness.echoes.and_then(Echoes::finish) };
         let leftover = scratch.and_then(|scratch| scratch.remove(&job.access).err()).map(|e| e.to_string());
         witness.series.end();
-        let way = outcome.as_ref().ok().map(|summary| summary.way.clone());
+        let transport = outcome.as_ref().ok().map(|summary| summary.transport.clone());
         let limited_by =
             outcome.as_ref().ok().and_then(|summary| Some(summary.verdict.as_ref()?.limit.id().to_owned()));
         let limited_by = limited_by.unwrap_or_default();
         let result = match (outcome, witness.failure) {
-            (Err(_), _) if cancel.is_cancelled() => return MeasuredRun { run: None, way, leftover },
+            (Err(_), _) if cancel.is_cancelled() => return MeasuredRun { run: None, transport, leftover },
             (Err(error), _) => Err(error.to_string()),
             (Ok(_), Some(failure)) => Err(failure),
             (Ok(summary), None) => Ok(Figures::of(&summary, &witness.series, echoes)),
         };
         let run = SweepRun { round, setting: setting.clone(), began, limited_by, result };
-        MeasuredRun { run: Some(run), way, leftover }
+        MeasuredRun { run: Some(run), transport, leftover }
     }
 }
 
@@ -126,8 +126,8 @@ struct Witness {
 impl Observer for Witness {
     fn event(&mut self, event: &Event) {
         self.series.event(self.begun.elapsed(), event);
-        if let (Event::Connected { way, .. }, None) = (event, &self.echoes) {
-            self.echoes = other_end(way).and_then(Echoes::start);
+        if let (Event::Connected { transport, .. }, None) = (event, &self.echoes) {
+            self.echoes = other_end(transport).and_then(Echoes::start);
         }
         if let (Event::FileFailed { path, host, message }, None) = (event, &self.failure) {
             self.failure = Some(format!("{host}: {}: {message}", escape(path)));

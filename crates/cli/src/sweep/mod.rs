@@ -75,7 +75,7 @@ impl Sweep {
         listener: &mut dyn Listener,
     ) -> anyhow::Result<SweepEnd> {
         let journal = Journal::open(&self.named("csv"), &self.header).map_err(anyhow::Error::msg)?;
-        let mut under_way = RunningSweep { sweep: self, journal, way: None, addresses: HashMap::new(), bench };
+        let mut under_way = RunningSweep { sweep: self, journal, transport: None, addresses: HashMap::new(), bench };
         let ended = under_way.all(cancel, listener)?;
         under_way.save()?;
         let groups = Group::all(under_way.journal.runs());
@@ -96,7 +96,7 @@ struct RunningSweep<'a> {
     sweep: &'a Sweep,
     journal: Journal,
     /// How data travelled, once that is known.
-    way: Option<TransportPath>,
+    transport: Option<TransportPath>,
     /// The other host's address for each target, once it is known.
     addresses: HashMap<&'a str, IpAddr>,
     bench: SweepBench<'a>,
@@ -122,13 +122,13 @@ impl RunningSweep<'_> {
             let target = setting.word(&flags::sweep::TARGET).unwrap_or_default();
             let address = self.addresses.get(target).copied();
             let measured = self.bench.measure((*round, setting, job), address, self.journal.number(), cancel);
-            if let Some(address) = measured.way.as_ref().and_then(other_end) {
+            if let Some(address) = measured.transport.as_ref().and_then(other_end) {
                 self.addresses.insert(target, address);
             }
             let leftover = measured.leftover;
             leftover.iter().for_each(|leftover| listener.notice(leftover));
             let Some(run) = measured.run else { return Ok(SweepEnd::Stopped) };
-            self.way = measured.way.or(self.way.take());
+            self.transport = measured.transport.or(self.transport.take());
             pause = if self.sweep.pause { begun.elapsed() } else { Duration::ZERO };
             listener.run(number + 1, of, &run);
             failures_in_a_row = if run.result.is_err() { failures_in_a_row + 1 } else { 0 };
@@ -148,7 +148,7 @@ impl RunningSweep<'_> {
     }
 
     fn warnings(&self, groups: &[Group<'_>]) -> Vec<String> {
-        let flattery = self.sweep.runs.first().map(|(_, _, job)| flattery(job, self.way.as_ref(), self.journal.runs()));
+        let flattery = self.sweep.runs.first().map(|(_, _, job)| flattery(job, self.transport.as_ref(), self.journal.runs()));
         summary::warnings(groups, &flattery.unwrap_or_default())
     }
 

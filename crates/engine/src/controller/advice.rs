@@ -16,14 +16,14 @@ pub fn advice(
     verdict: &Verdict,
     case: &JobMeasurements,
     source: &FinalReport,
-    way: &TransportPath,
+    transport: &TransportPath,
 ) -> Vec<Recommendation> {
-    let terms = terms(job, workers, source, way);
-    let say = |advice: &Advice| AdviceEvents { workers, way }.say(*advice);
+    let terms = terms(job, workers, source, transport);
+    let say = |advice: &Advice| AdviceEvents { workers, transport }.say(*advice);
     advise(verdict, case, &terms).iter().map(say).collect()
 }
 
-fn terms(job: &Job, workers: &Workers, source: &FinalReport, way: &TransportPath) -> AdviceTerms {
+fn terms(job: &Job, workers: &Workers, source: &FinalReport, transport: &TransportPath) -> AdviceTerms {
     let options = &job.options;
     let has_aes = [WorkerRole::Source, WorkerRole::Target].iter().all(|role| workers.hello(*role).aes);
     let ratio = source.compression.map(|method| CompressionResult::new(method, &source.counters).ratio);
@@ -38,14 +38,14 @@ fn terms(job: &Job, workers: &Workers, source: &FinalReport, way: &TransportPath
         own_congestion: options.congestion.is_some(),
         waits_for_disk: options.fsync != Fsync::None && options.verify != Verify::Disk,
         hashes_twice: options.verify == Verify::Memory,
-        faster_mbit_per_s: faster(workers, way),
+        faster_mbit_per_s: faster(workers, transport),
     }
 }
 
 /// Returns the speed of the fastest link between the two hosts, by their systems' reports, if it exceeds that of the
 /// link in use.
-fn faster(workers: &Workers, way: &TransportPath) -> u32 {
-    let TransportPath::Tcp { path: NetworkPath { mbit_per_s: Some(used), .. }, .. } = way else { return 0 };
+fn faster(workers: &Workers, transport: &TransportPath) -> u32 {
+    let TransportPath::Tcp { path: NetworkPath { mbit_per_s: Some(used), .. }, .. } = transport else { return 0 };
     let [source, target] = [WorkerRole::Source, WorkerRole::Target].map(|role| &workers.hello(role).addresses);
     let links = source.iter().flat_map(|near| target.iter().map(move |far| (near, far)));
     let speeds =
@@ -55,7 +55,7 @@ fn faster(workers: &Workers, way: &TransportPath) -> u32 {
 
 struct AdviceEvents<'w> {
     workers: &'w Workers,
-    way: &'w TransportPath,
+    transport: &'w TransportPath,
 }
 
 impl AdviceEvents<'_> {
@@ -89,7 +89,7 @@ impl AdviceEvents<'_> {
             }
             Advice::Others { end } => plain(format!("{}: other programs use most of the CPU", host(end))),
             Advice::SpreadInterrupts => {
-                let interface = match self.way {
+                let interface = match self.transport {
                     TransportPath::Tcp { path: NetworkPath { interface: Some(interface), .. }, .. } => {
                         interface.as_str()
                     }

@@ -55,10 +55,10 @@ pub fn way_below(source: &Location) -> Result<Vec<Name>, Error> {
 
 /// Refuses two source arguments with the same name and destination.
 pub fn refuse_twins(operands: &[TargetOperand], below: &[Vec<Name>]) -> Result<(), Error> {
-    let way = |number: usize| below.get(number).map_or(&[][..], |names| names);
+    let names = |number: usize| below.get(number).map_or(&[][..], |names| names);
     let mut seen = HashSet::new();
     let mut named =
-        operands.iter().enumerate().filter_map(|(number, operand)| Some((way(number), operand.name.as_ref()?)));
+        operands.iter().enumerate().filter_map(|(number, operand)| Some((names(number), operand.name.as_ref()?)));
     match named.find(|place| !seen.insert(*place)) {
         None => Ok(()),
         Some((_, name)) => Err(Error::Usage(format!(
@@ -120,8 +120,8 @@ mod tests {
         assert!(refuse_twins(&operands(&["a", "b"]), &[]).is_ok());
         assert!(matches!(refuse_twins(&operands(&["a", "b", "a"]), &[]), Err(Error::Usage(_))));
         assert!(refuse_twins(&operands(&["", ""]), &[]).is_ok(), "contents have no name");
-        let way = |name: &str| vec![Name::new(name.as_bytes()).unwrap()];
-        assert!(refuse_twins(&operands(&["a", "a"]), &[way("x"), way("y")]).is_ok());
-        assert!(refuse_twins(&operands(&["a", "a"]), &[way("x"), way("x")]).is_err());
+        let names = |name: &str| vec![Name::new(name.as_bytes()).unwrap()];
+        assert!(refuse_twins(&operands(&["a", "a"]), &[names("x"), names("y")]).is_ok());
+        assert!(refuse_twins(&operands(&["a", "a"]), &[names("x"), names("x")]).is_err());
     }
 }

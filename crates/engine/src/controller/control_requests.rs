@@ -102,19 +102,19 @@ mod tests {
     #[test]
     fn each_wish_is_told_once_and_to_each_source() {
         let steering = RuntimeControl::new();
-        let mut wishes = ControlRequests::new(None, &steering);
-        assert_eq!((wishes.look(), wishes.paused_for()), (vec![], Duration::ZERO));
+        let mut control_requests = ControlRequests::new(None, &steering);
+        assert_eq!((control_requests.look(), control_requests.paused_for()), (vec![], Duration::ZERO));
         steering.fix_streams(4);
         steering.pause(true);
-        assert_eq!(wishes.look(), [ControlRequest::Streams(4), ControlRequest::Pause(true)]);
-        assert_eq!((wishes.look(), wishes.is_paused()), (vec![], true));
-        wishes.begin_again();
-        assert!(!wishes.is_paused());
-        assert_eq!(wishes.look(), [ControlRequest::Streams(4), ControlRequest::Pause(true)]);
+        assert_eq!(control_requests.look(), [ControlRequest::Streams(4), ControlRequest::Pause(true)]);
+        assert_eq!((control_requests.look(), control_requests.is_paused()), (vec![], true));
+        control_requests.begin_again();
+        assert!(!control_requests.is_paused());
+        assert_eq!(control_requests.look(), [ControlRequest::Streams(4), ControlRequest::Pause(true)]);
         steering.pause(false);
         steering.fix_streams(0);
-        assert_eq!(wishes.look(), [ControlRequest::Streams(1), ControlRequest::Pause(false)]);
-        let paused_for = wishes.paused_for();
-        assert!(paused_for > Duration::ZERO && wishes.paused_for() == paused_for, "it is over");
+        assert_eq!(control_requests.look(), [ControlRequest::Streams(1), ControlRequest::Pause(false)]);
+        let paused_for = control_requests.paused_for();
+        assert!(paused_for > Duration::ZERO && control_requests.paused_for() == paused_for, "it is over");
     }
 }

@@ -122,7 +122,7 @@ fn attempt(
     job: &Job,
     program: &WorkerProgram,
     cancel: &Cancel,
-    wishes: &mut ControlRequests,
+    control_requests: &mut ControlRequests,
     observer: &mut dyn Observer,
     earlier: EarlierAttempts,
 ) -> JobAttempt {
@@ -154,11 +154,11 @@ fn attempt(
         listening: PendingListen::default(),
         directions: Vec::new(),
         connector: None,
-        way: TransportPath::None,
+        transport: TransportPath::None,
         held: HeldEvents::new(),
         notices: earlier.notices,
         streams: 0,
-        wishes,
+        control_requests,
         earlier,
         new_tree: false,
         feeding: None,
@@ -255,7 +255,7 @@ struct TransferController<'a> {
     /// The end that made the data connections.
     connector: Option<WorkerRole>,
     /// Transport path of the data, once known.
-    way: TransportPath,
+    transport: TransportPath,
     /// Events held until the path is known.
     held: HeldEvents,
     /// Warnings of source and target, including earlier attempts.
@@ -266,7 +266,7 @@ struct TransferController<'a> {
     streams_max: u16,
     /// Whether the session uses BLAKE3.
     blake3: bool,
-    wishes: &'a mut ControlRequests,
+    control_requests: &'a mut ControlRequests,
     earlier: EarlierAttempts,
     /// Whether this attempt starts the new directory.
     new_tree: bool,
@@ -284,7 +284,7 @@ const NOTICES_MAX: u64 = 1000;
 impl TransferController<'_> {
     fn carry_out(&mut self, begun: Instant) -> Outcome {
         let settings = session_settings(self.job, self.earlier.job_id, &self.workers)?;
-        self.wishes
+        self.control_requests
             .limit
             .allow([WorkerRole::Source, WorkerRole::Target].map(|role| self.workers.hello(role).rate_bytes_per_s));
         (self.streams, self.streams_max) = (settings.streams, settings.streams_max);
@@ -300,7 +300,7 @@ impl TransferController<'_> {
             base: base.map(|base| base.as_os_str().as_bytes().to_vec()),
             recursive: self.job.options.recursive,
             links: links(self.job.options.symlinks, self.job.options.sync.into),
-            leave_out: self.job.options.leave_out,
+            skip: self.job.options.skip,
             kept: self.job.options.kept,
             filters: self.job.options.filters.clone(),
             tell_left_out: self.job.options.compare || self.job.options.sync.replaces_trees,
@@ -309,7 +309,7 @@ impl TransferController<'_> {
                 cache: self.job.options.cache,
                 under_way: self.job.options.source_under_way,
             },
-            rate_bytes_per_s: self.wishes.limit.bytes_per_s().unwrap_or(0),
+            rate_bytes_per_s: self.control_requests.limit.bytes_per_s().unwrap_or(0),
             compression: self.job.options.compression,
             pipe: pipe(self.job.options.source_pipe.as_ref()),
             compare: self.job.options.compare,
@@ -355,7 +355,7 @@ impl TransferController<'_> {
             digest_existing: options.digest_existing,
             filters: options.filters.clone(),
             rules: WriteOptions {
-                in_the_way: self.rule_for_what_exists(),
+                overwrite: self.rule_for_what_exists(),
                 modes: options.modes,
                 check_space: options.check_space,
                 below,
@@ -399,17 +399,17 @@ impl TransferController<'_> {
         self.workers.send(WorkerRole::Source, &ControllerMessage::Start { skip })?;
         self.steer();
         self.feeding = self.job.list.as_ref().map(|list| ListFeed::start(list, base, &self.workers)).transpose()?;
-        let (way, streams) = transport_path::find(self)?;
-        self.way = way.clone();
+        let (transport, streams) = transport_path::find(self)?;
+        self.transport = transport.clone();
         let cipher = suite_name(settings.suite);
-        if way != TransportPath::None {
-            self.observer.event(&Event::Connected { way, streams, cipher });
+        if transport != TransportPath::None {
+            self.observer.event(&Event::Connected { transport, streams, cipher });
         }
         self.held.release(self.observer);
         let finals = self.await_ends()?;
-        let way = std::mem::take(&mut self.way);
-        let cipher = matches!(way, TransportPath::Tcp { .. } | TransportPath::Ssh { .. }).then_some(cipher);
-        Ok(self.summary(begun, finals, way, cipher))
+        let transport = std::mem::take(&mut self.transport);
+        let cipher = matches!(transport, TransportPath::Tcp { .. } | TransportPath::Ssh { .. }).then_some(cipher);
+        Ok(self.summary(begun, finals, transport, cipher))
     }
 
     /// Sends the expected checksums to the target.
@@ -425,7 +425,7 @@ impl TransferController<'_> {
 
     /// Returns the overwrite policy. Files from an earlier attempt of this job are complete and not reported.
     fn rule_for_what_exists(&self) -> OverwritePolicy {
-        match self.job.options.in_the_way {
+        match self.job.options.overwrite {
             OverwritePolicy::ReportEqual if self.earlier.was_under_way => OverwritePolicy::Report,
             rule => rule,
         }
@@ -565,13 +565,13 @@ impl TransferController<'_> {
     /// Forwards the caller's requests to the source.
     fn steer(&mut self) {
         // The reader of the source's messages reports its loss.
-        if let Some(bytes_per_s) = self.wishes.limit.look(self.ends[1].bytes_written) {
+        if let Some(bytes_per_s) = self.control_requests.limit.look(self.ends[1].bytes_written) {
             let _ = self.workers.send(WorkerRole::Source, &ControllerMessage::Rate(bytes_per_s.unwrap_or(0)));
             self.tell(Event::RateLimit { bytes_per_s });
         }
-        for wish in self.wishes.look() {
-            let _ = self.workers.send(WorkerRole::Source, &wish.message());
-            match wish {
+        for request in self.control_requests.look() {
+            let _ = self.workers.send(WorkerRole::Source, &request.message());
+            match request {
                 ControlRequest::Pause(is_paused) => {
                     let case = self.whole_case();
                     self.pauses.set(is_paused, &case);
@@ -586,7 +586,7 @@ impl TransferController<'_> {
 
     /// Records the paths of the data that the source reports.
     fn takes(&mut self, in_use: Vec<(String, String)>, because: String) {
-        let (Some(connector), TransportPath::Tcp { path, others, .. }) = (self.connector, &mut self.way) else {
+        let (Some(connector), TransportPath::Tcp { path, others, .. }) = (self.connector, &mut self.transport) else {
             return;
         };
         let mut paths = in_use.into_iter().map(|(from, to)| shown(&self.workers, connector, from, to));
@@ -596,11 +596,11 @@ impl TransferController<'_> {
             return;
         }
         (*path, *others) = now;
-        let way = self.way.clone();
+        let transport = self.transport.clone();
         if !self.shows_notice(WorkerRole::Source) {
             return;
         }
-        self.tell(Event::PathChanged { way, because: Some(because).filter(|because| !because.is_empty()) });
+        self.tell(Event::PathChanged { transport, because: Some(because).filter(|because| !because.is_empty()) });
     }
 
     fn observe(&mut self, role: WorkerRole, message: WorkerMessage, begun: bool) -> Result<(), Error> {
@@ -716,10 +716,10 @@ impl TransferController<'_> {
             bytes_compared: source.bytes_compared,
             streams: streams(source),
             streams_max: self.streams_max,
-            limited_by: self.watch.now().filter(|_| !self.wishes.is_paused()),
+            limited_by: self.watch.now().filter(|_| !self.control_requests.is_paused()),
             verdict: self.watch.verdict().cloned(),
-            is_paused: self.wishes.is_paused(),
-            rate_limit_bytes_per_s: self.wishes.limit.bytes_per_s(),
+            is_paused: self.control_requests.is_paused(),
+            rate_limit_bytes_per_s: self.control_requests.limit.bytes_per_s(),
             work: self.work.clone(),
             slowest: self.slowest.clone(),
             sockets: self.loads.latest[WorkerRole::Source.index()].sockets,
@@ -732,15 +732,15 @@ impl TransferController<'_> {
         &self,
         begun: Instant,
         [source, target]: [FinalReport; 2],
-        way: TransportPath,
+        transport: TransportPath,
         cipher: Option<crate::job::spec::Cipher>,
     ) -> Summary {
         let all = source.counters.plus(&target.counters);
         let [source_sandbox, target_sandbox] = self.sandboxes.clone();
-        let is_copy = !self.job.options.compare && !matches!(way, TransportPath::None);
+        let is_copy = !self.job.options.compare && !matches!(transport, TransportPath::None);
         let is_up_to_date = all.files_copied == 0 && all.files_skipped > 0 && all.bytes_written == 0;
         let verdict = (is_copy && !is_up_to_date).then(|| diagnose(&self.case()));
-        let advice = verdict.iter().flat_map(|verdict| self.advice(verdict, &source, &way)).collect();
+        let advice = verdict.iter().flat_map(|verdict| self.advice(verdict, &source, &transport)).collect();
         Summary {
             files_copied: all.files_copied,
             files_skipped: all.files_skipped,
@@ -750,9 +750,9 @@ impl TransferController<'_> {
             bytes: all.bytes_written,
             bytes_skipped: all.bytes_skipped,
             elapsed: begun.elapsed(),
-            paused: self.wishes.paused_for(),
+            paused: self.control_requests.paused_for(),
             restarts: 0,
-            way,
+            transport,
             streams: streams(&source.counters),
             cipher,
             blake3: self.blake3,
@@ -766,7 +766,7 @@ impl TransferController<'_> {
             is_dry: self.job.options.sync.is_dry,
             is_timed: self.job.options.duration.is_some() && !self.is_over(),
             path: source.path,
-            rate_limit_bytes_per_s: self.wishes.limit.bytes_per_s(),
+            rate_limit_bytes_per_s: self.control_requests.limit.bytes_per_s(),
             compression: source.compression.map(|method| CompressionResult::new(method, &source.counters)),
             source_cpu: Duration::from_micros(source.cpu_us),
             target_cpu: Duration::from_micros(target.cpu_us),
@@ -802,15 +802,15 @@ impl TransferController<'_> {
             target: self.loads.latest[1],
             is_one_worker: self.workers.is_one(),
             is_one_machine: self.workers.hello(WorkerRole::Source).boot == self.workers.hello(WorkerRole::Target).boot,
-            is_within_host: self.way.is_within_host(),
+            is_within_host: self.transport.is_within_host(),
             bytes: target.bytes_written,
             files: target.files_copied,
-            rate_limit_bytes_per_s: self.wishes.limit.bytes_per_s(),
+            rate_limit_bytes_per_s: self.control_requests.limit.bytes_per_s(),
         }
     }
 
-    fn advice(&self, verdict: &Verdict, source: &FinalReport, way: &TransportPath) -> Vec<Recommendation> {
-        advice::advice(self.job, &self.workers, verdict, &self.case(), source, way)
+    fn advice(&self, verdict: &Verdict, source: &FinalReport, transport: &TransportPath) -> Vec<Recommendation> {
+        advice::advice(self.job, &self.workers, verdict, &self.case(), source, transport)
     }
 
     fn nothing_to_do(&self, begun: Instant) -> Summary {

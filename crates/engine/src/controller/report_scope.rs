@@ -129,8 +129,8 @@ impl ReportScope {
 
 /// Returns the destination of one of several source arguments.
 fn landing(ways: &[Vec<Name>], number: usize, operand: &TargetOperand) -> Vec<u8> {
-    let way = ways.get(number).into_iter().flatten();
-    way.chain(&operand.name).fold(Vec::new(), |path, name| below(&path, name.as_bytes()))
+    let names = ways.get(number).into_iter().flatten();
+    names.chain(&operand.name).fold(Vec::new(), |path, name| below(&path, name.as_bytes()))
 }
 
 fn components(path: &[u8]) -> Components<'_> {
@@ -177,7 +177,7 @@ mod tests {
             device: 0,
             inode: 0,
         };
-        let ways: Vec<Vec<Name>> = ways.iter().map(|way| way.split('/').filter_map(name).collect()).collect();
+        let ways: Vec<Vec<Name>> = ways.iter().map(|names| names.split('/').filter_map(name).collect()).collect();
         scope.set_operands(&operands.iter().map(operand).collect::<Vec<_>>(), &ways);
         scope
     }

@@ -61,13 +61,13 @@ fn run_all(
     let begun = Instant::now();
     check(&job)?;
     let mut retry = RetryLoop::new(job.access.retries);
-    let mut wishes = ControlRequests::new(job.options.rate_bytes_per_s, steering);
+    let mut control_requests = ControlRequests::new(job.options.rate_bytes_per_s, steering);
     let mut totals = JobTotals::default();
     let mut told = EventDedup::new(observer);
     let mut earlier = EarlierAttempts::none()?;
     loop {
         let JobAttempt { outcome, ends, sync, new_tree, wrong_deltas, notices } =
-            attempt(&job, program, cancel, &mut wishes, &mut told, earlier);
+            attempt(&job, program, cancel, &mut control_requests, &mut told, earlier);
         let error = match outcome {
             Ok(last) => return Ok(totals.complete(last, begun.elapsed(), retry.begun())),
             Err(error) => error,
@@ -96,7 +96,7 @@ fn run_all(
         pause(next.pause, cancel)?;
         job.access.connect_timeout = next.connect_timeout;
         job.access.greeting_timeout = Some(GREETING_PART * next.connect_timeout);
-        wishes.begin_again();
+        control_requests.begin_again();
         told.begin_again();
     }
 }

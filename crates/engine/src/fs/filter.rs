@@ -75,9 +75,9 @@ impl WalkFilter {
     }
 
     /// Removes excluded names of known type from a chunk of a listing, and returns them.
-    pub(super) fn leave_out(&self, scope: &FilterScope, piece: &mut ListingChunk, symlinks: Symlinks) -> Vec<Name> {
+    pub(super) fn exclude(&self, scope: &FilterScope, chunk: &mut ListingChunk, symlinks: Symlinks) -> Vec<Name> {
         let mut left_out = Vec::new();
-        piece.retain(|name, kind| {
+        chunk.retain(|name, kind| {
             let leads_elsewhere = kind == FileType::Symlink && symlinks == Symlinks::Follow;
             if kind == FileType::Unknown || leads_elsewhere {
                 return true;

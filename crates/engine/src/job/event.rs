@@ -69,7 +69,7 @@ pub enum Event {
     /// The data streams are up.
     Connected {
         /// How they run.
-        way: TransportPath,
+        transport: TransportPath,
         /// How many.
         streams: u16,
         /// How they are sealed; never [`Cipher::Auto`].
@@ -78,7 +78,7 @@ pub enum Event {
     /// The data now takes another path, or several.
     PathChanged {
         /// What it takes now.
-        way: TransportPath,
+        transport: TransportPath,
         /// Why, if it left one.
         because: Option<String>,
     },
@@ -361,7 +361,7 @@ pub struct Summary {
     /// the wire and of frames, is about the last attempt.
     pub restarts: u32,
     /// How data travelled.
-    pub way: TransportPath,
+    pub transport: TransportPath,
     /// Streams used.
     pub streams: u16,
     /// How they were sealed; never [`Cipher::Auto`]. `None` when no socket was used.

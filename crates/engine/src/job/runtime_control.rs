@@ -9,7 +9,7 @@ use crate::job::rate::RateHandle;
 #[derive(Debug, Clone, Default)]
 pub struct RuntimeControl {
     rate: RateHandle,
-    wishes: Arc<RequestedControls>,
+    requested: Arc<RequestedControls>,
 }
 
 #[derive(Debug, Default)]
@@ -32,21 +32,21 @@ impl RuntimeControl {
 
     /// Fixes the number of streams, whatever is measured: between one and the job's maximum.
     pub fn fix_streams(&self, streams: u16) {
-        self.wishes.streams.store(streams.max(1), Ordering::Relaxed);
+        self.requested.streams.store(streams.max(1), Ordering::Relaxed);
     }
 
     /// Stops sending until the job resumes.
     pub fn pause(&self, is_paused: bool) {
-        self.wishes.is_paused.store(is_paused, Ordering::Relaxed);
+        self.requested.is_paused.store(is_paused, Ordering::Relaxed);
     }
 
     /// The requested number of streams, if any.
     pub(crate) fn streams(&self) -> Option<u16> {
-        Some(self.wishes.streams.load(Ordering::Relaxed)).filter(|streams| *streams > 0)
+        Some(self.requested.streams.load(Ordering::Relaxed)).filter(|streams| *streams > 0)
     }
 
     /// Whether the job is paused.
     pub(crate) fn is_paused(&self) -> bool {
-        self.wishes.is_paused.load(Ordering::Relaxed)
+        self.requested.is_paused.load(Ordering::Relaxed)
     }
 }

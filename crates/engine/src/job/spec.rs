@@ -197,7 +197,7 @@ pub struct JobOptions {
     /// Copy nothing, change nothing: compare what both ends have. Most of the options below mean nothing then.
     pub compare: bool,
     /// `-f`, `-O`: what becomes of what exists.
-    pub in_the_way: OverwritePolicy,
+    pub overwrite: OverwritePolicy,
     /// `-p`: keep mode, owner and group (the modification time is always kept).
     pub preserve: bool,
     /// `--numeric-ids`, `--usermap`, `--groupmap`, `--chown`: which owner and group that is at the target.
@@ -205,7 +205,7 @@ pub struct JobOptions {
     /// What becomes of symbolic links below an operand.
     pub symlinks: Symlinks,
     /// `-+`, `-^`: what the walk leaves out.
-    pub leave_out: SkipOptions,
+    pub skip: SkipOptions,
     /// What is kept besides bytes, times, modes and owners.
     pub kept: PreserveOptions,
     /// `--include`, `--exclude` and the like: what else it leaves out.
@@ -362,11 +362,11 @@ impl Default for JobOptions {
         Self {
             recursive: false,
             compare: false,
-            in_the_way: OverwritePolicy::Report,
+            overwrite: OverwritePolicy::Report,
             preserve: false,
             owners: OwnerOptions { by_name: true, ..OwnerOptions::default() },
             symlinks: Symlinks::Keep,
-            leave_out: SkipOptions::default(),
+            skip: SkipOptions::default(),
             kept: PreserveOptions::default(),
             filters: FilterOptions::default(),
             modes: ModeOptions::default(),

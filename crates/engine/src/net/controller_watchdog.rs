@@ -105,7 +105,7 @@ pub mod tests {
 
     /// Returns a watchdog over a socket, as sshd provides one, with the controller's end and the stop descriptor's
     /// other end.
-    pub fn lifeline() -> (Arc<ControllerWatchdog>, UnixStream, UnixStream) {
+    pub fn watchdog() -> (Arc<ControllerWatchdog>, UnixStream, UnixStream) {
         let (controller, link) = UnixStream::pair().unwrap();
         let (stopper, stop) = UnixStream::pair().unwrap();
         let output = link.try_clone().unwrap();
@@ -117,17 +117,17 @@ pub mod tests {
 
     #[test]
     fn it_waits_while_the_controller_is_there() {
-        let (lifeline, mut controller, _stopper) = lifeline();
+        let (watchdog, mut controller, _stopper) = watchdog();
         controller.write_all(b"unread").unwrap();
-        assert!(lifeline.pause(Duration::from_millis(20)) && !lifeline.is_stopped());
+        assert!(watchdog.pause(Duration::from_millis(20)) && !watchdog.is_stopped());
         let (socket, _other) = UnixStream::pair().unwrap();
-        assert!(lifeline.wait_writable(&socket));
+        assert!(watchdog.wait_writable(&socket));
     }
 
     #[test]
     fn a_controller_that_is_gone_or_says_no_more_ends_the_wait() {
         for half in [true, false] {
-            let (lifeline, mut controller, _stopper) = lifeline();
+            let (watchdog, mut controller, _stopper) = watchdog();
             controller.write_all(b"unread").unwrap();
             if half {
                 controller.shutdown(std::net::Shutdown::Write).unwrap();
@@ -135,7 +135,7 @@ pub mod tests {
                 drop(controller);
             }
             let began = Instant::now();
-            assert!(!lifeline.pause(SOON) && began.elapsed() < SOON, "half: {half}");
+            assert!(!watchdog.pause(SOON) && began.elapsed() < SOON, "half: {half}");
         }
     }
 
@@ -145,37 +145,37 @@ pub mod tests {
             let (input, to_input) = rustix::pipe::pipe().unwrap();
             let (from_output, output) = rustix::pipe::pipe().unwrap();
             let (_stopper, stop) = UnixStream::pair().unwrap();
-            let lifeline = ControllerWatchdog::new(input, output, stop.into());
-            assert!(lifeline.pause(Duration::from_millis(1)));
+            let watchdog = ControllerWatchdog::new(input, output, stop.into());
+            assert!(watchdog.pause(Duration::from_millis(1)));
             let mut ends = vec![to_input, from_output];
             drop(ends.remove(end));
             let began = Instant::now();
-            assert!(!lifeline.pause(SOON) && began.elapsed() < SOON, "end {end}");
+            assert!(!watchdog.pause(SOON) && began.elapsed() < SOON, "end {end}");
         }
     }
 
     #[test]
     fn a_controller_that_says_nothing_ends_the_input() {
-        let (lifeline, mut controller, _stopper) = lifeline();
+        let (watchdog, mut controller, _stopper) = watchdog();
         controller.write_all(b"read").unwrap();
-        lifeline.set_silence_ms(500);
-        let mut input = WatchedInput(Arc::clone(&lifeline));
+        watchdog.set_silence_ms(500);
+        let mut input = WatchedInput(Arc::clone(&watchdog));
         assert_eq!(input.read(&mut [0; 8]).unwrap(), 4);
-        assert!(!lifeline.is_unheard());
+        assert!(!watchdog.is_unheard());
         let began = Instant::now();
         assert_eq!(input.read(&mut [0; 8]).unwrap(), 0);
-        assert!(lifeline.is_unheard() && began.elapsed() < SOON);
+        assert!(watchdog.is_unheard() && began.elapsed() < SOON);
     }
 
     #[test]
     fn being_told_to_stop_ends_waits_and_the_input() {
-        let (lifeline, mut controller, mut stopper) = lifeline();
+        let (watchdog, mut controller, mut stopper) = watchdog();
         controller.write_all(b"read").unwrap();
-        let mut input = WatchedInput(Arc::clone(&lifeline));
+        let mut input = WatchedInput(Arc::clone(&watchdog));
         assert_eq!(input.read(&mut [0; 8]).unwrap(), 4);
         let reading = std::thread::spawn(move || input.read(&mut [0; 8]).unwrap());
         stopper.write_all(b"!").unwrap();
         assert_eq!(reading.join().unwrap(), 0);
-        assert!(lifeline.is_stopped() && !lifeline.pause(SOON));
+        assert!(watchdog.is_stopped() && !watchdog.pause(SOON));
     }
 }

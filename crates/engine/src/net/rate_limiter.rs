@@ -45,8 +45,8 @@ struct LimiterState {
 /// A record in transmission.
 #[derive(Debug)]
 pub struct RatePermit<'p> {
-    pace: &'p RateLimiter,
-    record: u64,
+    limiter: &'p RateLimiter,
+    number: u64,
     paused: Cell<Duration>,
 }
 
@@ -105,15 +105,15 @@ impl RateLimiter {
     }
 
     /// Starts a record.
-    pub fn record(&self) -> RatePermit<'_> {
-        RatePermit { pace: self, record: self.begun.fetch_add(1, Ordering::Relaxed), paused: Cell::default() }
+    pub fn permit(&self) -> RatePermit<'_> {
+        RatePermit { limiter: self, number: self.begun.fetch_add(1, Ordering::Relaxed), paused: Cell::default() }
     }
 }
 
 impl LimiterState {
     /// Requests permission for some of this record's `rest` bytes, or the time to retry; `None` without a limit.
-    fn ask(&mut self, record: u64, now: Duration, rest: usize) -> Option<RateGrant> {
-        let before = u32::try_from(self.waiting.range(..record).count()).unwrap_or(u32::MAX);
+    fn ask(&mut self, number: u64, now: Duration, rest: usize) -> Option<RateGrant> {
+        let before = u32::try_from(self.waiting.range(..number).count()).unwrap_or(u32::MAX);
         let grace = if before == 0 { Duration::ZERO } else { GRACE };
         match self.pacer.as_mut()?.take_after(grace, now, rest as u64) {
             // Streams wake one after the other, as if all earlier ones were late.
@@ -126,25 +126,25 @@ impl LimiterState {
 impl RatePermit<'_> {
     /// Waits until some of the `rest` bytes may go. Returns their number: all of them without a limit, and 0 of 0.
     pub fn take(&self, rest: usize) -> usize {
-        if rest == 0 || !self.pace.is_limited() {
+        if rest == 0 || !self.limiter.is_limited() {
             return rest;
         }
         during(Stage::Pace, || self.wait_to_take(rest))
     }
 
     fn wait_to_take(&self, rest: usize) -> usize {
-        let mut state = lock(&self.pace.state);
+        let mut state = lock(&self.limiter.state);
         let own = Arc::<Condvar>::default();
-        state.waiting.insert(self.record, Arc::clone(&own));
+        state.waiting.insert(self.number, Arc::clone(&own));
         let granted = loop {
-            if self.pace.is_paused() {
+            if self.limiter.is_paused() {
                 let since = Instant::now();
                 state = own.wait(state).unwrap_or_else(PoisonError::into_inner);
                 self.paused.set(self.paused.get() + since.elapsed());
                 continue;
             }
-            let now = self.pace.epoch.elapsed();
-            match state.ask(self.record, now, rest) {
+            let now = self.limiter.epoch.elapsed();
+            match state.ask(self.number, now, rest) {
                 None => break rest,
                 Some(RateGrant::Now(bytes)) => break usize::try_from(bytes).unwrap_or(rest),
                 Some(RateGrant::At(time)) => {
@@ -153,7 +153,7 @@ impl RatePermit<'_> {
                 }
             }
         };
-        state.waiting.remove(&self.record);
+        state.waiting.remove(&self.number);
         if let Some((_, next)) = state.waiting.first_key_value() {
             next.notify_one();
         }
@@ -185,11 +185,11 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(20);
 
     /// Sends a record of `bytes` in a separate thread, which reports its end through the channel.
-    fn sending(pace: &Arc<RateLimiter>, bytes: usize) -> std::sync::mpsc::Receiver<()> {
+    fn sending(limiter: &Arc<RateLimiter>, bytes: usize) -> std::sync::mpsc::Receiver<()> {
         let (done, gone) = channel();
-        let pace = Arc::clone(pace);
+        let limiter = Arc::clone(limiter);
         thread::spawn(move || {
-            pace.record().take_all(bytes);
+            limiter.permit().take_all(bytes);
             let _ = done.send(());
         });
         gone
@@ -197,9 +197,9 @@ mod tests {
 
     #[test]
     fn all_streams_together_keep_to_the_rate() {
-        let pace = Arc::new(RateLimiter::new(1_000_000));
+        let limiter = Arc::new(RateLimiter::new(1_000_000));
         let began = Instant::now();
-        let streams: Vec<_> = (0..8).map(|_| sending(&pace, 50_000)).collect();
+        let streams: Vec<_> = (0..8).map(|_| sending(&limiter, 50_000)).collect();
         streams.iter().for_each(|gone| gone.recv_timeout(LIMIT).unwrap());
         // Lower bound on any machine: 400,000 bytes, less the capacity of the token bucket.
         assert!(began.elapsed() >= Duration::from_millis(320), "{:?}", began.elapsed());
@@ -209,7 +209,7 @@ mod tests {
     fn the_record_that_was_begun_first_goes_first_unless_it_is_late() {
         let ms = Duration::from_millis;
         let pacer = Some(RateClock::new(1_000_000));
-        let mut state = LimiterState { pacer, waiting: (3..6).map(|record| (record, Arc::default())).collect() };
+        let mut state = LimiterState { pacer, waiting: (3..6).map(|number| (number, Arc::default())).collect() };
         assert_eq!(state.ask(5, ms(0), 10_000), Some(RateGrant::At(ms(25))));
         assert_eq!(state.ask(4, ms(0), 10_000), Some(RateGrant::At(ms(15))));
         assert_eq!(state.ask(3, ms(0), 10_000), Some(RateGrant::At(ms(10))));
@@ -221,10 +221,10 @@ mod tests {
     #[test]
     fn a_limit_that_is_raised_or_lifted_wakes_those_who_wait() {
         for rate in [u64::MAX, 0] {
-            let pace = Arc::new(RateLimiter::new(1));
-            let slow: Vec<_> = (0..4).map(|_| sending(&pace, 10_000_000)).collect();
+            let limiter = Arc::new(RateLimiter::new(1));
+            let slow: Vec<_> = (0..4).map(|_| sending(&limiter, 10_000_000)).collect();
             assert_eq!(slow[0].recv_timeout(Duration::from_millis(50)), Err(RecvTimeoutError::Timeout));
-            pace.set(rate);
+            limiter.set(rate);
             slow.iter().for_each(|gone| gone.recv_timeout(LIMIT).unwrap());
         }
     }
@@ -232,41 +232,41 @@ mod tests {
     #[test]
     fn a_pause_lets_nothing_go_with_a_limit_and_without() {
         for rate in [0, 1 << 30] {
-            let pace = Arc::new(RateLimiter::new(rate));
-            pace.pause(true);
-            pace.pause(true);
-            assert_eq!((pace.pauses(), pace.is_paused(), pace.is_limited()), (1, true, true));
-            let held = sending(&pace, 1000);
-            pace.set(1 << 31);
-            pace.set(rate);
+            let limiter = Arc::new(RateLimiter::new(rate));
+            limiter.pause(true);
+            limiter.pause(true);
+            assert_eq!((limiter.pauses(), limiter.is_paused(), limiter.is_limited()), (1, true, true));
+            let held = sending(&limiter, 1000);
+            limiter.set(1 << 31);
+            limiter.set(rate);
             assert_eq!(held.recv_timeout(Duration::from_millis(50)), Err(RecvTimeoutError::Timeout));
-            pace.pause(false);
+            limiter.pause(false);
             held.recv_timeout(LIMIT).unwrap();
-            assert_eq!((pace.pauses(), pace.is_paused(), pace.is_limited()), (2, false, rate > 0));
+            assert_eq!((limiter.pauses(), limiter.is_paused(), limiter.is_limited()), (2, false, rate > 0));
         }
     }
 
     #[test]
     fn a_record_knows_how_long_it_was_paused() {
-        let pace = Arc::new(RateLimiter::new(0));
-        pace.pause(true);
+        let limiter = Arc::new(RateLimiter::new(0));
+        limiter.pause(true);
         let (told, paused) = channel();
-        let sending = Arc::clone(&pace);
+        let sending = Arc::clone(&limiter);
         thread::spawn(move || {
-            let turn = sending.record();
+            let turn = sending.permit();
             turn.take_all(1000);
             let _ = told.send(turn.paused());
         });
         assert_eq!(paused.recv_timeout(Duration::from_millis(30)), Err(RecvTimeoutError::Timeout));
-        pace.pause(false);
+        limiter.pause(false);
         assert!(paused.recv_timeout(LIMIT).unwrap() > Duration::ZERO);
     }
 
     #[test]
     fn without_a_limit_all_goes_at_once_until_there_is_one() {
-        let pace = RateLimiter::new(0);
-        assert_eq!((pace.record().take(1 << 20), pace.record().take(0)), (1 << 20, 0));
-        pace.set(100_000);
-        assert_eq!(pace.record().take(1 << 20), 1000);
+        let limiter = RateLimiter::new(0);
+        assert_eq!((limiter.permit().take(1 << 20), limiter.permit().take(0)), (1 << 20, 0));
+        limiter.set(100_000);
+        assert_eq!(limiter.permit().take(1 << 20), 1000);
     }
 }

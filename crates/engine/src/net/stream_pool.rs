@@ -39,7 +39,7 @@ pub struct StreamPool {
 
 #[derive(Default)]
 struct PoolState {
-    lanes: BTreeMap<u16, PooledStream>,
+    streams: BTreeMap<u16, PooledStream>,
     /// Ids of all admitted streams: no id is admitted twice.
     ids: RangeSet,
     crossing: Multipath,
@@ -103,7 +103,7 @@ impl StreamPool {
         }
         let socket = stream.watch();
         let is_tcp = tcp_info(stream.socket()).is_ok();
-        state.lanes.insert(id, PooledStream::new(socket, path, is_tcp));
+        state.streams.insert(id, PooledStream::new(socket, path, is_tcp));
         let live = state.live(path);
         state.crossing.came(path, live);
         true
@@ -113,7 +113,7 @@ impl StreamPool {
     /// `is_lost` marks a stream that broke.
     pub fn ending(&self, StreamId(id): StreamId, is_lost: bool) -> bool {
         let mut state = lock(&self.state);
-        let Some(mut lane) = state.lanes.remove(&id) else { return false };
+        let Some(mut lane) = state.streams.remove(&id) else { return false };
         lane.look();
         count(&mut state.past, &lane.last);
         state.past_sockets.add(&counted(&lane.last));
@@ -189,7 +189,7 @@ impl StreamPool {
         let mut state = lock(&self.state);
         let in_use = state.in_use();
         let (mut known, mut paths, mut ways) = (Vec::new(), Vec::new(), Vec::new());
-        for (id, lane) in state.lanes.iter().filter(|(_, lane)| lane.is_tcp && !lane.given_up) {
+        for (id, lane) in state.streams.iter().filter(|(_, lane)| lane.is_tcp && !lane.given_up) {
             let place = known.iter().position(|path| *path == lane.path);
             let Some(path) = place.or_else(|| {
                 let socket = lane.socket.upgrade()?;
@@ -215,7 +215,7 @@ impl StreamPool {
     pub fn mend(&self, elapsed: Duration) -> Option<PathRepair> {
         let mut state = lock(&self.state);
         let mut seen: BTreeMap<PathId, PathMeasurement> = BTreeMap::new();
-        for (id, lane) in state.lanes.iter_mut().filter(|(_, lane)| !lane.given_up) {
+        for (id, lane) in state.streams.iter_mut().filter(|(_, lane)| !lane.given_up) {
             if !lane.is_tcp {
                 return None;
             }
@@ -246,7 +246,7 @@ impl StreamPool {
         let is_connector = self.connector.get().is_some();
         let name = |path: PathId| {
             let of_path = |lane: &&PooledStream| lane.path == path && !lane.given_up;
-            let socket = state.lanes.values().find(of_path)?.socket.upgrade()?;
+            let socket = state.streams.values().find(of_path)?.socket.upgrade()?;
             let (own, peer) = names(&*socket);
             Some((path, if is_connector { (own, peer) } else { (peer, own) }))
         };
@@ -275,7 +275,7 @@ impl StreamPool {
         let main = state.crossing.main();
         let mut all = PoolSnapshot { round_trip: Duration::MAX, gone: state.gone, ..PoolSnapshot::default() };
         let in_use = |lane: &&mut PooledStream| !lane.given_up && Some(lane.path) == main;
-        for lane in state.lanes.values_mut().filter(in_use).take(streams.into()) {
+        for lane in state.streams.values_mut().filter(in_use).take(streams.into()) {
             let info = lane.look()?;
             all.round_trip = all.round_trip.min(info.round_trip_min);
             all.acknowledged_bytes = all.acknowledged_bytes.saturating_add(info.acknowledged_bytes);
@@ -287,16 +287,16 @@ impl StreamPool {
     /// Whether all streams use a loss-tolerant congestion control ([`bears_loss`]); `None` without streams.
     pub fn bear_loss(&self) -> Option<bool> {
         let state = lock(&self.state);
-        let each = state.lanes.values().filter_map(|lane| lane.socket.upgrade()).map(|socket| bears_loss(&*socket));
+        let each = state.streams.values().filter_map(|lane| lane.socket.upgrade()).map(|socket| bears_loss(&*socket));
         each.reduce(|all, one| all && one)
     }
 
     /// Returns the socket figures of all streams, including ended ones.
     pub fn sockets(&self) -> Sockets {
         let mut state = lock(&self.state);
-        let PoolState { lanes, looks, past_sockets, .. } = &mut *state;
+        let PoolState { streams, looks, past_sockets, .. } = &mut *state;
         let mut all = *past_sockets;
-        for lane in lanes.values_mut() {
+        for lane in streams.values_mut() {
             lane.look();
             if std::mem::replace(&mut lane.seen_bytes, lane.last.acknowledged_bytes) < lane.last.acknowledged_bytes {
                 looks.add(&lane.seen());
@@ -310,11 +310,11 @@ impl StreamPool {
     /// Returns the socket figures of each stream.
     pub fn stream_figures(&self) -> Vec<StreamFigures> {
         let mut state = lock(&self.state);
-        let PoolState { lanes, ended, .. } = &mut *state;
-        for lane in lanes.values_mut() {
+        let PoolState { streams, ended, .. } = &mut *state;
+        for lane in streams.values_mut() {
             lane.look();
         }
-        let there = lanes.iter().map(|(id, lane)| lane.figures(*id));
+        let there = streams.iter().map(|(id, lane)| lane.figures(*id));
         ended.iter().copied().chain(there).take(STREAM_FIGURES_MAX).collect()
     }
 
@@ -322,7 +322,7 @@ impl StreamPool {
     pub fn own_address(&self) -> Option<IpAddr> {
         let state = lock(&self.state);
         let main = state.crossing.main();
-        let mut in_use = state.lanes.values().filter(|lane| lane.is_tcp && !lane.given_up && Some(lane.path) == main);
+        let mut in_use = state.streams.values().filter(|lane| lane.is_tcp && !lane.given_up && Some(lane.path) == main);
         in_use.find_map(|lane| own_address(&*lane.socket.upgrade()?))
     }
 
@@ -330,7 +330,7 @@ impl StreamPool {
     pub fn figures(&self) -> PathFigures {
         let mut state = lock(&self.state);
         let mut figures = state.past;
-        for lane in state.lanes.values_mut() {
+        for lane in state.streams.values_mut() {
             lane.look();
             count(&mut figures, &lane.last);
         }
@@ -352,7 +352,7 @@ impl PoolState {
     }
 
     fn ids_of_live(&self, path: PathId) -> impl Iterator<Item = u16> {
-        self.lanes.iter().filter(move |(_, lane)| lane.path == path && !lane.given_up).map(|(id, _)| *id)
+        self.streams.iter().filter(move |(_, lane)| lane.path == path && !lane.given_up).map(|(id, _)| *id)
     }
 
     fn live(&self, path: PathId) -> u16 {
@@ -366,7 +366,7 @@ impl PoolState {
 
     fn give_up(&mut self, streams: &[StreamId]) {
         for StreamId(id) in streams {
-            if let Some(lane) = self.lanes.get_mut(id) {
+            if let Some(lane) = self.streams.get_mut(id) {
                 lane.given_up = true;
                 lane.socket.upgrade().into_iter().for_each(|socket| abandon(&*socket));
             }

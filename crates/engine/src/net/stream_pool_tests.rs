@@ -28,18 +28,18 @@ fn two_streams() -> (ConnectedStreams, Vec<DataStream>, AcceptedStreams, Vec<Dat
     (connected, near, accepted, far)
 }
 
-fn in_use(lanes: &StreamPool) -> Vec<u64> {
+fn in_use(pool: &StreamPool) -> Vec<u64> {
     let mut told = Vec::new();
-    lanes.share_out(|in_use| told = in_use.iter().flatten().collect());
+    pool.share_out(|in_use| told = in_use.iter().flatten().collect());
     told
 }
 
 /// Samples the sockets until there is something to repair.
 #[track_caller]
-fn until_something(lanes: &StreamPool) -> PathRepair {
+fn until_something(pool: &StreamPool) -> PathRepair {
     let deadline = std::time::Instant::now() + LIMIT;
     loop {
-        let mend = lanes.mend(Duration::from_millis(1)).unwrap();
+        let mend = pool.mend(Duration::from_millis(1)).unwrap();
         if mend != PathRepair::default() {
             return mend;
         }
@@ -53,36 +53,36 @@ fn a_stream_that_the_other_end_closes_is_given_up_and_replaced_and_its_figures_s
         return;
     }
     let (connected, near, _accepted, mut far) = two_streams();
-    let lanes = StreamPool::new(2, false);
-    lanes.set_connector(Arc::clone(&connected.connector));
-    assert!(near.iter().zip(0..).all(|(stream, id)| lanes.admit(StreamId(id), stream)));
-    assert!(!lanes.admit(StreamId(1), &near[1]), "an id comes once");
-    assert_eq!((lanes.mend(Duration::ZERO), in_use(&lanes)), (Some(PathRepair::default()), vec![0, 1]));
-    let before = lanes.snapshot(2).unwrap();
+    let pool = StreamPool::new(2, false);
+    pool.set_connector(Arc::clone(&connected.connector));
+    assert!(near.iter().zip(0..).all(|(stream, id)| pool.admit(StreamId(id), stream)));
+    assert!(!pool.admit(StreamId(1), &near[1]), "an id comes once");
+    assert_eq!((pool.mend(Duration::ZERO), in_use(&pool)), (Some(PathRepair::default()), vec![0, 1]));
+    let before = pool.snapshot(2).unwrap();
     drop(far.remove(0));
     let expected = PathRepair { give_up: vec![StreamId(0)], make: vec![(PathId(0), 1)], ..PathRepair::default() };
-    assert_eq!(until_something(&lanes), expected);
-    assert_eq!((lanes.count(), in_use(&lanes), lanes.is_mending()), (1, vec![1], true));
-    assert!(lanes.snapshot(2).unwrap().is_of_others_than(&before));
-    let figures = lanes.figures();
-    assert!(lanes.ending(StreamId(0), true), "it can be replaced");
-    assert_eq!(lanes.figures().segments, figures.segments);
-    assert!(lanes.make(1, PathId(0)));
+    assert_eq!(until_something(&pool), expected);
+    assert_eq!((pool.count(), in_use(&pool), pool.is_mending()), (1, vec![1], true));
+    assert!(pool.snapshot(2).unwrap().is_of_others_than(&before));
+    let figures = pool.figures();
+    assert!(pool.ending(StreamId(0), true), "it can be replaced");
+    assert_eq!(pool.figures().segments, figures.segments);
+    assert!(pool.make(1, PathId(0)));
     let (id, stream) = connected.arrivals.next(LIMIT).unwrap().unwrap();
-    assert!(id == StreamId(2) && lanes.admit(id, &stream));
-    assert!(!lanes.is_mending() && in_use(&lanes) == [1, 2]);
-    assert!(!lanes.admit(StreamId(0), &near[0]), "also when the first is gone");
+    assert!(id == StreamId(2) && pool.admit(id, &stream));
+    assert!(!pool.is_mending() && in_use(&pool) == [1, 2]);
+    assert!(!pool.admit(StreamId(0), &near[0]), "also when the first is gone");
 }
 
 #[test]
 fn who_reads_from_a_stream_that_is_given_up_ends() {
     let (_connected, near, _accepted, mut far) = two_streams();
-    let lanes = StreamPool::new(2, false);
-    assert!(lanes.admit(StreamId(0), &far[0]));
+    let pool = StreamPool::new(2, false);
+    assert!(pool.admit(StreamId(0), &far[0]));
     let mut reading = far.remove(0);
     let ended =
         std::thread::spawn(move || reading.receive(&mut crate::io::frame_buffer::FrameBuffer::empty()).is_err());
-    lanes.give_up(&[StreamId(0), StreamId(77)]);
+    pool.give_up(&[StreamId(0), StreamId(77)]);
     assert!(ended.join().unwrap());
     drop(near);
 }
@@ -90,10 +90,10 @@ fn who_reads_from_a_stream_that_is_given_up_ends() {
 #[test]
 fn no_id_is_used_that_the_other_end_knows() {
     let (_connected, near, _accepted, _far) = two_streams();
-    let lanes = StreamPool::new(1, false);
-    let ids = lanes.ids();
+    let pool = StreamPool::new(1, false);
+    let ids = pool.ids();
     assert_eq!([ids.next(), ids.next()], [Some(StreamId(0)), Some(StreamId(1))]);
-    assert!(lanes.admit(StreamId(7), &near[0]));
+    assert!(pool.admit(StreamId(7), &near[0]));
     assert_eq!(ids.next(), Some(StreamId(8)));
     ids.saw(StreamId(u16::MAX));
     assert_eq!([ids.next(), ids.next()], [None, None]);
@@ -102,12 +102,12 @@ fn no_id_is_used_that_the_other_end_knows() {
 #[test]
 fn what_comes_too_late_rests_and_of_too_many_none_is_taken() {
     let (_connected, near, _accepted, far) = two_streams();
-    let lanes = StreamPool::new(1, false);
-    assert!(lanes.admit(StreamId(0), &near[0]));
-    assert_eq!(lanes.want(1), Some((PathId(0), 0)));
-    assert!(lanes.admit(StreamId(5), &near[1]));
-    assert_eq!((lanes.count(), in_use(&lanes)), (2, vec![0]));
-    assert!(!lanes.admit(StreamId(6), &far[0]), "twice as many as are in use are enough");
+    let pool = StreamPool::new(1, false);
+    assert!(pool.admit(StreamId(0), &near[0]));
+    assert_eq!(pool.want(1), Some((PathId(0), 0)));
+    assert!(pool.admit(StreamId(5), &near[1]));
+    assert_eq!((pool.count(), in_use(&pool)), (2, vec![0]));
+    assert!(!pool.admit(StreamId(6), &far[0]), "twice as many as are in use are enough");
 }
 
 #[test]
@@ -116,18 +116,18 @@ fn a_number_that_is_fixed_holds_for_those_that_are_there_and_those_that_come() {
         return;
     }
     let (_connected, near, _accepted, _far) = two_streams();
-    let lanes = StreamPool::new(4, false);
-    lanes.fix(9);
-    assert_eq!((lanes.keep_fixed(), lanes.is_fixed()), (vec![], true), "no path is known yet");
-    assert!(near.iter().zip(0..).all(|(stream, id)| lanes.admit(StreamId(id), stream)));
-    assert_eq!(lanes.keep_fixed(), [(PathId(0), 2)], "two are there, and four may be");
-    assert_eq!((lanes.keep_fixed(), in_use(&lanes)), (vec![], vec![0, 1]), "they are asked for once");
-    lanes.fix(1);
-    assert_eq!((lanes.keep_fixed(), in_use(&lanes)), (vec![(PathId(0), 0)], vec![0]));
-    lanes.want(3);
-    assert_eq!(lanes.keep_fixed(), [(PathId(0), 0)], "whoever wants more has no say");
-    assert_eq!(in_use(&lanes), [0]);
-    let (paths, ways) = lanes.ways();
+    let pool = StreamPool::new(4, false);
+    pool.fix(9);
+    assert_eq!((pool.keep_fixed(), pool.is_fixed()), (vec![], true), "no path is known yet");
+    assert!(near.iter().zip(0..).all(|(stream, id)| pool.admit(StreamId(id), stream)));
+    assert_eq!(pool.keep_fixed(), [(PathId(0), 2)], "two are there, and four may be");
+    assert_eq!((pool.keep_fixed(), in_use(&pool)), (vec![], vec![0, 1]), "they are asked for once");
+    pool.fix(1);
+    assert_eq!((pool.keep_fixed(), in_use(&pool)), (vec![(PathId(0), 0)], vec![0]));
+    pool.want(3);
+    assert_eq!(pool.keep_fixed(), [(PathId(0), 0)], "whoever wants more has no say");
+    assert_eq!(in_use(&pool), [0]);
+    let (paths, ways) = pool.ways();
     assert_eq!(paths.len(), 1);
     let ways: Vec<_> = ways.iter().map(|way| (way.stream, way.path, way.in_use)).collect();
     assert_eq!(ways, [(0, 0, true), (1, 0, false)]);
@@ -148,16 +148,16 @@ fn the_last_look_tells_what_streams_were_like_that_are_gone() {
         return;
     }
     let (_connected, near, _accepted, _far) = two_streams();
-    let (lanes, stages) = (StreamPool::new(2, false), StageTimers::default());
-    assert!(near.iter().zip(0..).all(|(stream, id)| lanes.admit(StreamId(id), stream)));
+    let (pool, stages) = (StreamPool::new(2, false), StageTimers::default());
+    assert!(near.iter().zip(0..).all(|(stream, id)| pool.admit(StreamId(id), stream)));
     for stream in &near {
         rustix::net::sockopt::set_tcp_congestion(stream.socket(), "reno").unwrap();
     }
     let mut meter = ResourceMeter::new(SystemGauges::open([0, 0]));
     let carried = stages.enter(Some(0), Stage::Idle);
-    let there = meter.look(&stages, &lanes).present;
+    let there = meter.look(&stages, &pool).present;
     assert!(!there.bears_loss && there.streams == 1, "{there:?}");
     drop((carried, near));
-    assert_eq!((lanes.bear_loss(), stages.streams()), (None, 0));
-    assert_eq!(meter.look(&stages, &lanes).present, there);
+    assert_eq!((pool.bear_loss(), stages.streams()), (None, 0));
+    assert_eq!(meter.look(&stages, &pool).present, there);
 }

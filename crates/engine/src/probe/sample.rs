@@ -44,13 +44,13 @@ pub struct ProbeSample {
     /// Whether all data is on the disk.
     pub is_durable: bool,
     /// Transport path of the data.
-    pub way: TransportPath,
+    pub transport: TransportPath,
 }
 
 impl ProbeSample {
     /// The bottleneck of a network part. Within one host, there is no link to blame.
     pub fn limit_of_network(&self) -> Option<Bottleneck> {
-        self.limit.or(self.way.is_within_host().then_some(Bottleneck::None))
+        self.limit.or(self.transport.is_within_host().then_some(Bottleneck::None))
     }
 }
 
@@ -66,7 +66,7 @@ pub fn take(job: Job, program: &WorkerProgram, cancel: &Cancel, bounds: SampleBo
         last: Progress::default(),
         enough: false,
         verdict: None,
-        way: TransportPath::None,
+        transport: TransportPath::None,
         failure: None,
     };
     let outcome = controller::run(job, program.clone(), &own, &RuntimeControl::new(), &mut witness);
@@ -90,16 +90,16 @@ struct SampleWitness {
     last: Progress,
     enough: bool,
     verdict: Option<Verdict>,
-    way: TransportPath,
+    transport: TransportPath,
     failure: Option<String>,
 }
 
 impl Observer for SampleWitness {
     fn event(&mut self, event: &Event) {
         match event {
-            Event::Connected { way, .. } => {
+            Event::Connected { transport, .. } => {
                 self.begun = Some(Instant::now());
-                self.way = way.clone();
+                self.transport = transport.clone();
             }
             Event::Progress(progress) => self.progress(progress),
             Event::Stopped(verdict) => self.verdict = Some(verdict.clone()),
@@ -144,7 +144,7 @@ impl SampleWitness {
             limit: verdict.map(|verdict| verdict.limit).filter(|limit| *limit != Bottleneck::None),
             is_complete: summary.is_some(),
             is_durable: summary.is_some_and(|summary| summary.durable),
-            way: self.way.clone(),
+            transport: self.transport.clone(),
         }
     }
 }
@@ -231,8 +231,8 @@ mod tests {
         use crate::job::event::NetworkPath;
         let sample = |to: &str, limit| {
             let path = NetworkPath { from: "127.0.0.1:1".into(), to: to.into(), ..NetworkPath::default() };
-            let way = TransportPath::Tcp { path, others: Vec::new(), instead_of: None };
-            ProbeSample { way, limit, ..ProbeSample::default() }
+            let transport = TransportPath::Tcp { path, others: Vec::new(), instead_of: None };
+            ProbeSample { transport, limit, ..ProbeSample::default() }
         };
         assert_eq!(sample("127.0.0.1:2", None).limit_of_network(), Some(Bottleneck::None));
         assert_eq!(sample("10.0.0.1:2", None).limit_of_network(), None);

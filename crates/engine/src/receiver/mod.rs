@@ -140,17 +140,17 @@ impl TargetReceiver {
     pub fn prepare(
         request: TargetRequest,
         reporter: Reporter,
-        surroundings: &WorkerContext,
+        context: &WorkerContext,
         inherited: Option<InheritedPipe>,
     ) -> Result<Self, RefusedRequest> {
-        let quota = Arc::new(JobQuota::new(surroundings.allowance.clone()));
+        let quota = Arc::new(JobQuota::new(context.allowance.clone()));
         quota
             .take_names(destination::missing_directories(&request))
             .map_err(|text| RefusedRequest { usage: false, text })?;
         let destination = match request.pipe {
-            PipeKind::No => destination::find(&request, surroundings.state_dir.as_deref(), &reporter)?,
+            PipeKind::No => destination::find(&request, context.state_dir.as_deref(), &reporter)?,
             PipeKind::Standard | PipeKind::Named | PipeKind::Growing(_) => {
-                destination::pipe(&request, inherited, &surroundings.policy)?
+                destination::pipe(&request, inherited, &context.policy)?
             }
         };
         reporter.set_label(&destination.path(b""));
@@ -173,14 +173,14 @@ impl TargetReceiver {
             machine.await_sums();
         }
         machine.begin_with_wrong_deltas(request.delta.wrong_before);
-        let allows_deltas = delta::find_base::policy_allows_deltas(&request, &surroundings.policy, &reporter);
+        let allows_deltas = delta::find_base::policy_allows_deltas(&request, &context.policy, &reporter);
         let merged = MergedSources::new(&request.operands, request.listed);
         let job = Arc::new(ReceiverJob {
             request,
             destination: destination,
-            umask: surroundings.umask,
-            links_inside: surroundings.links_inside,
-            creates_only: surroundings.creates_only,
+            umask: context.umask,
+            links_inside: context.links_inside,
+            creates_only: context.creates_only,
             allows_deltas,
             has_failed_entries: AtomicBool::new(false),
             full_disk: FullDisk::default(),
@@ -227,7 +227,7 @@ impl TargetReceiver {
         let storage = WriteResources {
             job: Arc::clone(&job),
             tree: Arc::clone(&tree),
-            rate_limit: RateLimiter::new(surroundings.rate.unwrap_or(0)),
+            rate_limit: RateLimiter::new(context.rate.unwrap_or(0)),
             buffers: WriteBuffers::default(),
             reflinks: ReflinkSupport::default(),
         };

@@ -39,11 +39,11 @@ impl ChunkBase<'_> {
         frame: FrameLen,
         size: u64,
         index: u64,
-        record: &FrameBuffer,
+        buffer: &FrameBuffer,
         file: &OpenedFile,
     ) -> io::Result<DeltaFrameValue> {
         let offset = index * u64::from(frame.get());
-        let payload = record.payload();
+        let payload = buffer.payload();
         match self {
             Self::Marks(marks) => {
                 let (now, later) = marks.split_at(marks.len().min(blocks::count(payload.len())));
@@ -56,7 +56,7 @@ impl ChunkBase<'_> {
                 Ok((value, encode(&spans, offset, payload)))
             }
             // No delta is shorter than a frame that is a hole.
-            Self::Sums(..) if record.map() == Some(&DataMap::HOLE) => Ok((frame.hash(size, index, payload), None)),
+            Self::Sums(..) if buffer.map() == Some(&DataMap::HOLE) => Ok((frame.hash(size, index, payload), None)),
             Self::Sums(index_of_old, shift, window) => {
                 let start = around(window, payload, offset, index_of_old.block(), file)?;
                 let within = start..start + payload.len();

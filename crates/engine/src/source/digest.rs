@@ -32,8 +32,8 @@ fn read(
     file: Arc<OpenedFile>,
     reader: &mut FrameReader,
 ) -> Result<Digest, SourceFileError> {
-    let way = source.policy.reading(&file, item.size, 0, item.size);
-    reader.add(Arc::clone(&file), way, 0, item.size);
+    let plan = source.policy.reading(&file, item.size, 0, item.size);
+    reader.add(Arc::clone(&file), plan, 0, item.size);
     let hashed = hash(source, item, reader);
     if hashed.is_ok() {
         reader.end()
@@ -52,10 +52,10 @@ fn hash(source: &Source, item: &SourceEntry, reader: &mut FrameReader) -> Result
         if source.walking.is_cancelled() {
             return Err(SourceFileError::Changed);
         }
-        let record = reader.next().ok_or(SourceFileError::Changed)??;
-        let bytes = record.payload().len() as u64;
-        hasher.update(record.payload());
-        reader.give_back(record);
+        let buffer = reader.next().ok_or(SourceFileError::Changed)??;
+        let bytes = buffer.payload().len() as u64;
+        hasher.update(buffer.payload());
+        reader.give_back(buffer);
         // A truncated file ends early.
         left = left.checked_sub(bytes).filter(|_| bytes > 0).ok_or(SourceFileError::Changed)?;
     }

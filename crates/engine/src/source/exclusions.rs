@@ -31,7 +31,7 @@ impl UnreportedExclusions {
             return Some(());
         }
         let names = std::mem::take(&mut self.0);
-        wait_for_outbox(source)?.machine.leave_out(directory, names);
+        wait_for_outbox(source)?.machine.exclude(directory, names);
         source.outbox.notify_all();
         Some(())
     }

@@ -16,14 +16,14 @@ fn no_bytes(_: &mut [u8], _: u64) -> Result<usize, SourceFileError> {
 }
 
 /// Reads a pipe, to which `bytes` are written in pieces, to its end. Returns the frames and the total size.
-fn frames_of(bytes: &[u8], piece: usize) -> (Vec<Vec<u8>>, u64) {
+fn frames_of(bytes: &[u8], chunk: usize) -> (Vec<Vec<u8>>, u64) {
     let (reading, writing) = rustix::pipe::pipe().unwrap();
     let spring = Arc::new(FlowPipe::new(reading, None));
     let feed = FlowFeed::of_pipe(spring);
     let frame = FrameLen::new(256 << 10).unwrap();
     let (mut frames, mut room) = (Vec::new(), vec![0; F]);
     thread::scope(|scope| {
-        scope.spawn(move || bytes.chunks(piece).for_each(|piece| write_on(&writing, piece).unwrap()));
+        scope.spawn(move || bytes.chunks(chunk).for_each(|chunk| write_on(&writing, chunk).unwrap()));
         loop {
             let FlowRead { len, end } = feed.read(frame, frames.len() as u64, &mut room, || true, no_file).unwrap();
             if len > 0 {
@@ -40,10 +40,10 @@ fn frames_of(bytes: &[u8], piece: usize) -> (Vec<Vec<u8>>, u64) {
 fn every_frame_but_the_last_is_full_and_the_end_is_seen_with_it_where_it_is_short() {
     for len in [0, 1, F - 1, F, F + 1, 2 * F, 3 * F + 7] {
         let bytes: Vec<u8> = (0..len).map(|at| u8::try_from(at * 7 % 251).unwrap_or_default()).collect();
-        for piece in [1 << 20, 40_000, 4096] {
-            let (frames, size) = frames_of(&bytes, piece);
-            assert_eq!((frames.concat() == bytes, size), (true, len as u64), "{len} in {piece}");
-            assert!(frames.iter().rev().skip(1).all(|frame| frame.len() == F), "{len} in {piece}");
+        for chunk in [1 << 20, 40_000, 4096] {
+            let (frames, size) = frames_of(&bytes, chunk);
+            assert_eq!((frames.concat() == bytes, size), (true, len as u64), "{len} in {chunk}");
+            assert!(frames.iter().rev().skip(1).all(|frame| frame.len() == F), "{len} in {chunk}");
         }
     }
 }

@@ -33,36 +33,36 @@ pub(super) fn send_next(
     // A read may block for any time.
     outlet.settle()?;
     let frame = source.request.settings.frame;
-    let mut record = reader.buffer();
+    let mut buffer = reader.buffer();
     let feed = next.handle.feed();
     let stage = if next.handle.is_pipe() { Stage::ReadPipe } else { Stage::Read };
     let FlowRead { len, end } = match during(stage, || {
         let read_file = |room: &mut [u8]| next.handle.read_in_order(frame, next.index, room);
-        feed.read(frame, next.index, record.room_mut(), || source.wants(next.entry), read_file)
+        feed.read(frame, next.index, buffer.room_mut(), || source.wants(next.entry), read_file)
     }) {
         Ok(portion) => portion,
         Err(trouble) => {
-            reader.give_back(record);
+            reader.give_back(buffer);
             source.fail_flow(next, trouble);
             return Ok(());
         }
     };
-    record.set_payload_len(len);
+    buffer.set_payload_len(len);
     // No other stream may read before this frame counts as read.
-    source.pass_in_turn(&next.handle, next.index, record.payload());
+    source.pass_in_turn(&next.handle, next.index, buffer.payload());
     let is_only = next.index == 0 && end.is_some();
     let Some(written) = source.flow_read(next, len, end) else {
-        reader.give_back(record);
+        reader.give_back(buffer);
         return Ok(());
     };
     if len == 0 {
-        reader.give_back(record);
+        reader.give_back(buffer);
         return Ok(());
     }
     if outlet.may_lose() {
-        feed.keep(next.index, record.payload(), is_only, written);
+        feed.keep(next.index, buffer.payload(), is_only, written);
     }
-    let sent = put(source, next, record, is_only, outlet, true)?;
+    let sent = put(source, next, buffer, is_only, outlet, true)?;
     reader.give_back(sent);
     Ok(())
 }
@@ -74,33 +74,33 @@ pub(super) fn send_kept(
     reader: &mut FrameReader,
     outlet: &mut impl FrameSink,
 ) -> Result<(), StreamError> {
-    let mut record = reader.buffer();
+    let mut buffer = reader.buffer();
     let frame = source.request.settings.frame;
     let read_file = |room: &mut [u8], offset| kept.handle.read_again(room, offset);
-    match kept.handle.feed().kept(frame, kept.index, record.room_mut(), read_file) {
+    match kept.handle.feed().kept(frame, kept.index, buffer.room_mut(), read_file) {
         Ok(Some((len, is_only))) => {
-            record.set_payload_len(len);
-            record = put(source, kept, record, is_only, outlet, false)?;
+            buffer.set_payload_len(len);
+            buffer = put(source, kept, buffer, is_only, outlet, false)?;
         }
         Ok(None) => {}
         Err(trouble) => source.fail_flow(kept, trouble),
     }
-    reader.give_back(record);
+    reader.give_back(buffer);
     Ok(())
 }
 
 fn put(
     source: &Source,
     of: &FlowFrame<SourceEntry>,
-    record: FrameBuffer,
+    buffer: FrameBuffer,
     is_only: bool,
     outlet: &mut impl FrameSink,
     is_first_time: bool,
 ) -> Result<FrameBuffer, StreamError> {
     let settings = &source.request.settings;
-    let check = frame_check(record.payload());
+    let check = frame_check(buffer.payload());
     let value = match settings.blake3 {
-        true => settings.frame.hash_in(of.index, record.payload(), is_only),
+        true => settings.frame.hash_in(of.index, buffer.payload(), is_only),
         false => check_value(check),
     };
     if is_first_time {
@@ -108,7 +108,7 @@ fn put(
     }
     let offset = of.index * u64::from(settings.frame.get());
     let trailer = RecordTrailer::Data(DataFrame { job: settings.number, entry: of.entry, offset, check, value });
-    outlet.put(record, &trailer, &source.pace)
+    outlet.put(buffer, &trailer, &source.limiter)
 }
 
 impl Source {

@@ -112,7 +112,7 @@ pub struct Source {
     /// Signals files to be removed, or the end of removals.
     removals: Notify,
     /// Rate limit of all streams.
-    pace: RateLimiter,
+    limiter: RateLimiter,
     /// Flags that are not preserved.
     flagged: UnkeptFlags,
     /// Hard links that haul has removed itself.
@@ -187,7 +187,7 @@ impl Source {
             removals: SourceRemovals::new(),
         });
         let [work, window, outbox, removals] = std::array::from_fn(|_| Notify::default());
-        let pace = RateLimiter::new(request.rate_bytes_per_s);
+        let limiter = RateLimiter::new(request.rate_bytes_per_s);
         let policy = StoragePolicy::new(request.storage);
         let walking = Cancel::new();
         let listed = request.listed.then(PendingBatches::new);
@@ -211,7 +211,7 @@ impl Source {
             window,
             outbox,
             removals,
-            pace,
+            limiter,
             flagged,
             own_unlinks: OwnUnlinkRecords::default(),
             owners,
@@ -251,7 +251,7 @@ impl Source {
 
     /// Skips this directory wherever the walk finds it below a source argument. Must precede [`Self::walk`]; only the
     /// first call counts.
-    pub fn leave_out(&self, target_directory: FileIdentity) {
+    pub fn skip_directory(&self, target_directory: FileIdentity) {
         let _ = self.target_directory.set(target_directory);
     }
 
@@ -458,18 +458,18 @@ impl Source {
 
     /// Sets the rate limit of all streams together; 0 for none.
     pub fn set_rate(&self, rate_bytes_per_s: u64) {
-        self.pace.set(rate_bytes_per_s);
+        self.limiter.set(rate_bytes_per_s);
     }
 
     /// Pauses or resumes the streams.
     pub fn pause(&self, is_paused: bool) {
-        self.pace.pause(is_paused);
+        self.limiter.pause(is_paused);
         self.work.notify_all();
     }
 
     /// The number of pauses and resumptions so far; odd during a pause.
     pub fn pauses(&self) -> u64 {
-        self.pace.pauses()
+        self.limiter.pauses()
     }
 
     /// Incomplete files with data assigned to streams.
@@ -483,8 +483,8 @@ impl Source {
         self.walking.cancel();
         self.listed.iter().for_each(PendingBatches::stop);
         // Data in flight no longer waits for the rate limit.
-        self.pace.set(0);
-        self.pace.pause(false);
+        self.limiter.set(0);
+        self.limiter.pause(false);
         self.notify();
     }
 
@@ -511,7 +511,7 @@ impl Source {
                 Some(rest) if state.is_in_use(id) => {
                     let left = rest.saturating_sub(since.elapsed());
                     if left.is_zero()
-                        && !self.pace.is_limited()
+                        && !self.limiter.is_limited()
                         && let Some(double) = state.machine.next_double()
                     {
                         return Ok(Some(double));
@@ -534,7 +534,7 @@ impl Source {
 
     fn take_work(&self, state: &mut State, id: StreamId, frames_max: u64) -> Option<WorkItem<SourceEntry>> {
         let was_closed = state.machine.window() == 0;
-        let gets_work = state.is_in_use(id) && !self.pace.is_paused();
+        let gets_work = state.is_in_use(id) && !self.limiter.is_paused();
         let work = if gets_work {
             state.machine.next_work(id, frames_max)
         } else {

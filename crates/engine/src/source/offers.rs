@@ -225,12 +225,12 @@ impl OfferBuilder<'_> {
                 let more = self.source.more_of_directory(&dir);
                 let entered = OfferedChild { name: dir.name().cloned(), meta, more, patterns, hides: false };
                 match dir.name() {
-                    Some(_) if self.source.request.leave_out.empty_directories => self.empty.push(entered),
+                    Some(_) if self.source.request.skip.empty_directories => self.empty.push(entered),
                     _ => self.directory(operand, entered)?,
                 }
             }
             WalkEntry::LeaveDir { complete, .. } => match self.empty.pop() {
-                Some(OfferedChild { name, .. }) => name.map_or(Some(()), |name| self.leave_out(name))?,
+                Some(OfferedChild { name, .. }) => name.map_or(Some(()), |name| self.exclude(name))?,
                 None => {
                     self.tell_left_out()?;
                     if let Some(OpenDirectory { id, hides, .. }) = self.open.pop() {
@@ -242,18 +242,18 @@ impl OfferBuilder<'_> {
             },
             WalkEntry::Filtered { name } => {
                 reporter.filtered();
-                self.leave_out(name)?;
+                self.exclude(name)?;
             }
             WalkEntry::File { parent, name, .. } | WalkEntry::Symlink { parent, name, .. } if name.is_reserved() => {
                 reporter.left_out(
                     below(typed(), &parent.path_of(name.as_bytes())),
                     "is a partial file of an interrupted copy",
                 );
-                self.leave_out(name)?;
+                self.exclude(name)?;
             }
             WalkEntry::File { parent, name, links, .. } if self.is_left_out(&parent, &name, links) => {
                 reporter.left_out(below(typed(), &parent.path_of(name.as_bytes())), UNREADABLE);
-                self.leave_out(name)?;
+                self.exclude(name)?;
             }
             WalkEntry::File { parent, name, links, look } => {
                 self.directories_of_what_is_found(operand)?;
@@ -281,10 +281,10 @@ impl OfferBuilder<'_> {
             }
             WalkEntry::LeftOut { parent, name, reason } => {
                 reporter.left_out(below(typed(), &parent.path_of(name.as_bytes())), reason);
-                self.leave_out(name)?;
+                self.exclude(name)?;
             }
             WalkEntry::Failed { path, error }
-                if self.source.request.leave_out.unreadable && error.kind() == io::ErrorKind::PermissionDenied =>
+                if self.source.request.skip.unreadable && error.kind() == io::ErrorKind::PermissionDenied =>
             {
                 reporter.left_out(below(typed(), &path), UNREADABLE);
             }
@@ -337,7 +337,7 @@ impl OfferBuilder<'_> {
     }
 
     /// Records an excluded name of the innermost directory.
-    fn leave_out(&mut self, name: Name) -> Option<()> {
+    fn exclude(&mut self, name: Name) -> Option<()> {
         if !self.source.request.tell_left_out {
             return Some(());
         }
@@ -363,7 +363,7 @@ impl OfferBuilder<'_> {
     /// Whether a file is skipped as unreadable. If this is unknown here, its read decides.
     fn is_left_out(&self, parent: &Dir, name: &Name, links: FollowLinks) -> bool {
         let denied = || parent.is_denied(name, links).unwrap_or(false);
-        self.source.request.leave_out.unreadable && denied()
+        self.source.request.skip.unreadable && denied()
     }
 
     /// Whether to skip contents of a refused directory, whose own failure was reported.

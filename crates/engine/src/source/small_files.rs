@@ -31,10 +31,10 @@ pub(super) fn send(
     let frame = source.request.settings.frame;
     let mut packed = Vec::with_capacity(files.len());
     let mut used = 0;
-    let mut record = reader.buffer();
+    let mut buffer = reader.buffer();
     let most = usize::try_from(frame.pack_file_max()).unwrap_or(usize::MAX);
     for file in files {
-        let room = &mut record.room_mut()[used..];
+        let room = &mut buffer.room_mut()[used..];
         match during(Stage::Open, || read_small(&file.handle, room, most)) {
             Ok(SmallFileRead::Whole(len, modified)) => {
                 if let Err(wrong) = source.sum_small(&file.handle, &room[..len]) {
@@ -58,16 +58,16 @@ pub(super) fn send(
         }
     }
     if packed.is_empty() {
-        reader.give_back(record);
+        reader.give_back(buffer);
         return Ok(());
     }
-    record.set_payload_len(used);
-    let check = frame_check(record.payload());
+    buffer.set_payload_len(used);
+    let check = frame_check(buffer.payload());
     let job = source.request.settings.number;
     reader.give_back(outlet.put(
-        record,
+        buffer,
         &RecordTrailer::Pack(PackFrame { job, check, files: packed }),
-        &source.pace,
+        &source.limiter,
     )?);
     Ok(())
 }

@@ -54,8 +54,8 @@ pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl FrameSink) ->
     let frame_bytes = source.request.settings.frame.bytes();
     let fills_holes = source.request.kept.holes == HolePolicy::Fill;
     let reader = FrameReader::new(frame_bytes, source.policy.depth(frame_bytes)).filling_holes(fills_holes);
-    let (stride, ahead, compared) = (ChunkSizer::default(), None, Vec::new());
-    let mut sender = StreamSender { source, id, outlet, reader, stride, ahead, compared };
+    let (chunk_sizer, ahead, compared) = (ChunkSizer::default(), None, Vec::new());
+    let mut sender = StreamSender { source, id, outlet, reader, chunk_sizer, ahead, compared };
     let mut now = None;
     let carried = carry(&mut sender, &mut now);
     if carried.is_err() {
@@ -69,7 +69,7 @@ pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl FrameSink) ->
 fn carry(sender: &mut StreamSender<'_, impl FrameSink>, now: &mut Option<StartedWork>) -> Result<(), StreamError> {
     while let Some(work) = sender.next_work()? {
         match &*now.insert(work) {
-            StartedWork::Frames(piece, file, known) => sender.send_piece(piece, file, known)?,
+            StartedWork::Frames(chunk, file, known) => sender.send_piece(chunk, file, known)?,
             StartedWork::Pack(files) => small_files::send(sender.source, files, &mut sender.reader, sender.outlet)?,
             StartedWork::Next(next) => flow_frames::send_next(sender.source, next, &mut sender.reader, sender.outlet)?,
             StartedWork::Kept(kept) => flow_frames::send_kept(sender.source, kept, &mut sender.reader, sender.outlet)?,
@@ -85,7 +85,7 @@ struct StreamSender<'s, O> {
     id: StreamId,
     outlet: &'s mut O,
     reader: FrameReader,
-    stride: ChunkSizer,
+    chunk_sizer: ChunkSizer,
     /// The next work, started early to keep the disk busy.
     ahead: Option<StartedWork>,
     /// Compared files, not yet reported.
@@ -134,9 +134,9 @@ impl StartedWork {
     /// Returns the work as it was assigned.
     fn back(self) -> WorkItem<SourceEntry> {
         match self {
-            Self::Frames(piece, _, PeerChunkState::Nothing) => WorkItem::Frames(piece),
-            Self::Frames(piece, _, PeerChunkState::Values(held)) => WorkItem::Compare(piece, held),
-            Self::Frames(piece, _, PeerChunkState::Old(base)) => WorkItem::Delta(piece, base),
+            Self::Frames(chunk, _, PeerChunkState::Nothing) => WorkItem::Frames(chunk),
+            Self::Frames(chunk, _, PeerChunkState::Values(held)) => WorkItem::Compare(chunk, held),
+            Self::Frames(chunk, _, PeerChunkState::Old(base)) => WorkItem::Delta(chunk, base),
             Self::Pack(files) => WorkItem::Pack(files),
             Self::Next(next) => WorkItem::Next(next),
             Self::Kept(kept) => WorkItem::Kept(kept),
@@ -151,7 +151,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
             if let Some(begun) = self.ahead.take() {
                 return Ok((!self.source.is_over()).then_some(begun));
             }
-            let frames_max = self.stride.frames_max();
+            let frames_max = self.chunk_sizer.frames_max();
             let work = match self.source.work_at_hand(self.id, frames_max) {
                 Some(work) => work,
                 None => {
@@ -171,7 +171,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
     fn look_ahead(&mut self) -> Result<(), StreamError> {
         if self.ahead.is_none()
             && self.reader.wants_another()
-            && let Some(work) = self.source.work_at_hand(self.id, self.stride.frames_max())
+            && let Some(work) = self.source.work_at_hand(self.id, self.chunk_sizer.frames_max())
         {
             self.ahead = self.begin(work)?;
         }
@@ -180,63 +180,63 @@ impl<O: FrameSink> StreamSender<'_, O> {
 
     /// Starts an assignment. `None` if no work is left: the file is unreadable, or shares its blocks with the target's.
     fn begin(&mut self, work: WorkItem<SourceEntry>) -> Result<Option<StartedWork>, StreamError> {
-        let (piece, known) = match work {
+        let (chunk, known) = match work {
             WorkItem::Pack(files) => return Ok(Some(StartedWork::Pack(files))),
             WorkItem::Next(next) => return Ok(Some(StartedWork::Next(next))),
             WorkItem::Kept(kept) => return Ok(Some(StartedWork::Kept(kept))),
-            WorkItem::Frames(piece) => (piece, PeerChunkState::Nothing),
-            WorkItem::Compare(piece, held) => (piece, PeerChunkState::Values(held)),
-            WorkItem::Delta(piece, base) => (piece, PeerChunkState::Old(base)),
+            WorkItem::Frames(chunk) => (chunk, PeerChunkState::Nothing),
+            WorkItem::Compare(chunk, held) => (chunk, PeerChunkState::Values(held)),
+            WorkItem::Delta(chunk, base) => (chunk, PeerChunkState::Old(base)),
         };
         let since = Instant::now();
         let source = self.source;
         // Compared files may be numerous, so each is open only for its chunk.
-        let open = || if source.compares() { piece.handle.open_as_offered() } else { piece.handle.open_shared() };
+        let open = || if source.compares() { chunk.handle.open_as_offered() } else { chunk.handle.open_shared() };
         let opened = during(Stage::Open, open);
         let file = match opened {
             Ok(file) => file,
             Err(reason) => {
-                source.fail(piece.entry, &piece.handle, reason);
-                source.piece_done(piece.ticket);
+                source.fail(chunk.entry, &chunk.handle, reason);
+                source.piece_done(chunk.ticket);
                 return Ok(None);
             }
         };
-        source.audit_begin(&piece.handle)?;
+        source.audit_begin(&chunk.handle)?;
         let may_share =
-            matches!(known, PeerChunkState::Nothing) && !piece.handle.is_null() && !source.policy.is_forced();
-        if may_share && self.outlet.share(&file, piece.entry, piece.size, piece.frames.clone())? {
-            let values: Vec<_> = piece.frames.clone().map(|index| (index, NO_VALUE)).collect();
-            self.conclude(&piece, &file, values, RangeSet::new());
-            self.done(&piece, since);
+            matches!(known, PeerChunkState::Nothing) && !chunk.handle.is_null() && !source.policy.is_forced();
+        if may_share && self.outlet.share(&file, chunk.entry, chunk.size, chunk.frames.clone())? {
+            let values: Vec<_> = chunk.frames.clone().map(|index| (index, NO_VALUE)).collect();
+            self.conclude(&chunk, &file, values, RangeSet::new());
+            self.done(&chunk, since);
             return Ok(None);
         }
-        read(source, &piece, &file, &known, &mut self.reader);
-        Ok(Some(StartedWork::Frames(piece, file, known)))
+        read(source, &chunk, &file, &known, &mut self.reader);
+        Ok(Some(StartedWork::Frames(chunk, file, known)))
     }
 
     /// Sends the reader's first chunk, without the frames that the target holds.
     fn send_piece(
         &mut self,
-        piece: &Chunk<SourceEntry>,
+        chunk: &Chunk<SourceEntry>,
         file: &OpenedFile,
         known: &PeerChunkState,
     ) -> Result<(), StreamError> {
         let since = Instant::now();
-        match self.send_frames(piece, file, known)? {
+        match self.send_frames(chunk, file, known)? {
             Ok((values, same)) => {
                 self.reader.end();
-                self.conclude(piece, file, values, same);
+                self.conclude(chunk, file, values, same);
             }
             Err(trouble) => {
                 self.reader.give_up();
-                self.source.fail(piece.entry, &piece.handle, trouble);
+                self.source.fail(chunk.entry, &chunk.handle, trouble);
             }
         }
         add(&self.source.reporter.tally.bytes_direct, self.reader.take_direct_bytes());
         // Comparisons say nothing about the stream's throughput.
         match known {
-            PeerChunkState::Nothing => self.done(piece, since),
-            PeerChunkState::Old(_) => self.source.piece_done(piece.ticket),
+            PeerChunkState::Nothing => self.done(chunk, since),
+            PeerChunkState::Old(_) => self.source.piece_done(chunk.ticket),
             PeerChunkState::Values(_) => {}
         }
         Ok(())
@@ -245,7 +245,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
     /// Digests of a chunk's frames, and which of them equal the target's; or why the file is unreadable.
     fn send_frames(
         &mut self,
-        piece: &Chunk<SourceEntry>,
+        chunk: &Chunk<SourceEntry>,
         file: &OpenedFile,
         known: &PeerChunkState,
     ) -> Result<Result<SentFrames, SourceFileError>, StreamError> {
@@ -255,23 +255,23 @@ impl<O: FrameSink> StreamSender<'_, O> {
         let (mut values, mut same) = (Vec::new(), RangeSet::new());
         let mut held = if let PeerChunkState::Values(held) = known { held.iter() } else { [].iter() };
         let mut old = if let PeerChunkState::Old(base) = known { Some(ChunkBase::from(base)) } else { None };
-        for index in piece.frames.clone() {
+        for index in chunk.frames.clone() {
             self.look_ahead()?;
-            let len = frame_len(source, piece.size, index);
-            let mut record = match self.reader.next() {
-                Some(Ok(record)) if record.payload().len() == len => record,
+            let len = frame_len(source, chunk.size, index);
+            let mut buffer = match self.reader.next() {
+                Some(Ok(buffer)) if buffer.payload().len() == len => buffer,
                 Some(Ok(_)) | None => return Ok(Err(SourceFileError::Changed)),
                 Some(Err(error)) => return Ok(Err(error.into())),
             };
-            source.pass(&piece.handle, index, record.payload());
-            let (job, entry, offset) = (settings.number, piece.entry, index * u64::from(frame.get()));
+            source.pass(&chunk.handle, index, buffer.payload());
+            let (job, entry, offset) = (settings.number, chunk.entry, index * u64::from(frame.get()));
             let mut value = None;
             if let Some(old) = &mut old {
-                match old.instruct(frame, piece.size, index, &record, file) {
+                match old.instruct(frame, chunk.size, index, &buffer, file) {
                     Ok((made, Some(instructions))) => {
                         values.push((index, made));
                         let trailer = RecordTrailer::Delta(DeltaFrame { job, entry, offset, plain: len, value: made });
-                        self.reader.give_back(record);
+                        self.reader.give_back(buffer);
                         self.put_bytes(&instructions, &trailer)?;
                         continue;
                     }
@@ -279,9 +279,9 @@ impl<O: FrameSink> StreamSender<'_, O> {
                     Err(error) => return Ok(Err(error.into())),
                 }
             }
-            let check = frame_check(record.payload());
+            let check = frame_check(buffer.payload());
             let value = value.unwrap_or_else(|| match settings.blake3 {
-                true => frame.hash(piece.size, index, record.payload()),
+                true => frame.hash(chunk.size, index, buffer.payload()),
                 false => check_value(check),
             });
             values.push((index, value));
@@ -290,35 +290,35 @@ impl<O: FrameSink> StreamSender<'_, O> {
                 same.insert(index);
             }
             if is_same || source.compares() {
-                self.reader.give_back(record);
+                self.reader.give_back(buffer);
                 continue;
             }
             if source.request.kept.holes == HolePolicy::Make {
-                record.set_map(map_of_zeros(record.payload()));
+                buffer.set_map(map_of_zeros(buffer.payload()));
             }
             let trailer = RecordTrailer::Data(DataFrame { job, entry, offset, check, value });
-            self.reader.give_back(self.outlet.put(record, &trailer, &source.pace)?);
+            self.reader.give_back(self.outlet.put(buffer, &trailer, &source.limiter)?);
         }
         Ok(Ok((values, same)))
     }
 
     /// Sends bytes from outside the reader's buffers.
     fn put_bytes(&mut self, bytes: &[u8], trailer: &RecordTrailer) -> Result<(), StreamError> {
-        let mut record = self.reader.buffer();
-        record.set_payload_len(bytes.len());
-        record.payload_mut().copy_from_slice(bytes);
-        self.reader.give_back(self.outlet.put(record, trailer, &self.source.pace)?);
+        let mut buffer = self.reader.buffer();
+        buffer.set_payload_len(bytes.len());
+        buffer.payload_mut().copy_from_slice(bytes);
+        self.reader.give_back(self.outlet.put(buffer, trailer, &self.source.limiter)?);
         Ok(())
     }
 
     /// Records a chunk as sent, except for frames in `same`, which equal the target's. It counts only if the file still
     /// equals its offer.
-    fn conclude(&mut self, piece: &Chunk<SourceEntry>, file: &OpenedFile, values: Vec<(u64, Digest)>, same: RangeSet) {
-        let (source, entry) = (self.source, piece.entry);
-        match during(Stage::Open, || piece.handle.is_as_offered(file.fd())) {
-            Ok(false) => source.fail(entry, &piece.handle, SourceFileError::Changed),
+    fn conclude(&mut self, chunk: &Chunk<SourceEntry>, file: &OpenedFile, values: Vec<(u64, Digest)>, same: RangeSet) {
+        let (source, entry) = (self.source, chunk.entry);
+        match during(Stage::Open, || chunk.handle.is_as_offered(file.fd())) {
+            Ok(false) => source.fail(entry, &chunk.handle, SourceFileError::Changed),
             Ok(true) if source.compares() => {
-                let len = |(index, _): &(u64, Digest)| frame_len(source, piece.size, *index) as u64;
+                let len = |(index, _): &(u64, Digest)| frame_len(source, chunk.size, *index) as u64;
                 add(&source.reporter.tally.bytes_compared, values.iter().map(len).sum());
                 let is_small = values.len() == 1;
                 self.compared.push(ReadFrames { entry, values, same });
@@ -326,15 +326,15 @@ impl<O: FrameSink> StreamSender<'_, O> {
                     source.all_read(&mut self.compared);
                 }
             }
-            Ok(true) => source.frames_read(entry, &piece.handle, &values, &same),
-            Err(error) => source.fail(entry, &piece.handle, error.into()),
+            Ok(true) => source.frames_read(entry, &chunk.handle, &values, &same),
+            Err(error) => source.fail(entry, &chunk.handle, error.into()),
         }
     }
 
     /// Records a chunk as done, with its duration.
-    fn done(&mut self, piece: &Chunk<SourceEntry>, since: Instant) {
-        self.source.piece_done(piece.ticket);
-        self.stride.took(piece.frames.end - piece.frames.start, since.elapsed());
+    fn done(&mut self, chunk: &Chunk<SourceEntry>, since: Instant) {
+        self.source.piece_done(chunk.ticket);
+        self.chunk_sizer.took(chunk.frames.end - chunk.frames.start, since.elapsed());
     }
 }
 
@@ -345,23 +345,23 @@ fn frame_len(source: &Source, size: u64, index: u64) -> usize {
 /// Chooses the I/O method for a chunk, and queues it in the reader.
 fn read(
     source: &Source,
-    piece: &Chunk<SourceEntry>,
+    chunk: &Chunk<SourceEntry>,
     file: &Arc<OpenedFile>,
     known: &PeerChunkState,
     reader: &mut FrameReader,
 ) {
     let frame_bytes = u64::from(source.request.settings.frame.get());
-    let start = piece.frames.start.saturating_mul(frame_bytes);
-    let end = piece.frames.end.saturating_mul(frame_bytes).min(piece.size);
+    let start = chunk.frames.start.saturating_mul(frame_bytes);
+    let end = chunk.frames.end.saturating_mul(frame_bytes).min(chunk.size);
     let len = end.saturating_sub(start);
-    let way = match known {
-        PeerChunkState::Old(_) => source.policy.reading_through_cache(file, piece.size, start, len),
-        PeerChunkState::Nothing | PeerChunkState::Values(_) => source.policy.reading(file, piece.size, start, len),
+    let plan = match known {
+        PeerChunkState::Old(_) => source.policy.reading_through_cache(file, chunk.size, start, len),
+        PeerChunkState::Nothing | PeerChunkState::Values(_) => source.policy.reading(file, chunk.size, start, len),
     };
-    if way.method == IoMethod::Buffered && !piece.handle.is_null() && source.policy.is_refusal_news() {
-        let path = escape(&piece.handle.path());
+    if plan.method == IoMethod::Buffered && !chunk.handle.is_null() && source.policy.is_refusal_news() {
+        let path = escape(&chunk.handle.path());
         let text = format!("{path}: no O_DIRECT reads, so the page cache is used");
         source.reporter.send(&WorkerMessage::Warning { text });
     }
-    reader.add(Arc::clone(file), way, start, end);
+    reader.add(Arc::clone(file), plan, start, end);
 }

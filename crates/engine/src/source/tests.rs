@@ -62,12 +62,12 @@ pub(super) fn offers(source: &Source) -> Vec<Entry> {
 }
 
 /// A source's messages about exclusions, in order: excluded names by directory, and `complete` by directory.
-fn said_of_what_is_left_out(tree: &Path, leave_out: SkipOptions) -> Vec<String> {
+fn exclusion_reports(tree: &Path, skip: SkipOptions) -> Vec<String> {
     let list = PatternList { text: b"*.o".to_vec(), is_file: false, includes: false };
     let filters =
         FilterOptions { lists: vec![list], files: vec![Name::new(b".f").unwrap()], ..FilterOptions::default() };
     let request = request(&[tree.to_owned()], SymlinkMode::Ignore);
-    let request = SourceRequest { leave_out, filters, tell_left_out: true, ..request };
+    let request = SourceRequest { skip, filters, tell_left_out: true, ..request };
     let source =
         Source::prepare(request, Reporter::new(LinkWriter::new(io::sink()), false), None, &HostPolicy::default());
     source.walk();
@@ -95,7 +95,7 @@ fn the_target_is_told_what_is_left_out_before_a_directory_ends() {
     symlink("x.o", tree.join("link")).unwrap();
     make_file(tree.join("d/y.o"));
     std::fs::write(make_file(tree.join("d/.f")), "z\n").unwrap();
-    let said = said_of_what_is_left_out(&tree, SkipOptions::default());
+    let said = exclusion_reports(&tree, SkipOptions::default());
     // 0 is the tree, 1 is d, 2 is its .f.
     assert_eq!(
         said,
@@ -117,8 +117,8 @@ fn of_a_directory_that_may_be_empty_the_target_is_not_told_that_it_knows_all() {
     make_file(tree.join("empty/x.o"));
     make_file(tree.join("d/x.o"));
     make_file(tree.join("d/e/f"));
-    let leave_out = SkipOptions { empty_directories: true, unreadable: false };
-    let mut said = said_of_what_is_left_out(&tree, leave_out);
+    let skip = SkipOptions { empty_directories: true, unreadable: false };
+    let mut said = exclusion_reports(&tree, skip);
     said.sort();
     assert_eq!(said.iter().filter(|text| text.contains("without")).collect::<Vec<_>>(), [r#"0 without ["empty"]"#]);
     // d was offered when e was found in it; its x.o was not reported.
@@ -241,7 +241,7 @@ fn followed_links_do_not_lead_into_the_landing() {
     let target_directory = FileStat::from(&rustix::fs::stat(temp.path().join("outside/landing")).unwrap()).identity;
     let walked = |target_directory: Option<FileIdentity>| {
         let source = source(std::slice::from_ref(&tree), SymlinkMode::Follow);
-        target_directory.into_iter().for_each(|target_directory| source.leave_out(target_directory));
+        target_directory.into_iter().for_each(|target_directory| source.skip_directory(target_directory));
         let left_out = || source.reporter.tally.counters().left_out;
         (offers(&source).len(), left_out())
     };
@@ -295,7 +295,7 @@ struct StoppingSink<'s> {
 impl FrameSink for StoppingSink<'_> {
     fn put(
         &mut self,
-        record: FrameBuffer,
+        buffer: FrameBuffer,
         trailer: &RecordTrailer,
         _: &RateLimiter,
     ) -> Result<FrameBuffer, StreamError> {
@@ -304,7 +304,7 @@ impl FrameSink for StoppingSink<'_> {
         if self.frames.len() as u64 == self.at {
             self.source.stop();
         }
-        Ok(record)
+        Ok(buffer)
     }
 
     fn settle(&mut self) -> Result<(), StreamError> {
@@ -370,7 +370,7 @@ fn a_paused_source_gives_no_work_until_it_goes_on_or_is_stopped() {
         assert_eq!((source.pauses(), source.files_under_way()), (2, 2), "both are small, and in one pack");
         source.pause(true);
         source.stop();
-        assert_eq!(source.pace.record().take(1000), 1000, "what is half sent is not waited for");
+        assert_eq!(source.limiter.permit().take(1000), 1000, "what is half sent is not waited for");
     });
 }
 

@@ -136,7 +136,7 @@ pub fn run(
 ) -> (WorkerEnd, WorkAccount) {
     open_files::raise_limit();
     let Ok(watched) = output.try_clone() else { return (WorkerEnd::Undone, WorkAccount::default()) };
-    let lifeline = Arc::new(ControllerWatchdog::new(input, watched, stop));
+    let watchdog = Arc::new(ControllerWatchdog::new(input, watched, stop));
     let mut output = File::from(output);
     if output.write_all(greeting_line().as_bytes()).is_err() {
         return (WorkerEnd::Undone, WorkAccount::default());
@@ -158,14 +158,14 @@ pub fn run(
         tunnel: None,
         running: None,
         gauges: None,
-        lifeline: Arc::clone(&lifeline),
+        watchdog: Arc::clone(&watchdog),
         marks: Vec::new(),
     };
     worker.tell(&WorkerMessage::Hello(hello));
     if worker.link.keep_alive().is_err() {
         return (WorkerEnd::Undone, WorkAccount::default());
     }
-    let mut reader = LinkReader::new(BufReader::with_capacity(256 << 10, WatchedInput(Arc::clone(&lifeline))));
+    let mut reader = LinkReader::new(BufReader::with_capacity(256 << 10, WatchedInput(Arc::clone(&watchdog))));
     let failed = loop {
         match reader.next_frame() {
             Ok(None) => break None,
@@ -178,7 +178,7 @@ pub fn run(
         }
     };
     // After a stop, or without a controller, the worker exits at once: the report may have no reader.
-    if let Some(text) = failed.filter(|_| !lifeline.is_stopped() && !lifeline.is_unheard()) {
+    if let Some(text) = failed.filter(|_| !watchdog.is_stopped() && !watchdog.is_unheard()) {
         worker.tell(&WorkerMessage::Fatal { fault: worker.is_fault, text: text.clone() });
         worker.refused = Some(text);
     }
@@ -227,7 +227,7 @@ struct WorkerProcess {
     running: Option<JobRuntime>,
     /// Gauges to sample while the job runs, opened before the sandbox.
     gauges: Option<SystemGauges>,
-    lifeline: Arc<ControllerWatchdog>,
+    watchdog: Arc<ControllerWatchdog>,
     /// By which later attempts of the job find this process, for each of its ends.
     marks: Vec<WorkerMark>,
 }
@@ -238,7 +238,7 @@ impl WorkerProcess {
         match channel {
             LinkChannel::Peer => match &self.running {
                 Some(running) => {
-                    let taken = running.handle_peer(content, &self.lifeline);
+                    let taken = running.handle_peer(content, &self.watchdog);
                     self.is_fault = taken.is_err();
                     return taken.map_err(|fault| fault.to_string());
                 }
@@ -246,7 +246,7 @@ impl WorkerProcess {
             },
             LinkChannel::Stream(stream) => {
                 if let Some(tunnel) = &self.tunnel {
-                    return Ok(tunnel.deliver(stream, content, &self.lifeline));
+                    return Ok(tunnel.deliver(stream, content, &self.watchdog));
                 }
             }
             LinkChannel::Controller => {
@@ -282,7 +282,7 @@ impl WorkerProcess {
                 self.refuse(true, no_such_congestion(&settings.congestion));
             }
             ControllerMessage::Source(request) => {
-                self.lifeline.set_silence_ms(request.settings.silence_ms);
+                self.watchdog.set_silence_ms(request.settings.silence_ms);
                 // A source of an earlier attempt reads, and holds nothing.
                 let _ = self.mark(&request.settings.job, End::Source);
                 let reporter = self.reporter(&request.settings);
@@ -292,7 +292,7 @@ impl WorkerProcess {
                 self.source = Some(Arc::new(source));
             }
             ControllerMessage::Target(request) => {
-                self.lifeline.set_silence_ms(request.settings.silence_ms);
+                self.watchdog.set_silence_ms(request.settings.silence_ms);
                 self.mark(&request.settings.job, End::Target).map_err(still_running)?;
                 let reporter = self.reporter(&request.settings);
                 // A worker that is also the source has done this already.
@@ -300,7 +300,7 @@ impl WorkerProcess {
                     pin_threads(&request.settings.cpus, &reporter);
                 }
                 let served = self.environment.served.as_ref();
-                let surroundings = WorkerContext {
+                let context = WorkerContext {
                     umask: self.environment.umask & 0o777,
                     rate: served.and_then(|terms| terms.rate),
                     allowance: self.environment.allowance.clone(),
@@ -310,7 +310,7 @@ impl WorkerProcess {
                     state_dir: self.environment.state_dir.clone(),
                     policy: self.environment.policy.clone(),
                 };
-                match TargetReceiver::prepare(request, reporter, &surroundings, self.inherited.output.take()) {
+                match TargetReceiver::prepare(request, reporter, &context, self.inherited.output.take()) {
                     Ok(target) => {
                         self.tell(&target_ready(&target));
                         self.target = Some(Arc::new(target));
@@ -397,7 +397,7 @@ impl WorkerProcess {
     }
 
     fn measure(&mut self, request: &MeasureRequest) {
-        self.lifeline.set_silence_ms(request.silence_ms);
+        self.watchdog.set_silence_ms(request.silence_ms);
         self.confined = true;
         match MeasureBench::prepare(request, self.environment.state_dir.as_deref()) {
             Ok((bench, measured)) => {
@@ -550,7 +550,7 @@ impl WorkerProcess {
 
     fn begin(&mut self, skip: Option<(u64, u64)>) -> Result<(), String> {
         if let (Some(source), Some((device, inode))) = (&self.source, skip) {
-            source.leave_out(FileIdentity { device, inode });
+            source.skip_directory(FileIdentity { device, inode });
         }
         if let Some(target) = &self.target {
             target.digests.has_all_lines();
@@ -588,7 +588,7 @@ impl WorkerProcess {
         let measured = self.bench.is_some_and(MeasureBench::end);
         let ended = match measured || self.running.is_some_and(JobRuntime::end) {
             true => WorkerEnd::Done,
-            false if self.lifeline.is_unheard() => WorkerEnd::Unheard,
+            false if self.watchdog.is_unheard() => WorkerEnd::Unheard,
             false => WorkerEnd::Undone,
         };
         self.target.iter().for_each(|target| target.tree.end_quota());

@@ -25,7 +25,7 @@ impl ClientLimits {
             base,
             recursive: _,
             links: _,
-            leave_out: _,
+            skip: _,
             kept: _,
             filters: _,
             tell_left_out: _,

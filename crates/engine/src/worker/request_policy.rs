@@ -67,7 +67,7 @@ impl ClientLimits {
             base,
             recursive: _,
             links,
-            leave_out: _,
+            skip: _,
             // All attributes of a readable file may be read; the target decides about their use.
             kept: _,
             // Names and patterns: filter files are read below a source argument, as other files are.
@@ -124,7 +124,7 @@ impl ClientLimits {
             make_directory: _,
             needs_directory: _,
             filters: _,
-            rules: WriteOptions { in_the_way, modes, check_space: _, below: _ },
+            rules: WriteOptions { overwrite, modes, check_space: _, below: _ },
             preserve,
             // Files belong to the server, or exist only for comparison.
             owners: _,
@@ -172,7 +172,7 @@ impl ClientLimits {
             }
         }
         if self.access == ServedAccess::Create {
-            hold_to_new_names(*in_the_way, sync, kept)?;
+            hold_to_new_names(*overwrite, sync, kept)?;
             // An existing partial file may belong to another client.
             (*resume, *keep_partial) = (false, false);
         }
@@ -344,8 +344,8 @@ fn hold_sync(rules: &SyncOptions, access: &str) -> Result<(), String> {
 }
 
 /// Refuses options that replace, move, change or hard-link existing files, in a directory for new names only.
-fn hold_to_new_names(in_the_way: OverwritePolicy, sync: &SyncOptions, kept: &PreserveOptions) -> Result<(), String> {
-    let refused = match in_the_way {
+fn hold_to_new_names(overwrite: OverwritePolicy, sync: &SyncOptions, kept: &PreserveOptions) -> Result<(), String> {
+    let refused = match overwrite {
         OverwritePolicy::Replace | OverwritePolicy::Follow => {
             Some(("replacing is forbidden", "-f, or use haul instead of haul sync"))
         }

@@ -219,8 +219,8 @@ fn the_lower_limit_holds() {
 #[test]
 fn create_takes_new_names_and_nothing_else() {
     let refused: [fn(&mut TargetRequest); 7] = [
-        |request| request.rules.in_the_way = OverwritePolicy::Replace,
-        |request| request.rules.in_the_way = OverwritePolicy::Follow,
+        |request| request.rules.overwrite = OverwritePolicy::Replace,
+        |request| request.rules.overwrite = OverwritePolicy::Follow,
         |request| request.sync.backup_dir = b"old".to_vec(),
         |request| request.sync.equal = EqualityTest::Size,
         |request| request.sync.delete = DeleteMode::During,

@@ -66,14 +66,14 @@ impl ResourceMeter {
     }
 
     /// Samples the current metrics.
-    pub fn look(&mut self, stages: &StageTimers, lanes: &StreamPool) -> ResourceMetrics {
-        let mut sockets = lanes.sockets();
+    pub fn look(&mut self, stages: &StageTimers, pool: &StreamPool) -> ResourceMetrics {
+        let mut sockets = pool.sockets();
         self.count_rate(sockets.acknowledged_bytes);
         sockets.add(&self.rates);
-        if let Some(address) = lanes.own_address() {
+        if let Some(address) = pool.own_address() {
             (self.traffic, self.mbit_per_s) = self.gauges.traffic.look(address);
         }
-        if let Some(bears_loss) = lanes.bear_loss() {
+        if let Some(bears_loss) = pool.bear_loss() {
             self.bears_loss = bears_loss;
         }
         if let streams @ 1.. = stages.streams() {
@@ -123,9 +123,9 @@ impl ResourceMeter {
 }
 
 /// Returns the combined figures of each stream's thread and socket.
-pub fn stream_figures(stages: &StageTimers, lanes: &StreamPool) -> Vec<StreamFigures> {
+pub fn stream_figures(stages: &StageTimers, pool: &StreamPool) -> Vec<StreamFigures> {
     let mut all = stages.figures();
-    for socket in lanes.stream_figures() {
+    for socket in pool.stream_figures() {
         if let Some(figures) = all.iter_mut().find(|figures| figures.stream == socket.stream) {
             figures.add(&StreamFigures { stream: 0, ..socket });
         }

@@ -69,7 +69,7 @@ struct RuntimeShared {
     source: Option<Arc<Source>>,
     target: Option<Arc<TargetReceiver>>,
     link: LinkWriter,
-    lanes: StreamPool,
+    pool: StreamPool,
     /// The current stage of each thread.
     stages: StageTimers,
     load: Mutex<ResourceMeter>,
@@ -116,7 +116,7 @@ impl JobRuntime {
     /// Fixes the source's number of streams in use; measurements no longer change it.
     pub fn fix_streams(&self, streams: u16) -> Result<(), String> {
         match (&self.shared.source, &self.shared.target) {
-            (Some(source), None) if !source.compares() => fix(source, &self.shared.lanes, streams),
+            (Some(source), None) if !source.compares() => fix(source, &self.shared.pool, streams),
             (Some(source), _) => fix_threads(source, streams),
             (None, _) => return Err("protocol error: stream count for a target".into()),
         }
@@ -125,10 +125,10 @@ impl JobRuntime {
 
     /// Handles a message from the other end. It may wait for the thread that checks files; `false` if the job ends
     /// meanwhile.
-    pub fn handle_peer(&self, bytes: &[u8], lifeline: &ControllerWatchdog) -> Result<bool, ProtocolError> {
+    pub fn handle_peer(&self, bytes: &[u8], watchdog: &ControllerWatchdog) -> Result<bool, ProtocolError> {
         match (&self.inbox, &self.shared.source) {
             // A target checks files for a message. Another thread does that, so that the control channel is still read.
-            (Some(inbox), _) => Ok(put(inbox, bytes.to_vec(), lifeline)),
+            (Some(inbox), _) => Ok(put(inbox, bytes.to_vec(), watchdog)),
             (None, Some(source)) => source.handle_peer(bytes).map(|()| true),
             (None, None) => Ok(true),
         }
@@ -161,24 +161,24 @@ impl StreamIntake {
 
     /// Returns the source of ids for streams opened at this end.
     pub fn ids(&self) -> StreamIds {
-        self.0.lanes.ids()
+        self.0.pool.ids()
     }
 
     /// Sets the connector with which this end opens streams.
     pub fn set_connector(&self, connector: Arc<Connector>) {
-        self.0.lanes.set_connector(connector);
+        self.0.pool.set_connector(connector);
     }
 }
 
 /// Queues a message in an inbox that may be full; `false` if the job ends before there is space.
-fn put(inbox: &SyncSender<Vec<u8>>, mut message: Vec<u8>, lifeline: &ControllerWatchdog) -> bool {
+fn put(inbox: &SyncSender<Vec<u8>>, mut message: Vec<u8>, watchdog: &ControllerWatchdog) -> bool {
     loop {
         match inbox.try_send(message) {
             // A thread that ended has already reported the reason.
             Ok(()) | Err(TrySendError::Disconnected(_)) => return true,
             Err(TrySendError::Full(back)) => message = back,
         }
-        if !lifeline.pause(INBOX_POLL) {
+        if !watchdog.pause(INBOX_POLL) {
             return false;
         }
     }
@@ -233,14 +233,14 @@ fn start_source(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
     }
     let mending = Arc::clone(source);
     shared.spawn("haul-mend", move |shared| {
-        let mended = mend(&mending, &shared.lanes, |time| shared.pause(time));
+        let mended = mend(&mending, &shared.pool, |time| shared.pause(time));
         mended.unwrap_or_else(|text| shared.fail(&text));
     });
     let settings = source.settings();
     // With all paths in use, the links are the limit.
     if settings.streams_max > settings.streams && !settings.all_paths {
         let source = Arc::clone(source);
-        shared.spawn("haul-tune", move |shared| tune(&source, &shared.lanes, |time| shared.pause(time)));
+        shared.spawn("haul-tune", move |shared| tune(&source, &shared.pool, |time| shared.pause(time)));
     }
 }
 
@@ -284,8 +284,8 @@ fn start_target(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) -> Sy
     target.session.on_stream_request(move |wish| {
         let Some(shared) = weak.upgrade() else { return };
         match wish {
-            StreamRequest::More(count, path) => drop(shared.lanes.make(count, path)),
-            StreamRequest::Without(streams) => shared.lanes.give_up(&streams),
+            StreamRequest::More(count, path) => drop(shared.pool.make(count, path)),
+            StreamRequest::Without(streams) => shared.pool.give_up(&streams),
         }
     });
     inbox
@@ -420,12 +420,12 @@ impl RuntimeShared {
         let settings = source.as_ref().map(|source| source.settings());
         let settings = settings.or(target.as_ref().map(|target| target.job.settings()));
         let (most, all_paths) = settings.map_or((0, false), |settings| (settings.streams_max, settings.all_paths));
-        let lanes = StreamPool::new(most, all_paths);
+        let pool = StreamPool::new(most, all_paths);
         Self {
             source,
             target,
             link,
-            lanes,
+            pool,
             stages: StageTimers::default(),
             load: Mutex::new(ResourceMeter::new(gauges)),
             busy: AtomicUsize::new(1),
@@ -438,15 +438,15 @@ impl RuntimeShared {
     /// Runs a stream in its own thread. The job does not wait for the thread, whose end may take a round trip: once all
     /// entries are complete, a stream has nothing left to deliver.
     fn carry(self: &Arc<Self>, id: StreamId, mut stream: DataStream) {
-        if !self.lanes.admit(id, &stream) {
+        if !self.pool.admit(id, &stream) {
             return;
         }
         let StreamId(number) = id;
         match (&self.source, &self.target) {
             (Some(source), _) => {
                 let source = Arc::clone(source);
-                keep_fixed(&source, &self.lanes);
-                share_out(&source, &self.lanes);
+                keep_fixed(&source, &self.pool);
+                share_out(&source, &self.pool);
                 self.spawn(&format!("haul-s{number}"), move |shared| {
                     let _entered = shared.stages.enter(Some(number), Stage::Prepare);
                     let result = source.run_stream(id, &mut source.outlet(&mut stream));
@@ -469,7 +469,7 @@ impl RuntimeShared {
     /// stream is replaced unless it was in a tunnel; a protocol violation ends the job.
     fn stream_ended(&self, id: StreamId, result: Result<(), StreamError>, is_finished: bool) {
         let is_lost = result.is_err() && !is_finished;
-        let can_be_replaced = self.lanes.ending(id, is_lost);
+        let can_be_replaced = self.pool.ending(id, is_lost);
         if self.is_over() {
             return;
         }
@@ -481,8 +481,8 @@ impl RuntimeShared {
             _ if matches!(result, Err(StreamError::Protocol(_))) => self.fail_by_fault(&error),
             _ if !can_be_replaced => self.fail(&error),
             Some(source) => {
-                self.lanes.note_loss(error);
-                share_out(source, &self.lanes);
+                self.pool.note_loss(error);
+                share_out(source, &self.pool);
             }
             // The source detects the loss at its own end.
             None => {}
@@ -558,8 +558,8 @@ impl RuntimeShared {
         if !self.failed.load(Ordering::SeqCst) {
             self.finished.store(true, Ordering::SeqCst);
             self.tell_load();
-            self.tell(&WorkerMessage::Streams(stream_figures(&self.stages, &self.lanes)));
-            let path = self.lanes.figures();
+            self.tell(&WorkerMessage::Streams(stream_figures(&self.stages, &self.pool)));
+            let path = self.pool.figures();
             self.source.iter().for_each(|source| source.reporter.finished(path));
             self.target.iter().for_each(|target| target.job.reporter.finished(PathFigures::default()));
         }
@@ -595,22 +595,22 @@ impl RuntimeShared {
 
     /// Reports the figures of the source's connections so far.
     fn tell_streams_of_source(&self) {
-        if self.source.is_some() && self.lanes.own_address().is_some() {
-            self.tell(&WorkerMessage::Streams(stream_figures(&self.stages, &self.lanes)));
+        if self.source.is_some() && self.pool.own_address().is_some() {
+            self.tell(&WorkerMessage::Streams(stream_figures(&self.stages, &self.pool)));
         }
     }
 
     /// Reports the current activity of the source.
     fn tell_work(&self) {
         if let Some(source) = &self.source {
-            let (paths, streams) = self.lanes.ways();
+            let (paths, streams) = self.pool.ways();
             let work = SourceActivity { files_under_way: source.files_under_way(), paths, streams };
             self.tell(&WorkerMessage::Work(Box::new(work)));
         }
     }
 
     fn look(&self) -> ResourceMetrics {
-        lock(&self.load).look(&self.stages, &self.lanes)
+        lock(&self.load).look(&self.stages, &self.pool)
     }
 
     /// Stops all threads. It marks the job as failed, so that threads ending now are not reported as finished.
@@ -640,7 +640,7 @@ impl Drop for ThreadSlot {
 mod tests {
     use super::*;
     use crate::metrics::control_channel::LinkReader;
-    use crate::net::controller_watchdog::tests::lifeline;
+    use crate::net::controller_watchdog::tests::watchdog;
     use std::os::unix::net::UnixStream;
 
     /// Returns the state of a job without source and target, and a reader of its messages to the controller.
@@ -695,11 +695,11 @@ mod tests {
     #[test]
     fn a_full_inbox_is_waited_for_as_long_as_there_is_a_controller() {
         let (inbox, messages) = sync_channel(1);
-        let (lifeline, controller, _stopper) = lifeline();
-        assert!(put(&inbox, vec![1], &lifeline));
+        let (watchdog, controller, _stopper) = watchdog();
+        assert!(put(&inbox, vec![1], &watchdog));
         let putting = thread::spawn(move || {
-            let second = put(&inbox, vec![2], &lifeline);
-            (second, put(&inbox, vec![3], &lifeline))
+            let second = put(&inbox, vec![2], &watchdog);
+            (second, put(&inbox, vec![3], &watchdog))
         });
         assert_eq!(messages.recv().unwrap(), [1]);
         thread::sleep(4 * INBOX_POLL);

@@ -19,26 +19,26 @@ const LOOKS_FOR_STREAMS: u32 = 2;
 const DOUBLED_AFTER_ROUND_TRIPS: u32 = 2;
 
 /// Adjusts the number of streams until `pause`, which waits for a given time, reports the end of the job.
-pub fn tune(source: &Source, lanes: &StreamPool, mut pause: impl FnMut(Duration) -> bool) {
+pub fn tune(source: &Source, pool: &StreamPool, mut pause: impl FnMut(Duration) -> bool) {
     let most = source.settings().streams_max;
-    let Some((mut tuner, mut last)) = begin(lanes, most, &mut pause) else { return };
+    let Some((mut tuner, mut last)) = begin(pool, most, &mut pause) else { return };
     source.double_after(DOUBLED_AFTER_ROUND_TRIPS * last.round_trip);
-    if lanes.bear_loss() == Some(true) {
+    if pool.bear_loss() == Some(true) {
         return;
     }
     let mut at = Instant::now();
     let mut missed = 0;
     let mut pauses = source.pauses();
     while pause(period(&last)) {
-        if lanes.is_fixed() {
+        if pool.is_fixed() {
             return;
         }
-        let in_use = tuner.streams().min(lanes.count());
-        let Some(now) = lanes.snapshot(in_use) else { return };
+        let in_use = tuner.streams().min(pool.count());
+        let Some(now) = pool.snapshot(in_use) else { return };
         let elapsed = std::mem::replace(&mut at, Instant::now()).elapsed();
         let pauses_now = source.pauses();
         let was_paused = std::mem::replace(&mut pauses, pauses_now) != pauses_now || pauses_now % 2 == 1;
-        if lanes.is_mending() || now.is_of_others_than(&last) || was_paused {
+        if pool.is_mending() || now.is_of_others_than(&last) || was_paused {
             // Rates that include a broken stream or a pause say nothing about the best number of streams.
             last = now;
             continue;
@@ -54,20 +54,20 @@ pub fn tune(source: &Source, lanes: &StreamPool, mut pause: impl FnMut(Duration)
         }
         missed = 0;
         let wanted = tuner.look(now.since(&last, elapsed, in_use));
-        if let Some((path, count)) = lanes.want(wanted) {
-            make_streams(source, lanes, count, path);
+        if let Some((path, count)) = pool.want(wanted) {
+            make_streams(source, pool, count, path);
         }
-        share_out(source, lanes);
+        share_out(source, pool);
         // With a different number of streams in use, the next sample needs a base from those streams.
-        last = if wanted == in_use { now } else { lanes.snapshot(wanted).unwrap_or(now) };
+        last = if wanted == in_use { now } else { pool.snapshot(wanted).unwrap_or(now) };
     }
 }
 
 /// Fixes the number of streams in use, within the limits of the job; measurements no longer change it.
-pub fn fix(source: &Source, lanes: &StreamPool, streams: u16) {
-    lanes.fix(streams);
-    keep_fixed(source, lanes);
-    share_out(source, lanes);
+pub fn fix(source: &Source, pool: &StreamPool, streams: u16) {
+    pool.fix(streams);
+    keep_fixed(source, pool);
+    share_out(source, pool);
 }
 
 /// Fixes the number of threads where one worker is both ends. Each stream is a thread, and their number never exceeds
@@ -82,18 +82,18 @@ pub fn fix_threads(source: &Source, streams: u16) {
 
 /// Waits for the first streams; `None` if there is nothing to tune.
 fn begin(
-    lanes: &StreamPool,
+    pool: &StreamPool,
     most: u16,
     pause: &mut impl FnMut(Duration) -> bool,
 ) -> Option<(StreamAutotuner, PoolSnapshot)> {
     let mut count = 0;
     loop {
-        let first = lanes.snapshot(u16::MAX)?;
-        if count > 0 && lanes.count() == count {
+        let first = pool.snapshot(u16::MAX)?;
+        if count > 0 && pool.count() == count {
             return (first.round_trip >= TUNED_FROM && count < most)
                 .then(|| (StreamAutotuner::new(count, most), first));
         }
-        count = lanes.count();
+        count = pool.count();
         if !pause(period(&first)) {
             return None;
         }

@@ -16,32 +16,32 @@ const PERIOD: Duration = Duration::from_millis(250);
 const DOUBLED_AFTER: Duration = Duration::from_millis(50);
 
 /// Monitors streams until `pause`, which waits for a given time, reports the end of the job. An error ends the job.
-pub fn mend(source: &Source, lanes: &StreamPool, mut pause: impl FnMut(Duration) -> bool) -> Result<(), String> {
+pub fn mend(source: &Source, pool: &StreamPool, mut pause: impl FnMut(Duration) -> bool) -> Result<(), String> {
     let mut at = Instant::now();
     let (mut was_lost, mut is_told, mut doubles) = (false, false, false);
     let mut told = AnnouncedPaths::default();
     while pause(PERIOD) && !source.is_finished() {
         let elapsed = std::mem::replace(&mut at, Instant::now()).elapsed();
-        let Some(PathRepair { give_up, make, hopeless, moved }) = lanes.mend(elapsed) else { return Ok(()) };
+        let Some(PathRepair { give_up, make, hopeless, moved }) = pool.mend(elapsed) else { return Ok(()) };
         give_up.iter().for_each(|stream| source.give_up_stream(*stream));
-        make.into_iter().for_each(|(path, count)| make_streams(source, lanes, count, path));
-        keep_fixed(source, lanes);
-        share_out(source, lanes);
+        make.into_iter().for_each(|(path, count)| make_streams(source, pool, count, path));
+        keep_fixed(source, pool);
+        share_out(source, pool);
         if hopeless {
             return Err("lost the data connections, and no new one could be opened".into());
         }
-        told.look(source, lanes, moved.as_ref());
-        if lanes.has_paths() && !doubles {
+        told.look(source, pool, moved.as_ref());
+        if pool.has_paths() && !doubles {
             source.double_after(DOUBLED_AFTER);
             doubles = true;
         }
         // The loss is reported at the next sample. If all streams broke because the other end is gone, the job has
         // ended by then, and its error covers the loss.
         if was_lost && !is_told {
-            tell_loss(source, lanes);
+            tell_loss(source, pool);
             is_told = true;
         }
-        was_lost = lanes.first_loss().is_some();
+        was_lost = pool.first_loss().is_some();
     }
     Ok(())
 }
@@ -54,8 +54,8 @@ struct AnnouncedPaths {
 
 impl AnnouncedPaths {
     /// Reports a change of paths to the controller. Without a report, it assumes only the first path.
-    fn look(&mut self, source: &Source, lanes: &StreamPool, moved: Option<&PathChange>) {
-        let names = lanes.names();
+    fn look(&mut self, source: &Source, pool: &StreamPool, moved: Option<&PathChange>) {
+        let names = pool.names();
         let paths: Vec<_> = names.iter().map(|(path, _)| *path).collect();
         if paths.is_empty() || self.paths.as_ref() == Some(&paths) {
             return;
@@ -80,26 +80,26 @@ fn why(moved: &PathChange) -> String {
     }
 }
 
-fn tell_loss(source: &Source, lanes: &StreamPool) {
-    if let Some(loss) = lanes.first_loss() {
+fn tell_loss(source: &Source, pool: &StreamPool) {
+    if let Some(loss) = pool.first_loss() {
         let text = format!("{loss}; the other streams take over its work");
         source.reporter.send(&WorkerMessage::Warning { text });
     }
 }
 
 /// Opens `count` more streams on a path, or requests them from the other end.
-pub fn make_streams(source: &Source, lanes: &StreamPool, count: u16, path: PathId) {
-    if count > 0 && !lanes.make(count, path) {
+pub fn make_streams(source: &Source, pool: &StreamPool, count: u16, path: PathId) {
+    if count > 0 && !pool.make(count, path) {
         source.ask_for_streams(count, path);
     }
 }
 
 /// Opens the streams missing from a fixed number.
-pub fn keep_fixed(source: &Source, lanes: &StreamPool) {
-    lanes.keep_fixed().into_iter().for_each(|(path, count)| make_streams(source, lanes, count, path));
+pub fn keep_fixed(source: &Source, pool: &StreamPool) {
+    pool.keep_fixed().into_iter().for_each(|(path, count)| make_streams(source, pool, count, path));
 }
 
 /// Distributes the work among the streams in use.
-pub fn share_out(source: &Source, lanes: &StreamPool) {
-    lanes.share_out(|in_use| source.use_streams(in_use));
+pub fn share_out(source: &Source, pool: &StreamPool) {
+    pool.share_out(|in_use| source.use_streams(in_use));
 }

@@ -268,7 +268,7 @@ impl<H> SourceSession<H> {
     }
 
     /// Excludes these names in a directory that has not ended.
-    pub fn leave_out(&mut self, entry: EntryId, names: Vec<Name>) {
+    pub fn exclude(&mut self, entry: EntryId, names: Vec<Name>) {
         self.flush_offers();
         self.outbox.push_back(SourceMessage::Excluded { entry, what: Exclusion::Names(names) });
     }

@@ -145,7 +145,7 @@ wire_struct! {
         /// Treatment of symbolic links.
         pub links: SymlinkMode,
         /// Entries that the walk skips.
-        pub leave_out: SkipOptions,
+        pub skip: SkipOptions,
         /// Properties to preserve.
         pub kept: PreserveOptions,
         /// Patterns and limits of entries to exclude.
@@ -336,7 +336,7 @@ mod tests {
                 listed: true,
                 base: Some(b"/data".to_vec()),
                 links: SymlinkMode::Ignore,
-                leave_out: SkipOptions { unreadable: true, empty_directories: false },
+                skip: SkipOptions { unreadable: true, empty_directories: false },
                 filters: FilterOptions { files: operand.name.iter().cloned().collect(), ..FilterOptions::default() },
                 tell_left_out: true,
                 rate_bytes_per_s: u64::MAX,

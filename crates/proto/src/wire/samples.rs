@@ -48,7 +48,7 @@ pub fn source_request() -> SourceRequest {
         base: None,
         recursive: true,
         links: SymlinkMode::Keep,
-        leave_out: Default::default(),
+        skip: Default::default(),
         kept: Default::default(),
         filters: Default::default(),
         tell_left_out: false,

@@ -30,7 +30,7 @@ wire_struct! {
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct WriteOptions {
         /// Policy for existing entries.
-        pub in_the_way: OverwritePolicy,
+        pub overwrite: OverwritePolicy,
         /// Modes of new entries.
         pub modes: ModeOptions,
         /// Refuse a large file without enough space before its first byte is sent.
@@ -44,7 +44,7 @@ wire_struct! {
 impl Default for WriteOptions {
     fn default() -> Self {
         Self {
-            in_the_way: OverwritePolicy::default(),
+            overwrite: OverwritePolicy::default(),
             modes: ModeOptions::default(),
             check_space: true,
             below: Vec::new(),
@@ -91,11 +91,11 @@ mod tests {
     fn every_rule_comes_back() {
         let name = |text: &str| Name::new(text.as_bytes()).unwrap();
         let modes = ModeOptions { file: Some(0o640), directory: None, less_umask: true };
-        for in_the_way in
+        for overwrite in
             [OverwritePolicy::Report, OverwritePolicy::Replace, OverwritePolicy::Omit, OverwritePolicy::ReportEqual]
         {
             let below = vec![vec![], vec![name("a"), name("b")]];
-            comes_back(&WriteOptions { in_the_way, modes, check_space: false, below });
+            comes_back(&WriteOptions { overwrite, modes, check_space: false, below });
         }
         comes_back(&WriteOptions::default());
     }

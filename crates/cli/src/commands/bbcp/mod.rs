@@ -91,7 +91,7 @@ fn style(values: &Values, plan: &Plan) -> Style {
         has_statistics: verbosity > 1,
         is_debug: verbosity > 2,
         indexes: options.recursive && (progress || verbosity > 0),
-        omits: options.in_the_way == OverwritePolicy::Omit,
+        omits: options.overwrite == OverwritePolicy::Omit,
         appends: values.is_set(&flags::APPEND),
         replaces: values.is_set(&flags::FORCE),
         is_piped: options.source_pipe.is_some(),

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::figures::{IntervalFigures, NetFigures};
 use crate::echoes::EchoFigures;
-use crate::show::json::{NoticeLine, WayFields, encode, sorted};
+use crate::show::json::{NoticeLine, TransportFields, encode, sorted};
 use crate::show::verdict;
 
 /// A line of `haul net --json`.
@@ -16,7 +16,7 @@ use crate::show::verdict;
 pub enum NetLine<'a> {
     Connected {
         #[serde(serialize_with = "sorted")]
-        way: WayFields<'a>,
+        transport: TransportFields<'a>,
     },
     NetInterval {
         end_s: f64,
@@ -73,8 +73,8 @@ struct CpuFields {
 }
 
 /// How data travels.
-pub fn connected(way: &TransportPath) -> String {
-    encode(&NetLine::Connected { way: way.into() })
+pub fn connected(transport: &TransportPath) -> String {
+    encode(&NetLine::Connected { transport: transport.into() })
 }
 
 /// An interval.

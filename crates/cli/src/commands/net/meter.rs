@@ -52,10 +52,10 @@ impl NetMeter {
         }
     }
 
-    fn connected(&mut self, way: &TransportPath) {
+    fn connected(&mut self, transport: &TransportPath) {
         self.begun = Some(Instant::now());
-        self.echoes = other_end(way).and_then(Echoes::start);
-        say(self.mode, || shown::way(way), || json::connected(way));
+        self.echoes = other_end(transport).and_then(Echoes::start);
+        say(self.mode, || shown::transport(transport), || json::connected(transport));
     }
 
     fn progress(&mut self, progress: &Progress) {
@@ -78,7 +78,7 @@ impl NetMeter {
 impl Observer for NetMeter {
     fn event(&mut self, event: &Event) {
         match event {
-            Event::Connected { way, .. } => self.connected(way),
+            Event::Connected { transport, .. } => self.connected(transport),
             Event::Progress(progress) => self.progress(progress),
             Event::Warning(text) => match self.mode {
                 Mode::Json => print(&json::notice(text)),

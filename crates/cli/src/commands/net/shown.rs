@@ -13,8 +13,8 @@ pub fn rate(bytes_per_s: f64) -> String {
 }
 
 /// How data travels.
-pub fn way(way: &TransportPath) -> String {
-    let text = match way {
+pub fn transport(transport: &TransportPath) -> String {
+    let text = match transport {
         TransportPath::Tcp { path, .. } => paths::without_ports(path),
         TransportPath::Ssh { because } => format!("through ssh: {because}"),
         TransportPath::Local { .. } | TransportPath::None => "within this host, without a network".to_owned(),

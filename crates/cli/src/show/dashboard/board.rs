@@ -33,7 +33,7 @@ pub struct Board {
     /// Start of the connection.
     pub elapsed: Duration,
     /// How the data travels.
-    pub way: TransportPath,
+    pub transport: TransportPath,
     /// The streams.
     pub lanes: Lanes,
     /// What was said, the latest last.
@@ -101,7 +101,7 @@ impl Board {
             progress: Progress::default(),
             rate: 0.0,
             elapsed: Duration::ZERO,
-            way: TransportPath::None,
+            transport: TransportPath::None,
             lanes: Lanes::default(),
             said: VecDeque::new(),
             scrolled: 0,
@@ -121,11 +121,11 @@ impl Board {
     /// Takes what happens at this time.
     pub fn event(&mut self, now: Duration, event: &Event) {
         match event {
-            Event::Connected { way, .. } => {
+            Event::Connected { transport, .. } => {
                 self.begin(now);
-                self.way = way.clone();
+                self.transport = transport.clone();
             }
-            Event::PathChanged { way, .. } => self.way = way.clone(),
+            Event::PathChanged { transport, .. } => self.transport = transport.clone(),
             Event::Restarted { .. } => {
                 self.begin(now);
                 if self.phase == Phase::Running {

@@ -14,7 +14,7 @@ fn progress(halves: u64) -> Progress {
         retransmitted: 12 * stream,
         ..StreamFigures::default()
     };
-    let way = |stream| StreamPath { stream, path: 0, in_use: stream == 0 };
+    let transport = |stream| StreamPath { stream, path: 0, in_use: stream == 0 };
     let slow = |path: &str, took_us| SlowFile { path: path.into(), size: 4_290_000_000, took_us };
     Progress {
         files_found: 12_408,
@@ -29,7 +29,7 @@ fn progress(halves: u64) -> Progress {
         work: SourceActivity {
             files_under_way: 300,
             paths: vec![("10.10.1.155:40312".into(), "10.10.1.202:35011".into())],
-            streams: vec![way(0), way(1)],
+            streams: vec![transport(0), transport(1)],
         },
         slowest: vec![slow("run7/big", 12_345_678), slow("run7/\x1b[2J", 1_000_000)],
         ..Progress::default()
@@ -41,8 +41,8 @@ pub fn busy() -> Board {
     let mut board = Board::new("run7");
     let path =
         NetworkPath { from: "10.10.1.155:40312".into(), to: "10.10.1.202:35011".into(), ..NetworkPath::default() };
-    let way = TransportPath::Tcp { path, others: Vec::new(), instead_of: None };
-    board.event(Duration::from_secs(3), &Event::Connected { way, streams: 2, cipher: Cipher::Aes256Gcm });
+    let transport = TransportPath::Tcp { path, others: Vec::new(), instead_of: None };
+    board.event(Duration::from_secs(3), &Event::Connected { transport, streams: 2, cipher: Cipher::Aes256Gcm });
     for halves in 1..=40 {
         let at = Duration::from_secs(3) + POINT * u32::try_from(halves).unwrap();
         board.event(at, &Event::Progress(Box::new(progress(halves))));

@@ -55,19 +55,19 @@ impl Lanes {
                 .collect();
             (self.told, self.at) = (progress.per_stream.clone(), now);
         }
-        let way = |way: &haul_engine::job::event::StreamPath| {
-            let figures = self.told.iter().find(|figures| figures.stream == u64::from(way.stream))?;
+        let transport = |transport: &haul_engine::job::event::StreamPath| {
+            let figures = self.told.iter().find(|figures| figures.stream == u64::from(transport.stream))?;
             Some(StreamRow {
                 stream: figures.stream,
                 rate: self.rates.get(&figures.stream).copied().unwrap_or(0.0),
                 round_trip_ms: figures.rtt_us as f64 / 1000.0,
                 sent_again: figures.retransmitted,
                 segments: figures.segments,
-                path: progress.work.paths.get(usize::from(way.path)).cloned().unwrap_or_default(),
-                in_use: way.in_use,
+                path: progress.work.paths.get(usize::from(transport.path)).cloned().unwrap_or_default(),
+                in_use: transport.in_use,
             })
         };
-        self.rows = progress.work.streams.iter().filter_map(way).collect();
+        self.rows = progress.work.streams.iter().filter_map(transport).collect();
     }
 
     /// Those that there are now.
@@ -88,11 +88,11 @@ mod tests {
             rtt_us: 50_400,
             ..StreamFigures::default()
         };
-        let way = |stream: &u16| StreamPath { stream: *stream, path: 0, in_use: *stream < 2 };
+        let transport = |stream: &u16| StreamPath { stream: *stream, path: 0, in_use: *stream < 2 };
         let work = SourceActivity {
             files_under_way: 1,
             paths: vec![("a:1".into(), "b:2".into())],
-            streams: streams.iter().map(way).collect(),
+            streams: streams.iter().map(transport).collect(),
         };
         Progress { per_stream: (0..3).map(of).collect(), work, ..Progress::default() }
     }

@@ -165,8 +165,8 @@ impl DrawState {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn carry_out(&self, wish: Wish) {
-        match wish {
+    fn carry_out(&self, request: Wish) {
+        match request {
             Wish::Rate(limit) => self.steering.rate().set(limit),
             Wish::Streams(streams) => self.steering.fix_streams(streams),
             Wish::Pause(is_paused) => self.steering.pause(is_paused),
@@ -197,8 +197,8 @@ fn run(shared: &DrawState) {
         }
         let before = Instant::now();
         let keys = keys::keys(&screen::typed(TICK));
-        let wishes: Vec<_> = keys.into_iter().filter_map(|key| shared.board().key(key)).collect();
-        wishes.into_iter().for_each(|wish| shared.carry_out(wish));
+        let requests: Vec<_> = keys.into_iter().filter_map(|key| shared.board().key(key)).collect();
+        requests.into_iter().for_each(|request| shared.carry_out(request));
         // A terminal that is gone is always ready.
         if before.elapsed() < TICK / 10 {
             std::thread::park_timeout(TICK / 10);

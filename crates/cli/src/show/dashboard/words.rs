@@ -74,12 +74,12 @@ pub fn settings(board: &Board) -> String {
             None => in_use,
         });
     }
-    parts.extend(way(&board.way));
+    parts.extend(transport(&board.transport));
     parts.join("   ")
 }
 
-fn way(way: &TransportPath) -> Option<String> {
-    match way {
+fn transport(transport: &TransportPath) -> Option<String> {
+    match transport {
         TransportPath::None => None,
         TransportPath::Local { host } => Some(within(host.as_deref())),
         TransportPath::Tcp { path, .. } => Some(paths::without_ports(path)),
@@ -89,10 +89,10 @@ fn way(way: &TransportPath) -> Option<String> {
 
 /// In place of the streams.
 pub fn no_streams(board: &Board) -> String {
-    match &board.way {
+    match &board.transport {
         TransportPath::Tcp { .. } => "no data yet".to_owned(),
-        other => match way(other) {
-            Some(way) => format!("no TCP streams: {way}"),
+        other => match transport(other) {
+            Some(transport) => format!("no TCP streams: {transport}"),
             None => "none yet".to_owned(),
         },
     }

@@ -8,7 +8,7 @@ use haul_proto::checksum::hex;
 use serde::Serialize;
 
 use super::summary::{CopySummaryFields, VerifySummaryFields};
-use super::way::WayFields;
+use super::transport::TransportFields;
 use super::{JsonMessage, JsonName, sorted};
 use crate::exit::Exit;
 use crate::show::differences::DifferenceFields;
@@ -31,14 +31,14 @@ pub enum JobLine<'a> {
     },
     Connected {
         #[serde(serialize_with = "sorted")]
-        way: WayFields<'a>,
+        transport: TransportFields<'a>,
         streams: u16,
         cipher: Option<&'static str>,
         seconds: f64,
     },
     Moved {
         #[serde(serialize_with = "sorted")]
-        way: WayFields<'a>,
+        transport: TransportFields<'a>,
         message: Option<JsonMessage>,
     },
     Progress(ProgressFields),
@@ -199,14 +199,14 @@ impl<'a> JobLine<'a> {
         match event {
             Event::Connecting { host } => Self::Connecting { host },
             Event::Deployed { host, path } => Self::Deployed { host, path },
-            Event::Connected { way, streams, cipher } => Self::Connected {
-                way: way.into(),
+            Event::Connected { transport, streams, cipher } => Self::Connected {
+                transport: transport.into(),
                 streams: *streams,
-                cipher: names::sealed(way, *cipher),
+                cipher: names::sealed(transport, *cipher),
                 seconds: elapsed.as_secs_f64(),
             },
-            Event::PathChanged { way, because } => {
-                Self::Moved { way: way.into(), message: because.as_deref().map(JsonMessage::from) }
+            Event::PathChanged { transport, because } => {
+                Self::Moved { transport: transport.into(), message: because.as_deref().map(JsonMessage::from) }
             }
             Event::Progress(progress) => Self::Progress(ProgressFields::new(progress, elapsed)),
             Event::RateLimit { bytes_per_s } => Self::RateLimit { bytes_per_s: *bytes_per_s },

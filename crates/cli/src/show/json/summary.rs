@@ -8,7 +8,7 @@ use haul_engine::job::spec::{CompressionMethod, DeltaCounters};
 use haul_proto::wire::counters::PathFigures;
 use serde::Serialize;
 
-use super::way::WayFields;
+use super::transport::TransportFields;
 use super::{JsonName, sorted};
 use crate::show::load::LoadFields;
 use crate::show::names;
@@ -34,7 +34,7 @@ pub struct CopySummaryFields<'a> {
     bytes_per_s: f64,
     restarts: u32,
     #[serde(serialize_with = "sorted")]
-    way: WayFields<'a>,
+    transport: TransportFields<'a>,
     streams: u16,
     cipher: Option<&'static str>,
     path: Option<PathFiguresFields>,
@@ -179,7 +179,7 @@ impl<'a> CopySummaryFields<'a> {
             paused_s: summary.paused.as_secs_f64(),
             bytes_per_s: bytes_per_s(summary.bytes, summary.elapsed),
             restarts: summary.restarts,
-            way: (&summary.way).into(),
+            transport: (&summary.transport).into(),
             streams: summary.streams,
             cipher: summary.cipher.map(names::cipher),
             path: PathFiguresFields::of(&summary.path),

@@ -40,9 +40,9 @@ impl<'a> WalkPrefetch<'a> {
     }
 
     /// Calls help where the walk's own lookups wait.
-    pub fn judge(&mut self, levels: &mut [WalkLevel], piece: &mut ListingChunk) {
+    pub fn judge(&mut self, levels: &mut [WalkLevel], chunk: &mut ListingChunk) {
         if self.ahead.judge(&mut self.waits) {
-            self.look_ahead(levels, piece);
+            self.look_ahead(levels, chunk);
         }
     }
 
@@ -60,14 +60,14 @@ impl<'a> WalkPrefetch<'a> {
     }
 
     /// Asks for all that the innermost level will come to, the farthest first.
-    pub fn look_ahead(&mut self, levels: &mut [WalkLevel], piece: &mut ListingChunk) {
+    pub fn look_ahead(&mut self, levels: &mut [WalkLevel], chunk: &mut ListingChunk) {
         let Some(innermost) = levels.len().checked_sub(1).filter(|_| self.ahead.is_of_use()) else { return };
         let level = &mut levels[innermost];
         let options = self.ahead.options();
         let is_directory = |kind| options.recursive && matches!(WalkStep::of(kind, options.symlinks), WalkStep::Enter);
         let is_wanted = level.rest.is_some()
             || !level.waiting.is_empty()
-            || piece.left().any(|(_, entry)| is_directory(entry.kind));
+            || chunk.left().any(|(_, entry)| is_directory(entry.kind));
         if !is_wanted {
             return;
         }
@@ -81,7 +81,7 @@ impl<'a> WalkPrefetch<'a> {
         for waiting in level.waiting.iter_mut().filter(|waiting| waiting.links == FollowLinks::Itself) {
             self.ask(group, &mut waiting.ahead, || enter(waiting.name.clone()));
         }
-        for (name, entry) in piece.left().filter(|(_, entry)| is_directory(entry.kind)) {
+        for (name, entry) in chunk.left().filter(|(_, entry)| is_directory(entry.kind)) {
             let Ok(name) = Name::new(name) else { continue };
             if let KnownName::Nothing = entry.known {
                 entry.known = KnownName::Asked(TaskSlot::new(enter(name)));

@@ -114,7 +114,7 @@ pub struct Walker<'a> {
     root: Option<Dir>,
     levels: Vec<WalkLevel>,
     /// Listed names of the innermost level, not yet looked up.
-    piece: ListingChunk,
+    chunk: ListingChunk,
     buffer: ListingBuffer,
     /// Directories that were entered and not left: kept only where links can lead back to one.
     entered: HashSet<FileIdentity>,
@@ -182,7 +182,7 @@ impl<'a> Walker<'a> {
             options,
             root: Some(root),
             levels: Vec::new(),
-            piece: ListingChunk::empty(),
+            chunk: ListingChunk::empty(),
             buffer: ListingBuffer::new(),
             entered: HashSet::new(),
             help,
@@ -246,18 +246,18 @@ impl<'a> Walker<'a> {
         let dir = &level.dir;
         let fetched = self.help.as_ref().and_then(|help| help.collect(level.rest_ahead.take()));
         match fetched.unwrap_or_else(|| timed(&mut self.help, || rest.read(dir, &mut self.buffer))) {
-            Ok(piece) => self.piece = piece,
+            Ok(chunk) => self.chunk = chunk,
             Err(error) => {
                 level.complete = false;
                 return Some(WalkEntry::Failed { path: level.dir.path_bytes(), error });
             }
         }
-        (level.rest, level.rest_ahead) = (self.piece.rest.take(), self.piece.rest_ahead.take());
+        (level.rest, level.rest_ahead) = (self.chunk.rest.take(), self.chunk.rest_ahead.take());
         if let (Some(filter), Some(scope)) = (self.filter, &level.scope) {
-            self.filtered = filter.leave_out(scope, &mut self.piece, self.options.symlinks);
+            self.filtered = filter.exclude(scope, &mut self.chunk, self.options.symlinks);
         }
         if let Some(help) = &mut self.help {
-            help.look_ahead(&mut self.levels, &mut self.piece);
+            help.look_ahead(&mut self.levels, &mut self.chunk);
         }
         None
     }
@@ -266,7 +266,7 @@ impl<'a> Walker<'a> {
     /// say: it has vanished, or it is a directory, which waits for its turn.
     fn examine(&mut self, entry: ListedName) -> Option<WalkEntry> {
         let level = self.levels.last_mut()?;
-        let bytes = self.piece.name(&entry);
+        let bytes = self.chunk.name(&entry);
         let name = match Name::new(bytes) {
             Ok(name) => name,
             Err(error) => return Some(level.failed(bytes, io::Error::other(error))),
@@ -363,7 +363,7 @@ impl<'a> Walker<'a> {
     #[cfg(test)]
     pub(super) fn names_held(&self) -> usize {
         self.filtered.len()
-            + self.piece.names_held()
+            + self.chunk.names_held()
             + self.levels.iter().map(|level| level.waiting.len()).sum::<usize>()
     }
 }
@@ -380,11 +380,11 @@ impl Iterator for Walker<'_> {
                 return None;
             }
             if let Some(help) = &mut self.help {
-                help.judge(&mut self.levels, &mut self.piece);
+                help.judge(&mut self.levels, &mut self.chunk);
             }
             let found = if let Some(name) = self.filtered.pop() {
                 Some(WalkEntry::Filtered { name })
-            } else if let Some(entry) = self.piece.take() {
+            } else if let Some(entry) = self.chunk.take() {
                 self.examine(entry)
             } else {
                 let level = self.levels.last_mut()?;

@@ -29,7 +29,7 @@ pub fn sum_of(algorithm: ChecksumAlgorithm, bytes: &[u8]) -> Vec<u8> {
 
 /// The digest of a file while its frames pass, in any order and by many streams.
 pub struct FileChecksum {
-    way: ChecksumState,
+    state: ChecksumState,
     value: OnceLock<Vec<u8>>,
 }
 
@@ -43,16 +43,16 @@ enum ChecksumState {
 impl FileChecksum {
     /// Of a file in frames of this length.
     pub fn new(algorithm: ChecksumAlgorithm, frame: FrameLen) -> Self {
-        let way = match CombinedDigest::new(algorithm, frame) {
+        let state = match CombinedDigest::new(algorithm, frame) {
             Some(combined) => ChecksumState::Combined(combined),
             None => ChecksumState::Ordered(Box::new(OrderedDigest::new(algorithm, frame))),
         };
-        Self { way, value: OnceLock::new() }
+        Self { state, value: OnceLock::new() }
     }
 
     /// Takes a frame now if possible; otherwise the caller has to call [`Self::passed`] once the frame can be read.
     pub fn pass(&self, index: u64, payload: &[u8]) {
-        match &self.way {
+        match &self.state {
             ChecksumState::Combined(combined) => combined.take(index, payload),
             ChecksumState::Ordered(ordered) => ordered.take_if_next(index, payload),
         }
@@ -60,7 +60,7 @@ impl FileChecksum {
 
     /// The same of a frame that comes in its turn, and cannot be read again.
     pub fn pass_in_turn(&self, index: u64, payload: &[u8]) {
-        match &self.way {
+        match &self.state {
             ChecksumState::Combined(combined) => combined.take(index, payload),
             ChecksumState::Ordered(ordered) => ordered.take(index, payload),
         }
@@ -68,7 +68,7 @@ impl FileChecksum {
 
     /// A frame of a file of `size` bytes has passed, and can be read again.
     pub fn passed(&self, index: u64, size: u64, read: impl ReadFrame) {
-        if let ChecksumState::Ordered(ordered) = &self.way {
+        if let ChecksumState::Ordered(ordered) = &self.state {
             ordered.can_read(index, size, read);
         }
     }
@@ -80,7 +80,7 @@ impl FileChecksum {
             true => read(index, room),
             false => Err(io::Error::other("the job was stopped")),
         };
-        let value = match &self.way {
+        let value = match &self.state {
             ChecksumState::Combined(combined) => combined.finish(size, read),
             ChecksumState::Ordered(ordered) => ordered.finish(size, read),
         };

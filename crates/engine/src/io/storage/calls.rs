@@ -24,7 +24,7 @@ impl<T> BlockingIo<T> {
 impl<T> Storage<T> for BlockingIo<T> {
     fn submit(&mut self, mut request: IoRequest<T>) {
         let len = request.len;
-        let room = &mut request.record.room_mut()[..len];
+        let room = &mut request.buffer.room_mut()[..len];
         let result = match request.access {
             FileAccess::Read => read_at(&*request.file, room, request.offset),
             FileAccess::Write => write_at(&*request.file, room, request.offset).map(|()| len),

@@ -53,10 +53,10 @@ fn with_every_engine(check: impl Fn(&mut dyn Storage<u64>, Arc<OwnedFd>, &Path) 
 }
 
 fn request(access: FileAccess, file: &Arc<OwnedFd>, len: usize, offset: u64, fill: u8) -> IoRequest<u64> {
-    let mut record = FrameBuffer::with_capacity(FRAME);
-    record.room_mut().fill(fill);
-    record.set_payload_len(len);
-    IoRequest { access, file: Arc::clone(file), record, len, offset, tag: offset }
+    let mut buffer = FrameBuffer::with_capacity(FRAME);
+    buffer.room_mut().fill(fill);
+    buffer.set_payload_len(len);
+    IoRequest { access, file: Arc::clone(file), buffer, len, offset, tag: offset }
 }
 
 /// What position a byte has, so that a byte in the wrong place is noticed.
@@ -86,7 +86,7 @@ fn blocks_written_in_any_order_are_read_back() {
         while let Some(FinishedIo { mut request, result }) = engine.finished(true) {
             assert_eq!(result.unwrap(), FRAME);
             let fill = 10 + u8::try_from(request.tag / FRAME as u64).unwrap();
-            assert!(request.record.room_mut().iter().all(|byte| *byte == fill));
+            assert!(request.buffer.room_mut().iter().all(|byte| *byte == fill));
         }
     });
 }
@@ -100,7 +100,7 @@ fn where_a_file_ends_reading_ends() {
             let FinishedIo { mut request, result } = engine.finished(true).unwrap();
             assert_eq!(result.unwrap(), there, "from {offset}");
             let from = usize::try_from(offset).unwrap();
-            assert!(there == 0 || request.record.room_mut()[..there] == pattern(10_000)[from..]);
+            assert!(there == 0 || request.buffer.room_mut()[..there] == pattern(10_000)[from..]);
         }
     });
 }
@@ -114,7 +114,7 @@ fn errors_are_those_of_the_call_and_buffers_come_back() {
             engine.submit(request(FileAccess::Write, &file, 4096, 0, 5));
             let FinishedIo { request, result } = engine.finished(true).unwrap();
             assert_eq!(Errno::from_io_error(&result.unwrap_err()), Some(errno));
-            assert!(request.record.payload() == [5; 4096]);
+            assert!(request.buffer.payload() == [5; 4096]);
         }
     });
 }
@@ -150,7 +150,7 @@ fn opened(path: &Path) -> Arc<OpenedFile> {
     Arc::new(OpenedFile::new(File::open(path).unwrap().into(), FileAccess::Read).unwrap())
 }
 
-fn way(method: IoMethod) -> IoPlan {
+fn plan(method: IoMethod) -> IoPlan {
     IoPlan { drop: method == IoMethod::Buffered, ..IoPlan::by(method) }
 }
 
@@ -158,12 +158,12 @@ fn way(method: IoMethod) -> IoPlan {
 fn read_all(reader: &mut FrameReader, path: &Path, method: IoMethod, start: u64, end: u64) -> Vec<u8> {
     let file = opened(path);
     // Where there is no O_DIRECT, the page cache does it.
-    reader.add(file, way(method), start, end);
+    reader.add(file, plan(method), start, end);
     let mut content = Vec::new();
-    while let Some(record) = reader.next() {
-        let record = record.unwrap();
-        content.extend_from_slice(record.payload());
-        reader.give_back(record);
+    while let Some(buffer) = reader.next() {
+        let buffer = buffer.unwrap();
+        content.extend_from_slice(buffer.payload());
+        reader.give_back(buffer);
     }
     reader.end();
     content
@@ -202,9 +202,9 @@ fn a_reader_says_where_a_file_has_become_shorter() {
             for (method, left) in [(IoMethod::Buffered, 3 * FRAME + 5000), (IoMethod::Direct, 2 * FRAME + 100)] {
                 let handle = opened(&path);
                 File::options().write(true).open(&path).unwrap().set_len(left as u64).unwrap();
-                reader.add(handle, way(method), 0, 5 * FRAME as u64);
+                reader.add(handle, plan(method), 0, 5 * FRAME as u64);
                 let lengths: Vec<_> =
-                    std::iter::from_fn(|| reader.next()).map(|record| record.unwrap().payload().len()).collect();
+                    std::iter::from_fn(|| reader.next()).map(|buffer| buffer.unwrap().payload().len()).collect();
                 let expected: Vec<_> = (0..5).map(|i| left.saturating_sub(i * FRAME).min(FRAME)).collect();
                 assert_eq!(lengths, expected, "{method:?}");
                 reader.end();
@@ -234,10 +234,10 @@ fn a_piece_that_is_given_up_disturbs_no_other() {
         fs::write(&second, vec![1; 3 * FRAME]).unwrap();
         let mut reader = FrameReader::new(FRAME, depth(FRAME));
         for _ in 0..20 {
-            reader.add(opened(&first), way(IoMethod::Direct), 0, 12 * FRAME as u64);
-            let record = reader.next().unwrap().unwrap();
-            assert!(record.payload() == &pattern(FRAME)[..]);
-            reader.give_back(record);
+            reader.add(opened(&first), plan(IoMethod::Direct), 0, 12 * FRAME as u64);
+            let buffer = reader.next().unwrap().unwrap();
+            assert!(buffer.payload() == &pattern(FRAME)[..]);
+            reader.give_back(buffer);
             reader.give_up();
             assert!(read_all(&mut reader, &second, IoMethod::Direct, 0, 3 * FRAME as u64) == vec![1; 3 * FRAME]);
         }
@@ -289,10 +289,10 @@ fn large_files_are_tried_on_and_what_is_cached_is_not() {
         return;
     }
     let (policy, range) = (policy(DirectIo::Auto, CacheUse::Drop), 8 << 20);
-    let way = policy.reading(&file, TRIAL_FILE_MIN, 0, range);
-    assert!(!way.cached);
+    let plan = policy.reading(&file, TRIAL_FILE_MIN, 0, range);
+    assert!(!plan.cached);
     if file.direct().is_some() {
-        assert!(way.trial.is_some() && way.method == IoMethod::Direct);
+        assert!(plan.trial.is_some() && plan.method == IoMethod::Direct);
         assert!(policy.reading(&file, TRIAL_FILE_MIN, 0, range).method == IoMethod::Buffered, "its turn");
     }
     let mut bytes = vec![0; 8 << 20];
@@ -301,9 +301,9 @@ fn large_files_are_tried_on_and_what_is_cached_is_not() {
         println!("SKIPPED: this kernel does not tell what is cached");
         return;
     }
-    let way = policy.reading(&file, TRIAL_FILE_MIN, 0, range);
-    assert!(way.cached && way.trial.is_none() && way.method == IoMethod::Buffered);
-    assert!(!way.drop, "what others had read stays");
+    let plan = policy.reading(&file, TRIAL_FILE_MIN, 0, range);
+    assert!(plan.cached && plan.trial.is_none() && plan.method == IoMethod::Buffered);
+    assert!(!plan.drop, "what others had read stays");
 }
 
 #[test]

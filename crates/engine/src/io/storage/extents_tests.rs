@@ -76,15 +76,15 @@ fn memory_is_bounded_and_readers_in_any_order_agree() {
 }
 
 /// Reads all of a file in pieces, as a stream does; returns the look-ups.
-fn seeks_of_reading(file: &Arc<OpenedFile>, len: u64, piece: u64) -> u64 {
+fn seeks_of_reading(file: &Arc<OpenedFile>, len: u64, range: u64) -> u64 {
     let before = seeks();
     let frame_bytes = 512 << 10;
     let mut reader = FrameReader::new(frame_bytes, 4);
-    for start in (0..len).step_by(usize::try_from(piece).unwrap()) {
-        reader.add(Arc::clone(file), IoPlan::by(IoMethod::Buffered), start, (start + piece).min(len));
-        for _ in 0..piece.min(len - start).div_ceil(frame_bytes as u64) {
-            let record = reader.next().unwrap().unwrap();
-            reader.give_back(record);
+    for start in (0..len).step_by(usize::try_from(range).unwrap()) {
+        reader.add(Arc::clone(file), IoPlan::by(IoMethod::Buffered), start, (start + range).min(len));
+        for _ in 0..range.min(len - start).div_ceil(frame_bytes as u64) {
+            let buffer = reader.next().unwrap().unwrap();
+            reader.give_back(buffer);
         }
         reader.end();
     }
@@ -111,8 +111,8 @@ fn reopening_a_file_for_each_piece_takes_no_further_look_up() {
         let mut reader = FrameReader::new(1 << 20, 4);
         reader.add(opened, IoPlan::by(IoMethod::Buffered), start, start + 4 * MIB);
         for _ in 0..4 {
-            let record = reader.next().unwrap().unwrap();
-            reader.give_back(record);
+            let buffer = reader.next().unwrap().unwrap();
+            reader.give_back(buffer);
         }
         reader.end();
     }

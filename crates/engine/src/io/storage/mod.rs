@@ -65,7 +65,7 @@ pub struct IoRequest<T> {
     /// To which file; it stays open until the request is finished.
     pub file: Arc<OwnedFd>,
     /// The buffer; its whole room may be used, from the beginning.
-    pub record: FrameBuffer,
+    pub buffer: FrameBuffer,
     /// Bytes.
     pub len: usize,
     /// Where in the file.

@@ -90,11 +90,11 @@ impl StoragePolicy {
         if self.is_forced() {
             return self.reading(file, size, offset, len);
         }
-        let way = self.reading_what_is_there(file, size, offset, len).unwrap_or_else(|| {
+        let plan = self.reading_what_is_there(file, size, offset, len).unwrap_or_else(|| {
             let (drop, cached) = (self.drops(file, size), file.in_memory());
             IoPlan { drop, cached, ..IoPlan::by(IoMethod::Buffered) }
         });
-        IoPlan { led: true, ..way }
+        IoPlan { led: true, ..plan }
     }
 
     /// The same for cached data, or data on its way to the cache.
@@ -192,13 +192,13 @@ mod tests {
         }
         let policy = StoragePolicy::new(StorageRequest { cache: CacheUse::Drop, ..StorageRequest::default() });
         for reading in [StoragePolicy::reading, StoragePolicy::reading_through_cache] {
-            let way = reading(&policy, &file, size, 0, len);
-            assert_eq!((way.method, way.drop, way.cached), (IoMethod::Buffered, true, false), "far from it nothing is");
+            let plan = reading(&policy, &file, size, 0, len);
+            assert_eq!((plan.method, plan.drop, plan.cached), (IoMethod::Buffered, true, false), "far from it nothing is");
         }
         read(len + FAR_BYTES, LOOKED_BYTES);
         for reading in [StoragePolicy::reading, StoragePolicy::reading_through_cache] {
-            let way = reading(&policy, &file, size, 0, len);
-            assert_eq!((way.method, way.drop, way.cached), (IoMethod::Buffered, false, true), "others use it");
+            let plan = reading(&policy, &file, size, 0, len);
+            assert_eq!((plan.method, plan.drop, plan.cached), (IoMethod::Buffered, false, true), "others use it");
         }
         // Behind that range nothing was read; a sample at this distance before the end shows the state before it.
         let last = size - len;

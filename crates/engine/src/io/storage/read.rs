@@ -40,12 +40,12 @@ impl FrameReader {
     }
 
     /// Adds a piece of a file, from `start` to `end`. It is read when those before it were.
-    pub fn add(&mut self, file: Arc<OpenedFile>, way: IoPlan, start: u64, end: u64) {
+    pub fn add(&mut self, file: Arc<OpenedFile>, plan: IoPlan, start: u64, end: u64) {
         let Self { ahead, meter, .. } = self;
         if ahead.first().is_none() {
-            meter.reset(way.trial.is_some());
+            meter.reset(plan.trial.is_some());
         }
-        during(Stage::Read, || meter.time(|| ahead.add(ReadRange::new(file, way, start, end))));
+        during(Stage::Read, || meter.time(|| ahead.add(ReadRange::new(file, plan, start, end))));
     }
 
     /// Whether to add the next chunk already, so that the disk stays busy.
@@ -62,12 +62,12 @@ impl FrameReader {
     fn read_next(&mut self) -> Option<io::Result<FrameBuffer>> {
         let Self { frame_bytes, ahead, meter, direct_bytes } = self;
         let finished = meter.time(|| ahead.next())?;
-        let piece = ahead.first()?;
-        let len = piece.frame_len(finished.request.offset, *frame_bytes);
-        if let (IoMethod::Direct, Ok(read)) = (piece.way.method, &finished.result) {
+        let range = ahead.first()?;
+        let len = range.frame_len(finished.request.offset, *frame_bytes);
+        if let (IoMethod::Direct, Ok(read)) = (range.plan.method, &finished.result) {
             *direct_bytes += (*read).min(len) as u64;
         }
-        let read = meter.time(|| whole(piece, finished, len));
+        let read = meter.time(|| whole(range, finished, len));
         meter.count(len as u64);
         Some(read)
     }
@@ -78,8 +78,8 @@ impl FrameReader {
     }
 
     /// Takes a buffer back.
-    pub fn give_back(&mut self, record: FrameBuffer) {
-        self.ahead.give_back(record);
+    pub fn give_back(&mut self, buffer: FrameBuffer) {
+        self.ahead.give_back(buffer);
     }
 
     /// A buffer for something else than frames; to be given back.
@@ -89,12 +89,12 @@ impl FrameReader {
 
     /// The first piece was read to its end.
     pub fn end(&mut self) {
-        let Some(ReadRange { file, way, start, end, .. }) = self.ahead.finish() else { return };
-        if way.drop {
+        let Some(ReadRange { file, plan, start, end, .. }) = self.ahead.finish() else { return };
+        if plan.drop {
             during(Stage::Read, || self.meter.time(|| drop_pages(&**file.fd(), start, end - start)));
         }
-        if let Some(trial) = way.trial {
-            lock(&trial).cost(way.method, self.meter.cost());
+        if let Some(trial) = plan.trial {
+            lock(&trial).cost(plan.method, self.meter.cost());
         }
         self.take_turn();
     }
@@ -107,24 +107,24 @@ impl FrameReader {
 
     /// The piece that is first now is measured if that is wanted.
     fn take_turn(&mut self) {
-        self.meter.reset(self.ahead.first().is_some_and(|piece| piece.way.trial.is_some()));
+        self.meter.reset(self.ahead.first().is_some_and(|range| range.plan.trial.is_some()));
     }
 }
 
 /// Reads through the page cache what a request did not bring: the kernel may read less than it was asked for, and a
 /// file system that opens a file for direct I/O may yet refuse it.
-fn whole(piece: &ReadRange, finished: FinishedIo<u64>, len: usize) -> io::Result<FrameBuffer> {
+fn whole(range: &ReadRange, finished: FinishedIo<u64>, len: usize) -> io::Result<FrameBuffer> {
     let FinishedIo { request, result } = finished;
-    let mut record = request.record;
+    let mut buffer = request.buffer;
     let read = match result {
         Ok(read) => read.min(len),
-        Err(error) if piece.way.method == IoMethod::Direct && is_refusal(&error) => {
-            piece.way.trial.iter().for_each(|trial| lock(trial).refuse());
+        Err(error) if range.plan.method == IoMethod::Direct && is_refusal(&error) => {
+            range.plan.trial.iter().for_each(|trial| lock(trial).refuse());
             0
         }
         Err(error) => return Err(error),
     };
-    let rest = read_at(&**piece.file.fd(), &mut record.room_mut()[read..len], request.offset + read as u64)?;
-    record.set_payload_len(read + rest);
-    Ok(record)
+    let rest = read_at(&**range.file.fd(), &mut buffer.room_mut()[read..len], request.offset + read as u64)?;
+    buffer.set_payload_len(read + rest);
+    Ok(buffer)
 }

@@ -40,7 +40,7 @@ pub struct ReadRange {
     /// The file.
     pub file: Arc<OpenedFile>,
     /// How it is read.
-    pub way: IoPlan,
+    pub plan: IoPlan,
     /// Where it begins.
     pub start: u64,
     /// Where it ends.
@@ -60,7 +60,7 @@ pub struct Readahead {
     frame_bytes: usize,
     engines: StreamStorage<u64>,
     free: Vec<FrameBuffer>,
-    pieces: VecDeque<ReadRange>,
+    ranges: VecDeque<ReadRange>,
     tags: u64,
     lead: Option<KernelReadahead>,
     /// That of all pieces that are added.
@@ -69,8 +69,8 @@ pub struct Readahead {
 
 impl ReadRange {
     /// From `start` to `end`.
-    pub fn new(file: Arc<OpenedFile>, way: IoPlan, start: u64, end: u64) -> Self {
-        Self { file, way, start, end, next: start, advised: start, frames: VecDeque::new(), fills_holes: false }
+    pub fn new(file: Arc<OpenedFile>, plan: IoPlan, start: u64, end: u64) -> Self {
+        Self { file, plan, start, end, next: start, advised: start, frames: VecDeque::new(), fills_holes: false }
     }
 
     /// Bytes of it that were not asked for.
@@ -85,7 +85,7 @@ impl ReadRange {
 
     /// Whether it may be read ahead: measured reads run alone.
     fn may_be_early(&self) -> bool {
-        self.way.trial.is_none()
+        self.plan.trial.is_none()
     }
 
     /// Asks for its next frame.
@@ -96,13 +96,13 @@ impl ReadRange {
         frame_bytes: usize,
         tags: &mut u64,
     ) {
-        let mut record = free.pop().unwrap_or_else(|| FrameBuffer::with_capacity(frame_bytes));
+        let mut buffer = free.pop().unwrap_or_else(|| FrameBuffer::with_capacity(frame_bytes));
         let offset = self.next;
         let frame_len = self.frame_len(offset, frame_bytes);
         let map = self.file.map_of(offset, frame_len).filter(|_| !self.fills_holes);
-        record.set_map(map);
+        buffer.set_map(map);
         // It is opened for direct I/O only where that is used.
-        let direct = if self.way.method == IoMethod::Direct { self.file.direct() } else { None };
+        let direct = if self.plan.method == IoMethod::Direct { self.file.direct() } else { None };
         let (file, len) = match direct {
             // The last block is asked for as a whole; the file ends within it.
             Some(direct) => (direct, frame_len.next_multiple_of(ALIGNMENT)),
@@ -110,13 +110,13 @@ impl ReadRange {
         };
         let tag = *tags;
         *tags += 1;
-        let mut request = IoRequest { access: FileAccess::Read, file: Arc::clone(file), record, len, offset, tag };
+        let mut request = IoRequest { access: FileAccess::Read, file: Arc::clone(file), buffer, len, offset, tag };
         if map == Some(DataMap::HOLE) {
             // What is read in a hole is known.
-            request.record.room_mut()[..frame_len].fill(0);
+            request.buffer.room_mut()[..frame_len].fill(0);
             self.frames.push_back((tag, Some(FinishedIo { request, result: Ok(frame_len) })));
         } else {
-            engines.submit(self.way.method, request);
+            engines.submit(self.plan.method, request);
             self.frames.push_back((tag, None));
         }
         self.next = offset + frame_len as u64;
@@ -124,12 +124,12 @@ impl ReadRange {
 
     /// Whether it is read as [`KernelReadahead`] is about.
     fn is_led(&self) -> bool {
-        self.is_advised() && self.way.led
+        self.is_advised() && self.plan.led
     }
 
     /// Whether the kernel may be advised of it.
     fn is_advised(&self) -> bool {
-        self.way.method == IoMethod::Buffered && !self.way.cached
+        self.plan.method == IoMethod::Buffered && !self.plan.cached
     }
 
     /// Whether it is so long that it can be found out of it how far the kernel reads ahead.
@@ -156,7 +156,7 @@ impl Readahead {
             frame_bytes,
             engines,
             free: Vec::new(),
-            pieces: VecDeque::new(),
+            ranges: VecDeque::new(),
             tags: 0,
             lead: None,
             fills_holes: false,
@@ -164,59 +164,59 @@ impl Readahead {
     }
 
     /// Adds a chunk behind the others.
-    pub fn add(&mut self, piece: ReadRange) {
-        self.pieces.push_back(ReadRange { fills_holes: self.fills_holes, ..piece });
+    pub fn add(&mut self, range: ReadRange) {
+        self.ranges.push_back(ReadRange { fills_holes: self.fills_holes, ..range });
         self.advise();
         self.fill();
     }
 
     /// The piece that is being read.
     pub fn first(&self) -> Option<&ReadRange> {
-        self.pieces.front()
+        self.ranges.front()
     }
 
     /// Whether to add another chunk: the only one comes from a disk, and its rest will soon not keep the disk busy.
     pub fn wants_another(&self) -> bool {
-        let only = self.pieces.front().filter(|_| self.pieces.len() == 1);
-        only.is_some_and(|piece| !piece.way.cached && piece.may_be_early() && piece.left() < READ_AHEAD_BYTES)
+        let only = self.ranges.front().filter(|_| self.ranges.len() == 1);
+        only.is_some_and(|range| !range.plan.cached && range.may_be_early() && range.left() < READ_AHEAD_BYTES)
     }
 
     /// The next frame of the first piece; `None` behind the last one.
     pub fn next(&mut self) -> Option<FinishedIo<u64>> {
         self.advise();
-        let Self { frame_bytes, engines, free, pieces, tags, .. } = self;
-        let first = pieces.front_mut()?;
+        let Self { frame_bytes, engines, free, ranges, tags, .. } = self;
+        let first = ranges.front_mut()?;
         if first.frames.is_empty() && first.left() > 0 {
             first.ask(engines, free, *frame_bytes, tags);
         }
         self.fill();
-        while self.pieces.front()?.frames.front()?.1.is_none() {
+        while self.ranges.front()?.frames.front()?.1.is_none() {
             self.take_one()?;
         }
-        let (_, finished) = self.pieces.front_mut()?.frames.pop_front()?;
+        let (_, finished) = self.ranges.front_mut()?.frames.pop_front()?;
         self.fill();
         finished
     }
 
     /// Takes the first piece away, read to its end or not. What is under way of it is waited for.
     pub fn finish(&mut self) -> Option<ReadRange> {
-        let is_under_way = |piece: &ReadRange| piece.frames.iter().any(|(_, finished)| finished.is_none());
+        let is_under_way = |range: &ReadRange| range.frames.iter().any(|(_, finished)| finished.is_none());
         while self.first().is_some_and(is_under_way) && self.take_one().is_some() {}
-        let mut piece = self.pieces.pop_front()?;
-        self.free.extend(piece.frames.drain(..).filter_map(|(_, finished)| Some(finished?.request.record)));
-        Some(piece)
+        let mut range = self.ranges.pop_front()?;
+        self.free.extend(range.frames.drain(..).filter_map(|(_, finished)| Some(finished?.request.buffer)));
+        Some(range)
     }
 
     /// A buffer that is free.
     pub fn buffer(&mut self) -> FrameBuffer {
-        let mut record = self.free.pop().unwrap_or_else(|| FrameBuffer::with_capacity(self.frame_bytes));
-        record.set_map(None);
-        record
+        let mut buffer = self.free.pop().unwrap_or_else(|| FrameBuffer::with_capacity(self.frame_bytes));
+        buffer.set_map(None);
+        buffer
     }
 
     /// Takes a buffer back.
-    pub fn give_back(&mut self, record: FrameBuffer) {
-        self.free.push(record);
+    pub fn give_back(&mut self, buffer: FrameBuffer) {
+        self.free.push(buffer);
     }
 
     /// Has the page cache read what comes next.
@@ -224,26 +224,26 @@ impl Readahead {
         self.find_lead();
         let lead = self.lead;
         let mut room = READ_AHEAD_BYTES;
-        for (place, piece) in self.pieces.iter_mut().enumerate() {
-            if place > 0 && !piece.may_be_early() {
+        for (place, range) in self.ranges.iter_mut().enumerate() {
+            if place > 0 && !range.may_be_early() {
                 return;
             }
-            let lead = lead.filter(|lead| lead.device == piece.file.device());
-            let needs_none = piece.is_led() && lead.map_or(piece.tells_lead(), |lead| lead.is_far);
-            if piece.is_advised() && !needs_none {
-                piece.advise_to(piece.end.min(piece.next.saturating_add(room)));
+            let lead = lead.filter(|lead| lead.device == range.file.device());
+            let needs_none = range.is_led() && lead.map_or(range.tells_lead(), |lead| lead.is_far);
+            if range.is_advised() && !needs_none {
+                range.advise_to(range.end.min(range.next.saturating_add(room)));
             }
-            room = room.saturating_sub(piece.left());
+            room = room.saturating_sub(range.left());
         }
     }
 
     /// Looks once for each device, when enough of a piece was read, whether the kernel is well ahead of that.
     fn find_lead(&mut self) {
-        let Some(piece) = self.pieces.front() else { return };
-        let device = piece.file.device();
+        let Some(range) = self.ranges.front() else { return };
+        let device = range.file.device();
         let is_known = self.lead.is_some_and(|lead| lead.device == device);
-        if !is_known && piece.is_led() && piece.tells_lead() && piece.next - piece.start >= LEAD_FOUND_AT {
-            let ahead = cached_bytes(&**piece.file.fd(), piece.next, LEAD_BYTES);
+        if !is_known && range.is_led() && range.tells_lead() && range.next - range.start >= LEAD_FOUND_AT {
+            let ahead = cached_bytes(&**range.file.fd(), range.next, LEAD_BYTES);
             let is_far = ahead.is_some_and(|ahead| ahead >= LEAD_BYTES / 4 * 3);
             self.lead = Some(KernelReadahead { device, is_far });
         }
@@ -251,23 +251,23 @@ impl Readahead {
 
     /// Asks for frames past the page cache until as many as are worth it are under way.
     fn fill(&mut self) {
-        let Self { frame_bytes, engines, free, pieces, tags, .. } = self;
-        if pieces.iter().all(|piece| piece.way.method == IoMethod::Buffered) {
+        let Self { frame_bytes, engines, free, ranges, tags, .. } = self;
+        if ranges.iter().all(|range| range.plan.method == IoMethod::Buffered) {
             return;
         }
         // Without a ring a frame would be waited for.
         let depth = Some(engines.depth(IoMethod::Direct)).filter(|depth| *depth > 1).unwrap_or(0);
-        let asked: usize = pieces.iter().map(|piece| piece.frames.len()).sum();
+        let asked: usize = ranges.iter().map(|range| range.frames.len()).sum();
         let mut room = depth.saturating_sub(asked);
-        for (place, piece) in pieces.iter_mut().enumerate() {
-            if place > 0 && !piece.may_be_early() {
+        for (place, range) in ranges.iter_mut().enumerate() {
+            if place > 0 && !range.may_be_early() {
                 return;
             }
-            while piece.left() > 0 {
-                if piece.way.method == IoMethod::Buffered || room == 0 {
+            while range.left() > 0 {
+                if range.plan.method == IoMethod::Buffered || room == 0 {
                     return;
                 }
-                piece.ask(engines, free, *frame_bytes, tags);
+                range.ask(engines, free, *frame_bytes, tags);
                 room -= 1;
             }
         }
@@ -277,7 +277,7 @@ impl Readahead {
     fn take_one(&mut self) -> Option<()> {
         let finished = self.engines.finished(true)?;
         let tag = finished.request.tag;
-        let mut frames = self.pieces.iter_mut().flat_map(|piece| &mut piece.frames);
+        let mut frames = self.ranges.iter_mut().flat_map(|range| &mut range.frames);
         if let Some((_, waits)) = frames.find(|(asked, _)| *asked == tag) {
             *waits = Some(finished);
         }

@@ -41,16 +41,16 @@ fn with_cold_file(len: u64, check: impl Fn(&Arc<OpenedFile>) + Send + 'static) {
     });
 }
 
-fn way(method: IoMethod) -> IoPlan {
+fn plan(method: IoMethod) -> IoPlan {
     IoPlan { drop: true, led: true, ..IoPlan::by(method) }
 }
 
 fn measured(method: IoMethod) -> IoPlan {
-    IoPlan { trial: Some(Arc::new(Mutex::new(IoMethodProbe::default()))), ..way(method) }
+    IoPlan { trial: Some(Arc::new(Mutex::new(IoMethodProbe::default()))), ..plan(method) }
 }
 
-fn piece(file: &Arc<OpenedFile>, way: IoPlan, start: u64, end: u64) -> ReadRange {
-    ReadRange::new(Arc::clone(file), way, start, end)
+fn range(file: &Arc<OpenedFile>, plan: IoPlan, start: u64, end: u64) -> ReadRange {
+    ReadRange::new(Arc::clone(file), plan, start, end)
 }
 
 fn ahead() -> Readahead {
@@ -71,10 +71,10 @@ fn is_there(file: &OpenedFile, start: u64, end: u64) -> bool {
 fn the_page_cache_reads_into_the_next_piece_and_not_beyond() {
     with_cold_file(4 * MIB, |file| {
         let mut ahead = ahead();
-        ahead.add(piece(file, way(IoMethod::Buffered), 0, MIB));
+        ahead.add(range(file, plan(IoMethod::Buffered), 0, MIB));
         assert!(is_there(file, 0, MIB) && !is_there(file, MIB, 2 * MIB));
         assert!(ahead.wants_another());
-        ahead.add(piece(file, way(IoMethod::Buffered), MIB, 2 * MIB));
+        ahead.add(range(file, plan(IoMethod::Buffered), MIB, 2 * MIB));
         assert!(is_there(file, MIB, 2 * MIB), "before anything of the first one is read");
         assert!(!is_there(file, 2 * MIB, 4 * MIB), "another stream may have that");
         assert!(!ahead.wants_another(), "one is enough");
@@ -86,7 +86,7 @@ fn advice_goes_as_far_as_it_is_to_go_and_moves_on_with_the_stream() {
     let len = READ_AHEAD_BYTES + 8 * MIB;
     with_cold_file(len, move |file| {
         let mut ahead = ahead_of(file, false);
-        ahead.add(piece(file, way(IoMethod::Buffered), 0, len));
+        ahead.add(range(file, plan(IoMethod::Buffered), 0, len));
         assert_eq!(ahead.first().unwrap().advised, READ_AHEAD_BYTES);
         assert!(!ahead.wants_another(), "there is enough to do");
         let mut offset = 0;
@@ -95,7 +95,7 @@ fn advice_goes_as_far_as_it_is_to_go_and_moves_on_with_the_stream() {
             offset += FRAME;
             assert_eq!(ahead.first().unwrap().advised, len.min(offset - FRAME + READ_AHEAD_BYTES));
             assert_eq!(ahead.wants_another(), len - offset < READ_AHEAD_BYTES);
-            ahead.give_back(finished.request.record);
+            ahead.give_back(finished.request.buffer);
         }
         assert_eq!(offset, len);
     });
@@ -106,9 +106,9 @@ fn all_pieces_together_are_read_ahead_so_far() {
     let each = READ_AHEAD_BYTES * 3 / 4;
     with_cold_file(2 * each, move |file| {
         let mut ahead = ahead_of(file, false);
-        ahead.add(piece(file, way(IoMethod::Buffered), 0, each));
-        ahead.add(piece(file, way(IoMethod::Buffered), each, 2 * each));
-        let advised: Vec<_> = ahead.pieces.iter().map(|piece| piece.advised).collect();
+        ahead.add(range(file, plan(IoMethod::Buffered), 0, each));
+        ahead.add(range(file, plan(IoMethod::Buffered), each, 2 * each));
+        let advised: Vec<_> = ahead.ranges.iter().map(|range| range.advised).collect();
         assert_eq!(advised, [each, READ_AHEAD_BYTES]);
         assert!(!is_there(file, READ_AHEAD_BYTES, 2 * each));
     });
@@ -119,7 +119,7 @@ fn advised_once_found(ahead: &mut Readahead) -> u64 {
     for offset in (0..=LEAD_FOUND_AT).step_by(usize::try_from(FRAME).unwrap()) {
         assert_eq!(ahead.first().unwrap().advised, 0, "nothing is known at {offset}");
         let finished = ahead.next().unwrap();
-        ahead.give_back(finished.request.record);
+        ahead.give_back(finished.request.buffer);
     }
     ahead.first().unwrap().advised
 }
@@ -131,18 +131,18 @@ fn a_kernel_that_reads_far_ahead_is_left_to_it_and_another_one_is_advised() {
         // As if it read nothing ahead.
         fadvise(&**file.fd(), 0, None, Advice::Random).unwrap();
         let mut first = ahead();
-        first.add(piece(file, way(IoMethod::Buffered), 0, len));
+        first.add(range(file, plan(IoMethod::Buffered), 0, len));
         assert_eq!(advised_once_found(&mut first), len);
         first.finish();
-        first.add(piece(file, way(IoMethod::Buffered), 0, MIB));
+        first.add(range(file, plan(IoMethod::Buffered), 0, MIB));
         assert_eq!(first.first().unwrap().advised, MIB, "it is remembered");
         // As if it had read all of it.
         crate::io::storage::calls::read_at(&**file.fd(), &mut vec![0; usize::try_from(len).unwrap()], 0).unwrap();
         let mut second = ahead();
-        second.add(piece(file, way(IoMethod::Buffered), 0, len));
+        second.add(range(file, plan(IoMethod::Buffered), 0, len));
         assert_eq!(advised_once_found(&mut second), 0);
         second.finish();
-        second.add(piece(file, way(IoMethod::Buffered), 0, MIB));
+        second.add(range(file, plan(IoMethod::Buffered), 0, MIB));
         assert_eq!(second.first().unwrap().advised, 0, "it is remembered");
     });
 }
@@ -155,9 +155,9 @@ fn past_the_page_cache_frames_of_the_next_piece_are_under_way_before_the_first_o
             println!("SKIPPED: no O_DIRECT or no io_uring here");
             return;
         }
-        ahead.add(piece(file, way(IoMethod::Direct), 0, 2 * FRAME));
-        ahead.add(piece(file, way(IoMethod::Direct), MIB, 4 * MIB));
-        let asked = |ahead: &Readahead| ahead.pieces.iter().map(|piece| piece.frames.len()).collect::<Vec<_>>();
+        ahead.add(range(file, plan(IoMethod::Direct), 0, 2 * FRAME));
+        ahead.add(range(file, plan(IoMethod::Direct), MIB, 4 * MIB));
+        let asked = |ahead: &Readahead| ahead.ranges.iter().map(|range| range.frames.len()).collect::<Vec<_>>();
         let depth = ahead.engines.depth(IoMethod::Direct);
         assert_eq!(asked(&ahead), [2, depth - 2]);
         let mut offsets = Vec::new();
@@ -165,7 +165,7 @@ fn past_the_page_cache_frames_of_the_next_piece_are_under_way_before_the_first_o
             while let Some(finished) = ahead.next() {
                 assert!(asked(&ahead).iter().sum::<usize>() <= depth, "the ring has no room for more");
                 offsets.push(finished.request.offset);
-                ahead.give_back(finished.request.record);
+                ahead.give_back(finished.request.buffer);
             }
             ahead.finish();
         }
@@ -179,13 +179,13 @@ fn what_is_given_up_leaves_the_piece_behind_it_whole() {
     with_cold_file(4 * MIB, |file| {
         let mut ahead = ahead();
         for _ in 0..20 {
-            ahead.add(piece(file, way(IoMethod::Direct), 0, 2 * FRAME));
-            ahead.add(piece(file, way(IoMethod::Direct), 2 * FRAME, 4 * FRAME));
+            ahead.add(range(file, plan(IoMethod::Direct), 0, 2 * FRAME));
+            ahead.add(range(file, plan(IoMethod::Direct), 2 * FRAME, 4 * FRAME));
             ahead.finish();
             let offsets: Vec<_> = std::iter::from_fn(|| Some(ahead.next()?.request.offset)).collect();
             assert_eq!(offsets, [2 * FRAME, 3 * FRAME]);
             ahead.finish();
-            ahead.add(piece(file, way(IoMethod::Direct), 0, 4 * MIB));
+            ahead.add(range(file, plan(IoMethod::Direct), 0, 4 * MIB));
             ahead.finish();
             assert_eq!(ahead.engines.under_way(), 0, "the next piece has the whole ring");
         }
@@ -197,13 +197,13 @@ fn what_is_measured_is_read_alone() {
     with_cold_file(4 * MIB, |file| {
         for method in [IoMethod::Buffered, IoMethod::Direct] {
             let mut first = ahead();
-            first.add(piece(file, measured(method), 0, MIB));
+            first.add(range(file, measured(method), 0, MIB));
             assert!(!first.wants_another(), "{method:?}");
             let mut second = ahead();
-            second.add(piece(file, way(IoMethod::Direct), 2 * MIB, 2 * MIB + FRAME));
-            second.add(piece(file, measured(method), 3 * MIB, 4 * MIB));
+            second.add(range(file, plan(IoMethod::Direct), 2 * MIB, 2 * MIB + FRAME));
+            second.add(range(file, measured(method), 3 * MIB, 4 * MIB));
             second.next().unwrap();
-            let waits = second.pieces.back().unwrap();
+            let waits = second.ranges.back().unwrap();
             assert!(waits.left() == MIB && waits.advised == waits.start, "{method:?} waits for its turn");
         }
         assert!(!is_there(file, 3 * MIB, 4 * MIB));
@@ -217,7 +217,7 @@ fn what_is_in_memory_is_not_read_ahead_of() {
     fs::write(&path, [1; 100]).unwrap();
     let file = Arc::new(OpenedFile::new(File::open(&path).unwrap().into(), FileAccess::Read).unwrap());
     let mut ahead = ahead();
-    ahead.add(piece(&file, IoPlan { cached: true, ..way(IoMethod::Buffered) }, 0, 100));
+    ahead.add(range(&file, IoPlan { cached: true, ..plan(IoMethod::Buffered) }, 0, 100));
     assert!(!ahead.wants_another());
     assert_eq!(ahead.first().unwrap().advised, 0);
 }
@@ -226,11 +226,11 @@ fn what_is_in_memory_is_not_read_ahead_of() {
 fn a_piece_that_was_read_ahead_is_dropped_behind() {
     with_cold_file(4 * MIB, |file| {
         let mut reader = FrameReader::new(usize::try_from(FRAME).unwrap(), 2);
-        reader.add(Arc::clone(file), way(IoMethod::Buffered), 0, MIB);
-        reader.add(Arc::clone(file), way(IoMethod::Buffered), MIB, 2 * MIB);
+        reader.add(Arc::clone(file), plan(IoMethod::Buffered), 0, MIB);
+        reader.add(Arc::clone(file), plan(IoMethod::Buffered), MIB, 2 * MIB);
         for (start, end) in [(0, MIB), (MIB, 2 * MIB)] {
-            while let Some(record) = reader.next() {
-                reader.give_back(record.unwrap());
+            while let Some(buffer) = reader.next() {
+                reader.give_back(buffer.unwrap());
             }
             assert!(is_there(file, start, end));
             reader.end();

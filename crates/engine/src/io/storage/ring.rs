@@ -40,7 +40,7 @@ impl<T> Ring<T> {
         let Some(request) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return false };
         let file = types::Fd(request.file.as_fd().as_raw_fd());
         let Ok(len) = u32::try_from(request.len) else { return false };
-        let room = request.record.room_mut();
+        let room = request.buffer.room_mut();
         // A length beyond the buffer would be a mistake in this program, and never reaches the kernel.
         assert!(request.len <= room.len(), "a request beyond its buffer");
         let buffer = room.as_mut_ptr();
@@ -76,11 +76,11 @@ impl<T> Ring<T> {
         self.dead = true;
         for mut request in self.slots.iter_mut().filter_map(Option::take) {
             let fresh = match request.access {
-                FileAccess::Read => request.record.fresh(),
+                FileAccess::Read => request.buffer.fresh(),
                 // The kernel only reads it.
-                FileAccess::Write => request.record.copy(),
+                FileAccess::Write => request.buffer.copy(),
             };
-            std::mem::forget(std::mem::replace(&mut request.record, fresh));
+            std::mem::forget(std::mem::replace(&mut request.buffer, fresh));
             self.given_up.push(FinishedIo { request, result: Err(Errno::CANCELED.into()) });
         }
     }
@@ -164,10 +164,10 @@ mod tests {
     use std::sync::Arc;
 
     fn request(file: OwnedFd, access: FileAccess) -> IoRequest<u32> {
-        let mut record = FrameBuffer::new(FrameLen::DEFAULT);
-        record.room_mut()[..3].copy_from_slice(b"abc");
-        record.set_payload_len(3);
-        IoRequest { access, file: Arc::new(file), record, len: 3, offset: 0, tag: 7 }
+        let mut buffer = FrameBuffer::new(FrameLen::DEFAULT);
+        buffer.room_mut()[..3].copy_from_slice(b"abc");
+        buffer.set_payload_len(3);
+        IoRequest { access, file: Arc::new(file), buffer, len: 3, offset: 0, tag: 7 }
     }
 
     #[test]
@@ -179,20 +179,20 @@ mod tests {
         // Nothing ever comes out of the pipe: this read is under way for ever.
         let (reader, _writer) = pipe().unwrap();
         let read = request(reader, FileAccess::Read);
-        let in_use = read.record.payload().as_ptr();
+        let in_use = read.buffer.payload().as_ptr();
         ring.submit(read);
         assert!(ring.finished(false).is_none());
         assert_eq!(ring.under_way(), 1);
         ring.give_up();
         let finished = ring.finished(true).unwrap();
         assert_eq!(finished.request.tag, 7);
-        assert_ne!(finished.request.record.payload().as_ptr(), in_use);
+        assert_ne!(finished.request.buffer.payload().as_ptr(), in_use);
         assert_eq!(Errno::from_io_error(&finished.result.unwrap_err()), Some(Errno::CANCELED));
         let write = request(tempfile::tempfile().unwrap().into(), FileAccess::Write);
         ring.submit(write);
         let finished = ring.finished(true).unwrap();
         assert!(finished.result.is_err());
-        assert_eq!(finished.request.record.payload(), b"abc");
+        assert_eq!(finished.request.buffer.payload(), b"abc");
         assert_eq!(ring.under_way(), 0);
     }
 }

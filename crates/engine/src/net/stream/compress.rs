@@ -81,7 +81,7 @@ impl<'s> CompressingStream<'s> {
         attempt: CompressionAttempt,
         record: &mut FrameBuffer,
         trailer: &RecordTrailer,
-        pace: &RateLimiter,
+        limiter: &RateLimiter,
     ) -> Result<(usize, SendCost), StreamError> {
         let plain = record.payload().len();
         let (record, compressed) = match (attempt, &mut self.packed) {
@@ -90,7 +90,7 @@ impl<'s> CompressingStream<'s> {
             }
             _ => (record, None),
         };
-        let sent = self.stream.send_packed(record, &PayloadShape { sparse, compressed }, trailer, Some(pace))?;
+        let sent = self.stream.send_packed(record, &PayloadShape { sparse, compressed }, trailer, Some(limiter))?;
         Ok((record.payload().len(), sent))
     }
 
@@ -114,7 +114,7 @@ impl FrameSink for CompressingStream<'_> {
         &mut self,
         mut record: FrameBuffer,
         trailer: &RecordTrailer,
-        pace: &RateLimiter,
+        limiter: &RateLimiter,
     ) -> Result<FrameBuffer, StreamError> {
         let begun = Instant::now();
         let prepare = begun.duration_since(self.idle_since);
@@ -122,14 +122,14 @@ impl FrameSink for CompressingStream<'_> {
         let plain = record.payload().len();
         if plain == 0 {
             // It yields no measurement, and compresses no payload.
-            let (_, sent) = self.send(sparse, CompressionAttempt::None, &mut record, trailer, pace)?;
+            let (_, sent) = self.send(sparse, CompressionAttempt::None, &mut record, trailer, limiter)?;
             self.count(CompressionAttempt::None, 0, &sent);
             self.idle_since = Instant::now();
             return Ok(record);
         }
         let attempt = self.pack(&record, trailer);
         let compress = begun.elapsed();
-        let (wire, sent) = self.send(sparse, attempt, &mut record, trailer, pace)?;
+        let (wire, sent) = self.send(sparse, attempt, &mut record, trailer, limiter)?;
         self.count(attempt, plain, &sent);
         self.idle_since = Instant::now();
         if matches!(trailer, RecordTrailer::Delta(_)) {

@@ -14,9 +14,9 @@ pub trait FrameSink {
     /// Hands over a record with its trailer, at the set pace. Returns a record that is free: this one or another.
     fn put(
         &mut self,
-        record: FrameBuffer,
+        buffer: FrameBuffer,
         trailer: &RecordTrailer,
-        pace: &RateLimiter,
+        limiter: &RateLimiter,
     ) -> Result<FrameBuffer, StreamError>;
     /// The stream is about to wait for work: everything put so far has to go out before.
     fn settle(&mut self) -> Result<(), StreamError>;
@@ -36,5 +36,5 @@ pub trait FrameSink {
         Ok(false)
     }
     /// Nothing more will come.
-    fn end(&mut self, record: FrameBuffer) -> Result<(), StreamError>;
+    fn end(&mut self, buffer: FrameBuffer) -> Result<(), StreamError>;
 }

@@ -106,13 +106,13 @@ impl DataStream {
         record: &mut FrameBuffer,
         shape: &PayloadShape,
         trailer: &RecordTrailer,
-        pace: Option<&RateLimiter>,
+        limiter: Option<&RateLimiter>,
     ) -> Result<SendCost, StreamError> {
         let begun = Instant::now();
         record.set_trailer(shape, trailer);
         self.sealer.seal(record)?;
         let sealed = Instant::now();
-        let turn = pace.map(RateLimiter::record);
+        let turn = limiter.map(RateLimiter::permit);
         // Instructions are mostly shorter than what a packet costs, and seldom come alone.
         let is_short = matches!(trailer, RecordTrailer::Delta(_));
         let mut rest = record.wire();

@@ -45,7 +45,7 @@ impl StreamTunnel {
     ///
     /// Unread data of a stream waits in its socket, up to the kernel's limit. Beyond that, this function waits for the
     /// stream, and checks the otherwise unread link meanwhile: `false` when the job is over.
-    pub fn deliver(&self, stream: StreamId, mut bytes: &[u8], lifeline: &ControllerWatchdog) -> bool {
+    pub fn deliver(&self, stream: StreamId, mut bytes: &[u8], watchdog: &ControllerWatchdog) -> bool {
         let Some(outer) = self.outer.get(usize::from(stream.0)) else { return true };
         if bytes.is_empty() {
             let _ = outer.shutdown(Shutdown::Write);
@@ -54,7 +54,7 @@ impl StreamTunnel {
             match send(outer, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
                 Ok(sent) => bytes = &bytes[sent..],
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) if lifeline.wait_writable(outer) => {}
+                Err(Errno::AGAIN) if watchdog.wait_writable(outer) => {}
                 Err(Errno::AGAIN) => return false,
                 Err(_) => return true,
             }
@@ -95,7 +95,7 @@ pub fn prove(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::controller_watchdog::tests::lifeline;
+    use crate::net::controller_watchdog::tests::watchdog;
     use std::time::Duration;
 
     /// A tunnel of one stream, and the stream's end of it.
@@ -107,12 +107,12 @@ mod tests {
     #[test]
     fn all_bytes_arrive_in_order_through_a_stream_that_is_slower() {
         let (tunnel, mut inner) = tunnel();
-        let (lifeline, _controller, _stopper) = lifeline();
+        let (watchdog, _controller, _stopper) = watchdog();
         let sent: Vec<u8> = (0..=250).cycle().take(8 << 20).collect();
         let expected = sent.clone();
         let sending = std::thread::spawn(move || {
-            let delivered = sent.chunks(TUNNEL_PIECE_MAX).all(|piece| tunnel.deliver(StreamId(0), piece, &lifeline));
-            delivered && tunnel.deliver(StreamId(0), b"", &lifeline)
+            let delivered = sent.chunks(TUNNEL_PIECE_MAX).all(|piece| tunnel.deliver(StreamId(0), piece, &watchdog));
+            delivered && tunnel.deliver(StreamId(0), b"", &watchdog)
         });
         let mut received = Vec::new();
         inner.read_to_end(&mut received).unwrap();
@@ -123,11 +123,11 @@ mod tests {
     fn a_stuck_stream_holds_no_worker_whose_job_is_over() {
         for gone in [true, false] {
             let (tunnel, _stuck) = tunnel();
-            let (lifeline, controller, stopper) = lifeline();
+            let (watchdog, controller, stopper) = watchdog();
             let (full, is_full) = channel();
             let delivering = std::thread::spawn(move || {
                 let mut sent = 0;
-                while tunnel.deliver(StreamId(0), &[7; TUNNEL_PIECE_MAX], &lifeline) {
+                while tunnel.deliver(StreamId(0), &[7; TUNNEL_PIECE_MAX], &watchdog) {
                     sent += TUNNEL_PIECE_MAX;
                     let _ = full.send(sent);
                 }
@@ -157,8 +157,8 @@ mod tests {
     #[test]
     fn a_stream_that_is_gone_is_no_end_of_the_job() {
         let (tunnel, inner) = tunnel();
-        let (lifeline, _controller, _stopper) = lifeline();
+        let (watchdog, _controller, _stopper) = watchdog();
         drop(inner);
-        assert!(tunnel.deliver(StreamId(0), b"late", &lifeline) && tunnel.deliver(StreamId(9), b"unknown", &lifeline));
+        assert!(tunnel.deliver(StreamId(0), b"late", &watchdog) && tunnel.deliver(StreamId(9), b"unknown", &watchdog));
     }
 }

@@ -107,9 +107,9 @@ impl Committer {
         let may_be_direct = !opened.in_memory() && !self.job.policy.is_never_direct() && opened.direct().is_some();
         let method = if may_be_direct { IoMethod::Direct } else { IoMethod::Buffered };
         for run in &runs {
-            let way = IoPlan { drop: !opened.in_memory(), cached: opened.in_memory(), ..IoPlan::by(method) };
+            let plan = IoPlan { drop: !opened.in_memory(), cached: opened.in_memory(), ..IoPlan::by(method) };
             let frame_bytes = u64::from(frame.get());
-            reader.add(Arc::clone(&opened), way, run.start * frame_bytes, (run.end * frame_bytes).min(whole.size));
+            reader.add(Arc::clone(&opened), plan, run.start * frame_bytes, (run.end * frame_bytes).min(whole.size));
         }
         Ok(ReadBackFile { runs, in_memory: opened.in_memory(), is_uncached })
     }
@@ -127,13 +127,13 @@ impl Committer {
                     return ReadBackResult::Stopped;
                 }
                 match reader.next().unwrap_or_else(|| Err(Errno::NODATA.into())) {
-                    Ok(record) => {
-                        let payload = record.payload();
+                    Ok(buffer) => {
+                        let payload = buffer.payload();
                         bytes += payload.len() as u64;
                         if frame.frame_len(size, index) == Some(payload.len()) {
                             found.insert(index, frame.hash(size, index, payload));
                         }
-                        reader.give_back(record);
+                        reader.give_back(buffer);
                     }
                     Err(error) => trouble = Some(error),
                 }

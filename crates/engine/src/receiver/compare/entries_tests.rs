@@ -23,8 +23,8 @@ fn target(path: &Path, compare: Option<SymlinkMode>) -> TargetReceiver {
     let operand = TargetOperand { name: Name::new(b"tree").ok(), directory: true, device: 0, inode: 0 };
     let request = TargetRequest { compare, ..target_request(path, vec![operand]) };
     let reporter = Reporter::new(LinkWriter::new(io::sink()), false);
-    let surroundings = WorkerContext { umask: 0o022, ..WorkerContext::default() };
-    TargetReceiver::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text).unwrap()
+    let context = WorkerContext { umask: 0o022, ..WorkerContext::default() };
+    TargetReceiver::prepare(request, reporter, &context, None).map_err(|refused| refused.text).unwrap()
 }
 
 #[test]

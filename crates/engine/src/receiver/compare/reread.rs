@@ -25,7 +25,7 @@ const TOLD_FILES: usize = 64;
 
 /// A chunk queued in the reader.
 struct ReReadChunk {
-    piece: Chunk<ReceiverEntry>,
+    chunk: Chunk<ReceiverEntry>,
     file: Arc<OpenedFile>,
 }
 
@@ -35,18 +35,18 @@ impl TargetReceiver {
         let mut reader = self.job.reader();
         let (mut ahead, mut held) = (None, Vec::new());
         while let Some(begun) = ahead.take().or_else(|| self.next_chunk(&mut reader, &mut held)) {
-            let Some(file) = compared_file(&begun.piece.handle) else { continue };
+            let Some(file) = compared_file(&begun.chunk.handle) else { continue };
             match self.hash_chunk(&begun, file, &mut reader, &mut ahead) {
                 Ok(values) => {
-                    held.push(VerifiedFrames { entry: begun.piece.entry, first: begun.piece.frames.start, values });
+                    held.push(VerifiedFrames { entry: begun.chunk.entry, first: begun.chunk.frames.start, values });
                     reader.end();
-                    if held.len() == TOLD_FILES || begun.piece.frames.end - begun.piece.frames.start > 1 {
+                    if held.len() == TOLD_FILES || begun.chunk.frames.end - begun.chunk.frames.start > 1 {
                         self.report_verified(std::mem::take(&mut held), true);
                     }
                 }
                 Err(text) => {
                     reader.give_up();
-                    self.compare_failed(begun.piece.entry, file, &text);
+                    self.compare_failed(begun.chunk.entry, file, &text);
                 }
             }
             add(&self.job.reporter.tally.bytes_direct, reader.take_direct_bytes());
@@ -75,22 +75,22 @@ impl TargetReceiver {
             Some(part)
         };
         loop {
-            let piece = self.comparer.chunks.take(waits, part)?;
-            let Some(file) = compared_file(&piece.handle) else { continue };
+            let chunk = self.comparer.chunks.take(waits, part)?;
+            let Some(file) = compared_file(&chunk.handle) else { continue };
             // It may have been abandoned meanwhile, at either end.
-            if !self.session.read(|machine| machine.is_known(piece.entry)) {
+            if !self.session.read(|machine| machine.is_known(chunk.entry)) {
                 continue;
             }
             match open(file) {
                 Ok(opened) => {
                     let frame_bytes = u64::from(self.job.request.settings.frame.get());
-                    let start = piece.frames.start.saturating_mul(frame_bytes);
-                    let end = piece.frames.end.saturating_mul(frame_bytes).min(file.size);
-                    let way = self.job.policy.reading(&opened, file.size, start, end.saturating_sub(start));
-                    reader.add(Arc::clone(&opened), way, start, end);
-                    return Some(ReReadChunk { piece, file: opened });
+                    let start = chunk.frames.start.saturating_mul(frame_bytes);
+                    let end = chunk.frames.end.saturating_mul(frame_bytes).min(file.size);
+                    let plan = self.job.policy.reading(&opened, file.size, start, end.saturating_sub(start));
+                    reader.add(Arc::clone(&opened), plan, start, end);
+                    return Some(ReReadChunk { chunk, file: opened });
                 }
-                Err(text) => self.compare_failed(piece.entry, file, &text),
+                Err(text) => self.compare_failed(chunk.entry, file, &text),
             }
         }
     }
@@ -98,24 +98,24 @@ impl TargetReceiver {
     /// Hashes the reader's first chunk. Starts the next one early if the disk would otherwise idle.
     fn hash_chunk(
         &self,
-        ReReadChunk { piece, file: opened }: &ReReadChunk,
+        ReReadChunk { chunk, file: opened }: &ReReadChunk,
         file: &ComparedFile,
         reader: &mut FrameReader,
         ahead: &mut Option<ReReadChunk>,
     ) -> Result<Vec<Digest>, String> {
         let frame = self.job.request.settings.frame;
         let mut values = Vec::new();
-        for index in piece.frames.clone() {
+        for index in chunk.frames.clone() {
             if ahead.is_none() && reader.wants_another() {
                 *ahead = self.start_chunk(reader, false);
             }
-            let record = match reader.next() {
-                Some(Ok(record)) if frame.frame_len(file.size, index) == Some(record.payload().len()) => record,
+            let buffer = match reader.next() {
+                Some(Ok(buffer)) if frame.frame_len(file.size, index) == Some(buffer.payload().len()) => buffer,
                 Some(Ok(_)) | None => return Err(CHANGED_WHILE_READ.into()),
                 Some(Err(error)) => return Err(describe(&error)),
             };
-            values.push(frame.hash(file.size, index, record.payload()));
-            reader.give_back(record);
+            values.push(frame.hash(file.size, index, buffer.payload()));
+            reader.give_back(buffer);
         }
         is_unchanged(file, &FileStat::at_fd(opened.fd()).map_err(|error| describe(&error))?)?;
         Ok(values)

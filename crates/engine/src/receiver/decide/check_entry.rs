@@ -50,7 +50,7 @@ const LEADS_OUT: &str = "this symbolic link may lead out of the served directory
 impl TargetReceiver {
     /// Answers all entries of an Offer.
     pub(crate) fn decide_entries(&self, first: EntryId, entries: &[Entry]) {
-        let (mut claims, mut pieces, mut deltas, mut links) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut claims, mut chunks, mut deltas, mut links) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (id, entry) in (first.0..).map(EntryId).zip(entries) {
             self.removals.note_name(entry);
             let turn = self.decider.first_of_sources(entry);
@@ -78,7 +78,7 @@ impl TargetReceiver {
                 }
                 (EntryAnswer::Compare(item), EntryContent::File { size }) => {
                     let frames = 0..self.job.request.settings.frame.frames(*size);
-                    pieces.push(Chunk { entry: id, handle: Arc::clone(item), size: *size, frames, ticket: 0 });
+                    chunks.push(Chunk { entry: id, handle: Arc::clone(item), size: *size, frames, ticket: 0 });
                 }
                 (EntryAnswer::Needed(_), EntryContent::Directory) => self.removals.filter.enter(id, entry),
                 _ => {}
@@ -101,7 +101,7 @@ impl TargetReceiver {
         self.links.count_answered_links(entries);
         // Existing frames of a file can be reported only after all answers.
         self.verification_queue.add(claims);
-        self.comparer.chunks.add(pieces);
+        self.comparer.chunks.add(chunks);
         deltas
             .into_iter()
             .for_each(|(id, item, frames)| self.deltas.sign(id, &item, std::iter::once(frames).collect()));
@@ -416,7 +416,7 @@ impl EntryDecider {
             return (decision, there.reasons(entry));
         }
         let Some(mut look) = there.look else { return (decision, ChangeReasons::default()) };
-        let follows = self.job.request.rules.in_the_way == OverwritePolicy::Follow;
+        let follows = self.job.request.rules.overwrite == OverwritePolicy::Follow;
         match self.links.other_name_of(entry, &look) {
             GuardedName::Stays(_) if follows => {
                 self.links.count_replaced_name(&look, OverwriteDecision::Replace);

@@ -40,14 +40,14 @@ struct Site {
 impl Site {
     fn new(path: &Path, sync: SyncOptions) -> Self {
         let operand = TargetOperand { name: None, directory: true, device: 0, inode: 0 };
-        let rules = WriteOptions { in_the_way: OverwritePolicy::Follow, ..WriteOptions::default() };
+        let rules = WriteOptions { overwrite: OverwritePolicy::Follow, ..WriteOptions::default() };
         let kept =
             haul_proto::wire::preserve::PreserveOptions { hard_links: true, specials: true, ..Default::default() };
         let request = TargetRequest { sync, rules, kept, ..target_request(path, vec![operand]) };
         let said = SentReport::default();
         let reporter = Reporter::new(LinkWriter::new(said.clone()), false);
-        let surroundings = WorkerContext { umask: 0o022, ..WorkerContext::default() };
-        let target = TargetReceiver::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text);
+        let context = WorkerContext { umask: 0o022, ..WorkerContext::default() };
+        let target = TargetReceiver::prepare(request, reporter, &context, None).map_err(|refused| refused.text);
         let mut site = Self { target: target.unwrap(), said, next: 0 };
         site.offer(EntryLocation::Operand(0), EntryContent::Directory, None);
         site

@@ -143,8 +143,8 @@ impl Site {
 
 fn prepare(request: TargetRequest, said: SentReport) -> Result<TargetReceiver, String> {
     let reporter = Reporter::new(LinkWriter::new(said), false);
-    let surroundings = WorkerContext { umask: 0o022, ..WorkerContext::default() };
-    TargetReceiver::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text)
+    let context = WorkerContext { umask: 0o022, ..WorkerContext::default() };
+    TargetReceiver::prepare(request, reporter, &context, None).map_err(|refused| refused.text)
 }
 
 pub fn make(path: &Path) {

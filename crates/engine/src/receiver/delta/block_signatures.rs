@@ -144,24 +144,24 @@ impl DeltaStage {
         let ReceiverEntry::File(file) = &*part.item else { return Ok(FrameHashes::default()) };
         let frame_bytes = u64::from(frame.get());
         let (from, to) = (frames.start * frame_bytes, (frames.end * frame_bytes).min(base.size));
-        let way = match base.in_place {
+        let plan = match base.in_place {
             Some(_) => self.job.policy.reading_through_cache(opened, base.size, from, to - from),
             // Rebuilding frames rereads the file, preferably from the page cache.
             None => IoPlan { led: true, ..IoPlan::by(Route::Buffered) },
         };
-        reader.add(Arc::clone(opened), way, from, to);
+        reader.add(Arc::clone(opened), plan, from, to);
         let mut marks = Vec::new();
         let mut values_of_all = Vec::new();
         for index in frames {
-            let record = match reader.next() {
-                Some(Ok(record)) if frame.frame_len(base.size, index) == Some(record.payload().len()) => record,
+            let buffer = match reader.next() {
+                Some(Ok(buffer)) if frame.frame_len(base.size, index) == Some(buffer.payload().len()) => buffer,
                 read => {
                     reader.give_up();
                     return Err(read.and_then(Result::err).map_or(OLD_CHANGED.into(), |error| describe(&error)));
                 }
             };
-            let values = blocks::values(frame, index, record.payload());
-            reader.give_back(record);
+            let values = blocks::values(frame, index, buffer.payload());
+            reader.give_back(buffer);
             let wanted = blocks::count(frame.frame_len(file.size(), index).unwrap_or(0));
             let mut told = blocks::marks(&values);
             told.resize(wanted, 0);

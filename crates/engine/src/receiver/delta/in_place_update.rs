@@ -75,10 +75,10 @@ impl TargetReceiver {
         item: &Arc<ReceiverEntry>,
         in_place: &InPlaceUpdate,
         frame: &DataFrame,
-        record: &FrameBuffer,
+        buffer: &FrameBuffer,
     ) {
         let ReceiverEntry::File(file) = &**item else { return };
-        let bytes = record.payload();
+        let bytes = buffer.payload();
         self.write_patch(item, file, in_place, frame, bytes.len(), &[(frame.offset, bytes)]);
     }
 
@@ -148,7 +148,7 @@ impl ReceiverJob {
         there: &ExistingStat,
     ) -> io::Result<bool> {
         let sync = &self.request.sync;
-        let replaces = matches!(self.request.rules.in_the_way, OverwritePolicy::Replace | OverwritePolicy::Follow);
+        let replaces = matches!(self.request.rules.overwrite, OverwritePolicy::Replace | OverwritePolicy::Follow);
         let (EntryContent::File { .. }, ExistingEntry::File { modified, .. }, Some(look)) =
             (&entry.kind, &there.existing, &there.look)
         else {

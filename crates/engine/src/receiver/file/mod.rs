@@ -362,7 +362,7 @@ impl ReceivingFile {
     ///
     /// Streams that write to one file take turns here. A buffered write holds the inode's lock in the kernel anyway.
     /// But waiting streams would spin there, on cores that others could use.
-    pub fn write_frame(&self, file: &OpenedFile, bytes: &[u8], offset: u64, way: &IoPlan) -> io::Result<()> {
+    pub fn write_frame(&self, file: &OpenedFile, bytes: &[u8], offset: u64, plan: &IoPlan) -> io::Result<()> {
         let len = bytes.len() as u64;
         let fd = &**file.fd();
         match &self.place {
@@ -372,9 +372,9 @@ impl ReceivingFile {
         }
         let mut turn = during(Stage::Turn, || lock(&self.writing));
         write_at(fd, bytes, offset)?;
-        let far_behind = if way.drop { turn.wrote(offset, len) } else { None };
+        let far_behind = if plan.drop { turn.wrote(offset, len) } else { None };
         drop(turn);
-        if !file.in_memory() && (way.drop || self.size >= WRITE_BACK_FILE_MIN) {
+        if !file.in_memory() && (plan.drop || self.size >= WRITE_BACK_FILE_MIN) {
             cache::write_back(fd, offset, len);
         }
         if let Some((offset, len)) = far_behind {

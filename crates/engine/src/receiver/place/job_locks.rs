@@ -68,7 +68,7 @@ impl OtherRun {
     }
 
     /// The message when an attempt ends.
-    fn in_the_way(self, locked: LockedEntry) -> String {
+    fn overwrite(self, locked: LockedEntry) -> String {
         match locked {
             LockedEntry::File => format!("{self} is writing a file of this job"),
             LockedEntry::Directory => format!("{self} is copying into a directory of this job"),
@@ -152,7 +152,7 @@ impl JobLocks {
                     }
                 }
                 if self.is_again && !lock(&self.state).closed {
-                    (self.report)(LockEvent::Lost(rival.in_the_way(locked)));
+                    (self.report)(LockEvent::Lost(rival.overwrite(locked)));
                 }
                 Err(rival)
             })
@@ -312,7 +312,7 @@ mod tests {
             let (rival, events) = reported(false);
             let waits = LockEvent::Waits(rival.waited_for(LockedEntry::Directory));
             assert_eq!(events, std::slice::from_ref(&waits));
-            let lost = LockEvent::Lost(rival.in_the_way(LockedEntry::Directory));
+            let lost = LockEvent::Lost(rival.overwrite(LockedEntry::Directory));
             assert_eq!(reported(true).1, [waits, lost]);
         });
     }

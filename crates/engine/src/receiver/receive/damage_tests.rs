@@ -43,9 +43,9 @@ impl Site {
         let settings = SessionSettings { frame, ..settings };
         let request = TargetRequest { settings, verify, ..target_request(directory.path(), operands) };
         let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false).with_audit(audit);
-        let surroundings = WorkerContext { umask: 0o022, ..WorkerContext::default() };
+        let context = WorkerContext { umask: 0o022, ..WorkerContext::default() };
         let target =
-            TargetReceiver::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text).unwrap();
+            TargetReceiver::prepare(request, reporter, &context, None).map_err(|refused| refused.text).unwrap();
         let site = Self { directory, target, frame, files };
         let entry = |(number, file): (u32, &Vec<u8>)| Entry {
             place: EntryLocation::Operand(number),
@@ -177,12 +177,12 @@ fn bring(site: &Site, said: &TestRecord, writer: &mut FrameWriter, rng: &mut Rng
     }
     let keys = keys(rng.number(), rng.pick(&[CipherSuite::Aes256Gcm, CipherSuite::AuthenticateOnly]), 1 << 30);
     let wire = sealed(&keys, KeyDirection::FromConnector, &[said]).concat();
-    let mut record = FrameBuffer::empty();
-    let trailer = receiving(&keys, wire).receive(&mut record).unwrap();
+    let mut buffer = FrameBuffer::empty();
+    let trailer = receiving(&keys, wire).receive(&mut buffer).unwrap();
     if moment == Moment::AfterOpening {
-        record.payload_mut()[byte] ^= bit;
+        buffer.payload_mut()[byte] ^= bit;
     }
-    site.target.deliver(writer, &trailer, record).unwrap();
+    site.target.deliver(writer, &trailer, buffer).unwrap();
 }
 
 /// The message that requests exactly this record again.
@@ -215,15 +215,15 @@ fn a_bit_that_flips_in_memory_is_asked_for_again_and_nothing_else_is() {
     let (site, said) = site_of_frames_and_a_pack(&mut rng, Verify::Wire);
     let mut writer = FrameWriter::new(FRAME_MIN as usize, 2);
     let mut flipped = 0;
-    for (left, record) in (1..=said.len() as u64).rev().zip(&said) {
+    for (left, buffer) in (1..=said.len() as u64).rev().zip(&said) {
         for _ in 0..(flips - flipped) / left {
             let (moment, before) = (rng.pick(&[Moment::BeforeSealing, Moment::AfterOpening]), site.bytes_written());
-            bring(&site, record, &mut writer, &mut rng, moment);
-            assert_eq!(site.messages(), [request_for(&record.trailer)], "{moment:?}, flip {flipped}");
+            bring(&site, buffer, &mut writer, &mut rng, moment);
+            assert_eq!(site.messages(), [request_for(&buffer.trailer)], "{moment:?}, flip {flipped}");
             assert_eq!(site.bytes_written(), before, "{moment:?}, flip {flipped}");
             flipped += 1;
         }
-        bring(&site, record, &mut writer, &mut rng, Moment::Never);
+        bring(&site, buffer, &mut writer, &mut rng, Moment::Never);
     }
     assert_eq!(site.target.job.reporter.tally.frames_resent.load(Ordering::Relaxed), flips);
     site.end_file(0);
@@ -242,7 +242,7 @@ fn a_bit_that_no_check_can_see_makes_a_file_that_is_seen_to_be_wrong() {
         let (site, said) = site_of_frames_and_a_pack(&mut rng, verify);
         let mut writer = FrameWriter::new(FRAME_MIN as usize, 2);
         let moments = [Moment::Unseen].into_iter().chain([Moment::Never].into_iter().cycle());
-        said.iter().zip(moments).for_each(|(record, moment)| bring(&site, record, &mut writer, &mut rng, moment));
+        said.iter().zip(moments).for_each(|(buffer, moment)| bring(&site, buffer, &mut writer, &mut rng, moment));
         site.end_file(0);
         assert_eq!(site.messages().contains(&request_for(&said[0].trailer)), verify == Verify::Memory);
         assert_eq!(site.directory.path().join("f0").exists(), verify == Verify::Wire);

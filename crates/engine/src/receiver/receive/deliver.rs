@@ -39,19 +39,19 @@ impl TargetReceiver {
     }
 
     fn receive(&self, stream: &mut DataStream, writer: &mut FrameWriter) -> Result<(), StreamError> {
-        let mut record = FrameBuffer::new(self.job.request.settings.frame);
+        let mut buffer = FrameBuffer::new(self.job.request.settings.frame);
         loop {
             while !writer.wait_for(&self.storage, stream.socket()) {
                 self.report_written(writer);
             }
             self.report_written(writer);
-            let trailer = stream.receive(&mut record)?;
-            self.storage.rate_limit.record().take_all(stream.carried());
+            let trailer = stream.receive(&mut buffer)?;
+            self.storage.rate_limit.permit().take_all(stream.carried());
             match trailer {
                 // Finished and End are not counted.
                 RecordTrailer::End { records } if records == stream.received() - 2 => return Ok(()),
                 RecordTrailer::End { .. } => return Err(ProtocolError::OutOfTurn("the end of a stream").into()),
-                trailer => record = self.deliver(writer, &trailer, record)?,
+                trailer => buffer = self.deliver(writer, &trailer, buffer)?,
             }
         }
     }
@@ -61,13 +61,13 @@ impl TargetReceiver {
         &self,
         writer: &mut FrameWriter,
         trailer: &RecordTrailer,
-        record: FrameBuffer,
+        buffer: FrameBuffer,
     ) -> Result<FrameBuffer, ProtocolError> {
         self.committer.commit_queue.wait_for_room();
         match trailer {
-            RecordTrailer::Data(frame) => self.deliver_frame(writer, frame, record),
-            RecordTrailer::Delta(frame) => self.deliver_delta(writer, frame, record),
-            RecordTrailer::Pack(pack) => self.deliver_pack(pack, record.payload()).map(|()| record),
+            RecordTrailer::Data(frame) => self.deliver_frame(writer, frame, buffer),
+            RecordTrailer::Delta(frame) => self.deliver_delta(writer, frame, buffer),
+            RecordTrailer::Pack(pack) => self.deliver_pack(pack, buffer.payload()).map(|()| buffer),
             RecordTrailer::Finished | RecordTrailer::End { .. } => Err(ProtocolError::OutOfTurn("a record")),
         }
     }
@@ -76,39 +76,39 @@ impl TargetReceiver {
         &self,
         writer: &mut FrameWriter,
         frame: &DataFrame,
-        record: FrameBuffer,
+        buffer: FrameBuffer,
     ) -> Result<FrameBuffer, ProtocolError> {
         self.job.check_job(frame.job)?;
-        let payload = record.payload();
+        let payload = buffer.payload();
         let admitted = self.session.apply(|machine| machine.admit_frame(frame.entry, frame.offset, payload.len()))?;
-        let Some(item) = admitted else { return Ok(record) };
+        let Some(item) = admitted else { return Ok(buffer) };
         let ReceiverEntry::File(file) = &*item else {
             return Err(ProtocolError::Unasked("a frame of a directory"));
         };
         if frame_check(payload) != frame.check || !self.digests.hashes_agree(frame, file, payload) {
             add(&self.job.reporter.tally.frames_resent, 1);
             self.session.apply(|machine| machine.resend_frame(frame.entry, frame.offset));
-            return Ok(record);
+            return Ok(buffer);
         }
         // A file of known size was counted when it was offered.
         if let Some(text) =
             file.is_open_ended().then(|| self.tree.quota.take(payload.len() as u64)).and_then(Result::err)
         {
             self.fail_file(frame.entry, &item, &text);
-            return Ok(record);
+            return Ok(buffer);
         }
         if file.base().is_some() {
-            self.job.reporter.delta.carried(record.received_len(), 0);
+            self.job.reporter.delta.carried(buffer.received_len(), 0);
         }
         if let Some((_, in_place)) = file.in_place() {
-            self.whole_in_place(&item, in_place, frame, &record);
-            return Ok(record);
+            self.whole_in_place(&item, in_place, frame, &buffer);
+            return Ok(buffer);
         }
         self.digests.pass(file, frame, payload);
         if let Some(queue) = file.in_order_queue() {
-            return Ok(self.write_in_order(queue, &item, frame, record));
+            return Ok(self.write_in_order(queue, &item, frame, buffer));
         }
-        Ok(self.write(writer, &item, frame, record))
+        Ok(self.write(writer, &item, frame, buffer))
     }
 
     /// Writes a verified frame, and reports completed writes. Returns a free buffer.
@@ -117,9 +117,9 @@ impl TargetReceiver {
         writer: &mut FrameWriter,
         item: &Arc<ReceiverEntry>,
         frame: &DataFrame,
-        record: FrameBuffer,
+        buffer: FrameBuffer,
     ) -> FrameBuffer {
-        let free = writer.write(&self.storage, item, frame, record);
+        let free = writer.write(&self.storage, item, frame, buffer);
         self.report_written(writer);
         free
     }
@@ -241,12 +241,12 @@ impl<'t> DirectSink<'t> {
 impl FrameSink for DirectSink<'_> {
     fn put(
         &mut self,
-        record: FrameBuffer,
+        buffer: FrameBuffer,
         trailer: &RecordTrailer,
-        pace: &RateLimiter,
+        limiter: &RateLimiter,
     ) -> Result<FrameBuffer, StreamError> {
-        pace.record().take_all(record.payload().len());
-        Ok(self.target.deliver(&mut self.writer, trailer, record)?)
+        limiter.permit().take_all(buffer.payload().len());
+        Ok(self.target.deliver(&mut self.writer, trailer, buffer)?)
     }
 
     fn settle(&mut self) -> Result<(), StreamError> {

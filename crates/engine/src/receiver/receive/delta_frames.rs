@@ -49,12 +49,12 @@ impl TargetReceiver {
         &self,
         writer: &mut FrameWriter,
         frame: &DeltaFrame,
-        record: FrameBuffer,
+        buffer: FrameBuffer,
     ) -> Result<FrameBuffer, ProtocolError> {
         self.job.check_job(frame.job)?;
-        let steps = decode(record.payload(), frame.offset, frame.plain)?;
+        let steps = decode(buffer.payload(), frame.offset, frame.plain)?;
         let admitted = self.session.apply(|machine| machine.admit_delta(frame.entry, frame.offset, frame.plain))?;
-        let Some(item) = admitted else { return Ok(record) };
+        let Some(item) = admitted else { return Ok(buffer) };
         let ReceiverEntry::File(file) = &*item else {
             return Err(ProtocolError::Unasked("a frame of a directory"));
         };
@@ -63,22 +63,22 @@ impl TargetReceiver {
         base.check(&steps, place)?;
         if !self.deltas.may_use(base) {
             self.deltas.ask_for_whole(frame);
-            return Ok(record);
+            return Ok(buffer);
         }
         let old = steps.iter().map(|step| if let DeltaInstruction::Old { len, .. } = step { *len } else { 0 }).sum();
-        self.job.reporter.delta.carried(record.received_len(), old);
+        self.job.reporter.delta.carried(buffer.received_len(), old);
         if let Some(in_place) = &base.in_place {
             self.deliver_in_place(&item, (base, in_place), &steps, frame)?;
-            return Ok(record);
+            return Ok(buffer);
         }
-        let making = DeltaFrameBuild { item, frame: frame.clone(), instructions: record.payload().to_vec() };
+        let making = DeltaFrameBuild { item, frame: frame.clone(), instructions: buffer.payload().to_vec() };
         if let Err(DeltaFrameBuild { item, .. }) = self.deltas.frame_builds.add_below(WAITING_MAX, making)
             && let ReceiverEntry::File(file) = &*item
             && let Some(base) = file.base()
         {
             self.rebuild_frame(writer, &item, (file, base), &steps, frame)?;
         }
-        Ok(record)
+        Ok(buffer)
     }
 
     /// Rebuilds a frame, verifies it, and writes it.

@@ -125,31 +125,31 @@ impl FrameWriter {
         resources: &WriteResources,
         item: &Arc<ReceiverEntry>,
         frame: &DataFrame,
-        record: FrameBuffer,
+        buffer: FrameBuffer,
     ) -> FrameBuffer {
-        let ReceiverEntry::File(file) = &**item else { return record };
+        let ReceiverEntry::File(file) = &**item else { return buffer };
         let opened = match file.open_once(&resources.tree.temp_files, &resources.tree.job_locks) {
             Ok(opened) => opened,
             Err(text) => {
-                self.complete(item, frame, record.payload().len(), Err(text));
-                return record;
+                self.complete(item, frame, buffer.payload().len(), Err(text));
+                return buffer;
             }
         };
-        let len = record.payload().len();
-        if let Some(map) = record.map().filter(|_| file.keeps_holes()) {
-            let write = || file.write_sparse(&opened, record.payload(), frame.offset, map);
+        let len = buffer.payload().len();
+        if let Some(map) = buffer.map().filter(|_| file.keeps_holes()) {
+            let write = || file.write_sparse(&opened, buffer.payload(), frame.offset, map);
             let written = during(Stage::Write, write);
             self.complete(item, frame, len, written.map_err(|error| describe(&error)));
-            return record;
+            return buffer;
         }
-        let way = self.way(resources, file, &opened, frame.offset, len as u64);
-        if way.method == IoMethod::Direct && len >= ALIGNMENT {
-            return self.write_direct(resources, item, &opened, frame, record);
+        let plan = self.plan_write(resources, file, &opened, frame.offset, len as u64);
+        if plan.method == IoMethod::Direct && len >= ALIGNMENT {
+            return self.write_direct(resources, item, &opened, frame, buffer);
         }
-        let write = || file.write_frame(&opened, record.payload(), frame.offset, &way);
+        let write = || file.write_frame(&opened, buffer.payload(), frame.offset, &plan);
         let written = during(Stage::Write, || self.meter.time(write));
         self.complete(item, frame, len, written.map_err(|error| describe(&error)));
-        record
+        buffer
     }
 
     /// Waits for all writes in flight.
@@ -191,7 +191,7 @@ impl FrameWriter {
     }
 
     /// The write method of a frame: that of its run, or by policy.
-    fn way(
+    fn plan_write(
         &mut self,
         resources: &WriteResources,
         file: &ReceivingFile,
@@ -210,18 +210,18 @@ impl FrameWriter {
             return IoPlan { drop: run.drop, ..IoPlan::by(run.method) };
         }
         self.end_run(resources);
-        let way = resources.job.policy.writing(opened, file.size(), RUN_BYTES);
-        if way.method == IoMethod::Buffered && !file.is_special() && resources.job.policy.is_refusal_news() {
+        let plan = resources.job.policy.writing(opened, file.size(), RUN_BYTES);
+        if plan.method == IoMethod::Buffered && !file.is_special() && resources.job.policy.is_refusal_news() {
             resources.job.report_refusal(file);
         }
-        if let Some(trial) = &way.trial {
+        if let Some(trial) = &plan.trial {
             self.meter.reset(true);
             self.meter.count(len);
             let (file, trial) = (Arc::clone(opened), Arc::clone(trial));
             let (left, ranges) = (RUN_BYTES.saturating_sub(len), vec![(offset, len)]);
-            self.run = Some(WriteRun { file, trial, method: way.method, drop: way.drop, left, ranges });
+            self.run = Some(WriteRun { file, trial, method: plan.method, drop: plan.drop, left, ranges });
         }
-        way
+        plan
     }
 
     /// Ends a run once the disk has all of its data: only then are both methods comparable.
@@ -246,10 +246,10 @@ impl FrameWriter {
         item: &Arc<ReceiverEntry>,
         opened: &Arc<OpenedFile>,
         frame: &DataFrame,
-        record: FrameBuffer,
+        buffer: FrameBuffer,
     ) -> FrameBuffer {
-        let ReceiverEntry::File(file) = &**item else { return record };
-        let payload = record.payload();
+        let ReceiverEntry::File(file) = &**item else { return buffer };
+        let payload = buffer.payload();
         let blocks = payload.len() / ALIGNMENT * ALIGNMENT;
         let tail_at = frame.offset + blocks as u64;
         let begin = || file.make_room(opened).and_then(|()| write_at(&**opened.fd(), &payload[blocks..], tail_at));
@@ -259,7 +259,7 @@ impl FrameWriter {
             (Ok(()), None) => Arc::clone(opened.fd()),
             (Err(error), _) => {
                 self.complete(item, frame, payload.len(), Err(describe(&error)));
-                return record;
+                return buffer;
             }
         };
         while self.engines.under_way() >= self.depth {
@@ -267,7 +267,7 @@ impl FrameWriter {
         }
         let tag = PendingWrite { item: Arc::clone(item), file: Arc::clone(opened), frame: frame.clone() };
         let offset = frame.offset;
-        let request = IoRequest { access: FileAccess::Write, file: direct, record, len: blocks, offset, tag };
+        let request = IoRequest { access: FileAccess::Write, file: direct, buffer, len: blocks, offset, tag };
         during(Stage::Write, || self.meter.time(|| self.engines.submit(IoMethod::Direct, request)));
         self.free_buffer(resources)
     }
@@ -275,8 +275,8 @@ impl FrameWriter {
     fn free_buffer(&mut self, resources: &WriteResources) -> FrameBuffer {
         while self.take_one(resources, false) {}
         loop {
-            if let Some(record) = self.free.pop() {
-                return record;
+            if let Some(buffer) = self.free.pop() {
+                return buffer;
             }
             let is_first = self.engines.under_way() == 0;
             if is_first || self.made < self.depth && self.taken.take(self.frame_bytes) {
@@ -291,9 +291,9 @@ impl FrameWriter {
     fn take_one(&mut self, resources: &WriteResources, wait: bool) -> bool {
         let finished = during(Stage::Write, || self.meter.time(|| self.engines.finished(wait)));
         let Some(FinishedIo { request, result }) = finished else { return false };
-        let IoRequest { mut record, len, offset, tag, .. } = request;
+        let IoRequest { mut buffer, len, offset, tag, .. } = request;
         let PendingWrite { item, file, frame } = tag;
-        let blocks = &record.room_mut()[..len];
+        let blocks = &buffer.room_mut()[..len];
         let written = match result {
             Ok(written) => {
                 add(&resources.job.reporter.tally.bytes_direct, written as u64);
@@ -305,8 +305,8 @@ impl FrameWriter {
             }
             Err(error) => Err(error),
         };
-        let payload_len = record.payload().len();
-        self.free.push(record);
+        let payload_len = buffer.payload().len();
+        self.free.push(buffer);
         self.complete(&item, &frame, payload_len, written.map_err(|error: io::Error| describe(&error)));
         true
     }

@@ -122,8 +122,8 @@ impl TargetReceiver {
     ) -> io::Result<bool> {
         let frame = self.job.request.settings.frame;
         let frame_bytes = u64::from(frame.get());
-        let way = IoPlan { cached: opened.in_memory(), ..IoPlan::by(IoMethod::Buffered) };
-        reader.add(Arc::clone(opened), way, run.start * frame_bytes, (run.end * frame_bytes).min(file.size()));
+        let plan = IoPlan { cached: opened.in_memory(), ..IoPlan::by(IoMethod::Buffered) };
+        reader.add(Arc::clone(opened), plan, run.start * frame_bytes, (run.end * frame_bytes).min(file.size()));
         let mut index = run.start;
         while index < run.end {
             if self.session.is_stopped() {
@@ -132,15 +132,15 @@ impl TargetReceiver {
             finding.tell(self);
             let count = (run.end - index).min(TOLD_EVERY as u64);
             for recorded in journal.records(index, usize::try_from(count).unwrap_or(TOLD_EVERY))? {
-                let record = reader.next().ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))??;
+                let buffer = reader.next().ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))??;
                 let len = frame.frame_len(file.size(), index);
                 let value = recorded
-                    .filter(|_| len == Some(record.payload().len()))
-                    .and_then(|recorded| self.verified_value(&recorded, file.size(), index, record.payload()));
+                    .filter(|_| len == Some(buffer.payload().len()))
+                    .and_then(|recorded| self.verified_value(&recorded, file.size(), index, buffer.payload()));
                 if value.is_some() && !finding.compare {
-                    self.digests.pass_held(file, index, record.payload());
+                    self.digests.pass_held(file, index, buffer.payload());
                 }
-                reader.give_back(record);
+                reader.give_back(buffer);
                 match value {
                     Some(value) => finding.hold(self, index, value, len.unwrap_or(0) as u64),
                     None => finding.lack(self, index),

@@ -122,9 +122,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let request = TargetRequest { listed: kinds, ..target_request(directory.path(), Vec::new()) };
         let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false);
-        let surroundings = WorkerContext { umask: 0o022, ..WorkerContext::default() };
+        let context = WorkerContext { umask: 0o022, ..WorkerContext::default() };
         let target =
-            TargetReceiver::prepare(request, reporter, &surroundings, None).map_err(|refused| refused.text).unwrap();
+            TargetReceiver::prepare(request, reporter, &context, None).map_err(|refused| refused.text).unwrap();
         (target, directory)
     }
 

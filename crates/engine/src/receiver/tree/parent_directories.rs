@@ -28,15 +28,15 @@ impl TargetTree {
         let mut known = lock(&self.parents.0);
         let mut at = root.clone();
         for (depth, name) in names.iter().enumerate() {
-            let way = &names[..=depth];
-            at = match known.get(way) {
+            let below = &names[..=depth];
+            at = match known.get(below) {
                 Some(dir) => dir.clone(),
                 None => {
                     let dir = self.enter_or_make(&at, name, modes.get(names.len() - 1 - depth).copied())?;
                     if known.len() >= KNOWN_MAX {
                         known.clear();
                     }
-                    known.insert(way.into(), dir.clone());
+                    known.insert(below.into(), dir.clone());
                     dir
                 }
             };

@@ -7,7 +7,7 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum WayFields<'a> {
+pub enum TransportFields<'a> {
     /// Not at all.
     None,
     /// Within one process.
@@ -42,9 +42,9 @@ pub struct PathFields<'a> {
     to: &'a str,
 }
 
-impl<'a> From<&'a TransportPath> for WayFields<'a> {
-    fn from(way: &'a TransportPath) -> Self {
-        match way {
+impl<'a> From<&'a TransportPath> for TransportFields<'a> {
+    fn from(transport: &'a TransportPath) -> Self {
+        match transport {
             TransportPath::None => Self::None,
             TransportPath::Local { host } => Self::Local { host: host.as_deref() },
             TransportPath::Tcp { path, others, instead_of } => Self::Tcp {
