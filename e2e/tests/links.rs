@@ -41,7 +41,11 @@ fn data_takes_the_link_that_carries_more_by_itself() {
             if push { ["null:200m".into(), links.at("null:")] } else { [links.at("null:200m"), "null:".into()] };
         let run = links.haul(&sandbox).args(["--json", "-c", "off"]).arg(from).arg(to).run().succeeds();
         let summary = run.summary();
-        assert!(summary["transport"]["to"].as_str().is_some_and(|to| to.starts_with(TwoLinks::FAR[1])), "{}", run.account());
+        assert!(
+            summary["transport"]["to"].as_str().is_some_and(|to| to.starts_with(TwoLinks::FAR[1])),
+            "{}",
+            run.account()
+        );
         assert_eq!(summary["transport"]["interface"], links.near_interfaces[1].as_str(), "{summary}");
         let moved = run.events().into_iter().find(|event| event["event"] == "moved").expect("it was told");
         assert!(moved["message"].as_str().is_some_and(|why| why.contains("Mbit/s")), "{moved}");

@@ -109,7 +109,11 @@ fn one_host_at_both_ends_is_logged_in_to_once_and_needs_no_socket() {
     let pair = [remote.at(&source), remote.at(sandbox.path("there"))];
     let summary = remote.haul(&sandbox).args(["--json", "-r"]).args(&pair).run().succeeds().summary();
     compare(&source, &sandbox.path("there")).unwrap();
-    assert_eq!((&summary["transport"]["kind"], &summary["transport"]["host"]), (&"local".into(), &"127.0.0.1".into()), "{summary}");
+    assert_eq!(
+        (&summary["transport"]["kind"], &summary["transport"]["host"]),
+        (&"local".into(), &"127.0.0.1".into()),
+        "{summary}"
+    );
     let logins = remote.sshd().log().matches("Accepted publickey").count();
     assert_eq!(logins, 1, "{}", remote.sshd().log());
     remote.haul(&sandbox).args(["-r"]).args(&pair).run().succeeds().says(["up to date"]);

@@ -277,7 +277,7 @@ impl Session {
     fn settle(&mut self, bytes: &mut Bytes<'_>) {
         if let Some(entry) = self.finishing.pop() {
             self.needed.remove(&entry.0);
-            let finish = self.target.settle(entry, !bytes.u8().is_multiple_of(4));
+            let finish = self.target.settle_entry(entry, !bytes.u8().is_multiple_of(4));
             self.finish(finish);
         }
     }
@@ -293,7 +293,7 @@ impl Session {
     fn fail(&mut self, entry: EntryId) {
         self.needed.remove(&entry.0);
         self.finishing.retain(|other| *other != entry);
-        let finish = self.target.settle(entry, false);
+        let finish = self.target.settle_entry(entry, false);
         self.finish(finish);
     }
 
@@ -308,7 +308,7 @@ impl Session {
     fn drain(&mut self) {
         while let Some(entry) = self.finishing.pop() {
             self.needed.remove(&entry.0);
-            let finish = self.target.settle(entry, true);
+            let finish = self.target.settle_entry(entry, true);
             self.finish(finish);
         }
         while let Some(entry) = self.needed.first().copied() {

@@ -287,12 +287,8 @@ impl Receiver {
                 _ => self.settled(path, EntryOutcome::Refused, directory).map(|()| EntryAnswer::Refused),
             };
         }
-        let mut decision = decide(
-            &entry.kind,
-            entry.meta.modified,
-            &existing(&storage.names, path),
-            conduct(self.settings.overwrite),
-        );
+        let mut decision =
+            decide(&entry.kind, entry.meta.modified, &existing(&storage.names, path), conduct(self.settings.overwrite));
         if self.settings.plant == Plant::KeepBySize
             && let (EntryContent::File { size }, Some(DiskEntry::File(content, _))) = (&entry.kind, standing)
             && content.size() == *size

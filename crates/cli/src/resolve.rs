@@ -39,7 +39,7 @@ use crate::pipes::{locations, pipes};
 use crate::report::ReportFormat;
 use crate::show::display::{Display, Mode};
 
-use self::details::{Shell, buffer_size, buffers, overwrite, log, modes, refuse_contradictions, shell};
+use self::details::{Shell, buffer_size, buffers, log, modes, overwrite, refuse_contradictions, shell};
 pub use self::digests::{DigestSink, Digests};
 pub use self::duration::ENDLESS_ZEROS;
 pub use self::filters::{filters, typed_lists};

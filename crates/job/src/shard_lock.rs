@@ -159,8 +159,8 @@ impl ShardLock {
     /// Takes the lock of `work`, if nobody holds it. `cancel` is set when the lock is lost or the job cancelled.
     pub fn try_take(job: &JobDirectory, work: LockedWork, cancel: &Cancel) -> Result<LockAttempt, JobError> {
         match holder(job, work) {
-            None => Self::take(job, work, None, cancel),
-            Some(holder) if holder.is_known_dead() => Self::take(job, work, Some(&holder), cancel),
+            None => Self::acquire(job, work, None, cancel),
+            Some(holder) if holder.is_known_dead() => Self::acquire(job, work, Some(&holder), cancel),
             Some(holder) => Ok(LockAttempt::Busy(holder)),
         }
     }
@@ -182,7 +182,7 @@ impl ShardLock {
             match &watched {
                 Some((contents, since)) if *contents == holder.contents => {
                     if since.elapsed() >= STALE_AFTER
-                        && let LockAttempt::Held(lock) = Self::take(job, work, Some(&holder), cancel)?
+                        && let LockAttempt::Held(lock) = Self::acquire(job, work, Some(&holder), cancel)?
                     {
                         return Ok(lock);
                     }
@@ -205,7 +205,7 @@ impl ShardLock {
         &self.progress
     }
 
-    fn take(
+    fn acquire(
         job: &JobDirectory,
         work: LockedWork,
         dead: Option<&LockHolder>,

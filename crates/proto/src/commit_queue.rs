@@ -83,7 +83,7 @@ impl<T> NextGroup<T> {
     }
 
     /// Takes all items as the next group.
-    pub fn take(&mut self) -> Vec<T> {
+    pub fn take_group(&mut self) -> Vec<T> {
         (self.files, self.bytes) = (0, 0);
         std::mem::take(&mut self.waiting)
     }
@@ -102,13 +102,13 @@ mod tests {
     #[test]
     fn what_gathers_is_one_group_in_its_order() {
         let mut gathering = NextGroup::new(LIMITS);
-        assert!(!gathering.is_due() && gathering.take().is_empty());
+        assert!(!gathering.is_due() && gathering.take_group().is_empty());
         gathering.add('a', 1);
         gathering.add_patient('b');
         gathering.add('c', 1);
         assert!(gathering.is_due());
-        assert_eq!(gathering.take(), ['a', 'b', 'c']);
-        assert!(!gathering.is_due() && gathering.take().is_empty());
+        assert_eq!(gathering.take_group(), ['a', 'b', 'c']);
+        assert!(!gathering.is_due() && gathering.take_group().is_empty());
     }
 
     #[test]
@@ -120,12 +120,12 @@ mod tests {
         }
         gathering.add(3, 0);
         assert!(!gathering.has_room(), "three files");
-        gathering.take();
+        gathering.take_group();
         assert!(gathering.has_room());
         gathering.add(4, u64::MAX);
         gathering.add(5, u64::MAX);
         assert!(!gathering.has_room(), "more bytes than there are");
-        gathering.take();
+        gathering.take_group();
         assert!(gathering.has_room());
     }
 

@@ -27,7 +27,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Takes the next `n` bytes.
-    pub fn take(&mut self, n: usize) -> Decoded<&'a [u8]> {
+    pub fn take_bytes(&mut self, n: usize) -> Decoded<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(n).ok_or(ProtocolError::Truncated)?;
         self.rest = rest;
         Ok(taken)
@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
     /// Reads a length and that many bytes, at most `most`.
     pub fn bytes(&mut self, most: usize, what: &'static str) -> Decoded<&'a [u8]> {
         let n = self.count(most, what)?;
-        self.take(n)
+        self.take_bytes(n)
     }
 
     /// Reads a length and that many bytes of text, at most `most`. Invalid UTF-8 is replaced.

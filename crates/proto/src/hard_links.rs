@@ -84,7 +84,7 @@ impl<D> LinkedBytes<D> {
     }
 
     /// Keeps the directory of a counted file open.
-    pub fn hold(&mut self, directory: EntryId, handle: D) {
+    pub fn keep_open(&mut self, directory: EntryId, handle: D) {
         if let Some(directory) = self.directories.get_mut(&directory) {
             directory.handle.get_or_insert(handle);
         }
@@ -117,8 +117,8 @@ mod tests {
         assert!(linked.add(1, path(&[(1, 7), (0, 0)])));
         assert_eq!(linked.bytes(), 2 * LINKED_FILE_BYTES + 11 + 2 * LINKED_DIRECTORY_BYTES + 7);
         assert!(linked.add(1, path(&[(2, 5), (0, 0)])));
-        linked.hold(EntryId(2), "handle");
-        linked.hold(EntryId(3), "unknown");
+        linked.keep_open(EntryId(2), "handle");
+        linked.keep_open(EntryId(3), "unknown");
         assert_eq!((linked.held(EntryId(2)), linked.held(EntryId(3))), (Some(&"handle"), None));
         linked.remove(10, EntryId(1));
         linked.remove(1, EntryId(1));

@@ -152,7 +152,7 @@ impl FrameTree {
             self.frames = frames;
             // The first frame's value could have been the root until now, so it was not merged.
             if let Some(value) = self.nodes.remove(&(0, 0)) {
-                self.put(0, value);
+                self.insert(0, value);
             }
         }
         is_true
@@ -168,12 +168,12 @@ impl FrameTree {
         if index >= self.frames || !self.seen.insert(index) {
             return false;
         }
-        self.put(index, value);
+        self.push_subtree(index, value);
         true
     }
 
     /// Stores a frame's value, merged with its siblings where possible.
-    fn put(&mut self, mut index: u64, mut value: ChainingValue) {
+    fn push_subtree(&mut self, mut index: u64, mut value: ChainingValue) {
         let mut level = 0;
         while self.may_merge(level, index) {
             let Some(sibling) = self.nodes.remove(&(level, index ^ 1)) else { break };

@@ -277,9 +277,8 @@ mod tests {
             (name(3), &fifo, Refuse(OverwriteRefusal::IsSpecial), Refuse(OverwriteRefusal::IsSpecial)),
         ];
         for (offered, existing, plain, forced) in rows {
-            let decide = |overwrite| {
-                decide(&offered, NOW, existing, OverwriteRules { overwrite, ..OverwriteRules::default() })
-            };
+            let decide =
+                |overwrite| decide(&offered, NOW, existing, OverwriteRules { overwrite, ..OverwriteRules::default() });
             assert_eq!(decide(OverwritePolicy::Report), plain, "{offered:?} onto {existing:?}");
             assert_eq!(decide(OverwritePolicy::Replace), forced, "{offered:?} onto {existing:?} with -f");
             // Follow never refuses an entry.

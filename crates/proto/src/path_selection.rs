@@ -46,7 +46,7 @@ pub struct PathSelector {
 impl PathSelector {
     /// Takes samples of all paths and returns the choice. The path `main` must be among them; it is kept unless another
     /// one is clearly better. `None` while there is no alternative or no result.
-    pub fn look(&mut self, elapsed_us: u64, main: PathId, paths: &[PathSample]) -> Option<PathChoice> {
+    pub fn select(&mut self, elapsed_us: u64, main: PathId, paths: &[PathSample]) -> Option<PathChoice> {
         let main_streams = paths.iter().find(|seen| seen.path == main)?.streams;
         // A path with fewer streams shows less than its capacity.
         let compared: Vec<_> = paths.iter().filter(|seen| seen.streams >= main_streams.max(1)).collect();
@@ -106,7 +106,7 @@ mod tests {
                 }
             };
             let seen: Vec<_> = (0..).zip(paths).map(at).collect();
-            if let Some(choice) = judge.look(LOOK_US, PathId(0), &seen) {
+            if let Some(choice) = judge.select(LOOK_US, PathId(0), &seen) {
                 assert!((4..8).contains(&look), "after {look} looks");
                 return choice;
             }
@@ -139,11 +139,11 @@ mod tests {
             busy_us,
         };
         for look in 0..100 {
-            assert_eq!(judge.look(LOOK_US, PathId(0), &[seen(0, 2, look * 9, look * 9)]), None);
-            assert_eq!(judge.look(LOOK_US, PathId(0), &[]), None);
+            assert_eq!(judge.select(LOOK_US, PathId(0), &[seen(0, 2, look * 9, look * 9)]), None);
+            assert_eq!(judge.select(LOOK_US, PathId(0), &[]), None);
         }
         let few = |look: u64| [seen(0, 4, look * 1000, look * LOOK_US), seen(1, 1, look * 900_000, look * LOOK_US)];
-        let choice = (1..100).find_map(|look| judge.look(LOOK_US, PathId(0), &few(look))).unwrap();
+        let choice = (1..100).find_map(|look| judge.select(LOOK_US, PathId(0), &few(look))).unwrap();
         assert_eq!((choice.path, choice.bytes_per_s.len()), (PathId(0), 1));
     }
 }

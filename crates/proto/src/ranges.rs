@@ -104,7 +104,7 @@ impl RangeSet {
     }
 
     /// Removes and returns all ranges.
-    pub fn take(&mut self) -> Vec<Range<u64>> {
+    pub fn take_ranges(&mut self) -> Vec<Range<u64>> {
         self.len = 0;
         std::mem::take(&mut self.ranges).into_iter().map(|(start, end)| start..end).collect()
     }

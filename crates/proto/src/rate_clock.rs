@@ -58,7 +58,7 @@ impl RateClock {
     ///
     /// # Panics
     /// If `wanted` is zero: a programmer's error.
-    pub fn take(&mut self, now: Duration, wanted: u64) -> RateGrant {
+    pub fn grant(&mut self, now: Duration, wanted: u64) -> RateGrant {
         self.take_after(Duration::ZERO, now, wanted)
     }
 
@@ -106,7 +106,7 @@ mod tests {
         let (mut now, mut sent) = (Duration::ZERO, Vec::new());
         let mut late = late.iter().cycle();
         while now <= end {
-            match pacer.take(now, wanted) {
+            match pacer.grant(now, wanted) {
                 RateGrant::Now(bytes) => sent.push((now, bytes)),
                 RateGrant::At(time) => {
                     assert!(time > now);
@@ -152,7 +152,7 @@ mod tests {
             let (mut now, mut sent) = (Duration::ZERO, Vec::new());
             for (pause_ns, wanted) in asks {
                 now += Duration::from_nanos(pause_ns);
-                if let RateGrant::Now(bytes) = pacer.take(now, wanted) {
+                if let RateGrant::Now(bytes) = pacer.grant(now, wanted) {
                     prop_assert!(bytes > 0 && bytes <= wanted && bytes <= (rate / 100).max(1));
                     sent.push((now, bytes));
                 }
@@ -187,7 +187,7 @@ mod tests {
             let mut sent = Vec::new();
             let mut now = half;
             while now <= 2 * half {
-                match pacer.take(now, 1 << 20) {
+                match pacer.grant(now, 1 << 20) {
                     RateGrant::Now(bytes) => sent.push((now, bytes)),
                     RateGrant::At(time) => now = time,
                 }
@@ -202,16 +202,16 @@ mod tests {
     fn it_begins_empty_and_in_small_pieces() {
         let mut pacer = RateClock::new(512_000);
         let long_after = Duration::from_secs(3600);
-        assert_eq!(pacer.take(long_after, 512 << 10), RateGrant::At(long_after + Duration::from_millis(10)));
-        assert_eq!(pacer.take(long_after + Duration::from_millis(10), 512 << 10), RateGrant::Now(5120));
+        assert_eq!(pacer.grant(long_after, 512 << 10), RateGrant::At(long_after + Duration::from_millis(10)));
+        assert_eq!(pacer.grant(long_after + Duration::from_millis(10), 512 << 10), RateGrant::Now(5120));
     }
 
     #[test]
     fn idle_time_is_not_saved_up() {
         let mut pacer = RateClock::new(1_000_000);
-        assert_eq!(pacer.take(Duration::ZERO, 1), RateGrant::At(Duration::from_micros(1)));
+        assert_eq!(pacer.grant(Duration::ZERO, 1), RateGrant::At(Duration::from_micros(1)));
         let later = Duration::from_secs(60);
-        let at_once: u64 = std::iter::from_fn(|| match pacer.take(later, 1 << 20) {
+        let at_once: u64 = std::iter::from_fn(|| match pacer.grant(later, 1 << 20) {
             RateGrant::Now(bytes) => Some(bytes),
             RateGrant::At(_) => None,
         })
@@ -225,7 +225,7 @@ mod tests {
         let ms = Duration::from_millis;
         assert_eq!(pacer.take_after(ms(5), ms(0), 10_000), RateGrant::At(ms(15)));
         assert_eq!(pacer.take_after(ms(5), ms(12), 10_000), RateGrant::At(ms(15)));
-        assert_eq!(pacer.take(ms(14), 1000), RateGrant::Now(1000), "the first of all had not to wait so long");
+        assert_eq!(pacer.grant(ms(14), 1000), RateGrant::Now(1000), "the first of all had not to wait so long");
         assert_eq!(pacer.take_after(ms(5), ms(15), 10_000), RateGrant::At(ms(16)));
         assert_eq!(pacer.take_after(ms(5), ms(16), 10_000), RateGrant::Now(10_000));
     }
@@ -234,6 +234,6 @@ mod tests {
     fn no_rate_stands_still() {
         assert_eq!(RateClock::new(0).rate_bytes_per_s(), RATE_MIN);
         let mut fastest = RateClock::new(u64::MAX);
-        assert!(matches!(fastest.take(Duration::from_secs(1), u64::MAX), RateGrant::At(_) | RateGrant::Now(_)));
+        assert!(matches!(fastest.grant(Duration::from_secs(1), u64::MAX), RateGrant::At(_) | RateGrant::Now(_)));
     }
 }

@@ -281,13 +281,13 @@ impl<H> Scheduler<H> {
     }
 
     /// Completes a file, so that one more large file may start.
-    pub fn settle(&mut self, entry: EntryId) {
+    pub fn complete_file(&mut self, entry: EntryId) {
         self.in_flight.remove(&entry);
     }
 
     /// Removes all remaining work of a complete large file.
     pub fn forget(&mut self, entry: EntryId) {
-        self.settle(entry);
+        self.complete_file(entry);
         self.again.retain(|chunk| chunk.entry != entry);
         self.forget_told(entry);
         self.devices.values_mut().for_each(|queue| queue.large.retain(|chunk| chunk.entry != entry));
@@ -305,7 +305,7 @@ impl<H> Scheduler<H> {
     /// files. Packs that are not full come last, so that they fill up, and small files do not wait for the end of the
     /// large ones. While [`LARGE_IN_FLIGHT_MAX`] large files are in flight, no other is started; retransmits are not
     /// held up.
-    pub fn take(&mut self, stream: StreamId, frames_max: u64) -> Option<WorkItem<H>> {
+    pub fn take_work(&mut self, stream: StreamId, frames_max: u64) -> Option<WorkItem<H>> {
         if let Some(chunk) = self.take_again(frames_max) {
             return Some(WorkItem::Frames(chunk));
         }
@@ -446,7 +446,7 @@ mod tests {
         plan.add(EntryId(1), Arc::new(()), 1000 * F + 1);
         let mut seen = RangeSet::new();
         let mut chunks = 0;
-        while let Some(WorkItem::Frames(chunk)) = plan.take(STREAM, PIECE_FRAMES_MAX) {
+        while let Some(WorkItem::Frames(chunk)) = plan.take_work(STREAM, PIECE_FRAMES_MAX) {
             assert!(chunk.frames.clone().all(|frame| seen.insert(frame)));
             chunks += 1;
         }
@@ -467,14 +467,14 @@ mod tests {
     fn a_slow_stream_takes_less_at_a_time() {
         let mut plan = plan(2);
         plan.add(EntryId(1), Arc::new(()), 1000 * F);
-        let mut take = |frames_max| match plan.take(STREAM, frames_max) {
+        let mut take = |frames_max| match plan.take_work(STREAM, frames_max) {
             Some(WorkItem::Frames(chunk)) => chunk.frames.end - chunk.frames.start,
             other => panic!("{other:?}"),
         };
         assert_eq!([take(0), take(1), take(3), take(u64::MAX)], [1, 1, 3, PIECE_FRAMES_MAX]);
         plan.set_streams(500);
         assert!(
-            matches!(plan.take(STREAM, 16), Some(WorkItem::Frames(chunk)) if chunk.frames == (21..22)),
+            matches!(plan.take_work(STREAM, 16), Some(WorkItem::Frames(chunk)) if chunk.frames == (21..22)),
             "shared by more"
         );
     }
@@ -485,12 +485,12 @@ mod tests {
         assert!(plan.take_double().is_none(), "nothing is kept unless asked for");
         plan.keep_pieces();
         plan.add(EntryId(1), Arc::new(()), 2 * F);
-        let mut take = || match plan.take(STREAM, 1) {
+        let mut take = || match plan.take_work(STREAM, 1) {
             Some(WorkItem::Frames(chunk)) => chunk,
             other => panic!("{other:?}"),
         };
         let (first, second) = (take(), take());
-        assert!(plan.take(STREAM, 1).is_none());
+        assert!(plan.take_work(STREAM, 1).is_none());
         plan.done(first.ticket);
         let double = plan.take_double().unwrap();
         assert_eq!((double.frames, double.ticket), (second.frames, 0));
@@ -504,7 +504,7 @@ mod tests {
             plan.add(EntryId(id), Arc::new(()), if id % 2 == 0 { 0 } else { 3000 });
         }
         let mut ids = Vec::new();
-        while let Some(WorkItem::Pack(files)) = plan.take(STREAM, PIECE_FRAMES_MAX) {
+        while let Some(WorkItem::Pack(files)) = plan.take_work(STREAM, PIECE_FRAMES_MAX) {
             assert!(files.len() <= PACK_FILES_MAX && files.iter().map(|file| file.size).sum::<u64>() <= F);
             ids.extend(files.iter().map(|file| file.entry.0));
         }
@@ -522,31 +522,31 @@ mod tests {
         }
         for id in 0..most {
             assert!(
-                matches!(plan.take(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(chunk)) if chunk.entry == EntryId(id))
+                matches!(plan.take_work(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(chunk)) if chunk.entry == EntryId(id))
             );
         }
-        assert!(plan.take(STREAM, PIECE_FRAMES_MAX).is_none());
+        assert!(plan.take_work(STREAM, PIECE_FRAMES_MAX).is_none());
         plan.add_frames(one(0, F));
         assert!(
-            matches!(plan.take(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(chunk)) if chunk.entry == EntryId(0)),
+            matches!(plan.take_work(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(chunk)) if chunk.entry == EntryId(0)),
             "sent again"
         );
         plan.add(EntryId(9999), Arc::new(()), 1);
         assert!(
-            matches!(plan.take(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Pack(files)) if files.len() == 1),
+            matches!(plan.take_work(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Pack(files)) if files.len() == 1),
             "small files need not wait"
         );
-        plan.settle(EntryId(9999));
-        assert!(plan.take(STREAM, PIECE_FRAMES_MAX).is_none(), "only a large one makes room");
-        plan.settle(EntryId(7));
-        plan.settle(EntryId(7));
+        plan.complete_file(EntryId(9999));
+        assert!(plan.take_work(STREAM, PIECE_FRAMES_MAX).is_none(), "only a large one makes room");
+        plan.complete_file(EntryId(7));
+        plan.complete_file(EntryId(7));
         assert!(
-            matches!(plan.take(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(chunk)) if chunk.entry == EntryId(most))
+            matches!(plan.take_work(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(chunk)) if chunk.entry == EntryId(most))
         );
-        assert!(plan.take(STREAM, PIECE_FRAMES_MAX).is_none(), "one for one");
+        assert!(plan.take_work(STREAM, PIECE_FRAMES_MAX).is_none(), "one for one");
         plan.forget(EntryId(most));
         assert!(
-            matches!(plan.take(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(chunk)) if chunk.entry == EntryId(most + 1))
+            matches!(plan.take_work(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(chunk)) if chunk.entry == EntryId(most + 1))
         );
     }
 
@@ -558,7 +558,7 @@ mod tests {
         }
         plan.add(EntryId(1000), Arc::new(()), 500 * F);
         let mut frames = 0;
-        while let Some(WorkItem::Frames(chunk)) = plan.take(STREAM, PIECE_FRAMES_MAX) {
+        while let Some(WorkItem::Frames(chunk)) = plan.take_work(STREAM, PIECE_FRAMES_MAX) {
             frames += chunk.frames.end - chunk.frames.start;
         }
         assert_eq!(frames, LARGE_IN_FLIGHT_MAX as u64 - 1 + 500, "all streams share the last one");
@@ -568,7 +568,7 @@ mod tests {
     fn what_must_go_again_goes_first_and_what_failed_never() {
         let mut plan = plan(2);
         let frames = |frames| Chunk { entry: EntryId(2), handle: Arc::new(()), size: 99 * F, frames, ticket: 0 };
-        let next = |plan: &mut Scheduler<()>| match plan.take(STREAM, PIECE_FRAMES_MAX) {
+        let next = |plan: &mut Scheduler<()>| match plan.take_work(STREAM, PIECE_FRAMES_MAX) {
             Some(WorkItem::Frames(chunk)) => chunk.frames,
             other => panic!("{other:?}"),
         };
@@ -581,11 +581,11 @@ mod tests {
         plan.forget(EntryId(2));
         plan.forget(EntryId(3));
         plan.add_compare(frames(0..1), vec![[0; 32]]);
-        assert!(matches!(plan.take(STREAM, 1), Some(WorkItem::Compare(..))));
+        assert!(matches!(plan.take_work(STREAM, 1), Some(WorkItem::Compare(..))));
         assert!(
-            matches!(plan.take(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Pack(files)) if files[0].entry == EntryId(1))
+            matches!(plan.take_work(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Pack(files)) if files[0].entry == EntryId(1))
         );
-        assert!(plan.take(STREAM, PIECE_FRAMES_MAX).is_none());
+        assert!(plan.take_work(STREAM, PIECE_FRAMES_MAX).is_none());
     }
 
     #[test]
@@ -595,7 +595,7 @@ mod tests {
         for (id, device) in [(0, 1), (1, 1), (2, 2)] {
             plan.add(EntryId(id), Arc::new(device), 400 * F);
         }
-        let mut device = |stream| match plan.take(StreamId(stream), 1) {
+        let mut device = |stream| match plan.take_work(StreamId(stream), 1) {
             Some(WorkItem::Frames(chunk)) => *chunk.handle,
             other => panic!("{other:?}"),
         };
@@ -612,7 +612,7 @@ mod tests {
         plan.add(EntryId(1), Arc::new(2), 3 * F);
         plan.add(EntryId(2), Arc::new(3), 1);
         let mut devices = Vec::new();
-        while let Some(work) = plan.take(STREAM, 1) {
+        while let Some(work) = plan.take_work(STREAM, 1) {
             devices.push(match work {
                 WorkItem::Frames(chunk) => *chunk.handle,
                 WorkItem::Pack(files) => *files[0].handle,

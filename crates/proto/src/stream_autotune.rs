@@ -82,7 +82,7 @@ impl StreamAutotuner {
     }
 
     /// Takes a sample; returns the number of streams to use from now on.
-    pub fn look(&mut self, look: RateSample) -> u16 {
+    pub fn sample(&mut self, look: RateSample) -> u16 {
         // With a disk, a processor or the other end as the limit, the rate says nothing about the number of streams.
         if look.network_permille >= WAITING_PERMILLE {
             let rate = rate_bytes_per_s(look);
@@ -166,7 +166,7 @@ mod tests {
         for now in (period..for_us).step_by(usize::try_from(period).unwrap()) {
             let before = tuner.streams();
             let acknowledged_bytes = rate(before, now) * period / 1_000_000;
-            let after = tuner.look(RateSample { elapsed_us: period, acknowledged_bytes, network_permille: 900 });
+            let after = tuner.sample(RateSample { elapsed_us: period, acknowledged_bytes, network_permille: 900 });
             if after != before {
                 steps.push((now, after));
             }
@@ -226,7 +226,7 @@ mod tests {
         let mut tuner = StreamAutotuner::new(2, 64);
         for step in 0..100 {
             let look = RateSample { elapsed_us: 100_000, acknowledged_bytes: step * 1_000_000, network_permille: 499 };
-            assert_eq!(tuner.look(look), 2);
+            assert_eq!(tuner.sample(look), 2);
         }
     }
 
@@ -235,7 +235,7 @@ mod tests {
         let mut tuner = StreamAutotuner::new(0, 0);
         for elapsed_us in [0, 1, u64::MAX] {
             for acknowledged_bytes in [0, 1, u64::MAX] {
-                tuner.look(RateSample { elapsed_us, acknowledged_bytes, network_permille: u32::MAX });
+                tuner.sample(RateSample { elapsed_us, acknowledged_bytes, network_permille: u32::MAX });
             }
         }
         assert_eq!(tuner.streams(), 1);

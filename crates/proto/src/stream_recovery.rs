@@ -127,7 +127,7 @@ impl StreamRecovery {
     }
 
     /// Takes samples of all streams and returns the actions.
-    pub fn look(&mut self, elapsed_us: u64, streams: &[StreamSample]) -> RecoveryAction {
+    pub fn sample(&mut self, elapsed_us: u64, streams: &[StreamSample]) -> RecoveryAction {
         // The first stream is opened elsewhere.
         if self.wanted == 0 {
             return RecoveryAction::default();

@@ -43,7 +43,7 @@ impl Path {
     fn look(&mut self) -> RecoveryAction {
         self.now_us += LOOK_US;
         let seen: Vec<_> = self.streams.values().copied().collect();
-        let mend = self.mender.look(LOOK_US, &seen);
+        let mend = self.mender.sample(LOOK_US, &seen);
         self.streams.retain(|stream, _| !mend.give_up.contains(stream));
         self.made += mend.make;
         mend
@@ -174,7 +174,7 @@ fn a_host_that_slept_has_not_waited() {
     path.look();
     path.only(&[0]);
     let seen: Vec<_> = path.streams.values().copied().collect();
-    assert_eq!(path.mender.look(3_600_000_000, &seen), RecoveryAction::default());
+    assert_eq!(path.mender.sample(3_600_000_000, &seen), RecoveryAction::default());
 }
 
 #[test]
@@ -195,5 +195,5 @@ fn as_many_as_are_wanted_are_made_and_those_under_way_not_twice() {
 #[test]
 fn nothing_is_mended_before_the_first_stream() {
     let mut mender = StreamRecovery::default();
-    assert!((0..1000).all(|_| mender.look(LOOK_US, &[]) == RecoveryAction::default()));
+    assert!((0..1000).all(|_| mender.sample(LOOK_US, &[]) == RecoveryAction::default()));
 }

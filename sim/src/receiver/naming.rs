@@ -94,7 +94,7 @@ impl Receiver {
         let open = &self.open[handle];
         let (path, directory) = (open.path.clone(), open.directory);
         self.settled(&path, EntryOutcome::Done, directory)?;
-        let finish = self.machine.settle(entry, true);
+        let finish = self.machine.settle_entry(entry, true);
         self.todo.extend(finish.map(Todo::Finish));
         Ok(())
     }
@@ -158,7 +158,7 @@ impl Receiver {
         }
         self.close(handle, EntryOutcome::Failed)?;
         if self.settings.plant != Plant::FailSilently {
-            let finish = self.machine.settle(entry, false);
+            let finish = self.machine.settle_entry(entry, false);
             self.todo.extend(finish.map(Todo::Finish));
         }
         Ok(())

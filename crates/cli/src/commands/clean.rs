@@ -13,8 +13,8 @@ use crate::show::partials::PartialOutcome;
 /// Removes unfinished files at `paths`, except for those of a running copy.
 pub fn run(values: &Values, paths: &[OsString]) -> anyhow::Result<Exit> {
     visit("clean", values, paths, |account, mut partial| match partial.remove() {
-        Ok(PartialRemoval::Removed) => account.tell(&partial.about, PartialOutcome::Removed),
-        Ok(PartialRemoval::Kept) => account.tell(&partial.about, PartialOutcome::Kept),
+        Ok(PartialRemoval::Removed) => account.report(&partial.about, PartialOutcome::Removed),
+        Ok(PartialRemoval::Kept) => account.report(&partial.about, PartialOutcome::Kept),
         Ok(PartialRemoval::Vanished) => {}
         Err(error) => account.fail(&partial.about.path, &describe(&error)),
     })

@@ -49,7 +49,7 @@ pub fn run(values: &Values, as_json: bool, host: Option<&OsString>) -> anyhow::R
     let hosts = HostNames { source: host.clone(), target: host };
     config::check(values.given().to_vec())?;
     let files = config::load(values)?;
-    let ConfigSettings { chosen, left_out } = config::said(values, &files, &hosts);
+    let ConfigSettings { chosen, left_out } = config::config_settings(values, &files, &hosts);
     let rows = COPY.iter().filter(|row| !row.of_one_job && row.section != HelpSection::Accepted);
     let lines: Vec<_> = rows.flat_map(|row| lines(row, values, &chosen)).collect();
     let text = match as_json {

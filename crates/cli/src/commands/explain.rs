@@ -22,7 +22,7 @@ pub fn asked(values: &Values, plan: &Plan) -> Option<anyhow::Result<Exit>> {
     Some(found(&plan.job, Path::new(path)).and_then(|(operand, below)| {
         let explained = explain(&plan.job.options.filters, &operand, &below)
             .map_err(|error| anyhow::anyhow!("{}: {error}", escape(path.as_bytes())))?;
-        super::print(&said(values, &plan.job.options.filters, &operand, &below, &explained));
+        super::print(&explanation_text(values, &plan.job.options.filters, &operand, &below, &explained));
         Ok(Exit::Done)
     }))
 }
@@ -58,7 +58,13 @@ fn rule(filters: &FilterOptions, list: usize, line: u32) -> &[u8] {
     if list.is_file { list.text.split(|byte| *byte == b'\n').nth(at).unwrap_or_default() } else { &list.text }
 }
 
-fn said(values: &Values, filters: &FilterOptions, operand: &Path, below: &Path, explained: &Explained) -> String {
+fn explanation_text(
+    values: &Values,
+    filters: &FilterOptions,
+    operand: &Path,
+    below: &Path,
+    explained: &Explained,
+) -> String {
     let at = |path: &Path| escape(operand.join(path).as_os_str().as_bytes());
     let mut text = at(below);
     text += if explained.is_left_out { " is excluded" } else { " is included" };

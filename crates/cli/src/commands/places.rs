@@ -68,7 +68,7 @@ pub fn visit(
 
 impl Account {
     /// Says what became of one.
-    pub fn tell(&mut self, about: &PartialDetails, fate: PartialOutcome) {
+    pub fn report(&mut self, about: &PartialDetails, fate: PartialOutcome) {
         if fate == PartialOutcome::Removed {
             self.removed.add(about);
         }

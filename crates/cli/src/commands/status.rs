@@ -9,5 +9,5 @@ use crate::show::partials::PartialOutcome;
 
 /// Shows unfinished files at `paths`.
 pub fn run(values: &Values, paths: &[OsString]) -> anyhow::Result<Exit> {
-    visit("status", values, paths, |account, partial| account.tell(&partial.about, PartialOutcome::Shown))
+    visit("status", values, paths, |account, partial| account.report(&partial.about, PartialOutcome::Shown))
 }

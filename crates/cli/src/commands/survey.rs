@@ -49,10 +49,10 @@ pub fn run(values: &Values, paths: &[OsString]) -> anyhow::Result<Exit> {
     let watch = Watch::start(cancel.clone(), RateHandle::new(), None).context("signals cannot be caught")?;
     let is_shown = terminal::stderr_is_terminal() && terminal::in_foreground();
     let mut progress = ProgressLine::new(is_shown.then(std::io::stderr));
-    let found = watch.during(|| survey::run(&ask, &cancel, &mut |so_far| progress.tell(so_far)));
+    let found = watch.during(|| survey::run(&ask, &cancel, &mut |so_far| progress.show(so_far)));
     progress.end();
     match found {
-        Ok(found) => tell(values, paths, &found, host, page),
+        Ok(found) => show_survey(values, paths, &found, host, page),
         Err(Error::Interrupted) => {
             show::stderr().error("interrupted");
             Ok(Exit::Interrupted)
@@ -102,7 +102,7 @@ fn begin(to: &Path) -> anyhow::Result<(Pending, String)> {
     Ok((pending, shown))
 }
 
-fn tell(
+fn show_survey(
     values: &Values,
     paths: &[OsString],
     found: &Survey,

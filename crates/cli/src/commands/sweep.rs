@@ -92,7 +92,9 @@ impl Listener for SweepMessages {
         match (self.mode, &run.result) {
             (Mode::Json, _) => self.send(&SweepLine::Run { number, of, run: run.into() }),
             (Mode::Quiet, Ok(_)) => {}
-            (_, Ok(figures)) => self.text.plain(&format!("{number}/{of}  {}: {}", run.setting.label(), said(figures))),
+            (_, Ok(figures)) => {
+                self.text.plain(&format!("{number}/{of}  {}: {}", run.setting.label(), figures_text(figures)))
+            }
             (_, Err(why)) => self.text.error(&format!("{number}/{of}  {}: {why}", run.setting.label())),
         }
     }
@@ -107,7 +109,7 @@ impl Listener for SweepMessages {
 }
 
 /// `117 MB/s (real 9.21 s, user 1.20 s, system 2.02 s)`
-fn said(figures: &Figures) -> String {
+fn figures_text(figures: &Figures) -> String {
     let seconds = |seconds: f64| format!("{seconds:.2} s");
     let [real, user, system] = [figures.real_s, figures.user_s, figures.system_s].map(seconds);
     format!("{} (real {real}, user {user}, system {system})", units::rate(figures.bytes_per_s))

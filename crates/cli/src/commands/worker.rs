@@ -39,7 +39,7 @@ pub fn run(what: &WorkerArguments) -> u8 {
         WorkerArguments::Dial { host, port, directory } => dial((host, *port), directory),
         WorkerArguments::Run { input, output } => {
             let host = || HostRequest::open(None, std::env::current_dir().unwrap_or_default(), None);
-            let worked = InheritedPipes::take(*input, *output).and_then(|pipes| work(pipes, None, host()));
+            let worked = InheritedPipes::adopt(*input, *output).and_then(|pipes| work(pipes, None, host()));
             worked.unwrap_or_else(could_not_start)
         }
         WorkerArguments::Served(terms, place) => serve(terms, place).unwrap_or_else(could_not_start),
@@ -106,7 +106,7 @@ fn serve(terms: &ClientLimits, place: &OsStr) -> io::Result<u8> {
     // Read before the kernel confines this process.
     let host = HostRequest::open(std::env::var("HAUL_CLIENT").ok(), directory.to_owned(), terms.audit.clone());
     if let Err(error) = terms.enter(directory, state_dir().as_deref()) {
-        tell(&WorkAccount { why: Some(error.to_string()), is_idle: true, ..WorkAccount::default() });
+        report_account(&WorkAccount { why: Some(error.to_string()), is_idle: true, ..WorkAccount::default() });
         return Err(error);
     }
     work(pipes, Some((terms.clone(), allowance)), host)
@@ -133,7 +133,7 @@ fn work(
         account.why = Some("no message from the client".into());
     }
     if is_served {
-        tell(&account);
+        report_account(&account);
     }
     Ok(match ended {
         WorkerEnd::Done => Exit::Done.number(),
@@ -142,7 +142,7 @@ fn work(
 }
 
 /// To the server, on standard error.
-fn tell(account: &WorkAccount) {
+fn report_account(account: &WorkAccount) {
     account.lines().iter().for_each(|line| eprintln!("{line}"));
 }
 

@@ -93,7 +93,7 @@ fn options(line: &str) -> Result<Vec<Given>, UsageError> {
 mod tests {
     use super::*;
 
-    fn said(lines: &str) -> Result<Vec<String>, String> {
+    fn options_of(lines: &str) -> Result<Vec<String>, String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("options");
         std::fs::write(&path, lines.replace("HERE", &dir.path().to_string_lossy())).unwrap();
@@ -119,7 +119,7 @@ mod tests {
             "ipv4",
             "compress 3",
         ];
-        assert_eq!(said(lines).unwrap(), expected);
+        assert_eq!(options_of(lines).unwrap(), expected);
     }
 
     #[test]
@@ -136,7 +136,7 @@ mod tests {
             "-s",
             "-C /absent/file",
         ];
-        let said = all.map(|lines| format!("{lines}\n    {}", said(lines).unwrap_err().replace('\n', "\n    ")));
+        let said = all.map(|lines| format!("{lines}\n    {}", options_of(lines).unwrap_err().replace('\n', "\n    ")));
         insta::assert_snapshot!(said.join("\n"), @r#"
         -r
         -s 999

@@ -81,7 +81,7 @@ pub fn complete(values: Values, hosts: &HostNames) -> Result<Values, UsageError>
 fn with_files(values: Values, files: &[Loaded], hosts: &HostNames) -> Values {
     let given = |said: ConfigSettings| said.chosen.iter().flat_map(ProfileSetting::given).collect();
     if hosts.source.is_none() || hosts.target.is_none() {
-        let more = given(said(&values, files, hosts));
+        let more = given(config_settings(&values, files, hosts));
         return values.and(more);
     }
     let [at_source, at_target] =
@@ -120,7 +120,7 @@ pub fn load(values: &Values) -> Result<Vec<Loaded>, UsageError> {
 }
 
 /// Options of the files for a job between these hosts. Those of a login are for the first remote end.
-pub fn said(values: &Values, files: &[Loaded], hosts: &HostNames) -> ConfigSettings {
+pub fn config_settings(values: &Values, files: &[Loaded], hosts: &HostNames) -> ConfigSettings {
     let end = if hosts.source.is_none() && hosts.target.is_some() { ConfigEnd::Target } else { ConfigEnd::Source };
     said_at(values, files, hosts, end)
 }

@@ -113,7 +113,7 @@ impl Manifest {
         let shown = escape(self.file.as_os_str().as_bytes());
         if self.unlisted_count > 0 {
             let files = counted(self.unlisted_count, "file has", "files have");
-            halves.messages.push(said(
+            halves.messages.push(list_names(
                 &format!("{shown}: {files} no line, so {} not verified", were(self.unlisted_count)),
                 &self.unlisted,
                 self.unlisted_count,
@@ -122,7 +122,7 @@ impl Manifest {
         if unmet_count > 0 {
             halves.unmet = self.unmet().unwrap_or_default();
             let lines = counted(unmet_count, "line has", "lines have");
-            halves.messages.push(said(&format!("{shown}: {lines} no file"), &halves.unmet, unmet_count));
+            halves.messages.push(list_names(&format!("{shown}: {lines} no file"), &halves.unmet, unmet_count));
         }
         halves
     }
@@ -146,7 +146,7 @@ fn were(count: u64) -> &'static str {
     if count == 1 { "was" } else { "were" }
 }
 
-fn said(what: &str, names: &[Vec<u8>], count: u64) -> String {
+fn list_names(what: &str, names: &[Vec<u8>], count: u64) -> String {
     let mut text = what.to_owned();
     names.iter().for_each(|name| text.push_str(&format!("\n  {}", escape(name))));
     let others = count.saturating_sub(names.len() as u64);

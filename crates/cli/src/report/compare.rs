@@ -48,7 +48,7 @@ impl RecordedCopy {
                 (Some("progress"), Some(now)) => {
                     let written = event["bytes_written"].as_u64().unwrap_or_default();
                     let bytes = written.saturating_sub(before);
-                    copy.moved.take(now, Moved { bytes, ..Moved::default() }, bytes > 0);
+                    copy.moved.record(now, Moved { bytes, ..Moved::default() }, bytes > 0);
                     (before, is_progress) = (written, true);
                 }
                 // An attempt counts from zero.

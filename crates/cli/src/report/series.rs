@@ -69,7 +69,7 @@ impl Series {
     pub fn event(&mut self, now: Duration, event: &Event) {
         match event {
             Event::Connected { .. } => self.begin(now),
-            Event::Progress(progress) => self.take(now, progress),
+            Event::Progress(progress) => self.sample(now, progress),
             Event::Restarted { reason, .. } => {
                 // An attempt counts from zero, and its streams are others.
                 self.before = Progress::default();
@@ -138,14 +138,14 @@ impl Series {
         self.met.close(now);
     }
 
-    fn take(&mut self, now: Duration, progress: &Progress) {
+    fn sample(&mut self, now: Duration, progress: &Progress) {
         let bytes = progress.moved().saturating_sub(self.before.moved());
         let limit = progress.limited_by.map(|now| now.limit);
-        self.moved.take(now, Moved { bytes, streams: progress.streams, limit }, bytes > 0);
+        self.moved.record(now, Moved { bytes, streams: progress.streams, limit }, bytes > 0);
         let sockets = progress.sockets.since(&self.before.sockets);
         let is_new = sockets.acknowledged_bytes > 0;
         let bytes = self.by_stream(progress);
-        self.met.take(now, Met { sockets, bytes }, is_new);
+        self.met.record(now, Met { sockets, bytes }, is_new);
         self.before = progress.clone();
     }
 
@@ -254,7 +254,10 @@ pub mod tests {
     #[test]
     fn what_goes_before_the_streams_is_a_sample_of_its_own() {
         let mut series = Series::default();
-        series.event(ms(300), &Event::Connected { transport: TransportPath::None, streams: 4, cipher: Cipher::Aes256Gcm });
+        series.event(
+            ms(300),
+            &Event::Connected { transport: TransportPath::None, streams: 4, cipher: Cipher::Aes256Gcm },
+        );
         series.event(ms(800), &written(5_000_000));
         series.end();
         let samples = series.moved();

@@ -68,7 +68,7 @@ impl<T: Additive> Default for Track<T> {
 impl<T: Additive> Track<T> {
     /// Records the figures until `now`. Reports come at intervals: a sample that ended between two of them would have
     /// too little, so it ends only with something `new`, or after a long silence.
-    pub fn take(&mut self, now: Duration, figures: T, new: bool) {
+    pub fn record(&mut self, now: Duration, figures: T, new: bool) {
         self.open.to = now.max(self.open.from);
         self.open.figures.add(figures);
         let length = self.open.to - self.open.from;
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn samples_take_at_least_half_a_second_and_follow_each_other() {
         let mut track = Track::default();
-        (1..=50).for_each(|fifth| track.take(ms(fifth * 200), 2_000_000, true));
+        (1..=50).for_each(|fifth| track.record(ms(fifth * 200), 2_000_000, true));
         track.end();
         let samples = track.samples();
         assert_eq!((samples.len(), samples.iter().map(|sample| sample.figures).sum()), (17, 100_000_000u64));
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn three_days_take_no_more_memory_than_minutes() {
         let mut track = Track::default();
-        (1..=3 * 86_400).for_each(|second| track.take(ms(second * 1000), 10, true));
+        (1..=3 * 86_400).for_each(|second| track.record(ms(second * 1000), 10, true));
         let samples = track.samples();
         assert!((SAMPLES_MAX / 2..SAMPLES_MAX).contains(&samples.len()), "{}", samples.len());
         assert!(samples.iter().all(|sample| (sample.a_second(sample.figures) - 10.0).abs() < 1e-9));
@@ -151,9 +151,9 @@ mod tests {
     #[test]
     fn a_sample_waits_for_what_is_new_but_not_for_ever() {
         let mut track = Track::default();
-        track.take(ms(600), 0, false);
-        track.take(ms(1200), 7, true);
-        track.take(ms(3200), 0, false);
+        track.record(ms(600), 0, false);
+        track.record(ms(1200), 7, true);
+        track.record(ms(3200), 0, false);
         let ends: Vec<_> = track.samples().iter().map(|sample| (sample.to, sample.figures)).collect();
         assert_eq!(ends, [(ms(1200), 7), (ms(3200), 0)]);
         track.end();

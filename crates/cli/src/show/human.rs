@@ -325,7 +325,7 @@ pub mod tests {
         ]
     }
 
-    fn said(level: Verbosity, outcome: &Outcome) -> String {
+    fn printed(level: Verbosity, outcome: &Outcome) -> String {
         let paper = Paper::default();
         let mut human = Human::new(TextOutput::new(Box::new(paper.clone()), false), level);
         every_event().iter().for_each(|event| human.event(event));
@@ -335,7 +335,7 @@ pub mod tests {
 
     #[test]
     fn normal_says_what_one_would_miss() {
-        insta::assert_snapshot!(said(Verbosity::Normal, &Ok(example())), @r"
+        insta::assert_snapshot!(printed(Verbosity::Normal, &Ok(example())), @r"
         haul: installed haul on db1: /home/me/.cache/haul/0.1.0-ab/haul
         haul: run7/pipe: skipped: is a FIFO
         deleted    run7/\xfe/
@@ -419,7 +419,7 @@ pub mod tests {
 
     #[test]
     fn verbose_says_how_the_ends_are_connected() {
-        let said = said(Verbosity::Verbose, &Ok(example()));
+        let said = printed(Verbosity::Verbose, &Ok(example()));
         assert!(
             said.contains("haul: connected: 10.10.1.155:40312 -> 10.10.1.202:35011 over enp5s0f1 (10 Gbit/s), 8 streams, aes-256-gcm\n"),
             "{said}"
@@ -441,7 +441,7 @@ pub mod tests {
             buffer_limited_us: 0,
         };
         let outcome = Ok(haul_engine::job::event::Summary { path, ..example() });
-        let said = |level| said(level, &outcome);
+        let said = |level| printed(level, &outcome);
         let line = "path        RTT 50.4 ms; 123,456 segments, 12 resent; limited 43 % by the receive window, 0 % by \
                     send buffers\n";
         assert!(said(Verbosity::Path).ends_with(line), "{}", said(Verbosity::Path));
@@ -463,10 +463,10 @@ pub mod tests {
     #[test]
     fn a_dry_run_ends_with_what_would_be_done() {
         let dry = haul_engine::job::event::Summary { is_dry: true, ..example() };
-        let shown = said(Verbosity::Normal, &Ok(dry));
+        let shown = printed(Verbosity::Normal, &Ok(dry));
         let first = "\ndry run: 1 would be deleted; nothing was changed, checked in 4 min 44 s\n";
         assert!(shown.contains(first), "{shown}");
-        assert!(!said(Verbosity::Normal, &Ok(example())).contains("dry run"));
+        assert!(!printed(Verbosity::Normal, &Ok(example())).contains("dry run"));
     }
 
     #[test]
@@ -480,11 +480,11 @@ pub mod tests {
     #[test]
     fn quiet_says_what_failed_and_nothing_else() {
         assert_eq!(
-            said(Verbosity::Errors, &Ok(example())),
+            printed(Verbosity::Errors, &Ok(example())),
             "haul: db1: run7/b: no space left\n      hint: free some\n"
         );
         let error =
-            said(Verbosity::Errors, &Err(Error::Connect("db1: connection refused\nis sshd running there?".into())));
+            printed(Verbosity::Errors, &Err(Error::Connect("db1: connection refused\nis sshd running there?".into())));
         assert!(error.ends_with("haul: db1: connection refused\n      hint: is sshd running there?\n"), "{error}");
     }
 }

@@ -23,7 +23,7 @@ pub fn line(verdict: &Verdict) -> Option<String> {
             Some(format!("nothing in particular{}", busiest.unwrap_or_default()))
         }
         _ => {
-            let facts: Vec<_> = verdict.facts.iter().take(FACTS_SHOWN).map(said).collect();
+            let facts: Vec<_> = verdict.facts.iter().take(FACTS_SHOWN).map(fact_text).collect();
             Some(format!("{} ({}){next}", named(verdict), facts.join("; ")))
         }
     }
@@ -89,7 +89,7 @@ pub fn percent(share: f64) -> String {
 }
 
 /// A fact in words.
-pub fn said(fact: &Fact) -> String {
+pub fn fact_text(fact: &Fact) -> String {
     let value = match fact.figure.unit() {
         FactUnit::Share if fact.value > 0.0 && fact.value < 0.01 => format!("{:.2} %", fact.value * 100.0),
         FactUnit::Share => percent(fact.value),
@@ -151,7 +151,7 @@ impl<'a> VerdictFields<'a> {
         Self {
             advice: advice.collect(),
             detail: verdict.detail.map(BottleneckDetail::id),
-            evidence: verdict.facts.iter().map(said).collect(),
+            evidence: verdict.facts.iter().map(fact_text).collect(),
             figures: verdict.facts.iter().map(|fact| (fact.figure.name(), rounded(fact.value))).collect(),
             limit: verdict.limit.id(),
             next: verdict.next.map(|next| LimitFields::new(next.limit, next.share)),
@@ -243,7 +243,7 @@ pub mod tests {
 
     #[test]
     fn every_figure_is_said_in_its_unit() {
-        let of = |figure, value| said(&Fact { figure, value });
+        let of = |figure, value| fact_text(&Fact { figure, value });
         assert_eq!(of(Figure::Retransmitted, 0.0004), "0.04 % of all segments sent again");
         assert_eq!(of(Figure::RoundTrip, 50_300.0), "RTT 50.3 ms");
         assert_eq!(of(Figure::Window, 1_048_576.0), "at most 1.05 MB in flight");

@@ -27,7 +27,7 @@ impl<W: Write> ProgressLine<W> {
     }
 
     /// Shows it, if the last time is long enough ago.
-    pub fn tell(&mut self, progress: SurveyProgress) {
+    pub fn show(&mut self, progress: SurveyProgress) {
         if self.out.is_some() && Instant::now() >= self.due {
             self.due = Instant::now() + EVERY;
             self.is_there = true;
@@ -69,9 +69,9 @@ mod tests {
         let mut out = Vec::new();
         let mut line = ProgressLine::new(Some(&mut out));
         let progress = SurveyProgress { stage: SurveyStage::Walking, files: 2, bytes: 5_000_000 };
-        line.tell(progress);
+        line.show(progress);
         line.due = Instant::now();
-        line.tell(progress);
+        line.show(progress);
         line.end();
         line.end();
         assert_eq!(String::from_utf8(out).unwrap(), "\r\x1b[K2 files, 5.00 MB found\r\x1b[K");

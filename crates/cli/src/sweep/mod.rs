@@ -148,7 +148,8 @@ impl RunningSweep<'_> {
     }
 
     fn warnings(&self, groups: &[Group<'_>]) -> Vec<String> {
-        let flattery = self.sweep.runs.first().map(|(_, _, job)| flattery(job, self.transport.as_ref(), self.journal.runs()));
+        let flattery =
+            self.sweep.runs.first().map(|(_, _, job)| flattery(job, self.transport.as_ref(), self.journal.runs()));
         summary::warnings(groups, &flattery.unwrap_or_default())
     }
 

@@ -63,7 +63,7 @@ impl ControlRequests {
     }
 
     /// Returns the changes to send to the source now.
-    pub fn look(&mut self) -> Vec<ControlRequest> {
+    pub fn poll(&mut self) -> Vec<ControlRequest> {
         let mut news = Vec::new();
         if let Some(streams) = self.steering.streams().filter(|streams| self.told.streams != Some(*streams)) {
             self.told.streams = Some(streams);
@@ -103,17 +103,17 @@ mod tests {
     fn each_wish_is_told_once_and_to_each_source() {
         let steering = RuntimeControl::new();
         let mut control_requests = ControlRequests::new(None, &steering);
-        assert_eq!((control_requests.look(), control_requests.paused_for()), (vec![], Duration::ZERO));
+        assert_eq!((control_requests.poll(), control_requests.paused_for()), (vec![], Duration::ZERO));
         steering.fix_streams(4);
         steering.pause(true);
-        assert_eq!(control_requests.look(), [ControlRequest::Streams(4), ControlRequest::Pause(true)]);
-        assert_eq!((control_requests.look(), control_requests.is_paused()), (vec![], true));
+        assert_eq!(control_requests.poll(), [ControlRequest::Streams(4), ControlRequest::Pause(true)]);
+        assert_eq!((control_requests.poll(), control_requests.is_paused()), (vec![], true));
         control_requests.begin_again();
         assert!(!control_requests.is_paused());
-        assert_eq!(control_requests.look(), [ControlRequest::Streams(4), ControlRequest::Pause(true)]);
+        assert_eq!(control_requests.poll(), [ControlRequest::Streams(4), ControlRequest::Pause(true)]);
         steering.pause(false);
         steering.fix_streams(0);
-        assert_eq!(control_requests.look(), [ControlRequest::Streams(1), ControlRequest::Pause(false)]);
+        assert_eq!(control_requests.poll(), [ControlRequest::Streams(1), ControlRequest::Pause(false)]);
         let paused_for = control_requests.paused_for();
         assert!(paused_for > Duration::ZERO && control_requests.paused_for() == paused_for, "it is over");
     }

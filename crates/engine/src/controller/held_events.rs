@@ -21,7 +21,7 @@ impl HeldEvents {
     }
 
     /// Holds an event back, or forwards it after the release.
-    pub fn pass(&mut self, event: Event, observer: &mut dyn Observer) {
+    pub fn forward(&mut self, event: Event, observer: &mut dyn Observer) {
         if let Some(events) = &mut self.events {
             let bytes = self.bytes + event.text_bytes();
             if events.len() < EVENTS_MAX && bytes <= BYTES_MAX {
@@ -55,20 +55,20 @@ mod tests {
         }
     }
 
-    fn passed(held: &mut HeldEvents, texts: impl Iterator<Item = String>) -> Seen {
+    fn forwarded(held: &mut HeldEvents, texts: impl Iterator<Item = String>) -> Seen {
         let mut seen = Seen::default();
-        texts.for_each(|text| held.pass(Event::Warning(text), &mut seen));
+        texts.for_each(|text| held.forward(Event::Warning(text), &mut seen));
         seen
     }
 
     #[test]
     fn events_wait_until_they_are_released() {
         let mut held = HeldEvents::new();
-        let mut seen = passed(&mut held, ["a", "b"].map(str::to_owned).into_iter());
+        let mut seen = forwarded(&mut held, ["a", "b"].map(str::to_owned).into_iter());
         assert!(seen.0.is_empty());
         held.release(&mut seen);
         assert_eq!(seen.0, ["a", "b"]);
-        assert_eq!(passed(&mut held, ["c".to_owned()].into_iter()).0, ["c"]);
+        assert_eq!(forwarded(&mut held, ["c".to_owned()].into_iter()).0, ["c"]);
     }
 
     #[test]
@@ -76,8 +76,8 @@ mod tests {
         for (count, len) in [(EVENTS_MAX, 1), (BYTES_MAX / (64 << 10), 64 << 10)] {
             let text = |number: usize| format!("{number}{}", "x".repeat(len)).split_off(number.to_string().len());
             let mut held = HeldEvents::new();
-            assert!(passed(&mut held, (0..count).map(text)).0.is_empty(), "{count} events of {len} bytes wait");
-            let seen = passed(&mut held, (count..count + 2).map(text)).0;
+            assert!(forwarded(&mut held, (0..count).map(text)).0.is_empty(), "{count} events of {len} bytes wait");
+            let seen = forwarded(&mut held, (count..count + 2).map(text)).0;
             assert_eq!(seen.len(), count + 2);
             assert!(held.events.is_none());
         }

@@ -69,7 +69,7 @@ impl ListFeed {
     }
 
     /// Records a ListAck of the target; `false` if no batch is outstanding.
-    pub fn passed(&self) -> bool {
+    pub fn acknowledge(&self) -> bool {
         let mut state = lock(&self.0.state);
         let Some(ahead) = state.ahead.checked_sub(1) else { return false };
         state.ahead = ahead;
@@ -121,8 +121,8 @@ impl ListFeeder {
             self.window.enter()?;
             let last = paths.last;
             self.next = self.next.saturating_add(u32::try_from(paths.paths.len()).unwrap_or(u32::MAX));
-            tell(&self.target, &ControllerMessage::DestinationBatch(places))?;
-            tell(&self.source, &ControllerMessage::SourceBatch(paths))?;
+            send_message(&self.target, &ControllerMessage::DestinationBatch(places))?;
+            send_message(&self.source, &ControllerMessage::SourceBatch(paths))?;
             if last {
                 return Some(());
             }
@@ -194,6 +194,6 @@ impl ListFeeder {
     }
 }
 
-fn tell(link: &LinkWriter, message: &ControllerMessage) -> Option<()> {
+fn send_message(link: &LinkWriter, message: &ControllerMessage) -> Option<()> {
     link.send(LinkChannel::Controller, &message.encode()).ok()
 }

@@ -80,7 +80,7 @@ impl<'a> Benches<'a> {
         self.workers.send(role, &ControllerMessage::Measure(request))?;
         let (from, message) = self.workers.receive(self.cancel, None, false)?;
         let mut reports = ReportChecker::of_measurements(self.job, self.workers.is_one());
-        reports.take(from, &message, || self.workers.label(from))?;
+        reports.admit_report(from, &message, || self.workers.label(from))?;
         match (from, message) {
             (from, WorkerMessage::Measured(measured)) if from == role => {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -216,7 +216,7 @@ struct EndMetrics {
 
 impl EndMetrics {
     /// Records a report; a worker that is both ends reports for both.
-    fn tell(&mut self, role: WorkerRole, load: ResourceMetrics, is_one: bool) {
+    fn emit(&mut self, role: WorkerRole, load: ResourceMetrics, is_one: bool) {
         self.latest[role.index()] = load;
         if is_one {
             self.latest[role.other().index()] = load;
@@ -442,7 +442,7 @@ impl TransferController<'_> {
         rules.source_removes = self.job.options.remove_source_files && !rules.is_dry;
         if is_missing && rules.deletes() && !rules.delete_despite_errors {
             rules.delete = DeleteMode::No;
-            self.tell(Event::Warning(NOTHING_REMOVED.into()));
+            self.emit(Event::Warning(NOTHING_REMOVED.into()));
         }
         rules
     }
@@ -477,7 +477,7 @@ impl TransferController<'_> {
     fn receive(&mut self, begun: bool) -> Result<(WorkerRole, WorkerMessage), Error> {
         loop {
             let (role, message) = self.workers.receive(self.cancel, Some(&self.finals), begun)?;
-            if self.reports.take(role, &message, || self.workers.label(role))? {
+            if self.reports.admit_report(role, &message, || self.workers.label(role))? {
                 return Ok((role, message));
             }
         }
@@ -539,8 +539,8 @@ impl TransferController<'_> {
     }
 
     /// Reports an event, or holds it until the path is known and reported.
-    fn tell(&mut self, event: Event) {
-        self.held.pass(event, self.observer);
+    fn emit(&mut self, event: Event) {
+        self.held.forward(event, self.observer);
     }
 
     /// Counts a worker's warning; returns whether to show it.
@@ -557,7 +557,7 @@ impl TransferController<'_> {
             let hidden = self.notices[role.index()].saturating_sub(earlier);
             if hidden > 0 {
                 let text = format!("{}: {hidden} more notices not shown", self.workers.label(role));
-                self.tell(Event::Warning(text));
+                self.emit(Event::Warning(text));
             }
         }
     }
@@ -565,20 +565,20 @@ impl TransferController<'_> {
     /// Forwards the caller's requests to the source.
     fn steer(&mut self) {
         // The reader of the source's messages reports its loss.
-        if let Some(bytes_per_s) = self.control_requests.limit.look(self.ends[1].bytes_written) {
+        if let Some(bytes_per_s) = self.control_requests.limit.poll(self.ends[1].bytes_written) {
             let _ = self.workers.send(WorkerRole::Source, &ControllerMessage::Rate(bytes_per_s.unwrap_or(0)));
-            self.tell(Event::RateLimit { bytes_per_s });
+            self.emit(Event::RateLimit { bytes_per_s });
         }
-        for request in self.control_requests.look() {
+        for request in self.control_requests.poll() {
             let _ = self.workers.send(WorkerRole::Source, &request.message());
             match request {
                 ControlRequest::Pause(is_paused) => {
                     let case = self.whole_case();
                     self.pauses.set(is_paused, &case);
-                    self.tell(Event::Pause { is_paused });
+                    self.emit(Event::Pause { is_paused });
                 }
                 ControlRequest::Streams(wanted) => {
-                    self.tell(Event::Streams { wanted: wanted.min(self.streams_max.max(1)) })
+                    self.emit(Event::Streams { wanted: wanted.min(self.streams_max.max(1)) })
                 }
             }
         }
@@ -600,7 +600,7 @@ impl TransferController<'_> {
         if !self.shows_notice(WorkerRole::Source) {
             return;
         }
-        self.tell(Event::PathChanged { transport, because: Some(because).filter(|because| !because.is_empty()) });
+        self.emit(Event::PathChanged { transport, because: Some(because).filter(|because| !because.is_empty()) });
     }
 
     fn observe(&mut self, role: WorkerRole, message: WorkerMessage, begun: bool) -> Result<(), Error> {
@@ -614,15 +614,15 @@ impl TransferController<'_> {
             }
             WorkerMessage::ListAck { .. }
                 if (role == WorkerRole::Target || self.workers.is_one())
-                    && self.feeding.as_ref().is_some_and(ListFeed::passed) => {}
+                    && self.feeding.as_ref().is_some_and(ListFeed::acknowledge) => {}
             WorkerMessage::Load(load) => {
                 let is_one = self.workers.is_one();
-                self.loads.tell(role, *load, is_one);
+                self.loads.emit(role, *load, is_one);
                 let ends = if is_one { vec![0, 1] } else { vec![role.index()] };
                 let case = self.whole_case();
-                self.pauses.told(ends, &case);
+                self.pauses.record_reports(ends, &case);
                 if !self.pauses.is_open() {
-                    self.watch.tell(&self.case());
+                    self.watch.sample(&self.case());
                 }
             }
             WorkerMessage::Work(work) if role == WorkerRole::Source => self.work = *work,
@@ -632,7 +632,7 @@ impl TransferController<'_> {
                 self.delta = Some(figures)
             }
             WorkerMessage::Synced(figures) => self.sync = self.sync.later(figures),
-            WorkerMessage::Item { path, item } => self.tell(Event::Item { path, item }),
+            WorkerMessage::Item { path, item } => self.emit(Event::Item { path, item }),
             WorkerMessage::Finished(last) => self.finished(role, *last)?,
             WorkerMessage::Sandboxed(sandbox) => {
                 if self.workers.is_one() {
@@ -642,37 +642,37 @@ impl TransferController<'_> {
             }
             WorkerMessage::Paths { in_use, because } if role == WorkerRole::Source => self.takes(in_use, because),
             WorkerMessage::FileDone { path, size, copied, digest } => {
-                self.tell(Event::FileDone { path, size, copied, digest });
+                self.emit(Event::FileDone { path, size, copied, digest });
             }
             WorkerMessage::Checksum { path, digest } => {
                 let asked = self.job.options.checksum.as_ref().map(|checksum| checksum.algorithm);
                 if let Some(algorithm) = asked {
-                    self.tell(Event::Checksum { path, algorithm, digest });
+                    self.emit(Event::Checksum { path, algorithm, digest });
                 }
             }
             WorkerMessage::Resumed { path, size, held, damaged, compared } => {
-                self.tell(Event::Resumed { path, size, held, damaged, compared });
+                self.emit(Event::Resumed { path, size, held, damaged, compared });
             }
             WorkerMessage::FileFailed { path, text } => {
                 self.failed += 1;
                 let host = host();
-                self.tell(Event::FileFailed { path, host, message: text });
+                self.emit(Event::FileFailed { path, host, message: text });
                 if self.job.options.ends_at_failure {
                     return Err(Error::Failed(FIRST_FAILURE.into()));
                 }
             }
             WorkerMessage::Skipped { path, text } => {
                 self.left_out += 1;
-                self.tell(Event::Skipped { path, reason: text });
+                self.emit(Event::Skipped { path, reason: text });
             }
             WorkerMessage::Differs { path, differences } => {
                 let host = host();
-                self.tell(Event::Differs { path, host, differences });
+                self.emit(Event::Differs { path, host, differences });
             }
             WorkerMessage::Warning { text } => {
                 let text = format!("{}: {text}", host());
                 if self.shows_notice(role) {
-                    self.tell(Event::Warning(text));
+                    self.emit(Event::Warning(text));
                 }
             }
             WorkerMessage::Refused { usage, text } => {

@@ -43,8 +43,8 @@ impl RateLimit {
 
     /// Checks the caller's limit against `bytes_written`. Returns a changed limit once; `Some(None)` when the limit was
     /// removed.
-    pub fn look(&mut self, bytes_written: u64) -> Option<Option<u64>> {
-        self.note(Instant::now(), bytes_written);
+    pub fn poll(&mut self, bytes_written: u64) -> Option<Option<u64>> {
+        self.record(Instant::now(), bytes_written);
         let present = present(&self.figures);
         let before = self.bytes_per_s();
         if let Some(wanted) = self.handle.changed(before, || present) {
@@ -53,7 +53,7 @@ impl RateLimit {
         Some(self.bytes_per_s()).filter(|now| before != *now)
     }
 
-    fn note(&mut self, now: Instant, bytes_written: u64) {
+    fn record(&mut self, now: Instant, bytes_written: u64) {
         if self.figures.back().is_none_or(|(at, _)| *at + BETWEEN_FIGURES <= now) {
             self.figures.push_back((now, bytes_written));
         }
@@ -83,7 +83,7 @@ mod tests {
         for tick in 0..40u64 {
             // Ten times as fast in the first half.
             let bytes = if tick < 20 { 1_000_000 * tick } else { 20_000_000 + 100_000 * (tick - 20) };
-            limit.note(began + Duration::from_millis(200 * tick), bytes);
+            limit.record(began + Duration::from_millis(200 * tick), bytes);
         }
         assert_eq!(present(&limit.figures), 500_000);
         assert!(limit.figures.len() <= 12);
@@ -96,7 +96,7 @@ mod tests {
         limit.allow([0, 3 << 20]);
         assert_eq!(limit.bytes_per_s(), Some(3 << 20));
         handle.double();
-        assert_eq!((limit.look(5), limit.bytes_per_s()), (None, Some(3 << 20)));
+        assert_eq!((limit.poll(5), limit.bytes_per_s()), (None, Some(3 << 20)));
         limit.allow([0, 0]);
         assert_eq!(limit.bytes_per_s(), Some(6 << 20));
     }
@@ -106,20 +106,20 @@ mod tests {
         let handle = RateHandle::new();
         let mut limit = RateLimit::new(Some(1 << 20), &handle);
         handle.set(None);
-        assert_eq!((limit.look(0), limit.bytes_per_s()), (Some(None), None));
+        assert_eq!((limit.poll(0), limit.bytes_per_s()), (Some(None), None));
         limit.allow([3 << 20]);
         handle.set(Some(2 << 20));
-        assert_eq!(limit.look(0), Some(Some(2 << 20)));
+        assert_eq!(limit.poll(0), Some(Some(2 << 20)));
         handle.set(None);
-        assert_eq!((limit.look(0), limit.bytes_per_s()), (Some(Some(3 << 20)), Some(3 << 20)));
+        assert_eq!((limit.poll(0), limit.bytes_per_s()), (Some(Some(3 << 20)), Some(3 << 20)));
     }
 
     #[test]
     fn a_change_is_told_once_and_kept() {
         let handle = RateHandle::new();
         let mut limit = RateLimit::new(Some(1 << 20), &handle);
-        assert_eq!(limit.look(0), None);
+        assert_eq!(limit.poll(0), None);
         handle.double();
-        assert_eq!((limit.look(5), limit.look(6), limit.bytes_per_s()), (Some(Some(2 << 20)), None, Some(2 << 20)));
+        assert_eq!((limit.poll(5), limit.poll(6), limit.bytes_per_s()), (Some(Some(2 << 20)), None, Some(2 << 20)));
     }
 }

@@ -193,7 +193,7 @@ impl ReportChecker {
     ///
     /// # Errors
     /// The report violates the protocol.
-    pub fn take(
+    pub fn admit_report(
         &mut self,
         role: WorkerRole,
         message: &WorkerMessage,

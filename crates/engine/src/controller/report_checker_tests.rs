@@ -23,7 +23,7 @@ fn working(options: JobOptions) -> ReportChecker {
 
 /// Checks a report; returns whether it counts, or its fault.
 fn take(reports: &mut ReportChecker, role: WorkerRole, message: WorkerMessage) -> Result<bool, String> {
-    reports.take(role, &message, || "far".into()).map_err(|error| error.to_string())
+    reports.admit_report(role, &message, || "far".into()).map_err(|error| error.to_string())
 }
 
 fn file_done(path: &str) -> WorkerMessage {

@@ -30,7 +30,7 @@ struct TargetBefore {
 
 impl TargetBefore {
     /// Records an attempt that found `found`; `there` of them existed already.
-    fn note(&mut self, found: u64, there: u64) {
+    fn record_attempt(&mut self, found: u64, there: u64) {
         let from_this_job = self.found.saturating_sub(self.there);
         self.there = self.there.max(there.saturating_sub(from_this_job));
         self.found = self.found.max(found);
@@ -43,16 +43,16 @@ impl JobTotals {
     pub fn add(&mut self, [source, target]: &[Counters; 2], sync: SyncCounters) {
         self.sync = self.sync.plus(SyncCounters { left_at_source: 0, ..sync });
         let failed = source.failed.saturating_add(target.failed);
-        self.files.note(source.files_found.saturating_sub(failed), target.files_skipped);
-        self.bytes.note(source.bytes_found, target.bytes_skipped);
+        self.files.record_attempt(source.files_found.saturating_sub(failed), target.files_skipped);
+        self.bytes.record_attempt(source.bytes_found, target.bytes_skipped);
         self.frames_resent = self.frames_resent.saturating_add(target.frames_resent);
         self.bytes_on_wire = self.bytes_on_wire.saturating_add(source.bytes_on_wire);
     }
 
     /// Turns the last attempt's summary into that of the job, with its time `elapsed` and number of `restarts`.
     pub fn complete(mut self, last: Summary, elapsed: Duration, restarts: u32) -> Summary {
-        self.files.note(0, last.files_skipped);
-        self.bytes.note(0, last.bytes_skipped);
+        self.files.record_attempt(0, last.files_skipped);
+        self.bytes.record_attempt(0, last.bytes_skipped);
         let all = |copied: u64, skipped: u64| copied.saturating_add(skipped);
         Summary {
             files_copied: all(last.files_copied, last.files_skipped).saturating_sub(self.files.there),

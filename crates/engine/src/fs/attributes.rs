@@ -50,7 +50,11 @@ pub fn read(file: impl AsFd, kept: PreserveOptions) -> io::Result<Vec<ExtendedAt
 
 /// Gives an open file or directory exactly these of the preserved kinds. Returns the first refused one, if any; the
 /// others are set all the same.
-pub fn put(file: impl AsFd, wanted: &[ExtendedAttribute], kept: PreserveOptions) -> Option<RefusedAttribute> {
+pub fn set_attributes(
+    file: impl AsFd,
+    wanted: &[ExtendedAttribute],
+    kept: PreserveOptions,
+) -> Option<RefusedAttribute> {
     let there = read(&file, kept).unwrap_or_default();
     let is_in = |attributes: &[ExtendedAttribute], name: &[u8]| attributes.iter().any(|other| *other.name == *name);
     let mut refused = None;
@@ -70,7 +74,7 @@ pub fn put(file: impl AsFd, wanted: &[ExtendedAttribute], kept: PreserveOptions)
 
 /// The same, where a file's owner needs write permission for it: for the moment, and for its owner alone.
 pub fn put_as_owner(file: impl AsFd, wanted: &[ExtendedAttribute], kept: PreserveOptions) -> Option<RefusedAttribute> {
-    let refused = put(&file, wanted, kept)?;
+    let refused = set_attributes(&file, wanted, kept)?;
     if Errno::from_io_error(&refused.error) != Some(Errno::ACCESS) {
         return Some(refused);
     }
@@ -82,7 +86,7 @@ pub fn put_as_owner(file: impl AsFd, wanted: &[ExtendedAttribute], kept: Preserv
         }
         _ => return Some(refused),
     }
-    let refused = put(&file, wanted, kept);
+    let refused = set_attributes(&file, wanted, kept);
     // An access control list may have changed the other bits.
     let restored = FileStat::at_fd(&file).and_then(|look| set_mode(&file, look.meta.mode & !OWNER_WRITES));
     refused.or(restored.err().map(|error| RefusedAttribute { name: (*b"mode").into(), error }))
@@ -151,7 +155,7 @@ mod tests {
     fn what_is_put_is_there_and_nothing_else() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let first = [attribute("user.a", b"1"), attribute("user.empty", b"")];
-        if let Some(RefusedAttribute { error, .. }) = put(&file, &first, ATTRIBUTES) {
+        if let Some(RefusedAttribute { error, .. }) = set_attributes(&file, &first, ATTRIBUTES) {
             println!("SKIPPED: no extended attributes here: {error}");
             return;
         }
@@ -162,12 +166,12 @@ mod tests {
         };
         assert_eq!(sorted(&file), first);
         let second = [attribute("user.a", b"2"), attribute("user.b", &[0, 255])];
-        assert!(put(&file, &second, ATTRIBUTES).is_none());
+        assert!(set_attributes(&file, &second, ATTRIBUTES).is_none());
         assert_eq!(sorted(&file), second);
         assert_eq!(read(&file, NOTHING).unwrap(), []);
         // What a peer says, and is not to be kept, is not put; what cannot be is said.
-        assert!(put(&file, &[attribute("security.selinux", b"x")], NOTHING).is_none());
-        let refused = put(&file, &[attribute("user.", b"x"), attribute("user.c", b"x")], ATTRIBUTES);
+        assert!(set_attributes(&file, &[attribute("security.selinux", b"x")], NOTHING).is_none());
+        let refused = set_attributes(&file, &[attribute("user.", b"x"), attribute("user.c", b"x")], ATTRIBUTES);
         assert_eq!(*refused.unwrap().name, *b"user.");
         assert_eq!(sorted(&file), [attribute("user.c", b"x")]);
     }

@@ -94,7 +94,7 @@ impl Dir {
         let identity = FileStat::at_fd(&fd)?.identity;
         let operand = Some((path.to_owned(), access));
         let opened = Self(Arc::new(DirNode { above: None, operand, identity, slot: Arc::default(), cache }));
-        opened.0.cache.put(&opened.0.slot, fd);
+        opened.0.cache.insert(&opened.0.slot, fd);
         Ok(opened)
     }
 
@@ -140,7 +140,7 @@ impl Dir {
         let look = FileStat::at_fd(&fd)?;
         let above = ParentDir { parent: self.clone(), name: name.clone(), links };
         let child = self.new_node(above, look.identity);
-        self.0.cache.put(&child.0.slot, fd);
+        self.0.cache.insert(&child.0.slot, fd);
         Ok((child, look))
     }
 
@@ -205,7 +205,7 @@ impl Dir {
         let Ok(parent) = openat(&*fd, c"..", flags, Mode::empty()) else { return };
         // Elsewhere when this directory was moved, or was reached through a link.
         if FileStat::at_fd(&parent).is_ok_and(|look| look.identity == above.parent.identity()) {
-            self.0.cache.put(&above.parent.0.slot, parent);
+            self.0.cache.insert(&above.parent.0.slot, parent);
         }
     }
 
@@ -275,7 +275,7 @@ impl Dir {
         while let Some(dir) = closed.pop() {
             let opened = dir.open_again(open.as_deref())?;
             let keep = closed.len() <= levels_to_keep;
-            open = Some(if keep { dir.0.cache.put(&dir.0.slot, opened) } else { Arc::new(opened) });
+            open = Some(if keep { dir.0.cache.insert(&dir.0.slot, opened) } else { Arc::new(opened) });
         }
         Ok(open.ok_or(Errno::BADF)?)
     }
@@ -443,12 +443,12 @@ mod tests {
         assert!(parent.0.slot.is_open() || child.0.slot.is_open());
         parent.0.cache.close_half();
         parent.0.cache.close_half();
-        child.0.cache.put(&child.0.slot, fd.try_clone().unwrap());
+        child.0.cache.insert(&child.0.slot, fd.try_clone().unwrap());
         child.keep_parent_open();
         assert!(parent.0.slot.is_open());
 
         evict(&root, &parent);
-        child.0.cache.put(&child.0.slot, fd.try_clone().unwrap());
+        child.0.cache.insert(&child.0.slot, fd.try_clone().unwrap());
         rename(temp.path(), "a/b/c", "a/c");
         child.keep_parent_open();
         assert!(!parent.0.slot.is_open(), "its .. is another directory now");

@@ -52,7 +52,7 @@ impl FdCache {
 
     /// Puts `fd` into `slot` and closes another one where there are too many.
     /// Where another thread was faster, its descriptor is kept and returned.
-    pub(super) fn put(&self, slot: &Arc<FdSlot>, fd: OwnedFd) -> Arc<OwnedFd> {
+    pub(super) fn insert(&self, slot: &Arc<FdSlot>, fd: OwnedFd) -> Arc<OwnedFd> {
         let fd = {
             let mut held = lock(&slot.fd);
             if let Some(theirs) = held.as_ref() {
@@ -144,7 +144,7 @@ mod tests {
 
     fn filled(cache: &FdCache) -> Arc<FdSlot> {
         let slot = Arc::new(FdSlot::default());
-        cache.put(&slot, descriptor());
+        cache.insert(&slot, descriptor());
         slot
     }
 
@@ -182,8 +182,8 @@ mod tests {
     fn keeps_the_first_of_two_descriptors() {
         let cache = FdCache::new(2);
         let slot = Arc::new(FdSlot::default());
-        let first = cache.put(&slot, descriptor());
-        let second = cache.put(&slot, descriptor());
+        let first = cache.insert(&slot, descriptor());
+        let second = cache.insert(&slot, descriptor());
         assert!(Arc::ptr_eq(&first, &second));
         assert_eq!(cache.open_now(), 1);
     }

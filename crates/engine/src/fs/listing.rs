@@ -130,7 +130,7 @@ impl ListingChunk {
     }
 
     /// The next entry.
-    pub fn take(&mut self) -> Option<ListedName> {
+    pub fn next_name(&mut self) -> Option<ListedName> {
         self.entries.next()
     }
 

@@ -48,7 +48,7 @@ impl LookupWaits {
     }
 
     /// Returns the counts, and starts over.
-    pub fn take(&mut self) -> (u32, Duration) {
+    pub fn drain(&mut self) -> (u32, Duration) {
         (std::mem::take(&mut self.lookups), std::mem::take(&mut self.waited))
     }
 }
@@ -62,19 +62,19 @@ mod tests {
         let mut waits = LookupWaits::new();
         assert_eq!(waits.time(|| 5), 5);
         waits.count(SLOW - Duration::from_nanos(1));
-        assert_eq!(waits.take(), (2, Duration::ZERO));
+        assert_eq!(waits.drain(), (2, Duration::ZERO));
         waits.preemptions = usage::thread_use().preemptions;
         while waits.waited.is_zero() {
             // Rounds with an involuntary context switch between them do not count.
             waits.count(SLOW);
         }
-        assert_eq!(waits.take().1, SLOW);
+        assert_eq!(waits.drain().1, SLOW);
         while waits.waited.is_zero() {
             waits.count(Duration::from_secs(5));
         }
-        assert_eq!(waits.take().1, COUNTED_MAX);
+        assert_eq!(waits.drain().1, COUNTED_MAX);
         waits.preemptions = u64::MAX;
         waits.count(Duration::from_millis(3));
-        assert_eq!(waits.take(), (1, Duration::ZERO), "it was preempted meanwhile");
+        assert_eq!(waits.drain(), (1, Duration::ZERO), "it was preempted meanwhile");
     }
 }

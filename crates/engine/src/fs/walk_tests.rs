@@ -372,7 +372,7 @@ fn calls_help_where_lookups_wait_and_rests_where_they_no_longer_do() {
         assert!(!ahead.judge(&mut waits) && !ahead.is_of_use());
         waits.lookups = 1024;
         assert!(!ahead.judge(&mut waits));
-        assert_eq!(waits.take(), (0, Duration::ZERO), "waits that lie far apart are not added up");
+        assert_eq!(waits.drain(), (0, Duration::ZERO), "waits that lie far apart are not added up");
         waits.waited = Duration::from_millis(10);
         assert!(ahead.judge(&mut waits) && ahead.is_of_use());
         assert!(ahead.threads() > 0);

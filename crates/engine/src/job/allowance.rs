@@ -97,11 +97,11 @@ impl Allowance {
 
     /// In a worker: the file that the server has left here under this number. To be called once.
     pub fn handed(number: i32) -> io::Result<Self> {
-        Ok(Self { counters: Arc::new(inherited_fds::take(number)?), threads: Mutex::default() })
+        Ok(Self { counters: Arc::new(inherited_fds::adopt(number)?), threads: Mutex::default() })
     }
 
     /// Takes bytes and names, or says why not.
-    pub fn take(&self, bytes: u64, names: u64) -> Result<(), String> {
+    pub fn reserve(&self, bytes: u64, names: u64) -> Result<(), String> {
         let taken = self.change(|counters| {
             if counters.bytes_max != u64::MAX {
                 counters.bytes_left = counters.bytes_left.checked_sub(bytes).ok_or_else(|| {
@@ -168,13 +168,13 @@ mod tests {
     fn all_clients_take_from_the_same_bytes_and_names() {
         let first = Allowance::new(Some(10), Some(3)).unwrap();
         let second = other(&first);
-        assert_eq!([first.take(6, 1), second.take(4, 1)], [Ok(()), Ok(())]);
-        assert!(first.take(1, 0).unwrap_err().contains("10 bytes in all, of which 0"));
+        assert_eq!([first.reserve(6, 1), second.reserve(4, 1)], [Ok(()), Ok(())]);
+        assert!(first.reserve(1, 0).unwrap_err().contains("10 bytes in all, of which 0"));
         first.give_back(5);
-        assert_eq!(second.take(5, 1), Ok(()));
-        assert!(second.take(0, 1).unwrap_err().contains("3 files and directories"));
+        assert_eq!(second.reserve(5, 1), Ok(()));
+        assert!(second.reserve(0, 1).unwrap_err().contains("3 files and directories"));
         second.give_back(100);
-        assert!(first.take(11, 0).is_err() && first.take(10, 0).is_ok(), "no more than there was");
+        assert!(first.reserve(11, 0).is_err() && first.reserve(10, 0).is_ok(), "no more than there was");
     }
 
     #[test]
@@ -183,10 +183,10 @@ mod tests {
         let of = |name, size| all.of(name, size, None).unwrap();
         assert!(of("free", None).is_none());
         let allowance = of("in", Some(10)).unwrap();
-        assert_eq!(allowance.take(10, 0), Ok(()));
-        assert!(of("in", Some(10)).unwrap().take(1, 0).is_err());
-        assert_eq!(of("other", Some(10)).unwrap().take(1, 0), Ok(()));
-        assert_eq!(of("in", Some(20)).unwrap().take(20, 0), Ok(()));
+        assert_eq!(allowance.reserve(10, 0), Ok(()));
+        assert!(of("in", Some(10)).unwrap().reserve(1, 0).is_err());
+        assert_eq!(of("other", Some(10)).unwrap().reserve(1, 0), Ok(()));
+        assert_eq!(of("in", Some(20)).unwrap().reserve(20, 0), Ok(()));
     }
 
     #[test]
@@ -201,6 +201,6 @@ mod tests {
         assert_eq!([names(None, None), names(Some(1 << 50), None)], [u64::MAX, 1 << 38]);
         assert_eq!([names(None, Some(7)), names(Some(1 << 20), Some(1 << 40))], [7, 1 << 40]);
         let any = Allowance::new(None, None).unwrap();
-        assert!(any.take(u64::MAX, u64::MAX).is_ok() && any.take(u64::MAX, u64::MAX).is_ok());
+        assert!(any.reserve(u64::MAX, u64::MAX).is_ok() && any.reserve(u64::MAX, u64::MAX).is_ok());
     }
 }

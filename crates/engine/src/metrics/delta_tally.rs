@@ -27,7 +27,7 @@ impl DeltaTally {
     }
 
     /// Adds bytes of signatures sent.
-    pub fn told(&self, bytes: usize) {
+    pub fn add_signatures(&self, bytes: usize) {
         add(&self.told_bytes, bytes as u64);
     }
 

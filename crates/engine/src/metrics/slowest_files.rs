@@ -22,7 +22,7 @@ pub struct SlowestFiles {
 
 impl SlowestFiles {
     /// A file took so long.
-    pub fn tell(&self, took: Duration, size: u64, path: impl FnOnce() -> Vec<u8>) {
+    pub fn record(&self, took: Duration, size: u64, path: impl FnOnce() -> Vec<u8>) {
         let took_us = micros(took);
         if took_us <= self.least_us.load(Ordering::Relaxed) {
             return;
@@ -59,7 +59,7 @@ mod tests {
         let slowest = SlowestFiles::default();
         for number in 0..1000u64 {
             let took = Duration::from_micros(1 + number * 7 % 1000);
-            slowest.tell(took, number, || number.to_string().into_bytes());
+            slowest.record(took, number, || number.to_string().into_bytes());
         }
         let all = slowest.all();
         let took: Vec<_> = all.iter().map(|file| file.took_us).collect();
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(took, (most + 1..=1000).rev().collect::<Vec<_>>());
         assert!(all.iter().all(|file| file.path == file.size.to_string().as_bytes()));
         assert_eq!(slowest.news(), Some(all));
-        slowest.tell(Duration::from_micros(most), 0, || panic!("it is not among them"));
+        slowest.record(Duration::from_micros(most), 0, || panic!("it is not among them"));
         assert_eq!(slowest.news(), None);
     }
 }

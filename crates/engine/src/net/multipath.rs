@@ -125,7 +125,7 @@ impl Multipath {
     }
 
     /// Evaluates samples of all paths and returns the actions.
-    pub fn look(&mut self, elapsed: Duration, seen: &BTreeMap<PathId, PathMeasurement>) -> PathRepair {
+    pub fn sample(&mut self, elapsed: Duration, seen: &BTreeMap<PathId, PathMeasurement>) -> PathRepair {
         let elapsed_us = micros(elapsed);
         let mut repair = PathRepair::default();
         let Some(main) = self.main else { return repair };
@@ -133,7 +133,7 @@ impl Multipath {
         for (path, mender) in &mut self.menders {
             let seen = seen.get(path).unwrap_or(&nothing);
             seen.broken.iter().for_each(|_| mender.gone());
-            let mend = mender.look(elapsed_us, &seen.streams);
+            let mend = mender.sample(elapsed_us, &seen.streams);
             repair.give_up.extend(seen.broken.iter().chain(&mend.give_up));
             repair.hopeless |= mend.hopeless && *path == main;
             if mend.make > 0 {
@@ -169,7 +169,7 @@ impl Multipath {
     fn choose(&mut self, elapsed_us: u64, seen: &BTreeMap<PathId, PathMeasurement>, repair: &mut PathRepair) {
         let Some(main) = self.main.filter(|_| !self.all && !self.is_settled) else { return };
         let whole: Vec<_> = seen.iter().map(|(path, seen)| seen.whole(*path)).collect();
-        let Some(PathChoice { path, bytes_per_s }) = self.judge.look(elapsed_us, main, &whole) else { return };
+        let Some(PathChoice { path, bytes_per_s }) = self.judge.select(elapsed_us, main, &whole) else { return };
         self.is_settled = true;
         if path != main {
             let of = |path| bytes_per_s.get(&path).copied().unwrap_or(0);
@@ -202,7 +202,7 @@ mod tests {
         }
 
         /// Takes the next sample of paths with these constant rates in MB/s; a path with rate zero is unacknowledged.
-        fn look(&mut self, mb_per_s: &[(u16, u64)]) -> PathRepair {
+        fn sample(&mut self, mb_per_s: &[(u16, u64)]) -> PathRepair {
             self.looks += 1;
             let seen = mb_per_s.iter().map(|(path, mb_per_s)| {
                 let mut seen = PathMeasurement::default();
@@ -214,13 +214,13 @@ mod tests {
                 }
                 (PathId(*path), seen)
             });
-            self.crossing.look(LOOK, &seen.collect())
+            self.crossing.sample(LOOK, &seen.collect())
         }
 
         /// Takes samples until there is something to repair.
         #[track_caller]
         fn until_something(&mut self, mb_per_s: &[(u16, u64)]) -> PathRepair {
-            let found = (0..100).map(|_| self.look(mb_per_s)).find(|repair| *repair != PathRepair::default());
+            let found = (0..100).map(|_| self.sample(mb_per_s)).find(|repair| *repair != PathRepair::default());
             found.expect("nothing happens")
         }
     }
@@ -240,14 +240,14 @@ mod tests {
     #[test]
     fn the_first_one_stays_where_it_is_not_worse() {
         let mut watch = Watch::new(false);
-        assert!((0..20).all(|_| watch.look(&[(4, 100), (2, 100)]) == PathRepair::default()));
+        assert!((0..20).all(|_| watch.sample(&[(4, 100), (2, 100)]) == PathRepair::default()));
         assert_eq!((watch.crossing.in_use(), watch.looks), (vec![PathId(4)], 20));
     }
 
     #[test]
     fn where_all_are_wanted_none_is_left() {
         let mut watch = Watch::new(true);
-        assert!((0..20).all(|_| watch.look(&[(4, 12), (2, 100)]) == PathRepair::default()));
+        assert!((0..20).all(|_| watch.sample(&[(4, 12), (2, 100)]) == PathRepair::default()));
         assert_eq!(watch.crossing.kept(), [PathId(2), PathId(4)]);
         assert!(!watch.crossing.is_unsettled());
     }

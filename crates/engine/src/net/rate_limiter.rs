@@ -125,7 +125,7 @@ impl LimiterState {
 
 impl RatePermit<'_> {
     /// Waits until some of the `rest` bytes may go. Returns their number: all of them without a limit, and 0 of 0.
-    pub fn take(&self, rest: usize) -> usize {
+    pub fn acquire(&self, rest: usize) -> usize {
         if rest == 0 || !self.limiter.is_limited() {
             return rest;
         }
@@ -169,7 +169,7 @@ impl RatePermit<'_> {
     pub fn take_all(&self, bytes: usize) {
         let mut rest = bytes;
         while rest > 0 {
-            rest -= self.take(rest).min(rest);
+            rest -= self.acquire(rest).min(rest);
         }
     }
 }
@@ -265,8 +265,8 @@ mod tests {
     #[test]
     fn without_a_limit_all_goes_at_once_until_there_is_one() {
         let limiter = RateLimiter::new(0);
-        assert_eq!((limiter.permit().take(1 << 20), limiter.permit().take(0)), (1 << 20, 0));
+        assert_eq!((limiter.permit().acquire(1 << 20), limiter.permit().acquire(0)), (1 << 20, 0));
         limiter.set(100_000);
-        assert_eq!(limiter.permit().take(1 << 20), 1000);
+        assert_eq!(limiter.permit().acquire(1 << 20), 1000);
     }
 }

@@ -114,7 +114,7 @@ impl StreamPool {
     pub fn ending(&self, StreamId(id): StreamId, is_lost: bool) -> bool {
         let mut state = lock(&self.state);
         let Some(mut lane) = state.streams.remove(&id) else { return false };
-        lane.look();
+        lane.sample_tcp_info();
         count(&mut state.past, &lane.last);
         state.past_sockets.add(&counted(&lane.last));
         if state.ended.len() < STREAM_FIGURES_MAX {
@@ -220,12 +220,12 @@ impl StreamPool {
                 return None;
             }
             let path = seen.entry(lane.path).or_default();
-            match lane.look() {
+            match lane.sample_tcp_info() {
                 Some(info) if info.is_established => path.alive(StreamId(*id), &info),
                 _ => path.broken.push(StreamId(*id)),
             }
         }
-        let repair = state.crossing.look(elapsed, &seen);
+        let repair = state.crossing.sample(elapsed, &seen);
         let broken: Vec<_> = seen.values().flat_map(|path| path.broken.iter().copied()).collect();
         let silent = repair.give_up.iter().filter(|id| !broken.contains(id));
         silent.for_each(|id| self.note_loss(format!("data stream {} had no answer", id.0)));
@@ -276,7 +276,7 @@ impl StreamPool {
         let mut all = PoolSnapshot { round_trip: Duration::MAX, gone: state.gone, ..PoolSnapshot::default() };
         let in_use = |lane: &&mut PooledStream| !lane.given_up && Some(lane.path) == main;
         for lane in state.streams.values_mut().filter(in_use).take(streams.into()) {
-            let info = lane.look()?;
+            let info = lane.sample_tcp_info()?;
             all.round_trip = all.round_trip.min(info.round_trip_min);
             all.acknowledged_bytes = all.acknowledged_bytes.saturating_add(info.acknowledged_bytes);
             all.waited += info.busy.saturating_sub(info.receiver_limited + info.buffer_limited);
@@ -297,7 +297,7 @@ impl StreamPool {
         let PoolState { streams, looks, past_sockets, .. } = &mut *state;
         let mut all = *past_sockets;
         for lane in streams.values_mut() {
-            lane.look();
+            lane.sample_tcp_info();
             if std::mem::replace(&mut lane.seen_bytes, lane.last.acknowledged_bytes) < lane.last.acknowledged_bytes {
                 looks.add(&lane.seen());
             }
@@ -312,7 +312,7 @@ impl StreamPool {
         let mut state = lock(&self.state);
         let PoolState { streams, ended, .. } = &mut *state;
         for lane in streams.values_mut() {
-            lane.look();
+            lane.sample_tcp_info();
         }
         let there = streams.iter().map(|(id, lane)| lane.figures(*id));
         ended.iter().copied().chain(there).take(STREAM_FIGURES_MAX).collect()
@@ -331,7 +331,7 @@ impl StreamPool {
         let mut state = lock(&self.state);
         let mut figures = state.past;
         for lane in state.streams.values_mut() {
-            lane.look();
+            lane.sample_tcp_info();
             count(&mut figures, &lane.last);
         }
         if figures.segments == 0 { PathFigures::default() } else { figures }
@@ -447,7 +447,7 @@ impl PooledStream {
     }
 
     /// Samples the socket if it still exists. Returns the last sample.
-    fn look(&mut self) -> Option<TcpInfo> {
+    fn sample_tcp_info(&mut self) -> Option<TcpInfo> {
         if let Some(socket) = self.socket.upgrade() {
             self.last = tcp_info(&*socket).ok()?;
             self.effective_window_bytes = self.effective_window_bytes.max(self.last.effective_window_bytes());

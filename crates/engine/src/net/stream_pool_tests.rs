@@ -155,9 +155,9 @@ fn the_last_look_tells_what_streams_were_like_that_are_gone() {
     }
     let mut meter = ResourceMeter::new(SystemGauges::open([0, 0]));
     let carried = stages.enter(Some(0), Stage::Idle);
-    let there = meter.look(&stages, &pool).present;
+    let there = meter.sample(&stages, &pool).present;
     assert!(!there.bears_loss && there.streams == 1, "{there:?}");
     drop((carried, near));
     assert_eq!((pool.bear_loss(), stages.streams()), (None, 0));
-    assert_eq!(meter.look(&stages, &pool).present, there);
+    assert_eq!(meter.sample(&stages, &pool).present, there);
 }

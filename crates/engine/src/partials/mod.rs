@@ -131,7 +131,7 @@ pub fn find(
                 nodes: SpecialFiles { devices: false, specials: false },
             };
             let walker = Walker::new(Dir::open_root(path)?, options);
-            Ok(Box::new(walker.filter_map(move |found| finder.take(found))))
+            Ok(Box::new(walker.filter_map(move |found| finder.examine_found(found))))
         }
         is_there => Ok(Box::new(finder.of_file(path, is_there.is_ok())?.into_iter().map(Ok))),
     }
@@ -174,10 +174,10 @@ impl PartialFinder {
     }
 
     /// Something that the walk came across.
-    fn take(&self, found: WalkEntry) -> Option<Result<Partial, PartialUnreadable>> {
+    fn examine_found(&self, found: WalkEntry) -> Option<Result<Partial, PartialUnreadable>> {
         match found {
             WalkEntry::File { parent, name, .. } => {
-                let looked = self.look(&parent, &name);
+                let looked = self.examine_name(&parent, &name);
                 let path = || below(&self.label, &parent.path_of(name.as_bytes()));
                 looked.map_err(|error| PartialUnreadable { path: path(), text: describe(&error) }).transpose()
             }
@@ -198,7 +198,7 @@ impl PartialFinder {
         let part = if name.is_reserved() { name } else { temporary_name(&name, b"file") };
         let mut found = Vec::new();
         for what in ["part", "journal", "patch"] {
-            found.extend(self.look(&dir, &sibling(&part, what))?);
+            found.extend(self.examine_name(&dir, &sibling(&part, what))?);
         }
         match found.is_empty() && !is_there {
             true => Err(io::Error::other("no such file, and no partial file of it")),
@@ -207,7 +207,7 @@ impl PartialFinder {
     }
 
     /// The kind of this file; `None` for foreign files, and for those described together with their partial file.
-    fn look(&self, dir: &Dir, name: &Name) -> io::Result<Option<Partial>> {
+    fn examine_name(&self, dir: &Dir, name: &Name) -> io::Result<Option<Partial>> {
         let Some((_, what)) = name.reserved_parts() else { return Ok(None) };
         let stat = match statat(&*dir.fd()?, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW) {
             Err(rustix::io::Errno::NOENT) => return Ok(None),

@@ -157,7 +157,7 @@ impl Round<'_> {
         let both = self.both_ways(|direct| ProbePart::Write { direct })?;
         (parts.write, ways.write) = (fastest(&both), pair(&both));
         let slowest = forecast(&parts, None, &ways).map_or(RATE_GUESS, |told| told.rate);
-        let whole = self.take(ProbePart::Whole, slowest)?.map(|sample| CopyRates {
+        let whole = self.measure_part(ProbePart::Whole, slowest)?.map(|sample| CopyRates {
             rate: sample.rate,
             limit: sample.limit,
             was_settled: sample.is_complete,
@@ -169,24 +169,24 @@ impl Round<'_> {
 
     /// Measures a part without the page cache first; its rate bounds the amount worth writing through the cache.
     fn both_ways(&mut self, part: impl Fn(bool) -> ProbePart) -> Result<[Option<ProbeSample>; 2], Error> {
-        let direct = self.take(part(true), RATE_GUESS)?;
+        let direct = self.measure_part(part(true), RATE_GUESS)?;
         let rate = direct.as_ref().map_or(RATE_GUESS, |sample| sample.rate);
-        Ok([self.take(part(false), rate)?, direct])
+        Ok([self.measure_part(part(false), rate)?, direct])
     }
 
     fn network(&mut self, parts: &mut PartRates, ways: &mut MethodRates) -> Result<(), Error> {
         for streams in &self.probe.streams {
-            let sample = self.take(ProbePart::Network { streams: Some(*streams) }, RATE_GUESS)?;
+            let sample = self.measure_part(ProbePart::Network { streams: Some(*streams) }, RATE_GUESS)?;
             ways.streams.extend(sample.map(|sample| (*streams, sample.rate)));
         }
-        let chosen = self.take(ProbePart::Network { streams: None }, RATE_GUESS)?;
+        let chosen = self.measure_part(ProbePart::Network { streams: None }, RATE_GUESS)?;
         ways.streams_chosen = chosen.as_ref().map(|sample| sample.rate);
         parts.network = chosen.map(|sample| (sample.rate, sample.limit_of_network()));
-        self.take(ProbePart::Back, RATE_GUESS).map(|_| ())
+        self.measure_part(ProbePart::Back, RATE_GUESS).map(|_| ())
     }
 
     /// Measures a part. Reports a failed part; only a failure of the whole probe is an error.
-    fn take(&mut self, part: ProbePart, expected: f64) -> Result<Option<ProbeSample>, Error> {
+    fn measure_part(&mut self, part: ProbePart, expected: f64) -> Result<Option<ProbeSample>, Error> {
         self.listener.begins(part);
         let most = self.most_bytes();
         let bytes = most.min(whole_number(expected * self.probe.time.as_secs_f64()).max(BYTES_MIN));
@@ -195,7 +195,7 @@ impl Round<'_> {
         let bytes = if part == (ProbePart::Write { direct: true }) { most } else { bytes };
         let job = self.probe.job_of(part, &self.scratch, bytes);
         let bounds = SampleBounds { time: self.probe.time, bytes: if writes { most } else { u64::MAX } };
-        match sample::take(job, self.program, self.cancel, bounds) {
+        match sample::measure(job, self.program, self.cancel, bounds) {
             Ok(sample) => {
                 self.listener.sample(part, &sample);
                 Ok(Some(sample))

@@ -55,7 +55,7 @@ impl ProbeSample {
 }
 
 /// Measures a part.
-pub fn take(job: Job, program: &WorkerProgram, cancel: &Cancel, bounds: SampleBounds) -> Result<ProbeSample, Error> {
+pub fn measure(job: Job, program: &WorkerProgram, cancel: &Cancel, bounds: SampleBounds) -> Result<ProbeSample, Error> {
     let own = cancel.of_part();
     let mut witness = SampleWitness {
         own: own.clone(),

@@ -51,12 +51,12 @@ impl<T> BoundedQueue<T> {
 
     /// Waits for the next item; `None` after the close.
     pub fn next(&self) -> Option<T> {
-        self.take(true, VecDeque::pop_front)
+        self.pop(true, VecDeque::pop_front)
     }
 
     /// Waits until `take` returns a value for the queued items. `None` after the close; without `wait`, also if there
     /// is none now.
-    pub fn take<Part>(&self, wait: bool, take: impl Fn(&mut VecDeque<T>) -> Option<Part>) -> Option<Part> {
+    pub fn pop<Part>(&self, wait: bool, take: impl Fn(&mut VecDeque<T>) -> Option<Part>) -> Option<Part> {
         let mut state = lock(&self.state);
         loop {
             if state.closed {
@@ -94,15 +94,15 @@ mod tests {
             }
             Some(1)
         };
-        assert_eq!(waiting.take(false, part), None, "there is nothing yet");
+        assert_eq!(waiting.pop(false, part), None, "there is nothing yet");
         let taken: u32 = thread::scope(|scope| {
             let threads: Vec<_> = (0..4)
                 .map(|_| {
                     scope.spawn(|| {
                         let mut taken = 0;
-                        while let Some(part) = waiting.take(true, part) {
+                        while let Some(part) = waiting.pop(true, part) {
                             taken += part;
-                            if waiting.take(false, |things| things.front().copied()).is_none() {
+                            if waiting.pop(false, |things| things.front().copied()).is_none() {
                                 waiting.close();
                             }
                         }

@@ -84,9 +84,9 @@ impl DigestChecks {
     }
 
     /// Hashes a verified frame before its write, unless the frame is queued for writing in order.
-    pub(crate) fn pass(&self, file: &ReceivingFile, frame: &DataFrame, payload: &[u8]) {
+    pub(crate) fn update(&self, file: &ReceivingFile, frame: &DataFrame, payload: &[u8]) {
         if let Some(sum) = self.sum(file).filter(|_| file.in_order_queue().is_none()) {
-            sum.pass(frame.offset / u64::from(self.job.request.settings.frame.get()), payload);
+            sum.update(frame.offset / u64::from(self.job.request.settings.frame.get()), payload);
         }
     }
 
@@ -98,18 +98,18 @@ impl DigestChecks {
     }
 
     /// Records a written frame.
-    pub(crate) fn passed(&self, file: &ReceivingFile, index: u64) {
+    pub(crate) fn frame_written(&self, file: &ReceivingFile, index: u64) {
         if let Some(sum) = self.sum(file).filter(|_| file.in_order_queue().is_none()) {
             let read = |index, room: &mut [u8]| self.read_again(file, index, room);
-            sum.passed(index, file.size(), read);
+            sum.frame_written(index, file.size(), read);
         }
     }
 
     /// Hashes a verified frame of an earlier run.
     pub(crate) fn pass_held(&self, file: &ReceivingFile, index: u64, payload: &[u8]) {
         if let Some(sum) = self.sum(file) {
-            sum.pass(index, payload);
-            self.passed(file, index);
+            sum.update(index, payload);
+            self.frame_written(file, index);
         }
     }
 

@@ -55,7 +55,7 @@ impl TargetReceiver {
         }
         match step {
             TargetStep::Passed(before) => {
-                self.tree.list_batches.passed(before)?;
+                self.tree.list_batches.forget_batch(before)?;
                 self.job.reporter.send(&WorkerMessage::ListAck { before });
             }
             TargetStep::Owner { is_group, id, name } => self.metadata.owners.learn(is_group, id, &name)?,
@@ -79,7 +79,7 @@ impl TargetReceiver {
                 item => self.removals.note_excluded(item, &names),
             },
             TargetStep::Examine(first, mut entries) => {
-                self.metadata.owners.put(&mut entries);
+                self.metadata.owners.map_owners(&mut entries);
                 self.committer.commit_queue.wait_for_room();
                 self.decide_entries(first, &entries);
             }
@@ -121,7 +121,7 @@ impl TargetReceiver {
             let index = frame.offset / u64::from(settings.frame.get());
             let value = settings.blake3.then_some(frame.value);
             file.record(index, &JournalRecord { check: frame.check, value });
-            self.digests.passed(file, index);
+            self.digests.frame_written(file, index);
         }
         self.committer.commit_queue.note_unsaved(&item, len as u64);
         let step = self.session.apply(|machine| machine.frame_written(frame.entry, frame.offset, frame.value));
@@ -138,7 +138,7 @@ impl TargetReceiver {
                 // Under the lock: the job may end with this entry, and its summary counts the failure.
                 self.job.fail_file(file, text);
             }
-            machine.settle(entry, false)
+            machine.settle_entry(entry, false)
         });
         self.finish(next);
         self.end_links(entry, LinkOutcome::Failed);
@@ -225,7 +225,7 @@ impl TargetReceiver {
 
     /// Ends entries under one lock of the session, and whatever ends with them.
     pub(crate) fn end_entries(&self, outcomes: EntryOutcomes) {
-        self.follow(self.settle(outcomes));
+        self.follow(self.settle_outcomes(outcomes));
     }
 
     /// Completes an entry of the session, and whatever ends with it.
@@ -250,14 +250,14 @@ impl TargetReceiver {
             } else {
                 return;
             }
-            let Consequences { finished, links } = self.settle(outcomes);
+            let Consequences { finished, links } = self.settle_outcomes(outcomes);
             next.finished.extend(finished);
             next.links.extend(links);
         }
     }
 
     /// Settles ended entries in the session.
-    fn settle(&self, mut outcomes: EntryOutcomes) -> Consequences {
+    fn settle_outcomes(&self, mut outcomes: EntryOutcomes) -> Consequences {
         self.committer.ask_again(std::mem::take(&mut outcomes.lost), &mut outcomes);
         let EntryOutcomes { settled, lacking, .. } = outcomes;
         if settled.is_empty() {
@@ -265,7 +265,7 @@ impl TargetReceiver {
         }
         let finished = self
             .session
-            .apply(|machine| settled.iter().filter_map(|(entry, done)| machine.settle(*entry, *done)).collect());
+            .apply(|machine| settled.iter().filter_map(|(entry, done)| machine.settle_entry(*entry, *done)).collect());
         let links = self.waiting_links(settled.into_iter().map(|(entry, done)| {
             let is_there = done || lacking.contains(&entry);
             (entry, if is_there { LinkOutcome::There } else { LinkOutcome::Failed })

@@ -177,7 +177,7 @@ impl TargetReceiver {
         let merged = MergedSources::new(&request.operands, request.listed);
         let job = Arc::new(ReceiverJob {
             request,
-            destination: destination,
+            destination,
             umask: context.umask,
             links_inside: context.links_inside,
             creates_only: context.creates_only,

@@ -123,7 +123,7 @@ impl ServeListener {
             }
             shared.end_invalid();
             match listener.accept() {
-                Ok((socket, peer)) => take(&shared, socket, peer),
+                Ok((socket, peer)) => accept_client(&shared, socket, peer),
                 Err(error) => pause_after(&error, &listener),
             }
         }
@@ -141,7 +141,7 @@ impl ServeListener {
 }
 
 /// Gives a connection a thread and a slot among the unauthenticated peers.
-fn take(shared: &Arc<ServeShared>, socket: TcpStream, peer: SocketAddr) {
+fn accept_client(shared: &Arc<ServeShared>, socket: TcpStream, peer: SocketAddr) {
     let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
     let place = socket.set_nonblocking(false).ok().and_then(|()| shared.pending.admit(&socket, peer.ip()));
     let Some(place) = place else { return };

@@ -31,10 +31,10 @@ impl Source {
     }
 
     /// Hashes a frame of a seekable file.
-    pub(super) fn pass(&self, item: &SourceEntry, index: u64, payload: &[u8]) {
+    pub(super) fn update(&self, item: &SourceEntry, index: u64, payload: &[u8]) {
         if let Some(sum) = self.sum(item) {
-            sum.pass(index, payload);
-            sum.passed(index, item.size, |index, room: &mut [u8]| self.read_again(item, index, room));
+            sum.update(index, payload);
+            sum.frame_written(index, item.size, |index, room: &mut [u8]| self.read_again(item, index, room));
         }
     }
 

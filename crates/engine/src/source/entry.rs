@@ -168,20 +168,20 @@ impl SourceEntry {
 
     /// The state of the open file. Zeros never change, and haul's removal of a hard link is no change. Fails if the
     /// entry is not a regular file, or no longer one.
-    pub fn look(&self, file: &OwnedFd) -> io::Result<SourceState> {
+    pub fn stat_state(&self, file: &OwnedFd) -> io::Result<SourceState> {
         if self.is_null {
             return Ok(self.offered());
         }
         let look = || stat_regular_file(file).map(|look| SourceState::from(&look));
         match self.removable.as_ref().and_then(RemovableFile::own_unlinks) {
             None => look(),
-            Some(own) => own.hold(|span| Ok(span.as_offered(look()?, &self.offered()))),
+            Some(own) => own.with_names_held(|span| Ok(span.as_offered(look()?, &self.offered()))),
         }
     }
 
     /// Whether the open file still equals its offer.
     pub fn is_as_offered(&self, file: &OwnedFd) -> io::Result<bool> {
-        Ok(self.look(file)? == self.offered())
+        Ok(self.stat_state(file)? == self.offered())
     }
 
     /// The file, opened once for all streams, which also share the error. Fails if the file differs from its offer.

@@ -26,7 +26,7 @@ impl UnreportedExclusions {
     }
 
     /// Reports the names. `None` if the job was stopped.
-    pub fn tell(&mut self, source: &Source, directory: EntryId) -> Option<()> {
+    pub fn report(&mut self, source: &Source, directory: EntryId) -> Option<()> {
         if self.0.is_empty() {
             return Some(());
         }

@@ -31,7 +31,7 @@ pub(super) fn send_next(
 ) -> Result<(), StreamError> {
     source.audit_begin(&next.handle)?;
     // A read may block for any time.
-    outlet.settle()?;
+    outlet.flush()?;
     let frame = source.request.settings.frame;
     let mut buffer = reader.buffer();
     let feed = next.handle.feed();
@@ -62,7 +62,7 @@ pub(super) fn send_next(
     if outlet.may_lose() {
         feed.keep(next.index, buffer.payload(), is_only, written);
     }
-    let sent = put(source, next, buffer, is_only, outlet, true)?;
+    let sent = send_flow_frame(source, next, buffer, is_only, outlet, true)?;
     reader.give_back(sent);
     Ok(())
 }
@@ -80,7 +80,7 @@ pub(super) fn send_kept(
     match kept.handle.feed().kept(frame, kept.index, buffer.room_mut(), read_file) {
         Ok(Some((len, is_only))) => {
             buffer.set_payload_len(len);
-            buffer = put(source, kept, buffer, is_only, outlet, false)?;
+            buffer = send_flow_frame(source, kept, buffer, is_only, outlet, false)?;
         }
         Ok(None) => {}
         Err(trouble) => source.fail_flow(kept, trouble),
@@ -89,7 +89,7 @@ pub(super) fn send_kept(
     Ok(())
 }
 
-fn put(
+fn send_flow_frame(
     source: &Source,
     of: &FlowFrame<SourceEntry>,
     buffer: FrameBuffer,
@@ -108,7 +108,7 @@ fn put(
     }
     let offset = of.index * u64::from(settings.frame.get());
     let trailer = RecordTrailer::Data(DataFrame { job: settings.number, entry: of.entry, offset, check, value });
-    outlet.put(buffer, &trailer, &source.limiter)
+    outlet.send_frame(buffer, &trailer, &source.limiter)
 }
 
 impl Source {

@@ -62,7 +62,7 @@ impl LinkedFiles {
     }
 
     /// The entry that a hard link refers to, and the removal data of this name.
-    pub fn take(&mut self, look: &FileStat) -> Option<(EntryId, Option<RemovableFile>)> {
+    pub fn first_of(&mut self, look: &FileStat) -> Option<(EntryId, Option<RemovableFile>)> {
         let first = self.files.get_mut(&look.identity)?;
         let taken = (first.entry, first.others.clone());
         first.left = first.left.saturating_sub(1);
@@ -95,7 +95,7 @@ mod tests {
         let look = FileStat::at_name(&*dir.fd().unwrap(), &name("a"), FollowLinks::Itself).unwrap();
         assert_eq!(look.names, 3);
         let mut linked = LinkedFiles::default();
-        let take = |linked: &mut LinkedFiles| linked.take(&look).map(|(entry, _)| entry);
+        let take = |linked: &mut LinkedFiles| linked.first_of(&look).map(|(entry, _)| entry);
         assert_eq!(take(&mut linked), None);
         let silent = Reporter::new(LinkWriter::new(std::io::sink()), false);
         let (file, directory) = (name("a"), LinkDirectoryName { id: EntryId(0), name_len: 0 });

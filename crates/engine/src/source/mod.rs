@@ -162,7 +162,7 @@ impl Source {
                     let paths = request.operands.iter().map(|path| Path::new(OsStr::from_bytes(path)));
                     paths.for_each(|path| drop(cold::let_go(path)));
                 }
-                operands::look(&request, &reporter)
+                operands::resolve_operands(&request, &reporter)
             }
             PipeKind::Standard | PipeKind::Named | PipeKind::Growing(_) => {
                 operands::open_pipe(&request, inherited, policy, &reporter)

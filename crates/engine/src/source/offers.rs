@@ -58,7 +58,8 @@ pub(super) fn walk(source: &Source) {
     let kept = source.request.kept;
     let nodes = SpecialFiles { devices: kept.devices, specials: kept.specials };
     let is_filtered = source.filter.is_some();
-    let options = WalkOptions { recursive: true, symlinks, skip: source.target_directory.get().copied(), is_filtered, nodes };
+    let options =
+        WalkOptions { recursive: true, symlinks, skip: source.target_directory.get().copied(), is_filtered, nodes };
     let ahead = Prefetcher::new(options, source.walking.clone());
     let mut offers = OfferBuilder {
         source,
@@ -351,7 +352,7 @@ impl OfferBuilder<'_> {
 
     /// Reports excluded names to the target before messages about another directory.
     fn tell_left_out(&mut self) -> Option<()> {
-        self.open.last().map_or(Some(()), |directory| self.untold.tell(self.source, directory.id))
+        self.open.last().map_or(Some(()), |directory| self.untold.report(self.source, directory.id))
     }
 
     /// Offers directories held back as empty, once they have contents.
@@ -442,7 +443,7 @@ impl OfferBuilder<'_> {
         look: &FileStat,
     ) -> Option<bool> {
         let EntryPlace::Child { .. } = at else { return Some(false) };
-        let Some((to, removable)) = self.linked.take(look) else { return Some(false) };
+        let Some((to, removable)) = self.linked.first_of(look) else { return Some(false) };
         let kind = EntryContent::HardLink { to, size: look.size };
         let entry = Entry { place: at.clone(), kind, meta: look.meta, version: None, more: None };
         let mut item = SourceEntry::file(Arc::clone(&operand.path), place.clone(), look);
@@ -490,7 +491,7 @@ impl OfferBuilder<'_> {
                 entry.more.get_or_insert_default().parent_modes = modes;
             }
         }
-        source.owners.iter().for_each(|owners| owners.tell(source, &entry.meta));
+        source.owners.iter().for_each(|owners| owners.report(source, &entry.meta));
         let mut state = wait_for_window(source)?;
         let id = state.machine.offer(entry, Arc::new(item));
         self.batch += 1;

@@ -101,7 +101,7 @@ impl OperandRoot {
 
 /// Checks all source arguments and reports invalid ones, with `None` in their place. Few directories stay open,
 /// whatever the number of arguments; the others are reopened when needed.
-pub fn look(request: &SourceRequest, reporter: &Reporter) -> Vec<Option<OperandRoot>> {
+pub fn resolve_operands(request: &SourceRequest, reporter: &Reporter) -> Vec<Option<OperandRoot>> {
     let mut looker = OperandOpener::new(request, reporter);
     request.operands.iter().map(|operand| looker.look_at(operand)).collect()
 }
@@ -231,7 +231,7 @@ impl<'a> OperandOpener<'a> {
 
     /// Opens a source argument; `None`, with a report, if it is invalid.
     pub fn look_at(&mut self, operand: &[u8]) -> Option<OperandRoot> {
-        match self.look(Path::new(OsStr::from_bytes(operand))) {
+        match self.resolve_operands(Path::new(OsStr::from_bytes(operand))) {
             Ok(root) => Some(root),
             Err(OperandRefusal(text)) => {
                 self.reporter.failed(operand.to_vec(), text);
@@ -240,7 +240,7 @@ impl<'a> OperandOpener<'a> {
         }
     }
 
-    fn look(&mut self, path: &Path) -> Result<OperandRoot, OperandRefusal> {
+    fn resolve_operands(&mut self, path: &Path) -> Result<OperandRoot, OperandRefusal> {
         if let Some(size) = null::null_size(path) {
             let identity = FileIdentity { device: 0, inode: 0 };
             return Ok(OperandRoot {

@@ -23,7 +23,7 @@ impl SourceOwners {
     }
 
     /// Sends the names of an entry's owner and group before its offer, once each.
-    pub fn tell(&self, source: &Source, meta: &EntryMetadata) {
+    pub fn report(&self, source: &Source, meta: &EntryMetadata) {
         let mut told = lock(&self.told);
         for (at, id) in [meta.uid, meta.gid].into_iter().enumerate() {
             let told = &mut told[at];

@@ -80,7 +80,7 @@ impl SourceRemoval {
     fn carry_out(&self) -> io::Result<SourceRemovalOutcome> {
         match self.removable.own_unlinks() {
             None => self.remove_name(None),
-            Some(own) => own.hold(|span| self.remove_name(Some(span))),
+            Some(own) => own.with_names_held(|span| self.remove_name(Some(span))),
         }
     }
 

@@ -64,7 +64,7 @@ pub(super) fn send(
     buffer.set_payload_len(used);
     let check = frame_check(buffer.payload());
     let job = source.request.settings.number;
-    reader.give_back(outlet.put(
+    reader.give_back(outlet.send_frame(
         buffer,
         &RecordTrailer::Pack(PackFrame { job, check, files: packed }),
         &source.limiter,
@@ -102,7 +102,7 @@ fn read_small(item: &SourceEntry, room: &mut [u8], most: usize) -> Result<SmallF
         if tells_no_size && read == want && read_at(&file, &mut [0], read as u64)? > 0 {
             return if want == most { Err(SourceFileError::Changed) } else { Ok(SmallFileRead::NoRoom(most as u64)) };
         }
-        let now = item.look(&file)?;
+        let now = item.stat_state(&file)?;
         if (tells_no_size || read == want) && now == state {
             return Ok(SmallFileRead::Whole(read, state.modified));
         }

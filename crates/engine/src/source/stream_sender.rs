@@ -36,11 +36,11 @@ use crate::source::path::SourceFileError;
 pub struct NoSink;
 
 impl FrameSink for NoSink {
-    fn put(&mut self, _: FrameBuffer, _: &RecordTrailer, _: &RateLimiter) -> Result<FrameBuffer, StreamError> {
+    fn send_frame(&mut self, _: FrameBuffer, _: &RecordTrailer, _: &RateLimiter) -> Result<FrameBuffer, StreamError> {
         Err(ProtocolError::Unasked("a frame of an entry without frames").into())
     }
 
-    fn settle(&mut self) -> Result<(), StreamError> {
+    fn flush(&mut self) -> Result<(), StreamError> {
         Ok(())
     }
 
@@ -57,7 +57,7 @@ pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl FrameSink) ->
     let (chunk_sizer, ahead, compared) = (ChunkSizer::default(), None, Vec::new());
     let mut sender = StreamSender { source, id, outlet, reader, chunk_sizer, ahead, compared };
     let mut now = None;
-    let carried = carry(&mut sender, &mut now);
+    let carried = send_work(&mut sender, &mut now);
     if carried.is_err() {
         let in_hand = now.into_iter().chain(sender.ahead).map(StartedWork::back);
         source.lose_stream(id, in_hand);
@@ -66,7 +66,7 @@ pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl FrameSink) ->
 }
 
 /// Sends work until none is left; `now` holds the current work.
-fn carry(sender: &mut StreamSender<'_, impl FrameSink>, now: &mut Option<StartedWork>) -> Result<(), StreamError> {
+fn send_work(sender: &mut StreamSender<'_, impl FrameSink>, now: &mut Option<StartedWork>) -> Result<(), StreamError> {
     while let Some(work) = sender.next_work()? {
         match &*now.insert(work) {
             StartedWork::Frames(chunk, file, known) => sender.send_piece(chunk, file, known)?,
@@ -156,7 +156,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
                 Some(work) => work,
                 None => {
                     self.source.all_read(&mut self.compared);
-                    self.outlet.settle()?;
+                    self.outlet.flush()?;
                     match self.source.wait_for_work(self.id, frames_max)? {
                         Some(work) => work,
                         None => return Ok(None),
@@ -263,7 +263,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
                 Some(Ok(_)) | None => return Ok(Err(SourceFileError::Changed)),
                 Some(Err(error)) => return Ok(Err(error.into())),
             };
-            source.pass(&chunk.handle, index, buffer.payload());
+            source.update(&chunk.handle, index, buffer.payload());
             let (job, entry, offset) = (settings.number, chunk.entry, index * u64::from(frame.get()));
             let mut value = None;
             if let Some(old) = &mut old {
@@ -297,7 +297,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
                 buffer.set_map(map_of_zeros(buffer.payload()));
             }
             let trailer = RecordTrailer::Data(DataFrame { job, entry, offset, check, value });
-            self.reader.give_back(self.outlet.put(buffer, &trailer, &source.limiter)?);
+            self.reader.give_back(self.outlet.send_frame(buffer, &trailer, &source.limiter)?);
         }
         Ok(Ok((values, same)))
     }
@@ -307,7 +307,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
         let mut buffer = self.reader.buffer();
         buffer.set_payload_len(bytes.len());
         buffer.payload_mut().copy_from_slice(bytes);
-        self.reader.give_back(self.outlet.put(buffer, trailer, &self.source.limiter)?);
+        self.reader.give_back(self.outlet.send_frame(buffer, trailer, &self.source.limiter)?);
         Ok(())
     }
 

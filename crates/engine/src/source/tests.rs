@@ -293,7 +293,7 @@ struct StoppingSink<'s> {
 }
 
 impl FrameSink for StoppingSink<'_> {
-    fn put(
+    fn send_frame(
         &mut self,
         buffer: FrameBuffer,
         trailer: &RecordTrailer,
@@ -307,7 +307,7 @@ impl FrameSink for StoppingSink<'_> {
         Ok(buffer)
     }
 
-    fn settle(&mut self) -> Result<(), StreamError> {
+    fn flush(&mut self) -> Result<(), StreamError> {
         Ok(())
     }
 
@@ -370,7 +370,7 @@ fn a_paused_source_gives_no_work_until_it_goes_on_or_is_stopped() {
         assert_eq!((source.pauses(), source.files_under_way()), (2, 2), "both are small, and in one pack");
         source.pause(true);
         source.stop();
-        assert_eq!(source.limiter.permit().take(1000), 1000, "what is half sent is not waited for");
+        assert_eq!(source.limiter.permit().acquire(1000), 1000, "what is half sent is not waited for");
     });
 }
 

@@ -45,16 +45,16 @@ impl SurveyDirectory {
         if depth > DEPTH_MAX || !is_drawn(&child, seen) {
             return self.rest.add_all(&child.all);
         }
-        child.settle(seen);
+        child.merge_small_children(seen);
         self.children.push(child);
         if self.children.len() >= 2 * CHILDREN_MAX {
-            self.settle(seen);
+            self.merge_small_children(seen);
         }
     }
 
     /// Adds up entries that turned out to be too small, of this directory alone: those below were added before, with
     /// less known, and are added again in the end.
-    fn settle(&mut self, seen: u64) {
+    fn merge_small_children(&mut self, seen: u64) {
         self.children.sort_by(|a, b| (b.all.bytes, &a.name).cmp(&(a.all.bytes, &b.name)));
         let drawn = self.children.iter().take(CHILDREN_MAX).take_while(|child| is_drawn(child, seen)).count();
         let Self { children, rest, .. } = self;
@@ -64,7 +64,7 @@ impl SurveyDirectory {
 
     /// The same all the way down, when everything was seen.
     pub fn finish(&mut self, seen: u64) {
-        self.settle(seen);
+        self.merge_small_children(seen);
         self.children.iter_mut().for_each(|child| child.finish(seen));
     }
 }

@@ -27,7 +27,7 @@ pub fn hand_over(command: &mut Command, fd: &Arc<OwnedFd>) -> io::Result<RawFd> 
 
 /// Takes the descriptor that the parent left here under this number. To be called once for each number, before anything
 /// else is opened.
-pub fn take(number: RawFd) -> io::Result<OwnedFd> {
+pub fn adopt(number: RawFd) -> io::Result<OwnedFd> {
     if number < STANDARD {
         return Err(io::Error::other("a standard descriptor cannot be inherited"));
     }
@@ -68,6 +68,6 @@ mod tests {
 
     #[test]
     fn what_is_not_there_cannot_be_taken() {
-        assert!(take(1).is_err() && take(-1).is_err() && take(1 << 20).is_err());
+        assert!(adopt(1).is_err() && adopt(-1).is_err() && adopt(1 << 20).is_err());
     }
 }

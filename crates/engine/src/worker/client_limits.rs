@@ -194,7 +194,7 @@ impl ClientLimits {
         let Some(pipe) = self.pipe else { return Ok(InheritedPipes::default()) };
         let end = if self.access.reads() { End::Source } else { End::Target };
         let pipe = match pipe {
-            ServedPipe::Inherited(number) => InheritedPipe::from(inherited_fds::take(number)?),
+            ServedPipe::Inherited(number) => InheritedPipe::from(inherited_fds::adopt(number)?),
             ServedPipe::Program => {
                 let (program, fd) = PipeProgram::prepare(end, command.as_bytes())?;
                 InheritedPipe { fd, program: Some(Arc::new(program)) }

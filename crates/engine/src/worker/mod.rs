@@ -98,8 +98,8 @@ pub struct InheritedPipes {
 
 impl InheritedPipes {
     /// Takes ownership of the descriptors by number. Call it once, before any other file is opened.
-    pub fn take(input: Option<i32>, output: Option<i32>) -> io::Result<Self> {
-        let take = |number: Option<i32>| number.map(inherited_fds::take).transpose();
+    pub fn adopt(input: Option<i32>, output: Option<i32>) -> io::Result<Self> {
+        let take = |number: Option<i32>| number.map(inherited_fds::adopt).transpose();
         Ok(Self { input: take(input)?.map(InheritedPipe::from), output: take(output)?.map(InheritedPipe::from) })
     }
 
@@ -161,7 +161,7 @@ pub fn run(
         watchdog: Arc::clone(&watchdog),
         marks: Vec::new(),
     };
-    worker.tell(&WorkerMessage::Hello(hello));
+    worker.report(&WorkerMessage::Hello(hello));
     if worker.link.keep_alive().is_err() {
         return (WorkerEnd::Undone, WorkAccount::default());
     }
@@ -179,7 +179,7 @@ pub fn run(
     };
     // After a stop, or without a controller, the worker exits at once: the report may have no reader.
     if let Some(text) = failed.filter(|_| !watchdog.is_stopped() && !watchdog.is_unheard()) {
-        worker.tell(&WorkerMessage::Fatal { fault: worker.is_fault, text: text.clone() });
+        worker.report(&WorkerMessage::Fatal { fault: worker.is_fault, text: text.clone() });
         worker.refused = Some(text);
     }
     worker.end()
@@ -251,7 +251,7 @@ impl WorkerProcess {
             }
             LinkChannel::Controller => {
                 let mut message = ControllerMessage::decode(content).map_err(|fault| fault.to_string())?;
-                if let Some(Err(text)) = self.environment.served.as_ref().map(|terms| terms.hold(&mut message)) {
+                if let Some(Err(text)) = self.environment.served.as_ref().map(|terms| terms.enforce(&mut message)) {
                     self.refuse(true, text);
                     return Ok(true);
                 }
@@ -288,7 +288,7 @@ impl WorkerProcess {
                 let reporter = self.reporter(&request.settings);
                 pin_threads(&request.settings.cpus, &reporter);
                 let source = Source::prepare(request, reporter, self.inherited.input.take(), &self.environment.policy);
-                self.tell(&WorkerMessage::SourceReady { operands: source.operands(), origin: source.origin() });
+                self.report(&WorkerMessage::SourceReady { operands: source.operands(), origin: source.origin() });
                 self.source = Some(Arc::new(source));
             }
             ControllerMessage::Target(request) => {
@@ -312,7 +312,7 @@ impl WorkerProcess {
                 };
                 match TargetReceiver::prepare(request, reporter, &context, self.inherited.output.take()) {
                     Ok(target) => {
-                        self.tell(&target_ready(&target));
+                        self.report(&target_ready(&target));
                         self.target = Some(Arc::new(target));
                     }
                     Err(refused) => self.refuse(refused.usage, refused.text),
@@ -320,7 +320,7 @@ impl WorkerProcess {
             }
             ControllerMessage::Listen { address } => self.listen(address)?,
             ControllerMessage::Connect { .. } if self.environment.served.is_some() => {
-                self.tell(&WorkerMessage::CannotConnect { text: "a server opens no connections".into() });
+                self.report(&WorkerMessage::CannotConnect { text: "a server opens no connections".into() });
             }
             ControllerMessage::Connect { routes, timeout_ms } => self.connect(routes, timeout_ms)?,
             ControllerMessage::Tunnel { connector } => self.open_tunnel(connector)?,
@@ -363,7 +363,7 @@ impl WorkerProcess {
     /// these may use no local sockets.
     fn mark(&mut self, job: &JobId, end: End) -> Result<(), RunningPredecessor> {
         if self.environment.served.is_none() {
-            self.marks.extend(WorkerMark::take(job, end)?);
+            self.marks.extend(WorkerMark::take_over(job, end)?);
         }
         Ok(())
     }
@@ -402,7 +402,7 @@ impl WorkerProcess {
         match MeasureBench::prepare(request, self.environment.state_dir.as_deref()) {
             Ok((bench, measured)) => {
                 self.bench = Some(bench);
-                self.tell(&WorkerMessage::Measured(Box::new(measured)));
+                self.report(&WorkerMessage::Measured(Box::new(measured)));
             }
             Err(text) => self.refuse(false, text),
         }
@@ -419,7 +419,7 @@ impl WorkerProcess {
             // A failed log entry changes nothing: the request is refused anyway.
             let _ = audit.write(&refused);
         }
-        self.tell(&WorkerMessage::Refused { usage, text: text.clone() });
+        self.report(&WorkerMessage::Refused { usage, text: text.clone() });
         self.refused = Some(text);
     }
 
@@ -450,7 +450,7 @@ impl WorkerProcess {
         if sandbox.confinement == Confinement::None {
             self.environment.policy.check(PolicyRule::SandboxRequired)?;
         }
-        self.tell(&WorkerMessage::Sandboxed(sandbox));
+        self.report(&WorkerMessage::Sandboxed(sandbox));
         Ok(())
     }
 
@@ -458,7 +458,7 @@ impl WorkerProcess {
         let settings = self.settings()?;
         let asked = RequestedWindow { bytes: settings.window_bytes, is_fixed: settings.window_fixed };
         let warnings = window::warnings(asked, settings.streams, memory::available_bytes());
-        warnings.into_iter().for_each(|text| self.tell(&WorkerMessage::Warning { text }));
+        warnings.into_iter().for_each(|text| self.report(&WorkerMessage::Warning { text }));
         Ok(())
     }
 
@@ -468,14 +468,14 @@ impl WorkerProcess {
         let place = AcceptAddress { address, ports: settings.ports };
         match listen(place, credentials(settings), sockets(settings)) {
             Ok((port, arrivals)) => {
-                self.tell(&WorkerMessage::Listening { port });
+                self.report(&WorkerMessage::Listening { port });
                 match &self.running {
-                    Some(running) => running.streams().take(arrivals),
+                    Some(running) => running.streams().take_streams(arrivals),
                     None => self.arrivals = Some(arrivals),
                 }
             }
             Err(error) => {
-                self.tell(&WorkerMessage::CannotConnect { text: place.describe_failure(&error) });
+                self.report(&WorkerMessage::CannotConnect { text: place.describe_failure(&error) });
             }
         }
         Ok(())
@@ -496,7 +496,7 @@ impl WorkerProcess {
         self.make_streams(move |streams| match connect(&routes, &terms) {
             Ok(ConnectedStreams { connector, arrivals, streams: count, from, to }) => {
                 streams.set_connector(connector);
-                streams.take(arrivals);
+                streams.take_streams(arrivals);
                 WorkerMessage::Connected { from, to, streams: count }
             }
             Err(text) => WorkerMessage::CannotConnect { text },
@@ -513,7 +513,7 @@ impl WorkerProcess {
         let ids = if connector { Some(self.ids()?) } else { None };
         self.make_streams(move |streams| match prove(inner, &credentials, ids.as_ref()) {
             Ok(arrivals) => {
-                streams.take(arrivals);
+                streams.take_streams(arrivals);
                 WorkerMessage::Connected { from: String::new(), to: String::new(), streams: count }
             }
             Err(error) => WorkerMessage::CannotConnect { text: error.to_string() },
@@ -567,7 +567,7 @@ impl WorkerProcess {
         let started = self.program.as_ref().map_or(Ok(()), |program| program.start_prepared());
         started.map_err(|error| format!("cannot start the program: {error}"))?;
         let running = JobRuntime::start(ends, self.link.clone(), every, gauges);
-        self.arrivals.take().into_iter().for_each(|arrivals| running.streams().take(arrivals));
+        self.arrivals.take().into_iter().for_each(|arrivals| running.streams().take_streams(arrivals));
         self.running = Some(running);
         Ok(())
     }
@@ -578,7 +578,7 @@ impl WorkerProcess {
         source.or(target).ok_or_else(|| "protocol error: connection before a request".to_owned())
     }
 
-    fn tell(&self, message: &WorkerMessage) {
+    fn report(&self, message: &WorkerMessage) {
         // The reading side detects a lost controller.
         let _ = self.link.send(LinkChannel::Controller, &message.encode());
     }

@@ -39,7 +39,7 @@ impl WorkerMark {
     ///
     /// # Errors
     /// The earlier worker goes on running: the kernel ends no process that waits for a disk.
-    pub fn take(job: &JobId, end: End) -> Result<Option<Self>, RunningPredecessor> {
+    pub fn take_over(job: &JobId, end: End) -> Result<Option<Self>, RunningPredecessor> {
         let Ok(address) = SocketAddrUnix::new_abstract_name(name(job, end).as_bytes()) else { return Ok(None) };
         if let Some((process, pidfd)) = find(&address)
             && !end_process(&pidfd)
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn a_worker_is_found_by_its_job_and_role_alone() {
         let (job, other) = (JobId(crate::sys::random::random().unwrap()), JobId([7; 16]));
-        let marked = WorkerMark::take(&job, End::Target).unwrap().expect("the name is free");
+        let marked = WorkerMark::take_over(&job, End::Target).unwrap().expect("the name is free");
         let me = rustix::process::getpid();
         assert_eq!(find(&address(&job, End::Target)).map(|(process, _)| process), Some(me));
         assert!(find(&address(&job, End::Source)).is_none() && find(&address(&other, End::Target)).is_none());

@@ -32,7 +32,7 @@ const SILENCE_MS_MAX: u32 = 3_600_000;
 
 impl ClientLimits {
     /// Applies the limits to a client's message in place, or returns why the message is refused.
-    pub fn hold(&self, message: &mut ControllerMessage) -> Result<(), String> {
+    pub fn enforce(&self, message: &mut ControllerMessage) -> Result<(), String> {
         match message {
             ControllerMessage::Source(request) if self.pipe.is_some() => self.limit_pipe_source(request),
             ControllerMessage::Target(request) if self.pipe.is_some() => self.limit_pipe_target(request),

@@ -60,13 +60,13 @@ fn target() -> TargetRequest {
 fn of_source(access: ServedAccess, change: impl FnOnce(&mut SourceRequest)) -> Result<(), String> {
     let mut request = source();
     change(&mut request);
-    terms(access).hold(&mut ControllerMessage::Source(request))
+    terms(access).enforce(&mut ControllerMessage::Source(request))
 }
 
 fn of_target(access: ServedAccess, change: impl FnOnce(&mut TargetRequest)) -> Result<(), String> {
     let mut request = target();
     change(&mut request);
-    terms(access).hold(&mut ControllerMessage::Target(request))
+    terms(access).enforce(&mut ControllerMessage::Target(request))
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn of_what_nobody_may_read_no_old_file_is_told_of() {
         delta: DeltaOptions { delta: DeltaMode::Auto, ..DeltaOptions::default() },
         ..target()
     });
-    terms(ServedAccess::WriteOnly).hold(&mut message).unwrap();
+    terms(ServedAccess::WriteOnly).enforce(&mut message).unwrap();
     let ControllerMessage::Target(held) = message else { unreachable!() };
     assert_eq!(held.delta, DeltaOptions::default());
 }
@@ -125,7 +125,7 @@ fn a_server_without_deltas_tells_no_hashes_of_blocks() {
         change(&mut request);
         let mut message = ControllerMessage::Target(request);
         let terms = ClientLimits { deltas: false, ..terms(ServedAccess::Both) };
-        terms.hold(&mut message)?;
+        terms.enforce(&mut message)?;
         let ControllerMessage::Target(held) = message else { unreachable!() };
         Ok::<_, String>(held.delta)
     };
@@ -170,20 +170,20 @@ fn nobody_starts_programs_or_sets_what_is_the_servers() {
 fn what_is_about_the_server_it_sets_itself() {
     let terms = terms(ServedAccess::Both);
     let mut message = ControllerMessage::Source(source());
-    terms.hold(&mut message).unwrap();
+    terms.enforce(&mut message).unwrap();
     let ControllerMessage::Source(held) = message else { unreachable!() };
     assert_eq!((held.rate_bytes_per_s, held.settings.ports), (10, Some((5032, 5040))));
     assert_eq!((held.settings.silence_ms, held.settings.cpus.is_empty()), (SILENCE_MS_MAX, true));
     assert_eq!(held.operands, [b"./a"]);
     let mut message = ControllerMessage::Target(target());
-    terms.hold(&mut message).unwrap();
+    terms.enforce(&mut message).unwrap();
     let ControllerMessage::Target(held) = message else { unreachable!() };
     assert!(held.rules.modes.less_umask && held.path == b"./a");
     let mut message = ControllerMessage::Listen { address: None };
-    terms.hold(&mut message).unwrap();
+    terms.enforce(&mut message).unwrap();
     assert!(matches!(message, ControllerMessage::Listen { address } if address == terms.address));
     let mut message = ControllerMessage::Rate(0);
-    terms.hold(&mut message).unwrap();
+    terms.enforce(&mut message).unwrap();
     assert!(matches!(message, ControllerMessage::Rate(10)));
 }
 
@@ -204,7 +204,7 @@ fn memory_for_streams_is_bounded() {
     if let ControllerMessage::Target(request) = &mut message {
         request.storage.under_way = 64;
     }
-    terms(ServedAccess::Both).hold(&mut message).unwrap();
+    terms(ServedAccess::Both).enforce(&mut message).unwrap();
     assert!(matches!(message, ControllerMessage::Target(request) if request.storage.under_way == 8));
 }
 
@@ -232,7 +232,7 @@ fn create_takes_new_names_and_nothing_else() {
         assert!(of_target(ServedAccess::Both, change).is_ok(), "{number}");
     }
     let mut message = ControllerMessage::Target(target());
-    terms(ServedAccess::Create).hold(&mut message).unwrap();
+    terms(ServedAccess::Create).enforce(&mut message).unwrap();
     let ControllerMessage::Target(held) = message else { unreachable!() };
     assert!(!held.resume && !held.keep_partial && held.delta == DeltaOptions::default());
 }
@@ -251,7 +251,7 @@ fn encryption_and_tuning_are_the_servers_to_decide() {
             ..settings()
         };
         let mut message = ControllerMessage::Target(TargetRequest { settings: tuned, ..target() });
-        let held = ClientLimits { policy, ..terms(ServedAccess::Both) }.hold(&mut message);
+        let held = ClientLimits { policy, ..terms(ServedAccess::Both) }.enforce(&mut message);
         let ControllerMessage::Target(TargetRequest { settings, .. }) = message else { unreachable!() };
         held.map(|()| (settings.congestion, settings.window_bytes, settings.window_fixed, settings.traffic_class))
     };
@@ -292,13 +292,13 @@ fn a_served_pipe_is_all_that_its_clients_reach() {
         ..source()
     };
     let mut message = ControllerMessage::Source(wanted);
-    of_pipe(ServedAccess::ReadOnly).hold(&mut message).unwrap();
+    of_pipe(ServedAccess::ReadOnly).enforce(&mut message).unwrap();
     let ControllerMessage::Source(held) = message else { unreachable!() };
     assert_eq!((held.operands, held.base, held.pipe), (vec![b"-".to_vec()], None, PipeKind::Standard));
     assert!(!held.listed && !held.remove_files && !held.tell_owners);
 
     let comparing = SourceRequest { pipe: PipeKind::Named, compare: true, ..source() };
-    assert!(of_pipe(ServedAccess::ReadOnly).hold(&mut ControllerMessage::Source(comparing)).is_err());
+    assert!(of_pipe(ServedAccess::ReadOnly).enforce(&mut ControllerMessage::Source(comparing)).is_err());
 
     let wanted = TargetRequest {
         path: "etc/passwd".into(),
@@ -309,13 +309,13 @@ fn a_served_pipe_is_all_that_its_clients_reach() {
         ..target()
     };
     let mut message = ControllerMessage::Target(wanted);
-    of_pipe(ServedAccess::WriteOnly).hold(&mut message).unwrap();
+    of_pipe(ServedAccess::WriteOnly).enforce(&mut message).unwrap();
     let ControllerMessage::Target(held) = message else { unreachable!() };
     assert_eq!((held.path, held.pipe), (b"-".to_vec(), PipeKind::Standard));
     assert!(held.journal_dir.is_empty() && !held.preserve && held.sync == SyncOptions::default());
 
     for (access, pipe) in [(ServedAccess::WriteOnly, PipeKind::Named), (ServedAccess::ReadOnly, PipeKind::No)] {
         let mut message = ControllerMessage::Source(SourceRequest { pipe, ..source() });
-        assert!(of_pipe(access).hold(&mut message).is_err(), "{access:?} {pipe:?}");
+        assert!(of_pipe(access).enforce(&mut message).is_err(), "{access:?} {pipe:?}");
     }
 }

@@ -58,20 +58,20 @@ impl ResourceMeter {
             traffic: Traffic::default(),
             mbit_per_s: 0,
         };
-        meter.gauges.processors.look();
+        meter.gauges.processors.sample();
         for disk in &mut meter.gauges.disks {
-            disk.look();
+            disk.sample();
         }
         meter
     }
 
     /// Samples the current metrics.
-    pub fn look(&mut self, stages: &StageTimers, pool: &StreamPool) -> ResourceMetrics {
+    pub fn sample(&mut self, stages: &StageTimers, pool: &StreamPool) -> ResourceMetrics {
         let mut sockets = pool.sockets();
         self.count_rate(sockets.acknowledged_bytes);
         sockets.add(&self.rates);
         if let Some(address) = pool.own_address() {
-            (self.traffic, self.mbit_per_s) = self.gauges.traffic.look(address);
+            (self.traffic, self.mbit_per_s) = self.gauges.traffic.sample(address);
         }
         if let Some(bears_loss) = pool.bear_loss() {
             self.bears_loss = bears_loss;
@@ -89,8 +89,8 @@ impl ResourceMeter {
         ResourceMetrics {
             elapsed_us: micros(self.begun.elapsed()),
             stages: stages.spent(),
-            processors: self.gauges.processors.look(),
-            disks: self.gauges.disks.each_mut().map(DiskGauge::look),
+            processors: self.gauges.processors.sample(),
+            disks: self.gauges.disks.each_mut().map(DiskGauge::sample),
             traffic: self.traffic,
             sockets,
             present,

@@ -128,7 +128,7 @@ impl JobRuntime {
     pub fn handle_peer(&self, bytes: &[u8], watchdog: &ControllerWatchdog) -> Result<bool, ProtocolError> {
         match (&self.inbox, &self.shared.source) {
             // A target checks files for a message. Another thread does that, so that the control channel is still read.
-            (Some(inbox), _) => Ok(put(inbox, bytes.to_vec(), watchdog)),
+            (Some(inbox), _) => Ok(enqueue_message(inbox, bytes.to_vec(), watchdog)),
             (None, Some(source)) => source.handle_peer(bytes).map(|()| true),
             (None, None) => Ok(true),
         }
@@ -146,14 +146,14 @@ impl JobRuntime {
 
 impl StreamIntake {
     /// Starts a thread for each new stream while the job lasts: a later stream may replace a broken one.
-    pub fn take(&self, arrivals: AcceptedStreams) {
+    pub fn take_streams(&self, arrivals: AcceptedStreams) {
         let streams = self.clone();
         self.0.spawn("haul-streams", move |shared| {
             while !shared.is_over()
                 && let Some(arrival) = arrivals.next(STREAMS_POLL)
             {
                 if let Some((id, stream)) = arrival {
-                    streams.0.carry(id, stream);
+                    streams.0.run_stream(id, stream);
                 }
             }
         });
@@ -171,7 +171,7 @@ impl StreamIntake {
 }
 
 /// Queues a message in an inbox that may be full; `false` if the job ends before there is space.
-fn put(inbox: &SyncSender<Vec<u8>>, mut message: Vec<u8>, watchdog: &ControllerWatchdog) -> bool {
+fn enqueue_message(inbox: &SyncSender<Vec<u8>>, mut message: Vec<u8>, watchdog: &ControllerWatchdog) -> bool {
     loop {
         match inbox.try_send(message) {
             // A thread that ended has already reported the reason.
@@ -405,7 +405,7 @@ fn report_load(shared: &RuntimeShared) {
                 shared.tell_work();
                 shared.reporters().for_each(crate::metrics::reporter::Reporter::slowest_so_far);
             }
-            _ => drop(shared.look()),
+            _ => drop(shared.sample_metrics()),
         }
     }
 }
@@ -437,7 +437,7 @@ impl RuntimeShared {
 
     /// Runs a stream in its own thread. The job does not wait for the thread, whose end may take a round trip: once all
     /// entries are complete, a stream has nothing left to deliver.
-    fn carry(self: &Arc<Self>, id: StreamId, mut stream: DataStream) {
+    fn run_stream(self: &Arc<Self>, id: StreamId, mut stream: DataStream) {
         if !self.pool.admit(id, &stream) {
             return;
         }
@@ -558,7 +558,7 @@ impl RuntimeShared {
         if !self.failed.load(Ordering::SeqCst) {
             self.finished.store(true, Ordering::SeqCst);
             self.tell_load();
-            self.tell(&WorkerMessage::Streams(stream_figures(&self.stages, &self.pool)));
+            self.report(&WorkerMessage::Streams(stream_figures(&self.stages, &self.pool)));
             let path = self.pool.figures();
             self.source.iter().for_each(|source| source.reporter.finished(path));
             self.target.iter().for_each(|target| target.job.reporter.finished(PathFigures::default()));
@@ -577,26 +577,26 @@ impl RuntimeShared {
 
     fn fail_as(&self, fault: bool, text: &str) {
         if !self.failed.swap(true, Ordering::SeqCst) {
-            self.tell(&WorkerMessage::Fatal { fault, text: text.into() });
+            self.report(&WorkerMessage::Fatal { fault, text: text.into() });
             self.stop();
         }
     }
 
     /// Sends a message to the controller. The reader of the control channel detects a lost controller.
-    fn tell(&self, message: &WorkerMessage) {
+    fn report(&self, message: &WorkerMessage) {
         let _ = self.link.send(LinkChannel::Controller, &message.encode());
     }
 
     /// Reports how this worker has spent its time so far.
     fn tell_load(&self) {
-        let load = self.look();
-        self.tell(&WorkerMessage::Load(Box::new(load)));
+        let load = self.sample_metrics();
+        self.report(&WorkerMessage::Load(Box::new(load)));
     }
 
     /// Reports the figures of the source's connections so far.
     fn tell_streams_of_source(&self) {
         if self.source.is_some() && self.pool.own_address().is_some() {
-            self.tell(&WorkerMessage::Streams(stream_figures(&self.stages, &self.pool)));
+            self.report(&WorkerMessage::Streams(stream_figures(&self.stages, &self.pool)));
         }
     }
 
@@ -605,12 +605,12 @@ impl RuntimeShared {
         if let Some(source) = &self.source {
             let (paths, streams) = self.pool.ways();
             let work = SourceActivity { files_under_way: source.files_under_way(), paths, streams };
-            self.tell(&WorkerMessage::Work(Box::new(work)));
+            self.report(&WorkerMessage::Work(Box::new(work)));
         }
     }
 
-    fn look(&self) -> ResourceMetrics {
-        lock(&self.load).look(&self.stages, &self.pool)
+    fn sample_metrics(&self) -> ResourceMetrics {
+        lock(&self.load).sample(&self.stages, &self.pool)
     }
 
     /// Stops all threads. It marks the job as failed, so that threads ending now are not reported as finished.
@@ -696,10 +696,10 @@ mod tests {
     fn a_full_inbox_is_waited_for_as_long_as_there_is_a_controller() {
         let (inbox, messages) = sync_channel(1);
         let (watchdog, controller, _stopper) = watchdog();
-        assert!(put(&inbox, vec![1], &watchdog));
+        assert!(enqueue_message(&inbox, vec![1], &watchdog));
         let putting = thread::spawn(move || {
-            let second = put(&inbox, vec![2], &watchdog);
-            (second, put(&inbox, vec![3], &watchdog))
+            let second = enqueue_message(&inbox, vec![2], &watchdog);
+            (second, enqueue_message(&inbox, vec![3], &watchdog))
         });
         assert_eq!(messages.recv().unwrap(), [1]);
         thread::sleep(4 * INBOX_POLL);

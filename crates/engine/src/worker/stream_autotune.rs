@@ -53,7 +53,7 @@ pub fn tune(source: &Source, pool: &StreamPool, mut pause: impl FnMut(Duration) 
             tuner.have(in_use);
         }
         missed = 0;
-        let wanted = tuner.look(now.since(&last, elapsed, in_use));
+        let wanted = tuner.sample(now.since(&last, elapsed, in_use));
         if let Some((path, count)) = pool.want(wanted) {
             make_streams(source, pool, count, path);
         }

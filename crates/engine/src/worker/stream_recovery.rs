@@ -30,7 +30,7 @@ pub fn mend(source: &Source, pool: &StreamPool, mut pause: impl FnMut(Duration) 
         if hopeless {
             return Err("lost the data connections, and no new one could be opened".into());
         }
-        told.look(source, pool, moved.as_ref());
+        told.report_changes(source, pool, moved.as_ref());
         if pool.has_paths() && !doubles {
             source.double_after(DOUBLED_AFTER);
             doubles = true;
@@ -54,7 +54,7 @@ struct AnnouncedPaths {
 
 impl AnnouncedPaths {
     /// Reports a change of paths to the controller. Without a report, it assumes only the first path.
-    fn look(&mut self, source: &Source, pool: &StreamPool, moved: Option<&PathChange>) {
+    fn report_changes(&mut self, source: &Source, pool: &StreamPool, moved: Option<&PathChange>) {
         let names = pool.names();
         let paths: Vec<_> = names.iter().map(|(path, _)| *path).collect();
         if paths.is_empty() || self.paths.as_ref() == Some(&paths) {

@@ -90,7 +90,7 @@ pub fn decode(bytes: &[u8], offset: u64, plain: usize) -> Decoded<Vec<DeltaInstr
         let len = word >> 1;
         left = left.checked_sub(len).filter(|_| len > 0).ok_or(NOT_THE_FRAME)?;
         let step = if word & 1 == 0 {
-            DeltaInstruction::New(reader.take(len)?)
+            DeltaInstruction::New(reader.take_bytes(len)?)
         } else {
             expected = expected.wrapping_add(unzigzag(reader.varint()?));
             DeltaInstruction::Old { offset: expected, len }

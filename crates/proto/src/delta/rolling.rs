@@ -89,7 +89,7 @@ impl FieldCodec<RollingSignature> for SignatureFormat {
         let weak = reader.u32()?;
         let mut strong = [0; 8];
         let len = usize::from(self.strong_bytes);
-        strong[..len].copy_from_slice(reader.take(len)?);
+        strong[..len].copy_from_slice(reader.take_bytes(len)?);
         Ok(RollingSignature { weak, strong: u64::from_le_bytes(strong) })
     }
 }

@@ -58,7 +58,7 @@ impl Pauses {
     }
 
     /// Records reports of these ends; `case` covers the time since the job's start.
-    pub fn told(&mut self, ends: impl IntoIterator<Item = usize>, case: &JobMeasurements) {
+    pub fn record_reports(&mut self, ends: impl IntoIterator<Item = usize>, case: &JobMeasurements) {
         ends.into_iter().filter_map(|end| self.told.get_mut(end).map(|told| *told = true)).for_each(drop);
         if !self.is_paused
             && self.told == [true; 2]
@@ -110,13 +110,13 @@ mod tests {
         let mut pauses = Pauses::default();
         assert_eq!(diagnose(&case(4, 60)).limit, Bottleneck::RateLimit, "a verdict on the pause");
         pauses.set(true, &case(4, 0));
-        pauses.told([0, 1], &case(4, 30));
+        pauses.record_reports([0, 1], &case(4, 30));
         assert!(pauses.is_open());
         assert_eq!(diagnose(&pauses.without(&case(4, 30))).limit, Bottleneck::SourceDisk);
         pauses.set(false, &case(4, 60));
-        pauses.told([0], &case(5, 60));
+        pauses.record_reports([0], &case(5, 60));
         assert!(pauses.is_open(), "the target may not have told of a time after it");
-        pauses.told([1], &case(5, 60));
+        pauses.record_reports([1], &case(5, 60));
         assert!(!pauses.is_open());
         let judged = pauses.without(&case(9, 60));
         assert_eq!((judged.source.elapsed_us, judged.bytes, judged.files), (8_000_000, 8 << 20, 8));
@@ -131,7 +131,7 @@ mod tests {
             // Twice: it is one pause.
             pauses.set(true, &case(at, 10 * at - 5));
             pauses.set(false, &case(at, 10 * at));
-            pauses.told([0, 1], &case(at, 10 * at));
+            pauses.record_reports([0, 1], &case(at, 10 * at));
         }
         assert_eq!(pauses.without(&case(5, 30)).source, case(5, 0).source);
     }
@@ -141,9 +141,9 @@ mod tests {
         let mut pauses = Pauses::default();
         let huge = case(u64::MAX / 2_000_000, u64::MAX / 2_000_000);
         pauses.set(true, &huge);
-        pauses.told([0, 1, 7], &case(0, 0));
+        pauses.record_reports([0, 1, 7], &case(0, 0));
         pauses.set(false, &case(0, 0));
-        pauses.told([0, 1], &huge);
+        pauses.record_reports([0, 1], &huge);
         assert_eq!(pauses.without(&case(1, 1)).bytes, 1 << 20);
     }
 }

@@ -537,7 +537,7 @@ fn no_figures_are_too_wild() {
             let verdict = diagnose(&case);
             assert!((0.0..=1.0).contains(&verdict.share), "{verdict:?}");
             let mut watch = watch::BottleneckWatch::default();
-            (0..50).for_each(|_| watch.tell(&case));
+            (0..50).for_each(|_| watch.sample(&case));
             let path =
                 PathFigures { busy_us: most, receiver_limited_us: most, round_trip_us: most, ..PathFigures::default() };
             advise(&verdict, &case, &AdviceTerms { path, ..TERMS });

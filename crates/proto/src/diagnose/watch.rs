@@ -42,7 +42,7 @@ struct LoadReport {
 
 impl BottleneckWatch {
     /// Records a report of an end: `case` covers the time since the job's start.
-    pub fn tell(&mut self, case: &JobMeasurements) {
+    pub fn sample(&mut self, case: &JobMeasurements) {
         let now = LoadReport { loads: [case.source, case.target], bytes: case.bytes, files: case.files };
         let elapsed = |report: &LoadReport| report.loads[0].elapsed_us.max(report.loads[1].elapsed_us);
         while self.past.len() >= REPORTS_MAX
@@ -115,16 +115,16 @@ mod tests {
     #[test]
     fn what_is_shown_is_about_the_last_seconds_and_changes_when_that_has_held() {
         let mut watch = BottleneckWatch::default();
-        watch.tell(&case(0, &[]));
+        watch.sample(&case(0, &[]));
         assert_eq!(watch.now(), None);
         let limit = |watch: &BottleneckWatch| watch.now().map(|now| now.limit);
         for second in 1..=10 {
-            watch.tell(&case(second, &[(Stage::Read, second)]));
+            watch.sample(&case(second, &[(Stage::Read, second)]));
         }
         assert_eq!(limit(&watch), Some(Bottleneck::SourceDisk));
         let shown: Vec<_> = (1..=8)
             .map(|second| {
-                watch.tell(&case(10 + second, &[(Stage::Read, 10), (Stage::Write, second)]));
+                watch.sample(&case(10 + second, &[(Stage::Read, 10), (Stage::Write, second)]));
                 limit(&watch)
             })
             .collect();

@@ -157,7 +157,7 @@ fn neither_end_holds_more_values_than_the_limit() {
     target.handle(differs(0..5)).unwrap();
     target.handle(same(7..9)).unwrap();
     assert!(target.may_hold(7) && !target.may_hold(8));
-    target.settle(FILE, false);
+    target.settle_entry(FILE, false);
     assert!(target.may_hold(COMPARES_MAX), "what is settled is not waited for");
 }
 
@@ -199,7 +199,7 @@ fn a_target_learns_which_frames_differ_when_all_were_compared() {
         assert_eq!((*handle, differing.len()), (1, 3));
         assert_eq!(differing.frames().collect::<Vec<_>>(), [1..3, 4..5]);
         assert!(matches!(target.handle(differs(4..5)), Ok(TargetStep::None)), "it is late");
-        target.settle(FILE, true);
+        target.settle_entry(FILE, true);
     }
 }
 
@@ -259,7 +259,7 @@ fn in_a_copy_nothing_is_left_different() {
 fn a_directory_says_whether_all_of_it_was_offered() {
     for complete in [true, false] {
         let mut target = target(1);
-        target.settle(FILE, true);
+        target.settle_entry(FILE, true);
         let ended = target.handle(SourceMessage::DirectoryEnd { entry: EntryId(0), complete });
         assert!(matches!(ended, Ok(TargetStep::Finish(finish)) if finish.complete == complete));
     }

@@ -130,6 +130,6 @@ fn a_file_that_fails_meanwhile_is_not_finished() {
     let mut target = target(EntryContent::File { size: 3 * F }, EntryAnswer::Needed);
     target.handle(end()).unwrap();
     (0..3).for_each(|index| drop(write(&mut target, index)));
-    assert!(target.settle(FILE, false).is_none());
+    assert!(target.settle_entry(FILE, false).is_none());
     assert!(matches!(target.summed(FILE), TargetStep::None));
 }

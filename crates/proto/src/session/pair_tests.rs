@@ -202,7 +202,7 @@ impl Pair {
         while let Some(one) = finish {
             let done = self.pick(10) > 0;
             self.outcome[if done { 1 } else { 2 }] += 1;
-            finish = self.target.settle(one.entry, done);
+            finish = self.target.settle_entry(one.entry, done);
         }
     }
 
@@ -304,7 +304,7 @@ impl Pair {
             0 => self.target.resend_frame(entry, offset),
             1 => {
                 self.outcome[2] += 1;
-                let finish = self.target.settle(entry, false);
+                let finish = self.target.settle_entry(entry, false);
                 self.finish(finish);
             }
             _ => match self.target.frame_written(entry, offset, [1; 32]) {

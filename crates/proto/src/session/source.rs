@@ -262,7 +262,7 @@ impl<H> SourceSession<H> {
             self.in_window += 1;
             self.outbox.push_back(SourceMessage::DirectoryEnd { entry, complete });
             if *refused {
-                self.settle(entry);
+                self.settle_entry(entry);
             }
         }
     }
@@ -344,7 +344,7 @@ impl<H> SourceSession<H> {
             TargetMessage::TargetFailed { entry } => {
                 self.check_offered(entry)?;
                 let handle = self.entries.get(&entry).map(|tracked| Arc::clone(&tracked.handle));
-                let is_first = self.settle(entry);
+                let is_first = self.settle_entry(entry);
                 self.rejected.extend(handle.filter(|_| is_first));
             }
             TargetMessage::MissingRanges { entry, frames } => self.handle_lacks(entry, frames)?,
@@ -390,7 +390,7 @@ impl<H> SourceSession<H> {
             return Some(work);
         }
         loop {
-            let mut work = self.plan.take(stream, frames_max)?;
+            let mut work = self.plan.take_work(stream, frames_max)?;
             match &mut work {
                 WorkItem::Frames(piece) | WorkItem::Compare(piece, _) | WorkItem::Delta(piece, _)
                     if !self.entries.contains_key(&piece.entry) =>
@@ -510,7 +510,7 @@ impl<H> SourceSession<H> {
         let state = self.entries.get(&entry).map(|tracked| &tracked.state);
         let needed = matches!(state, Some(OfferState::Small { .. } | OfferState::Large(_) | OfferState::Flow(_)));
         if needed {
-            self.settle(entry);
+            self.settle_entry(entry);
             self.outbox.push_back(SourceMessage::SourceFailed { entry, reason: reason.into() });
         }
         needed
@@ -526,7 +526,7 @@ impl<H> SourceSession<H> {
             return None;
         }
         self.flush_offers();
-        self.settle(entry);
+        self.settle_entry(entry);
         let id = EntryId(self.next);
         self.next += 1;
         self.in_window += 1;
@@ -544,7 +544,7 @@ impl<H> SourceSession<H> {
     }
 
     /// Completes an entry and forgets it. An open directory stays until it has ended, since its children name it.
-    fn settle(&mut self, entry: EntryId) -> bool {
+    fn settle_entry(&mut self, entry: EntryId) -> bool {
         if let Some(OfferedEntry { state: OfferState::Directory { ended: false, refused }, .. }) =
             self.entries.get_mut(&entry)
         {
@@ -552,7 +552,7 @@ impl<H> SourceSession<H> {
             return !std::mem::replace(refused, true);
         }
         let known = self.entries.remove(&entry);
-        self.plan.settle(entry);
+        self.plan.complete_file(entry);
         // The target no longer counts its requests about this file.
         if let Some(OfferedEntry { state: OfferState::Large(LargeOffer { rest: true, ended, old, .. }), .. }) = &known {
             self.sums_bytes -= old.as_ref().map_or(0, |old| old.bytes());

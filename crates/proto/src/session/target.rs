@@ -327,7 +327,7 @@ impl<H> TargetSession<H> {
     ///
     /// # Panics
     /// If there was no decision about it, or if it is a directory that is not to be finished: programmer's errors.
-    pub fn settle(&mut self, entry: EntryId, done: bool) -> Option<FinishedEntry<H>> {
+    pub fn settle_entry(&mut self, entry: EntryId, done: bool) -> Option<FinishedEntry<H>> {
         let tracked = self.entries.get(&entry)?;
         let unready = matches!(tracked.state, ReceiveState::Examining { .. } | ReceiveState::Directory { .. });
         assert!(!unready, "entry {} cannot be settled yet", entry.0);
@@ -358,7 +358,7 @@ impl<H> TargetSession<H> {
         if self.done.is_empty() {
             return None;
         }
-        let mut runs = self.done.take().into_iter().map(|run| (EntryId(run.start), run.end - run.start));
+        let mut runs = self.done.take_ranges().into_iter().map(|run| (EntryId(run.start), run.end - run.start));
         let first: Vec<_> = runs.by_ref().take(DONE_RUNS_MAX).collect();
         for run in runs {
             self.outbox.push(TargetMessage::Done { runs: vec![run] });

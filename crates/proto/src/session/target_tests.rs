@@ -57,10 +57,10 @@ fn another_name_is_of_what_was_offered_before_and_its_directory_waits_for_it() {
     offered(&mut target, vec![dir(), file(), name(1)]);
     target.handle(end_of(0)).unwrap();
     assert!(target.admit_pack(&[packed(1)]).unwrap()[0].is_some());
-    assert!(target.settle(EntryId(1), true).is_none(), "its other name is not there");
+    assert!(target.settle_entry(EntryId(1), true).is_none(), "its other name is not there");
     let frame = target.admit_frame(EntryId(2), 0, 3);
     assert!(matches!(frame, Ok(None)), "nothing is sent of a name");
-    assert_eq!(target.settle(EntryId(2), true).unwrap().entry, EntryId(0));
+    assert_eq!(target.settle_entry(EntryId(2), true).unwrap().entry, EntryId(0));
 }
 
 fn offer(first: u64, entries: Vec<Entry>) -> SourceMessage {
@@ -136,7 +136,7 @@ fn a_directory_ends_once() {
     for entry in [0, 1, 2, 4, u64::MAX] {
         assert_eq!(target.handle(end_of(entry)).map(drop), Err(ProtocolError::OutOfTurn("the end of a directory")));
     }
-    target.settle(EntryId(0), true);
+    target.settle_entry(EntryId(0), true);
     assert!(target.handle(end_of(0)).is_err(), "once it is settled, too");
 }
 
@@ -246,7 +246,7 @@ fn a_file_that_is_offered_anew_takes_the_place_of_what_it_was() {
     target.handle(offer(3, vec![again(2)])).unwrap();
     let complete = target.answer(EntryId(3), EntryAnswer::Refused);
     assert!(matches!(complete, Some(FinishedEntry { entry: EntryId(0), .. })), "the directory");
-    assert!(target.settle(EntryId(0), true).is_none());
+    assert!(target.settle_entry(EntryId(0), true).is_none());
     drain(&mut target);
     assert!(target.is_finished());
     target.handle(offer(4, vec![again(1)])).unwrap();
@@ -371,7 +371,7 @@ fn frames_that_are_another_file_are_a_mismatch() {
     target.handle(file_end(0)).unwrap();
     target.frame_written(EntryId(0), 0, [9; 32]);
     assert!(matches!(target.frame_written(EntryId(0), F, [9; 32]), TargetStep::Mismatch(EntryId(0), _)));
-    target.settle(EntryId(0), false);
+    target.settle_entry(EntryId(0), false);
     assert_eq!(drain(&mut target)[1..], [TargetMessage::TargetFailed { entry: EntryId(0) }]);
 }
 
@@ -419,7 +419,7 @@ fn what_the_source_gives_up_is_abandoned_once() {
     target.resend_frame(EntryId(1), 0);
     assert!(matches!(target.frame_written(EntryId(1), 0, [0; 32]), TargetStep::None));
     assert!(target.abandoned(EntryId(1)).is_none() && target.abandoned(EntryId(1)).is_none());
-    assert!(target.settle(EntryId(1), false).is_none(), "not settled twice");
+    assert!(target.settle_entry(EntryId(1), false).is_none(), "not settled twice");
     assert!(matches!(target.abandoned(EntryId(2)), Some(finish) if finish.entry == EntryId(0)));
 }
 
@@ -448,7 +448,7 @@ fn what_the_source_gave_up_is_not_in_the_window() {
     target.handle(failed(0)).unwrap();
     target.handle(failed(1)).unwrap();
     offered(&mut target, vec![file(0); 2]);
-    target.settle(EntryId(0), true);
+    target.settle_entry(EntryId(0), true);
     target.abandoned(EntryId(1));
     assert_eq!(target.in_window, ENTRY_WINDOW);
 }
@@ -516,7 +516,7 @@ fn bytes_of_unsettled_entries_are_limited() {
     }
     assert_eq!(target.held_bytes, most * bytes);
     target.admit_pack(&[packed(0)]).unwrap();
-    target.settle(EntryId(0), true);
+    target.settle_entry(EntryId(0), true);
     target.handle(failed(1)).unwrap();
     target.abandoned(EntryId(1));
     offered(&mut target, vec![heavy(file(0)), heavy(file(0))]);
@@ -533,7 +533,7 @@ fn bytes_of_open_directories_are_limited() {
     }
     target.handle(SourceMessage::DirectoryEnd { entry: EntryId(0), complete: true }).unwrap();
     assert!(target.open_bytes < target.held_bytes);
-    target.settle(EntryId(0), true);
+    target.settle_entry(EntryId(0), true);
     assert_eq!(target.open_bytes, target.held_bytes);
     offered(&mut target, vec![heavy(dir())]);
     assert!(matches!(target.handle(offer(target.next, vec![heavy(dir())])), Err(ProtocolError::OverLimit(_))));
@@ -608,11 +608,11 @@ fn directories_complete_from_the_inside_out() {
     assert!(matches!(target.handle(end_of(0)), Ok(TargetStep::None)), "the outer one may end first");
     assert!(matches!(target.handle(end_of(1)), Ok(TargetStep::None)));
     target.admit_pack(&[packed(2)]).unwrap();
-    let inner = target.settle(EntryId(2), true).expect("the inner directory");
+    let inner = target.settle_entry(EntryId(2), true).expect("the inner directory");
     assert_eq!((inner.entry, *inner.handle, inner.end.is_none()), (EntryId(1), 1, true));
-    let outer = target.settle(EntryId(1), true).expect("the outer directory");
+    let outer = target.settle_entry(EntryId(1), true).expect("the outer directory");
     assert_eq!(outer.entry, EntryId(0));
-    assert!(target.settle(EntryId(0), true).is_none());
+    assert!(target.settle_entry(EntryId(0), true).is_none());
     target.handle(SourceMessage::OffersEnd).unwrap();
     drain(&mut target);
     assert!(target.is_finished());
@@ -627,7 +627,7 @@ fn done_is_told_in_runs_that_fit_a_message() {
     drain(&mut target);
     let every_second: Vec<_> = (0..ENTRY_WINDOW as u64).step_by(2).map(packed).collect();
     target.admit_pack(&every_second).unwrap();
-    every_second.iter().for_each(|file| drop(target.settle(file.entry, true)));
+    every_second.iter().for_each(|file| drop(target.settle_entry(file.entry, true)));
     let mut told = 0;
     for message in drain(&mut target) {
         let TargetMessage::Done { runs } = message else { panic!("{message:?}") };

@@ -42,7 +42,7 @@ pub fn decode_trailer(bytes: &[u8], payload: usize) -> Decoded<(Option<Compresse
         return Err(ProtocolError::Invalid("a compressed payload that is not shorter"));
     }
     // The ordinary trailer checks the plain length. A record without a payload fails this check.
-    let trailer = RecordTrailer::decode(reader.take(reader.remaining())?, plain)?;
+    let trailer = RecordTrailer::decode(reader.take_bytes(reader.remaining())?, plain)?;
     Ok((Some(CompressedPayload { codec, plain }), trailer))
 }
 

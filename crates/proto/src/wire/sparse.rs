@@ -129,7 +129,7 @@ pub fn decode_trailer(bytes: &[u8], payload: usize) -> Decoded<(PayloadShape, Re
     reader.u8()?;
     let plain = reader.count(FRAME_MAX as usize, "a payload with its holes")?;
     let map = DataMap(reader.array()?);
-    let (compressed, trailer) = compressed_frame::decode_trailer(reader.take(reader.remaining())?, payload)?;
+    let (compressed, trailer) = compressed_frame::decode_trailer(reader.take_bytes(reader.remaining())?, payload)?;
     if !matches!(trailer, RecordTrailer::Data(_)) {
         return Err(ProtocolError::Invalid("holes outside a frame"));
     }

@@ -100,13 +100,13 @@ impl JobFinish<'_> {
         // That no file is left by the filters of this part is no news.
         let is_usual = part == JobPart::Whole || self.display == PartDisplay::Json;
         let display = if is_usual { self.display } else { PartDisplay::Quiet };
-        let outcome = self.pass(&cancel, &mut |target| whole_plan(self.job, target, display, part))?;
+        let outcome = self.copy_part(&cancel, &mut |target| whole_plan(self.job, target, display, part))?;
         let exit = Exit::of(&outcome);
         if exit != Exit::Done {
             return Ok(exit);
         }
         let verified = match self.verifies {
-            true => Some(self.pass(&cancel, &mut |target| verify_plan(self.job, target, self.display))?),
+            true => Some(self.copy_part(&cancel, &mut |target| verify_plan(self.job, target, self.display))?),
             false => None,
         };
         let is_same = verified.as_ref().map(|outcome| Exit::of(outcome) == Exit::Done);
@@ -127,7 +127,7 @@ impl JobFinish<'_> {
         if deletes(self.job) || has_unlisted { JobPart::Whole } else { JobPart::Directories }
     }
 
-    fn pass(
+    fn copy_part(
         &self,
         cancel: &Cancel,
         plan: &mut dyn FnMut(&OsString) -> anyhow::Result<crate::resolve::Plan>,

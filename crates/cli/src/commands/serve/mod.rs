@@ -53,7 +53,7 @@ pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
         Some((content, access)) => one(values, content, access)?,
         None => several(values)?,
     };
-    let pass = pass(values, &directories, key.as_ref())?;
+    let pass = shown_credentials(values, &directories, key.as_ref())?;
     let sandboxed = check_sandbox(values)?;
     let only = directories.first().filter(|_| !is_standing).cloned();
     let is_standard = only.as_ref().is_some_and(|one| matches!(one.content, ServedContent::Standard(_)));
@@ -101,7 +101,7 @@ pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
     let line = line_for_clients(address, server.port()?, &pass, only.as_ref());
     announce(&line, only.as_ref(), values.last(&flags::serve::SECRET_FILE), is_standard)?;
     drop(only);
-    let reload = || hangup.take().then(|| reload(values, is_json)).flatten();
+    let reload = || hangup.take_caught().then(|| reload(values, is_json)).flatten();
     let copied = server.run(until, &stop, reload);
     Ok(if until.once && !copied { Exit::Interrupted } else { Exit::Done })
 }
@@ -148,7 +148,7 @@ impl Hangup {
         Ok(Self(caught))
     }
 
-    fn take(&self) -> bool {
+    fn take_caught(&self) -> bool {
         self.0.swap(false, Ordering::SeqCst)
     }
 }
@@ -260,7 +260,7 @@ fn address(text: &str) -> Result<IpAddr, UsageError> {
 }
 
 /// What the line that is handed on has: the secret, unless that is in a file, and stays there; or the server's key.
-fn pass(
+fn shown_credentials(
     values: &Values,
     directories: &[ServedDirectory],
     key: Option<&PrivateKey>,

@@ -25,7 +25,7 @@ impl Ansi {
 }
 
 /// The attributes of a cell (SGR).
-fn look(cell: &Cell) -> String {
+fn cell_style(cell: &Cell) -> String {
     let mut codes = vec!["0"];
     let modifiers =
         [(Modifier::BOLD, "1"), (Modifier::DIM, "2"), (Modifier::UNDERLINED, "4"), (Modifier::REVERSED, "7")];
@@ -53,7 +53,7 @@ impl Backend for Ansi {
             if next != Some((x, y)) {
                 self.out.extend_from_slice(format!("\x1b[{};{}H", y + 1, x + 1).as_bytes());
             }
-            let wanted = look(cell);
+            let wanted = cell_style(cell);
             if wanted != shown {
                 self.out.extend_from_slice(wanted.as_bytes());
                 shown = wanted;

@@ -132,7 +132,7 @@ impl Board {
                     self.phase = Phase::Connecting;
                 }
             }
-            Event::Progress(progress) => self.take(now, progress),
+            Event::Progress(progress) => self.sample(now, progress),
             Event::RateLimit { bytes_per_s } => (self.limit, self.knows_limit) = (*bytes_per_s, true),
             Event::Pause { is_paused } => {
                 self.is_paused = *is_paused;
@@ -153,7 +153,7 @@ impl Board {
         self.lanes.begin_again();
     }
 
-    fn take(&mut self, now: Duration, progress: &Progress) {
+    fn sample(&mut self, now: Duration, progress: &Progress) {
         if self.phase == Phase::Connecting {
             self.begin(now);
             self.last_point = (now, progress.moved());
@@ -165,7 +165,7 @@ impl Board {
         self.elapsed = now.saturating_sub(self.connected_at);
         let rate = self.meter.update(self.elapsed, moved).bytes_per_s.unwrap_or_default();
         self.rate = if progress.is_paused { 0.0 } else { rate };
-        self.lanes.take(now, progress);
+        self.lanes.sample(now, progress);
         self.progress = progress.clone();
         let (at, before) = self.last_point;
         let time = now.saturating_sub(at);

@@ -112,7 +112,7 @@ pub fn draw(buffer: &mut Buffer, board: &Board, look: TerminalStyle) {
             Panel::Slowest => {
                 board.progress.slowest.iter().for_each(|file| page.line(&words::slow_file(file), Style::new()));
             }
-            Panel::Said => said(&mut page, board, look),
+            Panel::Said => draw_messages(&mut page, board, look),
         }
     }
     ScreenPart { buffer, left: layout.footer }.line(words::KEYS, look.aside());
@@ -186,7 +186,7 @@ fn in_columns(cells: &[String; 5]) -> String {
     line.trim_end().to_owned()
 }
 
-fn said(page: &mut ScreenPart<'_>, board: &Board, look: TerminalStyle) {
+fn draw_messages(page: &mut ScreenPart<'_>, board: &Board, look: TerminalStyle) {
     let end = board.said.len().saturating_sub(board.scrolled);
     let start = end.saturating_sub(page.left.height.into());
     for said in board.said.range(start..end) {

@@ -41,7 +41,7 @@ impl Lanes {
     }
 
     /// Takes the figures of this time.
-    pub fn take(&mut self, now: Duration, progress: &Progress) {
+    pub fn sample(&mut self, now: Duration, progress: &Progress) {
         if progress.per_stream != self.told {
             let elapsed = now.saturating_sub(self.at).as_secs_f64().max(1e-3);
             let before = |stream| self.told.iter().find(|figures| figures.stream == stream);
@@ -101,11 +101,11 @@ mod tests {
     fn a_rate_is_what_was_added_since_the_last_figures() {
         let mut lanes = Lanes::default();
         let ms = Duration::from_millis;
-        lanes.take(ms(500), &progress(1, &[0, 1, 2]));
-        lanes.take(ms(700), &progress(1, &[0, 1, 2]));
-        lanes.take(ms(1000), &progress(4, &[0, 2]));
+        lanes.sample(ms(500), &progress(1, &[0, 1, 2]));
+        lanes.sample(ms(700), &progress(1, &[0, 1, 2]));
+        lanes.sample(ms(1000), &progress(4, &[0, 2]));
         // The same figures once more are no standstill.
-        lanes.take(ms(1200), &progress(4, &[0, 2]));
+        lanes.sample(ms(1200), &progress(4, &[0, 2]));
         let rows: Vec<_> = lanes.rows().iter().map(|row| (row.stream, row.rate.round(), row.in_use)).collect();
         assert_eq!(rows, [(0, 6e6, true), (2, 18e6, false)], "the one that was given up is not shown");
         assert_eq!(lanes.rows()[0].path.1, "b:2");

@@ -135,7 +135,7 @@ impl Observer for Dashboard {
         self.say(is_error, |human| human.event(event));
         self.shared.board().event(self.begun.elapsed(), event);
         match event {
-            Event::Connected { .. } | Event::Progress(_) => screen::take(),
+            Event::Connected { .. } | Event::Progress(_) => screen::enter(),
             // ssh starts again, and may ask for a password.
             Event::Restarted { .. } => screen::give_back(),
             _ => {}

@@ -61,7 +61,7 @@ pub fn open() -> io::Result<()> {
 }
 
 /// Takes it, if it is not taken, and this job is in the foreground.
-pub fn take() {
+pub fn enter() {
     let mut screen = lock();
     if screen.before.is_some() || screen.is_over || !in_foreground() {
         return;

@@ -124,7 +124,7 @@ pub fn verdict(board: &Board) -> Vec<String> {
         found.next.map(|next| format!("; next: {} at {}", verdict::words(next.limit), verdict::percent(next.share)));
     let first =
         format!("{}, {} of the time{}", verdict::named(found), verdict::percent(found.share), next.unwrap_or_default());
-    let facts: Vec<_> = found.facts.iter().map(verdict::said).collect();
+    let facts: Vec<_> = found.facts.iter().map(verdict::fact_text).collect();
     vec![first, facts.join("; ")]
 }
 

@@ -118,11 +118,11 @@ impl Prefetcher {
     pub(in crate::fs) fn judge(&self, waits: &mut LookupWaits) -> bool {
         if waits.waited < SLOW_WALK {
             if waits.lookups >= LOOKUPS {
-                waits.take();
+                waits.drain();
             }
             return false;
         }
-        waits.take();
+        waits.drain();
         !self.is_of_use() && self.call()
     }
 
@@ -242,7 +242,7 @@ impl PrefetchWorker<'_> {
     fn wait_for_errand(&mut self) -> Option<Arc<dyn AnyTask>> {
         let shared = self.shared;
         let mut asked = shared.lock();
-        judge(shared, &mut asked, self.waits.take());
+        judge(shared, &mut asked, self.waits.drain());
         loop {
             if shared.is_stopped() {
                 return None;

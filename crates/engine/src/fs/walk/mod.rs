@@ -273,16 +273,16 @@ impl<'a> Walker<'a> {
         };
         let symlinks = self.options.symlinks;
         match (entry.known, WalkStep::of(entry.kind, symlinks)) {
-            (KnownName::Seen(seen), _) => self.tell(name, seen),
+            (KnownName::Seen(seen), _) => self.entry_of_lookup(name, seen),
             (KnownName::Asked(ticket), _) => self.wait_for(name, FollowLinks::Itself, Some(ticket)),
             (KnownName::Nothing, WalkStep::Enter) => self.wait_for(name, FollowLinks::Itself, None),
             (KnownName::Nothing, WalkStep::LookAt(links)) => {
                 let seen = timed(&mut self.help, || WalkLookup::at(&level.dir, &name, links, symlinks));
-                self.tell(name, seen)
+                self.entry_of_lookup(name, seen)
             }
             (KnownName::Nothing, WalkStep::LeaveOut) if self.options.nodes.takes(entry.kind) => {
                 let seen = WalkLookup::at(&level.dir, &name, FollowLinks::Itself, symlinks);
-                self.tell(name, seen)
+                self.entry_of_lookup(name, seen)
             }
             (KnownName::Nothing, WalkStep::LeaveOut) => Some(level.left_out(name, special(entry.kind))),
         }
@@ -303,7 +303,7 @@ impl<'a> Walker<'a> {
     }
 
     /// The entry for the lookup of `name`.
-    fn tell(&mut self, name: Name, seen: io::Result<WalkLookup>) -> Option<WalkEntry> {
+    fn entry_of_lookup(&mut self, name: Name, seen: io::Result<WalkLookup>) -> Option<WalkEntry> {
         let level = self.levels.last_mut()?;
         let mut seen = match seen {
             Ok(seen) => seen,
@@ -384,7 +384,7 @@ impl Iterator for Walker<'_> {
             }
             let found = if let Some(name) = self.filtered.pop() {
                 Some(WalkEntry::Filtered { name })
-            } else if let Some(entry) = self.chunk.take() {
+            } else if let Some(entry) = self.chunk.next_name() {
                 self.examine(entry)
             } else {
                 let level = self.levels.last_mut()?;

@@ -51,7 +51,7 @@ impl CombinedDigest {
     }
 
     /// Takes a frame, unless it has.
-    pub fn take(&self, index: u64, payload: &[u8]) {
+    pub fn update(&self, index: u64, payload: &[u8]) {
         let value = self.kind.of(payload);
         let mut runs = lock(&self.runs);
         let before = runs.range(..=index).next_back().map(|(first, run)| (*first, *run));
@@ -74,7 +74,7 @@ impl CombinedDigest {
         let frames = self.frame.frames(size);
         let mut room = Vec::new();
         while let Some(index) = self.first_lacking(frames) {
-            self.take(index, read_frame(self.frame, size, index, &mut room, &read)?);
+            self.update(index, read_frame(self.frame, size, index, &mut room, &read)?);
         }
         let whole = lock(&self.runs).get(&0).copied();
         let whole = whole.unwrap_or_else(|| FrameRun { frames: 0, len: 0, value: self.kind.of(b"") });

@@ -51,9 +51,9 @@ impl FileChecksum {
     }
 
     /// Takes a frame now if possible; otherwise the caller has to call [`Self::passed`] once the frame can be read.
-    pub fn pass(&self, index: u64, payload: &[u8]) {
+    pub fn update(&self, index: u64, payload: &[u8]) {
         match &self.state {
-            ChecksumState::Combined(combined) => combined.take(index, payload),
+            ChecksumState::Combined(combined) => combined.update(index, payload),
             ChecksumState::Ordered(ordered) => ordered.take_if_next(index, payload),
         }
     }
@@ -61,13 +61,13 @@ impl FileChecksum {
     /// The same of a frame that comes in its turn, and cannot be read again.
     pub fn pass_in_turn(&self, index: u64, payload: &[u8]) {
         match &self.state {
-            ChecksumState::Combined(combined) => combined.take(index, payload),
-            ChecksumState::Ordered(ordered) => ordered.take(index, payload),
+            ChecksumState::Combined(combined) => combined.update(index, payload),
+            ChecksumState::Ordered(ordered) => ordered.update(index, payload),
         }
     }
 
     /// A frame of a file of `size` bytes has passed, and can be read again.
-    pub fn passed(&self, index: u64, size: u64, read: impl ReadFrame) {
+    pub fn frame_written(&self, index: u64, size: u64, read: impl ReadFrame) {
         if let ChecksumState::Ordered(ordered) = &self.state {
             ordered.can_read(index, size, read);
         }

@@ -31,7 +31,7 @@ struct HashTurn {
 }
 
 impl HashTurn {
-    fn take(&mut self, payload: &[u8]) {
+    fn update(&mut self, payload: &[u8]) {
         self.hasher.update(payload);
         self.next += 1;
     }
@@ -49,15 +49,15 @@ impl OrderedDigest {
         if let Some(mut turn) = self.free_turn()
             && turn.next == index
         {
-            turn.take(payload);
+            turn.update(payload);
         }
     }
 
     /// Hashes a frame that comes in its turn, unless it was hashed.
-    pub fn take(&self, index: u64, payload: &[u8]) {
+    pub fn update(&self, index: u64, payload: &[u8]) {
         let mut turn = lock(&self.turn);
         if turn.next == index {
-            turn.take(payload);
+            turn.update(payload);
         }
     }
 
@@ -72,7 +72,7 @@ impl OrderedDigest {
             }
             // What cannot be read now shows at the end.
             let Ok(payload) = read_frame(self.frame, size, turn.next, &mut room, &read) else { return };
-            turn.take(payload);
+            turn.update(payload);
         }
     }
 
@@ -82,7 +82,7 @@ impl OrderedDigest {
         let mut room = Vec::new();
         while turn.next < self.frame.frames(size) {
             let payload = read_frame(self.frame, size, turn.next, &mut room, &read)?;
-            turn.take(payload);
+            turn.update(payload);
         }
         Ok(std::mem::replace(&mut turn.hasher, Hasher::new(self.algorithm)).finish())
     }

@@ -83,8 +83,8 @@ proptest! {
             let sum = FileChecksum::new(algorithm, FrameLen::new(256 << 10).unwrap());
             for index in &indices {
                 for _ in 0..=usize::from(twice) {
-                    sum.pass(*index as u64, frame(&data, *index));
-                    sum.passed(*index as u64, size, frames_of(&data));
+                    sum.update(*index as u64, frame(&data, *index));
+                    sum.frame_written(*index as u64, size, frames_of(&data));
                 }
             }
             prop_assert_eq!(sum.value(), None);
@@ -111,8 +111,8 @@ fn what_passes_in_order_is_not_read_again_and_what_combines_never_is() {
         reads.store(0, Ordering::Relaxed);
         let sum = FileChecksum::new(ChecksumAlgorithm::named(name).unwrap(), FrameLen::new(256 << 10).unwrap());
         for index in order {
-            sum.pass(index as u64, frame(&data, index));
-            sum.passed(index as u64, data.len() as u64, read);
+            sum.update(index as u64, frame(&data, index));
+            sum.frame_written(index as u64, data.len() as u64, read);
         }
         sum.finish(data.len() as u64, read, || true).unwrap();
         assert_eq!(

@@ -193,7 +193,11 @@ mod tests {
         let policy = StoragePolicy::new(StorageRequest { cache: CacheUse::Drop, ..StorageRequest::default() });
         for reading in [StoragePolicy::reading, StoragePolicy::reading_through_cache] {
             let plan = reading(&policy, &file, size, 0, len);
-            assert_eq!((plan.method, plan.drop, plan.cached), (IoMethod::Buffered, true, false), "far from it nothing is");
+            assert_eq!(
+                (plan.method, plan.drop, plan.cached),
+                (IoMethod::Buffered, true, false),
+                "far from it nothing is"
+            );
         }
         read(len + FAR_BYTES, LOOKED_BYTES);
         for reading in [StoragePolicy::reading, StoragePolicy::reading_through_cache] {

@@ -59,7 +59,7 @@ impl<T> Ring<T> {
     }
 
     /// Takes one completion that is there already.
-    fn take(&mut self) -> Option<FinishedIo<T>> {
+    fn pop_completion(&mut self) -> Option<FinishedIo<T>> {
         let completion = self.ring.completion().next()?;
         let slot = usize::try_from(completion.user_data()).ok()?;
         let request = self.slots.get_mut(slot)?.take()?;
@@ -106,7 +106,7 @@ impl<T> Storage<T> for Ring<T> {
 
     fn finished(&mut self, wait: bool) -> Option<FinishedIo<T>> {
         loop {
-            if let Some(finished) = self.given_up.pop().or_else(|| self.take()) {
+            if let Some(finished) = self.given_up.pop().or_else(|| self.pop_completion()) {
                 return Some(finished);
             }
             if self.waiting() == 0 {
@@ -125,7 +125,7 @@ impl<T> Storage<T> for Ring<T> {
                 Err(_) => self.give_up(),
             }
             if !wait {
-                return self.given_up.pop().or_else(|| self.take());
+                return self.given_up.pop().or_else(|| self.pop_completion());
             }
         }
     }

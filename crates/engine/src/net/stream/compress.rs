@@ -110,7 +110,7 @@ impl<'s> CompressingStream<'s> {
 }
 
 impl FrameSink for CompressingStream<'_> {
-    fn put(
+    fn send_frame(
         &mut self,
         mut record: FrameBuffer,
         trailer: &RecordTrailer,
@@ -150,7 +150,7 @@ impl FrameSink for CompressingStream<'_> {
         Ok(record)
     }
 
-    fn settle(&mut self) -> Result<(), StreamError> {
+    fn flush(&mut self) -> Result<(), StreamError> {
         self.stream.push();
         Ok(())
     }

@@ -63,7 +63,7 @@ fn what_was_compressed_arrives_in_plain_and_aligned() {
             let mut record = FrameBuffer::new(FrameLen::DEFAULT);
             for (payload, offset) in sent.iter().zip(0..) {
                 fill(&mut record, payload);
-                record = outlet.put(record, &trailer(offset), &RateLimiter::new(0)).unwrap();
+                record = outlet.send_frame(record, &trailer(offset), &RateLimiter::new(0)).unwrap();
             }
             outlet.end(record).unwrap();
             let wire = tally.bytes_on_wire.load(Ordering::Relaxed);
@@ -99,7 +99,7 @@ fn holes_do_not_travel_and_come_back_as_zeros() {
             let mut record = FrameBuffer::new(FrameLen::DEFAULT);
             fill(&mut record, payload);
             record.set_map(map);
-            outlet.put(record, &trailer(offset), &RateLimiter::new(0)).unwrap();
+            outlet.send_frame(record, &trailer(offset), &RateLimiter::new(0)).unwrap();
             let mut received = FrameBuffer::new(FrameLen::DEFAULT);
             received.room_mut().fill(77);
             assert_eq!(target.receive(&mut received).unwrap(), trailer(offset));
@@ -155,10 +155,10 @@ fn instructions_are_compressed_unless_compression_is_off() {
         let mut outlet = CompressingStream::new(&mut source, policy, &tally);
         let mut record = FrameBuffer::new(FrameLen::DEFAULT);
         fill(&mut record, &payload);
-        outlet.put(record, &trailer, &RateLimiter::new(0)).unwrap();
+        outlet.send_frame(record, &trailer, &RateLimiter::new(0)).unwrap();
         let wire = tally.bytes_on_wire.load(Ordering::Relaxed);
         assert_eq!(wire < payload.len() as u64 / 2, is_compressed, "{policy:?} {trailer:?}: {wire}");
-        outlet.settle().unwrap();
+        outlet.flush().unwrap();
         let mut record = FrameBuffer::new(FrameLen::DEFAULT);
         assert_eq!(target.receive(&mut record).unwrap(), trailer);
         assert!(record.payload() == payload);

@@ -12,14 +12,14 @@ use crate::net::stream::StreamError;
 /// Where frames go: into a socket, or straight to a target in the same process.
 pub trait FrameSink {
     /// Hands over a record with its trailer, at the set pace. Returns a record that is free: this one or another.
-    fn put(
+    fn send_frame(
         &mut self,
         buffer: FrameBuffer,
         trailer: &RecordTrailer,
         limiter: &RateLimiter,
     ) -> Result<FrameBuffer, StreamError>;
     /// The stream is about to wait for work: everything put so far has to go out before.
-    fn settle(&mut self) -> Result<(), StreamError>;
+    fn flush(&mut self) -> Result<(), StreamError>;
     /// Whether delivered data may still be lost, so that data that cannot be read again has to be kept.
     fn may_lose(&self) -> bool {
         true

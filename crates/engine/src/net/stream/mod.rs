@@ -117,7 +117,7 @@ impl DataStream {
         let is_short = matches!(trailer, RecordTrailer::Delta(_));
         let mut rest = record.wire();
         while !rest.is_empty() {
-            let most = turn.as_ref().map_or(rest.len(), |turn| turn.take(rest.len()));
+            let most = turn.as_ref().map_or(rest.len(), |turn| turn.acquire(rest.len()));
             let (now, later) = rest.split_at(most.min(rest.len()));
             match is_short {
                 true => socket::send_with_more(&self.socket, now)?,

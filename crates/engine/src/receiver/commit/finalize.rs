@@ -103,8 +103,7 @@ impl CompleteFile {
         let FileDestination::Named(path) = self.file().place() else { return FinalizeOutcome::Named };
         if let Some((base, in_place)) = self.file().in_place() {
             let to_disk = self.disk.is_some();
-            let carried =
-                committer.deltas.apply_patch(self.file(), base, in_place, self.fd(), self.modified, to_disk);
+            let carried = committer.deltas.apply_patch(self.file(), base, in_place, self.fd(), self.modified, to_disk);
             return carried.map_or_else(FinalizeOutcome::Failed, |()| FinalizeOutcome::Named);
         }
         if !matches!(self.bytes, ContentState::Gone)

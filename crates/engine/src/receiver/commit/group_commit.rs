@@ -147,7 +147,7 @@ impl Committer {
             self.job.reporter.delta.file(named.size);
         }
         if let Some(duration) = duration {
-            self.job.reporter.slowest.tell(duration, named.size, || named.file().relative());
+            self.job.reporter.slowest.record(duration, named.size, || named.file().relative());
         }
         ends.settled.push((named.entry, true));
     }

@@ -251,7 +251,7 @@ impl EntryDecider {
         };
         // Without a size, bytes are counted when they arrive.
         if size != UNKNOWN_SIZE
-            && let Err(text) = self.tree.quota.take(size)
+            && let Err(text) = self.tree.quota.reserve(size)
         {
             self.job.fail_entry(self.job.destination.path(b""), text);
             return EntryAnswer::Refused;
@@ -370,7 +370,7 @@ impl EntryDecider {
             matches!(decision, OverwriteDecision::Create | OverwriteDecision::Replace | OverwriteDecision::ReplaceTree);
         if makes && !self.job.is_dry() {
             let link_bytes = if let EntryContent::Symlink { points_to } = &entry.kind { points_to.len() } else { 0 };
-            let taken = self.tree.quota.take_names(1).and_then(|()| self.tree.quota.take(link_bytes as u64));
+            let taken = self.tree.quota.take_names(1).and_then(|()| self.tree.quota.reserve(link_bytes as u64));
             if let Err(text) = taken {
                 return Ok(Err(self.job.refuse(position, text)));
             }
@@ -543,7 +543,7 @@ impl TargetTree {
             (EntryContent::Symlink { .. }, _) if !self.job.request.sync.into => None,
             (_, ListedKinds::No) => fixed(),
             (EntryContent::Directory, ListedKinds::Files) | (EntryContent::Stream, _) => None,
-            (_, ListedKinds::Files | ListedKinds::Trees) => self.list_batches.take(number),
+            (_, ListedKinds::Files | ListedKinds::Trees) => self.list_batches.take_destination(number),
         }
     }
 

@@ -53,7 +53,7 @@ impl EntryDecider {
         };
         let mut table = lock(&self.links.hard_links.0);
         if let Some(dir) = dir {
-            table.hold(entry, dir);
+            table.keep_parent(entry, dir);
         }
         if self.job.compares() {
             // In a dry run, nothing is created, so nothing waits.

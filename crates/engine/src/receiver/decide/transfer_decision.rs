@@ -47,7 +47,7 @@ impl EntryDecider {
         if path.replaces {
             self.deltas.recover(&path)?;
         }
-        if let Err(text) = self.tree.quota.take(size) {
+        if let Err(text) = self.tree.quota.reserve(size) {
             return Ok(self.job.refuse(position, text));
         }
         let base = match self.deltas.find_base(&path, size)? {

@@ -112,13 +112,13 @@ impl BackupDirectory {
         match linked {
             Ok(()) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
-            Err(Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP | Errno::NOSYS) => self.take(dir, name),
+            Err(Errno::PERM | Errno::MLINK | Errno::OPNOTSUPP | Errno::NOSYS) => self.move_here(dir, name),
             Err(error) => Err(explained(error)),
         }
     }
 
     /// Moves the entry `name` here, unless it is a directory. `false` if there is no such entry.
-    fn take(&self, dir: &Dir, name: &Name) -> io::Result<bool> {
+    fn move_here(&self, dir: &Dir, name: &Name) -> io::Result<bool> {
         let place = self.place_of(dir)?;
         let (from, into) = (dir.fd()?, place.fd()?);
         match renameat(&*from, name.as_bytes(), &*into, name.as_bytes()) {
@@ -186,7 +186,7 @@ impl Removals {
                 Err(error) => Err(error.into()),
             };
         };
-        let is_there = backup.take(dir, name)?;
+        let is_there = backup.move_here(dir, name)?;
         add(&self.job.reporter.sync.backed_up, u64::from(is_there));
         Ok(is_there)
     }
@@ -243,7 +243,7 @@ fn dress(made: &Dir, old: &Dir) -> io::Result<()> {
     let attributes = attributes::read(&*old, kept).unwrap_or_default();
     let mode = if is_root() { meta.mode } else { meta.mode | 0o700 };
     let keep = MetadataParts { owner: true, mode: Some(mode), times: false };
-    let _ = apply_with(&*made, &meta, keep, || drop(attributes::put(&*made, &attributes, kept)))?;
+    let _ = apply_with(&*made, &meta, keep, || drop(attributes::set_attributes(&*made, &attributes, kept)))?;
     Ok(())
 }
 

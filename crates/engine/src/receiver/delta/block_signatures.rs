@@ -175,7 +175,7 @@ impl DeltaStage {
 
     /// Reports block hashes. Waits while the source has enough signatures to work on.
     fn report_block_hashes(&self, entry: EntryId, first: u64, frames: u64, marks: Vec<blocks::BlockHash>) {
-        self.job.reporter.delta.told(8 * marks.len());
+        self.job.reporter.delta.add_signatures(8 * marks.len());
         self.session
             .apply_when(|machine| machine.may_mark(frames), |machine| machine.mark(entry, first, frames, marks));
     }
@@ -228,7 +228,7 @@ impl DeltaStage {
                 }
             },
         );
-        self.job.reporter.delta.told(format.signature_bytes() * all.len());
+        self.job.reporter.delta.add_signatures(format.signature_bytes() * all.len());
         let frames = self.job.request.settings.frame.frames(file.size());
         self.report_missing_ranges(part.entry, &base.wanted(frames));
     }
@@ -271,9 +271,8 @@ impl TargetReceiver {
             }
             None
         };
-        while let Some(part) = self.deltas.signature_tasks.take(true, part) {
-            let Some(base) =
-                base_of(&part.item).filter(|_| self.session.read(|machine| machine.is_known(part.entry)))
+        while let Some(part) = self.deltas.signature_tasks.pop(true, part) {
+            let Some(base) = base_of(&part.item).filter(|_| self.session.read(|machine| machine.is_known(part.entry)))
             else {
                 continue;
             };

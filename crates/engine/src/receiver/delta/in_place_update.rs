@@ -91,9 +91,9 @@ impl TargetReceiver {
         len: usize,
         pieces: &[(u64, &[u8])],
     ) {
-        let result = file.open_once(&self.tree.temp_files, &self.tree.job_locks).and_then(|patch| {
-            in_place.write(patch.fd(), pieces, file.keeps_holes()).map_err(|error| describe(&error))
-        });
+        let result = file
+            .open_once(&self.tree.temp_files, &self.tree.job_locks)
+            .and_then(|patch| in_place.write(patch.fd(), pieces, file.keeps_holes()).map_err(|error| describe(&error)));
         self.frame_written(WrittenFrame { item: Arc::clone(item), frame: frame.clone(), len, result });
     }
 }

@@ -52,7 +52,7 @@ impl Checkpoints {
         Some(if unsaved.bytes >= EVERY_BYTES { Duration::ZERO } else { left })
     }
 
-    pub fn take(&self) -> Vec<Weak<ReceiverEntry>> {
+    pub fn take_unsaved(&self) -> Vec<Weak<ReceiverEntry>> {
         std::mem::take(&mut *lock(&self.0)).files
     }
 }
@@ -117,7 +117,7 @@ mod tests {
         assert!(checkpoints.wrote(None, EVERY_BYTES, begun + second));
         assert_eq!(checkpoints.due_in(begun + second), Some(Duration::ZERO));
         assert!(!checkpoints.wrote(None, EVERY_BYTES, begun + second), "that is known");
-        checkpoints.take();
+        checkpoints.take_unsaved();
         assert_eq!(checkpoints.due_in(begun), None);
         assert!(checkpoints.wrote(None, u64::MAX, begun) && !checkpoints.wrote(None, u64::MAX, begun));
     }

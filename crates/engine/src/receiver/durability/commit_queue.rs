@@ -120,7 +120,7 @@ impl CommitQueue {
     /// If a file has no file system to sync: a bug.
     pub fn add(&self, files: Vec<CompleteFile>) {
         assert!(files.iter().all(|file| file.disk.is_some()), "a file that has nothing to wait for");
-        self.put(|gathering| {
+        self.enqueue(|gathering| {
             for file in files {
                 let bytes = file.unwritten_bytes();
                 gathering.add(PendingCommit::File(file), bytes);
@@ -130,7 +130,7 @@ impl CommitQueue {
 
     /// Adds a directory on this file system.
     pub fn add_directory(&self, dir: &Dir, disk: &Arc<SyncedFileSystem>) {
-        self.put(|gathering| gathering.add_patient(PendingCommit::Directory(dir.clone(), Arc::clone(disk))));
+        self.enqueue(|gathering| gathering.add_patient(PendingCommit::Directory(dir.clone(), Arc::clone(disk))));
     }
 
     /// Ends the queue: the thread exits after the remaining groups.
@@ -143,19 +143,19 @@ impl CommitQueue {
     pub fn stop(&self) {
         let mut queue = lock(&self.queue);
         queue.stopped = true;
-        let dropped = queue.gathering.take();
+        let dropped = queue.gathering.take_group();
         drop(queue);
         drop(dropped);
         self.work.notify_all();
         self.room.notify_all();
     }
 
-    fn put(&self, put: impl FnOnce(&mut NextGroup<PendingCommit>)) {
+    fn enqueue(&self, add: impl FnOnce(&mut NextGroup<PendingCommit>)) {
         let mut queue = lock(&self.queue);
         if queue.stopped {
             return;
         }
-        put(&mut queue.gathering);
+        add(&mut queue.gathering);
         if queue.idle && queue.gathering.is_due() {
             queue.idle = false;
             self.work.notify_one();
@@ -163,7 +163,7 @@ impl CommitQueue {
     }
 
     /// Wakes the thread to check for a due checkpoint.
-    pub fn look(&self) {
+    pub fn wake(&self) {
         // The thread checks and waits under the queue's lock, so it cannot miss this.
         let _queue = lock(&self.queue);
         self.work.notify_one();
@@ -182,7 +182,7 @@ impl CommitQueue {
                 return Some(CommitTask::Checkpoint);
             }
             if queue.gathering.is_due() || queue.ended || at_once {
-                let group = queue.gathering.take();
+                let group = queue.gathering.take_group();
                 let is_empty = group.is_empty();
                 self.room.notify_all();
                 return Some(CommitTask::Group(group)).filter(|_| at_once || !is_empty);
@@ -220,13 +220,13 @@ impl CommitQueue {
         let Some((_, saving)) = file.saving().filter(|_| self.is_wanted()) else { return };
         let unlisted = (!saving.is_listed.swap(true, Ordering::Relaxed)).then(|| Arc::downgrade(item));
         if self.checkpoints.wrote(unlisted, bytes, Instant::now()) {
-            self.look();
+            self.wake();
         }
     }
 
     /// Syncs all data written since the last checkpoint.
     pub(crate) fn checkpoint(&self, job: &ReceiverJob) {
-        for item in self.checkpoints.take() {
+        for item in self.checkpoints.take_unsaved() {
             let Some(item) = item.upgrade() else { continue };
             let ReceiverEntry::File(file) = &*item else { continue };
             if self.is_stopped() {

@@ -156,11 +156,11 @@ impl LinkTable {
     }
 
     /// Stores the parent directory of a counted file.
-    pub(crate) fn hold(&mut self, entry: EntryId, dir: Dir) {
+    pub(crate) fn keep_parent(&mut self, entry: EntryId, dir: Dir) {
         let Some(first) = self.files.get(entry) else { return };
         match first.left {
             0 => drop(self.ending.insert(entry, dir)),
-            _ => self.bytes.hold(first.parent, dir),
+            _ => self.bytes.keep_open(first.parent, dir),
         }
     }
 
@@ -298,7 +298,7 @@ mod tests {
         machine.handle(SourceMessage::Offer { first: EntryId(0), entries: entries.clone() }).unwrap();
         let mut table = LinkTable::default();
         table.count(EntryId(0), &entries, &machine).unwrap();
-        table.hold(EntryId(1), dir.clone());
+        table.keep_parent(EntryId(1), dir.clone());
         (table, machine)
     }
 

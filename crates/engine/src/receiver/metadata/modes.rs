@@ -38,7 +38,7 @@ impl MetadataWriter {
             true => Some(meta.mode),
             false => set_mode.then(|| mode_without_preserve(meta.mode, self.job.umask)),
         };
-        self.put(file, meta, mode, self.asked_file_mode(), attributes)
+        self.set_metadata(file, meta, mode, self.asked_file_mode(), attributes)
     }
 
     /// Sets metadata and attributes of a directory; `mode` applies unless the directory is new and another mode was
@@ -51,11 +51,11 @@ impl MetadataWriter {
         fresh: bool,
         attributes: Option<&[ExtendedAttribute]>,
     ) -> io::Result<Option<String>> {
-        self.put(dir, meta, mode, self.asked_directory_mode().filter(|_| fresh), attributes)
+        self.set_metadata(dir, meta, mode, self.asked_directory_mode().filter(|_| fresh), attributes)
     }
 
     /// A requested mode is the user's own: its set-id bits grant only this user's rights.
-    fn put(
+    fn set_metadata(
         &self,
         fd: impl AsFd,
         meta: &EntryMetadata,

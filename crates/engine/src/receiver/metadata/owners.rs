@@ -43,7 +43,7 @@ impl TargetOwners {
     }
 
     /// Replaces owners and groups of offered entries by local ones.
-    pub fn put(&self, entries: &mut [Entry]) {
+    pub fn map_owners(&self, entries: &mut [Entry]) {
         let (users, groups) = (lock(&self.0[0]), lock(&self.0[1]));
         let (mut user, mut group) = (LatestOwner::default(), LatestOwner::default());
         for Entry { meta: EntryMetadata { uid, gid, .. }, .. } in entries {
@@ -124,7 +124,7 @@ mod tests {
             version: None,
             more: None,
         }];
-        owners.put(&mut entries);
+        owners.map_owners(&mut entries);
         (entries[0].meta.uid, entries[0].meta.gid)
     }
 

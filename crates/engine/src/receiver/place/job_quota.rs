@@ -20,16 +20,16 @@ impl JobQuota {
     }
 
     /// Reserves bytes; the error is the reason for a refusal.
-    pub fn take(&self, bytes: u64) -> Result<(), String> {
+    pub fn reserve(&self, bytes: u64) -> Result<(), String> {
         let Some(allowance) = &self.allowance else { return Ok(()) };
-        allowance.take(bytes, 0)?;
+        allowance.reserve(bytes, 0)?;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
 
     /// Reserves names; the error is the reason for a refusal.
     pub fn take_names(&self, names: u64) -> Result<(), String> {
-        self.allowance.as_ref().map_or(Ok(()), |allowance| allowance.take(0, names))
+        self.allowance.as_ref().map_or(Ok(()), |allowance| allowance.reserve(0, names))
     }
 
     /// Ends the job after `came` bytes, and returns the rest of the reservation.
@@ -48,13 +48,13 @@ mod tests {
         let allowance = Arc::new(Allowance::new(Some(10), Some(2)).unwrap());
         let job = || JobQuota::new(Some(Arc::clone(&allowance)));
         let broken = job();
-        assert!(broken.take(8).is_ok() && broken.take_names(1).is_ok() && job().take(3).is_err());
+        assert!(broken.reserve(8).is_ok() && broken.take_names(1).is_ok() && job().reserve(3).is_err());
         broken.end(5);
         broken.end(5);
         let next = job();
-        assert!(next.take(6).is_err() && next.take(5).is_ok());
+        assert!(next.reserve(6).is_err() && next.reserve(5).is_ok());
         assert!(next.take_names(1).is_ok() && next.take_names(1).is_err());
         let any = JobQuota::default();
-        assert!(any.take(u64::MAX).is_ok() && any.take_names(u64::MAX).is_ok());
+        assert!(any.reserve(u64::MAX).is_ok() && any.take_names(u64::MAX).is_ok());
     }
 }

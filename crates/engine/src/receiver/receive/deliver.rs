@@ -92,7 +92,7 @@ impl TargetReceiver {
         }
         // A file of known size was counted when it was offered.
         if let Some(text) =
-            file.is_open_ended().then(|| self.tree.quota.take(payload.len() as u64)).and_then(Result::err)
+            file.is_open_ended().then(|| self.tree.quota.reserve(payload.len() as u64)).and_then(Result::err)
         {
             self.fail_file(frame.entry, &item, &text);
             return Ok(buffer);
@@ -104,7 +104,7 @@ impl TargetReceiver {
             self.whole_in_place(&item, in_place, frame, &buffer);
             return Ok(buffer);
         }
-        self.digests.pass(file, frame, payload);
+        self.digests.update(file, frame, payload);
         if let Some(queue) = file.in_order_queue() {
             return Ok(self.write_in_order(queue, &item, frame, buffer));
         }
@@ -162,7 +162,12 @@ impl TargetReceiver {
         Ok(())
     }
 
-    fn write_packed(&self, packed: &PackedFile, item: &Arc<ReceiverEntry>, bytes: &[u8]) -> Result<CompleteFile, String> {
+    fn write_packed(
+        &self,
+        packed: &PackedFile,
+        item: &Arc<ReceiverEntry>,
+        bytes: &[u8],
+    ) -> Result<CompleteFile, String> {
         let ReceiverEntry::File(file) = &**item else { return Err("is a directory".into()) };
         self.digests.check_small(file, bytes, &packed.digest)?;
         let new_in = file.target_path().filter(|path| !path.replaces).map(|path| &path.dir);
@@ -239,7 +244,7 @@ impl<'t> DirectSink<'t> {
 }
 
 impl FrameSink for DirectSink<'_> {
-    fn put(
+    fn send_frame(
         &mut self,
         buffer: FrameBuffer,
         trailer: &RecordTrailer,
@@ -249,7 +254,7 @@ impl FrameSink for DirectSink<'_> {
         Ok(self.target.deliver(&mut self.writer, trailer, buffer)?)
     }
 
-    fn settle(&mut self) -> Result<(), StreamError> {
+    fn flush(&mut self) -> Result<(), StreamError> {
         self.target.drain(&mut self.writer);
         Ok(())
     }

@@ -38,7 +38,7 @@ impl TargetReceiver {
 
     /// The next frame to rebuild. Unreported results are sent before a wait.
     fn next_making(&self, writer: &mut Option<FrameWriter>) -> Option<DeltaFrameBuild> {
-        self.deltas.frame_builds.take(false, VecDeque::pop_front).or_else(|| {
+        self.deltas.frame_builds.pop(false, VecDeque::pop_front).or_else(|| {
             writer.iter_mut().for_each(|writer| self.drain(writer));
             self.deltas.frame_builds.next()
         })
@@ -109,7 +109,7 @@ impl TargetReceiver {
         }
         let (job, entry, offset, value) = (frame.job, frame.entry, frame.offset, frame.value);
         let data = DataFrame { job, entry, offset, check: frame_check(made.payload()), value };
-        self.digests.pass(file, &data, made.payload());
+        self.digests.update(file, &data, made.payload());
         // Instructions do not distinguish holes from zeros.
         made.set_map(if file.keeps_holes() { map_of_zeros(made.payload()) } else { None });
         let free = self.write(writer, item, &data, made);

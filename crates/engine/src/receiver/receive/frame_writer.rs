@@ -61,7 +61,7 @@ struct StreamBuffers {
 
 impl StreamBuffers {
     /// Reserves one more buffer, if there is room.
-    fn take(&mut self, bytes: usize) -> bool {
+    fn reserve(&mut self, bytes: usize) -> bool {
         let more = |all: usize| Some(all + bytes).filter(|all| *all <= BUFFERS_BYTES_MAX);
         let taken = self.all.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
         self.bytes += if taken { bytes } else { 0 };
@@ -279,7 +279,7 @@ impl FrameWriter {
                 return buffer;
             }
             let is_first = self.engines.under_way() == 0;
-            if is_first || self.made < self.depth && self.taken.take(self.frame_bytes) {
+            if is_first || self.made < self.depth && self.taken.reserve(self.frame_bytes) {
                 self.made += 1;
                 return FrameBuffer::with_capacity(self.frame_bytes);
             }
@@ -321,9 +321,9 @@ mod tests {
         let all = WriteBuffers::default();
         let stream = || StreamBuffers { all: all.clone(), bytes: 0 };
         let (mut first, mut second) = (stream(), stream());
-        assert!(first.take(BUFFERS_BYTES_MAX / 2) && second.take(BUFFERS_BYTES_MAX / 2));
-        assert!(!first.take(1) && !second.take(1));
+        assert!(first.reserve(BUFFERS_BYTES_MAX / 2) && second.reserve(BUFFERS_BYTES_MAX / 2));
+        assert!(!first.reserve(1) && !second.reserve(1));
         drop(first);
-        assert!(second.take(BUFFERS_BYTES_MAX / 2) && !second.take(1));
+        assert!(second.reserve(BUFFERS_BYTES_MAX / 2) && !second.reserve(1));
     }
 }

@@ -107,7 +107,7 @@ impl TargetReceiver {
         let (size, held, damaged) = (file.size(), finding.held_bytes, finding.damaged);
         self.job.reporter.send(&WorkerMessage::Resumed { path, size, held, damaged, compared: finding.compare });
         // These may be the last frames of the whole job, after which no report is received.
-        finding.tell(self);
+        finding.report(self);
         Ok(())
     }
 
@@ -129,7 +129,7 @@ impl TargetReceiver {
             if self.session.is_stopped() {
                 return Ok(false);
             }
-            finding.tell(self);
+            finding.report(self);
             let count = (run.end - index).min(TOLD_EVERY as u64);
             for recorded in journal.records(index, usize::try_from(count).unwrap_or(TOLD_EVERY))? {
                 let buffer = reader.next().ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))??;
@@ -142,7 +142,7 @@ impl TargetReceiver {
                 }
                 reader.give_back(buffer);
                 match value {
-                    Some(value) => finding.hold(self, index, value, len.unwrap_or(0) as u64),
+                    Some(value) => finding.record_held(self, index, value, len.unwrap_or(0) as u64),
                     None => finding.lack(self, index),
                 }
                 index += 1;
@@ -184,9 +184,9 @@ impl TargetReceiver {
 }
 
 impl VerificationResult {
-    fn hold(&mut self, target: &TargetReceiver, index: u64, value: Digest, len: u64) {
+    fn record_held(&mut self, target: &TargetReceiver, index: u64, value: Digest, len: u64) {
         if self.first + self.values.len() as u64 != index {
-            self.tell(target);
+            self.report(target);
             self.first = index;
         }
         self.values.push(value);
@@ -200,7 +200,7 @@ impl VerificationResult {
     }
 
     /// Reports the frames verified since the last report.
-    fn tell(&mut self, target: &TargetReceiver) {
+    fn report(&mut self, target: &TargetReceiver) {
         let values = std::mem::take(&mut self.values);
         let first = self.first;
         self.first += values.len() as u64;

@@ -49,14 +49,14 @@ impl ListedBatches {
     }
 
     /// The destination of the source argument with this number: only once, and only while the source may offer it.
-    pub fn take(&self, number: u32) -> Option<OperandDestination> {
+    pub fn take_destination(&self, number: u32) -> Option<OperandDestination> {
         let mut state = lock(&self.0);
         let batch = state.batches.iter_mut().find(|batch| number < batch.end())?;
         batch.places.get_mut(number.checked_sub(batch.first)? as usize)?.take()
     }
 
     /// Forgets the batches that the source has completed.
-    pub fn passed(&self, before: u32) -> Result<(), ProtocolError> {
+    pub fn forget_batch(&self, before: u32) -> Result<(), ProtocolError> {
         let mut state = lock(&self.0);
         match state.batches.pop_front() {
             Some(batch) if batch.end() == before => Ok(()),
@@ -92,20 +92,23 @@ mod tests {
     fn a_place_is_taken_once_and_only_before_its_batch_is_passed() {
         let listed = ListedBatches::default();
         assert_eq!((listed.add(batch(0, 3)), listed.add(batch(3, 2))), (Ok(()), Ok(())));
-        assert_eq!((listed.take(4), listed.take(1), listed.take(5)), (Some(place(4)), Some(place(1)), None));
-        assert_eq!(listed.take(1), None, "once");
-        assert_eq!(listed.passed(3), Ok(()));
-        assert_eq!((listed.take(2), listed.take(3)), (None, Some(place(3))));
-        assert_eq!((listed.passed(5), listed.add(batch(5, 0)), listed.passed(5)), (Ok(()), Ok(()), Ok(())));
+        assert_eq!(
+            (listed.take_destination(4), listed.take_destination(1), listed.take_destination(5)),
+            (Some(place(4)), Some(place(1)), None)
+        );
+        assert_eq!(listed.take_destination(1), None, "once");
+        assert_eq!(listed.forget_batch(3), Ok(()));
+        assert_eq!((listed.take_destination(2), listed.take_destination(3)), (None, Some(place(3))));
+        assert_eq!((listed.forget_batch(5), listed.add(batch(5, 0)), listed.forget_batch(5)), (Ok(()), Ok(()), Ok(())));
     }
 
     #[test]
     fn what_was_not_told_is_not_passed() {
         let fault = Err(ProtocolError::Unasked("skipped source arguments"));
-        assert_eq!(ListedBatches::default().passed(0), fault);
+        assert_eq!(ListedBatches::default().forget_batch(0), fault);
         let listed = ListedBatches::default();
         listed.add(batch(0, 3)).unwrap();
-        assert_eq!(listed.passed(2), fault);
+        assert_eq!(listed.forget_batch(2), fault);
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl DiskGauge {
     }
 
     /// Differences since the first sample.
-    pub fn look(&mut self) -> Disk {
+    pub fn sample(&mut self) -> Disk {
         let now = read(&self.stat.read(LINE_MAX)).unwrap_or_default();
         now.since(self.base.get_or_insert(now))
     }
@@ -76,6 +76,6 @@ mod tests {
         let mounts = "25 1 0:23 /sub /data rw shared:1 - btrfs /dev/vdb rw\n26 1 0:24 / /t rw - tmpfs tmpfs rw\n";
         assert_eq!((source_of(mounts, "0:23"), source_of(mounts, "0:24")), (Some("/dev/vdb"), None));
         let mut none = DiskGauge::open(makedev(0, 0));
-        assert_eq!(none.look(), Disk::default());
+        assert_eq!(none.sample(), Disk::default());
     }
 }

@@ -54,7 +54,7 @@ impl ProcessorsGauge {
     }
 
     /// Differences since the first sample.
-    pub fn look(&mut self) -> Processors {
+    pub fn sample(&mut self) -> Processors {
         let now = self.now();
         now.since(self.base.get_or_insert(now))
     }
@@ -69,7 +69,7 @@ impl ProcessorsGauge {
         let sum = |of: fn(&ProcessorTicks) -> u64| ticks.iter().map(of).sum();
         let [cpu_pressure_us, memory_pressure_us, io_pressure_us] =
             [0, 1, 2].map(|index| pressure_us(&self.pressures[index].read(PRESSURE_MAX)));
-        let (quota_periods, quota_spent) = self.quota.look();
+        let (quota_periods, quota_spent) = self.quota.sample();
         let [top_interrupts_us, top_busy_us, top_all_us] = self.top;
         let now = Processors {
             all_us: sum(|ticks| ticks.all),
@@ -157,10 +157,10 @@ mod tests {
     #[test]
     fn what_this_process_does_is_seen() {
         let mut gauge = ProcessorsGauge::open();
-        assert_eq!(gauge.look(), Processors::default(), "it counts from the first look");
+        assert_eq!(gauge.sample(), Processors::default(), "it counts from the first look");
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
         loop {
-            let now = gauge.look();
+            let now = gauge.sample();
             if now.own_us > 30_000 && now.busy_us > 0 && now.all_us >= now.busy_us {
                 return;
             }

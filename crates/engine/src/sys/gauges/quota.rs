@@ -39,7 +39,7 @@ impl QuotaGauge {
     }
 
     /// Periods so far, and those in which it was used up: of the one that was used up most often.
-    pub fn look(&self) -> (u64, u64) {
+    pub fn sample(&self) -> (u64, u64) {
         let told = self.0.iter().map(|level| {
             let text = level.stat.read(STAT_MAX);
             let value = |word| value_of(&text, word).unwrap_or(0);
@@ -127,7 +127,7 @@ mod tests {
         let stat = path.join("cpu.stat");
         fs::write(&stat, "usage_usec 9\nnr_periods 40\nnr_throttled 31\n").unwrap();
         let gauge = QuotaGauge(vec![QuotaLevel { stat: KernelFile::open(&stat), permille: 1500 }]);
-        assert_eq!((gauge.look(), gauge.permille()), ((40, 31), 1500));
-        assert_eq!((QuotaGauge(Vec::new()).look(), QuotaGauge(Vec::new()).permille()), ((0, 0), 0));
+        assert_eq!((gauge.sample(), gauge.permille()), ((40, 31), 1500));
+        assert_eq!((QuotaGauge(Vec::new()).sample(), QuotaGauge(Vec::new()).permille()), ((0, 0), 0));
     }
 }

@@ -22,7 +22,7 @@ impl TrafficGauge {
 
     /// Bytes through the interface with this address since the first call, and its speed in Mbit/s, 0 if unknown.
     /// `None` for the loopback.
-    pub fn look(&mut self, address: IpAddr) -> (Traffic, u32) {
+    pub fn sample(&mut self, address: IpAddr) -> (Traffic, u32) {
         let Some(local) = self.addresses.iter().find(|local| local.address == address) else {
             return Default::default();
         };
@@ -53,7 +53,7 @@ mod tests {
         let text = "Inter-|   Receive\n face |bytes\n  eth0: 10 1 2 3 0 0 0 0 20 1 4 5 0 0 0 0\n eth01: 1\n";
         assert_eq!(traffic_of(text, "eth0"), Some(Traffic { received_bytes: 10, sent_bytes: 20, dropped: 14 }));
         assert_eq!((traffic_of(text, "eth"), traffic_of(text, "eth01")), (None, None));
-        let loopback = TrafficGauge::open().look(IpAddr::from([127, 0, 0, 1]));
+        let loopback = TrafficGauge::open().sample(IpAddr::from([127, 0, 0, 1]));
         assert_eq!(loopback, (Traffic::default(), 0));
     }
 }

@@ -62,7 +62,7 @@ fn in_directory(directory: &Path) -> Option<String> {
     let texts = included.iter().map(|path| read(path)).chain([Some(main)]);
     for text in texts {
         // An unreadable file may contain any setting.
-        if let Some(value) = said(&text?) {
+        if let Some(value) = first_max_startups(&text?) {
             return Some(value);
         }
     }
@@ -76,7 +76,7 @@ fn read(path: &Path) -> Option<String> {
     Some(text)
 }
 
-fn said(text: &str) -> Option<String> {
+fn first_max_startups(text: &str) -> Option<String> {
     let mut lines = text.lines().map(|line| line.split([' ', '\t', '=']).filter(|word| !word.is_empty()));
     lines.find_map(|mut words| {
         words.next().filter(|word| word.eq_ignore_ascii_case("MaxStartups"))?;

@@ -29,7 +29,7 @@ impl<H> SourceSession<H> {
                 TransferNeed::Refused => {
                     (*refused, self.has_refused) = (true, true);
                     if *ended {
-                        self.settle(entry);
+                        self.settle_entry(entry);
                     }
                 }
                 TransferNeed::Nothing
@@ -50,7 +50,7 @@ impl<H> SourceSession<H> {
                 }
                 (TransferNeed::Nothing | TransferNeed::Same | TransferNeed::Refused, ..) => {
                     self.proven.answered(need, &tracked.handle);
-                    self.settle(entry);
+                    self.settle_entry(entry);
                 }
                 (need, ..) if (need == TransferNeed::Compare) != self.compares => {
                     return Err(ProtocolError::Invalid("a need that this job forbids"));
@@ -132,7 +132,7 @@ impl<H> SourceSession<H> {
                 return Err(ProtocolError::OutOfTurn("completion of an entry that cannot be completed"));
             }
             self.keep_if_proven(entry);
-            self.settle(entry);
+            self.settle_entry(entry);
         }
         Ok(())
     }

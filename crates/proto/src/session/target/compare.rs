@@ -30,7 +30,7 @@ impl UnansweredDigests {
     }
 
     /// Takes frames out; returns `None` without any effect where one of them is not here.
-    fn take(&mut self, entry: EntryId, frames: &Range<u64>) -> Option<Vec<(u64, Digest)>> {
+    fn take_values(&mut self, entry: EntryId, frames: &Range<u64>) -> Option<Vec<(u64, Digest)>> {
         let of_entry = self.0.range((entry, frames.start)..(entry, frames.end));
         let taken: Vec<_> = of_entry.map(|((_, index), value)| (*index, *value)).collect();
         if taken.len() as u64 != frames.end - frames.start {
@@ -118,7 +118,7 @@ impl<H> TargetSession<H> {
             Some(_) => return Err(ProtocolError::OutOfTurn("a comparison")),
         };
         for frames in frames {
-            let compared = self.unsure.take(entry, frames);
+            let compared = self.unsure.take_values(entry, frames);
             let compared = compared.ok_or(ProtocolError::Unasked("a comparison of other frames"))?;
             conclude(large, frames.clone(), compared)?;
         }
