@@ -24,7 +24,7 @@ impl Exit {
     /// The status for a job's result.
     pub fn of(outcome: &Outcome) -> Self {
         match outcome {
-            Ok(summary) if summary.failed == 0 && !summary.differs() => Self::Done,
+            Ok(summary) if summary.files.failed == 0 && !summary.differs() => Self::Done,
             Ok(_) | Err(Error::Failed(_)) => Self::Failed,
             Err(Error::Usage(_)) => Self::Usage,
             Err(Error::Connect(_)) => Self::Unreachable,

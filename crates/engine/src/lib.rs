@@ -1,7 +1,7 @@
 //! The library of haul: transfers data between hosts, encrypted and verified.
 //!
 //! It never prints, reads the environment or exits. [`controller::run`] takes a [`job::spec::Job`], reports events to a
-//! [`job::event::Observer`], and returns a [`job::event::Summary`] or a [`job::error::Error`]. [`worker::run`] is the
+//! [`job::event::Observer`], and returns a [`job::summary::Summary`] or a [`job::error::Error`]. [`worker::run`] is the
 //! main function of a process at either end. `docs/ARCHITECTURE.md` describes the components.
 
 #![deny(unsafe_code)]

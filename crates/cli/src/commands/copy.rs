@@ -208,7 +208,7 @@ impl Audience {
             let halves = manifest.halves();
             halves.unmet.iter().for_each(|path| self.show.without_other_half(Half::Line, path));
             halves.messages.iter().for_each(|message| self.show.complain(message));
-            summary.failed += halves.count;
+            summary.files.failed += halves.count;
         }
         let mut incomplete = false;
         if let Err(error) = self.show.finish(&outcome) {

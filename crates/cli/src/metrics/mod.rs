@@ -60,19 +60,23 @@ impl JobMetrics {
             metrics.push(metric(LAST_SUCCESS, "When a job last succeeded", success_s));
         }
         if let Ok(summary) = outcome {
-            let seconds = summary.elapsed.as_secs_f64();
-            let rate = if seconds > 0.0 { summary.bytes as f64 / seconds } else { 0.0 };
+            let seconds = summary.times.elapsed.as_secs_f64();
+            let rate = if seconds > 0.0 { summary.files.bytes as f64 / seconds } else { 0.0 };
             metrics.extend([
-                metric("haul_job_bytes", "Bytes that the last job copied", summary.bytes as f64),
-                metric("haul_job_skipped_bytes", "Bytes that were up to date", summary.bytes_skipped as f64),
-                metric("haul_job_files", "Files that the last job copied", summary.files_copied as f64),
-                metric("haul_job_skipped_files", "Files that were up to date", summary.files_skipped as f64),
-                metric("haul_job_failed_entries", "Entries that failed", summary.failed as f64),
+                metric("haul_job_bytes", "Bytes that the last job copied", summary.files.bytes as f64),
+                metric("haul_job_skipped_bytes", "Bytes that were up to date", summary.files.bytes_skipped as f64),
+                metric("haul_job_files", "Files that the last job copied", summary.files.copied as f64),
+                metric("haul_job_skipped_files", "Files that were up to date", summary.files.skipped as f64),
+                metric("haul_job_failed_entries", "Entries that failed", summary.files.failed as f64),
                 metric("haul_job_duration_seconds", "How long the last job took", seconds),
                 metric("haul_job_bytes_per_second", "Mean rate of the last job", rate),
-                metric("haul_job_reconnects", "Connections that were lost and made again", summary.restarts.into()),
+                metric(
+                    "haul_job_reconnects",
+                    "Connections that were lost and made again",
+                    summary.times.restarts.into(),
+                ),
             ]);
-            metrics.extend(summary.verdict.as_ref().map(|verdict| {
+            metrics.extend(summary.diagnosis.verdict.as_ref().map(|verdict| {
                 let help = "What limited the last job (docs/DIAGNOSIS.md)";
                 let labels = [target[0], ("limit", verdict.limit.id())];
                 MetricFamily::gauge("haul_job_bottleneck", help).sample(&labels, 1.0)
@@ -94,12 +98,16 @@ fn last_success(path: &Path) -> Option<f64> {
 mod tests {
     use super::*;
     use haul_engine::job::error::Error;
-    use haul_engine::job::event::Summary;
+    use haul_engine::job::summary::{JobTimes, Summary, TransferTotals};
     use std::time::Duration;
 
     fn summary(failed: u64) -> Outcome {
         let elapsed = Duration::from_secs(4);
-        Ok(Summary { bytes: 1000, files_copied: 3, failed, restarts: 1, elapsed, ..Summary::default() })
+        Ok(Summary {
+            files: TransferTotals { bytes: 1000, copied: 3, failed, ..TransferTotals::default() },
+            times: JobTimes { restarts: 1, elapsed, ..JobTimes::default() },
+            ..Summary::default()
+        })
     }
 
     #[test]

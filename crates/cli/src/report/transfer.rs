@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use haul_engine::job::error::Outcome;
-use haul_engine::job::event::{SlowFile, Summary};
+use haul_engine::job::event::SlowFile;
+use haul_engine::job::summary::{Diagnosis, Summary};
 use haul_proto::path::escape;
 use serde_json::Value;
 
@@ -212,7 +213,7 @@ fn happened(series: &Series) -> Vec<(f64, String)> {
 
 /// The files that took longest.
 fn slowest(outcome: &Outcome) -> Vec<DocumentBlock> {
-    let Ok(Summary { slowest, .. }) = outcome else { return Vec::new() };
+    let Ok(Summary { diagnosis: Diagnosis { slowest, .. }, .. }) = outcome else { return Vec::new() };
     if slowest.is_empty() {
         return Vec::new();
     }

@@ -222,14 +222,14 @@ impl Show for Human {
         match outcome {
             Ok(result) if self.level >= Verbosity::Normal => {
                 let headline = match result.is_dry {
-                    true => self.tally.headline(result.elapsed),
+                    true => self.tally.headline(result.times.elapsed),
                     false => summary::headline(result),
                 };
                 let mut said = summary::below(&headline, result, self.level >= Verbosity::Verbose);
                 if self.level >= Verbosity::Path {
                     said.push_str(&summary::path(result));
                     said.push_str(&parts::table(result));
-                    said.push_str(&streams::table(&result.streams_at));
+                    said.push_str(&streams::table([&result.source().streams, &result.target().streams]));
                 }
                 self.text.plain(said.trim_end());
             }
@@ -272,6 +272,7 @@ pub mod tests {
     use haul_engine::job::error::Error;
     use haul_engine::job::event::{ChangeKind, EntryKind, ItemChange, Progress};
     use haul_engine::job::spec::Cipher;
+    use haul_engine::job::summary::{ConnectionSummary, Summary};
 
     fn moved() -> Event {
         let (path, other) = (bare("10.2.0.1:1", "10.2.0.2:2"), bare("10.1.0.1:3", "10.1.0.2:4"));
@@ -293,7 +294,7 @@ pub mod tests {
             limited_by: None,
             ..Progress::default()
         };
-        let transport = example().transport;
+        let transport = example().connection.transport;
         vec![
             Event::Deployed { host: "db1".into(), path: "/home/me/.cache/haul/0.1.0-ab/haul".into() },
             Event::Connected { transport, streams: 8, cipher: Cipher::Aes256Gcm },
@@ -440,7 +441,7 @@ pub mod tests {
             receiver_limited_us: 430_000,
             buffer_limited_us: 0,
         };
-        let outcome = Ok(haul_engine::job::event::Summary { path, ..example() });
+        let outcome = Ok(Summary { connection: ConnectionSummary { path, ..example().connection }, ..example() });
         let said = |level| printed(level, &outcome);
         let line = "path        RTT 50.4 ms; 123,456 segments, 12 resent; limited 43 % by the receive window, 0 % by \
                     send buffers\n";
@@ -462,7 +463,7 @@ pub mod tests {
 
     #[test]
     fn a_dry_run_ends_with_what_would_be_done() {
-        let dry = haul_engine::job::event::Summary { is_dry: true, ..example() };
+        let dry = Summary { is_dry: true, ..example() };
         let shown = printed(Verbosity::Normal, &Ok(dry));
         let first = "\ndry run: 1 would be deleted; nothing was changed, checked in 4 min 44 s\n";
         assert!(shown.contains(first), "{shown}");

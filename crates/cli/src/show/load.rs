@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use haul_engine::job::event::{ResourceMetrics, Stage, StreamFigures};
+use haul_engine::job::summary::EndSummary;
 use serde::Serialize;
 
 /// Named counters.
@@ -35,8 +36,8 @@ struct EndLoadFields {
 
 impl LoadFields {
     /// Of both ends.
-    pub fn new(loads: &[ResourceMetrics; 2], streams: &[Vec<StreamFigures>; 2]) -> Self {
-        let [source, target] = [0, 1].map(|end| EndLoadFields::of(&loads[end], end, &streams[end]));
+    pub fn new(ends: &[EndSummary; 2]) -> Self {
+        let [source, target] = [0, 1].map(|end| EndLoadFields::of(&ends[end].load, end, &ends[end].streams));
         Self { source, target }
     }
 }

@@ -1,6 +1,6 @@
 //! How busy each part of the path was: disks, CPUs and the network, as a table and for programs.
 
-use haul_engine::job::event::Summary;
+use haul_engine::job::summary::Summary;
 use haul_proto::diagnose::JobMeasurements;
 use haul_proto::diagnose::path_parts::{PartUse, PathPart, path_parts};
 use serde::Serialize;
@@ -53,8 +53,8 @@ pub fn fields(summary: &Summary) -> BTreeMap<&'static str, PartFields> {
 }
 
 fn of_job(summary: &Summary) -> Vec<PartUse> {
-    let [source, target] = summary.loads;
-    path_parts(&JobMeasurements { source, target, bytes: summary.bytes, ..JobMeasurements::default() })
+    let [source, target] = [summary.source().load, summary.target().load];
+    path_parts(&JobMeasurements { source, target, bytes: summary.files.bytes, ..JobMeasurements::default() })
 }
 
 fn words(part: PathPart) -> &'static str {
@@ -72,6 +72,7 @@ mod tests {
     use super::super::summary::tests::example;
     use super::*;
     use haul_engine::job::event::ResourceMetrics;
+    use haul_engine::job::summary::{EndSummary, TransferTotals};
 
     #[test]
     fn each_part_is_a_line_with_its_bound() {
@@ -80,7 +81,11 @@ mod tests {
         load.processors.busy_us = 500_000;
         load.disks[1].busy_us = 1000;
         load.disks[1].written_bytes = 70_000_000;
-        let summary = Summary { loads: [load; 2], bytes: 100_000_000, ..example() };
+        let summary = Summary {
+            files: TransferTotals { bytes: 100_000_000, ..example().files },
+            ends: [0, 1].map(|_| EndSummary { load, ..EndSummary::default() }),
+            ..example()
+        };
         insta::assert_snapshot!(table(&summary), @r"
         part           busy         rate        bound
         source CPU     25 %     100 MB/s     400 MB/s

@@ -1,9 +1,8 @@
 //! The summary: files, rate and path.
 
-use haul_engine::job::event::{
-    ComparisonResult, Confinement, ReadBackBytes, SandboxReport, Summary, SyncCounters, TransportPath,
-};
+use haul_engine::job::event::{Confinement, ReadBackBytes, SandboxReport, SyncCounters, TransportPath};
 use haul_engine::job::spec::Cipher;
+use haul_engine::job::summary::{ComparisonResult, Summary};
 use std::time::Duration;
 
 use super::{names, paths, verdict};
@@ -26,26 +25,26 @@ const LONG: Duration = Duration::from_secs(10);
 pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     let mut add = |label: &'static str, text: String| facts.push((label, text));
-    let is_detailed = verbose || summary.elapsed >= LONG || !summary.advice.is_empty();
-    if summary.failed > 0 {
-        add("failed", counted(summary.failed, "entry", "entries"));
+    let is_detailed = verbose || summary.times.elapsed >= LONG || !summary.diagnosis.advice.is_empty();
+    if summary.files.failed > 0 {
+        add("failed", counted(summary.files.failed, "entry", "entries"));
     }
-    if summary.files_skipped > 0 && summary.files_copied > 0 {
-        add("up to date", format!("{}, {}", files(summary.files_skipped), size(summary.bytes_skipped)));
+    if summary.files.skipped > 0 && summary.files.copied > 0 {
+        add("up to date", format!("{}, {}", files(summary.files.skipped), size(summary.files.bytes_skipped)));
     }
     sync_facts(summary).into_iter().for_each(|(label, text)| add(label, text));
-    if summary.left_out > 0 {
-        let special = counted(summary.left_out, "special file", "special files");
+    if summary.files.left_out > 0 {
+        let special = counted(summary.files.left_out, "special file", "special files");
         add("skipped", format!("{special} (see --specials, --devices)"));
     }
     if summary.counters.filtered > 0 {
         add("excluded", format!("{} by filters", counted(summary.counters.filtered, "entry", "entries")));
     }
-    if summary.restarts > 0 {
-        add("reconnected", counted(summary.restarts.into(), "time", "times"));
+    if summary.times.restarts > 0 {
+        add("reconnected", counted(summary.times.restarts.into(), "time", "times"));
     }
-    if !summary.paused.is_zero() {
-        add("paused", duration(summary.paused));
+    if !summary.times.paused.is_zero() {
+        add("paused", duration(summary.times.paused));
     }
     if summary.counters.frames_resent > 0 {
         add("resent", counted(summary.counters.frames_resent, "damaged frame", "damaged frames"));
@@ -73,35 +72,36 @@ pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
         );
     }
     // Of a dry run, how nothing travelled says nothing.
-    if summary.streams > 0 && !summary.is_dry && (is_detailed || is_fallback(&summary.transport)) {
+    if summary.connection.streams > 0 && !summary.is_dry && (is_detailed || is_fallback(&summary.connection.transport))
+    {
         add("connection", transport(summary));
     }
-    if summary.cloned_bytes > 0 {
-        add("shared", format!("{} with the source (reflink)", size(summary.cloned_bytes)));
+    if summary.files.cloned_bytes > 0 {
+        add("shared", format!("{} with the source (reflink)", size(summary.files.cloned_bytes)));
     }
-    if let Some(text) = summary.read_back.filter(|_| summary.files_copied > 0).map(|read| read_back(&read)) {
+    if let Some(text) = summary.integrity.read_back.filter(|_| summary.files.copied > 0).map(|read| read_back(&read)) {
         add("read back", text);
     }
     if let Some(text) = storage(summary).filter(|_| is_detailed) {
         add("storage", text);
     }
-    if let Some(bytes_per_s) = summary.rate_limit_bytes_per_s.filter(|_| is_detailed) {
+    if let Some(bytes_per_s) = summary.connection.rate_limit_bytes_per_s.filter(|_| is_detailed) {
         add("rate limit", limit(bytes_per_s));
     }
-    let verdict = summary.verdict.as_ref().filter(|_| is_detailed && !summary.is_dry);
+    let verdict = summary.diagnosis.verdict.as_ref().filter(|_| is_detailed && !summary.is_dry);
     if let Some(text) = verdict.and_then(verdict::line) {
         add("limited by", text);
     }
-    for advised in &summary.advice {
+    for advised in &summary.diagnosis.advice {
         add("try", verdict::advice(advised));
     }
     if is_detailed {
-        add("cpu", format!("source {}, target {}", duration(summary.source_cpu), duration(summary.target_cpu)));
+        add("cpu", format!("source {}, target {}", duration(summary.ends[0].cpu), duration(summary.ends[1].cpu)));
     }
     if verbose {
         add(
             "memory",
-            format!("source {}, target {}", size(summary.source_peak_bytes), size(summary.target_peak_bytes)),
+            format!("source {}, target {}", size(summary.ends[0].peak_bytes), size(summary.ends[1].peak_bytes)),
         );
     }
     if let Some(text) = sandbox(summary).filter(|_| verbose || is_unconfined(summary)) {
@@ -134,7 +134,7 @@ fn sync_facts(summary: &Summary) -> Vec<(&'static str, String)> {
 
 /// What the path was like, as the source's kernel saw it; nothing where none was used.
 pub fn path(summary: &Summary) -> String {
-    let path = &summary.path;
+    let path = &summary.connection.path;
     if path.segments == 0 {
         return String::new();
     }
@@ -156,7 +156,7 @@ fn sandbox(summary: &Summary) -> Option<String> {
         "" => sandbox.confinement.word().to_owned(),
         reason => format!("{} ({})", sandbox.confinement.word(), harmless(reason)),
     };
-    match (&summary.source_sandbox, &summary.target_sandbox) {
+    match (&summary.ends[0].sandbox, &summary.ends[1].sandbox) {
         (Some(source), Some(target)) if source == target => Some(format!("{} at both ends", said(source))),
         (Some(source), Some(target)) => Some(format!("source {}, target {}", said(source), said(target))),
         _ => None,
@@ -165,35 +165,35 @@ fn sandbox(summary: &Summary) -> Option<String> {
 
 /// Whether an end had nothing but itself to hold it.
 fn is_unconfined(summary: &Summary) -> bool {
-    let ends = [&summary.source_sandbox, &summary.target_sandbox];
+    let ends = [&summary.ends[0].sandbox, &summary.ends[1].sandbox];
     ends.into_iter().flatten().any(|sandbox| sandbox.confinement == Confinement::None)
 }
 
 /// Its first line.
 pub fn headline(summary: &Summary) -> String {
-    let elapsed = duration(summary.elapsed);
+    let elapsed = duration(summary.times.elapsed);
     if summary.is_dry {
         return format!("dry run: nothing was changed; checked in {elapsed}");
     }
-    if let Some(comparison) = &summary.comparison {
+    if let Some(comparison) = &summary.integrity.comparison {
         return comparison_headline(summary, comparison);
     }
     if summary.is_timed {
-        let rate = rate(bytes_per_s(summary.bytes, summary.elapsed));
-        return format!("{} in {elapsed}: {rate}", size(summary.bytes));
+        let rate = rate(bytes_per_s(summary.files.bytes, summary.times.elapsed));
+        return format!("{} in {elapsed}: {rate}", size(summary.files.bytes));
     }
-    if summary.files_copied == 0 && summary.files_skipped > 0 && summary.failed == 0 {
-        let there = format!("{}, {}", files(summary.files_skipped), size(summary.bytes_skipped));
+    if summary.files.copied == 0 && summary.files.skipped > 0 && summary.files.failed == 0 {
+        let there = format!("{}, {}", files(summary.files.skipped), size(summary.files.bytes_skipped));
         return format!("up to date: {there}, checked in {elapsed}");
     }
-    if summary.files_copied == 0 {
+    if summary.files.copied == 0 {
         return format!("no files copied in {elapsed}");
     }
     format!(
         "{}, {} in {elapsed}: {}, {}",
-        files(summary.files_copied),
-        size(summary.bytes),
-        rate(bytes_per_s(summary.bytes, summary.elapsed)),
+        files(summary.files.copied),
+        size(summary.files.bytes),
+        rate(bytes_per_s(summary.files.bytes, summary.times.elapsed)),
         proof(summary)
     )
 }
@@ -202,29 +202,29 @@ fn comparison_headline(
     summary: &Summary,
     ComparisonResult { files: count, bytes, differences }: &ComparisonResult,
 ) -> String {
-    let found = match (differences, summary.failed) {
+    let found = match (differences, summary.files.failed) {
         (0, 0) => "identical".to_owned(),
         (0, _) => "no differences in readable files".to_owned(),
         (_, _) => counted(*differences, "difference", "differences"),
     };
-    let rate = rate(bytes_per_s(*bytes, summary.elapsed));
-    format!("{}, {} compared in {}: {rate}, {found}", files(*count), size(*bytes), duration(summary.elapsed))
+    let rate = rate(bytes_per_s(*bytes, summary.times.elapsed));
+    format!("{}, {} compared in {}: {rate}, {found}", files(*count), size(*bytes), duration(summary.times.elapsed))
 }
 
 /// What was verified, and how. Shared blocks are not copied, so they need no verification.
 fn proof(summary: &Summary) -> String {
-    let check = if summary.blake3 { "blake3" } else { "xxh3" };
-    let proof = match summary.cipher {
+    let check = if summary.integrity.blake3 { "blake3" } else { "xxh3" };
+    let proof = match summary.connection.cipher {
         None => check.to_owned(),
         Some(Cipher::AuthenticateOnly) => format!("not encrypted; aes-256-gmac, {check}"),
         Some(cipher) => format!("{}, {check}", names::cipher(cipher)),
     };
-    let proof = match summary.cloned_bytes {
+    let proof = match summary.files.cloned_bytes {
         0 => format!("every byte verified ({proof})"),
-        cloned if cloned >= summary.bytes => "all blocks shared".to_owned(),
+        cloned if cloned >= summary.files.bytes => "all blocks shared".to_owned(),
         _ => format!("every copied byte verified ({proof})"),
     };
-    if summary.durable { format!("{proof}, durable") } else { proof }
+    if summary.integrity.durable { format!("{proof}, durable") } else { proof }
 }
 
 /// Where it was read back from, honestly.
@@ -241,9 +241,9 @@ fn read_back(read: &ReadBackBytes) -> String {
 
 /// Where most bytes went past the page cache.
 fn storage(summary: &Summary) -> Option<String> {
-    let moved = summary.comparison.map_or(summary.bytes, |comparison| comparison.bytes);
+    let moved = summary.integrity.comparison.map_or(summary.files.bytes, |comparison| comparison.bytes);
     let most = |direct: u64| direct > moved / 2;
-    match (most(summary.source_direct_bytes), most(summary.target_direct_bytes)) {
+    match (most(summary.ends[0].direct_bytes), most(summary.ends[1].direct_bytes)) {
         (true, true) => Some("O_DIRECT at both ends".to_owned()),
         (true, false) => Some("O_DIRECT at the source".to_owned()),
         (false, true) => Some("O_DIRECT at the target".to_owned()),
@@ -258,8 +258,8 @@ fn is_fallback(path: &TransportPath) -> bool {
 
 /// Addresses and reasons are what a worker said: they are shown without what could disturb a terminal.
 fn transport(summary: &Summary) -> String {
-    let streams = counted(summary.streams.into(), "stream", "streams");
-    match &summary.transport {
+    let streams = counted(summary.connection.streams.into(), "stream", "streams");
+    match &summary.connection.transport {
         TransportPath::None => "none needed".to_owned(),
         TransportPath::Local { host } => format!("{}, {streams}", within(host.as_deref())),
         TransportPath::Tcp { path, others, instead_of } => {
@@ -275,8 +275,11 @@ fn transport(summary: &Summary) -> String {
 pub mod tests {
     use haul_proto::wire::counters::Counters;
 
-    use haul_engine::job::event::{CompressionResult, NetworkPath, SlowFile};
+    use haul_engine::job::event::{NetworkPath, SlowFile};
     use haul_engine::job::spec::CompressionMethod;
+    use haul_engine::job::summary::{
+        CompressionResult, ConnectionSummary, Diagnosis, EndSummary, IntegritySummary, JobTimes, TransferTotals,
+    };
     use haul_proto::wire::counters::PathFigures;
 
     use super::super::paths::tests::bare;
@@ -295,46 +298,44 @@ pub mod tests {
     /// The run that the documentation shows.
     pub fn example() -> Summary {
         Summary {
-            files_copied: 12_408,
-            files_skipped: 0,
-            failed: 0,
-            left_out: 0,
+            files: TransferTotals {
+                copied: 12_408,
+                skipped: 0,
+                failed: 0,
+                left_out: 0,
+                bytes: 333_149_000_000,
+                bytes_skipped: 0,
+                cloned_bytes: 0,
+            },
+            times: JobTimes { elapsed: Duration::from_secs(284), paused: Duration::ZERO, restarts: 0 },
+            connection: ConnectionSummary {
+                transport: transport(),
+                streams: 8,
+                cipher: Some(Cipher::Aes256Gcm),
+                path: PathFigures::default(),
+                rate_limit_bytes_per_s: None,
+            },
+            integrity: IntegritySummary { blake3: true, durable: true, read_back: None, comparison: None },
+            diagnosis: Diagnosis {
+                verdict: None,
+                advice: Vec::new(),
+                slowest: vec![SlowFile { path: b"run7/big.db".to_vec(), size: 4_290_000_000, took_us: 3_700_000 }],
+            },
             counters: Counters { directories: 341, symlinks: 1, bytes_on_wire: 333_200_000_000, ..Counters::default() },
-            bytes: 333_149_000_000,
-            bytes_skipped: 0,
-            elapsed: Duration::from_secs(284),
-            paused: Duration::ZERO,
-            restarts: 0,
-            transport: transport(),
-            streams: 8,
-            cipher: Some(Cipher::Aes256Gcm),
-            blake3: true,
-            path: PathFigures::default(),
-            verdict: None,
-            loads: Default::default(),
-            streams_at: Default::default(),
-            advice: Vec::new(),
-            rate_limit_bytes_per_s: None,
             compression: None,
-            slowest: vec![SlowFile { path: b"run7/big.db".to_vec(), size: 4_290_000_000, took_us: 3_700_000 }],
-            source_cpu: Duration::from_millis(12_300),
-            target_cpu: Duration::from_millis(14_100),
-            source_system: Duration::from_millis(4_100),
-            target_system: Duration::from_millis(6_200),
-            source_peak_bytes: 41_000_000,
-            target_peak_bytes: 57_500_000,
-            source_direct_bytes: 0,
-            target_direct_bytes: 0,
-            cloned_bytes: 0,
-            durable: true,
             delta: None,
             sync: SyncCounters::default(),
             is_dry: false,
             is_timed: false,
-            read_back: None,
-            source_sandbox: Some(SandboxReport { confinement: Confinement::Full, reason: String::new() }),
-            target_sandbox: Some(SandboxReport { confinement: Confinement::Full, reason: String::new() }),
-            comparison: None,
+            ends: [(12_300, 4_100, 41_000_000), (14_100, 6_200, 57_500_000)].map(|(cpu_ms, system_ms, peak_bytes)| {
+                EndSummary {
+                    cpu: Duration::from_millis(cpu_ms),
+                    system: Duration::from_millis(system_ms),
+                    peak_bytes,
+                    sandbox: Some(SandboxReport { confinement: Confinement::Full, reason: String::new() }),
+                    ..EndSummary::default()
+                }
+            }),
         }
     }
 
@@ -351,18 +352,21 @@ pub mod tests {
     fn a_run_with_everything_in_it() {
         let transport = TransportPath::Ssh { because: "no TCP connection to db1: timed out".into() };
         let run = Summary {
-            failed: 2,
-            files_skipped: 1,
-            bytes_skipped: 999,
-            left_out: 1,
-            rate_limit_bytes_per_s: Some(1_250_000_000),
-            verdict: Some(verdict::tests::example()),
-            advice: vec![verdict::tests::advised()],
-            restarts: 1,
+            files: TransferTotals { failed: 2, skipped: 1, bytes_skipped: 999, left_out: 1, ..example().files },
+            connection: ConnectionSummary {
+                rate_limit_bytes_per_s: Some(1_250_000_000),
+                transport,
+                streams: 1,
+                ..example().connection
+            },
+            diagnosis: Diagnosis {
+                verdict: Some(verdict::tests::example()),
+                advice: vec![verdict::tests::advised()],
+                ..example().diagnosis
+            },
+            times: JobTimes { restarts: 1, ..example().times },
             counters: Counters { frames_resent: 3, ..example().counters },
             compression: Some(CompressionResult { method: CompressionMethod::Zstd(3), ratio: 3.12 }),
-            transport,
-            streams: 1,
             ..example()
         };
         insta::assert_snapshot!(summary(&run, true), @"
@@ -388,8 +392,12 @@ pub mod tests {
     fn what_was_compared_is_identical_or_not() {
         let lines = [(0, 0), (0, 1), (1, 0), (3, 2)].map(|(differences, failed)| {
             let comparison = Some(ComparisonResult { files: 12_408, bytes: 333_149_000_000, differences });
-            let run =
-                Summary { comparison, failed, files_copied: 0, bytes: 0, streams: 0, durable: false, ..example() };
+            let run = Summary {
+                integrity: IntegritySummary { comparison, durable: false, ..example().integrity },
+                files: TransferTotals { failed, copied: 0, bytes: 0, ..example().files },
+                connection: ConnectionSummary { streams: 0, ..example().connection },
+                ..example()
+            };
             summary(&run, false)
         });
         insta::assert_snapshot!(lines.join("\n"), @"
@@ -428,9 +436,14 @@ pub mod tests {
         let one =
             summary(&Summary { sync: SyncCounters { removed: 1, ..SyncCounters::default() }, ..example() }, false);
         assert_eq!(one.lines().count(), 4, "{one}");
-        let timed = Summary { is_timed: true, files_copied: 0, ..example() };
+        let timed = Summary { files: TransferTotals { copied: 0, ..example().files }, is_timed: true, ..example() };
         assert!(headline(&timed).starts_with("333.1 GB in 4 min 44 s: "));
-        let dry = Summary { sync, is_dry: true, files_copied: 0, bytes: 0, ..example() };
+        let dry = Summary {
+            files: TransferTotals { copied: 0, bytes: 0, ..example().files },
+            sync,
+            is_dry: true,
+            ..example()
+        };
         insta::assert_snapshot!(summary(&dry, false), @"
         dry run: nothing was changed; checked in 4 min 44 s
         cpu         source 12.3 s, target 14.1 s
@@ -440,18 +453,34 @@ pub mod tests {
     #[test]
     fn first_lines() {
         let local = Summary {
-            transport: TransportPath::Local { host: None },
-            cipher: None,
-            files_copied: 1,
-            bytes: 1,
-            durable: false,
-            elapsed: Duration::from_millis(4),
+            connection: ConnectionSummary {
+                transport: TransportPath::Local { host: None },
+                cipher: None,
+                ..example().connection
+            },
+            files: TransferTotals { copied: 1, bytes: 1, ..example().files },
+            integrity: IntegritySummary { durable: false, ..example().integrity },
+            times: JobTimes { elapsed: Duration::from_millis(4), ..example().times },
             ..example()
         };
-        let clear = Summary { cipher: Some(Cipher::AuthenticateOnly), ..example() };
-        let again =
-            Summary { files_copied: 0, bytes: 0, files_skipped: 12_408, bytes_skipped: 333_149_000_000, ..example() };
-        let failed = Summary { files_copied: 0, bytes: 0, failed: 1, files_skipped: 3, ..example() };
+        let clear = Summary {
+            connection: ConnectionSummary { cipher: Some(Cipher::AuthenticateOnly), ..example().connection },
+            ..example()
+        };
+        let again = Summary {
+            files: TransferTotals {
+                copied: 0,
+                bytes: 0,
+                skipped: 12_408,
+                bytes_skipped: 333_149_000_000,
+                ..example().files
+            },
+            ..example()
+        };
+        let failed = Summary {
+            files: TransferTotals { copied: 0, bytes: 0, failed: 1, skipped: 3, ..example().files },
+            ..example()
+        };
         let lines = [local, clear, again, failed].map(|run| summary(&run, false).lines().next().unwrap().to_owned());
         insta::assert_snapshot!(lines.join("\n"), @"
         1 file, 1 byte in 0.00 s: 250 B/s, every byte verified (blake3)
@@ -467,8 +496,12 @@ pub mod tests {
         let shown = "\\u{1b}]0;x\\u{7}\\n";
         let path = bare(&hostile(), &hostile());
         let tcp = TransportPath::Tcp { path, others: Vec::new(), instead_of: Some(hostile()) };
-        let ways = [tcp, TransportPath::Ssh { because: hostile() }]
-            .map(|transport| super::transport(&Summary { transport, streams: 1, ..example() }));
+        let ways = [tcp, TransportPath::Ssh { because: hostile() }].map(|transport| {
+            super::transport(&Summary {
+                connection: ConnectionSummary { transport, streams: 1, ..example().connection },
+                ..example()
+            })
+        });
         assert_eq!(
             ways,
             [format!("{shown} -> {shown} (tcp), 1 stream; {shown}"), format!("through ssh, 1 stream; {shown}")]
@@ -478,7 +511,12 @@ pub mod tests {
     #[test]
     fn what_most_bytes_did_is_said() {
         let storage = |source_direct_bytes, target_direct_bytes| {
-            storage(&Summary { bytes: 100, source_direct_bytes, target_direct_bytes, ..example() })
+            storage(&Summary {
+                files: TransferTotals { bytes: 100, ..example().files },
+                ends: [source_direct_bytes, target_direct_bytes]
+                    .map(|direct_bytes| EndSummary { direct_bytes, ..EndSummary::default() }),
+                ..example()
+            })
         };
         let lines = [(51, 100), (51, 50), (0, 51)].map(|(source, target)| storage(source, target).unwrap());
         assert_eq!(lines, ["O_DIRECT at both ends", "O_DIRECT at the source", "O_DIRECT at the target"]);
@@ -489,7 +527,10 @@ pub mod tests {
     fn where_it_was_read_back_from_is_said_honestly() {
         let said = |disk_bytes, cache_bytes, memory_bytes| {
             let read_back = Some(ReadBackBytes { disk_bytes, cache_bytes, memory_bytes });
-            let said = summary(&Summary { read_back, ..example() }, false);
+            let said = summary(
+                &Summary { integrity: IntegritySummary { read_back, ..example().integrity }, ..example() },
+                false,
+            );
             said.lines().find(|line| line.starts_with("read back")).map(str::to_owned).unwrap_or_default()
         };
         insta::assert_snapshot!([said(333_149_000_000, 0, 0), said(1, 2_000_000, 0), said(0, 0, 3), said(0, 0, 0)].join("\n"), @"
@@ -499,7 +540,11 @@ pub mod tests {
         read back   nothing to read
         ");
         assert!(!summary(&example(), false).contains("read back"), "it was not asked for");
-        let none = Summary { files_copied: 0, read_back: Some(ReadBackBytes::default()), ..example() };
+        let none = Summary {
+            files: TransferTotals { copied: 0, ..example().files },
+            integrity: IntegritySummary { read_back: Some(ReadBackBytes::default()), ..example().integrity },
+            ..example()
+        };
         assert!(!summary(&none, false).contains("read back"), "nothing was copied");
     }
 
@@ -507,11 +552,13 @@ pub mod tests {
     fn what_was_shared_was_not_copied_and_not_verified() {
         let first_lines = |cloned_bytes| {
             let shared = Summary {
-                transport: TransportPath::Local { host: None },
-                cipher: None,
-                blake3: false,
-                bytes: 2_000_000,
-                cloned_bytes,
+                connection: ConnectionSummary {
+                    transport: TransportPath::Local { host: None },
+                    cipher: None,
+                    ..example().connection
+                },
+                integrity: IntegritySummary { blake3: false, ..example().integrity },
+                files: TransferTotals { bytes: 2_000_000, cloned_bytes, ..example().files },
                 ..example()
             };
             summary(&shared, false).lines().take(3).collect::<Vec<_>>().join("\n")
@@ -535,7 +582,14 @@ pub mod tests {
     fn an_end_that_nothing_confines_is_named_without_being_asked() {
         let end = |confinement, reason: &str| Some(SandboxReport { confinement, reason: reason.into() });
         let run = |source_sandbox, target_sandbox, verbose| {
-            let said = summary(&Summary { source_sandbox, target_sandbox, ..example() }, verbose);
+            let said = summary(
+                &Summary {
+                    ends: [source_sandbox, target_sandbox]
+                        .map(|sandbox| EndSummary { sandbox, ..EndSummary::default() }),
+                    ..example()
+                },
+                verbose,
+            );
             said.lines().find(|line| line.starts_with("sandbox")).map(str::to_owned)
         };
         let partial = || end(Confinement::Partial, "links are followed");
@@ -557,7 +611,12 @@ pub mod tests {
             instead_of: Some("db1 accepts none".into()),
         };
         let ways = [TransportPath::Local { host: None }, TransportPath::Local { host: Some("db1".into()) }, reverse]
-            .map(|transport| super::transport(&Summary { transport, streams: 1, ..example() }));
+            .map(|transport| {
+                super::transport(&Summary {
+                    connection: ConnectionSummary { transport, streams: 1, ..example().connection },
+                    ..example()
+                })
+            });
         assert_eq!(
             ways,
             [

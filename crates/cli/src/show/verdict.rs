@@ -1,6 +1,7 @@
 //! What limited a job, in words and as JSON.
 
-use haul_engine::job::event::{Bottleneck, BottleneckDetail, Fact, FactUnit, Recommendation, Verdict};
+use haul_engine::job::event::{Bottleneck, BottleneckDetail, Fact, FactUnit, Verdict};
+use haul_engine::job::summary::Recommendation;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;

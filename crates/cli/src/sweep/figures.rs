@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use haul_engine::job::event::{StreamFigures, Summary, TransportPath};
+use haul_engine::job::event::{StreamFigures, TransportPath};
 use haul_engine::job::location::Host;
 use haul_engine::job::spec::{CacheUse, Job, is_null, names_null};
+use haul_engine::job::summary::Summary;
 use serde::Serialize;
 
 use super::setting::{COUNT, DIMENSIONS, SweepSetting};
@@ -126,36 +127,36 @@ pub fn columns() -> Vec<&'static str> {
 impl Figures {
     /// From what a job said at its end, and while it ran, and from ICMP echoes.
     pub fn of(summary: &Summary, series: &Series, echoes: RoundTrips) -> Self {
-        let real = summary.elapsed;
+        let real = summary.times.elapsed;
         let data = real.saturating_sub(series.begun().unwrap_or_default());
         let seconds = |time: Duration| time.as_secs_f64();
-        let system = summary.source_system + summary.target_system;
-        let cpu = summary.source_cpu + summary.target_cpu;
-        let is_tcp = summary.path.segments > 0;
+        let system = summary.ends[0].system + summary.ends[1].system;
+        let cpu = summary.ends[0].cpu + summary.ends[1].cpu;
+        let is_tcp = summary.connection.path.segments > 0;
         let of_path = |figure: u64| if is_tcp { figure as f64 } else { f64::NAN };
         Self {
-            bytes: summary.bytes as f64,
+            bytes: summary.files.bytes as f64,
             real_s: seconds(real),
             data_s: seconds(data),
-            bytes_per_s: bytes_per_s(summary.bytes, data),
+            bytes_per_s: bytes_per_s(summary.files.bytes, data),
             user_s: seconds(cpu.saturating_sub(system)),
             system_s: seconds(system),
-            source_cpu_s: seconds(summary.source_cpu),
-            target_cpu_s: seconds(summary.target_cpu),
+            source_cpu_s: seconds(summary.ends[0].cpu),
+            target_cpu_s: seconds(summary.ends[1].cpu),
             rtt_loaded_s: series.round_trip().unwrap_or(f64::NAN),
-            rtt_unloaded_s: of_path(summary.path.round_trip_us) / 1e6,
+            rtt_unloaded_s: of_path(summary.connection.path.round_trip_us) / 1e6,
             ping_unloaded_min_s: echoes.idle.map_or(f64::NAN, |idle| idle.min_s),
             ping_unloaded_s: echoes.idle.map_or(f64::NAN, |idle| idle.median_s),
             ping_loaded_s: echoes.loaded.map_or(f64::NAN, |loaded| loaded.median_s),
-            segments: of_path(summary.path.segments),
-            retransmitted: of_path(summary.path.retransmitted),
-            streams_used: summary.streams.into(),
-            stream_window_bytes: mean_window_bytes(&summary.streams_at[0]),
-            source_direct_bytes: summary.source_direct_bytes as f64,
-            target_direct_bytes: summary.target_direct_bytes as f64,
+            segments: of_path(summary.connection.path.segments),
+            retransmitted: of_path(summary.connection.path.retransmitted),
+            streams_used: summary.connection.streams.into(),
+            stream_window_bytes: mean_window_bytes(&summary.source().streams),
+            source_direct_bytes: summary.ends[0].direct_bytes as f64,
+            target_direct_bytes: summary.ends[1].direct_bytes as f64,
             bytes_on_wire: summary.counters.bytes_on_wire as f64,
-            cloned_bytes: summary.cloned_bytes as f64,
-            durable: f64::from(u8::from(summary.durable)),
+            cloned_bytes: summary.files.cloned_bytes as f64,
+            durable: f64::from(u8::from(summary.integrity.durable)),
         }
     }
 

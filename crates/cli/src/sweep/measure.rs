@@ -73,9 +73,9 @@ impl SweepBench<'_> {
         let echoes = RoundTrips { idle, loaded: witness.echoes.and_then(Echoes::finish) };
         let leftover = scratch.and_then(|scratch| scratch.remove(&job.access).err()).map(|e| e.to_string());
         witness.series.end();
-        let transport = outcome.as_ref().ok().map(|summary| summary.transport.clone());
+        let transport = outcome.as_ref().ok().map(|summary| summary.connection.transport.clone());
         let limited_by =
-            outcome.as_ref().ok().and_then(|summary| Some(summary.verdict.as_ref()?.limit.id().to_owned()));
+            outcome.as_ref().ok().and_then(|summary| Some(summary.diagnosis.verdict.as_ref()?.limit.id().to_owned()));
         let limited_by = limited_by.unwrap_or_default();
         let result = match (outcome, witness.failure) {
             (Err(_), _) if cancel.is_cancelled() => return MeasuredRun { run: None, transport, leftover },

@@ -6,8 +6,9 @@ use haul_proto::diagnose::{JobMeasurements, Verdict};
 use haul_proto::wire::counters::FinalReport;
 
 use super::workers::{WorkerRole, Workers};
-use crate::job::event::{CompressionResult, NetworkPath, Recommendation, TransportPath};
+use crate::job::event::{NetworkPath, TransportPath};
 use crate::job::spec::{Cipher, Fsync, Job, Verify};
+use crate::job::summary::{CompressionResult, Recommendation};
 
 /// Returns recommendations in words. `source` is the source's final report, and `way` its transport path.
 pub fn advice(

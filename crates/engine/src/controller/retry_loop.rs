@@ -4,16 +4,18 @@
 use haul_proto::limits::WRONG_DELTAS_MAX;
 use std::time::{Duration, Instant};
 
+use super::attempt::{EarlierAttempts, JobAttempt, attempt};
+use super::check;
 use super::totals::JobTotals;
-use super::{EarlierAttempts, JobAttempt, attempt, check};
 use crate::controller::control_requests::ControlRequests;
 use crate::controller::event_dedup::EventDedup;
 use crate::controller::retry_policy::{RetryLoop, RetryStep};
 use crate::job::error::{Error, GO_ON, Outcome};
-use crate::job::event::{Event, Observer, Summary};
+use crate::job::event::{Event, Observer};
 use crate::job::location::Host;
 use crate::job::runtime_control::RuntimeControl;
 use crate::job::spec::{DeleteMode, Job, JobOptions, PipeEnd, SyncOptions, WorkerProgram};
+use crate::job::summary::{JobTimes, Summary, TransferTotals};
 use crate::sys::cancel::Cancel;
 
 /// Time limit for a login and start after a lost connection, as a multiple of ssh's connection timeout: the user may be
@@ -43,10 +45,13 @@ pub fn run(
     let copying = Job { options: JobOptions { sync, ..job.options }, ..job };
     let copied = run_all(copying, &program, cancel, steering, observer)?;
     Ok(Summary {
-        failed: copied.failed + removed.failed,
+        files: TransferTotals { failed: copied.files.failed + removed.files.failed, ..copied.files },
         sync: copied.sync.plus(removed.sync),
-        elapsed: copied.elapsed + removed.elapsed,
-        paused: copied.paused + removed.paused,
+        times: JobTimes {
+            elapsed: copied.times.elapsed + removed.times.elapsed,
+            paused: copied.times.paused + removed.times.paused,
+            ..copied.times
+        },
         ..copied
     })
 }

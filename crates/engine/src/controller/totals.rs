@@ -8,7 +8,7 @@ use haul_proto::sync::SyncCounters;
 use haul_proto::wire::counters::Counters;
 use std::time::Duration;
 
-use crate::job::event::Summary;
+use crate::job::summary::{JobTimes, Summary, TransferTotals};
 
 /// Accumulates attempts.
 #[derive(Debug, Default)]
@@ -51,22 +51,24 @@ impl JobTotals {
 
     /// Turns the last attempt's summary into that of the job, with its time `elapsed` and number of `restarts`.
     pub fn complete(mut self, last: Summary, elapsed: Duration, restarts: u32) -> Summary {
-        self.files.record_attempt(0, last.files_skipped);
-        self.bytes.record_attempt(0, last.bytes_skipped);
+        self.files.record_attempt(0, last.files.skipped);
+        self.bytes.record_attempt(0, last.files.bytes_skipped);
         let all = |copied: u64, skipped: u64| copied.saturating_add(skipped);
         Summary {
-            files_copied: all(last.files_copied, last.files_skipped).saturating_sub(self.files.there),
-            files_skipped: self.files.there,
-            bytes: all(last.bytes, last.bytes_skipped).saturating_sub(self.bytes.there),
-            bytes_skipped: self.bytes.there,
+            files: TransferTotals {
+                copied: all(last.files.copied, last.files.skipped).saturating_sub(self.files.there),
+                skipped: self.files.there,
+                bytes: all(last.files.bytes, last.files.bytes_skipped).saturating_sub(self.bytes.there),
+                bytes_skipped: self.bytes.there,
+                ..last.files
+            },
             counters: Counters {
                 frames_resent: self.frames_resent.saturating_add(last.counters.frames_resent),
                 bytes_on_wire: self.bytes_on_wire.saturating_add(last.counters.bytes_on_wire),
                 ..last.counters
             },
             sync: last.sync.plus(self.sync),
-            elapsed,
-            restarts,
+            times: JobTimes { elapsed, restarts, ..last.times },
             ..last
         }
     }
@@ -97,17 +99,18 @@ mod tests {
         broken
             .iter()
             .for_each(|&(found, copied, there)| totals.add(&ends(found, copied, there), SyncCounters::default()));
-        let last = Summary {
-            files_copied: copied,
-            files_skipped: there,
+        let files = TransferTotals {
+            copied,
+            skipped: there,
             bytes: 10 * copied,
             bytes_skipped: 10 * there,
-            ..Summary::default()
+            ..TransferTotals::default()
         };
+        let last = Summary { files, ..Summary::default() };
         let all = totals.complete(last, Duration::from_secs(9), 1);
-        assert_eq!((all.bytes, all.bytes_skipped), (10 * all.files_copied, 10 * all.files_skipped));
-        assert_eq!((all.elapsed, all.restarts), (Duration::from_secs(9), 1));
-        (all.files_copied, all.files_skipped)
+        assert_eq!((all.files.bytes, all.files.bytes_skipped), (10 * all.files.copied, 10 * all.files.skipped));
+        assert_eq!((all.times.elapsed, all.times.restarts), (Duration::from_secs(9), 1));
+        (all.files.copied, all.files.skipped)
     }
 
     #[test]

@@ -13,25 +13,38 @@ use crate::job::event::{NetworkPath, TransportPath};
 use crate::job::location::Host;
 use crate::job::spec::NetworkOptions;
 
+/// The connection between both ends, as far as it is made.
+#[derive(Default)]
+pub struct TransferConnection {
+    /// State of an early Listen.
+    pub listening: PendingListen,
+    /// Directions for data connections still to try.
+    pub directions: Vec<ConnectDirection>,
+    /// The end that made the data connections.
+    pub connector: Option<WorkerRole>,
+    /// Transport of the data, once known.
+    pub transport: TransportPath,
+}
+
 /// Connect timeout of a data connection.
 const CONNECT_TIMEOUT_MS: u32 = 3000;
 
 /// Sends Listen to the first accepting end, if it is `role`, without waiting for its answer: that saves a round trip.
-pub fn listen_early(copy: &mut TransferController<'_>, role: WorkerRole) -> Result<(), Error> {
-    let needs_none = copy.workers.is_one() || copy.job.options.compare;
-    match copy.directions.first() {
+pub fn listen_early(controller: &mut TransferController<'_>, role: WorkerRole) -> Result<(), Error> {
+    let needs_none = controller.workers.is_one() || controller.job.options.compare;
+    match controller.connection.directions.first() {
         Some(first) if first.acceptor == role && !first.is_empty() && !needs_none => {
             let at = first.at;
-            listen(copy, role, at)
+            listen(controller, role, at)
         }
         _ => Ok(()),
     }
 }
 
-fn listen(copy: &mut TransferController<'_>, role: WorkerRole, address: Option<IpAddr>) -> Result<(), Error> {
-    copy.listening = PendingListen::Asked(role);
-    copy.reports.expect_answer(role);
-    copy.workers.send(role, &ControllerMessage::Listen { address })
+fn listen(controller: &mut TransferController<'_>, role: WorkerRole, address: Option<IpAddr>) -> Result<(), Error> {
+    controller.connection.listening = PendingListen::Asked(role);
+    controller.reports.expect_answer(role);
+    controller.workers.send(role, &ControllerMessage::Listen { address })
 }
 
 /// State of an early Listen whose answer is still pending.
@@ -63,18 +76,18 @@ impl PendingListen {
 /// Makes the first data connection, and returns its path and the initial stream count; the other connections follow by
 /// themselves. Returns [`TransportPath::None`] if both ends finish before a connection, since nothing had to move, or
 /// if no data will ever move.
-pub fn find(copy: &mut TransferController<'_>) -> Result<(TransportPath, u16), Error> {
-    if copy.job.options.compare {
+pub fn find(controller: &mut TransferController<'_>) -> Result<(TransportPath, u16), Error> {
+    if controller.job.options.compare {
         return Ok((TransportPath::None, 0));
     }
-    if copy.workers.is_one() {
-        let host = match host(copy.job, WorkerRole::Source) {
-            Host::Remote { .. } | Host::Served { .. } => Some(copy.workers.label(WorkerRole::Source)),
+    if controller.workers.is_one() {
+        let host = match host(controller.job, WorkerRole::Source) {
+            Host::Remote { .. } | Host::Served { .. } => Some(controller.workers.label(WorkerRole::Source)),
             Host::Local => None,
         };
-        return Ok((TransportPath::Local { host }, copy.streams));
+        return Ok((TransportPath::Local { host }, controller.settings.streams));
     }
-    match find_between(copy) {
+    match find_between(controller) {
         Ok(found) => Ok(found),
         Err(PathSearchEnd::Over) => Ok((TransportPath::None, 0)),
         Err(PathSearchEnd::Error(error)) => Err(error),
@@ -95,29 +108,29 @@ impl From<Error> for PathSearchEnd {
     }
 }
 
-fn find_between(copy: &mut TransferController<'_>) -> Result<(TransportPath, u16), PathSearchEnd> {
+fn find_between(controller: &mut TransferController<'_>) -> Result<(TransportPath, u16), PathSearchEnd> {
     let mut failed: Option<String> = None;
-    for direction in std::mem::take(&mut copy.directions) {
-        match attempt(copy, &direction)? {
+    for direction in std::mem::take(&mut controller.connection.directions) {
+        match attempt(controller, &direction)? {
             Ok((path, streams)) => {
-                copy.connector = Some(direction.connector);
+                controller.connection.connector = Some(direction.connector);
                 return Ok((TransportPath::Tcp { path, others: Vec::new(), instead_of: failed }, streams));
             }
             Err(why) => {
                 failed = Some(match failed {
-                    None => format!("no connection to {} ({why})", copy.workers.label(direction.acceptor)),
+                    None => format!("no connection to {} ({why})", controller.workers.label(direction.acceptor)),
                     Some(before) => format!("{before}, nor from it ({why})"),
                 });
             }
         }
     }
     let because = failed.unwrap_or_default();
-    if let Some(option) = wanted(&copy.job.options.network) {
+    if let Some(option) = wanted(&controller.job.options.network) {
         let text = format!("{because}\n{option} permits no other path: change or omit it");
         return Err(Error::Connect(text).into());
     }
-    tunnel(copy)?;
-    Ok((TransportPath::Ssh { because }, copy.streams))
+    tunnel(controller)?;
+    Ok((TransportPath::Ssh { because }, controller.settings.streams))
 }
 
 /// Returns the user's option that rules out another path.
@@ -129,72 +142,73 @@ fn wanted(network: &NetworkOptions) -> Option<String> {
 
 /// Connects one end to the other. The inner error is the reason of a failure.
 fn attempt(
-    copy: &mut TransferController<'_>,
+    controller: &mut TransferController<'_>,
     direction: &ConnectDirection,
 ) -> Result<Result<(NetworkPath, u16), String>, PathSearchEnd> {
     let ConnectDirection { connector, acceptor, at, .. } = *direction;
     if direction.is_empty() {
         return Ok(Err("no usable address is known".into()));
     }
-    let port = match port_of(copy, acceptor, at)? {
+    let port = match port_of(controller, acceptor, at)? {
         Ok(port) => port,
         Err(text) => return Ok(Err(text)),
     };
     let routes = direction.routes(port);
-    copy.reports.expect_answer(connector);
-    copy.workers.send(connector, &ControllerMessage::Connect { routes, timeout_ms: CONNECT_TIMEOUT_MS })?;
-    let connected = wait_for(copy, |role, message| match message {
+    controller.reports.expect_answer(connector);
+    controller.workers.send(connector, &ControllerMessage::Connect { routes, timeout_ms: CONNECT_TIMEOUT_MS })?;
+    let connected = wait_for(controller, |role, message| match message {
         WorkerMessage::Connected { from, to, streams } if role == connector => Ok(Ok((from, to, streams))),
         WorkerMessage::CannotConnect { text } if role == connector => Ok(Err(text)),
         other => Err(other),
     })?;
-    Ok(connected.map(|(from, to, streams)| (shown(&copy.workers, connector, from, to), streams)))
+    Ok(connected.map(|(from, to, streams)| (shown(&controller.workers, connector, from, to), streams)))
 }
 
 /// Returns the port of `acceptor`, after a Listen if none was sent.
 fn port_of(
-    copy: &mut TransferController<'_>,
+    controller: &mut TransferController<'_>,
     acceptor: WorkerRole,
     at: Option<IpAddr>,
 ) -> Result<Result<u16, String>, PathSearchEnd> {
-    if !matches!(copy.listening, PendingListen::Asked(role) | PendingListen::Answered(role, _) if role == acceptor) {
-        listen(copy, acceptor, at)?;
+    if !matches!(controller.connection.listening, PendingListen::Asked(role) | PendingListen::Answered(role, _) if role == acceptor)
+    {
+        listen(controller, acceptor, at)?;
     }
     loop {
-        match std::mem::take(&mut copy.listening) {
+        match std::mem::take(&mut controller.connection.listening) {
             PendingListen::Answered(_, answer) => return Ok(answer),
-            other => copy.listening = other,
+            other => controller.connection.listening = other,
         }
-        let (role, message) = next(copy)?;
-        copy.observe(role, message, false)?;
+        let (role, message) = next(controller)?;
+        controller.observe(role, message, false)?;
     }
 }
 
 /// Waits for a message that `take` accepts, and handles all others.
 fn wait_for<T>(
-    copy: &mut TransferController<'_>,
+    controller: &mut TransferController<'_>,
     take: impl Fn(WorkerRole, WorkerMessage) -> Result<T, WorkerMessage>,
 ) -> Result<T, PathSearchEnd> {
     loop {
-        let (role, message) = next(copy)?;
+        let (role, message) = next(controller)?;
         match take(role, message) {
             Ok(taken) => return Ok(taken),
-            Err(other) => copy.observe(role, other, false)?,
+            Err(other) => controller.observe(role, other, false)?,
         }
     }
 }
 
-fn next(copy: &mut TransferController<'_>) -> Result<(WorkerRole, WorkerMessage), PathSearchEnd> {
-    if copy.is_over() { Err(PathSearchEnd::Over) } else { Ok(copy.receive(false)?) }
+fn next(controller: &mut TransferController<'_>) -> Result<(WorkerRole, WorkerMessage), PathSearchEnd> {
+    if controller.progress.is_over() { Err(PathSearchEnd::Over) } else { Ok(controller.receive(false)?) }
 }
 
-fn tunnel(copy: &mut TransferController<'_>) -> Result<(), PathSearchEnd> {
+fn tunnel(controller: &mut TransferController<'_>) -> Result<(), PathSearchEnd> {
     for (role, connector) in [(WorkerRole::Target, false), (WorkerRole::Source, true)] {
-        copy.reports.expect_answer(role);
-        copy.workers.send(role, &ControllerMessage::Tunnel { connector })?;
+        controller.reports.expect_answer(role);
+        controller.workers.send(role, &ControllerMessage::Tunnel { connector })?;
     }
     for _ in 0..2 {
-        wait_for(copy, |_, message| match message {
+        wait_for(controller, |_, message| match message {
             WorkerMessage::Connected { .. } => Ok(()),
             other => Err(other),
         })?;

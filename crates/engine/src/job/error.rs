@@ -1,6 +1,6 @@
 //! Reasons for the failure of a whole job. A failed file is an event, not an error.
 
-use crate::job::event::Summary;
+use crate::job::summary::Summary;
 
 /// Last line of an error after which a rerun resumes.
 pub const GO_ON: &str = "rerun the command to resume";

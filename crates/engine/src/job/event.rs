@@ -5,7 +5,6 @@ pub use haul_proto::diagnose::{Bottleneck, BottleneckDetail, BottleneckShare, Fa
 pub use haul_proto::entry::EntryKind;
 pub use haul_proto::entry::{DeviceNumber, SpecialFile};
 pub use haul_proto::sync::{ChangeKind, ChangeReasons, ItemChange, SyncCounters};
-use haul_proto::wire::counters::PathFigures;
 pub use haul_proto::wire::counters::ReadBackBytes;
 pub use haul_proto::wire::difference::{AttributeEnd, Difference};
 pub use haul_proto::wire::resource_metrics::{ResourceMetrics, Sockets, Stage, StreamFigures};
@@ -14,9 +13,7 @@ pub use haul_proto::wire::slowest_files::SlowFile;
 pub use haul_proto::wire::source_activity::{SourceActivity, StreamPath};
 use std::time::Duration;
 
-use haul_proto::wire::counters::Counters;
-
-use crate::job::spec::{ChecksumAlgorithm, Cipher, CompressionMethod, DeltaCounters};
+use crate::job::spec::{ChecksumAlgorithm, Cipher};
 
 impl Event {
     /// Bytes of its paths and texts, about.
@@ -291,134 +288,4 @@ impl NetworkPath {
         let [from, to] = [&self.from, &self.to].map(|end| end.rsplit_once(':').map(|(address, _)| address));
         from.is_some() && from == to
     }
-}
-
-impl Summary {
-    /// Whether it compared, and found differences.
-    pub fn differs(&self) -> bool {
-        self.comparison.is_some_and(|comparison| comparison.differences > 0)
-    }
-}
-
-/// What came of a job that only compared.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ComparisonResult {
-    /// Files of the source compared with the target's.
-    pub files: u64,
-    /// Bytes that both ends read.
-    pub bytes: u64,
-    /// Entries that are not the same at both ends; each was reported.
-    pub differences: u64,
-}
-
-/// What compression did.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct CompressionResult {
-    /// How most of what travelled compressed was.
-    pub method: CompressionMethod,
-    /// Bytes of all contents that were sent, compressed or not, for one byte on the wire.
-    pub ratio: f64,
-}
-
-impl CompressionResult {
-    /// From what a source counted.
-    pub fn new(method: CompressionMethod, counters: &Counters) -> Self {
-        Self { method, ratio: counters.bytes_carried as f64 / counters.bytes_on_wire.max(1) as f64 }
-    }
-}
-
-/// Something that could be done.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recommendation {
-    /// The recommendation and its reason: one line, with the host as the user named it.
-    pub text: String,
-    /// The command or the option that does it, where there is one.
-    pub command: Option<String>,
-}
-
-/// The result of a job that ran to its end.
-#[derive(Debug, Clone, Default)]
-pub struct Summary {
-    /// Files copied in this run.
-    pub files_copied: u64,
-    /// Files that were there already.
-    pub files_skipped: u64,
-    /// Files (and directories and links) that failed; each was reported.
-    pub failed: u64,
-    /// Entries left out on purpose.
-    pub left_out: u64,
-    /// Counters of both ends: of the last attempt, apart from frames sent again and bytes on the wire.
-    pub counters: Counters,
-    /// Bytes written in this run.
-    pub bytes: u64,
-    /// Bytes of files that were there already.
-    pub bytes_skipped: u64,
-    /// From the start of the command to the last acknowledgement.
-    pub elapsed: Duration,
-    /// For how long of it the caller had the job paused.
-    pub paused: Duration,
-    /// How many times the job was begun again after a connection was lost. What follows, other than counts of bytes on
-    /// the wire and of frames, is about the last attempt.
-    pub restarts: u32,
-    /// How data travelled.
-    pub transport: TransportPath,
-    /// Streams used.
-    pub streams: u16,
-    /// How they were sealed; never [`Cipher::Auto`]. `None` when no socket was used.
-    pub cipher: Option<Cipher>,
-    /// Whether every file has its BLAKE3 from the source, beside the XXH3 of each frame.
-    pub blake3: bool,
-    /// What the path was like, as the source's kernel saw it; all zero where no TCP was used.
-    pub path: PathFigures,
-    /// What limited it; `None` in a job that only compared.
-    pub verdict: Option<Verdict>,
-    /// Where the time of source and target went; within one process, twice the same.
-    pub loads: [ResourceMetrics; 2],
-    /// What each stream did, as source and target say. Within one process, there is the source's word alone.
-    pub streams_at: [Vec<StreamFigures>; 2],
-    /// The files that took longest, the slowest first.
-    pub slowest: Vec<SlowFile>,
-    /// What came of old files that stood in the way; `None` where nothing did.
-    pub delta: Option<DeltaCounters>,
-    /// What was removed, linked and the like, so that the target became what the sources are.
-    pub sync: SyncCounters,
-    /// Dry run: changes were reported, not made.
-    pub is_dry: bool,
-    /// Whether its duration ended it (`--duration`), with data left to send.
-    pub is_timed: bool,
-    /// What could be done so that the next transfer is faster.
-    pub advice: Vec<Recommendation>,
-    /// The limit on the rate that was set at the end, bytes a second.
-    pub rate_limit_bytes_per_s: Option<u64>,
-    /// What compression did; `None` where nothing travelled compressed.
-    pub compression: Option<CompressionResult>,
-    /// User plus system seconds of the source's worker.
-    pub source_cpu: Duration,
-    /// User plus system seconds of the target's worker.
-    pub target_cpu: Duration,
-    /// The part of [`Self::source_cpu`] that was the system's.
-    pub source_system: Duration,
-    /// The part of [`Self::target_cpu`] that was the system's.
-    pub target_system: Duration,
-    /// Peak resident memory of the source's worker, bytes.
-    pub source_peak_bytes: u64,
-    /// Peak resident memory of the target's worker, bytes.
-    pub target_peak_bytes: u64,
-    /// Bytes that the source read past the page cache (O_DIRECT).
-    pub source_direct_bytes: u64,
-    /// Bytes that the target wrote past it.
-    pub target_direct_bytes: u64,
-    /// The part of [`Self::bytes`] not copied: the files share their blocks with the source's (reflink).
-    pub cloned_bytes: u64,
-    /// Whether all files that were copied in this run are on the target's disk, with their names, so that they outlast a
-    /// loss of power.
-    pub durable: bool,
-    /// Bytes read back by origin, where the disk was verified.
-    pub read_back: Option<ReadBackBytes>,
-    /// How far the source's kernel held it to what it was to read; `None` where it did not come to that.
-    pub source_sandbox: Option<SandboxReport>,
-    /// How far the target's kernel held it to where it was to write; `None` where it did not come to that.
-    pub target_sandbox: Option<SandboxReport>,
-    /// Result of a job that only compares. Then nothing was copied.
-    pub comparison: Option<ComparisonResult>,
 }

@@ -17,6 +17,7 @@ pub mod own_executable;
 pub mod rate;
 pub mod runtime_control;
 pub mod spec;
+pub mod summary;
 
 /// The ends of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use crate::controller;
 use crate::job::error::Error;
-use crate::job::event::{Bottleneck, Event, Observer, Progress, Sockets, Summary, TransportPath, Verdict};
+use crate::job::event::{Bottleneck, Event, Observer, Progress, Sockets, TransportPath, Verdict};
 use crate::job::runtime_control::RuntimeControl;
 use crate::job::spec::{Job, WorkerProgram};
+use crate::job::summary::Summary;
 use crate::sys::cancel::Cancel;
 
 /// Bounds of a part.
@@ -129,21 +130,21 @@ impl SampleWitness {
 
     fn sample(&self, summary: Option<&Summary>) -> ProbeSample {
         let elapsed = self.begun.map_or(Duration::ZERO, |begun| begun.elapsed());
-        let bytes = summary.map_or(self.last.bytes_written, |summary| summary.bytes);
-        let verdict = summary.and_then(|summary| summary.verdict.as_ref()).or(self.verdict.as_ref());
+        let bytes = summary.map_or(self.last.bytes_written, |summary| summary.files.bytes);
+        let verdict = summary.and_then(|summary| summary.diagnosis.verdict.as_ref()).or(self.verdict.as_ref());
         let sockets = &self.last.sockets;
         ProbeSample {
             rate: rate(&self.seen, bytes, elapsed, summary.is_some()),
             bytes,
             start: self.begun.map_or(Duration::ZERO, |begun| begun - self.started),
             elapsed,
-            streams: summary.map_or(self.last.streams, |summary| summary.streams),
+            streams: summary.map_or(self.last.streams, |summary| summary.connection.streams),
             round_trips: round_trips(sockets),
             buffer_bytes: sockets.buffer_bytes.checked_div(sockets.looks).unwrap_or(0),
             resent: sockets.retransmitted as f64 / sockets.segments.max(1) as f64,
             limit: verdict.map(|verdict| verdict.limit).filter(|limit| *limit != Bottleneck::None),
             is_complete: summary.is_some(),
-            is_durable: summary.is_some_and(|summary| summary.durable),
+            is_durable: summary.is_some_and(|summary| summary.integrity.durable),
             transport: self.transport.clone(),
         }
     }

@@ -10,8 +10,9 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use haul_engine::job::error::{Error, FIRST_FAILURE, Outcome};
-use haul_engine::job::event::{ChangeKind, EntryKind, Event, Observer, Progress, Summary};
+use haul_engine::job::event::{ChangeKind, EntryKind, Event, Observer, Progress};
 use haul_engine::job::spec::{ChecksumAlgorithm, Job};
+use haul_engine::job::summary::Summary;
 use haul_proto::path::escape;
 
 use super::digest_lines::DigestLines;
@@ -285,12 +286,12 @@ impl Lines {
     /// The last line, on standard error even with a log.
     fn closing(&self, summary: &Summary) -> Option<String> {
         let is_shown = self.style.is_verbose && !self.style.is_piped && self.failure.is_none();
-        if !is_shown || summary.files_copied == 0 || summary.bytes == 0 {
+        if !is_shown || summary.files.copied == 0 || summary.files.bytes == 0 {
             return None;
         }
-        let files = if summary.files_copied == 1 { "file" } else { "files" };
-        let rate = binary_rate(bytes_per_s(summary.bytes, summary.elapsed));
-        Some(format!("{} {files} copied at effectively {rate}", summary.files_copied))
+        let files = if summary.files.copied == 1 { "file" } else { "files" };
+        let rate = binary_rate(bytes_per_s(summary.files.bytes, summary.times.elapsed));
+        Some(format!("{} {files} copied at effectively {rate}", summary.files.copied))
     }
 }
 

@@ -3,6 +3,7 @@
 use haul_engine::job::event::ItemChange;
 use haul_engine::job::location::{Host, Location};
 use haul_engine::job::spec::{JobOptions, RemoteAccess};
+use haul_engine::job::summary::TransferTotals;
 
 use super::*;
 use crate::show::human::Verbosity;
@@ -199,5 +200,5 @@ fn the_closing_line_counts_copied_files() {
     assert_eq!(closing(verbose, &example()).unwrap(), "12408 files copied at effectively 1.1 GB/s");
     assert_eq!(closing(Style { is_piped: true, ..verbose }, &example()), None);
     assert_eq!(closing(Style::default(), &example()), None);
-    assert_eq!(closing(verbose, &Summary { bytes: 0, ..example() }), None);
+    assert_eq!(closing(verbose, &Summary { files: TransferTotals { bytes: 0, ..example().files }, ..example() }), None);
 }

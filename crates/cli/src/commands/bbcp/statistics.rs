@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use haul_engine::job::event::{Progress, StreamFigures, Summary};
+use haul_engine::job::event::{Progress, StreamFigures};
+use haul_engine::job::summary::Summary;
 
 /// The window that `-w` asks for.
 #[derive(Debug, Clone, Copy, Default)]
@@ -42,10 +43,10 @@ impl Statistics {
     /// The lines at the end of a job.
     pub fn last(&self, summary: &Summary) -> Vec<String> {
         let mut lines = vec![
-            cpu("Source", summary.source_cpu, summary.source_system),
-            cpu("Target", summary.target_cpu, summary.target_system),
+            cpu("Source", summary.ends[0].cpu, summary.ends[0].system),
+            cpu("Target", summary.ends[1].cpu, summary.ends[1].system),
         ];
-        let stream = summary.streams_at[0].iter().find(|stream| stream.buffer_bytes > 0);
+        let stream = summary.source().streams.iter().find(|stream| stream.buffer_bytes > 0);
         if let Some(stream) = stream {
             if !self.has_initial {
                 lines.extend(self.reduced(stream));
@@ -84,6 +85,7 @@ fn cpu(end: &str, all: Duration, system: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use haul_engine::job::summary::EndSummary;
 
     fn stream(buffer_bytes: u64, receiver_bytes: u64) -> StreamFigures {
         StreamFigures { buffer_bytes, receiver_bytes, ..StreamFigures::default() }
@@ -96,11 +98,10 @@ mod tests {
     fn summary(streams: Vec<StreamFigures>) -> Summary {
         let ms = Duration::from_millis;
         Summary {
-            source_cpu: ms(3643),
-            source_system: ms(3552),
-            target_cpu: ms(5),
-            target_system: ms(7),
-            streams_at: [streams, Vec::new()],
+            ends: [
+                EndSummary { cpu: ms(3643), system: ms(3552), streams, ..EndSummary::default() },
+                EndSummary { cpu: ms(5), system: ms(7), ..EndSummary::default() },
+            ],
             ..Summary::default()
         }
     }

@@ -80,7 +80,7 @@ const TABLE: &[StatusRow] = &[
 pub fn of_outcome(outcome: &Outcome, failure: Option<&str>) -> u8 {
     match (outcome, failure) {
         (_, Some(message)) => of_failure(message),
-        (Ok(summary), None) if summary.failed == 0 => DONE,
+        (Ok(summary), None) if summary.files.failed == 0 => DONE,
         (Ok(_), None) => OTHER,
         (Err(Error::Interrupted), None) => INTERRUPTED,
         (Err(error), None) => of_text(&error.to_string()).unwrap_or(OTHER),
@@ -137,7 +137,7 @@ fn first_line(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use haul_engine::job::event::Summary;
+    use haul_engine::job::summary::{Summary, TransferTotals};
 
     use super::*;
 
@@ -203,7 +203,13 @@ mod tests {
     fn outcomes_without_a_failed_file_have_their_own() {
         let of = |error| of_outcome(&Err(error), None);
         assert_eq!(of_outcome(&Ok(Summary::default()), None), 0);
-        assert_eq!(of_outcome(&Ok(Summary { failed: 1, ..Summary::default() }), None), 255);
+        assert_eq!(
+            of_outcome(
+                &Ok(Summary { files: TransferTotals { failed: 1, ..TransferTotals::default() }, ..Summary::default() }),
+                None
+            ),
+            255
+        );
         assert_eq!(of(Error::Interrupted), 130);
         assert_eq!(of(Error::Broken("the time limit of 1 s (-t) is over\nrerun".into())), 128);
         assert_eq!(of(Error::Connect("cannot resolve db1".into())), 255);

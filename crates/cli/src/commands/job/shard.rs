@@ -153,7 +153,7 @@ impl ShardRun<'_> {
 /// The figures of a result.
 fn of_outcome(outcome: &Outcome) -> ShardResult {
     let summary = outcome.as_ref().ok();
-    let figure = |of: fn(&haul_engine::job::event::Summary) -> u64| summary.map_or(0, of);
+    let figure = |of: fn(&haul_engine::job::summary::Summary) -> u64| summary.map_or(0, of);
     ShardResult {
         shard: 0,
         end: ShardEnd::Failed,
@@ -162,11 +162,11 @@ fn of_outcome(outcome: &Outcome) -> ShardResult {
         began: 0.0,
         seconds: 0.0,
         attempts: 0,
-        files_copied: figure(|summary| summary.files_copied),
-        files_skipped: figure(|summary| summary.files_skipped),
-        failed: figure(|summary| summary.failed),
-        bytes: figure(|summary| summary.bytes),
-        bytes_skipped: figure(|summary| summary.bytes_skipped),
+        files_copied: figure(|summary| summary.files.copied),
+        files_skipped: figure(|summary| summary.files.skipped),
+        failed: figure(|summary| summary.files.failed),
+        bytes: figure(|summary| summary.files.bytes),
+        bytes_skipped: figure(|summary| summary.files.bytes_skipped),
         progress: ShardProgress::default(),
         message: outcome.as_ref().err().map_or_else(String::new, ToString::to_string),
         summary: json::last(outcome),

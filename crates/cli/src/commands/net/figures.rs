@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use haul_engine::job::event::{Bottleneck, Sockets, Summary};
+use haul_engine::job::event::{Bottleneck, Sockets};
+use haul_engine::job::summary::{EndSummary, Summary};
 
 use crate::echoes::RoundTrips;
 use crate::units;
@@ -67,25 +68,24 @@ impl NetFigures {
     pub fn new(bytes: u64, elapsed: Duration, intervals: &[f64], summary: &Summary, echoes: RoundTrips) -> Self {
         let slowest = intervals.iter().copied().min_by(f64::total_cmp);
         let fastest = intervals.iter().copied().max_by(f64::total_cmp);
-        let sockets = &summary.loads[0].sockets;
-        let cpus = summary
-            .loads
-            .each_ref()
-            .map(|load| (mean(load.processors.own_us, load.elapsed_us).unwrap_or_default(), load.present.cores));
+        let sockets = &summary.source().load.sockets;
+        let cpus = summary.ends.each_ref().map(|EndSummary { load, .. }| {
+            (mean(load.processors.own_us, load.elapsed_us).unwrap_or_default(), load.present.cores)
+        });
         Self {
             bytes,
             elapsed,
             bytes_per_s: units::bytes_per_s(bytes, elapsed),
             range: slowest.zip(fastest).map(|(slowest, fastest)| [slowest, fastest]),
-            segments: summary.path.segments,
-            retransmitted: summary.path.retransmitted,
+            segments: summary.connection.path.segments,
+            retransmitted: summary.connection.path.retransmitted,
             echoes,
             tcp_s: mean_s(sockets.rtt_min_us, sockets.looks)
                 .zip(mean_s(sockets.rtt_us, sockets.looks))
                 .map(|(min, mean)| [min, mean]),
             cpus,
-            streams: summary.streams,
-            limit: summary.verdict.as_ref().map_or(Bottleneck::None, |verdict| verdict.limit),
+            streams: summary.connection.streams,
+            limit: summary.diagnosis.verdict.as_ref().map_or(Bottleneck::None, |verdict| verdict.limit),
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use haul_engine::job::event::{Event, Observer, Progress, Sockets, Summary, TransportPath};
+use haul_engine::job::event::{Event, Observer, Progress, Sockets, TransportPath};
+use haul_engine::job::summary::Summary;
 
 use super::super::{print, say};
 use super::figures::{IntervalFigures, NetFigures};

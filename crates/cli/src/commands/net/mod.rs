@@ -62,7 +62,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let mut meter = NetMeter::new(show::stderr(), plan.display.mode, every);
     let outcome = watch.during(|| controller::run(plan.job, super::program(), &cancel, &steering, &mut meter));
     match outcome {
-        Ok(summary) if matches!(summary.transport, TransportPath::None | TransportPath::Local { .. }) => {
+        Ok(summary) if matches!(summary.connection.transport, TransportPath::None | TransportPath::Local { .. }) => {
             Err(UsageError::new("haul net: both ends are on this host, without a network")
                 .remedy("haul net HOST, where HOST is another host or the address that haul serve printed")
                 .into())

@@ -260,7 +260,7 @@ impl<'a> JobLine<'a> {
     pub fn last(outcome: &'a Outcome) -> Self {
         let status = Exit::of(outcome).number();
         match outcome {
-            Ok(summary) => match &summary.comparison {
+            Ok(summary) => match &summary.integrity.comparison {
                 Some(comparison) => Self::Comparison(Box::new(VerifySummaryFields::new(summary, comparison, status))),
                 None => Self::Summary(Box::new(CopySummaryFields::new(summary, status))),
             },

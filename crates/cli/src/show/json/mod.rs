@@ -168,7 +168,8 @@ mod tests {
     use crate::text::TextOutput;
     use crate::text::tests::Paper;
     use haul_engine::job::error::Error;
-    use haul_engine::job::event::{ComparisonResult, Summary, SyncCounters};
+    use haul_engine::job::event::SyncCounters;
+    use haul_engine::job::summary::{ComparisonResult, IntegritySummary, Summary, TransferTotals};
 
     fn run(outcome: &Outcome) -> (String, String) {
         let (out, err) = (Paper::default(), Paper::default());
@@ -235,7 +236,12 @@ mod tests {
         );
         json.event(&Event::Differs { path: b"run7/a".to_vec(), host: "db1".into(), differences: every_difference() });
         let comparison = Some(ComparisonResult { files: 12_408, bytes: 333_149_000_000, differences: 1 });
-        json.finish(&Ok(Summary { comparison, files_copied: 0, bytes: 0, ..example() })).unwrap();
+        json.finish(&Ok(Summary {
+            integrity: IntegritySummary { comparison, ..example().integrity },
+            files: TransferTotals { copied: 0, bytes: 0, ..example().files },
+            ..example()
+        }))
+        .unwrap();
         insta::assert_snapshot!(out.text(), @r#"
         {"event":"differs","path":"run7/a","host":"db1","differences":[{"kind":"directory","what":"missing"},{"kind":"symlink","what":"extra"},{"source":"directory","target":"file","what":"kind"},{"source":5,"target":6,"what":"size"},{"source":"a\n","target":"�","what":"link"},{"source":"0644","target":"4755","what":"mode"},{"source":[1000,100],"target":[0,0],"what":"owner"},{"bytes":2621440,"ranges":[[524288,1048576],[5242880,7340032]],"what":"content"},{"changed":["user.c"],"count":40,"extra":["user.b\n"],"missing":["user.a"],"what":"attributes"},{"at":"source","of":"t/first","what":"name"},{"at":"target","of":"t/first","what":"name"},{"source":"fifo","target":"block 8:1","what":"node"}]}
         {"event":"summary","files_compared":12408,"bytes_compared":333149000000,"differences":1,"failed":0,"directories":341,"symlinks":1,"left_out":0,"filtered":0,"seconds":284.0,"bytes_per_s":1173059859.1549296,"restarts":0,"source_cpu_s":12.3,"target_cpu_s":14.1,"source_system_s":4.1,"target_system_s":6.2,"source_peak_bytes":41000000,"target_peak_bytes":57500000,"source_direct_bytes":0,"target_direct_bytes":0,"source_sandbox":{"confinement":"full","reason":null},"target_sandbox":{"confinement":"full","reason":null},"status":1}

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use haul_engine::job::event::{ComparisonResult, CompressionResult, ReadBackBytes, SandboxReport, SlowFile, Summary};
+use haul_engine::job::event::{ReadBackBytes, SandboxReport, SlowFile};
 use haul_engine::job::spec::{CompressionMethod, DeltaCounters};
+use haul_engine::job::summary::{ComparisonResult, CompressionResult, Summary};
 use haul_proto::wire::counters::PathFigures;
 use serde::Serialize;
 
@@ -166,36 +167,40 @@ impl<'a> CopySummaryFields<'a> {
     pub fn new(summary: &'a Summary, status: u8) -> Self {
         let (counters, sync) = (&summary.counters, &summary.sync);
         Self {
-            files_copied: summary.files_copied,
-            files_skipped: summary.files_skipped,
-            failed: summary.failed,
+            files_copied: summary.files.copied,
+            files_skipped: summary.files.skipped,
+            failed: summary.files.failed,
             directories: counters.directories,
             symlinks: counters.symlinks,
-            left_out: summary.left_out,
+            left_out: summary.files.left_out,
             filtered: counters.filtered,
-            bytes: summary.bytes,
-            bytes_skipped: summary.bytes_skipped,
-            seconds: summary.elapsed.as_secs_f64(),
-            paused_s: summary.paused.as_secs_f64(),
-            bytes_per_s: bytes_per_s(summary.bytes, summary.elapsed),
-            restarts: summary.restarts,
-            transport: (&summary.transport).into(),
-            streams: summary.streams,
-            cipher: summary.cipher.map(names::cipher),
-            path: PathFiguresFields::of(&summary.path),
-            verdict: summary.verdict.as_ref().map(|verdict| VerdictFields::new(verdict, &summary.advice)),
+            bytes: summary.files.bytes,
+            bytes_skipped: summary.files.bytes_skipped,
+            seconds: summary.times.elapsed.as_secs_f64(),
+            paused_s: summary.times.paused.as_secs_f64(),
+            bytes_per_s: bytes_per_s(summary.files.bytes, summary.times.elapsed),
+            restarts: summary.times.restarts,
+            transport: (&summary.connection.transport).into(),
+            streams: summary.connection.streams,
+            cipher: summary.connection.cipher.map(names::cipher),
+            path: PathFiguresFields::of(&summary.connection.path),
+            verdict: summary
+                .diagnosis
+                .verdict
+                .as_ref()
+                .map(|verdict| VerdictFields::new(verdict, &summary.diagnosis.advice)),
             parts: parts::fields(summary),
-            load: LoadFields::new(&summary.loads, &summary.streams_at),
-            rate_limit_bytes_per_s: summary.rate_limit_bytes_per_s,
+            load: LoadFields::new(&summary.ends),
+            rate_limit_bytes_per_s: summary.connection.rate_limit_bytes_per_s,
             frames_resent: counters.frames_resent,
             bytes_on_wire: counters.bytes_on_wire,
             compression: summary
                 .compression
                 .map(|CompressionResult { method, ratio }| CompressionFields::new(method, ratio)),
             workers: summary.into(),
-            slowest: summary.slowest.iter().map(SlowFileFields::from).collect(),
-            cloned_bytes: summary.cloned_bytes,
-            durable: summary.durable,
+            slowest: summary.diagnosis.slowest.iter().map(SlowFileFields::from).collect(),
+            cloned_bytes: summary.files.cloned_bytes,
+            durable: summary.integrity.durable,
             delta: summary.delta.as_ref().map(DeltaFields::from),
             deleted: sync.removed,
             backed_up: sync.backed_up,
@@ -204,9 +209,9 @@ impl<'a> CopySummaryFields<'a> {
             deleted_at_source: sync.removed_at_source,
             left_at_source: sync.left_at_source,
             dry_run: summary.is_dry,
-            read_back: summary.read_back.as_ref().map(ReadBackFields::from),
-            source_sandbox: summary.source_sandbox.as_ref().map(SandboxFields::from),
-            target_sandbox: summary.target_sandbox.as_ref().map(SandboxFields::from),
+            read_back: summary.integrity.read_back.as_ref().map(ReadBackFields::from),
+            source_sandbox: summary.ends[0].sandbox.as_ref().map(SandboxFields::from),
+            target_sandbox: summary.ends[1].sandbox.as_ref().map(SandboxFields::from),
             status,
         }
     }
@@ -220,17 +225,17 @@ impl<'a> VerifySummaryFields<'a> {
             files_compared: files,
             bytes_compared: bytes,
             differences,
-            failed: summary.failed,
+            failed: summary.files.failed,
             directories: summary.counters.directories,
             symlinks: summary.counters.symlinks,
-            left_out: summary.left_out,
+            left_out: summary.files.left_out,
             filtered: summary.counters.filtered,
-            seconds: summary.elapsed.as_secs_f64(),
-            bytes_per_s: bytes_per_s(bytes, summary.elapsed),
-            restarts: summary.restarts,
+            seconds: summary.times.elapsed.as_secs_f64(),
+            bytes_per_s: bytes_per_s(bytes, summary.times.elapsed),
+            restarts: summary.times.restarts,
             workers: summary.into(),
-            source_sandbox: summary.source_sandbox.as_ref().map(SandboxFields::from),
-            target_sandbox: summary.target_sandbox.as_ref().map(SandboxFields::from),
+            source_sandbox: summary.ends[0].sandbox.as_ref().map(SandboxFields::from),
+            target_sandbox: summary.ends[1].sandbox.as_ref().map(SandboxFields::from),
             status,
         }
     }
@@ -239,14 +244,14 @@ impl<'a> VerifySummaryFields<'a> {
 impl From<&Summary> for WorkerFields {
     fn from(summary: &Summary) -> Self {
         Self {
-            source_cpu_s: summary.source_cpu.as_secs_f64(),
-            target_cpu_s: summary.target_cpu.as_secs_f64(),
-            source_system_s: summary.source_system.as_secs_f64(),
-            target_system_s: summary.target_system.as_secs_f64(),
-            source_peak_bytes: summary.source_peak_bytes,
-            target_peak_bytes: summary.target_peak_bytes,
-            source_direct_bytes: summary.source_direct_bytes,
-            target_direct_bytes: summary.target_direct_bytes,
+            source_cpu_s: summary.ends[0].cpu.as_secs_f64(),
+            target_cpu_s: summary.ends[1].cpu.as_secs_f64(),
+            source_system_s: summary.ends[0].system.as_secs_f64(),
+            target_system_s: summary.ends[1].system.as_secs_f64(),
+            source_peak_bytes: summary.ends[0].peak_bytes,
+            target_peak_bytes: summary.ends[1].peak_bytes,
+            source_direct_bytes: summary.ends[0].direct_bytes,
+            target_direct_bytes: summary.ends[1].direct_bytes,
         }
     }
 }
