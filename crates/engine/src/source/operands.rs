@@ -231,7 +231,7 @@ impl<'a> OperandOpener<'a> {
 
     /// Opens a source argument; `None`, with a report, if it is invalid.
     pub fn look_at(&mut self, operand: &[u8]) -> Option<OperandRoot> {
-        match self.resolve_operands(Path::new(OsStr::from_bytes(operand))) {
+        match self.resolve(Path::new(OsStr::from_bytes(operand))) {
             Ok(root) => Some(root),
             Err(OperandRefusal(text)) => {
                 self.reporter.failed(operand.to_vec(), text);
@@ -240,7 +240,7 @@ impl<'a> OperandOpener<'a> {
         }
     }
 
-    fn resolve_operands(&mut self, path: &Path) -> Result<OperandRoot, OperandRefusal> {
+    fn resolve(&mut self, path: &Path) -> Result<OperandRoot, OperandRefusal> {
         if let Some(size) = null::null_size(path) {
             let identity = FileIdentity { device: 0, inode: 0 };
             return Ok(OperandRoot {
@@ -254,8 +254,13 @@ impl<'a> OperandOpener<'a> {
         {
             return Ok(link);
         }
-        let found = lookup::stat(path).map_err(|error| absent(path, &error.into()))?;
-        let look = FileStat::from(&found);
+        let (look, may_be_link) = match self.stat_in_parent(path) {
+            Some(look) => (look, false),
+            None => {
+                let found = lookup::stat(path).map_err(|error| absent(path, &error.into()))?;
+                (FileStat::from(&found), true)
+            }
+        };
         let name = own_name(path).and_then(|name| Name::new(name.as_bytes()).ok());
         let kind = match look.kind {
             FileType::Directory if !self.recursive => {
@@ -269,9 +274,7 @@ impl<'a> OperandOpener<'a> {
             FileType::RegularFile => {
                 let no_name = || OperandRefusal::new("the path does not end in a file name");
                 let name = name.clone().ok_or_else(no_name)?;
-                if self.base.is_some()
-                    && rustix::fs::lstat(path).is_ok_and(|itself| FileStat::from(&itself).kind == FileType::Symlink)
-                {
+                if may_be_link {
                     self.check_base(path)?;
                 }
                 OperandKind::File(self.parent_of(path)?, name, look)
@@ -285,10 +288,18 @@ impl<'a> OperandOpener<'a> {
         Ok(OperandRoot { name, identity: look.identity, kind })
     }
 
+    /// The state of an entry by its parent directory, which costs less than a lookup of its whole path. `None` for a
+    /// link, and where the lookup fails: that of the whole path has the error.
+    fn stat_in_parent(&mut self, path: &Path) -> Option<FileStat> {
+        let name = entry_name(path)?;
+        let parent = self.parent_of(path).ok()?;
+        let stat = FileStat::at_name(&*parent.fd().ok()?, &name, FollowLinks::Itself).ok()?;
+        (stat.kind != FileType::Symlink).then_some(stat)
+    }
+
     /// The symbolic link at `path`; `None` for anything else. A trailing slash selects the link's target.
     fn link_at(&mut self, path: &Path) -> Result<Option<OperandRoot>, OperandRefusal> {
-        let name = own_name(path).filter(|_| !path.as_os_str().as_bytes().ends_with(b"/"));
-        let Some(name) = name.and_then(|name| Name::new(name.as_bytes()).ok()) else { return Ok(None) };
+        let Some(name) = entry_name(path) else { return Ok(None) };
         // The walk reports entries that cannot be checked.
         let Ok(parent) = self.parent_of(path) else { return Ok(None) };
         let Ok(seen) = WalkLookup::at(&parent, &name, FollowLinks::Itself, Symlinks::Keep) else { return Ok(None) };
@@ -322,6 +333,12 @@ impl<'a> OperandOpener<'a> {
             false => Err(OperandRefusal::new(OUT_OF_BASE)),
         }
     }
+}
+
+/// The name of the entry itself: a trailing slash selects a link's target.
+fn entry_name(path: &Path) -> Option<Name> {
+    let name = own_name(path).filter(|_| !path.as_os_str().as_bytes().ends_with(b"/"))?;
+    Name::new(name.as_bytes()).ok()
 }
 
 /// How links among source arguments are treated: followed, unless lookups are confined.

@@ -6,6 +6,7 @@ use crate::receiver::job::ReceiverJob;
 use crate::receiver::place::entry_position::EntryDecision;
 use crate::receiver::place::entry_position::EntryPosition;
 use crate::receiver::tree::TargetTree;
+use crate::receiver::tree::parent_directories::ParentDir;
 use haul_proto::entry::EntryKind;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
 use haul_proto::ids::EntryId;
@@ -156,14 +157,11 @@ impl EntryDecider {
             DestinationKind::Contents(dir) if is_directory => directory(dir.clone()),
             DestinationKind::Into(dir) => {
                 match (self.tree.directory_below(dir, &operand.below, parent_modes(entry)), &operand.name) {
-                    (Ok(dir), Some(name)) => {
-                        let fresh = dir.is_absent();
-                        self.answer_at(
-                            EntryPosition { alone, fresh, ..EntryPosition::in_directory(dir, name.clone()) },
-                            entry,
-                        )
-                    }
-                    (Ok(dir), None) if is_directory => directory(dir),
+                    (Ok(ParentDir { dir, fresh }), Some(name)) => self.answer_at(
+                        EntryPosition { alone, fresh, ..EntryPosition::in_directory(dir, name.clone()) },
+                        entry,
+                    ),
+                    (Ok(parent), None) if is_directory => directory(parent.dir),
                     (Ok(_), None) => self.job.refuse_operand(OverwriteRefusal::IsDirectory),
                     (Err(error), _) => {
                         let path: Vec<_> = operand.below.iter().map(Name::as_bytes).collect();

@@ -6,6 +6,7 @@ use crate::receiver::tree::TargetTree;
 use haul_proto::entry::Entry;
 use haul_proto::overwrite_policy::OverwriteRefusal;
 use haul_proto::path::Name;
+use haul_proto::wire::list_batch::ListedKinds;
 use rustix::fs::{Mode, fchmod};
 use std::collections::HashMap;
 use std::io;
@@ -17,38 +18,49 @@ use crate::sys::sync::lock;
 
 /// The most recent of these directories, by their names below the destination.
 #[derive(Default)]
-pub struct Below(Mutex<HashMap<Box<[Name]>, Dir>>);
+pub struct Below(Mutex<HashMap<Box<[Name]>, ParentDir>>);
+
+/// A directory above a source argument.
+#[derive(Clone)]
+pub struct ParentDir {
+    pub dir: Dir,
+    /// Whether it was empty at first, and only this job's entries are in it: no lookup is needed for a new one.
+    pub fresh: bool,
+}
 
 /// Most remembered directories: a list may name files in any number of them.
 const KNOWN_MAX: usize = 4096;
 
 impl TargetTree {
-    /// The directory of these names below `landing`. `modes` are the source's, nearest first.
-    pub(crate) fn directory_below(&self, root: &Dir, names: &[Name], modes: &[u16]) -> io::Result<Dir> {
+    /// The directory of these names below `root`. `modes` are the source's, nearest first.
+    pub(crate) fn directory_below(&self, root: &Dir, names: &[Name], modes: &[u16]) -> io::Result<ParentDir> {
         let mut known = lock(&self.parents.0);
-        let mut at = root.clone();
+        let mut at = ParentDir { dir: root.clone(), fresh: root.is_absent() };
         for (depth, name) in names.iter().enumerate() {
             let below = &names[..=depth];
             at = match known.get(below) {
-                Some(dir) => dir.clone(),
+                Some(parent) => parent.clone(),
                 None => {
-                    let dir = self.enter_or_make(&at, name, modes.get(names.len() - 1 - depth).copied())?;
+                    let entered = self.enter_or_make(&at.dir, name, modes.get(names.len() - 1 - depth).copied())?;
                     if known.len() >= KNOWN_MAX {
                         known.clear();
                     }
-                    known.insert(below.into(), dir.clone());
-                    dir
+                    known.insert(below.into(), entered.clone());
+                    entered
                 }
             };
         }
         Ok(at)
     }
 
-    fn enter_or_make(&self, parent: &Dir, name: &Name, source_mode: Option<u16>) -> io::Result<Dir> {
+    fn enter_or_make(&self, parent: &Dir, name: &Name, source_mode: Option<u16>) -> io::Result<ParentDir> {
         if self.job.is_dry() {
             return match parent.child(name) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(parent.absent_child(name)),
-                entered => entered.map_err(|error| explained(parent, name, error)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    Ok(ParentDir { dir: parent.absent_child(name), fresh: true })
+                }
+                Ok(dir) => Ok(ParentDir { dir, fresh: false }),
+                Err(error) => Err(explained(parent, name, error)),
             };
         }
         // Private to the owner until it has its mode.
@@ -69,7 +81,9 @@ impl TargetTree {
             fchmod(&*dir.fd()?, Mode::from_raw_mode(u32::from(mode | 0o700)))?;
         }
         self.metadata.commit_queue.settle_directory(parent)?;
-        Ok(dir)
+        // A listed tree could contain an entry that is listed, too.
+        let fresh = is_new && self.job.request.listed == ListedKinds::Files;
+        Ok(ParentDir { dir, fresh })
     }
 }
 
