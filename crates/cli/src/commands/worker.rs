@@ -12,7 +12,7 @@ use haul_engine::job::allowance::Allowance;
 use haul_engine::job::credentials::ClientCredentials;
 use haul_engine::launch;
 use haul_engine::policy::HostPolicy;
-use haul_engine::policy::audit::{AuditClient, AuditDestination, AuditLog};
+use haul_engine::policy::audit::{AuditClient, AuditDestination, AuditError, AuditLog};
 use haul_engine::worker::client_limits::ClientLimits;
 use haul_engine::worker::{Environment, InheritedPipes, WorkerEnd};
 
@@ -162,7 +162,7 @@ fn environment(served: Option<ClientLimits>, host: HostRequest) -> Environment {
 /// What the host asks of a worker. Read and opened before the kernel confines this process.
 struct HostRequest {
     policy: HostPolicy,
-    audit: Result<Option<Arc<AuditLog>>, String>,
+    audit: Result<Option<Arc<AuditLog>>, Arc<AuditError>>,
 }
 
 impl HostRequest {
@@ -173,7 +173,7 @@ impl HostRequest {
         let mut logs = policy.audit().to_vec();
         logs.extend(also.filter(|also| !policy.audit().contains(also)));
         let audit = AuditLog::open(&logs, &AuditClient { ssh_connection: ssh_connection(), served }, directory);
-        Self { policy, audit }
+        Self { policy, audit: audit.map_err(Arc::new) }
     }
 }
 

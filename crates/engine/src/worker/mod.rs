@@ -5,6 +5,8 @@
 //! exits.
 
 pub mod client_limits;
+pub mod client_refusal;
+mod error;
 pub mod measure;
 mod pipe_policy;
 mod predecessor;
@@ -53,7 +55,7 @@ use crate::net::stream::socket::{SocketSettings, permits_congestion};
 use crate::net::stream::tunnel::{StreamTunnel, prove};
 use crate::net::stream::window::{self, RequestedWindow};
 use crate::net::stream::{AcceptedStreams, StreamIds};
-use crate::policy::audit::{AuditAction, AuditLog, AuditRecord};
+use crate::policy::audit::{AuditAction, AuditError, AuditLog, AuditRecord};
 use crate::policy::{HostPolicy, PolicyRule};
 use crate::receiver::TargetReceiver;
 use crate::receiver::WorkerContext;
@@ -61,6 +63,7 @@ use crate::source::Source;
 use crate::sys::confine::{ConfineBounds, ConfineNetwork};
 use crate::sys::{affinity, interfaces, machine, memory, open_files, tcp_info};
 use crate::worker::client_limits::{ClientLimits as ServedTerms, ServedAccess, sandbox};
+use crate::worker::error::{MessageOrderError, RequestRefusal, WorkerError};
 use crate::worker::measure::MeasureBench;
 use crate::worker::predecessor::{RunningPredecessor, WorkerMark};
 use crate::worker::resource_metrics::SystemGauges;
@@ -76,7 +79,7 @@ pub struct Environment {
     /// The host's policy.
     pub policy: HostPolicy,
     /// The audit log if the policy requires one, or the reason why it is unavailable.
-    pub audit: Result<Option<Arc<AuditLog>>, String>,
+    pub audit: Result<Option<Arc<AuditLog>>, Arc<AuditError>>,
     /// Whether a controller deployed this executable to the host.
     pub is_deployed: bool,
     /// The file mode creation mask.
@@ -172,13 +175,14 @@ pub fn run(
             Ok(Some((channel, content))) => match worker.handle(channel, content) {
                 Ok(true) => {}
                 Ok(false) => break None,
-                Err(text) => break Some(text),
+                Err(error) => break Some(error),
             },
-            Err(error) => break Some(format!("lost the connection to the controller: {error}")),
+            Err(error) => break Some(WorkerError::ControlChannel(error)),
         }
     };
     // After a stop, or without a controller, the worker exits at once: the report may have no reader.
-    if let Some(text) = failed.filter(|_| !watchdog.is_stopped() && !watchdog.is_unheard()) {
+    if let Some(error) = failed.filter(|_| !watchdog.is_stopped() && !watchdog.is_unheard()) {
+        let text = error.to_string();
         worker.report(&WorkerMessage::Fatal { fault: worker.is_fault, text: text.clone() });
         worker.refused = Some(text);
     }
@@ -234,15 +238,15 @@ struct WorkerProcess {
 
 impl WorkerProcess {
     /// Handles a frame; `false` ends the worker.
-    fn handle(&mut self, channel: LinkChannel, content: &[u8]) -> Result<bool, String> {
+    fn handle(&mut self, channel: LinkChannel, content: &[u8]) -> Result<bool, WorkerError> {
         match channel {
             LinkChannel::Peer => match &self.running {
                 Some(running) => {
                     let taken = running.handle_peer(content, &self.watchdog);
                     self.is_fault = taken.is_err();
-                    return taken.map_err(|fault| fault.to_string());
+                    return Ok(taken?);
                 }
-                None => return Err("protocol error: message of the other end out of order".into()),
+                None => return Err(MessageOrderError::PeerMessage.into()),
             },
             LinkChannel::Stream(stream) => {
                 if let Some(tunnel) = &self.tunnel {
@@ -250,9 +254,9 @@ impl WorkerProcess {
                 }
             }
             LinkChannel::Controller => {
-                let mut message = ControllerMessage::decode(content).map_err(|fault| fault.to_string())?;
-                if let Some(Err(text)) = self.environment.served.as_ref().map(|terms| terms.enforce(&mut message)) {
-                    self.refuse(true, text);
+                let mut message = ControllerMessage::decode(content)?;
+                if let Some(Err(refusal)) = self.environment.served.as_ref().map(|terms| terms.enforce(&mut message)) {
+                    self.refuse(&refusal.into());
                     return Ok(true);
                 }
                 return self.obey(message);
@@ -261,25 +265,26 @@ impl WorkerProcess {
         Ok(true)
     }
 
-    fn obey(&mut self, message: ControllerMessage) -> Result<bool, String> {
+    fn obey(&mut self, message: ControllerMessage) -> Result<bool, WorkerError> {
         match message {
             ControllerMessage::Cancel => return Ok(false),
             _ if self.refused.is_some() => {}
             ControllerMessage::Source(_) | ControllerMessage::Target(_) | ControllerMessage::Measure(_)
                 if self.confined =>
             {
-                return Err("protocol error: request after the start".into());
+                return Err(MessageOrderError::RequestAfterStart.into());
             }
             ControllerMessage::Source(_) | ControllerMessage::Target(_) | ControllerMessage::Measure(_)
-                if let Err(text) = self.permit(&message) =>
+                if let Err(refusal) = self.permit(&message) =>
             {
-                self.refuse(false, text);
+                self.refuse(&refusal);
             }
             ControllerMessage::Source(SourceRequest { settings, .. })
             | ControllerMessage::Target(TargetRequest { settings, .. })
                 if !settings.congestion.is_empty() && !permits_congestion(&settings.congestion) =>
             {
-                self.refuse(true, no_such_congestion(&settings.congestion));
+                let available = tcp_info::congestion_controls();
+                self.refuse(&RequestRefusal::CongestionControl { name: settings.congestion, available });
             }
             ControllerMessage::Source(request) => {
                 self.watchdog.set_silence_ms(request.settings.silence_ms);
@@ -293,7 +298,7 @@ impl WorkerProcess {
             }
             ControllerMessage::Target(request) => {
                 self.watchdog.set_silence_ms(request.settings.silence_ms);
-                self.mark(&request.settings.job, End::Target).map_err(still_running)?;
+                self.mark(&request.settings.job, End::Target)?;
                 let reporter = self.reporter(&request.settings);
                 // A worker that is also the source has done this already.
                 if self.source.is_none() {
@@ -315,7 +320,9 @@ impl WorkerProcess {
                         self.report(&target_ready(&target));
                         self.target = Some(Arc::new(target));
                     }
-                    Err(refused) => self.refuse(refused.usage, refused.text),
+                    Err(refused) => {
+                        self.refuse(&RequestRefusal::Target { usage: refused.usage, text: refused.text });
+                    }
                 }
             }
             ControllerMessage::Listen { address } => self.listen(address)?,
@@ -326,34 +333,30 @@ impl WorkerProcess {
             ControllerMessage::Tunnel { connector } => self.open_tunnel(connector)?,
             ControllerMessage::Start { skip } => self.begin(skip)?,
             ControllerMessage::Measure(_) if self.source.is_some() || self.target.is_some() => {
-                return Err("protocol error: measurement during a copy".into());
+                return Err(MessageOrderError::MeasurementDuringCopy.into());
             }
             ControllerMessage::Measure(request) => self.measure(&request),
             ControllerMessage::Expected(lines) => {
                 let target = self.target.as_mut().and_then(Arc::get_mut);
-                target.ok_or("protocol error: digests before a request to the target")?.digests.expect_lines(&lines)?;
+                let target = target.ok_or(MessageOrderError::DigestsBeforeRequest)?;
+                target.digests.expect_lines(&lines).map_err(WorkerError::ExpectedDigests)?;
             }
             ControllerMessage::SourceBatch(batch) => {
-                let source =
-                    self.source.as_ref().ok_or("protocol error: source arguments before a request to the source")?;
-                source.add_listed(batch).map_err(|fault| fault.to_string())?;
+                let source = self.source.as_ref().ok_or(MessageOrderError::SourceBatchBeforeRequest)?;
+                source.add_listed(batch)?;
             }
             ControllerMessage::DestinationBatch(batch) => {
-                let target =
-                    self.target.as_ref().ok_or("protocol error: source arguments before a request to the target")?;
-                target.tree.add_listed(batch).map_err(|fault| fault.to_string())?;
+                let target = self.target.as_ref().ok_or(MessageOrderError::DestinationBatchBeforeRequest)?;
+                target.tree.add_listed(batch)?;
             }
             ControllerMessage::Rate(bytes_per_s) => {
-                self.source
-                    .as_ref()
-                    .ok_or("protocol error: rate limit before a request to the source")?
-                    .set_rate(bytes_per_s);
+                self.source.as_ref().ok_or(MessageOrderError::RateBeforeRequest)?.set_rate(bytes_per_s);
             }
             ControllerMessage::Pause(is_paused) => {
-                self.source.as_ref().ok_or("protocol error: pause before a request to the source")?.pause(is_paused);
+                self.source.as_ref().ok_or(MessageOrderError::PauseBeforeRequest)?.pause(is_paused);
             }
             ControllerMessage::Streams(count) => {
-                self.running.as_ref().ok_or("protocol error: stream count before the start")?.fix_streams(count)?;
+                self.running.as_ref().ok_or(MessageOrderError::StreamsBeforeStart)?.fix_streams(count)?;
             }
         }
         Ok(true)
@@ -369,22 +372,23 @@ impl WorkerProcess {
     }
 
     /// Checks a Request against the host's policy and records it in the audit log.
-    fn permit(&self, message: &ControllerMessage) -> Result<(), String> {
+    fn permit(&self, message: &ControllerMessage) -> Result<(), RequestRefusal> {
         let policy = &self.environment.policy;
         if let Some(fault) = policy.fault() {
-            return Err(format!("haul runs no jobs here: {fault}"));
+            return Err(RequestRefusal::PolicyFile(Arc::clone(fault)));
         }
         if self.environment.is_deployed {
             policy.check(PolicyRule::NoDeployedWorker)?;
         }
-        let audit = self.environment.audit.as_ref().map_err(String::clone)?;
+        let audit = self.environment.audit.as_ref();
+        let audit = audit.map_err(|error| RequestRefusal::AuditLog(Arc::clone(error)))?;
         let (settings, path) = match message {
             ControllerMessage::Source(request) => (&request.settings, request.operands.first()),
             ControllerMessage::Target(request) => (&request.settings, Some(&request.path)),
             _ => return Ok(()),
         };
         if audit.is_some() && !settings.blake3 {
-            return Err("the audit log of this host needs the BLAKE3 of each file, but the session has none".into());
+            return Err(RequestRefusal::AuditDigests);
         }
         if settings.suite == CipherSuite::AuthenticateOnly {
             policy.check(PolicyRule::NoClearText)?;
@@ -393,7 +397,8 @@ impl WorkerProcess {
             policy.check(PolicyRule::SandboxRequired)?;
         }
         let path = path.map_or(&b""[..], |path| path);
-        audit.as_ref().map_or(Ok(()), |audit| audit.write(&AuditRecord::of(AuditAction::Job, path)))
+        let written = audit.as_ref().map_or(Ok(()), |audit| audit.write(&AuditRecord::of(AuditAction::Job, path)));
+        written.map_err(|error| RequestRefusal::AuditLog(Arc::new(error)))
     }
 
     fn measure(&mut self, request: &MeasureRequest) {
@@ -404,7 +409,7 @@ impl WorkerProcess {
                 self.bench = Some(bench);
                 self.report(&WorkerMessage::Measured(Box::new(measured)));
             }
-            Err(text) => self.refuse(false, text),
+            Err(error) => self.refuse(&error.into()),
         }
     }
 
@@ -413,19 +418,20 @@ impl WorkerProcess {
         Reporter::new(self.link.clone(), settings.report_files).with_audit(audit)
     }
 
-    fn refuse(&mut self, usage: bool, text: String) {
+    fn refuse(&mut self, refusal: &RequestRefusal) {
+        let text = refusal.to_string();
         if let Ok(Some(audit)) = &self.environment.audit {
             let refused = AuditRecord { reason: Some(text.as_str()), ..AuditRecord::of(AuditAction::Refused, b"") };
             // A failed log entry changes nothing: the request is refused anyway.
             let _ = audit.write(&refused);
         }
-        self.report(&WorkerMessage::Refused { usage, text: text.clone() });
+        self.report(&WorkerMessage::Refused { usage: refusal.is_usage(), text: text.clone() });
         self.refused = Some(text);
     }
 
     /// Enters the sandbox: gives up every access that the Requests do not need. Only threads started later inherit the
     /// restrictions, so this precedes the first one.
-    fn confine(&mut self) -> Result<(), String> {
+    fn confine(&mut self) -> Result<(), WorkerError> {
         let ports = self.settings()?.ports;
         if std::mem::replace(&mut self.confined, true) {
             return Ok(());
@@ -454,7 +460,7 @@ impl WorkerProcess {
         Ok(())
     }
 
-    fn warn_of_windows(&self) -> Result<(), String> {
+    fn warn_of_windows(&self) -> Result<(), WorkerError> {
         let settings = self.settings()?;
         let asked = RequestedWindow { bytes: settings.window_bytes, is_fixed: settings.window_fixed };
         let warnings = window::warnings(asked, settings.streams, memory::available_bytes());
@@ -462,7 +468,7 @@ impl WorkerProcess {
         Ok(())
     }
 
-    fn listen(&mut self, address: Option<IpAddr>) -> Result<(), String> {
+    fn listen(&mut self, address: Option<IpAddr>) -> Result<(), WorkerError> {
         self.confine()?;
         let settings = self.settings()?;
         let place = AcceptAddress { address, ports: settings.ports };
@@ -481,7 +487,7 @@ impl WorkerProcess {
         Ok(())
     }
 
-    fn connect(&mut self, routes: Vec<Route>, timeout_ms: u32) -> Result<(), String> {
+    fn connect(&mut self, routes: Vec<Route>, timeout_ms: u32) -> Result<(), WorkerError> {
         let settings = self.settings()?;
         let ids = self.ids()?;
         let terms = ConnectTerms {
@@ -499,16 +505,14 @@ impl WorkerProcess {
                 streams.take_streams(arrivals);
                 WorkerMessage::Connected { from, to, streams: count }
             }
-            Err(text) => WorkerMessage::CannotConnect { text },
+            Err(error) => WorkerMessage::CannotConnect { text: error.to_string() },
         })
     }
 
-    fn open_tunnel(&mut self, connector: bool) -> Result<(), String> {
+    fn open_tunnel(&mut self, connector: bool) -> Result<(), WorkerError> {
         let settings = self.settings()?;
         let (credentials, count) = (credentials(settings), settings.streams);
-        let opened = StreamTunnel::open(count, &self.link);
-        let (tunnel, inner) =
-            opened.map_err(|error| format!("cannot open a tunnel: {}", crate::sys::describe::describe(&error)))?;
+        let (tunnel, inner) = StreamTunnel::open(count, &self.link).map_err(WorkerError::Tunnel)?;
         self.tunnel = Some(Arc::new(tunnel));
         let ids = if connector { Some(self.ids()?) } else { None };
         self.make_streams(move |streams| match prove(inner, &credentials, ids.as_ref()) {
@@ -521,14 +525,11 @@ impl WorkerProcess {
     }
 
     /// Returns the intake for streams of the running job.
-    fn streams(&self) -> Result<StreamIntake, String> {
-        self.running
-            .as_ref()
-            .map(JobRuntime::streams)
-            .ok_or_else(|| "protocol error: connection before the start".to_owned())
+    fn streams(&self) -> Result<StreamIntake, MessageOrderError> {
+        self.running.as_ref().map(JobRuntime::streams).ok_or(MessageOrderError::ConnectionBeforeStart)
     }
 
-    fn ids(&self) -> Result<StreamIds, String> {
+    fn ids(&self) -> Result<StreamIds, MessageOrderError> {
         Ok(self.streams()?.ids())
     }
 
@@ -537,7 +538,7 @@ impl WorkerProcess {
     fn make_streams(
         &mut self,
         make: impl FnOnce(&StreamIntake) -> WorkerMessage + Send + 'static,
-    ) -> Result<(), String> {
+    ) -> Result<(), WorkerError> {
         let (streams, link) = (self.streams()?, self.link.clone());
         let spawned = thread::Builder::new().name("haul-connect".into()).spawn(move || {
             let said = catch_unwind(AssertUnwindSafe(|| make(&streams)));
@@ -545,10 +546,10 @@ impl WorkerProcess {
                 .unwrap_or_else(|panic| WorkerMessage::Fatal { fault: false, text: panicked("haul-connect", &*panic) });
             let _ = link.send(LinkChannel::Controller, &said.encode());
         });
-        spawned.map(|_| ()).map_err(|error| format!("cannot start a thread: {error}"))
+        spawned.map(drop).map_err(WorkerError::Thread)
     }
 
-    fn begin(&mut self, skip: Option<(u64, u64)>) -> Result<(), String> {
+    fn begin(&mut self, skip: Option<(u64, u64)>) -> Result<(), WorkerError> {
         if let (Some(source), Some((device, inode))) = (&self.source, skip) {
             source.skip_directory(FileIdentity { device, inode });
         }
@@ -559,23 +560,23 @@ impl WorkerProcess {
             (Some(source), None) => JobEnds::Source(Arc::clone(source)),
             (None, Some(target)) => JobEnds::Target(Arc::clone(target)),
             (Some(source), Some(target)) => JobEnds::Both(Arc::clone(source), Arc::clone(target)),
-            (None, None) => return Err("protocol error: start before a request".into()),
+            (None, None) => return Err(MessageOrderError::StartBeforeRequest.into()),
         };
         self.confine()?;
         let every = Duration::from_millis(self.settings()?.report_every_ms.max(10).into());
-        let gauges = self.gauges.take().ok_or("protocol error: second start")?;
+        let gauges = self.gauges.take().ok_or(MessageOrderError::SecondStart)?;
         let started = self.program.as_ref().map_or(Ok(()), |program| program.start_prepared());
-        started.map_err(|error| format!("cannot start the program: {error}"))?;
+        started.map_err(WorkerError::Program)?;
         let running = JobRuntime::start(ends, self.link.clone(), every, gauges);
         self.arrivals.take().into_iter().for_each(|arrivals| running.streams().take_streams(arrivals));
         self.running = Some(running);
         Ok(())
     }
 
-    fn settings(&self) -> Result<&SessionSettings, String> {
+    fn settings(&self) -> Result<&SessionSettings, MessageOrderError> {
         let source = self.source.as_ref().map(|source| source.settings());
         let target = self.target.as_ref().map(|target| target.job.settings());
-        source.or(target).ok_or_else(|| "protocol error: connection before a request".to_owned())
+        source.or(target).ok_or(MessageOrderError::ConnectionBeforeRequest)
     }
 
     fn report(&self, message: &WorkerMessage) {
@@ -609,11 +610,6 @@ fn target_ready(target: &TargetReceiver) -> WorkerMessage {
     }
 }
 
-fn still_running(RunningPredecessor { process }: RunningPredecessor) -> String {
-    let process = process.as_raw_nonzero();
-    format!("the worker of an earlier attempt (process {process}) is killed, but still waits for its disk")
-}
-
 fn credentials(settings: &SessionSettings) -> StreamCredentials {
     StreamCredentials {
         session: settings.session,
@@ -630,12 +626,6 @@ fn sockets(settings: &SessionSettings) -> SocketSettings {
         traffic_class: settings.traffic_class,
         congestion: settings.congestion.clone(),
     }
-}
-
-fn no_such_congestion(name: &str) -> String {
-    let name = escape(name.as_bytes());
-    let there = tcp_info::congestion_controls();
-    format!("congestion control '{name}' is not available here\navailable: {there}; others need modprobe tcp_NAME")
 }
 
 fn pin_threads(cpus: &Cpus, reporter: &Reporter) {

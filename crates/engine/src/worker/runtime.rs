@@ -28,6 +28,7 @@ use crate::receiver::StreamRequest;
 use crate::receiver::TargetReceiver;
 use crate::source::Source;
 use crate::sys::sync::lock;
+use crate::worker::error::{MessageOrderError, WorkerError};
 use crate::worker::resource_metrics;
 use crate::worker::resource_metrics::{ResourceMeter, SystemGauges, stream_figures};
 use crate::worker::stream_autotune::{fix, fix_threads, tune};
@@ -114,11 +115,11 @@ impl JobRuntime {
     }
 
     /// Fixes the source's number of streams in use; measurements no longer change it.
-    pub fn fix_streams(&self, streams: u16) -> Result<(), String> {
+    pub fn fix_streams(&self, streams: u16) -> Result<(), MessageOrderError> {
         match (&self.shared.source, &self.shared.target) {
             (Some(source), None) if !source.compares() => fix(source, &self.shared.pool, streams),
             (Some(source), _) => fix_threads(source, streams),
-            (None, _) => return Err("protocol error: stream count for a target".into()),
+            (None, _) => return Err(MessageOrderError::StreamsOfTarget),
         }
         Ok(())
     }
@@ -213,7 +214,7 @@ fn start_comparison(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
         let source = Arc::clone(source);
         shared.work(&format!("haul-s{id}"), move |shared| {
             let _entered = shared.stages.enter(Some(id), Stage::Prepare);
-            source.run_comparison(StreamId(id)).map_err(|error| error.to_string())
+            Ok(source.run_comparison(StreamId(id))?)
         });
     }
 }
@@ -234,7 +235,7 @@ fn start_source(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
     let mending = Arc::clone(source);
     shared.spawn("haul-mend", move |shared| {
         let mended = mend(&mending, &shared.pool, |time| shared.pause(time));
-        mended.unwrap_or_else(|text| shared.fail(&text));
+        mended.unwrap_or_else(|error| shared.fail(&error.to_string()));
     });
     let settings = source.settings();
     // With all paths in use, the links are the limit.
@@ -336,7 +337,7 @@ fn start_both(shared: &Arc<RuntimeShared>, source: &Arc<Source>, target: &Arc<Ta
         let (source, target) = (Arc::clone(source), Arc::clone(target));
         shared.work(&format!("haul-c{id}"), move |shared| {
             let _entered = shared.stages.enter(Some(id), Stage::Prepare);
-            source.run_stream(StreamId(id), &mut DirectSink::new(&target)).map_err(|error| error.to_string())
+            Ok(source.run_stream(StreamId(id), &mut DirectSink::new(&target))?)
         });
     }
 }
@@ -350,12 +351,10 @@ fn stream_failed(StreamId(id): StreamId, error: &StreamError) -> String {
     format!("data stream {id} broke: {reason}")
 }
 
-fn send_messages(shared: &RuntimeShared, mut next: impl FnMut() -> Option<Vec<Vec<u8>>>) -> Result<(), String> {
+fn send_messages(shared: &RuntimeShared, mut next: impl FnMut() -> Option<Vec<Vec<u8>>>) -> Result<(), WorkerError> {
     while let Some(messages) = next() {
-        shared
-            .link
-            .send_all(LinkChannel::Peer, &messages)
-            .map_err(|error| format!("lost the connection to the controller: {error}"))?;
+        let sent = shared.link.send_all(LinkChannel::Peer, &messages);
+        sent.map_err(|error| WorkerError::ControlChannel(error.into()))?;
     }
     Ok(())
 }
@@ -363,9 +362,9 @@ fn send_messages(shared: &RuntimeShared, mut next: impl FnMut() -> Option<Vec<Ve
 fn pass_on(
     mut next: impl FnMut() -> Option<Vec<Vec<u8>>>,
     take: impl Fn(&[u8]) -> Result<(), ProtocolError>,
-) -> Result<(), String> {
+) -> Result<(), WorkerError> {
     while let Some(messages) = next() {
-        messages.iter().try_for_each(|message| take(message)).map_err(|fault| fault.to_string())?;
+        messages.iter().try_for_each(|message| take(message))?;
     }
     Ok(())
 }
@@ -514,11 +513,15 @@ impl RuntimeShared {
     }
 
     /// Starts a thread that the end of the job waits for.
-    fn work(self: &Arc<Self>, name: &str, work: impl FnOnce(&RuntimeShared) -> Result<(), String> + Send + 'static) {
+    fn work(
+        self: &Arc<Self>,
+        name: &str,
+        work: impl FnOnce(&RuntimeShared) -> Result<(), WorkerError> + Send + 'static,
+    ) {
         self.busy.fetch_add(1, Ordering::SeqCst);
         self.spawn_holding(ThreadSlot(Arc::clone(self)), name, move |shared| {
-            if let Err(text) = work(shared) {
-                shared.fail(&text);
+            if let Err(error) = work(shared) {
+                shared.fail(&error.to_string());
             }
         });
     }
