@@ -72,7 +72,8 @@ fn dial((host, port): (&str, u16), directory: &str) -> u8 {
         let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
         let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
         let pass = read_pass(&stdin).ok_or("no secret or key was given")?;
-        haul_engine::serve::dial((host, port), directory, &pass, stdin, stdout)
+        let relayed = haul_engine::serve::dial((host, port), directory, &pass, stdin, stdout);
+        relayed.map_err(|error| error.to_string())
     };
     carry().map_or_else(
         |text| {
