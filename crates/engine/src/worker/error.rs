@@ -20,6 +20,9 @@ pub enum WorkerError {
     /// A message violates the protocol.
     #[error("{0}")]
     Protocol(#[from] ProtocolError),
+    /// A message of the other end violates it.
+    #[error("{0}")]
+    Peer(#[source] ProtocolError),
     /// A message does not fit the state of the worker.
     #[error("{0}")]
     MessageOrder(#[from] MessageOrderError),
@@ -50,6 +53,13 @@ pub enum WorkerError {
     /// All data connections broke.
     #[error("lost the data connections, and no new one could be opened")]
     DataConnections,
+}
+
+impl WorkerError {
+    /// Whether the other end violated the protocol, so that a retry is useless.
+    pub fn is_peer_fault(&self) -> bool {
+        matches!(self, Self::Peer(_))
+    }
 }
 
 /// A message that does not fit the state of the worker.

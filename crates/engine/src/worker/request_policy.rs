@@ -113,6 +113,8 @@ impl ClientLimits {
     }
 
     fn hold_target(&self, request: &mut TargetRequest) -> Result<(), ClientRefusal> {
+        let is_discarded = request.path == null::NOTHING.as_bytes() && request.compare.is_none();
+        self.check_target_access(request, is_discarded)?;
         let TargetRequest {
             settings,
             path,
@@ -132,7 +134,8 @@ impl ClientLimits {
             owners: _,
             kept,
             verify: _,
-            digest_existing,
+            // `check_target_access` refuses it for a directory without read access.
+            digest_existing: _,
             storage,
             resume,
             // A journal is small beside its file.
@@ -145,37 +148,9 @@ impl ClientLimits {
             pipe,
             compare,
         } = request;
-        let is_discarded = path == null::NOTHING.as_bytes() && compare.is_none();
-        match (self.access, &compare) {
-            (ServedAccess::ReadOnly, None) if !is_discarded => {
-                return Err(self.forbidden(ForbiddenAct::Writing));
-            }
-            (ServedAccess::WriteOnly | ServedAccess::Create, Some(_)) => {
-                return Err(self.forbidden(ForbiddenAct::Comparing));
-            }
-            (ServedAccess::WriteOnly | ServedAccess::Create, None)
-                if *digest_existing || has_digests_of_target(settings) =>
-            {
-                return Err(self.forbidden(ForbiddenAct::Digests));
-            }
-            _ => {}
-        }
-        if !self.access.reads() {
-            hold_delta(delta, self.forbidden(ForbiddenAct::BaseFiles))?;
-            if concerns_existing(sync) {
-                return Err(self.forbidden(ForbiddenAct::ExistingEntries));
-            }
-        }
-        if !self.deltas {
-            hold_delta(delta, ClientRefusal::Deltas)?;
-            if sync.detect_renames {
-                return Err(ClientRefusal::RenameDetection);
-            }
-        }
+        self.limit_use_of_existing(delta, sync)?;
         if self.access == ServedAccess::Create {
-            if let Some(act) = change_of_existing(*overwrite, sync, kept) {
-                return Err(self.forbidden(act));
-            }
+            change_of_existing(*overwrite, sync, kept).map_or(Ok(()), |act| Err(self.forbidden(act)))?;
             // An existing partial file may belong to another client.
             (*resume, *keep_partial) = (false, false);
         }
@@ -190,18 +165,41 @@ impl ClientLimits {
             return Err(ClientRefusal::OwnersAndModes);
         }
         hold_kept(kept)?;
-        sync.link_dests
-            .iter_mut()
-            .chain([&mut sync.backup_dir])
-            .filter(|path| !path.is_empty())
-            .try_for_each(inside)?;
-        if !journal_dir.is_empty() {
-            return Err(ClientRefusal::JournalDirectory);
-        }
+        hold_other_directories(sync, journal_dir)?;
         match pipe {
             PipeKind::No => Ok(()),
             PipeKind::Standard | PipeKind::Named | PipeKind::Growing(_) => Err(no_pipe(Some(path))),
         }
+    }
+
+    /// Checks what a target does with the directory against the permitted access.
+    fn check_target_access(&self, request: &TargetRequest, is_discarded: bool) -> Result<(), ClientRefusal> {
+        let has_digests = request.digest_existing || has_digests_of_target(&request.settings);
+        match (self.access, &request.compare) {
+            (ServedAccess::ReadOnly, None) if !is_discarded => Err(self.forbidden(ForbiddenAct::Writing)),
+            (ServedAccess::WriteOnly | ServedAccess::Create, Some(_)) => Err(self.forbidden(ForbiddenAct::Comparing)),
+            (ServedAccess::WriteOnly | ServedAccess::Create, None) if has_digests => {
+                Err(self.forbidden(ForbiddenAct::Digests))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses options that reveal existing files, where the access or the operator excludes that.
+    fn limit_use_of_existing(&self, delta: &mut DeltaOptions, sync: &SyncOptions) -> Result<(), ClientRefusal> {
+        if !self.access.reads() {
+            hold_delta(delta, self.forbidden(ForbiddenAct::BaseFiles))?;
+            if concerns_existing(sync) {
+                return Err(self.forbidden(ForbiddenAct::ExistingEntries));
+            }
+        }
+        if !self.deltas {
+            hold_delta(delta, ClientRefusal::Deltas)?;
+            if sync.detect_renames {
+                return Err(ClientRefusal::RenameDetection);
+            }
+        }
+        Ok(())
     }
 
     /// Bounds direct I/O, and keeps the page cache, which serves others, too.
@@ -344,6 +342,13 @@ fn change_of_existing(overwrite: OverwritePolicy, sync: &SyncOptions, kept: &Pre
     .or((!sync.backup_dir.is_empty()).then_some(ForbiddenAct::Backups))
     .or((sync.equal != EqualityTest::SizeAndTime).then_some(ForbiddenAct::TimeChanges))
     .or(kept.hard_links.then_some(ForbiddenAct::HardLinks))
+}
+
+/// Rewrites the other directories of a sync, and refuses one for journals.
+fn hold_other_directories(sync: &mut SyncOptions, journal_dir: &[u8]) -> Result<(), ClientRefusal> {
+    let paths = sync.link_dests.iter_mut().chain([&mut sync.backup_dir]);
+    paths.filter(|path| !path.is_empty()).try_for_each(inside)?;
+    if journal_dir.is_empty() { Ok(()) } else { Err(ClientRefusal::JournalDirectory) }
 }
 
 fn path_of(bytes: &[u8]) -> &Path {
