@@ -386,7 +386,7 @@ fn command(values: &Values, flag: &Flag<Single<String>>) -> Result<Option<String
         }
         Some(command) => {
             let permitted = crate::host_policy::read().check(PolicyRule::NoOwnCommands);
-            permitted.map(|()| Some(command)).map_err(|text| UsageError::new(format!("{}: {text}", flag.typed())))
+            permitted.map(|()| Some(command)).map_err(|refusal| UsageError::new(format!("{}: {refusal}", flag.typed())))
         }
         None => Ok(None),
     }

@@ -12,7 +12,7 @@ use haul_engine::job::allowance::Allowance;
 use haul_engine::job::credentials::ClientCredentials;
 use haul_engine::launch;
 use haul_engine::policy::HostPolicy;
-use haul_engine::policy::audit::{AuditClient, AuditDestination, AuditLog};
+use haul_engine::policy::audit::{AuditClient, AuditDestination, AuditError, AuditLog};
 use haul_engine::worker::client_limits::ClientLimits;
 use haul_engine::worker::{Environment, InheritedPipes, WorkerEnd};
 
@@ -72,7 +72,8 @@ fn dial((host, port): (&str, u16), directory: &str) -> u8 {
         let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
         let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
         let pass = read_pass(&stdin).ok_or("no secret or key was given")?;
-        haul_engine::serve::dial((host, port), directory, &pass, stdin, stdout)
+        let relayed = haul_engine::serve::dial((host, port), directory, &pass, stdin, stdout);
+        relayed.map_err(|error| error.to_string())
     };
     carry().map_or_else(
         |text| {
@@ -162,7 +163,7 @@ fn environment(served: Option<ClientLimits>, host: HostRequest) -> Environment {
 /// What the host asks of a worker. Read and opened before the kernel confines this process.
 struct HostRequest {
     policy: HostPolicy,
-    audit: Result<Option<Arc<AuditLog>>, String>,
+    audit: Result<Option<Arc<AuditLog>>, Arc<AuditError>>,
 }
 
 impl HostRequest {
@@ -173,7 +174,7 @@ impl HostRequest {
         let mut logs = policy.audit().to_vec();
         logs.extend(also.filter(|also| !policy.audit().contains(also)));
         let audit = AuditLog::open(&logs, &AuditClient { ssh_connection: ssh_connection(), served }, directory);
-        Self { policy, audit }
+        Self { policy, audit: audit.map_err(Arc::new) }
     }
 }
 

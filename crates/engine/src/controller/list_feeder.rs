@@ -5,7 +5,7 @@
 //! batches. Nothing waits for this thread.
 
 use haul_proto::limits::{LISTED_BATCH_BYTES, LISTED_BATCH_MAX, LISTED_BATCHES_AHEAD, PATH_MAX};
-use haul_proto::path::Name;
+use haul_proto::path::{Name, NameError};
 use haul_proto::wire::control_channel::LinkChannel;
 use haul_proto::wire::list_batch::{DestinationBatch, OperandDestination, SourceBatch};
 use haul_proto::wire::report::WorkerMessage;
@@ -101,6 +101,28 @@ impl BatchWindow {
     }
 }
 
+/// Why a line of a list names no source of this job.
+#[derive(Debug, thiserror::Error)]
+enum ListedSourceError {
+    /// An absolute path has no place below the base.
+    #[error("absolute path in a list with a base (-d)\nwrite the path relative to the base")]
+    AbsolutePath,
+    /// The path leads out of the base.
+    #[error("{0}")]
+    OutsideBase(#[from] Error),
+    /// Its last component is no name.
+    #[error("{0}")]
+    Name(#[from] NameError),
+    /// It is longer than the protocol permits.
+    #[error("path too long")]
+    PathLength,
+    /// An earlier line has the same destination.
+    #[error(
+        "an earlier line has the same name at the target\nuse a base (-d) to recreate paths there, or copy it separately to another directory"
+    )]
+    DuplicateTarget,
+}
+
 struct ListFeeder {
     lines: Box<dyn ListReader>,
     base: Option<PathBuf>,
@@ -148,7 +170,9 @@ impl ListFeeder {
                         paths.paths.push(path);
                         places.places.push(place);
                     }
-                    Err(text) => self.complain(source.path.as_os_str().as_bytes().to_vec(), &text)?,
+                    Err(error) => {
+                        self.complain(source.path.as_os_str().as_bytes().to_vec(), &error.to_string())?;
+                    }
                 },
                 ListLine::Bad(line, text) => self.complain(line, &text)?,
                 ListLine::NotYet if self.window.is_stopped() => return None,
@@ -166,24 +190,23 @@ impl ListFeeder {
     }
 
     /// Returns a source's path for the source, and its destination for the target.
-    fn place(&mut self, source: &Location) -> Result<(Vec<u8>, OperandDestination), String> {
+    fn place(&mut self, source: &Location) -> Result<(Vec<u8>, OperandDestination), ListedSourceError> {
         let below = match &self.base {
             None => Vec::new(),
             Some(_) if source.path.is_absolute() => {
-                return Err("absolute path in a list with a base (-d)\nwrite the path relative to the base".into());
+                return Err(ListedSourceError::AbsolutePath);
             }
-            Some(_) => way_below(source).map_err(|error| error.to_string())?,
+            Some(_) => way_below(source)?,
         };
-        let name = own_name(&source.path).map(|name| Name::new(name.as_bytes())).transpose();
-        let name = name.map_err(|error| error.to_string())?;
+        let name = own_name(&source.path).map(|name| Name::new(name.as_bytes())).transpose()?;
         let path = whole_path(self.base.as_deref(), source);
         if path.len() > PATH_MAX {
-            return Err("path too long".into());
+            return Err(ListedSourceError::PathLength);
         }
         let place = OperandDestination { below, name };
         match self.twins.is_new(&place) {
             true => Ok((path, place)),
-            false => Err("an earlier line has the same name at the target\nuse a base (-d) to recreate paths there, or copy it separately to another directory".into()),
+            false => Err(ListedSourceError::DuplicateTarget),
         }
     }
 

@@ -47,6 +47,17 @@ fn listen(controller: &mut TransferController<'_>, role: WorkerRole, address: Op
     controller.workers.send(role, &ControllerMessage::Listen { address })
 }
 
+/// Why one end cannot connect to the other.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectionError {
+    /// No address of the accepting end can be tried.
+    #[error("no usable address is known")]
+    NoAddress,
+    /// What a worker reports in CannotConnect.
+    #[error("{0}")]
+    Reported(String),
+}
+
 /// State of an early Listen whose answer is still pending.
 #[derive(Debug, Default)]
 pub enum PendingListen {
@@ -56,7 +67,7 @@ pub enum PendingListen {
     /// Listen was sent and not answered.
     Asked(WorkerRole),
     /// The end listens on this port, or reports why it cannot.
-    Answered(WorkerRole, Result<u16, String>),
+    Answered(WorkerRole, Result<u16, DirectionError>),
 }
 
 impl PendingListen {
@@ -65,7 +76,7 @@ impl PendingListen {
         let asked = matches!(self, Self::Asked(asked) if *asked == role);
         let answer = match message {
             WorkerMessage::Listening { port } if asked => Ok(port),
-            WorkerMessage::CannotConnect { text } if asked => Err(text),
+            WorkerMessage::CannotConnect { text } if asked => Err(DirectionError::Reported(text)),
             other => return Err(other),
         };
         *self = Self::Answered(role, answer);
@@ -144,21 +155,21 @@ fn wanted(network: &NetworkOptions) -> Option<String> {
 fn attempt(
     controller: &mut TransferController<'_>,
     direction: &ConnectDirection,
-) -> Result<Result<(NetworkPath, u16), String>, PathSearchEnd> {
+) -> Result<Result<(NetworkPath, u16), DirectionError>, PathSearchEnd> {
     let ConnectDirection { connector, acceptor, at, .. } = *direction;
     if direction.is_empty() {
-        return Ok(Err("no usable address is known".into()));
+        return Ok(Err(DirectionError::NoAddress));
     }
     let port = match port_of(controller, acceptor, at)? {
         Ok(port) => port,
-        Err(text) => return Ok(Err(text)),
+        Err(error) => return Ok(Err(error)),
     };
     let routes = direction.routes(port);
     controller.reports.expect_answer(connector);
     controller.workers.send(connector, &ControllerMessage::Connect { routes, timeout_ms: CONNECT_TIMEOUT_MS })?;
     let connected = wait_for(controller, |role, message| match message {
         WorkerMessage::Connected { from, to, streams } if role == connector => Ok(Ok((from, to, streams))),
-        WorkerMessage::CannotConnect { text } if role == connector => Ok(Err(text)),
+        WorkerMessage::CannotConnect { text } if role == connector => Ok(Err(DirectionError::Reported(text))),
         other => Err(other),
     })?;
     Ok(connected.map(|(from, to, streams)| (shown(&controller.workers, connector, from, to), streams)))
@@ -169,7 +180,7 @@ fn port_of(
     controller: &mut TransferController<'_>,
     acceptor: WorkerRole,
     at: Option<IpAddr>,
-) -> Result<Result<u16, String>, PathSearchEnd> {
+) -> Result<Result<u16, DirectionError>, PathSearchEnd> {
     if !matches!(controller.connection.listening, PendingListen::Asked(role) | PendingListen::Answered(role, _) if role == acceptor)
     {
         listen(controller, acceptor, at)?;

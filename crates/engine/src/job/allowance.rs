@@ -17,6 +17,25 @@ const NAMES_MIN: u64 = 1024;
 /// Bytes that a name takes on most file systems: one block.
 const NAME_BYTES: u64 = 4096;
 
+/// Why a client may bring no more.
+#[derive(Debug, thiserror::Error)]
+pub enum AllowanceError {
+    /// Too few bytes are left.
+    #[error("the server's limit is {max} bytes in all, of which {left} are left\nask its administrator, or send less")]
+    Bytes {
+        /// The limit.
+        max: u64,
+        /// What is left of it.
+        left: u64,
+    },
+    /// All names of this limit are taken.
+    #[error("the server's limit of {0} files and directories is reached\nask its administrator, or send fewer")]
+    Names(u64),
+    /// The counters cannot be read or written.
+    #[error("the server cannot count its files: {0}")]
+    Counters(#[from] io::Error),
+}
+
 /// What may still come.
 #[derive(Debug)]
 pub struct Allowance {
@@ -100,23 +119,17 @@ impl Allowance {
         Ok(Self { counters: Arc::new(inherited_fds::adopt(number)?), threads: Mutex::default() })
     }
 
-    /// Takes bytes and names, or says why not.
-    pub fn reserve(&self, bytes: u64, names: u64) -> Result<(), String> {
-        let taken = self.change(|counters| {
-            if counters.bytes_max != u64::MAX {
-                counters.bytes_left = counters.bytes_left.checked_sub(bytes).ok_or_else(|| {
-                    let AllowanceCounters { bytes_max, bytes_left, .. } = *counters;
-                    format!("the server's limit is {bytes_max} bytes in all, of which {bytes_left} are left\nask its administrator, or send less")
-                })?;
-            }
-            if counters.names_max != u64::MAX {
-                counters.names_left = counters.names_left.checked_sub(names).ok_or_else(|| {
-                    format!("the server's limit of {} files and directories is reached\nask its administrator, or send fewer", counters.names_max)
-                })?;
-            }
+    /// Takes bytes and names, or neither.
+    pub fn reserve(&self, bytes: u64, names: u64) -> Result<(), AllowanceError> {
+        self.change(|counters| {
+            let rest = |max, left: u64, taken| if max == u64::MAX { Some(left) } else { left.checked_sub(taken) };
+            let (max, left) = (counters.bytes_max, counters.bytes_left);
+            let bytes_left = rest(max, left, bytes).ok_or(AllowanceError::Bytes { max, left })?;
+            let (max, left) = (counters.names_max, counters.names_left);
+            let names_left = rest(max, left, names).ok_or(AllowanceError::Names(max))?;
+            (counters.bytes_left, counters.names_left) = (bytes_left, names_left);
             Ok(())
-        });
-        taken.map_err(|error| format!("the server cannot count its files: {error}"))?
+        })?
     }
 
     /// Gives back bytes that did not come.
@@ -168,13 +181,15 @@ mod tests {
     fn all_clients_take_from_the_same_bytes_and_names() {
         let first = Allowance::new(Some(10), Some(3)).unwrap();
         let second = other(&first);
-        assert_eq!([first.reserve(6, 1), second.reserve(4, 1)], [Ok(()), Ok(())]);
-        assert!(first.reserve(1, 0).unwrap_err().contains("10 bytes in all, of which 0"));
+        assert!(first.reserve(6, 1).is_ok() && second.reserve(4, 1).is_ok());
+        assert!(first.reserve(1, 0).unwrap_err().to_string().contains("10 bytes in all, of which 0"));
         first.give_back(5);
-        assert_eq!(second.reserve(5, 1), Ok(()));
-        assert!(second.reserve(0, 1).unwrap_err().contains("3 files and directories"));
+        assert!(second.reserve(5, 1).is_ok());
+        assert!(second.reserve(0, 1).unwrap_err().to_string().contains("3 files and directories"));
         second.give_back(100);
         assert!(first.reserve(11, 0).is_err() && first.reserve(10, 0).is_ok(), "no more than there was");
+        let both = Allowance::new(Some(10), Some(3)).unwrap();
+        assert!(both.reserve(10, 4).is_err() && both.reserve(10, 3).is_ok(), "both or neither");
     }
 
     #[test]
@@ -183,10 +198,10 @@ mod tests {
         let of = |name, size| all.of(name, size, None).unwrap();
         assert!(of("free", None).is_none());
         let allowance = of("in", Some(10)).unwrap();
-        assert_eq!(allowance.reserve(10, 0), Ok(()));
+        assert!(allowance.reserve(10, 0).is_ok());
         assert!(of("in", Some(10)).unwrap().reserve(1, 0).is_err());
-        assert_eq!(of("other", Some(10)).unwrap().reserve(1, 0), Ok(()));
-        assert_eq!(of("in", Some(20)).unwrap().reserve(20, 0), Ok(()));
+        assert!(of("other", Some(10)).unwrap().reserve(1, 0).is_ok());
+        assert!(of("in", Some(20)).unwrap().reserve(20, 0).is_ok());
     }
 
     #[test]

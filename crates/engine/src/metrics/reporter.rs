@@ -17,7 +17,7 @@ use crate::metrics::control_channel::LinkWriter;
 use crate::metrics::delta_tally::DeltaTally;
 use crate::metrics::slowest_files::SlowestFiles;
 use crate::metrics::sync_tally::SyncTally;
-use crate::policy::audit::{AuditAction, AuditLog, AuditRecord};
+use crate::policy::audit::{AuditAction, AuditError, AuditLog, AuditRecord};
 use crate::sys::usage;
 use crate::sys::usage::ProcessStatus;
 
@@ -126,7 +126,7 @@ impl Reporter {
     }
 
     /// Writes a line of the audit log, where there is one; where that fails, the job ends. `path` is whole.
-    pub fn audit(&self, record: &AuditRecord<'_>) -> Result<(), String> {
+    pub fn audit(&self, record: &AuditRecord<'_>) -> Result<(), AuditError> {
         self.audit.as_ref().map_or(Ok(()), |audit| audit.write(record))
     }
 

@@ -61,6 +61,32 @@ impl fmt::Display for AuditDestination {
     }
 }
 
+/// An audit log that does not work, though the host's policy requires it.
+#[derive(Debug, thiserror::Error)]
+pub enum AuditError {
+    /// It cannot be opened.
+    #[error("the audit log ({which}) cannot be opened: {}\nthe host's policy requires it", describe(.cause), which = shown(.log))]
+    Opening {
+        /// The log.
+        log: AuditDestination,
+        /// What the system said.
+        #[source]
+        cause: io::Error,
+    },
+    /// A line cannot be written.
+    #[error("the audit log ({which}) cannot be written: {}\nthe host's policy requires it", describe(.cause), which = shown(.log))]
+    Writing {
+        /// The log.
+        log: AuditDestination,
+        /// What the system said.
+        #[source]
+        cause: io::Error,
+    },
+    /// An earlier line could not be written.
+    #[error("cannot write the audit log")]
+    EarlierLine,
+}
+
 /// On whose behalf a worker runs.
 #[derive(Debug, Clone, Default)]
 pub struct AuditClient {
@@ -181,7 +207,7 @@ impl AuditLog {
         to: &[AuditDestination],
         client: &AuditClient,
         directory: PathBuf,
-    ) -> Result<Option<Arc<Self>>, String> {
+    ) -> Result<Option<Arc<Self>>, AuditError> {
         let sinks: Vec<AuditSink> = to.iter().map(AuditSink::open).collect::<Result<_, _>>()?;
         if sinks.is_empty() {
             return Ok(None);
@@ -195,28 +221,28 @@ impl AuditLog {
     pub fn on_failure(self: &Arc<Self>, end: impl Fn(&str) + Send + Sync + 'static) {
         let _ = self.on_failure.set(Box::new(end));
         if self.has_failed.load(Ordering::SeqCst) {
-            self.end("cannot write the audit log");
+            self.end(&AuditError::EarlierLine);
         }
     }
 
     /// Writes a line. After the first that cannot be written, all fail.
-    pub fn write(self: &Arc<Self>, record: &AuditRecord<'_>) -> Result<(), String> {
+    pub fn write(self: &Arc<Self>, record: &AuditRecord<'_>) -> Result<(), AuditError> {
         if self.has_failed.load(Ordering::SeqCst) {
-            return Err("cannot write the audit log".into());
+            return Err(AuditError::EarlierLine);
         }
         let line = self.line(record, SystemTime::now());
-        self.sinks.iter().try_for_each(|sink| sink.write(&line)).inspect_err(|text| self.fail(text))
+        self.sinks.iter().try_for_each(|sink| sink.write(&line)).inspect_err(|error| self.fail(error))
     }
 
     /// Whoever has noticed it may hold a lock that the end of the job needs.
-    fn fail(self: &Arc<Self>, text: &str) {
+    fn fail(self: &Arc<Self>, error: &AuditError) {
         if !self.has_failed.swap(true, Ordering::SeqCst) {
-            self.end(text);
+            self.end(error);
         }
     }
 
-    fn end(self: &Arc<Self>, text: &str) {
-        let (audit, text) = (Arc::clone(self), text.to_owned());
+    fn end(self: &Arc<Self>, error: &AuditError) {
+        let (audit, text) = (Arc::clone(self), error.to_string());
         let end = move || audit.on_failure.get().into_iter().for_each(|end| end(&text));
         // Without that thread, the sender of each further file still finds the log failed.
         let _ = thread::Builder::new().name("haul-audit".into()).spawn(end);
@@ -263,23 +289,23 @@ impl fmt::Debug for AuditLog {
 }
 
 impl AuditSink {
-    fn open(to: &AuditDestination) -> Result<Self, String> {
-        match to {
+    fn open(to: &AuditDestination) -> Result<Self, AuditError> {
+        let opened = match to {
             AuditDestination::Journal => Self::open_journal(Path::new(JOURNAL), Path::new(SYSLOG)),
-            AuditDestination::File(path) => Self::open_file(path)
-                .map(|file| Self::File(Mutex::new(file), path.clone()))
-                .map_err(|error| cannot(&shown(path), "opened", &error)),
-        }
+            AuditDestination::File(path) => {
+                Self::open_file(path).map(|file| Self::File(Mutex::new(file), path.clone()))
+            }
+        };
+        opened.map_err(|cause| AuditError::Opening { log: to.clone(), cause })
     }
 
-    fn open_journal(journal: &Path, syslog: &Path) -> Result<Self, String> {
+    fn open_journal(journal: &Path, syslog: &Path) -> io::Result<Self> {
         let connect = |path: &Path| {
             let socket = UnixDatagram::unbound()?;
             socket.connect(path)?;
             Ok(socket)
         };
-        let journal = connect(journal).map(Self::Journal).or_else(|_| connect(syslog).map(Self::Syslog));
-        journal.map_err(|error| cannot("journal", "opened", &error))
+        connect(journal).map(Self::Journal).or_else(|_| connect(syslog).map(Self::Syslog))
     }
 
     fn open_file(path: &Path) -> io::Result<OwnedFd> {
@@ -292,19 +318,26 @@ impl AuditSink {
         }
     }
 
-    fn write(&self, line: &str) -> Result<(), String> {
+    fn destination(&self) -> AuditDestination {
+        match self {
+            Self::Journal(_) | Self::Syslog(_) => AuditDestination::Journal,
+            Self::File(_, path) => AuditDestination::File(path.clone()),
+        }
+    }
+
+    fn write(&self, line: &str) -> Result<(), AuditError> {
+        self.write_line(line).map_err(|cause| AuditError::Writing { log: self.destination(), cause })
+    }
+
+    fn write_line(&self, line: &str) -> io::Result<()> {
         let send = |socket: &UnixDatagram, text: String| {
-            let sent = rustix::io::write(socket, text.as_bytes());
-            sent.map(drop).map_err(|error| cannot("journal", "written", &error.into()))
+            rustix::io::write(socket, text.as_bytes())?;
+            Ok(())
         };
         match self {
             Self::Journal(socket) => send(socket, format!("PRIORITY=6\nSYSLOG_IDENTIFIER=haul\nMESSAGE={line}\n")),
             Self::Syslog(socket) => send(socket, format!("{SYSLOG_PRIORITY}haul[{}]: {line}", std::process::id())),
-            Self::File(file, path) => {
-                let file = lock(file);
-                write_all(&file, format!("{line}\n").as_bytes())
-                    .map_err(|error| cannot(&shown(path), "written", &error))
-            }
+            Self::File(file, _) => write_all(&lock(file), format!("{line}\n").as_bytes()),
         }
     }
 }
@@ -322,12 +355,8 @@ fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-fn cannot(which: &str, what: &str, error: &io::Error) -> String {
-    format!("the audit log ({which}) cannot be {what}: {}\nthe host's policy requires it", describe(error))
-}
-
-fn shown(path: &Path) -> String {
-    escape(path.as_os_str().as_bytes())
+fn shown(log: &AuditDestination) -> String {
+    escape(log.to_string().as_bytes())
 }
 
 /// Who and where, as members of a JSON object: the account that the worker runs as, and who started it.
@@ -439,12 +468,7 @@ mod tests {
         let path = |name: &str| directory.path().join(name);
         let mut buffer = [0; 4096];
         let (journal, syslog) = (path("journal"), path("log"));
-        assert!(
-            AuditSink::open_journal(&journal, &syslog)
-                .err()
-                .unwrap()
-                .contains("the audit log (journal) cannot be opened")
-        );
+        assert!(AuditSink::open_journal(&journal, &syslog).is_err());
         let listener = UnixDatagram::bind(&syslog).unwrap();
         audit(vec![AuditSink::open_journal(&journal, &syslog).unwrap()], None).write(&received(b"a")).unwrap();
         let length = listener.recv(&mut buffer).unwrap();
@@ -477,7 +501,8 @@ mod tests {
         std::os::unix::fs::symlink(&file, &link).unwrap();
         for path in [link, directory.path().to_owned(), directory.path().join("absent/audit"), "/dev/null".into()] {
             let opened = AuditLog::open(&[AuditDestination::File(path.clone())], &AuditClient::default(), "/".into());
-            assert!(opened.unwrap_err().contains("cannot be opened"), "{}", path.display());
+            let begin = format!("the audit log ({}) cannot be opened: ", path.display());
+            assert!(opened.unwrap_err().to_string().starts_with(&begin), "{begin}");
         }
         assert!(AuditLog::open(&[], &AuditClient::default(), "/".into()).unwrap().is_none());
     }
@@ -486,9 +511,13 @@ mod tests {
     fn a_log_that_cannot_be_written_ends_the_job_once() {
         let full = openat(CWD, "/dev/full", OFlags::WRONLY, Mode::empty()).unwrap();
         let audit = audit(vec![AuditSink::File(Mutex::new(full), "/dev/full".into())], None);
+        let line = audit.line(&received(b"a"), UNIX_EPOCH);
+        let expected = "the audit log (/dev/full) cannot be written: No space left on device\n";
+        assert!(audit.sinks[0].write(&line).unwrap_err().to_string().starts_with(expected));
         let (told, ends) = std::sync::mpsc::channel();
         audit.on_failure(move |text| told.send(text.to_owned()).unwrap());
-        assert!(audit.write(&received(b"a")).is_err() && audit.write(&received(b"b")).is_err());
+        assert!(matches!(audit.write(&received(b"a")), Err(AuditError::Writing { .. })));
+        assert!(matches!(audit.write(&received(b"b")), Err(AuditError::EarlierLine)));
         assert!(ends.recv_timeout(Duration::from_secs(10)).unwrap().contains("(/dev/full) cannot be written: "));
         assert!(ends.recv_timeout(Duration::from_millis(100)).is_err());
     }

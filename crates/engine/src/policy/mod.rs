@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use haul_proto::path::escape;
 
@@ -40,6 +41,63 @@ pub enum PolicyRule {
     NoDeltas,
     /// No job where the kernel cannot confine the worker.
     SandboxRequired,
+}
+
+impl PolicyRule {
+    /// The setting that states the rule.
+    fn setting(self) -> Option<&'static PolicySetting> {
+        SETTINGS.iter().find(|setting| setting.rule == self)
+    }
+
+    fn refusal(self) -> &'static str {
+        self.setting().map_or("", |setting| setting.refusal)
+    }
+}
+
+/// A policy file that forbids every job.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyFileError {
+    /// It cannot be read, or not be trusted.
+    #[error("{}: {}", shown(.path), describe(.cause))]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said, or why it is not trusted.
+        #[source]
+        cause: io::Error,
+    },
+    /// A line is no setting.
+    #[error("{file}, line {line}: invalid setting '{text}'\nvalid: {known}", file = shown(.path), text = escape(.text.as_bytes()), known = known_lines())]
+    InvalidLine {
+        /// The file.
+        path: PathBuf,
+        /// The number of the line, from 1.
+        line: usize,
+        /// The line.
+        text: String,
+    },
+}
+
+/// What the host's policy forbids, and the file that says so.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum PolicyRefusal {
+    /// A file states the rule.
+    #[error("{refusal}: policy {file}", refusal = .rule.refusal(), file = shown(.file))]
+    Stated {
+        /// The rule.
+        rule: PolicyRule,
+        /// The file.
+        file: PathBuf,
+    },
+    /// A file forbids everything.
+    #[error("{refusal}: {fault}", refusal = .rule.refusal())]
+    Everything {
+        /// The rule that holds, among all others.
+        rule: PolicyRule,
+        /// What is wrong with the file.
+        #[source]
+        fault: Arc<PolicyFileError>,
+    },
 }
 
 /// A name that a line may have, and what its values mean.
@@ -101,14 +159,14 @@ const SETTINGS: &[PolicySetting] = &[
 ];
 
 /// What the policy files of a host say together.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct HostPolicy {
     /// Each restriction, with the file that states it.
     rules: Vec<(PolicyRule, PathBuf)>,
     /// Where the audit log goes.
     audit: Vec<AuditDestination>,
     /// Why a file forbids every job: it cannot be trusted, read or understood.
-    fault: Option<String>,
+    fault: Option<Arc<PolicyFileError>>,
 }
 
 impl HostPolicy {
@@ -117,15 +175,15 @@ impl HostPolicy {
         let mut policy = Self::default();
         for (number, file) in files.iter().enumerate() {
             if let Err(fault) = policy.add(file, number > 0) {
-                policy.fault.get_or_insert(fault);
+                policy.fault.get_or_insert(Arc::new(fault));
             }
         }
         policy
     }
 
     /// Why no job may run at all.
-    pub fn fault(&self) -> Option<&str> {
-        self.fault.as_deref()
+    pub fn fault(&self) -> Option<&Arc<PolicyFileError>> {
+        self.fault.as_ref()
     }
 
     /// Where lines of the audit log go.
@@ -139,18 +197,17 @@ impl HostPolicy {
     }
 
     /// The refusal of what `rule` forbids, where it holds.
-    pub fn check(&self, rule: PolicyRule) -> Result<(), String> {
-        let refusal = SETTINGS.iter().find(|setting| setting.rule == rule).map_or("", |setting| setting.refusal);
+    pub fn check(&self, rule: PolicyRule) -> Result<(), PolicyRefusal> {
         if let Some(fault) = &self.fault {
-            return Err(format!("{refusal}: {fault}"));
+            return Err(PolicyRefusal::Everything { rule, fault: Arc::clone(fault) });
         }
         match self.rules.iter().find(|(stated, _)| *stated == rule) {
-            Some((_, file)) => Err(format!("{refusal}: policy {}", shown(file))),
+            Some((_, file)) => Err(PolicyRefusal::Stated { rule, file: file.clone() }),
             None => Ok(()),
         }
     }
 
-    fn add(&mut self, path: &Path, is_accounts: bool) -> Result<(), String> {
+    fn add(&mut self, path: &Path, is_accounts: bool) -> Result<(), PolicyFileError> {
         let text = match read_trusted(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -163,13 +220,14 @@ impl HostPolicy {
             {
                 return Ok(());
             }
-            Err(error) => return Err(format!("{}: {}", shown(path), describe(&error))),
+            Err(cause) => return Err(PolicyFileError::Unreadable { path: path.to_owned(), cause }),
         };
         let lines = text.lines().map(str::trim).enumerate();
         for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
-            self.add_line(path, line).ok_or_else(|| {
-                let (file, line, known) = (shown(path), escape(line.as_bytes()), known_lines());
-                format!("{file}, line {}: invalid setting '{line}'\nvalid: {known}", number + 1)
+            self.add_line(path, line).ok_or_else(|| PolicyFileError::InvalidLine {
+                path: path.to_owned(),
+                line: number + 1,
+                text: line.to_owned(),
             })?;
         }
         Ok(())
@@ -233,7 +291,8 @@ mod tests {
     /// The refusal of programs, without the directory's name.
     fn refusal(text: &str) -> Result<(), String> {
         let (policy, dir) = read(text);
-        policy.check(PolicyRule::NoPrograms).map_err(|text| text.replace(&*dir.path().to_string_lossy(), ""))
+        let refused = policy.check(PolicyRule::NoPrograms);
+        refused.map_err(|refusal| refusal.to_string().replace(&*dir.path().to_string_lossy(), ""))
     }
 
     #[test]
@@ -253,9 +312,9 @@ mod tests {
             let held: Vec<PolicyRule> =
                 SETTINGS.iter().map(|other| other.rule).filter(|rule| policy.has(*rule)).collect();
             assert_eq!(held, [setting.rule], "{}", setting.name);
-            assert!(policy.check(setting.rule).unwrap_err().starts_with(setting.refusal));
+            assert!(policy.check(setting.rule).unwrap_err().to_string().starts_with(setting.refusal));
             let (policy, _dir) = read(&format!("{} = {}", setting.name, setting.permits));
-            assert_eq!(policy, HostPolicy::default());
+            assert!(policy.rules.is_empty() && policy.audit().is_empty() && policy.fault().is_none());
         }
     }
 
@@ -272,7 +331,7 @@ mod tests {
     fn a_line_that_is_not_understood_forbids_every_job_and_is_named() {
         for line in ["programs = maybe", "progams = no", "programs", "= no", "programs = no = no", "\u{1b}[2J = no"] {
             let (policy, _dir) = read(&format!("# policy\n{line}\n"));
-            let fault = policy.fault().unwrap_or_else(|| panic!("{line}"));
+            let fault = policy.fault().unwrap_or_else(|| panic!("{line}")).to_string();
             assert!(fault.contains(", line 2: invalid setting '") && !fault.contains('\u{1b}'), "{fault}");
             assert!(SETTINGS.iter().all(|setting| policy.has(setting.rule)), "{line}");
         }
@@ -286,15 +345,15 @@ mod tests {
         let (_, dir) = read("programs = yes\n");
         let file = dir.path().join("policy");
         let policy = || HostPolicy::read(std::slice::from_ref(&file));
-        assert_eq!(policy().fault(), None);
+        assert!(policy().fault().is_none());
         for mode in [0o664, 0o646] {
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
-            assert!(policy().fault().unwrap().contains("others can write"), "{mode:o}");
+            assert!(policy().fault().unwrap().to_string().contains("others can write"), "{mode:o}");
         }
         if rustix::process::geteuid().is_root() {
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
             std::os::unix::fs::chown(&file, Some(65534), None).unwrap();
-            assert!(policy().fault().unwrap().contains("another user"));
+            assert!(policy().fault().unwrap().to_string().contains("another user"));
         }
         assert!(HostPolicy::read(&[dir.path().to_owned()]).fault().is_some(), "a directory");
     }

@@ -18,14 +18,27 @@ use crate::serve::preauth_socket::PreauthSocket;
 
 type ExportedKey = [u8; EXPORTED_LEN];
 
-/// Runs the client's part: authenticates to the server, checks the server's proof, and names `directory`. The inner
-/// error is the server's reason to refuse.
+/// Why a client gets no worker.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthError {
+    /// The connection failed, or the server closed it.
+    #[error("{0}")]
+    Connection(#[from] io::Error),
+    /// The server's proof is wrong.
+    #[error("the server failed to authenticate itself")]
+    ServerProof,
+    /// The authenticated server refuses the client, in its words.
+    #[error("{0}")]
+    Refusal(String),
+}
+
+/// Runs the client's part: authenticates to the server, checks the server's proof, and names `directory`.
 pub(super) fn as_client(
     connection: &mut ClientConnection,
     socket: &mut PreauthSocket<'_>,
     pass: &ClientCredentials,
     directory: &str,
-) -> io::Result<Result<(), String>> {
+) -> Result<(), AuthError> {
     finish_handshake(connection, socket)?;
     let exported = export(connection)?;
     let mut stream = Stream::new(connection, socket);
@@ -35,7 +48,7 @@ pub(super) fn as_client(
     let mut proof = vec![0; if is_tag { TAG_LEN } else { SIGNATURE_LEN }];
     stream.read_exact(&mut proof)?;
     if !is_the_server(pass, &exported, &proof) {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, NOT_THE_SERVER));
+        return Err(AuthError::ServerProof);
     }
     let length = u8::try_from(directory.len()).map_err(io::Error::other)?;
     stream.write_all(&[&[length], directory.as_bytes()].concat())?;
@@ -45,11 +58,8 @@ pub(super) fn as_client(
     let mut reason = vec![0; usize::from(u16::from_le_bytes(length)).min(REASON_MAX)];
     stream.read_exact(&mut reason)?;
     let lines: Vec<_> = reason.split(|byte| *byte == b'\n').map(haul_proto::path::escape).collect();
-    Ok(if reason.is_empty() { Ok(()) } else { Err(lines.join("\n")) })
+    if reason.is_empty() { Ok(()) } else { Err(AuthError::Refusal(lines.join("\n"))) }
 }
-
-/// Error of a client whose server failed to authenticate.
-const NOT_THE_SERVER: &str = "the server failed to authenticate itself";
 
 /// Runs the server's part, up to the name of the directory. Returns the member of `known` that admits the client, and
 /// the requested directory. `own` is the server's key. Returns `None` for a client without a valid proof, which

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::relay::relay;
 use super::tls;
 use crate::job::credentials::ClientCredentials;
-use crate::serve::auth::as_client;
+use crate::serve::auth::{AuthError, as_client};
 use crate::serve::preauth_socket::PreauthSocket;
 use crate::sys::describe::without_numbers;
 use crate::sys::random::jitter;
@@ -26,39 +26,66 @@ const BUSY_LIMIT: Duration = Duration::from_secs(12);
 /// The first and the longest pause between two tries.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
 
+/// Why a client has no connection to a server's worker.
+#[derive(Debug, thiserror::Error)]
+pub enum DialError {
+    /// The server cannot be reached.
+    #[error("cannot connect to port {port} of {host}: {}{hint}", without_numbers(&.cause.to_string()), hint = hint(.cause))]
+    Unreachable {
+        /// The server's host.
+        host: String,
+        /// Its port.
+        port: u16,
+        /// What the system said.
+        #[source]
+        cause: io::Error,
+    },
+    /// TLS has no keys or random bytes.
+    #[error("{0}")]
+    Tls(#[source] rustls::Error),
+    /// The server closed the connection before the proof, as a full one does.
+    #[error("connection closed before authentication: the server is busy, or it is not a haul serve\ntry later")]
+    Busy,
+    /// The server closed the connection after the client's signature.
+    #[error("the server refused the key: it is unknown, expired or revoked")]
+    RefusedKey,
+    /// The server closed the connection after a proof without a secret.
+    #[error("the server is not open to this network\nuse an address with a secret")]
+    ClosedNetwork,
+    /// The server closed the connection after the proof with the secret.
+    #[error("the server refused the secret")]
+    RefusedSecret,
+    /// Nothing came in time.
+    #[error("no answer from a haul serve")]
+    NoAnswer,
+    /// The authentication failed otherwise.
+    #[error("{0}")]
+    Authentication(#[source] AuthError),
+    /// The connection broke after the authentication.
+    #[error("{0}")]
+    Relay(#[source] io::Error),
+}
+
 /// Relays `input` to the server at `host` and `port`, and its answers to `output`. Retries a busy server for a while.
-/// The error is a text for users.
 pub fn dial(
     (host, port): (&str, u16),
     directory: &str,
     pass: &ClientCredentials,
     input: OwnedFd,
     output: OwnedFd,
-) -> Result<(), String> {
+) -> Result<(), DialError> {
     let (began, mut pause) = (Instant::now(), PAUSES[0]);
     let (mut connection, socket) = loop {
         match enter((host, port), directory, pass) {
             Ok(entered) => break entered,
-            Err(DialRefusal::Final(text)) => return Err(text),
-            Err(DialRefusal::Busy) if began.elapsed() + pause < BUSY_LIMIT => {}
-            Err(DialRefusal::Busy) => return Err(BUSY.into()),
+            Err(DialError::Busy) if began.elapsed() + pause < BUSY_LIMIT => {}
+            Err(error) => return Err(error),
         }
         // Jitter spreads the retries of clients that were refused together.
         std::thread::sleep(pause.mul_f64(0.5 + jitter()));
         pause = (2 * pause).min(PAUSES[1]);
     };
-    relay(&mut connection, &socket, input, output, || false).map_err(|error| error.to_string())
-}
-
-/// Error for a server that closes connections before the proof.
-const BUSY: &str = "connection closed before authentication: the server is busy, or it is not a haul serve\ntry later";
-
-/// Reason of a failed connection.
-enum DialRefusal {
-    /// The server closed the connection as if it were full.
-    Busy,
-    /// A retry is useless.
-    Final(String),
+    relay(&mut connection, &socket, input, output, || false).map_err(DialError::Relay)
 }
 
 /// Connects to the server and authenticates.
@@ -66,17 +93,16 @@ fn enter(
     (host, port): (&str, u16),
     directory: &str,
     pass: &ClientCredentials,
-) -> Result<(Connection, TcpStream), DialRefusal> {
-    let socket = reach(host, port).map_err(|error| DialRefusal::Final(unreached(host, port, &error)))?;
+) -> Result<(Connection, TcpStream), DialError> {
+    let socket = reach(host, port).map_err(|cause| DialError::Unreachable { host: host.to_owned(), port, cause })?;
     // The control channel needs low latency.
     let _ = socket.set_nodelay(true);
-    let mut connection = tls::connect().map_err(|error| DialRefusal::Final(error.to_string()))?;
+    let mut connection = tls::connect().map_err(DialError::Tls)?;
     let mut bounded = PreauthSocket::new(&socket, Duration::from_millis(GREETING_DEADLINE_MS), ANSWER_MAX);
     match as_client(&mut connection, &mut bounded, pass, directory) {
-        Ok(Ok(())) => Ok((connection.into(), socket)),
-        Ok(Err(refusal)) => Err(DialRefusal::Final(refusal)),
-        Err(error) if is_hang_up(&error) && !has_ended(&mut connection) => Err(DialRefusal::Busy),
-        Err(error) => Err(DialRefusal::Final(unproven(&error, pass))),
+        Ok(()) => Ok((connection.into(), socket)),
+        Err(AuthError::Connection(error)) if is_hang_up(&error) && !has_ended(&mut connection) => Err(DialError::Busy),
+        Err(error) => Err(unproven(error, pass)),
     }
 }
 
@@ -100,26 +126,25 @@ fn reach(host: &str, port: u16) -> io::Result<TcpStream> {
     Err(failed)
 }
 
-/// Returns the error for a server that cannot be reached.
-fn unreached(host: &str, port: u16, error: &io::Error) -> String {
-    let hint = match error.kind() {
+/// Returns the hint for a server that cannot be reached.
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
         io::ErrorKind::ConnectionRefused => "\nhas haul serve ended (--once, --for)?",
         _ => "",
-    };
-    format!("cannot connect to port {port} of {host}: {}{hint}", without_numbers(&error.to_string()))
+    }
 }
 
 /// Returns the error for a server that ends the connection after the proof.
-fn unproven(error: &io::Error, pass: &ClientCredentials) -> String {
-    match (error.kind(), pass) {
-        (_, ClientCredentials::Keys { .. }) if is_hang_up(error) => {
-            "the server refused the key: it is unknown, expired or revoked".into()
-        }
-        (_, ClientCredentials::Open) if is_hang_up(error) => {
-            "the server is not open to this network\nuse an address with a secret".into()
-        }
-        (_, _) if is_hang_up(error) => "the server refused the secret".into(),
-        (io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock, _) => "no answer from a haul serve".into(),
-        _ => error.to_string(),
+fn unproven(error: AuthError, pass: &ClientCredentials) -> DialError {
+    match (&error, pass) {
+        (AuthError::Connection(cause), ClientCredentials::Keys { .. }) if is_hang_up(cause) => DialError::RefusedKey,
+        (AuthError::Connection(cause), ClientCredentials::Open) if is_hang_up(cause) => DialError::ClosedNetwork,
+        (AuthError::Connection(cause), _) if is_hang_up(cause) => DialError::RefusedSecret,
+        (AuthError::Connection(cause), _) if is_timeout(cause) => DialError::NoAnswer,
+        _ => DialError::Authentication(error),
     }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
 }

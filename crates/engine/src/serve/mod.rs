@@ -18,7 +18,7 @@ mod session;
 mod tls;
 mod unauthenticated;
 
-pub use dial::dial;
+pub use dial::{DialError, dial};
 pub use offer::{
     ReloadedOffer, ServeEvent, ServeObserver, ServeOffer, ServedContent, ServedCredential, ServedDirectory,
 };

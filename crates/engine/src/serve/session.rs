@@ -76,17 +76,16 @@ impl ClientCounts {
         lock(&self.0).all == 0
     }
 
-    /// Counts one more client in this directory, or returns the reason to refuse it.
-    fn enter(&self, offer: &ServeOffer, directory: &ServedDirectory) -> Result<AdmittedClient<'_>, String> {
-        let refuse = |who: &str, most| Err(format!("the {who} has reached its limit of clients ({most})\ntry later"));
+    /// Counts one more client in this directory, if the limits permit it.
+    fn enter(&self, offer: &ServeOffer, directory: &ServedDirectory) -> Result<AdmittedClient<'_>, AdmissionRefusal> {
         let mut counts = lock(&self.0);
         let inside = counts.inside.get(&directory.name).copied().unwrap_or(0);
         let inside_max = directory.clients_max.unwrap_or(offer.clients_max);
         if counts.all >= offer.clients_max {
-            return refuse("server", offer.clients_max);
+            return Err(AdmissionRefusal::FullServer(offer.clients_max));
         }
         if inside >= inside_max {
-            return refuse("directory", inside_max);
+            return Err(AdmissionRefusal::FullDirectory(inside_max));
         }
         counts.all += 1;
         counts.inside.insert(directory.name.clone(), inside + 1);
@@ -138,8 +137,29 @@ impl ServeSessions {
     }
 }
 
-/// Refusal of a client after the one that used the server's standard input or output.
-const PIPE_USED: &str = "another client has used this server's pipe";
+/// Why an authenticated client gets no worker.
+#[derive(Debug, thiserror::Error)]
+enum AdmissionRefusal {
+    /// The server has this many clients already.
+    #[error("the server has reached its limit of clients ({0})\ntry later")]
+    FullServer(usize),
+    /// The directory has this many clients already.
+    #[error("the directory has reached its limit of clients ({0})\ntry later")]
+    FullDirectory(usize),
+    /// An earlier client used the server's standard input or output.
+    #[error("another client has used this server's pipe")]
+    UsedPipe,
+    /// The requested name, where the only directory has none.
+    #[error("the server has one directory, without a name, and no {0}\nappend the path to the secret, after a colon")]
+    UnnamedDirectory(String),
+    /// No name, where the directories have names.
+    #[error("the server's directories have names\nappend one to its port; {credential} gives access to {}", .available.join(", "))]
+    MissingName { credential: &'static str, available: Vec<String> },
+    /// A name that does not exist, or is closed to the client.
+    #[error("{credential} gives no access to a directory {name}\navailable: {}", .available.join(", "))]
+    ClosedDirectory { credential: &'static str, name: String, available: Vec<String> },
+}
+
 /// Log text of a session ended for its credential.
 const REVOKED: &str = "key or secret expired or revoked";
 
@@ -161,17 +181,14 @@ pub(super) fn serve(
     let proven = as_server(&mut connection, &mut bounded, offer.key.as_ref(), all_known)?;
     let (known, name) = proven.ok_or_else(|| io::Error::other("wrong secret or key"))?;
     pending.prove()?;
-    let entered = find(&offer.directories, (known, peer.ip()), &name)
-        .and_then(|directory| Ok((directory, shared.clients.enter(offer, directory)?)))
-        .and_then(
-            |entered| if shared.is_pipe_used.load(Ordering::SeqCst) { Err(PIPE_USED.into()) } else { Ok(entered) },
-        );
-    let answered = answer(&mut connection, &mut bounded, entered.as_ref().err().map(String::as_str));
+    let entered = admit(shared, offer, (known, peer.ip()), &name);
+    let refusal = entered.as_ref().err().map(ToString::to_string);
+    let answered = answer(&mut connection, &mut bounded, refusal.as_deref());
     let (directory, _entered) = match (entered, answered) {
         (Ok(entered), Ok(())) => entered,
         (Ok(_), Err(_)) => return Ok(()),
-        (Err(why), _) => {
-            shared.log(&ServeEvent::Refused { peer, directory: name, why });
+        (Err(refusal), _) => {
+            shared.log(&ServeEvent::Refused { peer, directory: name, why: refusal.to_string() });
             return Ok(());
         }
     };
@@ -204,25 +221,40 @@ pub(super) fn serve(
     Ok(())
 }
 
+/// Returns the directory of that name, with the client counted in it.
+fn admit<'s>(
+    shared: &'s ServeShared,
+    offer: &'s ServeOffer,
+    client: (&KnownClient, IpAddr),
+    name: &str,
+) -> Result<(&'s ServedDirectory, AdmittedClient<'s>), AdmissionRefusal> {
+    let directory = find(&offer.directories, client, name)?;
+    let admitted = shared.clients.enter(offer, directory)?;
+    if shared.is_pipe_used.load(Ordering::SeqCst) {
+        return Err(AdmissionRefusal::UsedPipe);
+    }
+    Ok((directory, admitted))
+}
+
 /// Returns the directory of that name among those open to the client.
 fn find<'d>(
     directories: &'d [ServedDirectory],
     (known, peer): (&KnownClient, IpAddr),
     name: &str,
-) -> Result<&'d ServedDirectory, String> {
+) -> Result<&'d ServedDirectory, AdmissionRefusal> {
     let now = SystemTime::now();
     let open = || directories.iter().filter(|directory| directory.opens_to(known, peer, now));
-    let with = match known {
+    let credential = match known {
         KnownClient::Key(_) => "this key",
         KnownClient::Secret(_) => "this secret",
         KnownClient::Anyone => "your network",
     };
     open().find(|directory| directory.name == name).ok_or_else(|| {
-        let names: Vec<_> = open().map(|directory| directory.name.as_str()).collect();
-        match names[..] {
-            [""] => format!("the server has one directory, without a name, and no {name}\nappend the path to the secret, after a colon"),
-            _ if name.is_empty() => format!("the server's directories have names\nappend one to its port; {with} gives access to {}", names.join(", ")),
-            _ => format!("{with} gives no access to a directory {name}\navailable: {}", names.join(", ")),
+        let available: Vec<_> = open().map(|directory| directory.name.clone()).collect();
+        match &available[..] {
+            [only] if only.is_empty() => AdmissionRefusal::UnnamedDirectory(name.to_owned()),
+            _ if name.is_empty() => AdmissionRefusal::MissingName { credential, available },
+            _ => AdmissionRefusal::ClosedDirectory { credential, name: name.to_owned(), available },
         }
     })
 }

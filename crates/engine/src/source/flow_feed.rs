@@ -167,7 +167,7 @@ impl FlowFeed {
         }
         if let Some(program) = pipe.program.as_ref().filter(|_| has_ended) {
             // The output is complete only if the program exits successfully.
-            program.finish(goes_on).map_err(SourceFileError::Failed)?;
+            program.finish(goes_on).map_err(|error| SourceFileError::Failed(error.to_string()))?;
         }
         let size = index.saturating_mul(frame.get().into()).saturating_add(len as u64);
         Ok(FlowRead { len, end: has_ended.then(|| (size, now())) })

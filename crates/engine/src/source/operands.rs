@@ -163,7 +163,7 @@ fn named(operand: &[u8], policy: &HostPolicy) -> Result<FlowPipe, String> {
         let fifo = lookup::open(path, flags).map_err(|error| describe(&error.into()))?;
         return Ok(FlowPipe::new(fifo, None));
     }
-    policy.check(PolicyRule::NoPrograms)?;
+    policy.check(PolicyRule::NoPrograms).map_err(|refusal| refusal.to_string())?;
     let (program, said) = PipeProgram::start(End::Source, operand).map_err(|error| describe(&error))?;
     Ok(FlowPipe::new(said, Some(Arc::new(program))))
 }

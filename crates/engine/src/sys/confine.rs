@@ -6,8 +6,8 @@
 use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr,
-    RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, make_bitflags,
+    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, NetPort, PathBeneath, PathFd, PathFdError, Ruleset,
+    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, make_bitflags,
 };
 use std::os::fd::AsFd;
 
@@ -45,9 +45,20 @@ pub enum ConfineNetwork {
     Streams(Option<(u16, u16)>),
 }
 
+/// Why there are no rules for the kernel.
+#[derive(Debug, thiserror::Error)]
+enum ConfineError {
+    /// A rule is not accepted.
+    #[error("{0}")]
+    Rules(#[from] RulesetError),
+    /// The root directory cannot be opened.
+    #[error("{0}")]
+    Root(#[from] PathFdError),
+}
+
 /// What is to stay allowed, collected place by place; nothing is held open for it.
 pub struct ConfineBounds {
-    rules: Result<RulesetCreated, String>,
+    rules: Result<RulesetCreated, ConfineError>,
     /// Why reading is not confined at all.
     reads_anything: Option<&'static str>,
     /// A local socket is written to.
@@ -79,16 +90,15 @@ impl ConfineRights {
 impl ConfineBounds {
     /// Nothing but what `network` says.
     pub fn new(network: ConfineNetwork) -> Self {
-        Self {
-            rules: nothing_but(network).map_err(|error| error.to_string()),
-            reads_anything: None,
-            local_sockets: false,
-        }
+        Self { rules: nothing_but(network).map_err(ConfineError::from), reads_anything: None, local_sockets: false }
     }
 
     /// Also `rights` in `place`, wherever that will be moved to.
     pub fn allow(&mut self, place: impl AsFd, rights: ConfineRights) {
-        self.add(|rules| rules.add_rule(PathBeneath::new(place, rights.access())));
+        let Ok(rules) = &mut self.rules else { return };
+        if let Some(error) = rules.add_rule(PathBeneath::new(place, rights.access())).err() {
+            self.rules = Err(error.into());
+        }
     }
 
     /// Also connecting to local sockets.
@@ -106,27 +116,22 @@ impl ConfineBounds {
     pub fn allow_anywhere(&mut self, rights: ConfineRights) {
         match PathFd::new("/") {
             Ok(root) => self.allow(root, rights),
-            Err(error) => self.rules = Err(error.to_string()),
+            Err(error) => self.rules = Err(error.into()),
         }
     }
 
     /// Holds the calling thread, and all that it starts from now on, to these bounds. There is no way back.
     pub fn enforce(self) -> SandboxReport {
-        match self.rules.and_then(|rules| rules.restrict_self().map_err(|error| error.to_string())) {
+        match self.rules.and_then(|rules| Ok(rules.restrict_self()?)) {
             Ok(status) => outcome(status.ruleset, &status.landlock, self.reads_anything),
-            Err(reason) => SandboxReport { confinement: Confinement::None, reason },
+            Err(error) => SandboxReport { confinement: Confinement::None, reason: error.to_string() },
         }
     }
 
     /// The same, and to the system calls that moving data needs ([`syscall_filter`]).
     pub fn enforce_with_filter(self) -> SandboxReport {
         let local_sockets = self.local_sockets;
-        self.enforce().less(syscall_filter::enforce(local_sockets).err())
-    }
-
-    fn add(&mut self, add: impl FnOnce(RulesetCreated) -> Result<RulesetCreated, RulesetError>) {
-        let rules = std::mem::replace(&mut self.rules, Err(String::new()));
-        self.rules = rules.and_then(|rules| add(rules).map_err(|error| error.to_string()));
+        self.enforce().less(syscall_filter::enforce(local_sockets).err().map(|error| error.to_string()))
     }
 }
 

@@ -85,11 +85,21 @@ const OLDER: &[libc::c_long] = &[];
 const CACHESTAT: libc::c_long = 451;
 const FCHMODAT2: libc::c_long = 452;
 
-/// Holds the calling thread, and all that it starts from now on, to these calls; says why not where the kernel cannot.
+/// Why there is no filter.
+#[derive(Debug, thiserror::Error)]
+pub enum FilterError {
+    /// The filter is not valid on this architecture.
+    #[error("{0}")]
+    Program(#[from] seccompiler::BackendError),
+    /// The kernel does not accept it.
+    #[error("cannot set a seccomp filter: {0}")]
+    Kernel(#[from] seccompiler::Error),
+}
+
+/// Holds the calling thread, and all that it starts from now on, to these calls.
 /// `local_sockets` leaves those of this machine (AF_UNIX), too. There is no way back.
-pub fn enforce(local_sockets: bool) -> Result<(), String> {
-    let program = program(local_sockets).map_err(|error| error.to_string())?;
-    seccompiler::apply_filter(&program).map_err(|error| format!("cannot set a seccomp filter: {error}"))
+pub fn enforce(local_sockets: bool) -> Result<(), FilterError> {
+    Ok(seccompiler::apply_filter(&program(local_sockets)?)?)
 }
 
 fn program(local_sockets: bool) -> Result<BpfProgram, seccompiler::BackendError> {

@@ -4,10 +4,15 @@
 //! of data connections, and the transfer. When the control channel closes, the worker removes unfinished work and
 //! exits.
 
+mod assigned_work;
 pub mod client_limits;
+pub mod client_refusal;
+mod connections;
+mod error;
 pub mod measure;
 mod pipe_policy;
 mod predecessor;
+mod process;
 mod request_policy;
 pub(crate) mod resource_metrics;
 pub(crate) mod runtime;
@@ -15,56 +20,27 @@ mod stream_autotune;
 mod stream_recovery;
 
 use crate::sys::inherited_fds;
-use haul_proto::cpus::Cpus;
 use haul_proto::feature::{Features, PROTOCOL_VERSION};
-use haul_proto::ids::JobId;
-use haul_proto::path::escape;
-use haul_proto::wire::control_channel::LinkChannel;
-use haul_proto::wire::handshake::CipherSuite;
-use haul_proto::wire::measure::MeasureRequest;
 use haul_proto::wire::report::{WorkerHello, WorkerMessage};
-use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, TargetRequest};
-use haul_proto::wire::route::Route;
-use haul_proto::wire::sandbox::Confinement;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, Write};
-use std::net::IpAddr;
 use std::os::fd::OwnedFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
-use crate::fs::FileIdentity;
 use crate::io::program::{InheritedPipe, PipeProgram, keeper};
 use crate::job::End;
 use crate::job::account::WorkAccount;
 use crate::job::allowance::Allowance;
 use crate::job::hello::greeting_line;
 use crate::metrics::control_channel::{LinkReader, LinkWriter};
-use crate::metrics::reporter::Reporter;
 use crate::net::controller_watchdog::{ControllerWatchdog, WatchedInput};
-use crate::net::stream::accept::{AcceptAddress, listen};
-use crate::net::stream::connect::{ConnectTerms, ConnectedStreams, connect};
-use crate::net::stream::handshake::StreamCredentials;
-use crate::net::stream::socket::{SocketSettings, permits_congestion};
-use crate::net::stream::tunnel::{StreamTunnel, prove};
-use crate::net::stream::window::{self, RequestedWindow};
-use crate::net::stream::{AcceptedStreams, StreamIds};
-use crate::policy::audit::{AuditAction, AuditLog, AuditRecord};
-use crate::policy::{HostPolicy, PolicyRule};
-use crate::receiver::TargetReceiver;
-use crate::receiver::WorkerContext;
-use crate::source::Source;
-use crate::sys::confine::{ConfineBounds, ConfineNetwork};
-use crate::sys::{affinity, interfaces, machine, memory, open_files, tcp_info};
-use crate::worker::client_limits::{ClientLimits as ServedTerms, ServedAccess, sandbox};
-use crate::worker::measure::MeasureBench;
-use crate::worker::predecessor::{RunningPredecessor, WorkerMark};
-use crate::worker::resource_metrics::SystemGauges;
-use crate::worker::runtime::{JobEnds, JobRuntime, StreamIntake, panicked};
+use crate::policy::HostPolicy;
+use crate::policy::audit::{AuditError, AuditLog};
+use crate::sys::{interfaces, machine, open_files, tcp_info};
+use crate::worker::client_limits::ClientLimits as ServedTerms;
+use crate::worker::process::WorkerProcess;
 
 /// The part of the process environment that a worker uses. The library itself reads no environment variables.
 #[derive(Debug, Clone)]
@@ -76,7 +52,7 @@ pub struct Environment {
     /// The host's policy.
     pub policy: HostPolicy,
     /// The audit log if the policy requires one, or the reason why it is unavailable.
-    pub audit: Result<Option<Arc<AuditLog>>, String>,
+    pub audit: Result<Option<Arc<AuditLog>>, Arc<AuditError>>,
     /// Whether a controller deployed this executable to the host.
     pub is_deployed: bool,
     /// The file mode creation mask.
@@ -142,45 +118,16 @@ pub fn run(
         return (WorkerEnd::Undone, WorkAccount::default());
     }
     let link = LinkWriter::new(output);
-    let hello = hello(environment);
-    let mut worker = WorkerProcess {
-        link,
-        environment: environment.clone(),
-        program: inherited.program(),
-        inherited,
-        source: None,
-        target: None,
-        bench: None,
-        confined: false,
-        refused: None,
-        is_fault: false,
-        arrivals: None,
-        tunnel: None,
-        running: None,
-        gauges: None,
-        watchdog: Arc::clone(&watchdog),
-        marks: Vec::new(),
-    };
-    worker.report(&WorkerMessage::Hello(hello));
-    if worker.link.keep_alive().is_err() {
+    let mut worker = WorkerProcess::new(link, environment.clone(), inherited, Arc::clone(&watchdog));
+    worker.report(&WorkerMessage::Hello(hello(environment)));
+    if worker.keep_alive().is_err() {
         return (WorkerEnd::Undone, WorkAccount::default());
     }
-    let mut reader = LinkReader::new(BufReader::with_capacity(256 << 10, WatchedInput(Arc::clone(&watchdog))));
-    let failed = loop {
-        match reader.next_frame() {
-            Ok(None) => break None,
-            Ok(Some((channel, content))) => match worker.handle(channel, content) {
-                Ok(true) => {}
-                Ok(false) => break None,
-                Err(text) => break Some(text),
-            },
-            Err(error) => break Some(format!("lost the connection to the controller: {error}")),
-        }
-    };
+    let reader = LinkReader::new(BufReader::with_capacity(256 << 10, WatchedInput(Arc::clone(&watchdog))));
+    let failed = worker.handle_messages(reader).err();
     // After a stop, or without a controller, the worker exits at once: the report may have no reader.
-    if let Some(text) = failed.filter(|_| !watchdog.is_stopped() && !watchdog.is_unheard()) {
-        worker.report(&WorkerMessage::Fatal { fault: worker.is_fault, text: text.clone() });
-        worker.refused = Some(text);
+    if let Some(error) = failed.filter(|_| !watchdog.is_stopped() && !watchdog.is_unheard()) {
+        worker.fail(&error);
     }
     worker.end()
 }
@@ -202,444 +149,5 @@ fn hello(environment: &Environment) -> WorkerHello {
         rate_bytes_per_s: served.and_then(|terms| terms.rate).unwrap_or(0),
         windows: tcp_info::windows(),
         requires_blake3: matches!(environment.audit, Ok(Some(_))),
-    }
-}
-
-struct WorkerProcess {
-    link: LinkWriter,
-    environment: Environment,
-    /// A served program, which starts with the job.
-    program: Option<Arc<PipeProgram>>,
-    inherited: InheritedPipes,
-    source: Option<Arc<Source>>,
-    target: Option<Arc<TargetReceiver>>,
-    /// The state of a measurement, for a worker that is neither source nor target.
-    bench: Option<MeasureBench>,
-    /// Whether the worker is in its sandbox. It accepts no further Request then.
-    confined: bool,
-    /// The reason for a refused Request. Messages that the controller sent before it knew are ignored.
-    refused: Option<String>,
-    /// Whether the other end violated the protocol.
-    is_fault: bool,
-    /// Streams accepted before Start.
-    arrivals: Option<AcceptedStreams>,
-    tunnel: Option<Arc<StreamTunnel>>,
-    running: Option<JobRuntime>,
-    /// Gauges to sample while the job runs, opened before the sandbox.
-    gauges: Option<SystemGauges>,
-    watchdog: Arc<ControllerWatchdog>,
-    /// By which later attempts of the job find this process, for each of its ends.
-    marks: Vec<WorkerMark>,
-}
-
-impl WorkerProcess {
-    /// Handles a frame; `false` ends the worker.
-    fn handle(&mut self, channel: LinkChannel, content: &[u8]) -> Result<bool, String> {
-        match channel {
-            LinkChannel::Peer => match &self.running {
-                Some(running) => {
-                    let taken = running.handle_peer(content, &self.watchdog);
-                    self.is_fault = taken.is_err();
-                    return taken.map_err(|fault| fault.to_string());
-                }
-                None => return Err("protocol error: message of the other end out of order".into()),
-            },
-            LinkChannel::Stream(stream) => {
-                if let Some(tunnel) = &self.tunnel {
-                    return Ok(tunnel.deliver(stream, content, &self.watchdog));
-                }
-            }
-            LinkChannel::Controller => {
-                let mut message = ControllerMessage::decode(content).map_err(|fault| fault.to_string())?;
-                if let Some(Err(text)) = self.environment.served.as_ref().map(|terms| terms.enforce(&mut message)) {
-                    self.refuse(true, text);
-                    return Ok(true);
-                }
-                return self.obey(message);
-            }
-        }
-        Ok(true)
-    }
-
-    fn obey(&mut self, message: ControllerMessage) -> Result<bool, String> {
-        match message {
-            ControllerMessage::Cancel => return Ok(false),
-            _ if self.refused.is_some() => {}
-            ControllerMessage::Source(_) | ControllerMessage::Target(_) | ControllerMessage::Measure(_)
-                if self.confined =>
-            {
-                return Err("protocol error: request after the start".into());
-            }
-            ControllerMessage::Source(_) | ControllerMessage::Target(_) | ControllerMessage::Measure(_)
-                if let Err(text) = self.permit(&message) =>
-            {
-                self.refuse(false, text);
-            }
-            ControllerMessage::Source(SourceRequest { settings, .. })
-            | ControllerMessage::Target(TargetRequest { settings, .. })
-                if !settings.congestion.is_empty() && !permits_congestion(&settings.congestion) =>
-            {
-                self.refuse(true, no_such_congestion(&settings.congestion));
-            }
-            ControllerMessage::Source(request) => {
-                self.watchdog.set_silence_ms(request.settings.silence_ms);
-                // A source of an earlier attempt reads, and holds nothing.
-                let _ = self.mark(&request.settings.job, End::Source);
-                let reporter = self.reporter(&request.settings);
-                pin_threads(&request.settings.cpus, &reporter);
-                let source = Source::prepare(request, reporter, self.inherited.input.take(), &self.environment.policy);
-                self.report(&WorkerMessage::SourceReady { operands: source.operands(), origin: source.origin() });
-                self.source = Some(Arc::new(source));
-            }
-            ControllerMessage::Target(request) => {
-                self.watchdog.set_silence_ms(request.settings.silence_ms);
-                self.mark(&request.settings.job, End::Target).map_err(still_running)?;
-                let reporter = self.reporter(&request.settings);
-                // A worker that is also the source has done this already.
-                if self.source.is_none() {
-                    pin_threads(&request.settings.cpus, &reporter);
-                }
-                let served = self.environment.served.as_ref();
-                let context = WorkerContext {
-                    umask: self.environment.umask & 0o777,
-                    rate: served.and_then(|terms| terms.rate),
-                    allowance: self.environment.allowance.clone(),
-                    links_inside: served
-                        .is_some_and(|terms| !terms.policy.unsafe_links || terms.access == ServedAccess::Create),
-                    creates_only: served.is_some_and(|terms| terms.access == ServedAccess::Create),
-                    state_dir: self.environment.state_dir.clone(),
-                    policy: self.environment.policy.clone(),
-                };
-                match TargetReceiver::prepare(request, reporter, &context, self.inherited.output.take()) {
-                    Ok(target) => {
-                        self.report(&target_ready(&target));
-                        self.target = Some(Arc::new(target));
-                    }
-                    Err(refused) => self.refuse(refused.usage, refused.text),
-                }
-            }
-            ControllerMessage::Listen { address } => self.listen(address)?,
-            ControllerMessage::Connect { .. } if self.environment.served.is_some() => {
-                self.report(&WorkerMessage::CannotConnect { text: "a server opens no connections".into() });
-            }
-            ControllerMessage::Connect { routes, timeout_ms } => self.connect(routes, timeout_ms)?,
-            ControllerMessage::Tunnel { connector } => self.open_tunnel(connector)?,
-            ControllerMessage::Start { skip } => self.begin(skip)?,
-            ControllerMessage::Measure(_) if self.source.is_some() || self.target.is_some() => {
-                return Err("protocol error: measurement during a copy".into());
-            }
-            ControllerMessage::Measure(request) => self.measure(&request),
-            ControllerMessage::Expected(lines) => {
-                let target = self.target.as_mut().and_then(Arc::get_mut);
-                target.ok_or("protocol error: digests before a request to the target")?.digests.expect_lines(&lines)?;
-            }
-            ControllerMessage::SourceBatch(batch) => {
-                let source =
-                    self.source.as_ref().ok_or("protocol error: source arguments before a request to the source")?;
-                source.add_listed(batch).map_err(|fault| fault.to_string())?;
-            }
-            ControllerMessage::DestinationBatch(batch) => {
-                let target =
-                    self.target.as_ref().ok_or("protocol error: source arguments before a request to the target")?;
-                target.tree.add_listed(batch).map_err(|fault| fault.to_string())?;
-            }
-            ControllerMessage::Rate(bytes_per_s) => {
-                self.source
-                    .as_ref()
-                    .ok_or("protocol error: rate limit before a request to the source")?
-                    .set_rate(bytes_per_s);
-            }
-            ControllerMessage::Pause(is_paused) => {
-                self.source.as_ref().ok_or("protocol error: pause before a request to the source")?.pause(is_paused);
-            }
-            ControllerMessage::Streams(count) => {
-                self.running.as_ref().ok_or("protocol error: stream count before the start")?.fix_streams(count)?;
-            }
-        }
-        Ok(true)
-    }
-
-    /// Ends the worker of an earlier attempt at this job, and marks this one. A server ends its workers itself, and
-    /// these may use no local sockets.
-    fn mark(&mut self, job: &JobId, end: End) -> Result<(), RunningPredecessor> {
-        if self.environment.served.is_none() {
-            self.marks.extend(WorkerMark::take_over(job, end)?);
-        }
-        Ok(())
-    }
-
-    /// Checks a Request against the host's policy and records it in the audit log.
-    fn permit(&self, message: &ControllerMessage) -> Result<(), String> {
-        let policy = &self.environment.policy;
-        if let Some(fault) = policy.fault() {
-            return Err(format!("haul runs no jobs here: {fault}"));
-        }
-        if self.environment.is_deployed {
-            policy.check(PolicyRule::NoDeployedWorker)?;
-        }
-        let audit = self.environment.audit.as_ref().map_err(String::clone)?;
-        let (settings, path) = match message {
-            ControllerMessage::Source(request) => (&request.settings, request.operands.first()),
-            ControllerMessage::Target(request) => (&request.settings, Some(&request.path)),
-            _ => return Ok(()),
-        };
-        if audit.is_some() && !settings.blake3 {
-            return Err("the audit log of this host needs the BLAKE3 of each file, but the session has none".into());
-        }
-        if settings.suite == CipherSuite::AuthenticateOnly {
-            policy.check(PolicyRule::NoClearText)?;
-        }
-        if policy.has(PolicyRule::SandboxRequired) && sandbox().confinement == Confinement::None {
-            policy.check(PolicyRule::SandboxRequired)?;
-        }
-        let path = path.map_or(&b""[..], |path| path);
-        audit.as_ref().map_or(Ok(()), |audit| audit.write(&AuditRecord::of(AuditAction::Job, path)))
-    }
-
-    fn measure(&mut self, request: &MeasureRequest) {
-        self.watchdog.set_silence_ms(request.silence_ms);
-        self.confined = true;
-        match MeasureBench::prepare(request, self.environment.state_dir.as_deref()) {
-            Ok((bench, measured)) => {
-                self.bench = Some(bench);
-                self.report(&WorkerMessage::Measured(Box::new(measured)));
-            }
-            Err(text) => self.refuse(false, text),
-        }
-    }
-
-    fn reporter(&self, settings: &SessionSettings) -> Reporter {
-        let audit = self.environment.audit.as_ref().ok().and_then(Clone::clone);
-        Reporter::new(self.link.clone(), settings.report_files).with_audit(audit)
-    }
-
-    fn refuse(&mut self, usage: bool, text: String) {
-        if let Ok(Some(audit)) = &self.environment.audit {
-            let refused = AuditRecord { reason: Some(text.as_str()), ..AuditRecord::of(AuditAction::Refused, b"") };
-            // A failed log entry changes nothing: the request is refused anyway.
-            let _ = audit.write(&refused);
-        }
-        self.report(&WorkerMessage::Refused { usage, text: text.clone() });
-        self.refused = Some(text);
-    }
-
-    /// Enters the sandbox: gives up every access that the Requests do not need. Only threads started later inherit the
-    /// restrictions, so this precedes the first one.
-    fn confine(&mut self) -> Result<(), String> {
-        let ports = self.settings()?.ports;
-        if std::mem::replace(&mut self.confined, true) {
-            return Ok(());
-        }
-        let read_from = self.source.as_ref().map_or(0, |source| source.device());
-        let written_to = self.target.as_ref().and_then(|target| target.job.landing_identity());
-        self.gauges = Some(SystemGauges::open([read_from, written_to.map_or(0, |landing| landing.device)]));
-        let is_both = self.source.is_some() && self.target.is_some();
-        let only_compares = self.source.as_ref().is_some_and(|source| source.compares())
-            || self.target.as_ref().is_some_and(|target| target.job.compares());
-        let mut bounds = ConfineBounds::new(if is_both || only_compares {
-            ConfineNetwork::None
-        } else {
-            ConfineNetwork::Streams(ports)
-        });
-        if !is_both && !only_compares {
-            self.warn_of_windows()?;
-        }
-        self.source.iter().for_each(|source| source.allow(&mut bounds));
-        self.target.iter().for_each(|target| target.allow(&mut bounds));
-        let sandbox = bounds.enforce_with_filter();
-        if sandbox.confinement == Confinement::None {
-            self.environment.policy.check(PolicyRule::SandboxRequired)?;
-        }
-        self.report(&WorkerMessage::Sandboxed(sandbox));
-        Ok(())
-    }
-
-    fn warn_of_windows(&self) -> Result<(), String> {
-        let settings = self.settings()?;
-        let asked = RequestedWindow { bytes: settings.window_bytes, is_fixed: settings.window_fixed };
-        let warnings = window::warnings(asked, settings.streams, memory::available_bytes());
-        warnings.into_iter().for_each(|text| self.report(&WorkerMessage::Warning { text }));
-        Ok(())
-    }
-
-    fn listen(&mut self, address: Option<IpAddr>) -> Result<(), String> {
-        self.confine()?;
-        let settings = self.settings()?;
-        let place = AcceptAddress { address, ports: settings.ports };
-        match listen(place, credentials(settings), sockets(settings)) {
-            Ok((port, arrivals)) => {
-                self.report(&WorkerMessage::Listening { port });
-                match &self.running {
-                    Some(running) => running.streams().take_streams(arrivals),
-                    None => self.arrivals = Some(arrivals),
-                }
-            }
-            Err(error) => {
-                self.report(&WorkerMessage::CannotConnect { text: place.describe_failure(&error) });
-            }
-        }
-        Ok(())
-    }
-
-    fn connect(&mut self, routes: Vec<Route>, timeout_ms: u32) -> Result<(), String> {
-        let settings = self.settings()?;
-        let ids = self.ids()?;
-        let terms = ConnectTerms {
-            ids,
-            credentials: credentials(settings),
-            sockets: sockets(settings),
-            streams: settings.streams,
-            streams_max: settings.streams_max,
-            all_paths: settings.all_paths,
-            timeout: Duration::from_millis(timeout_ms.into()),
-        };
-        self.make_streams(move |streams| match connect(&routes, &terms) {
-            Ok(ConnectedStreams { connector, arrivals, streams: count, from, to }) => {
-                streams.set_connector(connector);
-                streams.take_streams(arrivals);
-                WorkerMessage::Connected { from, to, streams: count }
-            }
-            Err(text) => WorkerMessage::CannotConnect { text },
-        })
-    }
-
-    fn open_tunnel(&mut self, connector: bool) -> Result<(), String> {
-        let settings = self.settings()?;
-        let (credentials, count) = (credentials(settings), settings.streams);
-        let opened = StreamTunnel::open(count, &self.link);
-        let (tunnel, inner) =
-            opened.map_err(|error| format!("cannot open a tunnel: {}", crate::sys::describe::describe(&error)))?;
-        self.tunnel = Some(Arc::new(tunnel));
-        let ids = if connector { Some(self.ids()?) } else { None };
-        self.make_streams(move |streams| match prove(inner, &credentials, ids.as_ref()) {
-            Ok(arrivals) => {
-                streams.take_streams(arrivals);
-                WorkerMessage::Connected { from: String::new(), to: String::new(), streams: count }
-            }
-            Err(error) => WorkerMessage::CannotConnect { text: error.to_string() },
-        })
-    }
-
-    /// Returns the intake for streams of the running job.
-    fn streams(&self) -> Result<StreamIntake, String> {
-        self.running
-            .as_ref()
-            .map(JobRuntime::streams)
-            .ok_or_else(|| "protocol error: connection before the start".to_owned())
-    }
-
-    fn ids(&self) -> Result<StreamIds, String> {
-        Ok(self.streams()?.ids())
-    }
-
-    /// Opens streams in a separate thread, so that the control channel is still read. `make` returns the message to
-    /// send.
-    fn make_streams(
-        &mut self,
-        make: impl FnOnce(&StreamIntake) -> WorkerMessage + Send + 'static,
-    ) -> Result<(), String> {
-        let (streams, link) = (self.streams()?, self.link.clone());
-        let spawned = thread::Builder::new().name("haul-connect".into()).spawn(move || {
-            let said = catch_unwind(AssertUnwindSafe(|| make(&streams)));
-            let said = said
-                .unwrap_or_else(|panic| WorkerMessage::Fatal { fault: false, text: panicked("haul-connect", &*panic) });
-            let _ = link.send(LinkChannel::Controller, &said.encode());
-        });
-        spawned.map(|_| ()).map_err(|error| format!("cannot start a thread: {error}"))
-    }
-
-    fn begin(&mut self, skip: Option<(u64, u64)>) -> Result<(), String> {
-        if let (Some(source), Some((device, inode))) = (&self.source, skip) {
-            source.skip_directory(FileIdentity { device, inode });
-        }
-        if let Some(target) = &self.target {
-            target.digests.has_all_lines();
-        }
-        let ends = match (&self.source, &self.target) {
-            (Some(source), None) => JobEnds::Source(Arc::clone(source)),
-            (None, Some(target)) => JobEnds::Target(Arc::clone(target)),
-            (Some(source), Some(target)) => JobEnds::Both(Arc::clone(source), Arc::clone(target)),
-            (None, None) => return Err("protocol error: start before a request".into()),
-        };
-        self.confine()?;
-        let every = Duration::from_millis(self.settings()?.report_every_ms.max(10).into());
-        let gauges = self.gauges.take().ok_or("protocol error: second start")?;
-        let started = self.program.as_ref().map_or(Ok(()), |program| program.start_prepared());
-        started.map_err(|error| format!("cannot start the program: {error}"))?;
-        let running = JobRuntime::start(ends, self.link.clone(), every, gauges);
-        self.arrivals.take().into_iter().for_each(|arrivals| running.streams().take_streams(arrivals));
-        self.running = Some(running);
-        Ok(())
-    }
-
-    fn settings(&self) -> Result<&SessionSettings, String> {
-        let source = self.source.as_ref().map(|source| source.settings());
-        let target = self.target.as_ref().map(|target| target.job.settings());
-        source.or(target).ok_or_else(|| "protocol error: connection before a request".to_owned())
-    }
-
-    fn report(&self, message: &WorkerMessage) {
-        // The reading side detects a lost controller.
-        let _ = self.link.send(LinkChannel::Controller, &message.encode());
-    }
-
-    fn end(self) -> (WorkerEnd, WorkAccount) {
-        let is_idle = self.running.is_none() && self.bench.is_none();
-        let measured = self.bench.is_some_and(MeasureBench::end);
-        let ended = match measured || self.running.is_some_and(JobRuntime::end) {
-            true => WorkerEnd::Done,
-            false if self.watchdog.is_unheard() => WorkerEnd::Unheard,
-            false => WorkerEnd::Undone,
-        };
-        self.target.iter().for_each(|target| target.tree.end_quota());
-        let received = self.target.as_ref().map(|target| target.job.did());
-        let did = received.or_else(|| self.source.as_ref().map(|source| source.did()));
-        let why = self.refused.map(|why| escape(why.lines().next().unwrap_or_default().as_bytes()));
-        (ended, WorkAccount { did, why, is_idle })
-    }
-}
-
-fn target_ready(target: &TargetReceiver) -> WorkerMessage {
-    let new_tree = target.job.begins_tree();
-    match target.job.landing_identity() {
-        Some(FileIdentity { device, inode }) => {
-            WorkerMessage::TargetReady { boot: machine::boot_id(), device, inode, new_tree }
-        }
-        None => WorkerMessage::TargetReady { boot: [0; 16], device: 0, inode: 0, new_tree },
-    }
-}
-
-fn still_running(RunningPredecessor { process }: RunningPredecessor) -> String {
-    let process = process.as_raw_nonzero();
-    format!("the worker of an earlier attempt (process {process}) is killed, but still waits for its disk")
-}
-
-fn credentials(settings: &SessionSettings) -> StreamCredentials {
-    StreamCredentials {
-        session: settings.session,
-        secret: settings.secret,
-        suite: settings.suite,
-        rekey_bytes: settings.rekey_bytes,
-    }
-}
-
-fn sockets(settings: &SessionSettings) -> SocketSettings {
-    SocketSettings {
-        window_bytes: settings.window_bytes,
-        window_fixed: settings.window_fixed,
-        traffic_class: settings.traffic_class,
-        congestion: settings.congestion.clone(),
-    }
-}
-
-fn no_such_congestion(name: &str) -> String {
-    let name = escape(name.as_bytes());
-    let there = tcp_info::congestion_controls();
-    format!("congestion control '{name}' is not available here\navailable: {there}; others need modprobe tcp_NAME")
-}
-
-fn pin_threads(cpus: &Cpus, reporter: &Reporter) {
-    if let Some(text) = affinity::keep_to(cpus) {
-        reporter.send(&WorkerMessage::Warning { text });
     }
 }

@@ -9,15 +9,14 @@ use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::request::{SourceRequest, TargetRequest};
 
 use crate::worker::client_limits::ClientLimits;
+use crate::worker::client_refusal::ClientRefusal;
 
 /// What a client calls a served pipe.
 const PIPE: &[u8] = b"-";
-/// Refusal of jobs that only compare.
-const NOTHING_TO_COMPARE: &str = "a served pipe holds nothing to compare with";
 
 impl ClientLimits {
     /// Applies the limits to a Request for the pipe's data.
-    pub(super) fn limit_pipe_source(&self, request: &mut SourceRequest) -> Result<(), String> {
+    pub(super) fn limit_pipe_source(&self, request: &mut SourceRequest) -> Result<(), ClientRefusal> {
         let SourceRequest {
             settings,
             operands,
@@ -39,10 +38,10 @@ impl ClientLimits {
             tell_owners,
         } = request;
         if !self.access.reads() {
-            return Err("this server's pipe is write-only: reading is forbidden".into());
+            return Err(ClientRefusal::WriteOnlyPipe);
         }
         if *compare {
-            return Err(NOTHING_TO_COMPARE.into());
+            return Err(ClientRefusal::PipeComparison);
         }
         check_kind(*pipe)?;
         (*operands, *base, *listed, *pipe) = (vec![PIPE.into()], None, false, PipeKind::Standard);
@@ -53,7 +52,7 @@ impl ClientLimits {
     }
 
     /// Applies the limits to a Request with data for the pipe.
-    pub(super) fn limit_pipe_target(&self, request: &mut TargetRequest) -> Result<(), String> {
+    pub(super) fn limit_pipe_target(&self, request: &mut TargetRequest) -> Result<(), ClientRefusal> {
         let TargetRequest {
             settings,
             path,
@@ -84,10 +83,10 @@ impl ClientLimits {
             compare,
         } = request;
         if self.access.reads() {
-            return Err("this server's pipe is read-only: writing is forbidden".into());
+            return Err(ClientRefusal::ReadOnlyPipe);
         }
         if compare.is_some() || sync.is_dry {
-            return Err(NOTHING_TO_COMPARE.into());
+            return Err(ClientRefusal::PipeComparison);
         }
         check_kind(*pipe)?;
         (*path, *pipe) = (PIPE.into(), PipeKind::Standard);
@@ -99,11 +98,9 @@ impl ClientLimits {
     }
 }
 
-fn check_kind(pipe: PipeKind) -> Result<(), String> {
+fn check_kind(pipe: PipeKind) -> Result<(), ClientRefusal> {
     match pipe {
         PipeKind::Named => Ok(()),
-        PipeKind::No | PipeKind::Standard | PipeKind::Growing(_) => {
-            Err("this server has a pipe and no directory\nend its line in :-".into())
-        }
+        PipeKind::No | PipeKind::Standard | PipeKind::Growing(_) => Err(ClientRefusal::FilesOfPipe),
     }
 }

@@ -26,8 +26,9 @@ const CONTEXT: &str = "haul 2025 name of a worker of a job";
 /// Marks this process as a job's worker until it ends.
 pub struct WorkerMark(#[expect(dead_code, reason = "held open")] OwnedFd);
 
-/// A worker of an earlier attempt that goes on running.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A worker of an earlier attempt that does not end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the worker of an earlier attempt (process {process}) is killed, but still waits for its disk", process = .process.as_raw_nonzero())]
 pub struct RunningPredecessor {
     /// Its process.
     pub process: Pid,

@@ -7,7 +7,6 @@
 
 use haul_proto::delta::options::{DeltaMode, DeltaOptions};
 use haul_proto::overwrite_policy::OverwritePolicy;
-use haul_proto::path::escape;
 use haul_proto::sync::{DeleteMode, EqualityTest, SyncOptions};
 use haul_proto::wire::handshake::CipherSuite;
 use haul_proto::wire::pipe::PipeKind;
@@ -22,6 +21,7 @@ use std::path::{Component, Path, PathBuf};
 use crate::fs::lookup;
 use crate::job::null;
 use crate::worker::client_limits::{ClientLimits, ServedAccess};
+use crate::worker::client_refusal::{ClientRefusal, ForbiddenAct};
 
 /// Most bytes in one frame of each stream of a client: 128 streams with the default frame size.
 const STREAMS_BYTES_MAX: usize = 64 << 20;
@@ -31,8 +31,11 @@ const UNDER_WAY_MAX: u8 = 8;
 const SILENCE_MS_MAX: u32 = 3_600_000;
 
 impl ClientLimits {
-    /// Applies the limits to a client's message in place, or returns why the message is refused.
-    pub fn enforce(&self, message: &mut ControllerMessage) -> Result<(), String> {
+    /// Applies the limits to a client's message in place.
+    ///
+    /// # Errors
+    /// The message exceeds the limits.
+    pub fn enforce(&self, message: &mut ControllerMessage) -> Result<(), ClientRefusal> {
         match message {
             ControllerMessage::Source(request) if self.pipe.is_some() => self.limit_pipe_source(request),
             ControllerMessage::Target(request) if self.pipe.is_some() => self.limit_pipe_target(request),
@@ -55,11 +58,11 @@ impl ClientLimits {
             ControllerMessage::SourceBatch(_) | ControllerMessage::DestinationBatch(_) => Ok(()),
             ControllerMessage::Tunnel { connector: _ } | ControllerMessage::Start { skip: _ } => Ok(()),
             ControllerMessage::Cancel => Ok(()),
-            ControllerMessage::Measure(_) => Err("a server permits no measurements\nprobe its host over ssh".into()),
+            ControllerMessage::Measure(_) => Err(ClientRefusal::Measurement),
         }
     }
 
-    fn hold_source(&self, request: &mut SourceRequest) -> Result<(), String> {
+    fn hold_source(&self, request: &mut SourceRequest) -> Result<(), ClientRefusal> {
         let SourceRequest {
             settings,
             operands,
@@ -86,19 +89,18 @@ impl ClientLimits {
         let is_from_memory =
             !operands.is_empty() && operands.iter().all(|path| null::null_size(path_of(path)).is_some());
         if !self.access.reads() && !is_from_memory {
-            return Err(format!("this server's directory is {}: reading is forbidden", self.write_only()));
+            return Err(self.forbidden(ForbiddenAct::Reading));
         }
         self.hold_settings(settings)?;
         self.limit_storage(storage);
         operands.iter_mut().filter(|path| null::null_size(path_of(path)).is_none()).try_for_each(inside)?;
         base.iter_mut().try_for_each(inside)?;
         if *listed {
-            return Err("a server reads no lists of files\nname the files, or a directory with -r".into());
+            return Err(ClientRefusal::FileList);
         }
         if *remove_files && self.access != ServedAccess::Both {
-            return Err(
-                "this server's directory is read-only: deleting is forbidden\nomit --remove-source-files".into()
-            );
+            let (access, act) = (ServedAccess::ReadOnly, ForbiddenAct::SourceRemoval);
+            return Err(ClientRefusal::Access { access, act });
         }
         // The accounts of this host are private.
         *tell_owners = false;
@@ -110,7 +112,9 @@ impl ClientLimits {
         }
     }
 
-    fn hold_target(&self, request: &mut TargetRequest) -> Result<(), String> {
+    fn hold_target(&self, request: &mut TargetRequest) -> Result<(), ClientRefusal> {
+        let is_discarded = request.path == null::NOTHING.as_bytes() && request.compare.is_none();
+        self.check_target_access(request, is_discarded)?;
         let TargetRequest {
             settings,
             path,
@@ -130,7 +134,8 @@ impl ClientLimits {
             owners: _,
             kept,
             verify: _,
-            digest_existing,
+            // `check_target_access` refuses it for a directory without read access.
+            digest_existing: _,
             storage,
             resume,
             // A journal is small beside its file.
@@ -143,36 +148,9 @@ impl ClientLimits {
             pipe,
             compare,
         } = request;
-        let is_discarded = path == null::NOTHING.as_bytes() && compare.is_none();
-        match (self.access, &compare) {
-            (ServedAccess::ReadOnly, None) if !is_discarded => {
-                return Err("this server's directory is read-only: writing is forbidden".into());
-            }
-            (ServedAccess::WriteOnly | ServedAccess::Create, Some(_)) => {
-                return Err(format!("this server's directory is {}: comparing is forbidden", self.write_only()));
-            }
-            (ServedAccess::WriteOnly | ServedAccess::Create, None)
-                if *digest_existing || has_digests_of_target(settings) =>
-            {
-                let mode = self.write_only();
-                return Err(format!(
-                    "this server's directory is {mode}: digests of its files are secret\nomit --checksums, -E and --expect"
-                ));
-            }
-            _ => {}
-        }
-        if !self.access.reads() {
-            hold_delta(delta, &format!("this server's directory is {}", self.write_only()))?;
-            hold_sync(sync, self.write_only())?;
-        }
-        if !self.deltas {
-            hold_delta(delta, "this server makes no deltas")?;
-            if sync.detect_renames {
-                return Err("this server makes no deltas, so it finds no moved files\nomit --detect-renames".into());
-            }
-        }
+        self.limit_use_of_existing(delta, sync)?;
         if self.access == ServedAccess::Create {
-            hold_to_new_names(*overwrite, sync, kept)?;
+            change_of_existing(*overwrite, sync, kept).map_or(Ok(()), |act| Err(self.forbidden(act)))?;
             // An existing partial file may belong to another client.
             (*resume, *keep_partial) = (false, false);
         }
@@ -184,21 +162,44 @@ impl ClientLimits {
         hold_modes(modes)?;
         compare.map_or(Ok(()), refuse_following)?;
         if *preserve && compare.is_none() {
-            return Err("haul serve keeps no owners and modes\nomit -p, or use -r instead of --archive".into());
+            return Err(ClientRefusal::OwnersAndModes);
         }
         hold_kept(kept)?;
-        sync.link_dests
-            .iter_mut()
-            .chain([&mut sync.backup_dir])
-            .filter(|path| !path.is_empty())
-            .try_for_each(inside)?;
-        if !journal_dir.is_empty() {
-            return Err("a server keeps journals beside partial files\nomit the directory of -a".into());
-        }
+        hold_other_directories(sync, journal_dir)?;
         match pipe {
             PipeKind::No => Ok(()),
             PipeKind::Standard | PipeKind::Named | PipeKind::Growing(_) => Err(no_pipe(Some(path))),
         }
+    }
+
+    /// Checks what a target does with the directory against the permitted access.
+    fn check_target_access(&self, request: &TargetRequest, is_discarded: bool) -> Result<(), ClientRefusal> {
+        let has_digests = request.digest_existing || has_digests_of_target(&request.settings);
+        match (self.access, &request.compare) {
+            (ServedAccess::ReadOnly, None) if !is_discarded => Err(self.forbidden(ForbiddenAct::Writing)),
+            (ServedAccess::WriteOnly | ServedAccess::Create, Some(_)) => Err(self.forbidden(ForbiddenAct::Comparing)),
+            (ServedAccess::WriteOnly | ServedAccess::Create, None) if has_digests => {
+                Err(self.forbidden(ForbiddenAct::Digests))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses options that reveal existing files, where the access or the operator excludes that.
+    fn limit_use_of_existing(&self, delta: &mut DeltaOptions, sync: &SyncOptions) -> Result<(), ClientRefusal> {
+        if !self.access.reads() {
+            hold_delta(delta, self.forbidden(ForbiddenAct::BaseFiles))?;
+            if concerns_existing(sync) {
+                return Err(self.forbidden(ForbiddenAct::ExistingEntries));
+            }
+        }
+        if !self.deltas {
+            hold_delta(delta, ClientRefusal::Deltas)?;
+            if sync.detect_renames {
+                return Err(ClientRefusal::RenameDetection);
+            }
+        }
+        Ok(())
     }
 
     /// Bounds direct I/O, and keeps the page cache, which serves others, too.
@@ -210,7 +211,7 @@ impl ClientLimits {
     }
 
     /// Applies the limits to the session settings: the server decides about its host and network.
-    pub(super) fn hold_settings(&self, settings: &mut SessionSettings) -> Result<(), String> {
+    pub(super) fn hold_settings(&self, settings: &mut SessionSettings) -> Result<(), ClientRefusal> {
         let SessionSettings {
             job: _,
             number: _,
@@ -244,23 +245,18 @@ impl ClientLimits {
             (*window_bytes, *window_fixed, *traffic_class) = (0, false, 0);
         }
         if frame.bytes() * usize::from(*streams_max) > STREAMS_BYTES_MAX {
-            let most = STREAMS_BYTES_MAX / frame.bytes();
-            return Err(format!(
-                "a server permits at most {most} streams with frames of {} KiB\nuse -s {most}, or a smaller --frame",
-                frame.get() >> 10
-            ));
+            return Err(ClientRefusal::StreamMemory { most: STREAMS_BYTES_MAX / frame.bytes(), frame: *frame });
         }
         match (self.policy.encryption, suite) {
-            (true, CipherSuite::AuthenticateOnly) => Err("this server requires encryption\nomit --no-encrypt".into()),
+            (true, CipherSuite::AuthenticateOnly) => Err(ClientRefusal::ClearText),
             (true, CipherSuite::Aes256Gcm | CipherSuite::Aes128Gcm | CipherSuite::ChaCha20Poly1305) | (false, _) => {
                 Ok(())
             }
         }
     }
 
-    /// Returns the access of a directory without read access, for messages.
-    fn write_only(&self) -> &'static str {
-        if self.access == ServedAccess::Create { "for new names only" } else { "write-only" }
+    fn forbidden(&self, act: ForbiddenAct) -> ClientRefusal {
+        ClientRefusal::Access { access: self.access, act }
     }
 
     /// Returns the lower of two rate limits, where 0 means no limit.
@@ -274,10 +270,10 @@ impl ClientLimits {
 }
 
 /// Only users who can start programs on this host anyway may use them. `path` is already below the directory.
-fn no_pipe(path: Option<&Vec<u8>>) -> String {
+fn no_pipe(path: Option<&Vec<u8>>) -> ClientRefusal {
     match path.is_some_and(|path| path == b"./-") {
-        true => "this server has a directory and no pipe\nwrite ./- for a file named -".into(),
-        false => "a server starts no programs and opens no pipes\nomit -N".into(),
+        true => ClientRefusal::PipeOfDirectory,
+        false => ClientRefusal::Program,
     }
 }
 
@@ -286,25 +282,25 @@ fn has_digests_of_target(settings: &SessionSettings) -> bool {
     settings.checksum.as_ref().is_some_and(|checksum| !checksum.at_source)
 }
 
-fn refuse_following(links: SymlinkMode) -> Result<(), String> {
+fn refuse_following(links: SymlinkMode) -> Result<(), ClientRefusal> {
     match links {
         SymlinkMode::Keep | SymlinkMode::Ignore | SymlinkMode::KeepAll => Ok(()),
-        SymlinkMode::Follow => Err("a server follows no symbolic links\nomit --symlinks follow".into()),
+        SymlinkMode::Follow => Err(ClientRefusal::LinkTargets),
     }
 }
 
 /// Refuses deltas, because their hashes reveal the contents of existing files. Where haul chooses the mode, deltas are
 /// off.
-fn hold_delta(rules: &mut DeltaOptions, why: &str) -> Result<(), String> {
+fn hold_delta(rules: &mut DeltaOptions, refusal: ClientRefusal) -> Result<(), ClientRefusal> {
     if rules.in_place || !matches!(rules.delta, DeltaMode::Off | DeltaMode::Auto) {
-        return Err(format!("{why}: existing files are not base files\nomit --delta and --inplace"));
+        return Err(refusal);
     }
     rules.delta = DeltaMode::Off;
     Ok(())
 }
 
-/// Refuses sync options that reveal existing entries or delete them, for a directory without read access.
-fn hold_sync(rules: &SyncOptions, access: &str) -> Result<(), String> {
+/// Whether sync options reveal existing entries or delete them.
+fn concerns_existing(rules: &SyncOptions) -> bool {
     let SyncOptions {
         // The directory is created, as for a copy.
         into: _,
@@ -328,36 +324,31 @@ fn hold_sync(rules: &SyncOptions, access: &str) -> Result<(), String> {
         backup_dir: _,
         link_dests,
     } = rules;
-    if *delete != DeleteMode::No
+    *delete != DeleteMode::No
         || *detect_renames
         || *replaces_trees
         || *is_dry
         || *tells_items
         || *equal == EqualityTest::Digest
         || !link_dests.is_empty()
-    {
-        return Err(format!(
-            "this server's directory is {access}: existing entries are secret and are not deleted\nomit --delete, --dry-run, --items, --compare digest and --link-dest"
-        ));
-    }
-    Ok(())
 }
 
-/// Refuses options that replace, move, change or hard-link existing files, in a directory for new names only.
-fn hold_to_new_names(overwrite: OverwritePolicy, sync: &SyncOptions, kept: &PreserveOptions) -> Result<(), String> {
-    let refused = match overwrite {
-        OverwritePolicy::Replace | OverwritePolicy::Follow => {
-            Some(("replacing is forbidden", "-f, or use haul instead of haul sync"))
-        }
+/// Returns what options do with existing files: replace, move, change or hard-link them.
+fn change_of_existing(overwrite: OverwritePolicy, sync: &SyncOptions, kept: &PreserveOptions) -> Option<ForbiddenAct> {
+    match overwrite {
+        OverwritePolicy::Replace | OverwritePolicy::Follow => Some(ForbiddenAct::Replacement),
         OverwritePolicy::Report | OverwritePolicy::ReportEqual | OverwritePolicy::Omit => None,
-    };
-    let refused = refused
-        .or((!sync.backup_dir.is_empty()).then_some(("moving is forbidden", "--backup-dir")))
-        .or((sync.equal != EqualityTest::SizeAndTime).then_some(("changing times is forbidden", "--compare")))
-        .or(kept.hard_links.then_some(("hard links are forbidden", "--hard-links")));
-    refused.map_or(Ok(()), |(why, option)| {
-        Err(format!("this server's directory is for new names only: {why}\nomit {option}"))
-    })
+    }
+    .or((!sync.backup_dir.is_empty()).then_some(ForbiddenAct::Backups))
+    .or((sync.equal != EqualityTest::SizeAndTime).then_some(ForbiddenAct::TimeChanges))
+    .or(kept.hard_links.then_some(ForbiddenAct::HardLinks))
+}
+
+/// Rewrites the other directories of a sync, and refuses one for journals.
+fn hold_other_directories(sync: &mut SyncOptions, journal_dir: &[u8]) -> Result<(), ClientRefusal> {
+    let paths = sync.link_dests.iter_mut().chain([&mut sync.backup_dir]);
+    paths.filter(|path| !path.is_empty()).try_for_each(inside)?;
+    if journal_dir.is_empty() { Ok(()) } else { Err(ClientRefusal::JournalDirectory) }
 }
 
 fn path_of(bytes: &[u8]) -> &Path {
@@ -365,42 +356,41 @@ fn path_of(bytes: &[u8]) -> &Path {
 }
 
 /// Applies the server's umask, and refuses set-id and sticky bits.
-fn hold_modes(ModeOptions { file, directory, less_umask }: &mut ModeOptions) -> Result<(), String> {
+fn hold_modes(ModeOptions { file, directory, less_umask }: &mut ModeOptions) -> Result<(), ClientRefusal> {
     *less_umask = true;
     if [file, directory].into_iter().flatten().any(|mode| *mode & !0o777 != 0) {
-        return Err("a server sets no set-id or sticky bits\nuse three digits for -m".into());
+        return Err(ClientRefusal::SpecialModes);
     }
     Ok(())
 }
 
 /// Refuses access control, extended attributes and special files.
-fn hold_kept(kept: &PreserveOptions) -> Result<(), String> {
+fn hold_kept(kept: &PreserveOptions) -> Result<(), ClientRefusal> {
     let PreserveOptions { holes: _, hard_links: _, attributes, acls, devices, specials } = *kept;
     if attributes || acls {
-        return Err("a server sets no extended attributes or access control lists\nomit --xattrs and --acls".into());
+        return Err(ClientRefusal::Attributes);
     }
     if devices || specials {
-        return Err("a server creates no devices, FIFOs or sockets\nomit -D, --devices and --specials".into());
+        return Err(ClientRefusal::SpecialFiles);
     }
     Ok(())
 }
 
 /// Rewrites a requested path relative to the working directory, or returns why it leads outside. The later open follows
 /// no symbolic link either ([`lookup`]); the check here only supplies the reason in advance.
-fn inside(path: &mut Vec<u8>) -> Result<(), String> {
-    let shown = escape(path);
+fn inside(path: &mut Vec<u8>) -> Result<(), ClientRefusal> {
     let mut checked = PathBuf::from(".");
     for component in Path::new(OsStr::from_bytes(path)).components() {
         match component {
             Component::CurDir => {}
             Component::Normal(name) => checked.push(name),
             Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
-                return Err(format!("{shown}: outside the served directory\nuse a path inside it"));
+                return Err(ClientRefusal::OutsidePath(path.clone()));
             }
         }
     }
     if lookup::has_link(&checked) {
-        return Err(format!("{shown}: a server follows no symbolic links\nuse the path of the link's target"));
+        return Err(ClientRefusal::LinkInPath(path.clone()));
     }
     // A trailing `/` marks a directory; a trailing `/.` means its contents.
     let ending = [&b"/."[..], b"/"].into_iter().find(|ending| path.ends_with(ending)).unwrap_or_default();

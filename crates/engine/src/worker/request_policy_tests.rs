@@ -57,13 +57,13 @@ fn target() -> TargetRequest {
 }
 
 /// Returns the policy's decision on a source's Request after `change`, with this access.
-fn of_source(access: ServedAccess, change: impl FnOnce(&mut SourceRequest)) -> Result<(), String> {
+fn of_source(access: ServedAccess, change: impl FnOnce(&mut SourceRequest)) -> Result<(), ClientRefusal> {
     let mut request = source();
     change(&mut request);
     terms(access).enforce(&mut ControllerMessage::Source(request))
 }
 
-fn of_target(access: ServedAccess, change: impl FnOnce(&mut TargetRequest)) -> Result<(), String> {
+fn of_target(access: ServedAccess, change: impl FnOnce(&mut TargetRequest)) -> Result<(), ClientRefusal> {
     let mut request = target();
     change(&mut request);
     terms(access).enforce(&mut ControllerMessage::Target(request))
@@ -127,7 +127,7 @@ fn a_server_without_deltas_tells_no_hashes_of_blocks() {
         let terms = ClientLimits { deltas: false, ..terms(ServedAccess::Both) };
         terms.enforce(&mut message)?;
         let ControllerMessage::Target(held) = message else { unreachable!() };
-        Ok::<_, String>(held.delta)
+        Ok::<_, ClientRefusal>(held.delta)
     };
     assert_eq!(held(|_| {}), Ok(DeltaOptions::default()));
     for change in [
@@ -218,18 +218,20 @@ fn the_lower_limit_holds() {
 
 #[test]
 fn create_takes_new_names_and_nothing_else() {
-    let refused: [fn(&mut TargetRequest); 7] = [
-        |request| request.rules.overwrite = OverwritePolicy::Replace,
-        |request| request.rules.overwrite = OverwritePolicy::Follow,
-        |request| request.sync.backup_dir = b"old".to_vec(),
-        |request| request.sync.equal = EqualityTest::Size,
-        |request| request.sync.delete = DeleteMode::During,
-        |request| request.sync.link_dests = vec![b"old".to_vec()],
-        |request| request.kept.hard_links = true,
+    type Change = fn(&mut TargetRequest);
+    let refused: [(Change, ForbiddenAct); 7] = [
+        (|request| request.rules.overwrite = OverwritePolicy::Replace, ForbiddenAct::Replacement),
+        (|request| request.rules.overwrite = OverwritePolicy::Follow, ForbiddenAct::Replacement),
+        (|request| request.sync.backup_dir = b"old".to_vec(), ForbiddenAct::Backups),
+        (|request| request.sync.equal = EqualityTest::Size, ForbiddenAct::TimeChanges),
+        (|request| request.sync.delete = DeleteMode::During, ForbiddenAct::ExistingEntries),
+        (|request| request.sync.link_dests = vec![b"old".to_vec()], ForbiddenAct::ExistingEntries),
+        (|request| request.kept.hard_links = true, ForbiddenAct::HardLinks),
     ];
-    for (number, change) in refused.into_iter().enumerate() {
-        assert!(of_target(ServedAccess::Create, change).is_err(), "{number}");
-        assert!(of_target(ServedAccess::Both, change).is_ok(), "{number}");
+    for (change, act) in refused {
+        let refusal = ClientRefusal::Access { access: ServedAccess::Create, act };
+        assert_eq!(of_target(ServedAccess::Create, change), Err(refusal));
+        assert_eq!(of_target(ServedAccess::Both, change), Ok(()), "{act:?}");
     }
     let mut message = ControllerMessage::Target(target());
     terms(ServedAccess::Create).enforce(&mut message).unwrap();
@@ -318,4 +320,28 @@ fn a_served_pipe_is_all_that_its_clients_reach() {
         let mut message = ControllerMessage::Source(SourceRequest { pipe, ..source() });
         assert!(of_pipe(access).enforce(&mut message).is_err(), "{access:?} {pipe:?}");
     }
+}
+
+#[test]
+fn a_refusal_names_the_access_and_the_remedy() {
+    let read = of_source(ServedAccess::Create, |_| {}).unwrap_err();
+    assert_eq!(read.to_string(), "this server's directory is for new names only: reading is forbidden");
+    let replaced = of_target(ServedAccess::Create, |request| request.rules.overwrite = OverwritePolicy::Replace);
+    let expected = "this server's directory is for new names only: replacing is forbidden\n\
+                    omit -f, or use haul instead of haul sync";
+    assert_eq!(replaced.unwrap_err().to_string(), expected);
+    let written = of_target(ServedAccess::ReadOnly, |_| {}).unwrap_err();
+    assert_eq!(written.to_string(), "this server's directory is read-only: writing is forbidden");
+    let in_place = |request: &mut TargetRequest| request.delta.in_place = true;
+    let expected = "this server's directory is write-only: existing files are not base files\n\
+                    omit --delta and --inplace";
+    assert_eq!(of_target(ServedAccess::WriteOnly, in_place).unwrap_err().to_string(), expected);
+    let removed = of_source(ServedAccess::ReadOnly, |request| request.remove_files = true).unwrap_err();
+    let expected = "this server's directory is read-only: deleting is forbidden\nomit --remove-source-files";
+    assert_eq!(removed.to_string(), expected);
+    let many = of_source(ServedAccess::Both, |request| request.settings.streams_max = 256).unwrap_err();
+    let expected = "a server permits at most 128 streams with frames of 512 KiB\nuse -s 128, or a smaller --frame";
+    assert_eq!(many.to_string(), expected);
+    let outside = of_source(ServedAccess::Both, |request| request.operands.push(b"../\x1b".to_vec())).unwrap_err();
+    assert_eq!(outside.to_string(), "../\\u{1b}: outside the served directory\nuse a path inside it");
 }

@@ -1,6 +1,8 @@
 //! The threads of a transfer: one for each stream, one that walks the source or checks target entries, one that sends
 //! messages, and one that reports. All have names that `top -H` shows.
 
+mod threads;
+
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::StreamId;
 use haul_proto::wire::control_channel::LinkChannel;
@@ -11,38 +13,29 @@ use haul_proto::wire::source_activity::SourceActivity;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::metrics::control_channel::LinkWriter;
-use crate::metrics::stage_timer::{StageTimers, during};
+use crate::metrics::stage_timer::StageTimers;
 use crate::net::controller_watchdog::ControllerWatchdog;
-use crate::net::message_compression::{MessageCompressor, MessageDecompressor};
 use crate::net::stream::connector::Connector;
 use crate::net::stream::{AcceptedStreams, DataStream, StreamError, StreamIds};
 use crate::net::stream_pool::StreamPool;
-use crate::receiver::DirectSink;
-use crate::receiver::StreamRequest;
 use crate::receiver::TargetReceiver;
 use crate::source::Source;
 use crate::sys::sync::lock;
-use crate::worker::resource_metrics;
+use crate::worker::error::{MessageOrderError, WorkerError};
 use crate::worker::resource_metrics::{ResourceMeter, SystemGauges, stream_figures};
-use crate::worker::stream_autotune::{fix, fix_threads, tune};
-use crate::worker::stream_recovery::{keep_fixed, mend, share_out};
+use crate::worker::stream_autotune::{fix, fix_threads};
+use crate::worker::stream_recovery::{keep_fixed, share_out};
 
-/// Most messages queued for the thread that handles them. When the queue is full, the control channel waits.
-const INBOX_MAX: usize = 1024;
 /// Retry interval while the inbox is full.
 const INBOX_POLL: Duration = Duration::from_millis(5);
-/// Delay of the first counter report.
-const FIRST_REPORT: Duration = Duration::from_millis(10);
 /// Interval at which a thread that waits for streams checks for the end of the job.
 const STREAMS_POLL: Duration = Duration::from_millis(100);
-/// Interval of checks for a failed program that reports nothing by itself.
-const PROGRAM_POLL: Duration = Duration::from_millis(200);
 
 /// The ends that this worker acts as.
 pub enum JobEnds {
@@ -92,9 +85,9 @@ impl JobRuntime {
         let shared = Arc::new(RuntimeShared::new(source, target, link, gauges));
         let mut inbox = None;
         match (&shared.source, &shared.target) {
-            (Some(source), Some(target)) => start_both(&shared, source, target),
-            (Some(source), None) => start_source(&shared, source),
-            (None, Some(target)) => inbox = Some(start_target(&shared, target)),
+            (Some(source), Some(target)) => threads::start_both(&shared, source, target),
+            (Some(source), None) => threads::start_source(&shared, source),
+            (None, Some(target)) => inbox = Some(threads::start_target(&shared, target)),
             (None, None) => {}
         }
         let ended = Arc::downgrade(&shared);
@@ -102,8 +95,8 @@ impl JobRuntime {
         if let Some(reporter) = shared.reporters().next() {
             reporter.on_audit_failure(end);
         }
-        shared.spawn("haul-report", move |shared| report(shared, report_every));
-        shared.spawn("haul-load", report_load);
+        shared.spawn("haul-report", move |shared| threads::report(shared, report_every));
+        shared.spawn("haul-load", threads::report_load);
         shared.leave();
         Self { shared, inbox }
     }
@@ -114,11 +107,11 @@ impl JobRuntime {
     }
 
     /// Fixes the source's number of streams in use; measurements no longer change it.
-    pub fn fix_streams(&self, streams: u16) -> Result<(), String> {
+    pub fn fix_streams(&self, streams: u16) -> Result<(), MessageOrderError> {
         match (&self.shared.source, &self.shared.target) {
             (Some(source), None) if !source.compares() => fix(source, &self.shared.pool, streams),
             (Some(source), _) => fix_threads(source, streams),
-            (None, _) => return Err("protocol error: stream count for a target".into()),
+            (None, _) => return Err(MessageOrderError::StreamsOfTarget),
         }
         Ok(())
     }
@@ -191,156 +184,6 @@ pub fn panicked(thread: &str, panic: &(dyn Any + Send)) -> String {
     format!("thread {thread} panicked{said}\nthis is a bug in haul: please report it")
 }
 
-fn start_walk(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
-    let walking = Arc::clone(source);
-    shared.work("haul-walk", move |shared| {
-        let _entered = shared.stages.enter(None, Stage::Walk);
-        walking.walk();
-        Ok(())
-    });
-    if source.removes_files() {
-        let removing = Arc::clone(source);
-        shared.work("haul-remove", move |_| {
-            removing.remove_proven();
-            Ok(())
-        });
-    }
-}
-
-/// Starts the threads that read and compare, for a job that only compares.
-fn start_comparison(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
-    for id in 0..source.settings().streams {
-        let source = Arc::clone(source);
-        shared.work(&format!("haul-s{id}"), move |shared| {
-            let _entered = shared.stages.enter(Some(id), Stage::Prepare);
-            source.run_comparison(StreamId(id)).map_err(|error| error.to_string())
-        });
-    }
-}
-
-fn start_source(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
-    start_walk(shared, source);
-    let sending = Arc::clone(source);
-    shared.work("haul-control", move |shared| {
-        let (mut packing, job) = (MessageCompressor::default(), sending.settings().number);
-        send_messages(shared, || {
-            let messages = sending.wait_for_messages()?;
-            Some(messages.into_iter().map(|message| packing.pack(message, job)).collect())
-        })
-    });
-    if source.compares() {
-        return start_comparison(shared, source);
-    }
-    let mending = Arc::clone(source);
-    shared.spawn("haul-mend", move |shared| {
-        let mended = mend(&mending, &shared.pool, |time| shared.pause(time));
-        mended.unwrap_or_else(|text| shared.fail(&text));
-    });
-    let settings = source.settings();
-    // With all paths in use, the links are the limit.
-    if settings.streams_max > settings.streams && !settings.all_paths {
-        let source = Arc::clone(source);
-        shared.spawn("haul-tune", move |shared| tune(&source, &shared.pool, |time| shared.pause(time)));
-    }
-}
-
-/// Starts the target's threads that read and verify files. They end with the job, and its end does not wait for them:
-/// the source waits for their results.
-fn start_proof(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
-    if target.job.compares() {
-        for id in 0..target.job.settings().streams {
-            let target = Arc::clone(target);
-            shared.spawn(&format!("haul-t{id}"), move |shared| {
-                let _entered = shared.stages.enter(Some(id), Stage::Check);
-                target.run_comparison();
-            });
-        }
-        return;
-    }
-    for number in 0..target.deltas.base_file_readers() {
-        let target = Arc::clone(target);
-        let making = Arc::clone(&target);
-        shared.spawn(&format!("haul-o{number}"), move |_| target.sign_base_files());
-        shared.spawn(&format!("haul-m{number}"), move |shared| {
-            let made = making.make_frames();
-            made.unwrap_or_else(|fault| shared.fail_by_fault(&format!("protocol error of the source: {fault}")));
-        });
-    }
-    let proving = Arc::clone(target);
-    shared.spawn("haul-proof", move |_| proving.run_verification());
-}
-
-fn start_target(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) -> SyncSender<Vec<u8>> {
-    let (inbox, messages) = sync_channel(INBOX_MAX);
-    let examining = Arc::clone(target);
-    // This thread ends with the control channel, so the end of the job does not wait for it.
-    shared.spawn("haul-manifest", move |shared| take_messages(shared, &examining, &messages));
-    start_proof(shared, target);
-    let sending = Arc::clone(target);
-    shared.work("haul-control", move |shared| send_messages(shared, || sending.wait_for_messages()));
-    start_settling(shared, target);
-    start_watching(shared, target);
-    let weak = Arc::downgrade(shared);
-    target.session.on_stream_request(move |wish| {
-        let Some(shared) = weak.upgrade() else { return };
-        match wish {
-            StreamRequest::More(count, path) => drop(shared.pool.make(count, path)),
-            StreamRequest::Without(streams) => shared.pool.give_up(&streams),
-        }
-    });
-    inbox
-}
-
-/// Starts the supervision of a program; it ends with the job.
-fn start_watching(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
-    if target.job.has_program() {
-        let target = Arc::clone(target);
-        shared.spawn("haul-program", move |shared| {
-            let failed = target.job.watch_program(|| shared.pause(PROGRAM_POLL));
-            failed.into_iter().for_each(|text| shared.fail(&text));
-        });
-    }
-}
-
-/// Starts the commit thread; it ends once all entries are complete and durable.
-fn start_settling(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
-    if target.committer.has_groups() {
-        let target = Arc::clone(target);
-        shared.work("haul-settle", move |shared| {
-            let _entered = shared.stages.enter(None, Stage::Sync);
-            target.run_commits();
-            Ok(())
-        });
-    }
-}
-
-fn start_both(shared: &Arc<RuntimeShared>, source: &Arc<Source>, target: &Arc<TargetReceiver>) {
-    target.job.joins_source();
-    start_walk(shared, source);
-    start_proof(shared, target);
-    let (from, to) = (Arc::clone(source), Arc::clone(target));
-    shared.work("haul-offers", move |shared| {
-        let _entered = shared.stages.enter(None, Stage::ExamineWait);
-        pass_on(|| from.wait_for_messages(), |message| during(Stage::Examine, || to.handle_peer(message)))
-    });
-    let (from, to) = (Arc::clone(target), Arc::clone(source));
-    shared.work("haul-needs", move |_| pass_on(|| from.wait_for_messages(), |message| to.handle_peer(message)));
-    start_settling(shared, target);
-    start_watching(shared, target);
-    if source.compares() {
-        return start_comparison(shared, source);
-    }
-    let streams = source.settings().streams;
-    source.share_among(streams);
-    for id in 0..streams {
-        let (source, target) = (Arc::clone(source), Arc::clone(target));
-        shared.work(&format!("haul-c{id}"), move |shared| {
-            let _entered = shared.stages.enter(Some(id), Stage::Prepare);
-            source.run_stream(StreamId(id), &mut DirectSink::new(&target)).map_err(|error| error.to_string())
-        });
-    }
-}
-
 fn stream_failed(StreamId(id): StreamId, error: &StreamError) -> String {
     let reason = match error {
         StreamError::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => "closed by the other end".into(),
@@ -348,66 +191,6 @@ fn stream_failed(StreamId(id): StreamId, error: &StreamError) -> String {
         StreamError::Protocol(fault) => fault.to_string(),
     };
     format!("data stream {id} broke: {reason}")
-}
-
-fn send_messages(shared: &RuntimeShared, mut next: impl FnMut() -> Option<Vec<Vec<u8>>>) -> Result<(), String> {
-    while let Some(messages) = next() {
-        shared
-            .link
-            .send_all(LinkChannel::Peer, &messages)
-            .map_err(|error| format!("lost the connection to the controller: {error}"))?;
-    }
-    Ok(())
-}
-
-fn pass_on(
-    mut next: impl FnMut() -> Option<Vec<Vec<u8>>>,
-    take: impl Fn(&[u8]) -> Result<(), ProtocolError>,
-) -> Result<(), String> {
-    while let Some(messages) = next() {
-        messages.iter().try_for_each(|message| take(message)).map_err(|fault| fault.to_string())?;
-    }
-    Ok(())
-}
-
-fn take_messages(shared: &RuntimeShared, target: &TargetReceiver, messages: &Receiver<Vec<u8>>) {
-    let _entered = shared.stages.enter(None, Stage::ExamineWait);
-    let (mut unpacking, job) = (MessageDecompressor::default(), target.job.settings().number);
-    for message in messages {
-        let take = || target.handle_peer(&unpacking.unpack(&message, job)?);
-        if let Err(fault) = during(Stage::Examine, take) {
-            shared.fail_by_fault(&format!("protocol error of the source: {fault}"));
-            return;
-        }
-    }
-}
-
-/// Reports counters, often at first, so that a job that fails early has figures as well.
-fn report(shared: &RuntimeShared, every: Duration) {
-    let mut pause = FIRST_REPORT.min(every);
-    while shared.pause(pause) {
-        shared.reporters().for_each(crate::metrics::reporter::Reporter::progress);
-        pause = (2 * pause).min(every);
-    }
-}
-
-/// Samples the load. Only every [`resource_metrics::LOOKS_PER_REPORT`]th sample is reported; the others refine the
-/// rates of change.
-fn report_load(shared: &RuntimeShared) {
-    for look in 1u32.. {
-        if !shared.pause(resource_metrics::LOOK_EVERY) {
-            return;
-        }
-        match look % resource_metrics::LOOKS_PER_REPORT {
-            0 => {
-                shared.tell_load();
-                shared.tell_streams_of_source();
-                shared.tell_work();
-                shared.reporters().for_each(crate::metrics::reporter::Reporter::slowest_so_far);
-            }
-            _ => drop(shared.sample_metrics()),
-        }
-    }
 }
 
 impl RuntimeShared {
@@ -514,11 +297,15 @@ impl RuntimeShared {
     }
 
     /// Starts a thread that the end of the job waits for.
-    fn work(self: &Arc<Self>, name: &str, work: impl FnOnce(&RuntimeShared) -> Result<(), String> + Send + 'static) {
+    fn work(
+        self: &Arc<Self>,
+        name: &str,
+        work: impl FnOnce(&RuntimeShared) -> Result<(), WorkerError> + Send + 'static,
+    ) {
         self.busy.fetch_add(1, Ordering::SeqCst);
         self.spawn_holding(ThreadSlot(Arc::clone(self)), name, move |shared| {
-            if let Err(text) = work(shared) {
-                shared.fail(&text);
+            if let Err(error) = work(shared) {
+                shared.fail(&error.to_string());
             }
         });
     }
@@ -642,6 +429,7 @@ mod tests {
     use crate::metrics::control_channel::LinkReader;
     use crate::net::controller_watchdog::tests::watchdog;
     use std::os::unix::net::UnixStream;
+    use std::sync::mpsc::sync_channel;
 
     /// Returns the state of a job without source and target, and a reader of its messages to the controller.
     fn shared() -> (Arc<RuntimeShared>, LinkReader<UnixStream>) {

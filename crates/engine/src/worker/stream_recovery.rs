@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::net::multipath::{PathChange, PathRepair};
 use crate::net::stream_pool::StreamPool;
 use crate::source::Source;
+use crate::worker::error::WorkerError;
 
 /// Sampling interval.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -16,7 +17,7 @@ const PERIOD: Duration = Duration::from_millis(250);
 const DOUBLED_AFTER: Duration = Duration::from_millis(50);
 
 /// Monitors streams until `pause`, which waits for a given time, reports the end of the job. An error ends the job.
-pub fn mend(source: &Source, pool: &StreamPool, mut pause: impl FnMut(Duration) -> bool) -> Result<(), String> {
+pub fn mend(source: &Source, pool: &StreamPool, mut pause: impl FnMut(Duration) -> bool) -> Result<(), WorkerError> {
     let mut at = Instant::now();
     let (mut was_lost, mut is_told, mut doubles) = (false, false, false);
     let mut told = AnnouncedPaths::default();
@@ -28,7 +29,7 @@ pub fn mend(source: &Source, pool: &StreamPool, mut pause: impl FnMut(Duration) 
         keep_fixed(source, pool);
         share_out(source, pool);
         if hopeless {
-            return Err("lost the data connections, and no new one could be opened".into());
+            return Err(WorkerError::DataConnections);
         }
         told.report_changes(source, pool, moved.as_ref());
         if pool.has_paths() && !doubles {

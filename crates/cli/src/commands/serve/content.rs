@@ -29,7 +29,8 @@ pub(super) fn served(
     operand: Option<&OsStr>,
 ) -> Result<Option<(ServedContent, ServedAccess)>, UsageError> {
     if let Some(command) = values.last(&flags::serve::PIPE) {
-        host_policy::read().check(PolicyRule::NoPrograms).map_err(|why| UsageError::of_lines(&why))?;
+        let permitted = host_policy::read().check(PolicyRule::NoPrograms);
+        permitted.map_err(|refusal| UsageError::of_lines(&refusal.to_string()))?;
         return Ok(Some((ServedContent::Program(command.to_owned()), pipe_access(values)?)));
     }
     let Some(operand) = operand else { return Ok(None) };

@@ -94,9 +94,17 @@ impl FileChecksum {
     }
 }
 
-/// What is wrong with a digest that is not what it was to be, and what has become of the file; `expected` where it is
-/// known by the file's name.
-pub fn verdict(checksum: &ChecksumRequest, value: &[u8], expected: Option<&[u8]>) -> Result<(), String> {
+/// A file whose digest is not the expected one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{name} mismatch: {value} instead of {expected}", name = .algorithm.name(), value = hex(.value), expected = hex(.expected))]
+pub struct DigestMismatch {
+    algorithm: ChecksumAlgorithm,
+    value: Vec<u8>,
+    expected: Vec<u8>,
+}
+
+/// Compares a file's digest with the expected one; `expected` is that of the file's name, where lines give one.
+pub fn verdict(checksum: &ChecksumRequest, value: &[u8], expected: Option<&[u8]>) -> Result<(), DigestMismatch> {
     let expected = match &checksum.against {
         ChecksumSource::Nothing => return Ok(()),
         ChecksumSource::Value(expected) => expected,
@@ -108,8 +116,7 @@ pub fn verdict(checksum: &ChecksumRequest, value: &[u8], expected: Option<&[u8]>
     if value == expected {
         return Ok(());
     }
-    let (name, value, expected) = (checksum.algorithm.name(), hex(value), hex(expected));
-    Err(format!("{name} mismatch: {value} instead of {expected}"))
+    Err(DigestMismatch { algorithm: checksum.algorithm, value: value.to_vec(), expected: expected.to_vec() })
 }
 
 /// Frame `index` of a file of `size` bytes, which `read` reads into `room`.

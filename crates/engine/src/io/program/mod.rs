@@ -50,6 +50,25 @@ struct ProgramKeeper {
     guard: ChildGuard,
 }
 
+/// Why the program of an end failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    /// It ended without success.
+    #[error("{}", describe_exit(*.status, .stderr))]
+    Exit {
+        /// Its status, or that of its keeper.
+        status: ExitStatus,
+        /// The last lines of its standard error.
+        stderr: Vec<String>,
+    },
+    /// It ended with success, and not all of its input was written.
+    #[error("the program ended before it had read everything")]
+    EarlyEnd,
+    /// The job ended before it.
+    #[error("the job was stopped")]
+    Stop,
+}
+
 impl PipeProgram {
     /// Starts it by a line of shell, and returns what its bytes come from or go to.
     pub fn start(end: End, command: &[u8]) -> io::Result<(Self, OwnedFd)> {
@@ -83,31 +102,28 @@ impl PipeProgram {
         lock(&self.0).as_mut().map_or(Ok(()), |kept| kept.lifeline.write_all(b"\n"))
     }
 
-    /// Waits for its end while the job runs. A failure is an error in words.
-    pub fn finish(&self, goes_on: impl Fn() -> bool) -> Result<(), String> {
+    /// Waits for its end while the job runs.
+    pub fn finish(&self, goes_on: impl Fn() -> bool) -> Result<(), ProgramError> {
         loop {
             match self.ended_within(LOOK_EVERY) {
                 Some((status, _)) if status.success() => return Ok(()),
-                Some((status, said)) => return Err(words(status, &said)),
+                Some((status, stderr)) => return Err(ProgramError::Exit { status, stderr }),
                 None if goes_on() => {}
-                None => return Err("the job was stopped".into()),
+                None => return Err(ProgramError::Stop),
             }
         }
     }
 
     /// Why it does not take any more.
-    pub fn why_it_ended(&self) -> Option<String> {
-        let (status, said) = self.ended_within(REASON_WAIT)?;
-        Some(match status.success() {
-            true => "the program ended before it had read everything".to_owned(),
-            false => words(status, &said),
-        })
+    pub fn why_it_ended(&self) -> Option<ProgramError> {
+        let (status, stderr) = self.ended_within(REASON_WAIT)?;
+        Some(if status.success() { ProgramError::EarlyEnd } else { ProgramError::Exit { status, stderr } })
     }
 
     /// Why it ended, if it has, and did not end well.
-    pub fn has_failed(&self) -> Option<String> {
-        let (status, said) = self.ended_within(Duration::ZERO)?;
-        (!status.success()).then(|| words(status, &said))
+    pub fn has_failed(&self) -> Option<ProgramError> {
+        let (status, stderr) = self.ended_within(Duration::ZERO)?;
+        (!status.success()).then_some(ProgramError::Exit { status, stderr })
     }
 
     /// Ends it, if it has not ended.
@@ -124,11 +140,11 @@ impl PipeProgram {
     }
 }
 
-fn words(status: ExitStatus, said: &[String]) -> String {
+fn describe_exit(status: ExitStatus, stderr: &[String]) -> String {
     let ended = match status.code() {
         Some(code) => format!("the program ended with status {code}"),
         None => format!("the program's supervisor ended with {status}"),
     };
-    let told = said.iter().rev().take(LINES_TOLD).rev().map(|line| format!("note: it said: {line}"));
+    let told = stderr.iter().rev().take(LINES_TOLD).rev().map(|line| format!("note: it said: {line}"));
     std::iter::once(ended).chain(told).collect::<Vec<_>>().join("\n")
 }

@@ -186,7 +186,7 @@ fn wait_for_connection(listener: &TcpListener) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::stream::connect::{ConnectTerms, ConnectedStreams};
+    use crate::net::stream::connect::{ConnectError, ConnectTerms, ConnectedStreams};
     use crate::net::stream::connector::Connector;
     use crate::net::stream::{StreamIds, collect};
     use haul_proto::ids::{JobId, PathId};
@@ -232,7 +232,7 @@ mod tests {
         (format!("127.0.0.1:{port}"), arrivals)
     }
 
-    fn connect(addresses: &[String], terms: &ConnectTerms) -> Result<ConnectedStreams, String> {
+    fn connect(addresses: &[String], terms: &ConnectTerms) -> Result<ConnectedStreams, ConnectError> {
         let routes: Vec<_> = addresses.iter().map(Route::to).collect();
         crate::net::stream::connect::connect(&routes, terms)
     }
@@ -362,6 +362,6 @@ mod tests {
     #[test]
     fn nobody_there_is_an_error_that_names_the_address() {
         let error = connect(&["127.0.0.1:1".into()], &terms(1)).err().unwrap();
-        assert!(error.starts_with("127.0.0.1:1: "), "{error}");
+        assert!(error.to_string().starts_with("127.0.0.1:1: "), "{error}");
     }
 }

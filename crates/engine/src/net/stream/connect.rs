@@ -55,9 +55,29 @@ struct FirstStream {
     to: String,
 }
 
+/// Why no route led to the other end.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// There is no route, or none had a result in time.
+    #[error("no address is known")]
+    NoAddress,
+    /// Each route that was tried failed.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Routes(Vec<RouteError>),
+}
+
+/// Why a route did not lead to the other end.
+#[derive(Debug, thiserror::Error)]
+#[error("{to}: {}", reason(.cause))]
+pub struct RouteError {
+    to: String,
+    #[source]
+    cause: StreamError,
+}
+
 /// Connects over the first of `routes` that gives an authenticated stream. The other streams follow in threads of their
-/// own, some on each other path; failed ones are left out. The error lists the result of each route.
-pub fn connect(routes: &[Route], terms: &ConnectTerms) -> Result<ConnectedStreams, String> {
+/// own, some on each other path; failed ones are left out.
+pub fn connect(routes: &[Route], terms: &ConnectTerms) -> Result<ConnectedStreams, ConnectError> {
     let (connector, arrivals) = Connector::new(routes, terms);
     let FirstStream { path, streams, from, to } = race(&connector)?;
     if path != FIRST {
@@ -72,7 +92,7 @@ const FIRST: PathId = PathId(0);
 
 /// Tries all routes, each a little later than the one before it. Slower ones continue, and their streams are used like
 /// any other.
-fn race(connector: &Arc<Connector>) -> Result<FirstStream, String> {
+fn race(connector: &Arc<Connector>) -> Result<FirstStream, ConnectError> {
     let (sender, results) = channel();
     let mut failures = Vec::new();
     let mut under_way = 0;
@@ -93,17 +113,17 @@ fn race(connector: &Arc<Connector>) -> Result<FirstStream, String> {
             Err(_) => {}
         }
     }
-    Err(if failures.is_empty() { "no address is known".into() } else { failures.join("; ") })
+    Err(if failures.is_empty() { ConnectError::NoAddress } else { ConnectError::Routes(failures) })
 }
 
 /// Tries a route in a thread of its own; whether there is one.
-fn start(connector: &Arc<Connector>, path: PathId, sender: &Sender<Result<FirstStream, String>>) -> bool {
+fn start(connector: &Arc<Connector>, path: PathId, sender: &Sender<Result<FirstStream, RouteError>>) -> bool {
     let (connector, sender) = (Arc::clone(connector), sender.clone());
     let spawned = std::thread::Builder::new().name("haul-connect".into()).spawn(move || {
         let to = connector.routes().get(usize::from(path.0)).map(|route| route.to.clone()).unwrap_or_default();
         let tried = first_stream(&connector, path);
         // Nobody listens any more where another one has won.
-        let _ = sender.send(tried.map_err(|error| format!("{to}: {}", reason(&error))));
+        let _ = sender.send(tried.map_err(|cause| RouteError { to, cause }));
     });
     spawned.is_ok()
 }

@@ -229,7 +229,7 @@ pub fn pipe(
         }
         PipeKind::Growing(_) => return Err(RefusedRequest::usage("a target cannot be followed (-R)".into())),
         PipeKind::Named | PipeKind::No => {
-            policy.check(PolicyRule::NoPrograms).map_err(RefusedRequest::failed)?;
+            policy.check(PolicyRule::NoPrograms).map_err(|refusal| RefusedRequest::failed(refusal.to_string()))?;
             PipeProgram::start(End::Target, &request.path)
                 .map(|(program, reads)| InOrderSink::new(reads, Some(Arc::new(program))))
         }

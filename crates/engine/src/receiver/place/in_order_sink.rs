@@ -41,7 +41,8 @@ impl InOrderSink {
     pub fn finish(&self, goes_on: impl Fn() -> bool) -> Result<(), String> {
         self.is_closed.store(true, Ordering::SeqCst);
         drop(lock(&self.open).take());
-        self.program.as_ref().map_or(Ok(()), |program| program.finish(goes_on))
+        let finished = self.program.as_ref().map_or(Ok(()), |program| program.finish(goes_on));
+        finished.map_err(|error| error.to_string())
     }
 
     /// Whether a program reads it.
@@ -51,7 +52,7 @@ impl InOrderSink {
 
     /// The program's error, if it failed before the end of data.
     pub fn has_failed(&self) -> Option<String> {
-        let text = self.program.as_ref()?.has_failed()?;
+        let text = self.program.as_ref()?.has_failed()?.to_string();
         (!self.is_closed.load(Ordering::SeqCst)).then_some(text)
     }
 
@@ -69,6 +70,6 @@ impl InOrderSink {
     pub fn why(&self, error: &io::Error) -> String {
         let is_gone = error.kind() == io::ErrorKind::BrokenPipe;
         let reason = self.program.as_ref().filter(|_| is_gone).and_then(|program| program.why_it_ended());
-        reason.unwrap_or_else(|| describe(error))
+        reason.map_or_else(|| describe(error), |reason| reason.to_string())
     }
 }

@@ -22,14 +22,15 @@ impl JobQuota {
     /// Reserves bytes; the error is the reason for a refusal.
     pub fn reserve(&self, bytes: u64) -> Result<(), String> {
         let Some(allowance) = &self.allowance else { return Ok(()) };
-        allowance.reserve(bytes, 0)?;
+        allowance.reserve(bytes, 0).map_err(|error| error.to_string())?;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
 
     /// Reserves names; the error is the reason for a refusal.
     pub fn take_names(&self, names: u64) -> Result<(), String> {
-        self.allowance.as_ref().map_or(Ok(()), |allowance| allowance.reserve(0, names))
+        let reserved = self.allowance.as_ref().map_or(Ok(()), |allowance| allowance.reserve(0, names));
+        reserved.map_err(|error| error.to_string())
     }
 
     /// Ends the job after `came` bytes, and returns the rest of the reservation.

@@ -10,6 +10,7 @@ use crate::io::frame_buffer::FrameBuffer;
 use crate::net::stream::aead::CipherLibrary;
 use crate::net::stream::seal::KeySchedule;
 use crate::sys::random::random;
+use crate::worker::measure::MeasureError;
 
 /// Speeds in bytes per second.
 pub struct ComputeSpeed {
@@ -20,18 +21,18 @@ pub struct ComputeSpeed {
 
 /// Measures each operation for `time`. The data is in the processor's cache, as in a copy, where a frame stays with its
 /// thread.
-pub fn speed(suite: CipherSuite, time: Duration) -> Result<ComputeSpeed, String> {
+pub fn speed(suite: CipherSuite, time: Duration) -> Result<ComputeSpeed, MeasureError> {
     let frame = FrameLen::DEFAULT;
     let mut record = FrameBuffer::new(frame);
     record.set_payload_len(frame.bytes());
-    let secret = random().map_err(|error| format!("no random bytes from the kernel: {error}"))?;
+    let secret = random().map_err(MeasureError::RandomBytes)?;
     let keys = KeySchedule::new(&secret, b"measure", suite, REKEY_BYTES);
-    let mut sealer = keys.sealer(KeyDirection::FromConnector).map_err(|fault| fault.to_string())?;
+    let mut sealer = keys.sealer(KeyDirection::FromConnector)?;
     let hash = rate(time, frame, || _ = std::hint::black_box(blake3::hash(record.payload())));
     let check = rate(time, frame, || _ = std::hint::black_box(frame_check(record.payload())));
     let mut sealed = Ok(());
     let seal = rate(time, frame, || sealed = sealer.seal(&mut record));
-    sealed.map_err(|fault| fault.to_string())?;
+    sealed?;
     Ok(ComputeSpeed { hash, check, seal })
 }
 
@@ -46,7 +47,7 @@ pub struct Primitive {
 }
 
 /// Returns the primitives of a copy, each measured for `time`.
-pub fn primitives(time: Duration) -> Result<Vec<Primitive>, String> {
+pub fn primitives(time: Duration) -> Result<Vec<Primitive>, MeasureError> {
     let sealing = [
         (CipherSuite::Aes128Gcm, "aes-128-gcm"),
         (CipherSuite::Aes256Gcm, "aes-256-gcm"),

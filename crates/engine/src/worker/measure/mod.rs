@@ -5,9 +5,12 @@ mod compute;
 mod place;
 mod system;
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use haul_proto::error::ProtocolError;
+use haul_proto::path::escape;
 use haul_proto::wire::measure::{MeasureAnswer, MeasureRequest};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -17,7 +20,43 @@ pub use self::place::SCRATCH_NAMES;
 use self::place::ScratchDirectory;
 use crate::io::storage::cold;
 use crate::sys::confine::{ConfineBounds, ConfineNetwork};
+use crate::sys::describe::describe;
 use crate::sys::tcp_info;
+
+/// A measurement that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// A file or directory to measure cannot be opened or queried.
+    #[error("{}: {}", escape(.path.as_os_str().as_bytes()), describe(.cause))]
+    Inaccessible {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        cause: io::Error,
+    },
+    /// There is no scratch directory.
+    #[error("{path}: cannot create a directory there: {}", describe(.cause), path = escape(.path.as_os_str().as_bytes()))]
+    ScratchDirectory {
+        /// The directory around it.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        cause: io::Error,
+    },
+    /// There is no key for the cipher.
+    #[error("no random bytes from the kernel: {0}")]
+    RandomBytes(#[source] io::Error),
+    /// The cipher failed.
+    #[error("{0}")]
+    Cipher(#[from] ProtocolError),
+}
+
+impl MeasureError {
+    fn inaccessible(path: &Path, cause: io::Error) -> Self {
+        Self::Inaccessible { path: path.to_owned(), cause }
+    }
+}
 
 /// The state of a measuring worker.
 pub struct MeasureBench {
@@ -25,10 +64,11 @@ pub struct MeasureBench {
 }
 
 impl MeasureBench {
-    /// Creates the scratch directory, recorded in `state_dir`, enters the sandbox and measures. The error message is for the user.
-    pub fn prepare(request: &MeasureRequest, state_dir: Option<&Path>) -> Result<(Self, MeasureAnswer), String> {
+    /// Creates the scratch directory, recorded in `state_dir`, enters the sandbox and measures.
+    pub fn prepare(request: &MeasureRequest, state_dir: Option<&Path>) -> Result<(Self, MeasureAnswer), MeasureError> {
         if !request.cold.is_empty() {
-            cold::let_go(Path::new(OsStr::from_bytes(&request.cold)))?;
+            let path = Path::new(OsStr::from_bytes(&request.cold));
+            cold::let_go(path).map_err(|cause| MeasureError::inaccessible(path, cause))?;
         }
         let path = (!request.path.is_empty()).then(|| Path::new(OsStr::from_bytes(&request.path)));
         let scratch = path.map(|path| ScratchDirectory::make(path, state_dir)).transpose()?;

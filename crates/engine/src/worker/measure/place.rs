@@ -13,15 +13,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use haul_proto::checksum::hex;
-use haul_proto::path::{Name, escape};
+use haul_proto::path::Name;
 use haul_proto::wire::measure::TargetDirectoryFigures;
 use rustix::fs::{FileType, FlockOperation, flock, fstat, fstatfs, fstatvfs};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::fs::{Dir, MadeDirectory, each_name};
 use crate::sys::confine::{ConfineBounds, ConfineRights};
-use crate::sys::describe::describe;
 use crate::sys::random::random;
+use crate::worker::measure::MeasureError;
 
 /// Prefix of scratch directory names.
 const PREFIX: &str = ".haul-probe-";
@@ -44,12 +45,11 @@ pub struct ScratchDirectory {
 
 impl ScratchDirectory {
     /// Creates a scratch directory in `path`, or in its parent if `path` is a file or absent, and records it in
-    /// `state_dir`. The error message is for the user.
-    pub fn make(path: &Path, state_dir: Option<&Path>) -> Result<Self, String> {
-        let shown = |path: &Path| escape(path.as_os_str().as_bytes());
-        let (parent, place) = open(path).map_err(|error| format!("{}: {}", shown(path), describe(&error)))?;
+    /// `state_dir`.
+    pub fn make(path: &Path, state_dir: Option<&Path>) -> Result<Self, MeasureError> {
+        let (parent, place) = open(path).map_err(|cause| MeasureError::inaccessible(path, cause))?;
         let made = Self::below(&parent, &place, state_dir.map(ScratchRecords::of));
-        made.map_err(|error| format!("{}: cannot create a directory there: {}", shown(&place), describe(&error)))
+        made.map_err(|cause| MeasureError::ScratchDirectory { path: place, cause })
     }
 
     fn below(parent: &Dir, place: &Path, records: Option<ScratchRecords>) -> io::Result<Self> {
@@ -77,10 +77,10 @@ impl ScratchDirectory {
     }
 
     /// Returns the properties of the file system.
-    pub fn figures(&self) -> Result<TargetDirectoryFigures, String> {
-        let failed = |error: io::Error| format!("{}: {}", escape(self.path.as_os_str().as_bytes()), describe(&error));
-        let space = fstatvfs(self.made.fd()).map_err(|error| failed(error.into()))?;
-        let kind = fstatfs(self.made.fd()).map_err(|error| failed(error.into()))?.f_type as u64;
+    pub fn figures(&self) -> Result<TargetDirectoryFigures, MeasureError> {
+        let failed = |errno: Errno| MeasureError::inaccessible(&self.path, errno.into());
+        let space = fstatvfs(self.made.fd()).map_err(failed)?;
+        let kind = fstatfs(self.made.fd()).map_err(failed)?.f_type as u64;
         Ok(TargetDirectoryFigures {
             scratch: self.path.as_os_str().as_bytes().to_vec(),
             free_bytes: space.f_bavail.saturating_mul(space.f_frsize),
@@ -258,8 +258,8 @@ mod tests {
     #[test]
     fn where_nothing_can_be_made_it_is_said() {
         let absent = ScratchDirectory::make(Path::new("/nonexistent/below/file"), None).err().unwrap();
-        assert!(absent.starts_with("/nonexistent/below/file: "), "{absent}");
+        assert!(absent.to_string().starts_with("/nonexistent/below/file: "), "{absent}");
         let proc = ScratchDirectory::make(Path::new("/proc"), None).err().unwrap();
-        assert!(proc.starts_with("/proc: cannot create a directory there: "), "{proc}");
+        assert!(proc.to_string().starts_with("/proc: cannot create a directory there: "), "{proc}");
     }
 }

@@ -1,0 +1,59 @@
+//! What its Requests make of a worker: a source, a target, both, or the state of a measurement.
+
+use haul_proto::wire::request::SessionSettings;
+use std::sync::Arc;
+
+use crate::receiver::TargetReceiver;
+use crate::source::Source;
+use crate::sys::confine::ConfineBounds;
+use crate::worker::error::MessageOrderError;
+use crate::worker::measure::MeasureBench;
+use crate::worker::runtime::JobEnds;
+
+/// The work of a worker, as far as Requests have come.
+#[derive(Default)]
+pub(super) struct AssignedWork {
+    pub source: Option<Arc<Source>>,
+    pub target: Option<Arc<TargetReceiver>>,
+    /// The state of a measurement, for a worker that is neither source nor target.
+    pub bench: Option<MeasureBench>,
+}
+
+impl AssignedWork {
+    /// Returns the settings of the session.
+    pub fn settings(&self) -> Result<&SessionSettings, MessageOrderError> {
+        let source = self.source.as_ref().map(|source| source.settings());
+        let target = self.target.as_ref().map(|target| target.job.settings());
+        source.or(target).ok_or(MessageOrderError::ConnectionBeforeRequest)
+    }
+
+    /// Returns the ends of the job.
+    pub fn ends(&self) -> Result<JobEnds, MessageOrderError> {
+        match (&self.source, &self.target) {
+            (Some(source), None) => Ok(JobEnds::Source(Arc::clone(source))),
+            (None, Some(target)) => Ok(JobEnds::Target(Arc::clone(target))),
+            (Some(source), Some(target)) => Ok(JobEnds::Both(Arc::clone(source), Arc::clone(target))),
+            (None, None) => Err(MessageOrderError::StartBeforeRequest),
+        }
+    }
+
+    /// Whether file data crosses a network: not within one process, and not where both ends only compare.
+    pub fn needs_streams(&self) -> bool {
+        let is_both = self.source.is_some() && self.target.is_some();
+        let only_compares = self.source.as_ref().is_some_and(|source| source.compares())
+            || self.target.as_ref().is_some_and(|target| target.job.compares());
+        !is_both && !only_compares
+    }
+
+    /// Returns the devices that are read and written; 0 for none.
+    pub fn devices(&self) -> [u64; 2] {
+        let written_to = self.target.as_ref().and_then(|target| target.job.landing_identity());
+        [self.source.as_ref().map_or(0, |source| source.device()), written_to.map_or(0, |landing| landing.device)]
+    }
+
+    /// Permits in the sandbox what source and target need.
+    pub fn allow(&self, bounds: &mut ConfineBounds) {
+        self.source.iter().for_each(|source| source.allow(bounds));
+        self.target.iter().for_each(|target| target.allow(bounds));
+    }
+}

@@ -1,0 +1,145 @@
+//! The data connections of a worker: it listens, connects, or opens a tunnel, as its controller says.
+
+use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::request::SessionSettings;
+use haul_proto::wire::route::Route;
+use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crate::metrics::control_channel::LinkWriter;
+use crate::net::stream::AcceptedStreams;
+use crate::net::stream::accept::{AcceptAddress, listen};
+use crate::net::stream::connect::{ConnectTerms, ConnectedStreams, connect};
+use crate::net::stream::handshake::StreamCredentials;
+use crate::net::stream::socket::SocketSettings;
+use crate::net::stream::tunnel::{StreamTunnel, prove};
+use crate::worker::error::{MessageOrderError, WorkerError};
+use crate::worker::runtime::{JobRuntime, StreamIntake, panicked};
+
+/// Makes data connections for the job, and holds those that came before it.
+pub(super) struct DataConnections {
+    link: LinkWriter,
+    /// Streams accepted before Start.
+    pub arrivals: Option<AcceptedStreams>,
+    /// Streams through the control channel.
+    pub tunnel: Option<Arc<StreamTunnel>>,
+}
+
+impl DataConnections {
+    /// Reports to the controller over `link`.
+    pub fn new(link: LinkWriter) -> Self {
+        Self { link, arrivals: None, tunnel: None }
+    }
+
+    /// Accepts streams for the job, before or after its start.
+    pub fn listen(&mut self, settings: &SessionSettings, address: Option<IpAddr>, running: Option<&JobRuntime>) {
+        let place = AcceptAddress { address, ports: settings.ports };
+        match listen(place, credentials(settings), sockets(settings)) {
+            Ok((port, arrivals)) => {
+                self.report(&WorkerMessage::Listening { port });
+                match running {
+                    Some(running) => running.streams().take_streams(arrivals),
+                    None => self.arrivals = Some(arrivals),
+                }
+            }
+            Err(error) => self.report(&WorkerMessage::CannotConnect { text: place.describe_failure(&error) }),
+        }
+    }
+
+    /// Connects over the first usable route.
+    pub fn connect(
+        &self,
+        settings: &SessionSettings,
+        streams: StreamIntake,
+        routes: Vec<Route>,
+        timeout_ms: u32,
+    ) -> Result<(), WorkerError> {
+        let terms = ConnectTerms {
+            ids: streams.ids(),
+            credentials: credentials(settings),
+            sockets: sockets(settings),
+            streams: settings.streams,
+            streams_max: settings.streams_max,
+            all_paths: settings.all_paths,
+            timeout: Duration::from_millis(timeout_ms.into()),
+        };
+        self.make_streams(streams, move |streams| match connect(&routes, &terms) {
+            Ok(ConnectedStreams { connector, arrivals, streams: count, from, to }) => {
+                streams.set_connector(connector);
+                streams.take_streams(arrivals);
+                WorkerMessage::Connected { from, to, streams: count }
+            }
+            Err(error) => WorkerMessage::CannotConnect { text: error.to_string() },
+        })
+    }
+
+    /// Opens streams through the control channel; this end proves them if it is the `connector`.
+    pub fn open_tunnel(
+        &mut self,
+        settings: &SessionSettings,
+        running: Option<&JobRuntime>,
+        connector: bool,
+    ) -> Result<(), WorkerError> {
+        let (credentials, count) = (credentials(settings), settings.streams);
+        let (tunnel, inner) = StreamTunnel::open(count, &self.link).map_err(WorkerError::Tunnel)?;
+        self.tunnel = Some(Arc::new(tunnel));
+        let streams = intake(running)?;
+        let ids = connector.then(|| streams.ids());
+        self.make_streams(streams, move |streams| match prove(inner, &credentials, ids.as_ref()) {
+            Ok(arrivals) => {
+                streams.take_streams(arrivals);
+                WorkerMessage::Connected { from: String::new(), to: String::new(), streams: count }
+            }
+            Err(error) => WorkerMessage::CannotConnect { text: error.to_string() },
+        })
+    }
+
+    /// Opens streams in a separate thread, so that the control channel is still read. `make` returns the message to
+    /// send.
+    fn make_streams(
+        &self,
+        streams: StreamIntake,
+        make: impl FnOnce(&StreamIntake) -> WorkerMessage + Send + 'static,
+    ) -> Result<(), WorkerError> {
+        let link = self.link.clone();
+        let spawned = thread::Builder::new().name("haul-connect".into()).spawn(move || {
+            let said = catch_unwind(AssertUnwindSafe(|| make(&streams)));
+            let said = said
+                .unwrap_or_else(|panic| WorkerMessage::Fatal { fault: false, text: panicked("haul-connect", &*panic) });
+            let _ = link.send(LinkChannel::Controller, &said.encode());
+        });
+        spawned.map(drop).map_err(WorkerError::Thread)
+    }
+
+    fn report(&self, message: &WorkerMessage) {
+        // The reading side detects a lost controller.
+        let _ = self.link.send(LinkChannel::Controller, &message.encode());
+    }
+}
+
+/// Returns the intake for streams of the running job.
+pub(super) fn intake(running: Option<&JobRuntime>) -> Result<StreamIntake, MessageOrderError> {
+    running.map(JobRuntime::streams).ok_or(MessageOrderError::ConnectionBeforeStart)
+}
+
+fn credentials(settings: &SessionSettings) -> StreamCredentials {
+    StreamCredentials {
+        session: settings.session,
+        secret: settings.secret,
+        suite: settings.suite,
+        rekey_bytes: settings.rekey_bytes,
+    }
+}
+
+fn sockets(settings: &SessionSettings) -> SocketSettings {
+    SocketSettings {
+        window_bytes: settings.window_bytes,
+        window_fixed: settings.window_fixed,
+        traffic_class: settings.traffic_class,
+        congestion: settings.congestion.clone(),
+    }
+}

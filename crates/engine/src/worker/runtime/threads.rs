@@ -1,0 +1,237 @@
+//! The threads of each end of a job: what they run, and which of them the end of the job waits for.
+
+use haul_proto::error::ProtocolError;
+use haul_proto::ids::StreamId;
+use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::resource_metrics::Stage;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use super::RuntimeShared;
+use crate::metrics::reporter::Reporter;
+use crate::metrics::stage_timer::during;
+use crate::net::message_compression::{MessageCompressor, MessageDecompressor};
+use crate::receiver::DirectSink;
+use crate::receiver::StreamRequest;
+use crate::receiver::TargetReceiver;
+use crate::source::Source;
+use crate::worker::error::WorkerError;
+use crate::worker::resource_metrics;
+use crate::worker::stream_autotune::tune;
+use crate::worker::stream_recovery::mend;
+
+/// Most messages queued for the thread that handles them. When the queue is full, the control channel waits.
+const INBOX_MAX: usize = 1024;
+/// Delay of the first counter report.
+const FIRST_REPORT: Duration = Duration::from_millis(10);
+/// Interval of checks for a failed program that reports nothing by itself.
+const PROGRAM_POLL: Duration = Duration::from_millis(200);
+
+fn start_walk(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
+    let walking = Arc::clone(source);
+    shared.work("haul-walk", move |shared| {
+        let _entered = shared.stages.enter(None, Stage::Walk);
+        walking.walk();
+        Ok(())
+    });
+    if source.removes_files() {
+        let removing = Arc::clone(source);
+        shared.work("haul-remove", move |_| {
+            removing.remove_proven();
+            Ok(())
+        });
+    }
+}
+
+/// Starts the threads that read and compare, for a job that only compares.
+fn start_comparison(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
+    for id in 0..source.settings().streams {
+        let source = Arc::clone(source);
+        shared.work(&format!("haul-s{id}"), move |shared| {
+            let _entered = shared.stages.enter(Some(id), Stage::Prepare);
+            Ok(source.run_comparison(StreamId(id))?)
+        });
+    }
+}
+
+pub(super) fn start_source(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
+    start_walk(shared, source);
+    let sending = Arc::clone(source);
+    shared.work("haul-control", move |shared| {
+        let (mut packing, job) = (MessageCompressor::default(), sending.settings().number);
+        send_messages(shared, || {
+            let messages = sending.wait_for_messages()?;
+            Some(messages.into_iter().map(|message| packing.pack(message, job)).collect())
+        })
+    });
+    if source.compares() {
+        return start_comparison(shared, source);
+    }
+    let mending = Arc::clone(source);
+    shared.spawn("haul-mend", move |shared| {
+        let mended = mend(&mending, &shared.pool, |time| shared.pause(time));
+        mended.unwrap_or_else(|error| shared.fail(&error.to_string()));
+    });
+    let settings = source.settings();
+    // With all paths in use, the links are the limit.
+    if settings.streams_max > settings.streams && !settings.all_paths {
+        let source = Arc::clone(source);
+        shared.spawn("haul-tune", move |shared| tune(&source, &shared.pool, |time| shared.pause(time)));
+    }
+}
+
+/// Starts the target's threads that read and verify files. They end with the job, and its end does not wait for them:
+/// the source waits for their results.
+fn start_proof(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
+    if target.job.compares() {
+        for id in 0..target.job.settings().streams {
+            let target = Arc::clone(target);
+            shared.spawn(&format!("haul-t{id}"), move |shared| {
+                let _entered = shared.stages.enter(Some(id), Stage::Check);
+                target.run_comparison();
+            });
+        }
+        return;
+    }
+    for number in 0..target.deltas.base_file_readers() {
+        let target = Arc::clone(target);
+        let making = Arc::clone(&target);
+        shared.spawn(&format!("haul-o{number}"), move |_| target.sign_base_files());
+        shared.spawn(&format!("haul-m{number}"), move |shared| {
+            let made = making.make_frames();
+            made.unwrap_or_else(|fault| shared.fail_by_fault(&format!("protocol error of the source: {fault}")));
+        });
+    }
+    let proving = Arc::clone(target);
+    shared.spawn("haul-proof", move |_| proving.run_verification());
+}
+
+pub(super) fn start_target(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) -> SyncSender<Vec<u8>> {
+    let (inbox, messages) = sync_channel(INBOX_MAX);
+    let examining = Arc::clone(target);
+    // This thread ends with the control channel, so the end of the job does not wait for it.
+    shared.spawn("haul-manifest", move |shared| take_messages(shared, &examining, &messages));
+    start_proof(shared, target);
+    let sending = Arc::clone(target);
+    shared.work("haul-control", move |shared| send_messages(shared, || sending.wait_for_messages()));
+    start_settling(shared, target);
+    start_watching(shared, target);
+    let weak = Arc::downgrade(shared);
+    target.session.on_stream_request(move |wish| {
+        let Some(shared) = weak.upgrade() else { return };
+        match wish {
+            StreamRequest::More(count, path) => drop(shared.pool.make(count, path)),
+            StreamRequest::Without(streams) => shared.pool.give_up(&streams),
+        }
+    });
+    inbox
+}
+
+/// Starts the supervision of a program; it ends with the job.
+fn start_watching(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
+    if target.job.has_program() {
+        let target = Arc::clone(target);
+        shared.spawn("haul-program", move |shared| {
+            let failed = target.job.watch_program(|| shared.pause(PROGRAM_POLL));
+            failed.into_iter().for_each(|text| shared.fail(&text));
+        });
+    }
+}
+
+/// Starts the commit thread; it ends once all entries are complete and durable.
+fn start_settling(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
+    if target.committer.has_groups() {
+        let target = Arc::clone(target);
+        shared.work("haul-settle", move |shared| {
+            let _entered = shared.stages.enter(None, Stage::Sync);
+            target.run_commits();
+            Ok(())
+        });
+    }
+}
+
+pub(super) fn start_both(shared: &Arc<RuntimeShared>, source: &Arc<Source>, target: &Arc<TargetReceiver>) {
+    target.job.joins_source();
+    start_walk(shared, source);
+    start_proof(shared, target);
+    let (from, to) = (Arc::clone(source), Arc::clone(target));
+    shared.work("haul-offers", move |shared| {
+        let _entered = shared.stages.enter(None, Stage::ExamineWait);
+        pass_on(|| from.wait_for_messages(), |message| during(Stage::Examine, || to.handle_peer(message)))
+    });
+    let (from, to) = (Arc::clone(target), Arc::clone(source));
+    shared.work("haul-needs", move |_| pass_on(|| from.wait_for_messages(), |message| to.handle_peer(message)));
+    start_settling(shared, target);
+    start_watching(shared, target);
+    if source.compares() {
+        return start_comparison(shared, source);
+    }
+    let streams = source.settings().streams;
+    source.share_among(streams);
+    for id in 0..streams {
+        let (source, target) = (Arc::clone(source), Arc::clone(target));
+        shared.work(&format!("haul-c{id}"), move |shared| {
+            let _entered = shared.stages.enter(Some(id), Stage::Prepare);
+            Ok(source.run_stream(StreamId(id), &mut DirectSink::new(&target))?)
+        });
+    }
+}
+
+fn send_messages(shared: &RuntimeShared, mut next: impl FnMut() -> Option<Vec<Vec<u8>>>) -> Result<(), WorkerError> {
+    while let Some(messages) = next() {
+        let sent = shared.link.send_all(LinkChannel::Peer, &messages);
+        sent.map_err(|error| WorkerError::ControlChannel(error.into()))?;
+    }
+    Ok(())
+}
+
+fn pass_on(
+    mut next: impl FnMut() -> Option<Vec<Vec<u8>>>,
+    take: impl Fn(&[u8]) -> Result<(), ProtocolError>,
+) -> Result<(), WorkerError> {
+    while let Some(messages) = next() {
+        messages.iter().try_for_each(|message| take(message))?;
+    }
+    Ok(())
+}
+
+fn take_messages(shared: &RuntimeShared, target: &TargetReceiver, messages: &Receiver<Vec<u8>>) {
+    let _entered = shared.stages.enter(None, Stage::ExamineWait);
+    let (mut unpacking, job) = (MessageDecompressor::default(), target.job.settings().number);
+    for message in messages {
+        let take = || target.handle_peer(&unpacking.unpack(&message, job)?);
+        if let Err(fault) = during(Stage::Examine, take) {
+            shared.fail_by_fault(&format!("protocol error of the source: {fault}"));
+            return;
+        }
+    }
+}
+
+/// Reports counters, often at first, so that a job that fails early has figures as well.
+pub(super) fn report(shared: &RuntimeShared, every: Duration) {
+    let mut pause = FIRST_REPORT.min(every);
+    while shared.pause(pause) {
+        shared.reporters().for_each(Reporter::progress);
+        pause = (2 * pause).min(every);
+    }
+}
+
+/// Samples the load. Only every [`resource_metrics::LOOKS_PER_REPORT`]th sample is reported; the others refine the
+/// rates of change.
+pub(super) fn report_load(shared: &RuntimeShared) {
+    for look in 1u32.. {
+        if !shared.pause(resource_metrics::LOOK_EVERY) {
+            return;
+        }
+        match look % resource_metrics::LOOKS_PER_REPORT {
+            0 => {
+                shared.tell_load();
+                shared.tell_streams_of_source();
+                shared.tell_work();
+                shared.reporters().for_each(Reporter::slowest_so_far);
+            }
+            _ => drop(shared.sample_metrics()),
+        }
+    }
+}
