@@ -152,7 +152,7 @@ impl FrameTree {
             self.frames = frames;
             // The first frame's value could have been the root until now, so it was not merged.
             if let Some(value) = self.nodes.remove(&(0, 0)) {
-                self.insert(0, value);
+                self.push_subtree(0, value);
             }
         }
         is_true
