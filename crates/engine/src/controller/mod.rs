@@ -27,6 +27,7 @@ mod workers;
 use haul_proto::diagnose::pauses::Pauses;
 use haul_proto::diagnose::watch::BottleneckWatch;
 use haul_proto::diagnose::{JobMeasurements, Verdict, diagnose};
+use haul_proto::feature::Features;
 use haul_proto::ids::JobId;
 use haul_proto::limits::EXPECTED_PIECE_MAX;
 use haul_proto::overwrite_policy::OverwritePolicy;
@@ -36,6 +37,7 @@ use haul_proto::wire::counters::{Counters, FinalReport, PathFigures};
 use haul_proto::wire::list_batch::ListedKinds;
 use haul_proto::wire::owners::OwnerOptions;
 use haul_proto::wire::pipe::PipeKind;
+use haul_proto::wire::ranges::TargetRange;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{ControllerMessage, SourceRequest, TargetOperand, TargetRequest};
 use haul_proto::wire::resource_metrics::{ResourceMetrics, StreamFigures};
@@ -65,7 +67,8 @@ use crate::job::event::{
 };
 use crate::job::location::Location;
 use crate::job::spec::{
-    ChecksumOptions, ChecksumReference, DeltaCounters, DeltaOptions, Fsync, Job, PipeEnd, Verify, WorkerProgram,
+    ChecksumOptions, ChecksumReference, DeltaCounters, DeltaOptions, Fsync, Job, JobRange, PipeEnd, SourceRange,
+    Verify, WorkerProgram,
 };
 use crate::sys::cancel::Cancel;
 
@@ -289,6 +292,9 @@ impl TransferController<'_> {
             .allow([WorkerRole::Source, WorkerRole::Target].map(|role| self.workers.hello(role).rate_bytes_per_s));
         (self.streams, self.streams_max) = (settings.streams, settings.streams_max);
         self.blake3 = settings.blake3;
+        if self.job.options.range.is_some() {
+            self.workers.require(Features::RANGES)?;
+        }
         if !self.workers.is_one() {
             self.directions = directions(self.job, &self.workers)?;
         }
@@ -316,6 +322,10 @@ impl TransferController<'_> {
             tell_digests: self.job.options.sync.equal == EqualityTest::Digest,
             tell_owners: self.job.options.preserve && self.job.options.owners != OwnerOptions::default(),
             remove_files: self.job.options.remove_source_files && !self.job.options.sync.is_dry,
+            range: match self.job.options.range {
+                Some(JobRange::One(range)) => Some(range),
+                Some(JobRange::Finish(_)) | None => None,
+            },
         };
         self.workers.send(WorkerRole::Source, &ControllerMessage::Source(source))?;
         transport_path::listen_early(self, WorkerRole::Source)?;
@@ -374,10 +384,18 @@ impl TransferController<'_> {
                 (Fsync::None, Verify::Disk) => Fsync::Data,
                 (fsync, _) => fsync,
             },
-            delta: if options.compare { DeltaOptions::default() } else { self.delta_rules() },
+            delta: if options.compare || options.range.is_some() {
+                DeltaOptions::default()
+            } else {
+                self.delta_rules()
+            },
             sync: self.sync_rules(is_missing),
             pipe: pipe(options.target_pipe.as_ref()),
             compare: options.compare.then(|| links(options.symlinks, false)),
+            range: options.range.map(|range| match range {
+                JobRange::One(SourceRange { range, .. }) => TargetRange::One(range),
+                JobRange::Finish(len) => TargetRange::Finish(len),
+            }),
         };
         self.workers.send(WorkerRole::Target, &ControllerMessage::Target(target))?;
         self.send_expected()?;

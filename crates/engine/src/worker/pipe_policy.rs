@@ -37,6 +37,8 @@ impl ClientLimits {
             tell_digests: _,
             remove_files,
             tell_owners,
+            // A decoder refuses it for a pipe.
+            range: _,
         } = request;
         if !self.access.reads() {
             return Err("this server's pipe is write-only: reading is forbidden".into());
@@ -82,6 +84,7 @@ impl ClientLimits {
             sync,
             pipe,
             compare,
+            range: _,
         } = request;
         if self.access.reads() {
             return Err("this server's pipe is read-only: writing is forbidden".into());

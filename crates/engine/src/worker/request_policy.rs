@@ -82,6 +82,8 @@ impl ClientLimits {
             tell_digests: _,
             remove_files,
             tell_owners,
+            // Reading a part is reading.
+            range: _,
         } = request;
         let is_from_memory =
             !operands.is_empty() && operands.iter().all(|path| null::null_size(path_of(path)).is_some());
@@ -142,6 +144,7 @@ impl ClientLimits {
             sync,
             pipe,
             compare,
+            range,
         } = request;
         let is_discarded = path == null::NOTHING.as_bytes() && compare.is_none();
         match (self.access, &compare) {
@@ -175,6 +178,11 @@ impl ClientLimits {
             hold_to_new_names(*overwrite, sync, kept)?;
             // An existing partial file may belong to another client.
             (*resume, *keep_partial) = (false, false);
+            if range.is_some() {
+                return Err(
+                    "this server's directory is for new names only: several runs cannot share a partial file\nplan the job with a larger --shard-range".into()
+                );
+            }
         }
         self.hold_settings(settings)?;
         self.limit_storage(storage);
