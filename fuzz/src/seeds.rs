@@ -16,6 +16,7 @@ use haul_proto::entry::{
 };
 use haul_proto::entry_extras::{EntryExtras, ExtendedAttribute};
 use haul_proto::feature::Features;
+use haul_proto::file_range::{FileRange, RangeLen};
 use haul_proto::filter::PatternList;
 use haul_proto::filter::definition::{FileLimits, FilterOptions};
 use haul_proto::ids::{EntryId, JobId, PathId, StreamId};
@@ -39,6 +40,7 @@ use haul_proto::wire::message::{Exclusion, SourceMessage, TargetMessage, Transfe
 use haul_proto::wire::network_settings::{InterfaceSettings, NetworkSettings};
 use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
 use haul_proto::wire::preserve::{HolePolicy, PreserveOptions};
+use haul_proto::wire::ranges::{PlannedVersion, SourceRange, TargetRange};
 use haul_proto::wire::report::{WindowLimits, WorkerHello, WorkerMessage};
 use haul_proto::wire::request::{
     ControllerMessage, SessionSettings, SourceRequest, SymlinkMode, TargetOperand, TargetRequest,
@@ -247,6 +249,9 @@ fn sync_rules() -> SyncOptions {
 }
 
 fn controller_messages() -> Vec<ControllerMessage> {
+    let range = FileRange::new(2 * RangeLen::MIN.get(), RangeLen::MIN).unwrap();
+    let (modified, changed) = (Timestamp { seconds: 1, nanoseconds: 2 }, Timestamp { seconds: -3, nanoseconds: 4 });
+    let version = PlannedVersion { size: 1 << 40, inode: 12, modified, changed };
     vec![
         ControllerMessage::Source(SourceRequest {
             settings: settings(),
@@ -286,6 +291,15 @@ fn controller_messages() -> Vec<ControllerMessage> {
             delta: DeltaOptions { delta: DeltaMode::Rolling, in_place: true, wrong_before: 1 },
             sync: sync_rules(),
             compare: Some(SymlinkMode::Ignore),
+            ..samples::target_request()
+        }),
+        ControllerMessage::Source(SourceRequest {
+            range: Some(SourceRange { range, version }),
+            ..samples::source_request()
+        }),
+        ControllerMessage::Target(TargetRequest { range: Some(TargetRange::One(range)), ..samples::target_request() }),
+        ControllerMessage::Target(TargetRequest {
+            range: Some(TargetRange::Finish(RangeLen::MIN)),
             ..samples::target_request()
         }),
         ControllerMessage::SourceBatch(SourceBatch {
@@ -485,7 +499,15 @@ fn journals() -> Vec<Vec<u8>> {
     let journal = |(name, size): (&[u8], u64)| {
         let name = Name::new(name).expect("a name");
         let version = FileVersion { device: 2049, inode: 12, changed: modified };
-        let header = JournalHeader { name, size, modified, version, frame: FrameLen::DEFAULT }.encode();
+        let header = JournalHeader {
+            name,
+            size,
+            modified,
+            version,
+            frame: FrameLen::DEFAULT,
+            range: RangeLen::DEFAULT.range(1),
+        }
+        .encode();
         let slot = encode_slot(7, &JournalRecord { check: size, value: (size > 1).then_some([3; 32]) });
         [&header[..HEADER_BYTES - CHECK_BYTES], &slot].concat()
     };

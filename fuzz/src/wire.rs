@@ -11,7 +11,7 @@ use haul_proto::encoding::Writer;
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::JobNumber;
 use haul_proto::integrity::frame_check;
-use haul_proto::journal::{HEADER_BYTES, JournalHeader, PartialMatch, decode_slot, encode_slot, slot_offset};
+use haul_proto::journal::{HEADER_BYTES, JournalHeader, PartialMatch, RangeEnd, decode_slot, encode_slot, slot_offset};
 use haul_proto::limits::FRAME_MAX;
 use haul_proto::wire::compressed_message::CompressedMessage;
 use haul_proto::wire::control_channel::{HEADER_LEN, decode_header, encode_header};
@@ -117,8 +117,12 @@ pub fn journal(data: &[u8]) {
     check.copy_from_slice(&frame_check(fields).to_le_bytes());
     if let Ok(decoded) = JournalHeader::decode(&bytes) {
         equal(&JournalHeader::decode(&decoded.encode()), &Ok(decoded.clone()));
-        assert!(decoded.frames() == 0 || slot_offset(decoded.frames() - 1) >= HEADER_BYTES as u64);
+        let frames = decoded.frames();
+        assert!(frames.is_empty() || slot_offset(frames.end - frames.start - 1) >= HEADER_BYTES as u64);
         equal(&decoded.kinship(&decoded), &PartialMatch::Same);
+    }
+    if let Some(end) = slot.first_chunk().and_then(RangeEnd::decode) {
+        equal(&RangeEnd::decode(&end.encode()), &Some(end));
     }
     if let Some(record) = slot.first_chunk().and_then(|slot| decode_slot(7, slot)) {
         equal(&decode_slot(7, &encode_slot(7, &record)), &Some(record));

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::PathBuf;
 
+use haul_engine::job::spec::RangeLen;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -41,6 +42,8 @@ pub struct JobDescription {
     pub is_sync: bool,
     /// How large shards are.
     pub sizes: ShardSizes,
+    /// Larger files are copied in ranges of this length; `None`: none is divided.
+    pub range_len: Option<RangeLen>,
 }
 
 impl JobDescription {
@@ -72,6 +75,7 @@ impl JobDescription {
             "shard_bytes": self.sizes.full.bytes,
             "shard_files": self.sizes.full.files,
             "shards_grow_for": self.sizes.grows_for,
+            "shard_range": self.range_len.map(RangeLen::get),
         });
         replace(&job.description(), format!("{value:#}\n").as_bytes())
     }
@@ -124,6 +128,10 @@ impl JobDescription {
             options: words("options")?,
             is_sync: value["sync"].as_bool()?,
             sizes,
+            range_len: match value["shard_range"].as_u64() {
+                Some(bytes) => Some(RangeLen::new(bytes).ok()?),
+                None => None,
+            },
         })
     }
 
@@ -160,6 +168,7 @@ mod tests {
             options: vec!["--archive".into(), "--xfrrate=50m".into()],
             is_sync: false,
             sizes: ShardSizes::default(),
+            range_len: Some(RangeLen::DEFAULT),
         }
     }
 
@@ -177,6 +186,7 @@ mod tests {
         for (from, to, why) in [
             ("\"format\": 1", "\"format\": 9", "a plan of format 9"),
             ("\"shard_files\": 500000", "\"shard_files\": 0", "a field is missing"),
+            ("\"shard_range\": 68719476736", "\"shard_range\": 3", "a field is missing"),
             ("{", "[", "job.json"),
         ] {
             fs::write(job.description(), text.replacen(from, to, 1)).unwrap();

@@ -91,7 +91,7 @@ pub enum ShardPlacement {
     Open,
     /// The open shard, which is full with this file.
     Last,
-    /// A shard of its own: it is half of a full shard or more. Ranges of one file would begin here.
+    /// A shard of its own: it is half of a full shard or more.
     Alone,
 }
 
@@ -146,6 +146,12 @@ impl ShardPacker {
         (self.open, self.bytes, self.files) = (None, 0, 0);
         self.filled += 1;
         Some(PlacedFile { shard, placement: ShardPlacement::Last })
+    }
+
+    /// Places a range of `bytes` in a shard of its own, and returns its number; `None` where numbers run out.
+    pub fn place_range(&mut self, bytes: u64) -> Option<u32> {
+        self.placed.0 = self.placed.0.saturating_add(bytes);
+        self.number()
     }
 
     fn number(&mut self) -> Option<u32> {
@@ -233,6 +239,8 @@ mod tests {
         assert_eq!([500, 5000].map(&mut place), [(2, ShardPlacement::Alone), (3, ShardPlacement::Alone)]);
         assert_eq!(place(499), (1, ShardPlacement::Last));
         assert_eq!(place(1), (4, ShardPlacement::Open));
+        assert_eq!(packer.place_range(2), Some(5));
+        assert_eq!(packer.place(1).unwrap().shard, 4, "the open shard goes on");
     }
 
     #[test]

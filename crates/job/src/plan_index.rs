@@ -2,14 +2,20 @@
 //!
 //! ```text
 //! 17 4211 214748364800 planned
+//! 18 1 68719476736 planned range=1/2 size=90000000000 inode=12 modified=1700000000.5 changed=1700000000.5
 //! complete shards=18 files=70211 bytes=3000000000 directories=812 linked=0 others=0 failed=0
 //! ```
+//!
+//! A range is a part of one file, planned for one version of it. Times are seconds and nanoseconds since 1970.
 //!
 //! Lines are only appended. A reader takes no notice of a line without its end.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+
+use haul_engine::job::spec::PlannedVersion;
+use haul_proto::entry::Timestamp;
 
 use crate::directory::JobDirectory;
 use crate::error::JobError;
@@ -23,6 +29,48 @@ pub struct PlannedShard {
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// The part of the only file, where it is divided.
+    pub range: Option<PlannedRange>,
+}
+
+/// A range of a large file. The file counts in the shard of its first range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlannedRange {
+    /// Its number, from 0 on.
+    pub number: u64,
+    /// How many the file has.
+    pub ranges: u64,
+    /// The version of the file that is divided.
+    pub version: PlannedVersion,
+}
+
+impl PlannedRange {
+    fn words(&self) -> String {
+        let PlannedRange { number, ranges, version } = self;
+        let PlannedVersion { size, inode, modified, changed } = version;
+        let time = |time: &Timestamp| format!("{}.{}", time.seconds, time.nanoseconds);
+        let (modified, changed) = (time(modified), time(changed));
+        format!(" range={}/{ranges} size={size} inode={inode} modified={modified} changed={changed}", number + 1)
+    }
+
+    fn parse(words: &[&str]) -> Option<Self> {
+        let [range, size, inode, modified, changed] = words[..] else { return None };
+        let (number, ranges) = range.strip_prefix("range=")?.split_once('/')?;
+        let time = |word: &str| {
+            let (seconds, nanoseconds) = word.split_once('.')?;
+            Some(Timestamp { seconds: seconds.parse().ok()?, nanoseconds: nanoseconds.parse().ok()? })
+        };
+        Some(Self {
+            number: number.parse::<u64>().ok()?.checked_sub(1)?,
+            ranges: ranges.parse().ok()?,
+            version: PlannedVersion {
+                size: size.strip_prefix("size=")?.parse().ok()?,
+                inode: inode.strip_prefix("inode=")?.parse().ok()?,
+                modified: time(modified.strip_prefix("modified=")?)?,
+                changed: time(changed.strip_prefix("changed=")?)?,
+            },
+        })
+    }
 }
 
 /// What the walk found in all.
@@ -101,8 +149,10 @@ impl PlanIndex {
 
 fn parse_shard(line: &str) -> Option<PlannedShard> {
     let words: Vec<_> = line.split(' ').collect();
-    let [number, files, bytes, "planned"] = words[..] else { return None };
-    Some(PlannedShard { number: number.parse().ok()?, files: files.parse().ok()?, bytes: bytes.parse().ok()? })
+    let (shard, range) = words.split_at_checked(4)?;
+    let [number, files, bytes, "planned"] = shard[..] else { return None };
+    let range = if range.is_empty() { None } else { Some(PlannedRange::parse(range)?) };
+    Some(PlannedShard { number: number.parse().ok()?, files: files.parse().ok()?, bytes: bytes.parse().ok()?, range })
 }
 
 fn parse_totals(words: &str) -> Option<PlanTotals> {
@@ -141,8 +191,9 @@ impl PlanIndexWriter {
 
     /// Adds a shard whose list has its name.
     pub fn add(&mut self, shard: PlannedShard) -> Result<(), JobError> {
-        let PlannedShard { number, files, bytes } = shard;
-        self.append(&format!("{number} {files} {bytes} planned\n"))
+        let PlannedShard { number, files, bytes, range } = shard;
+        let range = range.map_or_else(String::new, |range| range.words());
+        self.append(&format!("{number} {files} {bytes} planned{range}\n"))
     }
 
     /// Adds the last line.
@@ -171,7 +222,11 @@ mod tests {
         assert_eq!(PlanIndex::read(&job), Ok(PlanIndex::default()));
         let mut writer = PlanIndexWriter::create(&job).unwrap();
         let shards = [(0, 3, 0), (1, u64::MAX, u64::MAX)];
-        let shards = shards.map(|(number, files, bytes)| PlannedShard { number, files, bytes });
+        let time = Timestamp { seconds: -5, nanoseconds: 60 };
+        let version = PlannedVersion { size: u64::MAX, inode: 1, modified: time, changed: time };
+        let range = Some(PlannedRange { number: 2, ranges: 9, version });
+        let shards = shards.map(|(number, files, bytes)| PlannedShard { number, files, bytes, range });
+        let shards = [PlannedShard { range: None, ..shards[0] }, shards[1]];
         shards.into_iter().for_each(|shard| writer.add(shard).unwrap());
         writer.append("2 77 1").unwrap();
         assert_eq!(PlanIndex::read(&job), Ok(PlanIndex { shards: shards.to_vec(), complete: None }));
@@ -186,7 +241,16 @@ mod tests {
 
     #[test]
     fn a_foreign_line_is_an_error() {
-        for line in ["", "1 2 3", "1 2 x planned", "1 2 3 done", "complete shards=x", "complete more=1"] {
+        for line in [
+            "",
+            "1 2 3",
+            "1 2 x planned",
+            "1 2 3 done",
+            "complete shards=x",
+            "complete more=1",
+            "1 2 3 planned more",
+            "1 2 3 planned range=0/2 size=1 inode=1 modified=1.1 changed=1.1",
+        ] {
             assert!(PlanIndex::parse(&format!("{line}\n"), Path::new("plan")).is_err(), "{line}");
         }
     }

@@ -8,7 +8,7 @@ use haul_engine::fs::{
     Dir, DirAccess, FdCache, FileIdentity, FileStat, MAX_OPEN_DIRECTORIES, Prefetcher, SpecialFiles, WalkEntry,
     WalkFilter, WalkOptions, Walker,
 };
-use haul_engine::job::spec::{FilterOptions, Symlinks};
+use haul_engine::job::spec::{FilterOptions, PlannedVersion, RangeLen, Symlinks};
 use haul_engine::sys::cancel::Cancel;
 use haul_engine::sys::describe::describe;
 use haul_proto::path::{Name, escape};
@@ -19,7 +19,7 @@ use crate::directory::{JobDirectory, NamelessFile};
 use crate::error::JobError;
 use crate::link_spill::{LinkSpill, LinkedName};
 use crate::packer::{PlacedFile, ShardLimits, ShardPacker, ShardPlacement};
-use crate::plan_index::{PlanIndexWriter, PlanTotals, PlannedShard};
+use crate::plan_index::{PlanIndexWriter, PlanTotals, PlannedRange, PlannedShard};
 use crate::shard_list::ShardListWriter;
 
 /// Entries after which progress is told and the flag to stop is looked at.
@@ -104,6 +104,8 @@ struct ShardPlanner<'a> {
     index: PlanIndexWriter,
     packer: ShardPacker,
     limits: ShardLimits,
+    /// Larger files are divided into ranges of this length.
+    range_len: Option<RangeLen>,
     /// The shard that further files join, and its number.
     open: Option<(u32, ShardListWriter)>,
     /// Where hard links are kept.
@@ -127,7 +129,8 @@ impl<'a> ShardPlanner<'a> {
         let index = PlanIndexWriter::create(job)?;
         let (open, failures) = (None, None);
         let (depths, totals) = (Vec::new(), PlanTotals::default());
-        Ok(Self { job, index, packer, limits, open, links, failures, path, depths, totals })
+        let range_len = description.range_len;
+        Ok(Self { job, index, packer, limits, range_len, open, links, failures, path, depths, totals })
     }
 
     fn entry(&mut self, entry: WalkEntry) -> Result<(), JobError> {
@@ -168,17 +171,36 @@ impl<'a> ShardPlanner<'a> {
                 let inode_hash = LinkedName::hash(look.identity.device, look.identity.inode);
                 links.add(&LinkedName { inode_hash, bytes: look.size, path })
             }
+            _ if self.range_len.is_some_and(|len| len.ranges_of(look.size) > 1) => self.add_ranges(&path, look),
             _ => self.add(&path, look.size),
         }
+    }
+
+    /// Adds a file as ranges, each in a shard of its own.
+    fn add_ranges(&mut self, path: &[u8], look: &FileStat) -> Result<(), JobError> {
+        let Some(len) = self.range_len else { return self.add(path, look.size) };
+        let (size, inode, modified) = (look.size, look.identity.inode, look.meta.modified);
+        let version = PlannedVersion { size, inode, modified, changed: look.changed };
+        self.totals.files += 1;
+        self.totals.bytes = self.totals.bytes.saturating_add(size);
+        let ranges = len.ranges_of(size);
+        for (number, range) in (0..ranges).filter_map(|number| Some((number, len.range(number)?))) {
+            let bytes = range.bytes_in(size);
+            let shard = self.packer.place_range(bytes).ok_or_else(too_many_shards)?;
+            let mut list = self.begin(shard)?;
+            list.add(path, bytes)?;
+            list.finish()?;
+            let range = Some(PlannedRange { number, ranges, version });
+            self.index(PlannedShard { number: shard, files: u64::from(number == 0), bytes, range })?;
+        }
+        Ok(())
     }
 
     /// Adds what is at `path` below the base.
     fn add(&mut self, path: &[u8], bytes: u64) -> Result<(), JobError> {
         self.totals.files += 1;
         self.totals.bytes = self.totals.bytes.saturating_add(bytes);
-        let too_many =
-            || JobError::usage("the plan has too many shards", "use a larger --shard-bytes or --shard-files");
-        let PlacedFile { shard, placement } = self.packer.place(bytes).ok_or_else(too_many)?;
+        let PlacedFile { shard, placement } = self.packer.place(bytes).ok_or_else(too_many_shards)?;
         if placement == ShardPlacement::Alone {
             let mut list = self.begin(shard)?;
             list.add(path, bytes)?;
@@ -207,8 +229,12 @@ impl<'a> ShardPlanner<'a> {
 
     /// A list gets its name before its line, and a line stands in the order of numbers for nobody.
     fn publish(&mut self, number: u32, list: ShardListWriter) -> Result<(), JobError> {
-        let shard = PlannedShard { number, files: list.files, bytes: list.bytes };
+        let shard = PlannedShard { number, files: list.files, bytes: list.bytes, range: None };
         list.finish()?;
+        self.index(shard)
+    }
+
+    fn index(&mut self, shard: PlannedShard) -> Result<(), JobError> {
         self.totals.shards += 1;
         self.index.add(shard)
     }
@@ -235,6 +261,10 @@ impl<'a> ShardPlanner<'a> {
         self.index.complete(self.totals)?;
         Ok(self.totals)
     }
+}
+
+fn too_many_shards() -> JobError {
+    JobError::usage("the plan has too many shards", "use a larger --shard-bytes, --shard-files or --shard-range")
 }
 
 #[cfg(test)]

@@ -37,6 +37,7 @@ impl PlannedTree {
             options: options.iter().map(Into::into).collect(),
             is_sync: false,
             sizes: ShardSizes::exact(limits),
+            range_len: Some(RangeLen::MIN),
         };
         let rules = WalkRules {
             symlinks: Symlinks::Keep,
@@ -134,4 +135,27 @@ fn an_empty_tree_is_planned_and_a_missing_one_is_not() {
     assert_eq!((tree.shards().len(), tree.totals.directories), (0, 1));
     let gone = not_a_directory(Path::new("/nonexistent"), &std::io::ErrorKind::NotFound.into()).to_string();
     assert!(gone.contains("on a host that mounts the source"), "{gone}");
+}
+
+#[test]
+fn a_large_file_is_divided_and_counts_once() {
+    let size = 2 * RangeLen::MIN.get() + 1;
+    let tree = PlannedTree::new(&[], ShardLimits { bytes: 1 << 40, files: 100 }, |source| {
+        fs::write(source.join("small"), "1").unwrap();
+        fs::File::create(source.join("large")).unwrap().set_len(size).unwrap();
+        fs::File::create(source.join("one")).unwrap().set_len(RangeLen::MIN.get()).unwrap();
+    });
+    assert_eq!((tree.totals.files, tree.totals.bytes, tree.totals.shards), (3, size + RangeLen::MIN.get() + 1, 5));
+    let index = PlanIndex::read(&tree.job).unwrap();
+    let mut ranges: Vec<_> = index.shards.iter().filter_map(|shard| Some((shard.range?, shard))).collect();
+    ranges.sort_by_key(|(range, _)| range.number);
+    let figures: Vec<_> =
+        ranges.iter().map(|(range, shard)| (range.number, range.ranges, shard.files, shard.bytes)).collect();
+    let len = RangeLen::MIN.get();
+    assert_eq!(figures, [(0, 3, 1, len), (1, 3, 0, len), (2, 3, 0, 1)]);
+    for (range, shard) in ranges {
+        assert_eq!(range.version.size, size);
+        let mut list = ShardListReader::open(&tree.job.list(shard.number)).unwrap();
+        assert_eq!(list.next().unwrap().unwrap(), b"src/large");
+    }
 }

@@ -148,11 +148,11 @@ mod tests {
         let mut shards: Vec<_> = (0..)
             .zip(ends)
             .map(|(number, (end, host, seconds))| {
-                let shard = PlannedShard { number, files: 12, bytes: 1005 };
+                let shard = PlannedShard { number, files: 12, bytes: 1005, range: None };
                 (shard, ShardState::Ended(Box::new(result(number, end, host, seconds))))
             })
             .collect();
-        shards.push((PlannedShard { number: 3, files: 1, bytes: 1 }, ShardState::Planned));
+        shards.push((PlannedShard { number: 3, files: 1, bytes: 1, range: None }, ShardState::Planned));
         let overview = JobOverview {
             shards,
             complete: None,

@@ -32,6 +32,8 @@ features! {
     COMPRESSION = 3, "compression";
     /// XXH3 as the frame check, and sessions without BLAKE3.
     XXH3 = 4, "xxh3";
+    /// Ranges of a file.
+    RANGES = 5, "ranges";
 }
 
 impl Features {
@@ -39,6 +41,9 @@ impl Features {
     pub fn contains(self, other: Features) -> bool {
         self.0 & other.0 == other.0
     }
+
+    /// Features that every job requires.
+    pub const REQUIRED: Features = Features(Self::ALL.0 & !Self::RANGES.0);
 
     /// Returns the union of both sets.
     pub fn with(self, other: Features) -> Features {

@@ -120,6 +120,8 @@ impl FrameLen {
 pub struct FrameTree {
     /// Number of frames; [`OPEN`] while it is unknown.
     frames: u64,
+    /// The frames whose values are merged: all, or those of a range of the file.
+    range: Range<u64>,
     /// Highest level of a merged value: one of 2^`level_max` frames.
     level_max: u32,
     seen: RangeSet,
@@ -130,14 +132,25 @@ pub struct FrameTree {
 impl FrameTree {
     /// Creates the tree of a file of `frames` frames.
     pub fn new(frames: u64) -> Self {
-        Self { frames, level_max: u32::MAX, seen: RangeSet::new(), nodes: BTreeMap::new() }
+        Self { frames, range: 0..frames, level_max: u32::MAX, seen: RangeSet::new(), nodes: BTreeMap::new() }
     }
 
     /// Creates a tree for a later comparison with another one. Of a full tree, it keeps one value for each run of
     /// frames, with at most 4096 runs.
     pub fn keeping(frames: u64) -> Self {
-        let run = frames.div_ceil(VALUES_KEPT_MAX).next_power_of_two();
-        Self { level_max: run.trailing_zeros(), ..Self::new(frames) }
+        Self::new(frames).keeping_values()
+    }
+
+    /// As [`Self::keeping`], for an empty tree.
+    pub fn keeping_values(self) -> Self {
+        let run = (self.range.end - self.range.start).div_ceil(VALUES_KEPT_MAX).next_power_of_two();
+        Self { level_max: run.trailing_zeros(), ..self }
+    }
+
+    /// Restricts an empty tree to a range of the file: see [`crate::file_range::FileRange`]. Its digest is the value of
+    /// that subtree.
+    pub fn within(self, range: Range<u64>) -> Self {
+        Self { range, ..self }
     }
 
     /// Creates a tree for a file of unknown length; [`Self::close`] sets its number of frames.
@@ -150,6 +163,7 @@ impl FrameTree {
         let is_true = self.frames == OPEN && self.seen.end() <= frames;
         if is_true {
             self.frames = frames;
+            self.range = 0..frames;
             // The first frame's value could have been the root until now, so it was not merged.
             if let Some(value) = self.nodes.remove(&(0, 0)) {
                 self.push_subtree(0, value);
@@ -165,7 +179,7 @@ impl FrameTree {
 
     /// Adds the value of frame `index`; `false` if it is there already or there is no such frame.
     pub fn insert(&mut self, index: u64, value: ChainingValue) -> bool {
-        if index >= self.frames || !self.seen.insert(index) {
+        if !self.range.contains(&index) || !self.seen.insert(index) {
             return false;
         }
         self.push_subtree(index, value);
@@ -191,7 +205,17 @@ impl FrameTree {
 
     /// Whether every frame was added.
     pub fn is_full(&self) -> bool {
-        self.seen.len() == self.frames
+        self.seen.len() == self.range.end - self.range.start
+    }
+
+    /// Returns the frames whose values are merged: all, or those of a range of the file.
+    pub fn range(&self) -> Range<u64> {
+        self.range.clone()
+    }
+
+    /// Returns the runs of frames that were not added.
+    pub fn missing(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.seen.gaps_within(self.range())
     }
 
     /// Returns the runs of frames with another value in `found`, or none there.
@@ -223,9 +247,12 @@ impl FrameTree {
         index << level..((index + 1) << level).min(self.frames)
     }
 
-    /// Returns the file's BLAKE3; `None` until every frame was added.
+    /// Returns the BLAKE3 of the file, or the value of its range; `None` until every frame was added.
     pub fn digest(&self) -> Option<Digest> {
         match self.frames {
+            _ if self.range != (0..self.frames) => {
+                self.is_full().then(|| self.fold(self.range.start, self.range.end - self.range.start))?
+            }
             0 => Some(*blake3::hash(b"").as_bytes()),
             _ if !self.is_full() => None,
             1 => self.nodes.get(&(0, 0)).copied(),

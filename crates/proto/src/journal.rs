@@ -10,8 +10,10 @@ use crate::codec::Wire;
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::entry::{FileVersion, Timestamp};
 use crate::error::ProtocolError;
+use crate::file_range::FileRange;
 use crate::integrity::{Digest, FrameLen, frame_check};
 use crate::path::{MAX_NAME, Name};
+use std::ops::Range;
 
 /// Magic bytes at the beginning, with the number of this format.
 const MAGIC: [u8; 16] = *b"haul journal 2\n\0";
@@ -45,6 +47,8 @@ pub struct JournalHeader {
     pub version: FileVersion,
     /// Frame length.
     pub frame: FrameLen,
+    /// The range that this journal is of, where several runs write one file.
+    pub range: Option<FileRange>,
 }
 
 /// Relation of a partial file to a file offered now.
@@ -81,6 +85,7 @@ impl JournalHeader {
         out.u64(self.version.device).u64(self.version.inode);
         self.version.changed.encode(&mut out);
         out.u32(self.frame.get());
+        self.range.encode(&mut out);
         let mut bytes = [0; HEADER_BYTES];
         let fields = out.into_bytes();
         bytes[..fields.len()].copy_from_slice(&fields);
@@ -105,13 +110,15 @@ impl JournalHeader {
         let version =
             FileVersion { device: reader.u64()?, inode: reader.u64()?, changed: Timestamp::decode(&mut reader)? };
         let frame = FrameLen::new(reader.u32()?)?;
-        Ok(Self { name, size, modified, version, frame })
+        // Journals of earlier releases end here, and zeros follow.
+        let range = Option::decode(&mut reader)?;
+        Ok(Self { name, size, modified, version, frame, range })
     }
 
     /// Compares a partial file with this header to a file with the header `offered`.
     pub fn kinship(&self, offered: &Self) -> PartialMatch {
-        let same_file = (&self.name, self.size, self.modified, self.version.inode)
-            == (&offered.name, offered.size, offered.modified, offered.version.inode);
+        let same_file = (&self.name, self.size, self.modified, self.version.inode, self.range)
+            == (&offered.name, offered.size, offered.modified, offered.version.inode, offered.range);
         match (same_file, self.version == offered.version) {
             (false, _) => PartialMatch::Other,
             (true, _) if self.frame != offered.frame => PartialMatch::Unusable,
@@ -120,9 +127,18 @@ impl JournalHeader {
         }
     }
 
-    /// Returns the number of frames of the whole file.
-    pub fn frames(&self) -> u64 {
-        self.frame.frames(self.size)
+    /// Whether both are of one version of a file. Device numbers differ between hosts.
+    pub fn is_same_version(&self, other: &Self) -> bool {
+        let of = |it: &Self| (it.name.clone(), it.size, it.modified, it.version.inode, it.version.changed);
+        of(self) == of(other)
+    }
+
+    /// Returns the frames that have slots: those of the file, or of its range.
+    pub fn frames(&self) -> Range<u64> {
+        match self.range {
+            Some(range) => range.frames(self.frame, self.size),
+            None => 0..self.frame.frames(self.size),
+        }
     }
 }
 
@@ -135,6 +151,30 @@ pub fn encode_slot(index: u64, record: &JournalRecord) -> [u8; SLOT_BYTES] {
     check.copy_from_slice(&slot_check(index, fields));
     slot
 }
+
+/// End of a range that is on the disk and was compared with the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RangeEnd {
+    /// BLAKE3 value of the range; `None` in a session without BLAKE3.
+    pub value: Option<Digest>,
+    /// Inode number of the file that holds it.
+    pub inode: u64,
+}
+
+impl RangeEnd {
+    /// Encodes the slot after those of the range's frames.
+    pub fn encode(&self) -> [u8; SLOT_BYTES] {
+        encode_slot(END_INDEX, &JournalRecord { check: self.inode, value: self.value })
+    }
+
+    /// Decodes that slot; `None` while the range has no end.
+    pub fn decode(slot: &[u8; SLOT_BYTES]) -> Option<Self> {
+        decode_slot(END_INDEX, slot).map(|JournalRecord { check, value }| Self { value, inode: check })
+    }
+}
+
+/// The index of a range's end in the check of its slot: no frame has it.
+const END_INDEX: u64 = u64::MAX;
 
 /// Decodes the record of frame `index`; `None` where the slot is empty or torn.
 pub fn decode_slot(index: u64, slot: &[u8; SLOT_BYTES]) -> Option<JournalRecord> {
@@ -159,6 +199,7 @@ fn slot_check(index: u64, fields: &[u8]) -> [u8; CHECK_BYTES] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file_range::RangeLen;
     use proptest::prelude::*;
 
     fn header() -> JournalHeader {
@@ -172,7 +213,36 @@ mod tests {
                 changed: Timestamp { seconds: i64::MAX, nanoseconds: 999_999_999 },
             },
             frame: FrameLen::DEFAULT,
+            range: RangeLen::DEFAULT.range(1),
         }
+    }
+
+    #[test]
+    fn a_header_of_an_earlier_release_has_no_range() {
+        let none = JournalHeader { range: None, ..header() };
+        assert_eq!(JournalHeader::decode(&none.encode()), Ok(none.clone()));
+        let fields = none.encode().iter().rposition(|byte| *byte != 0 && HEADER_BYTES > 0).unwrap();
+        assert!(fields >= HEADER_BYTES - CHECK_BYTES - 1, "zeros stand before the check");
+        assert_eq!(none.frames(), 0..FrameLen::DEFAULT.frames(u64::MAX));
+        assert_eq!(header().frames(), 1 << 17..1 << 18);
+    }
+
+    #[test]
+    fn the_end_of_a_range_is_no_frame() {
+        let end = RangeEnd { value: Some([7; 32]), inode: 12 };
+        assert_eq!(RangeEnd::decode(&end.encode()), Some(end));
+        assert_eq!(decode_slot(0, &end.encode()), None);
+        assert_eq!(RangeEnd::decode(&encode_slot(0, &JournalRecord { check: 12, value: None })), None);
+        assert_eq!(RangeEnd::decode(&[0; SLOT_BYTES]), None);
+    }
+
+    #[test]
+    fn one_version_may_have_several_devices() {
+        let other = |version| JournalHeader { version, ..header() };
+        let version = header().version;
+        assert!(header().is_same_version(&other(FileVersion { device: 9, ..version })));
+        assert!(!header().is_same_version(&other(FileVersion { changed: Timestamp::default(), ..version })));
+        assert!(!header().is_same_version(&JournalHeader { size: 1, ..header() }));
     }
 
     #[test]
@@ -196,6 +266,7 @@ mod tests {
         assert_eq!(of(version(FileVersion { changed: other, ..part.version })), PartialMatch::Likely);
         assert_eq!(of(version(FileVersion { inode: 9, ..part.version })), PartialMatch::Other);
         assert_eq!(of(JournalHeader { size: 1, ..header() }), PartialMatch::Other);
+        assert_eq!(of(JournalHeader { range: None, ..header() }), PartialMatch::Other);
         assert_eq!(of(JournalHeader { modified: other, ..header() }), PartialMatch::Other);
         assert_eq!(of(JournalHeader { name: Name::new(b"other").unwrap(), ..header() }), PartialMatch::Other);
         assert_eq!(of(JournalHeader { frame: FrameLen::new(1 << 20).unwrap(), ..header() }), PartialMatch::Unusable);

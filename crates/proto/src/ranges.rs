@@ -84,6 +84,12 @@ impl RangeSet {
         })
     }
 
+    /// Returns the ranges within `bounds` outside the set, in ascending order.
+    pub fn gaps_within(&self, bounds: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+        let within = move |gap: Range<u64>| gap.start.max(bounds.start)..gap.end;
+        self.gaps(bounds.end).map(within).filter(|gap| gap.start < gap.end)
+    }
+
     /// Removes the numbers of `range` from the set and returns the removed ranges in ascending order.
     pub fn take_within(&mut self, range: &Range<u64>) -> Vec<Range<u64>> {
         let touched = self.ranges.range(..range.end).rev().take_while(|(_, end)| **end > range.start);
@@ -152,6 +158,8 @@ mod tests {
             let missing: Vec<u64> = ranges.gaps(end).flatten().collect();
             prop_assert_eq!(missing, (0..end).filter(|n| !plain.contains(n)).collect::<Vec<_>>());
             let within = start..start + len;
+            let missing: Vec<u64> = ranges.gaps_within(within.clone()).flatten().collect();
+            prop_assert_eq!(missing, within.clone().filter(|n| !plain.contains(n)).collect::<Vec<_>>());
             let taken: Vec<u64> = ranges.take_within(&within).into_iter().flatten().collect();
             let (inside, outside) = plain.into_iter().partition::<Vec<_>, _>(|n| within.contains(n));
             prop_assert_eq!(taken, inside);

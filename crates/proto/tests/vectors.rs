@@ -19,6 +19,7 @@ use haul_proto::entry::{
 use haul_proto::entry_extras::{EntryExtras, ExtendedAttribute};
 use haul_proto::expected_digests::ExpectedDigests;
 use haul_proto::feature::Features;
+use haul_proto::file_range::RangeLen;
 use haul_proto::filter::PatternList;
 use haul_proto::filter::definition::{FileLimits, FilterOptions};
 use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
@@ -39,6 +40,7 @@ use haul_proto::wire::message::{Exclusion, SourceMessage, TargetMessage, Transfe
 use haul_proto::wire::network_settings::{InterfaceSettings, NetworkSettings, SocketBuffers, TcpBuffers};
 use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
 use haul_proto::wire::preserve::{HolePolicy, PreserveOptions};
+use haul_proto::wire::ranges::{PlannedVersion, SourceRange, TargetRange};
 use haul_proto::wire::report::{WindowLimits, WorkerHello, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, TargetOperand, TargetRequest};
 use haul_proto::wire::route::Route;
@@ -293,9 +295,21 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         },
         ..samples::target_request()
     };
+    let range = SourceRange {
+        range: RangeLen::DEFAULT.range(2).unwrap(),
+        version: PlannedVersion { size: 1 << 40, inode: 300, modified: NOON, changed: NOON },
+    };
+    let received = TargetRequest { range: Some(TargetRange::One(range.range)), ..samples::target_request() };
+    let finishing = TargetRequest { range: Some(TargetRange::Finish(RangeLen::DEFAULT)), ..samples::target_request() };
     vec![
         ("Source", ControllerMessage::Source(source)),
         ("Target", ControllerMessage::Target(target)),
+        (
+            "Source, of a range",
+            ControllerMessage::Source(SourceRequest { range: Some(range), ..samples::source_request() }),
+        ),
+        ("Target, of a range", ControllerMessage::Target(received)),
+        ("Target, of all ranges", ControllerMessage::Target(finishing)),
         ("Listen", ControllerMessage::Listen { address: None }),
         ("Listen, at one address", ControllerMessage::Listen { address: Some(ADDRESS) }),
         ("Connect", ControllerMessage::Connect { routes: routes(), timeout_ms: 3000 }),

@@ -138,7 +138,7 @@ impl Receiver {
         let frames = end.tree.frames();
         let at = rng.below(frames.max(1));
         end.tree.forget(&if rng.chance(500) { 0..frames } else { at..at + 1 });
-        end.tree.seen().gaps(frames).flatten().for_each(|frame| part.lose(frame));
+        end.tree.missing().flatten().for_each(|frame| part.lose(frame));
         let left = Some((open.size, end));
         if self.machine.lost(vec![LostFile { entry, handle: Arc::clone(&handle), left }]).is_empty() {
             self.resent += 1;

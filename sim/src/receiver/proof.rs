@@ -45,7 +45,7 @@ impl Receiver {
         }
         let offered = entry.version.filter(|_| self.settings.resumes).and_then(|version| {
             let name = path.rsplit(|byte| *byte == b'/').next().and_then(|name| Name::new(name).ok())?;
-            Some(JournalHeader { name, size, modified: entry.meta.modified, version, frame: frame_len() })
+            Some(JournalHeader { name, size, modified: entry.meta.modified, version, frame: frame_len(), range: None })
         });
         let compare = offered.as_ref().zip(storage.parts.get(path)).and_then(|(offered, part)| {
             let kinship = part.header().map(|header| header.kinship(offered));

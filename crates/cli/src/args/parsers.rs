@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use haul_engine::job::spec::{Cipher, CompressionMethod, CompressionPolicy, EqualityTest, Fsync};
+use haul_engine::job::spec::{Cipher, CompressionMethod, CompressionPolicy, EqualityTest, Fsync, RangeLen};
 use haul_proto::compression::{LEVEL_DEFAULT, LEVEL_MAX};
 use haul_proto::limits::{RATE_MIN, UNDER_WAY_MAX};
 
@@ -152,4 +152,12 @@ pub fn ports(argument: Argument<'_>) -> Parsed<(u16, u16)> {
             .bad("must be a port from 1 to 65535, or a range")
             .remedy("for example -Z 5031 or -Z 5031:5039")),
     }
+}
+
+/// The length of ranges of a file; 0 for none.
+pub fn range_len(argument: Argument<'_>) -> Parsed<u64> {
+    let limits = "that is 0, or a power of two from 1m on";
+    let bytes = argument.size(0..=u64::MAX, limits)?;
+    let is_len = bytes == 0 || RangeLen::new(bytes).is_ok();
+    if is_len { Ok(bytes) } else { Err(argument.bad(&format!("must be a size {limits}"))) }
 }

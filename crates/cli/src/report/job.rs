@@ -225,7 +225,7 @@ mod tests {
 
     fn overview(results: Vec<ShardResult>) -> JobOverview {
         let state = |result: ShardResult| {
-            let shard = PlannedShard { number: result.shard, files: 12, bytes: 8_000_000 };
+            let shard = PlannedShard { number: result.shard, files: 12, bytes: 8_000_000, range: None };
             (shard, ShardState::Ended(Box::new(result)))
         };
         JobOverview {

@@ -29,6 +29,7 @@ mod transport_path;
 mod workers;
 
 use haul_proto::diagnose::diagnose;
+use haul_proto::feature::Features;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{ControllerMessage, SessionSettings, TargetOperand};
 use std::time::{Duration, Instant};
@@ -101,6 +102,9 @@ impl TransferController<'_> {
 
     /// Starts both ends, connects them, and waits for their ends.
     fn transfer(&mut self, begun: Instant, new_tree: &mut bool) -> Outcome {
+        if self.job.options.range.is_some() {
+            self.workers.require(Features::RANGES)?;
+        }
         if !self.workers.is_one() {
             self.connection.directions = routes::directions(self.job, &self.workers)?;
         }

@@ -7,6 +7,7 @@ use haul_proto::sync::{DeleteMode, EqualityTest, SyncOptions};
 use haul_proto::wire::list_batch::ListedKinds;
 use haul_proto::wire::owners::OwnerOptions;
 use haul_proto::wire::pipe::PipeKind;
+use haul_proto::wire::ranges::TargetRange;
 use haul_proto::wire::request::{SessionSettings, SourceRequest, TargetOperand, TargetRequest};
 use haul_proto::wire::storage::StorageRequest;
 use haul_proto::wire::write_options::WriteOptions;
@@ -17,7 +18,9 @@ use super::base::whole_path;
 use super::settings::links;
 use crate::job::display_path::own_name;
 use crate::job::location::Location;
-use crate::job::spec::{ChecksumOptions, ChecksumReference, DeltaOptions, Fsync, Job, JobOptions, PipeEnd, Verify};
+use crate::job::spec::{
+    ChecksumOptions, ChecksumReference, DeltaOptions, Fsync, Job, JobOptions, JobRange, PipeEnd, SourceRange, Verify,
+};
 
 /// What the source said of its arguments.
 pub struct SourceArguments {
@@ -60,6 +63,10 @@ pub fn source_request(job: &Job, settings: SessionSettings, rate_bytes_per_s: u6
         tell_digests: options.sync.equal == EqualityTest::Digest,
         tell_owners: options.preserve && options.owners != OwnerOptions::default(),
         remove_files: removes_sources(options),
+        range: match options.range {
+            Some(JobRange::One(range)) => Some(range),
+            Some(JobRange::Finish(_)) | None => None,
+        },
     }
 }
 
@@ -108,7 +115,7 @@ pub fn target_request(
             (Fsync::None, Verify::Disk) => Fsync::Data,
             (fsync, _) => fsync,
         },
-        delta: match options.compare {
+        delta: match options.compare || options.range.is_some() {
             true => DeltaOptions::default(),
             // Wrong deltas count over all attempts.
             false => DeltaOptions { wrong_before: earlier.wrong_deltas, ..options.delta },
@@ -116,6 +123,10 @@ pub fn target_request(
         sync,
         pipe: pipe(options.target_pipe.as_ref()),
         compare: options.compare.then(|| links(options.symlinks, false)),
+        range: options.range.map(|range| match range {
+            JobRange::One(SourceRange { range, .. }) => TargetRange::One(range),
+            JobRange::Finish(len) => TargetRange::Finish(len),
+        }),
     }
 }
 

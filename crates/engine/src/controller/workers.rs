@@ -172,6 +172,14 @@ impl Workers {
         &self.worker(role).hello
     }
 
+    /// Checks that all workers have these features besides those that every job requires.
+    pub fn require(&self, features: Features) -> Result<(), Error> {
+        [WorkerRole::Source, WorkerRole::Target].into_iter().try_for_each(|role| {
+            let WorkerHello { features: found, .. } = self.hello(role);
+            found.require(features).map_err(|fault| Error::Connect(format!("{}: {fault}", self.label(role))))
+        })
+    }
+
     /// Returns the remote address of the connection to a worker, as this machine sees it.
     pub fn peer(&self, role: WorkerRole) -> Option<IpAddr> {
         self.worker(role).peer
@@ -475,7 +483,7 @@ fn greet(
             );
             return Err(Error::Connect(text));
         }
-        hello.features.require(Features::ALL).map_err(|fault| Error::Connect(format!("{label}: {fault}")))?;
+        hello.features.require(Features::REQUIRED).map_err(|fault| Error::Connect(format!("{label}: {fault}")))?;
         hellos.insert(role, hello);
     }
     Ok(hellos)

@@ -8,6 +8,8 @@ pub const GO_ON: &str = "rerun the command to resume";
 /// The error of a job that its first failed file ended ([`crate::job::spec::JobOptions::ends_at_failure`]).
 pub const FIRST_FAILURE: &str = "the first failure ended the job";
 
+/// The error of a file whose ranges were planned for another version.
+pub const CHANGED_SINCE_PLAN: &str = "has changed since the job was planned\nplan a new job with haul job plan";
 /// The error of a file that changed while it was read.
 pub const CHANGED_WHILE_READ: &str =
     "changed while being read\ncopy it when nothing writes to it, or follow it with -R";

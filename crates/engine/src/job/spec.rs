@@ -17,12 +17,14 @@ pub use haul_proto::checksum::ChecksumAlgorithm;
 pub use haul_proto::compression::{CompressionMethod, CompressionPolicy};
 pub use haul_proto::delta::options::{DeltaCounters, DeltaMode, DeltaOptions};
 pub use haul_proto::expected_digests::ExpectedDigests;
+pub use haul_proto::file_range::{FileRange, RangeLen};
 pub use haul_proto::filter::PatternList as FilterList;
 pub use haul_proto::filter::definition::{FileLimits, FilterOptions};
 pub use haul_proto::overwrite_policy::OverwritePolicy;
 pub use haul_proto::sync::{DeleteMode, EqualityTest, SyncOptions};
 pub use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
 pub use haul_proto::wire::preserve::{HolePolicy, PreserveOptions};
+pub use haul_proto::wire::ranges::{PlannedVersion, SourceRange};
 pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, Verify};
 pub use haul_proto::wire::write_options::{ModeOptions, SkipOptions};
 
@@ -296,6 +298,17 @@ pub struct JobOptions {
     pub checksum: Option<ChecksumOptions>,
     /// Bytes that one key seals before the next is derived; `None` for the protocol's own limit. For tests.
     pub rekey_bytes: Option<u64>,
+    /// What is copied of a file that several jobs copy; `None`: all of it.
+    pub range: Option<JobRange>,
+}
+
+/// A part of the work on a file that several jobs copy, a range each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobRange {
+    /// A range of the only file. It gets no name at the target.
+    One(SourceRange),
+    /// All files have all their ranges of this length at the target: they get their names.
+    Finish(RangeLen),
 }
 
 /// A digest of each file that is copied.
@@ -411,6 +424,7 @@ impl Default for JobOptions {
             target_pipe: None,
             checksum: None,
             rekey_bytes: None,
+            range: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! sees, and leaves alone what a running copy writes.
 
 mod patches;
+mod ranges;
 
 use haul_proto::entry::Timestamp;
 use haul_proto::path::Name;
@@ -17,6 +18,7 @@ use crate::fs::{Dir, SpecialFiles, WalkEntry, WalkOptions, Walker};
 use crate::io::storage::FileAccess;
 use crate::job::display_path::below;
 use crate::job::spec::Symlinks;
+use crate::partials::ranges::RangeJournal;
 use crate::receiver::place::job_locks::{JobLocks, OtherRun};
 use crate::receiver::place::journal::{JournalLocation, OpenJournal};
 use crate::receiver::place::target_path::FileName;
@@ -32,7 +34,8 @@ pub struct Partial {
     pub about: PartialDetails,
     dir: Dir,
     name: Name,
-    journal: Option<FileName>,
+    /// Its journal, or those of its ranges.
+    journals: Vec<FileName>,
     /// The file that a patch is for.
     file: Option<Name>,
 }
@@ -195,10 +198,14 @@ impl PartialFinder {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let dir = Dir::open_root(parent.unwrap_or(Path::new(".")))?;
         self.label = parent.map_or_else(Vec::new, |parent| parent.as_os_str().as_bytes().to_vec());
+        let of_ranges = ranges::parts_of(&dir, &name)?;
         let part = if name.is_reserved() { name } else { temporary_name(&name, b"file") };
         let mut found = Vec::new();
         for what in ["part", "journal", "patch"] {
             found.extend(self.examine_name(&dir, &sibling(&part, what))?);
+        }
+        for part in of_ranges {
+            found.extend(self.examine_name(&dir, &part)?);
         }
         match found.is_empty() && !is_there {
             true => Err(io::Error::other("no such file, and no partial file of it")),
@@ -225,7 +232,7 @@ impl PartialFinder {
             },
             dir: dir.clone(),
             name: name.clone(),
-            journal: None,
+            journals: Vec::new(),
             file: None,
         };
         if stat.st_uid != rustix::process::geteuid().as_raw() {
@@ -290,14 +297,27 @@ impl PartialFinder {
             }
             let frame = u64::from(header.frame.get());
             let bytes = |index: u64| index.saturating_mul(frame).min(header.size);
-            let recorded = journal.recorded(header.frames())?;
+            let recorded = journal.recorded()?;
             let recorded = recorded.iter().map(|run| bytes(run.end) - bytes(run.start)).sum();
             partial.about.path = below(&self.label, &partial.dir.path_of(header.name.as_bytes()));
             partial.about.disk_bytes += space_of(&leaf).unwrap_or(0);
-            partial.journal = Some(leaf);
+            partial.journals = vec![leaf];
             return Ok(Some(PartialExtent { recorded, size: header.size }));
         }
-        Ok(None)
+        self.find_range_journals(partial)
+    }
+
+    /// The same, where several runs write the part, a range each.
+    fn find_range_journals(&self, partial: &mut Partial) -> io::Result<Option<PartialExtent>> {
+        let mut extent = None;
+        for RangeJournal { leaf, header, recorded, .. } in ranges::journals_of(&partial.dir, &partial.name)? {
+            partial.about.path = below(&self.label, &partial.dir.path_of(header.name.as_bytes()));
+            partial.about.disk_bytes += space_of(&leaf).unwrap_or(0);
+            partial.journals.push(leaf);
+            let extent = extent.get_or_insert(PartialExtent { recorded: 0, size: header.size });
+            extent.recorded += recorded;
+        }
+        Ok(extent)
     }
 }
 
@@ -305,11 +325,15 @@ impl PartialFinder {
 fn look_at_journal(partial: &mut Partial) -> io::Result<bool> {
     let leaf = FileName { dir: partial.dir.clone(), name: partial.name.clone() };
     let part = sibling(&partial.name, "part");
-    if statat(&*partial.dir.fd()?, part.as_bytes(), AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+    if is_there(&partial.dir, &part)? {
         return Ok(false);
     }
     let of_another = |name| temporary_name(name, b"file") != part;
     let header = OpenJournal::open(&leaf, FileAccess::Read)?.map(|(_, header)| header);
+    if let Some(part) = header.as_ref().and_then(ranges::part_of) {
+        partial.about.state = PartialState::Journal;
+        return Ok(!is_there(&partial.dir, &part)?);
+    }
     partial.about.state = match header {
         Some(header) if of_another(&header.name) => PartialState::Elsewhere,
         _ => PartialState::Journal,
@@ -341,18 +365,22 @@ impl Partial {
             Err(TempFileError::Taken) => return Ok(PartialRemoval::Kept),
             Err(TempFileError::Failed(error)) => return Err(error),
         };
-        if let Some(journal) = &self.journal {
-            unlink(journal)?;
-        }
+        self.journals.iter().try_for_each(unlink)?;
         unlink(&FileName { dir: self.dir.clone(), name: self.name.clone() })?;
         Ok(PartialRemoval::Removed)
     }
 
-    /// A copy creates the partial file before its journal: without one, no copy is at work.
+    /// A copy creates the partial file before its journal: without one, no copy is at work. That of a range locks its
+    /// journal first.
     fn remove_journal(&self) -> io::Result<PartialRemoval> {
         let leaf = FileName { dir: self.dir.clone(), name: self.name.clone() };
-        let part = sibling(&self.name, "part");
-        if statat(&*self.dir.fd()?, part.as_bytes(), AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+        let _locked = match lock_file(&self.dir, &self.name, OFlags::RDONLY, &impatient()) {
+            Err(TempFileError::Held(_)) => return Ok(PartialRemoval::Vanished),
+            Err(TempFileError::Failed(error)) => return Err(error),
+            locked => locked,
+        };
+        let of_range = OpenJournal::open(&leaf, FileAccess::Read)?.and_then(|(_, header)| ranges::part_of(&header));
+        if is_there(&self.dir, &of_range.unwrap_or_else(|| sibling(&self.name, "part")))? {
             return Ok(PartialRemoval::Vanished);
         }
         unlink(&leaf)?;
@@ -368,6 +396,10 @@ fn idle_since(then: Timestamp) -> Duration {
 /// Inspection and cleaning never wait for a copy.
 fn impatient() -> JobLocks {
     JobLocks::with_patience(Duration::ZERO)
+}
+
+fn is_there(dir: &Dir, name: &Name) -> io::Result<bool> {
+    Ok(statat(&*dir.fd()?, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW).is_ok())
 }
 
 fn unlink(leaf: &FileName) -> io::Result<()> {

@@ -2,9 +2,11 @@
 
 use super::*;
 use crate::receiver::file::patch::patch_name;
+use crate::receiver::place::range_files::{FoundRange, open_range, partial_name};
 use crate::receiver::place::temp_files::random_name;
 use haul_proto::delta::patch;
 use haul_proto::entry::FileVersion;
+use haul_proto::file_range::RangeLen;
 use haul_proto::integrity::FrameLen;
 use haul_proto::journal::{JournalHeader, JournalRecord};
 use rustix::fs::{FlockOperation, flock};
@@ -38,7 +40,8 @@ impl Place {
         let leaf = JournalLocation::new(true, true, journals.as_deref()).unwrap().leaf(&spot);
         let frame = FrameLen::new(u32::try_from(FRAME).unwrap()).unwrap();
         let version = FileVersion { device: 1, inode: 2, changed: Timestamp::default() };
-        let header = JournalHeader { name, size: 3 * FRAME + 5, modified: Timestamp::default(), version, frame };
+        let header =
+            JournalHeader { name, size: 3 * FRAME + 5, modified: Timestamp::default(), version, frame, range: None };
         let journal = OpenJournal::create(&leaf, &header).unwrap();
         [0, 3].iter().for_each(|index| journal.record(*index, &JournalRecord { check: 1, value: None }));
         part
@@ -242,4 +245,47 @@ fn changes_that_nothing_waits_for_are_removed() {
     let early = &mut place.partials("a", None)[0];
     place.patch("a/db", inode, later);
     assert!(matches!(early.remove().unwrap(), PartialRemoval::Kept) && patch.exists());
+}
+
+#[test]
+fn a_part_of_ranges_is_one_with_its_journals_and_a_range_at_work_keeps_all() {
+    let place = Place::new();
+    let dir = Dir::open_root(&place.path("")).unwrap();
+    let name = Name::new(b"large").unwrap();
+    let path = TargetPath { dir: dir.clone(), name: name.clone(), replaces: false };
+    let version = FileVersion { device: 1, inode: 2, changed: Timestamp::default() };
+    let (modified, frame) = (Timestamp::default(), FrameLen::new(256 << 10).unwrap());
+    let size = 3 * RangeLen::MIN.get();
+    let open = |number| {
+        let range = RangeLen::MIN.range(number).unwrap();
+        let header = JournalHeader { name: name.clone(), size, modified, version, frame, range: Some(range) };
+        match open_range(&path, (range, &header), true, &impatient()).unwrap() {
+            FoundRange::New(open) => open,
+            FoundRange::Partial(_) | FoundRange::Complete => panic!("a new range"),
+        }
+    };
+    let (first, last) = (open(0), open(2));
+    first.journal.record(1, &JournalRecord { check: 1, value: None });
+    last.journal.record(9, &JournalRecord { check: 1, value: None });
+    drop(first);
+    let extent = PartialExtent { recorded: 2 * (256 << 10), size };
+    for at in ["", "large"] {
+        let found = place.found_at(at, None);
+        let [(_, PartialState::Busy { extent: Some(busy), .. })] = found[..] else { panic!("{found:?}") };
+        assert_eq!(busy, extent);
+    }
+    let mut busy = place.partials("", None);
+    assert!(matches!(busy[0].remove().unwrap(), PartialRemoval::Kept));
+    drop(last);
+    assert_eq!(place.found_at("large", None)[0].1, PartialState::Part(extent));
+    assert!(matches!(place.partials("", None)[0].remove().unwrap(), PartialRemoval::Removed));
+    assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 0);
+    // A journal without its part.
+    drop(open(1));
+    let part = partial_name(&name, RangeLen::MIN);
+    fs::remove_file(place.path("").join(part.to_string())).unwrap();
+    let mut left = place.partials("", None);
+    assert_eq!((left.len(), left[0].about.state), (1, PartialState::Journal));
+    assert!(matches!(left[0].remove().unwrap(), PartialRemoval::Removed));
+    assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 0);
 }

@@ -99,6 +99,8 @@ impl TargetReceiver {
                 ReceiverEntry::Compared(Compared::File(file)) => self.compare_failed(entry, file, MISMATCH),
                 ReceiverEntry::File(file) => {
                     file.discard(&self.tree.temp_files);
+                    // Other runs write the other ranges of the file.
+                    file.journal().filter(|_| file.range().is_some()).iter().for_each(|journal| journal.void());
                     self.job.fail_entry(file.display_path(&self.job.destination), MISMATCH);
                     self.end_entry(entry, false);
                 }

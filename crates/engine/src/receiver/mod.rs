@@ -83,6 +83,7 @@ use haul_proto::session::target::TargetSession as Machine;
 use haul_proto::sync::ChangeKind;
 use haul_proto::wire::owners::OwnerOptions;
 use haul_proto::wire::pipe::PipeKind;
+use haul_proto::wire::ranges::TargetRange;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::TargetRequest;
 use haul_proto::wire::storage::Verify;
@@ -171,6 +172,9 @@ impl TargetReceiver {
         }
         if digest_checks::waits_for_sums(&request) {
             machine.await_sums();
+        }
+        if let Some(TargetRange::One(range)) = request.range {
+            machine.receive_range(range);
         }
         machine.begin_with_wrong_deltas(request.delta.wrong_before);
         let allows_deltas = delta::find_base::policy_allows_deltas(&request, &context.policy, &reporter);

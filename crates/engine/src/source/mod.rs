@@ -41,6 +41,7 @@ use haul_proto::wire::list_batch::SourceBatch;
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
 use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::preserve::HolePolicy;
+use haul_proto::wire::ranges::{PlannedVersion, SourceRange};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{SourceRequest, SymlinkMode, TargetOperand};
 use haul_proto::wire::resource_metrics::Stage;
@@ -61,7 +62,7 @@ use crate::fs::{FileIdentity, FileStat, WalkFilter};
 use crate::io::storage::cold;
 use crate::io::storage::policy::StoragePolicy;
 use crate::job::account::{WorkDone, WorkKind};
-use crate::job::error::CHANGED_WHILE_READ;
+use crate::job::error::{CHANGED_SINCE_PLAN, CHANGED_WHILE_READ};
 use crate::metrics::counter::add;
 use crate::metrics::reporter::Reporter;
 use crate::metrics::stage_timer::during;
@@ -176,6 +177,9 @@ impl Source {
         }
         if request.remove_files && !request.compare {
             machine.await_proof();
+        }
+        if let Some(SourceRange { range, .. }) = request.range {
+            machine.send_range(range);
         }
         machine.spread_by(SourceEntry::device);
         let state = Mutex::new(State {
@@ -578,6 +582,11 @@ impl Source {
 
     /// Handles a file that failed, or differs from its offer. After the first change it is offered again.
     fn fail(&self, entry: EntryId, item: &SourceEntry, trouble: SourceFileError) {
+        let trouble = match (trouble, self.request.range) {
+            // Other runs send the other ranges of the planned version.
+            (SourceFileError::Changed, Some(_)) => SourceFileError::Failed(CHANGED_SINCE_PLAN.to_owned()),
+            (trouble, _) => trouble,
+        };
         let again = if trouble == SourceFileError::Changed { item.again(&self.own_unlinks) } else { Ok(None) };
         let reason = match (again, trouble) {
             (Ok(Some((again, look))), _) => return self.offer_again(entry, again, &look),
@@ -618,7 +627,16 @@ impl Source {
         Entry { place, kind, meta: look.meta, version, more: (!more.is_empty()).then(|| Box::new(more)) }
     }
 
+    /// Whether a file is not the version that the job was planned for.
+    fn has_changed_since_plan(&self, look: &FileStat) -> bool {
+        self.request.range.is_some_and(|SourceRange { version, .. }| {
+            let (size, inode, modified) = (look.size, look.identity.inode, look.meta.modified);
+            version != PlannedVersion { size, inode, modified, changed: look.changed }
+        })
+    }
+
     fn count_found(&self, size: u64) {
+        let size = self.request.range.map_or(size, |SourceRange { range, .. }| range.bytes_in(size));
         add(&self.reporter.tally.files_found, 1);
         add(&self.reporter.tally.bytes_found, size);
     }

@@ -15,6 +15,7 @@ use super::digest::WalkDigester;
 use super::{Source, State};
 use crate::fs::{Dir, FileStat, FollowLinks, PatternFile, Prefetcher, SpecialFiles, WalkEntry, WalkOptions, Walker};
 use crate::job::display_path::below;
+use crate::job::error::CHANGED_SINCE_PLAN;
 use crate::job::spec::Symlinks;
 use crate::metrics::stage_timer::during;
 use crate::source::entry::SourceEntry;
@@ -389,6 +390,10 @@ impl OfferBuilder<'_> {
         look: &FileStat,
     ) -> Option<()> {
         self.source.count_found(look.size);
+        if self.source.has_changed_since_plan(look) {
+            self.source.reporter.failed(place.path(&operand.path), CHANGED_SINCE_PLAN);
+            return Some(());
+        }
         let mut item = SourceEntry::file(Arc::clone(&operand.path), place, look);
         item.removable = self.source.removable(&item, look);
         let mut entry = self.source.file_entry(entry_place, look);

@@ -109,6 +109,9 @@ pub enum ForbiddenAct {
         "existing entries are secret and are not deleted\nomit --delete, --dry-run, --items, --compare digest and --link-dest"
     )]
     ExistingEntries,
+    /// Ranges of a file from several runs.
+    #[error("several runs cannot share a partial file\nplan the job with a larger --shard-range")]
+    Ranges,
     /// Replacing existing files.
     #[error("replacing is forbidden\nomit -f, or use haul instead of haul sync")]
     Replacement,

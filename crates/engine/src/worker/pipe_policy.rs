@@ -36,6 +36,8 @@ impl ClientLimits {
             tell_digests: _,
             remove_files,
             tell_owners,
+            // A decoder refuses it for a pipe.
+            range: _,
         } = request;
         if !self.access.reads() {
             return Err(ClientRefusal::WriteOnlyPipe);
@@ -81,6 +83,7 @@ impl ClientLimits {
             sync,
             pipe,
             compare,
+            range: _,
         } = request;
         if self.access.reads() {
             return Err(ClientRefusal::ReadOnlyPipe);

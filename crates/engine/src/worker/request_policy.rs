@@ -85,6 +85,8 @@ impl ClientLimits {
             tell_digests: _,
             remove_files,
             tell_owners,
+            // Reading a part is reading.
+            range: _,
         } = request;
         let is_from_memory =
             !operands.is_empty() && operands.iter().all(|path| null::null_size(path_of(path)).is_some());
@@ -147,12 +149,16 @@ impl ClientLimits {
             sync,
             pipe,
             compare,
+            range,
         } = request;
         self.limit_use_of_existing(delta, sync)?;
         if self.access == ServedAccess::Create {
             change_of_existing(*overwrite, sync, kept).map_or(Ok(()), |act| Err(self.forbidden(act)))?;
             // An existing partial file may belong to another client.
             (*resume, *keep_partial) = (false, false);
+            if range.is_some() {
+                return Err(self.forbidden(ForbiddenAct::Ranges));
+            }
         }
         self.hold_settings(settings)?;
         self.limit_storage(storage);

@@ -1,6 +1,7 @@
 //! Both sessions together, in any order of events: they always finish, and every entry has one outcome.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -8,6 +9,7 @@ use proptest::prelude::*;
 use super::source::SourceSession;
 use super::target::TargetSession;
 use crate::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
+use crate::file_range::{FileRange, RangeLen};
 use crate::ids::{EntryId, StreamId};
 use crate::integrity::FrameLen;
 use crate::limits::ENTRY_WINDOW;
@@ -45,7 +47,7 @@ struct Pair {
     to_source: VecDeque<TargetMessage>,
     work: Vec<WorkItem<u64>>,
     /// Partial files of an earlier run, and their frames.
-    parts: Vec<(EntryId, u64)>,
+    parts: Vec<(EntryId, Range<u64>)>,
     /// The short last frames of flows, and their lengths.
     short: HashMap<EntryId, (u64, usize)>,
     /// Sizes of flows that are files.
@@ -55,9 +57,42 @@ struct Pair {
     pick: u64,
     /// Whether the job only compares.
     compares: bool,
+    /// The only range that is sent of each file.
+    range: Option<FileRange>,
+    /// Frames that were written.
+    written: BTreeSet<u64>,
 }
 
 impl Pair {
+    fn new(source: SourceSession<u64>, seed: u64) -> Self {
+        Self {
+            source,
+            target: TargetSession::new(frame_len()),
+            to_target: VecDeque::new(),
+            to_source: VecDeque::new(),
+            work: Vec::new(),
+            parts: Vec::new(),
+            short: HashMap::new(),
+            sizes: HashMap::new(),
+            outcome: [0; 4],
+            pick: seed,
+            compares: false,
+            range: None,
+            written: BTreeSet::new(),
+        }
+    }
+
+    /// Takes steps until both sessions are finished; whether they are.
+    fn run_to_end(&mut self) -> bool {
+        self.source.end_offers();
+        let mut idle = 0;
+        while !(self.source.is_finished() && self.target.is_finished()) && idle < 1000 {
+            let choice = self.pick(6);
+            idle = if self.step(choice) { 0 } else { idle + 1 };
+        }
+        idle < 1000
+    }
+
     fn pick(&mut self, below: u64) -> u64 {
         self.pick = self.pick.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.pick >> 33) % below
@@ -125,16 +160,24 @@ impl Pair {
             return EntryAnswer::Settled;
         }
         match entry.kind {
+            EntryContent::File { size } if self.range.is_some() => match self.pick(2) {
+                0 => EntryAnswer::Needed(Arc::new(id.0)),
+                _ => {
+                    let frames = self.range.unwrap().frames(frame_len(), size);
+                    self.parts.push((id, frames));
+                    EntryAnswer::Partial(Arc::new(id.0))
+                }
+            },
             EntryContent::File { size: 0 } if self.compares => {
                 self.outcome[0] += 1;
                 EntryAnswer::Settled
             }
             EntryContent::File { size } if self.compares => {
-                self.parts.push((id, frame_len().frames(size)));
+                self.parts.push((id, 0..frame_len().frames(size)));
                 EntryAnswer::Compare(Arc::new(id.0))
             }
             EntryContent::File { size } if size > frame_len().pack_file_max() && self.pick(2) == 0 => {
-                self.parts.push((id, frame_len().frames(size)));
+                self.parts.push((id, 0..frame_len().frames(size)));
                 if self.pick(2) == 0 {
                     self.sizes.insert(id, size);
                     return EntryAnswer::Delta(Arc::new(id.0));
@@ -154,7 +197,7 @@ impl Pair {
     /// compare.
     fn say_what_is_there(&mut self) {
         for (entry, frames) in std::mem::take(&mut self.parts) {
-            for index in 0..frames {
+            for index in frames {
                 let old = self.sizes.get(&entry).copied();
                 let step = match self.pick(3) {
                     1 | 2 if old.is_some() && self.target.may_mark(1) => {
@@ -295,6 +338,11 @@ impl Pair {
         self.arrive(entry, index, len);
     }
 
+    fn write(&mut self, entry: EntryId, index: u64) -> TargetStep<u64> {
+        assert!(self.range.is_some() <= self.written.insert(index), "a frame of a range is written twice");
+        self.target.frame_written(entry, index * F, [1; 32])
+    }
+
     fn arrive(&mut self, entry: EntryId, index: u64, len: usize) {
         let offset = index * F;
         if self.target.admit_frame(entry, offset, len).unwrap().is_none() {
@@ -307,7 +355,7 @@ impl Pair {
                 let finish = self.target.settle_entry(entry, false);
                 self.finish(finish);
             }
-            _ => match self.target.frame_written(entry, offset, [1; 32]) {
+            _ => match self.write(entry, index) {
                 TargetStep::Finish(finish) => self.finish(Some(finish)),
                 TargetStep::None
                 | TargetStep::Connect(..)
@@ -325,19 +373,8 @@ impl Pair {
 proptest! {
     #[test]
     fn both_machines_always_finish_and_agree(entries in proptest::collection::vec((0u8..9, any::<u8>()), 1..40), seed: u64, compares: bool) {
-        let mut pair = Pair {
-            source: if compares { SourceSession::comparing(frame_len(), 2) } else { SourceSession::new(frame_len(), 2) },
-            target: TargetSession::new(frame_len()),
-            to_target: VecDeque::new(),
-            to_source: VecDeque::new(),
-            work: Vec::new(),
-            parts: Vec::new(),
-            short: HashMap::new(),
-            sizes: HashMap::new(),
-            outcome: [0; 4],
-            pick: seed,
-            compares,
-        };
+        let source = if compares { SourceSession::comparing(frame_len(), 2) } else { SourceSession::new(frame_len(), 2) };
+        let mut pair = Pair { compares, ..Pair::new(source, seed) };
         let mut open: Vec<EntryId> = Vec::new();
         for (kind, size) in &entries {
             let parent = open.last().map(|entry| entry.0);
@@ -359,16 +396,26 @@ proptest! {
         while let Some(entry) = open.pop() {
             pair.source.end_directory(entry, true);
         }
-        pair.source.end_offers();
         let offered = entries.iter().filter(|(kind, _)| *kind != 2).count() as u64;
-        let mut idle = 0;
-        while !(pair.source.is_finished() && pair.target.is_finished()) {
-            let choice = pair.pick(6);
-            idle = if pair.step(choice) { 0 } else { idle + 1 };
-            prop_assert!(idle < 1000, "stuck: {:?} {:?}", pair.source, pair.target);
-        }
+        prop_assert!(pair.run_to_end(), "stuck: {:?} {:?}", pair.source, pair.target);
         prop_assert_eq!(pair.outcome.iter().sum::<u64>(), offered, "every entry has one outcome");
         prop_assert!(pair.source.next_work(STREAM, PIECE_FRAMES_MAX).is_none(), "nothing is left but what was given up");
         prop_assert_eq!(pair.source.window(), ENTRY_WINDOW);
+    }
+
+    #[test]
+    fn a_range_is_sent_alone_and_in_full(frames in 5u64..20, tail in 1..=F, number in 0u64..5, seed: u64) {
+        let size = (frames - 1) * F + tail;
+        let range = RangeLen::MIN.range(number % RangeLen::MIN.ranges_of(size)).unwrap();
+        prop_assume!(range.is_in(size));
+        let mut pair = Pair { range: Some(range), ..Pair::new(SourceSession::new(frame_len(), 2), seed) };
+        pair.source.send_range(range);
+        pair.target.receive_range(range);
+        pair.source.offer(child(None, EntryContent::File { size }), Arc::new(0));
+        prop_assert!(pair.run_to_end(), "stuck: {:?} {:?}", pair.source, pair.target);
+        let frames = range.frames(frame_len(), size);
+        prop_assert!(pair.written.iter().all(|index| frames.contains(index)), "{:?} of {frames:?}", pair.written);
+        prop_assert_eq!(pair.outcome.iter().sum::<u64>(), 1);
+        prop_assert!(pair.source.next_work(STREAM, PIECE_FRAMES_MAX).is_none());
     }
 }

@@ -15,6 +15,7 @@ use self::flow::{Flow, Flows};
 use self::loss::Losses;
 use crate::entry::{Entry, EntryContent, EntryLocation, Timestamp};
 use crate::error::ProtocolError;
+use crate::file_range::FileRange;
 use crate::ids::{ByEntry, EntryId, PathId, StreamId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::limits::{
@@ -42,6 +43,8 @@ pub struct SourceSession<H> {
     frame: FrameLen,
     /// Whether the job only compares and sends nothing.
     compares: bool,
+    /// The range that is sent of the only file.
+    range: Option<FileRange>,
     plan: Scheduler<H>,
     entries: ByEntry<OfferedEntry<H>>,
     next: u64,
@@ -120,6 +123,7 @@ impl<H> SourceSession<H> {
         Self {
             frame,
             compares: false,
+            range: None,
             plan: Scheduler::new(frame, streams),
             entries: ByEntry::default(),
             next: 0,
@@ -145,6 +149,16 @@ impl<H> SourceSession<H> {
     /// Creates a job that only compares both ends.
     pub fn comparing(frame: FrameLen, threads: u16) -> Self {
         Self { compares: true, ..Self::new(frame, threads) }
+    }
+
+    /// Sends this range of each file alone. Every offered file must have it.
+    pub fn send_range(&mut self, range: FileRange) {
+        self.range = Some(range);
+    }
+
+    /// Returns the frames of a file that are sent.
+    fn frames_of(&self, size: u64) -> Range<u64> {
+        self.range.map_or(0..self.frame.frames(size), |range| range.frames(self.frame, size))
     }
 
     /// Delays the end of each large file until the engine has its requested digest: see [`Self::frames_read`]. The
@@ -568,9 +582,10 @@ impl<H> SourceSession<H> {
     }
 }
 
-/// Checks that these frames exist in a file of `size` bytes.
-fn check_frames(frame: FrameLen, size: u64, frames: &Range<u64>) -> Result<(), ProtocolError> {
-    if frames.start < frames.end && frames.end <= frame.frames(size) { Ok(()) } else { Err(ProtocolError::Misplaced) }
+/// Checks that these frames of a file are sent.
+fn check_frames(sent: &Range<u64>, frames: &Range<u64>) -> Result<(), ProtocolError> {
+    let is_sent = sent.start <= frames.start && frames.end <= sent.end;
+    if frames.start < frames.end && is_sent { Ok(()) } else { Err(ProtocolError::Misplaced) }
 }
 
 /// Counts requested frames. Endless requests for the same frames end the job.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::entry::EntryMetadata;
 use crate::entry_extras::{EntryExtras, ExtendedAttribute};
+use crate::file_range::RangeLen;
 use crate::ids::StreamId;
 use crate::limits::{LARGE_IN_FLIGHT_MAX, RESENDS_MAX};
 use crate::path::Name;
@@ -712,4 +713,26 @@ fn what_was_to_be_compared_is_compared_by_another_stream() {
     let Some(WorkItem::Frames(piece)) = source.next_work(STREAM, 9) else { panic!("the one that differs") };
     assert_eq!(piece.frames, 2..3);
     assert!(source.next_work(STREAM, 9).is_none());
+}
+
+#[test]
+fn only_the_frames_of_a_range_are_sent() {
+    let mut source = source();
+    source.send_range(RangeLen::MIN.range(1).unwrap());
+    offered(&mut source, vec![file(9 * F)]);
+    for need in [TransferNeed::InOrder, TransferNeed::Delta] {
+        let refused = source.handle(TargetMessage::Want { first: EntryId(0), needs: vec![need] });
+        assert!(matches!(refused, Err(ProtocolError::Invalid(_))), "{need:?}");
+    }
+    source.handle(TargetMessage::Want { first: EntryId(0), needs: vec![TransferNeed::All] }).unwrap();
+    let outside = source.handle(TargetMessage::MissingRanges { entry: EntryId(0), frames: vec![3..5] });
+    assert_eq!(outside, Err(ProtocolError::Misplaced));
+    let mut sent = Vec::new();
+    while let Some(WorkItem::Frames(chunk)) = source.next_work(STREAM, 16) {
+        let values: Vec<_> = chunk.frames.clone().map(|index| (index, [1; 32])).collect();
+        sent.extend(chunk.frames);
+        source.frames_read(EntryId(0), &values, &RangeSet::new());
+    }
+    assert_eq!(sent, [4, 5, 6, 7]);
+    assert!(matches!(source.poll_message(), Some(SourceMessage::FileEnd { size, .. }) if size == 9 * F));
 }

@@ -23,6 +23,7 @@ use self::flow::{FlowLength, FlowProgress, tree_of};
 use crate::delta::blocks::BLOCK;
 use crate::entry::{EntryContent, EntryLocation, Timestamp};
 use crate::error::ProtocolError;
+use crate::file_range::FileRange;
 use crate::ids::{ByEntry, EntryId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::limits::ENTRY_WINDOW;
@@ -70,6 +71,8 @@ pub struct TargetSession<H> {
     offers_ended: bool,
     keeps_values: bool,
     sums: bool,
+    /// The range that is received of the only file.
+    range: Option<FileRange>,
     runs: FrameRuns,
 }
 
@@ -167,6 +170,7 @@ impl<H> TargetSession<H> {
             offers_ended: false,
             keeps_values: false,
             sums: false,
+            range: None,
             runs: FrameRuns::default(),
         }
     }
@@ -175,6 +179,11 @@ impl<H> TargetSession<H> {
     /// [`FrameTree::keeping`].
     pub fn keep_values(&mut self) {
         self.keeps_values = true;
+    }
+
+    /// Receives this range of each file alone. The engine refuses every file without it.
+    pub fn receive_range(&mut self, range: FileRange) {
+        self.range = Some(range);
     }
 
     /// Delays the completion of each large file until the engine has its requested digest: see [`TargetStep::Sum`].
@@ -277,7 +286,8 @@ impl<H> TargetSession<H> {
             let needs = std::mem::take(&mut self.needs);
             self.outbox.push(TargetMessage::Want { first: self.needs_first, needs });
         }
-        let (frame, keeps) = (self.frame, LargeFileSettings { values: self.keeps_values, sums: self.sums });
+        let (frame, keeps) =
+            (self.frame, LargeFileSettings { values: self.keeps_values, sums: self.sums, range: self.range });
         let tracked = self.entries.get_mut(&entry)?;
         match (answer, &mut tracked.state) {
             (EntryAnswer::Needed(directory), ReceiveState::Directory { handle, .. }) => *handle = Some(directory),
@@ -517,6 +527,7 @@ fn is_new(message: &SourceMessage) -> bool {
 struct LargeFileSettings {
     values: bool,
     sums: bool,
+    range: Option<FileRange>,
 }
 
 fn receiving<H>(
@@ -539,7 +550,7 @@ fn receiving_large<H>(
     flow: Option<FlowProgress>,
     keeps: LargeFileSettings,
 ) -> ReceiveState<H> {
-    let (tree, summing) = (tree_of(frame, extent, keeps.values), DigestState::when(keeps.sums));
+    let (tree, summing) = (tree_of(frame, extent, keeps), DigestState::when(keeps.sums));
     ReceiveState::Large(Box::new(LargeReceive { flow, summing, ..LargeReceive::new(handle, extent, tree) }))
 }
 

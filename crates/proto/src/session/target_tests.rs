@@ -5,6 +5,7 @@ use super::*;
 use crate::delta::base::BaseId;
 use crate::entry::{Entry, EntryMetadata};
 use crate::entry_extras::{EntryExtras, ExtendedAttribute};
+use crate::file_range::RangeLen;
 use crate::ids::StreamId;
 use crate::limits::{
     LOST_BASES_MAX, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_BYTES_MAX, OPEN_DIRECTORIES_MAX, UNMERGED_RUNS_MAX,
@@ -884,4 +885,28 @@ fn wrong_deltas_of_earlier_attempts_count() {
     let mut target = with_bases(1, 1);
     target.begin_with_wrong_deltas(1);
     assert!(build(&mut target, 0, BASE, Rebuilt::Wrong).is_err());
+}
+
+#[test]
+fn frames_outside_the_range_are_faults() {
+    let mut target = target();
+    let range = RangeLen::MIN.range(1).unwrap();
+    target.receive_range(range);
+    let size = 9 * F;
+    offered(&mut target, vec![file(size)]);
+    let len = frame_len().bytes();
+    for index in [0, 3, 8] {
+        let outside = target.admit_frame(EntryId(0), index * F, len);
+        assert!(matches!(outside, Err(ProtocolError::Misplaced)), "frame {index}");
+    }
+    for index in 4..8 {
+        assert!(target.admit_frame(EntryId(0), index * F, len).unwrap().is_some());
+        assert!(matches!(target.frame_written(EntryId(0), index * F, [1; 32]), TargetStep::None));
+    }
+    let mut tree = FrameTree::new(9).within(4..8);
+    (4..8).for_each(|index| assert!(tree.insert(index, [1; 32])));
+    let (modified, digest) = (Timestamp::default(), tree.digest().unwrap());
+    let end = target.handle(SourceMessage::FileEnd { entry: EntryId(0), size, modified, digest }).unwrap();
+    let TargetStep::Finish(finished) = end else { panic!("{end:?}") };
+    assert_eq!(finished.end.unwrap().digest, digest);
 }

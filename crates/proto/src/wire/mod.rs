@@ -18,6 +18,7 @@ pub mod network_settings;
 pub mod owners;
 pub mod pipe;
 pub mod preserve;
+pub mod ranges;
 pub mod report;
 pub mod request;
 pub mod resource_metrics;

@@ -14,7 +14,7 @@ use crate::codec::wire_struct;
 use crate::codec::{BoundedBytes, BoundedText, DefaultIsNone, OfType, PATH, from_bytes, list, to_bytes, wire_enum};
 use crate::compression::CompressionPolicy;
 use crate::cpus::Cpus;
-use crate::delta::options::DeltaOptions;
+use crate::delta::options::{DeltaMode, DeltaOptions};
 use crate::encoding::Decoded;
 use crate::error::ProtocolError;
 use crate::filter::definition::FilterOptions;
@@ -26,6 +26,7 @@ use crate::sync::SyncOptions;
 use crate::wire::list_batch::{DestinationBatch, ListedKinds, SourceBatch};
 use crate::wire::names::OptionalName;
 use crate::wire::preserve::PreserveOptions;
+use crate::wire::ranges::{SourceRange, TargetRange, Trailing};
 use crate::wire::write_options::{SkipOptions, WriteOptions};
 
 wire_enum! {
@@ -168,7 +169,9 @@ wire_struct! {
         pub remove_files: bool,
         /// Send the names of owners and groups.
         pub tell_owners: bool,
-    }
+        /// Send a range of the only file.
+        pub range: Option<SourceRange> as Trailing,
+    } checked by check_source
 }
 
 wire_enum! {
@@ -245,6 +248,8 @@ wire_struct! {
         pub pipe: PipeKind,
         /// Compare without writing, with a source that treats symbolic links in this way.
         pub compare: Option<SymlinkMode>,
+        /// Receive a range of a file, or complete files from their ranges.
+        pub range: Option<TargetRange> as Trailing,
     } checked by check_target
 }
 
@@ -288,7 +293,23 @@ fn check_settings(settings: &SessionSettings) -> Decoded<()> {
     Ok(())
 }
 
+/// A range is part of a file, so nothing may take it for the file.
+fn check_source(request: &SourceRequest) -> Decoded<()> {
+    let SourceRequest { range, pipe, compare, tell_digests, remove_files, settings, .. } = request;
+    let takes_files = *pipe != PipeKind::No || *compare || *tell_digests || *remove_files;
+    if range.is_some() && (takes_files || settings.checksum.is_some()) {
+        return Err(ProtocolError::Invalid("a range with options for whole files"));
+    }
+    Ok(())
+}
+
 fn check_target(request: &TargetRequest) -> Decoded<()> {
+    let TargetRequest { range, pipe, compare, delta, sync, settings, .. } = request;
+    let has_base = delta.in_place || delta.delta != DeltaMode::Off || sync.detect_renames;
+    let takes_files = *pipe != PipeKind::No || compare.is_some() || sync.is_dry || sync.source_removes;
+    if range.is_some() && (has_base || takes_files || settings.checksum.is_some()) {
+        return Err(ProtocolError::Invalid("a range with options for whole files"));
+    }
     if request.verify != Verify::Wire && !request.settings.blake3 {
         return Err(ProtocolError::Invalid("a verification without BLAKE3"));
     }
@@ -299,7 +320,6 @@ fn check_target(request: &TargetRequest) -> Decoded<()> {
 mod tests {
     use super::*;
     use crate::checksum::ChecksumAlgorithm;
-    use crate::delta::options::DeltaMode;
     use crate::wire::checksum::ChecksumSource;
     use crate::wire::list_batch::OperandDestination;
     use crate::wire::samples;

@@ -60,6 +60,7 @@ pub fn source_request() -> SourceRequest {
         tell_digests: false,
         remove_files: false,
         tell_owners: false,
+        range: None,
     }
 }
 
@@ -93,5 +94,6 @@ pub fn target_request() -> TargetRequest {
         sync: Default::default(),
         pipe: PipeKind::No,
         compare: None,
+        range: None,
     }
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 use anyhow::Context;
 use haul_engine::job::error::Outcome;
 use haul_engine::job::runtime_control::RuntimeControl;
+use haul_engine::job::spec::JobRange;
 use haul_engine::sys::cancel::Cancel;
 use haul_job::error::{JobError, shown};
 use haul_job::overview::{JobOverview, ShardState};
-use haul_job::plan_index::PlanTotals;
+use haul_job::plan_index::{PlanTotals, PlannedShard};
 use haul_job::report::{MergedReport, write as write_report};
 use haul_job::shard_lock::{LockedWork, ShardLock};
 use haul_job::shard_progress::LiveProgress;
@@ -17,7 +18,8 @@ use haul_job::shard_progress::LiveProgress;
 use super::exclusive::release;
 use super::merged::print_report;
 use super::opened::OpenedJob;
-use super::part::{PartDisplay, copy, on_some_target};
+use super::part::{PartDisplay, copy, on_some_target, source_list};
+use super::shard::list_plan;
 use super::whole::{deletes, verify_plan, whole_plan};
 use crate::args::flags;
 use crate::args::job::JobPart;
@@ -96,6 +98,10 @@ impl JobFinish<'_> {
             show::stderr().error(&self.refusal(&overview));
             return Ok(Exit::Failed);
         };
+        let named = self.name_divided_files(&overview, &cancel)?;
+        if named != Exit::Done {
+            return Ok(named);
+        }
         let part = self.part(&totals);
         // That no file is left by the filters of this part is no news.
         let is_usual = part == JobPart::Whole || self.display == PartDisplay::Json;
@@ -119,6 +125,30 @@ impl JobFinish<'_> {
             None if totals.failed > 0 => Exit::Failed,
             None => Exit::Done,
         })
+    }
+
+    /// Gives files their names whose ranges shards have copied.
+    fn name_divided_files(&self, overview: &JobOverview, cancel: &Cancel) -> anyhow::Result<Exit> {
+        let directory = &self.job.directory;
+        let is_first = |shard: &&PlannedShard| shard.range.is_some_and(|range| range.number == 0);
+        let first = overview.shards.iter().map(|(shard, _)| shard).filter(is_first);
+        let lists: Vec<_> = first.map(|shard| directory.list(shard.number)).collect();
+        let Some(len) = self.job.description.range_len.filter(|_| !lists.is_empty()) else { return Ok(Exit::Done) };
+        let name = format!("divided files of {}", shown(directory.path()));
+        let outcome = self.copy_part(cancel, &mut |target| {
+            let list = source_list(name.clone(), lists.clone());
+            let mut plan = list_plan(self.job, list, target, PartDisplay::Quiet)?;
+            plan.job.options.range = Some(JobRange::Finish(len));
+            Ok(plan)
+        })?;
+        let exit = Exit::of(&outcome);
+        if exit == Exit::Failed {
+            let job = shown(directory.path());
+            show::stderr().error(&format!(
+                "{job}: not every file has all its ranges\nhint: haul job status --json {job} has the ranges of shards"
+            ));
+        }
+        Ok(exit)
     }
 
     /// Directories are enough where every other entry is in a list: nothing else is compared again.

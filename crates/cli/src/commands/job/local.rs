@@ -88,8 +88,13 @@ fn new(values: &Values, operands: &[OsString]) -> anyhow::Result<OpenedJob> {
 
 /// An existing job, which keeps its own options.
 fn reopened(values: &Values, path: &OsString) -> anyhow::Result<OpenedJob> {
-    let own: [&OptionRow; 4] =
-        [&flags::job::DIR, &flags::job::SYNC, &flags::job::SHARD_BYTES, &flags::job::SHARD_FILES];
+    let own: [&OptionRow; 5] = [
+        &flags::job::DIR,
+        &flags::job::SYNC,
+        &flags::job::SHARD_BYTES,
+        &flags::job::SHARD_FILES,
+        &flags::job::SHARD_RANGE,
+    ];
     let own = own.into_iter().find(|row| values.is_typed(row)).map(|row| row.typed());
     let copies = copy_options(values)?.into_iter().find(|word| word != "--quiet");
     if let Some(word) = own.or(copies.map(|word| word.to_string_lossy().into_owned())) {

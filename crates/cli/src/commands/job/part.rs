@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,39 +75,46 @@ pub fn into_directory(plan: &mut Plan) {
     plan.job.options.sync.into = true;
 }
 
-/// The list of a shard as sources.
-pub fn source_list(path: PathBuf) -> SourceList {
-    let name = shown(&path);
-    let open = Arc::new(move || Box::new(ShardListLines::open(&path)) as Box<dyn ListReader>);
+/// The lists of shards as sources.
+pub fn source_list(name: String, paths: Vec<PathBuf>) -> SourceList {
+    let open = Arc::new(move || Box::new(ShardListLines::new(paths.clone())) as Box<dyn ListReader>);
     SourceList { name, host: Host::Local, open }
 }
 
-/// Reads a list for the engine.
+/// Reads lists for the engine.
 struct ShardListLines {
-    paths: Result<ShardListReader, String>,
+    paths: Option<ShardListReader>,
+    /// Lists that are not open yet.
+    left: std::vec::IntoIter<PathBuf>,
     name: String,
     number: u64,
 }
 
 impl ShardListLines {
-    fn open(path: &Path) -> Self {
-        let paths = ShardListReader::open(path).map_err(|error| format!("{}: {}", shown(path), describe(&error)));
-        Self { paths, name: shown(path), number: 0 }
+    fn new(lists: Vec<PathBuf>) -> Self {
+        Self { paths: None, left: lists.into_iter(), name: String::new(), number: 0 }
     }
 }
 
 impl ListReader for ShardListLines {
     fn next(&mut self, _patience: Duration) -> ListLine {
-        match &mut self.paths {
-            Err(why) => ListLine::End(Some(why.clone())),
-            Ok(paths) => match paths.next() {
-                None => ListLine::End(None),
-                Some(Err(error)) => ListLine::End(Some(format!("{}: {}", self.name, describe(&error)))),
+        loop {
+            match self.paths.as_mut().and_then(Iterator::next) {
+                Some(Err(error)) => return ListLine::End(Some(format!("{}: {}", self.name, describe(&error)))),
                 Some(Ok(path)) => {
                     self.number += 1;
-                    ListLine::Source(Location { host: Host::Local, path: OsStr::from_bytes(&path).into() })
+                    let path = OsStr::from_bytes(&path).into();
+                    return ListLine::Source(Location { host: Host::Local, path });
                 }
-            },
+                None => {
+                    let Some(list) = self.left.next() else { return ListLine::End(None) };
+                    (self.name, self.number) = (shown(&list), 0);
+                    match ShardListReader::open(&list) {
+                        Ok(paths) => self.paths = Some(paths),
+                        Err(error) => return ListLine::End(Some(format!("{}: {}", self.name, describe(&error)))),
+                    }
+                }
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use anyhow::Context;
 use haul_engine::fs::SpecialFiles;
 use haul_engine::job::location::Host;
 use haul_engine::job::runtime_control::RuntimeControl;
+use haul_engine::job::spec::{DeltaMode, RangeLen};
 use haul_engine::sys::cancel::Cancel;
 use haul_job::description::JobDescription;
 use haul_job::directory::JobDirectory;
@@ -80,6 +81,9 @@ pub fn create(values: &Values, operands: &[OsString], dir: &OsStr) -> anyhow::Re
             .remedy("add -r to copy it with all that is in it")
             .into());
     }
+    if job.description.range_len.is_some() && whole.job.options.delta.in_place {
+        return Err(in_place_with_ranges().into());
+    }
     claim(&job.directory, &job.description)?;
     job.directory.make_folders()?;
     job.description.write(&job.directory)?;
@@ -89,7 +93,8 @@ pub fn create(values: &Values, operands: &[OsString], dir: &OsStr) -> anyhow::Re
 fn is_same(earlier: &JobDescription, new: &JobDescription) -> bool {
     let of = |it: &JobDescription| {
         let sizes = (it.sizes.full, it.sizes.grows_for.is_some());
-        (it.source.clone(), it.targets.clone(), it.options.clone(), it.is_sync, sizes, it.name.clone())
+        let lens = (sizes, it.range_len);
+        (it.source.clone(), it.targets.clone(), it.options.clone(), it.is_sync, lens, it.name.clone())
     };
     of(earlier) == of(new)
 }
@@ -162,7 +167,29 @@ fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDescrip
         options: copy_options(values)?,
         is_sync,
         sizes: shard_sizes(values)?,
+        range_len: range_len(values)?,
     })
+}
+
+/// Ranges are no deltas: where these were asked for, files are copied whole.
+fn range_len(values: &Values) -> Result<Option<RangeLen>, UsageError> {
+    let typed = values.get(&flags::job::SHARD_RANGE)?;
+    let is_in_place = values.is_set(&flags::INPLACE);
+    let has_deltas = is_in_place || values.get(&flags::DELTA)?.is_some_and(|mode| mode != DeltaMode::Off);
+    match typed {
+        Some(0) => Ok(None),
+        Some(_) if is_in_place => Err(in_place_with_ranges()),
+        Some(_) if has_deltas => Err(UsageError::new("--shard-range cannot be combined with --delta")
+            .remedy("omit one of them: a file with deltas is copied by one shard")),
+        None if has_deltas => Ok(None),
+        Some(bytes) => Ok(RangeLen::new(bytes).ok()),
+        None => Ok(Some(RangeLen::DEFAULT)),
+    }
+}
+
+fn in_place_with_ranges() -> UsageError {
+    UsageError::new("--inplace cannot be combined with ranges of files")
+        .remedy("--shard-range 0 copies each file by one shard")
 }
 
 /// Shards of a typed size are all of that size.

@@ -7,8 +7,10 @@ use std::time::Instant;
 use anyhow::Context;
 use haul_engine::job::error::Outcome;
 use haul_engine::job::runtime_control::RuntimeControl;
+use haul_engine::job::spec::{JobRange, SourceList, SourceRange};
 use haul_engine::sys::cancel::Cancel;
-use haul_job::plan_index::PlanIndex;
+use haul_job::error::{JobError, shown};
+use haul_job::plan_index::{PlanIndex, PlannedShard};
 use haul_job::shard_lock::{LockedWork, ShardLock};
 use haul_job::shard_progress::{LiveProgress, ShardProgress};
 use haul_job::shard_result::{ShardEnd, ShardResult, count_attempt};
@@ -35,7 +37,8 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let number = number(operands.get(1).map(OsString::as_os_str))?;
     let cancel = Cancel::new();
     let steering = RuntimeControl::new();
-    let time_limit = shard_plan(&job, number, &job.description.targets[0], PartDisplay::of(values))?.time_limit;
+    let shard = PlanIndex::read(&job.directory)?.shard(number, &job.directory)?;
+    let time_limit = shard_plan(&job, &shard, &job.description.targets[0], PartDisplay::of(values))?.time_limit;
     let watch = Watch::start(cancel.clone(), steering.rate().clone(), time_limit);
     let watch = watch.context("signals cannot be caught")?;
     let run = ShardRun { job: &job, number, display: PartDisplay::of(values), cancel: &cancel, steering: &steering };
@@ -63,15 +66,32 @@ fn number(typed: Option<&OsStr>) -> Result<u32, UsageError> {
 }
 
 /// The copy of a shard.
-fn shard_plan(job: &OpenedJob, number: u32, target: &OsString, display: PartDisplay) -> anyhow::Result<Plan> {
+fn shard_plan(job: &OpenedJob, shard: &PlannedShard, target: &OsString, display: PartDisplay) -> anyhow::Result<Plan> {
+    let list = job.directory.list(shard.number);
+    let mut plan = list_plan(job, source_list(shown(&list), vec![list]), target, display)?;
+    plan.job.options.range = source_range(job, shard)?.map(JobRange::One);
+    Ok(plan)
+}
+
+/// The copy of lists of shards.
+pub fn list_plan(job: &OpenedJob, list: SourceList, target: &OsString, display: PartDisplay) -> anyhow::Result<Plan> {
     let values = part_values(&job.description.options, &more_words(job, display), JobPart::List)?;
     let operands = [target.clone()];
     let values = with_files(values, &operands)?;
     let of_kind = if job.description.is_sync { sync } else { plan };
     let mut plan = of_kind(&values, &operands, terminal::stderr_is_terminal())?;
-    plan.job.list = Some(source_list(job.directory.list(number)));
+    plan.job.list = Some(list);
     into_directory(&mut plan);
     Ok(plan)
+}
+
+/// The range of a shard that has one.
+fn source_range(job: &OpenedJob, shard: &PlannedShard) -> Result<Option<SourceRange>, JobError> {
+    let Some(planned) = shard.range else { return Ok(None) };
+    let range = job.description.range_len.and_then(|len| len.range(planned.number));
+    let range = range.filter(|range| range.is_in(planned.version.size));
+    let damaged = || JobError::damaged(&job.directory.plan(), "this range is no part of its file");
+    Ok(Some(SourceRange { range: range.ok_or_else(damaged)?, version: planned.version }))
 }
 
 /// A run of a shard.
@@ -101,7 +121,7 @@ impl ShardRun<'_> {
     pub fn carry_out(&self) -> anyhow::Result<ShardRunEnd> {
         let Self { job, number, .. } = *self;
         job.directory.refuse_cancelled()?;
-        PlanIndex::read(&job.directory)?.shard(number, &job.directory)?;
+        let shard = PlanIndex::read(&job.directory)?.shard(number, &job.directory)?;
         let cancel = self.cancel.of_part();
         let mut has_waited = false;
         let work = LockedWork::Shard(number);
@@ -116,17 +136,17 @@ impl ShardRun<'_> {
             show::stderr().notice(&format!("shard {number} was done by {}", result.host));
             return Ok(ShardRunEnd { exit: Exit::Done, result });
         }
-        let ended = self.copied(&cancel, lock.progress());
+        let ended = self.copied(&shard, &cancel, lock.progress());
         drop(lock);
         ended
     }
 
-    fn copied(&self, cancel: &Cancel, progress: &LiveProgress) -> anyhow::Result<ShardRunEnd> {
+    fn copied(&self, shard: &PlannedShard, cancel: &Cancel, progress: &LiveProgress) -> anyhow::Result<ShardRunEnd> {
         let Self { job, number, display, .. } = *self;
         let attempts = count_attempt(&job.directory, number)?;
         let (began, clock) = (unix_seconds(), Instant::now());
         let (target, outcome) = on_some_target(&job.directory, number, &job.description.targets, &mut |target| {
-            let plan = shard_plan(job, number, target, display)?;
+            let plan = shard_plan(job, shard, target, display)?;
             copy(plan, job.directory.failures(number), cancel, self.steering, progress)
         })?;
         let exit = Exit::of(&outcome);
@@ -145,9 +165,15 @@ impl ShardRun<'_> {
             progress: progress.get(),
             ..of_outcome(&outcome)
         };
+        let result = if shard.files == 0 { without_files(result) } else { result };
         result.write(&job.directory)?;
         Ok(ShardRunEnd { exit, result })
     }
+}
+
+/// The result of a range whose file counts in another shard.
+fn without_files(result: ShardResult) -> ShardResult {
+    ShardResult { files_copied: 0, files_skipped: 0, ..result }
 }
 
 /// The figures of a result.

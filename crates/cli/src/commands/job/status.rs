@@ -149,7 +149,9 @@ fn shard_line(job: &OpenedJob, shard: &PlannedShard, state: &ShardState, tasks: 
         (None, ShardState::Running(_)) if tasks.line().is_some() => "; no task of Slurm".to_owned(),
         (None, _) => String::new(),
     };
-    format!("shard {:<6} {:<12} {about}{}\n", shard.number, state_of(state), harmless(&task))
+    let range =
+        shard.range.map(|range| format!("; range {} of {}", range.number + 1, range.ranges)).unwrap_or_default();
+    format!("shard {:<6} {:<12} {about}{range}{}\n", shard.number, state_of(state), harmless(&task))
 }
 
 fn next_line(job: &OpenedJob, overview: &JobOverview) -> String {
@@ -189,10 +191,19 @@ pub struct ShardFields<'a> {
     state: &'static str,
     files: u64,
     bytes: u64,
+    range: Option<RangeFields>,
     #[serde(flatten)]
     task: Option<TaskFields<'a>>,
     #[serde(flatten)]
     run: Option<ShardRunFields<'a>>,
+}
+
+/// Its range of a large file, counted from 1.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct RangeFields {
+    number: u64,
+    of: u64,
 }
 
 /// Its task of Slurm.
@@ -233,7 +244,8 @@ impl<'a> ShardFields<'a> {
                 message: Some(result.message.as_str()).filter(|message| !message.is_empty()).map(JsonMessage::from),
             }),
         };
-        Self { shard: shard.number, state: state_of(state), files: shard.files, bytes: shard.bytes, task, run }
+        let range = shard.range.map(|range| RangeFields { number: range.number + 1, of: range.ranges });
+        Self { shard: shard.number, state: state_of(state), files: shard.files, bytes: shard.bytes, range, task, run }
     }
 }
 

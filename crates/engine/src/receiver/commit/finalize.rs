@@ -11,9 +11,9 @@ use crate::receiver::file::length::OTHER_WRITER;
 use crate::receiver::file::length::check_length;
 use crate::receiver::file::length::cut_to;
 use haul_proto::entry::{EntryMetadata, Timestamp};
-use haul_proto::integrity::frame_check;
+use haul_proto::journal::RangeEnd;
 use haul_proto::path::Name;
-use rustix::fs::{FileType, Mode, OFlags, openat};
+use rustix::fs::{FileType, Mode, OFlags, fdatasync, fsync, openat};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -22,13 +22,13 @@ use std::sync::atomic::Ordering;
 use crate::fs::{Dir, FileStat, link_open_file};
 use crate::io::storage::IoMethod;
 use crate::io::storage::cache::WRITE_BACK_FILE_MIN;
-use crate::io::storage::calls::{read_at, write_at};
-use crate::io::storage::extents::FileExtents;
+use crate::io::storage::calls::write_at;
 use crate::io::storage::file::{is_served, magic_of};
 use crate::io::storage::policy::IoPlan;
 use crate::receiver::commit::Committer;
 use crate::receiver::durability::fsync::SyncedFileSystem;
 use crate::receiver::file::ReceivingFile;
+use crate::receiver::place::journal::OpenJournal;
 use crate::receiver::place::target_path::{FileDestination, TargetPath};
 use crate::receiver::place::temp_files::why_unnamed;
 use crate::sys::describe::describe;
@@ -77,23 +77,21 @@ impl CompleteFile {
         let file = self.file();
         let Some(journal) = file.journal().filter(|_| !file.keeps_holes()) else { return Ok(()) };
         let frame = committer.job.request.settings.frame;
-        let frame_bytes = u64::from(frame.get());
-        let (extents, mut buffer) = (FileExtents::default(), Vec::new());
-        let mut at = 0;
-        while let Some(hole) = extents.next_hole(self.fd(), at, self.size) {
-            for index in hole.start / frame_bytes..hole.end.div_ceil(frame_bytes) {
-                at = ((index + 1) * frame_bytes).min(self.size);
-                let recorded = journal.records(index, 1).map_err(|error| describe(&error))?;
-                let [Some(recorded)] = recorded[..] else { continue };
-                buffer.resize(frame.frame_len(self.size, index).unwrap_or(0), 0);
-                let read = read_at(self.fd(), &mut buffer, index * frame_bytes).map_err(|error| describe(&error))?;
-                if frame_check(&buffer[..read]) != recorded.check {
-                    return Err(format!(
-                        "bytes at {} were removed after they were written\n{OTHER_WRITER}",
-                        hole.start
-                    ));
-                }
-            }
+        match journal.removed_bytes(self.fd(), frame, self.size) {
+            Ok(None) => Ok(()),
+            Ok(Some(at)) => Err(format!("bytes at {at} were removed after they were written\n{OTHER_WRITER}")),
+            Err(error) => Err(describe(&error)),
+        }
+    }
+
+    /// Ends a range: its data is on the disk before its journal says so. The file gets no name.
+    fn end_range(&self, journal: &OpenJournal, committer: &Committer) -> io::Result<()> {
+        fdatasync(self.fd())?;
+        let value = committer.job.request.settings.blake3.then_some(self.digest);
+        journal.end(&RangeEnd { value, inode: FileStat::at_fd(self.fd())?.identity.inode })?;
+        if let Some(dir) = self.file().dir() {
+            // Not every file system syncs directories.
+            let _ = fsync(&*dir.fd()?);
         }
         Ok(())
     }
@@ -101,6 +99,11 @@ impl CompleteFile {
     /// Gives the file its final name.
     pub fn give_name(&self, committer: &Committer) -> FinalizeOutcome {
         let FileDestination::Named(path) = self.file().place() else { return FinalizeOutcome::Named };
+        if let (Some(_), Some(journal)) = (self.file().range(), self.file().journal()) {
+            let ended = self.end_range(journal, committer);
+            let failed = |error| FinalizeOutcome::Failed(format!("not written to the disk: {}", describe(&error)));
+            return ended.map_or_else(failed, |()| FinalizeOutcome::Named);
+        }
         if let Some((base, in_place)) = self.file().in_place() {
             let to_disk = self.disk.is_some();
             let carried = committer.deltas.apply_patch(self.file(), base, in_place, self.fd(), self.modified, to_disk);
@@ -188,8 +191,8 @@ impl ReceivingFile {
         // An empty file from a pipe was never opened.
         let file = self.open_once(&committer.tree.temp_files, &committer.tree.job_locks)?;
         self.saving().iter().for_each(|(_, saving)| saving.end());
-        if self.in_place().is_some() {
-            // The open file is a patch; the file itself has its own metadata.
+        if self.in_place().is_some() || self.range().is_some() {
+            // The open file is a patch, whose file has its own metadata, or a file without its other ranges.
             return Ok(ContentState::Open(file));
         }
         let fd = &**file.fd();
@@ -236,7 +239,7 @@ impl ReceivingFile {
 /// it gets its final name, even without `--fsync`; so is a block device at the end.
 fn flush_where_close_tells(file: &OwnedFd) -> io::Result<()> {
     let block_device = || FileStat::at_fd(file).is_ok_and(|look| look.kind == FileType::BlockDevice);
-    if is_served(magic_of(file)?) || block_device() { Ok(rustix::fs::fsync(file)?) } else { Ok(()) }
+    if is_served(magic_of(file)?) || block_device() { Ok(fsync(file)?) } else { Ok(()) }
 }
 
 fn is_unsupported(error: &io::Error) -> bool {

@@ -48,7 +48,7 @@ impl Committer {
     /// Gives a file its final name, and records it for its hard links.
     fn publish(&self, whole: &CompleteFile) -> FinalizeOutcome {
         let outcome = whole.give_name(self);
-        if matches!(outcome, FinalizeOutcome::Named) {
+        if matches!(outcome, FinalizeOutcome::Named) && whole.file().range().is_none() {
             self.links.record_first_file(whole.entry, || whole.stat_named());
         }
         outcome
@@ -66,7 +66,7 @@ impl Committer {
                 Ok(()) => there.push(whole),
                 Err(error) => {
                     let text = format!("not written to the disk: {}", describe(&error));
-                    if whole.file().in_place().is_some() {
+                    if whole.file().in_place().is_some() || whole.file().range().is_some() {
                         self.fail_entry(whole.entry, &whole.item, text, ends);
                         continue;
                     }
@@ -137,9 +137,11 @@ impl Committer {
             return;
         }
         self.digests.report_checksum(named.file(), &named.digest);
-        let digest = self.job.request.settings.blake3.then_some(named.digest);
+        let is_whole = named.file().range().is_none();
+        let digest = (self.job.request.settings.blake3 && is_whole).then_some(named.digest);
+        let size = if is_whole { named.size } else { named.file().extent().1 };
         let duration = named.file().opened().and_then(|opened| opened.as_ref().ok()).map(|opened| opened.age());
-        self.job.reporter.file_done(|| named.file().relative(), named.size, duration, digest);
+        self.job.reporter.file_done(|| named.file().relative(), size, duration, digest);
         if named.size > 0 {
             self.job.full_disk.record_success();
         }
@@ -147,7 +149,7 @@ impl Committer {
             self.job.reporter.delta.file(named.size);
         }
         if let Some(duration) = duration {
-            self.job.reporter.slowest.record(duration, named.size, || named.file().relative());
+            self.job.reporter.slowest.record(duration, size, || named.file().relative());
         }
         ends.settled.push((named.entry, true));
     }

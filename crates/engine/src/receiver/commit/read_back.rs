@@ -96,11 +96,11 @@ impl Committer {
         }
         let opened = Arc::new(OpenedFile::to_read(whole.fd())?);
         let frame = self.job.request.settings.frame;
-        let frames = frame.frames(whole.size);
+        let frames = whole.end.as_ref().map_or_else(|| 0..frame.frames(whole.size), |end| end.tree.range());
         let runs = match file.sent_again() {
             Some(runs) => runs.to_vec(),
-            None if frames == 0 => Vec::new(),
-            None => vec![0..frames],
+            None if frames.is_empty() => Vec::new(),
+            None => vec![frames],
         };
         drop_pages(&**opened.fd(), 0, TO_THE_END);
         let is_uncached =
@@ -146,7 +146,7 @@ impl Committer {
         let Some(first) = differing.first() else { return ReadBackResult::Sound };
         let text = self.account(size, first, differing.len() - 1, trouble);
         differing.iter().for_each(|run| sent.forget(run));
-        let lacking = gaps(sent.seen(), sent.frames());
+        let lacking = gaps(sent.seen(), sent.range());
         lacking.iter().for_each(|run| sent.forget(run));
         if let (Some(end), ReceiverEntry::File(file)) = (&mut whole.end, &*whole.item) {
             add(&self.job.reporter.tally.frames_resent, lacking.iter().map(|run| run.end - run.start).sum());

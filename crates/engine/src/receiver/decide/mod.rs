@@ -6,6 +6,7 @@ pub mod hard_links;
 pub mod item_reports;
 pub mod known_equal;
 pub mod link_dests;
+pub mod range_decision;
 pub mod rename_detection;
 pub mod source_order;
 pub mod special_files;

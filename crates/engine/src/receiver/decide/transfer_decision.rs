@@ -6,6 +6,7 @@ use haul_proto::journal::JournalHeader;
 use haul_proto::overwrite_policy::{ExistingEntry, OverwriteDecision};
 use haul_proto::session::step::EntryAnswer;
 use haul_proto::sync::EqualityTest;
+use haul_proto::wire::ranges::TargetRange;
 use std::io;
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use crate::receiver::file::{ReceivingFile, UNKNOWN_SIZE};
 use crate::receiver::metadata::rights::{OTHERS_RIGHTS, has_capability, is_trusted, may_have_rights};
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 use crate::receiver::place::existing_entry::{ExistingStat, attributes};
+use crate::receiver::place::range_files::remove_left;
 use crate::receiver::place::target_path::TargetPath;
 use crate::receiver::place::temp_files::empty_left;
 
@@ -30,6 +32,15 @@ impl EntryDecider {
     ) -> io::Result<EntryAnswer<ReceiverEntry>> {
         let meta = entry.meta;
         let path = target_path_at(position, decided);
+        if let Some(use_of_ranges) = self.job.request.range {
+            match use_of_ranges {
+                TargetRange::One(range) => return self.receive_range(position, entry, (size, range), decided),
+                TargetRange::Finish(len) if decided.decision == OverwriteDecision::Keep => {
+                    remove_left(&path, len, size);
+                }
+                TargetRange::Finish(len) => return self.finish_ranges(position, entry, (size, len), decided),
+            }
+        }
         if decided.decision == OverwriteDecision::Keep {
             let refused = there.look.as_ref().map_or(Ok(None), |look| self.refresh(position, entry, look))?;
             self.file_stays(position, size)?;
@@ -71,7 +82,8 @@ impl EntryDecider {
             return Ok(answer(item(ReceivingFile::new(path, size, meta), base)));
         };
         let frame = self.job.request.settings.frame;
-        let header = JournalHeader { name: path.name.clone(), size, modified: meta.modified, version, frame };
+        let header =
+            JournalHeader { name: path.name.clone(), size, modified: meta.modified, version, frame, range: None };
         match self.tree.find_part(&path, &leaf, &header) {
             Ok(Some(part)) => {
                 let file = ReceivingFile::resumed(path, meta, leaf, header, part);
@@ -130,7 +142,7 @@ impl EntryDecider {
 
     /// Fails at once, not after hours, if a large file cannot fit; on a full file system, any new file. With a base
     /// file, less space may suffice.
-    fn no_space(
+    pub(crate) fn no_space(
         &self,
         path: &TargetPath,
         size: u64,
@@ -156,7 +168,7 @@ impl EntryDecider {
     }
 }
 
-fn target_path_at(position: &EntryPosition, decided: &EntryDecision) -> TargetPath {
+pub(crate) fn target_path_at(position: &EntryPosition, decided: &EntryDecision) -> TargetPath {
     let replaces = matches!(decided.decision, OverwriteDecision::Replace | OverwriteDecision::ReplaceTree);
     TargetPath { dir: position.dir.clone(), name: position.name.clone(), replaces }
 }

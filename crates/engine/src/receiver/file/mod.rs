@@ -15,6 +15,8 @@ use crate::receiver::place::target_path::FileDestination;
 use crate::receiver::place::target_path::TargetPath;
 use haul_proto::entry::EntryMetadata;
 use haul_proto::entry_extras::{EntryExtras, ExtendedAttribute};
+use haul_proto::file_range::FileRange;
+use haul_proto::integrity::FrameLen;
 use haul_proto::journal::{JournalHeader, JournalRecord};
 use haul_proto::overwrite_policy::OverwriteDecision;
 use haul_proto::sync::ChangeKind;
@@ -51,6 +53,7 @@ use crate::receiver::place::entry_position::EntryDecision;
 use crate::receiver::place::entry_position::TreeReplacement;
 use crate::receiver::place::in_order_sink::InOrderSink;
 use crate::receiver::place::journal::OpenJournal;
+use crate::receiver::place::range_files::OpenRange;
 use crate::receiver::place::target_path::FileName;
 use crate::receiver::place::temp_files::{TempFiles, is_taken};
 use crate::sys::clone_range::clone_range;
@@ -139,6 +142,27 @@ impl ReceivingFile {
             FrameRecording { journal, compare: part.compare, may_hold_data: true, ..FrameRecording::new(leaf, header) };
         let opened = OnceLock::from(Ok(part.file));
         Self { recording: Some(Box::new(recording)), ..Self::at(FileDestination::Named(path), size, meta, opened) }
+    }
+
+    /// A range of a file that other runs write, too.
+    pub fn of_range(path: TargetPath, meta: EntryMetadata, header: JournalHeader, part: OpenRange) -> Self {
+        let OpenRange { leaf, file, journal } = part;
+        Self::resumed(path, meta, leaf, header, PartialFile { file, journal, compare: false })
+    }
+
+    /// The range that is received of it, if others receive the rest.
+    pub fn range(&self) -> Option<FileRange> {
+        self.recording.as_ref()?.header.range
+    }
+
+    /// The frames that are received.
+    pub fn frames(&self, frame: FrameLen) -> Range<u64> {
+        self.range().map_or_else(|| 0..frame.frames(self.size), |range| range.frames(frame, self.size))
+    }
+
+    /// Offset and number of the bytes that are received.
+    pub fn extent(&self) -> (u64, u64) {
+        self.range().map_or((0, self.size), |range| (range.offset(), range.bytes_in(self.size)))
     }
 
     /// A device, FIFO or socket. Also returns whether frames may be written in any order; `in_order` forbids that.
@@ -342,11 +366,12 @@ impl ReceivingFile {
         during(Stage::Rest, || self.opened.get_or_init(|| during(Stage::Create, open))).clone()
     }
 
-    /// Allocates the whole file before its first direct write: in the kernel, writes that extend a file exclude each
+    /// Allocates the file, or its range, before its first direct write: in the kernel, writes that extend a file exclude each
     /// other. If the file system cannot allocate, they do so. A file with holes only gets its length.
     pub fn make_room(&self, file: &OpenedFile) -> io::Result<()> {
         let fd = &**file.fd();
-        let allocate = || match fallocate(fd, FallocateFlags::empty(), 0, self.size) {
+        let (offset, len) = self.extent();
+        let allocate = || match fallocate(fd, FallocateFlags::empty(), offset, len) {
             Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(error),
             _ => Ok(()),
         };

@@ -19,10 +19,11 @@ pub struct PartialFile {
 }
 
 /// Gaps between recorded frames. Beyond the limit of a request, the last one extends to the end.
-pub(crate) fn gaps(recorded: &RangeSet, frames: u64) -> Vec<Range<u64>> {
-    let mut gaps: Vec<_> = recorded.gaps(frames).take(FRAME_RUNS_MAX).collect();
+pub(crate) fn gaps(recorded: &RangeSet, frames: Range<u64>) -> Vec<Range<u64>> {
+    let end = frames.end;
+    let mut gaps: Vec<_> = recorded.gaps_within(frames).take(FRAME_RUNS_MAX).collect();
     if gaps.len() == FRAME_RUNS_MAX {
-        gaps.iter_mut().last().into_iter().for_each(|last| last.end = frames);
+        gaps.iter_mut().last().into_iter().for_each(|last| last.end = end);
     }
     gaps
 }
@@ -35,13 +36,13 @@ mod tests {
     fn what_is_not_recorded_is_lacking() {
         let mut recorded = RangeSet::new();
         [2, 3, 7].iter().for_each(|index| assert!(recorded.insert(*index)));
-        assert_eq!(gaps(&recorded, 10), [0..2, 4..7, 8..10]);
-        assert_eq!(gaps(&recorded, 8), [0..2, 4..7]);
-        assert_eq!(gaps(&RangeSet::new(), 3), [0..3]);
-        assert_eq!(gaps(&RangeSet::new(), 0), []);
+        assert_eq!(gaps(&recorded, 0..10), [0..2, 4..7, 8..10]);
+        assert_eq!(gaps(&recorded, 3..8), [4..7]);
+        assert_eq!(gaps(&RangeSet::new(), 0..3), [0..3]);
+        assert_eq!(gaps(&RangeSet::new(), 0..0), []);
         let mut every_second = RangeSet::new();
         (0..10_000).filter(|index| index % 2 == 1).for_each(|index| assert!(every_second.insert(index)));
-        let gaps = gaps(&every_second, 10_000);
+        let gaps = gaps(&every_second, 0..10_000);
         assert_eq!((gaps.len(), gaps.last()), (FRAME_RUNS_MAX, Some(&(2 * (FRAME_RUNS_MAX as u64 - 1)..10_000))));
     }
 }

@@ -141,12 +141,21 @@ impl JobLocks {
 
     /// Locks a file or directory. Waits as long as the job's limit permits; the threads count as idle meanwhile.
     pub fn lock(&self, file: &OwnedFd, locked: LockedEntry) -> Result<(), OtherRun> {
-        let Err(mut rival) = self.try_lock(file) else { return Ok(()) };
+        self.lock_as(file, locked, FlockOperation::NonBlockingLockExclusive)
+    }
+
+    /// Locks a file that other runs may lock in this way, too.
+    pub fn lock_shared(&self, file: &OwnedFd) -> Result<(), OtherRun> {
+        self.lock_as(file, LockedEntry::File, FlockOperation::NonBlockingLockShared)
+    }
+
+    fn lock_as(&self, file: &OwnedFd, locked: LockedEntry, operation: FlockOperation) -> Result<(), OtherRun> {
+        let Err(mut rival) = self.try_lock(file, operation) else { return Ok(()) };
         // Waiting threads count as idle.
         during(Stage::Rest, || {
             during(Stage::ExamineWait, || {
                 while self.waits(rival, locked) {
-                    match self.try_lock(file) {
+                    match self.try_lock(file, operation) {
                         Ok(()) => return Ok(()),
                         Err(holder) => rival = holder,
                     }
@@ -160,8 +169,8 @@ impl JobLocks {
     }
 
     /// A file system without locks has no conflicts.
-    fn try_lock(&self, file: &OwnedFd) -> Result<(), OtherRun> {
-        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+    fn try_lock(&self, file: &OwnedFd, operation: FlockOperation) -> Result<(), OtherRun> {
+        match flock(file, operation) {
             Err(Errno::WOULDBLOCK) => Err(OtherRun { process: self.table.holder(file) }),
             _ => Ok(()),
         }

@@ -2,14 +2,16 @@
 //! defines its contents.
 
 use crate::receiver::place::target_path::FileName;
+use haul_proto::integrity::{FrameLen, frame_check};
 use haul_proto::journal::{
-    HEADER_BYTES, JournalHeader, JournalRecord, SLOT_BYTES, decode_slot, encode_slot, slot_offset,
+    HEADER_BYTES, JournalHeader, JournalRecord, RangeEnd, SLOT_BYTES, decode_slot, encode_slot, slot_offset,
 };
 use haul_proto::path::Name;
 use haul_proto::ranges::RangeSet;
 use rustix::fs::{Mode, OFlags, fdatasync, fstat, ftruncate, openat};
 use rustix::io::Errno;
 use std::io;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::fs::{Dir, FileStat, FollowLinks};
 use crate::io::storage::FileAccess;
 use crate::io::storage::calls::{read_at, write_at};
+use crate::io::storage::extents::FileExtents;
 use crate::receiver::place::target_path::TargetPath;
 use crate::receiver::place::temp_files::{is_ours, remove_journal, temporary_name};
 use crate::sys::confine::{ConfineBounds, ConfineRights};
@@ -39,6 +42,8 @@ pub struct JournalLocation {
 /// An open journal.
 pub struct OpenJournal {
     file: OwnedFd,
+    /// The frames that have slots.
+    frames: Range<u64>,
     /// A write failed: recorded frames remain usable, but none are added.
     broken: AtomicBool,
 }
@@ -118,9 +123,18 @@ impl OpenJournal {
         if !is_ours(&file)? {
             return Err(io::Error::from(Errno::EXIST));
         }
+        Self::begin(file, header)
+    }
+
+    /// Begins a journal in an open file, whatever it contains.
+    pub fn begin(file: OwnedFd, header: &JournalHeader) -> io::Result<Self> {
         ftruncate(&file, 0)?;
         write_at(&file, &header.encode(), 0)?;
-        Ok(Self { file, broken: AtomicBool::new(false) })
+        Ok(Self::of(file, header))
+    }
+
+    fn of(file: OwnedFd, header: &JournalHeader) -> Self {
+        Self { file, frames: header.frames(), broken: AtomicBool::new(false) }
     }
 
     /// Opens an earlier run's journal, to read or to continue it; `None` if there is no valid one.
@@ -131,12 +145,16 @@ impl OpenJournal {
             Err(Errno::NOENT) => return Ok(None),
             file => file?,
         };
-        let mut bytes = [0; HEADER_BYTES];
-        if !is_ours(&file)? || read_at(&file, &mut bytes, 0)? < HEADER_BYTES {
+        if !is_ours(&file)? {
             return Ok(None);
         }
-        let header = JournalHeader::decode(&bytes).ok();
-        Ok(header.map(|header| (Self { file, broken: AtomicBool::new(false) }, header)))
+        let header = read_header(&file)?;
+        Ok(header.map(|header| (Self::of(file, &header), header)))
+    }
+
+    /// Continues the journal in an open file with this header.
+    pub fn continued(file: OwnedFd, header: &JournalHeader) -> Self {
+        Self::of(file, header)
     }
 
     /// Records a written frame. A failed write of the journal is no error, since the frame itself is written.
@@ -144,9 +162,32 @@ impl OpenJournal {
         if self.broken.load(Ordering::Relaxed) {
             return;
         }
-        if write_at(&self.file, &encode_slot(index, record), slot_offset(index)).is_err() {
+        if write_at(&self.file, &encode_slot(index, record), self.slot_offset(index)).is_err() {
             self.broken.store(true, Ordering::Relaxed);
         }
+    }
+
+    fn slot_offset(&self, index: u64) -> u64 {
+        slot_offset(index.saturating_sub(self.frames.start))
+    }
+
+    /// Records the end of a range, on the disk: from here on, its data is trusted unread.
+    pub fn end(&self, end: &RangeEnd) -> io::Result<()> {
+        write_at(&self.file, &end.encode(), self.slot_offset(self.frames.end))?;
+        Ok(fdatasync(&self.file)?)
+    }
+
+    /// The end of a range, once it is recorded.
+    pub fn recorded_end(&self) -> io::Result<Option<RangeEnd>> {
+        let mut slot = [0; SLOT_BYTES];
+        let read = read_at(&self.file, &mut slot, self.slot_offset(self.frames.end))?;
+        Ok(RangeEnd::decode(&slot).filter(|_| read == SLOT_BYTES))
+    }
+
+    /// Removes the end of a range, on the disk, before its data changes.
+    pub fn reopen(&self) -> io::Result<()> {
+        ftruncate(&self.file, self.slot_offset(self.frames.end))?;
+        Ok(fdatasync(&self.file)?)
     }
 
     /// Syncs the journal. A failure does not matter: recorded frames are verified before they count.
@@ -163,20 +204,42 @@ impl OpenJournal {
     /// Records of `count` frames from `first`.
     pub fn records(&self, first: u64, count: usize) -> io::Result<Vec<Option<JournalRecord>>> {
         let mut bytes = vec![0; count * SLOT_BYTES];
-        read_at(&self.file, &mut bytes, slot_offset(first))?;
+        read_at(&self.file, &mut bytes, self.slot_offset(first))?;
         let slots = bytes.as_chunks::<SLOT_BYTES>().0.iter();
         Ok(slots.zip(first..).map(|(slot, index)| decode_slot(index, slot)).collect())
     }
 
-    /// Which of the first `frames` frames are recorded.
-    pub fn recorded(&self, frames: u64) -> io::Result<RangeSet> {
+    /// Where recorded bytes of a file of `size` bytes have become a hole: another program has truncated the file, or
+    /// punched it. Some file systems turn zeros into holes, so each such frame is compared with its record.
+    pub fn removed_bytes(&self, file: &OwnedFd, frame: FrameLen, size: u64) -> io::Result<Option<u64>> {
+        let frame_bytes = u64::from(frame.get());
+        let end = (self.frames.end * frame_bytes).min(size);
+        let (extents, mut buffer) = (FileExtents::default(), Vec::new());
+        let mut at = self.frames.start * frame_bytes;
+        while let Some(hole) = extents.next_hole(file, at, end) {
+            for index in hole.start / frame_bytes..hole.end.min(end).div_ceil(frame_bytes) {
+                at = ((index + 1) * frame_bytes).min(end);
+                let [Some(recorded)] = self.records(index, 1)?[..] else { continue };
+                buffer.resize(frame.frame_len(size, index).unwrap_or(0), 0);
+                let read = read_at(file, &mut buffer, index * frame_bytes)?;
+                if frame_check(&buffer[..read]) != recorded.check {
+                    return Ok(Some(hole.start));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Which frames are recorded.
+    pub fn recorded(&self) -> io::Result<RangeSet> {
+        let Range { start, end } = self.frames;
         let len = u64::try_from(fstat(&self.file)?.st_size).unwrap_or(0);
         // Nothing is recorded after its end, whatever length the file is said to have.
-        let slots = len.saturating_sub(HEADER_BYTES as u64).div_ceil(SLOT_BYTES as u64).min(frames);
+        let slots = len.saturating_sub(HEADER_BYTES as u64).div_ceil(SLOT_BYTES as u64).min(end - start);
         let mut recorded = RangeSet::new();
-        let mut first = 0;
-        while first < slots {
-            let count = (slots - first).min(SLOTS_AT_A_TIME);
+        let mut first = start;
+        while first < start + slots {
+            let count = (start + slots - first).min(SLOTS_AT_A_TIME);
             let records = self.records(first, usize::try_from(count).unwrap_or(0))?;
             for (index, record) in (first..).zip(records) {
                 if record.is_some() {
@@ -189,11 +252,18 @@ impl OpenJournal {
     }
 }
 
+/// The header in an open file; `None` without a valid one.
+pub fn read_header(file: &OwnedFd) -> io::Result<Option<JournalHeader>> {
+    let mut bytes = [0; HEADER_BYTES];
+    let is_whole = read_at(file, &mut bytes, 0)? == HEADER_BYTES;
+    Ok(JournalHeader::decode(&bytes).ok().filter(|_| is_whole))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use haul_proto::entry::{FileVersion, Timestamp};
-    use haul_proto::integrity::FrameLen;
+    use haul_proto::file_range::RangeLen;
 
     #[test]
     fn what_is_not_ours_alone_is_left_as_it_is() {
@@ -203,7 +273,8 @@ mod tests {
         std::fs::hard_link(place.path().join("valuable"), place.path().join("journal")).unwrap();
         let version = FileVersion { device: 1, inode: 2, changed: Timestamp::default() };
         let (modified, frame) = (Timestamp::default(), FrameLen::DEFAULT);
-        let header = JournalHeader { name: leaf.name.clone(), size: JOURNAL_FILE_MIN, modified, version, frame };
+        let header =
+            JournalHeader { name: leaf.name.clone(), size: JOURNAL_FILE_MIN, modified, version, frame, range: None };
         assert!(OpenJournal::create(&leaf, &header).is_err());
         assert_eq!(std::fs::read(place.path().join("valuable")).unwrap(), b"valuable");
         std::fs::remove_file(place.path().join("journal")).unwrap();
@@ -211,5 +282,28 @@ mod tests {
             OpenJournal::create(&leaf, &header).is_ok()
                 && OpenJournal::open(&leaf, FileAccess::Write).unwrap().is_some()
         );
+    }
+
+    #[test]
+    fn slots_of_a_range_begin_at_its_first_frame_and_its_end_follows_them() {
+        let place = tempfile::tempdir().unwrap();
+        let leaf = FileName { dir: Dir::open_root(place.path()).unwrap(), name: Name::new(b"journal").unwrap() };
+        let version = FileVersion { device: 1, inode: 2, changed: Timestamp::default() };
+        let (modified, frame) = (Timestamp::default(), FrameLen::new(256 << 10).unwrap());
+        let range = RangeLen::MIN.range(1);
+        let header = JournalHeader { name: leaf.name.clone(), size: 1 << 30, modified, version, frame, range };
+        let journal = OpenJournal::create(&leaf, &header).unwrap();
+        let record = JournalRecord { check: 7, value: None };
+        [4, 6, 7].iter().for_each(|index| journal.record(*index, &record));
+        assert_eq!(journal.recorded().unwrap().iter().collect::<Vec<_>>(), [4..5, 6..8]);
+        assert_eq!(journal.records(5, 2).unwrap(), [None, Some(record)]);
+        assert_eq!(journal.recorded_end().unwrap(), None);
+        let end = RangeEnd { value: Some([1; 32]), inode: 5 };
+        journal.end(&end).unwrap();
+        let (again, found) = OpenJournal::open(&leaf, FileAccess::Write).unwrap().unwrap();
+        assert_eq!((found, again.recorded_end().unwrap()), (header, Some(end)));
+        assert_eq!(again.recorded().unwrap().len(), 3);
+        again.reopen().unwrap();
+        assert_eq!((again.recorded_end().unwrap(), again.recorded().unwrap().len()), (None, 3));
     }
 }

@@ -9,6 +9,7 @@ pub mod in_order_sink;
 pub mod job_locks;
 pub mod job_quota;
 pub mod journal;
+pub mod range_files;
 pub mod target_path;
 pub mod temp_files;
 pub mod tree_memory;

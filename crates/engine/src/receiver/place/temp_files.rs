@@ -361,7 +361,8 @@ pub enum TempFileError {
 }
 
 impl TempFileError {
-    fn into_text(self) -> String {
+    /// The message, with a remedy.
+    pub fn into_text(self) -> String {
         match self {
             Self::Held(rival) => rival.writes(),
             Self::Taken => {
@@ -451,6 +452,16 @@ pub fn lock_file(
     flags: OFlags,
     locks: &JobLocks,
 ) -> Result<Option<OwnedFd>, TempFileError> {
+    open_locked(dir, temporary, flags, &|file| locks.lock(file, LockedEntry::File))
+}
+
+/// As [`lock_file`]; `lock` takes the lock.
+pub fn open_locked(
+    dir: &Dir,
+    temporary: &Name,
+    flags: OFlags,
+    lock: &dyn Fn(&OwnedFd) -> Result<(), OtherRun>,
+) -> Result<Option<OwnedFd>, TempFileError> {
     let all_flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let is_made = flags.contains(OFlags::EXCL);
     for _ in 0..OPENS_MAX {
@@ -466,7 +477,7 @@ pub fn lock_file(
                 false => continue,
             }
         }
-        locks.lock(&file, LockedEntry::File).map_err(TempFileError::Held)?;
+        lock(&file).map_err(TempFileError::Held)?;
         if stands_at(dir, temporary, &file)? {
             return if is_made || is_ours(&file)? { Ok(Some(file)) } else { Err(TempFileError::Taken) };
         }
@@ -499,7 +510,7 @@ fn look_at(dir: &Dir, name: &Name) -> io::Result<FileStat> {
 }
 
 /// Whether this open file still has this name.
-fn stands_at(dir: &Dir, name: &Name, file: &OwnedFd) -> io::Result<bool> {
+pub fn stands_at(dir: &Dir, name: &Name, file: &OwnedFd) -> io::Result<bool> {
     match FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself) {
         Ok(look) => Ok(look.identity == FileStat::at_fd(file)?.identity),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -507,7 +518,8 @@ fn stands_at(dir: &Dir, name: &Name, file: &OwnedFd) -> io::Result<bool> {
     }
 }
 
-fn rename(path: &TargetPath, temporary: &Name) -> Result<(), Errno> {
+/// Renames a complete file to its final name, over an existing entry only where that is replaced.
+pub fn rename(path: &TargetPath, temporary: &Name) -> Result<(), Errno> {
     let dir = path.dir.fd().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     if path.replaces {
         return renameat(&*dir, temporary.as_bytes(), &*dir, path.name.as_bytes());

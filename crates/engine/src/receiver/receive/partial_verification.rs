@@ -76,10 +76,9 @@ impl TargetReceiver {
 
     fn verify_partial(&self, entry: EntryId, item: &Arc<ReceiverEntry>, file: &ReceivingFile) -> io::Result<()> {
         let Some(journal) = file.journal() else { return Err(io::Error::other("its journal is gone")) };
-        let frames = self.job.request.settings.frame.frames(file.size());
-        let recorded = journal.recorded(frames)?;
+        let recorded = journal.recorded()?;
         // Unrecorded frames can be requested during verification.
-        let gaps = gaps(&recorded, frames);
+        let gaps = gaps(&recorded, file.frames(self.job.request.settings.frame));
         match file.base() {
             Some(_) => self.deltas.sign(entry, item, gaps.clone()),
             None => self.deltas.report_missing_ranges(entry, &gaps),

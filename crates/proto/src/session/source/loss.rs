@@ -103,11 +103,11 @@ impl<H> SourceSession<H> {
             return self.resend_flow(entry, frames, false);
         }
         let Some(OfferedEntry { handle, state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
-        let OfferState::Large(LargeOffer { size, handed, .. }) = state else {
+        let OfferState::Large(LargeOffer { size, tree, handed, .. }) = state else {
             return Err(ProtocolError::Unasked("frames of an entry without frames"));
         };
         for frames in frames {
-            check_frames(self.frame, *size, frames)?;
+            check_frames(&tree.range(), frames)?;
             for frames in handed.take_within(frames) {
                 if self.plan.waiting_runs() >= RESENDS_MAX {
                     return Err(ProtocolError::OverLimit("frames to be sent again"));

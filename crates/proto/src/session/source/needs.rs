@@ -52,6 +52,9 @@ impl<H> SourceSession<H> {
                     self.proven.answered(need, &tracked.handle);
                     self.settle_entry(entry);
                 }
+                (TransferNeed::InOrder | TransferNeed::Delta, ..) if self.range.is_some() => {
+                    return Err(ProtocolError::Invalid("a need that a range forbids"));
+                }
                 (need, ..) if (need == TransferNeed::Compare) != self.compares => {
                     return Err(ProtocolError::Invalid("a need that this job forbids"));
                 }
@@ -89,6 +92,7 @@ impl<H> SourceSession<H> {
     }
 
     fn need_file(&mut self, entry: EntryId, size: u64, modified: Timestamp, need: TransferNeed) {
+        let sent = self.frames_of(size);
         let Some(tracked) = self.entries.get_mut(&entry) else { return };
         tracked.state =
             if size <= self.frame.pack_file_max() && !matches!(need, TransferNeed::Compare | TransferNeed::Delta) {
@@ -96,7 +100,7 @@ impl<H> SourceSession<H> {
             } else if need == TransferNeed::InOrder {
                 return self.begin_flow(entry);
             } else {
-                let tree = FrameTree::new(self.frame.frames(size));
+                let tree = FrameTree::new(self.frame.frames(size)).within(sent.clone());
                 let rest = matches!(need, TransferNeed::Rest | TransferNeed::Compare | TransferNeed::Delta);
                 let old = matches!(need, TransferNeed::Rest | TransferNeed::Delta).then(Box::default);
                 let summing = DigestState::when(self.sums);
@@ -116,7 +120,11 @@ impl<H> SourceSession<H> {
             };
         // For Rest, Compare and Delta, the frames follow in messages of their own.
         if !matches!(need, TransferNeed::Rest | TransferNeed::Compare | TransferNeed::Delta) {
-            self.plan.add(entry, Arc::clone(&tracked.handle), size);
+            let handle = Arc::clone(&tracked.handle);
+            match self.range {
+                Some(_) => self.plan.add_frames(Chunk { entry, handle, size, frames: sent, ticket: 0 }),
+                None => self.plan.add(entry, handle, size),
+            }
         }
     }
 
@@ -143,7 +151,7 @@ impl<H> SourceSession<H> {
             return self.resend_flow(entry, &frames, true);
         }
         let Some(OfferedEntry { handle, state, .. }) = self.entries.get_mut(&entry) else { return Ok(()) };
-        let OfferState::Large(LargeOffer { size, handed, old, asked, .. }) = state else {
+        let OfferState::Large(LargeOffer { size, tree, handed, old, asked, .. }) = state else {
             return Err(ProtocolError::Unasked("frames of an entry without frames"));
         };
         if self.compares {
@@ -153,7 +161,7 @@ impl<H> SourceSession<H> {
             return Err(ProtocolError::OverLimit("frames to be sent again"));
         }
         for frames in frames {
-            check_frames(self.frame, *size, &frames)?;
+            check_frames(&tree.range(), &frames)?;
             count_asked(asked, frames.end - frames.start, self.frame.frames(*size))?;
             let came_to_nothing = handed.take_within(&frames);
             old.iter_mut().for_each(|old| old.send_whole(came_to_nothing.iter().cloned().flatten()));
@@ -175,7 +183,7 @@ impl<H> SourceSession<H> {
             return Err(ProtocolError::Unasked("frames already present of an entry needed whole"));
         };
         let frames = first..first.saturating_add(values.len() as u64);
-        check_frames(self.frame, large.size, &frames)?;
+        check_frames(&large.tree.range(), &frames)?;
         if compare {
             if self.plan.waiting_compares() + values.len() > COMPARES_MAX {
                 return Err(ProtocolError::OverLimit("frames to be compared"));

@@ -1,7 +1,7 @@
 //! Flows at the target: files received in sequential order, each frame on any stream. The source cannot read a frame
 //! twice, and receives an Ack of the written frames. The size of some flows is known only at their end.
 
-use super::{LargeReceive, TargetSession};
+use super::{LargeFileSettings, LargeReceive, TargetSession};
 use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::integrity::{FrameLen, FrameTree};
@@ -31,7 +31,10 @@ impl<H> LargeReceive<H> {
     /// be too far ahead.
     pub(super) fn index_of(&mut self, frame: FrameLen, offset: u64, len: usize) -> Result<u64, ProtocolError> {
         let index = match &mut self.extent {
-            FlowLength::Known(size) => frame.index_of(*size, offset, len)?,
+            FlowLength::Known(size) => {
+                let index = frame.index_of(*size, offset, len)?;
+                self.tree.range().contains(&index).then_some(index).ok_or(ProtocolError::Misplaced)?
+            }
             FlowLength::Open(short) => open_index_of(frame, short, self.tree.seen().end(), offset, len)?,
         };
         if self.flow.is_some() && index >= self.tree.seen().first_gap().saturating_add(frame.frames_ahead()) {
@@ -111,10 +114,9 @@ impl<H> TargetSession<H> {
 }
 
 /// Returns an empty tree for the values of a file's frames.
-pub(super) fn tree_of(frame: FrameLen, extent: FlowLength, keeps_values: bool) -> FrameTree {
-    match extent {
-        FlowLength::Known(size) if keeps_values => FrameTree::keeping(frame.frames(size)),
-        FlowLength::Known(size) => FrameTree::new(frame.frames(size)),
-        FlowLength::Open(_) => FrameTree::open(),
-    }
+pub(super) fn tree_of(frame: FrameLen, extent: FlowLength, keeps: LargeFileSettings) -> FrameTree {
+    let FlowLength::Known(size) = extent else { return FrameTree::open() };
+    let frames = frame.frames(size);
+    let tree = FrameTree::new(frames).within(keeps.range.map_or(0..frames, |range| range.frames(frame, size)));
+    if keeps.values { tree.keeping_values() } else { tree }
 }

@@ -63,6 +63,8 @@ impl<H> LargeReceive<H> {
     fn missing(&self, frames: u64) -> Vec<Range<u64>> {
         let mut there = self.tree.seen().clone();
         there.extend(self.in_hand.iter().copied());
-        there.gaps(frames).collect()
+        // The number of a flow's frames is open.
+        let end = if self.flow.is_some() { frames } else { self.tree.range().end };
+        there.gaps_within(self.tree.range().start..end).collect()
     }
 }

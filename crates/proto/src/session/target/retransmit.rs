@@ -26,7 +26,7 @@ impl<H> TargetSession<H> {
                 packed.push(entry);
                 continue;
             };
-            let lacking: Vec<_> = end.tree.seen().gaps(end.tree.frames()).collect();
+            let lacking: Vec<_> = end.tree.missing().collect();
             let large = LargeReceive::new(handle, FlowLength::Known(size), end.tree);
             tracked.state =
                 ReceiveState::Large(Box::new(LargeReceive { end: Some((end.modified, end.digest)), ..large }));

@@ -1,0 +1,248 @@
+//! `haul job` with large files in ranges: shards in any order, at once, killed and run again make the source. And what ends a
+//! range or its file otherwise.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use haul_e2e::{Haul, ProgramRun, Remote, Sandbox, compare, eventually, listing, mode, mtime, set_mtime};
+use serde_json::Value;
+
+const RANGE: u64 = 8 << 20;
+const RANGES: u64 = 5;
+/// Four ranges, and a rest that ends within a frame.
+const LARGE: u64 = 4 * RANGE + 1_500_001;
+
+fn job<'a>(sandbox: &'a Sandbox, words: &[&str]) -> Haul<'a> {
+    sandbox.haul(["job"]).args(words)
+}
+
+/// A file of five ranges, one of two, one of just one, and small ones.
+fn tree(sandbox: &Sandbox) {
+    sandbox.big_file("src/dir/large", LARGE);
+    sandbox.big_file("src/two ranges", RANGE + 1);
+    sandbox.big_file("src/one range", RANGE);
+    (0..40).for_each(|number| drop(sandbox.file(format!("src/small/{number}"), number.to_string())));
+    set_mtime(&sandbox.path("src/dir/large"), 1_500_000_000, 7);
+    sandbox.dir("to");
+}
+
+fn plan(sandbox: &Sandbox, more: &[&str]) {
+    job(sandbox, &["plan", "--archive", "--dir", "job", "--shard-range", "8m"])
+        .args(more)
+        .args(["src", "to"])
+        .run()
+        .succeeds();
+}
+
+fn shard(sandbox: &Sandbox, number: u32) -> Haul<'_> {
+    job(sandbox, &["shard", "--json", "job"]).arg(number.to_string())
+}
+
+/// Shards with a range of a file of so many ranges, in their order; and all others.
+fn shards(sandbox: &Sandbox, ranges: u64) -> (Vec<u32>, Vec<u32>) {
+    let status = job(sandbox, &["status", "--json", "job"]).run();
+    let mut of_file = Vec::new();
+    let mut others = Vec::new();
+    for event in status.events().into_iter().filter(|event| event["event"] == "shard") {
+        let number = u32::try_from(event["shard"].as_u64().unwrap()).unwrap();
+        match event["range"]["of"].as_u64() {
+            Some(of) if of == ranges => of_file.push((event["range"]["number"].as_u64().unwrap(), number)),
+            _ => others.push(number),
+        }
+    }
+    of_file.sort_unstable();
+    assert_eq!(of_file.len() as u64, ranges, "{}", status.account());
+    (of_file.into_iter().map(|(_, number)| number).collect(), others)
+}
+
+fn is_the_source(sandbox: &Sandbox) {
+    compare(&sandbox.path("src"), &sandbox.path("to/src")).unwrap();
+    for name in ["dir/large", "two ranges"] {
+        let [source, target] = ["src", "to/src"].map(|root| sandbox.path(root).join(name));
+        assert_eq!((mode(&source), mtime(&source)), (mode(&target), mtime(&target)), "{name}");
+    }
+    sandbox.haul(["verify", "--archive", "src", "to"]).run().succeeds();
+    assert_eq!(left(sandbox), [""; 0]);
+}
+
+/// Temporary files in the directories of the large files.
+fn left(sandbox: &Sandbox) -> Vec<String> {
+    let names = ["to/src", "to/src/dir"].map(|dir| sandbox.path(dir)).into_iter();
+    let names = names.filter(|dir| dir.exists()).flat_map(|dir| listing(&dir));
+    names.filter(|name| name.starts_with(".haul-")).collect()
+}
+
+fn figures(summary: &Value) -> (u64, u64) {
+    (summary["bytes"].as_u64().unwrap(), summary["bytes_skipped"].as_u64().unwrap())
+}
+
+#[test]
+fn ranges_in_any_order_at_once_and_killed_make_the_source() {
+    let sandbox = Sandbox::new();
+    tree(&sandbox);
+    plan(&sandbox, &["-x", "8m"]);
+    let (ranges, others) = shards(&sandbox, RANGES);
+    let [first, second, third, fourth, last] = ranges[..] else { panic!("{ranges:?}") };
+
+    // Killed in the middle: the next run of the range resumes.
+    let running = shard(&sandbox, third).start();
+    thread::sleep(Duration::from_millis(900));
+    drop(running);
+    assert!(!sandbox.path("to/src/dir/large").exists());
+    let (written, skipped) = figures(&shard(&sandbox, third).run().succeeds().summary());
+    assert_eq!(written + skipped, RANGE);
+    assert!(skipped > 0, "nothing of the killed run is used");
+
+    // Two ranges of one file at once.
+    let both = [last, second].map(|number| shard(&sandbox, number).start());
+    both.into_iter().for_each(|run| drop(ProgramRun::of(run).succeeds()));
+
+    // A finished range moves nothing.
+    let (written, skipped) = figures(&shard(&sandbox, third).run().succeeds().summary());
+    assert_eq!((written, skipped), (0, RANGE));
+    let (written, skipped) = figures(&shard(&sandbox, last).run().succeeds().summary());
+    assert_eq!((written, skipped), (0, LARGE - 4 * RANGE));
+
+    others.iter().for_each(|number| drop(shard(&sandbox, *number).run().succeeds()));
+    shard(&sandbox, fourth).run().succeeds();
+    job(&sandbox, &["finish", "job"]).run().ends(1).says(["1 shard is not done"]);
+    shard(&sandbox, first).run().succeeds();
+    assert!(!sandbox.path("to/src/dir/large").exists(), "no range gives the file its name");
+    job(&sandbox, &["finish", "--verify", "job"]).run().succeeds();
+    is_the_source(&sandbox);
+
+    let report: Value = serde_json::from_slice(&fs::read(sandbox.path("job/report.json")).unwrap()).unwrap();
+    assert_eq!(report["files_copied"].as_u64().unwrap() + report["files_skipped"].as_u64().unwrap(), 43, "{report}");
+    // All again: nothing is left to do, and nothing is left behind.
+    for number in [first, third, last] {
+        assert_eq!(figures(&shard(&sandbox, number).run().succeeds().summary()).0, 0);
+    }
+    job(&sandbox, &["finish", "job"]).run().succeeds();
+    is_the_source(&sandbox);
+}
+
+#[test]
+fn a_job_with_ranges_runs_on_one_host_with_any_options() {
+    for options in [&[][..], &["--verify=disk"], &["--fsync=full"], &["--verify=memory", "-u", "st", "--streams", "3"]]
+    {
+        let sandbox = Sandbox::new();
+        tree(&sandbox);
+        sandbox.big_file("to/src/dir/large", 3_000_000);
+        let words = ["run", "--archive", "-f", "--dir", "job", "--shard-range", "8m", "--local", "3"];
+        job(&sandbox, &words).args(options).args(["src", "to"]).limit(Duration::from_secs(120)).run().succeeds();
+        is_the_source(&sandbox);
+    }
+}
+
+#[test]
+fn ranges_go_to_another_host() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    tree(&sandbox);
+    let to = remote.at(sandbox.path("to")).into_string().unwrap();
+    let words = ["--archive", "--dir", "job", "--shard-range", "8m", "--local", "2", "--then-verify", "src", &to];
+    job(&sandbox, &["run"]).args(remote.sshd().haul_args()).args(words).run().succeeds();
+    is_the_source(&sandbox);
+}
+
+#[test]
+fn a_source_that_changed_after_the_plan_is_named() {
+    let sandbox = Sandbox::new();
+    tree(&sandbox);
+    plan(&sandbox, &[]);
+    let (ranges, _) = shards(&sandbox, RANGES);
+    shard(&sandbox, ranges[0]).run().succeeds();
+    set_mtime(&sandbox.path("src/dir/large"), 1_600_000_000, 0);
+    let run = job(&sandbox, &["shard", "job"]).arg(ranges[1].to_string()).run().ends(1);
+    run.says(["large", "has changed since the job was planned", "haul job plan"]);
+    assert!(!sandbox.path("to/src/dir/large").exists());
+    // A new plan copies the new version, into the same partial file.
+    job(&sandbox, &["cancel", "job"]).run().succeeds();
+    let words = ["run", "--archive", "--dir", "again", "--shard-range", "8m", "src", "to"];
+    job(&sandbox, &words).run().succeeds();
+    is_the_source(&sandbox);
+}
+
+#[test]
+fn a_range_that_is_missing_at_the_end_is_named_and_can_be_copied_again() {
+    let sandbox = Sandbox::new();
+    tree(&sandbox);
+    plan(&sandbox, &[]);
+    let (ranges, others) = shards(&sandbox, RANGES);
+    ranges.iter().chain(&others).for_each(|number| drop(shard(&sandbox, *number).run().succeeds()));
+    let journals = || {
+        let dir = sandbox.path("to/src/dir");
+        let names = listing(&dir).into_iter().filter(|name| name.ends_with(".journal"));
+        names.map(|name| dir.join(name)).collect::<Vec<PathBuf>>()
+    };
+    assert_eq!(journals().len() as u64, RANGES);
+    let before = journals();
+    // Of the last range: its journal is the shortest.
+    let lost = before.iter().min_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
+    fs::remove_file(lost).unwrap();
+    job(&sandbox, &["finish", "job"]).run().ends(1).says(["large", "range 5 of 5 is not complete"]);
+    assert!(!sandbox.path("to/src/dir/large").exists());
+    let (written, _) = figures(&shard(&sandbox, ranges[4]).run().succeeds().summary());
+    assert_eq!(written, LARGE - 4 * RANGE);
+    job(&sandbox, &["finish", "job"]).run().succeeds();
+    is_the_source(&sandbox);
+}
+
+#[test]
+fn ranges_of_a_partial_file_that_was_deleted_are_not_trusted() {
+    let sandbox = Sandbox::new();
+    tree(&sandbox);
+    plan(&sandbox, &[]);
+    let (ranges, others) = shards(&sandbox, RANGES);
+    ranges.iter().chain(&others).for_each(|number| drop(shard(&sandbox, *number).run().succeeds()));
+    let dir = sandbox.path("to/src/dir");
+    let partial = listing(&dir).into_iter().find(|name| name.ends_with(".part")).unwrap();
+    let inode = fs::metadata(dir.join(&partial)).unwrap().ino();
+    fs::remove_file(dir.join(&partial)).unwrap();
+    job(&sandbox, &["finish", "job"]).run().ends(1).says(["none of its 5 ranges is at the target"]);
+    // A file system may give the new file the inode number of the old one.
+    shard(&sandbox, ranges[2]).run().succeeds();
+    println!("the same inode: {}", fs::metadata(dir.join(&partial)).unwrap().ino() == inode);
+    job(&sandbox, &["finish", "job"]).run().ends(1).says(["large", "of 5"]);
+    assert!(!sandbox.path("to/src/dir/large").exists());
+    ranges.iter().for_each(|number| drop(shard(&sandbox, *number).run().succeeds()));
+    job(&sandbox, &["finish", "job"]).run().succeeds();
+    is_the_source(&sandbox);
+}
+
+#[test]
+fn two_jobs_that_copy_one_range_wait_for_each_other() {
+    let sandbox = Sandbox::new();
+    tree(&sandbox);
+    plan(&sandbox, &["-x", "4m"]);
+    let words = ["plan", "--archive", "--dir", "other", "--shard-range", "8m", "-x", "4m", "src", "to"];
+    job(&sandbox, &words).env("XDG_STATE_HOME", sandbox.path("another state")).run().succeeds();
+    let (ranges, _) = shards(&sandbox, RANGES);
+    let first = shard(&sandbox, ranges[1]).start();
+    eventually("a partial file", || !left(&sandbox).is_empty());
+    let other = job(&sandbox, &["shard", "--json", "other"]).arg(ranges[1].to_string()).run().succeeds();
+    assert_eq!(figures(&ProgramRun::of(first).succeeds().summary()), (RANGE, 0));
+    assert_eq!(figures(&other.summary()), (0, RANGE));
+}
+
+#[test]
+fn what_excludes_ranges_is_refused_or_copies_files_whole() {
+    let sandbox = Sandbox::new();
+    tree(&sandbox);
+    for (options, why) in [
+        (&["--shard-range", "3m"][..], "a power of two"),
+        (&["--shard-range", "512k"], "a power of two"),
+        (&["--shard-range", "8m", "-f", "--inplace"], "--inplace cannot be combined"),
+        (&["--shard-range", "8m", "-f", "--delta=blocks"], "--shard-range cannot be combined with --delta"),
+    ] {
+        let words = ["plan", "-r", "--dir", "job"];
+        job(&sandbox, &words).args(options).args(["src", "to"]).run().ends(2).says([why]);
+    }
+    job(&sandbox, &["run", "--archive", "--dir", "whole", "--shard-range", "0", "src", "to"]).run().succeeds();
+    let plan = fs::read_to_string(sandbox.path("whole/plan")).unwrap();
+    assert!(!plan.contains("range="), "{plan}");
+    is_the_source(&sandbox);
+}
