@@ -46,7 +46,9 @@ fn emulate(arguments: &EmulateArguments) -> Result<bool, String> {
     let built = build(&[&["build", "--bin", "haul", "--lib", "--tests"], &CRATES[..]].concat(), Some(TARGET))?;
     let (units, programs): (Vec<_>, Vec<_>) = built.iter().partition(|built| built.test);
     let program = programs.first().ok_or("cargo built no program called haul")?;
-    let round_trips = build(&["test", "--no-run", "--workspace", "--test", "emulated", "--bin", "haul"], None)?;
+    // The round trips deploy from this host's own program.
+    build(&["build", "--workspace", "--bin", "haul"], None)?;
+    let round_trips = build(&["test", "--no-run", "--workspace", "--test", "emulated"], None)?;
     let harness = |prefix, arguments, environment| Harness {
         root: root(),
         prefix,

@@ -6,7 +6,7 @@ use crate::receiver::job::ReceiverJob;
 use crate::receiver::place::entry_position::EntryDecision;
 use crate::receiver::place::entry_position::EntryPosition;
 use crate::receiver::tree::TargetTree;
-use crate::receiver::tree::parent_directories::ParentDir;
+use crate::receiver::tree::parent_directories::DirectoryBelow;
 use haul_proto::entry::EntryKind;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
 use haul_proto::ids::EntryId;
@@ -157,7 +157,7 @@ impl EntryDecider {
             DestinationKind::Contents(dir) if is_directory => directory(dir.clone()),
             DestinationKind::Into(dir) => {
                 match (self.tree.directory_below(dir, &operand.below, parent_modes(entry)), &operand.name) {
-                    (Ok(ParentDir { dir, fresh }), Some(name)) => self.answer_at(
+                    (Ok(DirectoryBelow { dir, fresh }), Some(name)) => self.answer_at(
                         EntryPosition { alone, fresh, ..EntryPosition::in_directory(dir, name.clone()) },
                         entry,
                     ),

@@ -18,11 +18,11 @@ use crate::sys::sync::lock;
 
 /// The most recent of these directories, by their names below the destination.
 #[derive(Default)]
-pub struct Below(Mutex<HashMap<Box<[Name]>, ParentDir>>);
+pub struct Below(Mutex<HashMap<Box<[Name]>, DirectoryBelow>>);
 
 /// A directory above a source argument.
 #[derive(Clone)]
-pub struct ParentDir {
+pub struct DirectoryBelow {
     pub dir: Dir,
     /// Whether it was empty at first, and only this job's entries are in it: no lookup is needed for a new one.
     pub fresh: bool,
@@ -33,9 +33,9 @@ const KNOWN_MAX: usize = 4096;
 
 impl TargetTree {
     /// The directory of these names below `root`. `modes` are the source's, nearest first.
-    pub(crate) fn directory_below(&self, root: &Dir, names: &[Name], modes: &[u16]) -> io::Result<ParentDir> {
+    pub(crate) fn directory_below(&self, root: &Dir, names: &[Name], modes: &[u16]) -> io::Result<DirectoryBelow> {
         let mut known = lock(&self.parents.0);
-        let mut at = ParentDir { dir: root.clone(), fresh: root.is_absent() };
+        let mut at = DirectoryBelow { dir: root.clone(), fresh: root.is_absent() };
         for (depth, name) in names.iter().enumerate() {
             let below = &names[..=depth];
             at = match known.get(below) {
@@ -53,13 +53,13 @@ impl TargetTree {
         Ok(at)
     }
 
-    fn enter_or_make(&self, parent: &Dir, name: &Name, source_mode: Option<u16>) -> io::Result<ParentDir> {
+    fn enter_or_make(&self, parent: &Dir, name: &Name, source_mode: Option<u16>) -> io::Result<DirectoryBelow> {
         if self.job.is_dry() {
             return match parent.child(name) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    Ok(ParentDir { dir: parent.absent_child(name), fresh: true })
+                    Ok(DirectoryBelow { dir: parent.absent_child(name), fresh: true })
                 }
-                Ok(dir) => Ok(ParentDir { dir, fresh: false }),
+                Ok(dir) => Ok(DirectoryBelow { dir, fresh: false }),
                 Err(error) => Err(explained(parent, name, error)),
             };
         }
@@ -83,7 +83,7 @@ impl TargetTree {
         self.metadata.commit_queue.settle_directory(parent)?;
         // A listed tree could contain an entry that is listed, too.
         let fresh = is_new && self.job.request.listed == ListedKinds::Files;
-        Ok(ParentDir { dir, fresh })
+        Ok(DirectoryBelow { dir, fresh })
     }
 }
 

