@@ -148,3 +148,30 @@ fn unproven(error: AuthError, pass: &ClientCredentials) -> DialError {
 fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::credentials::Secret;
+
+    #[test]
+    fn a_closed_connection_is_explained_by_the_credential() {
+        let secret = ClientCredentials::Secret(Secret([1; 16]));
+        let failed = |kind: io::ErrorKind, pass| unproven(AuthError::Connection(kind.into()), pass);
+        assert!(matches!(failed(io::ErrorKind::UnexpectedEof, &ClientCredentials::Open), DialError::ClosedNetwork));
+        assert!(matches!(failed(io::ErrorKind::ConnectionReset, &secret), DialError::RefusedSecret));
+        assert!(matches!(failed(io::ErrorKind::TimedOut, &secret), DialError::NoAnswer));
+        let refused = unproven(AuthError::Refusal("too many\ntry later".into()), &secret);
+        assert_eq!(refused.to_string(), "too many\ntry later");
+        let forged = unproven(AuthError::ServerProof, &secret);
+        assert_eq!(forged.to_string(), "the server failed to authenticate itself");
+    }
+
+    #[test]
+    fn a_server_that_has_ended_is_named_with_a_hint() {
+        let cause = rustix::io::Errno::CONNREFUSED.into();
+        let error = DialError::Unreachable { host: "db1".into(), port: 5031, cause };
+        let expected = "cannot connect to port 5031 of db1: Connection refused\nhas haul serve ended (--once, --for)?";
+        assert_eq!(error.to_string(), expected);
+    }
+}
