@@ -150,8 +150,9 @@ impl EntryDecider {
         decided: &EntryDecision,
     ) -> Result<CompletedFile, RangeError> {
         let digest = check_ranges(path, (file, header, len), !keeps_holes(entry))?;
-        let refused = self.metadata.put_on_file(file, &entry.meta, true, attributes(entry))?;
+        // It changes the file's time.
         cut_to(file, header.size)?;
+        let refused = self.metadata.put_on_file(file, &entry.meta, true, attributes(entry))?;
         if self.job.request.fsync != Fsync::None {
             fsync(file).map_err(io::Error::from)?;
         }
