@@ -7,6 +7,7 @@ use haul_proto::delta::blocks::BLOCK;
 use haul_proto::delta::rolling::{RollingSignature, SignatureFormat};
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
 use haul_proto::error::ProtocolError;
+use haul_proto::file_range::{FileRange, RangeLen};
 use haul_proto::ids::{EntryId, StreamId};
 use haul_proto::integrity::FrameLen;
 use haul_proto::limits::{ENTRY_WINDOW, PACK_FILES_MAX};
@@ -30,8 +31,10 @@ pub fn source_session(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let frame = FrameLen::new(FRAME).expect("a power of two in range");
     let compares = data.first().is_some_and(|first| *first >= 128);
-    let source = if compares { SourceSession::comparing(frame, 2) } else { SourceSession::new(frame, 2) };
-    let mut session = Session { source, frame, open: Vec::new(), offered: 0, ended: false };
+    let mut source = if compares { SourceSession::comparing(frame, 2) } else { SourceSession::new(frame, 2) };
+    let range = range_of(data);
+    range.iter().for_each(|range| source.send_range(*range));
+    let mut session = Session { source, frame, range, open: Vec::new(), offered: 0, ended: false };
     while !bytes.is_empty() {
         if session.step(&mut bytes).is_err() {
             return;
@@ -40,9 +43,16 @@ pub fn source_session(data: &[u8]) {
     }
 }
 
+/// The range of the only file that a session is about, if it has one.
+pub fn range_of(data: &[u8]) -> Option<FileRange> {
+    let first = data.first().filter(|first| (64..128).contains(*first))?;
+    RangeLen::MIN.range(u64::from(first % 4))
+}
+
 struct Session {
     source: SourceSession<u64>,
     frame: FrameLen,
+    range: Option<FileRange>,
     /// Directories that have not ended.
     open: Vec<EntryId>,
     offered: u64,
@@ -85,7 +95,8 @@ impl Session {
     }
 
     fn offer(&mut self, kind: EntryContent) {
-        if self.ended || self.source.window() == 0 {
+        let is_sent = |range: FileRange| matches!(kind, EntryContent::File { size } if range.is_in(size));
+        if self.ended || self.source.window() == 0 || self.range.is_some_and(|range| !is_sent(range)) {
             return;
         }
         let place = match self.open.last() {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use haul_proto::delta::rolling::{RollingSignature, SignatureFormat};
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
 use haul_proto::error::ProtocolError;
+use haul_proto::file_range::FileRange;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::FrameLen;
 use haul_proto::path::Name;
@@ -15,7 +16,7 @@ use haul_proto::wire::frame::PackedFile;
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
 
 use crate::bytes::Bytes;
-use crate::source::FRAME;
+use crate::source::{FRAME, range_of};
 use crate::wire::JOB;
 
 /// A sequence of a source's messages and frames, and of an engine's calls.
@@ -24,6 +25,7 @@ pub fn target_session(data: &[u8]) {
     let frame = FrameLen::new(FRAME).expect("a power of two in range");
     let mut session = Session {
         target: TargetSession::new(frame),
+        range: range_of(data),
         next: 0,
         needed: BTreeSet::new(),
         parts: BTreeMap::new(),
@@ -33,6 +35,7 @@ pub fn target_session(data: &[u8]) {
         finishing: Vec::new(),
         written: Vec::new(),
     };
+    session.range.iter().for_each(|range| session.target.receive_range(*range));
     while !bytes.is_empty() {
         if session.step(&mut bytes).is_err() {
             return;
@@ -43,6 +46,8 @@ pub fn target_session(data: &[u8]) {
 
 struct Session {
     target: TargetSession<u64>,
+    /// The only range that is received of each file.
+    range: Option<FileRange>,
     /// Id of the next entry.
     next: u64,
     /// Files that were needed and neither named nor given up.
@@ -115,6 +120,10 @@ impl Session {
         let refused = matches!(self.target.parent(&entry.place), ParentDirectory::Refused);
         let answer = match (&entry.kind, choice % 4) {
             _ if refused => EntryAnswer::Refused,
+            (EntryContent::File { size }, choice) if self.range.is_some_and(|range| range.is_in(*size)) => {
+                if choice == 0 { EntryAnswer::Refused } else { EntryAnswer::Needed(Arc::new(id)) }
+            }
+            (EntryContent::File { .. } | EntryContent::Stream, _) if self.range.is_some() => EntryAnswer::Refused,
             (EntryContent::File { size }, 0) if choice >= 128 && *size > u64::from(FRAME) => {
                 self.parts.insert(id, size.div_ceil(FRAME.into()));
                 EntryAnswer::Partial(Arc::new(id))

@@ -184,6 +184,9 @@ impl<'a> ShardPlanner<'a> {
         self.totals.files += 1;
         self.totals.bytes = self.totals.bytes.saturating_add(size);
         let ranges = len.ranges_of(size);
+        if !len.divides(size) {
+            return Err(too_many_shards());
+        }
         for (number, range) in (0..ranges).filter_map(|number| Some((number, len.range(number)?))) {
             let bytes = range.bytes_in(size);
             let shard = self.packer.place_range(bytes).ok_or_else(too_many_shards)?;

@@ -7,7 +7,7 @@ use crate::codec::Wire;
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::integrity::FrameLen;
-use crate::limits::FRAME_MAX;
+use crate::limits::{FRAME_MAX, RANGES_MAX};
 
 /// Length of the ranges of a file in bytes: a power of two, and at least the longest frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,9 +33,14 @@ impl RangeLen {
         self.0
     }
 
-    /// Returns the number of ranges of a file of `size` bytes. A file of one range is copied as a whole.
+    /// Returns the number of ranges of a file of `size` bytes.
     pub fn ranges_of(self, size: u64) -> u64 {
         size.div_ceil(self.0)
+    }
+
+    /// Whether a file of `size` bytes has ranges: more than one, and at most [`RANGES_MAX`].
+    pub fn divides(self, size: u64) -> bool {
+        (2..=RANGES_MAX).contains(&self.ranges_of(size))
     }
 
     /// Returns the range with this number, counted from 0; `None` where its offset overflows.
@@ -78,7 +83,7 @@ impl FileRange {
 
     /// Whether a file of `size` bytes has this range, and others.
     pub fn is_in(self, size: u64) -> bool {
-        self.len.0 < size && self.offset < size
+        self.len.divides(size) && self.offset < size
     }
 
     /// Returns the number of its bytes in a file of `size` bytes.
@@ -128,6 +133,7 @@ mod tests {
         assert!(FileRange::new((8 << 20) + 1, len).is_err());
         assert!([0, 3 << 20, 512 << 10].map(RangeLen::new).iter().all(Result::is_err));
         assert_eq!(len.ranges_of((8 << 20) + 1), 3);
+        assert!(len.divides(RANGES_MAX * len.get()) && !len.divides(RANGES_MAX * len.get() + 1));
         let last = len.range(2).unwrap();
         assert!(last.is_in((8 << 20) + 1) && !last.is_in(8 << 20));
         assert!(!len.range(0).unwrap().is_in(4 << 20), "a file of one range has no ranges");

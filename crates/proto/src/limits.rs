@@ -191,6 +191,8 @@ pub const CPUS_MAX: usize = 1024;
 pub const SLOWEST_MAX: usize = 16;
 /// Most streams in an end's report, replaced streams included.
 pub const STREAM_FIGURES_MAX: usize = 2 * STREAMS_MAX as usize;
+/// Most ranges of a file.
+pub const RANGES_MAX: u64 = 1 << 20;
 /// Largest number in a worker's report, so that sums of several fit into 64 bits. An honest worker clamps its numbers.
 pub const FIGURE_MAX: u64 = 1 << 60;
 /// Average number of times that a target may request each frame of a file, or each small file, anew.

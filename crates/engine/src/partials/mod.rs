@@ -374,7 +374,7 @@ impl Partial {
     /// journal first.
     fn remove_journal(&self) -> io::Result<PartialRemoval> {
         let leaf = FileName { dir: self.dir.clone(), name: self.name.clone() };
-        let _locked = match lock_file(&self.dir, &self.name, OFlags::RDONLY, &impatient()) {
+        let _locked = match lock_file(&self.dir, &self.name, OFlags::RDWR, &impatient()) {
             Err(TempFileError::Held(_)) => return Ok(PartialRemoval::Vanished),
             Err(TempFileError::Failed(error)) => return Err(error),
             locked => locked,

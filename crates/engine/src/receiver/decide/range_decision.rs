@@ -20,7 +20,7 @@ use crate::receiver::ReceiverEntry;
 use crate::receiver::decide::EntryDecider;
 use crate::receiver::decide::transfer_decision::target_path_at;
 use crate::receiver::file::ReceivingFile;
-use crate::receiver::file::length::OTHER_WRITER;
+use crate::receiver::file::length::{OTHER_WRITER, cut_to};
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 use crate::receiver::place::existing_entry::attributes;
 use crate::receiver::place::range_files::{
@@ -115,7 +115,7 @@ impl EntryDecider {
         decided: &EntryDecision,
     ) -> io::Result<EntryAnswer<ReceiverEntry>> {
         let path = target_path_at(position, decided);
-        let header = self.header(&path, entry, size, None).filter(|_| size > len.get());
+        let header = self.header(&path, entry, size, None).filter(|_| len.divides(size));
         let Some(header) = header else {
             return Ok(self.job.refuse(position, RangeError::NoRange.to_string()));
         };
@@ -150,6 +150,8 @@ impl EntryDecider {
         decided: &EntryDecision,
     ) -> Result<CompletedFile, RangeError> {
         let digest = check_ranges(path, (file, header, len), !keeps_holes(entry))?;
+        // It changes the file's time.
+        cut_to(file, header.size)?;
         let refused = self.metadata.put_on_file(file, &entry.meta, true, attributes(entry))?;
         if self.job.request.fsync != Fsync::None {
             fsync(file).map_err(io::Error::from)?;

@@ -36,7 +36,9 @@ impl EntryDecider {
             match use_of_ranges {
                 TargetRange::One(range) => return self.receive_range(position, entry, (size, range), decided),
                 TargetRange::Finish(len) if decided.decision == OverwriteDecision::Keep => {
-                    remove_left(&path, len, size);
+                    if len.divides(size) {
+                        remove_left(&path, len, size);
+                    }
                 }
                 TargetRange::Finish(len) => return self.finish_ranges(position, entry, (size, len), decided),
             }

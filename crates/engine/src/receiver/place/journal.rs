@@ -213,7 +213,7 @@ impl OpenJournal {
     /// punched it. Some file systems turn zeros into holes, so each such frame is compared with its record.
     pub fn removed_bytes(&self, file: &OwnedFd, frame: FrameLen, size: u64) -> io::Result<Option<u64>> {
         let frame_bytes = u64::from(frame.get());
-        let end = (self.frames.end * frame_bytes).min(size);
+        let end = self.frames.end.saturating_mul(frame_bytes).min(size);
         let (extents, mut buffer) = (FileExtents::default(), Vec::new());
         let mut at = self.frames.start * frame_bytes;
         while let Some(hole) = extents.next_hole(file, at, end) {
