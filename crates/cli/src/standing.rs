@@ -203,40 +203,26 @@ fn written(name: &str, value: &DeValue<'_>) -> Result<WrittenDirectory, String> 
     if name.is_empty() || !is_directory_name(name) {
         return Err("a name has letters, digits, '.', '_' and '-', at most 64, and does not begin with '.'".into());
     }
-    let table = value.as_table().ok_or("not a table")?;
-    if let Some(unknown) = table.keys().map(|key| &**key.get_ref()).find(|key| !KEYS.contains(key)) {
-        let meant = nearest(unknown, &KEYS).map(|key| format!("\ndid you mean {key}?"));
-        return Err(format!("unknown key {unknown}{}", meant.unwrap_or_default()));
-    }
-    let text = |key: &str| match table.get(key) {
-        None => Ok(None),
-        Some(value) => value.get_ref().as_str().map(Some).ok_or_else(|| format!("{key} needs a text in quotes")),
+    let table = DirectoryTable::of(value)?;
+    let directory = WrittenDirectory {
+        name: name.to_owned(),
+        path: PathBuf::from(table.text("path")?.ok_or("no path")?),
+        access: table.access()?,
+        secrets: table.texts("secrets")?,
+        keys: table.keys()?,
+        open_to: table.networks()?,
+        clients: table.clients()?,
+        rate: table.size("rate", RATE_MIN..=RATE_MAX)?,
+        size: table.size("size", 1..=u64::MAX - 1)?,
+        files: table.files()?,
+        policy: ServePolicy {
+            unsafe_links: table.flag("allow-unsafe-links")?,
+            encryption: table.flag("require-encryption")?,
+            tuning: table.flag("allow-tuning")?,
+        },
     };
-    let access = match text("access")? {
-        None => ServedAccess::Both,
-        Some(word) => ServedAccess::from_word(word).ok_or("access must be read-only, write-only, create or both")?,
-    };
-    let path = PathBuf::from(text("path")?.ok_or("no path")?);
-    let list = |key: &str| match table.get(key) {
-        None => Ok(Vec::new()),
-        Some(value) => {
-            let text = |text: &toml::Spanned<DeValue<'_>>| text.get_ref().as_str().map(str::to_owned);
-            let texts = value.get_ref().as_array().map(|list| list.iter().map(text).collect());
-            texts.flatten().ok_or_else(|| format!("{key} needs a list of texts in quotes"))
-        }
-    };
-    let secrets = list("secrets")?;
-    let keys = match table.get("keys").map(|value| value.get_ref().as_array()) {
-        None => Vec::new(),
-        Some(None) => return Err("keys needs a list".into()),
-        Some(Some(keys)) => keys.iter().map(|key| client_key(key.get_ref())).collect::<Result<_, _>>()?,
-    };
-    let networks = list("open")?;
-    let open_to = networks
-        .iter()
-        .map(|text| network(text).ok_or_else(|| format!("open: {text} is not a network, such as 10.1.0.0/16")))
-        .collect::<Result<Vec<_>, _>>()?;
-    if !open_to.is_empty() && access == ServedAccess::Both {
+    let WrittenDirectory { access, secrets, keys, open_to, .. } = &directory;
+    if !open_to.is_empty() && *access == ServedAccess::Both {
         return Err(
             "open lets strangers replace and delete files\nwrite access = \"read-only\", \"create\" or \"write-only\""
                 .into(),
@@ -248,42 +234,81 @@ fn written(name: &str, value: &DeValue<'_>) -> Result<WrittenDirectory, String> 
                 .into(),
         );
     }
-    let clients = table.get("clients").map(|value| {
-        let number = value.get_ref().as_integer().and_then(|number| number.as_str().parse::<u32>().ok());
-        let number =
-            number.filter(|number| (1..=CLIENTS_MAX).contains(number)).and_then(|number| number.try_into().ok());
-        number.ok_or_else(|| format!("clients needs a number from 1 to {CLIENTS_MAX}"))
-    });
-    let bytes = |key: &str, range: std::ops::RangeInclusive<u64>| {
-        let number = text(key)?.map(|text| parse_size(text).ok().filter(|number| range.contains(number)));
-        number.map(|number| number.ok_or_else(|| format!("{key} needs a size in quotes, such as \"50m\""))).transpose()
-    };
-    let flag = |key: &str| match table.get(key) {
-        None => Ok(false),
-        Some(value) => value.get_ref().as_bool().ok_or_else(|| format!("{key} needs true or false")),
-    };
-    let policy = ServePolicy {
-        unsafe_links: flag("allow-unsafe-links")?,
-        encryption: flag("require-encryption")?,
-        tuning: flag("allow-tuning")?,
-    };
-    let files = table.get("files").map(|value| {
-        let number = value.get_ref().as_integer().and_then(|number| number.as_str().parse::<u64>().ok());
-        number.filter(|number| *number > 0).ok_or("files needs a number of at least 1")
-    });
-    Ok(WrittenDirectory {
-        policy,
-        name: name.to_owned(),
-        path,
-        access,
-        secrets,
-        keys,
-        open_to,
-        clients: clients.transpose()?,
-        rate: bytes("rate", RATE_MIN..=RATE_MAX)?,
-        size: bytes("size", 1..=u64::MAX - 1)?,
-        files: files.transpose()?,
-    })
+    Ok(directory)
+}
+
+/// The table of a directory. Each value is checked when it is read.
+struct DirectoryTable<'t>(&'t DeTable<'t>);
+
+impl<'t> DirectoryTable<'t> {
+    /// A table without unknown keys.
+    fn of(value: &'t DeValue<'t>) -> Result<Self, String> {
+        let table = value.as_table().ok_or("not a table")?;
+        if let Some(unknown) = table.keys().map(|key| &**key.get_ref()).find(|key| !KEYS.contains(key)) {
+            let meant = nearest(unknown, &KEYS).map(|key| format!("\ndid you mean {key}?"));
+            return Err(format!("unknown key {unknown}{}", meant.unwrap_or_default()));
+        }
+        Ok(Self(table))
+    }
+
+    fn get(&self, key: &str) -> Option<&'t DeValue<'t>> {
+        self.0.get(key).map(toml::Spanned::get_ref)
+    }
+
+    fn text(&self, key: &str) -> Result<Option<&'t str>, String> {
+        let text = |value: &'t DeValue<'t>| value.as_str().ok_or_else(|| format!("{key} needs a text in quotes"));
+        self.get(key).map(text).transpose()
+    }
+
+    fn texts(&self, key: &str) -> Result<Vec<String>, String> {
+        let Some(value) = self.get(key) else { return Ok(Vec::new()) };
+        let text = |text: &toml::Spanned<DeValue<'_>>| text.get_ref().as_str().map(str::to_owned);
+        let texts = value.as_array().map(|list| list.iter().map(text).collect());
+        texts.flatten().ok_or_else(|| format!("{key} needs a list of texts in quotes"))
+    }
+
+    fn flag(&self, key: &str) -> Result<bool, String> {
+        let flag = |value: &DeValue<'_>| value.as_bool().ok_or_else(|| format!("{key} needs true or false"));
+        self.get(key).map_or(Ok(false), flag)
+    }
+
+    fn size(&self, key: &str, range: std::ops::RangeInclusive<u64>) -> Result<Option<u64>, String> {
+        let size = |text| parse_size(text).ok().filter(|size| range.contains(size));
+        let needs = || format!("{key} needs a size in quotes, such as \"50m\"");
+        self.text(key)?.map(|text| size(text).ok_or_else(needs)).transpose()
+    }
+
+    fn number(&self, key: &str) -> Option<Option<u64>> {
+        self.get(key).map(|value| value.as_integer().and_then(|number| number.as_str().parse().ok()))
+    }
+
+    fn access(&self) -> Result<ServedAccess, String> {
+        let Some(word) = self.text("access")? else { return Ok(ServedAccess::Both) };
+        ServedAccess::from_word(word).ok_or_else(|| "access must be read-only, write-only, create or both".into())
+    }
+
+    fn keys(&self) -> Result<Vec<ClientKey>, String> {
+        let Some(value) = self.get("keys") else { return Ok(Vec::new()) };
+        let keys = value.as_array().ok_or("keys needs a list")?;
+        keys.iter().map(|key| client_key(key.get_ref())).collect()
+    }
+
+    fn networks(&self) -> Result<Vec<IpNet>, String> {
+        let parse =
+            |text: &String| network(text).ok_or_else(|| format!("open: {text} is not a network, such as 10.1.0.0/16"));
+        self.texts("open")?.iter().map(parse).collect()
+    }
+
+    fn clients(&self) -> Result<Option<usize>, String> {
+        let valid = |number: u64| (1..=u64::from(CLIENTS_MAX)).contains(&number).then(|| usize::try_from(number).ok());
+        let needs = || format!("clients needs a number from 1 to {CLIENTS_MAX}");
+        self.number("clients").map(|number| number.and_then(valid).flatten().ok_or_else(needs)).transpose()
+    }
+
+    fn files(&self) -> Result<Option<u64>, String> {
+        let needs = || "files needs a number of at least 1".to_owned();
+        self.number("files").map(|number| number.filter(|number| *number > 0).ok_or_else(needs)).transpose()
+    }
 }
 
 /// Checks the values: the directory exists, and so do the secrets.

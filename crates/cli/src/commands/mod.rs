@@ -40,12 +40,6 @@ pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
     haul_engine::sys::secrecy::forbid_tracing();
     let dialect = Dialect::of(program);
     let exists = |name: &OsStr| std::fs::symlink_metadata(name).is_ok();
-    let with_files = |values, hosts: &HostNames| crate::config::complete(values, hosts).map_err(anyhow::Error::from);
-    let between = |values: Values, operands: &[OsString]| {
-        let hosts = hosts(&values, operands)?;
-        with_files(values, &hosts)
-    };
-    let here = |values| with_files(values, &HostNames::default());
     let parsed = parse(dialect, words, &exists);
     if dialect == Dialect::Bbcp {
         match parsed {
@@ -58,50 +52,52 @@ pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
             _ => {}
         }
     }
-    let done = match parsed {
-        Ok(Command::Copy(values, operands)) => {
-            between(values, &operands).and_then(|values| copy::run(&values, &operands))
-        }
-        Ok(Command::Sync(values, operands)) => {
-            between(values, &operands).and_then(|values| sync::run(&values, &operands))
-        }
-        Ok(Command::Verify(values, operands)) => {
-            between(values, &operands).and_then(|values| verify::run(&values, &operands))
-        }
-        Ok(Command::Probe(own, copy, operands)) => {
-            between(copy, &operands).and_then(|copy| probe::run(&own, &copy, &operands))
-        }
-        Ok(Command::Net(is_reverse, values, host)) => {
-            let operands = net::operands(&host, is_reverse);
-            between(values, &operands).and_then(|values| net::run(&values, &operands))
-        }
-        Ok(Command::Sweep(values, operands)) => {
-            between(values, &operands).and_then(|values| sweep::run(&values, &operands))
-        }
-        Ok(Command::Job(words)) => job::run(&words),
-        Ok(Command::Survey(values, paths)) => here(values).and_then(|values| survey::run(&values, &paths)),
-        Ok(Command::Report(values, files)) => here(values).and_then(|values| report::run(&values, &files)),
-        Ok(Command::Demo(own, copy)) => here(copy).and_then(|copy| demo::run(&own, &copy)),
-        Ok(Command::Status(values, paths)) => here(values).and_then(|values| status::run(&values, &paths)),
-        Ok(Command::Clean(values, paths)) => here(values).and_then(|values| clean::run(&values, &paths)),
-        Ok(Command::Config(values, as_json, host)) => config::run(&values, as_json, host.as_ref()),
-        Ok(Command::Serve(values, directory)) => serve::run(&values, directory.as_deref()),
-        Ok(Command::Worker(what)) => return worker::run(&what),
-        Ok(Command::Version) => version::run(),
-        Ok(Command::Print(text)) => {
-            print(&text);
-            return Exit::Done.number();
-        }
-        Err(error) => Err(error.into()),
-    };
-    done.unwrap_or_else(|error| {
+    parsed.map_err(anyhow::Error::from).and_then(run_command).unwrap_or_else(|error| {
         show::stderr().called(dialect.program()).error(&error.to_string());
-        match error.is::<crate::args::UsageError>() {
-            true => Exit::Usage,
-            false => Exit::Failed,
-        }
+        let exit = if error.is::<crate::args::UsageError>() { Exit::Usage } else { Exit::Failed };
+        exit.number()
     })
-    .number()
+}
+
+/// Adds the settings of configuration files, also those for the hosts of `operands`.
+fn between(values: Values, operands: &[OsString]) -> anyhow::Result<Values> {
+    let hosts = hosts(&values, operands)?;
+    Ok(crate::config::complete(values, &hosts)?)
+}
+
+/// Adds the settings of configuration files for a command on this host.
+fn here(values: Values) -> anyhow::Result<Values> {
+    Ok(crate::config::complete(values, &HostNames::default())?)
+}
+
+/// Runs a command; its exit status.
+fn run_command(command: Command) -> anyhow::Result<u8> {
+    let exit = match command {
+        Command::Copy(values, operands) => copy::run(&between(values, &operands)?, &operands),
+        Command::Sync(values, operands) => sync::run(&between(values, &operands)?, &operands),
+        Command::Verify(values, operands) => verify::run(&between(values, &operands)?, &operands),
+        Command::Probe(own, copy, operands) => probe::run(&own, &between(copy, &operands)?, &operands),
+        Command::Net(is_reverse, values, host) => {
+            let operands = net::operands(&host, is_reverse);
+            net::run(&between(values, &operands)?, &operands)
+        }
+        Command::Sweep(values, operands) => sweep::run(&between(values, &operands)?, &operands),
+        Command::Job(words) => job::run(&words),
+        Command::Survey(values, paths) => survey::run(&here(values)?, &paths),
+        Command::Report(values, files) => report::run(&here(values)?, &files),
+        Command::Demo(own, copy) => demo::run(&own, &here(copy)?),
+        Command::Status(values, paths) => status::run(&here(values)?, &paths),
+        Command::Clean(values, paths) => clean::run(&here(values)?, &paths),
+        Command::Config(values, as_json, host) => config::run(&values, as_json, host.as_ref()),
+        Command::Serve(values, directory) => serve::run(&values, directory.as_deref()),
+        Command::Version => version::run(),
+        Command::Print(text) => {
+            print(&text);
+            Ok(Exit::Done)
+        }
+        Command::Worker(what) => return Ok(worker::run(&what)),
+    };
+    exit.map(Exit::number)
 }
 
 /// Text that was asked for, on standard output. A reader that has seen enough is no error.

@@ -156,57 +156,60 @@ impl Observer for Human {
             }
             // ssh's prompt would end in the middle of this line.
             Event::Connecting { .. } if terminal::hides_typing() => {}
-            Event::Connecting { host } => self.text.notice(&format!("connecting to {host}...")),
-            Event::Deployed { host, path } => self.text.notice(&format!("installed haul on {host}: {path}")),
-            Event::Skipped { path, reason } => {
-                self.text.notice(&format!("{}: skipped: {reason}", haul_proto::path::escape(path)));
-            }
-            Event::Resumed { path, size, held, damaged, compared } => {
-                let part = crate::units::part_of(*held, *size);
-                let compared = if *compared { ", and the source compares them" } else { "" };
-                let damaged = match damaged {
-                    0 => String::new(),
-                    frames => {
-                        format!("; {} damaged and resent", crate::units::counted(*frames, "frame is", "frames are"))
-                    }
-                };
-                let path = haul_proto::path::escape(path);
-                self.text.notice(&format!("{path}: resuming, {part} verified{compared}{damaged}"));
-            }
-            Event::Stopped(_) => {}
-            Event::Warning(line) => self.text.notice(line),
-            Event::RateLimit { bytes_per_s } => {
-                let limit = bytes_per_s.map_or("none".to_owned(), crate::units::limit);
-                self.text.notice(&format!("rate limit: {limit} from now on"));
-            }
-            Event::Pause { is_paused: true } => self.text.notice("paused"),
-            Event::Pause { is_paused: false } => self.text.notice("resumed"),
-            Event::Streams { wanted } => {
-                let wanted = crate::units::counted((*wanted).into(), "stream", "streams");
-                self.text.notice(&format!("{wanted} from now on"));
-            }
-            Event::Restarted { reason, pause, attempt, attempts, left } => {
-                let pause = crate::units::time_ahead(*pause);
-                let until = until(*attempt, *attempts, *left);
-                self.text.notice(&format!("{}; reconnecting in {pause}{until}", harmless(reason)));
-            }
-            Event::Connected { transport, streams, cipher } => {
-                let streams = crate::units::counted((*streams).into(), "stream", "streams");
-                let cipher = names::sealed(transport, *cipher).map(|cipher| format!(", {cipher}")).unwrap_or_default();
-                self.text.notice(&format!("connected: {}, {streams}{cipher}", connection(transport)));
-            }
-            Event::PathChanged { transport, because } => {
-                let because = because.as_ref().map(|why| format!(": {}", harmless(why))).unwrap_or_default();
-                self.text.notice(&format!("data now takes {}{because}", connection(transport)));
-            }
-            Event::FileDone { path, size, copied, .. } => {
-                let path = haul_proto::path::escape(path);
-                let end = if *copied { "done" } else { "up to date" };
-                self.text.notice(&format!("{path}: {end}, {}", crate::units::size(*size)));
-            }
-            Event::Progress(_) | Event::Checksum { .. } => {}
+            _ => notice(event).iter().for_each(|line| self.text.notice(line)),
         }
     }
+}
+
+/// The line for an event that needs no other treatment.
+fn notice(event: &Event) -> Option<String> {
+    let streams = |streams: u16| crate::units::counted(streams.into(), "stream", "streams");
+    Some(match event {
+        Event::Connecting { host } => format!("connecting to {host}..."),
+        Event::Deployed { host, path } => format!("installed haul on {host}: {path}"),
+        Event::Skipped { path, reason } => format!("{}: skipped: {reason}", haul_proto::path::escape(path)),
+        Event::Resumed { path, size, held, damaged, compared } => {
+            let part = crate::units::part_of(*held, *size);
+            let compared = if *compared { ", and the source compares them" } else { "" };
+            let damaged = match damaged {
+                0 => String::new(),
+                frames => format!("; {} damaged and resent", crate::units::counted(*frames, "frame is", "frames are")),
+            };
+            let path = haul_proto::path::escape(path);
+            format!("{path}: resuming, {part} verified{compared}{damaged}")
+        }
+        Event::Warning(line) => line.clone(),
+        Event::RateLimit { bytes_per_s } => {
+            let limit = bytes_per_s.map_or("none".to_owned(), crate::units::limit);
+            format!("rate limit: {limit} from now on")
+        }
+        Event::Pause { is_paused } => if *is_paused { "paused" } else { "resumed" }.to_owned(),
+        Event::Streams { wanted } => format!("{} from now on", streams(*wanted)),
+        Event::Restarted { reason, pause, attempt, attempts, left } => {
+            let pause = crate::units::time_ahead(*pause);
+            let until = until(*attempt, *attempts, *left);
+            format!("{}; reconnecting in {pause}{until}", harmless(reason))
+        }
+        Event::Connected { transport, streams: count, cipher } => {
+            let cipher = names::sealed(transport, *cipher).map(|cipher| format!(", {cipher}")).unwrap_or_default();
+            format!("connected: {}, {}{cipher}", connection(transport), streams(*count))
+        }
+        Event::PathChanged { transport, because } => {
+            let because = because.as_ref().map(|why| format!(": {}", harmless(why))).unwrap_or_default();
+            format!("data now takes {}{because}", connection(transport))
+        }
+        Event::FileDone { path, size, copied, .. } => {
+            let path = haul_proto::path::escape(path);
+            let end = if *copied { "done" } else { "up to date" };
+            format!("{path}: {end}, {}", crate::units::size(*size))
+        }
+        Event::FileFailed { .. }
+        | Event::Differs { .. }
+        | Event::Item { .. }
+        | Event::Stopped(_)
+        | Event::Progress(_)
+        | Event::Checksum { .. } => return None,
+    })
 }
 
 impl Show for Human {

@@ -23,91 +23,63 @@ const LONG: Duration = Duration::from_secs(10);
 /// Labels and texts of the lines below the first. Details of the path and the time are for `verbose`, for long runs, and
 /// for those with advice.
 pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
-    let mut facts = Vec::new();
-    let mut add = |label: &'static str, text: String| facts.push((label, text));
     let is_detailed = verbose || summary.times.elapsed >= LONG || !summary.diagnosis.advice.is_empty();
-    if summary.files.failed > 0 {
-        add("failed", counted(summary.files.failed, "entry", "entries"));
-    }
-    if summary.files.skipped > 0 && summary.files.copied > 0 {
-        add("up to date", format!("{}, {}", files(summary.files.skipped), size(summary.files.bytes_skipped)));
-    }
-    sync_facts(summary).into_iter().for_each(|(label, text)| add(label, text));
-    if summary.files.left_out > 0 {
-        let special = counted(summary.files.left_out, "special file", "special files");
-        add("skipped", format!("{special} (see --specials, --devices)"));
-    }
-    if summary.counters.filtered > 0 {
-        add("excluded", format!("{} by filters", counted(summary.counters.filtered, "entry", "entries")));
-    }
-    if summary.times.restarts > 0 {
-        add("reconnected", counted(summary.times.restarts.into(), "time", "times"));
-    }
-    if !summary.times.paused.is_zero() {
-        add("paused", duration(summary.times.paused));
-    }
-    if summary.counters.frames_resent > 0 {
-        add("resent", counted(summary.counters.frames_resent, "damaged frame", "damaged frames"));
-    }
+    let connection = &summary.connection;
+    let mut facts = entry_facts(summary);
+    let mut add = |label: &'static str, text: Option<String>| facts.extend(text.map(|text| (label, text)));
+    add("also", verbose.then(|| also(summary)));
+    // Of a dry run, how nothing travelled says nothing.
+    let shows_connection =
+        connection.streams > 0 && !summary.is_dry && (is_detailed || is_fallback(&connection.transport));
+    add("connection", shows_connection.then(|| transport(summary)));
+    let cloned = summary.files.cloned_bytes;
+    add("shared", (cloned > 0).then(|| format!("{} with the source (reflink)", size(cloned))));
+    add("read back", summary.integrity.read_back.filter(|_| summary.files.copied > 0).map(|read| read_back(&read)));
+    add("storage", storage(summary).filter(|_| is_detailed));
+    add("rate limit", connection.rate_limit_bytes_per_s.filter(|_| is_detailed).map(limit));
+    let verdict = summary.diagnosis.verdict.as_ref().filter(|_| is_detailed && !summary.is_dry);
+    add("limited by", verdict.and_then(verdict::line));
+    summary.diagnosis.advice.iter().for_each(|advised| add("try", Some(verdict::advice(advised))));
+    let (source, target) = (summary.source(), summary.target());
+    let of_ends = |source, target| format!("source {source}, target {target}");
+    add("cpu", is_detailed.then(|| of_ends(duration(source.cpu), duration(target.cpu))));
+    add("memory", verbose.then(|| of_ends(size(source.peak_bytes), size(target.peak_bytes))));
+    add("sandbox", sandbox(summary).filter(|_| verbose || is_unconfined(summary)));
+    facts
+}
+
+/// What became of entries, and what it took.
+fn entry_facts(summary: &Summary) -> Vec<(&'static str, String)> {
+    let Summary { files: totals, counters, times, .. } = summary;
+    let mut facts = Vec::new();
+    let mut add = |label: &'static str, is_shown: bool, text: &dyn Fn() -> String| {
+        facts.extend(is_shown.then(|| (label, text())));
+    };
+    add("failed", totals.failed > 0, &|| counted(totals.failed, "entry", "entries"));
+    let skipped = || format!("{}, {}", files(totals.skipped), size(totals.bytes_skipped));
+    add("up to date", totals.skipped > 0 && totals.copied > 0, &skipped);
+    sync_facts(summary).into_iter().for_each(|(label, text)| add(label, true, &|| text.clone()));
+    let special = || counted(totals.left_out, "special file", "special files");
+    add("skipped", totals.left_out > 0, &|| format!("{} (see --specials, --devices)", special()));
+    let excluded = || format!("{} by filters", counted(counters.filtered, "entry", "entries"));
+    add("excluded", counters.filtered > 0, &excluded);
+    add("reconnected", times.restarts > 0, &|| counted(times.restarts.into(), "time", "times"));
+    add("paused", !times.paused.is_zero(), &|| duration(times.paused));
+    add("resent", counters.frames_resent > 0, &|| counted(counters.frames_resent, "damaged frame", "damaged frames"));
     if let Some(compression) = summary.compression {
-        add("compressed", format!("{:.1} to 1 ({})", compression.ratio, compression.method));
+        add("compressed", true, &|| format!("{:.1} to 1 ({})", compression.ratio, compression.method));
     }
     if let Some(delta) = &summary.delta {
-        let old = size(delta.old_bytes);
-        add(
-            "delta",
-            format!(
-                "{} of {}, {old} from base files: speedup {:.1}",
-                files(delta.files),
-                size(delta.bytes),
-                delta.speedup()
-            ),
-        );
-    }
-    if verbose {
-        let directories = counted(summary.counters.directories, "directory", "directories");
-        add(
-            "also",
-            format!("{directories}, {}", counted(summary.counters.symlinks, "symbolic link", "symbolic links")),
-        );
-    }
-    // Of a dry run, how nothing travelled says nothing.
-    if summary.connection.streams > 0 && !summary.is_dry && (is_detailed || is_fallback(&summary.connection.transport))
-    {
-        add("connection", transport(summary));
-    }
-    if summary.files.cloned_bytes > 0 {
-        add("shared", format!("{} with the source (reflink)", size(summary.files.cloned_bytes)));
-    }
-    if let Some(text) = summary.integrity.read_back.filter(|_| summary.files.copied > 0).map(|read| read_back(&read)) {
-        add("read back", text);
-    }
-    if let Some(text) = storage(summary).filter(|_| is_detailed) {
-        add("storage", text);
-    }
-    if let Some(bytes_per_s) = summary.connection.rate_limit_bytes_per_s.filter(|_| is_detailed) {
-        add("rate limit", limit(bytes_per_s));
-    }
-    let verdict = summary.diagnosis.verdict.as_ref().filter(|_| is_detailed && !summary.is_dry);
-    if let Some(text) = verdict.and_then(verdict::line) {
-        add("limited by", text);
-    }
-    for advised in &summary.diagnosis.advice {
-        add("try", verdict::advice(advised));
-    }
-    if is_detailed {
-        add("cpu", format!("source {}, target {}", duration(summary.ends[0].cpu), duration(summary.ends[1].cpu)));
-    }
-    if verbose {
-        add(
-            "memory",
-            format!("source {}, target {}", size(summary.ends[0].peak_bytes), size(summary.ends[1].peak_bytes)),
-        );
-    }
-    if let Some(text) = sandbox(summary).filter(|_| verbose || is_unconfined(summary)) {
-        add("sandbox", text);
+        let (count, bytes, old) = (files(delta.files), size(delta.bytes), size(delta.old_bytes));
+        let speedup = delta.speedup();
+        add("delta", true, &|| format!("{count} of {bytes}, {old} from base files: speedup {speedup:.1}"));
     }
     facts
+}
+
+fn also(summary: &Summary) -> String {
+    let directories = counted(summary.counters.directories, "directory", "directories");
+    format!("{directories}, {}", counted(summary.counters.symlinks, "symbolic link", "symbolic links"))
 }
 
 /// Why files stay at the source that were to be deleted.
