@@ -98,12 +98,13 @@ struct ServerSettings {
 /// What `file` has.
 pub fn read(file: &OsStr) -> Result<StandingDirectory, UsageError> {
     let shown = escape(file.as_bytes());
-    let in_file = |what: String| UsageError::new(format!("{shown}: {what}"));
-    let text =
-        read_trusted(Path::new(file), LETS_CLIENTS_IN, COPY_IT)?.ok_or_else(|| in_file("no such file".into()))?;
+    let in_file = |error: UsageError| error.at(&shown);
+    let text = read_trusted(Path::new(file), LETS_CLIENTS_IN, COPY_IT)?;
+    let text = text.ok_or_else(|| in_file(UsageError::new("no such file")))?;
     let (ServerSettings { key, metrics }, directories) = parse(&text).map_err(in_file)?;
     if directories.is_empty() {
-        return Err(in_file("no directories".into()).remedy("write, for each, [NAME], path = \"...\", secrets = [...]"));
+        let none = UsageError::new("no directories");
+        return Err(in_file(none).remedy("write, for each, [NAME], path = \"...\", secrets = [...]"));
     }
     let key = key.map(|file| own_key(&file)).transpose().map_err(in_file)?;
     let directories = directories.into_iter().map(|directory| complete(directory).map_err(in_file));
@@ -112,20 +113,19 @@ pub fn read(file: &OsStr) -> Result<StandingDirectory, UsageError> {
         |directory: &ServedDirectory| directory.credentials.iter().any(|one| matches!(one.known, KnownClient::Key(_)));
     match directories.iter().find(|directory| has_keys(directory)) {
         Some(directory) if key.is_none() => {
-            let what = format!("[{}]: clients with keys need the server's public key, but it has none", directory.name);
-            Err(in_file(what)
-                .remedy("create one with haul serve --new-key FILE, and write key = \"FILE\" above all tables"))
+            let none = UsageError::new("clients with keys need the server's public key, but it has none")
+                .remedy("create one with haul serve --new-key FILE, and write key = \"FILE\" above all tables");
+            Err(in_file(none.at(&in_table(&directory.name))))
         }
         _ => Ok(StandingDirectory { directories, key, metrics }),
     }
 }
 
-fn own_key(file: &str) -> Result<PrivateKey, String> {
-    match secret::read(OsStr::new(file)).map_err(|error| error.to_string())? {
+fn own_key(file: &str) -> Result<PrivateKey, UsageError> {
+    match secret::read(OsStr::new(file))? {
         SecretFileState::Key(key) => Ok(key),
-        SecretFileState::Secret(_) => {
-            Err(format!("key = \"{file}\": a secret, not a key\ncreate a key with haul serve --new-key FILE"))
-        }
+        SecretFileState::Secret(_) => Err(UsageError::new(format!("key = \"{file}\": a secret, not a key"))
+            .remedy("create a key with haul serve --new-key FILE")),
     }
 }
 
@@ -156,27 +156,37 @@ struct ClientKey {
 }
 
 /// A key alone, or a table with the key, when it expires and whether it was revoked.
-fn client_key(value: &DeValue<'_>) -> Result<ClientKey, String> {
-    let parse = |text: &str| PublicKey::parse(text).ok_or_else(|| format!("{text}: not a public key"));
+fn client_key(value: &DeValue<'_>) -> Result<ClientKey, UsageError> {
+    let parse = |text: &str| PublicKey::parse(text).ok_or_else(|| UsageError::new(format!("{text}: not a public key")));
     if let Some(text) = value.as_str() {
         return Ok(ClientKey { key: parse(text)?, expires: None, is_revoked: false });
     }
-    let table = value.as_table().ok_or("keys needs a list of public keys in quotes, or of tables with a key each")?;
+    let table = value
+        .as_table()
+        .ok_or_else(|| UsageError::new("keys needs a list of public keys in quotes, or of tables with a key each"))?;
     if let Some(unknown) = table.keys().map(|key| &**key.get_ref()).find(|key| !CLIENT_KEY.contains(key)) {
-        return Err(format!("a key has no {unknown}, only {}", CLIENT_KEY.join(", ")));
+        return Err(UsageError::new(format!("a key has no {unknown}, only {}", CLIENT_KEY.join(", "))));
     }
     let get = |name: &str| table.get(name).map(toml::Spanned::get_ref);
-    let key = parse(get("key").and_then(DeValue::as_str).ok_or("a table in keys needs key = \"haul-public-...\"")?)?;
+    let key = parse(
+        get("key")
+            .and_then(DeValue::as_str)
+            .ok_or_else(|| UsageError::new("a table in keys needs key = \"haul-public-...\""))?,
+    )?;
     let expires = get("expires").map(|value| match value {
         DeValue::Datetime(time) => expiry(&time.to_string()),
         DeValue::String(text) => expiry(text),
         _ => None,
     });
     let expires = match expires {
-        Some(None) => return Err("expires needs a date (2027-01-31) or a time (2027-01-31T12:00:00Z)".into()),
+        Some(None) => {
+            return Err(UsageError::new("expires needs a date (2027-01-31) or a time (2027-01-31T12:00:00Z)"));
+        }
         expires => expires.flatten(),
     };
-    let is_revoked = get("revoked").map_or(Some(false), DeValue::as_bool).ok_or("revoked needs true or false")?;
+    let is_revoked = get("revoked")
+        .map_or(Some(false), DeValue::as_bool)
+        .ok_or_else(|| UsageError::new("revoked needs true or false"))?;
     Ok(ClientKey { key, expires, is_revoked })
 }
 
@@ -188,25 +198,27 @@ fn expiry(text: &str) -> Option<SystemTime> {
 }
 
 /// The settings of the server, and the directories.
-fn parse(text: &str) -> Result<(ServerSettings, Vec<WrittenDirectory>), String> {
-    let all = DeTable::parse(text).map_err(|error| error.to_string().trim_end().to_owned())?.into_inner();
+fn parse(text: &str) -> Result<(ServerSettings, Vec<WrittenDirectory>), UsageError> {
+    let all = DeTable::parse(text).map_err(|error| UsageError::new(error.to_string().trim_end()))?.into_inner();
     let setting = |name: &str| all.get(name).and_then(|value| value.get_ref().as_str()).map(str::to_owned);
     let settings = ServerSettings { key: setting(OWN_KEY), metrics: setting(METRICS) };
     let is_setting = |name: &str, value: &DeValue<'_>| [OWN_KEY, METRICS].contains(&name) && value.as_str().is_some();
     let tables = all.iter().filter(|(name, value)| !is_setting(name.get_ref(), value.get_ref()));
     let tables = tables.map(|(name, value)| (&**name.get_ref(), value.get_ref()));
-    let directories = tables.map(|(name, value)| written(name, value).map_err(|why| format!("[{name}]: {why}")));
+    let directories = tables.map(|(name, value)| written(name, value).map_err(|error| error.at(&in_table(name))));
     Ok((settings, directories.collect::<Result<_, _>>()?))
 }
 
-fn written(name: &str, value: &DeValue<'_>) -> Result<WrittenDirectory, String> {
+fn written(name: &str, value: &DeValue<'_>) -> Result<WrittenDirectory, UsageError> {
     if name.is_empty() || !is_directory_name(name) {
-        return Err("a name has letters, digits, '.', '_' and '-', at most 64, and does not begin with '.'".into());
+        return Err(UsageError::new(
+            "a name has letters, digits, '.', '_' and '-', at most 64, and does not begin with '.'",
+        ));
     }
     let table = DirectoryTable::of(value)?;
     let directory = WrittenDirectory {
         name: name.to_owned(),
-        path: PathBuf::from(table.text("path")?.ok_or("no path")?),
+        path: PathBuf::from(table.text("path")?.ok_or_else(|| UsageError::new("no path"))?),
         access: table.access()?,
         secrets: table.texts("secrets")?,
         keys: table.keys()?,
@@ -223,16 +235,14 @@ fn written(name: &str, value: &DeValue<'_>) -> Result<WrittenDirectory, String> 
     };
     let WrittenDirectory { access, secrets, keys, open_to, .. } = &directory;
     if !open_to.is_empty() && *access == ServedAccess::Both {
-        return Err(
-            "open lets strangers replace and delete files\nwrite access = \"read-only\", \"create\" or \"write-only\""
-                .into(),
-        );
+        return Err(UsageError::of_lines(
+            "open lets strangers replace and delete files\nwrite access = \"read-only\", \"create\" or \"write-only\"",
+        ));
     }
     if secrets.is_empty() && keys.is_empty() && open_to.is_empty() {
-        return Err(
-            "no secrets and no keys\nwrite secrets = [\"/etc/haul/partner.secret\"], or keys = [\"haul-public-...\"]"
-                .into(),
-        );
+        return Err(UsageError::of_lines(
+            "no secrets and no keys\nwrite secrets = [\"/etc/haul/partner.secret\"], or keys = [\"haul-public-...\"]",
+        ));
     }
     Ok(directory)
 }
@@ -242,11 +252,11 @@ struct DirectoryTable<'t>(&'t DeTable<'t>);
 
 impl<'t> DirectoryTable<'t> {
     /// A table without unknown keys.
-    fn of(value: &'t DeValue<'t>) -> Result<Self, String> {
-        let table = value.as_table().ok_or("not a table")?;
+    fn of(value: &'t DeValue<'t>) -> Result<Self, UsageError> {
+        let table = value.as_table().ok_or_else(|| UsageError::new("not a table"))?;
         if let Some(unknown) = table.keys().map(|key| &**key.get_ref()).find(|key| !KEYS.contains(key)) {
             let meant = nearest(unknown, &KEYS).map(|key| format!("\ndid you mean {key}?"));
-            return Err(format!("unknown key {unknown}{}", meant.unwrap_or_default()));
+            return Err(UsageError::of_lines(&format!("unknown key {unknown}{}", meant.unwrap_or_default())));
         }
         Ok(Self(table))
     }
@@ -255,26 +265,29 @@ impl<'t> DirectoryTable<'t> {
         self.0.get(key).map(toml::Spanned::get_ref)
     }
 
-    fn text(&self, key: &str) -> Result<Option<&'t str>, String> {
-        let text = |value: &'t DeValue<'t>| value.as_str().ok_or_else(|| format!("{key} needs a text in quotes"));
+    fn text(&self, key: &str) -> Result<Option<&'t str>, UsageError> {
+        let text = |value: &'t DeValue<'t>| {
+            value.as_str().ok_or_else(|| UsageError::new(format!("{key} needs a text in quotes")))
+        };
         self.get(key).map(text).transpose()
     }
 
-    fn texts(&self, key: &str) -> Result<Vec<String>, String> {
+    fn texts(&self, key: &str) -> Result<Vec<String>, UsageError> {
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
         let text = |text: &toml::Spanned<DeValue<'_>>| text.get_ref().as_str().map(str::to_owned);
         let texts = value.as_array().map(|list| list.iter().map(text).collect());
-        texts.flatten().ok_or_else(|| format!("{key} needs a list of texts in quotes"))
+        texts.flatten().ok_or_else(|| UsageError::new(format!("{key} needs a list of texts in quotes")))
     }
 
-    fn flag(&self, key: &str) -> Result<bool, String> {
-        let flag = |value: &DeValue<'_>| value.as_bool().ok_or_else(|| format!("{key} needs true or false"));
+    fn flag(&self, key: &str) -> Result<bool, UsageError> {
+        let flag =
+            |value: &DeValue<'_>| value.as_bool().ok_or_else(|| UsageError::new(format!("{key} needs true or false")));
         self.get(key).map_or(Ok(false), flag)
     }
 
-    fn size(&self, key: &str, range: std::ops::RangeInclusive<u64>) -> Result<Option<u64>, String> {
+    fn size(&self, key: &str, range: std::ops::RangeInclusive<u64>) -> Result<Option<u64>, UsageError> {
         let size = |text| parse_size(text).ok().filter(|size| range.contains(size));
-        let needs = || format!("{key} needs a size in quotes, such as \"50m\"");
+        let needs = || UsageError::new(format!("{key} needs a size in quotes, such as \"50m\""));
         self.text(key)?.map(|text| size(text).ok_or_else(needs)).transpose()
     }
 
@@ -282,46 +295,54 @@ impl<'t> DirectoryTable<'t> {
         self.get(key).map(|value| value.as_integer().and_then(|number| number.as_str().parse().ok()))
     }
 
-    fn access(&self) -> Result<ServedAccess, String> {
+    fn access(&self) -> Result<ServedAccess, UsageError> {
         let Some(word) = self.text("access")? else { return Ok(ServedAccess::Both) };
-        ServedAccess::from_word(word).ok_or_else(|| "access must be read-only, write-only, create or both".into())
+        ServedAccess::from_word(word)
+            .ok_or_else(|| UsageError::new("access must be read-only, write-only, create or both"))
     }
 
-    fn keys(&self) -> Result<Vec<ClientKey>, String> {
+    fn keys(&self) -> Result<Vec<ClientKey>, UsageError> {
         let Some(value) = self.get("keys") else { return Ok(Vec::new()) };
-        let keys = value.as_array().ok_or("keys needs a list")?;
+        let keys = value.as_array().ok_or_else(|| UsageError::new("keys needs a list"))?;
         keys.iter().map(|key| client_key(key.get_ref())).collect()
     }
 
-    fn networks(&self) -> Result<Vec<IpNet>, String> {
-        let parse =
-            |text: &String| network(text).ok_or_else(|| format!("open: {text} is not a network, such as 10.1.0.0/16"));
+    fn networks(&self) -> Result<Vec<IpNet>, UsageError> {
+        let parse = |text: &String| {
+            network(text).ok_or_else(|| UsageError::new(format!("open: {text} is not a network, such as 10.1.0.0/16")))
+        };
         self.texts("open")?.iter().map(parse).collect()
     }
 
-    fn clients(&self) -> Result<Option<usize>, String> {
+    fn clients(&self) -> Result<Option<usize>, UsageError> {
         let valid = |number: u64| (1..=u64::from(CLIENTS_MAX)).contains(&number).then(|| usize::try_from(number).ok());
-        let needs = || format!("clients needs a number from 1 to {CLIENTS_MAX}");
+        let needs = || UsageError::new(format!("clients needs a number from 1 to {CLIENTS_MAX}"));
         self.number("clients").map(|number| number.and_then(valid).flatten().ok_or_else(needs)).transpose()
     }
 
-    fn files(&self) -> Result<Option<u64>, String> {
-        let needs = || "files needs a number of at least 1".to_owned();
+    fn files(&self) -> Result<Option<u64>, UsageError> {
+        let needs = || UsageError::new("files needs a number of at least 1");
         self.number("files").map(|number| number.filter(|number| *number > 0).ok_or_else(needs)).transpose()
     }
 }
 
+/// A table's name in errors.
+fn in_table(name: &str) -> String {
+    format!("[{name}]")
+}
+
 /// Checks the values: the directory exists, and so do the secrets.
-fn complete(written: WrittenDirectory) -> Result<ServedDirectory, String> {
+fn complete(written: WrittenDirectory) -> Result<ServedDirectory, UsageError> {
     let WrittenDirectory { name, path, access, secrets, keys, open_to, clients, rate, size, files, policy } = written;
-    let in_table = |why: String| format!("[{name}]: {why}");
+    let in_table = |error: UsageError| error.at(&in_table(&name));
     let path = absolute(&path).map_err(in_table)?;
     let secrets = secrets.iter().map(|file| match secret::read(OsStr::new(file)) {
         Ok(SecretFileState::Secret(secret)) => Ok(ServedCredential::lasting(KnownClient::Secret(secret))),
         Ok(SecretFileState::Key(_)) => {
-            Err(in_table(format!("{file}: a private key, not a public one\nlist the public key in keys")))
+            let key = UsageError::new(format!("{file}: a private key, not a public one"));
+            Err(in_table(key.remedy("list the public key in keys")))
         }
-        Err(error) => Err(in_table(error.to_string())),
+        Err(error) => Err(in_table(error)),
     });
     let is_revoked = |key: &PublicKey| keys.iter().any(|other| other.is_revoked && other.key == *key);
     let valid = keys.iter().filter(|key| !is_revoked(&key.key));
@@ -339,12 +360,12 @@ pub fn network(text: &str) -> Option<IpNet> {
 }
 
 /// A directory as a server has it.
-pub fn absolute(path: &Path) -> Result<PathBuf, String> {
+pub fn absolute(path: &Path) -> Result<PathBuf, UsageError> {
     let shown = escape(path.as_os_str().as_bytes());
     match fs::canonicalize(path) {
         Ok(path) if path.is_dir() => Ok(path),
-        Ok(_) => Err(format!("{shown}: not a directory\nname a directory to serve")),
-        Err(error) => Err(format!("{shown}: {error}")),
+        Ok(_) => Err(UsageError::new(format!("{shown}: not a directory")).remedy("name a directory to serve")),
+        Err(error) => Err(UsageError::new(format!("{shown}: {error}"))),
     }
 }
 
@@ -436,7 +457,7 @@ mod tests {
             ("in = 3", "not a table"),
             ("[in\n", "line 1"),
         ] {
-            let error = parse(text).unwrap_err();
+            let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(said), "{text}: {error}");
         }
     }

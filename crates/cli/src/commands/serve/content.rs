@@ -38,7 +38,7 @@ pub(super) fn served(
         let access = pipe_access(values)?;
         return Ok(Some((standard(access)?, access)));
     }
-    let path = absolute(Path::new(operand)).map_err(|why| UsageError::of_lines(&why))?;
+    let path = absolute(Path::new(operand))?;
     Ok(Some((ServedContent::Directory(path), access(values)?)))
 }
 
