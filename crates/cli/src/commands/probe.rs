@@ -55,12 +55,14 @@ pub fn run(own: &Values, copy: &Values, operands: &[OsString]) -> anyhow::Result
     match found {
         Ok(found) => told.end(found, copy, saves, sysctl),
         Err(Error::Interrupted) => {
-            told.error(&watch.time_is_up().unwrap_or_else(|| "interrupted".to_owned()));
+            told.error(&watch.time_is_up().unwrap_or_else(|| "interrupted".to_owned()), Exit::Interrupted);
             Ok(Exit::Interrupted)
         }
         Err(error) => {
-            told.error(&error.to_string());
-            Ok(Exit::of(&Err(error)))
+            let text = error.to_string();
+            let exit = Exit::of(&Err(error));
+            told.error(&text, exit);
+            Ok(exit)
         }
     }
 }
@@ -125,9 +127,9 @@ impl ProbeMessages {
         super::say(self.mode, line, json);
     }
 
-    fn error(&mut self, message: &str) {
+    fn error(&mut self, message: &str, exit: Exit) {
         if self.mode == Mode::Json {
-            super::print(&json::error(message));
+            super::print(&json::error(message, exit));
         }
         self.text.error(message);
     }

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::options::Option_;
 use super::ready::Check;
+use crate::exit::Exit;
 use crate::show::json::{JsonMessage, OptionArgument, TransportFields, encode, sorted};
 
 /// A line of `haul probe --json`.
@@ -22,7 +23,7 @@ pub enum ProbeLine<'a> {
     Part(ProbedPartFields<'a>),
     Notice { message: JsonMessage },
     Forecast(ForecastFields<'a>),
-    Error { message: JsonMessage },
+    Error { message: JsonMessage, status: u8 },
 }
 
 /// What an end is like.
@@ -225,6 +226,6 @@ pub fn notice(message: &str) -> String {
 }
 
 /// Why it ended.
-pub fn error(message: &str) -> String {
-    encode(&ProbeLine::Error { message: message.into() })
+pub fn error(message: &str, exit: Exit) -> String {
+    encode(&ProbeLine::Error { message: message.into(), status: exit.number() })
 }
