@@ -2,7 +2,9 @@ use super::*;
 
 use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::cpus::Cpus;
+use haul_proto::file_range::RangeLen;
 use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
+use haul_proto::wire::ranges::TargetRange;
 use haul_proto::wire::storage::Fsync;
 use std::net::IpAddr;
 use std::path::Path;
@@ -218,8 +220,9 @@ fn the_lower_limit_holds() {
 
 #[test]
 fn create_takes_new_names_and_nothing_else() {
-    let refused: [fn(&mut TargetRequest); 7] = [
+    let refused: [fn(&mut TargetRequest); 8] = [
         |request| request.rules.overwrite = OverwritePolicy::Replace,
+        |request| request.range = Some(TargetRange::Finish(RangeLen::MIN)),
         |request| request.rules.overwrite = OverwritePolicy::Follow,
         |request| request.sync.backup_dir = b"old".to_vec(),
         |request| request.sync.equal = EqualityTest::Size,
