@@ -2,7 +2,9 @@ use super::*;
 
 use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::cpus::Cpus;
+use haul_proto::file_range::RangeLen;
 use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
+use haul_proto::wire::ranges::TargetRange;
 use haul_proto::wire::storage::Fsync;
 use std::net::IpAddr;
 use std::path::Path;
@@ -219,8 +221,9 @@ fn the_lower_limit_holds() {
 #[test]
 fn create_takes_new_names_and_nothing_else() {
     type Change = fn(&mut TargetRequest);
-    let refused: [(Change, ForbiddenAct); 7] = [
+    let refused: [(Change, ForbiddenAct); 8] = [
         (|request| request.rules.overwrite = OverwritePolicy::Replace, ForbiddenAct::Replacement),
+        (|request| request.range = Some(TargetRange::Finish(RangeLen::MIN)), ForbiddenAct::Ranges),
         (|request| request.rules.overwrite = OverwritePolicy::Follow, ForbiddenAct::Replacement),
         (|request| request.sync.backup_dir = b"old".to_vec(), ForbiddenAct::Backups),
         (|request| request.sync.equal = EqualityTest::Size, ForbiddenAct::TimeChanges),
