@@ -265,27 +265,13 @@ impl EntryDecider {
     }
 
     pub(crate) fn try_answer(&self, position: &EntryPosition, entry: &Entry) -> io::Result<EntryAnswer<ReceiverEntry>> {
-        if position.name.is_reserved() {
-            return Ok(self.job.refuse(position, OverwriteRefusal::Reserved.text()));
-        }
         let there = if position.fresh {
             ExistingStat::NOTHING
         } else {
             self.tree.standing(&position.dir, &position.name, entry)?
         };
-        if there.existing != ExistingEntry::Absent && self.tree.is_spelled_otherwise(&position.dir, &position.name) {
-            return Ok(self.job.refuse(position, OTHER_SPELLING));
-        }
-        if let EntryContent::Symlink { points_to } = &entry.kind
-            && self.job.links_inside
-            && self.leads_out(&position.dir, points_to)?
-        {
-            return Ok(self.job.refuse(position, LEADS_OUT));
-        }
-        if let EntryContent::Node(node) = &entry.kind
-            && !self.may_make_node(*node)
-        {
-            return Ok(self.job.refuse(position, NODE_NOT_ASKED));
+        if let Some(text) = self.refusal(position, entry, &there)? {
+            return Ok(self.job.refuse(position, text));
         }
         let mut decided = match self.decide(position, entry, &there)? {
             Ok(decided) => decided,
@@ -303,35 +289,7 @@ impl EntryDecider {
                 }
                 Ok(answer)
             }
-            EntryContent::Symlink { points_to } => {
-                if decision == OverwriteDecision::Replace {
-                    self.removals.back_up(&position.dir, &position.name)?;
-                }
-                match decision {
-                    OverwriteDecision::Keep => {}
-                    OverwriteDecision::ReplaceTree => {
-                        let temporary = make_temporary_link(&position.dir, &position.name, points_to)?;
-                        self.removals.replace_directory(&position.dir, &temporary, &position.name, &decided.removal)?;
-                    }
-                    _ => make_link(&position.dir, &position.name, points_to, decision == OverwriteDecision::Replace)?,
-                }
-                let changes = !self.job.creates_only || decision != OverwriteDecision::Keep;
-                let is_kept = decision == OverwriteDecision::Keep;
-                let has_time = there.look.is_some_and(|look| is_kept && look.meta.modified == entry.meta.modified);
-                let keep = MetadataParts {
-                    owner: self.job.request.preserve && changes,
-                    mode: None,
-                    times: changes && !has_time,
-                };
-                match apply_to_symlink(&*position.dir.fd()?, &position.name, &entry.meta, keep) {
-                    Ok(_) => self.job.report_decision(position, entry, &decided),
-                    // Another user's link, or a file system without link times: the link itself exists.
-                    Err(error) if is_not_ours(&error) => self.job.report_decision(position, entry, &decided),
-                    Err(error) => return Err(error),
-                }
-                add(&self.job.reporter.tally.symlinks, 1);
-                self.known_to_be_same(position, false)
-            }
+            EntryContent::Symlink { points_to } => self.symlink(position, entry, points_to, &decided, &there),
             EntryContent::File { size } => self.file(position, entry, *size, &decided, &there),
             EntryContent::Stream => Ok(self.stream(position, entry.meta, &decided)),
             EntryContent::Node(node) => {
@@ -343,6 +301,68 @@ impl EntryDecider {
             }
             EntryContent::HardLink { .. } => Ok(self.job.refuse(position, OverwriteRefusal::NotAsked.text())),
         }
+    }
+
+    /// Why an entry is refused, whatever the overwrite policy.
+    fn refusal(
+        &self,
+        position: &EntryPosition,
+        entry: &Entry,
+        there: &ExistingStat,
+    ) -> io::Result<Option<&'static str>> {
+        if position.name.is_reserved() {
+            return Ok(Some(OverwriteRefusal::Reserved.text()));
+        }
+        if there.existing != ExistingEntry::Absent && self.tree.is_spelled_otherwise(&position.dir, &position.name) {
+            return Ok(Some(OTHER_SPELLING));
+        }
+        Ok(match &entry.kind {
+            EntryContent::Symlink { points_to }
+                if self.job.links_inside && self.leads_out(&position.dir, points_to)? =>
+            {
+                Some(LEADS_OUT)
+            }
+            EntryContent::Node(node) if !self.may_make_node(*node) => Some(NODE_NOT_ASKED),
+            _ => None,
+        })
+    }
+
+    /// Creates a symbolic link, with its metadata.
+    fn symlink(
+        &self,
+        position: &EntryPosition,
+        entry: &Entry,
+        points_to: &[u8],
+        decided: &EntryDecision,
+        there: &ExistingStat,
+    ) -> io::Result<EntryAnswer<ReceiverEntry>> {
+        let (EntryPosition { dir, name, .. }, decision) = (position, decided.decision);
+        let is_kept = decision == OverwriteDecision::Keep;
+        match decision {
+            OverwriteDecision::Keep => {}
+            OverwriteDecision::ReplaceTree => {
+                let temporary = make_temporary_link(dir, name, points_to)?;
+                self.removals.replace_directory(dir, &temporary, name, &decided.removal)?;
+            }
+            OverwriteDecision::Replace => {
+                self.removals.back_up(dir, name)?;
+                make_link(dir, name, points_to, true)?;
+            }
+            _ => make_link(dir, name, points_to, false)?,
+        }
+        let changes = !self.job.creates_only || !is_kept;
+        let has_time = there.look.is_some_and(|look| is_kept && look.meta.modified == entry.meta.modified);
+        let keep =
+            MetadataParts { owner: self.job.request.preserve && changes, mode: None, times: changes && !has_time };
+        match apply_to_symlink(&*dir.fd()?, name, &entry.meta, keep) {
+            Ok(_) => {}
+            // Another user's link, or a file system without link times: the link itself exists.
+            Err(error) if is_not_ours(&error) => {}
+            Err(error) => return Err(error),
+        }
+        self.job.report_decision(position, entry, decided);
+        add(&self.job.reporter.tally.symlinks, 1);
+        self.known_to_be_same(position, false)
     }
 
     /// Decides about an entry. Returns the answer instead if no work is left.
