@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 
-use crate::sys::page_cache::{cached_bytes, finish_write_back, start_write_back};
+use crate::sys::page_cache::{cached_bytes, start_write_back};
 
 /// Files of this size, or of this part of the memory, are large: their pages are dropped behind the copy, so that it
 /// does not push out what others work with.
@@ -47,11 +47,6 @@ pub fn drop_pages(file: impl AsFd, offset: u64, len: u64) {
 /// Begins to write a range to the disk.
 pub fn write_back(file: impl AsFd, offset: u64, len: u64) {
     let _ = start_write_back(file, offset, len);
-}
-
-/// Waits until a range is on the disk.
-pub fn written_back(file: impl AsFd, offset: u64, len: u64) {
-    let _ = finish_write_back(file, offset, len);
 }
 
 /// Written ranges of a file whose pages are to be dropped once they are on disk.
@@ -100,7 +95,7 @@ mod tests {
             return;
         }
         write_back(&file, 0, 1 << 20);
-        written_back(&file, 0, 1 << 20);
+        crate::sys::page_cache::finish_write_back(&file, 0, 1 << 20).unwrap();
         drop_pages(&file, 0, 1 << 20);
         assert!(!is_cached(&file, 0, 1 << 20));
         let mut bytes = vec![0; 1 << 20];

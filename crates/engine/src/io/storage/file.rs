@@ -2,6 +2,7 @@
 
 use haul_proto::wire::sparse::DataMap;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, openat};
+use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 use super::FileAccess;
 use super::extents::FileExtents;
 use crate::fs::FileStat;
+use crate::sys::page_cache::finish_write_back;
 
 /// File systems that are memory, with nothing behind it (linux/magic.h): tmpfs, ramfs, hugetlbfs, proc, sysfs.
 const MEMORY_MAGICS: [u64; 5] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6, 0x9fa0, 0x6265_6572];
@@ -48,6 +50,8 @@ pub struct OpenedFile {
     extents: Arc<FileExtents>,
     direct: OnceLock<Option<Arc<OwnedFd>>>,
     since: Instant,
+    /// The first error of an awaited write-back: the kernel reports each once, and a later fsync would succeed.
+    lost: OnceLock<Errno>,
 }
 
 impl OpenedFile {
@@ -60,8 +64,8 @@ impl OpenedFile {
         let in_memory = !is_file || is_memory(magic_of(&fd)?);
         let may_have_holes = FileStat::from(&stat).may_have_holes();
         let (direct, since, device) = (OnceLock::new(), Instant::now(), stat.st_dev);
-        let (fd, extents) = (Arc::new(fd), Arc::default());
-        Ok(Self { fd, access, device, in_memory, has_blocks, may_have_holes, extents, direct, since })
+        let (fd, extents, lost) = (Arc::new(fd), Arc::default(), OnceLock::new());
+        Ok(Self { fd, access, device, in_memory, has_blocks, may_have_holes, extents, direct, since, lost })
     }
 
     /// The same, with the extents that are known of it already: of a file that is opened again for each piece.
@@ -77,6 +81,18 @@ impl OpenedFile {
     /// Whether nothing would be read in these bytes but a hole's zeros.
     pub fn is_hole(&self, offset: u64, len: u64) -> bool {
         self.may_have_holes && self.extents.is_hole(&*self.fd, offset, len)
+    }
+
+    /// Waits until a written range is on the disk. [`Self::written_back`] has its error.
+    pub fn await_write_back(&self, offset: u64, len: u64) {
+        if let Err(error) = finish_write_back(&*self.fd, offset, len) {
+            let _ = self.lost.set(Errno::from_io_error(&error).unwrap_or(Errno::IO));
+        }
+    }
+
+    /// The first error of the awaited write-backs, if any.
+    pub fn written_back(&self) -> io::Result<()> {
+        self.lost.get().map_or(Ok(()), |error| Err((*error).into()))
     }
 
     /// For how long it has been open.

@@ -7,10 +7,11 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::fs::testing::in_time;
-use crate::io::storage::cache::{drop_pages, is_cached, write_back, written_back};
+use crate::io::storage::cache::{drop_pages, is_cached, write_back};
 use crate::io::storage::depth;
 use crate::io::storage::io_method_probe::IoMethodProbe;
 use crate::io::storage::read::FrameReader;
+use crate::sys::page_cache::finish_write_back;
 
 const FRAME: u64 = 256 << 10;
 const MIB: u64 = 1 << 20;
@@ -21,7 +22,7 @@ fn cold_file(place: &Path, len: u64) -> Option<Arc<OpenedFile>> {
     fs::write(&path, vec![7; usize::try_from(len).unwrap()]).unwrap();
     let file = File::options().write(true).open(&path).unwrap();
     write_back(&file, 0, len);
-    written_back(&file, 0, len);
+    finish_write_back(&file, 0, len).unwrap();
     drop_pages(&file, 0, len);
     let opened = OpenedFile::new(File::open(&path).unwrap().into(), FileAccess::Read).unwrap();
     if opened.in_memory() || !is_cached(&file, 0, 0) || is_cached(&file, 0, len) {

@@ -86,6 +86,7 @@ impl CompleteFile {
 
     /// Ends a range: its data is on the disk before its journal says so. The file gets no name.
     fn end_range(&self, journal: &OpenJournal, committer: &Committer) -> io::Result<()> {
+        self.file().saved()?;
         fdatasync(self.fd())?;
         let value = committer.job.request.settings.blake3.then_some(self.digest);
         journal.end(&RangeEnd { value, inode: FileStat::at_fd(self.fd())?.identity.inode })?;
@@ -100,9 +101,14 @@ impl CompleteFile {
     pub fn give_name(&self, committer: &Committer) -> FinalizeOutcome {
         let FileDestination::Named(path) = self.file().place() else { return FinalizeOutcome::Named };
         if let (Some(_), Some(journal)) = (self.file().range(), self.file().journal()) {
-            let ended = self.end_range(journal, committer);
-            let failed = |error| FinalizeOutcome::Failed(format!("not written to the disk: {}", describe(&error)));
-            return ended.map_or_else(failed, |()| FinalizeOutcome::Named);
+            return match self.end_range(journal, committer) {
+                Ok(()) => FinalizeOutcome::Named,
+                Err(error) => {
+                    // The next run would accept cached pages that are not on the disk.
+                    journal.void();
+                    FinalizeOutcome::Failed(format!("not written to the disk: {}", describe(&error)))
+                }
+            };
         }
         if let Some((base, in_place)) = self.file().in_place() {
             let to_disk = self.disk.is_some();

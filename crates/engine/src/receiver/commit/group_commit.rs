@@ -67,6 +67,8 @@ impl Committer {
                 Err(error) => {
                     let text = format!("not written to the disk: {}", describe(&error));
                     if whole.file().in_place().is_some() || whole.file().range().is_some() {
+                        // The next run would accept cached pages that are not on the disk.
+                        whole.file().journal().iter().for_each(|journal| journal.void());
                         self.fail_entry(whole.entry, &whole.item, text, ends);
                         continue;
                     }

@@ -11,7 +11,8 @@ use haul_proto::journal::JournalHeader;
 use haul_proto::overwrite_policy::OverwriteDecision;
 use haul_proto::session::step::EntryAnswer;
 use haul_proto::wire::storage::Fsync;
-use rustix::fs::fsync;
+use rustix::fs::{Mode, fchmod, fchown, fsync};
+use rustix::process::{getegid, geteuid};
 use thiserror::Error;
 
 use crate::fs::FileStat;
@@ -85,7 +86,7 @@ impl EntryDecider {
         if let Err(text) = self.tree.quota.reserve(bytes) {
             return Ok(self.job.refuse(position, text));
         }
-        let found = match open_range(&path, (range, &header), !keeps_holes(entry), &self.tree.job_locks) {
+        let found = match open_range(&path, (range, &header), &self.tree.job_locks) {
             Ok(found) => found,
             Err(error) => return Ok(self.job.refuse(position, error.into_text())),
         };
@@ -149,9 +150,26 @@ impl EntryDecider {
         (file, header, len): (&OwnedFd, &JournalHeader, RangeLen),
         decided: &EntryDecision,
     ) -> Result<CompletedFile, RangeError> {
-        let digest = check_ranges(path, (file, header, len), !keeps_holes(entry))?;
+        let digest = check_ranges(path, (file, header, len))?;
         // It changes the file's time.
         cut_to(file, header.size)?;
+        // Runs could not open a partial file of another owner.
+        let refused = self.name_file(path, entry, (file, len), decided).inspect_err(|_| take_back(file))?;
+        if self.job.request.fsync == Fsync::Full {
+            fsync(&*path.dir.fd()?).map_err(io::Error::from)?;
+        }
+        remove_journals(path, len, header.size);
+        Ok(CompletedFile { digest, refused })
+    }
+
+    /// Gives a file its metadata and its final name. Names an attribute that could not be set.
+    fn name_file(
+        &self,
+        path: &TargetPath,
+        entry: &Entry,
+        (file, len): (&OwnedFd, RangeLen),
+        decided: &EntryDecision,
+    ) -> Result<Option<String>, RangeError> {
         let refused = self.metadata.put_on_file(file, &entry.meta, true, attributes(entry))?;
         if self.job.request.fsync != Fsync::None {
             fsync(file).map_err(io::Error::from)?;
@@ -165,11 +183,7 @@ impl EntryDecider {
             _ => rename(path, &partial).map_err(io::Error::from),
         };
         named.map_err(|error| RangeError::Unnamed(why_unnamed(&error)))?;
-        if self.job.request.fsync == Fsync::Full {
-            fsync(&*path.dir.fd()?).map_err(io::Error::from)?;
-        }
-        remove_journals(path, len, header.size);
-        Ok(CompletedFile { digest, refused })
+        Ok(refused)
     }
 
     fn header(&self, path: &TargetPath, entry: &Entry, size: u64, range: Option<FileRange>) -> Option<JournalHeader> {
@@ -178,9 +192,10 @@ impl EntryDecider {
     }
 }
 
-/// Whether holes of a file stay holes, so that they say nothing of lost data.
-fn keeps_holes(entry: &Entry) -> bool {
-    entry.more.as_ref().is_some_and(|more| more.data_bytes.is_some())
+/// Makes a partial file this user's alone again.
+fn take_back(file: &OwnedFd) {
+    let _ = fchown(file, Some(geteuid()), Some(getegid()));
+    let _ = fchmod(file, Mode::RUSR | Mode::WUSR);
 }
 
 /// Checks that all ranges of a file are complete and of one version, and still have their data. Returns the file's
@@ -188,7 +203,6 @@ fn keeps_holes(entry: &Entry) -> bool {
 fn check_ranges(
     path: &TargetPath,
     (file, header, len): (&OwnedFd, &JournalHeader, RangeLen),
-    fills_holes: bool,
 ) -> Result<Option<Digest>, RangeError> {
     let (size, ranges) = (header.size, len.ranges_of(header.size));
     let look = FileStat::at_fd(file)?;
@@ -198,7 +212,7 @@ fn check_ranges(
         let range = len.range(number).ok_or_else(incomplete)?;
         let found = complete_range(path, range, header, look.identity.inode)?;
         let (journal, written, end) = found.ok_or_else(incomplete)?;
-        if fills_holes && let Some(at) = journal.removed_bytes(file, written.frame, size)? {
+        if let Some(at) = journal.removed_bytes(file, written.frame, size)? {
             return Err(RangeError::Removed { number: number + 1, ranges, at });
         }
         if let Some(value) = end.value {

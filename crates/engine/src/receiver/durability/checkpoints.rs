@@ -92,8 +92,11 @@ fn asked(synced: Result<(), Errno>) -> Result<(), Errno> {
 }
 
 impl ReceivingFile {
-    /// The error of an earlier checkpoint of the file, if any.
+    /// The error of an earlier checkpoint of the file, or of an awaited write-back, if any.
     pub(crate) fn saved(&self) -> io::Result<()> {
+        if let Some(Ok(opened)) = self.opened() {
+            opened.written_back()?;
+        }
         match self.saving().and_then(|(_, saving)| saving.failed.get()) {
             Some(error) => Err((*error).into()),
             None => Ok(()),

@@ -375,7 +375,15 @@ impl ReceivingFile {
             Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(error),
             _ => Ok(()),
         };
-        let made = self.room.get_or_init(|| if self.has_holes() { ftruncate(fd, self.size) } else { allocate() });
+        let made = self.room.get_or_init(|| {
+            if !self.has_holes() {
+                allocate()
+            } else if self.range().is_some() {
+                Ok(())
+            } else {
+                ftruncate(fd, self.size)
+            }
+        });
         Ok((*made)?)
     }
 
@@ -403,7 +411,7 @@ impl ReceivingFile {
             cache::write_back(fd, offset, len);
         }
         if let Some((offset, len)) = far_behind {
-            cache::written_back(fd, offset, len);
+            file.await_write_back(offset, len);
             cache::drop_pages(fd, offset, len);
         }
         Ok(())
@@ -470,7 +478,8 @@ impl ReceivingFile {
 
     /// Whether to try reflinks.
     pub fn takes_blocks(&self) -> bool {
-        !self.is_special() && !self.unshared.load(Ordering::Relaxed)
+        // Reflinked frames are not recorded, and a range is trusted by its records.
+        !self.is_special() && self.range().is_none() && !self.unshared.load(Ordering::Relaxed)
     }
 
     /// Reflinks a range of the source file instead of writing it. Streams take turns, for the same reason as in

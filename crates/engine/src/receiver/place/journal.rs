@@ -10,6 +10,7 @@ use haul_proto::path::Name;
 use haul_proto::ranges::RangeSet;
 use rustix::fs::{Mode, OFlags, fdatasync, fstat, ftruncate, openat};
 use rustix::io::Errno;
+use std::cell::LazyCell;
 use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -215,11 +216,16 @@ impl OpenJournal {
         let frame_bytes = u64::from(frame.get());
         let end = self.frames.end.saturating_mul(frame_bytes).min(size);
         let (extents, mut buffer) = (FileExtents::default(), Vec::new());
+        let check_of_zeros = LazyCell::new(|| frame_check(&vec![0; frame.bytes()]));
         let mut at = self.frames.start * frame_bytes;
         while let Some(hole) = extents.next_hole(file, at, end) {
             for index in hole.start / frame_bytes..hole.end.min(end).div_ceil(frame_bytes) {
                 at = ((index + 1) * frame_bytes).min(end);
                 let [Some(recorded)] = self.records(index, 1)?[..] else { continue };
+                let whole = index * frame_bytes..(index + 1) * frame_bytes;
+                if hole.start <= whole.start && whole.end <= hole.end && recorded.check == *check_of_zeros {
+                    continue;
+                }
                 buffer.resize(frame.frame_len(size, index).unwrap_or(0), 0);
                 let read = read_at(file, &mut buffer, index * frame_bytes)?;
                 if frame_check(&buffer[..read]) != recorded.check {

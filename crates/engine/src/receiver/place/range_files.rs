@@ -5,13 +5,14 @@
 //! completes the file locks that alone. Journals are apart, since nodes of a network file system cache whole pages.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use haul_proto::file_range::{FileRange, RangeLen};
 use haul_proto::journal::{JournalHeader, RangeEnd};
 use haul_proto::path::Name;
-use rustix::fs::{OFlags, ftruncate};
+use rustix::fs::{Mode, OFlags, fchmod, ftruncate};
 use rustix::io::Errno;
 
 use crate::fs::{Dir, FileStat};
@@ -58,16 +59,20 @@ pub enum FoundRange {
     Complete,
 }
 
-/// Opens a range to write it, with the range of `header`. With `fills_holes`, a hole has no recorded data but zeros.
+/// Opens a range to write it, with the range of `header`.
 pub fn open_range(
     path: &TargetPath,
     (range, header): (FileRange, &JournalHeader),
-    fills_holes: bool,
     locks: &JobLocks,
 ) -> Result<FoundRange, TempFileError> {
     let leaf = journal_of(&path.dir, &path.name, range);
     let (journal, file) = lock_range(path, &leaf, range, locks)?;
+    // A finish that failed may have given it another mode.
+    fchmod(&file, Mode::RUSR | Mode::WUSR)?;
     let look = FileStat::at_fd(&file)?;
+    if look.size > header.size {
+        remove_cut_ranges(path, range, header.size..look.size);
+    }
     if look.size != header.size {
         ftruncate(&file, header.size)?;
     }
@@ -78,7 +83,7 @@ pub fn open_range(
         let journal = OpenJournal::continued(journal.try_clone()?, found);
         let has_ended = journal.recorded_end()?.is_some_and(|end| end.inode == look.identity.inode);
         let has_its_data = || Ok::<_, io::Error>(journal.removed_bytes(&file, found.frame, found.size)?.is_none());
-        if has_ended && look.size == header.size && (!fills_holes || has_its_data()?) {
+        if has_ended && look.size == header.size && has_its_data()? {
             return Ok(FoundRange::Complete);
         }
     }
@@ -92,6 +97,17 @@ pub fn open_range(
     let is_new = journal.recorded()?.is_empty();
     let open = OpenRange { leaf, file, journal };
     Ok(if is_new { FoundRange::New(open) } else { FoundRange::Partial(open) })
+}
+
+/// Removes the journals of other ranges with bytes in `cut`, before a shorter version of the file cuts them off.
+/// Otherwise, a run of the longer version would trust zeros.
+fn remove_cut_ranges(path: &TargetPath, own: FileRange, cut: Range<u64>) {
+    let len = own.len();
+    let numbers = cut.start / len.get()..len.ranges_of(cut.end);
+    let ranges = numbers.filter_map(|number| len.range(number)).filter(|range| *range != own);
+    for range in ranges {
+        remove_journal(&journal_of(&path.dir, &path.name, range));
+    }
 }
 
 /// Locks the journal, then shares the lock of the partial file. Whoever locked that alone meanwhile may have removed
@@ -195,7 +211,7 @@ mod tests {
 
         fn open(&self, number: u64, changed: i64) -> Result<FoundRange, TempFileError> {
             let (range, header) = self.header(number, changed);
-            open_range(&self.path, (range, &header), true, &JobLocks::with_patience(Duration::ZERO))
+            open_range(&self.path, (range, &header), &JobLocks::with_patience(Duration::ZERO))
         }
 
         fn new_range(&self, number: u64, changed: i64) -> OpenRange {
@@ -262,6 +278,28 @@ mod tests {
         std::fs::write(place.temp.path().join("other"), vec![9; 9 * (256 << 10)]).unwrap();
         std::fs::rename(place.temp.path().join("other"), place.partial()).unwrap();
         assert!(matches!(place.open(1, 1).unwrap(), FoundRange::Partial(_)), "another partial file");
+    }
+
+    #[test]
+    fn a_shorter_version_ends_the_trust_in_ranges_that_it_cuts() {
+        let place = Place::new();
+        (0..3).for_each(|number| place.complete(number, 1));
+        let (range, header) = place.header(1, 2);
+        let shorter = JournalHeader { size: SIZE - 1000, ..header };
+        let impatient = JobLocks::with_patience(Duration::ZERO);
+        assert!(matches!(open_range(&place.path, (range, &shorter), &impatient).unwrap(), FoundRange::New(_)));
+        assert!(matches!(place.open(0, 1).unwrap(), FoundRange::Partial(_)), "it is read again, and kept");
+        assert!(matches!(place.open(2, 1).unwrap(), FoundRange::New(_)), "its last bytes are zeros");
+    }
+
+    #[test]
+    fn a_partial_file_is_private_again_after_a_finish_that_failed() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = Place::new();
+        place.complete(0, 1);
+        std::fs::set_permissions(place.partial(), std::fs::Permissions::from_mode(0o644)).unwrap();
+        drop(place.new_range(1, 1));
+        assert_eq!(std::fs::metadata(place.partial()).unwrap().permissions().mode() & 0o7777, 0o600);
     }
 
     #[test]

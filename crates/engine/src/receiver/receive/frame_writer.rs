@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::io::frame_buffer::FrameBuffer;
-use crate::io::storage::cache::written_back;
 use crate::io::storage::calls::write_at;
 use crate::io::storage::file::OpenedFile;
 use crate::io::storage::io_method_probe::{IoMethodProbe, RUN_BYTES};
@@ -230,8 +229,7 @@ impl FrameWriter {
         match run.method {
             IoMethod::Direct => self.drain(resources),
             IoMethod::Buffered => {
-                let write_back =
-                    || run.ranges.iter().for_each(|&(offset, len)| written_back(&**run.file.fd(), offset, len));
+                let write_back = || run.ranges.iter().for_each(|&(offset, len)| run.file.await_write_back(offset, len));
                 during(Stage::Write, || self.meter.time(write_back));
             }
         }
