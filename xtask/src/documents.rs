@@ -33,8 +33,8 @@ const PARAGRAPH_WORDS_MAX: usize = 120;
 /// What users and contributors read from the top. Other pages are reference: their paragraphs may be long.
 const READ_FROM_THE_TOP: [&str; 4] = ["README.md", "docs/glossary.md", ARCHITECTURE, "CONTRIBUTING.md"];
 const SUBJECT_CHARS_MAX: usize = 72;
-/// Commits from this day on are checked.
-const SUBJECTS_SINCE: &str = "2026-11-24";
+/// Commits from then on are checked. To git, a bare date has the present time of day.
+const SUBJECTS_SINCE: &str = "2026-11-24T12:00:00Z";
 
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

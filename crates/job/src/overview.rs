@@ -56,11 +56,16 @@ impl JobOverview {
         let mut held = held_shards(job);
         let PlanIndex { shards, complete } = PlanIndex::read(job)?;
         let state = |shard: &PlannedShard| {
-            if let Some(at) = held.iter().position(|(number, _)| *number == shard.number) {
-                return Ok(ShardState::Running(held.swap_remove(at).1));
-            }
             let result = ShardResult::read(job, shard.number)?;
-            Ok(result.map_or(ShardState::Planned, |result| ShardState::Ended(Box::new(result))))
+            let at = held.iter().position(|(number, _)| *number == shard.number);
+            let holder = at.map(|at| held.swap_remove(at).1);
+            Ok(match (result, holder) {
+                // A lock may be left of a run that was killed after its end.
+                (Some(result), _) if result.end == ShardEnd::Done => ShardState::Ended(Box::new(result)),
+                (_, Some(holder)) => ShardState::Running(holder),
+                (Some(result), None) => ShardState::Ended(Box::new(result)),
+                (None, None) => ShardState::Planned,
+            })
         };
         let states = shards.iter().map(state).collect::<Result<Vec<_>, JobError>>()?;
         Ok(Self {
@@ -87,5 +92,35 @@ impl JobOverview {
     /// How many shards failed.
     pub fn failed(&self) -> usize {
         self.shards.iter().filter(|(_, state)| state.has_failed()).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan_index::{PlanIndexWriter, PlanTotals};
+    use crate::shard_lock::{LockAttempt, ShardLock};
+    use crate::shard_result::tests::result;
+    use haul_engine::sys::cancel::Cancel;
+
+    #[test]
+    fn a_shard_that_is_done_stays_done_with_a_lock_left_behind() {
+        let temp = tempfile::tempdir().unwrap();
+        let job = JobDirectory::create(&temp.path().join("job")).unwrap();
+        let mut plan = PlanIndexWriter::create(&job).unwrap();
+        (0..3).for_each(|number| plan.add(PlannedShard { number, files: 1, bytes: 1, range: None }).unwrap());
+        plan.complete(PlanTotals::default()).unwrap();
+        let locks: Vec<_> = [0, 1, 2]
+            .map(|number| ShardLock::try_take(&job, LockedWork::Shard(number), &Cancel::new()).unwrap())
+            .into_iter()
+            .filter(|lock| matches!(lock, LockAttempt::Held(_)))
+            .collect();
+        result(0, ShardEnd::Done, "n1", 1.0).write(&job).unwrap();
+        result(1, ShardEnd::Failed, "n1", 1.0).write(&job).unwrap();
+        let overview = JobOverview::read(&job).unwrap();
+        let states: Vec<_> = overview.shards.iter().map(|(_, state)| state).collect();
+        assert!(states[0].is_done() && locks.len() == 3);
+        assert!(matches!(states[1..], [ShardState::Running(_), ShardState::Running(_)]), "these run again");
+        assert_eq!(overview.missing(), [1, 2]);
     }
 }

@@ -53,7 +53,7 @@ pub enum TargetStep<H> {
     /// Check these entries and reply to each with [`super::target::TargetSession::answer`], in order.
     Examine(EntryId, Vec<Entry>),
     /// This entry is verified and whole (a directory: all its entries are complete). Set its metadata and final name,
-    /// then call [`super::target::TargetSession::settle`].
+    /// then call [`super::target::TargetSession::settle_entry`].
     Finish(FinishedEntry<H>),
     /// All frames of this large file of the given size exist. Compute the rest of its requested digest, then call
     /// [`super::target::TargetSession::summed`]; or settle it.
@@ -81,10 +81,10 @@ pub enum TargetStep<H> {
     /// The source has given up these streams; stop reading them.
     StreamsLost(Vec<StreamId>),
     /// The frames do not match the source's digest of the file: report it, remove them, then call
-    /// [`super::target::TargetSession::settle`].
+    /// [`super::target::TargetSession::settle_entry`].
     Mismatch(EntryId, Arc<H>),
     /// A file under [`EntryAnswer::Compare`] differs in these frames: report it, then call
-    /// [`super::target::TargetSession::settle`].
+    /// [`super::target::TargetSession::settle_entry`].
     Differs(EntryId, Arc<H>, Differing),
 }
 

@@ -17,7 +17,7 @@ impl<H> TargetSession<H> {
     /// already, or is being written.
     ///
     /// Each admitted frame is followed by [`Self::frame_written`], [`Self::release_frame`], [`Self::resend_frame`] or
-    /// [`Self::settle`].
+    /// [`Self::settle_entry`].
     pub fn admit_frame(&mut self, entry: EntryId, offset: u64, len: usize) -> Result<Option<Arc<H>>, ProtocolError> {
         self.outbox.check_resends()?;
         if self.runs.are_too_many {
@@ -107,7 +107,7 @@ impl<H> TargetSession<H> {
 
     /// Admits the files of a pack. Returns for each the handle to write to, or `None` to discard it.
     ///
-    /// Admitted files count as whole: the engine writes them, sets their final names and calls [`Self::settle`], or
+    /// Admitted files count as whole: the engine writes them, sets their final names and calls [`Self::settle_entry`], or
     /// [`Self::lost`].
     pub fn admit_pack(&mut self, files: &[PackedFile]) -> Result<Vec<Option<Arc<H>>>, ProtocolError> {
         self.check_pack(files)?;
