@@ -50,7 +50,7 @@ impl FileChecksum {
         Self { state, value: OnceLock::new() }
     }
 
-    /// Takes a frame now if possible; otherwise the caller has to call [`Self::passed`] once the frame can be read.
+    /// Takes a frame now if possible; otherwise the caller has to call [`Self::frame_written`] once the frame can be read.
     pub fn update(&self, index: u64, payload: &[u8]) {
         match &self.state {
             ChecksumState::Combined(combined) => combined.update(index, payload),
