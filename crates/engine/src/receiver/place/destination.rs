@@ -15,6 +15,7 @@ use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{TargetOperand, TargetRequest};
 use haul_proto::wire::storage::Fsync;
 use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -172,7 +173,7 @@ pub fn find(
         return Ok(special(path));
     }
     let is_new = request.make_directory || is_made_by_sync(request);
-    if is_new && matches!(lookup::stat(path), Err(rustix::io::Errno::NOENT)) {
+    if is_new && matches!(lookup::stat(path), Err(Errno::NOENT)) {
         refuse_nesting_in_nothing(request, path)?;
         if request.sync.is_dry {
             return Ok(Destination {
@@ -196,10 +197,10 @@ pub fn find(
     }
     match lookup::stat(path) {
         Ok(stat) => onto_existing(request, path, &FileStat::from(&stat), state_dir),
-        Err(rustix::io::Errno::NOENT) if request.compare.is_some() => {
+        Err(Errno::NOENT) if request.compare.is_some() => {
             Err(RefusedRequest::failed(format!("{} does not exist: nothing to compare with", escape(typed))))
         }
-        Err(rustix::io::Errno::NOENT) => onto_nothing(request, path, state_dir, reporter),
+        Err(Errno::NOENT) => onto_nothing(request, path, state_dir, reporter),
         Err(error) => Err(cannot(typed, &error.into())),
     }
 }
@@ -251,7 +252,12 @@ fn is_made_by_sync(request: &TargetRequest) -> bool {
 
 /// Creates one directory; its parent must exist.
 fn make_last_directory(path: &Path, fsync: Fsync) -> io::Result<()> {
-    lookup::create_dir(path, Mode::from_raw_mode(0o777))?;
+    match lookup::create_dir(path, Mode::from_raw_mode(0o777)) {
+        // Another run, such as a shard of the same job, has made it meanwhile.
+        Err(Errno::EXIST)
+            if lookup::stat(path).is_ok_and(|found| FileStat::from(&found).kind == FileType::Directory) => {}
+        made => made?,
+    }
     sync_above(path, fsync)
 }
 
@@ -553,4 +559,19 @@ fn ancestors(dir: &Dir) -> io::Result<Vec<FileIdentity>> {
 
 fn cannot(path: &[u8], error: &io::Error) -> RefusedRequest {
     RefusedRequest::failed(format!("{}: {}", escape(path), describe(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_another_run_makes_first_is_as_good() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("to");
+        (0..2).for_each(|_| make_last_directory(&path, Fsync::Full).unwrap());
+        std::fs::write(temp.path().join("file"), "").unwrap();
+        let error = make_last_directory(&temp.path().join("file"), Fsync::None).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+    }
 }
