@@ -140,8 +140,9 @@ fn what_ends_it_in_an_error_is_said_on_the_screen_that_was_there_before() {
         let worker = haul_e2e::pid(worker);
         rustix::process::kill_process(worker, rustix::process::Signal::KILL).expect("it was there");
     }
-    let said = said_afterwards(&terminal.end().ends(4));
-    assert!(said.contains("haul: lost the connection to "), "{said}");
+    let run = terminal.end().ends(4);
+    let said = said_afterwards(&run);
+    assert!(said.contains("haul: lost the connection to "), "{said}\n{}", run.account());
 }
 
 #[test]
