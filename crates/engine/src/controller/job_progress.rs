@@ -24,8 +24,8 @@ use crate::job::summary::{
 /// Progress of an attempt.
 #[derive(Default)]
 pub struct JobProgress {
-    /// Whether one worker is both ends, and whether both are on one machine.
-    is_one: [bool; 2],
+    is_one_worker: bool,
+    is_one_machine: bool,
     /// Files that failed.
     pub failed: u64,
     /// Entries left out on purpose.
@@ -65,7 +65,7 @@ impl JobProgress {
     /// Before any report of these workers.
     pub fn new(workers: &Workers) -> Self {
         let [source, target] = WorkerRole::BOTH.map(|role| workers.hello(role).boot);
-        Self { is_one: [workers.is_one(), source == target], ..Self::default() }
+        Self { is_one_worker: workers.is_one(), is_one_machine: source == target, ..Self::default() }
     }
 
     /// The counters of source and target.
@@ -75,12 +75,12 @@ impl JobProgress {
 
     /// The ends that a worker reports for.
     fn reported(&self, role: WorkerRole) -> Vec<usize> {
-        if self.is_one[0] { vec![0, 1] } else { vec![role.index()] }
+        if self.is_one_worker { vec![0, 1] } else { vec![role.index()] }
     }
 
     /// Records counters. If one worker is both ends, source and target report separate ones.
     pub fn record_counters(&mut self, role: WorkerRole, counters: Counters) {
-        let role = if self.is_one[0] && counters.files_found == 0 { WorkerRole::Target } else { role };
+        let role = if self.is_one_worker && counters.files_found == 0 { WorkerRole::Target } else { role };
         self.ends[role.index()].counters = counters;
     }
 
@@ -91,7 +91,7 @@ impl JobProgress {
         let case = self.measurements_with_pauses(terms);
         self.pauses.record_reports(ends, &case);
         if !self.pauses.is_open() {
-            self.watch.sample(&self.measurements(terms));
+            self.watch.sample(&self.pauses.without(&case));
         }
     }
 
@@ -105,7 +105,7 @@ impl JobProgress {
     pub fn record_end(&mut self, role: WorkerRole, last: FinalReport) -> bool {
         let again = self.finals.contains_key(&role);
         let role = if again { WorkerRole::Target } else { role };
-        if again && (!self.is_one[0] || self.finals.contains_key(&role)) {
+        if again && (!self.is_one_worker || self.finals.contains_key(&role)) {
             return false;
         }
         self.ends[role.index()].counters = last.counters;
@@ -156,12 +156,11 @@ impl JobProgress {
 
     fn measurements_with_pauses(&self, terms: TransferTerms<'_>) -> JobMeasurements {
         let [source, target] = &self.ends;
-        let [is_one_worker, is_one_machine] = self.is_one;
         JobMeasurements {
             source: source.load,
             target: target.load,
-            is_one_worker,
-            is_one_machine,
+            is_one_worker: self.is_one_worker,
+            is_one_machine: self.is_one_machine,
             is_within_host: terms.transport.is_within_host(),
             bytes: target.counters.bytes_written,
             files: target.counters.files_copied,

@@ -310,7 +310,9 @@ impl PartialFinder {
     /// The same, where several runs write the part, a range each.
     fn find_range_journals(&self, partial: &mut Partial) -> io::Result<Option<PartialExtent>> {
         let mut extent = None;
-        for RangeJournal { leaf, header, recorded, .. } in ranges::journals_of(&partial.dir, &partial.name)? {
+        for journal in ranges::journals_of(&partial.dir, &partial.name)? {
+            let recorded = journal.recorded_bytes()?;
+            let RangeJournal { leaf, header, .. } = journal;
             partial.about.path = below(&self.label, &partial.dir.path_of(header.name.as_bytes()));
             partial.about.disk_bytes += space_of(&leaf).unwrap_or(0);
             partial.journals.push(leaf);

@@ -17,10 +17,18 @@ use crate::receiver::place::target_path::FileName;
 pub struct RangeJournal {
     pub leaf: FileName,
     pub header: JournalHeader,
-    /// Bytes of the range that are recorded as written.
-    pub recorded: u64,
+    journal: OpenJournal,
     /// The partial file that it is of.
     part: Name,
+}
+
+impl RangeJournal {
+    /// Bytes of the range that are recorded as written.
+    pub fn recorded_bytes(&self) -> io::Result<u64> {
+        let frame = u64::from(self.header.frame.get());
+        let bytes = |index: u64| index.saturating_mul(frame).min(self.header.size);
+        Ok(self.journal.recorded()?.iter().map(|run| bytes(run.end) - bytes(run.start)).sum())
+    }
 }
 
 /// The partial file of a range's journal; `None` for another journal.
@@ -55,10 +63,7 @@ fn all(dir: &Dir) -> io::Result<Vec<RangeJournal>> {
         // What cannot be opened is another user's.
         let Ok(Some((journal, header))) = OpenJournal::open(&leaf, FileAccess::Read) else { continue };
         let Some(part) = part_of(&header) else { continue };
-        let frame = u64::from(header.frame.get());
-        let bytes = |index: u64| index.saturating_mul(frame).min(header.size);
-        let recorded = journal.recorded()?.iter().map(|run| bytes(run.end) - bytes(run.start)).sum();
-        found.push(RangeJournal { leaf, header, recorded, part });
+        found.push(RangeJournal { leaf, header, journal, part });
     }
     Ok(found)
 }
