@@ -72,7 +72,7 @@ impl ReceiverJob {
     /// Refuses a new file without an attempt if its file system is full.
     pub(super) fn check_full_disk(&self, dir: &Dir, size: u64) -> Result<(), FileError> {
         // An empty file takes no block.
-        let is_checked = self.request.rules.check_space && size > 0;
+        let is_checked = self.request.write.check_space && size > 0;
         let refusal = is_checked.then(|| self.full_disk.refusal(dir.identity().device)).flatten();
         refusal.map_or(Ok(()), Err)
     }
@@ -115,13 +115,13 @@ impl ReceiverJob {
 
     /// The preserved extras of entries, by the Request.
     pub(super) fn extras_kept(&self) -> ExtrasFilter {
-        let kept = self.request.kept;
+        let kept = self.request.metadata.preserve;
         ExtrasFilter {
             names: kept.hard_links,
             attributes: kept.attributes,
             acls: kept.acls,
             digest: self.request.sync.equal == EqualityTest::Digest,
-            parent_modes: self.request.listed != ListedKinds::No || !self.request.rules.below.is_empty(),
+            parent_modes: self.request.listed != ListedKinds::No || !self.request.below.is_empty(),
         }
     }
 

@@ -118,7 +118,7 @@ impl EntryDecider {
     /// could not be set.
     fn refresh(&self, position: &EntryPosition, entry: &Entry, there: &FileStat) -> Result<Option<String>, FileError> {
         let meta = &entry.meta;
-        let preserve = self.job.request.preserve;
+        let preserve = self.job.request.metadata.owner_and_mode;
         let owned = |meta: &EntryMetadata| (meta.mode, meta.uid, meta.gid);
         let has_other_owner = preserve && owned(&there.meta) != owned(meta);
         // A file equal by size or digest alone gets the source's time too.
@@ -148,7 +148,7 @@ impl EntryDecider {
         if !path.replaces && !has_base {
             self.job.check_full_disk(&path.dir, size)?;
         }
-        if size <= self.job.request.settings.frame.pack_file_max() || !self.job.request.rules.check_space {
+        if size <= self.job.request.settings.frame.pack_file_max() || !self.job.request.write.check_space {
             return Ok(());
         }
         let space = rustix::fs::fstatvfs(&*path.dir.fd()?)?;
