@@ -20,7 +20,6 @@ use crate::receiver::TargetReceiver;
 use crate::receiver::bounded_queue::BoundedQueue;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::place::journal::OpenJournal;
-use crate::sys::describe::describe;
 
 /// Most frames in one report to the source.
 const TOLD_EVERY: usize = 64;
@@ -69,7 +68,7 @@ impl TargetReceiver {
             };
             let ReceiverEntry::File(file) = &*item else { continue };
             if let Err(error) = self.verify_partial(entry, &item, file) {
-                self.fail_file(entry, &item, &describe(&error));
+                self.fail_file(entry, &item, &error.into());
             }
         }
     }
