@@ -146,6 +146,22 @@ impl State {
     }
 }
 
+fn new_session(request: &SourceRequest) -> Machine<SourceEntry> {
+    let (frame, streams) = (request.settings.frame, request.settings.streams);
+    let mut machine = if request.compare { Machine::comparing(frame, streams) } else { Machine::new(frame, streams) };
+    if request.settings.checksum.as_ref().is_some_and(|checksum| checksum.at_source) && !request.compare {
+        machine.await_sums();
+    }
+    if request.remove_files && !request.compare {
+        machine.await_proof();
+    }
+    if let Some(SourceRange { range, .. }) = request.range {
+        machine.send_range(range);
+    }
+    machine.spread_by(SourceEntry::device);
+    machine
+}
+
 impl Source {
     /// Checks the source arguments and reports invalid ones at once. `inherited` is standard input or the
     /// pipe of a server, if this worker received it; `policy` permits or forbids programs.
@@ -168,21 +184,8 @@ impl Source {
                 operands::open_pipe(&request, inherited, policy, &reporter)
             }
         };
-        let (frame, streams) = (request.settings.frame, request.settings.streams);
-        let mut machine =
-            if request.compare { Machine::comparing(frame, streams) } else { Machine::new(frame, streams) };
-        if request.settings.checksum.as_ref().is_some_and(|checksum| checksum.at_source) && !request.compare {
-            machine.await_sums();
-        }
-        if request.remove_files && !request.compare {
-            machine.await_proof();
-        }
-        if let Some(SourceRange { range, .. }) = request.range {
-            machine.send_range(range);
-        }
-        machine.spread_by(SourceEntry::device);
         let state = Mutex::new(State {
-            machine,
+            machine: new_session(&request),
             stopped: false,
             in_use: None,
             given_up: HashSet::new(),

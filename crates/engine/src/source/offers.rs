@@ -214,13 +214,13 @@ impl OfferBuilder<'_> {
 
     fn found(&mut self, operand: &OfferedOperand, found: WalkEntry) -> Option<()> {
         let reporter = &self.source.reporter;
-        let typed = || &operand.path;
         if self.is_skipped(&found) {
             return Some(());
         }
         match found {
             WalkEntry::EnterDir { dir, .. } if self.open.len() + self.empty.len() + 1 >= OPEN_DIRECTORIES_MAX => {
-                reporter.failed(below(typed(), &dir.path_bytes()), "too many nested directories\ncopy it separately");
+                reporter
+                    .failed(below(&operand.path, &dir.path_bytes()), "too many nested directories\ncopy it separately");
                 self.skipping = 1;
             }
             WalkEntry::EnterDir { dir, meta, patterns } => {
@@ -247,52 +247,60 @@ impl OfferBuilder<'_> {
                 self.exclude(name)?;
             }
             WalkEntry::File { parent, name, .. } | WalkEntry::Symlink { parent, name, .. } if name.is_reserved() => {
-                reporter.left_out(
-                    below(typed(), &parent.path_of(name.as_bytes())),
-                    "is a partial file of an interrupted copy",
-                );
-                self.exclude(name)?;
+                self.skip(operand, &parent, name, "is a partial file of an interrupted copy")?;
             }
             WalkEntry::File { parent, name, links, .. } if self.is_left_out(&parent, &name, links) => {
-                reporter.left_out(below(typed(), &parent.path_of(name.as_bytes())), UNREADABLE);
-                self.exclude(name)?;
+                self.skip(operand, &parent, name, UNREADABLE)?;
             }
             WalkEntry::File { parent, name, links, look } => {
-                self.directories_of_what_is_found(operand)?;
-                let entry_place = self.place_of(operand, Some(&name));
-                let place = SourcePath { parent, name, links, is_operand: false };
+                let (entry_place, place) = self.child(operand, parent, name, links)?;
                 if self.is_other_name(operand, &entry_place, &place, &look)? {
                     return Some(());
                 }
                 self.file(operand, entry_place, place, &look)?;
             }
             WalkEntry::Symlink { parent, name, points_to, meta } => {
-                self.directories_of_what_is_found(operand)?;
-                let entry_place = self.place_of(operand, Some(&name));
-                let place = SourcePath { parent, name, links: FollowLinks::Itself, is_operand: false };
+                let (entry_place, place) = self.child(operand, parent, name, FollowLinks::Itself)?;
                 self.symlink(operand, entry_place, place, points_to, meta)?;
             }
             WalkEntry::Node { parent, name, node, meta } => {
-                self.directories_of_what_is_found(operand)?;
-                let entry_place = self.place_of(operand, Some(&name));
-                let place = SourcePath { parent, name, links: FollowLinks::Itself, is_operand: false };
+                let (entry_place, place) = self.child(operand, parent, name, FollowLinks::Itself)?;
                 let item = SourceEntry::without_content(Arc::clone(&operand.path), place, meta.modified);
                 let entry =
                     Entry { place: entry_place, kind: EntryContent::Node(node), meta, version: None, more: None };
                 self.offer(entry, item)?;
             }
             WalkEntry::LeftOut { parent, name, reason } => {
-                reporter.left_out(below(typed(), &parent.path_of(name.as_bytes())), reason);
-                self.exclude(name)?;
+                self.skip(operand, &parent, name, reason)?;
             }
             WalkEntry::Failed { path, error }
                 if self.source.request.skip.unreadable && error.kind() == io::ErrorKind::PermissionDenied =>
             {
-                reporter.left_out(below(typed(), &path), UNREADABLE);
+                reporter.left_out(below(&operand.path, &path), UNREADABLE);
             }
-            WalkEntry::Failed { path, error } => reporter.failed(below(typed(), &path), describe(&error)),
+            WalkEntry::Failed { path, error } => reporter.failed(below(&operand.path, &path), describe(&error)),
         }
         Some(())
+    }
+
+    /// The location of an entry below a source argument. Directories held back as empty are offered first.
+    fn child(
+        &mut self,
+        operand: &OfferedOperand,
+        parent: Dir,
+        name: Name,
+        links: FollowLinks,
+    ) -> Option<(EntryPlace, SourcePath)> {
+        std::mem::take(&mut self.empty).into_iter().try_for_each(|entered| self.directory(operand, entered))?;
+        let entry_place = self.place_of(operand, Some(&name));
+        Some((entry_place, SourcePath { parent, name, links, is_operand: false }))
+    }
+
+    /// Reports and excludes an entry that is not offered.
+    fn skip(&mut self, operand: &OfferedOperand, parent: &Dir, name: Name, reason: &'static str) -> Option<()> {
+        let path = below(&operand.path, &parent.path_of(name.as_bytes()));
+        self.source.reporter.left_out(path, reason);
+        self.exclude(name)
     }
 
     fn symlink(
@@ -354,12 +362,6 @@ impl OfferBuilder<'_> {
     /// Reports excluded names to the target before messages about another directory.
     fn tell_left_out(&mut self) -> Option<()> {
         self.open.last().map_or(Some(()), |directory| self.untold.report(self.source, directory.id))
-    }
-
-    /// Offers directories held back as empty, once they have contents.
-    fn directories_of_what_is_found(&mut self, operand: &OfferedOperand) -> Option<()> {
-        let found = std::mem::take(&mut self.empty);
-        found.into_iter().try_for_each(|entered| self.directory(operand, entered))
     }
 
     /// Whether a file is skipped as unreadable. If this is unknown here, its read decides.

@@ -45,18 +45,7 @@ impl EntryDecider {
             }
         }
         if decided.decision == OverwriteDecision::Keep {
-            let refused = there.look.as_ref().map_or(Ok(None), |look| self.refresh(position, entry, look))?;
-            self.file_stays(position, size)?;
-            let foreign = self.tree.journals.tidy(&path, size);
-            foreign.iter().for_each(|name| self.tree.temp_files.report_foreign(&path, name));
-            if let Some(text) = refused {
-                // The file exists, but is not known to equal the source's.
-                let _ = self.job.refuse(position, text);
-                return Ok(EntryAnswer::Settled);
-            }
-            self.job.report_decision(position, entry, decided);
-            let is_same = self.job.request.sync.equal == EqualityTest::Digest || size == 0;
-            return if is_same { self.known_to_be_same(position, true) } else { Ok(EntryAnswer::Settled) };
+            return self.keep_file(position, entry, (size, &path), decided, there);
         }
         if path.replaces {
             self.deltas.recover(&path)?;
@@ -97,6 +86,29 @@ impl EntryDecider {
                 Ok(answer(item(ReceivingFile::recorded(path, meta, leaf, header), base)))
             }
         }
+    }
+
+    /// Answers a file whose existing counterpart stays.
+    fn keep_file(
+        &self,
+        position: &EntryPosition,
+        entry: &Entry,
+        (size, path): (u64, &TargetPath),
+        decided: &EntryDecision,
+        there: &ExistingStat,
+    ) -> EntryResult {
+        let refused = there.look.as_ref().map_or(Ok(None), |look| self.refresh(position, entry, look))?;
+        self.file_stays(position, size)?;
+        let foreign = self.tree.journals.tidy(path, size);
+        foreign.iter().for_each(|name| self.tree.temp_files.report_foreign(path, name));
+        if let Some(text) = refused {
+            // The file exists, but is not known to equal the source's.
+            let _ = self.job.refuse(position, text);
+            return Ok(EntryAnswer::Settled);
+        }
+        self.job.report_decision(position, entry, decided);
+        let is_same = self.job.request.sync.equal == EqualityTest::Digest || size == 0;
+        if is_same { self.known_to_be_same(position, true) } else { Ok(EntryAnswer::Settled) }
     }
 
     /// Answers a file of unknown size, which has no journal since it cannot be resumed.

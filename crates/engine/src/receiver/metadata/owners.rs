@@ -5,6 +5,7 @@ use haul_proto::error::ProtocolError;
 use haul_proto::limits::OWNERS_MAX;
 use haul_proto::path::escape;
 use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerOptions};
+use haul_proto::wire::preserve::MetadataOptions;
 use std::collections::HashMap;
 use std::sync::Mutex;
 
@@ -25,10 +26,11 @@ struct OwnerTable {
 }
 
 impl TargetOwners {
-    /// Applies these rules, or returns why they cannot be applied here.
-    pub fn new(rules: &OwnerOptions) -> Result<Self, RefusedRequest> {
-        let here = [Accounts::users(), Accounts::groups()];
-        Self::with(rules, here)
+    /// Applies the request's rules. Without preserved owners, no names are looked up.
+    pub fn new(options: &MetadataOptions) -> Result<Self, RefusedRequest> {
+        let numeric = OwnerOptions { by_name: false, users: Vec::new(), groups: Vec::new() };
+        let rules = if options.owner_and_mode { &options.owners } else { &numeric };
+        Self::with(rules, [Accounts::users(), Accounts::groups()])
     }
 
     fn with(rules: &OwnerOptions, here: [Accounts; 2]) -> Result<Self, RefusedRequest> {
