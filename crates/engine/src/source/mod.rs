@@ -11,6 +11,7 @@ mod entry;
 mod exclusions;
 mod flow_feed;
 mod flow_frames;
+pub mod frame_sink;
 mod hard_links;
 mod list_batches;
 mod offers;
@@ -80,7 +81,7 @@ use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::notify::Notify;
 
 use crate::net::stream::StreamError;
-use crate::net::stream::frame_sink::FrameSink;
+use crate::source::frame_sink::FrameSink;
 pub use crate::source::operands::origin;
 use crate::source::stream_sender::{NoSink, ReadFrames};
 

@@ -219,66 +219,70 @@ impl OfferBuilder<'_> {
         }
         match found {
             WalkEntry::EnterDir { dir, .. } if self.open.len() + self.empty.len() + 1 >= OPEN_DIRECTORIES_MAX => {
-                reporter
-                    .failed(below(&operand.path, &dir.path_bytes()), "too many nested directories\ncopy it separately");
+                let path = below(&operand.path, &dir.path_bytes());
+                reporter.failed(path, "too many nested directories\ncopy it separately");
                 self.skipping = 1;
+                Some(())
             }
             WalkEntry::EnterDir { dir, meta, patterns } => {
                 let more = self.source.more_of_directory(&dir);
                 let entered = OfferedChild { name: dir.name().cloned(), meta, more, patterns, hides: false };
-                match dir.name() {
-                    Some(_) if self.source.request.skip.empty_directories => self.empty.push(entered),
-                    _ => self.directory(operand, entered)?,
+                if dir.name().is_none() || !self.source.request.skip.empty_directories {
+                    return self.directory(operand, entered);
                 }
+                self.empty.push(entered);
+                Some(())
             }
-            WalkEntry::LeaveDir { complete, .. } => match self.empty.pop() {
-                Some(OfferedChild { name, .. }) => name.map_or(Some(()), |name| self.exclude(name))?,
-                None => {
-                    self.tell_left_out()?;
-                    if let Some(OpenDirectory { id, hides, .. }) = self.open.pop() {
-                        self.source.lock().machine.end_directory(id, complete && !hides);
-                        self.source.outbox.notify_all();
-                        self.batch = 0;
-                    }
-                }
-            },
+            WalkEntry::LeaveDir { complete, .. } => self.leave_directory(complete),
             WalkEntry::Filtered { name } => {
                 reporter.filtered();
-                self.exclude(name)?;
+                self.exclude(name)
             }
             WalkEntry::File { parent, name, .. } | WalkEntry::Symlink { parent, name, .. } if name.is_reserved() => {
-                self.skip(operand, &parent, name, "is a partial file of an interrupted copy")?;
+                self.skip(operand, &parent, name, "is a partial file of an interrupted copy")
             }
             WalkEntry::File { parent, name, links, .. } if self.is_left_out(&parent, &name, links) => {
-                self.skip(operand, &parent, name, UNREADABLE)?;
+                self.skip(operand, &parent, name, UNREADABLE)
             }
             WalkEntry::File { parent, name, links, look } => {
                 let (entry_place, place) = self.child(operand, parent, name, links)?;
                 if self.is_other_name(operand, &entry_place, &place, &look)? {
                     return Some(());
                 }
-                self.file(operand, entry_place, place, &look)?;
+                self.file(operand, entry_place, place, &look)
             }
             WalkEntry::Symlink { parent, name, points_to, meta } => {
                 let (entry_place, place) = self.child(operand, parent, name, FollowLinks::Itself)?;
-                self.symlink(operand, entry_place, place, points_to, meta)?;
+                self.symlink(operand, entry_place, place, points_to, meta)
             }
             WalkEntry::Node { parent, name, node, meta } => {
                 let (entry_place, place) = self.child(operand, parent, name, FollowLinks::Itself)?;
                 let item = SourceEntry::without_content(Arc::clone(&operand.path), place, meta.modified);
-                let entry =
-                    Entry { place: entry_place, kind: EntryContent::Node(node), meta, version: None, more: None };
-                self.offer(entry, item)?;
+                let kind = EntryContent::Node(node);
+                self.offer(Entry { place: entry_place, kind, meta, version: None, more: None }, item).map(drop)
             }
-            WalkEntry::LeftOut { parent, name, reason } => {
-                self.skip(operand, &parent, name, reason)?;
+            WalkEntry::LeftOut { parent, name, reason } => self.skip(operand, &parent, name, reason),
+            WalkEntry::Failed { path, error } => {
+                let path = below(&operand.path, &path);
+                if self.source.request.skip.unreadable && error.kind() == io::ErrorKind::PermissionDenied {
+                    reporter.left_out(path, UNREADABLE);
+                } else {
+                    reporter.failed(path, describe(&error));
+                }
+                Some(())
             }
-            WalkEntry::Failed { path, error }
-                if self.source.request.skip.unreadable && error.kind() == io::ErrorKind::PermissionDenied =>
-            {
-                reporter.left_out(below(&operand.path, &path), UNREADABLE);
-            }
-            WalkEntry::Failed { path, error } => reporter.failed(below(&operand.path, &path), describe(&error)),
+        }
+    }
+
+    fn leave_directory(&mut self, is_complete: bool) -> Option<()> {
+        if let Some(OfferedChild { name, .. }) = self.empty.pop() {
+            return name.map_or(Some(()), |name| self.exclude(name));
+        }
+        self.tell_left_out()?;
+        if let Some(OpenDirectory { id, hides, .. }) = self.open.pop() {
+            self.source.lock().machine.end_directory(id, is_complete && !hides);
+            self.source.outbox.notify_all();
+            self.batch = 0;
         }
         Some(())
     }

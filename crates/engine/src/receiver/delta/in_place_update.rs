@@ -34,6 +34,7 @@ use crate::receiver::TargetReceiver;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::file::base::{BaseSource, open_to_write};
 use crate::receiver::file::length::check_length;
+use crate::receiver::file::named::NamedFile;
 use crate::receiver::file::written_frame::WrittenFrame;
 use crate::receiver::place::entry_position::EntryPosition;
 use crate::receiver::place::error::FileError;
@@ -92,7 +93,7 @@ impl TargetReceiver {
         pieces: &[(u64, &[u8])],
     ) {
         let opened = file.open_once(&self.tree.temp_files, &self.tree.job_locks);
-        let result = opened.and_then(|patch| Ok(in_place.write(patch.fd(), pieces, file.keeps_holes())?));
+        let result = opened.and_then(|patch| Ok(in_place.write(patch.fd(), pieces, file.with_holes().is_some())?));
         self.frame_written(WrittenFrame { item: Arc::clone(item), frame: frame.clone(), len, result });
     }
 }
@@ -102,17 +103,16 @@ impl DeltaStage {
     /// the same time: the second one finds it changed. With `to_disk`, syncs the patch before, and the file after.
     pub(crate) fn apply_patch(
         &self,
-        file: &ReceivingFile,
+        (file, size): (&NamedFile, u64),
         base: &BaseSource,
-        in_place: &InPlaceUpdate,
-        patch: &OwnedFd,
+        (in_place, patch): (&InPlaceUpdate, &OwnedFd),
         modified: Timestamp,
         to_disk: bool,
     ) -> Result<(), FileError> {
-        let Some(path) = file.target_path() else { return Err(FileError::IsDirectory) };
+        let path = &file.path;
         let base_file = base.open_to_change()?;
         let end = in_place.end.load(Ordering::Relaxed);
-        let header = PatchHeader { inode: base.identity.inode, size: file.size(), modified, end, applied: 0 };
+        let header = PatchHeader { inode: base.identity.inode, size, modified, end, applied: 0 };
         reserve(patch, &base_file, &header)?;
         write_at(patch, &header.encode(), 0)?;
         if to_disk {
@@ -124,7 +124,7 @@ impl DeltaStage {
                 fsync(&*path.dir.fd()?)?;
             }
             put_into(patch, &base_file, header, to_disk)?;
-            let meta = EntryMetadata { modified, ..*file.meta() };
+            let meta = EntryMetadata { modified, ..file.meta };
             file.note_refused_attribute(self.metadata.put_on_file(&base_file, &meta, false, file.attributes())?);
             check_length(&base_file, header.size)?;
             if to_disk {
