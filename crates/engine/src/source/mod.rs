@@ -578,7 +578,7 @@ impl Source {
     }
 
     /// Returns a small file that did not fit into its pack to the queue.
-    fn put_back(&self, entry: EntryId, size: u64) {
+    fn requeue_small_file(&self, entry: EntryId, size: u64) {
         self.lock().machine.put_back(entry, size);
         self.work.notify_all();
     }

@@ -78,7 +78,7 @@ pub(super) fn walk(source: &Source) {
     if offers.all(&ahead).is_none() {
         return;
     }
-    source.tell_flagged();
+    source.report_unkept_flags();
     let is_pipe = source.request.pipe != PipeKind::No;
     source.reporter.tally.walk_complete.store(!is_pipe, Ordering::Relaxed);
     source.lock().machine.end_offers();
@@ -147,11 +147,11 @@ impl OfferBuilder<'_> {
 
     /// Offers the entries of a list as it arrives.
     fn listed(&mut self, listed: &PendingBatches, ahead: &Prefetcher) -> Option<()> {
-        let mut looker = OperandOpener::new(&self.source.request, &self.source.reporter);
+        let mut opener = OperandOpener::new(&self.source.request, &self.source.reporter);
         loop {
             let SourceBatch { first: mut number, paths, last } = listed.next()?;
             for path in paths {
-                if let Some(root) = looker.look_at(&path).filter(|root| !self.is_target_directory(root, &path)) {
+                if let Some(root) = opener.open_operand(&path).filter(|root| !self.is_target_directory(root, &path)) {
                     self.operand(&OfferedOperand { number, path: path.into() }, &root, ahead)?;
                 }
                 number += 1;
@@ -278,7 +278,7 @@ impl OfferBuilder<'_> {
         if let Some(OfferedChild { name, .. }) = self.empty.pop() {
             return name.map_or(Some(()), |name| self.exclude(name));
         }
-        self.tell_left_out()?;
+        self.report_exclusions()?;
         if let Some(OpenDirectory { id, hides, .. }) = self.open.pop() {
             self.source.lock().machine.end_directory(id, is_complete && !hides);
             self.source.outbox.notify_all();
@@ -326,7 +326,7 @@ impl OfferBuilder<'_> {
         operand: &OfferedOperand,
         OfferedChild { name, meta, more, patterns, hides }: OfferedChild,
     ) -> Option<()> {
-        self.tell_left_out()?;
+        self.report_exclusions()?;
         let place = self.place_of(operand, name.as_ref());
         let mut entry = Entry { place, kind: EntryContent::Directory, meta, version: None, more };
         self.drop_attributes_without_room(operand, &mut entry);
@@ -336,7 +336,7 @@ impl OfferBuilder<'_> {
         if !self.source.request.tell_left_out {
             return Some(());
         }
-        patterns.into_iter().try_for_each(|patterns| exclusions::tell_patterns(self.source, id, patterns))
+        patterns.into_iter().try_for_each(|patterns| exclusions::report_patterns(self.source, id, patterns))
     }
 
     /// Drops attributes of a directory beyond the target's limit for open directories, with a report.
@@ -357,14 +357,14 @@ impl OfferBuilder<'_> {
         }
         match self.empty.last_mut() {
             Some(entered) => entered.hides = true,
-            None if self.untold.add(name) => self.tell_left_out()?,
+            None if self.untold.add(name) => self.report_exclusions()?,
             None => {}
         }
         Some(())
     }
 
     /// Reports excluded names to the target before messages about another directory.
-    fn tell_left_out(&mut self) -> Option<()> {
+    fn report_exclusions(&mut self) -> Option<()> {
         self.open.last().map_or(Some(()), |directory| self.untold.report(self.source, directory.id))
     }
 

@@ -53,7 +53,7 @@ pub(super) fn send(
                 packed.push(packed_file(file.entry, len, modified, digest));
                 used += len;
             }
-            Ok(SmallFileRead::NoRoom(size)) => source.put_back(file.entry, size),
+            Ok(SmallFileRead::NoRoom(size)) => source.requeue_small_file(file.entry, size),
             Err(error) => source.fail(file.entry, &file.handle, error),
         }
     }

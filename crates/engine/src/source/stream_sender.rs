@@ -280,7 +280,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
                         values.push((index, made));
                         let trailer = RecordTrailer::Delta(DeltaFrame { job, entry, offset, plain: len, value: made });
                         self.reader.give_back(buffer);
-                        self.put_bytes(&instructions, &trailer)?;
+                        self.send_bytes(&instructions, &trailer)?;
                         continue;
                     }
                     Ok((made, None)) => value = Some(made),
@@ -311,7 +311,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
     }
 
     /// Sends bytes from outside the reader's buffers.
-    fn put_bytes(&mut self, bytes: &[u8], trailer: &RecordTrailer) -> Result<(), StreamError> {
+    fn send_bytes(&mut self, bytes: &[u8], trailer: &RecordTrailer) -> Result<(), StreamError> {
         let mut buffer = self.reader.buffer();
         buffer.set_payload_len(bytes.len());
         buffer.payload_mut().copy_from_slice(bytes);

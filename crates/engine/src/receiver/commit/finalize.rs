@@ -203,7 +203,7 @@ impl ReceivingFile {
         }
         if let Some(named) = self.named() {
             let meta = EntryMetadata { modified, ..named.meta };
-            named.note_refused_attribute(committer.metadata.put_on_file(fd, &meta, true, named.attributes())?);
+            named.note_refused_attribute(committer.metadata.set_file_metadata(fd, &meta, true, named.attributes())?);
         }
         Ok(ContentState::Open(file))
     }
@@ -221,7 +221,12 @@ impl NamedFile {
         let file = openat(&*self.path.dir.fd()?, c".", flags, Mode::from_raw_mode(mode))?;
         write_at(&file, bytes, 0)?;
         let meta = EntryMetadata { modified, ..self.meta };
-        self.note_refused_attribute(committer.metadata.put_on_file(&file, &meta, is_for_later, self.attributes())?);
+        self.note_refused_attribute(committer.metadata.set_file_metadata(
+            &file,
+            &meta,
+            is_for_later,
+            self.attributes(),
+        )?);
         Ok(file)
     }
 }

@@ -453,7 +453,7 @@ impl EntryDecider {
         position: &EntryPosition,
         entry: &Entry,
         decided: &mut EntryDecision,
-    ) -> io::Result<OverwriteDecision> {
+    ) -> Result<OverwriteDecision, FileError> {
         let (dir, name) = (&position.dir, &position.name);
         match (decided.decision, &entry.kind) {
             (decision @ OverwriteDecision::ReplaceTree, _) => {
@@ -490,7 +490,7 @@ impl EntryDecider {
 
     /// Whether an existing file has the digest that the source offered. An unreadable file counts as different.
     pub(crate) fn has_digest(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<bool> {
-        let Some(told) = entry.more.as_ref().and_then(|more| more.digest) else { return Ok(false) };
+        let Some(offered) = entry.more.as_ref().and_then(|more| more.digest) else { return Ok(false) };
         let (file, look) = match dir.open_file(name, FollowLinks::Itself) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
             opened => opened?,
@@ -498,7 +498,7 @@ impl EntryDecider {
         if !self.wrong_digests.may_compare(&look) {
             return Ok(false);
         }
-        let is_same = digest_of_open(file)? == told;
+        let is_same = digest_of_open(file)? == offered;
         if !is_same {
             self.wrong_digests.count(&look);
         }

@@ -78,7 +78,7 @@ impl EntryDecider {
         })
     }
 
-    /// Answers a file of `size` bytes whose ranges are said to be complete: it gets its final name at once.
+    /// Answers a file of `size` bytes with complete ranges, as the job plan says: it gets its final name at once.
     pub(crate) fn finish_ranges(
         &self,
         position: &EntryPosition,
@@ -132,7 +132,7 @@ impl EntryDecider {
         (file, len): (&OwnedFd, RangeLen),
         decided: &EntryDecision,
     ) -> Result<Option<String>, FileError> {
-        let refused = self.metadata.put_on_file(file, &entry.meta, true, attributes(entry))?;
+        let refused = self.metadata.set_file_metadata(file, &entry.meta, true, attributes(entry))?;
         if self.job.request.fsync != Fsync::None {
             fsync(file)?;
         }

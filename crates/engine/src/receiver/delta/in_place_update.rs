@@ -123,9 +123,14 @@ impl DeltaStage {
             if to_disk {
                 fsync(&*path.dir.fd()?)?;
             }
-            put_into(patch, &base_file, header, to_disk)?;
+            apply_changes(patch, &base_file, header, to_disk)?;
             let meta = EntryMetadata { modified, ..file.meta };
-            file.note_refused_attribute(self.metadata.put_on_file(&base_file, &meta, false, file.attributes())?);
+            file.note_refused_attribute(self.metadata.set_file_metadata(
+                &base_file,
+                &meta,
+                false,
+                file.attributes(),
+            )?);
             check_length(&base_file, header.size)?;
             if to_disk {
                 fsync(&base_file)?;
@@ -186,7 +191,7 @@ impl DeltaStage {
         if let Some(header) = read_header(&patch).filter(|header| header.inode == look.identity.inode) {
             let file = open_to_write(&path.dir, &path.name)?;
             let to_disk = self.metadata.commit_queue.is_wanted();
-            match put_into(&patch, &file, header, to_disk) {
+            match apply_changes(&patch, &file, header, to_disk) {
                 // The rest of a damaged patch can never be applied.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
                 put => put?,
@@ -219,16 +224,16 @@ fn reserve(patch: &OwnedFd, file: &OwnedFd, header: &PatchHeader) -> io::Result<
 }
 
 /// Applies all pieces to the file, idempotently. If the file system is full, frees applied pieces of the patch.
-fn put_into(patch: &OwnedFd, file: &OwnedFd, mut header: PatchHeader, to_disk: bool) -> io::Result<()> {
+fn apply_changes(patch: &OwnedFd, file: &OwnedFd, mut header: PatchHeader, to_disk: bool) -> io::Result<()> {
     let mut buffer = vec![0; READ_BYTES];
     let mut at = header.start();
     while at < header.end {
         let read = read_at(patch, &mut buffer, at)?;
         let pieces = &buffer[..read.min(usize::try_from(header.end - at).unwrap_or(read))];
-        at += match put_pieces(pieces, file, &header) {
+        at += match apply_pieces(pieces, file, &header) {
             Err(error) if Errno::from_io_error(&error).is_some_and(is_full) => {
                 header = free_applied(patch, file, header, at, to_disk)?;
-                put_pieces(pieces, file, &header)?
+                apply_pieces(pieces, file, &header)?
             }
             put => put?,
         };
@@ -237,7 +242,7 @@ fn put_into(patch: &OwnedFd, file: &OwnedFd, mut header: PatchHeader, to_disk: b
 }
 
 /// Applies pieces to the file. Returns their length in the patch; the last piece may be truncated.
-fn put_pieces(pieces: &[u8], file: &OwnedFd, header: &PatchHeader) -> io::Result<u64> {
+fn apply_pieces(pieces: &[u8], file: &OwnedFd, header: &PatchHeader) -> io::Result<u64> {
     let damaged = || io::Error::new(io::ErrorKind::InvalidData, "its recorded changes are damaged");
     let mut rest = pieces;
     while let Some((head, behind)) = rest.split_first_chunk::<PIECE_HEAD>() {
