@@ -5,7 +5,7 @@ use crate::receiver::file::partial::gaps;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::{Digest, frame_check};
 use haul_proto::journal::{self, check_value};
-use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::report::{ResumeReport, WorkerMessage};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -103,7 +103,13 @@ impl TargetReceiver {
         }
         let path = file.display_path(&self.job.destination);
         let (size, held, damaged) = (file.size(), finding.held_bytes, finding.damaged);
-        self.job.reporter.send(&WorkerMessage::Resumed { path, size, held, damaged, compared: finding.compare });
+        self.job.reporter.send(&WorkerMessage::Resumed(ResumeReport {
+            path,
+            size,
+            held,
+            damaged,
+            compared: finding.compare,
+        }));
         // These may be the last frames of the whole job, after which no report is received.
         finding.report(self);
         Ok(())
