@@ -4,15 +4,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use haul_proto::entry::{Entry, EntryKind};
+use haul_proto::entry::{Entry, EntryKind, EntryMetadata};
 use haul_proto::file_range::{FileRange, RangeLen};
 use haul_proto::integrity::{Digest, FrameTree};
 use haul_proto::journal::JournalHeader;
 use haul_proto::overwrite_policy::OverwriteDecision;
 use haul_proto::session::step::EntryAnswer;
 use haul_proto::wire::storage::Fsync;
-use rustix::fs::{Mode, fchmod, fchown, fsync};
-use rustix::process::{getegid, geteuid};
+use rustix::fs::fsync;
 use thiserror::Error;
 
 use crate::fs::FileStat;
@@ -23,9 +22,10 @@ use crate::receiver::decide::transfer_decision::target_path_at;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::file::length::{OTHER_WRITER, cut_to};
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
-use crate::receiver::place::existing_entry::attributes;
+use crate::receiver::place::existing_entry::{ExistingStat, attributes};
 use crate::receiver::place::range_files::{
-    FoundRange, complete_range, lock_partial, open_range, partial_name, remove_journals,
+    FoundRange, complete_range, has_partial, lock_partial, make_private, open_range, partial_name, reclaim_partial,
+    remove_journals, remove_left,
 };
 use crate::receiver::place::target_path::TargetPath;
 use crate::receiver::place::temp_files::{TempFileError, rename, why_unnamed};
@@ -69,16 +69,20 @@ impl EntryDecider {
         entry: &Entry,
         (size, range): (u64, FileRange),
         decided: &EntryDecision,
+        there: &ExistingStat,
     ) -> io::Result<EntryAnswer<ReceiverEntry>> {
-        let there = || {
+        let report_existing = || {
             let path = || position.dir.path_of(position.name.as_bytes());
             self.job.reporter.file_there(path, range.bytes_in(size), None);
             Ok(EntryAnswer::Settled)
         };
-        if decided.decision == OverwriteDecision::Keep {
-            return there();
-        }
         let path = target_path_at(position, decided);
+        if decided.decision == OverwriteDecision::Keep {
+            if has_partial(&path, range.len()) {
+                remove_left(&path, range.len(), size);
+            }
+            return report_existing();
+        }
         let Some(header) = self.header(&path, entry, size, Some(range)).filter(|_| range.is_in(size)) else {
             return Ok(self.job.refuse(position, RangeError::NoRange.to_string()));
         };
@@ -86,16 +90,22 @@ impl EntryDecider {
         if let Err(text) = self.tree.quota.reserve(bytes) {
             return Ok(self.job.refuse(position, text));
         }
-        let found = match open_range(&path, (range, &header), &self.tree.job_locks) {
+        let open = || open_range(&path, (range, &header), &self.tree.job_locks);
+        let found = match self.reclaimed(&path, range.len(), &entry.meta, open) {
             Ok(found) => found,
             Err(error) => return Ok(self.job.refuse(position, error.into_text())),
         };
+        // Another run has completed the file while this one waited for its lock.
+        if !is_unchanged(position, there)? {
+            drop(found);
+            return self.try_answer(&EntryPosition { fresh: false, ..position.clone() }, entry);
+        }
         let item = |part| {
             let file = ReceivingFile::of_range(path.clone(), entry.meta, header, part).with(entry.more.clone());
             Arc::new(ReceiverEntry::File(file))
         };
         Ok(match found {
-            FoundRange::Complete => return there(),
+            FoundRange::Complete => return report_existing(),
             FoundRange::Partial(part) => EntryAnswer::Partial(item(part)),
             FoundRange::New(part) => {
                 let data_bytes = entry.more.as_ref().and_then(|more| more.data_bytes);
@@ -120,7 +130,8 @@ impl EntryDecider {
         let Some(header) = header else {
             return Ok(self.job.refuse(position, RangeError::NoRange.to_string()));
         };
-        let locked = match lock_partial(&path, len, &self.tree.job_locks) {
+        let lock = || lock_partial(&path, len, &self.tree.job_locks);
+        let locked = match self.reclaimed(&path, len, &entry.meta, lock) {
             Ok(locked) => locked.ok_or(RangeError::NothingThere(len.ranges_of(size))),
             Err(TempFileError::Failed(error)) => Err(error.into()),
             Err(error) => return Ok(self.job.refuse(position, error.into_text())),
@@ -142,6 +153,20 @@ impl EntryDecider {
         }
     }
 
+    /// Opens a partial file; once more if a killed run had given it to its final owner.
+    fn reclaimed<T>(
+        &self,
+        path: &TargetPath,
+        len: RangeLen,
+        meta: &EntryMetadata,
+        open: impl Fn() -> Result<T, TempFileError>,
+    ) -> Result<T, TempFileError> {
+        match open() {
+            Err(TempFileError::Taken) if reclaim_partial(path, len, meta, &self.tree.job_locks)? => open(),
+            opened => opened,
+        }
+    }
+
     /// Checks all ranges, and gives the file its metadata and its final name.
     fn complete_file(
         &self,
@@ -154,7 +179,7 @@ impl EntryDecider {
         // It changes the file's time.
         cut_to(file, header.size)?;
         // Runs could not open a partial file of another owner.
-        let refused = self.name_file(path, entry, (file, len), decided).inspect_err(|_| take_back(file))?;
+        let refused = self.name_file(path, entry, (file, len), decided).inspect_err(|_| make_private(file))?;
         if self.job.request.fsync == Fsync::Full {
             fsync(&*path.dir.fd()?).map_err(io::Error::from)?;
         }
@@ -192,10 +217,10 @@ impl EntryDecider {
     }
 }
 
-/// Makes a partial file this user's alone again.
-fn take_back(file: &OwnedFd) {
-    let _ = fchown(file, Some(geteuid()), Some(getegid()));
-    let _ = fchmod(file, Mode::RUSR | Mode::WUSR);
+/// Whether the existing entry is still the one of the decision.
+fn is_unchanged(position: &EntryPosition, decided_on: &ExistingStat) -> io::Result<bool> {
+    let identity = |stat: &ExistingStat| stat.look.map(|look| look.identity);
+    Ok(identity(&ExistingStat::at(&position.dir, &position.name)?) == identity(decided_on))
 }
 
 /// Checks that all ranges of a file are complete and of one version, and still have their data. Returns the file's
