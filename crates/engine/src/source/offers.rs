@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use super::digest::WalkDigester;
 use super::{Source, State};
-use crate::fs::{Dir, FileStat, FollowLinks, PatternFile, Prefetcher, SpecialFiles, WalkEntry, WalkOptions, Walker};
+use crate::fs::{
+    Dir, FileStat, FollowLinks, PatternFile, Prefetcher, SpecialFiles, WalkEntry, WalkFilter, WalkOptions, Walker,
+};
 use crate::job::display_path::below;
 use crate::job::error::CHANGED_SINCE_PLAN;
 use crate::job::spec::Symlinks;
@@ -58,9 +60,15 @@ pub(super) fn walk(source: &Source) {
     };
     let kept = source.request.kept;
     let nodes = SpecialFiles { devices: kept.devices, specials: kept.specials };
-    let is_filtered = source.filter.is_some();
-    let options =
-        WalkOptions { recursive: true, symlinks, skip: source.target_directory.get().copied(), is_filtered, nodes };
+    let options = WalkOptions {
+        recursive: true,
+        symlinks,
+        skip: source.target_directory.get().copied(),
+        is_filtered: source.filter.is_some(),
+        nodes,
+        only_counts_files: !source.request.tell_left_out
+            && source.filter.as_ref().is_some_and(WalkFilter::leaves_out_all_files),
+    };
     let ahead = Prefetcher::new(options, source.walking.clone());
     let mut offers = OfferBuilder {
         source,
@@ -243,9 +251,10 @@ impl OfferBuilder<'_> {
                 }
             },
             WalkEntry::Filtered { name } => {
-                reporter.filtered();
+                reporter.filtered(1);
                 self.exclude(name)?;
             }
+            WalkEntry::FilteredFiles { count } => reporter.filtered(count),
             WalkEntry::File { parent, name, .. } | WalkEntry::Symlink { parent, name, .. } if name.is_reserved() => {
                 reporter.left_out(
                     below(typed(), &parent.path_of(name.as_bytes())),
