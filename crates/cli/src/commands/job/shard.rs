@@ -81,6 +81,8 @@ pub fn list_plan(job: &OpenedJob, list: SourceList, target: &OsString, display: 
     let of_kind = if job.description.is_sync { sync } else { plan };
     let mut plan = of_kind(&values, &operands, terminal::stderr_is_terminal())?;
     plan.job.list = Some(list);
+    // Nothing in a list is a directory. So nothing of another run can be in a directory that this one makes.
+    plan.job.options.recursive = false;
     into_directory(&mut plan);
     Ok(plan)
 }
@@ -88,8 +90,7 @@ pub fn list_plan(job: &OpenedJob, list: SourceList, target: &OsString, display: 
 /// The range of a shard that has one.
 fn source_range(job: &OpenedJob, shard: &PlannedShard) -> Result<Option<SourceRange>, JobError> {
     let Some(planned) = shard.range else { return Ok(None) };
-    let range = job.description.range_len.and_then(|len| len.range(planned.number));
-    let range = range.filter(|range| range.is_in(planned.version.size));
+    let range = planned.len.range(planned.number).filter(|range| range.is_in(planned.version.size));
     let damaged = || JobError::damaged(&job.directory.plan(), "this range is no part of its file");
     Ok(Some(SourceRange { range: range.ok_or_else(damaged)?, version: planned.version }))
 }

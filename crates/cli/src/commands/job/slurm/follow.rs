@@ -74,7 +74,7 @@ impl SlurmRun<'_> {
         let planned = AtomicBool::new(false);
         thread::scope(|scope| {
             let planner = scope.spawn(|| {
-                let walked = begun.map(|begun| begun.carry_out(self.job, self.cancel)).transpose();
+                let walked = begun.map(|begun| begun.carry_out(self.job, self.cancel, &mut |_| {})).transpose();
                 planned.store(true, Ordering::Release);
                 walked
             });
