@@ -39,7 +39,7 @@ use haul_proto::wire::measure::{MeasureAnswer, MeasureRequest, TargetDirectoryFi
 use haul_proto::wire::message::{Exclusion, SourceMessage, TargetMessage, TransferNeed};
 use haul_proto::wire::network_settings::{InterfaceSettings, NetworkSettings};
 use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
-use haul_proto::wire::preserve::{HolePolicy, PreserveOptions};
+use haul_proto::wire::preserve::{HolePolicy, MetadataOptions, PreserveOptions};
 use haul_proto::wire::ranges::{PlannedVersion, SourceRange, TargetRange};
 use haul_proto::wire::report::{WindowLimits, WorkerHello, WorkerMessage};
 use haul_proto::wire::request::{
@@ -51,10 +51,11 @@ use haul_proto::wire::samples;
 use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 use haul_proto::wire::serve::{ClientProof, TAG_LEN};
 use haul_proto::wire::slowest_files::SlowFile;
+use haul_proto::wire::socket_options::SocketOptions;
 use haul_proto::wire::source_activity::{SourceActivity, StreamPath};
 use haul_proto::wire::sparse::{BLOCK, DataMap, PayloadShape, SparsePayload, encode_trailer};
 use haul_proto::wire::storage::{Fsync, Verify};
-use haul_proto::wire::write_options::{ModeOptions, SkipOptions, WriteOptions};
+use haul_proto::wire::write_options::{ModeOptions, PartialOptions, SkipOptions, WriteOptions};
 
 use crate::wire::{CHECK_BYTES, JOB};
 
@@ -187,9 +188,12 @@ fn settings() -> SessionSettings {
     SessionSettings {
         streams: 4,
         streams_max: 128,
-        congestion: "bbr".into(),
-        window_fixed: true,
-        traffic_class: 8,
+        socket: SocketOptions {
+            congestion: Some("bbr".into()),
+            window_fixed: true,
+            traffic_class: 8,
+            ..SocketOptions::default()
+        },
         rekey_bytes: 1 << 30,
         report_files: true,
         all_paths: true,
@@ -225,8 +229,7 @@ fn filters() -> FilterOptions {
 
 fn rules() -> WriteOptions {
     let modes = ModeOptions { file: Some(0o640), directory: None, less_umask: true };
-    let below = vec![Name::new(b"a").into_iter().collect(), Vec::new()];
-    WriteOptions { overwrite: OverwritePolicy::Replace, modes, check_space: true, below }
+    WriteOptions { overwrite: OverwritePolicy::Replace, modes, check_space: true }
 }
 
 fn replaced() -> ItemChange {
@@ -260,7 +263,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             base: Some(b"/data".to_vec()),
             links: SymlinkMode::Follow,
             skip: SkipOptions { unreadable: true, empty_directories: true },
-            kept: PreserveOptions { holes: HolePolicy::Make, hard_links: true, ..PreserveOptions::default() },
+            preserve: PreserveOptions { holes: HolePolicy::Make, hard_links: true, ..PreserveOptions::default() },
             filters: filters(),
             tell_left_out: true,
             rate_bytes_per_s: 1 << 20,
@@ -278,15 +281,16 @@ fn controller_messages() -> Vec<ControllerMessage> {
             listed: ListedKinds::Files,
             source_boot: [5; 16],
             origin: [6; 32],
-            owners: owners(),
-            kept: PreserveOptions { attributes: true, acls: true, devices: true, ..PreserveOptions::default() },
+            metadata: MetadataOptions {
+                owner_and_mode: false,
+                owners: owners(),
+                preserve: PreserveOptions { attributes: true, acls: true, devices: true, ..PreserveOptions::default() },
+            },
             verify: Verify::Disk,
             filters: filters(),
-            rules: rules(),
-            resume: true,
-            small_journals: true,
-            keep_partial: true,
-            journal_dir: b"/j".to_vec(),
+            write: rules(),
+            below: vec![Name::new(b"a").into_iter().collect(), Vec::new()],
+            partial: PartialOptions { small_journals: true, journal_dir: Some(b"/j".to_vec()), ..Default::default() },
             fsync: Fsync::Data,
             delta: DeltaOptions { delta: DeltaMode::Rolling, in_place: true, wrong_before: 1 },
             sync: sync_rules(),

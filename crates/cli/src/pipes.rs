@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use haul_engine::job::location::{Host, Location};
-use haul_engine::job::spec::PipeEnd;
+use haul_engine::job::spec::{PipeEnd, Pipes};
 
 use crate::args::UsageError;
 use crate::args::flags;
@@ -17,15 +17,6 @@ use crate::args::values::Values;
 
 /// The word for standard input or output.
 const STANDARD: &str = "-";
-
-/// The ends that are pipes.
-#[derive(Debug, Default)]
-pub struct Pipes {
-    /// The one source.
-    pub source: Option<PipeEnd>,
-    /// The target.
-    pub target: Option<PipeEnd>,
-}
 
 /// Locations of all operands. The last operand is the target.
 pub fn locations(values: &Values, operands: &[OsString]) -> Result<Vec<Location>, UsageError> {

@@ -16,13 +16,15 @@ mod sync;
 mod verify;
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use haul_engine::job::location::{Host, Location};
 use haul_engine::job::spec::{
-    Cipher, DirectIo, Fsync, Job, JobOptions, Login, NULL_TARGET, RemoteAccess, Retries, SkipOptions, Symlinks, Verify,
-    is_null,
+    Cipher, DirectIo, DirectoryOptions, Fsync, IntegrityOptions, Job, JobOptions, Login, NULL_TARGET, PartialOptions,
+    RemoteAccess, ReportOptions, Retries, SkipOptions, SocketOptions, SourceOptions, StorageOptions, StorageRequest,
+    StreamOptions, Symlinks, Verify, WriteOptions, is_null,
 };
 use haul_engine::policy::PolicyRule;
 use haul_proto::limits::CONGESTION_MAX;
@@ -110,9 +112,9 @@ fn planned(
     let TypedEnds { mut sources, mut target, base } = ends(values, operands)?;
     if is_sync {
         sources = sources.into_iter().map(contents).collect();
-        settings.options = sync::implied(settings.options, values, &target);
+        sync::imply(&mut settings.options, values, &target);
     }
-    settings.options.owners = owners(values, is_sync)?;
+    settings.options.metadata.owners = owners(values, is_sync)?;
     check_hosts(&sources)?;
     crate::secret::complete(values, sources.iter_mut().chain([&mut target]))?;
     let pipes = pipes(values, operands, &sources, &target)?;
@@ -120,18 +122,17 @@ fn planned(
     if is_null(&target.path) {
         target.path = NULL_TARGET.into();
         // A name that is discarded has nothing to be linked to.
-        settings.options.kept.hard_links = false;
+        settings.options.metadata.preserve.hard_links = false;
     }
-    settings.options.filters = filters(values)?;
-    if pipes.source.is_some() && !settings.options.filters.is_empty() {
+    settings.options.source.filters = filters(values)?;
+    if pipes.source.is_some() && !settings.options.source.filters.is_empty() {
         return Err(UsageError::new("a pipe cannot be filtered").remedy("remove the filters"));
     }
-    settings.options.base = base.as_ref().map(|base| base.path.clone());
+    settings.options.source.base = base.as_ref().map(|base| base.path.clone());
     let list = list(values, &mut sources, base)?;
-    settings.options.duration = duration::of_copy(values, &mut sources, &target.path, &mut settings.time_limit)?;
+    settings.options.stop.after = duration::of_copy(values, &mut sources, &target.path, &mut settings.time_limit)?;
     let ResolvedSettings { options, access, display, checksums, digests, report, metrics, time_limit } = settings;
-    let options = JobOptions { source_pipe: pipes.source, target_pipe: pipes.target, ..options };
-    let job = Job { sources, list, target, options, access };
+    let job = Job { sources, list, target, options: JobOptions { pipes, ..options }, access };
     let is_remote = [job.source_host(), &job.target.host].into_iter().any(|host| *host != Host::Local);
     let notes = if values.dialect() == Dialect::Haul { habits::notes(values, is_remote) } else { Vec::new() };
     Ok(Plan { job, display, checksums, digests, report, metrics, time_limit, notes })
@@ -180,54 +181,34 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<ResolvedSet
     let checksums = checksums(values)?;
     let (checksum, digests) = digests::digests(values)?;
     refuse_contradictions(values)?;
-    let defaults = JobOptions::default();
-    let per_file = checksums.is_some() || tells_of_files(&display);
-    let (direct_source, direct_target) = unbuffered(values)?;
-    let window = values.get(&flags::WINDOWSZ)?.or(values.get(&flags::FORCED_WINDOW)?);
-    let (source_under_way, target_under_way) = buffers(values)?;
-    let is_bbcps = values.dialect() == Dialect::Bbcp;
+    let digest_existing = checksums.is_some() && digests.of_lines.is_none();
     let options = JobOptions {
-        recursive: values.is_set(&flags::RECURSIVE) || values.is_set(&flags::ARCHIVE),
-        overwrite: overwrite(values),
-        preserve: metadata::preserves(values),
-        kept: metadata::kept(values)?,
-        modes: modes(values)?,
-        symlinks: values.get(&flags::SYMLINKS)?.unwrap_or(if is_bbcps { Symlinks::Ignore } else { defaults.symlinks }),
-        skip: SkipOptions {
-            unreadable: values.is_set(&flags::READABLE),
-            empty_directories: values.is_set(&flags::NO_EMPTY_DIRS),
+        source: source(values)?,
+        metadata: metadata::metadata(values)?,
+        write: WriteOptions {
+            overwrite: overwrite(values),
+            modes: modes(values)?,
+            check_space: !values.is_set(&flags::NOFSCHK),
         },
-        check_space: !values.is_set(&flags::NOFSCHK),
-        make_directory: values.is_set(&flags::MKDIR),
-        streams: if values.is_set(&flags::ORDER) { Some(1) } else { values.get(&flags::STREAMS)? },
-        congestion: congestion(values)?,
-        window_bytes: window.map(|(bytes, _)| bytes),
-        window_fixed: window.is_some_and(|(_, is_fixed)| is_fixed),
-        traffic_class: values.get(&flags::QOS)?.unwrap_or(0),
-        direct_source,
-        direct_target,
-        source_under_way,
-        target_under_way,
-        cache: values.get(&flags::CACHE)?.unwrap_or_default(),
-        fsync: values.get(&flags::FSYNC)?.unwrap_or_default(),
+        directory: DirectoryOptions { create: values.is_set(&flags::MKDIR), must_exist: false },
+        partial: partial(values),
+        storage: storage(values)?,
         delta: delta::rules(values)?,
-        cipher: cipher(values)?,
-        compression: values.get(&flags::COMPRESS)?.unwrap_or_default(),
-        frame_bytes: values.get(&flags::FRAME)?.or(buffer_size(values)?),
-        rate_bytes_per_s: rate(values)?,
+        sync: sync::options(values)?,
+        delete_first: sync::deletes_first(values)?,
+        streams: streams(values)?,
+        integrity: IntegrityOptions {
+            verify: verify(values)?,
+            blake3: digests::blake3(values, digest_existing)?,
+            digest_existing,
+            checksum,
+        },
+        reports: ReportOptions {
+            files: checksums.is_some() || tells_of_files(&display),
+            progress_every: progress_every(values, &display)?,
+        },
         cpus: values.get(&flags::CPUS)?.unwrap_or_default(),
-        report_files: per_file,
-        blake3: digests::blake3(values, checksums.is_some() && digests.of_lines.is_none())?,
-        digest_existing: checksums.is_some() && digests.of_lines.is_none(),
-        checksum,
-        resume: !values.is_set(&flags::NO_RESUME),
-        small_journals: values.is_set(&flags::KEEP) || values.is_set(&flags::APPEND),
-        keep_partial: !values.is_set(&flags::NO_KEEP),
-        journal_dir: values.last(&flags::APPEND).filter(|dir| !dir.is_empty()).map(PathBuf::from),
-        verify: verify(values)?,
-        progress_every: progress_every(values, &display)?,
-        network: network(values)?,
-        ..sync::options(values, defaults)?
+        ..JobOptions::default()
     };
     let time_limit = values.get(&flags::TIMELIMIT)?;
     let report = report(values)?;
@@ -240,6 +221,61 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<ResolvedSet
         report,
         metrics: metrics(values)?,
         time_limit,
+    })
+}
+
+fn source(values: &Values) -> Result<SourceOptions, UsageError> {
+    let by_default = if values.dialect() == Dialect::Bbcp { Symlinks::Ignore } else { Symlinks::Keep };
+    Ok(SourceOptions {
+        recursive: values.is_set(&flags::RECURSIVE) || values.is_set(&flags::ARCHIVE),
+        symlinks: values.get(&flags::SYMLINKS)?.unwrap_or(by_default),
+        skip: SkipOptions {
+            unreadable: values.is_set(&flags::READABLE),
+            empty_directories: values.is_set(&flags::NO_EMPTY_DIRS),
+        },
+        ..SourceOptions::default()
+    })
+}
+
+/// Without resume, the next run has no use for partial files.
+fn partial(values: &Values) -> PartialOptions {
+    let resume = !values.is_set(&flags::NO_RESUME);
+    let journal_dir = values.last(&flags::APPEND).filter(|dir| !dir.is_empty());
+    PartialOptions {
+        resume,
+        small_journals: values.is_set(&flags::KEEP) || values.is_set(&flags::APPEND),
+        keep: resume && !values.is_set(&flags::NO_KEEP),
+        journal_dir: journal_dir.map(|dir| dir.as_bytes().to_vec()),
+    }
+}
+
+fn storage(values: &Values) -> Result<StorageOptions, UsageError> {
+    let (direct_source, direct_target) = unbuffered(values)?;
+    let (source_frames, target_frames) = buffers(values)?;
+    let cache = values.get(&flags::CACHE)?.unwrap_or_default();
+    Ok(StorageOptions {
+        source: StorageRequest { direct: direct_source, cache, under_way: source_frames },
+        target: StorageRequest { direct: direct_target, cache, under_way: target_frames },
+        fsync: values.get(&flags::FSYNC)?.unwrap_or_default(),
+    })
+}
+
+fn streams(values: &Values) -> Result<StreamOptions, UsageError> {
+    let window = values.get(&flags::WINDOWSZ)?.or(values.get(&flags::FORCED_WINDOW)?);
+    Ok(StreamOptions {
+        count: if values.is_set(&flags::ORDER) { Some(1) } else { values.get(&flags::STREAMS)? },
+        cipher: cipher(values)?,
+        compression: values.get(&flags::COMPRESS)?.unwrap_or_default(),
+        frame_bytes: values.get(&flags::FRAME)?.or(buffer_size(values)?),
+        rate_bytes_per_s: rate(values)?,
+        socket: SocketOptions {
+            congestion: congestion(values)?,
+            window_bytes: window.map(|(bytes, _)| bytes),
+            window_fixed: window.is_some_and(|(_, is_fixed)| is_fixed),
+            traffic_class: values.get(&flags::QOS)?.unwrap_or(0),
+        },
+        network: network(values)?,
+        ..StreamOptions::default()
     })
 }
 
@@ -262,7 +298,7 @@ fn progress_every(values: &Values, display: &Display) -> Result<Duration, UsageE
     Ok(match values.get(&flags::PROGRESS)? {
         Some(seconds) => Duration::from_secs(seconds.into()),
         None if display.mode == Mode::Json => JSON_PROGRESS_EVERY,
-        None => JobOptions::default().progress_every,
+        None => ReportOptions::default().progress_every,
     })
 }
 
@@ -325,19 +361,13 @@ fn verify(values: &Values) -> Result<Verify, UsageError> {
 }
 
 fn access(values: &Values, in_turn: bool) -> Result<RemoteAccess, UsageError> {
-    let Login { identity, ssh_config, port, ssh_options, deploy, worker_binary } = login(values)?;
     let default = RemoteAccess::default();
     Ok(RemoteAccess {
-        identity,
-        ssh_config,
-        port,
-        ssh_options,
+        login: login(values)?,
+        target_login: values.at_target().map(login).transpose()?,
         family: family(values, "c")?,
         source_command: command(values, &flags::SOURCE_COMMAND)?,
         target_command: command(values, &flags::TARGET_COMMAND)?,
-        deploy,
-        worker_binary,
-        target_login: values.at_target().map(login).transpose()?,
         in_turn,
         silence: values.get(&flags::SILENCE)?.unwrap_or(default.silence),
         connect_timeout: values.get(&flags::SILENCE)?.unwrap_or(default.connect_timeout),

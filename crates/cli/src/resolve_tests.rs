@@ -28,16 +28,19 @@ fn without_options_the_engine_decides() {
     assert_eq!(plan.job.sources.len(), 2);
     assert_eq!(plan.job.target.path, PathBuf::from("c"));
     let options = plan.job.options;
-    assert_eq!((options.streams, options.window_bytes, options.frame_bytes), (None, None, None));
-    assert_eq!((options.rate_bytes_per_s, options.cpus.len()), (None, 0));
-    assert_eq!((options.cipher, options.symlinks), (Cipher::Auto, Symlinks::Keep));
-    assert!(
-        options.overwrite == OverwritePolicy::Report
-            && !options.report_files
-            && !options.recursive
-            && options.verify == Verify::Wire
+    assert_eq!(
+        (options.streams.count, options.streams.socket.window_bytes, options.streams.frame_bytes),
+        (None, None, None)
     );
-    assert!(plan.job.access.deploy);
+    assert_eq!((options.streams.rate_bytes_per_s, options.cpus.len()), (None, 0));
+    assert_eq!((options.streams.cipher, options.source.symlinks), (Cipher::Auto, Symlinks::Keep));
+    assert!(
+        options.write.overwrite == OverwritePolicy::Report
+            && !options.reports.files
+            && !options.source.recursive
+            && options.integrity.verify == Verify::Wire
+    );
+    assert!(plan.job.access.login.deploy);
     assert_eq!(plan.checksums, None);
 }
 
@@ -49,69 +52,75 @@ fn every_option_reaches_its_setting() {
     );
     let options = plan.job.options;
     assert!(
-        options.recursive
-            && options.overwrite == OverwritePolicy::Replace
-            && options.preserve
-            && options.make_directory
+        options.source.recursive
+            && options.write.overwrite == OverwritePolicy::Replace
+            && options.metadata.owner_and_mode
+            && options.directory.create
     );
-    assert!(options.verify == Verify::Memory && options.report_files);
-    assert_eq!((options.symlinks, options.cipher), (Symlinks::Ignore, Cipher::ChaCha20Poly1305));
-    assert_eq!((options.streams, options.window_bytes, options.frame_bytes), (Some(16), Some(4 << 20), Some(1 << 20)));
-    assert_eq!((options.rate_bytes_per_s, options.cpus), (Some(50 << 20), vec![0, 1, 2, 16]));
-    assert_eq!(options.congestion.as_deref(), Some("bbr"));
-    assert_eq!(good("--congestion auto a b").job.options.congestion, None);
+    assert!(options.integrity.verify == Verify::Memory && options.reports.files);
+    assert_eq!((options.source.symlinks, options.streams.cipher), (Symlinks::Ignore, Cipher::ChaCha20Poly1305));
+    assert_eq!(
+        (options.streams.count, options.streams.socket.window_bytes, options.streams.frame_bytes),
+        (Some(16), Some(4 << 20), Some(1 << 20))
+    );
+    assert_eq!((options.streams.rate_bytes_per_s, options.cpus), (Some(50 << 20), vec![0, 1, 2, 16]));
+    assert_eq!(options.streams.socket.congestion.as_deref(), Some("bbr"));
+    assert_eq!(good("--congestion auto a b").job.options.streams.socket.congestion, None);
     let access = plan.job.access;
-    assert_eq!((access.port, access.identity, access.deploy), (Some(2222), Some("key".into()), false));
+    assert_eq!(
+        (access.login.port, access.login.identity, access.login.deploy),
+        (Some(2222), Some("key".into()), false)
+    );
     assert_eq!((access.source_command.as_deref(), access.target_command.as_deref()), (Some("s"), Some("t")));
-    assert_eq!(access.ssh_options, ["A=b"]);
+    assert_eq!(access.login.ssh_options, ["A=b"]);
     assert_eq!(plan.checksums, Some("sums".into()));
-    let direct = |line| (good(line).job.options.direct_source, good(line).job.options.direct_target);
+    let direct = |line| (good(line).job.options.storage.source.direct, good(line).job.options.storage.target.direct);
     assert_eq!(direct("-u s a b"), (DirectIo::Always, DirectIo::Auto));
     assert_eq!(direct("-ut a b"), (DirectIo::Auto, DirectIo::Always));
     assert_eq!(direct("-u st a b"), (DirectIo::Always, DirectIo::Always));
     assert_eq!(direct("--unbuffered off a b"), (DirectIo::Never, DirectIo::Never));
     assert_eq!(direct("a b"), (DirectIo::Auto, DirectIo::Auto));
-    assert_eq!(good("--cache drop a b").job.options.cache, CacheUse::Drop);
-    assert_eq!(good("a b").job.options.cache, CacheUse::Auto);
-    assert_eq!(good("--no-encrypt a b").job.options.cipher, Cipher::AuthenticateOnly);
+    assert_eq!(good("--cache drop a b").job.options.storage.source.cache, CacheUse::Drop);
+    assert_eq!(good("a b").job.options.storage.source.cache, CacheUse::Auto);
+    assert_eq!(good("--no-encrypt a b").job.options.streams.cipher, Cipher::AuthenticateOnly);
 }
 
 #[test]
 fn bbcps_options_reach_their_settings() {
     let options = |line| good(line).job.options;
-    assert_eq!(options("-O a b").overwrite, OverwritePolicy::Omit);
-    let modes = |line| (options(line).modes.directory, options(line).modes.file);
+    assert_eq!(options("-O a b").write.overwrite, OverwritePolicy::Omit);
+    let modes = |line| (options(line).write.modes.directory, options(line).write.modes.file);
     assert_eq!(modes("a b"), (None, None));
     assert_eq!(modes("-m 640 a b"), (None, Some(0o640)));
     assert_eq!(modes("-m 2750/640 a b"), (Some(0o2750), Some(0o640)));
     assert_eq!(modes("-m 750/ a b"), (Some(0o750), None));
-    let left_out = options("-+^ a b").skip;
+    let left_out = options("-+^ a b").source.skip;
     assert!(left_out.unreadable && left_out.empty_directories);
-    assert!(!options("-F a b").check_space && options("a b").check_space);
-    let window = |line| (options(line).window_bytes, options(line).window_fixed);
+    assert!(!options("-F a b").write.check_space && options("a b").write.check_space);
+    let window = |line| (options(line).streams.socket.window_bytes, options(line).streams.socket.window_fixed);
     assert_eq!([window("-w 4m a b"), window("-W 4m a b")], [(Some(4 << 20), false); 2]);
     assert_eq!([window("-w =4m a b"), window("-U 4m a b"), window("--wind==4m a b")], [(Some(4 << 20), true); 3]);
-    assert_eq!(options("-q 184 a b").traffic_class, 184);
-    let under_way = |line| (options(line).source_under_way, options(line).target_under_way);
+    assert_eq!(options("-q 184 a b").streams.socket.traffic_class, 184);
+    let under_way = |line| (options(line).storage.source.under_way, options(line).storage.target.under_way);
     assert_eq!(under_way("-b 4 -b +8 a b"), (4, 8));
-    let frame = |line| options(line).frame_bytes;
+    let frame = |line| options(line).streams.frame_bytes;
     assert_eq!(["-B 1k a b", "-B 300k a b", "-B 4m a b"].map(frame), [256, 256, 1024].map(|k| Some(k << 10)));
     let ordered = options("-o a b");
     assert_eq!(
-        (ordered.streams, ordered.direct_target, ordered.direct_source),
+        (ordered.streams.count, ordered.storage.target.direct, ordered.storage.source.direct),
         (Some(1), DirectIo::Never, DirectIo::Auto)
     );
-    assert_eq!(options("-o -u s a b").direct_source, DirectIo::Always);
-    assert_eq!(options("--bwlimit=1000 a b").rate_bytes_per_s, Some(1000 << 10));
+    assert_eq!(options("-o -u s a b").storage.source.direct, DirectIo::Always);
+    assert_eq!(options("--bwlimit=1000 a b").streams.rate_bytes_per_s, Some(1000 << 10));
     assert_eq!(
-        [options("--bwlimit 2m a b").rate_bytes_per_s, options("--bwlimit 0 a b").rate_bytes_per_s],
+        [options("--bwlimit 2m a b").streams.rate_bytes_per_s, options("--bwlimit 0 a b").streams.rate_bytes_per_s],
         [Some(2 << 20), None]
     );
     let small_journals =
-        ["a b", "-k a b", "--partial a b", "-a a b", "-a=dir a b"].map(|line| options(line).small_journals);
+        ["a b", "-k a b", "--partial a b", "-a a b", "-a=dir a b"].map(|line| options(line).partial.small_journals);
     assert_eq!(small_journals, [false, true, true, true, true]);
     let archive = options("--archive a b");
-    assert!(archive.recursive && archive.preserve && archive.symlinks == Symlinks::Keep);
+    assert!(archive.source.recursive && archive.metadata.owner_and_mode && archive.source.symlinks == Symlinks::Keep);
     for line in ["-k a b", "-~ a b", "-e a b", "-g a b", "-K -f a b", "--nodns a b", "--partial a b"] {
         assert!(plan_of(line, false).is_ok(), "{line}");
     }
@@ -121,7 +130,7 @@ fn bbcps_options_reach_their_settings() {
 fn sources_are_below_the_base_and_on_its_host() {
     let plan = good("-d me@h:/base x me@h:/abs y/z there");
     let host = Host::Remote { user: Some("me".into()), name: "h".into() };
-    assert_eq!(plan.job.options.base, Some("/base".into()));
+    assert_eq!(plan.job.options.source.base, Some("/base".into()));
     assert!(plan.job.sources[0].host == host && plan.job.sources[2].host == host);
     assert_eq!(good("-d /base x there").job.sources[0].host, Host::Local);
 }
@@ -129,12 +138,12 @@ fn sources_are_below_the_base_and_on_its_host() {
 #[test]
 fn ssh_as_rsyncs_users_name_it() {
     let access = good("--rsh=ssh a h:b").job.access;
-    assert_eq!((access.port, access.ssh_options.len()), (None, 0));
+    assert_eq!((access.login.port, access.login.ssh_options.len()), (None, 0));
     let words = ["--rsh", "/usr/bin/ssh -p2222 -i key -o A=b -oC=d", "a", "h:b"].map(OsString::from).to_vec();
     let Ok(Command::Copy(values, operands)) = parse(Dialect::Haul, words, &|_| false) else { panic!("no copy") };
     let access = plan(&values, &operands, false).unwrap().job.access;
     assert_eq!(
-        (access.port, access.identity, access.ssh_options),
+        (access.login.port, access.login.identity, access.login.ssh_options),
         (Some(2222), Some("key".into()), vec!["A=b".into(), "C=d".into()])
     );
 }
@@ -144,7 +153,7 @@ fn what_is_shown_and_where() {
     let display = |line| good(line).display;
     let verbosity = ["a b", "-v a b", "-vv a b", "-V a b", "-D a b", "-vvvv a b"].map(|line| display(line).verbosity);
     assert_eq!(verbosity, [0, 1, 2, 2, 3, 4]);
-    assert!(!good("-V a b").job.options.report_files && good("-D a b").job.options.report_files);
+    assert!(!good("-V a b").job.options.reports.files && good("-D a b").job.options.reports.files);
     assert_eq!(plan_of("-l log a b", true).unwrap().display.mode, Mode::Plain, "a file has no bar");
     assert_eq!(display("-l log a b").log, Some("log".into()));
     assert_eq!(good("-t 2m a b").time_limit, Some(Duration::from_secs(120)));
@@ -155,32 +164,32 @@ fn under_bbcps_name_its_defaults_hold() {
     let bbcp = |line| plan_under(Dialect::Bbcp, line, true).unwrap();
     let options = |line| bbcp(line).job.options;
     let plain = options("a b");
-    assert_eq!((plain.overwrite, plain.symlinks), (OverwritePolicy::ReportEqual, Symlinks::Ignore));
-    assert_eq!(plain.modes, ModeOptions { file: Some(0o644), directory: Some(0o755), less_umask: true });
-    assert!(!plain.report_files);
+    assert_eq!((plain.write.overwrite, plain.source.symlinks), (OverwritePolicy::ReportEqual, Symlinks::Ignore));
+    assert_eq!(plain.write.modes, ModeOptions { file: Some(0o644), directory: Some(0o755), less_umask: true });
+    assert!(!plain.reports.files);
     assert_eq!(
-        options("-m 600 a b").modes,
+        options("-m 600 a b").write.modes,
         ModeOptions { file: Some(0o600), directory: Some(0o755), less_umask: false }
     );
-    assert_eq!(options("-p -m 600 a b").modes.file, Some(0o600), "-p is not contradicted");
-    assert_eq!(options("-@ keep a b").symlinks, Symlinks::Keep);
-    let rules = ["-a a b", "-f a b", "-O a b", "-f -O a b"].map(|line| options(line).overwrite);
+    assert_eq!(options("-p -m 600 a b").write.modes.file, Some(0o600), "-p is not contradicted");
+    assert_eq!(options("-@ keep a b").source.symlinks, Symlinks::Keep);
+    let rules = ["-a a b", "-f a b", "-O a b", "-f -O a b"].map(|line| options(line).write.overwrite);
     assert_eq!(
         rules,
         [OverwritePolicy::Report, OverwritePolicy::Replace, OverwritePolicy::Omit, OverwritePolicy::Omit]
     );
-    assert_eq!((options("-o -s 16 a b").streams, options("-s 16 a b").streams), (Some(1), Some(16)));
+    assert_eq!((options("-o -s 16 a b").streams.count, options("-s 16 a b").streams.count), (Some(1), Some(16)));
     let display = |line| bbcp(line).display;
     assert_eq!((display("a b").mode, display("a b").progress_lines), (Mode::BbcpLines, false));
     assert!(display("-P 2 a b").progress_lines && display("-V a b").verbosity == 2);
-    assert!(options("-v a b").report_files);
+    assert!(options("-v a b").reports.files);
     assert!(!plain.delta.in_place && options("-f -K a b").delta.in_place, "-K keeps the inode");
     assert!(!good("-f -K a b").job.options.delta.in_place, "under haul's name, that is --inplace");
 }
 
 #[test]
 fn compression_is_a_word_or_a_level() {
-    let policy = |line| good(line).job.options.compression;
+    let policy = |line| good(line).job.options.streams.compression;
     for line in ["a b", "-c a b", "-c auto a b", "a b -rc"] {
         assert_eq!(policy(line), CompressionPolicy::Auto, "{line}");
     }
@@ -204,9 +213,9 @@ fn the_display_follows_the_options_and_the_terminal() {
     assert_eq!(mode("-P 2 a b", true), Mode::ProgressLines);
     assert_eq!(mode("--json -P 2 a b", true), Mode::Json);
     assert_eq!(mode("--quiet a b", true), Mode::Quiet);
-    assert_eq!(good("-P 2 a b").job.options.progress_every, Duration::from_secs(2));
-    assert_eq!(good("--json a b").job.options.progress_every, JSON_PROGRESS_EVERY);
-    assert!(good("--json a b").job.options.report_files);
+    assert_eq!(good("-P 2 a b").job.options.reports.progress_every, Duration::from_secs(2));
+    assert_eq!(good("--json a b").job.options.reports.progress_every, JSON_PROGRESS_EVERY);
+    assert!(good("--json a b").job.options.reports.files);
 }
 
 #[test]

@@ -39,15 +39,16 @@ use haul_proto::wire::measure::{MeasureAnswer, MeasureRequest, TargetDirectoryFi
 use haul_proto::wire::message::{Exclusion, SourceMessage, TargetMessage, TransferNeed};
 use haul_proto::wire::network_settings::{InterfaceSettings, NetworkSettings, SocketBuffers, TcpBuffers};
 use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
-use haul_proto::wire::preserve::{HolePolicy, PreserveOptions};
+use haul_proto::wire::preserve::{HolePolicy, MetadataOptions, PreserveOptions};
 use haul_proto::wire::ranges::{PlannedVersion, SourceRange, TargetRange};
 use haul_proto::wire::report::{WindowLimits, WorkerHello, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, TargetOperand, TargetRequest};
 use haul_proto::wire::route::Route;
 use haul_proto::wire::samples;
+use haul_proto::wire::socket_options::SocketOptions;
 use haul_proto::wire::sparse::{BLOCK, DataMap, PayloadShape, SparsePayload, decode_trailer, encode_trailer};
 use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest};
-use haul_proto::wire::write_options::{ModeOptions, SkipOptions, WriteOptions};
+use haul_proto::wire::write_options::{ModeOptions, PartialOptions, SkipOptions, WriteOptions};
 
 const TEXT: &str = include_str!("../../../docs/PROTOCOL.md");
 const LIMITS: &str = include_str!("../src/limits.rs");
@@ -219,7 +220,7 @@ fn settings() -> SessionSettings {
         secret: std::array::from_fn(|i| u8::try_from(i).expect("below 32")),
         streams: 4,
         streams_max: 128,
-        congestion: "bbr".into(),
+        socket: SocketOptions { congestion: Some("bbr".into()), ..SocketOptions::default() },
         cpus: cpus(),
         ports: Some((5031, 5039)),
         ..samples::settings()
@@ -265,25 +266,28 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         listed: ListedKinds::Trees,
         source_boot: [0xbb; 16],
         origin: [0xcc; 32],
-        preserve: true,
-        owners: OwnerOptions { by_name: true, users: vec![owner_map], groups: Vec::new() },
-        kept: PreserveOptions {
-            holes: HolePolicy::Keep,
-            hard_links: true,
-            attributes: true,
-            ..PreserveOptions::default()
+        metadata: MetadataOptions {
+            owner_and_mode: true,
+            owners: OwnerOptions { by_name: true, users: vec![owner_map], groups: Vec::new() },
+            preserve: PreserveOptions {
+                holes: HolePolicy::Keep,
+                hard_links: true,
+                attributes: true,
+                ..PreserveOptions::default()
+            },
         },
-        rules: WriteOptions {
+        write: WriteOptions {
             overwrite: OverwritePolicy::Replace,
             modes: ModeOptions { file: Some(0o640), directory: None, less_umask: false },
             check_space: true,
-            below: vec![vec![name("2026")]],
         },
+        below: vec![vec![name("2026")]],
         storage: StorageRequest { direct: DirectIo::Never, cache: CacheUse::Drop, under_way: 0 },
-        resume: true,
-        small_journals: true,
-        keep_partial: true,
-        journal_dir: b"/var/j".to_vec(),
+        partial: PartialOptions {
+            small_journals: true,
+            journal_dir: Some(b"/var/j".to_vec()),
+            ..PartialOptions::default()
+        },
         fsync: Fsync::Full,
         delta: DeltaOptions { delta: DeltaMode::Auto, in_place: true, wrong_before: 1 },
         sync: SyncOptions {

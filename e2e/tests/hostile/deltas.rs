@@ -37,7 +37,7 @@ fn secret(seed: u64) -> Vec<u8> {
 fn scene(delta: DeltaMode, in_place: bool, wrong_before: u32) -> Scene {
     let scene = Scene::with(&mut Rng::new(1), |request| {
         request.delta = DeltaOptions { delta, in_place, wrong_before };
-        request.rules.overwrite = OverwritePolicy::Replace;
+        request.write.overwrite = OverwritePolicy::Replace;
         request.digest_existing = false;
     });
     for (name, seed) in [("secret", 7), ("other", 8)] {
@@ -288,7 +288,7 @@ fn a_file_whose_digest_was_guessed_wrong_is_not_compared_again() {
     let mut scene = Scene::with(&mut Rng::new(1), |request| {
         request.delta = DeltaOptions::default();
         request.sync.equal = EqualityTest::Digest;
-        request.rules.overwrite = OverwritePolicy::Replace;
+        request.write.overwrite = OverwritePolicy::Replace;
         request.digest_existing = false;
     });
     std::fs::write(scene.landing().join("tree/secret"), secret(7)).expect("an old file");

@@ -17,9 +17,9 @@ const OTHER_USER: u32 = 12_345;
 /// A target of a sync that keeps hard links, with the open directories `tree` and `tree/below`. Returns their entries.
 fn linking_scene() -> (Scene, u64, u64) {
     let mut scene = Scene::with(&mut Rng::new(1), |request| {
-        request.kept.hard_links = true;
-        request.preserve = false;
-        request.rules.overwrite = OverwritePolicy::Follow;
+        request.metadata.preserve.hard_links = true;
+        request.metadata.owner_and_mode = false;
+        request.write.overwrite = OverwritePolicy::Follow;
     });
     // In a directory that the job made, nothing would be replaced.
     fs::create_dir(scene.landing().join("tree/below")).unwrap();

@@ -16,12 +16,12 @@ use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::path::Name;
 use haul_proto::wire::control_channel::LinkChannel;
 use haul_proto::wire::message::{TargetMessage, TransferNeed};
-use haul_proto::wire::preserve::PreserveOptions;
+use haul_proto::wire::preserve::{MetadataOptions, PreserveOptions};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{ControllerMessage, SessionSettings, TargetOperand, TargetRequest};
 use haul_proto::wire::samples;
 use haul_proto::wire::storage::Fsync;
-use haul_proto::wire::write_options::WriteOptions;
+use haul_proto::wire::write_options::{PartialOptions, WriteOptions};
 
 use crate::raw;
 
@@ -68,8 +68,8 @@ impl Scene {
         let force = rng.chance(500);
         let mut request = request(&landing, settings.clone(), force, rng);
         change(&mut request);
-        let force = request.rules.overwrite == OverwritePolicy::Replace;
-        let keeps_attributes = request.kept.attributes;
+        let force = request.write.overwrite == OverwritePolicy::Replace;
+        let keeps_attributes = request.metadata.preserve.attributes;
         for message in [
             ControllerMessage::Target(request),
             ControllerMessage::Start { skip: None },
@@ -226,15 +226,17 @@ fn request(landing: &Path, settings: SessionSettings, force: bool, rng: &mut Rng
         settings,
         path: landing.as_os_str().as_bytes().to_vec(),
         operands: vec![operand(b"tree", true), operand(b"note", false)],
-        preserve: rng.chance(500),
-        kept: PreserveOptions { attributes: rng.chance(500), ..PreserveOptions::default() },
+        metadata: MetadataOptions {
+            owner_and_mode: rng.chance(500),
+            preserve: PreserveOptions { attributes: rng.chance(500), ..PreserveOptions::default() },
+            ..MetadataOptions::default()
+        },
         digest_existing: rng.chance(500),
-        rules: WriteOptions {
+        write: WriteOptions {
             overwrite: if force { OverwritePolicy::Replace } else { OverwritePolicy::Report },
             ..WriteOptions::default()
         },
-        resume: true,
-        keep_partial: rng.chance(500),
+        partial: PartialOptions { keep: rng.chance(500), ..PartialOptions::default() },
         fsync: Fsync::Full,
         delta: DeltaOptions { delta: DeltaMode::Auto, ..DeltaOptions::default() },
         ..samples::target_request()

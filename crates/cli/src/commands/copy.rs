@@ -102,7 +102,7 @@ fn metrics(to: &Path, target: &Path) -> anyhow::Result<JobMetrics> {
 fn refuse_two_on_a_screen(plan: &Plan) -> Result<(), UsageError> {
     let lines = plan.checksums.as_deref() == Some(Path::new("-"));
     let digests = matches!(plan.digests.told, Some((_, DigestSink::Shown)));
-    let contents = matches!(plan.job.options.target_pipe, Some(PipeEnd::Standard(_)));
+    let contents = matches!(plan.job.options.pipes.target, Some(PipeEnd::Standard(_)));
     if plan.display.mode == Mode::Tui && (lines || digests || contents) && io::stdout().is_terminal() {
         return Err(UsageError::new("--tui: standard output of this copy is on the same terminal")
             .remedy("redirect it to a file, or omit --tui"));
@@ -116,14 +116,15 @@ fn expect(file: &Path, algorithm: Option<ChecksumAlgorithm>, options: &mut JobOp
         Manifest::read(file, algorithm).map_err(|error| UsageError::of_lines(&format!("--expect {error}")))?;
     let algorithm = manifest.lines.algorithm();
     let against = ChecksumReference::Lines(Arc::clone(&manifest.lines));
-    let other = options.checksum.as_ref().map(|checksum| checksum.algorithm).filter(|asked| *asked != algorithm);
+    let other =
+        options.integrity.checksum.as_ref().map(|checksum| checksum.algorithm).filter(|asked| *asked != algorithm);
     if let Some(other) = other {
         let (has, wants) = (algorithm.name(), other.name());
         return Err(UsageError::new(format!(
             "--expect has {has}, but another option needs {wants}: only one digest can be computed"
         )));
     }
-    options.checksum = Some(ChecksumOptions { algorithm, at_source: false, against });
+    options.integrity.checksum = Some(ChecksumOptions { algorithm, at_source: false, against });
     Ok(manifest)
 }
 
@@ -143,7 +144,7 @@ fn writers(plan: &Plan) -> anyhow::Result<Vec<Checksums>> {
         match told {
             DigestSink::Added(to) => writers.push(named("--checksum", to, Checksums::append(to, form))?),
             DigestSink::Shown if plan.display.mode == Mode::Json => {}
-            DigestSink::Shown if matches!(plan.job.options.target_pipe, Some(PipeEnd::Standard(_))) => {
+            DigestSink::Shown if matches!(plan.job.options.pipes.target, Some(PipeEnd::Standard(_))) => {
                 writers.push(Checksums::on_standard_error(form));
             }
             DigestSink::Shown => {
@@ -165,7 +166,7 @@ fn title(job: &Job) -> String {
     if let Some(list) = &job.list {
         return list.name.clone();
     }
-    if let Some(PipeEnd::Standard(_)) = job.options.source_pipe {
+    if let Some(PipeEnd::Standard(_)) = job.options.pipes.source {
         return "stdin".to_owned();
     }
     let Some(first) = job.sources.first() else { return String::new() };

@@ -20,9 +20,9 @@ use crate::resolve::{Plan, typed_lists};
 pub fn asked(values: &Values, plan: &Plan) -> Option<anyhow::Result<Exit>> {
     let path = values.last(&flags::EXPLAIN)?;
     Some(found(&plan.job, Path::new(path)).and_then(|(operand, below)| {
-        let explained = explain(&plan.job.options.filters, &operand, &below)
+        let explained = explain(&plan.job.options.source.filters, &operand, &below)
             .map_err(|error| anyhow::anyhow!("{}: {error}", escape(path.as_bytes())))?;
-        super::print(&explanation_text(values, &plan.job.options.filters, &operand, &below, &explained));
+        super::print(&explanation_text(values, &plan.job.options.source.filters, &operand, &below, &explained));
         Ok(Exit::Done)
     }))
 }
@@ -33,7 +33,7 @@ fn found(job: &Job, path: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
         let what = format!("--explain needs a local source, but this one is on {}", host_label(job.source_host()));
         return Err(UsageError::new(what).remedy("run it there, with a copy to any other place").into());
     }
-    let whole = |path: &Path| job.options.base.as_ref().map_or_else(|| path.to_owned(), |base| base.join(path));
+    let whole = |path: &Path| job.options.source.base.as_ref().map_or_else(|| path.to_owned(), |base| base.join(path));
     // Users know the contents of `SOURCE/.` as those of SOURCE.
     let plain = |path: PathBuf| path.components().collect::<PathBuf>();
     let sources: Vec<_> =

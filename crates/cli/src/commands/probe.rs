@@ -47,7 +47,7 @@ pub fn run(own: &Values, copy: &Values, operands: &[OsString]) -> anyhow::Result
         is_one: probe.is_one_worker(),
         knows_way: false,
         has_failed_part: false,
-        window_bytes: probe.options.window_bytes,
+        window_bytes: probe.options.streams.socket.window_bytes,
         ends: Vec::new(),
         path: MeasuredPath::default(),
     };

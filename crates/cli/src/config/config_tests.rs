@@ -35,7 +35,7 @@ streams = 5
 
 #[test]
 fn the_most_particular_section_has_its_way() {
-    let streams = |line| good(line, &[FILE]).job.options.streams;
+    let streams = |line| good(line, &[FILE]).job.options.streams.count;
     assert_eq!(streams("a b"), Some(2));
     assert_eq!(streams("a other:b"), Some(2));
     assert_eq!(streams("a db2:b"), Some(3));
@@ -48,12 +48,12 @@ fn the_most_particular_section_has_its_way() {
 #[test]
 fn the_command_line_goes_before_the_users_file_and_that_before_the_systems() {
     let streams = |line| good(line, &["streams = 2", "streams = 3\n[host.db1]\nstreams = 4\ncpus = 7"]).job.options;
-    assert_eq!(streams("-s 9 a db1:b").streams, Some(9));
-    assert_eq!(streams("a db1:b").streams, Some(2));
+    assert_eq!(streams("-s 9 a db1:b").streams.count, Some(9));
+    assert_eq!(streams("a db1:b").streams.count, Some(2));
     assert_eq!(streams("a db1:b").cpus, [7]);
-    assert_eq!(streams("--streams=default a db1:b").streams, None);
-    assert_eq!(streams("-s 3 -s=default -s 7 a b").streams, Some(7));
-    assert_eq!(streams("-s 3 --str=default a b").streams, None);
+    assert_eq!(streams("--streams=default a db1:b").streams.count, None);
+    assert_eq!(streams("-s 3 -s=default -s 7 a b").streams.count, Some(7));
+    assert_eq!(streams("-s 3 --str=default a b").streams.count, None);
 }
 
 #[test]
@@ -63,14 +63,17 @@ fn a_flag_of_a_file_can_be_taken_back() {
     ];
     let of = |line| {
         let job = good(line, &file).job;
-        (job.options.preserve, job.options.cipher == haul_engine::job::spec::Cipher::AuthenticateOnly)
+        (
+            job.options.metadata.owner_and_mode,
+            job.options.streams.cipher == haul_engine::job::spec::Cipher::AuthenticateOnly,
+        )
     };
     assert_eq!(of("a b"), (true, true));
     assert_eq!(of("a db1:b"), (false, false));
     assert_eq!(of("--preserve=default --no-encrypt=default a b"), (false, false));
     assert_eq!(of("-p=default a b"), (false, true));
     assert_eq!(of("-p a db1:b"), (true, false));
-    assert_eq!(good("--ssh-option=default a b", &file).job.access.ssh_options, Vec::<String>::new());
+    assert_eq!(good("--ssh-option=default a b", &file).job.access.login.ssh_options, Vec::<String>::new());
 }
 
 #[test]
@@ -78,19 +81,19 @@ fn what_cannot_stand_beside_what_goes_before_it_is_left_out() {
     let file =
         ["xfrrate = \"1m\"\norder = true\ncipher = \"aes-128-gcm\"\nverify = \"disk\"\nverbose = 1\nport = 5000"];
     let plan = good("--bwlimit 500 -s 4 --no-encrypt -y none --quiet -H 10.0.0.1:9 a b", &file);
-    assert_eq!(plan.job.options.rate_bytes_per_s, Some(500 << 10));
-    assert_eq!(plan.job.options.streams, Some(4));
-    assert_eq!(plan.job.options.network.ports, None);
+    assert_eq!(plan.job.options.streams.rate_bytes_per_s, Some(500 << 10));
+    assert_eq!(plan.job.options.streams.count, Some(4));
+    assert_eq!(plan.job.options.streams.network.ports, None);
     assert_eq!(plan.display.verbosity, 0);
     // What can, stays.
     let plan = good("-y data a b", &file);
-    assert_eq!(plan.job.options.verify, haul_engine::job::spec::Verify::Disk);
+    assert_eq!(plan.job.options.integrity.verify, haul_engine::job::spec::Verify::Disk);
 }
 
 #[test]
 fn options_of_ssh_add_up_and_the_most_particular_is_first() {
     let file = ["ssh-option = \"A=1\"\n[host.db1]\nssh-option = [\"A=2\", \"B=2\"]", "ssh-option = \"A=3\""];
-    let options = |line| good(line, &file).job.access.ssh_options;
+    let options = |line| good(line, &file).job.access.login.ssh_options;
     assert_eq!(options("--ssh-option A=0 a db1:b"), ["A=0", "A=2", "B=2", "A=1", "A=3"]);
     assert_eq!(options("--ssh-option=default --ssh-option A=0 a db1:b"), ["A=0"]);
 }
@@ -115,18 +118,18 @@ streams = 4
 cpus = 1
 "#];
     let access = good("a:x b:y", &file).job.access;
-    assert_eq!((access.port, access.deploy), (Some(2201), false));
-    assert_eq!(access.identity, Some("a.key".into()));
+    assert_eq!((access.login.port, access.login.deploy), (Some(2201), false));
+    assert_eq!(access.login.identity, Some("a.key".into()));
     assert_eq!((access.source_command.as_deref(), access.target_command.as_deref()), (Some("s-a"), Some("t-b")));
     let target = access.of_target();
-    assert_eq!((target.port, target.identity, target.deploy), (Some(2202), None, true));
+    assert_eq!((target.login.port, target.login.identity, target.login.deploy), (Some(2202), None, true));
     assert_eq!(target.target_command.as_deref(), Some("t-b"));
-    assert_eq!(good("a:x b:y", &file).job.options.streams, Some(4));
-    assert_eq!(good("b:x a:y", &file).job.options.streams, Some(3));
-    assert_eq!(good("x b:y", &file).job.access.port, Some(2202));
-    assert_eq!(good("a:x y", &file).job.access.port, Some(2201));
+    assert_eq!(good("a:x b:y", &file).job.options.streams.count, Some(4));
+    assert_eq!(good("b:x a:y", &file).job.options.streams.count, Some(3));
+    assert_eq!(good("x b:y", &file).job.access.login.port, Some(2202));
+    assert_eq!(good("a:x y", &file).job.access.login.port, Some(2201));
     let typed = good("--ssh-port 9 a:x b:y", &file).job.access;
-    assert_eq!((typed.port, typed.of_target().port), (Some(9), Some(9)));
+    assert_eq!((typed.login.port, typed.of_target().login.port), (Some(9), Some(9)));
 }
 
 #[test]
@@ -137,8 +140,8 @@ fn what_is_typed_as_rsync_has_it_goes_before_a_file() {
     let files = [Loaded { shown: "user's".into(), sections: Some(parse("user's", file[0]).unwrap()) }];
     let hosts = hosts(&values, &operands).unwrap();
     let access = plan(&with_files(values, &files, &hosts), &operands, false).unwrap().job.access;
-    assert_eq!((access.port, access.identity), (Some(9), Some("file.key".into())));
-    assert_eq!(access.ssh_options, ["A=0", "A=1"]);
+    assert_eq!((access.login.port, access.login.identity), (Some(9), Some("file.key".into())));
+    assert_eq!(access.login.ssh_options, ["A=0", "A=1"]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn plan_of(line: &str) -> Result<Plan, String> {
 fn planned(line: &str) -> Result<(Option<ChecksumOptions>, Digests, bool), String> {
     let plan = plan_of(line)?;
     let options = plan.job.options;
-    Ok((options.checksum, plan.digests, options.digest_existing))
+    Ok((options.integrity.checksum, plan.digests, options.integrity.digest_existing))
 }
 
 fn good(line: &str) -> (Option<ChecksumOptions>, Digests, bool) {
@@ -34,7 +34,7 @@ fn blake3_is_computed_where_it_is_asked_for_or_shown() {
         ("--digest blake3", true),
         ("--digest xxh3 --json", false),
     ] {
-        assert_eq!(plan_of(line).map(|plan| plan.job.options.blake3).ok(), Some(is_computed), "{line}");
+        assert_eq!(plan_of(line).map(|plan| plan.job.options.integrity.blake3).ok(), Some(is_computed), "{line}");
     }
     for line in ["--digest xxh3 --checksums sums", "--digest xxh3 --verify memory", "--digest md5"] {
         assert!(plan_of(line).is_err(), "{line}");

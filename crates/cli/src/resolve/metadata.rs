@@ -1,13 +1,21 @@
 //! What is kept of files besides bytes and times: each by its option, or all of it.
 
-use haul_engine::job::spec::{HolePolicy, PreserveOptions};
+use haul_engine::job::spec::{HolePolicy, MetadataOptions, OwnerOptions, PreserveOptions};
 
 use crate::args::UsageError;
 use crate::args::flags;
 use crate::args::values::Values;
 
-/// What the options of a copy say.
-pub fn kept(values: &Values) -> Result<PreserveOptions, UsageError> {
+/// Resolves the metadata options of a copy, except for the mapping of owners.
+pub fn metadata(values: &Values) -> Result<MetadataOptions, UsageError> {
+    Ok(MetadataOptions {
+        owner_and_mode: preserves(values),
+        owners: OwnerOptions::default(),
+        preserve: properties(values)?,
+    })
+}
+
+fn properties(values: &Values) -> Result<PreserveOptions, UsageError> {
     let holes = values.get(&flags::SPARSE)?;
     let archive = if values.is_set(&flags::ARCHIVE) { ALL } else { PreserveOptions::default() };
     Ok(PreserveOptions {
@@ -20,7 +28,7 @@ pub fn kept(values: &Values) -> Result<PreserveOptions, UsageError> {
     })
 }
 
-/// Modes, owners and groups: `-p`, and what makes no sense without.
+/// Modes, owners and groups: `-p`, and options that imply it.
 pub fn preserves(values: &Values) -> bool {
     values.first_of(&[&flags::PRESERVE, &flags::ARCHIVE, &flags::ACLS]).is_some()
 }
@@ -44,7 +52,7 @@ mod tests {
     fn of(line: &str) -> (PreserveOptions, bool) {
         let words = line.split(' ').chain(["a", "b"]).filter(|word| !word.is_empty()).map(Into::into).collect();
         match parse(Dialect::Haul, words, &|_| false) {
-            Ok(Command::Copy(values, _)) => (kept(&values).unwrap(), preserves(&values)),
+            Ok(Command::Copy(values, _)) => (properties(&values).unwrap(), preserves(&values)),
             other => panic!("{other:?}"),
         }
     }

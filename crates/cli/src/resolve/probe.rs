@@ -42,7 +42,7 @@ pub fn probe(
     let network_only =
         own.is_set(&flags::probe::NETWORK) || is_served(&target) || source.as_ref().is_some_and(is_served);
     let ResolvedSettings { options, access, display, time_limit, .. } = settings(copy, stderr_is_terminal)?;
-    let streams = match (own.get(&flags::probe::TRY_STREAMS)?, options.streams) {
+    let streams = match (own.get(&flags::probe::TRY_STREAMS)?, options.streams.count) {
         (Some(asked), _) => asked.into_iter().filter(|streams| *streams > 0).collect(),
         // Who says how many wants to know of these.
         (None, Some(_)) => Vec::new(),

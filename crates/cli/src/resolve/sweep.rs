@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use haul_engine::job::location::{Host, Location};
-use haul_engine::job::spec::{CompressionPolicy, Job, JobOptions, NULL_TARGET, Retries, is_null, names_null};
+use haul_engine::job::spec::{
+    CompressionPolicy, Job, JobOptions, NULL_TARGET, PartialOptions, ReportOptions, Retries, is_null, names_null,
+};
 use haul_proto::path::escape;
 
 use super::duration;
@@ -41,13 +43,13 @@ pub fn sweep(
     let mut jobs = Vec::new();
     for setting in settings {
         let copy = setting.options(values);
-        let ResolvedSettings { options, access, display, time_limit, .. } = of_copy(&copy, stderr_is_terminal)?;
+        let ResolvedSettings { mut options, access, display, time_limit, .. } = of_copy(&copy, stderr_is_terminal)?;
         shown = (display.mode, time_limit);
         let target = target_of(&setting, &first, &target)?;
         refuse_what_stays(values, &target)?;
         let mut sources = sources_of(&setting, &sources)?;
-        let duration = duration::of_copy(&copy, &mut sources, &target.path, &mut None)?;
-        let options = JobOptions { duration, ..measured(options, &sources, &target, values) };
+        options.stop.after = duration::of_copy(&copy, &mut sources, &target.path, &mut None)?;
+        measure(&mut options, &sources, &target, values);
         // A run that was begun again is no measurement.
         let access = haul_engine::job::spec::RemoteAccess { retries: Retries::NEVER, ..access };
         jobs.push((setting, Job { sources, list: None, target, options, access }));
@@ -95,22 +97,18 @@ fn sources_of(setting: &SweepSetting, typed: &[Location]) -> Result<Vec<Location
     Ok(typed.iter().map(|source| Location { path: format!("null:{size}").into(), ..source.clone() }).collect())
 }
 
-/// What a sweep changes of the options of a copy.
-fn measured(options: JobOptions, sources: &[Location], target: &Location, values: &Values) -> JobOptions {
+/// Adapts the options of a copy to a measurement.
+fn measure(options: &mut JobOptions, sources: &[Location], target: &Location, values: &Values) {
     let is_here = sources.iter().chain([target]).all(|place| place.host == Host::Local);
     // Zeros would be compressed to nothing.
     let is_zeros = sources.iter().any(|source| names_null(source.path.as_os_str()));
-    let compression =
-        if is_zeros && !values.is_set(&flags::COMPRESS) { CompressionPolicy::Off } else { options.compression };
-    JobOptions {
-        sockets: is_here,
-        compression,
-        resume: false,
-        report_files: false,
-        digest_existing: false,
-        progress_every: PROGRESS_EVERY,
-        ..options
+    if is_zeros && !values.is_set(&flags::COMPRESS) {
+        options.streams.compression = CompressionPolicy::Off;
     }
+    options.streams.within_host = is_here;
+    options.partial = PartialOptions::NONE;
+    options.integrity.digest_existing = false;
+    options.reports = ReportOptions { files: false, progress_every: PROGRESS_EVERY };
 }
 
 /// Copies have to be removed, and a user's own command can only start a worker.

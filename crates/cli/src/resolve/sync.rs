@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use haul_engine::job::location::{Host, Location};
-use haul_engine::job::spec::{DeleteMode, JobOptions, OverwritePolicy, Symlinks, SyncOptions, names_null};
+use haul_engine::job::spec::{DeleteMode, JobOptions, OverwritePolicy, Pipes, Symlinks, SyncOptions, names_null};
 use haul_proto::limits::{LINK_DESTS_MAX, PATH_MAX};
 use haul_proto::path::escape;
 
@@ -16,7 +16,6 @@ use crate::args::operand::parse_operand;
 use crate::args::parsers::DeleteTime;
 use crate::args::row::{HelpSection, OptionRow};
 use crate::args::values::Values;
-use crate::pipes::Pipes;
 
 /// The plan for a sync. The last operand is the target.
 pub fn sync(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
@@ -24,7 +23,7 @@ pub fn sync(values: &Values, operands: &[OsString], stderr_is_terminal: bool) ->
 }
 
 /// What the options say to the target, and what they say besides.
-pub fn options(values: &Values, defaults: JobOptions) -> Result<JobOptions, UsageError> {
+pub fn options(values: &Values) -> Result<SyncOptions, UsageError> {
     refuse_contradictions(values)?;
     let when = values.get(&flags::DELETE)?;
     let is_dry = values.is_set(&flags::DRY_RUN);
@@ -46,7 +45,7 @@ pub fn options(values: &Values, defaults: JobOptions) -> Result<JobOptions, Usag
         delete_despite_errors: values.is_set(&flags::IGNORE_ERRORS),
         is_dry,
         tells_items: is_dry || values.is_set(&flags::ITEMS),
-        source_removes: false,
+        source_removes: values.is_set(&flags::REMOVE_SOURCE_FILES) && !is_dry,
         removed_before: 0,
         backup_dir: values.last(&flags::BACKUP_DIR).map_or(Ok(Vec::new()), |dir| directory(&flags::BACKUP_DIR, dir))?,
         link_dests: values
@@ -59,8 +58,12 @@ pub fn options(values: &Values, defaults: JobOptions) -> Result<JobOptions, Usag
         return Err(UsageError::new(format!("--link-dest: more than {LINK_DESTS_MAX} directories"))
             .remedy("name the newest ones"));
     }
-    let remove_source_files = values.is_set(&flags::REMOVE_SOURCE_FILES);
-    Ok(JobOptions { sync, delete_first: when == Some(DeleteTime::Before), remove_source_files, ..defaults })
+    Ok(sync)
+}
+
+/// Whether extraneous entries are removed before the copy starts.
+pub fn deletes_first(values: &Values) -> Result<bool, UsageError> {
+    Ok(values.get(&flags::DELETE)? == Some(DeleteTime::Before))
 }
 
 /// The limit of deletions. Without one, an empty source deletes nothing at the target.
@@ -218,15 +221,13 @@ pub fn refuse_places(values: &Values, is_sync: bool, pipes: &Pipes, places: &[&L
 }
 
 /// What a sync implies. A server's files are its own: modes and owners are kept there only if that is asked for.
-pub fn implied(options: JobOptions, values: &Values, target: &Location) -> JobOptions {
+pub fn imply(options: &mut JobOptions, values: &Values, target: &Location) {
     let keeps_modes = !values.is_set(&flags::MODE) && !matches!(target.host, Host::Served { .. });
-    JobOptions {
-        recursive: true,
-        preserve: options.preserve || keeps_modes,
-        overwrite: if leaves_what_is_there(values) { OverwritePolicy::Omit } else { OverwritePolicy::Follow },
-        sync: SyncOptions { into: true, ..options.sync },
-        ..options
-    }
+    options.source.recursive = true;
+    options.metadata.owner_and_mode |= keeps_modes;
+    options.write.overwrite =
+        if leaves_what_is_there(values) { OverwritePolicy::Omit } else { OverwritePolicy::Follow };
+    options.sync.into = true;
 }
 
 /// `SOURCE/` means the contents of SOURCE, as in rsync.

@@ -11,13 +11,14 @@ fn options(line: &str) -> JobOptions {
 
 #[test]
 fn a_sync_keeps_what_rsyncs_a_keeps_and_removes_nothing() {
-    let JobOptions { recursive, preserve, overwrite, kept, sync, delete_first, remove_source_files, .. } =
-        options("sync a b");
-    assert!(recursive && preserve && overwrite == OverwritePolicy::Follow && kept == PreserveOptions::default());
+    let JobOptions { source, metadata, write, sync, delete_first, .. } = options("sync a b");
+    assert!(source.recursive && write.overwrite == OverwritePolicy::Follow);
+    assert!(metadata.owner_and_mode && metadata.preserve == PreserveOptions::default());
     assert_eq!(sync, SyncOptions { into: true, ..SyncOptions::default() });
-    assert!(!delete_first && !remove_source_files);
+    assert!(!delete_first);
     let copied = options("-rf a b");
-    assert!(!copied.preserve && copied.overwrite == OverwritePolicy::Replace && copied.sync == SyncOptions::default());
+    assert!(!copied.metadata.owner_and_mode && copied.write.overwrite == OverwritePolicy::Replace);
+    assert_eq!(copied.sync, SyncOptions::default());
 }
 
 #[test]
@@ -63,7 +64,7 @@ fn every_option_reaches_its_rule_in_a_sync_and_in_a_copy() {
                 (deleting(delete), first),
                 "{line}"
             );
-            assert_eq!(options.overwrite, OverwritePolicy::Follow, "what is something else gives way");
+            assert_eq!(options.write.overwrite, OverwritePolicy::Follow, "what is something else gives way");
         }
         assert_eq!(
             rules("--delete --max-delete 0 --delete-excluded --ignore-errors"),
@@ -77,12 +78,12 @@ fn every_option_reaches_its_rule_in_a_sync_and_in_a_copy() {
         assert_eq!(rules("--backup-dir old"), SyncOptions { backup_dir: b"old".to_vec(), ..none.clone() });
         let linked = rules("--link-dest ../1 --link-dest=/abs/2");
         assert_eq!(linked.link_dests, [b"../1".to_vec(), b"/abs/2".to_vec()]);
-        assert!(options("--remove-source-files").remove_source_files);
+        assert!(options("--remove-source-files").sync.source_removes);
     }
     for line in
         ["sync --compare exists a b", "sync --ignore-existing a b", "-r --ignore-existing a b", "sync --omit a b"]
     {
-        assert_eq!(options(line).overwrite, OverwritePolicy::Omit, "{line}");
+        assert_eq!(options(line).write.overwrite, OverwritePolicy::Omit, "{line}");
     }
     assert_eq!(options("sync --delete before a").sync.delete, DeleteMode::After);
     assert!(!options("sync --delete before a").delete_first, "a source of that name is no argument");
@@ -90,10 +91,10 @@ fn every_option_reaches_its_rule_in_a_sync_and_in_a_copy() {
 
 #[test]
 fn modes_are_not_kept_where_others_are_asked_for_or_a_server_has_its_own() {
-    assert!(!options("sync --mode 640 a b").preserve);
+    assert!(!options("sync --mode 640 a b").metadata.owner_and_mode);
     let secret = "haul://db1/#".to_owned() + &"ab".repeat(16);
     match plan_of(&format!("sync a {secret}"), false) {
-        Ok(plan) => assert!(!plan.job.options.preserve),
+        Ok(plan) => assert!(!plan.job.options.metadata.owner_and_mode),
         Err(error) => panic!("{error}"),
     }
 }
@@ -111,8 +112,7 @@ fn what_a_file_says_waits_for_a_job_that_it_is_about() {
     };
     let rules = |line| {
         let values = values(line);
-        refuse_what_lacks(&values, true)
-            .map(|()| super::options(&values, JobOptions::default()).unwrap().sync.delete_max)
+        refuse_what_lacks(&values, true).map(|()| super::options(&values).unwrap().delete_max)
     };
     assert_eq!(rules("sync a b"), Ok(None));
     assert_eq!(rules("sync --delete a b"), Ok(Some(5)));

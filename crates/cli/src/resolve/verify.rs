@@ -2,10 +2,14 @@
 
 use std::ffi::OsString;
 
-use haul_engine::job::spec::{Job, JobOptions};
+use haul_engine::job::spec::{
+    Fsync, Job, JobOptions, MetadataOptions, PartialOptions, ReportOptions, SourceOptions, StorageOptions,
+    StreamOptions,
+};
 
 use super::{
-    Digests, Plan, TypedEnds, access, check_hosts, display, ends, filters, metadata, owners, progress_every, unbuffered,
+    Digests, Plan, TypedEnds, access, check_hosts, display, ends, filters, metadata, owners, progress_every, source,
+    storage,
 };
 use crate::args::UsageError;
 use crate::args::flags;
@@ -21,29 +25,20 @@ pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bo
     crate::secret::complete(values, sources.iter_mut().chain([&mut target]))?;
     let base_path = base.as_ref().map(|base| base.path.clone());
     let list = list(values, &mut sources, base)?;
-    let defaults = JobOptions::default();
-    let (direct_source, direct_target) = unbuffered(values)?;
     let options = JobOptions {
         compare: true,
-        base: base_path,
-        recursive: values.is_set(&flags::RECURSIVE) || values.is_set(&flags::ARCHIVE),
-        preserve: metadata::preserves(values),
-        kept: metadata::kept(values)?,
-        owners: owners(values, false)?,
-        symlinks: values.get(&flags::SYMLINKS)?.unwrap_or(defaults.symlinks),
-        filters: filters(values)?,
-        streams: values.get(&flags::STREAMS)?,
-        direct_source,
-        direct_target,
-        cache: values.get(&flags::CACHE)?.unwrap_or_default(),
-        frame_bytes: values.get(&flags::FRAME)?,
+        source: SourceOptions { base: base_path, filters: filters(values)?, ..source(values)? },
+        metadata: MetadataOptions { owners: owners(values, false)?, ..metadata::metadata(values)? },
+        streams: StreamOptions {
+            count: values.get(&flags::STREAMS)?,
+            frame_bytes: values.get(&flags::FRAME)?,
+            ..StreamOptions::default()
+        },
+        storage: StorageOptions { fsync: Fsync::None, ..storage(values)? },
         cpus: values.get(&flags::CPUS)?.unwrap_or_default(),
-        report_files: display.mode == Mode::Json,
-        progress_every: progress_every(values, &display)?,
-        // Nothing is begun that could be gone on with, and nothing written that a disk could be waited for.
-        resume: false,
-        fsync: haul_engine::job::spec::Fsync::None,
-        ..defaults
+        reports: ReportOptions { files: display.mode == Mode::Json, progress_every: progress_every(values, &display)? },
+        partial: PartialOptions::NONE,
+        ..JobOptions::default()
     };
     let job = Job { sources, list, target, options, access: access(values, stderr_is_terminal)? };
     Ok(Plan {
@@ -78,23 +73,27 @@ mod tests {
         let Plan { job, checksums, .. } = planned(&["-r", "-s3", "a", "h:b"]).unwrap();
         assert!(
             job.options.compare
-                && job.options.recursive
-                && job.options.overwrite == OverwritePolicy::Report
-                && !job.options.make_directory
+                && job.options.source.recursive
+                && job.options.write.overwrite == OverwritePolicy::Report
+                && !job.options.directory.create
         );
-        assert!(!job.options.resume && job.options.journal_dir.is_none() && checksums.is_none());
-        assert_eq!(job.options.streams, Some(3));
+        assert!(!job.options.partial.resume && job.options.partial.journal_dir.is_none() && checksums.is_none());
+        assert_eq!(job.options.streams.count, Some(3));
     }
 
     #[test]
     fn what_is_kept_is_compared_by_the_options_that_keep_it() {
         let of = |words: &[&str]| planned(words).unwrap().job.options;
         let none = of(&["a", "b"]);
-        assert!(!none.preserve && !none.recursive && none.kept == haul_engine::job::spec::PreserveOptions::default());
+        assert!(
+            !none.metadata.owner_and_mode
+                && !none.source.recursive
+                && none.metadata.preserve == haul_engine::job::spec::PreserveOptions::default()
+        );
         let all = of(&["--archive", "--devices", "--specials", "--numeric-ids", "a", "b"]);
-        assert!(all.preserve && all.recursive && !all.owners.by_name);
+        assert!(all.metadata.owner_and_mode && all.source.recursive && !all.metadata.owners.by_name);
         assert_eq!(
-            all.kept,
+            all.metadata.preserve,
             haul_engine::job::spec::PreserveOptions { devices: true, specials: true, ..metadata::ALL }
         );
         assert!(planned(&["--chown", "me", "a", "b"]).is_err(), "without -p, owners are not compared");

@@ -260,7 +260,7 @@ pub fn flattery(job: &Job, transport: Option<&TransportPath>, runs: &[SweepRun])
     let reads = job.sources.iter().any(|source| !names_null(source.path.as_os_str()));
     let writes = !is_null(&job.target.path) && job.target.path.as_os_str() != haul_engine::job::spec::NULL_TARGET;
     let mut said = Vec::new();
-    let is_cold = job.options.cache == CacheUse::Cold;
+    let is_cold = job.options.storage.source.cache == CacheUse::Cold;
     if reads && !is_cold && any(&|run| run.source_direct_bytes < run.bytes / 2.0) {
         said.push("the source came through the page cache, after the first run possibly from memory (--cache cold)");
     }

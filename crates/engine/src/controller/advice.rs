@@ -29,16 +29,16 @@ fn terms(job: &Job, workers: &Workers, source: &FinalReport, transport: &Transpo
     let has_aes = [WorkerRole::Source, WorkerRole::Target].iter().all(|role| workers.hello(*role).aes);
     let ratio = source.compression.map(|method| CompressionResult::new(method, &source.counters).ratio);
     AdviceTerms {
-        streams: options.streams,
-        compression: options.compression,
+        streams: options.streams.count,
+        compression: options.streams.compression,
         ratio: ratio.unwrap_or(1.0),
-        slow_cipher: has_aes && options.cipher == Cipher::ChaCha20Poly1305 && !workers.is_one(),
-        own_windows: options.window_bytes.is_some(),
+        slow_cipher: has_aes && options.streams.cipher == Cipher::ChaCha20Poly1305 && !workers.is_one(),
+        own_windows: options.streams.socket.window_bytes.is_some(),
         windows: [WorkerRole::Source, WorkerRole::Target].map(|role| workers.hello(role).windows),
         path: source.path,
-        own_congestion: options.congestion.is_some(),
-        waits_for_disk: options.fsync != Fsync::None && options.verify != Verify::Disk,
-        hashes_twice: options.verify == Verify::Memory,
+        own_congestion: options.streams.socket.congestion.is_some(),
+        waits_for_disk: options.storage.fsync != Fsync::None && options.integrity.verify != Verify::Disk,
+        hashes_twice: options.integrity.verify == Verify::Memory,
         faster_mbit_per_s: faster(workers, transport),
     }
 }

@@ -24,7 +24,7 @@ pub fn whole_path(base: Option<&Path>, source: &Location) -> Vec<u8> {
 
 /// Returns, for each source, its parent directories below the target; empty without a base.
 pub fn ways_below(job: &Job) -> Result<Vec<Vec<Name>>, Error> {
-    match &job.options.base {
+    match &job.options.source.base {
         Some(_) => job.sources.iter().map(way_below).collect(),
         None => Ok(Vec::new()),
     }
@@ -75,11 +75,12 @@ fn bytes(source: &Location) -> &[u8] {
 mod tests {
     use super::*;
     use crate::job::location::Host;
-    use crate::job::spec::{JobOptions, RemoteAccess};
+    use crate::job::spec::{JobOptions, RemoteAccess, SourceOptions};
 
     fn job(base: Option<&str>, sources: &[&str]) -> Job {
         let at = |path: &str| Location { host: Host::Local, path: path.into() };
-        let options = JobOptions { base: base.map(Into::into), ..JobOptions::default() };
+        let source = SourceOptions { base: base.map(Into::into), ..SourceOptions::default() };
+        let options = JobOptions { source, ..JobOptions::default() };
         Job {
             sources: sources.iter().map(|path| at(path)).collect(),
             list: None,
@@ -100,7 +101,8 @@ mod tests {
         assert_eq!(ways(Some("/base"), &sources), ["", "a/b", "a", "a/b", "", ""]);
         assert!(ways(None, &sources).is_empty());
         let job = job(Some("/base"), &sources);
-        let paths: Vec<_> = job.sources.iter().map(|source| whole_path(job.options.base.as_deref(), source)).collect();
+        let paths: Vec<_> =
+            job.sources.iter().map(|source| whole_path(job.options.source.base.as_deref(), source)).collect();
         let expected = ["/base/a", "/base/a/b/c", "/base/./a//b/", "/base/a/b/.", "/x/y", "/base/."];
         assert_eq!(paths, expected.map(|path| path.as_bytes().to_vec()));
     }

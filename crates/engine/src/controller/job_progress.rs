@@ -238,7 +238,7 @@ impl EndedAttempt<'_> {
             integrity: IntegritySummary {
                 blake3: self.blake3,
                 durable: target.durable,
-                read_back: (options.verify == Verify::Disk).then_some(target.read_back),
+                read_back: (options.integrity.verify == Verify::Disk).then_some(target.read_back),
                 comparison: options.compare.then_some(ComparisonResult {
                     files: counters.files_compared,
                     bytes: counters.bytes_compared,
@@ -250,7 +250,7 @@ impl EndedAttempt<'_> {
             sync: progress.sync,
             compression: source.compression.map(|method| CompressionResult::new(method, &source.counters)),
             is_dry: options.sync.is_dry,
-            is_timed: options.duration.is_some() && !progress.is_over(),
+            is_timed: options.stop.after.is_some() && !progress.is_over(),
             ends: [0, 1].map(|end| end_summary(&progress.ends[end], &self.reports[end])),
             connection: self.connection,
         }

@@ -74,7 +74,7 @@ impl<'a> Benches<'a> {
             path: bytes(path),
             cold: bytes(cold),
             compute_ms: u32::try_from(compute.as_millis()).unwrap_or(u32::MAX),
-            suite: suite(self.job.options.cipher, &self.workers),
+            suite: suite(self.job.options.streams.cipher, &self.workers),
             silence_ms: workers_silence_ms(self.job.access.silence),
         };
         self.workers.send(role, &ControllerMessage::Measure(request))?;

@@ -170,7 +170,7 @@ impl TransferController<'_> {
     fn start_source(&mut self, skip: Option<(u64, u64)>) -> Result<(), Error> {
         self.workers.send(WorkerRole::Source, &ControllerMessage::Start { skip })?;
         self.forward_control_requests();
-        let base = self.job.options.base.as_deref();
+        let base = self.job.options.source.base.as_deref();
         self.feeding = self.job.list.as_ref().map(|list| ListFeed::start(list, base, &self.workers)).transpose()?;
         Ok(())
     }
@@ -222,8 +222,8 @@ impl TransferController<'_> {
 
     /// Runs the transfer: handles events until both ends have finished, or until the job's duration is over.
     fn await_ends(&mut self) -> Result<(), Error> {
-        let every = self.job.options.progress_every.max(Duration::from_millis(10));
-        let duration = self.job.options.duration.unwrap_or(Duration::MAX);
+        let every = self.job.options.reports.progress_every.max(Duration::from_millis(10));
+        let duration = self.job.options.stop.after.unwrap_or(Duration::MAX);
         let begun = Instant::now();
         let mut last_shown = begun;
         while !self.progress.is_over() && begun.elapsed() < duration {
@@ -358,7 +358,7 @@ impl TransferController<'_> {
         let event = match message {
             WorkerMessage::Item { path, item } => Event::Item { path, item },
             WorkerMessage::FileDone { path, size, copied, digest } => Event::FileDone { path, size, copied, digest },
-            WorkerMessage::Checksum { path, digest } => match &self.job.options.checksum {
+            WorkerMessage::Checksum { path, digest } => match &self.job.options.integrity.checksum {
                 Some(checksum) => Event::Checksum { path, algorithm: checksum.algorithm, digest },
                 None => return Ok(None),
             },
@@ -384,7 +384,7 @@ impl TransferController<'_> {
             }
             other => return Ok(Some(other)),
         };
-        let ends = self.job.options.ends_at_failure && matches!(event, Event::FileFailed { .. });
+        let ends = self.job.options.stop.at_failure && matches!(event, Event::FileFailed { .. });
         self.events.emit(event);
         if ends { Err(Error::Failed(FIRST_FAILURE.into())) } else { Ok(None) }
     }
@@ -422,7 +422,7 @@ fn check(job: &Job) -> Result<(), Error> {
         return Err(Error::Usage("sources are either arguments or a list (-I), not both".into()));
     }
     let sync = &job.options.sync;
-    if job.options.remove_source_files && (sync.deletes() || sync.replaces_trees) {
+    if job.options.sync.source_removes && (sync.deletes() || sync.replaces_trees) {
         return Err(Error::Usage("--remove-source-files cannot be used with --delete".into()));
     }
     if job.sources.iter().any(|source| source.host != *job.source_host()) {

@@ -122,11 +122,11 @@ impl RequestedReports {
         let options: &JobOptions = &job.options;
         let delta = options.delta;
         Self {
-            files: options.report_files,
+            files: options.reports.files,
             items: options.sync.tells_items,
-            checksum: options.checksum.as_ref().map(|asked| (asked.algorithm.bytes(), asked.at_source)),
+            checksum: options.integrity.checksum.as_ref().map(|asked| (asked.algorithm.bytes(), asked.at_source)),
             compares: options.compare,
-            resumes: options.resume,
+            resumes: options.partial.resume,
             deltas: delta.delta != DeltaMode::Off || delta.in_place || options.sync.detect_renames,
             lists: job.list.is_some(),
             measures: false,
@@ -335,7 +335,7 @@ const STREAMS_EVERYWHERE: u64 = STREAMS_MAX as u64 * LINKS_MAX as u64;
 /// listener on a lower port is no worker.
 fn ports(job: &Job) -> (u16, u16) {
     let is_served = |host: &Host| matches!(host, Host::Served { .. });
-    let chosen = super::settings::ports(&job.options.network);
+    let chosen = super::settings::ports(&job.options.streams.network);
     chosen.unwrap_or(match [job.source_host(), &job.target.host].into_iter().any(is_served) {
         true => (1, u16::MAX),
         false => (UNPRIVILEGED_PORT, u16::MAX),

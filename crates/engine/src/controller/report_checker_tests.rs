@@ -1,6 +1,6 @@
 use super::*;
 use crate::job::location::{Host, Location};
-use crate::job::spec::{ChecksumOptions, RemoteAccess};
+use crate::job::spec::{ChecksumOptions, IntegrityOptions, PartialOptions, RemoteAccess, ReportOptions};
 use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 
@@ -35,7 +35,7 @@ fn finished() -> WorkerMessage {
 }
 
 fn reporting() -> JobOptions {
-    JobOptions { report_files: true, ..JobOptions::default() }
+    JobOptions { reports: ReportOptions { files: true, ..ReportOptions::default() }, ..JobOptions::default() }
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn one_worker_speaks_for_both_ends() {
 #[test]
 fn what_nobody_asked_for_is_a_fault() {
     let confined = || WorkerMessage::Sandboxed(SandboxReport { confinement: Confinement::Full, reason: String::new() });
-    let mut reports = working(JobOptions { resume: false, ..JobOptions::default() });
+    let mut reports = working(JobOptions { partial: PartialOptions::NONE, ..JobOptions::default() });
     let resumed = WorkerMessage::Resumed { path: "/t/x".into(), size: 2, held: 1, damaged: 0, compared: false };
     for message in [
         file_done("tree/x"),
@@ -100,7 +100,8 @@ fn digests_are_as_long_as_asked_and_of_what_was_asked() {
         [(true, WorkerRole::Source, "tree/x", "/etc/passwd"), (false, WorkerRole::Target, "tree/x", "/etc/passwd")]
     {
         let asked = ChecksumOptions { algorithm: ChecksumAlgorithm::Md5, at_source, against: against.clone() };
-        let mut reports = working(JobOptions { checksum: Some(asked), ..JobOptions::default() });
+        let integrity = IntegrityOptions { checksum: Some(asked), ..IntegrityOptions::default() };
+        let mut reports = working(JobOptions { integrity, ..JobOptions::default() });
         let checksum = |path: &str, len| WorkerMessage::Checksum { path: path.into(), digest: vec![0; len] };
         assert_eq!(take(&mut reports, role, checksum(good, 16)), Ok(true));
         assert!(take(&mut reports, role, checksum(good, 15)).unwrap_err().contains("length"));
@@ -186,7 +187,7 @@ fn data_is_accepted_where_no_other_service_is() {
         (Some((443, 450)), 5000, false),
     ] {
         let mut options = JobOptions::default();
-        options.network.ports = chosen;
+        options.streams.network.ports = chosen;
         let mut reports = working(options);
         reports.expect_answer(WorkerRole::Target);
         assert_eq!(

@@ -61,7 +61,7 @@ impl AllowedPaths {
 impl ReportScope {
     /// Creates the scope before the source has reported its arguments.
     pub fn new(job: &Job) -> Self {
-        let base = job.options.base.as_deref();
+        let base = job.options.source.base.as_deref();
         let is_served = |host: &Host| matches!(host, Host::Served { .. });
         let operands: AllowedPaths = job.sources.iter().map(|source| whole_path(base, source)).collect();
         let target = job.target.path.as_os_str().as_bytes();

@@ -9,7 +9,6 @@ use haul_proto::wire::owners::OwnerOptions;
 use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::ranges::TargetRange;
 use haul_proto::wire::request::{SessionSettings, SourceRequest, TargetOperand, TargetRequest};
-use haul_proto::wire::storage::StorageRequest;
 use haul_proto::wire::write_options::WriteOptions;
 use std::os::unix::ffi::OsStrExt;
 
@@ -39,30 +38,26 @@ pub struct SourceArguments {
 /// Composes the Request to the source.
 pub fn source_request(job: &Job, settings: SessionSettings, rate_bytes_per_s: u64) -> SourceRequest {
     let options = &job.options;
-    let base = options.base.as_deref();
+    let base = options.source.base.as_deref();
     SourceRequest {
         settings,
         operands: job.sources.iter().map(|source| whole_path(base, source)).collect(),
         listed: job.list.is_some(),
         base: base.map(|base| base.as_os_str().as_bytes().to_vec()),
-        recursive: options.recursive,
-        links: links(options.symlinks, options.sync.into),
-        skip: options.skip,
-        kept: options.kept,
-        filters: options.filters.clone(),
+        recursive: options.source.recursive,
+        links: links(options.source.symlinks, options.sync.into),
+        skip: options.source.skip,
+        preserve: options.metadata.preserve,
+        filters: options.source.filters.clone(),
         tell_left_out: options.compare || options.sync.replaces_trees,
-        storage: StorageRequest {
-            direct: options.direct_source,
-            cache: options.cache,
-            under_way: options.source_under_way,
-        },
+        storage: options.storage.source,
         rate_bytes_per_s,
-        compression: options.compression,
-        pipe: pipe(options.source_pipe.as_ref()),
+        compression: options.streams.compression,
+        pipe: pipe(options.pipes.source.as_ref()),
         compare: options.compare,
         tell_digests: options.sync.equal == EqualityTest::Digest,
-        tell_owners: options.preserve && options.owners != OwnerOptions::default(),
-        remove_files: removes_sources(options),
+        tell_owners: options.metadata.owner_and_mode && options.metadata.owners != OwnerOptions::default(),
+        remove_files: options.sync.source_removes,
         range: match options.range {
             Some(JobRange::One(range)) => Some(range),
             Some(JobRange::Finish(_)) | None => None,
@@ -83,7 +78,7 @@ pub fn target_request(
         settings,
         path: job.target.path.as_os_str().as_bytes().to_vec(),
         operands: arguments.operands,
-        listed: match (&job.list, options.recursive) {
+        listed: match (&job.list, options.source.recursive) {
             (None, _) => ListedKinds::No,
             (Some(_), false) => ListedKinds::Files,
             (Some(_), true) => ListedKinds::Trees,
@@ -92,25 +87,16 @@ pub fn target_request(
         origin: arguments.origin,
         again: earlier.was_under_way,
         own_tree: earlier.own_tree,
-        make_directory: options.make_directory,
-        needs_directory: options.needs_directory,
-        preserve: options.preserve,
-        owners: options.owners.clone(),
-        kept: options.kept,
-        verify: options.verify,
-        digest_existing: options.digest_existing,
-        filters: options.filters.clone(),
-        rules: write_options(options, earlier, arguments.below),
-        storage: StorageRequest {
-            direct: options.direct_target,
-            cache: options.cache,
-            under_way: options.target_under_way,
-        },
-        resume: options.resume,
-        small_journals: options.small_journals,
-        keep_partial: options.resume && options.keep_partial,
-        journal_dir: options.journal_dir.iter().flat_map(|dir| dir.as_os_str().as_bytes().to_vec()).collect(),
-        fsync: match (options.fsync, options.verify) {
+        directory: options.directory,
+        metadata: options.metadata.clone(),
+        verify: options.integrity.verify,
+        digest_existing: options.integrity.digest_existing,
+        filters: options.source.filters.clone(),
+        write: WriteOptions { overwrite: overwrite(options, earlier), ..options.write },
+        below: arguments.below,
+        storage: options.storage.target,
+        partial: options.partial.clone(),
+        fsync: match (options.storage.fsync, options.integrity.verify) {
             // Read-back verification needs the data on disk.
             (Fsync::None, Verify::Disk) => Fsync::Data,
             (fsync, _) => fsync,
@@ -121,8 +107,8 @@ pub fn target_request(
             false => DeltaOptions { wrong_before: earlier.wrong_deltas, ..options.delta },
         },
         sync,
-        pipe: pipe(options.target_pipe.as_ref()),
-        compare: options.compare.then(|| links(options.symlinks, false)),
+        pipe: pipe(options.pipes.target.as_ref()),
+        compare: options.compare.then(|| links(options.source.symlinks, false)),
         range: options.range.map(|range| match range {
             JobRange::One(SourceRange { range, .. }) => TargetRange::One(range),
             JobRange::Finish(len) => TargetRange::Finish(len),
@@ -130,18 +116,12 @@ pub fn target_request(
     }
 }
 
-fn write_options(options: &JobOptions, earlier: &EarlierAttempts, below: Vec<Vec<Name>>) -> WriteOptions {
-    // Files of an earlier attempt of this job are complete and not reported.
-    let overwrite = match options.overwrite {
+/// Files of an earlier attempt of this job are complete and not reported.
+fn overwrite(options: &JobOptions, earlier: &EarlierAttempts) -> OverwritePolicy {
+    match options.write.overwrite {
         OverwritePolicy::ReportEqual if earlier.was_under_way => OverwritePolicy::Report,
-        rule => rule,
-    };
-    WriteOptions { overwrite, modes: options.modes, check_space: options.check_space, below }
-}
-
-/// Whether sent files are removed at the source.
-fn removes_sources(options: &JobOptions) -> bool {
-    options.remove_source_files && !options.sync.is_dry
+        policy => policy,
+    }
 }
 
 /// Whether a missing source prevents deletions: its files at the target would look extraneous.
@@ -151,7 +131,6 @@ pub fn keeps_extraneous(options: &SyncOptions, is_missing: bool) -> bool {
 
 fn sync_options(options: &JobOptions, is_missing: bool) -> SyncOptions {
     let mut sync = options.sync.clone();
-    sync.source_removes = removes_sources(options);
     if keeps_extraneous(&sync, is_missing) {
         sync.delete = DeleteMode::No;
     }
@@ -160,7 +139,7 @@ fn sync_options(options: &JobOptions, is_missing: bool) -> SyncOptions {
 
 /// Lines of expected digests in pieces for messages.
 pub fn expected_digests(options: &JobOptions) -> impl Iterator<Item = Vec<u8>> {
-    let lines = match &options.checksum {
+    let lines = match &options.integrity.checksum {
         Some(ChecksumOptions { against: ChecksumReference::Lines(lines), .. }) => Some(lines),
         _ => None,
     };
@@ -179,8 +158,8 @@ fn pipe(piped: Option<&PipeEnd>) -> PipeKind {
 /// Whether the source offers only requested names, and directories only with `-r`. Names come from the command line, so
 /// a host cannot choose the names at the target.
 pub fn are_as_asked(operands: &[Option<TargetOperand>], job: &Job) -> bool {
-    let is_pipe = matches!(job.options.source_pipe, Some(PipeEnd::Standard(_) | PipeEnd::Named));
-    match_typed(operands, &job.sources, job.options.recursive, is_pipe)
+    let is_pipe = matches!(job.options.pipes.source, Some(PipeEnd::Standard(_) | PipeEnd::Named));
+    match_typed(operands, &job.sources, job.options.source.recursive, is_pipe)
 }
 
 /// Whether the source's arguments match those typed. Piped data has no name.

@@ -66,7 +66,7 @@ fn run_all(
     let begun = Instant::now();
     check(&job)?;
     let mut retry = RetryLoop::new(job.access.retries);
-    let mut control_requests = ControlRequests::new(job.options.rate_bytes_per_s, steering);
+    let mut control_requests = ControlRequests::new(job.options.streams.rate_bytes_per_s, steering);
     let mut totals = JobTotals::default();
     let mut told = EventDedup::new(observer);
     let mut earlier = EarlierAttempts::none()?;
@@ -109,7 +109,7 @@ fn run_all(
 /// Whether an end is a pipe that cannot be reopened.
 fn is_once(job: &Job) -> bool {
     let may_be_again = |piped: &PipeEnd| matches!(piped, PipeEnd::Growing(_));
-    let ends = [&job.options.source_pipe, &job.options.target_pipe];
+    let ends = [&job.options.pipes.source, &job.options.pipes.target];
     !ends.into_iter().flatten().all(may_be_again)
 }
 

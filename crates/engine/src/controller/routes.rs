@@ -48,7 +48,7 @@ struct BindAddress {
 
 /// Returns the directions for data connections, in the order of attempts.
 pub fn directions(job: &Job, workers: &Workers) -> Result<Vec<ConnectDirection>, Error> {
-    let network = &job.options.network;
+    let network = &job.options.streams.network;
     let bound = network.bind.as_deref().map(|word| bound(word, near(job), workers)).transpose()?;
     if let Some(callback) = &network.callback {
         return callback_direction(callback, job, workers, bound.as_ref()).map(|direction| vec![direction]);
@@ -67,7 +67,7 @@ fn near(job: &Job) -> WorkerRole {
 
 fn direction(connector: WorkerRole, job: &Job, workers: &Workers, bound: Option<&BindAddress>) -> ConnectDirection {
     let acceptor = connector.other();
-    let family = job.options.network.family;
+    let family = job.options.streams.network.family;
     let at = bound.filter(|bound| bound.role == acceptor).map(|bound| &bound.addresses);
     let of = |role: WorkerRole| addresses(role, workers, bound);
     let reached = reached(job, workers, connector);
@@ -103,7 +103,7 @@ fn callback_direction(
     workers: &Workers,
     bound: Option<&BindAddress>,
 ) -> Result<ConnectDirection, Error> {
-    let network = &job.options.network;
+    let network = &job.options.streams.network;
     let addresses = looked_up(&callback.host, network.family)?;
     let wanted = if network.reverse { WorkerRole::Source } else { WorkerRole::Target };
     let has = |role: &WorkerRole| addresses.iter().any(|address| local(workers, *role, address).is_some());

@@ -29,12 +29,12 @@ const COUNTERS_EVERY_MAX: Duration = Duration::from_millis(500);
 /// Returns the settings of one attempt at a job, whose id is `id`.
 pub fn session_settings(job: &Job, id: JobId, workers: &Workers) -> Result<SessionSettings, Error> {
     let options = &job.options;
-    let frame = options.frame_bytes.map_or(Ok(FrameLen::DEFAULT), FrameLen::new);
+    let frame = options.streams.frame_bytes.map_or(Ok(FrameLen::DEFAULT), FrameLen::new);
     let frame =
         frame.map_err(|_| Error::Usage("invalid frame size: must be a power of two from 256 KiB to 1 MiB".into()))?;
-    let streams = options.streams.unwrap_or_else(|| streams_by_default(workers));
+    let streams = options.streams.count.unwrap_or_else(|| streams_by_default(workers));
     // Within one machine the path needs no tuning.
-    let may_grow = options.streams.is_none() && !workers.is_one();
+    let may_grow = options.streams.count.is_none() && !workers.is_one();
     let streams_max = if may_grow { STREAMS_AUTO_MAX.max(streams) } else { streams };
     if !(1..=STREAMS_MAX).contains(&streams) {
         return Err(Error::Usage(format!("invalid number of streams {streams}: must be from 1 to {STREAMS_MAX}")));
@@ -44,23 +44,21 @@ pub fn session_settings(job: &Job, id: JobId, workers: &Workers) -> Result<Sessi
         number: JobNumber(1),
         session: JobId(random().map_err(no_random)?),
         secret: random().map_err(no_random)?,
-        suite: suite(options.cipher, workers),
+        suite: suite(options.streams.cipher, workers),
         frame,
         streams,
         streams_max,
-        congestion: options.congestion.clone().unwrap_or_default(),
-        window_bytes: options.window_bytes.unwrap_or(0),
-        window_fixed: options.window_fixed,
-        traffic_class: options.traffic_class,
-        rekey_bytes: options.rekey_bytes.unwrap_or(REKEY_BYTES),
-        report_files: options.report_files,
+        socket: options.streams.socket.clone(),
+        rekey_bytes: options.streams.rekey_bytes.unwrap_or(REKEY_BYTES),
+        report_files: options.reports.files,
         blake3: needs_blake3(options, workers),
-        report_every_ms: u32::try_from(options.progress_every.min(COUNTERS_EVERY_MAX).as_millis()).unwrap_or(u32::MAX),
+        report_every_ms: u32::try_from(options.reports.progress_every.min(COUNTERS_EVERY_MAX).as_millis())
+            .unwrap_or(u32::MAX),
         cpus: cpus(&options.cpus)?,
-        all_paths: options.network.all_paths,
-        ports: ports(&options.network),
+        all_paths: options.streams.network.all_paths,
+        ports: ports(&options.streams.network),
         silence_ms: workers_silence_ms(job.access.silence),
-        checksum: options.checksum.as_ref().map(checksum),
+        checksum: options.integrity.checksum.as_ref().map(checksum),
     })
 }
 
@@ -75,11 +73,11 @@ fn no_random(error: io::Error) -> Error {
 
 /// Whether BLAKE3 hashes of files or of frames are used.
 fn needs_blake3(options: &JobOptions, workers: &Workers) -> bool {
-    options.blake3
+    options.integrity.blake3
         || options.compare
-        || options.verify != Verify::Wire
+        || options.integrity.verify != Verify::Wire
         || options.delta.looks_everywhere()
-        || options.checksum.as_ref().is_some_and(|checksum| checksum.algorithm == ChecksumAlgorithm::Blake3)
+        || options.integrity.checksum.as_ref().is_some_and(|checksum| checksum.algorithm == ChecksumAlgorithm::Blake3)
         || WorkerRole::BOTH.iter().any(|role| workers.hello(*role).requires_blake3)
 }
 

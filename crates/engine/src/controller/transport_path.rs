@@ -136,7 +136,7 @@ fn find_between(controller: &mut TransferController<'_>) -> Result<(TransportPat
         }
     }
     let because = failed.unwrap_or_default();
-    if let Some(option) = wanted(&controller.job.options.network) {
+    if let Some(option) = wanted(&controller.job.options.streams.network) {
         let text = format!("{because}\n{option} permits no other path: change or omit it");
         return Err(Error::Connect(text).into());
     }

@@ -349,7 +349,7 @@ impl Workers {
 fn is_for_one(job: &Job, source_host: &Host) -> bool {
     let access = &job.access;
     let is_started_alike = *source_host == Host::Local || access.source_command == access.target_command;
-    *source_host == job.target.host && is_started_alike && !job.options.sockets
+    *source_host == job.target.host && is_started_alike && !job.options.streams.within_host
 }
 
 /// A worker that has greeted. It gets heartbeats from now on, since the other one may start slowly.
@@ -439,7 +439,8 @@ fn start_one(
     stop: &Cancel,
     sender: &Sender<(usize, Result<GreetedWorker, Error>)>,
 ) -> Result<thread::JoinHandle<()>, Error> {
-    let access = if role == WorkerRole::Target { job.access.of_target() } else { job.access.clone() };
+    let access = job.access.clone();
+    let access = if role == WorkerRole::Target { access.of_target() } else { access };
     let (host, program) = (host.clone(), program.clone());
     let (stop, sender) = (stop.clone(), sender.clone());
     let standard = InheritedStdio::of(&job.options);
@@ -669,7 +670,7 @@ mod tests {
         assert!(is_for_one(&job, source_host));
         (job.target.host, job.access.target_command) = (Host::Local, None);
         assert!(is_for_one(&job, &Host::Local), "no way leads here");
-        job.options.sockets = true;
+        job.options.streams.within_host = true;
         assert!(!is_for_one(&job, &Host::Local), "sockets were asked for");
     }
 

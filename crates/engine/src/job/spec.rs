@@ -23,10 +23,11 @@ pub use haul_proto::filter::definition::{FileLimits, FilterOptions};
 pub use haul_proto::overwrite_policy::OverwritePolicy;
 pub use haul_proto::sync::{DeleteMode, EqualityTest, SyncOptions};
 pub use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
-pub use haul_proto::wire::preserve::{HolePolicy, PreserveOptions};
+pub use haul_proto::wire::preserve::{HolePolicy, MetadataOptions, PreserveOptions};
 pub use haul_proto::wire::ranges::{PlannedVersion, SourceRange};
-pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, Verify};
-pub use haul_proto::wire::write_options::{ModeOptions, SkipOptions};
+pub use haul_proto::wire::socket_options::SocketOptions;
+pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest, Verify};
+pub use haul_proto::wire::write_options::{DirectoryOptions, ModeOptions, PartialOptions, SkipOptions, WriteOptions};
 
 /// One copy: sources, target and options. Each may be local or remote.
 #[derive(Debug, Clone)]
@@ -56,29 +57,19 @@ impl Job {
 /// How remote hosts are reached, and for how long.
 #[derive(Debug, Clone)]
 pub struct RemoteAccess {
-    /// `-i`: the identity file (a relative path is relative to the working directory).
-    pub identity: Option<PathBuf>,
-    /// `--ssh-config`: ssh's configuration file, instead of the user's and the system's.
-    pub ssh_config: Option<PathBuf>,
-    /// `--ssh-port`.
-    pub port: Option<u16>,
-    /// `--ssh-option`, each as ssh's own `-o` takes it.
-    pub ssh_options: Vec<String>,
+    /// How to log in.
+    pub login: Login,
+    /// How to log in at a remote target, where that differs from a remote source.
+    pub target_login: Option<Login>,
     /// `-4`, `-6`: the only kind of addresses that ssh uses.
     pub family: Option<AddressFamily>,
     /// `-S`: how to start the remote side when it is the source; %I %U %H %4 are filled in.
     pub source_command: Option<String>,
     /// `-T`: the same when it is the target.
     pub target_command: Option<String>,
-    /// Whether haul may put a copy of itself on a host that has none.
-    pub deploy: bool,
-    /// `--worker-binary`: the executable for hosts of its system.
-    pub worker_binary: Option<PathBuf>,
-    /// How to log in at a remote target, where that is not as at a remote source.
-    pub target_login: Option<Login>,
-    /// Somebody may be asked for passwords: where there are two hosts, for one after the other.
+    /// Log in to two hosts one after the other, since ssh may ask for passwords.
     pub in_turn: bool,
-    /// `--silence`: an end from which nothing is heard for so long is gone. At least [`SILENCE_MIN`].
+    /// `--silence`: time without any data after which an end is given up. At least [`SILENCE_MIN`].
     pub silence: Duration,
     /// ssh's connection timeout, which covers the server's banner and no authentication. An `ssh_options` entry goes
     /// first.
@@ -89,51 +80,30 @@ pub struct RemoteAccess {
     pub retries: Retries,
 }
 
-/// What of [`RemoteAccess`] is about one host.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A login at a host by ssh.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Login {
-    /// As [`RemoteAccess::identity`].
+    /// `-i`: the identity file (a relative path is relative to the working directory).
     pub identity: Option<PathBuf>,
-    /// As [`RemoteAccess::ssh_config`].
+    /// `--ssh-config`: ssh's configuration file, instead of the user's and the system's.
     pub ssh_config: Option<PathBuf>,
-    /// As [`RemoteAccess::port`].
+    /// `--ssh-port`.
     pub port: Option<u16>,
-    /// As [`RemoteAccess::ssh_options`].
+    /// `--ssh-option`, each as ssh's own `-o` takes it.
     pub ssh_options: Vec<String>,
-    /// As [`RemoteAccess::deploy`].
+    /// Whether haul may put a copy of itself on a host that has none.
     pub deploy: bool,
-    /// As [`RemoteAccess::worker_binary`].
+    /// `--worker-binary`: the executable for hosts of its system.
     pub worker_binary: Option<PathBuf>,
 }
 
 impl RemoteAccess {
-    /// What of it is about one host.
-    pub fn login(&self) -> Login {
-        Login {
-            identity: self.identity.clone(),
-            ssh_config: self.ssh_config.clone(),
-            port: self.port,
-            ssh_options: self.ssh_options.clone(),
-            deploy: self.deploy,
-            worker_binary: self.worker_binary.clone(),
+    /// Returns the access to the target.
+    pub fn of_target(mut self) -> Self {
+        if let Some(login) = self.target_login.take() {
+            self.login = login;
         }
-    }
-
-    /// What holds for the target.
-    pub fn of_target(&self) -> Self {
-        match self.target_login.clone() {
-            Some(Login { identity, ssh_config, port, ssh_options, deploy, worker_binary }) => Self {
-                identity,
-                ssh_config,
-                port,
-                ssh_options,
-                deploy,
-                worker_binary,
-                target_login: None,
-                ..self.clone()
-            },
-            None => self.clone(),
-        }
+        self
     }
 }
 
@@ -146,16 +116,11 @@ pub const SILENCE_MIN: Duration = Duration::from_secs(3);
 impl Default for RemoteAccess {
     fn default() -> Self {
         Self {
-            identity: None,
-            ssh_config: None,
-            port: None,
-            ssh_options: Vec::new(),
+            login: Login::default(),
+            target_login: None,
             family: None,
             source_command: None,
             target_command: None,
-            deploy: false,
-            worker_binary: None,
-            target_login: None,
             in_turn: false,
             silence: Duration::from_millis(SILENCE_MS),
             connect_timeout: CONNECT_TIMEOUT,
@@ -194,112 +159,162 @@ impl Default for Retries {
 /// How files are copied.
 #[derive(Debug, Clone)]
 pub struct JobOptions {
-    /// `-r`: directories with all that is in them.
-    pub recursive: bool,
-    /// Copy nothing, change nothing: compare what both ends have. Most of the options below mean nothing then.
+    /// Compare both ends without copying. Most other options then have no effect.
     pub compare: bool,
-    /// `-f`, `-O`: what becomes of what exists.
-    pub overwrite: OverwritePolicy,
-    /// `-p`: keep mode, owner and group (the modification time is always kept).
-    pub preserve: bool,
-    /// `--numeric-ids`, `--usermap`, `--groupmap`, `--chown`: which owner and group that is at the target.
-    pub owners: OwnerOptions,
-    /// What becomes of symbolic links below an operand.
-    pub symlinks: Symlinks,
-    /// `-+`, `-^`: what the walk leaves out.
-    pub skip: SkipOptions,
-    /// What is kept besides bytes, times, modes and owners.
-    pub kept: PreserveOptions,
-    /// `--include`, `--exclude` and the like: what else it leaves out.
-    pub filters: FilterOptions,
-    /// `-m`: permission bits of new files, unless [`Self::preserve`] keeps the source's.
-    pub modes: ModeOptions,
-    /// `-d`: base of relative sources; their paths are recreated below the target. `None`: no base.
-    pub base: Option<PathBuf>,
-    /// `-F` clears it: a file that cannot fit is refused at once.
-    pub check_space: bool,
-    /// `-A`: make the target directory.
-    pub make_directory: bool,
-    /// Whether a directory is copied only into an existing one: no missing target gets its contents.
-    pub needs_directory: bool,
-    /// `-s`: number of streams; `None` lets haul choose, and change it while the job runs.
-    pub streams: Option<u16>,
-    /// `-u`: whether the source reads past the page cache.
-    pub direct_source: DirectIo,
-    /// `-u`: whether the target writes past the page cache.
-    pub direct_target: DirectIo,
-    /// `--cache`: what stays in the page cache.
-    pub cache: CacheUse,
-    /// `--duration`: the job ends well after so long a flow of data. The target keeps nothing of it.
-    pub duration: Option<Duration>,
-    /// `-b`: frames that a stream has under way past the page cache at the source; 0 lets haul choose.
-    pub source_under_way: u8,
-    /// `-b +N`: the same at the target.
-    pub target_under_way: u8,
-    /// `--fsync`: what the target waits for before a file counts as copied. Nothing is not enough for [`Verify::Disk`].
-    pub fsync: Fsync,
-    /// `--delta`, `--inplace`: what becomes of old files in the way.
+    /// The entries that are copied.
+    pub source: SourceOptions,
+    /// The metadata that is preserved.
+    pub metadata: MetadataOptions,
+    /// Rules for existing and new entries.
+    pub write: WriteOptions,
+    /// The target directory.
+    pub directory: DirectoryOptions,
+    /// Partial files and their journals.
+    pub partial: PartialOptions,
+    /// How files are read and written.
+    pub storage: StorageOptions,
+    /// Use of base files.
     pub delta: DeltaOptions,
-    /// What the target does besides, so that it becomes what the sources are.
+    /// Changes at the target that make it equal to the sources.
     pub sync: SyncOptions,
     /// `--delete=before`: extraneous entries are removed before the copy starts.
     pub delete_first: bool,
-    /// `--remove-source-files`: a sent and verified file is removed at the source.
-    pub remove_source_files: bool,
-    /// `--congestion`: congestion control of the data streams, by the kernel's name; `None` chooses by the path.
-    pub congestion: Option<String>,
-    /// `-w`: socket buffer size in bytes; `None` leaves it to the kernel's auto-tuning.
-    pub window_bytes: Option<u32>,
-    /// `-w =SIZE`, `-U`: no auto-tuning, also where the kernel makes less of it.
-    pub window_fixed: bool,
-    /// `-q`: traffic class of the data streams' packets; 0 for none.
-    pub traffic_class: u8,
-    /// How data connections are made.
-    pub network: NetworkOptions,
-    /// How the data streams are sealed.
+    /// How data travels.
+    pub streams: StreamOptions,
+    /// How copies are verified.
+    pub integrity: IntegrityOptions,
+    /// Pipes in place of files.
+    pub pipes: Pipes,
+    /// What is reported, and how often.
+    pub reports: ReportOptions,
+    /// Ends of the job before all is copied.
+    pub stop: StopOptions,
+    /// `--cpus`: the CPUs that both ends keep to, where they have them; empty for all.
+    pub cpus: Vec<u16>,
+    /// What is copied of a file that several jobs copy; `None`: all of it.
+    pub range: Option<JobRange>,
+}
+
+impl Default for JobOptions {
+    fn default() -> Self {
+        let owners = OwnerOptions { by_name: true, ..OwnerOptions::default() };
+        Self {
+            compare: false,
+            source: SourceOptions::default(),
+            metadata: MetadataOptions { owners, ..MetadataOptions::default() },
+            write: WriteOptions::default(),
+            directory: DirectoryOptions::default(),
+            partial: PartialOptions::default(),
+            storage: StorageOptions::default(),
+            delta: DeltaOptions { delta: DeltaMode::Auto, ..DeltaOptions::default() },
+            sync: SyncOptions::default(),
+            delete_first: false,
+            streams: StreamOptions::default(),
+            integrity: IntegrityOptions::default(),
+            pipes: Pipes::default(),
+            reports: ReportOptions::default(),
+            stop: StopOptions::default(),
+            cpus: Vec::new(),
+            range: None,
+        }
+    }
+}
+
+/// Selection of the source's entries.
+#[derive(Debug, Clone, Default)]
+pub struct SourceOptions {
+    /// `-r`: copy directories with their contents.
+    pub recursive: bool,
+    /// Treatment of symbolic links below an operand.
+    pub symlinks: Symlinks,
+    /// `-+`, `-^`: entries that the walk skips.
+    pub skip: SkipOptions,
+    /// `--include`, `--exclude` and the like.
+    pub filters: FilterOptions,
+    /// `-d`: base of relative sources; their paths are recreated below the target.
+    pub base: Option<PathBuf>,
+}
+
+/// Methods of reading and writing files.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct StorageOptions {
+    /// `-u`, `-b`, `--cache` at the source.
+    pub source: StorageRequest,
+    /// `-u`, `-b`, `--cache` at the target.
+    pub target: StorageRequest,
+    /// `--fsync`: durability before a file counts as copied. [`Verify::Disk`] needs at least [`Fsync::Data`].
+    pub fsync: Fsync,
+}
+
+/// Data streams.
+#[derive(Debug, Clone, Default)]
+pub struct StreamOptions {
+    /// `-s`: number of streams; `None`: chosen, and changed while the job runs.
+    pub count: Option<u16>,
+    /// Encryption.
     pub cipher: Cipher,
     /// `-c`: compression before encryption. Never within one machine.
     pub compression: CompressionPolicy,
-    /// Payload per frame in bytes (a power of two from 256 KiB to 1 MiB); `None` lets haul choose.
+    /// Payload per frame in bytes, a power of two from 256 KiB to 1 MiB; `None`: chosen.
     pub frame_bytes: Option<u32>,
-    /// Whether each complete file is reported ([`crate::job::event::Event::FileDone`]).
-    pub report_files: bool,
-    /// Whether the first failed file ends the job, with [`crate::job::error::FIRST_FAILURE`]. A missing source ends it
-    /// before anything is copied.
-    pub ends_at_failure: bool,
-    /// Whether the BLAKE3 of each file is computed, and reported with it. It is computed, too, where `verify`, a
-    /// `checksum` or an end's audit log takes it; else frames have their checks alone.
-    pub blake3: bool,
-    /// Whether files that are there already are read at the target, so that they are reported with a digest too.
-    pub digest_existing: bool,
-    /// `--verify`: what the target hashes with BLAKE3, too.
-    pub verify: Verify,
-    /// `--no-resume` clears it: resume partial files, and leave partial files for the next run.
-    pub resume: bool,
-    /// `-k`, `-a`: do so for files from 1 MiB on; otherwise from 16 MiB on.
-    pub small_journals: bool,
-    /// `--no-keep` clears it: incomplete files stay after a failed job.
-    pub keep_partial: bool,
-    /// `-a`: directory for journals of partial files; `None`: beside them.
-    pub journal_dir: Option<PathBuf>,
-    /// How often progress is reported.
-    pub progress_every: Duration,
-    /// Two workers and loopback sockets even where both ends are local: for the demonstration and for tests.
-    pub sockets: bool,
-    /// `-x`: what all streams together may carry, in bytes a second; `None` for no limit. [`crate::job::rate::RateHandle`] changes it.
-    pub rate_bytes_per_s: Option<u64>,
-    /// `--cpus`: the CPUs that both ends keep to, where they have them; empty for all.
-    pub cpus: Vec<u16>,
-    /// The one source is a pipe.
-    pub source_pipe: Option<PipeEnd>,
-    /// The target is a pipe.
-    pub target_pipe: Option<PipeEnd>,
-    /// `-E`: a digest of each file, beside BLAKE3 ([`crate::job::event::Event::Checksum`]).
-    pub checksum: Option<ChecksumOptions>,
-    /// Bytes that one key seals before the next is derived; `None` for the protocol's own limit. For tests.
+    /// Bytes encrypted with one key; `None`: the protocol's limit. For tests.
     pub rekey_bytes: Option<u64>,
-    /// What is copied of a file that several jobs copy; `None`: all of it.
-    pub range: Option<JobRange>,
+    /// `-x`: rate limit of all streams together in bytes per second. [`crate::job::rate::RateHandle`] changes it.
+    pub rate_bytes_per_s: Option<u64>,
+    /// `--congestion`, `-w`, `-U`, `-q`: sockets.
+    pub socket: SocketOptions,
+    /// How data connections are made.
+    pub network: NetworkOptions,
+    /// Two workers and loopback sockets even where both ends are local: for the demonstration and for tests.
+    pub within_host: bool,
+}
+
+/// Verification and digests.
+#[derive(Debug, Clone, Default)]
+pub struct IntegrityOptions {
+    /// `--verify`: data that the target hashes with BLAKE3 as well.
+    pub verify: Verify,
+    /// Compute and report the BLAKE3 of each file. It is also computed for `verify`, a `checksum` or an audit log;
+    /// otherwise frames have their checks alone.
+    pub blake3: bool,
+    /// Read existing files at the target, to report their digests too.
+    pub digest_existing: bool,
+    /// `-E`: a digest of each file besides BLAKE3 ([`crate::job::event::Event::Checksum`]).
+    pub checksum: Option<ChecksumOptions>,
+}
+
+/// Pipes in place of files.
+#[derive(Debug, Clone, Default)]
+pub struct Pipes {
+    /// In place of the only source.
+    pub source: Option<PipeEnd>,
+    /// In place of the target.
+    pub target: Option<PipeEnd>,
+}
+
+/// Reports of a job.
+#[derive(Debug, Clone, Copy)]
+pub struct ReportOptions {
+    /// Report each complete file ([`crate::job::event::Event::FileDone`]).
+    pub files: bool,
+    /// Interval of progress reports.
+    pub progress_every: Duration,
+}
+
+impl Default for ReportOptions {
+    fn default() -> Self {
+        Self { files: false, progress_every: Duration::from_millis(200) }
+    }
+}
+
+/// Ends of a job before all is copied.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct StopOptions {
+    /// `--duration`: the job ends successfully after data flowed for this long. The target keeps nothing of it.
+    pub after: Option<Duration>,
+    /// End at the first failed file, with [`crate::job::error::FIRST_FAILURE`]; at a missing source, before anything
+    /// is copied.
+    pub at_failure: bool,
 }
 
 /// A part of the work on a file that several jobs copy, a range each.
@@ -345,9 +360,10 @@ pub enum PipeEnd {
 }
 
 /// What becomes of symbolic links below an operand. An operand that is a link is followed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Symlinks {
     /// Recreated as they are.
+    #[default]
     Keep,
     /// Copied as what they point to.
     Follow,
@@ -356,9 +372,10 @@ pub enum Symlinks {
 }
 
 /// How data streams are sealed. There is no unauthenticated choice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Cipher {
     /// AES-128-GCM, or ChaCha20-Poly1305 where one of the ends has no AES in hardware.
+    #[default]
     Auto,
     /// AES-256-GCM.
     Aes256Gcm,
@@ -368,65 +385,6 @@ pub enum Cipher {
     ChaCha20Poly1305,
     /// `--no-encrypt`: payload in the clear, authenticated (GMAC under AES-256-GCM); names and metadata stay encrypted.
     AuthenticateOnly,
-}
-
-impl Default for JobOptions {
-    fn default() -> Self {
-        Self {
-            recursive: false,
-            compare: false,
-            overwrite: OverwritePolicy::Report,
-            preserve: false,
-            owners: OwnerOptions { by_name: true, ..OwnerOptions::default() },
-            symlinks: Symlinks::Keep,
-            skip: SkipOptions::default(),
-            kept: PreserveOptions::default(),
-            filters: FilterOptions::default(),
-            modes: ModeOptions::default(),
-            base: None,
-            check_space: true,
-            make_directory: false,
-            needs_directory: false,
-            streams: None,
-            direct_source: DirectIo::Auto,
-            direct_target: DirectIo::Auto,
-            cache: CacheUse::Auto,
-            duration: None,
-            source_under_way: 0,
-            target_under_way: 0,
-            fsync: Fsync::Full,
-            delta: DeltaOptions { delta: DeltaMode::Auto, ..DeltaOptions::default() },
-            sync: SyncOptions::default(),
-            delete_first: false,
-            remove_source_files: false,
-            congestion: None,
-            window_bytes: None,
-            window_fixed: false,
-            traffic_class: 0,
-            network: NetworkOptions::default(),
-            cipher: Cipher::Auto,
-            compression: CompressionPolicy::Auto,
-            frame_bytes: None,
-            report_files: false,
-            ends_at_failure: false,
-            blake3: false,
-            digest_existing: false,
-            verify: Verify::Wire,
-            resume: true,
-            small_journals: false,
-            keep_partial: true,
-            journal_dir: None,
-            progress_every: Duration::from_millis(200),
-            sockets: false,
-            rate_bytes_per_s: None,
-            cpus: Vec::new(),
-            source_pipe: None,
-            target_pipe: None,
-            checksum: None,
-            rekey_bytes: None,
-            range: None,
-        }
-    }
 }
 
 /// The workers' executable and its environment.

@@ -17,7 +17,7 @@ const RELEASED: [&str; 2] = ["aarch64", "x86_64"];
 /// `program`'s directories.
 pub(super) fn open(program: &WorkerProgram, access: &RemoteAccess) -> Result<Vec<Executable>, Error> {
     let mut executables: Vec<Executable> = Vec::new();
-    executables.extend(access.worker_binary.as_deref().map(open_named).transpose()?);
+    executables.extend(access.login.worker_binary.as_deref().map(open_named).transpose()?);
     let own = open_own(&program.executable)?;
     if executables.iter().all(|named| named.system() != own.system()) {
         executables.push(own);
@@ -68,6 +68,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::job::spec::Login;
 
     /// Returns a directory with the start of a static executable for each architecture, under its release's name.
     fn released(architectures: &[(&str, u16)], padding: usize) -> tempfile::TempDir {
@@ -81,7 +82,7 @@ mod tests {
     }
 
     fn opened(program: &WorkerProgram, worker_binary: Option<PathBuf>) -> Vec<(String, u64)> {
-        let access = RemoteAccess { worker_binary, ..RemoteAccess::default() };
+        let access = RemoteAccess { login: Login { worker_binary, ..Login::default() }, ..RemoteAccess::default() };
         let executables = open(program, &access).unwrap();
         executables.iter().filter_map(Executable::deployable).map(|d| (d.system.to_owned(), d.size)).collect()
     }
@@ -123,7 +124,8 @@ mod tests {
     fn a_named_file_that_cannot_be_deployed_is_refused() {
         let program = WorkerProgram { executable: std::env::current_exe().unwrap(), ..WorkerProgram::default() };
         for (path, why) in [("/nonexistent", "No such file"), ("/etc/passwd", "not a static executable for Linux")] {
-            let access = RemoteAccess { worker_binary: Some(path.into()), ..RemoteAccess::default() };
+            let login = Login { worker_binary: Some(path.into()), ..Login::default() };
+            let access = RemoteAccess { login, ..RemoteAccess::default() };
             let error = open(&program, &access).unwrap_err().to_string();
             assert!(error.starts_with(&format!("--worker-binary {path}: {why}")), "{error}");
         }

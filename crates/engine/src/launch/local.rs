@@ -41,7 +41,7 @@ impl InheritedStdio {
             Some(PipeEnd::Standard(fd)) => Some(Arc::clone(fd)),
             Some(PipeEnd::Named | PipeEnd::Growing(_)) | None => None,
         };
-        Self { input: standard(&options.source_pipe), output: standard(&options.target_pipe) }
+        Self { input: standard(&options.pipes.source), output: standard(&options.pipes.target) }
     }
 
     /// Passes the descriptors to the worker, with arguments that name them.

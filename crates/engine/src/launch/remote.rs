@@ -92,12 +92,12 @@ pub(super) fn start_scripted(
     let request = ScriptRequest {
         executables: executables.iter().filter_map(Executable::deployable).collect(),
         arguments: &worker_arguments,
-        token: access.deploy.then_some(token.as_str()),
+        token: access.login.deploy.then_some(token.as_str()),
     };
     arguments.push(remote_command(&request).into());
     let mut spawned = spawn(Command::new(ssh).args(&arguments)).map_err(|error| not_started(ssh, &error))?;
     spawned.guard.is_messenger();
-    if !access.deploy {
+    if !access.login.deploy {
         executables.clear();
     }
     let mut conversation = LaunchConversation::new(spawned, scene, executables, access, cancel);

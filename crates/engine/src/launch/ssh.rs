@@ -88,7 +88,7 @@ fn notice_loss(access: &RemoteAccess) -> Vec<String> {
 /// ssh's would cover a password prompt of the jump host.
 fn connect_limit_s(access: &RemoteAccess) -> Option<u64> {
     let is_set =
-        |keyword: &str| access.ssh_options.iter().any(|option| keyword_of(option).eq_ignore_ascii_case(keyword));
+        |keyword: &str| access.login.ssh_options.iter().any(|option| keyword_of(option).eq_ignore_ascii_case(keyword));
     let is_attended = access.greeting_timeout.is_none();
     let is_left_to_user = is_set("ConnectTimeout") || is_attended && (is_set("ProxyJump") || is_set("ProxyCommand"));
     (!is_left_to_user).then(|| access.connect_timeout.as_secs().max(1))
@@ -108,7 +108,7 @@ pub(super) fn own_words(
     program: &WorkerProgram,
 ) -> Result<Vec<OsString>, Error> {
     let values = CommandValues {
-        identity: access.identity.as_deref(),
+        identity: access.login.identity.as_deref(),
         user: remote.user,
         host: remote.name,
         ipv4_only: access.family == Some(AddressFamily::V4),
@@ -147,16 +147,16 @@ pub(super) fn quoted(words: &[OsString]) -> String {
 /// Returns the user's choices as ssh options.
 fn choices(access: &RemoteAccess) -> Vec<OsString> {
     let mut words: Vec<OsString> = access.family.map(|family| family.option().into()).into_iter().collect();
-    if let Some(config) = &access.ssh_config {
+    if let Some(config) = &access.login.ssh_config {
         words.extend(["-F".into(), config.clone().into_os_string()]);
     }
-    if let Some(identity) = &access.identity {
+    if let Some(identity) = &access.login.identity {
         words.extend(["-i".into(), identity.clone().into_os_string()]);
     }
-    if let Some(port) = access.port {
+    if let Some(port) = access.login.port {
         words.extend(["-p".into(), port.to_string().into()]);
     }
-    for option in &access.ssh_options {
+    for option in &access.login.ssh_options {
         words.extend(["-o".into(), option.into()]);
     }
     words
@@ -166,11 +166,15 @@ fn choices(access: &RemoteAccess) -> Vec<OsString> {
 fn example(access: &RemoteAccess) -> String {
     let mut words = vec!["ssh".to_owned()];
     words.extend(
-        access.ssh_config.iter().map(|config| format!("-F {}", quote(&escape(config.as_os_str().as_encoded_bytes())))),
+        access
+            .login
+            .ssh_config
+            .iter()
+            .map(|config| format!("-F {}", quote(&escape(config.as_os_str().as_encoded_bytes())))),
     );
-    words.extend(access.identity.as_ref().map(|_| "%I".to_owned()));
-    words.extend(access.port.map(|port| format!("-p {port}")));
-    words.extend(access.ssh_options.iter().map(|option| format!("-o {}", quote(&option.replace('%', "%%")))));
+    words.extend(access.login.identity.as_ref().map(|_| "%I".to_owned()));
+    words.extend(access.login.port.map(|port| format!("-p {port}")));
+    words.extend(access.login.ssh_options.iter().map(|option| format!("-o {}", quote(&option.replace('%', "%%")))));
     words.extend(["%U@%H".to_owned(), EXAMPLE_PATH.to_owned()]);
     quote(&words.join(" "))
 }
@@ -189,6 +193,7 @@ fn local_user() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::spec::Login;
     use std::time::Duration;
 
     fn text(words: &[OsString]) -> Vec<&str> {
@@ -197,10 +202,13 @@ mod tests {
 
     fn access() -> RemoteAccess {
         RemoteAccess {
-            identity: Some("k/id".into()),
-            ssh_config: Some("k/config".into()),
-            port: Some(2222),
-            ssh_options: vec!["ProxyJump=gate".into(), "ControlPath=/x y/%h".into()],
+            login: Login {
+                identity: Some("k/id".into()),
+                ssh_config: Some("k/config".into()),
+                port: Some(2222),
+                ssh_options: vec!["ProxyJump=gate".into(), "ControlPath=/x y/%h".into()],
+                ..Login::default()
+            },
             ..RemoteAccess::default()
         }
     }
@@ -249,7 +257,8 @@ mod tests {
     fn a_connection_has_a_limit_unless_the_user_sets_one() {
         let limit = |options: &[&str], greeting_timeout| {
             let ssh_options = options.iter().map(|&option| option.to_owned()).collect();
-            connect_limit_s(&RemoteAccess { ssh_options, greeting_timeout, ..RemoteAccess::default() })
+            let login = Login { ssh_options, ..Login::default() };
+            connect_limit_s(&RemoteAccess { login, greeting_timeout, ..RemoteAccess::default() })
         };
         assert_eq!(limit(&["Compression=yes", "User=ConnectTimeout"], None), Some(15));
         for option in ["ConnectTimeout=60", "connecttimeout 60", " ConnectTimeout = none"] {
@@ -282,7 +291,7 @@ mod tests {
         let suggested = example(&access());
         let template = &super::super::command::split(&suggested).unwrap()[0];
         let values = CommandValues {
-            identity: access().identity.as_deref().map(|_| "k/id".as_ref()),
+            identity: access().login.identity.as_deref().map(|_| "k/id".as_ref()),
             user: Some("ann"),
             host: "db1",
             ipv4_only: false,

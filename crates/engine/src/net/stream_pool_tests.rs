@@ -5,13 +5,13 @@ use crate::metrics::stage_timer::StageTimers;
 use crate::net::stream::accept::{AcceptAddress, listen};
 use crate::net::stream::connect::{ConnectTerms, ConnectedStreams, connect};
 use crate::net::stream::handshake::StreamCredentials;
-use crate::net::stream::socket::SocketSettings;
 use crate::net::stream::{AcceptedStreams, collect};
 use crate::worker::resource_metrics::{ResourceMeter, SystemGauges};
 use haul_proto::ids::JobId;
 use haul_proto::wire::handshake::CipherSuite;
 use haul_proto::wire::resource_metrics::Stage;
 use haul_proto::wire::route::Route;
+use haul_proto::wire::socket_options::SocketOptions;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -19,10 +19,10 @@ const LIMIT: Duration = Duration::from_secs(10);
 fn two_streams() -> (ConnectedStreams, Vec<DataStream>, AcceptedStreams, Vec<DataStream>) {
     let (session, secret, suite) = (JobId([1; 16]), [2; 32], CipherSuite::Aes128Gcm);
     let credentials = StreamCredentials { session, secret, suite, rekey_bytes: 1 << 30 };
-    let (port, accepted) = listen(AcceptAddress::default(), credentials.clone(), SocketSettings::default()).unwrap();
-    let sockets = SocketSettings::default();
+    let (port, accepted) = listen(AcceptAddress::default(), credentials.clone(), SocketOptions::default()).unwrap();
+    let socket = SocketOptions::default();
     let (ids, all_paths) = (StreamIds::default(), false);
-    let terms = ConnectTerms { credentials, sockets, streams: 2, streams_max: 2, all_paths, ids, timeout: LIMIT };
+    let terms = ConnectTerms { credentials, socket, streams: 2, streams_max: 2, all_paths, ids, timeout: LIMIT };
     let connected = connect(&[Route::to(format!("127.0.0.1:{port}"))], &terms).unwrap();
     let (near, far) = (collect(&connected.arrivals, 2), collect(&accepted, 2));
     (connected, near, accepted, far)

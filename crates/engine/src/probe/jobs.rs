@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::{Probe, ProbePart};
 use crate::job::location::{Host, Location};
 use crate::job::spec::{
-    CacheUse, CompressionPolicy, DirectIo, Fsync, Job, JobOptions, NULL_TARGET, RemoteAccess, Retries,
+    CacheUse, CompressionPolicy, DirectIo, Fsync, IntegrityOptions, Job, JobOptions, NULL_TARGET, PartialOptions,
+    RemoteAccess, ReportOptions, Retries, SourceOptions,
 };
 use crate::worker::measure::SCRATCH_NAMES;
 
@@ -58,18 +59,18 @@ impl Probe {
         let options = &mut job.options;
         match part {
             ProbePart::Read { direct: is_direct } => {
-                (options.direct_source, options.cache, options.fsync) =
+                (options.storage.source.direct, options.storage.source.cache, options.storage.fsync) =
                     (direct(is_direct), CacheUse::Drop, Fsync::None);
             }
-            ProbePart::Network { streams } => options.streams = streams.or(options.streams),
-            ProbePart::Write { direct: is_direct } => options.direct_target = direct(is_direct),
+            ProbePart::Network { streams } => options.streams.count = streams.or(options.streams.count),
+            ProbePart::Write { direct: is_direct } => options.storage.target.direct = direct(is_direct),
             ProbePart::Back => {}
-            ProbePart::Whole => options.make_directory = true,
+            ProbePart::Whole => options.directory.create = true,
         }
         let is_zeros = !matches!(part, ProbePart::Read { .. } | ProbePart::Whole) || self.source.is_none();
-        if is_zeros && options.compression == CompressionPolicy::Auto {
+        if is_zeros && options.streams.compression == CompressionPolicy::Auto {
             // Zeros would compress to nothing.
-            options.compression = CompressionPolicy::Off;
+            options.streams.compression = CompressionPolicy::Off;
         }
         job
     }
@@ -86,17 +87,13 @@ impl Probe {
     }
 
     fn job(&self, source: Location, target: Location, ends: [Of; 2]) -> Job {
+        let copy = self.options.clone();
         let options = JobOptions {
-            recursive: true,
-            resume: false,
-            keep_partial: false,
-            journal_dir: None,
-            report_files: false,
-            blake3: false,
-            digest_existing: false,
-            base: None,
-            progress_every: LOOK_EVERY,
-            ..self.options.clone()
+            source: SourceOptions { recursive: true, base: None, ..copy.source },
+            partial: PartialOptions::NONE,
+            integrity: IntegrityOptions { blake3: false, digest_existing: false, ..copy.integrity },
+            reports: ReportOptions { files: false, progress_every: LOOK_EVERY },
+            ..copy
         };
         Job { sources: vec![source], list: None, target, options, access: self.access(ends) }
     }
@@ -110,9 +107,9 @@ impl Probe {
         };
         let login = |of| match of {
             Of::Source => whole.clone(),
-            Of::Target => whole.of_target(),
+            Of::Target => whole.clone().of_target(),
         };
-        let at_target = login(ends[1]).login();
+        let at_target = login(ends[1]).login;
         RemoteAccess {
             source_command: command(ends[0]),
             target_command: command(ends[1]),
@@ -132,12 +129,13 @@ pub fn path(bytes: &[u8]) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::spec::Login;
 
     fn probe(source: Option<Location>) -> Probe {
         let access = RemoteAccess {
             source_command: Some("at-source".into()),
             target_command: Some("at-target".into()),
-            port: Some(22),
+            login: Login { port: Some(22), ..Login::default() },
             ..RemoteAccess::default()
         };
         let host = Host::Remote { user: None, name: "db1".into() };
@@ -192,12 +190,15 @@ mod tests {
         let from_memory = probe(None);
         let whole = from_memory.job_of(ProbePart::Whole, Path::new("/s"), 99);
         assert_eq!(shown(&whole), "null:99 db1:/s/whole (at-source at-target)");
-        assert_eq!(whole.options.compression, CompressionPolicy::Off);
+        assert_eq!(whole.options.streams.compression, CompressionPolicy::Off);
         let of_files = probe(Some(Location { host: Host::Local, path: "run7".into() }));
         let whole = of_files.job_of(ProbePart::Whole, Path::new("/s"), 99);
-        assert_eq!(whole.options.compression, CompressionPolicy::Auto);
-        assert!(!whole.options.resume && !whole.options.keep_partial && whole.access.retries == Retries::NEVER);
+        assert_eq!(whole.options.streams.compression, CompressionPolicy::Auto);
+        assert!(!whole.options.partial.resume && !whole.options.partial.keep && whole.access.retries == Retries::NEVER);
         let network = of_files.job_of(ProbePart::Network { streams: None }, Path::new("/s"), 99);
-        assert_eq!((network.options.streams, network.options.compression), (None, CompressionPolicy::Off));
+        assert_eq!(
+            (network.options.streams.count, network.options.streams.compression),
+            (None, CompressionPolicy::Off)
+        );
     }
 }

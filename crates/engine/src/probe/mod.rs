@@ -219,7 +219,7 @@ impl Probe {
     pub fn is_one_worker(&self) -> bool {
         let here = self.source.as_ref().map_or(&Host::Local, |source| &source.host);
         let is_started_alike = *here == Host::Local || self.access.source_command == self.access.target_command;
-        *here == self.target.host && is_started_alike && !self.options.sockets
+        *here == self.target.host && is_started_alike && !self.options.streams.within_host
     }
 }
 

@@ -136,7 +136,7 @@ impl TargetReceiver {
         let next = self.session.apply(|machine| {
             // Data of an entry that was offered again belongs to the new offer.
             if machine.is_known(entry) {
-                file.give_up(self.job.request.keep_partial, &self.tree.temp_files);
+                file.give_up(self.job.request.partial.keep, &self.tree.temp_files);
                 // Under the lock: the job may end with this entry, and its summary counts the failure.
                 self.job.fail_file(file, text);
             }
@@ -276,7 +276,7 @@ impl TargetReceiver {
     }
 
     fn waiting_links(&self, ended: impl IntoIterator<Item = (EntryId, LinkOutcome)>) -> VecDeque<LinkStep> {
-        if !self.job.request.kept.hard_links {
+        if !self.job.request.metadata.preserve.hard_links {
             return VecDeque::new();
         }
         let mut table = lock(&self.links.hard_links.0);

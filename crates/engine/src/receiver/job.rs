@@ -70,7 +70,7 @@ impl ReceiverJob {
     /// Why a new file in a directory is refused without an attempt: its file system is full.
     pub(super) fn refusal_of_full_disk(&self, dir: &Dir, size: u64) -> Option<String> {
         // An empty file takes no block.
-        let is_checked = self.request.rules.check_space && size > 0;
+        let is_checked = self.request.write.check_space && size > 0;
         is_checked.then(|| self.full_disk.refusal(dir.identity().device)).flatten()
     }
 
@@ -112,13 +112,13 @@ impl ReceiverJob {
 
     /// The preserved extras of entries, by the Request.
     pub(super) fn extras_kept(&self) -> ExtrasFilter {
-        let kept = self.request.kept;
+        let kept = self.request.metadata.preserve;
         ExtrasFilter {
             names: kept.hard_links,
             attributes: kept.attributes,
             acls: kept.acls,
             digest: self.request.sync.equal == EqualityTest::Digest,
-            parent_modes: self.request.listed != ListedKinds::No || !self.request.rules.below.is_empty(),
+            parent_modes: self.request.listed != ListedKinds::No || !self.request.below.is_empty(),
         }
     }
 

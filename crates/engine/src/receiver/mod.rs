@@ -87,6 +87,7 @@ use haul_proto::wire::ranges::TargetRange;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::TargetRequest;
 use haul_proto::wire::storage::Verify;
+use haul_proto::wire::write_options::PartialOptions;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -119,10 +120,11 @@ pub struct TargetReceiver {
 const NUMERIC: &OwnerOptions = &OwnerOptions { by_name: false, users: Vec::new(), groups: Vec::new() };
 
 fn journals(request: &TargetRequest) -> Result<JournalLocation, RefusedRequest> {
-    let directory = Path::new(OsStr::from_bytes(&request.journal_dir));
-    let directory = (!request.journal_dir.is_empty()).then_some(directory);
-    JournalLocation::new(request.resume, request.small_journals, directory).map_err(|error| {
-        let text = format!("cannot use {} for the journals (-a): {}", escape(&request.journal_dir), describe(&error));
+    let PartialOptions { resume, small_journals, keep: _, journal_dir } = &request.partial;
+    let directory = journal_dir.as_deref().map(|directory| Path::new(OsStr::from_bytes(directory)));
+    JournalLocation::new(*resume, *small_journals, directory).map_err(|error| {
+        let shown = escape(journal_dir.as_deref().unwrap_or_default());
+        let text = format!("cannot use {shown} for the journals (-a): {}", describe(&error));
         RefusedRequest { usage: true, text }
     })
 }
@@ -156,7 +158,8 @@ impl TargetReceiver {
         };
         reporter.set_label(&destination.path(b""));
         let link_dests = LinkDests::open(&request.sync.link_dests, destination.root(&request), &reporter);
-        let owners = TargetOwners::new(if request.preserve { &request.owners } else { NUMERIC })?;
+        let owners =
+            TargetOwners::new(if request.metadata.owner_and_mode { &request.metadata.owners } else { NUMERIC })?;
         let storage = request.storage;
         let journals = journals(&request)?;
         let filtered = TargetFilter::new(&request.filters);
@@ -271,7 +274,7 @@ impl TargetReceiver {
 
     /// Permits access to the destination, earlier copies, backups, journals and remembered trees.
     pub fn allow(&self, bounds: &mut ConfineBounds) {
-        let kept = self.job.request.kept;
+        let kept = self.job.request.metadata.preserve;
         // Hard links into an earlier copy, and backups, cross directories, whatever their type.
         let backs_up = self.removals.backup.is_some();
         let hard_links = kept.hard_links || !self.job.request.sync.link_dests.is_empty() || backs_up;
@@ -324,7 +327,7 @@ impl TargetReceiver {
         self.removals.extraneous.stop();
         self.job.destination.abandon();
         self.metadata.restore_modes();
-        self.tree.temp_files.close(self.job.request.keep_partial);
+        self.tree.temp_files.close(self.job.request.partial.keep);
     }
 }
 

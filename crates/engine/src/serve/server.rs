@@ -19,9 +19,9 @@ use super::tls;
 use crate::job::allowance::Allowances;
 use crate::net::stream::accept::{AcceptAddress, bind, pause_after};
 use crate::net::stream::preauth::{CROWDED_OUT, PendingConnections};
-use crate::net::stream::socket::SocketSettings;
 use crate::serve::unauthenticated::UnauthenticatedClients;
 use crate::sys::sync::lock;
+use haul_proto::wire::socket_options::SocketOptions;
 
 /// How often the end of the clients is checked.
 const POLL: Duration = Duration::from_millis(20);
@@ -84,7 +84,7 @@ impl ServeListener {
     /// had, for users.
     pub fn bind(ports: Option<(u16, u16)>, offer: ServeOffer, log: Box<ServeObserver>) -> io::Result<Self> {
         let place = AcceptAddress { address: offer.address, ports };
-        let listener = bind(place, &SocketSettings::default())
+        let listener = bind(place, &SocketOptions::default())
             .map_err(|error| io::Error::new(error.kind(), place.describe_failure(&error)))?;
         listener.set_nonblocking(true)?;
         let shared = ServeShared {

@@ -49,14 +49,14 @@ impl Source {
         open: impl FnOnce() -> io::Result<F>,
         path: impl Fn() -> Vec<u8>,
     ) -> Option<Vec<ExtendedAttribute>> {
-        if !is_wanted(self.request.kept) {
+        if !is_wanted(self.request.preserve) {
             return None;
         }
         let found = open().and_then(|file| {
             if !self.compares() {
                 self.note_flags(&file, &path);
             }
-            read(&file, self.request.kept)
+            read(&file, self.request.preserve)
         });
         match found {
             Ok(attributes) => Some(attributes),

@@ -617,7 +617,7 @@ impl Source {
     /// A file's entry for the offer.
     fn file_entry(&self, place: EntryLocation, look: &FileStat) -> Entry {
         let is_large = look.size > self.request.settings.frame.pack_file_max();
-        let data_bytes = match self.request.kept.holes {
+        let data_bytes = match self.request.preserve.holes {
             HolePolicy::Keep => look.may_have_holes().then_some(look.room),
             HolePolicy::Make => Some(look.size),
             HolePolicy::Fill => None,

@@ -58,7 +58,7 @@ pub(super) fn walk(source: &Source) {
         LinkRule::Follow => Symlinks::Follow,
         LinkRule::Ignore => Symlinks::Ignore,
     };
-    let kept = source.request.kept;
+    let kept = source.request.preserve;
     let nodes = SpecialFiles { devices: kept.devices, specials: kept.specials };
     let options = WalkOptions {
         recursive: true,
@@ -437,7 +437,7 @@ impl OfferBuilder<'_> {
     /// Counts a file whose further names become hard links; `None` if they are copied as separate files.
     fn count_linked(&mut self, place: &EntryPlace, look: &FileStat) -> Option<LinkCharge> {
         let EntryPlace::Child { parent, name } = place else { return None };
-        if !self.source.request.kept.hard_links || look.names < 2 {
+        if !self.source.request.preserve.hard_links || look.names < 2 {
             return None;
         }
         let directories = self

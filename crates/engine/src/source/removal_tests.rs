@@ -106,7 +106,7 @@ fn what_is_the_same_goes_and_links_too_if_they_are_what_was_offered() {
             symlink("same", tree.join(name)).unwrap();
         }
         let source = removing(std::slice::from_ref(&tree), |request| {
-            request.kept = PreserveOptions { hard_links: true, ..PreserveOptions::default() };
+            request.preserve = PreserveOptions { hard_links: true, ..PreserveOptions::default() };
         });
         let entries = send_all(&source);
         fs::write(tree.join("same, then changed"), "something else").unwrap();
@@ -212,7 +212,7 @@ fn of_a_file_with_several_names_each_goes_by_itself() {
         linked("sent");
         linked("has");
         let source = removing(std::slice::from_ref(&tree), |request| {
-            request.kept = PreserveOptions { hard_links: true, ..PreserveOptions::default() };
+            request.preserve = PreserveOptions { hard_links: true, ..PreserveOptions::default() };
         });
         let entries = send_all(&source);
         assert_eq!(entries.len(), 7);
@@ -276,7 +276,7 @@ fn a_name_goes_when_it_is_done_and_not_with_the_first_one() {
         let first = make_file(tree.join("0"));
         fs::hard_link(&first, tree.join("1")).unwrap();
         let source = removing(std::slice::from_ref(&tree), |request| {
-            request.kept = PreserveOptions { hard_links: true, ..PreserveOptions::default() };
+            request.preserve = PreserveOptions { hard_links: true, ..PreserveOptions::default() };
         });
         let entries = send_all(&source);
         done(&source, &entries[1..2]);

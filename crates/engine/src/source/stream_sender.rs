@@ -52,7 +52,7 @@ impl FrameSink for NoSink {
 /// Runs one stream until all entries are complete. A broken stream leaves its work to others.
 pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl FrameSink) -> Result<(), StreamError> {
     let frame_bytes = source.request.settings.frame.bytes();
-    let fills_holes = source.request.kept.holes == HolePolicy::Fill;
+    let fills_holes = source.request.preserve.holes == HolePolicy::Fill;
     let reader = FrameReader::new(frame_bytes, source.policy.depth(frame_bytes)).filling_holes(fills_holes);
     let (chunk_sizer, ahead, compared) = (ChunkSizer::default(), None, Vec::new());
     let mut sender = StreamSender { source, id, outlet, reader, chunk_sizer, ahead, compared };
@@ -293,7 +293,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
                 self.reader.give_back(buffer);
                 continue;
             }
-            if source.request.kept.holes == HolePolicy::Make {
+            if source.request.preserve.holes == HolePolicy::Make {
                 buffer.set_map(map_of_zeros(buffer.payload()));
             }
             let trailer = RecordTrailer::Data(DataFrame { job, entry, offset, check, value });

@@ -15,7 +15,6 @@ use crate::net::stream::AcceptedStreams;
 use crate::net::stream::accept::{AcceptAddress, listen};
 use crate::net::stream::connect::{ConnectTerms, ConnectedStreams, connect};
 use crate::net::stream::handshake::StreamCredentials;
-use crate::net::stream::socket::SocketSettings;
 use crate::net::stream::tunnel::{StreamTunnel, prove};
 use crate::worker::error::{MessageOrderError, WorkerError};
 use crate::worker::runtime::{JobRuntime, StreamIntake, panicked};
@@ -38,7 +37,7 @@ impl DataConnections {
     /// Accepts streams for the job, before or after its start.
     pub fn listen(&mut self, settings: &SessionSettings, address: Option<IpAddr>, running: Option<&JobRuntime>) {
         let place = AcceptAddress { address, ports: settings.ports };
-        match listen(place, credentials(settings), sockets(settings)) {
+        match listen(place, credentials(settings), settings.socket.clone()) {
             Ok((port, arrivals)) => {
                 self.report(&WorkerMessage::Listening { port });
                 match running {
@@ -61,7 +60,7 @@ impl DataConnections {
         let terms = ConnectTerms {
             ids: streams.ids(),
             credentials: credentials(settings),
-            sockets: sockets(settings),
+            socket: settings.socket.clone(),
             streams: settings.streams,
             streams_max: settings.streams_max,
             all_paths: settings.all_paths,
@@ -132,14 +131,5 @@ fn credentials(settings: &SessionSettings) -> StreamCredentials {
         secret: settings.secret,
         suite: settings.suite,
         rekey_bytes: settings.rekey_bytes,
-    }
-}
-
-fn sockets(settings: &SessionSettings) -> SocketSettings {
-    SocketSettings {
-        window_bytes: settings.window_bytes,
-        window_fixed: settings.window_fixed,
-        traffic_class: settings.traffic_class,
-        congestion: settings.congestion.clone(),
     }
 }

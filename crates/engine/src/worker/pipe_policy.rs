@@ -5,8 +5,9 @@
 use haul_proto::delta::options::DeltaOptions;
 use haul_proto::sync::SyncOptions;
 use haul_proto::wire::pipe::PipeKind;
-use haul_proto::wire::preserve::PreserveOptions;
+use haul_proto::wire::preserve::MetadataOptions;
 use haul_proto::wire::request::{SourceRequest, TargetRequest};
+use haul_proto::wire::write_options::PartialOptions;
 
 use crate::worker::client_limits::ClientLimits;
 use crate::worker::client_refusal::ClientRefusal;
@@ -25,7 +26,7 @@ impl ClientLimits {
             recursive: _,
             links: _,
             skip: _,
-            kept: _,
+            preserve: _,
             filters: _,
             tell_left_out: _,
             rate_bytes_per_s,
@@ -64,20 +65,15 @@ impl ClientLimits {
             origin: _,
             again: _,
             own_tree: _,
-            make_directory: _,
-            needs_directory: _,
+            directory: _,
+            metadata,
             filters: _,
-            rules: _,
-            preserve,
-            owners: _,
-            kept,
+            write: _,
+            below: _,
             verify: _,
             digest_existing: _,
             storage,
-            resume,
-            keep_partial,
-            small_journals: _,
-            journal_dir,
+            partial,
             fsync: _,
             delta,
             sync,
@@ -93,9 +89,8 @@ impl ClientLimits {
         }
         check_kind(*pipe)?;
         (*path, *pipe) = (PIPE.into(), PipeKind::Standard);
-        (*kept, *delta, *sync) = (PreserveOptions::default(), DeltaOptions::default(), SyncOptions::default());
-        (*preserve, *resume, *keep_partial) = (false, false, false);
-        journal_dir.clear();
+        (*metadata, *partial) = (MetadataOptions::default(), PartialOptions::NONE);
+        (*delta, *sync) = (DeltaOptions::default(), SyncOptions::default());
         self.limit_storage(storage);
         self.hold_settings(settings)
     }

@@ -22,7 +22,7 @@ use crate::metrics::control_channel::{LinkReader, LinkWriter};
 use crate::metrics::reporter::Reporter;
 use crate::net::controller_watchdog::ControllerWatchdog;
 use crate::net::stream::socket::permits_congestion;
-use crate::net::stream::window::{self, RequestedWindow};
+use crate::net::stream::window;
 use crate::policy::PolicyRule;
 use crate::policy::audit::{AuditAction, AuditRecord};
 use crate::receiver::TargetReceiver;
@@ -277,9 +277,8 @@ impl WorkerProcess {
         let path = path.map_or(&b""[..], |path| path);
         let written = audit.as_ref().map_or(Ok(()), |audit| audit.write(&AuditRecord::of(AuditAction::Job, path)));
         written.map_err(|error| RequestRefusal::AuditLog(Arc::new(error)))?;
-        if !settings.congestion.is_empty() && !permits_congestion(&settings.congestion) {
-            let (name, available) = (settings.congestion.clone(), tcp_info::congestion_controls());
-            return Err(RequestRefusal::CongestionControl { name, available });
+        if let Some(name) = settings.socket.congestion.clone().filter(|name| !permits_congestion(name)) {
+            return Err(RequestRefusal::CongestionControl { name, available: tcp_info::congestion_controls() });
         }
         Ok(())
     }
@@ -327,8 +326,7 @@ impl WorkerProcess {
 
     fn warn_of_windows(&self) -> Result<(), WorkerError> {
         let settings = self.work.settings()?;
-        let asked = RequestedWindow { bytes: settings.window_bytes, is_fixed: settings.window_fixed };
-        let warnings = window::warnings(asked, settings.streams, memory::available_bytes());
+        let warnings = window::warnings(&settings.socket, settings.streams, memory::available_bytes());
         warnings.into_iter().for_each(|text| self.report(&WorkerMessage::Warning { text }));
         Ok(())
     }

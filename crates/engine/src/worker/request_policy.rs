@@ -10,10 +10,11 @@ use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::sync::{DeleteMode, EqualityTest, SyncOptions};
 use haul_proto::wire::handshake::CipherSuite;
 use haul_proto::wire::pipe::PipeKind;
-use haul_proto::wire::preserve::PreserveOptions;
+use haul_proto::wire::preserve::{MetadataOptions, PreserveOptions};
 use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, SymlinkMode, TargetRequest};
+use haul_proto::wire::socket_options::SocketOptions;
 use haul_proto::wire::storage::{CacheUse, StorageRequest};
-use haul_proto::wire::write_options::{ModeOptions, WriteOptions};
+use haul_proto::wire::write_options::{ModeOptions, PartialOptions, WriteOptions};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -72,7 +73,7 @@ impl ClientLimits {
             links,
             skip: _,
             // All attributes of a readable file may be read; the target decides about their use.
-            kept: _,
+            preserve: _,
             // Names and patterns: filter files are read below a source argument, as other files are.
             filters: _,
             tell_left_out: _,
@@ -127,23 +128,18 @@ impl ClientLimits {
             origin: _,
             again: _,
             own_tree: _,
-            make_directory: _,
-            needs_directory: _,
+            directory: _,
             filters: _,
-            rules: WriteOptions { overwrite, modes, check_space: _, below: _ },
-            preserve,
+            write: WriteOptions { overwrite, modes, check_space: _ },
+            below: _,
             // Files belong to the server, or exist only for comparison.
-            owners: _,
-            kept,
+            metadata: MetadataOptions { owner_and_mode, owners: _, preserve },
             verify: _,
             // `check_target_access` refuses it for a directory without read access.
             digest_existing: _,
             storage,
-            resume,
             // A journal is small beside its file.
-            small_journals: _,
-            keep_partial,
-            journal_dir,
+            partial: PartialOptions { resume, small_journals: _, keep, journal_dir },
             fsync: _,
             delta,
             sync,
@@ -153,9 +149,9 @@ impl ClientLimits {
         } = request;
         self.limit_use_of_existing(delta, sync)?;
         if self.access == ServedAccess::Create {
-            change_of_existing(*overwrite, sync, kept).map_or(Ok(()), |act| Err(self.forbidden(act)))?;
+            change_of_existing(*overwrite, sync, preserve).map_or(Ok(()), |act| Err(self.forbidden(act)))?;
             // An existing partial file may belong to another client.
-            (*resume, *keep_partial) = (false, false);
+            (*resume, *keep) = (false, false);
             if range.is_some() {
                 return Err(self.forbidden(ForbiddenAct::Ranges));
             }
@@ -167,11 +163,14 @@ impl ClientLimits {
         }
         hold_modes(modes)?;
         compare.map_or(Ok(()), refuse_following)?;
-        if *preserve && compare.is_none() {
+        if *owner_and_mode && compare.is_none() {
             return Err(ClientRefusal::OwnersAndModes);
         }
-        hold_kept(kept)?;
-        hold_other_directories(sync, journal_dir)?;
+        hold_properties(preserve)?;
+        hold_other_directories(sync)?;
+        if journal_dir.is_some() {
+            return Err(ClientRefusal::JournalDirectory);
+        }
         match pipe {
             PipeKind::No => Ok(()),
             PipeKind::Standard | PipeKind::Named | PipeKind::Growing(_) => Err(no_pipe(Some(path))),
@@ -227,10 +226,7 @@ impl ClientLimits {
             frame,
             streams: _,
             streams_max,
-            congestion,
-            window_bytes,
-            window_fixed,
-            traffic_class,
+            socket,
             rekey_bytes: _,
             report_files: _,
             blake3: _,
@@ -247,8 +243,7 @@ impl ClientLimits {
         *silence_ms = (*silence_ms).min(SILENCE_MS_MAX);
         if !self.policy.tuning {
             // At the client's end, the client's kernel decides about these settings.
-            congestion.clear();
-            (*window_bytes, *window_fixed, *traffic_class) = (0, false, 0);
+            *socket = SocketOptions::default();
         }
         if frame.bytes() * usize::from(*streams_max) > STREAMS_BYTES_MAX {
             return Err(ClientRefusal::StreamMemory { most: STREAMS_BYTES_MAX / frame.bytes(), frame: *frame });
@@ -340,21 +335,24 @@ fn concerns_existing(rules: &SyncOptions) -> bool {
 }
 
 /// Returns what options do with existing files: replace, move, change or hard-link them.
-fn change_of_existing(overwrite: OverwritePolicy, sync: &SyncOptions, kept: &PreserveOptions) -> Option<ForbiddenAct> {
+fn change_of_existing(
+    overwrite: OverwritePolicy,
+    sync: &SyncOptions,
+    preserve: &PreserveOptions,
+) -> Option<ForbiddenAct> {
     match overwrite {
         OverwritePolicy::Replace | OverwritePolicy::Follow => Some(ForbiddenAct::Replacement),
         OverwritePolicy::Report | OverwritePolicy::ReportEqual | OverwritePolicy::Omit => None,
     }
     .or((!sync.backup_dir.is_empty()).then_some(ForbiddenAct::Backups))
     .or((sync.equal != EqualityTest::SizeAndTime).then_some(ForbiddenAct::TimeChanges))
-    .or(kept.hard_links.then_some(ForbiddenAct::HardLinks))
+    .or(preserve.hard_links.then_some(ForbiddenAct::HardLinks))
 }
 
-/// Rewrites the other directories of a sync, and refuses one for journals.
-fn hold_other_directories(sync: &mut SyncOptions, journal_dir: &[u8]) -> Result<(), ClientRefusal> {
+/// Rewrites the other directories of a sync.
+fn hold_other_directories(sync: &mut SyncOptions) -> Result<(), ClientRefusal> {
     let paths = sync.link_dests.iter_mut().chain([&mut sync.backup_dir]);
-    paths.filter(|path| !path.is_empty()).try_for_each(inside)?;
-    if journal_dir.is_empty() { Ok(()) } else { Err(ClientRefusal::JournalDirectory) }
+    paths.filter(|path| !path.is_empty()).try_for_each(inside)
 }
 
 fn path_of(bytes: &[u8]) -> &Path {
@@ -371,8 +369,8 @@ fn hold_modes(ModeOptions { file, directory, less_umask }: &mut ModeOptions) -> 
 }
 
 /// Refuses access control, extended attributes and special files.
-fn hold_kept(kept: &PreserveOptions) -> Result<(), ClientRefusal> {
-    let PreserveOptions { holes: _, hard_links: _, attributes, acls, devices, specials } = *kept;
+fn hold_properties(preserve: &PreserveOptions) -> Result<(), ClientRefusal> {
+    let PreserveOptions { holes: _, hard_links: _, attributes, acls, devices, specials } = *preserve;
     if attributes || acls {
         return Err(ClientRefusal::Attributes);
     }

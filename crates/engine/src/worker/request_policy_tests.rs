@@ -51,8 +51,7 @@ fn source() -> SourceRequest {
 fn target() -> TargetRequest {
     TargetRequest {
         settings: settings(),
-        resume: true,
-        keep_partial: true,
+        partial: PartialOptions::default(),
         fsync: Fsync::Full,
         ..testing::target_request(Path::new("a"), Vec::new())
     }
@@ -156,16 +155,17 @@ fn nobody_starts_programs_or_sets_what_is_the_servers() {
     assert!(of_source(ServedAccess::Both, |request| request.base = Some(b"a".to_vec())).is_ok());
     assert!(of_source(ServedAccess::Both, |request| request.links = SymlinkMode::Follow).is_err());
     assert!(of_target(ServedAccess::Both, |request| request.compare = Some(SymlinkMode::Follow)).is_err());
-    assert!(of_target(ServedAccess::Both, |request| request.preserve = true).is_err());
-    let compares_modes =
-        |request: &mut TargetRequest| (request.preserve, request.compare) = (true, Some(SymlinkMode::Keep));
+    assert!(of_target(ServedAccess::Both, |request| request.metadata.owner_and_mode = true).is_err());
+    let compares_modes = |request: &mut TargetRequest| {
+        (request.metadata.owner_and_mode, request.compare) = (true, Some(SymlinkMode::Keep))
+    };
     assert!(of_target(ServedAccess::Both, compares_modes).is_ok());
-    assert!(of_target(ServedAccess::Both, |request| request.journal_dir = b"x".to_vec()).is_err());
+    assert!(of_target(ServedAccess::Both, |request| request.partial.journal_dir = Some(b"x".to_vec())).is_err());
     for mode in [0o4755, 0o2755, 0o1777] {
-        assert!(of_target(ServedAccess::Both, |request| request.rules.modes.file = Some(mode)).is_err());
-        assert!(of_target(ServedAccess::Both, |request| request.rules.modes.directory = Some(mode)).is_err());
+        assert!(of_target(ServedAccess::Both, |request| request.write.modes.file = Some(mode)).is_err());
+        assert!(of_target(ServedAccess::Both, |request| request.write.modes.directory = Some(mode)).is_err());
     }
-    assert!(of_target(ServedAccess::Both, |request| request.rules.modes.file = Some(0o777)).is_ok());
+    assert!(of_target(ServedAccess::Both, |request| request.write.modes.file = Some(0o777)).is_ok());
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn what_is_about_the_server_it_sets_itself() {
     let mut message = ControllerMessage::Target(target());
     terms.enforce(&mut message).unwrap();
     let ControllerMessage::Target(held) = message else { unreachable!() };
-    assert!(held.rules.modes.less_umask && held.path == b"./a");
+    assert!(held.write.modes.less_umask && held.path == b"./a");
     let mut message = ControllerMessage::Listen { address: None };
     terms.enforce(&mut message).unwrap();
     assert!(matches!(message, ControllerMessage::Listen { address } if address == terms.address));
@@ -222,14 +222,14 @@ fn the_lower_limit_holds() {
 fn create_takes_new_names_and_nothing_else() {
     type Change = fn(&mut TargetRequest);
     let refused: [(Change, ForbiddenAct); 8] = [
-        (|request| request.rules.overwrite = OverwritePolicy::Replace, ForbiddenAct::Replacement),
+        (|request| request.write.overwrite = OverwritePolicy::Replace, ForbiddenAct::Replacement),
         (|request| request.range = Some(TargetRange::Finish(RangeLen::MIN)), ForbiddenAct::Ranges),
-        (|request| request.rules.overwrite = OverwritePolicy::Follow, ForbiddenAct::Replacement),
+        (|request| request.write.overwrite = OverwritePolicy::Follow, ForbiddenAct::Replacement),
         (|request| request.sync.backup_dir = b"old".to_vec(), ForbiddenAct::Backups),
         (|request| request.sync.equal = EqualityTest::Size, ForbiddenAct::TimeChanges),
         (|request| request.sync.delete = DeleteMode::During, ForbiddenAct::ExistingEntries),
         (|request| request.sync.link_dests = vec![b"old".to_vec()], ForbiddenAct::ExistingEntries),
-        (|request| request.kept.hard_links = true, ForbiddenAct::HardLinks),
+        (|request| request.metadata.preserve.hard_links = true, ForbiddenAct::HardLinks),
     ];
     for (change, act) in refused {
         let refusal = ClientRefusal::Access { access: ServedAccess::Create, act };
@@ -239,7 +239,16 @@ fn create_takes_new_names_and_nothing_else() {
     let mut message = ControllerMessage::Target(target());
     terms(ServedAccess::Create).enforce(&mut message).unwrap();
     let ControllerMessage::Target(held) = message else { unreachable!() };
-    assert!(!held.resume && !held.keep_partial && held.delta == DeltaOptions::default());
+    assert!(held.partial == PartialOptions::NONE && held.delta == DeltaOptions::default());
+}
+
+fn tuned_socket() -> SocketOptions {
+    SocketOptions {
+        congestion: Some("bbr".into()),
+        window_bytes: Some(1 << 20),
+        window_fixed: true,
+        traffic_class: 0xb8,
+    }
 }
 
 #[test]
@@ -247,24 +256,17 @@ fn encryption_and_tuning_are_the_servers_to_decide() {
     let clear = |request: &mut SourceRequest| request.settings.suite = CipherSuite::AuthenticateOnly;
     assert!(of_source(ServedAccess::Both, clear).is_ok());
     let hold = |policy: ServePolicy, suite| {
-        let tuned = SessionSettings {
-            suite,
-            congestion: "bbr".into(),
-            window_bytes: 1 << 20,
-            window_fixed: true,
-            traffic_class: 0xb8,
-            ..settings()
-        };
+        let tuned = SessionSettings { suite, socket: tuned_socket(), ..settings() };
         let mut message = ControllerMessage::Target(TargetRequest { settings: tuned, ..target() });
         let held = ClientLimits { policy, ..terms(ServedAccess::Both) }.enforce(&mut message);
         let ControllerMessage::Target(TargetRequest { settings, .. }) = message else { unreachable!() };
-        held.map(|()| (settings.congestion, settings.window_bytes, settings.window_fixed, settings.traffic_class))
+        held.map(|()| settings.socket)
     };
     let encrypted = ServePolicy { encryption: true, ..ServePolicy::default() };
     assert!(hold(encrypted, CipherSuite::AuthenticateOnly).is_err());
-    assert_eq!(hold(encrypted, CipherSuite::Aes128Gcm), Ok((String::new(), 0, false, 0)));
+    assert_eq!(hold(encrypted, CipherSuite::Aes128Gcm), Ok(SocketOptions::default()));
     let tuning = ServePolicy { tuning: true, ..ServePolicy::default() };
-    assert_eq!(hold(tuning, CipherSuite::AuthenticateOnly), Ok(("bbr".into(), 1 << 20, true, 0xb8)));
+    assert_eq!(hold(tuning, CipherSuite::AuthenticateOnly), Ok(tuned_socket()));
 }
 
 #[test]
@@ -307,8 +309,8 @@ fn a_served_pipe_is_all_that_its_clients_reach() {
 
     let wanted = TargetRequest {
         path: "etc/passwd".into(),
-        journal_dir: "tmp".into(),
-        preserve: true,
+        partial: PartialOptions { journal_dir: Some("tmp".into()), ..PartialOptions::default() },
+        metadata: MetadataOptions { owner_and_mode: true, ..MetadataOptions::default() },
         sync: SyncOptions { backup_dir: "old".into(), link_dests: vec!["old".into()], ..SyncOptions::default() },
         pipe: PipeKind::Named,
         ..target()
@@ -317,7 +319,9 @@ fn a_served_pipe_is_all_that_its_clients_reach() {
     of_pipe(ServedAccess::WriteOnly).enforce(&mut message).unwrap();
     let ControllerMessage::Target(held) = message else { unreachable!() };
     assert_eq!((held.path, held.pipe), (b"-".to_vec(), PipeKind::Standard));
-    assert!(held.journal_dir.is_empty() && !held.preserve && held.sync == SyncOptions::default());
+    assert!(
+        held.partial == PartialOptions::NONE && !held.metadata.owner_and_mode && held.sync == SyncOptions::default()
+    );
 
     for (access, pipe) in [(ServedAccess::WriteOnly, PipeKind::Named), (ServedAccess::ReadOnly, PipeKind::No)] {
         let mut message = ControllerMessage::Source(SourceRequest { pipe, ..source() });
@@ -329,7 +333,7 @@ fn a_served_pipe_is_all_that_its_clients_reach() {
 fn a_refusal_names_the_access_and_the_remedy() {
     let read = of_source(ServedAccess::Create, |_| {}).unwrap_err();
     assert_eq!(read.to_string(), "this server's directory is for new names only: reading is forbidden");
-    let replaced = of_target(ServedAccess::Create, |request| request.rules.overwrite = OverwritePolicy::Replace);
+    let replaced = of_target(ServedAccess::Create, |request| request.write.overwrite = OverwritePolicy::Replace);
     let expected = "this server's directory is for new names only: replacing is forbidden\n\
                     omit -f, or use haul instead of haul sync";
     assert_eq!(replaced.unwrap_err().to_string(), expected);

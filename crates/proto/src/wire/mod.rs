@@ -28,6 +28,7 @@ pub mod samples;
 pub mod sandbox;
 pub mod serve;
 pub mod slowest_files;
+pub mod socket_options;
 pub mod source_activity;
 pub mod sparse;
 pub mod storage;

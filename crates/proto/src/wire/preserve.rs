@@ -1,6 +1,20 @@
 //! File properties to preserve besides contents, times and, with `-p`, modes and owners. Both ends receive them.
 
 use crate::codec::{wire_enum, wire_struct};
+use crate::wire::owners::OwnerOptions;
+
+wire_struct! {
+    /// Metadata that the target preserves besides times.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct MetadataOptions {
+        /// Modes, owners and groups.
+        pub owner_and_mode: bool,
+        /// Mapping of owners and groups.
+        pub owners: OwnerOptions,
+        /// Other properties.
+        pub preserve: PreserveOptions,
+    }
+}
 
 wire_struct! {
     /// Properties to preserve.

@@ -6,12 +6,11 @@ use std::net::IpAddr;
 use super::checksum::{ChecksumRequest, OptionalChecksum};
 use super::handshake::CipherSuite;
 use super::measure::MeasureRequest;
-use super::owners::OwnerOptions;
 use super::pipe::PipeKind;
 use super::route::Route;
 use super::storage::{Fsync, StorageRequest, Verify};
 use crate::codec::wire_struct;
-use crate::codec::{BoundedBytes, BoundedText, DefaultIsNone, OfType, PATH, from_bytes, list, to_bytes, wire_enum};
+use crate::codec::{BoundedBytes, DefaultIsNone, OfType, PATH, from_bytes, list, to_bytes, wire_enum};
 use crate::compression::CompressionPolicy;
 use crate::cpus::Cpus;
 use crate::delta::options::{DeltaMode, DeltaOptions};
@@ -20,14 +19,15 @@ use crate::error::ProtocolError;
 use crate::filter::definition::FilterOptions;
 use crate::ids::{JobId, JobNumber};
 use crate::integrity::FrameLen;
-use crate::limits::{ADDRESSES_MAX, CONGESTION_MAX, EXPECTED_PIECE_MAX, OPERANDS_MAX, REKEY_BYTES, STREAMS_MAX};
+use crate::limits::{ADDRESSES_MAX, EXPECTED_PIECE_MAX, NAMES_MAX, OPERANDS_MAX, REKEY_BYTES, STREAMS_MAX};
 use crate::path::Name;
 use crate::sync::SyncOptions;
 use crate::wire::list_batch::{DestinationBatch, ListedKinds, SourceBatch};
-use crate::wire::names::OptionalName;
-use crate::wire::preserve::PreserveOptions;
+use crate::wire::names::{OptionalName, names};
+use crate::wire::preserve::{MetadataOptions, PreserveOptions};
 use crate::wire::ranges::{SourceRange, TargetRange, Trailing};
-use crate::wire::write_options::{SkipOptions, WriteOptions};
+use crate::wire::socket_options::SocketOptions;
+use crate::wire::write_options::{DirectoryOptions, PartialOptions, SkipOptions, WriteOptions};
 
 wire_enum! {
     /// A message from the controller to a worker.
@@ -99,14 +99,8 @@ wire_struct! {
         pub streams: u16,
         /// Most data streams; ids are below it. It exceeds `streams` where the source chooses the number.
         pub streams_max: u16,
-        /// Congestion control of the data streams by the kernel's name; empty: chosen by path.
-        pub congestion: String as BoundedText(CONGESTION_MAX, "a name of a congestion control"),
-        /// Socket buffer size in bytes; 0 leaves it to the kernel.
-        pub window_bytes: u32,
-        /// Whether to set the largest buffer size that the kernel permits, even where its autotuning could exceed it.
-        pub window_fixed: bool,
-        /// Traffic class of the data streams' packets (RFC 2474; IPv4's type of service).
-        pub traffic_class: u8,
+        /// Sockets of the data streams.
+        pub socket: SocketOptions,
         /// Bytes encrypted with one key: at most [`REKEY_BYTES`].
         pub rekey_bytes: u64,
         /// Whether to report each finished file.
@@ -148,7 +142,7 @@ wire_struct! {
         /// Entries that the walk skips.
         pub skip: SkipOptions,
         /// Properties to preserve.
-        pub kept: PreserveOptions,
+        pub preserve: PreserveOptions,
         /// Patterns and limits of entries to exclude.
         pub filters: FilterOptions,
         /// Whether to send the target the names of excluded entries and the filter files found.
@@ -210,34 +204,25 @@ wire_struct! {
         pub again: bool,
         /// Whether a directory at the path is an earlier attempt's copy of the only argument.
         pub own_tree: bool,
-        /// Whether to create the target directory.
-        pub make_directory: bool,
-        /// Whether a directory is copied only into an existing one: a missing path is refused.
-        pub needs_directory: bool,
-        /// Preserve modes, owners and groups.
-        pub preserve: bool,
-        /// Mapping of owners and groups.
-        pub owners: OwnerOptions,
-        /// Properties to preserve.
-        pub kept: PreserveOptions,
+        /// The target directory.
+        pub directory: DirectoryOptions,
+        /// Metadata to preserve.
+        pub metadata: MetadataOptions,
         /// Verification beyond the transfer.
         pub verify: Verify,
         /// Read existing files to report their digests.
         pub digest_existing: bool,
         /// Rules for existing and new entries.
-        pub rules: WriteOptions,
+        pub write: WriteOptions,
+        /// For each source argument, the directories to create below the target; then the target has to be a directory.
+        /// Empty: arguments go where cp(1) would put them.
+        pub below: Vec<Vec<Name>> as list(names(NAMES_MAX), OPERANDS_MAX, "operands"),
         /// The source's filters: extraneous entries that match them are left alone.
         pub filters: FilterOptions,
         /// Method of writing files.
         pub storage: StorageRequest,
-        /// Resume partial files of an earlier run, and keep the journals that the next one needs.
-        pub resume: bool,
-        /// Do so from 1 MiB on, not only where much would be sent again.
-        pub small_journals: bool,
-        /// Keep partial files when the job fails.
-        pub keep_partial: bool,
-        /// Directory of journals; empty: beside the partial files.
-        pub journal_dir: Vec<u8> as PATH,
+        /// Partial files.
+        pub partial: PartialOptions,
         /// Durability required before a file counts as copied.
         pub fsync: Fsync,
         /// Use of base files.
@@ -328,9 +313,12 @@ mod tests {
         SessionSettings {
             streams: 4,
             streams_max: 256,
-            congestion: "bbr".into(),
-            window_fixed: true,
-            traffic_class: 0xb8,
+            socket: SocketOptions {
+                congestion: Some("bbr".into()),
+                window_fixed: true,
+                traffic_class: 0xb8,
+                ..SocketOptions::default()
+            },
             report_files: true,
             all_paths: true,
             ports: Some((5031, 5039)),
@@ -370,18 +358,17 @@ mod tests {
             ControllerMessage::Target(TargetRequest {
                 settings: settings(),
                 path: b"/archive/".to_vec(),
-                operands: vec![operand, contents],
+                operands: vec![operand.clone(), contents],
                 listed: ListedKinds::Trees,
                 source_boot: [5; 16],
                 origin: [6; 32],
                 again: true,
                 own_tree: true,
-                needs_directory: true,
-                owners: OwnerOptions { by_name: true, ..OwnerOptions::default() },
+                directory: DirectoryOptions { create: false, must_exist: true },
+                metadata: MetadataOptions { owner_and_mode: true, ..MetadataOptions::default() },
                 verify: Verify::Memory,
-                resume: true,
-                small_journals: true,
-                journal_dir: b"/j".to_vec(),
+                below: vec![vec![], operand.name.iter().cloned().collect()],
+                partial: PartialOptions { journal_dir: Some(b"/j".to_vec()), ..PartialOptions::default() },
                 fsync: Fsync::Data,
                 delta: DeltaOptions { delta: DeltaMode::Rolling, in_place: true, wrong_before: 1 },
                 sync: SyncOptions { into: true, ..SyncOptions::default() },

@@ -10,7 +10,7 @@ use crate::cpus::Cpus;
 use crate::ids::{JobId, JobNumber};
 use crate::integrity::FrameLen;
 use crate::limits::REKEY_BYTES;
-use crate::wire::write_options::WriteOptions;
+use crate::wire::write_options::{PartialOptions, WriteOptions};
 
 /// Returns the settings of a session with one stream.
 pub fn settings() -> SessionSettings {
@@ -23,10 +23,7 @@ pub fn settings() -> SessionSettings {
         frame: FrameLen::DEFAULT,
         streams: 1,
         streams_max: 1,
-        congestion: String::new(),
-        window_bytes: 0,
-        window_fixed: false,
-        traffic_class: 0,
+        socket: Default::default(),
         rekey_bytes: REKEY_BYTES,
         report_files: false,
         blake3: true,
@@ -49,7 +46,7 @@ pub fn source_request() -> SourceRequest {
         recursive: true,
         links: SymlinkMode::Keep,
         skip: Default::default(),
-        kept: Default::default(),
+        preserve: Default::default(),
         filters: Default::default(),
         tell_left_out: false,
         rate_bytes_per_s: 0,
@@ -75,20 +72,15 @@ pub fn target_request() -> TargetRequest {
         origin: [0; 32],
         again: false,
         own_tree: false,
-        make_directory: false,
-        needs_directory: false,
-        preserve: false,
-        owners: Default::default(),
-        kept: Default::default(),
+        directory: Default::default(),
+        metadata: Default::default(),
         verify: Verify::Wire,
         digest_existing: false,
-        rules: WriteOptions::default(),
+        write: WriteOptions::default(),
+        below: Vec::new(),
         filters: Default::default(),
         storage: StorageRequest::default(),
-        resume: false,
-        small_journals: false,
-        keep_partial: false,
-        journal_dir: Vec::new(),
+        partial: PartialOptions::NONE,
         fsync: Fsync::None,
         delta: Default::default(),
         sync: Default::default(),

@@ -1,13 +1,9 @@
-//! Options of the source's walk and of entries created at the target.
+//! Options of the source's walk, of entries created at the target, and of partial files.
 
-use crate::codec::{FieldCodec, list, wire_struct};
+use crate::codec::{DefaultIsNone, FieldCodec, PATH, wire_struct};
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
-use crate::limits::NAMES_MAX;
-use crate::limits::OPERANDS_MAX;
 use crate::overwrite_policy::OverwritePolicy;
-use crate::path::Name;
-use crate::wire::names::names;
 
 /// Mask of valid permission bits.
 const MODE_MAX: u16 = 0o7777;
@@ -35,20 +31,49 @@ wire_struct! {
         pub modes: ModeOptions,
         /// Refuse a large file without enough space before its first byte is sent.
         pub check_space: bool,
-        /// For each source argument, the directories to create below the target; then the target has to be a directory.
-        /// Empty: arguments go where cp(1) would put them.
-        pub below: Vec<Vec<Name>> as list(names(NAMES_MAX), OPERANDS_MAX, "operands"),
     }
 }
 
 impl Default for WriteOptions {
     fn default() -> Self {
-        Self {
-            overwrite: OverwritePolicy::default(),
-            modes: ModeOptions::default(),
-            check_space: true,
-            below: Vec::new(),
-        }
+        Self { overwrite: OverwritePolicy::default(), modes: ModeOptions::default(), check_space: true }
+    }
+}
+
+wire_struct! {
+    /// Creation of the target directory.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct DirectoryOptions {
+        /// Create it.
+        pub create: bool,
+        /// Copy a directory only into an existing one: refuse a missing path.
+        pub must_exist: bool,
+    }
+}
+
+wire_struct! {
+    /// Partial files and their journals.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct PartialOptions {
+        /// Resume those of an earlier run, and keep the journals that the next one needs.
+        pub resume: bool,
+        /// Keep journals of files from 1 MiB on, not only where much would be sent again.
+        pub small_journals: bool,
+        /// Keep partial files when the job fails.
+        pub keep: bool,
+        /// Directory of journals; `None`: beside the partial files.
+        pub journal_dir: Option<Vec<u8>> as DefaultIsNone(PATH),
+    }
+}
+
+impl PartialOptions {
+    /// Options of a job without partial files.
+    pub const NONE: Self = Self { resume: false, small_journals: false, keep: false, journal_dir: None };
+}
+
+impl Default for PartialOptions {
+    fn default() -> Self {
+        Self { resume: true, keep: true, ..Self::NONE }
     }
 }
 
@@ -89,21 +114,20 @@ mod tests {
 
     #[test]
     fn every_rule_comes_back() {
-        let name = |text: &str| Name::new(text.as_bytes()).unwrap();
         let modes = ModeOptions { file: Some(0o640), directory: None, less_umask: true };
         for overwrite in
             [OverwritePolicy::Report, OverwritePolicy::Replace, OverwritePolicy::Omit, OverwritePolicy::ReportEqual]
         {
-            let below = vec![vec![], vec![name("a"), name("b")]];
-            comes_back(&WriteOptions { overwrite, modes, check_space: false, below });
+            comes_back(&WriteOptions { overwrite, modes, check_space: false });
         }
-        comes_back(&WriteOptions::default());
+        let journal_dir = Some(b"/j".to_vec());
+        comes_back(&PartialOptions { journal_dir, small_journals: true, ..PartialOptions::default() });
+        comes_back(&DirectoryOptions { create: false, must_exist: true });
     }
 
     #[test]
-    fn what_is_no_rule_mode_or_name_is_a_fault() {
-        let below = vec![vec![Name::new(b"a").unwrap()]];
-        let good = comes_back(&WriteOptions { below, ..WriteOptions::default() });
-        assert!(refuses::<WriteOptions>(&good, &[(0, 5), (1, 0x10), (good.len() - 1, b'/')]));
+    fn an_unknown_rule_or_mode_is_a_fault() {
+        let good = comes_back(&WriteOptions::default());
+        assert!(refuses::<WriteOptions>(&good, &[(0, 5), (1, 0x10)]));
     }
 }

@@ -42,21 +42,21 @@ pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
 pub fn adopt(plan: &mut Plan) {
     rustix::process::umask(Mode::from_raw_mode(UMASK));
     let job = &mut plan.job;
-    if job.options.source_pipe.is_none() && job.options.target_pipe.is_none() && job.options.recursive {
-        job.options.needs_directory = true;
+    if job.options.pipes.source.is_none() && job.options.pipes.target.is_none() && job.options.source.recursive {
+        job.options.directory.must_exist = true;
         let is_remote = |source: &Location| source.host != Host::Local;
         let sources = std::mem::take(&mut job.sources).into_iter();
         // A slash behind a remote source means what is in it.
         job.sources = sources.map(|source| if is_remote(&source) { contents(source) } else { source }).collect();
     }
     for (end, place) in
-        [(&job.options.source_pipe, job.sources.first_mut()), (&job.options.target_pipe, Some(&mut job.target))]
+        [(&job.options.pipes.source, job.sources.first_mut()), (&job.options.pipes.target, Some(&mut job.target))]
     {
         if let (Some(PipeEnd::Named), Some(place)) = (end, place) {
             place.path = without_shell(place.path.as_os_str()).into();
         }
     }
-    if let Some(checksum) = job.options.checksum.as_mut().filter(|_| job.options.delta.in_place) {
+    if let Some(checksum) = job.options.integrity.checksum.as_mut().filter(|_| job.options.delta.in_place) {
         // A file that is changed in its place is not read from its beginning to its end; the source's data is.
         checksum.at_source = true;
     }

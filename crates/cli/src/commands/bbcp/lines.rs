@@ -89,7 +89,7 @@ impl Lines {
     /// Lines on `text` about `job`; `status` gets the exit status.
     pub fn new(human: Human, text: TextOutput, style: Style, job: &Job, status: Rc<Cell<u8>>) -> Self {
         let parent = |path: &Path| path.parent().map(Path::to_owned).unwrap_or_default();
-        let parents = match &job.options.base {
+        let parents = match &job.options.source.base {
             Some(base) => vec![base.clone()],
             None => job.sources.iter().map(|source| parent(&source.path)).collect(),
         };

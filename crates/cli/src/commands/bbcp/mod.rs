@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use haul_engine::job::location::Host;
-use haul_engine::job::spec::{ChecksumAlgorithm, Job, JobOptions, OverwritePolicy};
+use haul_engine::job::spec::{ChecksumAlgorithm, Job, OverwritePolicy};
 
 use self::digest_lines::DigestLines;
 use self::lines::{Lines, Style};
@@ -85,16 +85,16 @@ fn style(values: &Values, plan: &Plan) -> Style {
     let options = &plan.job.options;
     let (verbosity, progress) = (plan.display.verbosity, plan.display.progress_lines);
     Style {
-        progress_every: progress.then_some(options.progress_every),
+        progress_every: progress.then_some(options.reports.progress_every),
         is_verbose: verbosity > 0,
         announces: progress || verbosity > 1,
         has_statistics: verbosity > 1,
         is_debug: verbosity > 2,
-        indexes: options.recursive && (progress || verbosity > 0),
-        omits: options.overwrite == OverwritePolicy::Omit,
+        indexes: options.source.recursive && (progress || verbosity > 0),
+        omits: options.write.overwrite == OverwritePolicy::Omit,
         appends: values.is_set(&flags::APPEND),
         replaces: values.is_set(&flags::FORCE),
-        is_piped: options.source_pipe.is_some(),
+        is_piped: options.pipes.source.is_some(),
     }
 }
 
@@ -102,10 +102,10 @@ fn style(values: &Values, plan: &Plan) -> Style {
 fn suit(plan: &mut Plan, style: Style) -> Option<ShownDigest> {
     let digest = plan.digests.told.take();
     let options = &mut plan.job.options;
-    options.ends_at_failure = true;
-    options.report_files |= style.announces || style.appends || style.is_verbose;
+    options.stop.at_failure = true;
+    options.reports.files |= style.announces || style.appends || style.is_verbose;
     options.sync.tells_items = style.announces || style.appends || digest.is_some();
-    options.progress_every = options.progress_every.min(SAMPLE_EVERY);
+    options.reports.progress_every = options.reports.progress_every.min(SAMPLE_EVERY);
     digest
 }
 
@@ -124,8 +124,9 @@ fn lines(plan: &Plan, style: Style, digest: Option<ShownDigest>, status: Rc<Cell
         _ => Verbosity::Errors,
     };
     let hosts = [plan.job.source_host(), &plan.job.target.host].map(host_name);
-    let JobOptions { window_bytes, window_fixed, .. } = plan.job.options;
-    let statistics = Statistics::new(hosts.clone(), WantedWindow { bytes: window_bytes, is_fixed: window_fixed });
+    let socket = &plan.job.options.streams.socket;
+    let window = WantedWindow { bytes: socket.window_bytes, is_fixed: socket.window_fixed };
+    let statistics = Statistics::new(hosts.clone(), window);
     let [_, target_host] = hosts;
     let mut lines = Lines::new(Human::new(text()?, level), text()?, style, &plan.job, status);
     lines.statistics = style.has_statistics.then_some(statistics);

@@ -32,9 +32,9 @@ const DEFAULT_BYTES: u64 = 1 << 30;
 pub fn run(own: &Values, copy: &Values) -> anyhow::Result<Exit> {
     let bytes = own.get(&flags::demo::SIZE)?.unwrap_or(DEFAULT_BYTES);
     let mut settings = settings(copy, terminal::stderr_is_terminal())?;
-    settings.options.streams = own.get(&flags::STREAMS)?.or(settings.options.streams);
-    settings.options.recursive = true;
-    settings.options.sockets = true;
+    settings.options.streams.count = own.get(&flags::STREAMS)?.or(settings.options.streams.count);
+    settings.options.source.recursive = true;
+    settings.options.streams.within_host = true;
     let cancel = Cancel::new();
     let steering = RuntimeControl::new();
     let watch = Watch::start(cancel.clone(), steering.rate().clone(), settings.time_limit);

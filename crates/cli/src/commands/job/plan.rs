@@ -83,7 +83,7 @@ pub fn create(values: &Values, operands: &[OsString], dir: &OsStr) -> anyhow::Re
     let job = OpenedJob { directory: JobDirectory::vacant(&path)?, description };
     // Options are checked before anything is written that others might run.
     let whole = whole_plan(&job, &job.description.targets[0], PartDisplay::Usual, JobPart::Whole)?;
-    if !whole.job.options.recursive {
+    if !whole.job.options.source.recursive {
         return Err(UsageError::new(format!("{}: a job copies a directory", shown(&job.description.source)))
             .remedy("add -r to copy it with all that is in it")
             .into());
@@ -137,9 +137,12 @@ impl BegunPlan {
         let whole = whole_plan(job, &job.description.targets[0], PartDisplay::Quiet, JobPart::Whole)?;
         let options = whole.job.options;
         let rules = WalkRules {
-            symlinks: options.symlinks,
-            filters: options.filters,
-            nodes: SpecialFiles { devices: options.kept.devices, specials: options.kept.specials },
+            symlinks: options.source.symlinks,
+            filters: options.source.filters,
+            nodes: SpecialFiles {
+                devices: options.metadata.preserve.devices,
+                specials: options.metadata.preserve.specials,
+            },
             target: Some(whole.job.target).filter(|target| target.host == Host::Local).map(|target| target.path),
             ranges_max: RANGES_MAX,
             is_alone: true,

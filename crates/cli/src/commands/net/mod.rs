@@ -53,9 +53,9 @@ fn before_path(host: &[u8]) -> &'static [u8] {
 /// Measures between `operands`, one of which is this host.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let mut plan = plan(values, operands, terminal::stderr_is_terminal())?;
-    plan.job.options.duration.get_or_insert(DURATION);
+    plan.job.options.stop.after.get_or_insert(DURATION);
     let every = Duration::from_secs(values.get(&flags::net::PROGRESS)?.unwrap_or(1).into());
-    plan.job.options.progress_every = every;
+    plan.job.options.reports.progress_every = every;
     let cancel = Cancel::new();
     let steering = RuntimeControl::new();
     let watch = Watch::start(cancel.clone(), steering.rate().clone(), None).context("signals cannot be caught")?;

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::job::End;
 use crate::job::error::Error;
 use crate::job::hello::VERSION;
-use crate::job::spec::{RemoteAccess, WorkerProgram};
+use crate::job::spec::{Login, RemoteAccess, WorkerProgram};
 use crate::launch::StartedWorker;
 use crate::launch::executable::Executable;
 use crate::launch::remote::start_scripted;
@@ -137,7 +137,8 @@ impl Sandbox {
     /// Starts a worker there.
     pub(super) fn start(&self) -> Result<StartedWorker, Error> {
         let remote = SshRemote { user: Some("ann"), name: "db1" };
-        let access = RemoteAccess { deploy: self.deploy, port: Some(2222), ..RemoteAccess::default() };
+        let login = Login { deploy: self.deploy, port: Some(2222), ..Login::default() };
+        let access = RemoteAccess { login, ..RemoteAccess::default() };
         let mut words: Vec<OsString> = vec!["-c".into(), self.pretended_ssh().into(), "ssh".into()];
         words.extend(arguments(remote, &access));
         let mut executables = vec![Executable::open(&self.program).unwrap()];

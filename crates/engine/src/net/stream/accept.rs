@@ -17,9 +17,10 @@ use std::time::{Duration, Instant};
 
 use super::handshake::{StreamCredentials, as_acceptor};
 use super::preauth::PendingConnections;
-use super::socket::SocketSettings;
+use super::socket::{adapt_to_path, configure_connection, prepare_socket};
 use super::{AcceptedStreams, DataStream, StreamError};
 use crate::sys::describe::describe;
+use haul_proto::wire::socket_options::SocketOptions;
 
 /// Connections that wait for accept(2).
 const BACKLOG: i32 = 256;
@@ -57,15 +58,15 @@ impl AcceptAddress {
 pub fn listen(
     place: AcceptAddress,
     credentials: StreamCredentials,
-    sockets: SocketSettings,
+    options: SocketOptions,
 ) -> io::Result<(u16, AcceptedStreams)> {
-    let listener = bind(place, &sockets)?;
+    let listener = bind(place, &options)?;
     listener.set_nonblocking(true)?;
     let port = listener.local_addr()?.port();
     let unwanted = Arc::new(AtomicBool::new(false));
     let (sender, proven) = channel();
     let stop = Arc::clone(&unwanted);
-    let terms = Arc::new((credentials, sockets));
+    let terms = Arc::new((credentials, options));
     std::thread::Builder::new()
         .name("haul-accept".into())
         .spawn(move || accept_until(&stop, &listener, &terms, &sender))?;
@@ -74,10 +75,10 @@ pub fn listen(
 
 /// Binds the first free port of the requested ones. The worker of a job that has just ended may hold one for a moment:
 /// if all are in use, waits up to [`PORT_WAIT_MAX`]. The error is that of the last port.
-pub(crate) fn bind(place: AcceptAddress, sockets: &SocketSettings) -> io::Result<TcpListener> {
+pub(crate) fn bind(place: AcceptAddress, options: &SocketOptions) -> io::Result<TcpListener> {
     let deadline = Instant::now() + PORT_WAIT_MAX;
     loop {
-        match bind_first_free(place, sockets) {
+        match bind_first_free(place, options) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
                 std::thread::sleep(POLL);
             }
@@ -86,12 +87,12 @@ pub(crate) fn bind(place: AcceptAddress, sockets: &SocketSettings) -> io::Result
     }
 }
 
-fn bind_first_free(place: AcceptAddress, sockets: &SocketSettings) -> io::Result<TcpListener> {
+fn bind_first_free(place: AcceptAddress, options: &SocketOptions) -> io::Result<TcpListener> {
     let (first, last) = place.ports.unwrap_or((ANY_FREE_PORT, ANY_FREE_PORT));
-    let mut bound = bind_port(place.address, first, sockets);
+    let mut bound = bind_port(place.address, first, options);
     for port in (first..=last).skip(1) {
         match &bound {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => bound = bind_port(place.address, port, sockets),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => bound = bind_port(place.address, port, options),
             _ => break,
         }
     }
@@ -99,7 +100,7 @@ fn bind_first_free(place: AcceptAddress, sockets: &SocketSettings) -> io::Result
 }
 
 /// IPv6 and IPv4 on one port; IPv4 alone where the kernel has no IPv6.
-fn bind_port(address: Option<IpAddr>, port: u16, sockets: &SocketSettings) -> io::Result<TcpListener> {
+fn bind_port(address: Option<IpAddr>, port: u16, options: &SocketOptions) -> io::Result<TcpListener> {
     let bind_to = |address: IpAddr| -> io::Result<TcpListener> {
         let address = SocketAddr::new(address, port);
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
@@ -110,7 +111,7 @@ fn bind_port(address: Option<IpAddr>, port: u16, sockets: &SocketSettings) -> io
             // Connections of a job that is over keep their port for a minute otherwise.
             socket.set_reuse_address(true)?;
         }
-        sockets.prepare(&socket)?;
+        prepare_socket(&socket, options)?;
         socket.bind(&address.into())?;
         socket.listen(BACKLOG)?;
         Ok(socket.into())
@@ -127,7 +128,7 @@ fn bind_port(address: Option<IpAddr>, port: u16, sockets: &SocketSettings) -> io
 fn accept_until(
     stop: &AtomicBool,
     listener: &TcpListener,
-    terms: &Arc<(StreamCredentials, SocketSettings)>,
+    terms: &Arc<(StreamCredentials, SocketOptions)>,
     proven: &Sender<(StreamId, DataStream)>,
 ) {
     let pending = PendingConnections::new(PENDING_STREAMS_FROM_NETWORK_MAX);
@@ -159,11 +160,11 @@ fn accept_until(
 fn prove(
     socket: OwnedFd,
     credentials: &StreamCredentials,
-    sockets: &SocketSettings,
+    options: &SocketOptions,
 ) -> Result<(StreamId, DataStream), StreamError> {
-    sockets.suit(&socket)?;
+    configure_connection(&socket, options)?;
     let (id, stream) = as_acceptor(socket, credentials)?;
-    sockets.suit_path(&*stream.socket);
+    adapt_to_path(&*stream.socket, options);
     Ok((id, stream))
 }
 
@@ -199,15 +200,14 @@ mod tests {
     fn terms(streams: u16) -> ConnectTerms {
         let (session, secret, suite) = (JobId([1; 16]), [2; 32], CipherSuite::Aes128Gcm);
         let credentials = StreamCredentials { session, secret, suite, rekey_bytes: 1 << 30 };
-        let (sockets, timeout) = (SocketSettings::default(), Duration::from_secs(3));
         ConnectTerms {
             credentials,
-            sockets,
+            socket: SocketOptions::default(),
             streams,
             streams_max: streams,
             all_paths: false,
             ids: StreamIds::default(),
-            timeout,
+            timeout: Duration::from_secs(3),
         }
     }
 
@@ -228,7 +228,7 @@ mod tests {
 
     fn listening() -> (String, AcceptedStreams) {
         let (port, arrivals) =
-            listen(AcceptAddress::default(), terms(1).credentials, SocketSettings::default()).unwrap();
+            listen(AcceptAddress::default(), terms(1).credentials, SocketOptions::default()).unwrap();
         (format!("127.0.0.1:{port}"), arrivals)
     }
 
@@ -280,7 +280,7 @@ mod tests {
         let first = busy.local_addr().unwrap().port();
         let at = |last| {
             let place = AcceptAddress { address: Some(Ipv4Addr::LOCALHOST.into()), ports: Some((first, last)) };
-            listen(place, terms(1).credentials, SocketSettings::default())
+            listen(place, terms(1).credentials, SocketOptions::default())
         };
         assert_eq!(at(first).err().unwrap().kind(), io::ErrorKind::AddrInUse);
         let (port, _arrivals) = at(first.saturating_add(20)).unwrap();

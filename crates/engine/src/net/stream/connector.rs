@@ -13,10 +13,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::handshake::{StreamCredentials, as_connector};
-use super::socket::SocketSettings;
+use super::socket::{adapt_to_path, configure_connection, prepare_socket};
 use super::{AcceptedStreams, DataStream, StreamError, StreamIds};
 use crate::sys::random::jitter;
 use crate::sys::sync::lock;
+use haul_proto::wire::socket_options::SocketOptions;
 
 /// Most connections in progress: fewer than an acceptor admits before authentication.
 const AT_A_TIME: u16 = 32;
@@ -31,7 +32,7 @@ pub struct ConnectTerms {
     /// What they prove.
     pub credentials: StreamCredentials,
     /// How their sockets are set up.
-    pub sockets: SocketSettings,
+    pub socket: SocketOptions,
     /// How many there are at first.
     pub streams: u16,
     /// How many there may be on a path.
@@ -136,7 +137,7 @@ impl Connector {
         let route = self.routes.get(usize::from(path.0)).ok_or(io::ErrorKind::NotFound)?;
         let to = route.to.to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?;
         let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
-        self.terms.sockets.prepare(&socket)?;
+        prepare_socket(&socket, &self.terms.socket)?;
         if !route.interface.is_empty() {
             // Kernels before 5.7 permit that to root only. The interface's address has to do there.
             let _ = socket.bind_device(Some(route.interface.as_bytes()));
@@ -145,8 +146,8 @@ impl Connector {
             socket.bind(&SocketAddr::new(from, 0).into())?;
         }
         socket.connect_timeout(&SockAddr::from(to), self.terms.timeout)?;
-        self.terms.sockets.suit(&socket)?;
-        self.terms.sockets.suit_path(&socket);
+        configure_connection(&socket, &self.terms.socket)?;
+        adapt_to_path(&socket, &self.terms.socket);
         Ok(socket.into())
     }
 

@@ -1,6 +1,7 @@
 //! Transfers whole buffers through a socket, and detects a lost peer.
 
 use haul_proto::wire::resource_metrics::Stage;
+use haul_proto::wire::socket_options::SocketOptions;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, getpeername, getsockname, recv, send, shutdown, sockopt};
 use std::io;
@@ -34,56 +35,41 @@ const UNSENT_MAX: u32 = 128 << 10;
 /// Socket buffers in bytes, where both ends have one address. Measured: 256 KiB to 4 MiB, and the kernel's own tuning.
 const WINDOW_WITHIN_A_HOST: usize = 512 << 10;
 
-/// How the sockets of data streams are set up.
-#[derive(Debug, Clone, Default)]
-pub struct SocketSettings {
-    /// Both buffers, in bytes; 0 leaves them to the kernel, which tunes them better than a fixed size does.
-    pub window_bytes: u32,
-    /// Also where the kernel makes them smaller than that, and its own tuning could reach more.
-    pub window_fixed: bool,
-    /// Of the packets; 0 is the system's choice.
-    pub traffic_class: u8,
-    /// Congestion control; empty: chosen by the path.
-    pub congestion: String,
+/// Prepares a socket before it connects or listens, so that the window scale fits the buffers.
+pub fn prepare_socket(socket: &socket2::Socket, options: &SocketOptions) -> io::Result<()> {
+    if let Some(bytes) = options.window_bytes.filter(|bytes| options.window_fixed || grants(*bytes)) {
+        socket.set_send_buffer_size(bytes as usize)?;
+        socket.set_recv_buffer_size(bytes as usize)?;
+    }
+    expect_short_path(socket, options.congestion.as_deref());
+    mark(socket, options.traffic_class)
 }
 
-impl SocketSettings {
-    /// Before the connection exists, so that the window scale fits the buffers.
-    pub fn prepare(&self, socket: &socket2::Socket) -> io::Result<()> {
-        if self.window_bytes > 0 && (self.window_fixed || grants(self.window_bytes)) {
-            socket.set_send_buffer_size(self.window_bytes as usize)?;
-            socket.set_recv_buffer_size(self.window_bytes as usize)?;
-        }
-        expect_short_path(socket, &self.congestion);
-        mark(socket, self.traffic_class)
+/// Configures the socket of a new connection.
+pub fn configure_connection(socket: impl AsFd, options: &SocketOptions) -> io::Result<()> {
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    notice_loss(&socket)?;
+    mark(&socket2::SockRef::from(&socket), options.traffic_class)?;
+    if options.window_bytes.is_none() {
+        suit_host(&socket);
     }
+    Ok(())
+}
 
-    /// Once it exists.
-    pub fn suit(&self, socket: impl AsFd) -> io::Result<()> {
-        sockopt::set_tcp_nodelay(&socket, true)?;
-        notice_loss(&socket)?;
-        mark(&socket2::SockRef::from(&socket), self.traffic_class)?;
-        if self.window_bytes == 0 {
-            suit_host(&socket);
-        }
-        Ok(())
+/// Called once the round-trip time is known. On a path that is not short, selects the congestion control for long
+/// paths, or the system's default, unless one was requested. Limits unsent data in the socket, so that a stream that
+/// becomes slow holds back little.
+pub fn adapt_to_path(socket: impl AsFd, options: &SocketOptions) {
+    if round_trip_time(&socket).is_none_or(|time| time < SHORT_PATH) {
+        return;
     }
-
-    /// Called once the round-trip time is known. On a path that is not short, selects the congestion control for long
-    /// paths, or the system's default, unless one was requested. Limits unsent data in the socket, so that a stream
-    /// that becomes slow holds back little.
-    pub fn suit_path(&self, socket: impl AsFd) {
-        if round_trip_time(&socket).is_none_or(|time| time < SHORT_PATH) {
-            return;
-        }
-        let _ = socket2::SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT_MAX);
-        if self.congestion.is_empty()
-            && sockopt::set_tcp_congestion(&socket, FOR_LONG_PATHS).is_err()
-            && let Ok(fresh) = fresh()
-            && let Ok(usual) = sockopt::tcp_congestion(&fresh)
-        {
-            let _ = sockopt::set_tcp_congestion(&socket, &usual);
-        }
+    let _ = socket2::SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT_MAX);
+    if options.congestion.is_none()
+        && sockopt::set_tcp_congestion(&socket, FOR_LONG_PATHS).is_err()
+        && let Ok(fresh) = fresh()
+        && let Ok(usual) = sockopt::tcp_congestion(&fresh)
+    {
+        let _ = sockopt::set_tcp_congestion(&socket, &usual);
     }
 }
 
@@ -161,9 +147,8 @@ pub fn abandon(socket: impl AsFd) {
 /// Before connect(2) or listen(2): selects the requested congestion control; without a request, that for a short path.
 /// Later would be too late, since BBR's pacing stays on. If the kernel refuses, its default stays: this affects speed
 /// only.
-fn expect_short_path(socket: impl AsFd, congestion: &str) {
-    let name = if congestion.is_empty() { FOR_SHORT_PATHS } else { congestion };
-    let _ = sockopt::set_tcp_congestion(&socket, name);
+fn expect_short_path(socket: impl AsFd, congestion: Option<&str>) {
+    let _ = sockopt::set_tcp_congestion(&socket, congestion.unwrap_or(FOR_SHORT_PATHS));
 }
 
 /// Whether a connection's congestion control ignores loss: then one stream fills the path, and many displace each other
@@ -230,8 +215,8 @@ pub fn receive_exact(socket: impl AsFd, mut buffer: &mut [u8]) -> io::Result<()>
 mod tests {
     use super::*;
 
-    fn settings(window_bytes: u32, window_fixed: bool) -> SocketSettings {
-        SocketSettings { window_bytes, window_fixed, ..SocketSettings::default() }
+    fn window(bytes: u32, is_fixed: bool) -> SocketOptions {
+        SocketOptions { window_bytes: Some(bytes), window_fixed: is_fixed, ..SocketOptions::default() }
     }
 
     #[test]
@@ -264,31 +249,31 @@ mod tests {
 
     #[test]
     fn a_window_is_left_to_the_kernel_where_that_can_do_better() {
-        let has = |settings: SocketSettings| {
+        let has = |options: SocketOptions| {
             let socket = fresh().unwrap();
-            settings.prepare(&socket).unwrap();
+            prepare_socket(&socket, &options).unwrap();
             (socket.recv_buffer_size().unwrap(), socket.send_buffer_size().unwrap())
         };
-        let untouched = has(SocketSettings::default());
+        let untouched = has(SocketOptions::default());
         for fixed in [false, true] {
-            assert_eq!(has(settings(65_536, fixed)), (131_072, 131_072), "the kernel grants it");
+            assert_eq!(has(window(65_536, fixed)), (131_072, 131_072), "the kernel grants it");
         }
         // What no kernel grants that was left as it comes.
         if !grants(1 << 30) {
-            assert_eq!(has(settings(1 << 30, false)), untouched);
-            assert_ne!(has(settings(1 << 30, true)), untouched);
+            assert_eq!(has(window(1 << 30, false)), untouched);
+            assert_ne!(has(window(1 << 30, true)), untouched);
         }
     }
 
     #[test]
     fn packets_of_both_kinds_carry_the_traffic_class_at_both_ends() {
-        let marked = SocketSettings { traffic_class: 0xb8, ..SocketSettings::default() };
+        let marked = SocketOptions { traffic_class: 0xb8, ..SocketOptions::default() };
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let listener = std::net::TcpListener::bind(address).unwrap();
             let connected = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let (accepted, _) = listener.accept().unwrap();
             for socket in [connected, accepted] {
-                marked.suit(&socket).unwrap();
+                configure_connection(&socket, &marked).unwrap();
                 let socket = socket2::SockRef::from(&socket);
                 assert_eq!(socket.tos_v4().unwrap(), 0xb8, "{address}");
                 if address.starts_with('[') {

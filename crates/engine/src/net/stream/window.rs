@@ -3,15 +3,7 @@
 use std::io;
 
 use haul_proto::advice::buffers_crowd_memory;
-
-/// A window that a user asked for.
-#[derive(Debug, Clone, Copy)]
-pub struct RequestedWindow {
-    /// Both buffers of a socket, in bytes; 0 leaves them to the kernel's autotuning.
-    pub bytes: u32,
-    /// Whether they are set also where the kernel grants less.
-    pub is_fixed: bool,
-}
+use haul_proto::wire::socket_options::SocketOptions;
 
 /// A socket that is not connected.
 pub(super) fn fresh() -> io::Result<socket2::Socket> {
@@ -34,22 +26,20 @@ fn granted(window_bytes: u32) -> io::Result<[u64; 2]> {
 
 /// Returns warnings about the buffers of `streams` streams at this end, a line each. None where the kernel tunes them
 /// itself.
-pub fn warnings(asked: RequestedWindow, streams: u16, free_memory_bytes: u64) -> Vec<String> {
-    if asked.bytes == 0 {
-        return Vec::new();
-    }
-    let Ok(granted) = granted(asked.bytes) else { return Vec::new() };
-    let refused = refused(asked, granted);
-    let is_set = refused.is_none() || asked.is_fixed;
+pub fn warnings(options: &SocketOptions, streams: u16, free_memory_bytes: u64) -> Vec<String> {
+    let Some(wanted) = options.window_bytes else { return Vec::new() };
+    let Ok(granted) = granted(wanted) else { return Vec::new() };
+    let refused = refused(wanted, options.window_fixed, granted);
+    let is_set = refused.is_none() || options.window_fixed;
     let crowded = is_set.then(|| crowded(streams, granted[0].max(granted[1]), free_memory_bytes)).flatten();
     refused.into_iter().chain(crowded).collect()
 }
 
-fn refused(asked: RequestedWindow, [receive, send]: [u64; 2]) -> Option<String> {
+fn refused(wanted: u32, is_fixed: bool, [receive, send]: [u64; 2]) -> Option<String> {
     let (bytes, limit) = if receive <= send { (receive, "net.core.rmem_max") } else { (send, "net.core.wmem_max") };
-    let instead = if asked.is_fixed { "" } else { "; autotuning is used instead" };
-    let typed = typed(asked.bytes);
-    (bytes < asked.bytes.into())
+    let instead = if is_fixed { "" } else { "; autotuning is used instead" };
+    let typed = typed(wanted);
+    (bytes < wanted.into())
         .then(|| format!("-w {typed} was asked for, the kernel grants {bytes} bytes ({limit}){instead}"))
 }
 
@@ -70,13 +60,14 @@ fn typed(bytes: u32) -> String {
 mod tests {
     use super::*;
 
-    fn window(bytes: u32, is_fixed: bool) -> RequestedWindow {
-        RequestedWindow { bytes, is_fixed }
+    fn warned(bytes: u32, is_fixed: bool, streams: u16, free_memory_bytes: u64) -> Vec<String> {
+        let options = SocketOptions { window_bytes: Some(bytes), window_fixed: is_fixed, ..SocketOptions::default() };
+        warnings(&options, streams, free_memory_bytes)
     }
 
     #[test]
     fn the_lower_limit_is_named_with_what_becomes_of_the_window() {
-        let said = |fixed, granted| refused(window(1 << 20, fixed), granted);
+        let said = |fixed, granted| refused(1 << 20, fixed, granted);
         assert_eq!(said(false, [1 << 20, 1 << 20]), None);
         assert_eq!(
             said(false, [1 << 20, 4096]).unwrap(),
@@ -95,13 +86,13 @@ mod tests {
 
     #[test]
     fn only_windows_that_are_set_can_crowd_the_memory() {
-        assert_eq!(warnings(window(0, false), u16::MAX, 1), Vec::<String>::new(), "the kernel tunes them");
-        assert_eq!(warnings(window(65_536, false), 4, 1 << 20), Vec::<String>::new(), "just a quarter");
-        let crowded = warnings(window(65_536, false), 5, 1 << 20);
+        assert_eq!(warnings(&SocketOptions::default(), u16::MAX, 1), Vec::<String>::new(), "the kernel tunes them");
+        assert_eq!(warned(65_536, false, 4, 1 << 20), Vec::<String>::new(), "just a quarter");
+        let crowded = warned(65_536, false, 5, 1 << 20);
         assert!(crowded.len() == 1 && crowded[0].contains("5 x 65536 bytes of buffers"), "{crowded:?}");
         if !grants(1 << 30) {
-            assert_eq!(warnings(window(1 << 30, false), 5, 1).len(), 1, "autotuning is used instead");
-            assert_eq!(warnings(window(1 << 30, true), 5, 1).len(), 2);
+            assert_eq!(warned(1 << 30, false, 5, 1).len(), 1, "autotuning is used instead");
+            assert_eq!(warned(1 << 30, true, 5, 1).len(), 2);
         }
     }
 }

@@ -228,8 +228,8 @@ impl ReceivingFile {
         modified: Timestamp,
     ) -> io::Result<OwnedFd> {
         // Private until it has attributes that only its owner may set.
-        let is_for_later =
-            committer.job.request.preserve || self.attributes().is_some_and(|attributes| !attributes.is_empty());
+        let is_for_later = committer.job.request.metadata.owner_and_mode
+            || self.attributes().is_some_and(|attributes| !attributes.is_empty());
         let mode = if is_for_later { 0o600 } else { u32::from(self.meta().mode & 0o777) };
         // Read-back may follow.
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;

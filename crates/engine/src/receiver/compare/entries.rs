@@ -234,7 +234,7 @@ impl EntryComparer {
                 }
             },
             (EntryContent::File { size }, FileType::RegularFile) => {
-                let found = || read(dir.open_file(name, FollowLinks::Itself)?.0, self.job.request.kept);
+                let found = || read(dir.open_file(name, FollowLinks::Itself)?.0, self.job.request.metadata.preserve);
                 differences.extend(self.attribute_differences(entry, found)?);
                 differences.extend(self.differs_as_file(dir, name, entry, &there));
                 if *size != there.size {
@@ -284,7 +284,7 @@ impl EntryComparer {
     }
 
     fn attributes_of_directory(&self, dir: &Dir, entry: &Entry) -> io::Result<Option<Difference>> {
-        self.attribute_differences(entry, || read(&*dir.fd()?, self.job.request.kept))
+        self.attribute_differences(entry, || read(&*dir.fd()?, self.job.request.metadata.preserve))
     }
 
     fn directory_compared(&self, dir: Dir, is_alone: bool) -> EntryAnswer<ReceiverEntry> {
@@ -295,7 +295,7 @@ impl EntryComparer {
     /// With `-p`, mode and owner are compared too. Links have no modes.
     fn metadata_differences(&self, meta: &EntryMetadata, there: &FileStat) -> Vec<Difference> {
         let mut differences = Vec::new();
-        if !self.job.request.preserve {
+        if !self.job.request.metadata.owner_and_mode {
             return differences;
         }
         if meta.mode != there.meta.mode && there.kind != FileType::Symlink {
@@ -385,7 +385,7 @@ impl EntryComparer {
     }
 
     fn keeps_node(&self, kind: FileType) -> bool {
-        let kept = self.job.request.kept;
+        let kept = self.job.request.metadata.preserve;
         if matches!(kind, FileType::CharacterDevice | FileType::BlockDevice) { kept.devices } else { kept.specials }
     }
 }

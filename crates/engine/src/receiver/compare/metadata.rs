@@ -79,7 +79,10 @@ impl EntryComparer {
         entry: &Entry,
         there: &FileStat,
     ) -> Option<Difference> {
-        if !self.job.request.kept.hard_links || there.names < 2 || matches!(entry.place, EntryLocation::Operand(_)) {
+        if !self.job.request.metadata.preserve.hard_links
+            || there.names < 2
+            || matches!(entry.place, EntryLocation::Operand(_))
+        {
             return None;
         }
         let met = self.compared_names.meet(there.identity, dir.path_of(name.as_bytes()));

@@ -352,8 +352,11 @@ impl EntryDecider {
         }
         let changes = !self.job.creates_only || !is_kept;
         let has_time = there.look.is_some_and(|look| is_kept && look.meta.modified == entry.meta.modified);
-        let keep =
-            MetadataParts { owner: self.job.request.preserve && changes, mode: None, times: changes && !has_time };
+        let keep = MetadataParts {
+            owner: self.job.request.metadata.owner_and_mode && changes,
+            mode: None,
+            times: changes && !has_time,
+        };
         match apply_to_symlink(&*dir.fd()?, name, &entry.meta, keep) {
             Ok(_) => {}
             // Another user's link, or a file system without link times: the link itself exists.
@@ -434,7 +437,7 @@ impl EntryDecider {
             return (decision, there.reasons(entry));
         }
         let Some(mut look) = there.look else { return (decision, ChangeReasons::default()) };
-        let follows = self.job.request.rules.overwrite == OverwritePolicy::Follow;
+        let follows = self.job.request.write.overwrite == OverwritePolicy::Follow;
         match self.links.other_name_of(entry, &look) {
             GuardedName::Stays(_) if follows => {
                 self.links.count_replaced_name(&look, OverwriteDecision::Replace);
@@ -449,7 +452,7 @@ impl EntryDecider {
         let reasons = self.tree.metadata_reasons(&position.dir, &position.name, entry, &look);
         let gives_rights = || {
             let has_capability = self.metadata.keeps_attributes() && has_capability(entry);
-            self.job.request.preserve
+            self.job.request.metadata.owner_and_mode
                 && matches!(entry.kind, EntryContent::File { .. })
                 && (!may_have_rights(&entry.meta, &look) || has_capability && !is_trusted(&entry.meta, &look))
         };
@@ -552,7 +555,7 @@ impl TargetTree {
         let is_directory = entry.kind == EntryContent::Directory;
         let fixed = || {
             let operand = self.job.request.operands.get(number as usize)?;
-            let below = self.job.request.rules.below.get(number as usize).cloned().unwrap_or_default();
+            let below = self.job.request.below.get(number as usize).cloned().unwrap_or_default();
             (is_directory == operand.directory).then(|| OperandPlace { below, name: operand.name.clone() })
         };
         match (&entry.kind, self.job.request.listed) {

@@ -9,6 +9,7 @@ use haul_proto::path::Name;
 use haul_proto::sync::{ChangeKind, ChangeReasons, EqualityTest, SyncOptions};
 use haul_proto::wire::control_channel::LinkChannel;
 use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
+use haul_proto::wire::preserve::{MetadataOptions, PreserveOptions};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{TargetOperand, TargetRequest};
 use haul_proto::wire::write_options::WriteOptions;
@@ -40,10 +41,10 @@ struct Site {
 impl Site {
     fn new(path: &Path, sync: SyncOptions) -> Self {
         let operand = TargetOperand { name: None, directory: true, device: 0, inode: 0 };
-        let rules = WriteOptions { overwrite: OverwritePolicy::Follow, ..WriteOptions::default() };
-        let kept =
-            haul_proto::wire::preserve::PreserveOptions { hard_links: true, specials: true, ..Default::default() };
-        let request = TargetRequest { sync, rules, kept, ..target_request(path, vec![operand]) };
+        let write = WriteOptions { overwrite: OverwritePolicy::Follow, ..WriteOptions::default() };
+        let preserve = PreserveOptions { hard_links: true, specials: true, ..Default::default() };
+        let metadata = MetadataOptions { preserve, ..MetadataOptions::default() };
+        let request = TargetRequest { sync, write, metadata, ..target_request(path, vec![operand]) };
         let said = SentReport::default();
         let reporter = Reporter::new(LinkWriter::new(said.clone()), false);
         let context = WorkerContext { umask: 0o022, ..WorkerContext::default() };
@@ -297,8 +298,8 @@ fn parents_of_what_would_be_copied_are_not_made() {
     let temp = tempfile::tempdir().unwrap();
     let name = |text: &str| Name::new(text.as_bytes()).unwrap();
     let operand = TargetOperand { name: Some(name("file")), directory: false, device: 0, inode: 0 };
-    let rules = WriteOptions { below: vec![vec![name("a"), name("b")]], ..WriteOptions::default() };
-    let request = TargetRequest { sync: dry(), rules, ..target_request(temp.path(), vec![operand]) };
+    let below = vec![vec![name("a"), name("b")]];
+    let request = TargetRequest { sync: dry(), below, ..target_request(temp.path(), vec![operand]) };
     let said = SentReport::default();
     let reporter = Reporter::new(LinkWriter::new(said.clone()), false);
     let target =

@@ -28,7 +28,7 @@ use std::sync::Arc;
 impl EntryDecider {
     /// Counts an Offer's files with hard links, and their further names. Must precede the answers.
     pub(crate) fn count_links(&self, first: EntryId, entries: &[Entry]) -> Result<(), ProtocolError> {
-        if !self.job.request.kept.hard_links {
+        if !self.job.request.metadata.preserve.hard_links {
             return Ok(());
         }
         self.session.read(|machine| lock(&self.links.hard_links.0).count(first, entries, machine))
@@ -227,7 +227,7 @@ impl EntryDecider {
     pub(crate) fn may_be_named_in(&self, file: &HeldFile, into: &OwnedFd, offered: &Entry) -> io::Result<bool> {
         let owner = file.stat().meta.uid;
         Ok(owner == rustix::process::geteuid().as_raw()
-            || self.job.request.preserve && owner == offered.meta.uid
+            || self.job.request.metadata.owner_and_mode && owner == offered.meta.uid
             || owner == FileStat::at_fd(into)?.meta.uid)
     }
 

@@ -17,7 +17,7 @@ impl ReceiverJob {
 
     /// The rules for existing entries.
     pub(crate) fn overwrite_rules(&self) -> OverwriteRules {
-        OverwriteRules::new(self.request.rules.overwrite, &self.request.sync)
+        OverwriteRules::new(self.request.write.overwrite, &self.request.sync)
     }
 
     /// Reports a creation, change or removal, or in a dry run its plan. `relative` returns the path below the

@@ -74,7 +74,7 @@ impl EntryDecider {
 
     /// Whether the first name of a file is new in a sync, so that its other names may exist here.
     fn may_have_other_names(&self, entry: &Entry) -> bool {
-        let is_sync = self.job.request.sync.into && self.job.request.kept.hard_links;
+        let is_sync = self.job.request.sync.into && self.job.request.metadata.preserve.hard_links;
         is_sync && self.job.request.delta != DeltaOptions::default() && entry.further_names().is_some()
     }
 

@@ -41,7 +41,7 @@ impl EntryDecider {
         match (self.session.read(|machine| machine.parent(&entry.place)), &entry.place) {
             (ParentDirectory::Operand(number), _) => {
                 let operand = self.job.request.operands.get(number as usize)?;
-                let below = self.job.request.rules.below.get(number as usize).map_or(&[][..], Vec::as_slice);
+                let below = self.job.request.below.get(number as usize).map_or(&[][..], Vec::as_slice);
                 let names: Vec<_> = below.iter().chain(&operand.name).map(Name::as_bytes).collect();
                 Some(names.join(&b'/'))
             }

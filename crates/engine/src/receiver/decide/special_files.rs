@@ -75,14 +75,14 @@ impl EntryDecider {
 
     /// Whether the job requests such a special file.
     pub(crate) fn may_make_node(&self, node: SpecialFile) -> bool {
-        let kept = self.job.request.kept;
+        let kept = self.job.request.metadata.preserve;
         if is_device(node) { kept.devices } else { kept.specials }
     }
 }
 
 impl MetadataWriter {
     fn put_on_node(&self, dir: &OwnedFd, name: &Name, meta: &EntryMetadata, times: bool) -> io::Result<()> {
-        let preserve = self.job.request.preserve;
+        let preserve = self.job.request.metadata.owner_and_mode;
         let mode = if preserve { meta.mode } else { mode_without_preserve(meta.mode, self.job.umask) };
         apply_to_node(dir, name, meta, MetadataParts { owner: preserve, mode: Some(mode), times }).map(|_| ())
     }

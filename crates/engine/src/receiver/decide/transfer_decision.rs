@@ -124,7 +124,7 @@ impl EntryDecider {
     /// could not be set.
     fn refresh(&self, position: &EntryPosition, entry: &Entry, there: &FileStat) -> io::Result<Option<String>> {
         let meta = &entry.meta;
-        let preserve = self.job.request.preserve;
+        let preserve = self.job.request.metadata.owner_and_mode;
         let owned = |meta: &EntryMetadata| (meta.mode, meta.uid, meta.gid);
         let has_other_owner = preserve && owned(&there.meta) != owned(meta);
         // A file equal by size or digest alone gets the source's time too.
@@ -157,7 +157,7 @@ impl EntryDecider {
         {
             return Ok(Some(text));
         }
-        if size <= self.job.request.settings.frame.pack_file_max() || !self.job.request.rules.check_space {
+        if size <= self.job.request.settings.frame.pack_file_max() || !self.job.request.write.check_space {
             return Ok(None);
         }
         let space = rustix::fs::fstatvfs(&*path.dir.fd()?)?;

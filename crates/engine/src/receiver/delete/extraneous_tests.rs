@@ -430,7 +430,7 @@ fn a_file_that_a_directory_replaces_stands_there_until_the_directory_does() {
     let paths: Vec<_> = (0..300).map(|number| format!("f{number}")).collect();
     for with_backups in [false, true] {
         let mut site = Site::of(&paths.iter().map(String::as_str).collect::<Vec<_>>(), |request, place| {
-            request.rules.overwrite = OverwritePolicy::Follow;
+            request.write.overwrite = OverwritePolicy::Follow;
             request.sync = SyncOptions { existing_only: true, replaces_trees: true, ..rules(DeleteMode::No) };
             if with_backups {
                 request.sync.backup_dir = place.join("old").into_os_string().into_encoded_bytes();

@@ -150,7 +150,7 @@ impl Removals {
     pub(crate) fn is_source_directory(&self, name: Option<&Name>) -> bool {
         let request = &self.job.request;
         let is_named_once = || name.is_some_and(|name| !self.extraneous.shared_names.contains(name));
-        let is_placed = request.listed == ListedKinds::No && request.rules.below.is_empty();
+        let is_placed = request.listed == ListedKinds::No && request.below.is_empty();
         is_placed && (request.operands.len() == 1 || is_named_once())
     }
 
@@ -275,7 +275,7 @@ impl Removals {
 
     /// Whether this job excludes a type of entry: FIFOs, sockets and devices.
     pub(crate) fn leaves_out_kind(&self, kind: FileType) -> bool {
-        let kept = self.job.request.kept;
+        let kept = self.job.request.metadata.preserve;
         let is_carried = match kind {
             FileType::CharacterDevice | FileType::BlockDevice => kept.devices,
             FileType::Fifo | FileType::Socket => kept.specials,

@@ -148,7 +148,7 @@ impl ReceiverJob {
         there: &ExistingStat,
     ) -> io::Result<bool> {
         let sync = &self.request.sync;
-        let replaces = matches!(self.request.rules.overwrite, OverwritePolicy::Replace | OverwritePolicy::Follow);
+        let replaces = matches!(self.request.write.overwrite, OverwritePolicy::Replace | OverwritePolicy::Follow);
         let (EntryContent::File { .. }, ExistingEntry::File { modified, .. }, Some(look)) =
             (&entry.kind, &there.existing, &there.look)
         else {

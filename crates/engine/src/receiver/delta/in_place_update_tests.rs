@@ -99,7 +99,7 @@ fn a_half_changed_file_does_not_stay_as_somebody_elses_newer_one_or_for_its_size
     for sync in [SyncOptions { update: true, ..SyncOptions::default() }, size_only] {
         for is_half_changed in [true, false] {
             let mut site = Site::of(&["file"], |request, _| {
-                request.rules.overwrite = OverwritePolicy::Follow;
+                request.write.overwrite = OverwritePolicy::Follow;
                 request.sync = sync.clone();
             });
             site.operand();

@@ -41,7 +41,7 @@ impl LinkTracker {
     pub(crate) fn other_name_of(&self, entry: &Entry, there: &FileStat) -> GuardedName {
         // Links, FIFOs, sockets and devices are offered separately for each name, without shared times or owners.
         let is_single = match entry.kind {
-            EntryContent::File { .. } => self.job.request.kept.hard_links,
+            EntryContent::File { .. } => self.job.request.metadata.preserve.hard_links,
             EntryContent::Symlink { .. } | EntryContent::Node(_) => true,
             _ => return GuardedName::None,
         };
@@ -112,7 +112,7 @@ mod tests {
     fn with_too_many_files_further_ones_are_not_recognised() {
         let directory = tempfile::tempdir().unwrap();
         let mut request: TargetRequest = target_request(directory.path(), Vec::new());
-        request.kept.hard_links = true;
+        request.metadata.preserve.hard_links = true;
         let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false);
         let prepared = TargetReceiver::prepare(request, reporter, &WorkerContext::default(), None);
         let target = prepared.map_err(|refused| refused.text).unwrap();

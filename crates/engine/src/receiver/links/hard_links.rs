@@ -232,7 +232,7 @@ impl LinkTracker {
 
     /// Records the identity of an entry's first name if hard links to it may follow. `stat` reads its metadata.
     pub(crate) fn record_first_file(&self, entry: EntryId, stat: impl FnOnce() -> io::Result<FileStat>) {
-        if !self.job.request.kept.hard_links {
+        if !self.job.request.metadata.preserve.hard_links {
             return;
         }
         let mut table = lock(&self.hard_links.0);

@@ -16,7 +16,7 @@ use crate::sys::describe::describe;
 impl MetadataWriter {
     /// Whether any are preserved.
     pub(crate) fn keeps_attributes(&self) -> bool {
-        is_wanted(self.job.request.kept)
+        is_wanted(self.job.request.metadata.preserve)
     }
 
     /// Sets metadata and extended attributes of an open file or directory. `Some` names an attribute that could not be
@@ -35,7 +35,7 @@ impl MetadataWriter {
             return apply_with(fd, meta, keep, || ()).map(|_| None);
         };
         let fd = fd.as_fd();
-        let put = || put_as_owner(fd, attributes, self.job.request.kept);
+        let put = || put_as_owner(fd, attributes, self.job.request.metadata.preserve);
         let mut refused = None;
         let _ = apply_with(fd, meta, keep, || refused = put())?;
         if !attributes.is_empty() || refused.is_some() {

@@ -60,7 +60,8 @@ impl MetadataWriter {
         let made = dir.fd().and_then(|fd| {
             let wanted = self.directory_mode(meta, fresh);
             let there = FileStat::at_fd(&*fd)?;
-            let mode = wanted.filter(|mode| self.job.request.preserve || there.meta.mode & 0o777 != *mode);
+            let mode =
+                wanted.filter(|mode| self.job.request.metadata.owner_and_mode || there.meta.mode & 0o777 != *mode);
             // A time within the file system's precision is not set again.
             let meta = match self.is_same_time(dir, meta.modified, &there) {
                 true => &EntryMetadata { modified: there.meta.modified, ..*meta },
@@ -68,7 +69,8 @@ impl MetadataWriter {
             };
             let applied = self.put_on_directory(&*fd, meta, mode, fresh, attributes);
             // An existing directory may belong to another user; its new contents are complete.
-            let foreign = !fresh && !self.job.request.preserve && applied.as_ref().is_err_and(rights::is_not_ours);
+            let foreign =
+                !fresh && !self.job.request.metadata.owner_and_mode && applied.as_ref().is_err_and(rights::is_not_ours);
             if foreign { Ok(None) } else { applied }
         });
         match made {
@@ -86,7 +88,7 @@ impl MetadataWriter {
 
     /// The final mode of a directory; `None` for an existing one whose mode stays.
     pub(crate) fn directory_mode(&self, meta: &EntryMetadata, fresh: bool) -> Option<u16> {
-        match (self.job.request.preserve, fresh) {
+        match (self.job.request.metadata.owner_and_mode, fresh) {
             (true, _) => Some(meta.mode),
             (false, true) => Some(mode_without_preserve(meta.mode, self.job.umask)),
             (false, false) => None,

@@ -12,17 +12,17 @@ use crate::fs::{MetadataParts, mode_without_preserve};
 impl MetadataWriter {
     /// The requested mode of all new files.
     fn asked_file_mode(&self) -> Option<u16> {
-        self.asked(self.job.request.rules.modes.file)
+        self.asked(self.job.request.write.modes.file)
     }
 
     /// The requested mode of all new directories.
     pub(crate) fn asked_directory_mode(&self) -> Option<u16> {
-        self.asked(self.job.request.rules.modes.directory)
+        self.asked(self.job.request.write.modes.directory)
     }
 
     fn asked(&self, mode: Option<u16>) -> Option<u16> {
-        let umask = if self.job.request.rules.modes.less_umask { self.job.umask } else { 0 };
-        mode.filter(|_| !self.job.request.preserve).map(|mode| mode & !umask)
+        let umask = if self.job.request.write.modes.less_umask { self.job.umask } else { 0 };
+        mode.filter(|_| !self.job.request.metadata.owner_and_mode).map(|mode| mode & !umask)
     }
 
     /// Sets metadata and attributes of a new file. With `set_mode`, sets the mode even without `-p`; otherwise the
@@ -34,7 +34,7 @@ impl MetadataWriter {
         set_mode: bool,
         attributes: Option<&[ExtendedAttribute]>,
     ) -> io::Result<Option<String>> {
-        let mode = match self.job.request.preserve {
+        let mode = match self.job.request.metadata.owner_and_mode {
             true => Some(meta.mode),
             false => set_mode.then(|| mode_without_preserve(meta.mode, self.job.umask)),
         };
@@ -63,8 +63,11 @@ impl MetadataWriter {
         asked: Option<u16>,
         attributes: Option<&[ExtendedAttribute]>,
     ) -> io::Result<Option<String>> {
-        let keep =
-            MetadataParts { owner: self.job.request.preserve, mode: mode.filter(|_| asked.is_none()), times: true };
+        let keep = MetadataParts {
+            owner: self.job.request.metadata.owner_and_mode,
+            mode: mode.filter(|_| asked.is_none()),
+            times: true,
+        };
         let refused = self.apply_all(&fd, meta, keep, attributes)?;
         if let Some(mode) = asked {
             fchmod(&fd, Mode::from_raw_mode(mode.into()))?;

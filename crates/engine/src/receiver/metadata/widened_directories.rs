@@ -111,7 +111,7 @@ impl MetadataWriter {
 
     /// Whether directories may be widened: only if the source's modes are set in the end.
     fn may_widen(&self) -> bool {
-        self.job.request.preserve && !self.job.compares() && !is_root()
+        self.job.request.metadata.owner_and_mode && !self.job.compares() && !is_root()
     }
 
     /// Adds the owner's permissions to a directory that cannot be opened. Returns its earlier mode; `None` for another

@@ -149,7 +149,7 @@ impl Destination {
 
 /// Number of directories to create for the destination itself.
 pub fn missing_directories(request: &TargetRequest) -> u64 {
-    if request.sync.is_dry || request.pipe != PipeKind::No || !(request.make_directory || is_made_by_sync(request)) {
+    if request.sync.is_dry || request.pipe != PipeKind::No || !(request.directory.create || is_made_by_sync(request)) {
         return 0;
     }
     missing_at(Path::new(OsStr::from_bytes(&request.path)))
@@ -172,7 +172,7 @@ pub fn find(
     if is_null_of_server(request, path) {
         return Ok(special(path));
     }
-    let is_new = request.make_directory || is_made_by_sync(request);
+    let is_new = request.directory.create || is_made_by_sync(request);
     if is_new && matches!(lookup::stat(path), Err(Errno::NOENT)) {
         refuse_nesting_in_nothing(request, path)?;
         if request.sync.is_dry {
@@ -183,7 +183,7 @@ pub fn find(
                 is_new: true,
             });
         }
-        let made = match request.make_directory {
+        let made = match request.directory.create {
             true => make_directories(path, request.fsync),
             false => make_last_directory(path, request.fsync),
         };
@@ -389,7 +389,7 @@ fn onto_nothing(
             "{shown} is a dangling symbolic link\ndelete it, or name another target"
         )));
     }
-    if operand.directory && request.needs_directory {
+    if operand.directory && request.directory.must_exist {
         // A slash at its end would make it another error under bbcp's name.
         let shown = escape(path.components().as_path().as_os_str().as_bytes());
         let text = format!("the target directory {shown} does not exist\ncreate it, or add --mkdir");
@@ -448,7 +448,7 @@ fn refuse_itself(request: &TargetRequest, dir: &Dir, path: &Path) -> Result<(), 
     }
     for (number, operand) in request.operands.iter().enumerate() {
         let Some(name) = &operand.name else { continue };
-        let names = request.rules.below.get(number).map_or(&[][..], |names| names);
+        let names = request.below.get(number).map_or(&[][..], |names| names);
         // The source cannot be in a missing directory.
         let Ok(dir) = names.iter().try_fold(dir.clone(), |dir, name| dir.child(name)) else { continue };
         let fd = dir.fd().map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
@@ -463,7 +463,7 @@ fn refuse_itself(request: &TargetRequest, dir: &Dir, path: &Path) -> Result<(), 
 
 /// Whether source arguments go into subdirectories of the target, which must then be a directory.
 fn goes_below(request: &TargetRequest) -> bool {
-    !request.rules.below.is_empty()
+    !request.below.is_empty()
 }
 
 fn is_source(request: &TargetRequest, operand: &TargetOperand, found: FileIdentity) -> bool {

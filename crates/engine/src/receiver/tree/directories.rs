@@ -123,7 +123,7 @@ impl TargetTree {
 impl MetadataWriter {
     /// Private and writable until the directory is complete.
     pub(crate) fn first_mode(&self, meta: &EntryMetadata) -> u32 {
-        if self.job.request.preserve { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 }
+        if self.job.request.metadata.owner_and_mode { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 }
     }
 }
 

@@ -25,8 +25,11 @@ impl TargetTree {
     /// Differences in metadata between an existing entry and the source's, for an entry that stays, or a directory.
     pub(crate) fn metadata_reasons(&self, dir: &Dir, name: &Name, entry: &Entry, there: &FileStat) -> ChangeReasons {
         let times = ChangeReasons::default().and(ChangeReasons::TIME, entry.meta.modified != there.meta.modified);
-        let reasons =
-            if self.job.request.preserve { times.and(owner_and_mode(&entry.meta, there), true) } else { times };
+        let reasons = if self.job.request.metadata.owner_and_mode {
+            times.and(owner_and_mode(&entry.meta, there), true)
+        } else {
+            times
+        };
         reasons.and(ChangeReasons::ATTRIBUTES, self.have_other_attributes(dir, name, entry, there))
     }
 
@@ -34,9 +37,11 @@ impl TargetTree {
         let Some(wanted) = attributes(entry).filter(|_| self.metadata.keeps_attributes()) else { return false };
         let found = match there.kind {
             FileType::RegularFile => {
-                dir.open_file(name, FollowLinks::Itself).map(|(file, _)| read(file, self.job.request.kept))
+                dir.open_file(name, FollowLinks::Itself).map(|(file, _)| read(file, self.job.request.metadata.preserve))
             }
-            FileType::Directory => dir.child(name).and_then(|child| Ok(read(&*child.fd()?, self.job.request.kept))),
+            FileType::Directory => {
+                dir.child(name).and_then(|child| Ok(read(&*child.fd()?, self.job.request.metadata.preserve)))
+            }
             _ => return false,
         };
         // Unreadable attributes are set anyway, which reports the error.

@@ -102,7 +102,7 @@ impl MetadataWriter {
     /// The mode of a directory above a source argument. It belongs to this user, whatever the source's owner: modes for
     /// another owner or group have no meaning.
     fn mode_above(&self, source_mode: u16) -> u16 {
-        if self.job.request.preserve {
+        if self.job.request.metadata.owner_and_mode {
             source_mode & 0o1777
         } else {
             mode_without_preserve(source_mode, self.job.umask)
