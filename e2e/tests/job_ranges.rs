@@ -197,6 +197,22 @@ fn a_range_that_is_missing_at_the_end_is_named_and_can_be_copied_again() {
     is_the_source(&sandbox);
 }
 
+#[test]
+fn a_second_run_of_a_range_says_who_copies_it_and_waits() {
+    let sandbox = Sandbox::new();
+    tree(&sandbox);
+    plan(&sandbox, &["-x", "1m"]);
+    let (ranges, _) = shards(&sandbox, RANGES);
+    // Longer than a run waits for files that another one has locked.
+    let first = shard(&sandbox, ranges[1]).start();
+    let running = || job(&sandbox, &["status", "job"]).run().stdout.contains("running   ");
+    eventually("a running shard", || running() && !left(&sandbox).is_empty());
+    let second = shard(&sandbox, ranges[1]).run().succeeds();
+    let (shard_is, process) = (format!("shard {} is run by ", ranges[1]), format!(", process {}; wait", first.id()));
+    second.says([shard_is.as_str(), process.as_str(), "was done by"]);
+    assert_eq!(figures(&ProgramRun::of(first).succeeds().summary()), (RANGE, 0));
+}
+
 /// Whether a process has a journal of the sandbox open.
 fn has_open_journal(sandbox: &Sandbox) -> bool {
     let links = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| fs::read_dir(entry.path().join("fd")).ok());
