@@ -62,7 +62,7 @@ fn shards(sandbox: &Sandbox, ranges: u64) -> (Vec<u32>, Vec<u32>) {
 
 fn is_the_source(sandbox: &Sandbox) {
     compare(&sandbox.path("src"), &sandbox.path("to/src")).unwrap();
-    for name in ["dir/large", "two ranges"] {
+    for name in ["dir/large", "two ranges"].into_iter().filter(|name| sandbox.path("src").join(name).exists()) {
         let [source, target] = ["src", "to/src"].map(|root| sandbox.path(root).join(name));
         assert_eq!((mode(&source), mtime(&source)), (mode(&target), mtime(&target)), "{name}");
     }
@@ -217,7 +217,7 @@ fn a_second_run_of_a_range_says_who_copies_it_and_waits() {
 fn has_open_journal(sandbox: &Sandbox) -> bool {
     let links = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| fs::read_dir(entry.path().join("fd")).ok());
     let opened = links.flatten().flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
-    let is_own = |path: &PathBuf| path.starts_with(sandbox.path("to")) && path.to_string_lossy().ends_with(".journal");
+    let is_own = |path: &PathBuf| path.starts_with(sandbox.path("to")) && path.to_string_lossy().contains(".journal");
     opened.into_iter().any(|path| is_own(&path))
 }
 
@@ -244,6 +244,8 @@ fn a_finish_that_was_killed_before_the_last_step_is_completed_by_the_next_one() 
     }
     let sandbox = Sandbox::new();
     tree(&sandbox);
+    // The file of the other owner is the only one with ranges.
+    fs::remove_file(sandbox.path("src/two ranges")).unwrap();
     let owner = |root: &str| fs::metadata(sandbox.path(root).join("dir/large")).map(|found| found.uid()).ok();
     chown(sandbox.path("src/dir/large"), Some(1234), Some(1234)).unwrap();
     plan(&sandbox, &[]);
