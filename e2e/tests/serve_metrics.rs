@@ -83,6 +83,34 @@ fn clients_are_counted_and_bad_requests_are_answered() {
     server.end().succeeds();
 }
 
+#[test]
+fn a_job_is_counted_while_it_runs_and_its_bottleneck_is_named() {
+    const BYTES: u32 = 16 << 20;
+    let sandbox = Sandbox::new();
+    sandbox.big_file("shared/big", BYTES.into());
+    let address = free_address();
+    let server = ServedShare::start(&sandbox, &["--metrics", &address]);
+    let sent = r#"haul_serve_bytes_total{directory="",direction="sent"}"#;
+    let ended = r#"haul_serve_jobs_total{directory="",result="complete"}"#;
+    let mut running = sandbox.haul(["-x", "8m", &server.at("big"), "back"]).start();
+    let mut seen = Vec::new();
+    eventually("the job is counted", || {
+        let text = scrape(&address);
+        seen.extend(value(&text, sent).filter(|_| value(&text, ended) != Some(1.0)));
+        value(&text, ended) == Some(1.0)
+    });
+    assert!(running.wait_up_to(LIMIT));
+    let text = scrape(&address);
+    seen.extend(value(&text, sent));
+    assert!(seen.is_sorted(), "a counter decreases: {seen:?}");
+    assert!(seen.iter().any(|bytes| (1.0..f64::from(BYTES)).contains(bytes)), "counted at the end alone: {seen:?}");
+    assert_eq!(seen.last(), Some(&f64::from(BYTES)), "{text}");
+    let limit = r#"haul_serve_last_job_bottleneck{directory="",limit="rate-limit"}"#;
+    assert_eq!(value(&text, limit), Some(1.0), "{text}");
+    check_with_promtool(&text);
+    server.end().succeeds();
+}
+
 /// Where promtool is installed.
 fn check_with_promtool(text: &str) {
     let started =

@@ -41,7 +41,9 @@ use haul_proto::wire::network_settings::{InterfaceSettings, NetworkSettings};
 use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
 use haul_proto::wire::preserve::{HolePolicy, MetadataOptions, PreserveOptions};
 use haul_proto::wire::ranges::{PlannedVersion, SourceRange, TargetRange};
-use haul_proto::wire::report::{WindowLimits, WorkerHello, WorkerMessage};
+use haul_proto::wire::report::{
+    FileReport, ItemReport, ResumeReport, SkipReport, WindowLimits, WorkerHello, WorkerMessage,
+};
 use haul_proto::wire::request::{
     ControllerMessage, SessionSettings, SourceRequest, SymlinkMode, TargetOperand, TargetRequest,
 };
@@ -384,13 +386,24 @@ fn worker_messages() -> Vec<WorkerMessage> {
         WorkerMessage::Counters(Box::new(counters)),
         WorkerMessage::Load(Box::new(load())),
         WorkerMessage::Streams(vec![StreamFigures { stream: 1, wall_us: 1 << 40, ..StreamFigures::default() }; 2]),
-        WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, copied: true, digest: Some([4; 32]) },
+        WorkerMessage::FileDone(FileReport {
+            path: b"a\xff".to_vec(),
+            size: 1 << 40,
+            copied: true,
+            digest: Some([4; 32]),
+        }),
         WorkerMessage::FileFailed { path: b"a".to_vec(), text: text() },
-        WorkerMessage::Resumed { path: b"a".to_vec(), size: 1 << 40, held: 1 << 30, damaged: 3, compared: true },
-        WorkerMessage::Skipped { path: b"a".to_vec(), text: text() },
+        WorkerMessage::Resumed(ResumeReport {
+            path: b"a".to_vec(),
+            size: 1 << 40,
+            held: 1 << 30,
+            damaged: 3,
+            compared: true,
+        }),
+        WorkerMessage::Skipped(SkipReport { path: b"a".to_vec(), reason: text() }),
         WorkerMessage::Checksum { path: b"a".to_vec(), digest: vec![7; 64] },
         WorkerMessage::Synced(SyncCounters { removed: 300, ..SyncCounters::default() }),
-        WorkerMessage::Item { path: b"a/b".to_vec(), item: replaced() },
+        WorkerMessage::Item(ItemReport { path: b"a/b".to_vec(), item: replaced() }),
         WorkerMessage::Delta(DeltaCounters { files: 1, bytes: 1 << 40, ..DeltaCounters::default() }),
         WorkerMessage::Work(Box::new(work())),
         WorkerMessage::Slowest(vec![SlowFile { path: b"a".to_vec(), size: 7, took_us: 1 << 40 }]),

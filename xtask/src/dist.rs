@@ -15,6 +15,8 @@ mod recipes;
 mod rpm_check;
 mod start;
 mod sums;
+mod wheel;
+mod workers;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,6 +47,12 @@ pub struct DistArguments {
     /// And an RPM package
     #[arg(long)]
     rpm: bool,
+    /// And a Python wheel
+    #[arg(long)]
+    wheel: bool,
+    /// And packages `haul-workers` with this released executable for another architecture (can be repeated)
+    #[arg(long, value_name = "FILE")]
+    workers: Vec<PathBuf>,
     /// And archives of the crates, for a registry
     #[arg(long)]
     crates: bool,
@@ -112,17 +120,23 @@ fn package(
     target: &str,
 ) -> Result<(), String> {
     let date = build::source_date()?;
-    let release = packages::Release { directory, executable: path, version, target, date };
+    let workers = &arguments.workers;
+    workers.iter().try_for_each(|worker| workers::check_file(worker, version, target))?;
+    let release = packages::Release { directory, executable: path, workers, version, target, date };
     let mut made = Vec::new();
-    if arguments.deb {
-        made.push(release.deb(directory, packages::FIRST)?);
-    }
-    if arguments.rpm {
-        made.push(release.rpm(directory, packages::FIRST)?);
+    for kind in release.kinds() {
+        if arguments.deb {
+            made.push(release.deb(*kind, directory, packages::FIRST)?);
+        }
+        if arguments.rpm {
+            made.push(release.rpm(*kind, directory, packages::FIRST)?);
+        }
     }
     if arguments.sbom {
         made.push(components::write(directory, version, target, date)?);
     }
+    let wheel = if arguments.wheel { Some(wheel::write(&release, directory)?) } else { None };
+    made.extend(wheel.clone());
     let mut archives = Vec::new();
     if arguments.crates {
         archives = crates::package(directory, version)?;
@@ -137,6 +151,9 @@ fn package(
         made.extend(sums::sign(&lists, key, version)?);
     }
     made.iter().for_each(|path| println!("{}", path.display()));
+    if let Some(wheel) = wheel.filter(|_| arguments.check) {
+        wheel::check(&wheel)?;
+    }
     if arguments.check && arguments.deb {
         deb_check::check(&release)?;
     }

@@ -10,6 +10,8 @@ const PROGRAM_HEADER: usize = 56;
 
 /// `e_machine` of a 64-bit ARM processor. Rust links static executables for it at a fixed address.
 const EM_AARCH64: u16 = 183;
+/// `e_machine` of an x86-64 processor.
+const EM_X86_64: u16 = 62;
 /// `e_type` of an executable at a fixed address.
 const ET_EXEC: u16 = 2;
 
@@ -39,6 +41,15 @@ pub fn check_static(file: &[u8]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The processor that an ELF file is for, as in a target triple.
+pub fn architecture(file: &[u8]) -> Option<&'static str> {
+    match half(file, 18)? {
+        EM_X86_64 => Some("x86_64"),
+        EM_AARCH64 => Some("aarch64"),
+        _ => None,
+    }
 }
 
 fn bytes<const N: usize>(file: &[u8], at: usize) -> Option<[u8; N]> {
@@ -84,6 +95,7 @@ mod tests {
         let mut arm = headers(ET_EXEC, &[1]);
         arm[18..20].copy_from_slice(&EM_AARCH64.to_le_bytes());
         assert_eq!(check_static(&arm), Ok(()));
+        assert_eq!((architecture(&arm), architecture(b"")), (Some("aarch64"), None));
         let dynamic = std::fs::read("/bin/sh").expect("a shell");
         assert!(check_static(&dynamic).is_err());
     }

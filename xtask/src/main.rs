@@ -3,6 +3,7 @@
 //! This file only finds the chore; each has a module of its own.
 #![forbid(unsafe_code)]
 
+mod api;
 mod artifacts;
 mod bench;
 #[cfg(test)]
@@ -62,6 +63,8 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<OsString>,
     },
+    /// Compares the public interfaces of the libraries with their lists in docs/reference/api
+    Api(api::ApiArguments),
     /// Modules that import each other in a circle
     Imports(imports::ImportsArguments),
     /// Figures of the code's shape: lines, long files and functions, untyped errors, circles
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Chore::Bench { options } => bench::main(options),
         Chore::Fuzz(arguments) => fuzz::main(arguments),
         Chore::Lab { experiment, options } => lab::main(experiment, options),
+        Chore::Api(arguments) => api::main(&arguments),
         Chore::Imports(arguments) => imports::main(&arguments),
         Chore::House => house::main(),
         Chore::Messages => messages::main(),

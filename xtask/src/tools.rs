@@ -89,6 +89,8 @@ pub const CARGO_CYCLONEDX: CargoTool = CargoTool {
     prints_version: &["cyclonedx", "--version"],
     ..from_cargo("cargo-cyclonedx", "cargo-cyclonedx", "0.5.9")
 };
+/// Lists the public interface of a library.
+pub const CARGO_PUBLIC_API: CargoTool = from_cargo("cargo-public-api", "cargo-public-api", "0.52.0");
 
 impl CargoTool {
     /// Installs the program where it is missing; says why it could not be.

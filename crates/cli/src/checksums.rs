@@ -8,7 +8,7 @@ use std::fs::OpenOptions;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
-use haul_engine::job::event::Event;
+use haul_engine::job::event::{Event, FileReport};
 use haul_proto::path::escape;
 
 use crate::manifest::line::LineFormat;
@@ -80,7 +80,7 @@ impl Checksums {
     /// Takes the report of a file, if it has the wanted digest. Returns a warning for a name that cannot be written.
     pub fn event(&mut self, event: &Event) -> Option<String> {
         match (event, self.form) {
-            (Event::FileDone { path, digest, .. }, LineFormat::B3sum) => {
+            (Event::FileDone(FileReport { path, digest, .. }), LineFormat::B3sum) => {
                 self.add(path, digest.as_ref().map(<[u8; 32]>::as_slice))
             }
             (Event::Checksum { path, digest, .. }, LineFormat::Coreutils | LineFormat::Bbcp(_)) => {

@@ -41,7 +41,7 @@ use haul_proto::wire::network_settings::{InterfaceSettings, NetworkSettings, Soc
 use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
 use haul_proto::wire::preserve::{HolePolicy, MetadataOptions, PreserveOptions};
 use haul_proto::wire::ranges::{PlannedVersion, SourceRange, TargetRange};
-use haul_proto::wire::report::{WindowLimits, WorkerHello, WorkerMessage};
+use haul_proto::wire::report::{ItemReport, WindowLimits, WorkerHello, WorkerMessage};
 use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, TargetOperand, TargetRequest};
 use haul_proto::wire::route::Route;
 use haul_proto::wire::samples;
@@ -408,10 +408,10 @@ fn target_ready() -> WorkerMessage {
 
 fn item() -> WorkerMessage {
     let reasons = ChangeReasons::SIZE.and(ChangeReasons::TIME, true);
-    WorkerMessage::Item {
+    WorkerMessage::Item(ItemReport {
         path: b"a/b".to_vec(),
         item: ItemChange { what: EntryKind::File, change: ChangeKind::Replaced(reasons) },
-    }
+    })
 }
 
 fn synced() -> WorkerMessage {

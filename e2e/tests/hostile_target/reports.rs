@@ -14,7 +14,7 @@ use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::control_channel::LinkChannel;
 use haul_proto::wire::counters::{Counters, FinalReport};
 use haul_proto::wire::difference::Difference;
-use haul_proto::wire::report::{WorkerHello, WorkerMessage};
+use haul_proto::wire::report::{FileReport, ItemReport, ResumeReport, SkipReport, WorkerHello, WorkerMessage};
 use haul_proto::wire::request::TargetOperand;
 use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 use haul_proto::wire::slowest_files::SlowFile;
@@ -72,7 +72,7 @@ pub const ATTACKS: &[Attack] = &[
 ];
 
 fn file_done(path: &[u8]) -> WorkerMessage {
-    WorkerMessage::FileDone { path: path.to_vec(), size: 5, copied: true, digest: Some([7; 32]) }
+    WorkerMessage::FileDone(FileReport { path: path.to_vec(), size: 5, copied: true, digest: Some([7; 32]) })
 }
 
 /// Says it, and waits for what comes of it.
@@ -87,11 +87,17 @@ fn record_of_target(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io
     let messages = [
         file_done(b"tree/a"),
         file_done(b"/etc/passwd"),
-        WorkerMessage::Resumed { path: b"landing/tree/a".to_vec(), size: 9, held: 9, damaged: 0, compared: false },
-        WorkerMessage::Item {
+        WorkerMessage::Resumed(ResumeReport {
+            path: b"landing/tree/a".to_vec(),
+            size: 9,
+            held: 9,
+            damaged: 0,
+            compared: false,
+        }),
+        WorkerMessage::Item(ItemReport {
             path: b"landing/x".to_vec(),
             item: ItemChange { what: EntryKind::File, change: ChangeKind::Removed },
-        },
+        }),
         WorkerMessage::Differs { path: b"landing/x".to_vec(), differences: vec![Difference::Missing(EntryKind::File)] },
         WorkerMessage::Slowest(vec![SlowFile { path: b"x".to_vec(), size: 1, took_us: 1 }]),
         WorkerMessage::Synced(SyncCounters { removed: 3, ..SyncCounters::default() }),
@@ -147,7 +153,7 @@ fn files_outside(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::R
         &if rng.chance(700) {
             file_done(path)
         } else {
-            WorkerMessage::Skipped { path: b"/etc/x".to_vec(), text: "so".into() }
+            WorkerMessage::Skipped(SkipReport { path: b"/etc/x".to_vec(), reason: "so".into() })
         },
     )
 }
@@ -159,10 +165,10 @@ fn unasked(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<
     let messages = [
         WorkerMessage::Measured(Box::default()),
         WorkerMessage::Checksum { path: b"tree/a".to_vec(), digest: vec![1; 16] },
-        WorkerMessage::Item {
+        WorkerMessage::Item(ItemReport {
             path: b"/far/target/x".to_vec(),
             item: ItemChange { what: EntryKind::File, change: ChangeKind::Made },
-        },
+        }),
         WorkerMessage::Differs { path: b"/far/target/x".to_vec(), differences: Vec::new() },
         WorkerMessage::ListAck { before: 9 },
         WorkerMessage::Hello(hello()),
@@ -281,7 +287,7 @@ fn escapes(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<
     scene.begin(link)?;
     link.report(&WorkerMessage::Warning { text: text() })?;
     link.report(&WorkerMessage::FileFailed { path: path.clone(), text: text() })?;
-    link.report(&WorkerMessage::Skipped { path, text: text() })?;
+    link.report(&WorkerMessage::Skipped(SkipReport { path, reason: text() }))?;
     if scene.way == Way::Push {
         link.report(&file_done(text().as_bytes()))?;
         link.report(&WorkerMessage::Slowest(vec![SlowFile { path: text().into_bytes(), size: 1, took_us: 1 }]))?;
@@ -302,7 +308,7 @@ fn flood(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()
         link.report(&match kind {
             0 => WorkerMessage::Warning { text },
             1 => WorkerMessage::FileFailed { path, text },
-            _ => WorkerMessage::Skipped { path, text },
+            _ => WorkerMessage::Skipped(SkipReport { path, reason: text }),
         })?;
     }
     Ok(())
@@ -313,7 +319,7 @@ fn more_reports_than_files(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng
     let report = if rng.chance(500) {
         file_done(b"tree/a")
     } else {
-        WorkerMessage::Skipped { path: b"/far/target/tree/a".to_vec(), text: "no".into() }
+        WorkerMessage::Skipped(SkipReport { path: b"/far/target/tree/a".to_vec(), reason: "no".into() })
     };
     for _ in 0..2000 {
         link.report(&report)?;

@@ -1,14 +1,18 @@
 //! A directory that is the root of a small system, in which packages are tried.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use haul_lab::emulating_aarch64;
+
 use super::commands::{fail, succeeds};
-use crate::install::{DOCUMENT, install};
+use crate::install::{DOCUMENT, PROGRAM, install};
 
 const STEP_LIMIT: Duration = Duration::from_secs(120);
+const EMULATED_LIMIT: Duration = Duration::from_secs(300);
 /// A copy in the cell; haul reports on standard error.
 const DEMO: [&str; 3] = ["sh", "-c", "haul demo --size 10m 2>&1"];
 const CHANGE: &str = "\n# changed by the administrator\n";
@@ -23,15 +27,30 @@ impl<'c> Cell<'c> {
         Cell { root }
     }
 
+    pub(super) fn root(&self) -> &Path {
+        self.root
+    }
+
     /// Runs a command there, with a `/proc` and process numbers of its own; what it printed.
     pub(super) fn run(&self, words: &[&str]) -> Result<String, String> {
-        let mut command = Command::new("unshare");
+        self.run_after(&[], words, STEP_LIMIT)
+    }
+
+    /// As [`Self::run`], where programs for aarch64 run as well.
+    pub(super) fn run_emulating(&self, words: &[&str]) -> Result<String, String> {
+        let prefix = emulating_aarch64().map_err(|error| error.to_string())?;
+        self.run_after(&prefix, words, EMULATED_LIMIT)
+    }
+
+    fn run_after(&self, prefix: &[OsString], words: &[&str], limit: Duration) -> Result<String, String> {
         // At the end of the first process, the kernel ends the others and removes the mount.
-        command.args(["--mount", "--pid", "--fork", "--kill-child"]);
-        command.arg(format!("--mount-proc={}", self.root.join("proc").display()));
+        let alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child"].map(OsString::from);
+        let mut all = prefix.iter().chain(&alone);
+        let mut command = Command::new(all.next().ok_or("no command")?);
+        command.args(all).arg(format!("--mount-proc={}", self.root.join("proc").display()));
         command.arg("chroot").arg(self.root).args(words);
         command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("DEBIAN_FRONTEND", "noninteractive");
-        succeeds(command.env("HOME", "/root"), STEP_LIMIT)
+        succeeds(command.env("HOME", "/root"), limit)
     }
 
     /// Copies a package into it; its path there.
@@ -39,6 +58,14 @@ impl<'c> Cell<'c> {
         let name = package.file_name().unwrap_or_default().to_string_lossy();
         install(package, &self.root.join(&*name), DOCUMENT).map_err(|error| fail(package, error))?;
         Ok(format!("/{name}"))
+    }
+
+    /// Writes a script that can be executed.
+    pub(super) fn write_script(&self, path: &str, text: &str) -> Result<(), String> {
+        let file = tempfile::NamedTempFile::new().map_err(|error| format!("no temporary file: {error}"))?;
+        fs::write(file.path(), text).map_err(|error| fail(file.path(), error))?;
+        let path = self.root.join(path);
+        install(file.path(), &path, PROGRAM).map_err(|error| fail(&path, error))
     }
 
     /// Copies files with the installed haul, and looks for its manual page.

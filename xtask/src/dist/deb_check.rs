@@ -9,7 +9,8 @@ use haul_lab::find_program;
 
 use super::cell::Cell;
 use super::commands::{fail, succeeds};
-use super::packages::{FIRST, Release};
+use super::packages::{FIRST, PackageKind, Release};
+use super::workers;
 
 const LINT_LIMIT: Duration = Duration::from_secs(300);
 /// It fetches some 60 MB.
@@ -24,9 +25,13 @@ const SOURCE_LISTS: [&str; 2] = ["/etc/apt/sources.list", "/etc/apt/sources.list
 pub(super) fn check(release: &Release) -> Result<(), String> {
     let (lintian, mmdebstrap) = (tool("lintian")?, tool("mmdebstrap")?);
     let folder = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
-    let upgrade = release.deb(folder.path(), "2")?;
-    let package = release.deb(folder.path(), FIRST)?;
-    succeeds(Command::new(lintian).args(["--allow-root", "--fail-on", "error,warning"]).arg(&package), LINT_LIMIT)?;
+    let upgrade = release.deb(PackageKind::Haul, folder.path(), "2")?;
+    let package = release.deb(PackageKind::Haul, folder.path(), FIRST)?;
+    let others = release.kinds().iter().filter(|kind| **kind != PackageKind::Haul);
+    let others = others.map(|kind| release.deb(*kind, folder.path(), FIRST)).collect::<Result<Vec<_>, _>>()?;
+    let mut lint = Command::new(lintian);
+    lint.args(["--allow-root", "--fail-on", "error,warning"]).arg(&package).args(&others);
+    succeeds(&mut lint, LINT_LIMIT)?;
     println!("lintian finds no fault");
     let root = folder.path().join("debian");
     let mut bootstrap = Command::new(mmdebstrap);
@@ -36,6 +41,10 @@ pub(super) fn check(release: &Release) -> Result<(), String> {
     let cell = Cell::new(&root);
     install(&cell, &package)?;
     println!("deb: installed, used");
+    for other in &others {
+        try_workers(&cell, other)?;
+        println!("deb: haul deploys what haul-workers has; removed, no file is left");
+    }
     replace(&cell, &upgrade)?;
     println!("deb: upgraded; the changed configuration is kept");
     remove(&cell)?;
@@ -68,6 +77,16 @@ fn install(cell: &Cell, package: &Path) -> Result<(), String> {
         return Err(format!("the account of the service is wrong: {user}"));
     }
     Ok(())
+}
+
+fn try_workers(cell: &Cell, package: &Path) -> Result<(), String> {
+    let name = PackageKind::Workers.name();
+    let inside = cell.put(package)?;
+    cell.run(&["dpkg", "--install", &inside])?;
+    workers::deploy(cell)?;
+    let listed = cell.run(&["dpkg", "--listfiles", name])?;
+    cell.run(&["dpkg", "--purge", name])?;
+    cell.expect_gone(listed.lines().filter(|path| *path != "/usr/share/doc/haul"))
 }
 
 fn replace(cell: &Cell, package: &Path) -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! A Debian and an RPM package of what is shipped, by cargo-deb and cargo-generate-rpm. What they hold stands in
+//! Debian and RPM packages of what is shipped, by cargo-deb and cargo-generate-rpm. What they hold stands in
 //! `crates/cli/Cargo.toml`; the other files lie in `packaging/`.
 
 use std::fs::{self, File};
@@ -17,11 +17,12 @@ const PACK_LIMIT: Duration = Duration::from_secs(300);
 const NOBODY: (&str, &str) = ("The haul authors", "haul@packages.invalid");
 
 /// Files of the sources, and where the packagers look for them.
-const SOURCES: [(&str, &str); 8] = [
+const SOURCES: [(&str, &str); 9] = [
     ("contrib/haul-serve.service", "systemd/haul.haul-serve.service"),
     ("packaging/sysusers.conf", "systemd/haul.sysusers"),
     ("packaging/serve.toml", "serve.toml"),
     ("packaging/deb/lintian-overrides", "lintian-overrides"),
+    ("packaging/deb/lintian-overrides-workers", "lintian-overrides-workers"),
     ("CHANGELOG.md", "CHANGELOG.md"),
     ("docs/BBCP.md", "BBCP.md"),
     ("LICENSE-MIT", "LICENSE-MIT"),
@@ -31,12 +32,33 @@ const SOURCES: [(&str, &str); 8] = [
 /// Revision of a version's first packages.
 pub(super) const FIRST: &str = "1";
 
+/// What a package holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PackageKind {
+    /// This target's executable, and all that belongs to it.
+    Haul,
+    /// Executables for other architectures, which haul deploys.
+    Workers,
+}
+
+impl PackageKind {
+    /// The name of the package; `haul` and the variant in `crates/cli/Cargo.toml`.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Haul => "haul",
+            Self::Workers => "haul-workers",
+        }
+    }
+}
+
 /// What is shipped for one target.
 pub(super) struct Release<'r> {
     /// Where manual page and completions lie.
     pub directory: &'r Path,
     /// The executable.
     pub executable: &'r Path,
+    /// Executables for other architectures, with their released names.
+    pub workers: &'r [PathBuf],
     /// `0.1.0`.
     pub version: &'r str,
     /// The target triple.
@@ -46,28 +68,28 @@ pub(super) struct Release<'r> {
 }
 
 impl Release<'_> {
+    /// The packages of this release.
+    pub(super) fn kinds(&self) -> &'static [PackageKind] {
+        if self.workers.is_empty() { &[PackageKind::Haul] } else { &[PackageKind::Haul, PackageKind::Workers] }
+    }
+
     /// Makes the Debian package with this revision in `to`; its path.
-    pub(super) fn deb(&self, to: &Path, revision: &str) -> Result<PathBuf, String> {
+    pub(super) fn deb(&self, kind: PackageKind, to: &Path, revision: &str) -> Result<PathBuf, String> {
         CARGO_DEB.provide()?;
         let stage = self.stage()?;
         let maintainer = maintainer();
         let changelog = stage.join("changelog.Debian");
-        fs::write(&changelog, self.debian_changelog(revision, &maintainer)?)
+        fs::write(&changelog, self.debian_changelog(kind, revision, &maintainer)?)
             .map_err(|error| fail(&changelog, error))?;
         let architecture = architecture(self.target)?.0;
-        let package = to.join(format!("haul_{}-{revision}_{architecture}.deb", self.version));
+        let package = to.join(format!("{}_{}-{revision}_{architecture}.deb", kind.name(), self.version));
         let mut command = Command::new("cargo-deb");
+        command.args(["--no-build", "--no-strip", "--quiet", "--compress-system", "--package", "haul"]);
+        if kind == PackageKind::Workers {
+            command.args(["--variant", "workers"]);
+        }
         command
-            .args([
-                "--no-build",
-                "--no-strip",
-                "--quiet",
-                "--compress-system",
-                "--package",
-                "haul",
-                "--deb-revision",
-                revision,
-            ])
+            .args(["--deb-revision", revision])
             .args(["--target", self.target, "--maintainer", &maintainer, "--output"])
             .arg(&package);
         self.pack(&mut command)?;
@@ -75,17 +97,21 @@ impl Release<'_> {
     }
 
     /// Makes the RPM package with this release number in `to`; its path.
-    pub(super) fn rpm(&self, to: &Path, release: &str) -> Result<PathBuf, String> {
+    pub(super) fn rpm(&self, kind: PackageKind, to: &Path, release: &str) -> Result<PathBuf, String> {
         CARGO_GENERATE_RPM.provide()?;
         let stage = self.stage()?;
         succeeds(Command::new("gzip").args(["-9", "-n", "-f"]).arg(stage.join("haul.1")), PACK_LIMIT)?;
         let architecture = architecture(self.target)?.1;
-        let package = to.join(format!("haul-{}-{release}.{architecture}.rpm", self.version));
+        let package = to.join(format!("{}-{}-{release}.{architecture}.rpm", kind.name(), self.version));
+        let mut metadata = format!("release = \"{release}\"\n");
+        if kind == PackageKind::Workers {
+            // haul finds only executables of its own version.
+            metadata += &format!("requires = {{ haul = \"= {}\" }}\n", self.version);
+        }
         let mut command = Command::new("cargo-generate-rpm");
         command
-            .args(["--package", "crates/cli", "--arch", architecture, "--set-metadata"])
-            .arg(format!("release = \"{release}\""))
-            .args(["--source-date", &self.date.to_string(), "--output"])
+            .args(["--package", "crates/cli", "--arch", architecture, "--variant", kind.name()])
+            .args(["--set-metadata", &metadata, "--source-date", &self.date.to_string(), "--output"])
             .arg(&package);
         self.pack(&mut command)?;
         Ok(package)
@@ -116,16 +142,20 @@ impl Release<'_> {
         for (from, to) in SOURCES {
             put(&root().join(from), to, DOCUMENT)?;
         }
+        for worker in self.workers {
+            let name = worker.file_name().unwrap_or_default().to_string_lossy();
+            put(worker, &format!("workers/{name}"), PROGRAM)?;
+        }
         Ok(stage)
     }
 
     /// What Debian's policy asks for; `CHANGELOG.md` is there, too.
-    fn debian_changelog(&self, revision: &str, maintainer: &str) -> Result<String, String> {
+    fn debian_changelog(&self, kind: PackageKind, revision: &str, maintainer: &str) -> Result<String, String> {
         let seconds = format!("@{}", self.date);
         let date = succeeds(Command::new("date").args(["--utc", "--rfc-email", "--date", &seconds]), PACK_LIMIT)?;
-        let version = self.version;
+        let (name, version) = (kind.name(), self.version);
         Ok(format!(
-            "haul ({version}-{revision}) unstable; urgency=medium\n\n  * Release {version}: see changelog.gz.\n\n \
+            "{name} ({version}-{revision}) unstable; urgency=medium\n\n  * Release {version}: see changelog.gz.\n\n \
              -- {maintainer}  {date}"
         ))
     }
@@ -160,8 +190,9 @@ mod tests {
     #[test]
     fn the_changelog_of_debian_has_its_form() {
         let here = Path::new("/");
-        let release = Release { directory: here, executable: here, version: "1.2.3", target: "x86_64", date: 0 };
-        let text = release.debian_changelog("4", "A <a@b>").unwrap();
+        let (version, target) = ("1.2.3", "x86_64");
+        let release = Release { directory: here, executable: here, workers: &[], version, target, date: 0 };
+        let text = release.debian_changelog(PackageKind::Haul, "4", "A <a@b>").unwrap();
         assert!(text.starts_with("haul (1.2.3-4) unstable; urgency=medium\n\n  * "), "{text}");
         assert!(text.ends_with("\n\n -- A <a@b>  Thu, 01 Jan 1970 00:00:00 +0000\n"), "{text}");
     }

@@ -10,7 +10,8 @@ use haul_lab::find_program;
 
 use super::cell::Cell;
 use super::commands::{fail, succeeds};
-use super::packages::{FIRST, Release};
+use super::packages::{FIRST, PackageKind, Release};
+use super::workers;
 use crate::install::{PROGRAM, install};
 use crate::workspace::root;
 
@@ -23,10 +24,13 @@ const DIRECTORIES: [&str; 5] = ["bin", "dev", "proc", "tmp", "root"];
 pub(super) fn check(release: &Release) -> Result<(), String> {
     let rpm = Rpm { program: tool("rpm", "rpm")?, folder: temporary()? };
     let rpmlint = tool("rpmlint", "rpmlint")?;
-    let upgrade = release.rpm(rpm.folder.path(), "2")?;
-    let package = release.rpm(rpm.folder.path(), FIRST)?;
+    let upgrade = release.rpm(PackageKind::Haul, rpm.folder.path(), "2")?;
+    let package = release.rpm(PackageKind::Haul, rpm.folder.path(), FIRST)?;
     let rules = root().join("packaging/rpm/rpmlint.toml");
-    let linted = succeeds(Command::new(rpmlint).arg("--config").arg(rules).arg(&package), STEP_LIMIT)?;
+    let others = release.kinds().iter().filter(|kind| **kind != PackageKind::Haul);
+    let others = others.map(|kind| release.rpm(*kind, rpm.folder.path(), FIRST)).collect::<Result<Vec<_>, _>>()?;
+    let mut lint = Command::new(rpmlint);
+    let linted = succeeds(lint.arg("--config").arg(rules).arg(&package).args(&others), STEP_LIMIT)?;
     if !linted.contains("0 errors, 0 warnings") {
         return Err(format!("rpmlint finds faults:\n{linted}"));
     }
@@ -37,6 +41,10 @@ pub(super) fn check(release: &Release) -> Result<(), String> {
     rpm.verify()?;
     Cell::new(&cell).use_haul()?;
     println!("rpm: installed, used");
+    for other in &others {
+        rpm.try_workers(&Cell::new(&cell), other)?;
+        println!("rpm: haul deploys what haul-workers has; removed, no file is left");
+    }
     let kept = Cell::new(&cell).change(CONFIGURATION)?;
     rpm.run(&["--upgrade"], &upgrade)?;
     Cell::new(&cell).expect(CONFIGURATION, &kept)?;
@@ -99,6 +107,17 @@ impl Rpm {
             command.arg("--nodeps");
         }
         succeeds(command.arg(what), STEP_LIMIT)
+    }
+
+    fn try_workers(&self, cell: &Cell, package: &Path) -> Result<(), String> {
+        let name = Path::new(PackageKind::Workers.name());
+        self.run(&["--install"], package)?;
+        // Tools for the script that haul runs on a host.
+        cell.run(&["busybox", "--install", "-s", "/bin"])?;
+        workers::deploy(cell)?;
+        let listed = self.run(&["--query", "--list"], name)?;
+        self.run(&["--erase"], name)?;
+        cell.expect_gone(listed.lines())
     }
 
     /// Fails where an installed file differs from the package.

@@ -40,14 +40,20 @@ fn released(directory: &Path, version: &str) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     for entry in entries {
         let name = entry.map_err(|error| fail(directory, error))?.file_name().to_string_lossy().into_owned();
-        let rest = ["haul-", "haul_"].iter().find_map(|start| name.strip_prefix(start));
-        let rest = rest.and_then(|rest| rest.strip_prefix(version));
-        if rest.is_some_and(|rest| rest.starts_with('-') || rest.starts_with(".tar.")) {
+        if is_released(&name, version) {
             names.push(name);
         }
     }
     names.sort_unstable();
     Ok(names)
+}
+
+/// Whether `name` is that of a file of `version`: `haul` or `haul-NAME`, then the version, then more words or an ending.
+fn is_released(name: &str, version: &str) -> bool {
+    let Some((start, rest)) = name.split_once(version) else { return false };
+    let is_of_haul =
+        ["haul_", "haul_transfer-"].contains(&start) || (start.starts_with("haul-") && start.ends_with(['-', '_']));
+    is_of_haul && ["-", ".tar.", ".crate"].iter().any(|end| rest.starts_with(end))
 }
 
 /// SHA-256 in hexadecimal digits.
@@ -88,12 +94,18 @@ pub(super) fn sign(lists: &[PathBuf], key: &Path, version: &str) -> Result<Vec<P
 mod tests {
     use super::*;
 
-    /// A directory with a released file, its lists, and files that were not released.
+    const RELEASED: [&str; 5] = [
+        "haul-1.2.0-x86_64-unknown-linux-gnu",
+        "haul-proto-1.2.0.crate",
+        "haul-workers_1.2.0-1_amd64.deb",
+        "haul_1.2.0-1_amd64.deb",
+        "haul_transfer-1.2.0-py3-none-manylinux2014_x86_64.whl",
+    ];
+
+    /// A directory with released files, its lists, and files that were not released.
     fn release() -> (tempfile::TempDir, Vec<PathBuf>) {
         let directory = tempfile::tempdir().unwrap();
-        for name in
-            ["haul-1.2.0-x86_64-unknown-linux-gnu", "haul_1.2.0-1_amd64.deb", "haul-1.2.0.1", "haul-1.20.0", "haul.1"]
-        {
+        for name in RELEASED.iter().chain(&["haul-1.2.0.1", "haul-1.20.0", "haul.1", "other-1.2.0-1.rpm"]) {
             fs::write(directory.path().join(name), name).unwrap();
         }
         let lists = write(directory.path(), "1.2.0").unwrap();
@@ -111,7 +123,7 @@ mod tests {
         for list in &lists {
             let text = fs::read_to_string(list).unwrap();
             let names: Vec<_> = text.lines().filter_map(|line| line.split_once("  ")).map(|(_, name)| name).collect();
-            assert_eq!(names, ["haul-1.2.0-x86_64-unknown-linux-gnu", "haul_1.2.0-1_amd64.deb"]);
+            assert_eq!(names, RELEASED);
         }
         let tools = [("sha256sum", "SHA256SUMS"), ("b3sum", "B3SUMS")];
         for (program, list) in tools {

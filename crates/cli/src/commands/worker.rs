@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use haul_engine::job::account::WorkAccount;
-use haul_engine::job::allowance::Allowance;
 use haul_engine::job::credentials::ClientCredentials;
 use haul_engine::launch;
 use haul_engine::policy::HostPolicy;
@@ -39,7 +38,8 @@ pub fn run(what: &WorkerArguments) -> u8 {
         WorkerArguments::Dial { host, port, directory } => dial((host, *port), directory),
         WorkerArguments::Run { input, output } => {
             let host = || HostRequest::open(None, std::env::current_dir().unwrap_or_default(), None);
-            let worked = InheritedPipes::adopt(*input, *output).and_then(|pipes| work(pipes, None, host()));
+            let worked =
+                InheritedPipes::adopt(*input, *output).and_then(|pipes| work(pipes, &environment(None, host())));
             worked.unwrap_or_else(could_not_start)
         }
         WorkerArguments::Served(terms, place) => serve(terms, place).unwrap_or_else(could_not_start),
@@ -102,6 +102,7 @@ fn read_pass(stdin: &OwnedFd) -> Option<ClientCredentials> {
 fn serve(terms: &ClientLimits, place: &OsStr) -> io::Result<u8> {
     // The server's descriptors before any other file is opened.
     let allowance = terms.take_allowance()?;
+    let progress = terms.take_progress()?;
     let pipes = terms.open_pipe(place)?;
     let directory = if terms.pipe.is_some() { Path::new("/") } else { Path::new(place) };
     // Read before the kernel confines this process.
@@ -110,21 +111,15 @@ fn serve(terms: &ClientLimits, place: &OsStr) -> io::Result<u8> {
         report_account(&WorkAccount { why: Some(error.to_string()), is_idle: true, ..WorkAccount::default() });
         return Err(error);
     }
-    work(pipes, Some((terms.clone(), allowance)), host)
+    let environment = Environment { allowance, progress, ..environment(Some(terms.clone()), host) };
+    work(pipes, &environment)
 }
 
-fn work(
-    pipes: InheritedPipes,
-    served: Option<(ClientLimits, Option<Arc<Allowance>>)>,
-    host: HostRequest,
-) -> io::Result<u8> {
+fn work(pipes: InheritedPipes, environment: &Environment) -> io::Result<u8> {
     let termination = signals::leave_to_controller()?;
     let stdin = io::stdin().as_fd().try_clone_to_owned()?;
     let stdout = io::stdout().as_fd().try_clone_to_owned()?;
-    let is_served = served.is_some();
-    let (served, allowance) = served.map_or((None, None), |(terms, allowance)| (Some(terms), allowance));
-    let environment = Environment { allowance, ..environment(served, host) };
-    let (ended, mut account) = haul_engine::worker::run(stdin, stdout, termination.stop, pipes, &environment);
+    let (ended, mut account) = haul_engine::worker::run(stdin, stdout, termination.stop, pipes, environment);
     // The controller shows it, if it can.
     if termination.came.load(Ordering::Acquire) {
         show::stderr().error("the worker was terminated (SIGTERM)");
@@ -133,7 +128,7 @@ fn work(
         show::stderr().error("no message from the controller (was haul stopped?)");
         account.why = Some("no message from the client".into());
     }
-    if is_served {
+    if environment.served.is_some() {
         report_account(&account);
     }
     Ok(match ended {
@@ -157,6 +152,7 @@ fn environment(served: Option<ClientLimits>, host: HostRequest) -> Environment {
         umask: umask(),
         served,
         allowance: None,
+        progress: None,
     }
 }
 

@@ -1,10 +1,12 @@
 //! What clients of `haul serve` did, as metrics.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use haul_engine::job::account::{WorkAccount, WorkDone, WorkKind};
+use haul_engine::job::account::{WorkAccount, WorkKind};
+use haul_engine::job::work_progress::{WorkProgress, WorkSnapshot};
 use haul_engine::serve::ServeEvent;
 
 use super::text::{MetricFamily, MetricsFormat, text};
@@ -22,8 +24,19 @@ pub struct ServeMetrics(Mutex<ServeFigures>);
 #[derive(Debug, Default)]
 struct ServeFigures {
     directories: BTreeMap<String, DirectoryFigures>,
+    running: Vec<RunningWork>,
     refused: u64,
     unauthenticated: u64,
+}
+
+/// A client's job, and how much of it is in its directory's figures.
+#[derive(Debug)]
+struct RunningWork {
+    peer: SocketAddr,
+    directory: String,
+    progress: Option<Arc<WorkProgress>>,
+    counted: WorkFigures,
+    bottleneck: Option<&'static str>,
 }
 
 /// Figures of a directory.
@@ -32,18 +45,19 @@ struct DirectoryFigures {
     clients: u64,
     /// By [`KINDS`].
     work: [WorkFigures; 3],
-    failed: u64,
     complete: u64,
     incomplete: u64,
     time: Duration,
     last_bytes_per_s: Option<f64>,
     last_success_s: Option<f64>,
+    last_bottleneck: Option<&'static str>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 struct WorkFigures {
     files: u64,
     bytes: u64,
+    failed: u64,
 }
 
 impl ServeMetrics {
@@ -55,7 +69,9 @@ impl ServeMetrics {
 
     /// All figures.
     pub fn text(&self, format: MetricsFormat) -> String {
-        let families = self.lock().families();
+        let mut figures = self.lock();
+        figures.count_running();
+        let families = figures.families();
         text(&families, format)
     }
 
@@ -69,14 +85,31 @@ impl ServeFigures {
         match event {
             ServeEvent::Stranger { others, .. } => self.unauthenticated += 1 + others,
             ServeEvent::Refused { .. } => self.refused += 1,
-            ServeEvent::Began { directory, .. } => self.directory(directory).clients += 1,
-            ServeEvent::Ended { directory, account, whole, took, .. } => {
+            ServeEvent::Began { peer, directory, progress, .. } => {
+                self.directory(directory).clients += 1;
+                self.running.push(RunningWork::new(*peer, directory, progress.clone()));
+            }
+            ServeEvent::Ended { peer, directory, account, whole, took } => {
+                let running = self.running.iter().position(|running| running.peer == *peer);
+                if let Some(mut running) = running.map(|at| self.running.swap_remove(at)) {
+                    running.count(self.directory(directory));
+                    running.count_end(account, self.directory(directory));
+                }
                 let figures = self.directory(directory);
                 figures.clients = figures.clients.saturating_sub(1);
                 if !account.is_idle {
                     figures.add(account, *whole, *took, now_s);
                 }
             }
+        }
+    }
+
+    /// Adds what running jobs have done since the last call.
+    fn count_running(&mut self) {
+        for mut running in std::mem::take(&mut self.running) {
+            let directory = running.directory.clone();
+            running.count(self.directory(&directory));
+            self.running.push(running);
         }
     }
 
@@ -104,9 +137,11 @@ impl ServeFigures {
         vec![
             self.each(clients, |figures| figures.clients as f64),
             jobs,
-            self.by_kind("haul_serve_bytes", "Bytes of jobs that ended", |work| work.bytes as f64),
-            self.by_kind("haul_serve_files", "Files of jobs that ended", |work| work.files as f64),
-            counter("haul_serve_failed_entries", "Entries that failed", |figures| figures.failed as f64),
+            self.by_kind("haul_serve_bytes", "Bytes of all jobs, also of those that run", |work| work.bytes as f64),
+            self.by_kind("haul_serve_files", "Files of all jobs, also of those that run", |work| work.files as f64),
+            counter("haul_serve_failed_entries", "Entries that failed", |figures| {
+                figures.work.iter().map(|work| work.failed).fold(0, u64::saturating_add) as f64
+            }),
             counter("haul_serve_job_seconds", "Time that jobs took", |figures| figures.time.as_secs_f64()),
             optional("haul_serve_last_job_bytes_per_second", "Mean rate of the last job", |figures| {
                 figures.last_bytes_per_s
@@ -114,11 +149,20 @@ impl ServeFigures {
             optional("haul_serve_last_success_timestamp_seconds", "When a job last succeeded", |figures| {
                 figures.last_success_s
             }),
+            self.bottlenecks(),
             MetricFamily::counter("haul_serve_refused", "Clients turned away after authentication")
                 .sample(&[], self.refused as f64),
             MetricFamily::counter("haul_serve_unauthenticated", "Connections without valid authentication")
                 .sample(&[], self.unauthenticated as f64),
         ]
+    }
+
+    fn bottlenecks(&self) -> MetricFamily {
+        let help = "What limited the last job at this end; none: the client or the network";
+        let mut family = MetricFamily::gauge("haul_serve_last_job_bottleneck", help);
+        let known = self.directories.iter().filter_map(|(name, figures)| Some((name, figures.last_bottleneck?)));
+        known.for_each(|(name, limit)| family.push(&[("directory", name), ("limit", limit)], 1.0));
+        family
     }
 
     fn each(&self, mut family: MetricFamily, of: fn(&DirectoryFigures) -> f64) -> MetricFamily {
@@ -145,38 +189,121 @@ impl DirectoryFigures {
             true => (self.complete, self.last_success_s) = (self.complete + 1, Some(now_s)),
             false => self.incomplete += 1,
         }
-        let Some(WorkDone { what, files, bytes, failed, path: _ }) = &account.did else { return };
-        if let Some(at) = KINDS.iter().position(|kind| kind == what) {
-            let work = &mut self.work[at];
-            work.files = work.files.saturating_add(*files);
-            work.bytes = work.bytes.saturating_add(*bytes);
+        if let Some(done) = &account.did {
+            self.last_bytes_per_s = (took > Duration::ZERO).then(|| done.bytes as f64 / took.as_secs_f64());
         }
-        self.failed = self.failed.saturating_add(*failed);
-        self.last_bytes_per_s = (took > Duration::ZERO).then(|| *bytes as f64 / took.as_secs_f64());
+    }
+
+    /// Adds what exceeds `counted` to the counters, so that they never decrease.
+    fn raise(&mut self, what: WorkKind, counted: &mut WorkFigures, done: WorkFigures) {
+        let Some(at) = KINDS.iter().position(|kind| *kind == what) else { return };
+        let work = &mut self.work[at];
+        for (total, counted, done) in [
+            (&mut work.files, &mut counted.files, done.files),
+            (&mut work.bytes, &mut counted.bytes, done.bytes),
+            (&mut work.failed, &mut counted.failed, done.failed),
+        ] {
+            *total = total.saturating_add(done.saturating_sub(*counted));
+            *counted = done.max(*counted);
+        }
+    }
+}
+
+impl RunningWork {
+    fn new(peer: SocketAddr, directory: &str, progress: Option<Arc<WorkProgress>>) -> Self {
+        let directory = directory.to_owned();
+        Self { peer, directory, progress, counted: WorkFigures::default(), bottleneck: None }
+    }
+
+    fn count(&mut self, directory: &mut DirectoryFigures) {
+        let snapshot = self.progress.as_ref().and_then(|progress| progress.snapshot());
+        let Some(WorkSnapshot { what, files, bytes, failed, bottleneck }) = snapshot else { return };
+        directory.raise(what, &mut self.counted, WorkFigures { files, bytes, failed });
+        self.bottleneck = Some(bottleneck.id());
+    }
+
+    /// Counts the rest, from the worker's own account.
+    fn count_end(&mut self, account: &WorkAccount, directory: &mut DirectoryFigures) {
+        if let Some(done) = &account.did {
+            let all = WorkFigures { files: done.files, bytes: done.bytes, failed: done.failed };
+            directory.raise(done.what, &mut self.counted, all);
+        }
+        if !account.is_idle {
+            directory.last_bottleneck = self.bottleneck;
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use haul_engine::job::account::WorkDone;
+    use haul_proto::diagnose::Bottleneck;
+
+    fn peer(port: u16) -> SocketAddr {
+        SocketAddr::from(([192, 0, 2, 1], port))
+    }
 
     fn ended(directory: &str, did: Option<WorkDone>, whole: bool) -> ServeEvent {
         let account = WorkAccount { is_idle: did.is_none() && whole, did, why: None };
-        let (peer, took) = ("192.0.2.1:9".parse().unwrap(), Duration::from_secs(2));
-        ServeEvent::Ended { peer, directory: directory.into(), account, whole, took }
+        let took = Duration::from_secs(2);
+        ServeEvent::Ended { peer: peer(9), directory: directory.into(), account, whole, took }
     }
 
     fn began(directory: &str) -> ServeEvent {
-        ServeEvent::Began { peer: "192.0.2.1:9".parse().unwrap(), directory: directory.into(), key: None }
+        ServeEvent::Began { peer: peer(9), directory: directory.into(), key: None, progress: None }
+    }
+
+    fn received(files: u64, bytes: u64) -> WorkDone {
+        WorkDone { what: WorkKind::Received, files, bytes, failed: 0, path: "a".into() }
+    }
+
+    #[test]
+    fn running_jobs_are_counted_and_counters_never_decrease() {
+        let mut figures = ServeFigures::default();
+        let jobs = [1, 2].map(|port| {
+            let progress = Arc::new(WorkProgress::new().unwrap());
+            let (directory, progress_of) = (String::from("in"), Some(Arc::clone(&progress)));
+            figures.count(&ServeEvent::Began { peer: peer(port), directory, key: None, progress: progress_of }, 0.0);
+            progress
+        });
+        let mut totals = Vec::new();
+        let mut sample = |figures: &mut ServeFigures| {
+            figures.count_running();
+            totals.push(figures.directories["in"].work[1].bytes);
+        };
+        sample(&mut figures);
+        jobs[0].record(&received(0, 1000), Bottleneck::None).unwrap();
+        sample(&mut figures);
+        jobs[1].record(&received(1, 70), Bottleneck::TargetDisk).unwrap();
+        sample(&mut figures);
+        // What a worker that is not to be trusted might write.
+        jobs[0].record(&received(0, 10), Bottleneck::None).unwrap();
+        sample(&mut figures);
+        let account = WorkAccount { did: Some(received(3, 90)), ..WorkAccount::default() };
+        let (directory, took) = (String::from("in"), Duration::from_secs(1));
+        figures.count(&ServeEvent::Ended { peer: peer(2), directory, account, whole: true, took }, 0.0);
+        sample(&mut figures);
+        // A worker that was killed accounts for nothing.
+        let (account, directory) = (WorkAccount::default(), String::from("in"));
+        figures.count(&ServeEvent::Ended { peer: peer(1), directory, account, whole: false, took }, 0.0);
+        sample(&mut figures);
+        assert_eq!(totals, [0, 1000, 1070, 1070, 1090, 1090]);
+        assert_eq!((figures.directories["in"].work[1].files, figures.running.len()), (3, 0));
     }
 
     #[test]
     fn figures_are_kept_by_directory() {
         let did = |what, files, bytes, failed| Some(WorkDone { what, files, bytes, failed, path: "a".into() });
+        let working = |limit| {
+            let progress = Arc::new(WorkProgress::new().unwrap());
+            progress.record(&received(1, 1), limit).unwrap();
+            ServeEvent::Began { peer: peer(9), directory: "in".into(), key: None, progress: Some(progress) }
+        };
         let mut figures = ServeFigures::default();
         for event in [
-            began("in"),
-            began("in"),
+            ServeEvent::Began { peer: peer(8), directory: "in".into(), key: None, progress: None },
+            working(Bottleneck::TargetDisk),
             ended("in", did(WorkKind::Received, 3, 1000, 0), true),
             began("a\"b"),
             ended("a\"b", did(WorkKind::Sent, 1, 50, 2), false),

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use haul_engine::job::error::Outcome;
-use haul_engine::job::event::{Event, Observer, TransportPath};
+use haul_engine::job::event::{Event, FileReport, ItemReport, Observer, ResumeReport, SkipReport, TransportPath};
 
 use super::items::{self, Tally};
 use super::{Show, names, parts, paths, streams, summary};
@@ -117,9 +117,9 @@ impl Human {
         match event {
             Event::FileFailed { .. } | Event::Differs { .. } => true,
             Event::Deployed { .. }
-            | Event::Skipped { .. }
-            | Event::Resumed { .. }
-            | Event::Item { .. }
+            | Event::Skipped(_)
+            | Event::Resumed(_)
+            | Event::Item(_)
             | Event::Warning(_)
             | Event::RateLimit { .. }
             | Event::Pause { .. }
@@ -127,7 +127,7 @@ impl Human {
             | Event::Restarted { .. } => self.level >= Verbosity::Normal,
             Event::Connecting { .. } => self.is_terminal && self.level >= Verbosity::Normal,
             Event::Connected { .. } | Event::PathChanged { .. } => self.level >= Verbosity::Verbose,
-            Event::FileDone { .. } => self.level >= Verbosity::Files,
+            Event::FileDone(_) => self.level >= Verbosity::Files,
             Event::Progress(_) | Event::Stopped(_) | Event::Checksum { .. } => false,
         }
     }
@@ -150,7 +150,7 @@ impl Observer for Human {
             Event::Differs { path, host, differences } => {
                 self.text.failure(host, path, &super::differences::words(differences));
             }
-            Event::Item { path, item } => {
+            Event::Item(ItemReport { path, item }) => {
                 self.tally.add(item);
                 self.list(&items::words(path, item));
             }
@@ -167,8 +167,8 @@ fn notice(event: &Event) -> Option<String> {
     Some(match event {
         Event::Connecting { host } => format!("connecting to {host}..."),
         Event::Deployed { host, path } => format!("installed haul on {host}: {path}"),
-        Event::Skipped { path, reason } => format!("{}: skipped: {reason}", haul_proto::path::escape(path)),
-        Event::Resumed { path, size, held, damaged, compared } => {
+        Event::Skipped(SkipReport { path, reason }) => format!("{}: skipped: {reason}", haul_proto::path::escape(path)),
+        Event::Resumed(ResumeReport { path, size, held, damaged, compared }) => {
             let part = crate::units::part_of(*held, *size);
             let compared = if *compared { ", and the source compares them" } else { "" };
             let damaged = match damaged {
@@ -198,14 +198,14 @@ fn notice(event: &Event) -> Option<String> {
             let because = because.as_ref().map(|why| format!(": {}", harmless(why))).unwrap_or_default();
             format!("data now takes {}{because}", connection(transport))
         }
-        Event::FileDone { path, size, copied, .. } => {
+        Event::FileDone(FileReport { path, size, copied, .. }) => {
             let path = haul_proto::path::escape(path);
             let end = if *copied { "done" } else { "up to date" };
             format!("{path}: {end}, {}", crate::units::size(*size))
         }
         Event::FileFailed { .. }
         | Event::Differs { .. }
-        | Event::Item { .. }
+        | Event::Item(_)
         | Event::Stopped(_)
         | Event::Progress(_)
         | Event::Checksum { .. } => return None,
@@ -303,13 +303,13 @@ pub mod tests {
             Event::Connected { transport, streams: 8, cipher: Cipher::Aes256Gcm },
             moved(),
             Event::Progress(Box::new(progress)),
-            Event::FileDone { path: b"run7/a".to_vec(), size: 5, copied: true, digest: Some([0xab; 32]) },
-            Event::FileDone { path: b"run7/\xff".to_vec(), size: 0, copied: false, digest: None },
-            Event::Skipped { path: b"run7/pipe".to_vec(), reason: "is a FIFO".into() },
-            Event::Item {
+            Event::FileDone(FileReport { path: b"run7/a".to_vec(), size: 5, copied: true, digest: Some([0xab; 32]) }),
+            Event::FileDone(FileReport { path: b"run7/\xff".to_vec(), size: 0, copied: false, digest: None }),
+            Event::Skipped(SkipReport { path: b"run7/pipe".to_vec(), reason: "is a FIFO".into() }),
+            Event::Item(ItemReport {
                 path: b"run7/\xfe".to_vec(),
                 item: ItemChange { what: EntryKind::Directory, change: ChangeKind::Removed },
-            },
+            }),
             Event::FileFailed {
                 path: b"run7/b".to_vec(),
                 host: "db1".into(),

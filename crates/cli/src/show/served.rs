@@ -19,7 +19,7 @@ pub fn line(served: &ServeEvent) -> String {
 fn words(served: &ServeEvent) -> String {
     let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
     match served {
-        ServeEvent::Began { peer, directory, key } => {
+        ServeEvent::Began { peer, directory, key, progress: _ } => {
             let key = key.map(|key| format!(" with {key}")).unwrap_or_default();
             format!("{now} {peer} {} connected{key}", name(directory))
         }
@@ -135,7 +135,7 @@ impl Serialize for Sorted<'_> {
 pub fn object(served: &ServeEvent) -> String {
     let at = |peer: &std::net::SocketAddr, directory| ServedClient { time: now(), peer: peer.to_string(), directory };
     match served {
-        ServeEvent::Began { peer, directory, key } => {
+        ServeEvent::Began { peer, directory, key, progress: _ } => {
             ServeLine::Connected { at: at(peer, directory), key: key.map(|key| key.to_string()) }.text()
         }
         ServeEvent::Stranger { peer, why, others } => {

@@ -1,5 +1,6 @@
 //! Suppresses events of single files that an earlier attempt already reported.
 
+use haul_proto::wire::report::{FileReport, ItemReport, SkipReport};
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
@@ -39,7 +40,7 @@ impl<'a> EventDedup<'a> {
 
     fn is_new(&mut self, event: &Event) -> bool {
         match event {
-            Event::FileDone { path, digest, .. } => {
+            Event::FileDone(FileReport { path, digest, .. }) => {
                 let file = self.remember(("file", path));
                 // An existing file is no news after its copy was reported; changed content is.
                 digest.map_or(file, |digest| self.remember(("digest", path, digest)))
@@ -47,15 +48,15 @@ impl<'a> EventDedup<'a> {
             Event::Checksum { path, digest, .. } => self.remember(("checksum", path, digest)),
             Event::FileFailed { path, host, message } => self.remember(("failed", path, host, message)),
             Event::Differs { path, host, differences } => self.remember(("differs", path, host, differences)),
-            Event::Item { path, .. } => self.remember(("item", path)),
-            Event::Skipped { path, reason } => self.remember(("skipped", path, reason)),
+            Event::Item(ItemReport { path, .. }) => self.remember(("item", path)),
+            Event::Skipped(SkipReport { path, reason }) => self.remember(("skipped", path, reason)),
             Event::Warning(text) => self.remember(("notice", text)),
             Event::Connecting { .. }
             | Event::Deployed { .. }
             | Event::Connected { .. }
             | Event::PathChanged { .. }
             | Event::Restarted { .. }
-            | Event::Resumed { .. }
+            | Event::Resumed(_)
             | Event::Progress(_)
             | Event::Stopped(_)
             | Event::RateLimit { .. }
@@ -82,7 +83,9 @@ mod tests {
     impl Observer for Listener {
         fn event(&mut self, event: &Event) {
             self.0.push(match event {
-                Event::FileDone { path, digest, .. } => format!("{} {:?}", path[0], digest.map(|digest| digest[0])),
+                Event::FileDone(FileReport { path, digest, .. }) => {
+                    format!("{} {:?}", path[0], digest.map(|digest| digest[0]))
+                }
                 Event::Warning(text) => text.clone(),
                 other => format!("{other:?}"),
             });
@@ -91,11 +94,13 @@ mod tests {
 
     #[test]
     fn a_later_attempt_tells_only_what_is_new() {
-        let file = |name: u8, digest: Option<u8>| Event::FileDone {
-            path: vec![name],
-            size: 1,
-            copied: digest.is_some(),
-            digest: digest.map(|byte| [byte; 32]),
+        let file = |name: u8, digest: Option<u8>| {
+            Event::FileDone(FileReport {
+                path: vec![name],
+                size: 1,
+                copied: digest.is_some(),
+                digest: digest.map(|byte| [byte; 32]),
+            })
         };
         let mut listener = Listener(Vec::new());
         let mut told = EventDedup::new(&mut listener);

@@ -356,22 +356,20 @@ impl TransferController<'_> {
     /// Reports what became of an entry, or a worker's warning. Returns any other message.
     fn report_entry(&mut self, role: WorkerRole, message: WorkerMessage) -> Result<Option<WorkerMessage>, Error> {
         let event = match message {
-            WorkerMessage::Item { path, item } => Event::Item { path, item },
-            WorkerMessage::FileDone { path, size, copied, digest } => Event::FileDone { path, size, copied, digest },
+            WorkerMessage::Item(item) => Event::Item(item),
+            WorkerMessage::FileDone(file) => Event::FileDone(file),
             WorkerMessage::Checksum { path, digest } => match &self.job.options.integrity.checksum {
                 Some(checksum) => Event::Checksum { path, algorithm: checksum.algorithm, digest },
                 None => return Ok(None),
             },
-            WorkerMessage::Resumed { path, size, held, damaged, compared } => {
-                Event::Resumed { path, size, held, damaged, compared }
-            }
+            WorkerMessage::Resumed(file) => Event::Resumed(file),
             WorkerMessage::FileFailed { path, text } => {
                 self.progress.failed += 1;
                 Event::FileFailed { path, host: self.workers.label(role), message: text }
             }
-            WorkerMessage::Skipped { path, text } => {
+            WorkerMessage::Skipped(entry) => {
                 self.progress.left_out += 1;
-                Event::Skipped { path, reason: text }
+                Event::Skipped(entry)
             }
             WorkerMessage::Differs { path, differences } => {
                 Event::Differs { path, host: self.workers.label(role), differences }

@@ -7,7 +7,7 @@ use haul_proto::limits::{LINKS_MAX, STREAMS_MAX};
 use haul_proto::path::Name;
 use haul_proto::wire::authority::{ReportRequirement, WorkerPhase};
 use haul_proto::wire::counters::Counters;
-use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::report::{FileReport, ItemReport, ResumeReport, SkipReport, WorkerMessage};
 use haul_proto::wire::request::TargetOperand;
 use haul_proto::wire::worker_ends::WorkerEnds;
 use std::net::SocketAddr;
@@ -92,11 +92,11 @@ struct FileReportCounts {
 impl FileReportCounts {
     fn count(&mut self, message: &WorkerMessage) {
         let count = match message {
-            WorkerMessage::FileDone { .. } => &mut self.done,
+            WorkerMessage::FileDone(_) => &mut self.done,
             WorkerMessage::FileFailed { .. } => &mut self.failed,
-            WorkerMessage::Skipped { .. } => &mut self.skipped,
+            WorkerMessage::Skipped(_) => &mut self.skipped,
             WorkerMessage::Differs { .. } => &mut self.differing,
-            WorkerMessage::Resumed { .. } => &mut self.resumed,
+            WorkerMessage::Resumed(_) => &mut self.resumed,
             WorkerMessage::Checksum { .. } => &mut self.checksums,
             _ => return,
         };
@@ -250,7 +250,7 @@ impl ReportChecker {
 
     fn check_contents(&self, role: WorkerRole, message: &WorkerMessage) -> Result<(), ReportRuleError> {
         let is_known = match message {
-            WorkerMessage::FileDone { path, .. } => self.scope.has_landed(path),
+            WorkerMessage::FileDone(FileReport { path, .. }) => self.scope.has_landed(path),
             WorkerMessage::Slowest(files) => files.iter().all(|file| self.scope.has_landed(&file.path)),
             WorkerMessage::Checksum { path, digest } => {
                 let (bytes, at_source) = self.requests.checksum.unwrap_or_default();
@@ -259,12 +259,14 @@ impl ReportChecker {
                 }
                 if at_source { self.scope.has_source(path) } else { self.scope.has_landed(path) }
             }
-            WorkerMessage::Item { path, .. } | WorkerMessage::Differs { path, .. } => self.scope.has_target(path),
-            WorkerMessage::Resumed { size, held, .. } if held > size => {
+            WorkerMessage::Item(ItemReport { path, .. }) | WorkerMessage::Differs { path, .. } => {
+                self.scope.has_target(path)
+            }
+            WorkerMessage::Resumed(ResumeReport { size, held, .. }) if held > size => {
                 return Err(ReportRuleError::ResumedBytes);
             }
-            WorkerMessage::Resumed { path, .. } => self.scope.has_target(path),
-            WorkerMessage::FileFailed { path, .. } | WorkerMessage::Skipped { path, .. } => {
+            WorkerMessage::Resumed(ResumeReport { path, .. }) => self.scope.has_target(path),
+            WorkerMessage::FileFailed { path, .. } | WorkerMessage::Skipped(SkipReport { path, .. }) => {
                 let is_source = role == WorkerRole::Source && self.scope.has_source(path);
                 is_source || (self.is_one || role == WorkerRole::Target) && self.scope.has_target(path)
             }

@@ -2,6 +2,7 @@ use super::*;
 use crate::job::location::{Host, Location};
 use crate::job::spec::{ChecksumOptions, IntegrityOptions, PartialOptions, RemoteAccess, ReportOptions};
 use haul_proto::checksum::ChecksumAlgorithm;
+use haul_proto::wire::report::{FileReport, ResumeReport, SkipReport};
 use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 
 fn job(options: JobOptions) -> Job {
@@ -27,7 +28,7 @@ fn take(reports: &mut ReportChecker, role: WorkerRole, message: WorkerMessage) -
 }
 
 fn file_done(path: &str) -> WorkerMessage {
-    WorkerMessage::FileDone { path: path.into(), size: 1, copied: true, digest: Some([1; 32]) }
+    WorkerMessage::FileDone(FileReport { path: path.into(), size: 1, copied: true, digest: Some([1; 32]) })
 }
 
 fn finished() -> WorkerMessage {
@@ -70,7 +71,8 @@ fn one_worker_speaks_for_both_ends() {
 fn what_nobody_asked_for_is_a_fault() {
     let confined = || WorkerMessage::Sandboxed(SandboxReport { confinement: Confinement::Full, reason: String::new() });
     let mut reports = working(JobOptions { partial: PartialOptions::NONE, ..JobOptions::default() });
-    let resumed = WorkerMessage::Resumed { path: "/t/x".into(), size: 2, held: 1, damaged: 0, compared: false };
+    let resumed =
+        WorkerMessage::Resumed(ResumeReport { path: "/t/x".into(), size: 2, held: 1, damaged: 0, compared: false });
     for message in [
         file_done("tree/x"),
         resumed.clone(),
@@ -157,8 +159,9 @@ fn no_more_is_reported_than_is_counted() {
     let source = Counters { files_found: 3, left_out: 1, ..Counters::default() };
     let target = Counters { files_copied: 2, failed: 1, left_out: 1, differences: 1, ..Counters::default() };
     let failed = || WorkerMessage::FileFailed { path: "/t/x".into(), text: String::new() };
-    let skipped = |path: &str| WorkerMessage::Skipped { path: path.into(), text: String::new() };
-    let resumed = || WorkerMessage::Resumed { path: "/t/x".into(), size: 2, held: 1, damaged: 0, compared: false };
+    let skipped = |path: &str| WorkerMessage::Skipped(SkipReport { path: path.into(), reason: String::new() });
+    let resumed =
+        || WorkerMessage::Resumed(ResumeReport { path: "/t/x".into(), size: 2, held: 1, damaged: 0, compared: false });
     for (role, message, most, said) in [
         (WorkerRole::Target, file_done("tree/x"), 2, "far: haul there reported 3 files, but there are at most 2"),
         (WorkerRole::Target, failed(), 1, "far: haul there reported 2 failures"),

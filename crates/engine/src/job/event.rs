@@ -7,6 +7,7 @@ pub use haul_proto::entry::{DeviceNumber, SpecialFile};
 pub use haul_proto::sync::{ChangeKind, ChangeReasons, ItemChange, SyncCounters};
 pub use haul_proto::wire::counters::ReadBackBytes;
 pub use haul_proto::wire::difference::{AttributeEnd, Difference};
+pub use haul_proto::wire::report::{FileReport, ItemReport, ResumeReport, SkipReport};
 pub use haul_proto::wire::resource_metrics::{ResourceMetrics, Sockets, Stage, StreamFigures};
 pub use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 pub use haul_proto::wire::slowest_files::SlowFile;
@@ -19,10 +20,12 @@ impl Event {
     /// Bytes of its paths and texts, about.
     pub(crate) fn text_bytes(&self) -> usize {
         match self {
-            Self::FileDone { path, .. } | Self::Resumed { path, .. } | Self::Item { path, .. } => path.len(),
+            Self::FileDone(FileReport { path, .. })
+            | Self::Resumed(ResumeReport { path, .. })
+            | Self::Item(ItemReport { path, .. }) => path.len(),
             Self::Checksum { path, digest, .. } => path.len() + digest.len(),
             Self::FileFailed { path, host, message } => path.len() + host.len() + message.len(),
-            Self::Skipped { path, reason } => path.len() + reason.len(),
+            Self::Skipped(SkipReport { path, reason }) => path.len() + reason.len(),
             Self::Differs { path, host, differences } => path.len() + host.len() + DIFFERENCE_BYTES * differences.len(),
             Self::Warning(text) => text.len(),
             Self::Connecting { .. }
@@ -95,16 +98,7 @@ pub enum Event {
     /// Figures so far, of the present attempt; sent every `progress_every` and once at the end.
     Progress(Box<Progress>),
     /// A file is whole, verified and under its final name. Only with `report_files`.
-    FileDone {
-        /// Path as the user would name it, from the operand down. Bytes, not text.
-        path: Vec<u8>,
-        /// Bytes.
-        size: u64,
-        /// Whether it was copied; else it was there already, or compared.
-        copied: bool,
-        /// BLAKE3 of the whole file, where that was computed.
-        digest: Option<[u8; 32]>,
-    },
+    FileDone(FileReport),
     /// A digest of a file that was asked for beside BLAKE3. Of what the target has, when it has its name; of what the source
     /// has, when all of it was read.
     Checksum {
@@ -116,19 +110,8 @@ pub enum Event {
         /// The digest, as long as that has bytes.
         digest: Vec<u8>,
     },
-    /// An earlier run had left a part of this file: it is gone on with.
-    Resumed {
-        /// Path as the user would name it. Bytes, not text.
-        path: Vec<u8>,
-        /// Bytes of the whole file.
-        size: u64,
-        /// Existing bytes, read again and verified.
-        held: u64,
-        /// Frames that were not what the earlier run had recorded, and are sent again.
-        damaged: u64,
-        /// The source reads them, too, since it may have changed.
-        compared: bool,
-    },
+    /// The transfer of an earlier run's partial file resumes.
+    Resumed(ResumeReport),
     /// A file could not be copied. Others continue.
     FileFailed {
         /// Path as the user would name it. Bytes, not text.
@@ -138,13 +121,8 @@ pub enum Event {
         /// What happened and, after it, what to do: one line each.
         message: String,
     },
-    /// Something is made, changed or removed at the target, or would be. Only where the job's rules ask for that.
-    Item {
-        /// Path at the target, as the user would name it. Bytes, not text.
-        path: Vec<u8>,
-        /// What.
-        item: ItemChange,
-    },
+    /// Something is made, changed or removed at the target, or would be. Only where the job's options ask for that.
+    Item(ItemReport),
     /// Something is not the same at both ends. Only in a job that compares.
     Differs {
         /// Path at the target, as the user would name it. Bytes, not text.
@@ -154,13 +132,8 @@ pub enum Event {
         /// How: at least one.
         differences: Vec<Difference>,
     },
-    /// Something was left out on purpose (a FIFO, a socket, a device).
-    Skipped {
-        /// Path as the user would name it. Bytes, not text.
-        path: Vec<u8>,
-        /// Why.
-        reason: String,
-    },
+    /// An entry was skipped on purpose (a FIFO, a socket, a device).
+    Skipped(SkipReport),
     /// The limit on the rate was changed while the job runs.
     RateLimit {
         /// What holds from now on; `None`: nothing.

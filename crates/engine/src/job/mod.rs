@@ -18,6 +18,7 @@ pub mod rate;
 pub mod runtime_control;
 pub mod spec;
 pub mod summary;
+pub mod work_progress;
 
 /// The ends of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,26 +9,54 @@ use crate::job::hello::VERSION;
 use crate::job::spec::{RemoteAccess, WorkerProgram};
 
 use super::executable::Executable;
+use super::script::Deployable;
 
 /// Architectures that haul is released for.
 const RELEASED: [&str; 2] = ["aarch64", "x86_64"];
 
-/// Opens what may be deployed, at most one executable for a system: the user's, this one, then released ones from
-/// `program`'s directories.
-pub(super) fn open(program: &WorkerProgram, access: &RemoteAccess) -> Result<Vec<Executable>, Error> {
-    let mut executables: Vec<Executable> = Vec::new();
-    executables.extend(access.login.worker_binary.as_deref().map(open_named).transpose()?);
-    let own = open_own(&program.executable)?;
-    if executables.iter().all(|named| named.system() != own.system()) {
-        executables.push(own);
-    }
-    for architecture in RELEASED {
-        let system = format!("Linux {architecture}");
-        if executables.iter().all(|executable| executable.system() != Some(&system)) {
-            executables.extend(find(&program.executables_for_others, architecture, &system));
+/// Searches for the released executable for a system, the output of `uname -sm`.
+type ReleasedSearch = Box<dyn Fn(&str) -> Option<Executable> + Send>;
+
+/// Executables that may be deployed, at most one for a system: the user's, this one, then released ones.
+///
+/// A released one is opened and hashed only for a host that needs it.
+pub(super) struct DeployableExecutables {
+    opened: Vec<Executable>,
+    find_released: ReleasedSearch,
+}
+
+impl DeployableExecutables {
+    /// Opens the user's executable and this one. Released ones lie in `program`'s directories.
+    pub(super) fn open(program: &WorkerProgram, access: &RemoteAccess) -> Result<Self, Error> {
+        let mut opened: Vec<Executable> = Vec::new();
+        opened.extend(access.login.worker_binary.as_deref().map(open_named).transpose()?);
+        let own = open_own(&program.executable)?;
+        if opened.iter().all(|named| named.system() != own.system()) {
+            opened.push(own);
         }
+        let directories = program.executables_for_others.clone();
+        Ok(Self::new(opened, move |system| find_released(&directories, system)))
     }
-    Ok(executables)
+
+    pub(super) fn new(
+        opened: Vec<Executable>,
+        find_released: impl Fn(&str) -> Option<Executable> + Send + 'static,
+    ) -> Self {
+        Self { opened, find_released: Box::new(find_released) }
+    }
+
+    /// Describes the executables that are open.
+    pub(super) fn opened(&self) -> Vec<Deployable<'_>> {
+        self.opened.iter().filter_map(Executable::deployable).collect()
+    }
+
+    /// Returns the executable for `system`, the output of `uname -sm`. Searches for a released one if none is open.
+    pub(super) fn for_system(&mut self, system: &str) -> Option<&mut Executable> {
+        if self.opened.iter().all(|executable| executable.system() != Some(system)) {
+            self.opened.extend((self.find_released)(system));
+        }
+        self.opened.iter_mut().find(|executable| executable.system() == Some(system))
+    }
 }
 
 /// Returns the name of a release's executable.
@@ -37,7 +65,8 @@ fn release_name(architecture: &str) -> String {
 }
 
 /// Finds a release's executable for `system`; passes over files that cannot run there.
-fn find(directories: &[PathBuf], architecture: &str, system: &str) -> Option<Executable> {
+fn find_released(directories: &[PathBuf], system: &str) -> Option<Executable> {
+    let architecture = system.strip_prefix("Linux ").filter(|architecture| RELEASED.contains(architecture))?;
     let paths = directories.iter().map(|directory| directory.join(release_name(architecture)));
     let mut opened = paths.filter_map(|path| Executable::open(&path).ok());
     opened.find(|executable| executable.system() == Some(system))
@@ -81,10 +110,17 @@ mod tests {
         directory
     }
 
-    fn opened(program: &WorkerProgram, worker_binary: Option<PathBuf>) -> Vec<(String, u64)> {
-        let access = RemoteAccess { login: Login { worker_binary, ..Login::default() }, ..RemoteAccess::default() };
-        let executables = open(program, &access).unwrap();
-        executables.iter().filter_map(Executable::deployable).map(|d| (d.system.to_owned(), d.size)).collect()
+    const X86: &str = "Linux x86_64";
+    const ARM: &str = "Linux aarch64";
+
+    fn open(program: &WorkerProgram, worker_binary: Option<PathBuf>) -> DeployableExecutables {
+        let login = Login { worker_binary, ..Login::default() };
+        let access = RemoteAccess { login, ..RemoteAccess::default() };
+        DeployableExecutables::open(program, &access).unwrap()
+    }
+
+    fn size(executables: &mut DeployableExecutables, system: &str) -> Option<u64> {
+        executables.for_system(system).and_then(|executable| executable.deployable()).map(|found| found.size)
     }
 
     #[test]
@@ -98,14 +134,38 @@ mod tests {
             executables_for_others: vec!["/nonexistent".into(), first.path().into(), second.path().into()],
         };
         let bytes = 64 + 56;
-        let (x86, arm) = ("Linux x86_64".to_owned(), "Linux aarch64".to_owned());
-        assert_eq!(opened(&program, None), [(x86.clone(), bytes), (arm.clone(), bytes + 1)]);
+        let sizes = |program: &WorkerProgram, worker_binary| {
+            let mut executables = open(program, worker_binary);
+            [X86, ARM].map(|system| size(&mut executables, system))
+        };
+        assert_eq!(sizes(&program, None), [Some(bytes), Some(bytes + 1)]);
         let named = second.path().join(release_name("aarch64"));
-        assert_eq!(opened(&program, Some(named)), [(arm, bytes + 2), (x86.clone(), bytes)]);
+        assert_eq!(sizes(&program, Some(named)), [Some(bytes), Some(bytes + 2)]);
         let replacing_own = second.path().join(release_name("x86_64"));
-        assert_eq!(opened(&program, Some(replacing_own))[0], (x86.clone(), bytes + 2));
+        assert_eq!(sizes(&program, Some(replacing_own)), [Some(bytes + 2), Some(bytes + 1)]);
         program.executables_for_others.clear();
-        assert_eq!(opened(&program, None), [(x86, bytes)]);
+        assert_eq!(sizes(&program, None), [Some(bytes), None]);
+    }
+
+    #[test]
+    fn a_released_executable_is_opened_once_a_host_needs_it() {
+        let own = released(&[("x86_64", 62)], 0);
+        let others = tempfile::tempdir().unwrap();
+        let program = WorkerProgram {
+            executable: own.path().join(release_name("x86_64")),
+            worker_arguments: Vec::new(),
+            executables_for_others: vec![others.path().into()],
+        };
+        let mut executables = open(&program, None);
+        let later = released(&[("aarch64", 183)], 3);
+        fs::rename(later.path().join(release_name("aarch64")), others.path().join(release_name("aarch64"))).unwrap();
+        assert_eq!(size(&mut executables, X86), Some(64 + 56));
+        assert_eq!(executables.opened().len(), 1);
+        for unknown in ["Linux riscv64", "Darwin aarch64", "Linux ../aarch64", ""] {
+            assert_eq!(size(&mut executables, unknown), None, "{unknown}");
+        }
+        assert_eq!(size(&mut executables, ARM), Some(64 + 56 + 3));
+        assert_eq!(executables.opened().len(), 2);
     }
 
     #[test]
@@ -117,7 +177,7 @@ mod tests {
             worker_arguments: Vec::new(),
             executables_for_others: vec![wrong.path().into()],
         };
-        assert_eq!(opened(&program, None).len(), 1);
+        assert_eq!(size(&mut open(&program, None), ARM), None);
     }
 
     #[test]
@@ -126,7 +186,7 @@ mod tests {
         for (path, why) in [("/nonexistent", "No such file"), ("/etc/passwd", "not a static executable for Linux")] {
             let login = Login { worker_binary: Some(path.into()), ..Login::default() };
             let access = RemoteAccess { login, ..RemoteAccess::default() };
-            let error = open(&program, &access).unwrap_err().to_string();
+            let error = DeployableExecutables::open(&program, &access).err().unwrap().to_string();
             assert!(error.starts_with(&format!("--worker-binary {path}: {why}")), "{error}");
         }
     }

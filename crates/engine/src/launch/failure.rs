@@ -183,7 +183,10 @@ impl LaunchScene {
         match code {
             "arch" => (
                 format!("the host is {detail}, but this haul is built for {}", own_system()),
-                format!("give a haul built for it: --worker-binary FILE, or {}", self.place_by_hand("")),
+                format!(
+                    "give a haul built for it: --worker-binary FILE, the package haul-workers on this host, or {}",
+                    self.place_by_hand("")
+                ),
             ),
             "no-home" => (with_detail("the account has no home directory"), self.place_by_hand("")),
             "read-only" => (with_detail("cannot write to the cache directory"), self.place_by_hand("")),

@@ -23,6 +23,8 @@ const MAX_LINE: usize = 8 * 1024;
 pub(super) enum ScannedLine {
     /// A worker runs; binary data follows.
     Greeting(GreetingLine),
+    /// The script waits for a description of the executable for this system: `uname -s` and `uname -m`, escaped.
+    OtherSystem(String),
     /// The script found no haul to start. Escaped text.
     Absent {
         /// `uname -s` and `uname -m`.
@@ -97,6 +99,9 @@ fn parse(line: &[u8]) -> Option<ScannedLine> {
     if let Some(greeting) = parse_greeting(line) {
         return Some(ScannedLine::Greeting(greeting));
     }
+    if let Some(rest) = line.strip_prefix(b"HAUL-SYSTEM ") {
+        return Some(ScannedLine::OtherSystem(escape(rest)));
+    }
     if let Some(rest) = line.strip_prefix(b"HAUL-ABSENT ") {
         let text = escape(rest);
         let mut words = text.splitn(3, ' ');
@@ -159,10 +164,11 @@ mod tests {
 
     #[test]
     fn every_line_of_the_script_is_understood() {
-        let text = b"motd\nHAUL-ABSENT Linux aarch64 other /usr/bin/haul haul 0.0.9 protocol 1\n\nHAUL-READY\n\nHAUL-PLACED /home/a b/haul\n\nHAUL-CANNOT no-space  head: \x1b[1m\n\nHAUL-CANNOT noexec\n";
+        let text = b"motd\nHAUL-SYSTEM Linux aarch64\nHAUL-ABSENT Linux aarch64 other /usr/bin/haul haul 0.0.9 protocol 1\n\nHAUL-READY\n\nHAUL-PLACED /home/a b/haul\n\nHAUL-CANNOT no-space  head: \x1b[1m\n\nHAUL-CANNOT noexec\n";
         let (lines, scanner) = scan(text);
         let lines: Vec<ScannedLine> = lines.into_iter().map(|(line, _)| line).collect();
         let expected = [
+            ScannedLine::OtherSystem("Linux aarch64".into()),
             ScannedLine::Absent {
                 system: "Linux aarch64".into(),
                 found: "other /usr/bin/haul haul 0.0.9 protocol 1".into(),

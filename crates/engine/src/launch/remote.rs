@@ -1,7 +1,7 @@
 //! Starts a worker on another host over one ssh connection, and deploys haul if needed and permitted.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::io::{self, Write};
 use std::process::{ChildStdin, Command};
 use std::time::{Duration, Instant};
 
@@ -13,8 +13,7 @@ use crate::job::spec::{RemoteAccess, WorkerProgram};
 use crate::sys::cancel::Cancel;
 use crate::sys::prompt::Prompter;
 
-use super::executable::Executable;
-use super::executables;
+use super::executables::DeployableExecutables;
 use super::script::{ScriptRequest, plain_arguments, remote_command};
 use super::ssh::{SshRemote, arguments, own_command, own_words, quoted, scene};
 use super::{InheritedStdio, StartedWorker, start_local};
@@ -59,7 +58,7 @@ pub(super) fn start_through(
         let words = own_words(template, remote, access, end, program)?;
         return start_own(&words, scene, access, cancel);
     }
-    let executables = executables::open(program, access)?;
+    let executables = DeployableExecutables::open(program, access)?;
     start_scripted(ssh, arguments(remote, access), scene, access, executables, program, cancel)
 }
 
@@ -73,7 +72,7 @@ fn start_own(
     let (program, rest) = words.split_first().ok_or_else(|| Error::Usage("the command is empty".into()))?;
     scene.attempt = quoted(words);
     let spawned = spawn(Command::new(program).args(rest)).map_err(|error| not_started(program, &error))?;
-    LaunchConversation::new(spawned, scene, Vec::new(), access, cancel).run()
+    LaunchConversation::new(spawned, scene, None, access, cancel).run()
 }
 
 /// Starts the haul that the script finds or deploys.
@@ -82,7 +81,7 @@ pub(super) fn start_scripted(
     mut arguments: Vec<OsString>,
     scene: LaunchScene,
     access: &RemoteAccess,
-    mut executables: Vec<Executable>,
+    executables: DeployableExecutables,
     program: &WorkerProgram,
     cancel: &Cancel,
 ) -> Result<StartedWorker, Error> {
@@ -90,17 +89,14 @@ pub(super) fn start_scripted(
         .ok_or_else(|| Error::Failed("a worker's arguments must be plain words".into()))?;
     let token = token()?;
     let request = ScriptRequest {
-        executables: executables.iter().filter_map(Executable::deployable).collect(),
+        executables: executables.opened(),
         arguments: &worker_arguments,
         token: access.login.deploy.then_some(token.as_str()),
     };
     arguments.push(remote_command(&request).into());
     let mut spawned = spawn(Command::new(ssh).args(&arguments)).map_err(|error| not_started(ssh, &error))?;
     spawned.guard.is_messenger();
-    if !access.login.deploy {
-        executables.clear();
-    }
-    let mut conversation = LaunchConversation::new(spawned, scene, executables, access, cancel);
+    let mut conversation = LaunchConversation::new(spawned, scene, Some(executables), access, cancel);
     conversation.listener.hurry(&conversation.child);
     conversation.run()
 }
@@ -113,8 +109,9 @@ struct LaunchConversation {
     to_worker: ChildStdin,
     child: crate::sys::child::ChildGuard,
     scene: LaunchScene,
-    /// What may be sent, once.
-    executables: Vec<Executable>,
+    /// `None` once one is sent, or if the user's own command starts haul.
+    executables: Option<DeployableExecutables>,
+    deploy: bool,
     cancel: Cancel,
     found: String,
     system: String,
@@ -125,7 +122,7 @@ impl LaunchConversation {
     fn new(
         spawned: SpawnedChild,
         scene: LaunchScene,
-        executables: Vec<Executable>,
+        executables: Option<DeployableExecutables>,
         access: &RemoteAccess,
         cancel: &Cancel,
     ) -> Self {
@@ -139,6 +136,7 @@ impl LaunchConversation {
             child: spawned.guard,
             scene,
             executables,
+            deploy: access.login.deploy,
             found: "none".into(),
             system: String::new(),
             deployed: None,
@@ -154,6 +152,7 @@ impl LaunchConversation {
                 GreetResult::Line(ScannedLine::Greeting(greeting)) => {
                     return Err(self.scene.other_protocol(&greeting.version, greeting.protocol, PROTOCOL));
                 }
+                GreetResult::Line(ScannedLine::OtherSystem(system)) => self.describe(system)?,
                 GreetResult::Line(ScannedLine::Absent { system, found }) => (self.system, self.found) = (system, found),
                 GreetResult::Line(ScannedLine::Ready) => self.send()?,
                 GreetResult::Line(ScannedLine::Placed(path)) => self.deployed = Some(path),
@@ -176,17 +175,29 @@ impl LaunchConversation {
         }
     }
 
-    /// Sends the executable for the host's system. A host that stops reading reports the reason on the other pipe, so only
-    /// local failures are errors here.
+    /// Tells the host, once, which executable runs on its system: an empty line if none does.
+    fn describe(&mut self, system: String) -> Result<(), Error> {
+        let is_first = self.system.is_empty();
+        let Some(executables) = self.executables.as_mut().filter(|_| is_first) else { return Err(self.unasked()) };
+        let executable = executables.for_system(&system).and_then(|executable| executable.deployable());
+        let line = executable.map(|executable| executable.words()).unwrap_or_default() + "\n";
+        self.system = system;
+        let mut to = CancellableStdin { pipe: &mut self.to_worker, cancel: &self.cancel };
+        let sent = to.write_all(line.as_bytes()).and_then(|()| to.flush());
+        self.check_sent(sent)
+    }
+
+    /// Sends the executable for the host's system.
     fn send(&mut self) -> Result<(), Error> {
-        let mut executables = std::mem::take(&mut self.executables).into_iter();
-        let Some(mut executable) = executables.find(|executable| executable.system() == Some(&self.system)) else {
-            return Err(Error::Connect(format!(
-                "{} requested the executable twice, or without need\ntry again",
-                self.scene.host
-            )));
-        };
-        match executable.send(&mut CancellableStdin { pipe: &mut self.to_worker, cancel: &self.cancel }) {
+        let Some(mut executables) = self.executables.take().filter(|_| self.deploy) else { return Err(self.unasked()) };
+        let Some(executable) = executables.for_system(&self.system) else { return Err(self.unasked()) };
+        let sent = executable.send(&mut CancellableStdin { pipe: &mut self.to_worker, cancel: &self.cancel });
+        self.check_sent(sent)
+    }
+
+    /// A host that stops reading reports the reason on the other pipe, so only local failures are errors here.
+    fn check_sent(&self, sent: io::Result<()>) -> Result<(), Error> {
+        match sent {
             Err(_) if self.cancel.is_cancelled() => Err(Error::Interrupted),
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::Failed(format!(
                 "cannot send haul's executable to {}: {error}\ntry again: it may have been replaced",
@@ -194,6 +205,11 @@ impl LaunchConversation {
             ))),
             _ => Ok(()),
         }
+    }
+
+    fn unasked(&self) -> Error {
+        let host = &self.scene.host;
+        Error::Connect(format!("{host} requested the executable twice, or without need\ntry again"))
     }
 
     fn cannot(&self, code: &str, detail: &str) -> Error {

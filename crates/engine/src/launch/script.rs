@@ -6,7 +6,7 @@
 //! `head`, `ls`, `id` and a tool for SHA-256. Deployment needs `head -c`, `wc`, `mkdir`, `chmod`, `mv` and `rm`.
 //!
 //! Each of its own lines starts after a line feed, as the greeting does. It reads standard input only after it prints
-//! `HAUL-READY`, and then exactly the executable's bytes.
+//! `HAUL-SYSTEM`, and then one line, or `HAUL-READY`, and then exactly the executable's bytes.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -105,14 +105,14 @@ full() {
 };
 "#;
 
-/// Chooses the executable for the host's system, looks for a policy that forbids deployment, then for haul in the cache
+/// Chooses the executable for the host's system, asks for one if it knows none, looks for a policy that forbids deployment, then for haul in the cache
 /// directory and in PATH.
 ///
 /// The cached copy is started only from a directory that others cannot change, and after a tool of the host has
 /// verified its SHA-256. It cannot vouch for itself: a planted file would claim to be right.
 const FIND: &str = r#"
 s=$(uname -sm);
-case "$s" in @CHOICES@ *) sha=; size=; v=;; esac;
+case "$s" in @CHOICES@ *) say HAUL-SYSTEM ${s:-unknown unknown}; sha=; size=; v=; read -r sha size v;; esac;
 case "${XDG_CACHE_HOME:-}" in
   /*) c=$XDG_CACHE_HOME;;
   *) case "${HOME:-}" in /*) c=$HOME/.cache; [ -d "$HOME" ] || c=;; *) c=;; esac;;
@@ -238,8 +238,20 @@ pub(super) fn remote_command(request: &ScriptRequest<'_>) -> String {
 /// Returns the case of the script for an executable's system.
 fn choice(executable: &Deployable<'_>) -> String {
     let Deployable { system, sha256, size } = executable;
-    let short = sha256.get(..TOKEN_LENGTH).unwrap_or(sha256);
-    format!(r#" "{system}") sha={sha256}; size={size}; v={VERSION}-{short};;"#)
+    let version = executable.version();
+    format!(r#" "{system}") sha={sha256}; size={size}; v={version};;"#)
+}
+
+impl Deployable<'_> {
+    /// Returns the answer to `HAUL-SYSTEM`: the values that [`choice`] sets.
+    pub(super) fn words(&self) -> String {
+        format!("{} {} {}", self.sha256, self.size, self.version())
+    }
+
+    /// Returns the name of its directory in the cache directory.
+    fn version(&self) -> String {
+        format!("{VERSION}-{}", self.sha256.get(..TOKEN_LENGTH).unwrap_or(self.sha256))
+    }
 }
 
 /// Whether an executable is at a path of the script: in the cache directory, or in a directory of one job.

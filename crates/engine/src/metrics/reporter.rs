@@ -7,7 +7,7 @@ use haul_proto::integrity::Digest;
 use haul_proto::wire::control_channel::LinkChannel;
 use haul_proto::wire::counters::{Counters, FinalReport, PathFigures, ReadBackBytes};
 use haul_proto::wire::difference::Difference;
-use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::report::{FileReport, SkipReport, WorkerMessage};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -197,7 +197,7 @@ impl Reporter {
 
     fn file(&self, path: impl FnOnce() -> Vec<u8>, size: u64, copied: bool, digest: Option<Digest>) {
         if self.report_files {
-            self.send(&WorkerMessage::FileDone { path: path(), size, copied, digest });
+            self.send(&WorkerMessage::FileDone(FileReport { path: path(), size, copied, digest }));
         }
     }
 
@@ -212,7 +212,7 @@ impl Reporter {
     /// An entry is left out on purpose.
     pub fn left_out(&self, path: Vec<u8>, reason: &str) {
         add(&self.tally.left_out, 1);
-        self.send(&WorkerMessage::Skipped { path, text: reason.into() });
+        self.send(&WorkerMessage::Skipped(SkipReport { path, reason: reason.into() }));
     }
 
     /// Reports the slowest files so far, if they changed since the last report.

@@ -19,12 +19,13 @@ use crate::io::storage::FileAccess;
 use crate::job::display_path::below;
 use crate::job::spec::Symlinks;
 use crate::partials::ranges::RangeJournal;
-use crate::receiver::place::job_locks::{JobLocks, OtherRun};
+use crate::receiver::place::error::{FileError, OtherRun};
+use crate::receiver::place::job_locks::JobLocks;
 use crate::receiver::place::journal::{JournalLocation, OpenJournal};
 use crate::receiver::place::target_path::FileName;
 use crate::receiver::place::target_path::TargetPath;
 use crate::receiver::place::temp_files::{
-    TempFileError, is_for_same_name, is_own_name, lock_file, random_names, sibling, temporary_name,
+    is_for_same_name, is_own_name, lock_file, random_names, sibling, temporary_name,
 };
 use crate::sys::describe::describe;
 
@@ -266,10 +267,10 @@ impl PartialFinder {
         let rival = match lock_file(&partial.dir, &partial.name, OFlags::RDONLY, &impatient()) {
             Ok(None) => return Ok(false),
             Ok(Some(_)) => None,
-            Err(TempFileError::Held(rival)) => Some(rival),
+            Err(FileError::Held(rival)) => Some(rival),
             // One with a second name: no run resumes it, and it stays.
-            Err(TempFileError::Taken) => None,
-            Err(TempFileError::Failed(error)) => return Err(error),
+            Err(FileError::NameTaken) => None,
+            Err(error) => return Err(error.into()),
         };
         let extent = self.find_journal(partial)?;
         partial.about.state = match (rival, extent) {
@@ -362,12 +363,12 @@ impl Partial {
         let _locked = match lock_file(&self.dir, &self.name, OFlags::WRONLY, &impatient()) {
             Ok(Some(file)) => file,
             Ok(None) => return Ok(PartialRemoval::Vanished),
-            Err(TempFileError::Held(OtherRun { process })) => {
+            Err(FileError::Held(OtherRun { process })) => {
                 self.about.state = PartialState::Busy { extent, process };
                 return Ok(PartialRemoval::Kept);
             }
-            Err(TempFileError::Taken) => return Ok(PartialRemoval::Kept),
-            Err(TempFileError::Failed(error)) => return Err(error),
+            Err(FileError::NameTaken) => return Ok(PartialRemoval::Kept),
+            Err(error) => return Err(error.into()),
         };
         self.journals.iter().try_for_each(unlink)?;
         unlink(&FileName { dir: self.dir.clone(), name: self.name.clone() })?;
@@ -379,8 +380,8 @@ impl Partial {
     fn remove_journal(&self) -> io::Result<PartialRemoval> {
         let leaf = FileName { dir: self.dir.clone(), name: self.name.clone() };
         let _locked = match lock_file(&self.dir, &self.name, OFlags::RDWR, &impatient()) {
-            Err(TempFileError::Held(_)) => return Ok(PartialRemoval::Vanished),
-            Err(TempFileError::Failed(error)) => return Err(error),
+            Err(FileError::Held(_)) => return Ok(PartialRemoval::Vanished),
+            Err(error) => return Err(error.into()),
             locked => locked,
         };
         let of_range = OpenJournal::open(&leaf, FileAccess::Read)?.and_then(|(_, header)| ranges::part_of(&header));

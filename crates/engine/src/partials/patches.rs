@@ -13,9 +13,9 @@ use super::{Partial, PartialRemoval, PartialState, impatient, unlink};
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, each_name};
 use crate::receiver::delta::in_place_update::read_header;
 use crate::receiver::file::patch::patch_name;
-use crate::receiver::place::job_locks::OtherRun;
+use crate::receiver::place::error::{FileError, OtherRun};
 use crate::receiver::place::target_path::FileName;
-use crate::receiver::place::temp_files::{TempFileError, lock_file};
+use crate::receiver::place::temp_files::lock_file;
 
 /// The files that the patches of one directory belong to: of the last directory.
 #[derive(Default)]
@@ -87,9 +87,9 @@ impl Partial {
         self.about.state = match lock_file(&self.dir, &self.name, OFlags::RDONLY, &impatient()) {
             Ok(None) => return Ok(false),
             Ok(Some(patch)) => state_of(&self.dir, &patch, self.file.as_ref())?,
-            Err(TempFileError::Held(OtherRun { process })) => PartialState::Busy { extent: None, process },
-            Err(TempFileError::Taken) => return Ok(false),
-            Err(TempFileError::Failed(error)) => return Err(error),
+            Err(FileError::Held(OtherRun { process })) => PartialState::Busy { extent: None, process },
+            Err(FileError::NameTaken) => return Ok(false),
+            Err(error) => return Err(error.into()),
         };
         Ok(true)
     }
@@ -99,12 +99,12 @@ impl Partial {
         let patch = match lock_file(&self.dir, &self.name, OFlags::RDWR, &impatient()) {
             Ok(Some(patch)) => patch,
             Ok(None) => return Ok(PartialRemoval::Vanished),
-            Err(TempFileError::Held(OtherRun { process })) => {
+            Err(FileError::Held(OtherRun { process })) => {
                 self.about.state = PartialState::Busy { extent: None, process };
                 return Ok(PartialRemoval::Kept);
             }
-            Err(TempFileError::Taken) => return Ok(PartialRemoval::Kept),
-            Err(TempFileError::Failed(error)) => return Err(error),
+            Err(FileError::NameTaken) => return Ok(PartialRemoval::Kept),
+            Err(error) => return Err(error.into()),
         };
         self.about.state = state_of(&self.dir, &patch, self.file.as_ref())?;
         if matches!(self.about.state, PartialState::Patch { .. }) {

@@ -19,12 +19,8 @@ use std::sync::RwLock;
 use crate::io::checksum::{FileChecksum, Hasher, sum_of, verdict};
 use crate::io::storage::calls::read_at;
 use crate::receiver::file::ReceivingFile;
+use crate::receiver::place::error::FileError;
 
-/// Remedy for a digest mismatch of a received file.
-const REMEDY: &str = "it matches the source and was deleted here: check the file at the source, or the expected digest";
-/// Remedy for a digest mismatch of an existing file.
-const REMEDY_THERE: &str =
-    "the existing file is kept, since -f replaces no file of the source's size and time: delete it first";
 /// Read size for existing files.
 const READ_BYTES: usize = 256 << 10;
 
@@ -114,7 +110,7 @@ impl DigestChecks {
     }
 
     /// Compares the digest of a small file with the expected one, before it is written.
-    pub(crate) fn check_small(&self, file: &ReceivingFile, bytes: &[u8], digest: &Digest) -> Result<(), String> {
+    pub(crate) fn check_small(&self, file: &ReceivingFile, bytes: &[u8], digest: &Digest) -> Result<(), FileError> {
         let Some(checksum) = self.checksum() else { return Ok(()) };
         if checksum.algorithm != ChecksumAlgorithm::Blake3 {
             let _ = file.sum.value.set(sum_of(checksum.algorithm, bytes));
@@ -123,11 +119,10 @@ impl DigestChecks {
     }
 
     /// Compares the digest of a complete file with the expected one; `digest` is the file's BLAKE3.
-    pub(crate) fn check(&self, file: &ReceivingFile, digest: &Digest) -> Result<(), String> {
+    pub(crate) fn check(&self, file: &ReceivingFile, digest: &Digest) -> Result<(), FileError> {
         let Some(checksum) = self.checksum() else { return Ok(()) };
         let value = file.sum.value.get().map_or(&digest[..], Vec::as_slice);
-        let wrong = |wrong| format!("{wrong}\n{REMEDY}");
-        verdict(checksum, value, self.expected_of(&file.relative()).as_deref()).map_err(wrong)
+        verdict(checksum, value, self.expected_of(&file.relative()).as_deref()).map_err(FileError::Digest)
     }
 
     /// Reports the digest of a file under its final name.
@@ -145,7 +140,7 @@ impl DigestChecks {
         &self,
         path: impl Fn() -> Vec<u8>,
         open: impl FnOnce() -> io::Result<OwnedFd>,
-    ) -> io::Result<Option<Digest>> {
+    ) -> Result<Option<Digest>, FileError> {
         let Some(checksum) = self.checksum() else { return Ok(None) };
         let wants_digest = self.job.request.digest_existing && checksum.algorithm != ChecksumAlgorithm::Blake3;
         let mut blake3 = wants_digest.then(blake3::Hasher::new);
@@ -156,7 +151,7 @@ impl DigestChecks {
                 Ok(0) => break,
                 Ok(len) => len,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             };
             hasher.update(&room[..len]);
             blake3.iter_mut().for_each(|blake3| {
@@ -164,8 +159,7 @@ impl DigestChecks {
             });
         }
         let (path, digest) = (path(), hasher.finish());
-        verdict(checksum, &digest, self.expected_of(&path).as_deref())
-            .map_err(|wrong| io::Error::other(format!("{wrong}\n{REMEDY_THERE}")))?;
+        verdict(checksum, &digest, self.expected_of(&path).as_deref()).map_err(FileError::ExistingDigest)?;
         let computed = match blake3 {
             Some(blake3) => Some(*blake3.finalize().as_bytes()),
             None => digest.clone().try_into().ok().filter(|_| checksum.algorithm == ChecksumAlgorithm::Blake3),

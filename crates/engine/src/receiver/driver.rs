@@ -25,12 +25,10 @@ use crate::receiver::durability::commit_queue::{CommitTask, PendingCommit};
 use crate::receiver::durability::complete_file::PublishedFile;
 use crate::receiver::durability::fsync::{FsyncTarget, sync_all};
 use crate::receiver::file::written_frame::WrittenFrame;
-use crate::receiver::links::hard_links::{LinkOutcome, LinkStep, NOT_THERE, OtherLinkName};
+use crate::receiver::links::hard_links::{LinkOutcome, LinkStep, OtherLinkName};
+use crate::receiver::place::error::FileError;
 use crate::receiver::session::StreamRequest;
 use crate::sys::sync::lock;
-
-/// Error for a file that differs from the source's digest.
-const MISMATCH: &str = "the received data differs from what the source read\nrerun the command";
 
 /// What follows from ended entries.
 #[derive(Default)]
@@ -96,12 +94,12 @@ impl TargetReceiver {
                 self.end_links(entry, LinkOutcome::Failed);
             }
             TargetStep::Mismatch(entry, item) => match &*item {
-                ReceiverEntry::Compared(Compared::File(file)) => self.compare_failed(entry, file, MISMATCH),
+                ReceiverEntry::Compared(Compared::File(file)) => self.compare_failed(entry, file, &FileError::Mismatch),
                 ReceiverEntry::File(file) => {
                     file.discard(&self.tree.temp_files);
                     // Other runs write the other ranges of the file.
                     file.journal().filter(|_| file.range().is_some()).iter().for_each(|journal| journal.void());
-                    self.job.fail_entry(file.display_path(&self.job.destination), MISMATCH);
+                    self.job.fail_entry(file.display_path(&self.job.destination), FileError::Mismatch);
                     self.end_entry(entry, false);
                 }
                 ReceiverEntry::Directory { .. } | ReceiverEntry::HardLink | ReceiverEntry::Compared(_) => {
@@ -114,8 +112,8 @@ impl TargetReceiver {
 
     /// Handles a frame that was written, or could not be.
     pub(crate) fn frame_written(&self, WrittenFrame { item, frame, len, result }: WrittenFrame) {
-        if let Err(text) = result {
-            return self.fail_file(frame.entry, &item, &text);
+        if let Err(error) = result {
+            return self.fail_file(frame.entry, &item, &error);
         }
         let settings = &self.job.request.settings;
         if let ReceiverEntry::File(file) = &*item {
@@ -131,14 +129,14 @@ impl TargetReceiver {
     }
 
     /// Fails a file, unless it has ended or was offered again.
-    pub(crate) fn fail_file(&self, entry: EntryId, item: &ReceiverEntry, text: &str) {
+    pub(crate) fn fail_file(&self, entry: EntryId, item: &ReceiverEntry, error: &FileError) {
         let ReceiverEntry::File(file) = item else { return };
         let next = self.session.apply(|machine| {
             // Data of an entry that was offered again belongs to the new offer.
             if machine.is_known(entry) {
                 file.give_up(self.job.request.partial.keep, &self.tree.temp_files);
                 // Under the lock: the job may end with this entry, and its summary counts the failure.
-                self.job.fail_file(file, text);
+                self.job.fail_file(file, error);
             }
             machine.settle_entry(entry, false)
         });
@@ -159,9 +157,9 @@ impl TargetReceiver {
     }
 
     /// Handles a failed comparison.
-    pub(crate) fn compare_failed(&self, entry: EntryId, file: &ComparedFile, text: &str) {
+    pub(crate) fn compare_failed(&self, entry: EntryId, file: &ComparedFile, error: &FileError) {
         if !file.failed.swap(true, Ordering::Relaxed) {
-            self.job.fail(self.job.destination.path(&file.relative()), text);
+            self.job.fail(self.job.destination.path(&file.relative()), error);
             self.end_entry(entry, false);
         }
     }
@@ -300,7 +298,7 @@ impl TargetReceiver {
                 return match during(Stage::Room, || self.committer.complete(entry, &handle, end)) {
                     Ok(whole) if whole.disk.is_some() => self.committer.commit_queue.add(vec![whole]),
                     Ok(whole) => self.committer.name_at_once(whole, outcomes),
-                    Err(text) => self.committer.fail_entry(entry, &handle, text, outcomes),
+                    Err(error) => self.committer.fail_entry(entry, &handle, &error, outcomes),
                 };
             }
             (ReceiverEntry::File(_) | ReceiverEntry::HardLink, _) => false,
@@ -321,14 +319,14 @@ impl TargetReceiver {
                 let made = self.decider.make_hard_link(&other, &first, outcome);
                 (other, made)
             }
-            LinkStep::Fail(other) => (other, Err(NOT_THERE.to_owned())),
+            LinkStep::Fail(other) => (other, Err(FileError::LinkedFileAbsent)),
             LinkStep::LeaveOrFail(other) => {
                 let left = self.decider.leave(&other);
                 (other, left)
             }
         };
-        let done = made.unwrap_or_else(|text| {
-            self.job.fail_entry(self.job.destination.path(&other.dir.path_of(other.name.as_bytes())), text);
+        let done = made.unwrap_or_else(|error| {
+            self.job.fail_entry(self.job.destination.path(&other.dir.path_of(other.name.as_bytes())), error);
             false
         });
         Some((other.entry, done))

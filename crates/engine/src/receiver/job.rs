@@ -2,6 +2,7 @@
 
 use crate::fs::Dir;
 use crate::fs::FileIdentity;
+use crate::io::program::ProgramError;
 use crate::io::storage::policy::StoragePolicy;
 use crate::io::storage::read::FrameReader;
 use crate::job::account::{WorkDone, WorkKind};
@@ -9,6 +10,7 @@ use crate::metrics::reporter::Reporter;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::place::destination::Destination;
 use crate::receiver::place::destination::DestinationKind;
+use crate::receiver::place::error::FileError;
 use crate::receiver::place::full_disk::FullDisk;
 use crate::receiver::place::in_order_sink::InOrderSink;
 use crate::receiver::place::job_locks::LockEvent;
@@ -18,6 +20,7 @@ use haul_proto::sync::EqualityTest;
 use haul_proto::wire::list_batch::ListedKinds;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{TargetOperand, TargetRequest};
+use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Constant properties of one job at the target.
@@ -48,9 +51,9 @@ pub struct ReceiverJob {
 
 impl ReceiverJob {
     /// Reports a failed entry. Must precede its completion.
-    pub(super) fn fail_entry(&self, path: Vec<u8>, text: impl Into<String>) {
+    pub(super) fn fail_entry(&self, path: Vec<u8>, error: impl Display) {
         self.note_failed_entry();
-        self.fail(path, text);
+        self.fail(path, error);
     }
 
     /// Records a failed entry that is reported elsewhere.
@@ -59,19 +62,19 @@ impl ReceiverJob {
     }
 
     /// Reports a file that could not be written.
-    pub(super) fn fail_file(&self, file: &ReceivingFile, text: impl Into<String>) {
-        let text = text.into();
+    pub(super) fn fail_file(&self, file: &ReceivingFile, error: &FileError) {
         if let Some(dir) = file.dir() {
-            self.full_disk.record_failure(dir.identity().device, &text);
+            self.full_disk.record_failure(dir.identity().device, error);
         }
-        self.fail_entry(file.display_path(&self.destination), text);
+        self.fail_entry(file.display_path(&self.destination), error);
     }
 
-    /// Why a new file in a directory is refused without an attempt: its file system is full.
-    pub(super) fn refusal_of_full_disk(&self, dir: &Dir, size: u64) -> Option<String> {
+    /// Refuses a new file without an attempt if its file system is full.
+    pub(super) fn check_full_disk(&self, dir: &Dir, size: u64) -> Result<(), FileError> {
         // An empty file takes no block.
         let is_checked = self.request.write.check_space && size > 0;
-        is_checked.then(|| self.full_disk.refusal(dir.identity().device)).flatten()
+        let refusal = is_checked.then(|| self.full_disk.refusal(dir.identity().device)).flatten();
+        refusal.map_or(Ok(()), Err)
     }
 
     /// Whether the only source argument, a directory, is created under a new name.
@@ -140,17 +143,18 @@ impl ReceiverJob {
 
     /// Polls a program for failure until `pause` reports the end of the job, since its source may send nothing for
     /// long. Returns its error.
-    pub fn watch_program(&self, pause: impl Fn() -> bool) -> Option<String> {
+    pub fn watch_program(&self, pause: impl Fn() -> bool) -> Option<ProgramError> {
         let sink = self.destination.sink()?;
         while pause() {
-            if let Some(text) = sink.has_failed() {
-                return Some(text);
+            let error = sink.has_failed();
+            if error.is_some() {
+                return error;
             }
         }
         None
     }
 
-    pub(super) fn fail(&self, path: Vec<u8>, text: impl Into<String>) {
-        self.reporter.failed(path, text);
+    pub(super) fn fail(&self, path: Vec<u8>, error: impl Display) {
+        self.reporter.failed(path, error.to_string());
     }
 }

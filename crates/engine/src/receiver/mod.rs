@@ -147,9 +147,7 @@ impl TargetReceiver {
         inherited: Option<InheritedPipe>,
     ) -> Result<Self, RefusedRequest> {
         let quota = Arc::new(JobQuota::new(context.allowance.clone()));
-        quota
-            .take_names(destination::missing_directories(&request))
-            .map_err(|text| RefusedRequest { usage: false, text })?;
+        quota.take_names(destination::missing_directories(&request))?;
         let destination = match request.pipe {
             PipeKind::No => destination::find(&request, context.state_dir.as_deref(), &reporter)?,
             PipeKind::Standard | PipeKind::Named | PipeKind::Growing(_) => {

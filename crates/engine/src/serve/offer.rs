@@ -5,6 +5,7 @@ use crate::job::credentials::KnownClient;
 use crate::job::spec::PrivateKey;
 use crate::job::spec::PublicKey;
 use crate::job::spec::WorkerProgram;
+use crate::job::work_progress::WorkProgress;
 use crate::policy::audit::AuditDestination;
 use crate::worker::client_limits::ServePolicy;
 use crate::worker::client_limits::ServedAccess;
@@ -132,6 +133,8 @@ pub enum ServeEvent {
         directory: String,
         /// The client's key, if it used one.
         key: Option<PublicKey>,
+        /// Figures of its job while it runs.
+        progress: Option<Arc<WorkProgress>>,
     },
     /// A peer connected and did not authenticate.
     Stranger {

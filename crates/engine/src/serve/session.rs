@@ -21,6 +21,7 @@ use super::tls;
 use crate::job::account::WorkAccount;
 use crate::job::allowance::Allowance;
 use crate::job::credentials::KnownClient;
+use crate::job::work_progress::WorkProgress;
 use crate::net::stream::preauth::PendingPlace;
 use crate::serve::auth::{answer, as_server};
 use crate::serve::offer::{ServeEvent, ServeOffer, ServedContent, ServedDirectory};
@@ -194,12 +195,15 @@ pub(super) fn serve(
     };
     let key = if let KnownClient::Key(key) = known { Some(*key) } else { None };
     let session = shared.sessions.add(&name, known, peer.ip());
-    shared.log(&ServeEvent::Began { peer, directory: name.clone(), key });
+    // Without it, the figures of the job are known at its end alone.
+    let progress = WorkProgress::new().ok().map(Arc::new);
+    shared.log(&ServeEvent::Began { peer, directory: name.clone(), key, progress: progress.clone() });
     let began = Instant::now();
     let is_over = || shared.hang_up.load(Ordering::Relaxed) || session.is_revoked.load(Ordering::Relaxed);
     let client = client_name(known, peer);
     let worked = shared.allowances.of(&directory.name, directory.size, directory.files).and_then(|allowance| {
-        work(offer, directory, allowance.as_deref(), client, &mut Connection::from(connection), socket, is_over)
+        let files = SharedFiles { allowance: allowance.as_deref(), progress: progress.as_deref() };
+        work(offer, directory, files, client, &mut Connection::from(connection), socket, is_over)
     });
     let (status, mut account) = match worked {
         Ok(worked) => worked,
@@ -268,11 +272,18 @@ fn client_name(known: &KnownClient, peer: SocketAddr) -> String {
     }
 }
 
+/// Files that a worker shares with its server.
+#[derive(Clone, Copy)]
+struct SharedFiles<'s> {
+    allowance: Option<&'s Allowance>,
+    progress: Option<&'s WorkProgress>,
+}
+
 /// Starts a worker, relays between it and the client, and waits for its exit.
 fn work(
     offer: &ServeOffer,
     directory: &ServedDirectory,
-    allowance: Option<&Allowance>,
+    files: SharedFiles<'_>,
     client: String,
     connection: &mut Connection,
     socket: &TcpStream,
@@ -281,7 +292,8 @@ fn work(
     let program = &offer.program;
     let (here, there) = (socket.local_addr()?, socket.peer_addr()?);
     let mut command = Command::new(&program.executable);
-    let allowance = allowance.map(|allowance| hand_over(&mut command, allowance.counters())).transpose()?;
+    let allowance = files.allowance.map(|allowance| hand_over(&mut command, allowance.counters())).transpose()?;
+    let progress = files.progress.map(|progress| hand_over(&mut command, progress.descriptor())).transpose()?;
     let (pipe, place) = match &directory.content {
         ServedContent::Directory(path) => (None, path.as_os_str()),
         ServedContent::Standard(fd) => (Some(ServedPipe::Inherited(hand_over(&mut command, fd)?)), OsStr::new("-")),
@@ -292,6 +304,7 @@ fn work(
         access: directory.access,
         rate: directory.rate.or(offer.rate),
         allowance,
+        progress,
         ports: offer.data_ports,
         address: offer.address,
         sandboxed: offer.sandboxed,

@@ -14,9 +14,6 @@ use crate::io::storage::calls::read_at;
 use crate::source::entry::SourceEntry;
 use crate::source::path::SourceFileError;
 
-/// Remedy for a digest mismatch.
-const REMEDY: &str = "not copied: check the file, or the expected digest";
-
 impl Source {
     /// The requested checksum, if the source computes it.
     fn checksum(&self) -> Option<&ChecksumRequest> {
@@ -51,12 +48,12 @@ impl Source {
             Ok(()) => self.lock().machine.summed(entry),
             // A stopped job reports nothing more.
             Err(_) if self.lock().stopped => {}
-            Err(trouble) => self.fail(entry, item, trouble),
+            Err(error) => self.fail(entry, item, error),
         }
     }
 
     fn finish_sum(&self, item: &SourceEntry, digest: Digest) -> Result<(), SourceFileError> {
-        let Some(sum) = self.sum(item) else { return self.tell_sum(item, &digest).map_err(SourceFileError::Failed) };
+        let Some(sum) = self.sum(item) else { return self.report_sum(item, &digest) };
         // A pipe was hashed in order, and its frames cannot be requested again.
         let is_pipe = item.is_pipe();
         let size = if is_pipe { 0 } else { item.size };
@@ -65,24 +62,24 @@ impl Source {
         if !is_pipe && !item.is_as_offered(item.open_shared()?.fd())? {
             return Err(SourceFileError::Changed);
         }
-        self.tell_sum(item, sum.value().unwrap_or_default()).map_err(SourceFileError::Failed)
+        self.report_sum(item, sum.value().unwrap_or_default())
     }
 
     /// Reports the digest of a small file, read whole. Fails on a mismatch with the expected value.
-    pub(super) fn sum_small(&self, item: &SourceEntry, bytes: &[u8]) -> Result<(), String> {
+    pub(super) fn sum_small(&self, item: &SourceEntry, bytes: &[u8]) -> Result<(), SourceFileError> {
         let Some(checksum) = self.checksum() else { return Ok(()) };
         let value = sum_of(checksum.algorithm, bytes);
         // A file may be sent more than once.
         if item.told.get() != Some(&value) {
-            self.tell_sum(item, &value)?;
+            self.report_sum(item, &value)?;
             let _ = item.told.set(value);
         }
         Ok(())
     }
 
-    fn tell_sum(&self, item: &SourceEntry, value: &[u8]) -> Result<(), String> {
+    fn report_sum(&self, item: &SourceEntry, value: &[u8]) -> Result<(), SourceFileError> {
         let Some(checksum) = self.checksum() else { return Ok(()) };
-        verdict(checksum, value, None).map_err(|wrong| format!("{wrong}\n{REMEDY}"))?;
+        verdict(checksum, value, None)?;
         let path = item.path();
         self.reporter.send(&WorkerMessage::Checksum { path, digest: value.to_vec() });
         Ok(())

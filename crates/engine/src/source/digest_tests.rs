@@ -113,12 +113,12 @@ fn a_file_that_is_not_what_it_was_has_none() {
         let item = found(&item);
         let opened = item.open_as_offered().unwrap();
         change(&File::options().write(true).open(&path).unwrap()).unwrap();
-        assert_eq!(read(&source, &item, opened, reader), Err(SourceFileError::Changed));
+        assert!(matches!(read(&source, &item, opened, reader), Err(SourceFileError::Changed)));
     }
     // The reader is reusable afterwards.
     let item = found(&item);
     let opened = item.open_as_offered().unwrap();
-    assert_eq!(read(&source, &item, opened, reader), Ok(blake3_of(&path)));
+    assert_eq!(read(&source, &item, opened, reader).ok(), Some(blake3_of(&path)));
 }
 
 /// An entry of the same file in its present state.

@@ -59,7 +59,7 @@ impl FlowPipe {
         let mut since = Instant::now();
         while len < room.len() && since.elapsed() < quiet {
             if !goes_on() {
-                return Err(SourceFileError::Failed("the job was stopped".into()));
+                return Err(SourceFileError::Stopped);
             }
             thread::sleep(LOOK_EVERY.min(quiet));
             let more = read_on(&self.fd, &mut room[len..], goes_on)?;
@@ -67,7 +67,7 @@ impl FlowPipe {
             if more > 0 {
                 since = Instant::now();
             } else if FileStat::at_fd(&self.fd)?.size < tell(&self.fd).map_err(io::Error::from)? {
-                return Err(SourceFileError::Failed("truncated while being followed".into()));
+                return Err(SourceFileError::Truncated);
             }
         }
         Ok(len)
@@ -167,7 +167,7 @@ impl FlowFeed {
         }
         if let Some(program) = pipe.program.as_ref().filter(|_| has_ended) {
             // The output is complete only if the program exits successfully.
-            program.finish(goes_on).map_err(|error| SourceFileError::Failed(error.to_string()))?;
+            program.finish(goes_on)?;
         }
         let size = index.saturating_mul(frame.get().into()).saturating_add(len as u64);
         Ok(FlowRead { len, end: has_ended.then(|| (size, now())) })
@@ -199,8 +199,7 @@ impl FlowFeed {
     ) -> Result<Option<(usize, bool)>, SourceFileError> {
         let kept = lock(&self.kept);
         let Some(&ResendFrame { ref bytes, len, is_only }) = kept.frames.get(&index) else { return Ok(None) };
-        let room =
-            room.get_mut(..len).ok_or_else(|| SourceFileError::Failed("a frame exceeds the frame size".into()))?;
+        let room = room.get_mut(..len).ok_or(SourceFileError::FrameSize)?;
         if self.is_read_once() {
             room.copy_from_slice(bytes);
         } else {

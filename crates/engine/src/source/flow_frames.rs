@@ -13,14 +13,12 @@ use std::sync::atomic::Ordering;
 use super::Source;
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::read::FrameReader;
-use crate::job::error::CHANGED_WHILE_READ;
 use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
 use crate::net::stream::StreamError;
 use crate::net::stream::frame_sink::FrameSink;
 use crate::source::entry::SourceEntry;
 use crate::source::flow_feed::FlowRead;
-use crate::source::path::SourceFileError;
 
 /// Reads and sends the next frame of a flow.
 pub(super) fn send_next(
@@ -41,9 +39,9 @@ pub(super) fn send_next(
         feed.read(frame, next.index, buffer.room_mut(), || source.wants(next.entry), read_file)
     }) {
         Ok(portion) => portion,
-        Err(trouble) => {
+        Err(error) => {
             reader.give_back(buffer);
-            source.fail_flow(next, trouble);
+            source.fail_for_good(next.entry, &next.handle, &error);
             return Ok(());
         }
     };
@@ -83,7 +81,7 @@ pub(super) fn send_kept(
             buffer = send_flow_frame(source, kept, buffer, is_only, outlet, false)?;
         }
         Ok(None) => {}
-        Err(trouble) => source.fail_flow(kept, trouble),
+        Err(error) => source.fail_for_good(kept.entry, &kept.handle, &error),
     }
     reader.give_back(buffer);
     Ok(())
@@ -138,14 +136,5 @@ impl Source {
         self.work.notify_all();
         self.outbox.notify_all();
         read.map(|(written, _)| written)
-    }
-
-    /// Some of its data may be lost for good, so it is not restarted.
-    fn fail_flow(&self, next: &FlowFrame<SourceEntry>, trouble: SourceFileError) {
-        let reason = match trouble {
-            SourceFileError::Changed => CHANGED_WHILE_READ.to_owned(),
-            SourceFileError::Failed(reason) => reason,
-        };
-        self.fail(next.entry, &next.handle, SourceFileError::Failed(reason));
     }
 }

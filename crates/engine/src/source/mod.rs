@@ -62,7 +62,6 @@ use crate::fs::{FileIdentity, FileStat, WalkFilter};
 use crate::io::storage::cold;
 use crate::io::storage::policy::StoragePolicy;
 use crate::job::account::{WorkDone, WorkKind};
-use crate::job::error::{CHANGED_SINCE_PLAN, CHANGED_WHILE_READ};
 use crate::metrics::counter::add;
 use crate::metrics::reporter::Reporter;
 use crate::metrics::stage_timer::during;
@@ -580,20 +579,25 @@ impl Source {
         self.work.notify_all();
     }
 
-    /// Handles a file that failed, or differs from its offer. After the first change it is offered again.
-    fn fail(&self, entry: EntryId, item: &SourceEntry, trouble: SourceFileError) {
-        let trouble = match (trouble, self.request.range) {
+    /// Fails a file, unless it has changed for the first time: then it is offered again.
+    fn fail(&self, entry: EntryId, item: &SourceEntry, error: SourceFileError) {
+        if !matches!(error, SourceFileError::Changed) {
+            return self.fail_for_good(entry, item, &error);
+        }
+        if self.request.range.is_some() {
             // Other runs send the other ranges of the planned version.
-            (SourceFileError::Changed, Some(_)) => SourceFileError::Failed(CHANGED_SINCE_PLAN.to_owned()),
-            (trouble, _) => trouble,
-        };
-        let again = if trouble == SourceFileError::Changed { item.again(&self.own_unlinks) } else { Ok(None) };
-        let reason = match (again, trouble) {
-            (Ok(Some((again, look))), _) => return self.offer_again(entry, again, &look),
-            (Ok(None), SourceFileError::Changed) => CHANGED_WHILE_READ.to_owned(),
-            (Err(SourceFileError::Failed(reason)), _) | (_, SourceFileError::Failed(reason)) => reason,
-            (Err(SourceFileError::Changed), _) => CHANGED_WHILE_READ.to_owned(),
-        };
+            return self.fail_for_good(entry, item, &SourceFileError::ChangedSincePlan);
+        }
+        match item.again(&self.own_unlinks) {
+            Ok(Some((again, look))) => self.offer_again(entry, again, &look),
+            Ok(None) => self.fail_for_good(entry, item, &error),
+            Err(error) => self.fail_for_good(entry, item, &error),
+        }
+    }
+
+    /// Fails a file. It is not offered again, since some of its data may be lost.
+    fn fail_for_good(&self, entry: EntryId, item: &SourceEntry, error: &SourceFileError) {
+        let reason = error.to_string();
         let mut state = self.lock();
         if state.machine.fail(entry, &reason) {
             // Under the lock: the job may end with this entry, and its summary counts the failure.

@@ -5,6 +5,7 @@ use haul_proto::path::Name;
 use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::request::{SourceRequest, SymlinkMode as LinkRule, TargetOperand};
 use rustix::fs::{FileType, OFlags};
+use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
@@ -23,7 +24,7 @@ use crate::job::display_path::own_name;
 use crate::job::null;
 use crate::job::spec::Symlinks;
 use crate::metrics::reporter::Reporter;
-use crate::policy::{HostPolicy, PolicyRule};
+use crate::policy::{HostPolicy, PolicyRefusal, PolicyRule};
 use crate::source::flow_feed::FlowPipe;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::describe::describe;
@@ -126,14 +127,13 @@ pub fn open_pipe(
     reporter: &Reporter,
 ) -> Vec<Option<OperandRoot>> {
     let [operand] = &request.operands[..] else {
-        let refuse = |operand: &Vec<u8>| reporter.failed(operand.clone(), "a pipe is one file");
+        let refuse = |operand: &Vec<u8>| reporter.failed(operand.clone(), OperandRefusal::SeveralPipes.to_string());
         request.operands.iter().for_each(refuse);
         return request.operands.iter().map(|_| None).collect();
     };
     let opened = match request.pipe {
         PipeKind::Standard => {
-            let opened = inherited.ok_or_else(|| "standard input cannot be read on another host".to_owned());
-            opened.map(|pipe| FlowPipe::new(pipe.fd, pipe.program))
+            inherited.map(|pipe| FlowPipe::new(pipe.fd, pipe.program)).ok_or(OperandRefusal::RemoteInput)
         }
         PipeKind::Growing(quiet_s) => growing(operand, Duration::from_secs(quiet_s.into())),
         PipeKind::Named | PipeKind::No => named(operand, policy),
@@ -145,31 +145,29 @@ pub fn open_pipe(
         let name = own.and_then(|name| Name::new(name.as_bytes()).ok());
         OperandRoot { name, identity, kind: OperandKind::Pipe(Arc::new(spring)) }
     });
-    vec![root.map_err(|text| reporter.failed(operand.clone(), text)).ok()]
+    vec![root.map_err(|refusal| reporter.failed(operand.clone(), refusal.to_string())).ok()]
 }
 
 /// Follows a growing file.
-fn growing(operand: &[u8], quiet: Duration) -> Result<FlowPipe, String> {
+fn growing(operand: &[u8], quiet: Duration) -> Result<FlowPipe, OperandRefusal> {
     let path = Path::new(OsStr::from_bytes(operand));
-    let opened = lookup::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC);
-    let file = opened.map_err(|error| describe(&error.into()))?;
-    match FileStat::at_fd(&file).map_err(|error| describe(&error))?.kind {
+    let file = lookup::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC)?;
+    match FileStat::at_fd(&file)?.kind {
         FileType::RegularFile => Ok(FlowPipe::following(file, quiet)),
-        _ => Err("only a file can be followed (-R)".to_owned()),
+        _ => Err(OperandRefusal::Unfollowable),
     }
 }
 
 /// Opens a FIFO, or else starts a program. Opening a FIFO does not wait for a writer: its reader waits.
-fn named(operand: &[u8], policy: &HostPolicy) -> Result<FlowPipe, String> {
+fn named(operand: &[u8], policy: &HostPolicy) -> Result<FlowPipe, OperandRefusal> {
     let path = Path::new(OsStr::from_bytes(operand));
     let is_fifo = lookup::stat(path).is_ok_and(|found| FileStat::from(&found).kind == FileType::Fifo);
     if is_fifo {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let fifo = lookup::open(path, flags).map_err(|error| describe(&error.into()))?;
-        return Ok(FlowPipe::new(fifo, None));
+        return Ok(FlowPipe::new(lookup::open(path, flags)?, None));
     }
-    policy.check(PolicyRule::NoPrograms).map_err(|refusal| refusal.to_string())?;
-    let (program, said) = PipeProgram::start(End::Source, operand).map_err(|error| describe(&error))?;
+    policy.check(PolicyRule::NoPrograms)?;
+    let (program, said) = PipeProgram::start(End::Source, operand)?;
     Ok(FlowPipe::new(said, Some(Arc::new(program))))
 }
 
@@ -190,35 +188,53 @@ pub struct OperandOpener<'a> {
 
 /// Most remembered parent directories.
 const PARENTS_MAX: usize = 1024;
-/// Error for a listed link that leads out of the base.
-const OUT_OF_BASE: &str = "a symbolic link leads out of the base (-d)\nadd --symlinks follow, or omit -d";
 
-/// Remedy for a path with wildcards.
-const NO_WILDCARDS: &str = "haul expands no wildcards: copy the directory with -r, --include PATTERN and --exclude '*'";
+/// Why a source argument cannot be copied, with a remedy on the next line.
+#[derive(Debug, thiserror::Error)]
+enum OperandRefusal {
+    #[error("{}", describe(.0))]
+    Io(#[from] io::Error),
+    /// There is no such path, and haul expands no wildcards. A shell on this host has expanded its own; those of a
+    /// remote path arrive unexpanded.
+    #[error(
+        "{}\nhaul expands no wildcards: copy the directory with -r, --include PATTERN and --exclude '*'",
+        describe(.0)
+    )]
+    Wildcards(#[source] io::Error),
+    #[error("is a directory\nuse -r to copy directories")]
+    Directory,
+    #[error("the path does not end in a file name")]
+    NoName,
+    #[error("is a FIFO\nadd -N i to copy the data written to it")]
+    Fifo,
+    #[error("is a socket, which cannot be copied")]
+    Socket,
+    #[error("is a device\nname a file, or null:SIZE for zeros")]
+    Device,
+    #[error("a symbolic link leads out of the base (-d)\nadd --symlinks follow, or omit -d")]
+    OutOfBase,
+    #[error("a pipe is one file")]
+    SeveralPipes,
+    #[error("standard input cannot be read on another host")]
+    RemoteInput,
+    #[error("only a file can be followed (-R)")]
+    Unfollowable,
+    #[error("{0}")]
+    Policy(#[from] PolicyRefusal),
+}
 
-/// Why a source argument cannot be copied, and the remedy.
-struct OperandRefusal(String);
-
-impl OperandRefusal {
-    fn new(text: &str) -> Self {
-        Self(text.to_owned())
+impl From<Errno> for OperandRefusal {
+    fn from(error: Errno) -> Self {
+        Self::Io(error.into())
     }
 }
 
-impl From<io::Error> for OperandRefusal {
-    fn from(error: io::Error) -> Self {
-        Self(describe(&error))
-    }
-}
-
-/// Error for a missing path. A shell on this host has already expanded its wildcards; those of a remote path arrive
-/// unexpanded.
-fn absent(path: &Path, error: &io::Error) -> OperandRefusal {
-    let text = describe(error);
+/// Error for a failed lookup.
+fn lookup_error(path: &Path, error: io::Error) -> OperandRefusal {
     let has_wildcard = path.as_os_str().as_bytes().iter().any(|byte| b"*?[".contains(byte));
     match has_wildcard && error.kind() == io::ErrorKind::NotFound {
-        true => OperandRefusal(format!("{text}\n{NO_WILDCARDS}")),
-        false => OperandRefusal(text),
+        true => OperandRefusal::Wildcards(error),
+        false => OperandRefusal::Io(error),
     }
 }
 
@@ -241,8 +257,8 @@ impl<'a> OperandOpener<'a> {
     pub fn look_at(&mut self, operand: &[u8]) -> Option<OperandRoot> {
         match self.resolve(Path::new(OsStr::from_bytes(operand))) {
             Ok(root) => Some(root),
-            Err(OperandRefusal(text)) => {
-                self.reporter.failed(operand.to_vec(), text);
+            Err(refusal) => {
+                self.reporter.failed(operand.to_vec(), refusal.to_string());
                 None
             }
         }
@@ -273,27 +289,24 @@ impl<'a> OperandOpener<'a> {
         // The lookup of the whole path follows links, and has the error.
         let look = match look {
             Some(look) => look,
-            None => FileStat::from(&lookup::stat(path).map_err(|error| absent(path, &error.into()))?),
+            None => FileStat::from(&lookup::stat(path).map_err(|error| lookup_error(path, error.into()))?),
         };
         let name = own_name(path).and_then(|name| Name::new(name.as_bytes()).ok());
         match look.kind {
-            FileType::Directory if !self.recursive => {
-                Err(OperandRefusal::new("is a directory\nuse -r to copy directories"))
-            }
+            FileType::Directory if !self.recursive => Err(OperandRefusal::Directory),
             FileType::Directory => {
                 self.check_base(path)?;
                 let dir = Dir::open_operand(path, DirAccess::List, Arc::clone(&self.cache))?;
                 Ok(OperandRoot { name, identity: dir.identity(), kind: OperandKind::Directory(dir) })
             }
             FileType::RegularFile => {
-                let no_name = || OperandRefusal::new("the path does not end in a file name");
-                let name = name.ok_or_else(no_name)?;
+                let name = name.ok_or(OperandRefusal::NoName)?;
                 self.check_base(path)?;
-                return Ok(OperandRoot::file(self.parent_of(path)?, name, look));
+                Ok(OperandRoot::file(self.parent_of(path)?, name, look))
             }
-            FileType::Fifo => Err(OperandRefusal::new("is a FIFO\nadd -N i to copy the data written to it")),
-            FileType::Socket => Err(OperandRefusal::new("is a socket, which cannot be copied")),
-            _ => Err(OperandRefusal::new("is a device\nname a file, or null:SIZE for zeros")),
+            FileType::Fifo => Err(OperandRefusal::Fifo),
+            FileType::Socket => Err(OperandRefusal::Socket),
+            _ => Err(OperandRefusal::Device),
         }
     }
 
@@ -336,7 +349,7 @@ impl<'a> OperandOpener<'a> {
         let Some(base) = &self.base else { return Ok(()) };
         match std::fs::canonicalize(path)?.starts_with(base) {
             true => Ok(()),
-            false => Err(OperandRefusal::new(OUT_OF_BASE)),
+            false => Err(OperandRefusal::OutOfBase),
         }
     }
 }

@@ -2,22 +2,47 @@
 
 use crate::fs::Dir;
 use crate::fs::FollowLinks;
+use crate::io::checksum::DigestMismatch;
+use crate::io::program::ProgramError;
 use crate::job::display_path::below;
+use crate::job::error::{CHANGED_SINCE_PLAN, CHANGED_WHILE_READ};
 use crate::sys::describe::describe;
 use haul_proto::path::Name;
 use std::io;
-/// Why a file cannot be delivered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+use std::sync::Arc;
+
+/// Why a file cannot be sent. A remedy is on the next line.
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum SourceFileError {
     /// The file has changed since its offer or the start of its transfer.
+    #[error("{CHANGED_WHILE_READ}")]
     Changed,
-    /// Any other error, as text.
-    Failed(String),
+    /// A file of which other runs send other ranges has changed.
+    #[error("{CHANGED_SINCE_PLAN}")]
+    ChangedSincePlan,
+    /// A system call failed.
+    #[error("{}", describe(.0))]
+    Io(#[source] Arc<io::Error>),
+    /// The job ended meanwhile.
+    #[error("the job was stopped")]
+    Stopped,
+    /// A growing file has become shorter.
+    #[error("truncated while being followed")]
+    Truncated,
+    /// A kept frame exceeds the frame size.
+    #[error("a frame exceeds the frame size")]
+    FrameSize,
+    /// The program that writes it failed.
+    #[error("{0}")]
+    Program(#[from] ProgramError),
+    /// Its digest differs from the expected one.
+    #[error("{0}\nnot copied: check the file, or the expected digest")]
+    Digest(#[from] DigestMismatch),
 }
 
 impl From<io::Error> for SourceFileError {
     fn from(error: io::Error) -> Self {
-        Self::Failed(describe(&error))
+        Self::Io(error.into())
     }
 }
 

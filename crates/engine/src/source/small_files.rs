@@ -37,8 +37,8 @@ pub(super) fn send(
         let room = &mut buffer.room_mut()[used..];
         match during(Stage::Open, || read_small(&file.handle, room, most)) {
             Ok(SmallFileRead::Whole(len, modified)) => {
-                if let Err(wrong) = source.sum_small(&file.handle, &room[..len]) {
-                    source.fail(file.entry, &file.handle, SourceFileError::Failed(wrong));
+                if let Err(error) = source.sum_small(&file.handle, &room[..len]) {
+                    source.fail(file.entry, &file.handle, error);
                     continue;
                 }
                 let is_audited = source.reporter.is_audited();
@@ -54,7 +54,7 @@ pub(super) fn send(
                 used += len;
             }
             Ok(SmallFileRead::NoRoom(size)) => source.put_back(file.entry, size),
-            Err(reason) => source.fail(file.entry, &file.handle, reason),
+            Err(error) => source.fail(file.entry, &file.handle, error),
         }
     }
     if packed.is_empty() {

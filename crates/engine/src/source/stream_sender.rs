@@ -227,9 +227,9 @@ impl<O: FrameSink> StreamSender<'_, O> {
                 self.reader.end();
                 self.conclude(chunk, file, values, same);
             }
-            Err(trouble) => {
+            Err(error) => {
                 self.reader.give_up();
-                self.source.fail(chunk.entry, &chunk.handle, trouble);
+                self.source.fail(chunk.entry, &chunk.handle, error);
             }
         }
         add(&self.source.reporter.tally.bytes_direct, self.reader.take_direct_bytes());

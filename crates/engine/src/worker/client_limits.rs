@@ -16,6 +16,7 @@ use crate::io::program::{InheritedPipe, PipeProgram};
 use crate::job::End;
 use crate::job::allowance::Allowance;
 use crate::job::null;
+use crate::job::work_progress::WorkProgress;
 use crate::policy::audit::AuditDestination;
 use crate::sys::confine::{ConfineBounds, ConfineNetwork, ConfineRights};
 use crate::sys::inherited_fds;
@@ -92,6 +93,8 @@ pub struct ClientLimits {
     pub rate: Option<u64>,
     /// The descriptor of the shared [`Allowance`] of bytes for all clients; `None` for no limit.
     pub allowance: Option<i32>,
+    /// The descriptor of the job's [`WorkProgress`] for the server; `None` if the server needs none.
+    pub progress: Option<i32>,
     /// The first and last port for data connections; `None`: the system chooses one.
     pub ports: Option<(u16, u16)>,
     /// The address for data connections; `None`: any address.
@@ -144,13 +147,14 @@ const NONE: &str = "-";
 
 impl ClientLimits {
     /// Returns the limits as command-line words for the worker.
-    pub fn words(&self) -> [String; 10] {
+    pub fn words(&self) -> [String; 11] {
         let number = |number: Option<u64>| number.map_or(NONE.into(), |number| number.to_string());
         [
             self.pipe.map_or(NONE.into(), ServedPipe::word),
             self.access.word().to_owned(),
             number(self.rate),
             self.allowance.map_or(NONE.into(), |number| number.to_string()),
+            self.progress.map_or(NONE.into(), |number| number.to_string()),
             self.ports.map_or(NONE.into(), |(first, last)| format!("{first}:{last}")),
             self.address.map_or(NONE.into(), |address| address.to_string()),
             self.sandboxed.to_string(),
@@ -162,7 +166,7 @@ impl ClientLimits {
 
     /// Parses the words of [`Self::words`]; `None` if they are invalid.
     pub fn from_words(words: &[&str]) -> Option<Self> {
-        let [pipe, access, rate, allowance, range, address, sandboxed, deltas, audit, policy] = words else {
+        let [pipe, access, rate, allowance, progress, range, address, sandboxed, deltas, audit, policy] = words else {
             return None;
         };
         let ports = |text: &str| {
@@ -174,6 +178,7 @@ impl ClientLimits {
             access: ServedAccess::from_word(access)?,
             rate: optional(rate, |text| text.parse().ok())?,
             allowance: optional(allowance, |text| text.parse().ok())?,
+            progress: optional(progress, |text| text.parse().ok())?,
             ports: optional(range, ports)?,
             address: optional(address, |text| text.parse().ok())?,
             sandboxed: sandboxed.parse().ok()?,
@@ -186,6 +191,11 @@ impl ClientLimits {
     /// Takes the shared allowance of all clients from its descriptor. A worker calls it once.
     pub fn take_allowance(&self) -> io::Result<Option<Arc<Allowance>>> {
         self.allowance.map(|number| Allowance::handed(number).map(Arc::new)).transpose()
+    }
+
+    /// Takes the file for the job's figures from its descriptor. A worker calls it once.
+    pub fn take_progress(&self) -> io::Result<Option<Arc<WorkProgress>>> {
+        self.progress.map(|number| WorkProgress::handed(number).map(Arc::new)).transpose()
     }
 
     /// Opens the served pipe, with `command` as its program. A worker calls it once, before it confines itself: a program
@@ -275,6 +285,7 @@ mod tests {
             access: ServedAccess::WriteOnly,
             rate: Some(1),
             allowance: Some(7),
+            progress: Some(8),
             ports: Some((5032, 5131)),
             address: Some(IpAddr::from([0xfd; 16])),
             sandboxed: true,
@@ -287,6 +298,7 @@ mod tests {
             access: ServedAccess::Both,
             rate: None,
             allowance: None,
+            progress: None,
             ports: None,
             address: None,
             sandboxed: false,

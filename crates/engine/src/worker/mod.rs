@@ -34,6 +34,7 @@ use crate::job::End;
 use crate::job::account::WorkAccount;
 use crate::job::allowance::Allowance;
 use crate::job::hello::greeting_line;
+use crate::job::work_progress::WorkProgress;
 use crate::metrics::control_channel::{LinkReader, LinkWriter};
 use crate::net::controller_watchdog::{ControllerWatchdog, WatchedInput};
 use crate::policy::HostPolicy;
@@ -61,6 +62,8 @@ pub struct Environment {
     pub served: Option<ServedTerms>,
     /// The server's byte allowance for all its clients.
     pub allowance: Option<Arc<Allowance>>,
+    /// Figures of the job for a server.
+    pub progress: Option<Arc<WorkProgress>>,
 }
 
 /// Pipes handed over by the parent process: the standard input and output of the command, or the pipe of a server.

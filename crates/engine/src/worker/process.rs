@@ -345,7 +345,7 @@ impl WorkerProcess {
         let gauges = self.gauges.take().ok_or(MessageOrderError::SecondStart)?;
         let started = self.program.as_ref().map_or(Ok(()), |program| program.start_prepared());
         started.map_err(WorkerError::Program)?;
-        let running = JobRuntime::start(ends, self.link.clone(), every, gauges);
+        let running = JobRuntime::start(ends, self.link.clone(), every, gauges, self.environment.progress.clone());
         self.connections.arrivals.take().into_iter().for_each(|arrivals| running.streams().take_streams(arrivals));
         self.running = Some(running);
         Ok(())

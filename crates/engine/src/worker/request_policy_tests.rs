@@ -19,6 +19,7 @@ fn terms(access: ServedAccess) -> ClientLimits {
         access,
         rate: Some(10),
         allowance: None,
+        progress: None,
         ports: Some((5032, 5040)),
         address,
         sandboxed: false,

@@ -1,9 +1,11 @@
 //! Resource metrics of this worker for its controller: samples its threads, host and sockets several times a second. No
 //! decision depends on them.
 
+use haul_proto::diagnose::{Bottleneck, JobMeasurements, diagnose};
 use haul_proto::wire::resource_metrics::{CurrentMetrics, ResourceMetrics, Sockets, StreamFigures, Traffic};
 use std::time::{Duration, Instant};
 
+use crate::job::account::WorkDone;
 use crate::metrics::stage_timer::StageTimers;
 use crate::net::stream_pool::StreamPool;
 use crate::sys::gauges::{DiskGauge, ProcessorsGauge, TrafficGauge};
@@ -131,4 +133,46 @@ pub fn stream_figures(stages: &StageTimers, pool: &StreamPool) -> Vec<StreamFigu
         }
     }
     all
+}
+
+/// Returns what limits the job, as far as one end shows it alone: its disk, CPUs, small files, rate limit or program.
+/// [`Bottleneck::None`] if the other end or the network may limit it.
+pub fn own_bottleneck(is_source: bool, load: ResourceMetrics, work: &WorkDone) -> Bottleneck {
+    let case = JobMeasurements { bytes: work.bytes, files: work.files, ..JobMeasurements::default() };
+    let case = match is_source {
+        true => JobMeasurements { source: load, ..case },
+        false => JobMeasurements { target: load, ..case },
+    };
+    diagnose(&case).limit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::account::WorkKind;
+    use haul_proto::wire::resource_metrics::Stage;
+
+    /// Returns metrics of a job of 10 s with one stream that waited in these stages.
+    fn waiting(stages: &[(Stage, u64)]) -> ResourceMetrics {
+        let mut load = ResourceMetrics { elapsed_us: 10_000_000, ..ResourceMetrics::default() };
+        for (stage, seconds) in stages {
+            load.stages[*stage as usize].wall_us = seconds * 1_000_000;
+            load.stages[*stage as usize].looked_us = seconds * 1_000_000;
+        }
+        load
+    }
+
+    #[test]
+    fn one_end_names_its_own_part_alone() {
+        let work = WorkDone { what: WorkKind::Received, files: 1, bytes: 1 << 30, failed: 0, path: String::new() };
+        for (is_source, stages, expected) in [
+            (false, [(Stage::Write, 8), (Stage::Receive, 2)], Bottleneck::TargetDisk),
+            (false, [(Stage::Write, 2), (Stage::Receive, 8)], Bottleneck::None),
+            (true, [(Stage::Read, 8), (Stage::Send, 2)], Bottleneck::SourceDisk),
+            (true, [(Stage::Pace, 8), (Stage::Send, 2)], Bottleneck::RateLimit),
+            (true, [(Stage::Read, 2), (Stage::Send, 8)], Bottleneck::None),
+        ] {
+            assert_eq!(own_bottleneck(is_source, waiting(&stages), &work), expected, "{stages:?}");
+        }
+    }
 }

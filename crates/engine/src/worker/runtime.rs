@@ -18,6 +18,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::job::account::WorkDone;
+use crate::job::work_progress::WorkProgress;
 use crate::metrics::control_channel::LinkWriter;
 use crate::metrics::stage_timer::StageTimers;
 use crate::net::controller_watchdog::ControllerWatchdog;
@@ -28,7 +30,7 @@ use crate::receiver::TargetReceiver;
 use crate::source::Source;
 use crate::sys::sync::lock;
 use crate::worker::error::{MessageOrderError, WorkerError};
-use crate::worker::resource_metrics::{ResourceMeter, SystemGauges, stream_figures};
+use crate::worker::resource_metrics::{ResourceMeter, SystemGauges, own_bottleneck, stream_figures};
 use crate::worker::stream_autotune::{fix, fix_threads};
 use crate::worker::stream_recovery::{keep_fixed, share_out};
 
@@ -66,6 +68,8 @@ struct RuntimeShared {
     /// The current stage of each thread.
     stages: StageTimers,
     load: Mutex<ResourceMeter>,
+    /// Figures of the job for a server.
+    progress: Option<Arc<WorkProgress>>,
     /// Number of threads that the end of the job waits for.
     busy: AtomicUsize,
     failed: AtomicBool,
@@ -76,13 +80,19 @@ struct RuntimeShared {
 
 impl JobRuntime {
     /// Starts all threads except those of streams, which [`StreamIntake::take`] starts.
-    pub fn start(ends: JobEnds, link: LinkWriter, report_every: Duration, gauges: SystemGauges) -> Self {
+    pub fn start(
+        ends: JobEnds,
+        link: LinkWriter,
+        report_every: Duration,
+        gauges: SystemGauges,
+        progress: Option<Arc<WorkProgress>>,
+    ) -> Self {
         let (source, target) = match ends {
             JobEnds::Source(source) => (Some(source), None),
             JobEnds::Target(target) => (None, Some(target)),
             JobEnds::Both(source, target) => (Some(source), Some(target)),
         };
-        let shared = Arc::new(RuntimeShared::new(source, target, link, gauges));
+        let shared = Arc::new(RuntimeShared { progress, ..RuntimeShared::new(source, target, link, gauges) });
         let mut inbox = None;
         match (&shared.source, &shared.target) {
             (Some(source), Some(target)) => threads::start_both(&shared, source, target),
@@ -211,6 +221,7 @@ impl RuntimeShared {
             pool,
             stages: StageTimers::default(),
             load: Mutex::new(ResourceMeter::new(gauges)),
+            progress: None,
             busy: AtomicUsize::new(1),
             failed: AtomicBool::new(false),
             finished: AtomicBool::new(false),
@@ -397,7 +408,19 @@ impl RuntimeShared {
     }
 
     fn sample_metrics(&self) -> ResourceMetrics {
-        lock(&self.load).sample(&self.stages, &self.pool)
+        let load = lock(&self.load).sample(&self.stages, &self.pool);
+        if let Some(progress) = &self.progress
+            && let Some(work) = self.work_done()
+        {
+            // Without a record, the server knows the figures at the end of the job.
+            let _ = progress.record(&work, own_bottleneck(self.source.is_some(), load, &work));
+        }
+        load
+    }
+
+    fn work_done(&self) -> Option<WorkDone> {
+        let received = self.target.as_ref().map(|target| target.job.did());
+        received.or_else(|| self.source.as_ref().map(|source| source.did()))
     }
 
     /// Stops all threads. It marks the job as failed, so that threads ending now are not reported as finished.

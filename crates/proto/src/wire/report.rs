@@ -83,38 +83,13 @@ wire_enum! {
         /// Results of base files, if any. The target reports them before Finished.
         Delta(counters: DeltaCounters) = 26,
         /// A change, made or planned, of an entry at the target, where the Request asks for it.
-        Item {
-            /// Path at the target.
-            path: Vec<u8> as ShownPath,
-            /// The change.
-            item: ItemChange,
-        } = 27,
+        Item(item: ItemReport) = 27,
         /// Sync counters, unless all are zero. Each end reports them before Finished.
         Synced(counters: SyncCounters) = 28,
         /// A file is complete: verified and under its final name.
-        FileDone {
-            /// Path from the source argument down.
-            path: Vec<u8> as ShownPath,
-            /// Size in bytes.
-            size: u64 as ReportFigure,
-            /// Whether it was copied; otherwise it existed already or was compared.
-            copied: bool,
-            /// BLAKE3 of the file, where it was computed.
-            digest: Option<Digest>,
-        } = 9,
+        FileDone(file: FileReport) = 9,
         /// The transfer of a partial file resumes.
-        Resumed {
-            /// Path from the source argument down.
-            path: Vec<u8> as ShownPath,
-            /// Size of the whole file in bytes.
-            size: u64 as ReportFigure,
-            /// Bytes present, read and verified.
-            held: u64 as ReportFigure,
-            /// Number of frames that differ from their record.
-            damaged: u64 as ReportFigure,
-            /// Whether the source has to compare them, since its file may have changed.
-            compared: bool,
-        } = 15,
+        Resumed(file: ResumeReport) = 15,
         /// An entry could not be copied.
         FileFailed {
             /// Path from the source argument down.
@@ -123,12 +98,7 @@ wire_enum! {
             text: String as TEXT,
         } = 10,
         /// An entry was skipped on purpose.
-        Skipped {
-            /// Path from the source argument down.
-            path: Vec<u8> as ShownPath,
-            /// Reason.
-            text: String as TEXT,
-        } = 11,
+        Skipped(entry: SkipReport) = 11,
         /// An entry differs between the ends, in a job that only compares.
         Differs {
             /// Path from the source argument down.
@@ -173,6 +143,60 @@ wire_enum! {
             /// Reason.
             text: String as TEXT,
         } = 13,
+    }
+}
+
+wire_struct! {
+    /// A complete file. Paths of reports lead from the source argument down; they are bytes, not text.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct FileReport {
+        /// Its path.
+        pub path: Vec<u8> as ShownPath,
+        /// Size in bytes.
+        pub size: u64 as ReportFigure,
+        /// Whether it was copied; otherwise it existed already or was compared.
+        pub copied: bool,
+        /// BLAKE3 of the file, where it was computed.
+        pub digest: Option<Digest>,
+    }
+}
+
+wire_struct! {
+    /// A partial file of an earlier run whose transfer resumes.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ResumeReport {
+        /// Its path.
+        pub path: Vec<u8> as ShownPath,
+        /// Size of the whole file in bytes.
+        pub size: u64 as ReportFigure,
+        /// Bytes present, read and verified.
+        pub held: u64 as ReportFigure,
+        /// Number of frames that differ from their record, and are sent again.
+        pub damaged: u64 as ReportFigure,
+        /// Whether the source has to compare them, since its file may have changed.
+        pub compared: bool,
+    }
+}
+
+wire_struct! {
+    /// A change at the target, made or planned.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ItemReport {
+        /// Path at the target.
+        pub path: Vec<u8> as ShownPath,
+        /// The change.
+        pub item: ItemChange,
+    }
+}
+
+wire_struct! {
+    /// An entry that was skipped on purpose.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct SkipReport {
+        /// Its path.
+        pub path: Vec<u8> as ShownPath,
+        /// Reason.
+        pub reason: String as TEXT,
     }
 }
 
@@ -279,15 +303,20 @@ pub(super) mod tests {
             WorkerMessage::Slowest(vec![SlowFile { path: b"a\xff".to_vec(), size: 1 << 40, took_us: 7 }]),
             WorkerMessage::Work(Box::new(SourceActivity { files_under_way: 300, ..SourceActivity::default() })),
             WorkerMessage::Streams(vec![StreamFigures::default(), StreamFigures { stream: 1, ..Default::default() }]),
-            WorkerMessage::FileDone { path: b"a\xff".to_vec(), size: 1 << 40, copied: true, digest: Some([4; 32]) },
-            WorkerMessage::Resumed { path: b"a".to_vec(), size: 9, held: 8, damaged: 1, compared: true },
+            WorkerMessage::FileDone(FileReport {
+                path: b"a\xff".to_vec(),
+                size: 1 << 40,
+                copied: true,
+                digest: Some([4; 32]),
+            }),
+            WorkerMessage::Resumed(ResumeReport { path: b"a".to_vec(), size: 9, held: 8, damaged: 1, compared: true }),
             WorkerMessage::FileFailed { path: b"a".to_vec(), text: "no space".into() },
-            WorkerMessage::Skipped { path: b"a".to_vec(), text: "is a FIFO".into() },
+            WorkerMessage::Skipped(SkipReport { path: b"a".to_vec(), reason: "is a FIFO".into() }),
             WorkerMessage::Differs { path: b"a".to_vec(), differences: vec![Difference::Missing(EntryKind::File)] },
-            WorkerMessage::Item {
+            WorkerMessage::Item(ItemReport {
                 path: b"a".to_vec(),
                 item: ItemChange { what: EntryKind::File, change: ChangeKind::Removed },
-            },
+            }),
             WorkerMessage::Synced(SyncCounters { removed: 7, ..SyncCounters::default() }),
             WorkerMessage::ListAck { before: 1 << 20 },
             WorkerMessage::Checksum { path: b"a".to_vec(), digest: vec![7; 16] },
@@ -345,8 +374,10 @@ pub(super) mod tests {
     #[test]
     fn of_a_path_that_is_too_long_the_end_is_kept() {
         let path = [vec![b'a'; PATH_MAX], b"end".to_vec()].concat();
-        let message = WorkerMessage::FileDone { path, size: 0, copied: false, digest: None };
-        let Ok(WorkerMessage::FileDone { path, .. }) = WorkerMessage::decode(&message.encode()) else { panic!() };
+        let message = WorkerMessage::FileDone(FileReport { path, size: 0, copied: false, digest: None });
+        let Ok(WorkerMessage::FileDone(FileReport { path, .. })) = WorkerMessage::decode(&message.encode()) else {
+            panic!()
+        };
         assert!(path.len() == PATH_MAX && path.ends_with(b"aend"));
     }
 }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use haul_engine::job::error::{Error, FIRST_FAILURE, Outcome};
-use haul_engine::job::event::{ChangeKind, EntryKind, Event, Observer, Progress};
+use haul_engine::job::event::{ChangeKind, EntryKind, Event, FileReport, ItemReport, Observer, Progress, ResumeReport};
 use haul_engine::job::spec::{ChecksumAlgorithm, Job};
 use haul_engine::job::summary::Summary;
 use haul_proto::path::escape;
@@ -305,7 +305,7 @@ impl Observer for Lines {
                 }
             }
             Event::Progress(progress) => self.progress(progress),
-            Event::Item { path, item } => {
+            Event::Item(ItemReport { path, item }) => {
                 let begins = matches!(item.change, ChangeKind::Made | ChangeKind::Replaced(_));
                 if item.what == EntryKind::File && begins {
                     if self.style.appends && self.style.replaces && item.change != ChangeKind::Made {
@@ -316,14 +316,14 @@ impl Observer for Lines {
                     self.begin(path);
                 }
             }
-            Event::Resumed { path, held, .. } if self.style.appends => {
+            Event::Resumed(ResumeReport { path, held, .. }) if self.style.appends => {
                 self.resume(Path::new(OsStr::from_bytes(path)), *held);
             }
-            Event::Resumed { .. } => {}
-            Event::FileDone { path, size, copied, .. } => self.done(path, *size, *copied),
+            Event::Resumed(_) => {}
+            Event::FileDone(FileReport { path, size, copied, .. }) => self.done(path, *size, *copied),
             Event::FileFailed { path, message, .. } => self.fail(event, path, message),
             Event::Checksum { path, digest, .. } => self.digest(path, digest),
-            Event::Skipped { .. } | Event::PathChanged { .. } if !self.style.is_debug => {}
+            Event::Skipped(_) | Event::PathChanged { .. } if !self.style.is_debug => {}
             other => self.human.event(other),
         }
     }

@@ -1,6 +1,6 @@
 //! Tests of bbcp's lines, from events without a job.
 
-use haul_engine::job::event::ItemChange;
+use haul_engine::job::event::{FileReport, ItemChange, ItemReport, ResumeReport};
 use haul_engine::job::location::{Host, Location};
 use haul_engine::job::spec::{JobOptions, RemoteAccess};
 use haul_engine::job::summary::TransferTotals;
@@ -37,11 +37,11 @@ fn desk(style: Style, job: &Job) -> Desk {
 }
 
 fn begun(path: &str) -> Event {
-    Event::Item { path: path.into(), item: ItemChange { what: EntryKind::File, change: ChangeKind::Made } }
+    Event::Item(ItemReport { path: path.into(), item: ItemChange { what: EntryKind::File, change: ChangeKind::Made } })
 }
 
 fn done(path: &str, size: u64, copied: bool) -> Event {
-    Event::FileDone { path: path.into(), size, copied, digest: None }
+    Event::FileDone(FileReport { path: path.into(), size, copied, digest: None })
 }
 
 fn failed(path: &str, message: &str) -> Event {
@@ -132,7 +132,8 @@ fn skipped_and_appended_files_have_their_lines() {
     assert_eq!(shown(omits, &job(&["a"], "/t"), &[done("a", 5, false)]), "bbcp: Skipping /t/a already exists.\n");
     assert_eq!(shown(Style { omits: true, ..Style::default() }, &job(&["a"], "/t"), &[done("a", 5, false)]), "");
     let appends = Style { appends: true, announces: true, ..Style::default() };
-    let resumed = Event::Resumed { path: b"/t/a".to_vec(), size: 9, held: 4, damaged: 0, compared: false };
+    let resumed =
+        Event::Resumed(ResumeReport { path: b"/t/a".to_vec(), size: 9, held: 4, damaged: 0, compared: false });
     let events = [begun("/t/a"), begun("/t/b"), resumed, done("a", 9, true), done("b", 5, true), done("c", 5, false)];
     assert_eq!(
         shown(appends, &job(&["a"], "/t"), &events),

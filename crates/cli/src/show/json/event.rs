@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use haul_engine::job::error::Outcome;
-use haul_engine::job::event::{Event, Progress};
+use haul_engine::job::event::{Event, FileReport, ItemReport, Progress, ResumeReport, SkipReport};
 use haul_proto::checksum::hex;
 use serde::Serialize;
 
@@ -221,26 +221,26 @@ impl<'a> JobLine<'a> {
             },
             Event::Stopped(verdict) => Self::Stopped { verdict: VerdictFields::new(verdict, &[]) },
             Event::Warning(message) => Self::Notice { message: message.as_str().into() },
-            Event::FileDone { path, .. }
+            Event::FileDone(FileReport { path, .. })
             | Event::Checksum { path, .. }
-            | Event::Resumed { path, .. }
+            | Event::Resumed(ResumeReport { path, .. })
             | Event::FileFailed { path, .. }
             | Event::Differs { path, .. }
-            | Event::Item { path, .. }
-            | Event::Skipped { path, .. } => Self::of_entry(path.as_slice().into(), event),
+            | Event::Item(ItemReport { path, .. })
+            | Event::Skipped(SkipReport { path, .. }) => Self::of_entry(path.as_slice().into(), event),
         }
     }
 
     /// The line of an event that has a name.
     fn of_entry(name: JsonName, event: &'a Event) -> Self {
         match event {
-            Event::FileDone { path: _, size, copied, digest } => {
+            Event::FileDone(FileReport { path: _, size, copied, digest }) => {
                 Self::File { name, bytes: *size, copied: *copied, blake3: digest.map(|digest| hex(&digest)) }
             }
             Event::Checksum { path: _, algorithm, digest } => {
                 Self::Checksum { name, algorithm: algorithm.name(), digest: hex(digest) }
             }
-            Event::Resumed { path: _, size, held, damaged, compared } => {
+            Event::Resumed(ResumeReport { path: _, size, held, damaged, compared }) => {
                 let (bytes, bytes_held, frames_damaged) = (*size, *held, *damaged);
                 Self::Resumed { name, bytes, bytes_held, frames_damaged, compared: *compared }
             }
@@ -250,8 +250,8 @@ impl<'a> JobLine<'a> {
             Event::Differs { path: _, host, differences } => {
                 Self::Differs { name, host, differences: differences.iter().map(DifferenceFields::from).collect() }
             }
-            Event::Item { path: _, item } => Self::Item { name, item: item.into() },
-            Event::Skipped { path: _, reason } => Self::LeftOut { name, reason },
+            Event::Item(ItemReport { path: _, item }) => Self::Item { name, item: item.into() },
+            Event::Skipped(SkipReport { path: _, reason }) => Self::LeftOut { name, reason },
             _ => unreachable!("JobLine::new has the events without a name"),
         }
     }

@@ -52,7 +52,7 @@ impl Json {
 
 impl Observer for Json {
     fn event(&mut self, event: &Event) {
-        let at_once = !matches!(event, Event::FileDone { .. } | Event::Checksum { .. } | Event::Item { .. });
+        let at_once = !matches!(event, Event::FileDone(_) | Event::Checksum { .. } | Event::Item(_));
         self.send(&JobLine::new(event, self.begun.elapsed()), at_once);
         self.human.event(event);
     }
@@ -169,6 +169,7 @@ mod tests {
     use crate::text::tests::Paper;
     use haul_engine::job::error::Error;
     use haul_engine::job::event::SyncCounters;
+    use haul_engine::job::event::{FileReport, ItemReport};
     use haul_engine::job::summary::{ComparisonResult, IntegritySummary, Summary, TransferTotals};
 
     fn run(outcome: &Outcome) -> (String, String) {
@@ -256,7 +257,7 @@ mod tests {
             Box::new(out.clone()),
             Human::new(TextOutput::new(Box::new(Paper::default()), false), Verbosity::Errors),
         );
-        every_item().into_iter().for_each(|(path, item)| json.event(&Event::Item { path, item }));
+        every_item().into_iter().for_each(|(path, item)| json.event(&Event::Item(ItemReport { path, item })));
         let sync =
             SyncCounters { removed: 2, backed_up: 3, linked: 4, adjusted: 5, removed_at_source: 6, left_at_source: 7 };
         json.finish(&Ok(Summary { sync, is_dry: true, ..example() })).unwrap();
@@ -317,7 +318,7 @@ mod tests {
         let out = Counting(Paper::default(), std::rc::Rc::clone(&flushes));
         let mut json =
             Json::new(Box::new(out), Human::new(TextOutput::new(Box::new(Paper::default()), false), Verbosity::Errors));
-        let file = Event::FileDone { path: b"a".to_vec(), size: 0, copied: false, digest: None };
+        let file = Event::FileDone(FileReport { path: b"a".to_vec(), size: 0, copied: false, digest: None });
         (0..100).for_each(|_| json.event(&file));
         assert_eq!(flushes.get(), 0);
         json.event(&Event::Warning("now".into()));

@@ -51,7 +51,7 @@ struct ProgramKeeper {
 }
 
 /// Why the program of an end failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum ProgramError {
     /// It ended without success.
     #[error("{}", describe_exit(*.status, .stderr))]

@@ -226,6 +226,7 @@ fn a_command_that_does_not_work_is_told() {
         &["haul 7.0 on ann@db1 speaks protocol 2, this one 1\n", "-S"],
     );
     assert_says(&error("printf '\\nHAUL-READY\\n%%s'"), &["ann@db1 requested the executable twice"]);
+    assert_says(&error("printf '\\nHAUL-SYSTEM Linux aarch64\\n%%s'"), &["ann@db1 requested the executable twice"]);
     assert_says(&error("'"), &["unclosed single quote"]);
 }
 

@@ -18,6 +18,7 @@ use crate::job::hello::VERSION;
 use crate::job::spec::{Login, RemoteAccess, WorkerProgram};
 use crate::launch::StartedWorker;
 use crate::launch::executable::Executable;
+use crate::launch::executables::DeployableExecutables;
 use crate::launch::remote::start_scripted;
 use crate::launch::ssh::{SshRemote, arguments, scene};
 use crate::sys::cancel::Cancel;
@@ -145,11 +146,13 @@ impl Sandbox {
         if self.deployable {
             executables[0].pretend_system(&system());
         }
-        for (system, program) in &self.for_others {
+        let for_others = self.for_others.clone();
+        let executables = DeployableExecutables::new(executables, move |system| {
+            let (_, program) = for_others.iter().find(|(other, _)| other == system)?;
             let mut executable = Executable::open(program).unwrap();
             executable.pretend_system(system);
-            executables.push(executable);
-        }
+            Some(executable)
+        });
         let program = WorkerProgram {
             executable: self.program.clone(),
             worker_arguments: vec!["worker".into()],

@@ -7,7 +7,6 @@
 use crate::receiver::durability::complete_file::CompleteFile;
 use crate::receiver::durability::complete_file::ContentState;
 use crate::receiver::durability::complete_file::file;
-use crate::receiver::file::length::OTHER_WRITER;
 use crate::receiver::file::length::check_length;
 use crate::receiver::file::length::cut_to;
 use haul_proto::entry::{EntryMetadata, Timestamp};
@@ -28,19 +27,24 @@ use crate::io::storage::policy::IoPlan;
 use crate::receiver::commit::Committer;
 use crate::receiver::durability::fsync::SyncedFileSystem;
 use crate::receiver::file::ReceivingFile;
+use crate::receiver::place::error::FileError;
 use crate::receiver::place::journal::OpenJournal;
 use crate::receiver::place::target_path::{FileDestination, TargetPath};
-use crate::receiver::place::temp_files::why_unnamed;
-use crate::sys::describe::describe;
 
 /// The outcome of a complete file.
 pub enum FinalizeOutcome {
     /// It has its final name.
     Named,
     /// Its verified data was lost; it may be sent again.
-    Lost(String),
+    Lost(FileError),
     /// It failed for good.
-    Failed(String),
+    Failed(FileError),
+}
+
+impl From<Result<(), FileError>> for FinalizeOutcome {
+    fn from(named: Result<(), FileError>) -> Self {
+        named.map_or_else(Self::Failed, |()| Self::Named)
+    }
 }
 
 impl CompleteFile {
@@ -61,7 +65,7 @@ impl CompleteFile {
     /// Metadata of the file after its rename.
     pub fn stat_named(&self) -> io::Result<FileStat> {
         match self.file().in_place() {
-            Some((base, _)) => FileStat::at_fd(base.open_to_change().map_err(io::Error::other)?),
+            Some((base, _)) => FileStat::at_fd(base.open_to_change()?),
             None => FileStat::at_fd(self.fd()),
         }
     }
@@ -73,15 +77,12 @@ impl CompleteFile {
 
     /// Detects holes in written frames: another program has truncated the file or punched them. Some file systems turn
     /// zeros into holes, so each such frame is compared with its record.
-    fn check_holes(&self, committer: &Committer) -> Result<(), String> {
+    fn check_holes(&self, committer: &Committer) -> Result<(), FileError> {
         let file = self.file();
         let Some(journal) = file.journal().filter(|_| !file.keeps_holes()) else { return Ok(()) };
         let frame = committer.job.request.settings.frame;
-        match journal.removed_bytes(self.fd(), frame, self.size) {
-            Ok(None) => Ok(()),
-            Ok(Some(at)) => Err(format!("bytes at {at} were removed after they were written\n{OTHER_WRITER}")),
-            Err(error) => Err(describe(&error)),
-        }
+        let removed = journal.removed_bytes(self.fd(), frame, self.size)?;
+        removed.map_or(Ok(()), |at| Err(FileError::Removed(at)))
     }
 
     /// Ends a range: its data is on the disk before its journal says so. The file gets no name.
@@ -106,19 +107,19 @@ impl CompleteFile {
                 Err(error) => {
                     // The next run would accept cached pages that are not on the disk.
                     journal.void();
-                    FinalizeOutcome::Failed(format!("not written to the disk: {}", describe(&error)))
+                    FinalizeOutcome::Failed(FileError::Sync(error.into()))
                 }
             };
         }
         if let Some((base, in_place)) = self.file().in_place() {
             let to_disk = self.disk.is_some();
             let carried = committer.deltas.apply_patch(self.file(), base, in_place, self.fd(), self.modified, to_disk);
-            return carried.map_or_else(FinalizeOutcome::Failed, |()| FinalizeOutcome::Named);
+            return carried.into();
         }
         if !matches!(self.bytes, ContentState::Gone)
-            && let Err(text) = check_length(self.fd(), self.size).and_then(|()| self.check_holes(committer))
+            && let Err(error) = check_length(self.fd(), self.size).and_then(|()| self.check_holes(committer))
         {
-            return FinalizeOutcome::Lost(text);
+            return FinalizeOutcome::Lost(error);
         }
         match &self.bytes {
             ContentState::Gone => FinalizeOutcome::Named,
@@ -126,26 +127,20 @@ impl CompleteFile {
                 let removal = self.file().replaces_tree.as_deref().cloned().unwrap_or_default();
                 let replace =
                     |temporary: &Name| committer.removals.replace_directory(&path.dir, temporary, &path.name, &removal);
-                match committer.tree.temp_files.finish_with(path, file.fd(), replace) {
-                    Ok(()) => FinalizeOutcome::Named,
-                    Err(text) => FinalizeOutcome::Failed(text),
-                }
+                committer.tree.temp_files.finish_with(path, file.fd(), replace).into()
             }
             ContentState::Open(file) => {
-                match committer.removals.keep_old(path).and_then(|()| committer.tree.temp_files.finish(path, file.fd()))
-                {
-                    Ok(()) => FinalizeOutcome::Named,
-                    Err(text) => FinalizeOutcome::Failed(text),
-                }
+                let kept = committer.removals.keep_old(path);
+                kept.and_then(|()| committer.tree.temp_files.finish(path, file.fd())).into()
             }
             ContentState::Nameless(file) => {
                 match path.dir.fd().and_then(|dir| link_open_file(file, &dir, &path.name)) {
                     Ok(()) => FinalizeOutcome::Named,
                     Err(error) if is_unsupported(&error) => {
                         committer.nameless_files.store(false, Ordering::Relaxed);
-                        FinalizeOutcome::Lost(describe(&error))
+                        FinalizeOutcome::Lost(error.into())
                     }
-                    Err(error) => FinalizeOutcome::Failed(why_unnamed(&error)),
+                    Err(error) => FinalizeOutcome::Failed(FileError::Rename(error.into())),
                 }
             }
         }
@@ -160,9 +155,9 @@ impl ReceivingFile {
         disk: Option<&SyncedFileSystem>,
         bytes: &[u8],
         modified: Timestamp,
-    ) -> Result<ContentState, String> {
+    ) -> Result<ContentState, FileError> {
         if let Some(sink) = self.sink() {
-            sink.write(bytes).map_err(|error| sink.why(&error))?;
+            sink.write(bytes)?;
             return self.complete(committer, disk, bytes.len() as u64, modified);
         }
         if let FileDestination::Named(TargetPath { dir, replaces: false, .. }) = self.place()
@@ -171,15 +166,14 @@ impl ReceivingFile {
         {
             match self.write_nameless(committer, dir, bytes, modified) {
                 Err(error) if is_unsupported(&error) => committer.nameless_files.store(false, Ordering::Relaxed),
-                result => return result.map(ContentState::Nameless).map_err(|error| describe(&error)),
+                result => return Ok(ContentState::Nameless(result?)),
             }
         }
         let file = self.open_once(&committer.tree.temp_files, &committer.tree.job_locks)?;
-        let written = match self.in_place() {
-            Some((_, in_place)) => in_place.write(file.fd(), &[(0, bytes)], false),
-            None => self.write_frame(&file, bytes, 0, &IoPlan::by(IoMethod::Buffered)),
-        };
-        written.map_err(|error| describe(&error))?;
+        match self.in_place() {
+            Some((_, in_place)) => in_place.write(file.fd(), &[(0, bytes)], false)?,
+            None => self.write_frame(&file, bytes, 0, &IoPlan::by(IoMethod::Buffered))?,
+        }
         self.complete(committer, disk, bytes.len() as u64, modified)
     }
 
@@ -190,9 +184,10 @@ impl ReceivingFile {
         disk: Option<&SyncedFileSystem>,
         size: u64,
         modified: Timestamp,
-    ) -> Result<ContentState, String> {
+    ) -> Result<ContentState, FileError> {
         if let Some(sink) = self.sink() {
-            return sink.finish(|| !committer.session.is_stopped()).map(|()| ContentState::Gone);
+            sink.finish(|| !committer.session.is_stopped())?;
+            return Ok(ContentState::Gone);
         }
         // An empty file from a pipe was never opened.
         let file = self.open_once(&committer.tree.temp_files, &committer.tree.job_locks)?;
@@ -203,20 +198,16 @@ impl ReceivingFile {
         }
         let fd = &**file.fd();
         if !self.is_special() {
-            cut_to(fd, size).map_err(|error| describe(&error))?;
+            cut_to(fd, size)?;
         }
-        let flushed = if disk.is_none() { flush_where_close_tells(fd) } else { Ok(()) };
-        let applied = flushed.and_then(|()| match self.place() {
-            FileDestination::Named(_) => {
-                let meta = EntryMetadata { modified, ..*self.meta() };
-                committer
-                    .metadata
-                    .put_on_file(fd, &meta, true, self.attributes())
-                    .map(|refused| self.note_refused_attribute(refused))
-            }
-            FileDestination::Special { .. } => Ok(()),
-        });
-        applied.map(|()| ContentState::Open(file)).map_err(|error| describe(&error))
+        if disk.is_none() {
+            flush_where_close_tells(fd)?;
+        }
+        if !self.is_special() {
+            let meta = EntryMetadata { modified, ..*self.meta() };
+            self.note_refused_attribute(committer.metadata.put_on_file(fd, &meta, true, self.attributes())?);
+        }
+        Ok(ContentState::Open(file))
     }
 
     /// Writes a file without a name, which leaves nothing behind.

@@ -20,7 +20,7 @@ use crate::receiver::commit::finalize::FinalizeOutcome;
 use crate::receiver::commit::outcomes::FileLoss;
 use crate::receiver::durability::complete_file::{CompleteFile, PublishedFile};
 use crate::receiver::durability::fsync::SyncedFileSystem;
-use crate::sys::describe::describe;
+use crate::receiver::place::error::FileError;
 
 impl Committer {
     pub(crate) fn complete(
@@ -28,9 +28,9 @@ impl Committer {
         entry: EntryId,
         item: &Arc<ReceiverEntry>,
         end: Box<FileEnd>,
-    ) -> Result<CompleteFile, String> {
-        let ReceiverEntry::File(file) = &**item else { return Err("is a directory".into()) };
-        let disk = self.commit_queue.disk_of(file.dir()).map_err(|error| describe(&error))?;
+    ) -> Result<CompleteFile, FileError> {
+        let ReceiverEntry::File(file) = &**item else { return Err(FileError::IsDirectory) };
+        let disk = self.commit_queue.disk_of(file.dir())?;
         self.digests.check(file, &end.digest)?;
         let bytes = file.complete(self, disk.as_deref(), end.size, end.modified)?;
         let (item, size, digest, modified) = (Arc::clone(item), end.size, end.digest, end.modified);
@@ -65,14 +65,14 @@ impl Committer {
             match whole.file().saved().and(synced) {
                 Ok(()) => there.push(whole),
                 Err(error) => {
-                    let text = format!("not written to the disk: {}", describe(&error));
+                    let error = FileError::Sync(error.into());
                     if whole.file().in_place().is_some() || whole.file().range().is_some() {
                         // The next run would accept cached pages that are not on the disk.
                         whole.file().journal().iter().for_each(|journal| journal.void());
-                        self.fail_entry(whole.entry, &whole.item, text, ends);
+                        self.fail_entry(whole.entry, &whole.item, &error, ends);
                         continue;
                     }
-                    ends.lost.push(FileLoss::of_all(whole, text));
+                    ends.lost.push(FileLoss::of_all(whole, error));
                 }
             }
         }
@@ -84,15 +84,15 @@ impl Committer {
         &self,
         directories: &[(Dir, Arc<SyncedFileSystem>, bool)],
         results: impl Iterator<Item = io::Result<()>>,
-    ) -> HashMap<FileIdentity, String> {
+    ) -> HashMap<FileIdentity, FileError> {
         let mut lost = HashMap::new();
         for ((dir, _, for_itself), result) in directories.iter().zip(results) {
             let Err(error) = result else { continue };
-            let text = format!("its name was not written to the disk: {}", describe(&error));
+            let error = FileError::NameSync(error.into());
             if *for_itself {
-                self.job.fail_entry(self.job.destination.path(&dir.path_bytes()), text.clone());
+                self.job.fail_entry(self.job.destination.path(&dir.path_bytes()), &error);
             }
-            lost.insert(dir.identity(), text);
+            lost.insert(dir.identity(), error);
         }
         lost
     }
@@ -101,12 +101,12 @@ impl Committer {
     pub(crate) fn conclude_named(
         &self,
         named: Vec<PublishedFile>,
-        lost: &HashMap<FileIdentity, String>,
+        lost: &HashMap<FileIdentity, FileError>,
         ends: &mut EntryOutcomes,
     ) {
         for named in named {
             match named.file().dir().and_then(|dir| lost.get(&dir.identity())) {
-                Some(text) => self.fail_entry(named.entry, &named.item, text.clone(), ends),
+                Some(error) => self.fail_entry(named.entry, &named.item, error, ends),
                 None => {
                     let is_sure = named.disk.as_ref().is_some_and(|disk| disk.is_sure());
                     add(&self.job.reporter.tally.files_durable, u64::from(is_sure));
@@ -160,22 +160,16 @@ impl Committer {
     fn conclude(&self, whole: CompleteFile, fate: FinalizeOutcome, ends: &mut EntryOutcomes) {
         match fate {
             FinalizeOutcome::Named => self.succeed(whole.into(), ends),
-            FinalizeOutcome::Lost(text) => ends.lost.push(FileLoss::of_all(whole, text)),
-            FinalizeOutcome::Failed(text) => self.fail_entry(whole.entry, &whole.item, text, ends),
+            FinalizeOutcome::Lost(error) => ends.lost.push(FileLoss::of_all(whole, error)),
+            FinalizeOutcome::Failed(error) => self.fail_entry(whole.entry, &whole.item, &error, ends),
         }
     }
 
     /// Fails a file.
-    pub(crate) fn fail_entry(
-        &self,
-        entry: EntryId,
-        item: &ReceiverEntry,
-        text: impl Into<String>,
-        ends: &mut EntryOutcomes,
-    ) {
+    pub(crate) fn fail_entry(&self, entry: EntryId, item: &ReceiverEntry, error: &FileError, ends: &mut EntryOutcomes) {
         if let ReceiverEntry::File(file) = item {
             file.discard(&self.tree.temp_files);
-            self.job.fail_file(file, text);
+            self.job.fail_file(file, error);
         }
         ends.settled.push((entry, false));
     }

@@ -3,6 +3,7 @@
 use haul_proto::ids::EntryId;
 
 use crate::receiver::durability::complete_file::CompleteFile;
+use crate::receiver::place::error::FileError;
 
 /// Outcomes of several entries, reported to the session together.
 #[derive(Default)]
@@ -17,8 +18,8 @@ pub struct EntryOutcomes {
 /// A file whose data on disk differs from the sent data.
 pub struct FileLoss {
     pub whole: CompleteFile,
-    /// The error and, on the next line, the remedy if it happens again.
-    pub text: String,
+    /// Its error if it happens again.
+    pub error: FileError,
     pub extent: DamagedExtent,
 }
 

@@ -25,15 +25,13 @@ use crate::receiver::commit::outcomes::EntryOutcomes;
 use crate::receiver::commit::outcomes::FileLoss;
 use crate::receiver::durability::complete_file::CompleteFile;
 use crate::receiver::file::partial::gaps;
-use crate::sys::describe::describe;
+use crate::receiver::place::error::{DiskDamage, FileError};
 use crate::sys::page_cache::cached_bytes;
 
 /// Files read at a time, to keep the disk busy while a small one is compared.
 const FILES_AHEAD: usize = 8;
 /// For the kernel: up to the end of the file.
 const TO_THE_END: u64 = 0;
-/// Remedy when the disk has returned wrong data twice.
-const REMEDY: &str = "the disk or its connection is failing: see `dmesg` and `smartctl -a`, and use another disk";
 
 /// A file being read back.
 struct ReadBackFile {
@@ -48,8 +46,8 @@ struct ReadBackFile {
 enum ReadBackResult {
     /// Equal to the sent data.
     Sound,
-    /// Different, with an explanation.
-    Damaged(String),
+    /// Different.
+    Damaged(DiskDamage),
     /// Unknown: the job is over.
     Stopped,
 }
@@ -78,11 +76,10 @@ impl Committer {
             let Some((mut whole, begun)) = under_way.pop_front() else { return sound };
             match begun.map(|begun| self.compare(&mut whole, &begun, &mut reader)) {
                 Ok(ReadBackResult::Sound) => sound.push(whole),
-                Ok(ReadBackResult::Damaged(text)) => ends.lost.push(FileLoss::of_damage(whole, text)),
+                Ok(ReadBackResult::Damaged(damage)) => ends.lost.push(FileLoss::of_damage(whole, damage)),
                 Ok(ReadBackResult::Stopped) => return Vec::new(),
                 Err(error) => {
-                    let text = format!("cannot be read back: {}", describe(&error));
-                    self.fail_entry(whole.entry, &whole.item, text, ends);
+                    self.fail_entry(whole.entry, &whole.item, &FileError::ReadBack(error.into()), ends);
                 }
             }
         }
@@ -144,7 +141,10 @@ impl Committer {
         self.count_read_back(begun, bytes, reader.take_direct_bytes());
         let differing = sent.differing(&found);
         let Some(first) = differing.first() else { return ReadBackResult::Sound };
-        let text = self.account(size, first, differing.len() - 1, trouble);
+        let frame_bytes = u64::from(frame.get());
+        let start = first.start * frame_bytes;
+        let len = (first.end * frame_bytes).min(size) - start;
+        let damage = DiskDamage { start, len, others: differing.len() - 1, cause: trouble.map(Arc::new) };
         differing.iter().for_each(|run| sent.forget(run));
         let lacking = gaps(sent.seen(), sent.range());
         lacking.iter().for_each(|run| sent.forget(run));
@@ -153,7 +153,7 @@ impl Committer {
             end.tree = sent;
             file.send_again(lacking);
         }
-        ReadBackResult::Damaged(text)
+        ReadBackResult::Damaged(damage)
     }
 
     fn count_read_back(&self, begun: &ReadBackFile, bytes: u64, direct_bytes: u64) {
@@ -165,23 +165,6 @@ impl Committer {
         };
         add(&tally.read_back_disk, direct_bytes);
         add(elsewhere, bytes.saturating_sub(direct_bytes));
-    }
-
-    /// The error, and its remedy.
-    fn account(&self, size: u64, first: &Range<u64>, others: usize, trouble: Option<io::Error>) -> String {
-        let frame_bytes = u64::from(self.job.request.settings.frame.get());
-        let start = first.start * frame_bytes;
-        let len = (first.end * frame_bytes).min(size) - start;
-        let others = match others {
-            0 => String::new(),
-            1 => " and in 1 more place".to_owned(),
-            others => format!(" and in {others} more places"),
-        };
-        let why = match trouble.map(|error| describe(&error)) {
-            Some(text) => format!(" ({})", text.lines().next().unwrap_or_default()),
-            None => String::new(),
-        };
-        format!("the disk returned other data than was written: {len} bytes at {start}{others}{why}\n{REMEDY}")
     }
 }
 

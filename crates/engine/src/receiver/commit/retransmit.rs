@@ -11,18 +11,19 @@ use std::sync::Arc;
 use crate::receiver::ReceiverEntry;
 use crate::receiver::commit::outcomes::EntryOutcomes;
 use crate::receiver::durability::complete_file::CompleteFile;
+use crate::receiver::place::error::{DiskDamage, FileError};
 
 impl FileLoss {
     /// A loss of unknown extent.
-    pub fn of_all(whole: CompleteFile, text: String) -> Self {
-        Self { whole, text, extent: DamagedExtent::All }
+    pub fn of_all(whole: CompleteFile, error: FileError) -> Self {
+        Self { whole, error, extent: DamagedExtent::All }
     }
 
     /// A loss of the frames missing in the file's hash tree.
-    pub fn of_damage(whole: CompleteFile, text: String) -> Self {
+    pub fn of_damage(whole: CompleteFile, damage: DiskDamage) -> Self {
         // A packed file is sent again in a pack.
         let extent = if whole.end.is_some() { DamagedExtent::Damage } else { DamagedExtent::All };
-        Self { whole, text, extent }
+        Self { whole, error: damage.into(), extent }
     }
 
     fn come_again(&mut self, committer: &Committer) -> LostFile<ReceiverEntry> {
@@ -43,23 +44,22 @@ impl FileLoss {
 impl Committer {
     /// Requests lost files again; a second loss is a failure.
     pub(crate) fn ask_again(&self, mut losses: Vec<FileLoss>, ends: &mut EntryOutcomes) {
-        let Some(FileLoss { whole, text, .. }) = losses.first() else { return };
+        let Some(FileLoss { whole, error, .. }) = losses.first() else { return };
         let path = escape(&whole.file().display_path(&self.job.destination));
-        let text = text.lines().next().unwrap_or_default();
         let what = match losses.len() - 1 {
             0 => "it is".to_owned(),
             1 => "it and 1 other file are".to_owned(),
             others => format!("it and {others} other files are"),
         };
-        let text = format!("{path}: {text}; {what} sent again");
+        let text = format!("{path}: {}; {what} sent again", error.summary());
         let lost = losses.iter_mut().map(|loss| loss.come_again(self)).collect();
         let failed = self.session.apply(|machine| machine.lost(lost));
         if failed.len() < losses.len() {
             self.job.reporter.send(&WorkerMessage::Warning { text });
         }
-        for FileLoss { whole, text, .. } in losses {
+        for FileLoss { whole, error, .. } in losses {
             if failed.contains(&whole.entry) {
-                self.fail_entry(whole.entry, &whole.item, text, ends);
+                self.fail_entry(whole.entry, &whole.item, &error, ends);
             }
         }
     }

@@ -3,6 +3,7 @@
 
 use crate::receiver::compare::EntryComparer;
 use crate::receiver::job::ReceiverJob;
+use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::entry_kind;
 use haul_proto::entry::EntryKind;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
@@ -28,10 +29,6 @@ use crate::receiver::ReceiverEntry;
 use crate::receiver::delete::source_names::SourceNames;
 use crate::receiver::place::destination::DestinationKind;
 use crate::sys::describe::describe;
-
-/// Reported for a directory with too many names to remember.
-const TOO_MANY_NAMES: &str =
-    "too many entries: extraneous ones were not searched for\ncompare this directory separately";
 
 /// The counterpart of a source entry.
 pub enum Compared {
@@ -351,7 +348,8 @@ impl EntryComparer {
                 let told = if complete { self.report_extraneous(directory, is_left_out) } else { Ok(()) };
                 directory.dir.keep_parent_open();
                 add(&self.job.reporter.tally.directories, 1);
-                told.map_err(|text| self.job.fail(self.job.destination.path(&directory.dir.path_bytes()), text)).is_ok()
+                told.map_err(|error| self.job.fail(self.job.destination.path(&directory.dir.path_bytes()), error))
+                    .is_ok()
             }
         }
     }
@@ -362,7 +360,7 @@ impl EntryComparer {
         &self,
         ComparedDirectory { dir, names }: &ComparedDirectory,
         is_filtered: &dyn Fn(&Name, bool) -> bool,
-    ) -> Result<(), String> {
+    ) -> Result<(), FileError> {
         let Some(names) = names else { return Ok(()) };
         let (mut too_many, leaves_links) = (false, self.job.request.compare == Some(LinkRule::Ignore));
         let listed = each_name(dir, |name, kind| {
@@ -380,8 +378,8 @@ impl EntryComparer {
                 Some(_) => {}
             }
         });
-        listed.map_err(|error| describe(&error))?;
-        if too_many { Err(TOO_MANY_NAMES.into()) } else { Ok(()) }
+        listed?;
+        if too_many { Err(FileError::ExtraneousUnknown) } else { Ok(()) }
     }
 
     fn keeps_node(&self, kind: FileType) -> bool {

@@ -12,13 +12,12 @@ use crate::fs::{FileStat, FollowLinks};
 use crate::io::storage::FileAccess;
 use crate::io::storage::file::OpenedFile;
 use crate::io::storage::read::FrameReader;
-use crate::job::error::CHANGED_WHILE_READ;
 use crate::metrics::counter::add;
 use crate::receiver::ReceiverEntry;
 use crate::receiver::TargetReceiver;
 use crate::receiver::compare::entries::{Compared, ComparedFile};
+use crate::receiver::place::error::FileError;
 use crate::receiver::receive::partial_verification::VerifiedFrames;
-use crate::sys::describe::describe;
 
 /// Most small files in one report to the source.
 const TOLD_FILES: usize = 64;
@@ -44,9 +43,9 @@ impl TargetReceiver {
                         self.report_verified(std::mem::take(&mut held), true);
                     }
                 }
-                Err(text) => {
+                Err(error) => {
                     reader.give_up();
-                    self.compare_failed(begun.chunk.entry, file, &text);
+                    self.compare_failed(begun.chunk.entry, file, &error);
                 }
             }
             add(&self.job.reporter.tally.bytes_direct, reader.take_direct_bytes());
@@ -90,7 +89,7 @@ impl TargetReceiver {
                     reader.add(Arc::clone(&opened), plan, start, end);
                     return Some(ReReadChunk { chunk, file: opened });
                 }
-                Err(text) => self.compare_failed(chunk.entry, file, &text),
+                Err(error) => self.compare_failed(chunk.entry, file, &error),
             }
         }
     }
@@ -102,7 +101,7 @@ impl TargetReceiver {
         file: &ComparedFile,
         reader: &mut FrameReader,
         ahead: &mut Option<ReReadChunk>,
-    ) -> Result<Vec<Digest>, String> {
+    ) -> Result<Vec<Digest>, FileError> {
         let frame = self.job.request.settings.frame;
         let mut values = Vec::new();
         for index in chunk.frames.clone() {
@@ -111,13 +110,13 @@ impl TargetReceiver {
             }
             let buffer = match reader.next() {
                 Some(Ok(buffer)) if frame.frame_len(file.size, index) == Some(buffer.payload().len()) => buffer,
-                Some(Ok(_)) | None => return Err(CHANGED_WHILE_READ.into()),
-                Some(Err(error)) => return Err(describe(&error)),
+                Some(Ok(_)) | None => return Err(FileError::ChangedWhileRead),
+                Some(Err(error)) => return Err(error.into()),
             };
             values.push(frame.hash(file.size, index, buffer.payload()));
             reader.give_back(buffer);
         }
-        is_unchanged(file, &FileStat::at_fd(opened.fd()).map_err(|error| describe(&error))?)?;
+        check_unchanged(file, &FileStat::at_fd(opened.fd())?)?;
         Ok(values)
     }
 }
@@ -130,13 +129,13 @@ fn compared_file(item: &ReceiverEntry) -> Option<&ComparedFile> {
 }
 
 /// Opens the file, and verifies that it is unchanged since the check.
-fn open(file: &ComparedFile) -> Result<Arc<OpenedFile>, String> {
-    let (fd, look) = file.dir.open_file(&file.name, FollowLinks::Itself).map_err(|error| describe(&error))?;
-    is_unchanged(file, &look)?;
-    let opened = OpenedFile::new(fd, FileAccess::Read).map_err(|error| describe(&error))?;
+fn open(file: &ComparedFile) -> Result<Arc<OpenedFile>, FileError> {
+    let (fd, look) = file.dir.open_file(&file.name, FollowLinks::Itself)?;
+    check_unchanged(file, &look)?;
+    let opened = OpenedFile::new(fd, FileAccess::Read)?;
     Ok(Arc::new(opened.with_extents(Arc::clone(&file.extents))))
 }
 
-fn is_unchanged(file: &ComparedFile, now: &FileStat) -> Result<(), String> {
-    if (now.size, now.meta.modified) == (file.size, file.modified) { Ok(()) } else { Err(CHANGED_WHILE_READ.into()) }
+fn check_unchanged(file: &ComparedFile, now: &FileStat) -> Result<(), FileError> {
+    if (now.size, now.meta.modified) == (file.size, file.modified) { Ok(()) } else { Err(FileError::ChangedWhileRead) }
 }

@@ -18,6 +18,7 @@ use haul_proto::session::step::{EntryAnswer, ParentDirectory};
 use haul_proto::sync::{ChangeKind, ChangeReasons};
 use haul_proto::wire::list_batch::{ListedKinds, OperandDestination as OperandPlace};
 use rustix::fs::{CWD, RenameFlags, renameat_with, symlinkat};
+use std::fmt::Display;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -26,27 +27,23 @@ use std::sync::atomic::Ordering;
 
 use crate::fs::meta::apply_to_symlink;
 use crate::fs::{Dir, FollowLinks, MetadataParts, lookup};
-use crate::job::error::CHANGED_WHILE_READ;
 use crate::metrics::counter::add;
 use crate::receiver::ReceiverEntry;
 use crate::receiver::TargetReceiver;
-use crate::receiver::decide::special_files::NODE_NOT_ASKED;
+use crate::receiver::decide::{EntryResult, NextStep};
 use crate::receiver::file::{ReceivingFile, UNKNOWN_SIZE};
 use crate::receiver::links::hard_link_guard::GuardedName;
 use crate::receiver::links::hard_links::LinkOutcome;
 use crate::receiver::metadata::rights::{has_capability, is_not_ours, is_trusted, may_have_rights};
 use crate::receiver::place::destination::DestinationKind;
 use crate::receiver::place::entry_position::TreeReplacement;
+use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::{ExistingStat, attributes};
 use crate::receiver::place::in_order_sink::InOrderSink;
 use crate::receiver::place::temp_files::make_temporary;
 use crate::receiver::receive::partial_verification::VerificationClaim;
-use crate::receiver::tree::case_folding::OTHER_SPELLING;
 use crate::receiver::tree::parent_directories::parent_modes;
 use crate::sys::describe::describe;
-
-/// Error for a symbolic link that a server does not accept.
-const LEADS_OUT: &str = "this symbolic link may lead out of the served directory\ncopy its target with --symlinks follow, or skip it with --exclude";
 
 impl TargetReceiver {
     /// Answers all entries of an Offer.
@@ -204,7 +201,7 @@ impl EntryDecider {
                 self.answer_at(EntryPosition { removal, ..EntryPosition::in_directory(dir, name) }, entry)
             }
             None => {
-                self.job.fail_entry(file.display_path(&self.job.destination), CHANGED_WHILE_READ);
+                self.job.fail_entry(file.display_path(&self.job.destination), FileError::ChangedWhileRead);
                 EntryAnswer::Refused
             }
         }
@@ -249,33 +246,28 @@ impl EntryDecider {
         };
         // Without a size, bytes are counted when they arrive.
         if size != UNKNOWN_SIZE
-            && let Err(text) = self.tree.quota.reserve(size)
+            && let Err(error) = self.tree.quota.reserve(size)
         {
-            self.job.fail_entry(self.job.destination.path(b""), text);
+            self.job.fail_entry(self.job.destination.path(b""), error);
             return EntryAnswer::Refused;
         }
         EntryAnswer::NeededInOrder(Arc::new(ReceiverEntry::File(ReceivingFile::pipe(Arc::clone(sink), size))))
     }
 
     fn answer_at(&self, position: EntryPosition, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
-        match self.try_answer(&position, entry) {
-            Ok(answer) => answer,
-            Err(error) => self.job.refuse(&position, describe(&error)),
-        }
+        self.try_answer(&position, entry).unwrap_or_else(|error| self.job.refuse(&position, error))
     }
 
-    pub(crate) fn try_answer(&self, position: &EntryPosition, entry: &Entry) -> io::Result<EntryAnswer<ReceiverEntry>> {
+    pub(crate) fn try_answer(&self, position: &EntryPosition, entry: &Entry) -> EntryResult {
         let there = if position.fresh {
             ExistingStat::NOTHING
         } else {
             self.tree.standing(&position.dir, &position.name, entry)?
         };
-        if let Some(text) = self.refusal(position, entry, &there)? {
-            return Ok(self.job.refuse(position, text));
-        }
+        self.check_permitted(position, entry, &there)?;
         let mut decided = match self.decide(position, entry, &there)? {
-            Ok(decided) => decided,
-            Err(answer) => return Ok(answer),
+            NextStep::Transfer(decided) => decided,
+            NextStep::Answer(answer) => return Ok(answer),
         };
         let decision = self.clear(position, entry, &mut decided)?;
         if self.job.is_dry() && entry.kind != EntryContent::Directory {
@@ -299,32 +291,27 @@ impl EntryDecider {
                 }
                 Ok(answer)
             }
-            EntryContent::HardLink { .. } => Ok(self.job.refuse(position, OverwriteRefusal::NotAsked.text())),
+            EntryContent::HardLink { .. } => Err(FileError::Refused(OverwriteRefusal::NotAsked)),
         }
     }
 
-    /// Why an entry is refused, whatever the overwrite policy.
-    fn refusal(
-        &self,
-        position: &EntryPosition,
-        entry: &Entry,
-        there: &ExistingStat,
-    ) -> io::Result<Option<&'static str>> {
+    /// Refuses entries that no overwrite policy permits.
+    fn check_permitted(&self, position: &EntryPosition, entry: &Entry, there: &ExistingStat) -> Result<(), FileError> {
         if position.name.is_reserved() {
-            return Ok(Some(OverwriteRefusal::Reserved.text()));
+            return Err(FileError::Refused(OverwriteRefusal::Reserved));
         }
         if there.existing != ExistingEntry::Absent && self.tree.is_spelled_otherwise(&position.dir, &position.name) {
-            return Ok(Some(OTHER_SPELLING));
+            return Err(FileError::OtherSpelling);
         }
-        Ok(match &entry.kind {
+        match &entry.kind {
             EntryContent::Symlink { points_to }
                 if self.job.links_inside && self.leads_out(&position.dir, points_to)? =>
             {
-                Some(LEADS_OUT)
+                Err(FileError::LeadsOut)
             }
-            EntryContent::Node(node) if !self.may_make_node(*node) => Some(NODE_NOT_ASKED),
-            _ => None,
-        })
+            EntryContent::Node(node) if !self.may_make_node(*node) => Err(FileError::UnrequestedNode),
+            _ => Ok(()),
+        }
     }
 
     /// Creates a symbolic link, with its metadata.
@@ -335,7 +322,7 @@ impl EntryDecider {
         points_to: &[u8],
         decided: &EntryDecision,
         there: &ExistingStat,
-    ) -> io::Result<EntryAnswer<ReceiverEntry>> {
+    ) -> EntryResult {
         let (EntryPosition { dir, name, .. }, decision) = (position, decided.decision);
         let is_kept = decision == OverwriteDecision::Keep;
         match decision {
@@ -361,20 +348,20 @@ impl EntryDecider {
             Ok(_) => {}
             // Another user's link, or a file system without link times: the link itself exists.
             Err(error) if is_not_ours(&error) => {}
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         }
         self.job.report_decision(position, entry, decided);
         add(&self.job.reporter.tally.symlinks, 1);
         self.known_to_be_same(position, false)
     }
 
-    /// Decides about an entry. Returns the answer instead if no work is left.
+    /// Decides about an entry, and answers it if no work is left.
     pub(crate) fn decide(
         &self,
         position: &EntryPosition,
         entry: &Entry,
         there: &ExistingStat,
-    ) -> io::Result<Result<EntryDecision, EntryAnswer<ReceiverEntry>>> {
+    ) -> Result<NextStep, FileError> {
         let (dir, name) = (&position.dir, &position.name);
         let decision = match decide(&entry.kind, entry.meta.modified, &there.existing, self.job.overwrite_rules()) {
             OverwriteDecision::Compare if self.has_digest(dir, name, entry)? => OverwriteDecision::Keep,
@@ -391,10 +378,8 @@ impl EntryDecider {
             matches!(decision, OverwriteDecision::Create | OverwriteDecision::Replace | OverwriteDecision::ReplaceTree);
         if makes && !self.job.is_dry() {
             let link_bytes = if let EntryContent::Symlink { points_to } = &entry.kind { points_to.len() } else { 0 };
-            let taken = self.tree.quota.take_names(1).and_then(|()| self.tree.quota.reserve(link_bytes as u64));
-            if let Err(text) = taken {
-                return Ok(Err(self.job.refuse(position, text)));
-            }
+            self.tree.quota.take_names(1)?;
+            self.tree.quota.reserve(link_bytes as u64)?;
         }
         match decision {
             OverwriteDecision::Create | OverwriteDecision::Replace | OverwriteDecision::ReplaceTree
@@ -405,13 +390,13 @@ impl EntryDecider {
             _ => {}
         }
         match decision {
-            OverwriteDecision::Refuse(refusal) => return Ok(Err(self.job.refuse(position, refusal.text()))),
-            OverwriteDecision::Omit => return self.omit(position, entry).map(Err),
+            OverwriteDecision::Refuse(refusal) => return Err(FileError::Refused(refusal)),
+            OverwriteDecision::Omit => return self.omit(position, entry).map(NextStep::Answer),
             // Entries in it, and hard links to it, are absent too.
-            OverwriteDecision::Pass => return Ok(Err(EntryAnswer::Refused)),
+            OverwriteDecision::Pass => return Ok(NextStep::Answer(EntryAnswer::Refused)),
             OverwriteDecision::Create if self.link_from_earlier(position, entry)? => {
                 self.job.report_linked(|| self.job.relative(position), size_of(&entry.kind).unwrap_or(0));
-                return Ok(Err(EntryAnswer::Settled));
+                return Ok(NextStep::Answer(EntryAnswer::Settled));
             }
             _ => {}
         }
@@ -420,7 +405,7 @@ impl EntryDecider {
             OverwriteDecision::Replace | OverwriteDecision::ReplaceTree => Some(ChangeKind::Replaced(reasons)),
             _ => Some(ChangeKind::Adjusted(reasons)).filter(|_| !reasons.is_empty()),
         };
-        Ok(Ok(EntryDecision { decision, change, removal: TreeReplacement::default() }))
+        Ok(NextStep::Transfer(EntryDecision { decision, change, removal: TreeReplacement::default() }))
     }
 
     /// Decides about an existing entry, with the reasons. In a sync, an entry that would stay is replaced if only its
@@ -526,7 +511,7 @@ impl EntryDecider {
     }
 
     /// Leaves an existing entry as it is.
-    fn omit(&self, position: &EntryPosition, entry: &Entry) -> io::Result<EntryAnswer<ReceiverEntry>> {
+    fn omit(&self, position: &EntryPosition, entry: &Entry) -> EntryResult {
         match entry.kind {
             EntryContent::File { size } => self.file_stays(position, size)?,
             EntryContent::HardLink { .. } => {}
@@ -535,7 +520,7 @@ impl EntryDecider {
         Ok(EntryAnswer::Settled)
     }
 
-    pub(crate) fn file_stays(&self, position: &EntryPosition, size: u64) -> io::Result<()> {
+    pub(crate) fn file_stays(&self, position: &EntryPosition, size: u64) -> Result<(), FileError> {
         let path = || position.dir.path_of(position.name.as_bytes());
         let digest = match self
             .digests
@@ -581,10 +566,10 @@ impl TargetTree {
         }
         match self.job_locks.enter(dir) {
             Ok(()) => answer,
-            Err(text) => {
+            Err(error) => {
                 let own_name = matches!(self.job.destination.kind, DestinationKind::Into(_)).then_some(name);
                 let relative = own_name.flatten().map_or(&b""[..], |name| name.as_bytes());
-                self.job.fail_entry(self.job.destination.path(relative), text);
+                self.job.fail_entry(self.job.destination.path(relative), error);
                 EntryAnswer::Refused
             }
         }
@@ -611,8 +596,8 @@ impl ReceiverJob {
         if is_label { Vec::new() } else { position.dir.path_of(position.name.as_bytes()) }
     }
 
-    pub(crate) fn refuse(&self, position: &EntryPosition, text: impl Into<String>) -> EntryAnswer<ReceiverEntry> {
-        self.fail_entry(self.destination.path(&self.relative(position)), text);
+    pub(crate) fn refuse(&self, position: &EntryPosition, error: impl Display) -> EntryAnswer<ReceiverEntry> {
+        self.fail_entry(self.destination.path(&self.relative(position)), error);
         EntryAnswer::Refused
     }
 }

@@ -1,24 +1,17 @@
 //! A dry run makes and reports all decisions, and creates, changes or removes nothing.
 //! [`Dir::absent_child`](crate::fs::Dir::absent_child) represents a directory to be created, for everything below it.
 
-use crate::receiver::decide::EntryDecider;
+use crate::receiver::decide::{EntryDecider, EntryResult};
 use haul_proto::entry::{Entry, EntryContent};
 use haul_proto::overwrite_policy::OverwriteDecision;
 use haul_proto::session::step::EntryAnswer;
-use std::io;
 use std::sync::atomic::Ordering;
 
-use crate::receiver::ReceiverEntry;
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 
 impl EntryDecider {
     /// Answers an entry other than a directory after its decision. Until then, a real run takes the same path.
-    pub(crate) fn answer_dry(
-        &self,
-        position: &EntryPosition,
-        entry: &Entry,
-        decided: &EntryDecision,
-    ) -> io::Result<EntryAnswer<ReceiverEntry>> {
+    pub(crate) fn answer_dry(&self, position: &EntryPosition, entry: &Entry, decided: &EntryDecision) -> EntryResult {
         if decided.decision == OverwriteDecision::ReplaceTree {
             self.removals.make_way_as(&position.dir, &position.name, &decided.removal)?;
         }

@@ -10,7 +10,7 @@ use haul_proto::sync::{ChangeKind, ChangeReasons, EqualityTest, SyncOptions};
 use haul_proto::wire::control_channel::LinkChannel;
 use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
 use haul_proto::wire::preserve::{MetadataOptions, PreserveOptions};
-use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::report::{ItemReport, WorkerMessage};
 use haul_proto::wire::request::{TargetOperand, TargetRequest};
 use haul_proto::wire::write_options::WriteOptions;
 use std::fs;
@@ -81,7 +81,7 @@ impl Site {
         let mut items = Vec::new();
         while let Some((channel, content)) = reader.next_frame().unwrap() {
             assert_eq!(channel, LinkChannel::Controller);
-            if let WorkerMessage::Item { path, item } = WorkerMessage::decode(content).unwrap() {
+            if let WorkerMessage::Item(ItemReport { path, item }) = WorkerMessage::decode(content).unwrap() {
                 assert!(path.len() <= PATH_MAX);
                 let path = String::from_utf8(path).unwrap();
                 items.push((path.trim_start_matches(target.to_str().unwrap()).into(), item.change));

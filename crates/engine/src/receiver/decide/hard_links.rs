@@ -4,13 +4,12 @@ use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, HeldFile};
 use crate::policy::audit::AuditAction;
 use crate::receiver::ReceiverEntry;
 use crate::receiver::decide::EntryDecider;
-use crate::receiver::links::hard_links::ANOTHER;
-use crate::receiver::links::hard_links::{FirstLink, LinkOutcome, NOT_ALLOWED, OTHER_OWNER, OtherLinkName, REPLACED};
+use crate::receiver::decide::NextStep;
+use crate::receiver::links::hard_links::{FirstLink, LinkOutcome, OtherLinkName};
 use crate::receiver::place::entry_position::{EntryPosition, TreeReplacement};
+use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::ExistingStat;
 use crate::receiver::place::temp_files::make_temporary;
-use crate::receiver::tree::case_folding::OTHER_SPELLING;
-use crate::sys::describe::describe;
 use crate::sys::sync::lock;
 use haul_proto::entry::EntryKind;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
@@ -100,7 +99,7 @@ impl EntryDecider {
     /// With `--max-delete`, decides about a directory in the place of a hard link when the link is offered. Its file
     /// may arrive much later, after other removals have been counted, and a dry run would count differently. `None` if
     /// no directory is removed.
-    fn plan_replacement(&self, other: &OtherLinkName) -> Option<Result<TreeReplacement, String>> {
+    fn plan_replacement(&self, other: &OtherLinkName) -> Option<Result<TreeReplacement, FileError>> {
         let EntryContent::HardLink { to, .. } = other.offered.kind else { return None };
         let is_limited = self.job.request.sync.delete_max.is_some();
         if other.fresh || !is_limited || !lock(&self.links.hard_links.0).is_linkable(to) {
@@ -111,13 +110,14 @@ impl EntryDecider {
         let (kind, modified) = (&other.offered.kind, other.offered.meta.modified);
         let is_replaced = decide(kind, modified, &there, self.job.overwrite_rules()) == OverwriteDecision::ReplaceTree;
         is_replaced.then(|| {
-            self.metadata.widen(&other.dir).map_err(|error| describe(&error)).and_then(|()| self.replacement(other))
+            self.metadata.widen(&other.dir)?;
+            self.replacement(other)
         })
     }
 
-    fn replacement(&self, other: &OtherLinkName) -> Result<TreeReplacement, String> {
+    fn replacement(&self, other: &OtherLinkName) -> Result<TreeReplacement, FileError> {
         let may = || self.removals.may_make_way(&other.dir, &other.name, &other.offered.place);
-        other.removal.clone().unwrap_or_else(|| may().map_err(|error| describe(&error)))
+        other.removal.clone().unwrap_or_else(|| Ok(may()?))
     }
 
     /// Whether another entry keeps the name of an offered file, so that no link to it is created.
@@ -140,17 +140,13 @@ impl EntryDecider {
     }
 
     /// Handles a hard link whose first name is taken by another file: the existing entry may stay too.
-    pub(crate) fn leave(&self, other: &OtherLinkName) -> Result<bool, String> {
+    pub(crate) fn leave(&self, other: &OtherLinkName) -> Result<bool, FileError> {
         let there = if other.fresh {
             Ok(ExistingStat::NOTHING)
         } else {
             self.tree.standing(&other.dir, &other.name, &other.offered)
         };
-        match there {
-            Ok(there) if self.stays(&other.offered, &there) => Ok(false),
-            Ok(_) => Err(ANOTHER.to_owned()),
-            Err(error) => Err(describe(&error)),
-        }
+        if self.stays(&other.offered, &there?) { Ok(false) } else { Err(FileError::LinkedNameKept) }
     }
 
     /// Creates a hard link. Returns whether it exists now; failures are reported.
@@ -159,45 +155,54 @@ impl EntryDecider {
         other: &OtherLinkName,
         first: &FirstLink,
         outcome: LinkOutcome,
-    ) -> Result<bool, String> {
-        let io = |error: io::Error| match Errno::from_io_error(&error) {
-            Some(Errno::XDEV) if first.dir.identity().device == other.dir.identity().device => NOT_ALLOWED.to_owned(),
-            _ => describe(&error),
-        };
+    ) -> Result<bool, FileError> {
+        self.try_hard_link(other, first, outcome).map_err(|error| match &error {
+            FileError::Io(error)
+                if Errno::from_io_error(error) == Some(Errno::XDEV)
+                    && first.dir.identity().device == other.dir.identity().device =>
+            {
+                FileError::LinkForbidden
+            }
+            _ => error,
+        })
+    }
+
+    fn try_hard_link(&self, other: &OtherLinkName, first: &FirstLink, outcome: LinkOutcome) -> Result<bool, FileError> {
         let first_file = first.identity.filter(|_| outcome == LinkOutcome::There);
-        let there =
-            if other.fresh { ExistingStat::NOTHING } else { self.standing_name(other, first_file).map_err(io)? };
+        let there = if other.fresh { ExistingStat::NOTHING } else { self.standing_name(other, first_file)? };
         if there.existing != ExistingEntry::Absent && self.tree.is_spelled_otherwise(&other.dir, &other.name) {
-            return Err(OTHER_SPELLING.to_owned());
+            return Err(FileError::OtherSpelling);
         }
         let position =
             EntryPosition { inside: true, ..EntryPosition::in_directory(other.dir.clone(), other.name.clone()) };
-        let decided = match self.decide(&position, &other.offered, &there).map_err(io)? {
-            Ok(decided) => decided,
+        let decided = match self.decide(&position, &other.offered, &there)? {
+            NextStep::Transfer(decided) => decided,
             // An existing entry that stays, or a link into an earlier copy, is not verified against the source.
-            Err(answer) => return Ok(matches!(answer, EntryAnswer::Settled) && !self.job.request.sync.source_removes),
+            NextStep::Answer(answer) => {
+                return Ok(matches!(answer, EntryAnswer::Settled) && !self.job.request.sync.source_removes);
+            }
         };
         if self.job.is_dry() {
             if decided.decision == OverwriteDecision::ReplaceTree {
-                self.removals.make_way_as(&other.dir, &other.name, &self.replacement(other)?).map_err(io)?;
+                self.removals.make_way_as(&other.dir, &other.name, &self.replacement(other)?)?;
             }
             self.job.report_decision(&position, &other.offered, &decided);
             return Ok(true);
         }
-        let into = other.dir.fd().map_err(io)?;
+        let into = other.dir.fd()?;
         let hold = || self.hold_first_file(first, &into, &other.offered);
         match decided.decision {
             OverwriteDecision::Replace => {
                 let file = hold()?;
-                self.removals.back_up(&other.dir, &other.name).map_err(io)?;
-                replace(&file, &into, &other.name).map_err(io)?;
+                self.removals.back_up(&other.dir, &other.name)?;
+                replace(&file, &into, &other.name)?;
             }
             OverwriteDecision::ReplaceTree => {
                 let removal = self.replacement(other)?;
-                let temporary = link_temporary(&hold()?, &into, &other.name).map_err(io)?;
-                self.removals.replace_directory(&other.dir, &temporary, &other.name, &removal).map_err(io)?;
+                let temporary = link_temporary(&hold()?, &into, &other.name)?;
+                self.removals.replace_directory(&other.dir, &temporary, &other.name, &removal)?;
             }
-            OverwriteDecision::Create => hold()?.link(&into, &other.name).map_err(io)?,
+            OverwriteDecision::Create => hold()?.link(&into, &other.name)?,
             _ => {}
         }
         self.job.report_decision(&position, &other.offered, &decided);
@@ -210,16 +215,11 @@ impl EntryDecider {
 
     /// Opens the file of the first name, if it is the recorded one and its owner may have a name in `into`. Otherwise,
     /// whoever can write to the target could put another file under that name, and so into a directory closed to them.
-    fn hold_first_file(&self, first: &FirstLink, into: &OwnedFd, offered: &Entry) -> Result<HeldFile, String> {
-        let replaced = || REPLACED.to_owned();
-        let expected = first.identity.ok_or_else(replaced)?;
-        let held = HeldFile::open_expected(&first.dir, &first.name, expected).map_err(|error| describe(&error))?;
-        let file = held.ok_or_else(replaced)?;
-        match self.may_be_named_in(&file, into, offered) {
-            Ok(true) => Ok(file),
-            Ok(false) => Err(OTHER_OWNER.to_owned()),
-            Err(error) => Err(describe(&error)),
-        }
+    fn hold_first_file(&self, first: &FirstLink, into: &OwnedFd, offered: &Entry) -> Result<HeldFile, FileError> {
+        let expected = first.identity.ok_or(FileError::LinkedFileReplaced)?;
+        let held = HeldFile::open_expected(&first.dir, &first.name, expected)?;
+        let file = held.ok_or(FileError::LinkedFileReplaced)?;
+        if self.may_be_named_in(&file, into, offered)? { Ok(file) } else { Err(FileError::LinkedFileOfOther) }
     }
 
     /// Whether a file may be linked into this directory. Its owner must be this user, the directory's owner, or with

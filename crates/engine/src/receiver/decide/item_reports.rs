@@ -4,7 +4,7 @@ use crate::receiver::job::ReceiverJob;
 use haul_proto::entry::EntryKind;
 use haul_proto::overwrite_policy::OverwriteRules;
 use haul_proto::sync::{ChangeKind, ItemChange};
-use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::report::{ItemReport, WorkerMessage};
 
 use crate::metrics::counter::add;
 use crate::policy::audit::AuditAction;
@@ -40,7 +40,7 @@ impl ReceiverJob {
             self.reporter.audit_change(action, what, &path);
         }
         if is_told {
-            self.reporter.send(&WorkerMessage::Item { path, item: ItemChange { what, change } });
+            self.reporter.send(&WorkerMessage::Item(ItemReport { path, item: ItemChange { what, change } }));
         }
     }
 

@@ -1,22 +1,16 @@
 //! Existing entries known to equal the source's: files with equal digests, and symbolic links. A source that removes
 //! verified files removes these as well, so they are synced before the report.
 
-use crate::receiver::decide::EntryDecider;
+use crate::receiver::decide::{EntryDecider, EntryResult};
 use haul_proto::session::step::EntryAnswer;
 use rustix::fs::fsync;
-use std::io;
 
 use crate::fs::FollowLinks;
-use crate::receiver::ReceiverEntry;
 use crate::receiver::place::entry_position::EntryPosition;
 
 impl EntryDecider {
     /// Answers an entry that is known to be equal and needs no change.
-    pub(crate) fn known_to_be_same(
-        &self,
-        position: &EntryPosition,
-        is_file: bool,
-    ) -> io::Result<EntryAnswer<ReceiverEntry>> {
+    pub(crate) fn known_to_be_same(&self, position: &EntryPosition, is_file: bool) -> EntryResult {
         if !self.job.request.sync.source_removes {
             return Ok(EntryAnswer::Settled);
         }

@@ -13,6 +13,7 @@ pub mod special_files;
 pub mod transfer_decision;
 pub mod wrong_digests;
 
+use crate::receiver::ReceiverEntry;
 use crate::receiver::commit::Committer;
 use crate::receiver::compare::EntryComparer;
 use crate::receiver::decide::link_dests::LinkDests;
@@ -24,10 +25,24 @@ use crate::receiver::digest_checks::DigestChecks;
 use crate::receiver::job::ReceiverJob;
 use crate::receiver::links::LinkTracker;
 use crate::receiver::metadata::MetadataWriter;
+use crate::receiver::place::entry_position::EntryDecision;
+use crate::receiver::place::error::FileError;
 use crate::receiver::session::ReceiverSession;
 use crate::receiver::tree::TargetTree;
+use haul_proto::session::step::EntryAnswer;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+
+/// The answer to an entry, or why it is refused.
+pub(crate) type EntryResult = Result<EntryAnswer<ReceiverEntry>, FileError>;
+
+/// What follows from the decision about an entry.
+pub(crate) enum NextStep {
+    /// It is made or updated.
+    Transfer(EntryDecision),
+    /// No work is left.
+    Answer(EntryAnswer<ReceiverEntry>),
+}
 
 /// Decides for each offered entry whether to transfer, update, link, rename or keep it.
 pub struct EntryDecider {

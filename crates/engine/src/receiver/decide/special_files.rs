@@ -1,6 +1,6 @@
 //! Devices, FIFOs and sockets: created on request, never opened.
 
-use crate::receiver::decide::EntryDecider;
+use crate::receiver::decide::{EntryDecider, EntryResult};
 use crate::receiver::metadata::MetadataWriter;
 use haul_proto::entry::{DeviceNumber, EntryMetadata, SpecialFile};
 use haul_proto::overwrite_policy::OverwriteDecision;
@@ -13,16 +13,10 @@ use std::os::fd::OwnedFd;
 
 use crate::fs::MetadataParts;
 use crate::fs::meta::{apply_to_node, mode_without_preserve};
-use crate::receiver::ReceiverEntry;
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
+use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::ExistingStat;
 use crate::receiver::place::temp_files::{make_temporary, rename_new};
-use crate::sys::describe::describe;
-
-/// Error for a special file that the source offers unrequested, or whose creation needs privileges.
-pub const NODE_NOT_ASKED: &str = "unrequested device, FIFO or socket";
-/// Error for a device.
-const NOT_ROOT: &str = "only root can create devices\nuse root, or omit --devices";
 
 impl EntryDecider {
     /// Creates a device, FIFO or socket under a temporary name, sets its metadata, and renames it.
@@ -33,7 +27,7 @@ impl EntryDecider {
         meta: &EntryMetadata,
         decided: &EntryDecision,
         there: &ExistingStat,
-    ) -> io::Result<EntryAnswer<ReceiverEntry>> {
+    ) -> EntryResult {
         let is_device = is_device(node);
         let dir = position.dir.fd()?;
         if decided.decision == OverwriteDecision::Keep {
@@ -41,15 +35,11 @@ impl EntryDecider {
             self.metadata.put_on_node(&dir, &position.name, meta, !has_time)?;
             return Ok(EntryAnswer::Settled);
         }
-        let temporary = match make_temporary(&dir, &position.name, b"node", |name| make(&dir, name, node)) {
-            Ok(temporary) => temporary,
-            Err(error) => {
-                let is_denied = is_device && error == Errno::PERM;
-                return Ok(self
-                    .job
-                    .refuse(position, if is_denied { NOT_ROOT.to_owned() } else { describe(&error.into()) }));
-            }
-        };
+        let made = make_temporary(&dir, &position.name, b"node", |name| make(&dir, name, node));
+        let temporary = made.map_err(|error| match error {
+            Errno::PERM if is_device => FileError::NotRoot,
+            error => error.into(),
+        })?;
         let made = self.metadata.put_on_node(&dir, &temporary, meta, true).and_then(|()| {
             Ok(match decided.decision {
                 OverwriteDecision::Replace => {
@@ -70,7 +60,8 @@ impl EntryDecider {
         if made.is_err() {
             let _ = unlinkat(&*dir, temporary.as_bytes(), AtFlags::empty());
         }
-        made.map(|()| EntryAnswer::Settled)
+        made?;
+        Ok(EntryAnswer::Settled)
     }
 
     /// Whether the job requests such a special file.

@@ -1,6 +1,6 @@
 //! Decides how much of a file to transfer: nothing, the parts missing in a partial or base file, or all of it.
 
-use crate::receiver::decide::EntryDecider;
+use crate::receiver::decide::{EntryDecider, EntryResult};
 use haul_proto::entry::{Entry, EntryMetadata};
 use haul_proto::journal::JournalHeader;
 use haul_proto::overwrite_policy::{ExistingEntry, OverwriteDecision};
@@ -13,8 +13,9 @@ use std::sync::Arc;
 use crate::fs::{FileStat, MetadataParts};
 use crate::receiver::ReceiverEntry;
 use crate::receiver::file::{ReceivingFile, UNKNOWN_SIZE};
-use crate::receiver::metadata::rights::{OTHERS_RIGHTS, has_capability, is_trusted, may_have_rights};
+use crate::receiver::metadata::rights::{has_capability, is_trusted, may_have_rights};
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
+use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::{ExistingStat, attributes};
 use crate::receiver::place::range_files::remove_left;
 use crate::receiver::place::target_path::TargetPath;
@@ -29,7 +30,7 @@ impl EntryDecider {
         size: u64,
         decided: &EntryDecision,
         there: &ExistingStat,
-    ) -> io::Result<EntryAnswer<ReceiverEntry>> {
+    ) -> EntryResult {
         let meta = entry.meta;
         let path = target_path_at(position, decided);
         if let Some(use_of_ranges) = self.job.request.range {
@@ -60,9 +61,7 @@ impl EntryDecider {
         if path.replaces {
             self.deltas.recover(&path)?;
         }
-        if let Err(text) = self.tree.quota.reserve(size) {
-            return Ok(self.job.refuse(position, text));
-        }
+        self.tree.quota.reserve(size)?;
         let base = match self.deltas.find_base(&path, size)? {
             None => self.find_moved(&path, entry, size),
             base => base,
@@ -78,30 +77,25 @@ impl EntryDecider {
             return Ok(answer(item(ReceivingFile::new(path, size, meta), base)));
         }
         let Some((leaf, version)) = self.tree.journals.place(&path, size).zip(entry.version) else {
-            if let Some(text) = self.no_space(&path, size, data_bytes, base.is_some())? {
-                return Ok(self.job.refuse(position, text));
-            }
+            self.check_space(&path, size, data_bytes, base.is_some())?;
             return Ok(answer(item(ReceivingFile::new(path, size, meta), base)));
         };
         let frame = self.job.request.settings.frame;
         let header =
             JournalHeader { name: path.name.clone(), size, modified: meta.modified, version, frame, range: None };
-        match self.tree.find_part(&path, &leaf, &header) {
-            Ok(Some(part)) => {
+        match self.tree.find_part(&path, &leaf, &header)? {
+            Some(part) => {
                 let file = ReceivingFile::resumed(path, meta, leaf, header, part);
                 Ok(EntryAnswer::Partial(item(file, base)))
             }
             // Another run had a partial file, and has just completed it.
-            Ok(None) if decided.decision == OverwriteDecision::Create && self.is_there_by_now(position)? => {
+            None if decided.decision == OverwriteDecision::Create && self.is_there_by_now(position)? => {
                 self.try_answer(position, entry)
             }
-            Ok(None) => {
-                if let Some(text) = self.no_space(&path, size, data_bytes, base.is_some())? {
-                    return Ok(self.job.refuse(position, text));
-                }
+            None => {
+                self.check_space(&path, size, data_bytes, base.is_some())?;
                 Ok(answer(item(ReceivingFile::recorded(path, meta, leaf, header), base)))
             }
-            Err(text) => Ok(self.job.refuse(position, text)),
         }
     }
 
@@ -122,7 +116,7 @@ impl EntryDecider {
 
     /// With `-p`, updates owner, mode and preserved attributes of an existing file. `Some` names an attribute that
     /// could not be set.
-    fn refresh(&self, position: &EntryPosition, entry: &Entry, there: &FileStat) -> io::Result<Option<String>> {
+    fn refresh(&self, position: &EntryPosition, entry: &Entry, there: &FileStat) -> Result<Option<String>, FileError> {
         let meta = &entry.meta;
         let preserve = self.job.request.metadata.owner_and_mode;
         let owned = |meta: &EntryMetadata| (meta.mode, meta.uid, meta.gid);
@@ -135,38 +129,33 @@ impl EntryDecider {
         let (file, look) = self.metadata.open_to_set(&position.dir, &position.name)?;
         let gives_capability = self.metadata.keeps_attributes() && has_capability(entry) && !is_trusted(meta, &look);
         if gives_capability || has_other_owner && !may_have_rights(meta, &look) {
-            return Err(io::Error::other(OTHERS_RIGHTS));
+            return Err(FileError::OthersRights);
         }
         let keep =
             MetadataParts { owner: has_other_owner, mode: has_other_owner.then_some(meta.mode), times: has_other_time };
-        self.metadata.apply_all(&file, meta, keep, attributes(entry))
+        Ok(self.metadata.apply_all(&file, meta, keep, attributes(entry))?)
     }
 
     /// Fails at once, not after hours, if a large file cannot fit; on a full file system, any new file. With a base
     /// file, less space may suffice.
-    pub(crate) fn no_space(
+    pub(crate) fn check_space(
         &self,
         path: &TargetPath,
         size: u64,
         data_bytes: Option<u64>,
         has_base: bool,
-    ) -> io::Result<Option<String>> {
-        if !path.replaces
-            && !has_base
-            && let Some(text) = self.job.refusal_of_full_disk(&path.dir, size)
-        {
-            return Ok(Some(text));
+    ) -> Result<(), FileError> {
+        if !path.replaces && !has_base {
+            self.job.check_full_disk(&path.dir, size)?;
         }
         if size <= self.job.request.settings.frame.pack_file_max() || !self.job.request.write.check_space {
-            return Ok(None);
+            return Ok(());
         }
         let space = rustix::fs::fstatvfs(&*path.dir.fd()?)?;
         let free = space.f_bavail.saturating_mul(space.f_frsize);
         // A file system without blocks (ramfs) reports none.
         let needed = data_bytes.map_or(size, |data_bytes| data_bytes.min(size));
-        Ok((space.f_blocks > 0 && needed > free).then(|| {
-            format!("no space: the file has {needed} bytes, but only {free} are free\nfree space, or copy to another file system")
-        }))
+        if space.f_blocks > 0 && needed > free { Err(FileError::NoSpace { needed, free }) } else { Ok(()) }
     }
 }
 

@@ -4,6 +4,7 @@
 //! as removed entries are. Missing directories are created one component at a time, and no symbolic link is followed.
 
 use crate::receiver::delete::Removals;
+use crate::receiver::place::error::FileError;
 use haul_proto::path::{Name, escape};
 use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::request::TargetRequest;
@@ -67,7 +68,7 @@ impl BackupDirectory {
                 Err(error) => Err(failed(&error)),
             };
         }
-        quota.take_names(missing_at(&path)).map_err(|text| RefusedRequest { usage: false, text })?;
+        quota.take_names(missing_at(&path))?;
         lookup::create_dir_all(&path, Mode::RWXU).map_err(|error| failed(&error))?;
         let dir = Dir::open_root(&path).map_err(|error| failed(&error))?;
         check(&dir, into, &path)?;
@@ -171,9 +172,9 @@ impl Removals {
     }
 
     /// Backs up an existing file before a new one gets its name.
-    pub(crate) fn keep_old(&self, path: &TargetPath) -> Result<(), String> {
+    pub(crate) fn keep_old(&self, path: &TargetPath) -> Result<(), FileError> {
         let kept = if path.replaces { self.back_up(&path.dir, &path.name) } else { Ok(()) };
-        kept.map_err(|error| format!("cannot back up the replaced entry: {}", describe(&error)))
+        kept.map_err(|error| FileError::Backup(error.into()))
     }
 
     /// Removes an entry other than a directory, or moves it into the backup directory. `false` if there is no such
@@ -218,7 +219,7 @@ fn refused(path: &Path, text: &str) -> RefusedRequest {
 fn enter_or_make(above: &Dir, name: &Name, old: &Dir, quota: &JobQuota) -> io::Result<Dir> {
     let is_new = match mkdirat(&*above.fd()?, name.as_bytes(), Mode::RWXU) {
         Ok(()) => {
-            quota.take_names(1).map_err(io::Error::other)?;
+            quota.take_names(1)?;
             true
         }
         Err(Errno::EXIST) => false,

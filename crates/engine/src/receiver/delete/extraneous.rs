@@ -2,6 +2,7 @@
 //! kept if an entry failed.
 
 use crate::receiver::delete::Removals;
+use crate::receiver::place::error::FileError;
 use haul_proto::filter::FilterScope;
 use haul_proto::ids::EntryId;
 use haul_proto::path::Name;
@@ -29,9 +30,6 @@ const TOO_MANY: &str = "too many extraneous entries to remember: nothing was del
 /// Error when an empty source would empty the target.
 const EMPTY_SOURCE: &str =
     "the source is empty (not mounted?): nothing was deleted at the target\nto empty it, add --allow-empty-source";
-/// Error for a directory with too many names to remember.
-const TOO_MANY_NAMES: &str =
-    "too many entries: extraneous ones were not deleted\ndelete them by hand, or copy this directory separately";
 
 /// Removals at the end of the job.
 #[derive(Default)]
@@ -128,7 +126,7 @@ impl Removals {
                     self.job.fail(self.job.destination.path(b""), TOO_MANY);
                 }
             }
-            Err(text) => self.job.fail(self.job.destination.path(&dir.path_bytes()), text),
+            Err(error) => self.job.fail(self.job.destination.path(&dir.path_bytes()), error),
         }
     }
 
@@ -161,7 +159,7 @@ impl Removals {
         dir: &Dir,
         names: &SourceNames,
         scope: Option<&Arc<FilterScope>>,
-    ) -> Result<Vec<(Name, FileType)>, String> {
+    ) -> Result<Vec<(Name, FileType)>, FileError> {
         let (mut extras, mut too_many) = (Vec::new(), false);
         let listed = each_name(dir, |name, kind| match names.has(name) {
             None => too_many = true,
@@ -172,9 +170,9 @@ impl Removals {
             }
             Some(_) => {}
         });
-        listed.map_err(|error| describe(&error))?;
+        listed?;
         if too_many {
-            return Err(TOO_MANY_NAMES.into());
+            return Err(FileError::ExtraneousUndeleted);
         }
         // If the file system folds case, the source's name was refused, and this one is the reason.
         extras.retain(|(name, _)| !names.has_in_other_case(name) || folds(dir, name) != Some(true));

@@ -7,6 +7,7 @@ use haul_proto::entry::{EntryMetadata, Timestamp};
 use haul_proto::ids::EntryId;
 use haul_proto::sync::{ChangeKind, EqualityTest, SyncOptions};
 use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
+use haul_proto::wire::report::ItemReport;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -122,7 +123,7 @@ impl Site {
     pub fn items(&self) -> Vec<String> {
         let root = self.root().to_str().unwrap().to_owned() + "/";
         let removed = |message| match message {
-            WorkerMessage::Item { path, item } if item.change == ChangeKind::Removed => {
+            WorkerMessage::Item(ItemReport { path, item }) if item.change == ChangeKind::Removed => {
                 Some(String::from_utf8(path).unwrap().strip_prefix(&root).unwrap().to_owned())
             }
             _ => None,

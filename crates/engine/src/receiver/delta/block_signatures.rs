@@ -26,8 +26,8 @@ use crate::io::storage::policy::IoPlan;
 use crate::io::storage::read::FrameReader;
 use crate::metrics::counter::add;
 use crate::receiver::ReceiverEntry;
-use crate::receiver::file::base::{BaseSource, OLD_CHANGED};
-use crate::sys::describe::describe;
+use crate::receiver::file::base::BaseSource;
+use crate::receiver::place::error::FileError;
 
 /// Bytes of a base file whose blocks a thread signs at a time.
 const SUMMED_BYTES: u64 = 8 << 20;
@@ -94,7 +94,7 @@ impl DeltaStage {
 
     /// Reports hashes of the blocks at the offsets of some frames. A frame that is a hole in the base file is reported
     /// as missing: hashes of zeros cost more than resending a hole.
-    fn hash_blocks(&self, part: &SignatureRange, base: &BaseSource, reader: &mut FrameReader) -> Result<(), String> {
+    fn hash_blocks(&self, part: &SignatureRange, base: &BaseSource, reader: &mut FrameReader) -> Result<(), FileError> {
         let frame = self.job.request.settings.frame;
         let frame_bytes = u64::from(frame.get());
         // Nothing to sign beyond the end of the base file.
@@ -120,7 +120,7 @@ impl DeltaStage {
                 hashed.push((run.clone(), self.hash_frames(part, base, reader, &file, run)?));
             }
         }
-        is_unchanged(base, &file)?;
+        base.check_unchanged(&FileStat::at_fd(file.fd())?)?;
         self.report_missing_ranges(part.entry, &holes);
         for (run, (marks, values)) in hashed {
             if let Some(in_place) = &base.in_place {
@@ -139,7 +139,7 @@ impl DeltaStage {
         reader: &mut FrameReader,
         opened: &Arc<OpenedFile>,
         frames: Range<u64>,
-    ) -> Result<FrameHashes, String> {
+    ) -> Result<FrameHashes, FileError> {
         let frame = self.job.request.settings.frame;
         let ReceiverEntry::File(file) = &*part.item else { return Ok(FrameHashes::default()) };
         let frame_bytes = u64::from(frame.get());
@@ -157,7 +157,7 @@ impl DeltaStage {
                 Some(Ok(buffer)) if frame.frame_len(base.size, index) == Some(buffer.payload().len()) => buffer,
                 read => {
                     reader.give_up();
-                    return Err(read.and_then(Result::err).map_or(OLD_CHANGED.into(), |error| describe(&error)));
+                    return Err(read.and_then(Result::err).map_or(FileError::BaseChanged, FileError::from));
                 }
             };
             let values = blocks::values(frame, index, buffer.payload());
@@ -181,7 +181,7 @@ impl DeltaStage {
     }
 
     /// Signs some blocks of a base file. Reports all signatures after the last block.
-    fn sign_blocks(&self, part: &SignatureRange, base: &BaseSource, format: SignatureFormat) -> Result<(), String> {
+    fn sign_blocks(&self, part: &SignatureRange, base: &BaseSource, format: SignatureFormat) -> Result<(), FileError> {
         let block = u64::from(format.block);
         let blocks = base.size / block;
         let file = base.open()?;
@@ -199,11 +199,11 @@ impl DeltaStage {
             }
             match read_at(&**file.fd(), &mut bytes, number * block) {
                 Ok(read) if read == bytes.len() => sums.push(format.sign(&bytes)),
-                Ok(_) => return Err(OLD_CHANGED.into()),
-                Err(error) => return Err(describe(&error)),
+                Ok(_) => return Err(FileError::BaseChanged),
+                Err(error) => return Err(error.into()),
             }
         }
-        is_unchanged(base, &file)?;
+        base.check_unchanged(&FileStat::at_fd(file.fd())?)?;
         if let Some(all) = base.gather(part.range.start, sums, blocks) {
             self.report_rolling_signatures(part, base, format, &all);
         }
@@ -284,16 +284,16 @@ impl TargetReceiver {
                 DeltaMethod::Blocks => self.deltas.hash_blocks(&part, base, &mut reader),
                 DeltaMethod::Rolling(block) => self.deltas.sign_blocks(&part, base, base.signature_format(block)),
             };
-            if let Err(text) = told {
-                self.without_base(&part, base, &text);
+            if let Err(error) = told {
+                self.without_base(&part, base, &error);
             }
         }
     }
 
     /// Handles an unreadable base file: unsigned frames are sent whole. An update in place fails.
-    fn without_base(&self, part: &SignatureRange, base: &BaseSource, text: &str) {
+    fn without_base(&self, part: &SignatureRange, base: &BaseSource, error: &FileError) {
         match base.in_place {
-            Some(_) => self.fail_file(part.entry, &part.item, text),
+            Some(_) => self.fail_file(part.entry, &part.item, error),
             None => self.deltas.report_no_signature(part, base),
         }
     }
@@ -308,8 +308,4 @@ fn base_of(item: &ReceiverEntry) -> Option<&BaseSource> {
         ReceiverEntry::File(file) => file.base(),
         _ => None,
     }
-}
-
-fn is_unchanged(base: &BaseSource, file: &OpenedFile) -> Result<(), String> {
-    base.is_unchanged(&FileStat::at_fd(file.fd()).map_err(|error| describe(&error))?)
 }

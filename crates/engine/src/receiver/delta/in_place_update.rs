@@ -36,10 +36,10 @@ use crate::receiver::file::base::{BaseSource, open_to_write};
 use crate::receiver::file::length::check_length;
 use crate::receiver::file::written_frame::WrittenFrame;
 use crate::receiver::place::entry_position::EntryPosition;
+use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::ExistingStat;
 use crate::receiver::place::target_path::TargetPath;
-use crate::receiver::place::temp_files::{LockedTempFile, TempFileError, lock_own, remove};
-use crate::sys::describe::describe;
+use crate::receiver::place::temp_files::{LockedTempFile, lock_own, remove};
 
 /// Read size for patches: the longest piece fits.
 const READ_BYTES: usize = 2 << 20;
@@ -91,9 +91,8 @@ impl TargetReceiver {
         len: usize,
         pieces: &[(u64, &[u8])],
     ) {
-        let result = file
-            .open_once(&self.tree.temp_files, &self.tree.job_locks)
-            .and_then(|patch| in_place.write(patch.fd(), pieces, file.keeps_holes()).map_err(|error| describe(&error)));
+        let opened = file.open_once(&self.tree.temp_files, &self.tree.job_locks);
+        let result = opened.and_then(|patch| Ok(in_place.write(patch.fd(), pieces, file.keeps_holes())?));
         self.frame_written(WrittenFrame { item: Arc::clone(item), frame: frame.clone(), len, result });
     }
 }
@@ -109,17 +108,16 @@ impl DeltaStage {
         patch: &OwnedFd,
         modified: Timestamp,
         to_disk: bool,
-    ) -> Result<(), String> {
-        let Some(path) = file.target_path() else { return Err("is not a file".into()) };
+    ) -> Result<(), FileError> {
+        let Some(path) = file.target_path() else { return Err(FileError::IsDirectory) };
         let base_file = base.open_to_change()?;
         let end = in_place.end.load(Ordering::Relaxed);
         let header = PatchHeader { inode: base.identity.inode, size: file.size(), modified, end, applied: 0 };
-        let written = || -> io::Result<()> {
-            reserve(patch, &base_file, &header)?;
-            write_at(patch, &header.encode(), 0)?;
-            if to_disk { Ok(fdatasync(patch)?) } else { Ok(()) }
-        };
-        written().map_err(|error| describe(&error))?;
+        reserve(patch, &base_file, &header)?;
+        write_at(patch, &header.encode(), 0)?;
+        if to_disk {
+            fdatasync(patch)?;
+        }
         let name = self.tree.temp_files.name_patch(path, patch, &patch_name(&path.name))?;
         let carried = || -> io::Result<()> {
             if to_disk {
@@ -128,13 +126,13 @@ impl DeltaStage {
             put_into(patch, &base_file, header, to_disk)?;
             let meta = EntryMetadata { modified, ..*file.meta() };
             file.note_refused_attribute(self.metadata.put_on_file(&base_file, &meta, false, file.attributes())?);
-            check_length(&base_file, header.size).map_err(io::Error::other)?;
+            check_length(&base_file, header.size)?;
             if to_disk {
                 fsync(&base_file)?;
             }
             remove(&path.dir, &name)
         };
-        carried().map_err(|error| format!("{}\nrerun the command to resume", describe(&error)))
+        carried().map_err(|error| FileError::Patch(error.into()))
     }
 }
 
@@ -179,10 +177,9 @@ impl DeltaStage {
     pub(crate) fn recover(&self, path: &TargetPath) -> io::Result<()> {
         let locked = match lock_own(&path.dir, &patch_name(&path.name), OFlags::RDWR, &self.tree.job_locks) {
             Ok(locked) => locked,
-            Err(TempFileError::Held(rival)) => return Err(io::Error::other(rival.writes())),
             // Another user's patch is irrelevant.
-            Err(TempFileError::Taken) => None,
-            Err(TempFileError::Failed(error)) => return Err(error),
+            Err(FileError::NameTaken) => None,
+            Err(error) => return Err(error.into()),
         };
         let Some(LockedTempFile { name, file: patch, .. }) = locked else { return Ok(()) };
         let look = FileStat::at_name(&*path.dir.fd()?, &path.name, FollowLinks::Itself)?;

@@ -6,7 +6,7 @@ use crate::io::storage::FileAccess;
 use crate::io::storage::calls::read_at;
 use crate::io::storage::extents::FileExtents;
 use crate::io::storage::file::OpenedFile;
-use crate::sys::describe::describe;
+use crate::receiver::place::error::FileError;
 use crate::sys::random::random;
 use crate::sys::sync::lock;
 use haul_proto::delta::DeltaMethod;
@@ -23,10 +23,6 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-
-/// Reported for a base file that has changed since its check.
-pub const OLD_CHANGED: &str =
-    "the base file changed at the target during the copy\nrerun the command when nothing writes to it";
 
 /// Collected rolling signatures.
 #[derive(Default)]
@@ -53,7 +49,7 @@ pub struct BaseSource {
     /// State of an update in place, if that is the method.
     pub in_place: Option<InPlaceUpdate>,
     /// Opened for reads once a frame is rebuilt from it.
-    opened: OnceLock<Result<Arc<OpenedFile>, String>>,
+    opened: OnceLock<Result<Arc<OpenedFile>, FileError>>,
     /// Its extents, shared by the readers of its ranges.
     extents: Arc<FileExtents>,
     /// Rolling signatures, until all have been collected.
@@ -113,27 +109,27 @@ impl BaseSource {
     /// Whether it has changed since the check, by the kernel's timestamps.
     pub fn has_changed(&self) -> bool {
         let Some(Ok(file)) = self.opened.get() else { return false };
-        FileStat::at_fd(file.fd()).is_ok_and(|now| self.is_unchanged(&now).is_err())
+        FileStat::at_fd(file.fd()).is_ok_and(|now| self.check_unchanged(&now).is_err())
     }
 
     /// Opens it, and verifies that it is the checked file.
-    pub fn open(&self) -> Result<Arc<OpenedFile>, String> {
-        let (fd, look) = self.dir.open_file(&self.name, FollowLinks::Itself).map_err(|error| describe(&error))?;
-        self.is_unchanged(&look)?;
-        let opened = OpenedFile::new(fd, FileAccess::Read).map_err(|error| describe(&error))?;
+    pub fn open(&self) -> Result<Arc<OpenedFile>, FileError> {
+        let (fd, look) = self.dir.open_file(&self.name, FollowLinks::Itself)?;
+        self.check_unchanged(&look)?;
+        let opened = OpenedFile::new(fd, FileAccess::Read)?;
         Ok(Arc::new(opened.with_extents(Arc::clone(&self.extents))))
     }
 
     /// Verifies that it is the checked file, unchanged.
-    pub fn is_unchanged(&self, now: &FileStat) -> Result<(), String> {
+    pub fn check_unchanged(&self, now: &FileStat) -> Result<(), FileError> {
         let is_same = (now.size, now.meta.modified, now.identity) == (self.size, self.modified, self.identity);
-        if is_same { Ok(()) } else { Err(OLD_CHANGED.into()) }
+        if is_same { Ok(()) } else { Err(FileError::BaseChanged) }
     }
 
     /// Opens it for an update.
-    pub fn open_to_change(&self) -> Result<OwnedFd, String> {
-        let fd = open_to_write(&self.dir, &self.name).map_err(|error| describe(&error))?;
-        self.is_unchanged(&FileStat::at_fd(&fd).map_err(|error| describe(&error))?)?;
+    pub fn open_to_change(&self) -> Result<OwnedFd, FileError> {
+        let fd = open_to_write(&self.dir, &self.name)?;
+        self.check_unchanged(&FileStat::at_fd(&fd)?)?;
         Ok(fd)
     }
 
@@ -171,12 +167,12 @@ impl BaseSource {
     }
 
     /// Rebuilds a frame.
-    pub fn rebuild_frame(&self, steps: &[DeltaInstruction<'_>], frame: &mut [u8]) -> Result<(), String> {
+    pub fn rebuild_frame(&self, steps: &[DeltaInstruction<'_>], frame: &mut [u8]) -> Result<(), FileError> {
         let file = self.opened.get_or_init(|| self.open()).clone()?;
         let read = |offset, bytes: &mut [u8]| match read_at(&**file.fd(), bytes, offset) {
             Ok(read) if read == bytes.len() => Ok(()),
-            Ok(_) => Err(OLD_CHANGED.into()),
-            Err(error) => Err(describe(&error)),
+            Ok(_) => Err(FileError::BaseChanged),
+            Err(error) => Err(error.into()),
         };
         make(steps, frame, read)
     }

@@ -6,10 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use crate::fs::FileStat;
-use crate::sys::describe::describe;
-
-/// Advice where a file differs from its written data.
-pub const OTHER_WRITER: &str = "another program writes to it: end that program, then rerun the command";
+use crate::receiver::place::error::FileError;
 
 /// Truncates bytes after the end of a file, whichever program wrote them, and frees blocks allocated there. xfs keeps
 /// those of a file that was opened several times.
@@ -27,10 +24,7 @@ pub(crate) fn cut_to(file: &OwnedFd, size: u64) -> io::Result<()> {
 }
 
 /// Checks the length of a file, the last check before its final name.
-pub(crate) fn check_length(file: &OwnedFd, size: u64) -> Result<(), String> {
-    match FileStat::at_fd(file) {
-        Ok(look) if look.size == size => Ok(()),
-        Ok(look) => Err(format!("has {} bytes instead of {size}\n{OTHER_WRITER}", look.size)),
-        Err(error) => Err(describe(&error)),
-    }
+pub(crate) fn check_length(file: &OwnedFd, size: u64) -> Result<(), FileError> {
+    let found = FileStat::at_fd(file)?.size;
+    if found == size { Ok(()) } else { Err(FileError::Length { found, size }) }
 }

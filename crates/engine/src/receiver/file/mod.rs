@@ -51,13 +51,13 @@ use crate::receiver::file::written_bytes::WrittenBytes;
 use crate::receiver::place::destination::Destination;
 use crate::receiver::place::entry_position::EntryDecision;
 use crate::receiver::place::entry_position::TreeReplacement;
+use crate::receiver::place::error::FileError;
 use crate::receiver::place::in_order_sink::InOrderSink;
 use crate::receiver::place::journal::OpenJournal;
 use crate::receiver::place::range_files::OpenRange;
 use crate::receiver::place::target_path::FileName;
 use crate::receiver::place::temp_files::{TempFiles, is_taken};
 use crate::sys::clone_range::clone_range;
-use crate::sys::describe::describe;
 use crate::sys::sync::lock;
 
 /// Placeholder for a size that is unknown until the end.
@@ -68,7 +68,7 @@ pub struct ReceivingFile {
     place: FileDestination,
     size: u64,
     meta: EntryMetadata,
-    opened: OnceLock<Result<Arc<OpenedFile>, String>>,
+    opened: OnceLock<Result<Arc<OpenedFile>, FileError>>,
     /// Result of allocating its space or setting its length: see [`ReceivingFile::make_room`].
     room: OnceLock<Result<(), Errno>>,
     /// Serialises writes of frames: see [`ReceivingFile::write_frame`].
@@ -203,7 +203,7 @@ impl ReceivingFile {
         place: FileDestination,
         size: u64,
         meta: EntryMetadata,
-        opened: OnceLock<Result<Arc<OpenedFile>, String>>,
+        opened: OnceLock<Result<Arc<OpenedFile>, FileError>>,
     ) -> Self {
         Self {
             place,
@@ -312,7 +312,7 @@ impl ReceivingFile {
     }
 
     /// The open file, once a stream has needed it.
-    pub fn opened(&self) -> Option<&Result<Arc<OpenedFile>, String>> {
+    pub fn opened(&self) -> Option<&Result<Arc<OpenedFile>, FileError>> {
         self.opened.get()
     }
 
@@ -353,15 +353,11 @@ impl ReceivingFile {
     }
 
     /// The file, opened by the first stream that needs it.
-    pub fn open_once(&self, temp_files: &TempFiles, locks: &JobLocks) -> Result<Arc<OpenedFile>, String> {
+    pub fn open_once(&self, temp_files: &TempFiles, locks: &JobLocks) -> Result<Arc<OpenedFile>, FileError> {
         if let Some(opened) = self.opened.get() {
             return opened.clone();
         }
-        let open = || {
-            let opened =
-                OpenedFile::new(self.open(temp_files, locks)?, FileAccess::Write).map_err(|error| describe(&error))?;
-            Ok(Arc::new(opened))
-        };
+        let open = || Ok(Arc::new(OpenedFile::new(self.open(temp_files, locks)?, FileAccess::Write)?));
         // Streams that wait for the open count as idle: the opening is counted once.
         during(Stage::Rest, || self.opened.get_or_init(|| during(Stage::Create, open))).clone()
     }
@@ -499,7 +495,7 @@ impl ReceivingFile {
     /// Prevents further writes by streams that have not opened the file yet, and takes its bytes out of `tally`.
     pub fn void(&self, tally: &AtomicU64) {
         self.written.void(tally);
-        let _ = self.opened.set(Err("the source offered it again".into()));
+        let _ = self.opened.set(Err(FileError::OfferedAgain));
     }
 
     /// Fails the file. With `keeps_partial`, its partial file is kept for the next run.
@@ -516,9 +512,9 @@ impl ReceivingFile {
         temp_files.discard(path);
     }
 
-    fn open(&self, temp_files: &TempFiles, locks: &JobLocks) -> Result<OwnedFd, String> {
+    fn open(&self, temp_files: &TempFiles, locks: &JobLocks) -> Result<OwnedFd, FileError> {
         match &self.place {
-            FileDestination::Special { path, .. } => open_special(path).map_err(|error| describe(&error)),
+            FileDestination::Special { path, .. } => Ok(open_special(path)?),
             FileDestination::Named(path) => {
                 let leaf = self.recording.as_ref().map(|recording| &recording.leaf);
                 let file = temp_files.open(path, leaf, locks)?;

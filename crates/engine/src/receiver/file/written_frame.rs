@@ -1,6 +1,7 @@
 //! The end of a frame's write, on its way from the writer to the driver.
 
 use crate::receiver::ReceiverEntry;
+use crate::receiver::place::error::FileError;
 use haul_proto::wire::frame::DataFrame;
 use std::sync::Arc;
 
@@ -13,5 +14,5 @@ pub struct WrittenFrame {
     /// Bytes of its payload.
     pub len: usize,
     /// Why it could not be written.
-    pub result: Result<(), String>,
+    pub result: Result<(), FileError>,
 }

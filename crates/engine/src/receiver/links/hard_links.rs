@@ -3,6 +3,7 @@
 
 use crate::receiver::links::LinkTracker;
 use crate::receiver::place::entry_position::TreeReplacement;
+use crate::receiver::place::error::FileError;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
 use haul_proto::error::ProtocolError;
 use haul_proto::hard_links::LinkedBytes;
@@ -16,19 +17,6 @@ use super::first_names::{FirstName, FirstNames};
 use crate::fs::{Dir, FileIdentity, FileStat};
 use crate::receiver::ReceiverEntry;
 use crate::sys::sync::lock;
-
-/// Error for a hard link to a file that was not copied.
-pub(crate) const NOT_THERE: &str = "not linked: the file with its contents was not copied";
-/// Error for a hard link to a file whose first name another entry keeps.
-pub const ANOTHER: &str = "not linked: the place of its file is taken by another entry, which is kept\nrerun the command without --hard-links";
-/// Error when another file has replaced the first name.
-pub(crate) const REPLACED: &str =
-    "not linked: its file was replaced during the copy\nrerun the command when nobody else writes to the target";
-/// Error for a hard link to another user's file.
-pub(crate) const OTHER_OWNER: &str =
-    "not linked: its file belongs to another user, who could change it\nrerun the command without --hard-links";
-/// Error when the kernel's sandbox does not support links between directories.
-pub(crate) const NOT_ALLOWED: &str = "not linked: this host forbids hard links between directories\nrerun the command without --hard-links, or use Linux 5.19 or later";
 
 /// Files with names still to be offered.
 #[derive(Default)]
@@ -73,7 +61,7 @@ pub struct OtherLinkName {
     pub(crate) fresh: bool,
     pub(crate) offered: Entry,
     /// With `--max-delete`: how to remove a directory in its place, or why it stays. Decided when the name is offered.
-    pub(crate) removal: Option<Result<TreeReplacement, String>>,
+    pub(crate) removal: Option<Result<TreeReplacement, FileError>>,
 }
 
 /// The first name of a file, and the file's identity.

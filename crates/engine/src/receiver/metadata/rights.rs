@@ -8,10 +8,6 @@ use crate::fs::FileStat;
 use crate::fs::meta::{SETGID, SETUID};
 use crate::receiver::place::existing_entry::attributes;
 
-/// Error for another user's file.
-pub const OTHERS_RIGHTS: &str =
-    "another user's existing file cannot be made set-user-id or given capabilities\ndelete it, then rerun the command";
-
 /// Whether an existing file may get the source's mode. Its size and time equal the source's, but any user can set
 /// those: set-id bits would then run another user's program.
 pub fn may_have_rights(meta: &EntryMetadata, there: &FileStat) -> bool {

@@ -7,6 +7,7 @@
 //! - A file: the only source argument, a file, is compared with it or replaces it. A device, FIFO or socket: it is
 //!   written to.
 
+use crate::receiver::place::error::FileError;
 use crate::receiver::place::tree_memory;
 use haul_proto::filter::{FilterScope, Matcher};
 use haul_proto::path::{Name, escape};
@@ -78,6 +79,12 @@ impl RefusedRequest {
 
     fn failed(text: String) -> Self {
         Self { usage: false, text }
+    }
+}
+
+impl From<FileError> for RefusedRequest {
+    fn from(error: FileError) -> Self {
+        Self::failed(error.to_string())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use crate::sys::describe::is_no_space;
+use crate::receiver::place::error::FileError;
 use crate::sys::sync::lock;
 
 /// Consecutive failures that show a full file system.
@@ -18,18 +18,18 @@ struct ConsecutiveFailures {
     device: u64,
     count: u32,
     /// The last error.
-    text: String,
+    last: Option<FileError>,
 }
 
 impl FullDisk {
     /// Counts a failed file on this device, if the error was lack of space or quota.
-    pub fn record_failure(&self, device: u64, text: &str) {
-        if !is_no_space(text) {
+    pub fn record_failure(&self, device: u64, error: &FileError) {
+        if !error.is_no_space() {
             return;
         }
         let mut failures = lock(&self.0);
         let before = if failures.device == device { failures.count } else { 0 };
-        *failures = ConsecutiveFailures { device, count: before.saturating_add(1), text: text.to_owned() };
+        *failures = ConsecutiveFailures { device, count: before.saturating_add(1), last: Some(error.clone()) };
     }
 
     /// Records a successful write.
@@ -38,32 +38,31 @@ impl FullDisk {
     }
 
     /// Why a new file on this device is refused without an attempt, if it is.
-    pub fn refusal(&self, device: u64) -> Option<String> {
+    pub fn refusal(&self, device: u64) -> Option<FileError> {
         let failures = lock(&self.0);
-        (failures.count >= FAILURES_MIN && failures.device == device).then(|| failures.text.clone())
+        failures.last.clone().filter(|_| failures.count >= FAILURES_MIN && failures.device == device)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::describe::describe;
     use rustix::io::Errno;
 
     #[test]
     fn a_device_is_full_after_failures_without_a_success() {
-        let full = describe(&Errno::NOSPC.into());
+        let full = Errno::NOSPC.into();
         let disk = FullDisk::default();
         let fail = |count: u32| (0..count).for_each(|_| disk.record_failure(1, &full));
         fail(FAILURES_MIN - 1);
         disk.record_success();
         fail(FAILURES_MIN - 1);
-        disk.record_failure(1, &describe(&Errno::ACCESS.into()));
-        assert_eq!(disk.refusal(1), None);
+        disk.record_failure(1, &Errno::ACCESS.into());
+        assert!(disk.refusal(1).is_none());
         fail(1);
-        assert_eq!(disk.refusal(1), Some(full.clone()));
-        assert_eq!(disk.refusal(2), None, "another file system has space");
+        assert!(disk.refusal(1).is_some_and(|error| error.is_no_space()));
+        assert!(disk.refusal(2).is_none(), "another file system has space");
         disk.record_failure(2, &full);
-        assert_eq!(disk.refusal(1), None);
+        assert!(disk.refusal(1).is_none());
     }
 }

@@ -6,10 +6,10 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::io::program::PipeProgram;
+use crate::io::program::{PipeProgram, ProgramError};
 use crate::io::storage::PIPE_BYTES;
 use crate::io::storage::calls::write_on;
-use crate::sys::describe::describe;
+use crate::receiver::place::error::FileError;
 use crate::sys::sync::lock;
 
 /// A sink for bytes in order.
@@ -29,20 +29,20 @@ impl InOrderSink {
         Self { open: Mutex::new(Some(fd)), is_closed: AtomicBool::new(false), program }
     }
 
-    /// Appends these bytes.
-    pub fn write(&self, bytes: &[u8]) -> io::Result<()> {
-        match &*lock(&self.open) {
+    /// Appends these bytes. The error is the program's, if it has failed.
+    pub fn write(&self, bytes: &[u8]) -> Result<(), FileError> {
+        let written = match &*lock(&self.open) {
             Some(fd) => write_on(fd, bytes),
-            None => Err(io::Error::other("the job was stopped")),
-        }
+            None => return Err(FileError::Stopped),
+        };
+        written.map_err(|error| self.write_error(error))
     }
 
     /// Signals the end of data to the program, and waits for its exit while the job runs.
-    pub fn finish(&self, goes_on: impl Fn() -> bool) -> Result<(), String> {
+    pub fn finish(&self, goes_on: impl Fn() -> bool) -> Result<(), ProgramError> {
         self.is_closed.store(true, Ordering::SeqCst);
         drop(lock(&self.open).take());
-        let finished = self.program.as_ref().map_or(Ok(()), |program| program.finish(goes_on));
-        finished.map_err(|error| error.to_string())
+        self.program.as_ref().map_or(Ok(()), |program| program.finish(goes_on))
     }
 
     /// Whether a program reads it.
@@ -51,9 +51,9 @@ impl InOrderSink {
     }
 
     /// The program's error, if it failed before the end of data.
-    pub fn has_failed(&self) -> Option<String> {
-        let text = self.program.as_ref()?.has_failed()?.to_string();
-        (!self.is_closed.load(Ordering::SeqCst)).then_some(text)
+    pub fn has_failed(&self) -> Option<ProgramError> {
+        let error = self.program.as_ref()?.has_failed()?;
+        (!self.is_closed.load(Ordering::SeqCst)).then_some(error)
     }
 
     /// Aborts: terminates a program before it could take its input as complete.
@@ -66,10 +66,9 @@ impl InOrderSink {
         }
     }
 
-    /// The reason for a failed write.
-    pub fn why(&self, error: &io::Error) -> String {
+    fn write_error(&self, error: io::Error) -> FileError {
         let is_gone = error.kind() == io::ErrorKind::BrokenPipe;
-        let reason = self.program.as_ref().filter(|_| is_gone).and_then(|program| program.why_it_ended());
-        reason.map_or_else(|| describe(error), |reason| reason.to_string())
+        let program = self.program.as_ref().filter(|_| is_gone).and_then(|program| program.why_it_ended());
+        program.map_or_else(|| error.into(), FileError::from)
     }
 }

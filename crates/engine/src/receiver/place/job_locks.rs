@@ -6,13 +6,13 @@
 use haul_proto::wire::resource_metrics::Stage;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use rustix::io::Errno;
-use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::fs::{Dir, FileIdentity};
 use crate::metrics::stage_timer::during;
+use crate::receiver::place::error::{FileError, OtherRun};
 use crate::sys::lock_holder::LockTable;
 use crate::sys::sync::lock;
 
@@ -28,54 +28,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Most directories locked by a job. The first alone excludes another run of the same job.
 const DIRECTORIES_HELD_MAX: usize = 64;
 
-/// Another run that holds a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OtherRun {
-    /// Its process, if the kernel reports it.
-    pub process: Option<u32>,
-}
-
-impl fmt::Display for OtherRun {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.process {
-            Some(process) => write!(f, "another haul (process {process})"),
-            None => write!(f, "another haul"),
-        }
-    }
-}
-
-impl OtherRun {
-    /// Describes the other run, with a remedy.
-    fn does(self, what: &str) -> String {
-        format!("{self} is {what}\nwait for it, or end it")
-    }
-
-    /// The message for a locked file.
-    pub fn writes(self) -> String {
-        self.does("writing this file now")
-    }
-
-    /// The message while waiting.
-    fn waited_for(self, locked: LockedEntry) -> String {
-        let what = match locked {
-            LockedEntry::File => "writes the same file",
-            LockedEntry::Directory => "copies into the same directory",
-        };
-        match self.process {
-            Some(process) => format!("waiting for haul {process}, which {what}"),
-            None => format!("waiting for another haul, which {what}"),
-        }
-    }
-
-    /// The message when an attempt ends.
-    fn overwrite(self, locked: LockedEntry) -> String {
-        match locked {
-            LockedEntry::File => format!("{self} is writing a file of this job"),
-            LockedEntry::Directory => format!("{self} is copying into a directory of this job"),
-        }
-    }
-}
-
 /// A locked entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockedEntry {
@@ -83,6 +35,26 @@ pub enum LockedEntry {
     File,
     /// The directory of a source argument.
     Directory,
+}
+
+/// The message while waiting.
+fn wait_text(run: OtherRun, locked: LockedEntry) -> String {
+    let what = match locked {
+        LockedEntry::File => "writes the same file",
+        LockedEntry::Directory => "copies into the same directory",
+    };
+    match run.process {
+        Some(process) => format!("waiting for haul {process}, which {what}"),
+        None => format!("waiting for another haul, which {what}"),
+    }
+}
+
+/// The message when an attempt ends.
+fn lost_text(run: OtherRun, locked: LockedEntry) -> String {
+    match locked {
+        LockedEntry::File => format!("{run} is writing a file of this job"),
+        LockedEntry::Directory => format!("{run} is copying into a directory of this job"),
+    }
 }
 
 /// Events to report about other runs.
@@ -161,7 +133,7 @@ impl JobLocks {
                     }
                 }
                 if self.is_again && !lock(&self.state).closed {
-                    (self.report)(LockEvent::Lost(rival.overwrite(locked)));
+                    (self.report)(LockEvent::Lost(lost_text(rival, locked)));
                 }
                 Err(rival)
             })
@@ -180,10 +152,10 @@ impl JobLocks {
     ///
     /// After one failure, all later calls fail. Otherwise two runs of one job would each lock some of its directories,
     /// and neither could finish.
-    pub fn enter(&self, dir: &Dir) -> Result<(), String> {
+    pub fn enter(&self, dir: &Dir) -> Result<(), FileError> {
         let state = lock(&self.state);
         if let Some(rival) = state.lost_to {
-            return Err(rival.does("copying into another directory of this job"));
+            return Err(FileError::OtherDirectoryHeld(rival));
         }
         let is_held = state.held.iter().any(|(identity, _)| *identity == dir.identity());
         if is_held || state.held.len() >= DIRECTORIES_HELD_MAX {
@@ -204,7 +176,7 @@ impl JobLocks {
             }
             Err(rival) => {
                 state.lost_to = Some(rival);
-                Err(rival.does("copying into it"))
+                Err(FileError::DirectoryHeld(rival))
             }
         }
     }
@@ -226,7 +198,7 @@ impl JobLocks {
         let is_said_now = waited >= SILENT_WAIT && !std::mem::replace(&mut state.is_told, waited >= SILENT_WAIT);
         drop(self.over.wait_timeout(state, LOOK_EVERY.min(left)).unwrap_or_else(PoisonError::into_inner));
         if is_said_now {
-            (self.report)(LockEvent::Waits(rival.waited_for(locked)));
+            (self.report)(LockEvent::Waits(wait_text(rival, locked)));
         }
         true
     }
@@ -256,9 +228,9 @@ mod tests {
         second.enter(&dir(place.path(), "other")).unwrap();
         let me = format!("another haul (process {})", std::process::id());
         let lost = second.enter(&dir(place.path(), "a")).unwrap_err();
-        assert_eq!(lost, format!("{me} is copying into it\nwait for it, or end it"));
+        assert_eq!(lost.to_string(), format!("{me} is copying into it\nwait for it, or end it"));
         let lost = second.enter(&dir(place.path(), "b")).unwrap_err();
-        assert!(lost.starts_with(&format!("{me} is copying into another directory")), "{lost}");
+        assert!(lost.to_string().starts_with(&format!("{me} is copying into another directory")), "{lost}");
         first.enter(&dir(place.path(), "b")).unwrap();
         drop(first);
         hasty().enter(&dir(place.path(), "a")).unwrap();
@@ -319,9 +291,9 @@ mod tests {
     fn who_waits_says_so_once_and_only_a_later_attempt_ends() {
         in_time(|| {
             let (rival, events) = reported(false);
-            let waits = LockEvent::Waits(rival.waited_for(LockedEntry::Directory));
+            let waits = LockEvent::Waits(wait_text(rival, LockedEntry::Directory));
             assert_eq!(events, std::slice::from_ref(&waits));
-            let lost = LockEvent::Lost(rival.overwrite(LockedEntry::Directory));
+            let lost = LockEvent::Lost(lost_text(rival, LockedEntry::Directory));
             assert_eq!(reported(true).1, [waits, lost]);
         });
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::job::allowance::Allowance;
+use crate::receiver::place::error::FileError;
 
 /// This job's share of the limit; unlimited without a server.
 #[derive(Default)]
@@ -20,17 +21,17 @@ impl JobQuota {
     }
 
     /// Reserves bytes; the error is the reason for a refusal.
-    pub fn reserve(&self, bytes: u64) -> Result<(), String> {
+    pub fn reserve(&self, bytes: u64) -> Result<(), FileError> {
         let Some(allowance) = &self.allowance else { return Ok(()) };
-        allowance.reserve(bytes, 0).map_err(|error| error.to_string())?;
+        allowance.reserve(bytes, 0).map_err(|error| FileError::Quota(error.into()))?;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
 
     /// Reserves names; the error is the reason for a refusal.
-    pub fn take_names(&self, names: u64) -> Result<(), String> {
+    pub fn take_names(&self, names: u64) -> Result<(), FileError> {
         let reserved = self.allowance.as_ref().map_or(Ok(()), |allowance| allowance.reserve(0, names));
-        reserved.map_err(|error| error.to_string())
+        reserved.map_err(|error| FileError::Quota(error.into()))
     }
 
     /// Ends the job after `came` bytes, and returns the rest of the reservation.

@@ -3,6 +3,7 @@
 pub mod case_sensitivity;
 pub mod destination;
 pub mod entry_position;
+pub mod error;
 pub mod existing_entry;
 pub mod full_disk;
 pub mod in_order_sink;

@@ -20,11 +20,12 @@ use rustix::process::{getegid, geteuid};
 use crate::fs::{Dir, FileStat};
 use crate::io::storage::FileAccess;
 use crate::io::storage::file::OpenedFile;
-use crate::receiver::place::job_locks::{JobLocks, LockedEntry, OtherRun};
+use crate::receiver::place::error::{FileError, OtherRun};
+use crate::receiver::place::job_locks::{JobLocks, LockedEntry};
 use crate::receiver::place::journal::{OpenJournal, read_header};
 use crate::receiver::place::target_path::{FileName, TargetPath};
 use crate::receiver::place::temp_files::{
-    TempFileError, is_own_name, lock_file, open_locked, remove_journal, sibling, stands_at, temporary_name, unlink,
+    is_own_name, lock_file, open_locked, remove_journal, sibling, stands_at, temporary_name, unlink,
 };
 
 /// Most attempts to lock a range while other runs end.
@@ -66,7 +67,7 @@ pub fn open_range(
     path: &TargetPath,
     (range, header): (FileRange, &JournalHeader),
     locks: &JobLocks,
-) -> Result<FoundRange, TempFileError> {
+) -> Result<FoundRange, FileError> {
     let leaf = journal_of(&path.dir, &path.name, range);
     let (journal, file) = lock_range(path, &leaf, range, locks)?;
     // A finish that failed may have given it another mode.
@@ -119,9 +120,9 @@ fn lock_range(
     leaf: &FileName,
     range: FileRange,
     locks: &JobLocks,
-) -> Result<(OwnedFd, OwnedFd), TempFileError> {
+) -> Result<(OwnedFd, OwnedFd), FileError> {
     let flags = OFlags::RDWR | OFlags::CREATE;
-    let absent = || TempFileError::from(Errno::NOENT);
+    let absent = || FileError::from(Errno::NOENT);
     let partial = partial_name(&path.name, range.len());
     for _ in 0..OPENS_MAX {
         let journal = lock_file(&path.dir, &leaf.name, flags, locks)?.ok_or_else(absent)?;
@@ -130,11 +131,11 @@ fn lock_range(
             return Ok((journal, file));
         }
     }
-    Err(TempFileError::Held(OtherRun { process: None }))
+    Err(FileError::Held(OtherRun { process: None }))
 }
 
 /// Locks the partial file of a file whose ranges are said to be complete; `None` if there is none.
-pub fn lock_partial(path: &TargetPath, len: RangeLen, locks: &JobLocks) -> Result<Option<OwnedFd>, TempFileError> {
+pub fn lock_partial(path: &TargetPath, len: RangeLen, locks: &JobLocks) -> Result<Option<OwnedFd>, FileError> {
     let lock = |file: &OwnedFd| locks.lock(file, LockedEntry::File);
     open_locked(&path.dir, &partial_name(&path.name, len), OFlags::RDWR, &lock)
 }
@@ -146,7 +147,7 @@ pub fn reclaim_partial(
     len: RangeLen,
     meta: &EntryMetadata,
     locks: &JobLocks,
-) -> Result<bool, TempFileError> {
+) -> Result<bool, FileError> {
     let partial = partial_name(&path.name, len);
     let is_given = |look: &FileStat| {
         look.kind == FileType::RegularFile && look.names == 1 && look.meta.uid == meta.uid && geteuid().is_root()
@@ -160,7 +161,7 @@ pub fn reclaim_partial(
     if !is_given(&FileStat::at_fd(&file)?) {
         return Ok(false);
     }
-    locks.lock(&file, LockedEntry::File).map_err(TempFileError::Held)?;
+    locks.lock(&file, LockedEntry::File).map_err(FileError::Held)?;
     if stands_at(&path.dir, &partial, &file)? {
         make_private(&file);
     }
@@ -250,7 +251,7 @@ mod tests {
             (range, JournalHeader { name, size: SIZE, modified, version, frame, range: Some(range) })
         }
 
-        fn open(&self, number: u64, changed: i64) -> Result<FoundRange, TempFileError> {
+        fn open(&self, number: u64, changed: i64) -> Result<FoundRange, FileError> {
             let (range, header) = self.header(number, changed);
             open_range(&self.path, (range, &header), &JobLocks::with_patience(Duration::ZERO))
         }
@@ -285,12 +286,12 @@ mod tests {
     fn ranges_are_written_at_once_and_one_range_by_one_run() {
         let place = Place::new();
         let (first, last) = (place.new_range(0, 1), place.new_range(2, 1));
-        assert!(matches!(place.open(2, 1), Err(TempFileError::Held(_))), "the same range");
+        assert!(matches!(place.open(2, 1), Err(FileError::Held(_))), "the same range");
         let impatient = JobLocks::with_patience(Duration::ZERO);
-        assert!(matches!(lock_partial(&place.path, RangeLen::MIN, &impatient), Err(TempFileError::Held(_))));
+        assert!(matches!(lock_partial(&place.path, RangeLen::MIN, &impatient), Err(FileError::Held(_))));
         drop((first, last));
         let alone = lock_partial(&place.path, RangeLen::MIN, &impatient).unwrap().unwrap();
-        assert!(matches!(place.open(1, 1), Err(TempFileError::Held(_))), "somebody completes the file");
+        assert!(matches!(place.open(1, 1), Err(FileError::Held(_))), "somebody completes the file");
         assert_eq!(FileStat::at_fd(&alone).unwrap().size, SIZE);
     }
 

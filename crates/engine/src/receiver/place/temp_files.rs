@@ -19,18 +19,16 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::fs::{Dir, FileStat, FollowLinks, each_name};
-use crate::receiver::place::job_locks::{JobLocks, LockedEntry, OtherRun};
+use crate::receiver::place::error::{FileError, OtherRun};
+use crate::receiver::place::job_locks::{JobLocks, LockedEntry};
 use crate::receiver::place::target_path::FileName;
 use crate::receiver::place::target_path::TargetPath;
-use crate::sys::describe::describe;
 use crate::sys::sync::lock;
 
 /// Most attempts to open a temporary file that another run renames meanwhile.
 const OPENS_MAX: usize = 8;
 /// A partial file is private to its owner.
 const UNFINISHED_MODE: u32 = 0o600;
-/// Error when the job ended meanwhile.
-const STOPPED: &str = "the job was stopped";
 
 /// The temporary name for a final name; `what` distinguishes purposes. See [`Name::is_reserved`].
 pub fn temporary_name(name: &Name, what: &[u8]) -> Name {
@@ -138,10 +136,9 @@ impl TempFiles {
 
     /// Opens the temporary file of a final name, empty: a new one, or an earlier run's. It is readable too, for
     /// read-back. With a `journal`, it survives a stopped job.
-    pub fn open(&self, path: &TargetPath, journal: Option<&FileName>, locks: &JobLocks) -> Result<OwnedFd, String> {
-        let opened = self.lock(path, OFlags::RDWR | OFlags::CREATE, journal, locks)?;
-        let file = opened.ok_or_else(|| describe(&Errno::NOENT.into()))?;
-        ftruncate(&file, 0).map_err(|error| describe(&error.into()))?;
+    pub fn open(&self, path: &TargetPath, journal: Option<&FileName>, locks: &JobLocks) -> Result<OwnedFd, FileError> {
+        let file = self.lock(path, OFlags::RDWR | OFlags::CREATE, journal, locks)?.ok_or(Errno::NOENT)?;
+        ftruncate(&file, 0)?;
         Ok(file)
     }
 
@@ -152,7 +149,7 @@ impl TempFiles {
         path: &TargetPath,
         journal: &FileName,
         locks: &JobLocks,
-    ) -> Result<Option<OwnedFd>, String> {
+    ) -> Result<Option<OwnedFd>, FileError> {
         self.lock(path, OFlags::RDWR, Some(journal), locks)
     }
 
@@ -162,15 +159,14 @@ impl TempFiles {
         flags: OFlags,
         journal: Option<&FileName>,
         locks: &JobLocks,
-    ) -> Result<Option<OwnedFd>, String> {
+    ) -> Result<Option<OwnedFd>, FileError> {
         let expected = temporary_name(&path.name, b"file");
         let locked = match lock_own(&path.dir, &expected, flags, locks) {
             Ok(None) => lock_random(&path.dir, &expected, flags, locks),
             locked => locked,
         };
-        let locked = locked.map_err(TempFileError::into_text)?;
-        let Some(LockedTempFile { name, file, is_new }) = locked else { return Ok(None) };
-        let mode = FileStat::at_fd(&file).map_err(|error| describe(&error))?.meta.mode;
+        let Some(LockedTempFile { name, file, is_new }) = locked? else { return Ok(None) };
+        let mode = FileStat::at_fd(&file)?.meta.mode;
         if u32::from(mode) != UNFINISHED_MODE {
             // A run killed after setting the final mode may have left the file readable by all, or set-id. Some file
             // systems have no modes.
@@ -186,13 +182,13 @@ impl TempFiles {
             self.report_foreign(path, &beside.name);
         }
         if !self.add(&path.dir, &expected, name, journal) {
-            return Err(STOPPED.into());
+            return Err(FileError::Stopped);
         }
         Ok(Some(file))
     }
 
     /// Renames a complete file to its final name.
-    pub fn finish(&self, path: &TargetPath, file: &OwnedFd) -> Result<(), String> {
+    pub fn finish(&self, path: &TargetPath, file: &OwnedFd) -> Result<(), FileError> {
         self.finish_with(path, file, |temporary| Ok(rename(path, temporary)?))
     }
 
@@ -202,13 +198,13 @@ impl TempFiles {
         path: &TargetPath,
         file: &OwnedFd,
         put: impl FnOnce(&Name) -> io::Result<()>,
-    ) -> Result<(), String> {
+    ) -> Result<(), FileError> {
         let temporary = temporary_name(&path.name, b"file");
         // From here on, no other run removes the file, so the rename affects this file.
-        let Some(claimed) = self.claim(&path.dir, &temporary) else { return Err(STOPPED.into()) };
+        let claimed = self.claim(&path.dir, &temporary).ok_or(FileError::Stopped)?;
         let finished = match stands_at(&path.dir, &claimed.name, file) {
             Ok(true) => put(&claimed.name),
-            Ok(false) => return Err("its temporary file was deleted during the copy".into()),
+            Ok(false) => return Err(FileError::Deleted),
             Err(error) => Err(error),
         };
         match (&finished, &claimed.journal) {
@@ -218,17 +214,17 @@ impl TempFiles {
             (Ok(()), None) => {}
             (Err(_), _) => claimed.remove(),
         }
-        finished.map_err(|error| why_unnamed(&error))
+        finished.map_err(|error| FileError::Rename(error.into()))
     }
 
     /// Renames a complete patch to this name, or to a random one if that is occupied. From here on it survives this
     /// job, until it is applied.
-    pub fn name_patch(&self, path: &TargetPath, file: &OwnedFd, name: &Name) -> Result<Name, String> {
+    pub fn name_patch(&self, path: &TargetPath, file: &OwnedFd, name: &Name) -> Result<Name, FileError> {
         let temporary = temporary_name(&path.name, b"file");
-        let Some(claimed) = self.claim(&path.dir, &temporary) else { return Err(STOPPED.into()) };
-        let rename = || -> io::Result<Name> {
+        let claimed = self.claim(&path.dir, &temporary).ok_or(FileError::Stopped)?;
+        let rename = || -> Result<Name, FileError> {
             if !stands_at(&path.dir, &claimed.name, file)? {
-                return Err(io::Error::other("its temporary file was deleted during the copy"));
+                return Err(FileError::Deleted);
             }
             let dir = path.dir.fd()?;
             match rename_new(&dir, &claimed.name, name) {
@@ -245,7 +241,7 @@ impl TempFiles {
         if named.is_err() {
             claimed.remove();
         }
-        named.map_err(|error| describe(&error))
+        named
     }
 
     /// Removes this job's temporary file of a final name, and its journal.
@@ -330,15 +326,6 @@ fn key(dir: &Dir, name: &Name) -> (u64, u64, Name) {
     (identity.device, identity.inode, name.clone())
 }
 
-/// The error for a failed rename of a complete file.
-pub fn why_unnamed(error: &io::Error) -> String {
-    match Errno::from_io_error(error) {
-        Some(Errno::EXIST) => "another entry has got this name during the copy\nanother copy may be running, or the file system takes two names of the source for one".to_owned(),
-        Some(Errno::INVAL) => "the file system there does not permit this name\nrename the file, or copy to another file system".to_owned(),
-        _ => describe(error),
-    }
-}
-
 /// Removes a file, as best effort: the next run takes over what is left.
 pub fn unlink(dir: &Dir, name: &Name) {
     let _ = dir.fd().map(|fd| unlinkat(&*fd, name.as_bytes(), AtFlags::empty()));
@@ -347,36 +334,6 @@ pub fn unlink(dir: &Dir, name: &Name) {
 /// Removes a file that would be misread if it stayed.
 pub fn remove(dir: &Dir, name: &Name) -> io::Result<()> {
     Ok(unlinkat(&*dir.fd()?, name.as_bytes(), AtFlags::empty())?)
-}
-
-/// Why a temporary file is unavailable.
-#[derive(Debug)]
-pub enum TempFileError {
-    /// Another run has locked it.
-    Held(OtherRun),
-    /// haul did not create it, or another user owns it.
-    Taken,
-    /// A system call failed.
-    Failed(io::Error),
-}
-
-impl TempFileError {
-    /// The message, with a remedy.
-    pub fn into_text(self) -> String {
-        match self {
-            Self::Held(rival) => rival.writes(),
-            Self::Taken => {
-                "its temporary name is taken by an entry that is not haul's\ndelete foreign `.haul-*.part` there".into()
-            }
-            Self::Failed(error) => describe(&error),
-        }
-    }
-}
-
-impl<E: Into<io::Error>> From<E> for TempFileError {
-    fn from(error: E) -> Self {
-        Self::Failed(error.into())
-    }
 }
 
 /// A locked temporary file.
@@ -396,7 +353,7 @@ pub fn lock_own(
     expected: &Name,
     flags: OFlags,
     locks: &JobLocks,
-) -> Result<Option<LockedTempFile>, TempFileError> {
+) -> Result<Option<LockedTempFile>, FileError> {
     let makes = flags.contains(OFlags::CREATE);
     let existing = flags - OFlags::CREATE;
     for _ in 0..OPENS_MAX {
@@ -405,8 +362,8 @@ pub fn lock_own(
             match lock_file(dir, expected, flags | OFlags::EXCL, locks) {
                 Ok(Some(file)) => return Ok(Some(LockedTempFile { name: expected.clone(), file, is_new: true })),
                 Ok(None) => {}
-                Err(TempFileError::Failed(error)) if Errno::from_io_error(&error) == Some(Errno::EXIST) => {}
-                Err(TempFileError::Taken) => break,
+                Err(FileError::Io(error)) if Errno::from_io_error(&error) == Some(Errno::EXIST) => {}
+                Err(FileError::NameTaken) => break,
                 Err(denied) => return Err(denied),
             }
         }
@@ -414,7 +371,7 @@ pub fn lock_own(
             Ok(Some(file)) => return Ok(Some(LockedTempFile { name: expected.clone(), file, is_new: false })),
             Ok(None) if !makes => return Ok(None),
             Ok(None) => {}
-            Err(TempFileError::Taken) => break,
+            Err(FileError::NameTaken) => break,
             Err(denied) => return Err(denied),
         }
     }
@@ -433,11 +390,11 @@ fn lock_random(
     expected: &Name,
     flags: OFlags,
     locks: &JobLocks,
-) -> Result<Option<LockedTempFile>, TempFileError> {
+) -> Result<Option<LockedTempFile>, FileError> {
     for name in random_names(dir, expected)? {
         match lock_file(dir, &name, flags, locks) {
             Ok(Some(file)) => return Ok(Some(LockedTempFile { name, file, is_new: false })),
-            Ok(None) | Err(TempFileError::Taken) => {}
+            Ok(None) | Err(FileError::NameTaken) => {}
             Err(denied) => return Err(denied),
         }
     }
@@ -446,12 +403,7 @@ fn lock_random(
 
 /// Opens and locks a temporary file, and verifies that it still has this name. The previous holder of the lock may have
 /// renamed it in between. `None` if there is none and `flags` do not create one.
-pub fn lock_file(
-    dir: &Dir,
-    temporary: &Name,
-    flags: OFlags,
-    locks: &JobLocks,
-) -> Result<Option<OwnedFd>, TempFileError> {
+pub fn lock_file(dir: &Dir, temporary: &Name, flags: OFlags, locks: &JobLocks) -> Result<Option<OwnedFd>, FileError> {
     open_locked(dir, temporary, flags, &|file| locks.lock(file, LockedEntry::File))
 }
 
@@ -461,28 +413,28 @@ pub fn open_locked(
     temporary: &Name,
     flags: OFlags,
     lock: &dyn Fn(&OwnedFd) -> Result<(), OtherRun>,
-) -> Result<Option<OwnedFd>, TempFileError> {
+) -> Result<Option<OwnedFd>, FileError> {
     let all_flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let is_made = flags.contains(OFlags::EXCL);
     for _ in 0..OPENS_MAX {
         let file = match openat(&*dir.fd()?, temporary.as_bytes(), all_flags, Mode::from_raw_mode(UNFINISHED_MODE)) {
             Err(Errno::NOENT) if !flags.contains(OFlags::CREATE) => return Ok(None),
-            Err(error) if error != Errno::EXIST && is_taken(dir, temporary) => return Err(TempFileError::Taken),
+            Err(error) if error != Errno::EXIST && is_taken(dir, temporary) => return Err(FileError::NameTaken),
             file => file?,
         };
         // Another user may lock their own file for any time.
         if !is_made && !is_ours(&file)? {
             match stands_at(dir, temporary, &file)? {
-                true => return Err(TempFileError::Taken),
+                true => return Err(FileError::NameTaken),
                 false => continue,
             }
         }
-        lock(&file).map_err(TempFileError::Held)?;
+        lock(&file).map_err(FileError::Held)?;
         if stands_at(dir, temporary, &file)? {
-            return if is_made || is_ours(&file)? { Ok(Some(file)) } else { Err(TempFileError::Taken) };
+            return if is_made || is_ours(&file)? { Ok(Some(file)) } else { Err(FileError::NameTaken) };
         }
     }
-    Err(TempFileError::Held(OtherRun { process: None }))
+    Err(FileError::Held(OtherRun { process: None }))
 }
 
 /// Whether this is a regular file of this user, without hard links. Only such files count as partial files.
@@ -575,8 +527,12 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let (first, second) = (TempFiles::default(), TempFiles::default());
         let held = first.open(&path(place.path(), false), None, &hasty()).unwrap();
-        let me = OtherRun { process: Some(std::process::id()) }.writes();
-        assert_eq!(second.open(&path(place.path(), false), None, &hasty()).unwrap_err(), me);
+        let refused = second.open(&path(place.path(), false), None, &hasty()).unwrap_err().to_string();
+        let process = std::process::id();
+        assert_eq!(
+            refused,
+            format!("another haul (process {process}) is writing this file now\nwait for it, or end it")
+        );
         first.finish(&path(place.path(), false), &held).unwrap();
         assert!(place.path().join("final").exists());
     }
@@ -613,8 +569,8 @@ mod tests {
         let temp_files = TempFiles::default();
         let file = temp_files.open(&path(place.path(), false), None, &hasty()).unwrap();
         temp_files.close(true);
-        assert_eq!(temp_files.finish(&path(place.path(), false), &file).unwrap_err(), STOPPED);
-        assert_eq!(temp_files.open(&path(place.path(), false), None, &hasty()).unwrap_err(), STOPPED);
+        assert!(matches!(temp_files.finish(&path(place.path(), false), &file), Err(FileError::Stopped)));
+        assert!(matches!(temp_files.open(&path(place.path(), false), None, &hasty()), Err(FileError::Stopped)));
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
     }
 

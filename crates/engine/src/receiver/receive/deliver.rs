@@ -25,8 +25,8 @@ use crate::receiver::TargetReceiver;
 use crate::receiver::commit::outcomes::EntryOutcomes;
 use crate::receiver::durability::complete_file::CompleteFile;
 use crate::receiver::file::ReceivingFile;
+use crate::receiver::place::error::FileError;
 use crate::receiver::receive::frame_writer::FrameWriter;
-use crate::sys::describe::describe;
 
 impl TargetReceiver {
     /// Runs one stream until its End, or until it breaks.
@@ -91,10 +91,10 @@ impl TargetReceiver {
             return Ok(buffer);
         }
         // A file of known size was counted when it was offered.
-        if let Some(text) =
-            file.is_open_ended().then(|| self.tree.quota.reserve(payload.len() as u64)).and_then(Result::err)
+        if file.is_open_ended()
+            && let Err(error) = self.tree.quota.reserve(payload.len() as u64)
         {
-            self.fail_file(frame.entry, &item, &text);
+            self.fail_file(frame.entry, &item, &error);
             return Ok(buffer);
         }
         if file.base().is_some() {
@@ -150,7 +150,7 @@ impl TargetReceiver {
             match during(Stage::Create, || self.write_packed(file, &item, bytes)) {
                 Ok(whole) if whole.disk.is_some() => gathered.push(whole),
                 Ok(whole) => during(Stage::Create, || self.committer.name_at_once(whole, &mut ends)),
-                Err(text) => self.committer.fail_entry(file.entry, &item, text, &mut ends),
+                Err(error) => self.committer.fail_entry(file.entry, &item, &error, &mut ends),
             }
             if gathered.len() >= self.committer.commit_queue.at_once() {
                 self.committer.commit_queue.add(std::mem::take(&mut gathered));
@@ -167,14 +167,13 @@ impl TargetReceiver {
         packed: &PackedFile,
         item: &Arc<ReceiverEntry>,
         bytes: &[u8],
-    ) -> Result<CompleteFile, String> {
-        let ReceiverEntry::File(file) = &**item else { return Err("is a directory".into()) };
+    ) -> Result<CompleteFile, FileError> {
+        let ReceiverEntry::File(file) = &**item else { return Err(FileError::IsDirectory) };
         self.digests.check_small(file, bytes, &packed.digest)?;
-        let new_in = file.target_path().filter(|path| !path.replaces).map(|path| &path.dir);
-        if let Some(text) = new_in.and_then(|dir| self.job.refusal_of_full_disk(dir, bytes.len() as u64)) {
-            return Err(text);
+        if let Some(path) = file.target_path().filter(|path| !path.replaces) {
+            self.job.check_full_disk(&path.dir, bytes.len() as u64)?;
         }
-        let disk = self.committer.commit_queue.disk_of(file.dir()).map_err(|error| describe(&error))?;
+        let disk = self.committer.commit_queue.disk_of(file.dir())?;
         let written = file.write_whole(&self.committer, disk.as_deref(), bytes, packed.modified)?;
         let size = bytes.len() as u64;
         add(&self.job.reporter.tally.bytes_written, size);

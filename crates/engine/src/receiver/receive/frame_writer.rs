@@ -6,7 +6,6 @@ use haul_proto::wire::frame::DataFrame;
 use haul_proto::wire::resource_metrics::Stage;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -23,7 +22,7 @@ use crate::metrics::stage_timer::during;
 use crate::receiver::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::file::written_frame::WrittenFrame;
-use crate::sys::describe::describe;
+use crate::receiver::place::error::FileError;
 use crate::sys::sync::lock;
 
 /// The writer of one stream.
@@ -129,8 +128,8 @@ impl FrameWriter {
         let ReceiverEntry::File(file) = &**item else { return buffer };
         let opened = match file.open_once(&resources.tree.temp_files, &resources.tree.job_locks) {
             Ok(opened) => opened,
-            Err(text) => {
-                self.complete(item, frame, buffer.payload().len(), Err(text));
+            Err(error) => {
+                self.complete(item, frame, buffer.payload().len(), Err(error));
                 return buffer;
             }
         };
@@ -138,7 +137,7 @@ impl FrameWriter {
         if let Some(map) = buffer.map().filter(|_| file.keeps_holes()) {
             let write = || file.write_sparse(&opened, buffer.payload(), frame.offset, map);
             let written = during(Stage::Write, write);
-            self.complete(item, frame, len, written.map_err(|error| describe(&error)));
+            self.complete(item, frame, len, written.map_err(FileError::from));
             return buffer;
         }
         let plan = self.plan_write(resources, file, &opened, frame.offset, len as u64);
@@ -147,7 +146,7 @@ impl FrameWriter {
         }
         let write = || file.write_frame(&opened, buffer.payload(), frame.offset, &plan);
         let written = during(Stage::Write, || self.meter.time(write));
-        self.complete(item, frame, len, written.map_err(|error| describe(&error)));
+        self.complete(item, frame, len, written.map_err(FileError::from));
         buffer
     }
 
@@ -185,7 +184,7 @@ impl FrameWriter {
         std::mem::take(&mut self.written)
     }
 
-    fn complete(&mut self, item: &Arc<ReceiverEntry>, frame: &DataFrame, len: usize, result: Result<(), String>) {
+    fn complete(&mut self, item: &Arc<ReceiverEntry>, frame: &DataFrame, len: usize, result: Result<(), FileError>) {
         self.written.push(WrittenFrame { item: Arc::clone(item), frame: frame.clone(), len, result });
     }
 
@@ -256,7 +255,7 @@ impl FrameWriter {
             (Ok(()), Some(direct)) => Arc::clone(direct),
             (Ok(()), None) => Arc::clone(opened.fd()),
             (Err(error), _) => {
-                self.complete(item, frame, payload.len(), Err(describe(&error)));
+                self.complete(item, frame, payload.len(), Err(error.into()));
                 return buffer;
             }
         };
@@ -305,7 +304,7 @@ impl FrameWriter {
         };
         let payload_len = buffer.payload().len();
         self.free.push(buffer);
-        self.complete(&item, &frame, payload_len, written.map_err(|error: io::Error| describe(&error)));
+        self.complete(&item, &frame, payload_len, written.map_err(FileError::from));
         true
     }
 }

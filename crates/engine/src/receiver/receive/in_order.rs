@@ -13,7 +13,7 @@ use crate::receiver::ReceiverEntry;
 use crate::receiver::TargetReceiver;
 use crate::receiver::file::in_order_queue::InOrderQueue;
 use crate::receiver::file::written_frame::WrittenFrame;
-use crate::sys::describe::describe;
+use crate::receiver::place::error::FileError;
 
 impl TargetReceiver {
     /// Queues a frame, and writes the frames now in order unless another stream does. Returns a free buffer.
@@ -49,12 +49,11 @@ impl TargetReceiver {
 }
 
 impl TargetReceiver {
-    fn write_to_sink(&self, item: &ReceiverEntry, bytes: &[u8]) -> Result<(), String> {
-        let ReceiverEntry::File(file) = item else { return Err("is a directory".into()) };
+    fn write_to_sink(&self, item: &ReceiverEntry, bytes: &[u8]) -> Result<(), FileError> {
+        let ReceiverEntry::File(file) = item else { return Err(FileError::IsDirectory) };
         match file.sink() {
-            Some(sink) => sink.write(bytes).map_err(|error| sink.why(&error)),
-            None => write_on(&**file.open_once(&self.tree.temp_files, &self.tree.job_locks)?.fd(), bytes)
-                .map_err(|error| describe(&error)),
+            Some(sink) => sink.write(bytes),
+            None => Ok(write_on(&**file.open_once(&self.tree.temp_files, &self.tree.job_locks)?.fd(), bytes)?),
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::receiver::ReceiverEntry;
 use crate::receiver::TargetReceiver;
+use crate::receiver::place::error::FileError;
 use crate::receiver::receive::partial_verification::VerificationClaim;
-use crate::sys::describe::describe;
 use haul_proto::ids::EntryId;
 use haul_proto::session::step::TargetStep;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl TargetReceiver {
             }
             // A stopped job reports nothing more.
             Err(_) if self.session.is_stopped() => {}
-            Err(error) => self.fail_file(entry, item, &format!("cannot be read again: {}", describe(&error))),
+            Err(error) => self.fail_file(entry, item, &FileError::Reread(error.into())),
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::receiver::file::partial::gaps;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::{Digest, frame_check};
 use haul_proto::journal::{self, check_value};
-use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::report::{ResumeReport, WorkerMessage};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,7 +20,6 @@ use crate::receiver::TargetReceiver;
 use crate::receiver::bounded_queue::BoundedQueue;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::place::journal::OpenJournal;
-use crate::sys::describe::describe;
 
 /// Most frames in one report to the source.
 const TOLD_EVERY: usize = 64;
@@ -69,7 +68,7 @@ impl TargetReceiver {
             };
             let ReceiverEntry::File(file) = &*item else { continue };
             if let Err(error) = self.verify_partial(entry, &item, file) {
-                self.fail_file(entry, &item, &describe(&error));
+                self.fail_file(entry, &item, &error.into());
             }
         }
     }
@@ -104,7 +103,13 @@ impl TargetReceiver {
         }
         let path = file.display_path(&self.job.destination);
         let (size, held, damaged) = (file.size(), finding.held_bytes, finding.damaged);
-        self.job.reporter.send(&WorkerMessage::Resumed { path, size, held, damaged, compared: finding.compare });
+        self.job.reporter.send(&WorkerMessage::Resumed(ResumeReport {
+            path,
+            size,
+            held,
+            damaged,
+            compared: finding.compare,
+        }));
         // These may be the last frames of the whole job, after which no report is received.
         finding.report(self);
         Ok(())

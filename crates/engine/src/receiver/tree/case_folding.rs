@@ -11,9 +11,6 @@ use std::sync::Mutex;
 use crate::fs::{Dir, FileIdentity, each_name};
 use crate::sys::sync::lock;
 
-/// Reported for a name that differs from an existing one by case alone.
-pub const OTHER_SPELLING: &str = "this file system takes an existing name, spelled differently, for the same\nrename one of them, or copy to another file system";
-
 /// Results for the last directory: entries of a directory mostly follow each other.
 #[derive(Default)]
 pub struct CaseFolding {

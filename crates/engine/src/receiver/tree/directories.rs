@@ -15,10 +15,10 @@ use crate::fs::{Dir, FileStat, FollowLinks};
 use crate::receiver::ReceiverEntry;
 use crate::receiver::place::destination::cannot_remember;
 use crate::receiver::place::entry_position::EntryPosition;
+use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::attributes;
 use crate::receiver::place::temp_files::{random_name, rename_new, temporary_name};
 use crate::receiver::place::tree_memory::TreeMemory;
-use crate::receiver::tree::case_folding::OTHER_SPELLING;
 
 impl TargetTree {
     /// Answers a directory: an existing one, a replacement, or a new one.
@@ -27,7 +27,7 @@ impl TargetTree {
         position: &EntryPosition,
         entry: &Entry,
         decision: OverwriteDecision,
-    ) -> io::Result<EntryAnswer<ReceiverEntry>> {
+    ) -> Result<EntryAnswer<ReceiverEntry>, FileError> {
         let meta = entry.meta;
         let create = decision == OverwriteDecision::Create;
         if create && self.job.is_dry() {
@@ -44,7 +44,7 @@ impl TargetTree {
         }
         let fresh = decision == OverwriteDecision::Replace || create && self.create_directory(position, meta)?;
         if create && !fresh && self.is_spelled_otherwise(&position.dir, &position.name) {
-            return Ok(self.job.refuse(position, OTHER_SPELLING));
+            return Err(FileError::OtherSpelling);
         }
         let child = self.metadata.enter(&position.dir, &position.name)?;
         let dir = if position.renamed {

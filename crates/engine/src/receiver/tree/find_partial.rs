@@ -4,11 +4,11 @@ use crate::io::storage::FileAccess;
 use crate::io::storage::file::OpenedFile;
 use crate::receiver::file::length::cut_to;
 use crate::receiver::file::partial::PartialFile;
+use crate::receiver::place::error::FileError;
 use crate::receiver::place::journal::OpenJournal;
 use crate::receiver::place::target_path::FileName;
 use crate::receiver::place::target_path::TargetPath;
 use crate::receiver::tree::TargetTree;
-use crate::sys::describe::describe;
 use haul_proto::journal::{JournalHeader, PartialMatch};
 use haul_proto::path::escape;
 use haul_proto::wire::report::WorkerMessage;
@@ -22,7 +22,7 @@ impl TargetTree {
         path: &TargetPath,
         leaf: &FileName,
         header: &JournalHeader,
-    ) -> Result<Option<PartialFile>, String> {
+    ) -> Result<Option<PartialFile>, FileError> {
         let Some((journal, found)) = OpenJournal::open(leaf, FileAccess::Write).unwrap_or_default() else {
             return Ok(None);
         };
@@ -43,8 +43,8 @@ impl TargetTree {
         };
         let Some(file) = self.temp_files.take_over(path, leaf, &self.job_locks)? else { return Ok(None) };
         // Bytes after the end belong to no frame, so nothing verifies them.
-        cut_to(&file, header.size).map_err(|error| describe(&error))?;
-        let file = OpenedFile::new(file, FileAccess::Write).map_err(|error| describe(&error))?;
+        cut_to(&file, header.size)?;
+        let file = OpenedFile::new(file, FileAccess::Write)?;
         Ok(Some(PartialFile { file: Arc::new(file), journal, compare }))
     }
 }

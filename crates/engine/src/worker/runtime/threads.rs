@@ -134,7 +134,7 @@ fn start_watching(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
         let target = Arc::clone(target);
         shared.spawn("haul-program", move |shared| {
             let failed = target.job.watch_program(|| shared.pause(PROGRAM_POLL));
-            failed.into_iter().for_each(|text| shared.fail(&text));
+            failed.into_iter().for_each(|error| shared.fail(&error.to_string()));
         });
     }
 }

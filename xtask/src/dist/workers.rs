@@ -1,0 +1,70 @@
+//! The package `haul-workers`: executables for other architectures, and a try of what haul does with them.
+
+use std::fs;
+use std::path::Path;
+
+use super::cell::Cell;
+use super::commands::fail;
+use crate::elf;
+
+/// Where the package has its executables, beside the `bin` of haul.
+const DIRECTORY: &str = "usr/lib/haul";
+/// Stands for ssh: runs the command that is its last word as a host of another architecture would.
+const SSH: &str = "#!/bin/sh\nfor command; do :; done\nmkdir -p /other/home && cd /other/home || exit\n\
+    exec env -i HOME=/other/home PATH=/other/bin:/usr/bin:/bin sh -c \"$command\"\n";
+/// Copies a file to that host, and compares.
+const COPY: [&str; 3] =
+    ["sh", "-c", "PATH=/other/ssh:$PATH haul /usr/bin/haul other:/other/copy 2>&1 && cmp /usr/bin/haul /other/copy"];
+
+/// Fails unless `file` is a released executable of this version, for another architecture than `target`'s.
+pub(super) fn check_file(file: &Path, version: &str, target: &str) -> Result<(), String> {
+    let content = fs::read(file).map_err(|error| fail(file, error))?;
+    elf::check_static(&content).map_err(|why| fail(file, why))?;
+    check_name(&file.file_name().unwrap_or_default().to_string_lossy(), elf::architecture(&content), version, target)
+        .map_err(|why| fail(file, why))
+}
+
+fn check_name(name: &str, architecture: Option<&str>, version: &str, target: &str) -> Result<(), String> {
+    let architecture = architecture.ok_or("it is for no architecture that haul is released for")?;
+    let released = format!("haul-{version}-{architecture}-unknown-linux-gnu");
+    match target.split('-').next() == Some(architecture) {
+        true => Err(format!("it is for {architecture}, as haul itself: the package is for others")),
+        false if name != released => Err(format!("haul looks for {released}\nhint: build it with --target")),
+        false => Ok(()),
+    }
+}
+
+/// Has the installed haul deploy its executable for aarch64 to a host of that kind, which qemu emulates.
+pub(super) fn deploy(cell: &Cell) -> Result<(), String> {
+    cell.write_script("other/ssh/ssh", SSH)?;
+    cell.write_script("other/bin/uname", "#!/bin/sh\necho Linux aarch64\n")?;
+    let printed = cell.run_emulating(&COPY)?;
+    let placed = cell.root().join("other/home/.cache/haul");
+    let deployed = fs::read_dir(&placed).map_err(|error| fail(&placed, format!("{error}\n{printed}")))?;
+    let deployed = deployed.filter_map(|entry| fs::read(entry.ok()?.path().join("haul")).ok()).next();
+    let packaged = fs::read_dir(cell.root().join(DIRECTORY)).map_err(|error| fail(Path::new(DIRECTORY), error))?;
+    let packaged = packaged.filter_map(|entry| fs::read(entry.ok()?.path()).ok()).collect::<Vec<_>>();
+    match deployed {
+        Some(deployed) if packaged.contains(&deployed) => {
+            fs::remove_dir_all(cell.root().join("other")).map_err(|error| fail(&placed, error))
+        }
+        _ => Err(format!("haul deployed another executable than that of haul-workers: {printed}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_executables_that_haul_would_find_are_packaged() {
+        let (name, target) = ("haul-0.1.0-aarch64-unknown-linux-gnu", "x86_64-unknown-linux-gnu");
+        let check = |name, architecture| check_name(name, architecture, "0.1.0", target);
+        assert_eq!(check(name, Some("aarch64")), Ok(()));
+        assert!(check(name, Some("x86_64")).is_err_and(|why| why.contains("as haul itself")));
+        assert!(check(name, None).is_err());
+        for other in ["haul", "haul-0.1.1-aarch64-unknown-linux-gnu"] {
+            assert!(check(other, Some("aarch64")).is_err_and(|why| why.contains(name)), "{other}");
+        }
+    }
+}
