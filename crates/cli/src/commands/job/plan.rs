@@ -67,7 +67,7 @@ fn planned(job: &OpenedJob, totals: &PlanTotals) -> String {
 /// Why ranges of some files are longer than the job says.
 fn lengthened(files: u64) -> String {
     let most = units::count(RANGES_MAX);
-    format!("{} would have more than {most} ranges: their ranges are longer than --shard-range", units::files(files))
+    format!("ranges of {} are longer than --shard-range: a file has at most {most}", units::files(files))
 }
 
 /// Makes the job that `values` describe, or opens the same one.
@@ -323,6 +323,12 @@ mod tests {
             assert_eq!((plain(&found), own.as_str()), (plain(base), name), "{typed}");
         }
         assert!(source(OsStr::new("h:/a"), false).is_err());
+    }
+
+    #[test]
+    fn longer_ranges_are_said() {
+        let said = "ranges of 1 file are longer than --shard-range: a file has at most 1,048,576";
+        assert_eq!(lengthened(1), said);
     }
 
     #[test]

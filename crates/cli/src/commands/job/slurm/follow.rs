@@ -132,7 +132,7 @@ impl SlurmRun<'_> {
                     Ok(tasks) => {
                         state.update(&tasks)?;
                         self.show(state, &index, &tasks, &mut last_shown);
-                        trouble = later(state.raise_throttle())?;
+                        trouble = later(state.raise_throttle().and_then(|()| state.release_held(&tasks)))?;
                     }
                     failed => trouble = later(failed.map(|_| ()))?,
                 }
