@@ -2,12 +2,14 @@
 //! range or its file otherwise.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, chown};
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use haul_e2e::{Haul, ProgramRun, Remote, Sandbox, compare, eventually, listing, mode, mtime, set_mtime};
+use haul_e2e::{
+    Haul, ProgramRun, Remote, Sandbox, compare, eventually, is_root_or_skip, listing, mode, mtime, set_mtime,
+};
 use serde_json::Value;
 
 const RANGE: u64 = 8 << 20;
@@ -60,7 +62,7 @@ fn shards(sandbox: &Sandbox, ranges: u64) -> (Vec<u32>, Vec<u32>) {
 
 fn is_the_source(sandbox: &Sandbox) {
     compare(&sandbox.path("src"), &sandbox.path("to/src")).unwrap();
-    for name in ["dir/large", "two ranges"] {
+    for name in ["dir/large", "two ranges"].into_iter().filter(|name| sandbox.path("src").join(name).exists()) {
         let [source, target] = ["src", "to/src"].map(|root| sandbox.path(root).join(name));
         assert_eq!((mode(&source), mtime(&source)), (mode(&target), mtime(&target)), "{name}");
     }
@@ -159,6 +161,10 @@ fn a_source_that_changed_after_the_plan_is_named() {
     let run = job(&sandbox, &["shard", "job"]).arg(ranges[1].to_string()).run().ends(1);
     run.says(["large", "has changed since the job was planned", "haul job plan"]);
     assert!(!sandbox.path("to/src/dir/large").exists());
+    // The file counts once, however many of its ranges have failed.
+    ranges[2..].iter().for_each(|number| drop(shard(&sandbox, *number).run().ends(1)));
+    let report: Value = serde_json::from_str(&job(&sandbox, &["report", "--json", "job"]).run().stdout).unwrap();
+    assert_eq!((report["failed"].as_u64(), report["shards_done"].as_u64()), (Some(1), Some(1)), "{report}");
     // A new plan copies the new version, into the same partial file.
     job(&sandbox, &["cancel", "job"]).run().succeeds();
     let words = ["run", "--archive", "--dir", "again", "--shard-range", "8m", "src", "to"];
@@ -188,6 +194,78 @@ fn a_range_that_is_missing_at_the_end_is_named_and_can_be_copied_again() {
     let (written, _) = figures(&shard(&sandbox, ranges[4]).run().succeeds().summary());
     assert_eq!(written, LARGE - 4 * RANGE);
     job(&sandbox, &["finish", "job"]).run().succeeds();
+    is_the_source(&sandbox);
+}
+
+#[test]
+fn a_second_run_of_a_range_says_who_copies_it_and_waits() {
+    let sandbox = Sandbox::new();
+    tree(&sandbox);
+    plan(&sandbox, &["-x", "1m"]);
+    let (ranges, _) = shards(&sandbox, RANGES);
+    // Longer than a run waits for files that another one has locked.
+    let first = shard(&sandbox, ranges[1]).start();
+    let running = || job(&sandbox, &["status", "job"]).run().stdout.contains("running   ");
+    eventually("a running shard", || running() && !left(&sandbox).is_empty());
+    let second = shard(&sandbox, ranges[1]).run().succeeds();
+    let (shard_is, process) = (format!("shard {} is run by ", ranges[1]), format!(", process {}; wait", first.id()));
+    second.says([shard_is.as_str(), process.as_str(), "was done by"]);
+    assert_eq!(figures(&ProgramRun::of(first).succeeds().summary()), (RANGE, 0));
+}
+
+/// Whether a process has a journal of the sandbox open.
+fn has_open_journal(sandbox: &Sandbox) -> bool {
+    let links = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| fs::read_dir(entry.path().join("fd")).ok());
+    let opened = links.flatten().flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+    let is_own = |path: &PathBuf| path.starts_with(sandbox.path("to")) && path.to_string_lossy().contains(".journal");
+    opened.into_iter().any(|path| is_own(&path))
+}
+
+#[test]
+fn a_range_that_arrives_after_the_finish_moves_nothing_and_leaves_nothing() {
+    let sandbox = Sandbox::new();
+    tree(&sandbox);
+    plan(&sandbox, &[]);
+    let (ranges, others) = shards(&sandbox, RANGES);
+    ranges.iter().chain(&others).for_each(|number| drop(shard(&sandbox, *number).run().succeeds()));
+    // It has found no file, and waits before its locks.
+    let late = shard(&sandbox, ranges[1]).injecting("flock", "delay_enter=5000000").start();
+    eventually("a journal that is about to be locked", || has_open_journal(&sandbox));
+    job(&sandbox, &["finish", "job"]).run().succeeds();
+    assert!(has_open_journal(&sandbox), "the range did not arrive late");
+    assert_eq!(figures(&ProgramRun::of(late).succeeds().summary()), (0, RANGE));
+    is_the_source(&sandbox);
+}
+
+#[test]
+fn a_finish_that_was_killed_before_the_last_step_is_completed_by_the_next_one() {
+    if !is_root_or_skip("a file of another owner") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    tree(&sandbox);
+    // The file of the other owner is the only one with ranges.
+    fs::remove_file(sandbox.path("src/two ranges")).unwrap();
+    let owner = |root: &str| fs::metadata(sandbox.path(root).join("dir/large")).map(|found| found.uid()).ok();
+    chown(sandbox.path("src/dir/large"), Some(1234), Some(1234)).unwrap();
+    plan(&sandbox, &[]);
+    let (ranges, others) = shards(&sandbox, RANGES);
+    ranges.iter().chain(&others).for_each(|number| drop(shard(&sandbox, *number).run().succeeds()));
+    let partial_owners = || {
+        let names = listing(&sandbox.path("to/src/dir")).into_iter().filter(|name| name.ends_with(".part"));
+        names.map(|name| fs::metadata(sandbox.path("to/src/dir").join(name)).unwrap().uid()).collect::<Vec<_>>()
+    };
+    assert_eq!(partial_owners(), [0]);
+    let killed = job(&sandbox, &["finish", "job"]).injecting("renameat2", "signal=KILL").run();
+    assert_ne!(killed.status, Some(0), "{}", killed.account());
+    assert_eq!((partial_owners(), owner("to/src")), (vec![1234], None), "it was killed elsewhere");
+    // A range that runs again takes the file back, too, and trusts what is recorded.
+    assert_eq!(figures(&shard(&sandbox, ranges[2]).run().succeeds().summary()), (0, RANGE));
+    assert_eq!(partial_owners(), [0]);
+    job(&sandbox, &["finish", "job"]).injecting("renameat2", "signal=KILL").run();
+    assert_eq!(partial_owners(), [1234]);
+    job(&sandbox, &["finish", "job"]).run().succeeds();
+    assert_eq!(owner("to/src"), Some(1234));
     is_the_source(&sandbox);
 }
 

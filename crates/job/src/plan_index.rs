@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! 17 4211 214748364800 planned
-//! 18 1 68719476736 planned range=1/2 size=90000000000 inode=12 modified=1700000000.5 changed=1700000000.5
-//! complete shards=18 files=70211 bytes=3000000000 directories=812 linked=0 others=0 failed=0
+//! 18 1 68719476736 planned range=1/2 length=68719476736 size=90000000000 inode=12 modified=1700000000.5 changed=1700000000.5
+//! complete shards=18 files=70211 bytes=3000000000 directories=812 linked=0 others=0 failed=0 lengthened=0
 //! ```
 //!
-//! A range is a part of one file, planned for one version of it. Times are seconds and nanoseconds since 1970.
+//! A range is a part of one file, planned for one version of it. Its length is that of all ranges of the file but the
+//! last. Times are seconds and nanoseconds since 1970.
 //!
 //! Lines are only appended. A reader takes no notice of a line without its end.
 
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use haul_engine::job::spec::PlannedVersion;
 use haul_proto::entry::Timestamp;
+use haul_proto::file_range::RangeLen;
 
 use crate::directory::JobDirectory;
 use crate::error::JobError;
@@ -33,6 +35,13 @@ pub struct PlannedShard {
     pub range: Option<PlannedRange>,
 }
 
+impl PlannedShard {
+    /// The number of the shard with the first range of its file. Ranges of a file have consecutive numbers.
+    pub fn first_of_file(&self) -> u64 {
+        u64::from(self.number).saturating_sub(self.range.map_or(0, |range| range.number))
+    }
+}
+
 /// A range of a large file. The file counts in the shard of its first range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlannedRange {
@@ -40,21 +49,24 @@ pub struct PlannedRange {
     pub number: u64,
     /// How many the file has.
     pub ranges: u64,
+    /// Their length.
+    pub len: RangeLen,
     /// The version of the file that is divided.
     pub version: PlannedVersion,
 }
 
 impl PlannedRange {
     fn words(&self) -> String {
-        let PlannedRange { number, ranges, version } = self;
+        let PlannedRange { number, ranges, len, version } = self;
         let PlannedVersion { size, inode, modified, changed } = version;
         let time = |time: &Timestamp| format!("{}.{}", time.seconds, time.nanoseconds);
         let (modified, changed) = (time(modified), time(changed));
-        format!(" range={}/{ranges} size={size} inode={inode} modified={modified} changed={changed}", number + 1)
+        let (number, len) = (number + 1, len.get());
+        format!(" range={number}/{ranges} length={len} size={size} inode={inode} modified={modified} changed={changed}")
     }
 
     fn parse(words: &[&str]) -> Option<Self> {
-        let [range, size, inode, modified, changed] = words[..] else { return None };
+        let [range, len, size, inode, modified, changed] = words[..] else { return None };
         let (number, ranges) = range.strip_prefix("range=")?.split_once('/')?;
         let time = |word: &str| {
             let (seconds, nanoseconds) = word.split_once('.')?;
@@ -63,6 +75,7 @@ impl PlannedRange {
         Some(Self {
             number: number.parse::<u64>().ok()?.checked_sub(1)?,
             ranges: ranges.parse().ok()?,
+            len: RangeLen::new(len.strip_prefix("length=")?.parse().ok()?).ok()?,
             version: PlannedVersion {
                 size: size.strip_prefix("size=")?.parse().ok()?,
                 inode: inode.strip_prefix("inode=")?.parse().ok()?,
@@ -90,6 +103,8 @@ pub struct PlanTotals {
     pub others: u64,
     /// Entries and directories that could not be read.
     pub failed: u64,
+    /// Files with longer ranges than those of the job, since they would have too many of them.
+    pub lengthened: u64,
 }
 
 /// What the index says so far.
@@ -168,6 +183,7 @@ fn parse_totals(words: &str) -> Option<PlanTotals> {
             "linked" => totals.linked = number,
             "others" => totals.others = number,
             "failed" => totals.failed = number,
+            "lengthened" => totals.lengthened = number,
             _ => return None,
         }
     }
@@ -198,10 +214,10 @@ impl PlanIndexWriter {
 
     /// Adds the last line.
     pub fn complete(mut self, totals: PlanTotals) -> Result<(), JobError> {
-        let PlanTotals { shards, files, bytes, directories, linked, others, failed } = totals;
+        let PlanTotals { shards, files, bytes, directories, linked, others, failed, lengthened } = totals;
         self.append(&format!(
             "complete shards={shards} files={files} bytes={bytes} directories={directories} linked={linked} \
-             others={others} failed={failed}\n"
+             others={others} failed={failed} lengthened={lengthened}\n"
         ))
     }
 
@@ -224,14 +240,23 @@ mod tests {
         let shards = [(0, 3, 0), (1, u64::MAX, u64::MAX)];
         let time = Timestamp { seconds: -5, nanoseconds: 60 };
         let version = PlannedVersion { size: u64::MAX, inode: 1, modified: time, changed: time };
-        let range = Some(PlannedRange { number: 2, ranges: 9, version });
+        let range = Some(PlannedRange { number: 2, ranges: 9, len: RangeLen::MIN, version });
         let shards = shards.map(|(number, files, bytes)| PlannedShard { number, files, bytes, range });
         let shards = [PlannedShard { range: None, ..shards[0] }, shards[1]];
         shards.into_iter().for_each(|shard| writer.add(shard).unwrap());
         writer.append("2 77 1").unwrap();
         assert_eq!(PlanIndex::read(&job), Ok(PlanIndex { shards: shards.to_vec(), complete: None }));
         writer.append("0 planned\n").unwrap();
-        let totals = PlanTotals { shards: 3, files: 80, bytes: 9, directories: 4, linked: 5, others: 1, failed: 2 };
+        let totals = PlanTotals {
+            shards: 3,
+            files: 80,
+            bytes: 9,
+            directories: 4,
+            linked: 5,
+            others: 1,
+            failed: 2,
+            lengthened: 7,
+        };
         writer.complete(totals).unwrap();
         let read = PlanIndex::read(&job).unwrap();
         assert_eq!((read.shards.len(), read.complete, read.shards[2].bytes), (3, Some(totals), 10));
@@ -249,7 +274,8 @@ mod tests {
             "complete shards=x",
             "complete more=1",
             "1 2 3 planned more",
-            "1 2 3 planned range=0/2 size=1 inode=1 modified=1.1 changed=1.1",
+            "1 2 3 planned range=0/2 length=1048576 size=1 inode=1 modified=1.1 changed=1.1",
+            "1 2 3 planned range=1/2 length=1048577 size=1 inode=1 modified=1.1 changed=1.1",
         ] {
             assert!(PlanIndex::parse(&format!("{line}\n"), Path::new("plan")).is_err(), "{line}");
         }

@@ -22,8 +22,8 @@ use crate::packer::{PlacedFile, ShardLimits, ShardPacker, ShardPlacement};
 use crate::plan_index::{PlanIndexWriter, PlanTotals, PlannedRange, PlannedShard};
 use crate::shard_list::ShardListWriter;
 
-/// Entries after which progress is told and the flag to stop is looked at.
-const TELL_EVERY: u64 = 1024;
+/// Entries after which the flag to stop is checked.
+const CHECK_EVERY: u64 = 1024;
 
 /// What the walk needs of the copy's options.
 #[derive(Debug, Clone)]
@@ -36,9 +36,13 @@ pub struct WalkRules {
     pub nodes: SpecialFiles,
     /// A local target, which is left out where it lies in the source.
     pub target: Option<PathBuf>,
+    /// Most ranges of a file.
+    pub ranges_max: u64,
+    /// Nothing is copied on this host meanwhile, so the walk may use all processors.
+    pub is_alone: bool,
 }
 
-/// Plans `job`: shards are in its index as soon as their lists are whole. `told` hears of totals now and then.
+/// Plans `job`: shards are in its index as soon as their lists are whole. `told` hears of each shard.
 pub fn plan(
     job: &JobDirectory,
     description: &JobDescription,
@@ -58,18 +62,21 @@ pub fn plan(
         skip: rules.target.as_deref().and_then(identity_of),
         is_filtered: filter.is_some(),
         nodes: rules.nodes,
+        only_counts_files: false,
     };
-    let ahead = Prefetcher::new(options, cancel.clone());
-    let mut planner = ShardPlanner::new(job, description)?;
+    let prefetcher = if rules.is_alone { Prefetcher::always } else { Prefetcher::new };
+    let ahead = prefetcher(options, cancel.clone());
+    let mut planner = ShardPlanner::new(job, description, rules.ranges_max)?;
     let mut entries: u64 = 0;
     for entry in Walker::helped(root, &ahead).filtered(filter.as_ref()) {
+        let shards = planner.totals.shards;
         planner.entry(entry)?;
         entries += 1;
-        if entries.is_multiple_of(TELL_EVERY) {
+        if planner.totals.shards != shards {
             told(&planner.totals);
-            if cancel.is_cancelled() {
-                return Err(JobError::cancelled(job.path()));
-            }
+        }
+        if entries.is_multiple_of(CHECK_EVERY) && cancel.is_cancelled() {
+            return Err(JobError::cancelled(job.path()));
         }
     }
     if cancel.is_cancelled() {
@@ -106,6 +113,8 @@ struct ShardPlanner<'a> {
     limits: ShardLimits,
     /// Larger files are divided into ranges of this length.
     range_len: Option<RangeLen>,
+    /// Most ranges of a file.
+    ranges_max: u64,
     /// The shard that further files join, and its number.
     open: Option<(u32, ShardListWriter)>,
     /// Where hard links are kept.
@@ -119,7 +128,7 @@ struct ShardPlanner<'a> {
 }
 
 impl<'a> ShardPlanner<'a> {
-    fn new(job: &'a JobDirectory, description: &JobDescription) -> Result<Self, JobError> {
+    fn new(job: &'a JobDirectory, description: &JobDescription, ranges_max: u64) -> Result<Self, JobError> {
         let mut path = description.name.as_encoded_bytes().to_vec();
         if !path.is_empty() {
             path.push(b'/');
@@ -130,7 +139,7 @@ impl<'a> ShardPlanner<'a> {
         let (open, failures) = (None, None);
         let (depths, totals) = (Vec::new(), PlanTotals::default());
         let range_len = description.range_len;
-        Ok(Self { job, index, packer, limits, range_len, open, links, failures, path, depths, totals })
+        Ok(Self { job, index, packer, limits, range_len, ranges_max, open, links, failures, path, depths, totals })
     }
 
     fn entry(&mut self, entry: WalkEntry) -> Result<(), JobError> {
@@ -159,7 +168,7 @@ impl<'a> ShardPlanner<'a> {
                 self.totals.others += 1;
                 Ok(())
             }
-            WalkEntry::LeftOut { .. } | WalkEntry::Filtered { .. } => Ok(()),
+            WalkEntry::LeftOut { .. } | WalkEntry::Filtered { .. } | WalkEntry::FilteredFiles { .. } => Ok(()),
             WalkEntry::Failed { path, error } => self.fail(&path, &describe(&error)),
         }
     }
@@ -178,22 +187,21 @@ impl<'a> ShardPlanner<'a> {
 
     /// Adds a file as ranges, each in a shard of its own.
     fn add_ranges(&mut self, path: &[u8], look: &FileStat) -> Result<(), JobError> {
-        let Some(len) = self.range_len else { return self.add(path, look.size) };
+        let Some(planned_len) = self.range_len else { return self.add(path, look.size) };
+        let len = planned_len.lengthened_for(look.size, self.ranges_max);
+        self.totals.lengthened += u64::from(len != planned_len);
         let (size, inode, modified) = (look.size, look.identity.inode, look.meta.modified);
         let version = PlannedVersion { size, inode, modified, changed: look.changed };
         self.totals.files += 1;
         self.totals.bytes = self.totals.bytes.saturating_add(size);
         let ranges = len.ranges_of(size);
-        if !len.divides(size) {
-            return Err(too_many_shards());
-        }
         for (number, range) in (0..ranges).filter_map(|number| Some((number, len.range(number)?))) {
             let bytes = range.bytes_in(size);
             let shard = self.packer.place_range(bytes).ok_or_else(too_many_shards)?;
             let mut list = self.begin(shard)?;
             list.add(path, bytes)?;
             list.finish()?;
-            let range = Some(PlannedRange { number, ranges, version });
+            let range = Some(PlannedRange { number, ranges, len, version });
             self.index(PlannedShard { number: shard, files: u64::from(number == 0), bytes, range })?;
         }
         Ok(())

@@ -11,6 +11,8 @@ use crate::packer::ShardSizes;
 use crate::plan_index::PlanIndex;
 use crate::shard_list::ShardListReader;
 
+const RANGES_MAX_HERE: u64 = 4;
+
 struct PlannedTree {
     _temp: tempfile::TempDir,
     job: JobDirectory,
@@ -44,6 +46,8 @@ impl PlannedTree {
             filters: FilterOptions::default(),
             nodes: SpecialFiles { devices: false, specials: true },
             target: None,
+            ranges_max: RANGES_MAX_HERE,
+            is_alone: true,
         };
         let totals = plan(&job, &description, &rules, &Cancel::new(), &mut |_| {}).unwrap();
         Self { _temp: temp, job, totals }
@@ -153,9 +157,31 @@ fn a_large_file_is_divided_and_counts_once() {
         ranges.iter().map(|(range, shard)| (range.number, range.ranges, shard.files, shard.bytes)).collect();
     let len = RangeLen::MIN.get();
     assert_eq!(figures, [(0, 3, 1, len), (1, 3, 0, len), (2, 3, 0, 1)]);
+    assert_eq!(tree.totals.lengthened, 0);
     for (range, shard) in ranges {
         assert_eq!(range.version.size, size);
         let mut list = ShardListReader::open(&tree.job.list(shard.number)).unwrap();
         assert_eq!(list.next().unwrap().unwrap(), b"src/large");
     }
+}
+
+#[test]
+fn ranges_of_a_file_that_would_have_too_many_are_longer() {
+    let len = RangeLen::MIN.get();
+    let tree = PlannedTree::new(&[], ShardLimits { bytes: 1 << 40, files: 100 }, |source| {
+        for (name, size) in [("few", RANGES_MAX_HERE * len), ("many", RANGES_MAX_HERE * len + 1)] {
+            fs::File::create(source.join(name)).unwrap().set_len(size).unwrap();
+        }
+    });
+    let index = PlanIndex::read(&tree.job).unwrap();
+    let mut ranges: Vec<_> = index.shards.iter().map(|shard| (shard.range.unwrap(), shard)).collect();
+    ranges.sort_by_key(|(range, shard)| (range.len.get(), shard.number));
+    let figures: Vec<_> = ranges
+        .iter()
+        .map(|(range, shard)| (range.len.get() / len, range.ranges, shard.bytes / len, shard.first_of_file()))
+        .collect();
+    let [few, many] = [ranges[0].1.first_of_file(), ranges[4].1.first_of_file()];
+    let of_many = [(2, 3, 2, many), (2, 3, 2, many), (2, 3, 0, many)];
+    assert_eq!(figures, [&[(1, 4, 1, few); 4][..], &of_many].concat());
+    assert_eq!(tree.totals.lengthened, 1);
 }

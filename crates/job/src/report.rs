@@ -1,6 +1,6 @@
 //! The results of all shards as one summary.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ pub struct MergedReport {
     pub files_copied: u64,
     /// Files that were there already.
     pub files_skipped: u64,
-    /// Files that failed.
+    /// Files that failed. One with several failed ranges counts once.
     pub failed: u64,
     /// Bytes written.
     pub bytes: u64,
@@ -62,9 +62,13 @@ impl MergedReport {
     pub fn of(overview: &JobOverview) -> Self {
         let mut report = Self { shards: overview.shards.len() as u64, ..Self::default() };
         let mut span: Option<(f64, f64)> = None;
-        for (_, state) in &overview.shards {
+        let mut failed_files = BTreeSet::new();
+        for (shard, state) in &overview.shards {
             let ShardState::Ended(result) = state else { continue };
             report.add(result);
+            let is_first_failure =
+                shard.range.is_none() || result.failed > 0 && failed_files.insert(shard.first_of_file());
+            report.failed += if is_first_failure { result.failed } else { 0 };
             let end = result.began + result.seconds;
             let (first, last) = span.unwrap_or((result.began, end));
             span = Some((first.min(result.began), last.max(end)));
@@ -79,7 +83,6 @@ impl MergedReport {
         self.shards_done += u64::from(result.end == ShardEnd::Done);
         self.files_copied += result.files_copied;
         self.files_skipped += result.files_skipped;
-        self.failed += result.failed;
         self.bytes += result.bytes;
         self.bytes_skipped += result.bytes_skipped;
         self.reruns += u64::from(result.attempts.saturating_sub(1));
@@ -138,9 +141,41 @@ pub fn write(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan_index::PlannedShard;
+    use crate::plan_index::{PlannedRange, PlannedShard};
     use crate::shard_result::tests::result;
+    use haul_engine::job::spec::{PlannedVersion, RangeLen};
+    use haul_proto::entry::Timestamp;
     use std::time::SystemTime;
+
+    #[test]
+    fn a_file_with_several_failed_ranges_counts_once() {
+        let time = Timestamp::default();
+        let version = PlannedVersion { size: 1 << 22, inode: 1, modified: time, changed: time };
+        let of_file = |first: u32| {
+            (0..4).map(move |at| {
+                let range = PlannedRange { number: at, ranges: 4, len: RangeLen::MIN, version };
+                let number = first + u32::try_from(at).unwrap();
+                let shard = PlannedShard { number, files: u64::from(at == 0), bytes: 1 << 20, range: Some(range) };
+                let end = if at == 0 { ShardEnd::Done } else { ShardEnd::Failed };
+                (shard, ShardState::Ended(Box::new(result(number, end, "n1", 1.0))))
+            })
+        };
+        let overview = overview(of_file(0).chain(of_file(4)).collect());
+        let report = MergedReport::of(&overview);
+        assert_eq!((report.failed, report.shards_done), (2, 2));
+    }
+
+    fn overview(shards: Vec<(PlannedShard, ShardState)>) -> JobOverview {
+        JobOverview {
+            shards,
+            complete: None,
+            planner: None,
+            finisher: None,
+            is_cancelled: false,
+            is_finished: false,
+            seen: SystemTime::now(),
+        }
+    }
 
     #[test]
     fn results_add_up_by_host() {
@@ -153,15 +188,7 @@ mod tests {
             })
             .collect();
         shards.push((PlannedShard { number: 3, files: 1, bytes: 1, range: None }, ShardState::Planned));
-        let overview = JobOverview {
-            shards,
-            complete: None,
-            planner: None,
-            finisher: None,
-            is_cancelled: false,
-            is_finished: false,
-            seen: SystemTime::now(),
-        };
+        let overview = overview(shards);
         let report = MergedReport::of(&overview);
         assert_eq!((report.shards, report.shards_done, report.failed, report.bytes), (4, 2, 1, 3000));
         assert_eq!((report.seconds, report.bytes_per_s()), (8.0, 375.0));

@@ -63,12 +63,14 @@ impl ShardListWriter {
 /// Reads a list from its beginning.
 pub struct ShardListReader {
     decoder: BufReader<Decoder<'static, BufReader<File>>>,
+    /// The latest line.
+    line: Vec<u8>,
 }
 
 impl ShardListReader {
     /// Opens the list `path`.
     pub fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self { decoder: BufReader::with_capacity(BUFFER, Decoder::new(File::open(path)?)?) })
+        Ok(Self { decoder: BufReader::with_capacity(BUFFER, Decoder::new(File::open(path)?)?), line: Vec::new() })
     }
 }
 
@@ -77,13 +79,13 @@ impl Iterator for ShardListReader {
 
     /// The next path below the base, without `./`.
     fn next(&mut self) -> Option<Self::Item> {
-        let mut path = Vec::new();
-        match io::Read::take(&mut self.decoder, PATH_MAX as u64 + 3).read_until(0, &mut path) {
+        self.line.clear();
+        match io::Read::take(&mut self.decoder, PATH_MAX as u64 + 3).read_until(0, &mut self.line) {
             Ok(0) => return None,
             Ok(_) => {}
             Err(error) => return Some(Err(error)),
         }
-        let path = path.strip_suffix(b"\0").and_then(|path| path.strip_prefix(b"./"));
+        let path = self.line.strip_suffix(b"\0").and_then(|path| path.strip_prefix(b"./"));
         Some(path.map(<[u8]>::to_vec).ok_or_else(|| io::Error::other("this is not a list of a shard")))
     }
 }

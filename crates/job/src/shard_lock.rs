@@ -150,6 +150,8 @@ pub enum LockAttempt {
 #[derive(Debug)]
 pub struct ShardLock {
     path: PathBuf,
+    /// The holder that was given up, if it may still run.
+    silent: Option<LockHolder>,
     progress: LiveProgress,
     ended: Arc<(Mutex<bool>, Condvar)>,
     thread: Option<JoinHandle<()>>,
@@ -205,6 +207,11 @@ impl ShardLock {
         &self.progress
     }
 
+    /// The holder that this lock was taken from since it gave no sign of life. It may still run, and write.
+    pub fn silent_holder(&self) -> Option<&LockHolder> {
+        self.silent.as_ref()
+    }
+
     fn acquire(
         job: &JobDirectory,
         work: LockedWork,
@@ -248,7 +255,8 @@ impl ShardLock {
         let thread =
             std::thread::Builder::new().name("haul-shard-beat".to_owned()).spawn(move || heartbeat.run(&contents));
         let thread = Some(thread.map_err(|error| wrong(&error))?);
-        Ok(LockAttempt::Held(Self { path, progress, ended, thread }))
+        let silent = dead.filter(|dead| !dead.is_known_dead()).cloned();
+        Ok(LockAttempt::Held(Self { path, silent, progress, ended, thread }))
     }
 }
 
@@ -343,8 +351,18 @@ mod tests {
         fs::write(path_of(&job, work, 4), dead.to_string()).unwrap();
         let lock = held(ShardLock::try_take(&job, work, &Cancel::new()).unwrap());
         assert_eq!(holder(&job, work).unwrap().progress, progress, "the next holder keeps what is known");
-        assert_eq!(lock.path, path_of(&job, work, 5));
+        assert_eq!((lock.silent_holder(), &lock.path), (None, &path_of(&job, work, 5)));
         assert!(!path_of(&job, work, 4).exists());
+    }
+
+    #[test]
+    fn a_holder_that_only_gives_no_sign_is_remembered() {
+        let (_temp, job) = job();
+        let work = LockedWork::Shard(0);
+        fs::write(path_of(&job, work, 1), r#"{"id":"x","host":"node7","pid":17,"boot":"another"}"#).unwrap();
+        let LockAttempt::Busy(silent) = ShardLock::try_take(&job, work, &Cancel::new()).unwrap() else { panic!() };
+        let lock = held(ShardLock::acquire(&job, work, Some(&silent), &Cancel::new()).unwrap());
+        assert_eq!(lock.silent_holder().map(LockHolder::shown), Some("node7, process 17".to_owned()));
     }
 
     #[test]

@@ -43,6 +43,12 @@ impl RangeLen {
         (2..=RANGES_MAX).contains(&self.ranges_of(size))
     }
 
+    /// Returns the shortest length, from this one on, with which a file of `size` bytes has at most `most` ranges.
+    pub fn lengthened_for(self, size: u64, most: u64) -> Self {
+        let lens = std::iter::successors(Some(self.0), |len| len.checked_mul(2));
+        lens.map(Self).find(|len| len.ranges_of(size) <= most).unwrap_or(self)
+    }
+
     /// Returns the range with this number, counted from 0; `None` where its offset overflows.
     pub fn range(self, number: u64) -> Option<FileRange> {
         Some(FileRange { offset: number.checked_mul(self.0)?, len: self })
@@ -140,6 +146,17 @@ mod tests {
         assert_eq!(last.bytes_in((8 << 20) + 1), 1);
         assert_eq!(last.frames(FrameLen::new(1 << 20).unwrap(), (8 << 20) + 1), 8..9);
         assert_eq!(RangeLen::new(1 << 63).unwrap().range(2), None);
+    }
+
+    #[test]
+    fn a_length_grows_until_the_ranges_are_few_enough() {
+        let len = RangeLen::MIN;
+        let most = RANGES_MAX * len.get();
+        let lengthened = |size| len.lengthened_for(size, RANGES_MAX).get() / len.get();
+        assert_eq!([0, most, most + 1, 2 * most, 2 * most + 1].map(lengthened), [1, 1, 2, 2, 4]);
+        assert!(len.lengthened_for(u64::MAX, RANGES_MAX).divides(u64::MAX));
+        let longest = RangeLen::new(1 << 63).unwrap();
+        assert_eq!(longest.lengthened_for(u64::MAX, RANGES_MAX), longest);
     }
 
     /// Ranges are merged like frames: the result is what b3sum prints.

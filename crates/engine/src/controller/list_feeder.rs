@@ -60,6 +60,7 @@ impl ListFeed {
             outlet: workers.outlet(),
             window: Arc::clone(&window),
             twins: DuplicateTargets::default(),
+            latest_parent: None,
             next: 0,
         };
         let spawned = thread::Builder::new().name("haul-list".into()).spawn(move || {
@@ -132,6 +133,8 @@ struct ListFeeder {
     outlet: WorkerOutput,
     window: Arc<BatchWindow>,
     twins: DuplicateTargets,
+    /// The path above the latest source, and its names below the target.
+    latest_parent: Option<(Vec<u8>, Vec<Name>)>,
     /// Number of the next source.
     next: u32,
 }
@@ -197,7 +200,7 @@ impl ListFeeder {
             Some(_) if source.path.is_absolute() => {
                 return Err(ListedSourceError::AbsolutePath);
             }
-            Some(_) => way_below(source)?,
+            Some(_) => self.parents_below(source)?,
         };
         let name = own_name(&source.path).map(|name| Name::new(name.as_bytes())).transpose()?;
         let path = whole_path(self.base.as_deref(), source);
@@ -209,6 +212,22 @@ impl ListFeeder {
             true => Ok((path, place)),
             false => Err(ListedSourceError::DuplicateTarget),
         }
+    }
+
+    /// The parent directories of a source below the target. Consecutive lines often share them.
+    fn parents_below(&mut self, source: &Location) -> Result<Vec<Name>, Error> {
+        let path = source.path.as_os_str().as_bytes();
+        let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or_default();
+        let (parent, last) = path.split_at(slash);
+        if parent.is_empty() || [&b"/"[..], b"/.", b"/.."].contains(&last) {
+            return way_below(source);
+        }
+        if let Some((_, names)) = self.latest_parent.as_ref().filter(|(latest, _)| latest == parent) {
+            return Ok(names.clone());
+        }
+        let names = way_below(source)?;
+        self.latest_parent = Some((parent.to_vec(), names.clone()));
+        Ok(names)
     }
 
     /// Reports a line as a requested source that cannot be copied, as the source would.

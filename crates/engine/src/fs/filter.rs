@@ -38,6 +38,11 @@ impl WalkFilter {
         &self.matcher
     }
 
+    /// Whether all that is no directory is left out, whatever its name.
+    pub fn leaves_out_all_files(&self) -> bool {
+        self.matcher.leaves_out_all_files()
+    }
+
     /// The files with patterns that lie in `dir`.
     pub fn patterns_in(&self, dir: &Dir) -> io::Result<Vec<PatternFile>> {
         let mut found = Vec::new();

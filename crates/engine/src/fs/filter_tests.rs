@@ -56,6 +56,7 @@ fn told(walker: Walker<'_>) -> Vec<String> {
                 let parent = text(within.last().unwrap());
                 format!("-{}{name}", if parent.is_empty() { parent } else { parent + "/" })
             }
+            WalkEntry::FilteredFiles { count } => format!("-{count} files in {}", text(within.last().unwrap())),
             WalkEntry::LeftOut { name, reason, .. } => format!("{name} {reason}"),
             WalkEntry::Failed { path, error } => format!("!{} {error}", text(path)),
         };
@@ -73,6 +74,21 @@ fn tree() -> (tempfile::TempDir, Dir) {
         names.iter().for_each(|name| write_file(dir, name, name.as_bytes()));
     }
     (temp, root)
+}
+
+#[test]
+fn files_that_are_only_counted_are_neither_named_nor_looked_up() {
+    let (_temp, root) = tree();
+    symlink("src", _temp.path().join("link")).unwrap();
+    let include = PatternList { text: b"*/".to_vec(), is_file: false, includes: true };
+    let mut filters = excluding(&["build", "*"]);
+    filters.lists.insert(1, include);
+    assert!(WalkFilter::new(&filters).unwrap().unwrap().leaves_out_all_files());
+    let options = WalkOptions { only_counts_files: true, ..OPTIONS };
+    assert_eq!(walked(&root, options, &filters), ["-2 files in src", "-3 files in ", "-src/build"]);
+    // A link may lead to a directory.
+    let follow = WalkOptions { symlinks: Symlinks::Follow, ..options };
+    assert!(walked(&root, follow, &filters).contains(&"-2 files in link".to_owned()));
 }
 
 #[test]

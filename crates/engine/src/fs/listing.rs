@@ -24,6 +24,9 @@ use crate::fs::walk_lookup::WalkLookup;
 /// A piece with fewer names is read on, so that the end of a small directory is known with its names.
 const PIECE_NAMES_MIN: usize = 128;
 
+/// A piece ends with so many names that were only counted, so that a walk can be stopped.
+const COUNTED_MAX: u64 = 100_000;
+
 /// The smallest entry that the system returns: 19 bytes of numbers, a name of
 /// one byte and its NUL, rounded up to 8.
 #[cfg(test)]
@@ -51,6 +54,8 @@ struct CursorOwner {
 pub(super) struct ListingChunk {
     names: Vec<u8>,
     entries: IntoIter<ListedName>,
+    /// Names that were only counted.
+    pub counted: u64,
     /// What comes after them, where it is not the end.
     pub rest: Option<ListingPosition>,
     /// The same, asked for.
@@ -83,8 +88,13 @@ impl ListingPosition {
         Self { cookie: 0, standing: Arc::default() }
     }
 
-    /// Reads some names of `dir` from here on.
-    pub fn read(&self, dir: &Dir, ListingBuffer(buffer): &mut ListingBuffer) -> io::Result<ListingChunk> {
+    /// Reads some names of `dir` from here on. Of the kinds that it `only_counts`, it keeps no names.
+    pub fn read(
+        &self,
+        dir: &Dir,
+        only_counts: impl Fn(FileType) -> bool,
+        ListingBuffer(buffer): &mut ListingBuffer,
+    ) -> io::Result<ListingChunk> {
         let fd = dir.fd()?;
         // Held while reading: all readers share the descriptor's position.
         let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -93,19 +103,21 @@ impl ListingPosition {
             seek(&*fd, SeekFrom::Start(self.cookie))?;
         }
         *standing = CursorOwner::default();
-        let (mut names, mut entries, mut cookie) = (Vec::new(), Vec::new(), self.cookie);
+        let (mut names, mut entries, mut counted, mut cookie) = (Vec::new(), Vec::new(), 0, self.cookie);
         let mut listing = RawDir::new(&*fd, buffer.spare_capacity_mut());
         let ended = loop {
             match listing.next() {
                 None => break true,
                 Some(Err(Errno::INTR)) => continue,
                 // The names before it count; it comes again when they are done.
-                Some(Err(_)) if !entries.is_empty() => break false,
+                Some(Err(_)) if !entries.is_empty() || counted > 0 => break false,
                 Some(entry) => {
                     let entry = entry?;
                     cookie = entry.next_entry_cookie();
                     let name = entry.file_name().to_bytes();
-                    if name != b"." && name != b".." {
+                    if only_counts(entry.file_type()) {
+                        counted += 1;
+                    } else if name != b"." && name != b".." {
                         let start = names.len();
                         names.extend_from_slice(name);
                         let (end, kind) = (names.len(), entry.file_type());
@@ -113,20 +125,20 @@ impl ListingPosition {
                     }
                 }
             }
-            if listing.is_buffer_empty() && entries.len() >= PIECE_NAMES_MIN {
+            if listing.is_buffer_empty() && (entries.len() >= PIECE_NAMES_MIN || counted >= COUNTED_MAX) {
                 *standing = CursorOwner { fd: Arc::downgrade(&fd), cookie };
                 break false;
             }
         };
         let rest = (!ended).then(|| Self { cookie, standing: Arc::clone(&self.standing) });
-        Ok(ListingChunk { names, entries: entries.into_iter(), rest, rest_ahead: None })
+        Ok(ListingChunk { names, entries: entries.into_iter(), counted, rest, rest_ahead: None })
     }
 }
 
 impl ListingChunk {
     /// One without names, at the end of its directory.
     pub fn empty() -> Self {
-        Self { names: Vec::new(), entries: Vec::new().into_iter(), rest: None, rest_ahead: None }
+        Self { names: Vec::new(), entries: Vec::new().into_iter(), counted: 0, rest: None, rest_ahead: None }
     }
 
     /// The next entry.
@@ -220,7 +232,8 @@ impl LookupTask for ReadListing {
 
     fn run(&self, helper: &mut PrefetchWorker<'_>) -> Option<io::Result<ListingChunk>> {
         let options = *helper.options();
-        let mut piece = match helper.waits.time(|| self.rest.read(&self.dir, &mut helper.buffer)) {
+        let only_counts = |kind| options.only_counts(kind);
+        let mut piece = match helper.waits.time(|| self.rest.read(&self.dir, only_counts, &mut helper.buffer)) {
             Ok(piece) => piece,
             Err(error) => return Some(Err(error)),
         };
@@ -269,15 +282,15 @@ mod tests {
         (0..1_000).for_each(|i| write_file(&dir, format!("a name of some length {i}"), b""));
         let mut buffer = ListingBuffer::new();
         let beginning = ListingPosition::beginning();
-        let mut first = beginning.read(&dir, &mut buffer).unwrap();
+        let mut first = beginning.read(&dir, |_| false, &mut buffer).unwrap();
         let rest = first.rest.clone().expect("more than one piece");
-        let mut second = rest.read(&dir, &mut buffer).unwrap();
-        assert_eq!(names(&mut rest.read(&dir, &mut buffer).unwrap()), names(&mut second));
-        assert_eq!(names(&mut beginning.read(&dir, &mut buffer).unwrap()), names(&mut first));
+        let mut second = rest.read(&dir, |_| false, &mut buffer).unwrap();
+        assert_eq!(names(&mut rest.read(&dir, |_| false, &mut buffer).unwrap()), names(&mut second));
+        assert_eq!(names(&mut beginning.read(&dir, |_| false, &mut buffer).unwrap()), names(&mut first));
         let mut all = [names(&mut first), names(&mut second)].concat();
         let mut next = second.rest.clone();
         while let Some(rest) = next {
-            let mut piece = rest.read(&dir, &mut buffer).unwrap();
+            let mut piece = rest.read(&dir, |_| false, &mut buffer).unwrap();
             assert!(piece.names_held() <= MAX_NAMES);
             all.extend(names(&mut piece));
             next = piece.rest;

@@ -16,7 +16,7 @@ pub fn each_name(dir: &Dir, mut tell: impl FnMut(&Name, FileType)) -> io::Result
     let mut buffer = ListingBuffer::new();
     let mut rest = Some(ListingPosition::beginning());
     while let Some(from) = rest {
-        let mut piece = from.read(dir, &mut buffer)?;
+        let mut piece = from.read(dir, |_| false, &mut buffer)?;
         while let Some(listed) = piece.next_name() {
             let name = Name::new(piece.name(&listed)).map_err(io::Error::other)?;
             match kind_of(dir, &name, listed.kind) {

@@ -19,6 +19,7 @@ pub const KEEP: WalkOptions = WalkOptions {
     skip: None,
     is_filtered: false,
     nodes: SpecialFiles { devices: false, specials: false },
+    only_counts_files: false,
 };
 
 /// Helpers that are asked however quick lookups are.

@@ -16,6 +16,20 @@ pub struct WalkOptions {
     pub is_filtered: bool,
     /// Which devices, FIFOs and sockets are found; the others are left out.
     pub nodes: SpecialFiles,
+    /// Whether files, whose names the filters exclude anyway, are only counted.
+    pub only_counts_files: bool,
+}
+
+impl WalkOptions {
+    /// Whether a listed name of this kind is only counted. What may lead to a directory is not.
+    pub(super) fn only_counts(&self, kind: FileType) -> bool {
+        let may_be_directory = match kind {
+            FileType::Directory | FileType::Unknown => true,
+            FileType::Symlink => self.symlinks == Symlinks::Follow,
+            _ => false,
+        };
+        self.only_counts_files && !may_be_directory
+    }
 }
 
 /// Which special files to include.

@@ -21,6 +21,7 @@ const FOLLOW: WalkOptions = WalkOptions {
     skip: None,
     is_filtered: false,
     nodes: SpecialFiles { devices: false, specials: false },
+    only_counts_files: false,
 };
 
 /// Everything a walk found, by path; directories by a `/` at the end. Both kinds of walk find the same, in the same order.
@@ -50,6 +51,7 @@ fn tell(item: WalkEntry) -> (Vec<u8>, String) {
         }
         WalkEntry::Node { parent, name, node, .. } => (parent.path_of(name.as_bytes()), format!("{node:?}")),
         WalkEntry::Filtered { name } => (name.as_bytes().to_vec(), "filtered".into()),
+        WalkEntry::FilteredFiles { count } => (Vec::new(), format!("{count} filtered")),
         WalkEntry::LeftOut { parent, name, reason } => (parent.path_of(name.as_bytes()), reason.into()),
         WalkEntry::Failed { path, error } => (path, format!("failed: {error}")),
     }
@@ -159,6 +161,7 @@ fn leaves_out_what_it_was_told_to() {
         skip: Some(target),
         is_filtered: false,
         nodes: SpecialFiles { devices: false, specials: false },
+        only_counts_files: false,
     };
     expect(
         &walk(&root, options),

@@ -8,7 +8,8 @@ use crate::job::null;
 
 /// `path` below `base`; `base` alone where `path` is empty, and the reverse.
 pub fn below(base: &[u8], path: &[u8]) -> Vec<u8> {
-    let mut whole = base.to_vec();
+    let mut whole = Vec::with_capacity(base.len() + 1 + path.len());
+    whole.extend_from_slice(base);
     if !whole.is_empty() && !whole.ends_with(b"/") && !path.is_empty() {
         whole.push(b'/');
     }

@@ -222,9 +222,9 @@ impl Reporter {
         }
     }
 
-    /// Counts an entry excluded by filters, without a report.
-    pub fn filtered(&self) {
-        add(&self.tally.filtered, 1);
+    /// Counts entries excluded by filters, without a report.
+    pub fn filtered(&self, entries: u64) {
+        add(&self.tally.filtered, entries);
     }
 
     /// The counters as they are now.

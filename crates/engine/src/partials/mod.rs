@@ -133,6 +133,7 @@ pub fn find(
                 skip: None,
                 is_filtered: false,
                 nodes: SpecialFiles { devices: false, specials: false },
+                only_counts_files: false,
             };
             let walker = Walker::new(Dir::open_root(path)?, options);
             Ok(Box::new(walker.filter_map(move |found| finder.examine_found(found))))
@@ -162,6 +163,7 @@ impl PartialFinder {
                 skip: None,
                 is_filtered: false,
                 nodes: SpecialFiles { devices: false, specials: false },
+                only_counts_files: false,
             };
             for found in Walker::new(dir, options) {
                 let WalkEntry::File { parent, name, .. } = found else { continue };

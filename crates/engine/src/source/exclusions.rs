@@ -58,7 +58,7 @@ fn wait_for_outbox(source: &Source) -> Option<MutexGuard<'_, State>> {
 /// Updates `is_all` for a source argument: whether it has files or links, all of them excluded.
 pub(super) fn judge(is_all: &mut Option<bool>, found: &WalkEntry) {
     match found {
-        WalkEntry::Filtered { .. } => *is_all = is_all.or(Some(true)),
+        WalkEntry::Filtered { .. } | WalkEntry::FilteredFiles { .. } => *is_all = is_all.or(Some(true)),
         WalkEntry::File { .. } | WalkEntry::Symlink { .. } | WalkEntry::Node { .. } => *is_all = Some(false),
         WalkEntry::EnterDir { .. }
         | WalkEntry::LeaveDir { .. }

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use super::digest::WalkDigester;
 use super::{Source, State};
-use crate::fs::{Dir, FileStat, FollowLinks, PatternFile, Prefetcher, SpecialFiles, WalkEntry, WalkOptions, Walker};
+use crate::fs::{
+    Dir, FileStat, FollowLinks, PatternFile, Prefetcher, SpecialFiles, WalkEntry, WalkFilter, WalkOptions, Walker,
+};
 use crate::job::display_path::below;
 use crate::job::error::CHANGED_SINCE_PLAN;
 use crate::job::spec::Symlinks;
@@ -58,9 +60,15 @@ pub(super) fn walk(source: &Source) {
     };
     let kept = source.request.preserve;
     let nodes = SpecialFiles { devices: kept.devices, specials: kept.specials };
-    let is_filtered = source.filter.is_some();
-    let options =
-        WalkOptions { recursive: true, symlinks, skip: source.target_directory.get().copied(), is_filtered, nodes };
+    let options = WalkOptions {
+        recursive: true,
+        symlinks,
+        skip: source.target_directory.get().copied(),
+        is_filtered: source.filter.is_some(),
+        nodes,
+        only_counts_files: !source.request.tell_left_out
+            && source.filter.as_ref().is_some_and(WalkFilter::leaves_out_all_files),
+    };
     let ahead = Prefetcher::new(options, source.walking.clone());
     let mut offers = OfferBuilder {
         source,
@@ -235,8 +243,12 @@ impl OfferBuilder<'_> {
             }
             WalkEntry::LeaveDir { complete, .. } => self.leave_directory(complete),
             WalkEntry::Filtered { name } => {
-                reporter.filtered();
+                reporter.filtered(1);
                 self.exclude(name)
+            }
+            WalkEntry::FilteredFiles { count } => {
+                reporter.filtered(count);
+                Some(())
             }
             WalkEntry::File { parent, name, .. } | WalkEntry::Symlink { parent, name, .. } if name.is_reserved() => {
                 self.skip(operand, &parent, name, "is a partial file of an interrupted copy")

@@ -13,6 +13,8 @@ pub struct OperandParents {
     base: PathBuf,
     /// Modes from a directory up to the base, for the latest [`KNOWN_MAX`] directories.
     known: HashMap<PathBuf, Vec<u16>>,
+    /// The directory above the latest source argument.
+    latest: PathBuf,
 }
 
 const KNOWN_MAX: usize = 1024;
@@ -20,15 +22,19 @@ const KNOWN_MAX: usize = 1024;
 impl OperandParents {
     /// For source arguments below this directory.
     pub fn new(base: &[u8]) -> Self {
-        Self { base: OsStr::from_bytes(base).into(), known: HashMap::new() }
+        Self { base: OsStr::from_bytes(base).into(), known: HashMap::new(), latest: PathBuf::new() }
     }
 
-    /// Modes of the directories above this source argument, nearest first, up to one without permission.
+    /// Modes of the directories above this source argument, nearest first, up to one without permission. Empty if the
+    /// directory above it is that of the argument before: it exists at the target by then.
     pub fn modes(&mut self, operand: &[u8]) -> Vec<u16> {
         let path = Path::new(OsStr::from_bytes(operand));
         // `dir/.` names the contents of `dir`.
         let nearest = if own_name(path).is_some() { path.parent() } else { Some(path) };
-        let Some(nearest) = nearest else { return Vec::new() };
+        let Some(nearest) = nearest.filter(|nearest| nearest.as_os_str() != self.latest.as_os_str()) else {
+            return Vec::new();
+        };
+        nearest.clone_into(&mut self.latest);
         if let Some(modes) = self.known.get(nearest) {
             return modes.clone();
         }
@@ -61,9 +67,10 @@ mod tests {
         let mut parents = OperandParents::new(base.as_os_str().as_bytes());
         for (operand, expected) in [
             ("a/b/file", &[0o711, 0o750][..]),
-            ("a/b/other", &[0o711, 0o750]),
-            ("a/b/.", &[0o711, 0o750]),
+            ("a/b/other", &[]),
+            ("a/b/.", &[]),
             ("a/b", &[0o750]),
+            ("a/b/file", &[0o711, 0o750]),
             ("file", &[]),
             ("gone/file", &[]),
         ] {

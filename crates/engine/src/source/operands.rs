@@ -53,6 +53,11 @@ pub enum OperandKind {
 }
 
 impl OperandRoot {
+    fn file(parent: Dir, name: Name, look: FileStat) -> Self {
+        let own_name = Some(name.clone());
+        Self { name: own_name, identity: look.identity, kind: OperandKind::File(parent, name, look) }
+    }
+
     /// Device and inode.
     pub fn identity(&self) -> FileIdentity {
         self.identity
@@ -177,6 +182,8 @@ pub struct OperandOpener<'a> {
     cache: Arc<FdCache>,
     /// Parent directories of files, as typed: the latest [`PARENTS_MAX`].
     parents: HashMap<PathBuf, Dir>,
+    /// The latest of them: consecutive source arguments often share it.
+    latest_parent: Option<(PathBuf, Dir)>,
 }
 
 /// Most remembered parent directories.
@@ -242,7 +249,8 @@ impl<'a> OperandOpener<'a> {
         };
         let (cache, parents) = (FdCache::new(MAX_OPEN_DIRECTORIES), HashMap::new());
         let keeps_links = request.links == LinkRule::KeepAll;
-        Self { recursive: request.recursive, keeps_links, reporter, base, cache, parents }
+        let (recursive, latest_parent) = (request.recursive, None);
+        Self { recursive, keeps_links, reporter, base, cache, parents, latest_parent }
     }
 
     /// Opens a source argument; `None`, with a report, if it is invalid.
@@ -265,76 +273,74 @@ impl<'a> OperandOpener<'a> {
                 kind: OperandKind::Null(size),
             });
         }
-        if self.keeps_links
-            && let Some(link) = self.link_at(path)?
-        {
-            return Ok(link);
-        }
-        let (look, may_be_link) = match self.stat_in_parent(path) {
-            Some(look) => (look, false),
-            None => {
-                let found = lookup::stat(path).map_err(|error| lookup_error(path, error.into()))?;
-                (FileStat::from(&found), true)
-            }
+        let look = match self.entry_in_parent(path) {
+            Some((parent, name, seen)) => match (seen.look.kind, seen.points_to) {
+                (FileType::RegularFile, _) => return Ok(OperandRoot::file(parent, name, seen.look)),
+                (FileType::Symlink, Some(points_to)) => {
+                    let (identity, meta) = (seen.look.identity, seen.look.meta);
+                    let kind = OperandKind::Symlink(parent, name.clone(), points_to, meta);
+                    return Ok(OperandRoot { name: Some(name), identity, kind });
+                }
+                (FileType::Symlink, None) => None,
+                _ => Some(seen.look),
+            },
+            None => None,
+        };
+        // The lookup of the whole path follows links, and has the error.
+        let look = match look {
+            Some(look) => look,
+            None => FileStat::from(&lookup::stat(path).map_err(|error| lookup_error(path, error.into()))?),
         };
         let name = own_name(path).and_then(|name| Name::new(name.as_bytes()).ok());
-        let kind = match look.kind {
-            FileType::Directory if !self.recursive => {
-                return Err(OperandRefusal::Directory);
-            }
+        match look.kind {
+            FileType::Directory if !self.recursive => Err(OperandRefusal::Directory),
             FileType::Directory => {
                 self.check_base(path)?;
                 let dir = Dir::open_operand(path, DirAccess::List, Arc::clone(&self.cache))?;
-                return Ok(OperandRoot { name, identity: dir.identity(), kind: OperandKind::Directory(dir) });
+                Ok(OperandRoot { name, identity: dir.identity(), kind: OperandKind::Directory(dir) })
             }
             FileType::RegularFile => {
-                let name = name.clone().ok_or(OperandRefusal::NoName)?;
-                if may_be_link {
-                    self.check_base(path)?;
-                }
-                OperandKind::File(self.parent_of(path)?, name, look)
+                let name = name.ok_or(OperandRefusal::NoName)?;
+                self.check_base(path)?;
+                Ok(OperandRoot::file(self.parent_of(path)?, name, look))
             }
-            FileType::Fifo => return Err(OperandRefusal::Fifo),
-            FileType::Socket => return Err(OperandRefusal::Socket),
-            _ => return Err(OperandRefusal::Device),
-        };
-        Ok(OperandRoot { name, identity: look.identity, kind })
+            FileType::Fifo => Err(OperandRefusal::Fifo),
+            FileType::Socket => Err(OperandRefusal::Socket),
+            _ => Err(OperandRefusal::Device),
+        }
     }
 
-    /// The state of an entry by its parent directory, which costs less than a lookup of its whole path. `None` for a
-    /// link, and where the lookup fails: that of the whole path has the error.
-    fn stat_in_parent(&mut self, path: &Path) -> Option<FileStat> {
+    /// The entry in its parent directory, which costs less than a lookup of its whole path. `None` where a path has to
+    /// be looked up as a whole: a trailing slash selects a link's target, and the parent may be missing.
+    fn entry_in_parent(&mut self, path: &Path) -> Option<(Dir, Name, WalkLookup)> {
         let name = entry_name(path)?;
         let parent = self.parent_of(path).ok()?;
-        let stat = FileStat::at_name(&*parent.fd().ok()?, &name, FollowLinks::Itself).ok()?;
-        (stat.kind != FileType::Symlink).then_some(stat)
-    }
-
-    /// The symbolic link at `path`; `None` for anything else. A trailing slash selects the link's target.
-    fn link_at(&mut self, path: &Path) -> Result<Option<OperandRoot>, OperandRefusal> {
-        let Some(name) = entry_name(path) else { return Ok(None) };
-        // The walk reports entries that cannot be checked.
-        let Ok(parent) = self.parent_of(path) else { return Ok(None) };
-        let Ok(seen) = WalkLookup::at(&parent, &name, FollowLinks::Itself, Symlinks::Keep) else { return Ok(None) };
-        Ok(seen.points_to.map(|points_to| OperandRoot {
-            name: Some(name.clone()),
-            identity: seen.look.identity,
-            kind: OperandKind::Symlink(parent, name, points_to, seen.look.meta),
-        }))
+        let symlinks = if self.keeps_links { Symlinks::Keep } else { Symlinks::Ignore };
+        let seen = WalkLookup::at(&parent, &name, FollowLinks::Itself, symlinks).ok()?;
+        Some((parent, name, seen))
     }
 
     /// The parent directory of a file. Search permission is sufficient.
     fn parent_of(&mut self, path: &Path) -> Result<Dir, OperandRefusal> {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        if let Some(dir) = self.parents.get(parent) {
+        if let Some((latest, dir)) = &self.latest_parent
+            && latest.as_os_str() == parent.as_os_str()
+        {
             return Ok(dir.clone());
         }
-        self.check_base(parent)?;
-        let dir = Dir::open_operand(parent, DirAccess::Search, Arc::clone(&self.cache))?;
-        if self.parents.len() >= PARENTS_MAX {
-            self.parents.clear();
-        }
-        self.parents.insert(parent.to_owned(), dir.clone());
+        let dir = match self.parents.get(parent) {
+            Some(dir) => dir.clone(),
+            None => {
+                self.check_base(parent)?;
+                let dir = Dir::open_operand(parent, DirAccess::Search, Arc::clone(&self.cache))?;
+                if self.parents.len() >= PARENTS_MAX {
+                    self.parents.clear();
+                }
+                self.parents.insert(parent.to_owned(), dir.clone());
+                dir
+            }
+        };
+        self.latest_parent = Some((parent.to_owned(), dir.clone()));
         Ok(dir)
     }
 

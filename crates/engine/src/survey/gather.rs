@@ -71,6 +71,7 @@ pub fn gather(
         skip: beside.as_ref().and_then(TargetComparison::identity),
         is_filtered: filter.is_some(),
         nodes: SpecialFiles { devices: true, specials: true },
+        only_counts_files: false,
     };
     let ahead = Prefetcher::new(options, cancel.clone());
     let cache = FdCache::new(MAX_OPEN_DIRECTORIES);
@@ -180,6 +181,7 @@ impl SurveyResult {
             WalkEntry::EnterDir { dir, .. } => self.enter(path, typed, root, &dir),
             WalkEntry::LeaveDir { dir, .. } => self.leave(typed, &dir),
             WalkEntry::Filtered { .. } => self.totals.filtered += 1,
+            WalkEntry::FilteredFiles { count } => self.totals.filtered += count,
             WalkEntry::File { name, .. } | WalkEntry::Symlink { name, .. } if name.is_reserved() => {
                 self.totals.left_out += 1
             }

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 /// `--format` for squeue, in the order in which [`SlurmTask::parse_all`] reads it.
 pub const FORMAT: &str = "%i|%T|%r|%N";
 
+/// Reasons of tasks that Slurm holds by itself. A user and an administrator hold tasks for other reasons.
+const HELD: [&str; 2] = ["requeued held", "JobHoldMaxRequeue"];
+
 /// A task in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlurmTask {
@@ -40,6 +43,16 @@ impl SlurmTask {
             reason: reason.to_owned(),
             nodes: fields.next().unwrap_or_default().to_owned(),
         })
+    }
+
+    /// Whether Slurm holds it since starting it has failed, often on a node that was lost. Nobody would start it again.
+    pub fn is_held_after_failure(&self) -> bool {
+        self.is_pending() && HELD.iter().any(|reason| self.reason.contains(reason))
+    }
+
+    /// Its id, as scontrol takes it.
+    pub fn id(&self) -> String {
+        self.index.map_or_else(|| self.job.to_string(), |index| format!("{}_{index}", self.job))
     }
 
     /// Whether it waits for its turn.
@@ -89,6 +102,15 @@ mod tests {
         assert_eq!((tasks[2].job, tasks[2].index), (13, None));
         assert_eq!(summary(&tasks), "2 pending (Dependency 1, Resources 1), 1 running");
         assert_eq!(summary(&[]), "nothing in the queue");
+    }
+
+    #[test]
+    fn what_slurm_holds_by_itself_is_known() {
+        let text = "12_4|PENDING|launch failed requeued held|\n13|PENDING|JobHoldMaxRequeue|\n12_5|PENDING|JobHeldUser|\n\
+                    12_6|RUNNING|launch failed requeued held|n1\n12_7|PENDING|Resources|\n";
+        let tasks = SlurmTask::parse_all(text);
+        let held = tasks.iter().filter(|task| task.is_held_after_failure()).map(SlurmTask::id);
+        assert_eq!(held.collect::<Vec<_>>(), ["12_4", "13"]);
     }
 
     #[test]

@@ -102,6 +102,12 @@ impl Matcher {
         broken.into_iter().find(|(_, is_broken)| *is_broken).map(|(limit, _)| limit)
     }
 
+    /// Whether the lists exclude all that is no directory, whatever its name.
+    pub fn leaves_out_all_files(&self) -> bool {
+        let decides = |rules: &&PatternRules| rules.leaves_out_all_files() || rules.may_include_files();
+        self.lists.iter().find(decides).is_some_and(PatternRules::leaves_out_all_files)
+    }
+
     /// Returns the list that excludes every name without an earlier match, if no list before it includes anything.
     pub fn leaves_out_everything(&self) -> Option<usize> {
         for (number, rules) in self.lists.iter().enumerate() {

@@ -120,6 +120,17 @@ impl PatternRules {
         self.rules.iter().any(|rule| rule.includes)
     }
 
+    /// Whether any rule includes files.
+    pub fn may_include_files(&self) -> bool {
+        self.rules.iter().any(|rule| rule.includes && !rule.is_of_directories)
+    }
+
+    /// Whether a rule excludes every file that no later rule matches, and no later rule includes files.
+    pub fn leaves_out_all_files(&self) -> bool {
+        let of_files = self.rules.iter().rev().filter(|rule| !rule.is_of_directories);
+        of_files.take_while(|rule| !rule.includes).any(|rule| rule.pattern.matches_everything())
+    }
+
     /// Whether a rule excludes every name that no later rule matches, and no later rule includes.
     pub fn leaves_out_everything(&self) -> bool {
         let last = self.rules.iter().rev().take_while(|rule| !rule.includes);

@@ -103,6 +103,23 @@ fn limits_are_kept_to_at_their_ends() {
 }
 
 #[test]
+fn lists_that_leave_out_all_files_are_known() {
+    for (words, leaves_out_all) in [
+        (&["+ */", "- *"][..], true),
+        (&["- *.o", "+ */", "- *"], true),
+        (&["- *"], true),
+        (&["- *\n!*/\n"], true),
+        (&["+ *.c", "- *"], false),
+        (&["- *\n!*/\n!*.c\n"], false),
+        (&["+ */", "- *.o"], false),
+        (&["- */"], false),
+        (&[], false),
+    ] {
+        assert_eq!(matcher(words).leaves_out_all_files(), leaves_out_all, "{words:?}");
+    }
+}
+
+#[test]
 fn what_leaves_out_everything_is_told_by_its_list() {
     for (words, list) in [
         (&["- *"][..], Some(0)),

@@ -1,16 +1,18 @@
 //! `haul job finish JOB`: what no shard can do alone, and one report.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
 use haul_engine::job::error::Outcome;
 use haul_engine::job::runtime_control::RuntimeControl;
-use haul_engine::job::spec::JobRange;
+use haul_engine::job::spec::{JobRange, RangeLen};
 use haul_engine::sys::cancel::Cancel;
 use haul_job::error::{JobError, shown};
 use haul_job::overview::{JobOverview, ShardState};
-use haul_job::plan_index::{PlanTotals, PlannedShard};
+use haul_job::plan_index::PlanTotals;
 use haul_job::report::{MergedReport, write as write_report};
 use haul_job::shard_lock::{LockedWork, ShardLock};
 use haul_job::shard_progress::LiveProgress;
@@ -127,23 +129,34 @@ impl JobFinish<'_> {
         })
     }
 
-    /// Gives files their names whose ranges shards have copied.
+    /// Gives files their names whose ranges shards have copied: one copy for each length of ranges.
     fn name_divided_files(&self, overview: &JobOverview, cancel: &Cancel) -> anyhow::Result<Exit> {
-        let directory = &self.job.directory;
-        let is_first = |shard: &&PlannedShard| shard.range.is_some_and(|range| range.number == 0);
-        let first = overview.shards.iter().map(|(shard, _)| shard).filter(is_first);
-        let lists: Vec<_> = first.map(|shard| directory.list(shard.number)).collect();
-        let Some(len) = self.job.description.range_len.filter(|_| !lists.is_empty()) else { return Ok(Exit::Done) };
-        let name = format!("divided files of {}", shown(directory.path()));
+        let mut lists: BTreeMap<u64, (RangeLen, Vec<PathBuf>)> = BTreeMap::new();
+        for (shard, _) in &overview.shards {
+            if let Some(range) = shard.range.filter(|range| range.number == 0) {
+                let (_, of_len) = lists.entry(range.len.get()).or_insert((range.len, Vec::new()));
+                of_len.push(self.job.directory.list(shard.number));
+            }
+        }
+        for (len, lists) in lists.into_values() {
+            let exit = self.name_files_of(len, &lists, cancel)?;
+            if exit != Exit::Done {
+                return Ok(exit);
+            }
+        }
+        Ok(Exit::Done)
+    }
+
+    fn name_files_of(&self, len: RangeLen, lists: &[PathBuf], cancel: &Cancel) -> anyhow::Result<Exit> {
+        let job = shown(self.job.directory.path());
         let outcome = self.copy_part(cancel, &mut |target| {
-            let list = source_list(name.clone(), lists.clone());
+            let list = source_list(format!("divided files of {job}"), lists.to_vec());
             let mut plan = list_plan(self.job, list, target, PartDisplay::Quiet)?;
             plan.job.options.range = Some(JobRange::Finish(len));
             Ok(plan)
         })?;
         let exit = Exit::of(&outcome);
         if exit == Exit::Failed {
-            let job = shown(directory.path());
             show::stderr().error(&format!(
                 "{job}: not every file has all its ranges\nhint: haul job status --json {job} has the ranges of shards"
             ));

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use anyhow::Context;
 use haul_engine::job::runtime_control::RuntimeControl;
 use haul_engine::sys::cancel::Cancel;
 use haul_job::error::{JobError, shown};
-use haul_job::plan_index::PlanIndex;
+use haul_job::plan_index::{PlanIndex, PlanTotals};
 use haul_job::shard_result::{ShardEnd, ShardResult};
 
 use super::exclusive::claim;
@@ -30,7 +29,7 @@ use crate::show;
 use crate::signals::Watch;
 use crate::units;
 
-/// How often a worker without a shard looks for one.
+/// A worker without a shard that hears of none looks for one so often: another process may plan.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Runs the job that `operands` describe, or continues the one that they name.
@@ -50,7 +49,8 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
         steering: &steering,
         is_quiet,
         taken: Mutex::default(),
-        planned: AtomicBool::new(false),
+        news: Mutex::default(),
+        changed: Condvar::new(),
         worst: Mutex::new(Exit::Done),
     };
     let copied = watch.during(|| run.carry_out(workers))?;
@@ -122,10 +122,18 @@ struct LocalRun<'a> {
     is_quiet: bool,
     /// Shards that a worker has or had.
     taken: Mutex<BTreeSet<u32>>,
-    /// The walk has ended, well or not.
-    planned: AtomicBool,
+    news: Mutex<PlanNews>,
+    changed: Condvar,
     /// The exit status of the worst shard.
     worst: Mutex<Exit>,
+}
+
+/// What workers hear of the walk.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct PlanNews {
+    shards: u32,
+    /// The walk has ended, well or not.
+    has_ended: bool,
 }
 
 impl LocalRun<'_> {
@@ -134,8 +142,10 @@ impl LocalRun<'_> {
         let begun = BegunPlan::begin(self.job, self.cancel)?;
         thread::scope(|scope| {
             let planner = scope.spawn(|| {
-                let walked = begun.map(|begun| begun.carry_out(self.job, self.cancel)).transpose();
-                self.planned.store(true, Ordering::Release);
+                let told = &mut |totals: &PlanTotals| self.report(|news| news.shards = totals.shards);
+                let walked =
+                    begun.map(|begun| begun.beside_copies().carry_out(self.job, self.cancel, told)).transpose();
+                self.report(|news| news.has_ended = true);
                 walked.map(|_| ()).map_err(anyhow::Error::from)
             });
             let workers: Vec<_> = (0..workers).map(|_| scope.spawn(|| self.work())).collect();
@@ -150,14 +160,26 @@ impl LocalRun<'_> {
     fn work(&self) -> anyhow::Result<()> {
         while !self.cancel.is_cancelled() {
             // The order matters: a plan that ended before the index was read has no shard after it.
-            let has_ended = self.planned.load(Ordering::Acquire);
+            let news = *self.news.lock().unwrap_or_else(PoisonError::into_inner);
             match self.next()? {
                 Some(number) => self.shard(number)?,
-                None if has_ended => return Ok(()),
-                None => drop(self.cancel.wait(LOOK_EVERY)),
+                None if news.has_ended => return Ok(()),
+                None => self.wait_for_news(news),
             }
         }
         Ok(())
+    }
+
+    fn report(&self, change: impl FnOnce(&mut PlanNews)) {
+        change(&mut self.news.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_all();
+    }
+
+    /// Waits until the walk has got further than `known`, for a while.
+    fn wait_for_news(&self, known: PlanNews) {
+        let news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(news, LOOK_EVERY, |news| *news == known);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
     /// A shard that nobody here has taken, and that is not done.

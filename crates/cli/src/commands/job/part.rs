@@ -1,7 +1,7 @@
 //! A copy of a part of a job: the one way that all copies take, with options that the job keeps.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,7 +103,7 @@ impl ListReader for ShardListLines {
                 Some(Err(error)) => return ListLine::End(Some(format!("{}: {}", self.name, describe(&error)))),
                 Some(Ok(path)) => {
                     self.number += 1;
-                    let path = OsStr::from_bytes(&path).into();
+                    let path = OsString::from_vec(path).into();
                     return ListLine::Source(Location { host: Host::Local, path });
                 }
                 None => {

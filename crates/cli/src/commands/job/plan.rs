@@ -19,6 +19,7 @@ use haul_job::plan_index::{PlanIndex, PlanTotals};
 use haul_job::planner::{WalkRules, check_source, plan as walk};
 use haul_job::shard_lock::{LockHolder, LockedWork, ShardLock, held_shards};
 use haul_job::targets::expand;
+use haul_proto::limits::RANGES_MAX;
 use haul_proto::path::escape;
 
 use super::exclusive::claim;
@@ -61,6 +62,12 @@ fn planned(job: &OpenedJob, totals: &PlanTotals) -> String {
     };
     let (files, bytes) = (units::files(totals.files), units::size(totals.bytes));
     format!("{}: {shards}, {files}, {bytes}{failed}", shown(job.directory.path()))
+}
+
+/// Why ranges of some files are longer than the job says.
+fn lengthened(files: u64) -> String {
+    let most = units::count(RANGES_MAX);
+    format!("ranges of {} are longer than --shard-range: a file has at most {most}", units::files(files))
 }
 
 /// Makes the job that `values` describe, or opens the same one.
@@ -137,19 +144,35 @@ impl BegunPlan {
                 specials: options.metadata.preserve.specials,
             },
             target: Some(whole.job.target).filter(|target| target.host == Host::Local).map(|target| target.path),
+            ranges_max: RANGES_MAX,
+            is_alone: true,
         };
         Ok(Some(Self { _lock: lock, rules }))
     }
 
-    /// Walks the source.
-    pub fn carry_out(self, job: &OpenedJob, cancel: &Cancel) -> Result<PlanTotals, JobError> {
-        walk(&job.directory, &job.description, &self.rules, cancel, &mut |_| {})
+    /// The walk leaves processors to copies on this host.
+    pub fn beside_copies(self) -> Self {
+        Self { rules: WalkRules { is_alone: false, ..self.rules }, ..self }
+    }
+
+    /// Walks the source. `told` hears of each shard.
+    pub fn carry_out(
+        self,
+        job: &OpenedJob,
+        cancel: &Cancel,
+        told: &mut dyn FnMut(&PlanTotals),
+    ) -> Result<PlanTotals, JobError> {
+        let totals = walk(&job.directory, &job.description, &self.rules, cancel, told)?;
+        if totals.lengthened > 0 {
+            show::stderr().notice(&lengthened(totals.lengthened));
+        }
+        Ok(totals)
     }
 }
 
 fn carry_out(job: &OpenedJob, cancel: &Cancel) -> anyhow::Result<PlanTotals> {
     match BegunPlan::begin(job, cancel)? {
-        Some(begun) => Ok(begun.carry_out(job, cancel)?),
+        Some(begun) => Ok(begun.carry_out(job, cancel, &mut |_| {})?),
         None => Ok(PlanIndex::read(&job.directory)?.complete.unwrap_or_default()),
     }
 }
@@ -300,6 +323,12 @@ mod tests {
             assert_eq!((plain(&found), own.as_str()), (plain(base), name), "{typed}");
         }
         assert!(source(OsStr::new("h:/a"), false).is_err());
+    }
+
+    #[test]
+    fn longer_ranges_are_said() {
+        let said = "ranges of 1 file are longer than --shard-range: a file has at most 1,048,576";
+        assert_eq!(lengthened(1), said);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use haul_engine::job::spec::{JobRange, SourceList, SourceRange};
 use haul_engine::sys::cancel::Cancel;
 use haul_job::error::{JobError, shown};
 use haul_job::plan_index::{PlanIndex, PlannedShard};
-use haul_job::shard_lock::{LockedWork, ShardLock};
+use haul_job::shard_lock::{LockHolder, LockedWork, ShardLock};
 use haul_job::shard_progress::{LiveProgress, ShardProgress};
 use haul_job::shard_result::{ShardEnd, ShardResult, count_attempt};
 use haul_job::this_host::{host_name, unix_seconds};
@@ -27,6 +27,7 @@ use crate::resolve::{Plan, plan, sync};
 use crate::show::{self, json};
 use crate::signals::Watch;
 use crate::terminal;
+use crate::text::harmless;
 
 /// What schedulers call the number of a task.
 const NUMBERS: [&str; 2] = ["SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX"];
@@ -81,6 +82,8 @@ pub fn list_plan(job: &OpenedJob, list: SourceList, target: &OsString, display: 
     let of_kind = if job.description.is_sync { sync } else { plan };
     let mut plan = of_kind(&values, &operands, terminal::stderr_is_terminal())?;
     plan.job.list = Some(list);
+    // Nothing in a list is a directory. So nothing of another run can be in a directory that this one makes.
+    plan.job.options.source.recursive = false;
     into_directory(&mut plan);
     Ok(plan)
 }
@@ -88,8 +91,7 @@ pub fn list_plan(job: &OpenedJob, list: SourceList, target: &OsString, display: 
 /// The range of a shard that has one.
 fn source_range(job: &OpenedJob, shard: &PlannedShard) -> Result<Option<SourceRange>, JobError> {
     let Some(planned) = shard.range else { return Ok(None) };
-    let range = job.description.range_len.and_then(|len| len.range(planned.number));
-    let range = range.filter(|range| range.is_in(planned.version.size));
+    let range = planned.len.range(planned.number).filter(|range| range.is_in(planned.version.size));
     let damaged = || JobError::damaged(&job.directory.plan(), "this range is no part of its file");
     Ok(Some(SourceRange { range: range.ok_or_else(damaged)?, version: planned.version }))
 }
@@ -136,9 +138,13 @@ impl ShardRun<'_> {
             show::stderr().notice(&format!("shard {number} was done by {}", result.host));
             return Ok(ShardRunEnd { exit: Exit::Done, result });
         }
-        let ended = self.copied(&shard, &cancel, lock.progress());
-        drop(lock);
-        ended
+        let ended = self.copied(&shard, &cancel, lock.progress())?;
+        if ended.exit == Exit::Failed
+            && let Some(silent) = lock.silent_holder()
+        {
+            show::stderr().error(&may_still_run(job, number, silent));
+        }
+        Ok(ended)
     }
 
     fn copied(&self, shard: &PlannedShard, cancel: &Cancel, progress: &LiveProgress) -> anyhow::Result<ShardRunEnd> {
@@ -169,6 +175,15 @@ impl ShardRun<'_> {
         result.write(&job.directory)?;
         Ok(ShardRunEnd { exit, result })
     }
+}
+
+/// Why a shard that was taken over may have found files locked.
+fn may_still_run(job: &OpenedJob, number: u32, silent: &LockHolder) -> String {
+    let (path, silent) = (shown(job.directory.path()), harmless(&silent.shown()));
+    format!(
+        "shard {number} was taken over from {silent}, which gave no sign of life and may still write\n\
+         hint: end that process, then run haul job shard {path} {number}"
+    )
 }
 
 /// The result of a range whose file counts in another shard.

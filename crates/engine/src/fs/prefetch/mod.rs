@@ -56,6 +56,7 @@ pub(in crate::fs) struct PrefetchShared {
     pub ended: AtomicBool,
     /// Whether the walk should ask.
     pub is_of_use: AtomicBool,
+    /// Lookups are made beforehand even where they do not wait.
     pub is_always_of_use: bool,
     pub asked: Mutex<LookupRequests>,
     pub work: Condvar,
@@ -80,8 +81,7 @@ impl Prefetcher {
         Self::with(options, stop, false)
     }
 
-    /// Helpers that are asked however quick lookups are.
-    #[cfg(test)]
+    /// Helpers that are asked however quick lookups are: for a walk that nothing else runs beside.
     pub fn always(options: WalkOptions, stop: Cancel) -> Self {
         let ahead = Self::with(options, stop, true);
         ahead.call();

@@ -98,6 +98,12 @@ pub enum WalkEntry {
         /// Its name there.
         name: Name,
     },
+    /// Files in the same directory that filters leave out, where names do not matter
+    /// ([`WalkOptions::only_counts_files`]).
+    FilteredFiles {
+        /// How many.
+        count: u64,
+    },
     /// A failed lookup. The walk continues.
     Failed {
         /// From the root down. Bytes, not text.
@@ -243,9 +249,10 @@ impl<'a> Walker<'a> {
     /// Reads the innermost level's next names. `None` when there is nothing to say: it went well.
     fn read_on(&mut self, rest: &ListingPosition) -> Option<WalkEntry> {
         let level = self.levels.last_mut()?;
-        let dir = &level.dir;
+        let (dir, options) = (&level.dir, self.options);
         let fetched = self.help.as_ref().and_then(|help| help.collect(level.rest_ahead.take()));
-        match fetched.unwrap_or_else(|| timed(&mut self.help, || rest.read(dir, &mut self.buffer))) {
+        let read = || rest.read(dir, |kind| options.only_counts(kind), &mut self.buffer);
+        match fetched.unwrap_or_else(|| timed(&mut self.help, read)) {
             Ok(chunk) => self.chunk = chunk,
             Err(error) => {
                 level.complete = false;
@@ -382,7 +389,9 @@ impl Iterator for Walker<'_> {
             if let Some(help) = &mut self.help {
                 help.judge(&mut self.levels, &mut self.chunk);
             }
-            let found = if let Some(name) = self.filtered.pop() {
+            let found = if self.chunk.counted > 0 {
+                Some(WalkEntry::FilteredFiles { count: std::mem::take(&mut self.chunk.counted) })
+            } else if let Some(name) = self.filtered.pop() {
                 Some(WalkEntry::Filtered { name })
             } else if let Some(entry) = self.chunk.next_name() {
                 self.examine(entry)

@@ -4,15 +4,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use haul_proto::entry::{Entry, EntryKind};
+use haul_proto::entry::{Entry, EntryKind, EntryMetadata};
 use haul_proto::file_range::{FileRange, RangeLen};
 use haul_proto::integrity::{Digest, FrameTree};
 use haul_proto::journal::JournalHeader;
 use haul_proto::overwrite_policy::OverwriteDecision;
 use haul_proto::session::step::EntryAnswer;
 use haul_proto::wire::storage::Fsync;
-use rustix::fs::{Mode, fchmod, fchown, fsync};
-use rustix::process::{getegid, geteuid};
+use rustix::fs::fsync;
 
 use crate::fs::FileStat;
 use crate::metrics::counter::add;
@@ -25,9 +24,10 @@ use crate::receiver::file::named::NamedFile;
 use crate::receiver::file::partial::PartialFile;
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 use crate::receiver::place::error::FileError;
-use crate::receiver::place::existing_entry::attributes;
+use crate::receiver::place::existing_entry::{ExistingStat, attributes};
 use crate::receiver::place::range_files::{
-    FoundRange, OpenRange, complete_range, lock_partial, open_range, partial_name, remove_journals,
+    FoundRange, OpenRange, complete_range, has_partial, lock_partial, make_private, open_range, partial_name,
+    reclaim_partial, remove_journals, remove_left,
 };
 use crate::receiver::place::target_path::TargetPath;
 use crate::receiver::place::temp_files::rename;
@@ -47,28 +47,38 @@ impl EntryDecider {
         entry: &Entry,
         (size, range): (u64, FileRange),
         decided: &EntryDecision,
+        there: &ExistingStat,
     ) -> EntryResult {
-        let there = || {
+        let report_existing = || {
             let path = || position.dir.path_of(position.name.as_bytes());
             self.job.reporter.file_there(path, range.bytes_in(size), None);
             Ok(EntryAnswer::Settled)
         };
-        if decided.decision == OverwriteDecision::Keep {
-            return there();
-        }
         let path = target_path_at(position, decided);
+        if decided.decision == OverwriteDecision::Keep {
+            if has_partial(&path, range.len()) {
+                remove_left(&path, range.len(), size);
+            }
+            return report_existing();
+        }
         let header = self.header(&path, entry, size, Some(range)).filter(|_| range.is_in(size));
         let header = header.ok_or(FileError::NoRange)?;
         let bytes = range.bytes_in(size);
         self.tree.quota.reserve(bytes)?;
-        let found = open_range(&path, (range, &header), &self.tree.job_locks)?;
+        let open = || open_range(&path, (range, &header), &self.tree.job_locks);
+        let found = self.reclaimed(&path, range.len(), &entry.meta, open)?;
+        // Another run has completed the file while this one waited for its lock.
+        if !is_unchanged(position, there)? {
+            drop(found);
+            return self.try_answer(&EntryPosition { fresh: false, ..position.clone() }, entry);
+        }
         let item = |OpenRange { leaf, file, journal }| {
             let named = NamedFile { more: entry.more.clone(), ..NamedFile::new(path.clone(), entry.meta) };
             let part = PartialFile { file, journal, compare: false };
             Arc::new(ReceiverEntry::File(ReceivingFile::resumed(named, leaf, header, part)))
         };
         Ok(match found {
-            FoundRange::Complete => return there(),
+            FoundRange::Complete => return report_existing(),
             FoundRange::Partial(part) => EntryAnswer::Partial(item(part)),
             FoundRange::New(part) => {
                 let data_bytes = entry.more.as_ref().and_then(|more| more.data_bytes);
@@ -89,7 +99,8 @@ impl EntryDecider {
         let path = target_path_at(position, decided);
         let header = self.header(&path, entry, size, None).filter(|_| len.divides(size));
         let header = header.ok_or(FileError::NoRange)?;
-        let locked = lock_partial(&path, len, &self.tree.job_locks)?;
+        let lock = || lock_partial(&path, len, &self.tree.job_locks);
+        let locked = self.reclaimed(&path, len, &entry.meta, lock)?;
         let file = locked.ok_or_else(|| FileError::NoRanges(len.ranges_of(size)))?;
         let CompletedFile { digest, refused } = self.complete_file(&path, entry, (&file, &header, len), decided)?;
         let relative = || path.dir.path_of(path.name.as_bytes());
@@ -104,6 +115,20 @@ impl EntryDecider {
         Ok(EntryAnswer::Settled)
     }
 
+    /// Opens a partial file; once more if a killed run had given it to its final owner.
+    fn reclaimed<T>(
+        &self,
+        path: &TargetPath,
+        len: RangeLen,
+        meta: &EntryMetadata,
+        open: impl Fn() -> Result<T, FileError>,
+    ) -> Result<T, FileError> {
+        match open() {
+            Err(FileError::NameTaken) if reclaim_partial(path, len, meta, &self.tree.job_locks)? => open(),
+            opened => opened,
+        }
+    }
+
     /// Checks all ranges, and gives the file its metadata and its final name.
     fn complete_file(
         &self,
@@ -116,7 +141,7 @@ impl EntryDecider {
         // It changes the file's time.
         cut_to(file, header.size)?;
         // Runs could not open a partial file of another owner.
-        let refused = self.name_file(path, entry, (file, len), decided).inspect_err(|_| take_back(file))?;
+        let refused = self.name_file(path, entry, (file, len), decided).inspect_err(|_| make_private(file))?;
         if self.job.request.fsync == Fsync::Full {
             fsync(&*path.dir.fd()?)?;
         }
@@ -154,10 +179,10 @@ impl EntryDecider {
     }
 }
 
-/// Makes a partial file this user's alone again.
-fn take_back(file: &OwnedFd) {
-    let _ = fchown(file, Some(geteuid()), Some(getegid()));
-    let _ = fchmod(file, Mode::RUSR | Mode::WUSR);
+/// Whether the existing entry is still the one of the decision.
+fn is_unchanged(position: &EntryPosition, decided_on: &ExistingStat) -> io::Result<bool> {
+    let identity = |stat: &ExistingStat| stat.look.map(|look| look.identity);
+    Ok(identity(&ExistingStat::at(&position.dir, &position.name)?) == identity(decided_on))
 }
 
 /// Checks that all ranges of a file are complete and of one version, and still have their data. Returns the file's

@@ -115,6 +115,7 @@ fn add(index: &mut SizeIndex, root: &Dir) -> io::Result<()> {
         skip: None,
         is_filtered: false,
         nodes: SpecialFiles::default(),
+        only_counts_files: false,
     };
     let mut open = Vec::new();
     for found in Walker::new(root, options) {

@@ -36,7 +36,7 @@ impl EntryDecider {
         let path = target_path_at(position, decided);
         if let Some(use_of_ranges) = self.job.request.range {
             match use_of_ranges {
-                TargetRange::One(range) => return self.receive_range(position, entry, (size, range), decided),
+                TargetRange::One(range) => return self.receive_range(position, entry, (size, range), decided, there),
                 TargetRange::Finish(len) if decided.decision == OverwriteDecision::Keep => {
                     if len.divides(size) {
                         remove_left(&path, len, size);

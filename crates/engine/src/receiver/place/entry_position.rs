@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::fs::Dir;
 
 /// The location of an entry.
+#[derive(Clone)]
 pub(crate) struct EntryPosition {
     /// Its directory.
     pub dir: Dir,

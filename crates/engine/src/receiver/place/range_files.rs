@@ -9,11 +9,13 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use haul_proto::entry::EntryMetadata;
 use haul_proto::file_range::{FileRange, RangeLen};
 use haul_proto::journal::{JournalHeader, RangeEnd};
 use haul_proto::path::Name;
-use rustix::fs::{Mode, OFlags, fchmod, ftruncate};
+use rustix::fs::{FileType, Mode, OFlags, fchmod, fchown, ftruncate, openat};
 use rustix::io::Errno;
+use rustix::process::{getegid, geteuid};
 
 use crate::fs::{Dir, FileStat};
 use crate::io::storage::FileAccess;
@@ -138,6 +140,40 @@ pub fn lock_partial(path: &TargetPath, len: RangeLen, locks: &JobLocks) -> Resul
     open_locked(&path.dir, &partial_name(&path.name, len), OFlags::RDWR, &lock)
 }
 
+/// Makes a partial file this user's again that a finish, killed before its last step, had given to its final owner.
+/// Returns whether it did. A privileged user alone gives files away.
+pub fn reclaim_partial(
+    path: &TargetPath,
+    len: RangeLen,
+    meta: &EntryMetadata,
+    locks: &JobLocks,
+) -> Result<bool, FileError> {
+    let partial = partial_name(&path.name, len);
+    let is_given = |look: &FileStat| {
+        look.kind == FileType::RegularFile && look.names == 1 && look.meta.uid == meta.uid && geteuid().is_root()
+    };
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match openat(&*path.dir.fd()?, partial.as_bytes(), flags, Mode::empty()) {
+        // It has its final name by now.
+        Err(Errno::NOENT) => return Ok(true),
+        opened => opened?,
+    };
+    if !is_given(&FileStat::at_fd(&file)?) {
+        return Ok(false);
+    }
+    locks.lock(&file, LockedEntry::File).map_err(FileError::Held)?;
+    if stands_at(&path.dir, &partial, &file)? {
+        make_private(&file);
+    }
+    Ok(true)
+}
+
+/// Makes a partial file this user's alone.
+pub fn make_private(file: &OwnedFd) {
+    let _ = fchown(file, Some(geteuid()), Some(getegid()));
+    let _ = fchmod(file, Mode::RUSR | Mode::WUSR);
+}
+
 /// The journal of a complete range, and its end; `None` unless it has this version and ended in the partial file of
 /// this inode.
 pub fn complete_range(
@@ -160,6 +196,11 @@ pub fn remove_journals(path: &TargetPath, len: RangeLen, size: u64) {
     for range in (0..len.ranges_of(size)).filter_map(|number| len.range(number)) {
         remove_journal(&journal_of(&path.dir, &path.name, range));
     }
+}
+
+/// Whether ranges of this length have left a partial file.
+pub fn has_partial(path: &TargetPath, len: RangeLen) -> bool {
+    is_own_name(&path.dir, &partial_name(&path.name, len))
 }
 
 /// Removes what ranges have left of a file of `size` bytes that has its final name, unless a run writes it.

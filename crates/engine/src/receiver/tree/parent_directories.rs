@@ -18,7 +18,14 @@ use crate::sys::sync::lock;
 
 /// The most recent of these directories, by their names below the destination.
 #[derive(Default)]
-pub struct Below(Mutex<HashMap<Box<[Name]>, DirectoryBelow>>);
+pub struct Below(Mutex<KnownBelow>);
+
+#[derive(Default)]
+struct KnownBelow {
+    directories: HashMap<Box<[Name]>, DirectoryBelow>,
+    /// The latest one: consecutive source arguments often share it.
+    latest: Option<(Box<[Name]>, DirectoryBelow)>,
+}
 
 /// A directory above a source argument.
 #[derive(Clone)]
@@ -35,21 +42,25 @@ impl TargetTree {
     /// The directory of these names below `root`. `modes` are the source's, nearest first.
     pub(crate) fn directory_below(&self, root: &Dir, names: &[Name], modes: &[u16]) -> io::Result<DirectoryBelow> {
         let mut known = lock(&self.parents.0);
+        if let Some((_, latest)) = known.latest.as_ref().filter(|(below, _)| **below == *names) {
+            return Ok(latest.clone());
+        }
         let mut at = DirectoryBelow { dir: root.clone(), fresh: root.is_absent() };
         for (depth, name) in names.iter().enumerate() {
             let below = &names[..=depth];
-            at = match known.get(below) {
+            at = match known.directories.get(below) {
                 Some(parent) => parent.clone(),
                 None => {
                     let entered = self.enter_or_make(&at.dir, name, modes.get(names.len() - 1 - depth).copied())?;
-                    if known.len() >= KNOWN_MAX {
-                        known.clear();
+                    if known.directories.len() >= KNOWN_MAX {
+                        known.directories.clear();
                     }
-                    known.insert(below.into(), entered.clone());
+                    known.directories.insert(below.into(), entered.clone());
                     entered
                 }
             };
         }
+        known.latest = Some((names.into(), at.clone()));
         Ok(at)
     }
 

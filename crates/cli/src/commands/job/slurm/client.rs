@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use haul_engine::sys::cancel::Cancel;
 use haul_engine::sys::describe::describe;
 use haul_job::error::JobError;
-use haul_job::slurm::queue::{FORMAT, max_array_size};
+use haul_job::slurm::queue::{FORMAT, SlurmTask, max_array_size};
 use haul_job::slurm::script::job_name;
 
 /// A call that takes longer is ended.
@@ -83,6 +83,11 @@ impl SlurmClient<'_> {
     pub fn set_throttle(&self, id: u64, throttle: u32) -> Result<(), SlurmCallError> {
         let words = ["update".to_owned(), format!("JobId={id}"), format!("ArrayTaskThrottle={throttle}")];
         self.call("scontrol", &words.map(OsString::from), None).map(|_| ())
+    }
+
+    /// Lets a held task wait for its turn again.
+    pub fn release(&self, task: &SlurmTask) -> Result<(), SlurmCallError> {
+        self.call("scontrol", &["release".into(), task.id().into()], None).map(|_| ())
     }
 
     /// Cancels jobs. Those that have ended are no error.

@@ -74,7 +74,7 @@ impl SlurmRun<'_> {
         let planned = AtomicBool::new(false);
         thread::scope(|scope| {
             let planner = scope.spawn(|| {
-                let walked = begun.map(|begun| begun.carry_out(self.job, self.cancel)).transpose();
+                let walked = begun.map(|begun| begun.carry_out(self.job, self.cancel, &mut |_| {})).transpose();
                 planned.store(true, Ordering::Release);
                 walked
             });
@@ -132,7 +132,7 @@ impl SlurmRun<'_> {
                     Ok(tasks) => {
                         state.update(&tasks)?;
                         self.show(state, &index, &tasks, &mut last_shown);
-                        trouble = later(state.raise_throttle())?;
+                        trouble = later(state.raise_throttle().and_then(|()| state.release_held(&tasks)))?;
                     }
                     failed => trouble = later(failed.map(|_| ()))?,
                 }

@@ -1,6 +1,6 @@
 //! Submits what the tracker of shards says, records it, and follows the last step.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -23,6 +23,9 @@ use crate::exit::Exit;
 
 /// So often the last step is submitted again.
 const FINISH_RETRIES_MAX: u32 = 2;
+
+/// So often a task is released that Slurm holds.
+const RELEASES_MAX: u32 = 5;
 
 /// Where the last step is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +54,8 @@ pub struct SlurmState<'a> {
     finish_losses: u32,
     /// A submission whose answer was lost.
     doubtful: Option<SlurmWave>,
+    /// How often tasks were released that Slurm held.
+    released: BTreeMap<String, u32>,
 }
 
 impl<'a> SlurmState<'a> {
@@ -65,7 +70,18 @@ impl<'a> SlurmState<'a> {
         let executable = own_executable().unwrap_or_else(|_| "haul".into());
         let (tracker, clock) = (ShardTracker::new(limits), Instant::now());
         let finish = SubmittedFinish::Waiting;
-        Self { job, settings, client, executable, tracker, clock, finish, finish_losses: 0, doubtful: None }
+        Self {
+            job,
+            settings,
+            client,
+            executable,
+            tracker,
+            clock,
+            finish,
+            finish_losses: 0,
+            doubtful: None,
+            released: BTreeMap::new(),
+        }
     }
 
     /// Takes over what an earlier run submitted. Jobs that it did not record are cancelled: nobody knows their shards.
@@ -195,6 +211,23 @@ impl<'a> SlurmState<'a> {
         let Some((id, throttle)) = self.tracker.raised() else { return Ok(()) };
         self.client.set_throttle(id, throttle)?;
         self.tracker.set_throttle(id, throttle);
+        Ok(())
+    }
+
+    /// Releases tasks that Slurm holds since it could not start them, a few times each. A refusal leaves them held: the
+    /// line about the queue has the reason.
+    pub fn release_held(&mut self, tasks: &[SlurmTask]) -> Result<(), SlurmCallError> {
+        for task in tasks.iter().filter(|task| task.is_held_after_failure()) {
+            let times = self.released.entry(task.id()).or_default();
+            if *times >= RELEASES_MAX {
+                continue;
+            }
+            *times += 1;
+            match self.client.release(task) {
+                Ok(()) | Err(SlurmCallError::Refused(_)) => {}
+                Err(later) => return Err(later),
+            }
+        }
         Ok(())
     }
 
