@@ -234,12 +234,10 @@ impl OfferBuilder<'_> {
             }
             WalkEntry::EnterDir { dir, meta, patterns } => {
                 let more = self.source.more_of_directory(&dir);
-                let entered = OfferedChild { name: dir.name().cloned(), meta, more, patterns, hides: false };
-                if dir.name().is_none() || !self.source.request.skip.empty_directories {
-                    return self.directory(operand, entered);
-                }
-                self.empty.push(entered);
-                Some(())
+                self.enter_directory(
+                    operand,
+                    OfferedChild { name: dir.name().cloned(), meta, more, patterns, hides: false },
+                )
             }
             WalkEntry::LeaveDir { complete, .. } => self.leave_directory(complete),
             WalkEntry::Filtered { name } => {
@@ -284,6 +282,15 @@ impl OfferBuilder<'_> {
                 Some(())
             }
         }
+    }
+
+    /// Offers a directory, or waits for its first entry where empty directories are skipped.
+    fn enter_directory(&mut self, operand: &OfferedOperand, entered: OfferedChild) -> Option<()> {
+        if entered.name.is_none() || !self.source.request.skip.empty_directories {
+            return self.directory(operand, entered);
+        }
+        self.empty.push(entered);
+        Some(())
     }
 
     fn leave_directory(&mut self, is_complete: bool) -> Option<()> {

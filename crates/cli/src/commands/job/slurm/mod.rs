@@ -60,10 +60,10 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     }
     let typed = settings(values)?;
     let job = job_of(values, operands)?;
-    let (path, directory) = (shown(job.directory.path()), &job.directory);
+    let directory = &job.directory;
     let is_quiet = values.is_set(&flags::QUIET);
     if !is_quiet {
-        show::stderr().plain(&format!("job {path}"));
+        show::stderr().plain(&format!("job {}", shown(directory.path())));
     }
     fs::create_dir_all(directory.slurm()).map_err(|error| JobError::io(&directory.slurm(), &error))?;
     let settings = kept(directory, typed)?;
@@ -79,6 +79,12 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
         })?;
         SlurmRun { job: &job, settings: &settings, client: &client, cancel: &part, is_quiet, follows }.carry_out()
     })?;
+    report_end(directory, ended, is_quiet)
+}
+
+/// Prints how the run ended; returns its exit status.
+fn report_end(directory: &JobDirectory, ended: SlurmRunEnd, is_quiet: bool) -> anyhow::Result<Exit> {
+    let path = shown(directory.path());
     Ok(match ended {
         SlurmRunEnd::Submitted => {
             if !is_quiet {
