@@ -9,9 +9,14 @@ use crate::elf;
 
 /// Where the package has its executables, beside the `bin` of haul.
 const DIRECTORY: &str = "usr/lib/haul";
-/// Stands for ssh: runs the command that is its last word as a host of another architecture would.
-const SSH: &str = "#!/bin/sh\nfor command; do :; done\nmkdir -p /other/home && cd /other/home || exit\n\
-    exec env -i HOME=/other/home PATH=/other/bin:/usr/bin:/bin sh -c \"$command\"\n";
+/// Stands for ssh: runs the command that is its last word as a host of another architecture would. busybox's shell runs
+/// its own `uname`, so that another one in PATH is no help.
+const SSH: &str = r#"#!/bin/sh
+for command; do :; done
+command=$(printf '%s\n' "$command" | sed 's/uname -sm/echo Linux aarch64/')
+mkdir -p /other/home && cd /other/home || exit
+exec env -i HOME=/other/home PATH=/other/bin:/usr/bin:/bin sh -c "$command"
+"#;
 /// Copies a file to that host, and compares.
 const COPY: [&str; 3] =
     ["sh", "-c", "PATH=/other/ssh:$PATH haul /usr/bin/haul other:/other/copy 2>&1 && cmp /usr/bin/haul /other/copy"];
@@ -37,7 +42,6 @@ fn check_name(name: &str, architecture: Option<&str>, version: &str, target: &st
 /// Has the installed haul deploy its executable for aarch64 to a host of that kind, which qemu emulates.
 pub(super) fn deploy(cell: &Cell) -> Result<(), String> {
     cell.write_script("other/ssh/ssh", SSH)?;
-    cell.write_script("other/bin/uname", "#!/bin/sh\necho Linux aarch64\n")?;
     // Instead of the one that the package has installed here.
     cell.write_script("other/bin/haul", "#!/bin/sh\nexit 1\n")?;
     let printed = cell.run_emulating(&COPY)?;
