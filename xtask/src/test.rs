@@ -60,8 +60,7 @@ pub const STEPS: &[Step] = &[
     step("unit", 8, steps::unit, "unit and property tests of every package, and the documentation's examples"),
     step("simulator", 8, steps::simulator, "the protocol's two machines under faults from seeds"),
     step("fuzz", 8, steps::fuzz, "the fuzz targets over their saved corpus, and what becomes of it at random"),
-    step("e2e", 30, steps::e2e, "the real program, with real sshds, namespaces, signals and full disks"),
-    step("slurm", 15, steps::slurm, "a job on a real Slurm, past killed nodes, controllers and time limits"),
+    step("e2e", 30, steps::e2e, "the real program, with real sshds, namespaces, signals, full disks and a real Slurm"),
     step("python", 10, python::python, "the Python client: types, its tests with the real program, and the wheel"),
     step("diagnose", 8, steps::diagnose, "each limit of a copy made on purpose: the verdict has to name it"),
 ];

@@ -106,7 +106,7 @@ impl Checksums {
         None
     }
 
-    /// Who reads lines on a terminal reads them as they come.
+    /// Terminals get each line at once.
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
         if !self.on_terminal {
             return self.out.write_all(line);

@@ -8,11 +8,11 @@ use haul_engine::job::error::{Error, Outcome};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Everything is there and verified.
+    /// Everything is complete and verified.
     Done = 0,
     /// Some files failed, or differ, and each was named; or the job could not do its work.
     Failed = 1,
-    /// The command line, or what it asks for, makes no sense.
+    /// The command line, or its request, is invalid.
     Usage = 2,
     /// The other host could not be reached.
     Unreachable = 3,

@@ -62,7 +62,7 @@ pub struct Plan {
     pub display: Display,
     /// Where `--checksums` writes; `-` is standard output.
     pub checksums: Option<PathBuf>,
-    /// What else becomes of digests.
+    /// Output of other digests.
     pub digests: Digests,
     /// Where `--report` writes.
     pub report: Option<PathBuf>,
@@ -70,7 +70,7 @@ pub struct Plan {
     pub metrics: Option<PathBuf>,
     /// `-t`: when it is given up, counted from the beginning of the command.
     pub time_limit: Option<Duration>,
-    /// What is said before it begins.
+    /// Lines shown before it begins.
     pub notes: Vec<String>,
 }
 
@@ -85,7 +85,7 @@ pub struct ResolvedSettings {
     pub display: Display,
     /// Where `--checksums` writes.
     pub checksums: Option<PathBuf>,
-    /// What else becomes of digests.
+    /// Output of other digests.
     pub digests: Digests,
     /// Where `--report` writes.
     pub report: Option<PathBuf>,
@@ -158,7 +158,7 @@ pub fn hosts(values: &Values, operands: &[OsString]) -> Result<HostNames, UsageE
     Ok(HostNames { source: sources.first().or(base.as_ref()).and_then(name), target: name(&target) })
 }
 
-/// What was typed of the ends.
+/// The ends as typed.
 struct TypedEnds {
     sources: Vec<Location>,
     target: Location,
@@ -302,8 +302,8 @@ fn progress_every(values: &Values, display: &Display) -> Result<Duration, UsageE
     })
 }
 
-/// `-u`: at the source, at the target. An end that is not named stays automatic. What is written in order goes through
-/// the page cache: past it, several writes are under way.
+/// `-u`: direct I/O at the source and at the target. An end that is not named stays automatic. Writes in order go
+/// through the page cache, since direct I/O has several writes in flight.
 fn unbuffered(values: &Values) -> Result<(DirectIo, DirectIo), UsageError> {
     let (auto, always, never) = (DirectIo::Auto, DirectIo::Always, DirectIo::Never);
     let ends = values.argument(&flags::UNBUFFERED);
@@ -376,7 +376,7 @@ fn access(values: &Values, in_turn: bool) -> Result<RemoteAccess, UsageError> {
     })
 }
 
-/// What is about one host. `--rsh` is on no line but the typed one: what it says goes before the others.
+/// Resolves the login at a host. `--rsh` can only be typed, so it takes precedence.
 fn login(values: &Values) -> Result<Login, UsageError> {
     let Shell { port: shells_port, identity, config, options } = shell(values)?;
     let port = shells_port.or(values.get(&flags::SSH_PORT)?);

@@ -30,7 +30,7 @@ pub enum SecretFileState {
     Key(PrivateKey),
 }
 
-/// What is in the first line of `file`.
+/// Reads the first line of `file`.
 pub fn read(file: &OsStr) -> Result<SecretFileState, UsageError> {
     let shown = escape(file.as_bytes());
     let mut text = String::new();
@@ -91,7 +91,7 @@ fn check_private(path: &Path, file: &File) -> Result<(), UsageError> {
 /// Why a file or directory does not keep a secret.
 #[derive(Debug, PartialEq, Eq)]
 enum Exposed {
-    /// It belongs to this user, who is neither root nor the one who asks.
+    /// Its owner is this user: neither root nor the caller.
     Owner(u32),
     /// Its mode lets others in.
     Mode,
@@ -137,7 +137,7 @@ pub fn make_key(file: &OsStr) -> Result<PublicKey, UsageError> {
     made.map_err(|error| UsageError::new(format!("--new-key {}: {error}", escape(file.as_bytes()))))
 }
 
-/// What was not typed of what clients prove themselves with is in `--secret-file`.
+/// Completes credentials that were not typed from `--secret-file`.
 pub fn complete<'l>(values: &Values, locations: impl Iterator<Item = &'l mut Location>) -> Result<(), UsageError> {
     let mut wanting = Vec::new();
     for Location { host, .. } in locations {

@@ -1,4 +1,4 @@
-//! Signals, and the loss of the terminal: what stops a job and what does not.
+//! Signals, and the loss of the terminal: which stop a job.
 //!
 //! SIGINT and SIGTERM cancel; a running job has [`GRACE`] to end by itself, and
 //! a second signal ends the process at once. SIGHUP is ignored, here and by all
@@ -225,7 +225,7 @@ pub fn leave_to_controller() -> io::Result<Termination> {
     Ok(Termination { stop: stop.into(), came })
 }
 
-/// What comes from the terminal, or from who sends signals to all that is called haul, is for the controller.
+/// Signals of the terminal, or to all processes named haul, are for the controller.
 pub fn leave_all_but_termination() -> io::Result<()> {
     ignore_hangup()?;
     for signal in [SIGINT, SIGUSR1, SIGUSR2] {

@@ -1,4 +1,4 @@
-//! The file of a standing server: each table is a directory that is served under the table's name.
+//! The file of a standing server: each table is a served directory, under the table's name.
 //!
 //! ```toml
 //! key = "/etc/haul/serve.key"                 # the server's own; needed where clients have keys
@@ -79,7 +79,7 @@ const COPY_IT: &str = "copy it to a file of your own, or of root";
 /// Contents of such a file.
 #[derive(Debug)]
 pub struct StandingDirectory {
-    /// What is served.
+    /// Served directories.
     pub directories: Vec<ServedDirectory>,
     /// The server's private key.
     pub key: Option<PrivateKey>,

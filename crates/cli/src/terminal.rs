@@ -1,4 +1,4 @@
-//! Questions about the terminal: is there one, may it be drawn on, is it still there.
+//! Whether there is a terminal, whether haul may draw on it, and whether it still exists.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -28,7 +28,7 @@ pub fn takes_unicode() -> bool {
     })
 }
 
-/// Whether this job is the one that the terminal of standard error listens to.
+/// Whether this job is in the foreground of the terminal of standard error.
 ///
 /// A terminal that controls no session (in some containers) has no background; one that is gone has no foreground.
 pub fn in_foreground() -> bool {

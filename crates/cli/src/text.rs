@@ -73,7 +73,7 @@ pub fn harmless(line: &str) -> String {
     line.split('\\').map(|piece| escape(piece.as_bytes())).collect::<Vec<_>>().join("\\")
 }
 
-/// Where all of it happens, if that is one machine.
+/// Names the machine of a local copy.
 pub fn within(host: Option<&str>) -> String {
     format!("within {}", host.map_or_else(|| "this machine".to_owned(), harmless))
 }

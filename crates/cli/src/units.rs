@@ -132,7 +132,7 @@ pub fn ago(elapsed: Duration) -> String {
     }
 }
 
-/// `61`: how much of `total` is done, rounded down so that 100 means all of it.
+/// Percentage of `total` that is done, such as 61. It is rounded down, so that 100 means all.
 pub fn percent(done: u64, total: u64) -> u64 {
     match total {
         0 => 100,

@@ -38,6 +38,8 @@ fn check_name(name: &str, architecture: Option<&str>, version: &str, target: &st
 pub(super) fn deploy(cell: &Cell) -> Result<(), String> {
     cell.write_script("other/ssh/ssh", SSH)?;
     cell.write_script("other/bin/uname", "#!/bin/sh\necho Linux aarch64\n")?;
+    // Instead of the one that the package has installed here.
+    cell.write_script("other/bin/haul", "#!/bin/sh\nexit 1\n")?;
     let printed = cell.run_emulating(&COPY)?;
     let placed = cell.root().join("other/home/.cache/haul");
     let deployed = fs::read_dir(&placed).map_err(|error| fail(&placed, format!("{error}\n{printed}")))?;

@@ -1,7 +1,7 @@
 //! What each step of `cargo xtask test` does.
 //!
-//! Everything is built once, in the dev profile (dependencies optimised, haul itself a little), and the test executables are then run
-//! directly: so the steps share one build, and each has its own time and time limit.
+//! Everything is built once, in the dev profile (dependencies optimised, haul itself a little), and the test
+//! executables are then run directly: so the steps share one build, and each has its own time and time limit.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,14 +15,28 @@ use crate::run::{Output, run};
 use crate::tools;
 use crate::workspace::{cargo, root};
 
-/// How many end-to-end tests run at once: they start sshds and wait a lot, so more than cores is no gain on small machines.
+/// How many end-to-end tests run at once: they start sshds and wait a lot, so more than cores is no gain on small
+/// machines.
 const E2E_THREADS: &str = "--test-threads=2";
 /// How many executables run at once: many of their tests wait for something, and not for a processor.
-const AT_ONCE: usize = 2;
-/// Those that take longest, in the order in which they are begun with: or the last one would be waited for alone. Some of
-/// them wait most of the time, and others compute.
-const LONG: &[&str] =
-    &["damage", "glitches", "faults", "parts", "retries", "sync_pairs", "status", "ways", "compression", "bootstrap"];
+const AT_ONCE: usize = 3;
+/// Those that take longest, in the order in which they are begun with: or the last one would be waited for alone. Some
+/// of them wait most of the time, and others compute.
+const LONG: &[&str] = &[
+    "job_slurm",
+    "sync_pairs",
+    "retries",
+    "glitches",
+    "hostile_target",
+    "parts",
+    "probe",
+    "damage",
+    "faults",
+    "status",
+    "ways",
+    "compression",
+    "bootstrap",
+];
 
 /// Building is only interrupted where it hangs.
 const BUILD_LIMIT: Duration = Duration::from_secs(2 * 3600);
@@ -180,9 +194,7 @@ pub fn fuzz(context: &mut Context, step: &Step) -> StepResult {
 }
 
 pub fn e2e(context: &mut Context, step: &Step) -> StepResult {
-    run_tests(context, step, AT_ONCE, &[E2E_THREADS], |test| {
-        package_of(test) == "e2e" && !is_alone(test) && !is_slurm(test)
-    })
+    run_tests(context, step, AT_ONCE, &[E2E_THREADS], |test| package_of(test) == "e2e" && !is_alone(test))
 }
 
 /// Verdicts: each test has the machine to itself, or the others could be the limit.
@@ -192,15 +204,6 @@ pub fn diagnose(context: &mut Context, step: &Step) -> StepResult {
 
 fn is_alone(test: &BuiltExecutable) -> bool {
     test.target == "diagnose"
-}
-
-/// Clusters wait most of the time: for Slurm's delays, and for time limits.
-pub fn slurm(context: &mut Context, step: &Step) -> StepResult {
-    run_tests(context, step, 1, &["--test-threads=4"], |test| package_of(test) == "e2e" && is_slurm(test))
-}
-
-fn is_slurm(test: &BuiltExecutable) -> bool {
-    test.target == "job_slurm"
 }
 
 /// Runs the test executables that `wanted` chooses.

@@ -15,12 +15,12 @@ use super::row::OptionRow;
 use super::size::{SizeError, parse_size};
 use super::time::parse_time;
 
-/// An argument, or a part of it.
+/// An argument, or a part of one.
 #[derive(Clone, Copy)]
 pub struct Argument<'a> {
     /// The option.
     pub row: &'a OptionRow,
-    /// What was typed.
+    /// The typed text.
     pub value: &'a OsStr,
 }
 
@@ -78,7 +78,7 @@ impl<'a> Argument<'a> {
         numbers.map(|numbers| numbers.into_iter().collect()).ok_or_else(|| self.bad(&why()))
     }
 
-    /// What it stands for among `choices`.
+    /// Returns its value among `choices`.
     pub fn choice<T: Copy>(self, choices: &[(&str, T)]) -> Result<T, UsageError> {
         if let Some((_, meaning)) = choices.iter().find(|(word, _)| self.value == *word) {
             return Ok(*meaning);

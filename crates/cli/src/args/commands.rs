@@ -8,7 +8,7 @@ pub struct CommandRow {
     pub name: &'static str,
     /// Its arguments, for the help.
     pub arguments: &'static str,
-    /// What it does, for the help.
+    /// Description in the help.
     pub about: &'static str,
 }
 

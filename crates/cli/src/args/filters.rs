@@ -1,9 +1,9 @@
-//! Options whose order counts among those that leave something out; and what `haul help filters` says of all of them.
+//! Filter options with a significant order, and the text of `haul help filters`.
 
 use super::flags::{EXCLUDE, EXCLUDE_FROM, INCLUDE, INCLUDE_FROM};
 use super::row::OptionRow;
 
-/// The options whose order counts: what they say, and whether it is a file.
+/// Options with a significant order: whether they include, and whether the argument is a file.
 pub const ORDERED: [(&OptionRow, bool, bool); 4] = [
     (&INCLUDE.row, true, false),
     (&EXCLUDE.row, false, false),

@@ -1,7 +1,6 @@
-//! What people type who know scp, rsync and other programs, where haul's words mean something else: refused, with a
-//! hint.
+//! Habits from scp, rsync and other programs that mean something else in haul. They are refused with a hint.
 //!
-//! Only what would go wrong is refused here. Each has the line of haul that was meant.
+//! Only lines that would go wrong are refused. Each refusal names the line of haul to type instead.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -207,7 +206,7 @@ pub fn refuse_operands(
     }
 }
 
-/// What is worth a line though it is done: where it may be something else than was meant.
+/// Returns notes on lines that may mean something else than intended. They are carried out.
 pub fn notes(values: &Values, is_remote: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let seconds = values.get(&flags::PROGRESS).ok().flatten();
@@ -240,7 +239,7 @@ fn rsyncs_cluster(typed: &str) -> UsageError {
     )
 }
 
-/// What is said where there are less than two operands.
+/// Error for fewer than two operands.
 pub fn too_few_for_sync() -> UsageError {
     UsageError::new("haul sync needs a source and a target")
         .remedy("haul sync SOURCE... TARGET makes TARGET/SOURCE match SOURCE")

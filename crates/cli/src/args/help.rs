@@ -87,7 +87,7 @@ fn named(name: &str) -> Option<&'static OptionRow> {
     COPY.iter().find(|row| row.long_forms().any(|form| form == name))
 }
 
-/// One option: how it is written, and what it does.
+/// Formats an option: its forms and its description.
 fn one(row: &OptionRow) -> String {
     let mut text = String::new();
     push_rows(&mut text, std::iter::once(row));

@@ -38,7 +38,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use row::OptionRow;
 
-/// Whose command line it is: options, their prefixes and some defaults differ.
+/// The program of a command line: options, their prefixes and some defaults differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// haul's own.
@@ -54,7 +54,7 @@ impl Dialect {
         if name == Some(b"bbcp") { Self::Bbcp } else { Self::Haul }
     }
 
-    /// Whether an option is there.
+    /// Whether it has an option.
     fn has(self, row: &OptionRow) -> bool {
         self == Self::Haul || row.bbcp.is_some()
     }

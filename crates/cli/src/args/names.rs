@@ -1,5 +1,5 @@
-//! Which option a word names: exactly, or by its first letters. bbcp's names come first, and some of them take fewer
-//! letters than are unambiguous, as in bbcp itself.
+//! Finds an option by its name or an unambiguous prefix. bbcp's names come first; as in bbcp, some have shorter
+//! prefixes.
 
 use super::Dialect;
 use super::nearest::nearest;
@@ -15,7 +15,7 @@ pub enum Named {
     None(Option<&'static str>),
 }
 
-/// The option whose long form `typed` is, or begins.
+/// Finds an option by its long form or a prefix, `typed`.
 pub fn long(table: &'static [OptionRow], dialect: Dialect, typed: &str) -> Named {
     let rows = || table.iter().filter(move |row| dialect.has(row));
     if let Some(row) = rows().find(|row| forms(row, dialect).any(|form| form == typed)) {
@@ -52,7 +52,7 @@ fn forms(row: &'static OptionRow, dialect: Dialect) -> impl Iterator<Item = &'st
     row.long_forms().filter(move |_| dialect == Dialect::Haul).chain(bbcps)
 }
 
-/// bbcp's long form, and how many letters of it are enough there.
+/// Returns bbcp's long form, and the length of its shortest prefix.
 fn bbcp_name(row: &OptionRow) -> Option<(&'static str, usize)> {
     match row.bbcp {
         Some(Bbcp::Long(name, letters)) => Some((name, letters)),

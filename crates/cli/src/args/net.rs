@@ -12,7 +12,7 @@ const OTHERS: [&OptionRow; 4] = [&flags::JSON.row, &flags::QUIET.row, &flags::PR
 
 static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| measurement::rows(flags::net::ALL, &OTHERS));
 
-/// All of them.
+/// All options of `haul net`.
 pub fn rows() -> &'static [OptionRow] {
     &ALL
 }

@@ -84,7 +84,7 @@ pub fn forced_window(argument: Argument<'_>) -> Parsed<(u32, bool)> {
     Ok((argument.size(4 << 10..=1 << 30, "from 4k to 1g")?, true))
 }
 
-/// `[+]N`: whether it is for the target, and frames under way.
+/// `[+]N`: whether it is for the target, and the number of frames in flight.
 pub fn queue_depth(argument: Argument<'_>) -> Parsed<(bool, u8)> {
     let at_target = argument.value.as_bytes().strip_prefix(b"+");
     let number = Argument { value: at_target.map_or(argument.value, OsStr::from_bytes), ..argument };
@@ -123,7 +123,7 @@ pub fn fsync(argument: Argument<'_>) -> Parsed<Fsync> {
     argument.choice(&[&words[..], &[("d", Fsync::Data), ("dd", Fsync::Full)]].concat())
 }
 
-/// What makes a file that is there the same; `None`: that it is there.
+/// Test for equality with an existing file; `None`: any existing file counts as equal.
 pub fn equality(argument: Argument<'_>) -> Parsed<Option<EqualityTest>> {
     argument.choice(&[
         ("time", Some(EqualityTest::SizeAndTime)),

@@ -21,7 +21,7 @@ const OTHERS: [&OptionRow; 8] = [
 
 static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| measurement::rows(flags::probe::ALL, &OTHERS));
 
-/// All of them.
+/// All options of `haul probe`.
 pub fn rows() -> &'static [OptionRow] {
     &ALL
 }

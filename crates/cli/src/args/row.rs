@@ -12,19 +12,19 @@ pub struct OptionRow {
     pub id: &'static str,
     /// Whether `--id` can be typed (bbcp has options with a letter only).
     pub long: bool,
-    /// Another long form of it.
+    /// Another long form.
     pub alias: Option<&'static str>,
     /// The letter.
     pub letter: Option<char>,
     /// Another letter for it.
     pub other_letter: Option<char>,
-    /// What bbcp has of it; `None` where it is haul's own.
+    /// bbcp's form; `None` for haul's own options.
     pub bbcp: Option<Bbcp>,
     /// Its argument.
     pub takes: Takes,
     /// What can be its argument, where that is one of a few words.
     pub words: &'static [&'static str],
-    /// What it does, for the help: one line, wrapped where it is printed.
+    /// Description in the help: one line, wrapped when printed.
     pub help: &'static str,
     /// Where the help lists it.
     pub section: HelpSection,
@@ -62,14 +62,14 @@ pub enum Takes {
     Place(&'static str),
     /// A time, or none.
     Time {
-        /// What it is called in the help.
+        /// Name in the help.
         name: &'static str,
         /// The time that is meant where there is none.
         absent: &'static str,
     },
     /// One of a few words, or none.
     Word {
-        /// What it is called in the help.
+        /// Name in the help.
         name: &'static str,
         /// All words.
         known: &'static [&'static str],
@@ -81,7 +81,7 @@ pub enum Takes {
 /// The parts of the full help, in its order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HelpSection {
-    /// What is copied and how existing files are treated.
+    /// Selection of files, and treatment of existing ones.
     Copying,
     /// Which files are copied.
     Filtering,
@@ -93,7 +93,7 @@ pub enum HelpSection {
     Connecting,
     /// Verification.
     Integrity,
-    /// What is printed.
+    /// Output.
     Output,
     /// Accepted for command lines of bbcp, scp and rsync; without effect.
     Accepted,

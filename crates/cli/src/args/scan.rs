@@ -27,7 +27,7 @@ pub const DEFAULT: &[u8] = b"default";
 /// How words are read.
 #[derive(Clone, Copy)]
 pub struct Grammar {
-    /// Whose way of writing it is.
+    /// The program of the command line.
     pub dialect: Dialect,
     /// Fewest operands: an optional argument is not taken if too few operands would remain.
     pub operands: usize,
@@ -35,7 +35,7 @@ pub struct Grammar {
     pub has_rest: bool,
 }
 
-/// What was found.
+/// The scanned words.
 #[derive(Debug)]
 pub struct Scanned {
     /// The options.
@@ -109,8 +109,8 @@ impl Scan {
         }
     }
 
-    /// bbcp's options end where its operands begin. It would take an option that comes later for a file, the last one for
-    /// the target.
+    /// bbcp's options end where its operands begin. It would take an option that comes later for a file, the last one
+    /// for the target.
     fn only_operands(&mut self) -> Result<(), UsageError> {
         while let Some(word) = self.words.next() {
             if word == "--" {
@@ -209,7 +209,7 @@ impl Scan {
         }
     }
 
-    /// An option whose argument, if it takes one, is the next word.
+    /// Adds an option; its argument, if any, is the next word.
     fn take_argument(&mut self, row: &'static OptionRow) -> Result<(), UsageError> {
         match row.takes {
             Takes::Nothing | Takes::Repeats => self.given.push((row, None)),

@@ -1,5 +1,5 @@
-//! Operands at a server: `haul://HOST[:PORT]/[DIRECTORY[/PATH]][#PASS[:PATH]]`. PASS is a secret, the server's public key,
-//! or `open`.
+//! Operands at a server: `haul://HOST[:PORT]/[DIRECTORY[/PATH]][#PASS[:PATH]]`. PASS is a secret, the server's public
+//! key, or `open`.
 //!
 //! It is of a fixed form, so that what `haul serve` printed can be pasted, and a colon and a path put behind it.
 
@@ -71,7 +71,7 @@ fn split_pass(rest: &[u8]) -> Result<(&[u8], ClientCredentials, &[u8]), UsageErr
         .then_some(ClientCredentials::Open)
         .or_else(|| Secret::parse(text).map(ClientCredentials::Secret))
         .or_else(|| PublicKey::parse(text).map(ClientCredentials::Server));
-    // What was typed there is not shown: it may be nearly a secret.
+    // The typed text is not shown: it may be a mistyped secret.
     let none = "after # belongs a secret (32 hexadecimal digits), a public key (haul-public-...) or the word open";
     Ok((place, pass.ok_or_else(|| refused(place, none))?, path))
 }

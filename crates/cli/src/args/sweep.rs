@@ -54,7 +54,7 @@ static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| {
     flags::sweep::ALL.iter().chain(kept).cloned().collect()
 });
 
-/// All of them.
+/// All options of `haul sweep`.
 pub fn rows() -> &'static [OptionRow] {
     &ALL
 }

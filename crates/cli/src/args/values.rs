@@ -79,7 +79,7 @@ impl Values {
         self.given.iter().take(self.typed).any(|(row, _)| row.is(option))
     }
 
-    /// Whose way of writing it was.
+    /// The program of the command line.
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }
@@ -104,8 +104,7 @@ impl Values {
         u8::try_from(self.of(switch).count()).unwrap_or(u8::MAX)
     }
 
-    /// Its argument; the last one if it was given more than once. Where it was given without one: what is meant then, or
-    /// nothing.
+    /// Returns its last argument. For an option without one: the implied argument, if any.
     pub fn last<T>(&self, flag: &Flag<Single<T>>) -> Option<&OsStr> {
         self.argument(flag).map(|argument| argument.value)
     }

@@ -1,4 +1,4 @@
-//! `haul config [HOST]`: which options are in force for a copy from or to a host, and where each of them comes from.
+//! `haul config [HOST]`: the options in force for a copy from or to a host, and the origin of each.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -60,7 +60,7 @@ pub fn run(values: &Values, as_json: bool, host: Option<&OsString>) -> anyhow::R
     Ok(Exit::Done)
 }
 
-/// An option may have several lines, where several places say something of it.
+/// An option has several lines if several places set it.
 fn lines<'a>(row: &'static OptionRow, values: &Values, chosen: &'a [ProfileSetting]) -> Vec<ConfigLine<'a>> {
     let typed = values.given().iter().filter(|(given, _)| given.is(row)).map(|(_, argument)| argument.clone());
     let typed = ConfigLine { row, arguments: typed.collect(), origin: Origin::CommandLine };
@@ -120,7 +120,7 @@ fn default(row: &OptionRow) -> Option<String> {
 }
 
 impl ConfigLine<'_> {
-    /// As it would be typed; for the default what the help says of it.
+    /// The value as typed; for a default, the help's text.
     fn value(&self) -> String {
         let is_flag = matches!(self.row.takes, Takes::Nothing);
         let shown =

@@ -57,7 +57,7 @@ fn display(plan: &Plan, steering: &RuntimeControl) -> anyhow::Result<Box<dyn Sho
     show::new(&plan.display, &title(&plan.job), steering)
 }
 
-/// Runs the job of `plan` and shows all that the user asked to see of it.
+/// Runs the job of `plan`, with its output and reports.
 pub fn perform(plan: Plan, cancel: &Cancel, steering: &RuntimeControl, watch: &Watch) -> anyhow::Result<Exit> {
     perform_with(plan, cancel, steering, watch, display)
 }
@@ -128,7 +128,7 @@ fn expect(file: &Path, algorithm: Option<ChecksumAlgorithm>, options: &mut JobOp
     Ok(manifest)
 }
 
-/// Everyone who writes lines of digests.
+/// The writers of digest lines.
 fn writers(plan: &Plan) -> anyhow::Result<Vec<Checksums>> {
     let mut writers = Vec::new();
     let named = |option: &str, to: &Path, made: io::Result<Checksums>| {
@@ -156,7 +156,7 @@ fn writers(plan: &Plan) -> anyhow::Result<Vec<Checksums>> {
     Ok(writers)
 }
 
-/// A cancelled job may fail in many ways; the reason is the same for all of them.
+/// A cancelled job may fail in many ways, all with this reason.
 fn interrupted(outcome: Outcome) -> Outcome {
     outcome.map_err(|_| Error::Interrupted)
 }
@@ -178,7 +178,7 @@ fn title(job: &Job) -> String {
     }
 }
 
-/// Everyone who listens to the job.
+/// All observers of the job.
 struct Audience {
     show: Box<dyn Show>,
     writers: Vec<Checksums>,

@@ -26,7 +26,7 @@ pub fn users() -> Option<PathBuf> {
     users.map(|dir| dir.join("haul/config.toml"))
 }
 
-/// Where configuration lies, the more important file first. What is not there says nothing.
+/// Returns the configuration files by precedence. A missing file is skipped.
 pub fn places() -> Vec<PathBuf> {
     users().into_iter().chain([PathBuf::from(SYSTEM)]).collect()
 }

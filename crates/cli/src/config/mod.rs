@@ -25,7 +25,7 @@ pub use self::file::{read as text, read_trusted, shown};
 pub use self::profile::{ProfileLine, ProfileSetting, check};
 use self::profile::{ProfileSection, parse};
 
-/// What is about one host, and not about the job: each end has its own.
+/// Options of a host's login, not of the job: each end has its own.
 const OF_A_LOGIN: [&OptionRow; 6] = [
     &flags::IDFILE.row,
     &flags::SSH_CONFIG.row,
@@ -34,7 +34,7 @@ const OF_A_LOGIN: [&OptionRow; 6] = [
     &flags::NO_DEPLOY.row,
     &flags::WORKER_BINARY.row,
 ];
-/// What several sections say of it holds together, the more particular first: ssh takes the first that it reads.
+/// An option with the values of all matching sections, the most specific first: ssh uses the first value.
 const ADDED_UP: &OptionRow = &flags::SSH_OPTION.row;
 
 /// An end of a job.
@@ -49,7 +49,7 @@ enum ConfigEnd {
 pub struct Loaded {
     /// Its path, as messages name it.
     pub shown: String,
-    /// What it says; `None` where there is no such file.
+    /// Its sections; `None` if it does not exist.
     sections: Option<Vec<ProfileSection>>,
 }
 
@@ -63,13 +63,13 @@ impl Loaded {
 /// What files say to a job.
 #[derive(Debug, Default)]
 pub struct ConfigSettings {
-    /// What is in force.
+    /// The settings in force.
     pub chosen: Vec<ProfileSetting>,
     /// Dropped options, which contradict those of higher precedence, with the reason.
     pub left_out: Vec<(ProfileSetting, UsageError)>,
 }
 
-/// What was typed, with what files say of it, for a job between these hosts.
+/// Completes typed options by those of files, for a job between these hosts.
 pub fn complete(values: Values, hosts: &HostNames) -> Result<Values, UsageError> {
     if values.dialect() == Dialect::Bbcp {
         return bbcp::complete(&values);
@@ -100,7 +100,7 @@ pub fn check_text(shown: &str, text: &str) -> Result<(), UsageError> {
     parse(shown, text).map(drop)
 }
 
-/// The files that are there to be read, the more important one first: `-C`, or the user's and the system's.
+/// Loads the existing files by precedence: that of `-C`, or the user's and the system's.
 pub fn load(values: &Values) -> Result<Vec<Loaded>, UsageError> {
     let load = |path: &Path| {
         let shown = shown(path);

@@ -118,7 +118,7 @@ pub fn check(given: Vec<(&'static OptionRow, Option<OsString>)>) -> Result<(), U
 }
 
 impl ProfileLine {
-    /// The error with the place in front of it.
+    /// Returns the error with its place in the file.
     pub fn before(&self, error: UsageError) -> UsageError {
         error.at(&format!("{}:{}", self.file, self.line))
     }

@@ -1,5 +1,5 @@
-//! Buffers that a measured path needs: the bandwidth-delay product, the kernel settings below it, and the memory that all
-//! streams take.
+//! Buffers that a measured path needs: the bandwidth-delay product, the kernel settings below it, and the memory that
+//! all streams take.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub struct BufferLimit {
     pub of_window_option: bool,
 }
 
-/// All of them.
+/// All limits.
 pub const BUFFER_LIMITS: [BufferLimit; 4] = [
     BufferLimit {
         name: "net.ipv4.tcp_rmem",

@@ -1,5 +1,4 @@
-//! What the last probe that was saved expected of the way to a host, and from it: kept in the state directory, for who
-//! wants to know how long a copy will take.
+//! Saved results of the last probe to or from each host, in the state directory: forecasts use them.
 
 use std::io::{ErrorKind, Read};
 use std::path::Path;
@@ -52,7 +51,7 @@ pub fn keep(state: &Path, direction: Direction, host: &str, figures: &ProbeFigur
     replace(&path, &new, MODE).with_context(|| format!("cannot write {}", crate::config::shown(&path)))
 }
 
-/// What was expected last; `None` where nothing was kept, or it cannot be read.
+/// Returns the last saved figures; `None` if there are none, or they cannot be read.
 pub fn last(state: &Path, direction: Direction, host: &str) -> Option<ProbeFigures> {
     let document: DocumentMut = text(&state.join(FILE)).ok()?.parse().ok()?;
     let kept = document.get(direction.key())?.get(host)?;
@@ -61,7 +60,7 @@ pub fn last(state: &Path, direction: Direction, host: &str) -> Option<ProbeFigur
     Some(ProbeFigures { bytes_per_s: bytes_per_s as f64, limit: word("limit"), when: word("when") })
 }
 
-/// What is in the file; nothing where there is none.
+/// Reads the file; empty if it does not exist.
 fn text(path: &Path) -> anyhow::Result<String> {
     let file = match std::fs::File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(String::new()),

@@ -54,7 +54,7 @@ pub struct ProbedEndFields<'a> {
     free_files: Option<u64>,
 }
 
-/// A part of the path, and what it reached.
+/// A part of the path, with its rate.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct ProbedPartFields<'a> {
@@ -75,7 +75,7 @@ enum PartName {
     Whole,
 }
 
-/// What it reached, or why it could not be measured.
+/// Its rate, or the reason for none.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]

@@ -16,7 +16,7 @@ pub struct Check {
     pub host: Option<String>,
     /// Whether it is as it should be.
     pub is_fine: bool,
-    /// What was seen and, where that is not fine, what to do.
+    /// The finding, with a remedy for a problem.
     pub text: String,
 }
 
@@ -72,7 +72,7 @@ fn of_end(end: &EndMeasurement) -> Vec<Check> {
     checks
 }
 
-/// `net.core`, as sysctl(8) names it. A namespace has not all of it.
+/// `net.core`, as sysctl(8) names it. Network namespaces lack some of its settings.
 fn core_settings(network: &NetworkSettings) -> String {
     let NetworkSettings { receive, send, optmem_max_bytes, backlog_max_packets, .. } = network;
     let settings = [

@@ -12,7 +12,7 @@ use crate::show::{paths, verdict};
 use crate::text::harmless;
 use crate::units::{counted, duration, rate, size};
 
-/// The transfer that the forecast is said for, in bytes.
+/// Bytes of the transfer in the forecast.
 const EXAMPLE_BYTES: u64 = 100_000_000_000;
 
 /// A line of two columns and the rest.

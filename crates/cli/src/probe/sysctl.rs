@@ -37,7 +37,8 @@ impl SysctlFile {
         Ok(Self { path: path.to_owned(), pending, replaces })
     }
 
-    /// Writes the settings of both ends for `path`; returns its line for the user. Without one to raise, there is no file.
+    /// Writes the settings of both ends for `path`; returns its line for the user. Without one to raise, there is no
+    /// file.
     pub fn write(self, ends: &[EndMeasurement], path: &MeasuredPath) -> io::Result<SysctlOutcome> {
         let file = shown(&self.path);
         let Some(needs) = path.needs() else { return Ok(SysctlOutcome::Unknown) };
@@ -59,7 +60,7 @@ impl SysctlFile {
 /// What became of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SysctlOutcome {
-    /// It is there; its name as shown.
+    /// The file exists; its name as shown.
     Written(String),
     /// No setting is too small.
     Sufficient,

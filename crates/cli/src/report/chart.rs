@@ -11,7 +11,7 @@ pub const LINES_MAX: usize = 12;
 /// Figures to be drawn.
 #[derive(Debug, Clone)]
 pub struct Chart {
-    /// What it shows.
+    /// Its title.
     pub title: String,
     /// What goes from left to right, and what that is called.
     pub x: (Quantity, &'static str),
@@ -83,7 +83,7 @@ pub struct ChartBar {
 /// A stretch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
-    /// In whose row it lies.
+    /// Label of its row.
     pub name: String,
     /// Where it begins.
     pub from: f64,

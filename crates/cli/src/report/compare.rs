@@ -1,4 +1,4 @@
-//! `haul report`: several copies in one chart, from what `--json` printed of them.
+//! `haul report`: several copies in one chart, from their output of `--json`.
 
 use std::io::{self, BufRead, Read};
 use std::time::Duration;

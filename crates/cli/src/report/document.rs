@@ -1,5 +1,5 @@
-//! What a report says, whatever form it is written in: headings, text, charts, tables. All of it is plain text here; each
-//! form escapes what it has to.
+//! The contents of a report, independent of its format: headings, text, charts, tables. Text is plain here; each format
+//! escapes it.
 
 use super::chart::Chart;
 use super::table::Table;
@@ -7,7 +7,7 @@ use super::table::Table;
 /// A report.
 #[derive(Debug, Default)]
 pub struct Document {
-    /// What it is about.
+    /// Its title.
     pub title: String,
     /// One line below that.
     pub about: String,
@@ -20,7 +20,7 @@ pub struct Document {
 pub struct DocumentPart {
     /// Its heading.
     pub heading: String,
-    /// What is in it.
+    /// Its contents.
     pub blocks: Vec<DocumentBlock>,
 }
 

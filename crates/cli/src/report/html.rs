@@ -103,7 +103,7 @@ fn push_folded(page: &mut String, what: &str, table: &Table) {
     page.push_str("</details>\n");
 }
 
-/// A table without headings is one of labels and what they say.
+/// A table without headings has labels and their values.
 fn push_table(page: &mut String, table: &Table) {
     let class = if table.columns.is_empty() { " class=\"facts\"" } else { "" };
     page.push_str(&format!("<div class=\"wide\"><table{class}>\n"));

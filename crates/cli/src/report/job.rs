@@ -1,4 +1,4 @@
-//! The report of a job of many hosts: what came of it, how fast all hosts were together, and what limited each.
+//! The report of a job of many hosts: its result, the rate of all hosts together, and the bottleneck of each.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ const NAMED_MAX: usize = 200;
 
 /// What a report of a job is made from.
 pub struct ReportedJob<'a> {
-    /// What is copied to where.
+    /// Sources and target.
     pub what: String,
     /// When it was planned, and where.
     pub when: String,
@@ -137,7 +137,7 @@ fn limit(result: &ShardResult) -> &str {
     result.summary["verdict"]["limit"].as_str().unwrap_or("unknown")
 }
 
-/// What limited each host for the longest time, and for which part of it.
+/// Returns the main bottleneck of each host, and its share of the time.
 fn bottlenecks<'a>(results: &[&'a ShardResult]) -> BTreeMap<&'a str, (&'a str, f64)> {
     let mut seconds: BTreeMap<(&str, &str), f64> = BTreeMap::new();
     for result in results {

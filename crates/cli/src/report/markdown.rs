@@ -81,7 +81,7 @@ fn push_row(page: &mut String, row: &[String]) {
     page.push_str(&format!("| {} |\n", cells.join(" | ")));
 }
 
-/// Text in which nothing means anything to Markdown, or to a page that is made of it.
+/// Escapes text for Markdown and for HTML made from it.
 fn text(content: &str) -> String {
     let mut shown = String::with_capacity(content.len());
     for c in content.chars() {

@@ -37,7 +37,7 @@ use crate::args::operand::host_label;
 use crate::pending::{Pending, ReplaceableFile};
 use crate::text::harmless;
 
-/// Most failures named in a report; all of them are on standard error.
+/// Most failures in a report; standard error has all.
 const FAILURES_MAX: usize = 200;
 
 /// What a report is written in.

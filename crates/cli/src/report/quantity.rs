@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::units::{count, duration, rate};
 
-/// What is measured. Figures are in base units: bytes a second, seconds, pieces, parts of one.
+/// A measured quantity. Figures are in base units: bytes per second, seconds, pieces, fractions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
     /// Bytes a second.

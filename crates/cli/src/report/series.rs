@@ -1,4 +1,4 @@
-//! What a job's progress was, moment by moment: what it moved, what its connections met with, what limited it.
+//! Time series of a job: moved bytes, its connections' figures, its bottlenecks.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const HAPPENED_MAX: usize = 64;
 /// Most streams drawn apart, replaced ones included.
 const STREAMS_MAX: usize = 512;
 
-/// What was moved.
+/// Moved files and bytes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Moved {
     /// Bytes that were written, or compared.
@@ -25,7 +25,7 @@ pub struct Moved {
 /// What the connections met with.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Met {
-    /// The kernel's figures of all of them.
+    /// The kernel's figures of all connections together.
     pub sockets: Sockets,
     /// Bytes of each stream that were acknowledged, in the order of [`Series::streams`].
     pub bytes: Vec<u64>,
@@ -99,7 +99,7 @@ impl Series {
         self.met.end();
     }
 
-    /// What was moved, in samples without gaps.
+    /// Returns moved files and bytes, in samples without gaps.
     pub fn moved(&self) -> &[TrackSample<Moved>] {
         self.moved.samples()
     }

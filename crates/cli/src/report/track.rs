@@ -33,7 +33,7 @@ impl<T> TrackSample<T> {
         self.to.saturating_sub(self.from).as_secs_f64()
     }
 
-    /// The middle of it, in seconds.
+    /// Its middle, in seconds.
     pub fn middle(&self) -> f64 {
         f64::midpoint(self.from.as_secs_f64(), self.to.as_secs_f64())
     }

@@ -20,13 +20,13 @@ use crate::units;
 
 /// What a report of a transfer is made from.
 pub struct Transfer<'a> {
-    /// What was copied to where, as the user named it.
+    /// Sources and target as typed.
     pub what: &'a str,
     /// When it began, for people.
     pub when: &'a str,
     /// How it went.
     pub series: &'a Series,
-    /// What came of it.
+    /// Its result.
     pub outcome: &'a Outcome,
     /// What failed, a line each.
     pub failures: &'a [String],
@@ -69,7 +69,7 @@ fn failed(failures: &[String]) -> Vec<DocumentBlock> {
     if failures.is_empty() { Vec::new() } else { vec![DocumentBlock::List(failures.to_vec())] }
 }
 
-/// What was moved over time, and how often which rate was reached.
+/// The rate over time, and its distribution.
 fn rate(series: &Series) -> Vec<DocumentBlock> {
     let begun = series.begun().unwrap_or_default();
     let moved = series.moved();
@@ -113,7 +113,7 @@ pub fn rates_over_time(moved: &[TrackSample<Moved>], begun: Duration) -> [ChartL
     ]
 }
 
-/// What each connection carried, and what it met with; nothing where there were none.
+/// Bytes, retransmissions and RTT of each connection; empty without any.
 fn connections(series: &Series) -> Vec<DocumentBlock> {
     let met: Vec<_> = series.met().iter().filter(|sample| sample.figures.sockets.segments > 0).collect();
     if met.is_empty() {

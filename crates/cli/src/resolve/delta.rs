@@ -1,4 +1,4 @@
-//! `--delta` and `--inplace`: what becomes of old files that are replaced.
+//! `--delta` and `--inplace`: use of replaced files as base files.
 
 use haul_engine::job::spec::{DeltaMode, DeltaOptions, Verify};
 
@@ -22,7 +22,7 @@ fn keeps_inode(values: &Values) -> bool {
     values.dialect() == Dialect::Bbcp && values.is_set(&flags::TRUNCATE)
 }
 
-/// What is changed in its own place is not read from its beginning to its end, and has no second file that could be.
+/// A file updated in place is not read from beginning to end, and has no second file that could be hashed.
 fn refuse_contradictions(values: &Values, delta: DeltaMode) -> Result<(), UsageError> {
     if let Some(other) = values.first_of(&[&flags::OMIT, &flags::CHECKSUM, &flags::EXPECT]) {
         return Err(UsageError::contradiction(&flags::INPLACE, other));

@@ -106,7 +106,7 @@ pub fn modes(values: &Values) -> Result<ModeOptions, UsageError> {
     })
 }
 
-/// `-b N` and `-b +N`: frames under way at the source, at the target; 0 where it was not said.
+/// `-b N` and `-b +N`: frames in flight at the source and at the target; 0 if not given.
 pub fn buffers(values: &Values) -> Result<(u8, u8), UsageError> {
     let mut ends = (0, 0);
     for (at_target, frames) in values.all(&flags::BUFFERS)? {
@@ -149,8 +149,8 @@ pub struct Shell {
     pub options: Vec<String>,
 }
 
-/// `--rsh 'ssh -F FILE -p PORT -i KEY -o OPTION'`, as rsync's users write it. Any other command needs `-S` or `-T`, which have
-/// placeholders for host and user.
+/// `--rsh 'ssh -F FILE -p PORT -i KEY -o OPTION'`, as rsync's users write it. Any other command needs `-S` or `-T`,
+/// which have placeholders for host and user.
 pub fn shell(values: &Values) -> Result<Shell, UsageError> {
     let mut shell = Shell::default();
     let Some(command) = values.get(&flags::RSH)? else { return Ok(shell) };

@@ -1,4 +1,4 @@
-//! `-E`, `--checksum-alg` and `--expect`: which digest of each file is computed, where, and what becomes of it.
+//! `-E`, `--checksum-alg` and `--expect`: the digest of each file, where it is computed, and its use.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,4 @@
-//! What is left out: patterns, files of patterns and limits.
+//! Filters: patterns, files of patterns and limits.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -143,7 +143,7 @@ impl TypedList<'_> {
     }
 }
 
-/// What is in a file of patterns.
+/// Reads a file of patterns.
 fn read(path: &OsStr) -> std::io::Result<Vec<u8>> {
     let mut text = Vec::new();
     std::fs::File::open(path)?.take(FILTER_FILE_MAX as u64 + 1).read_to_end(&mut text)?;

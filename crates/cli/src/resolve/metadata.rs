@@ -1,4 +1,4 @@
-//! What is kept of files besides bytes and times: each by its option, or all of it.
+//! Preserved metadata: each property by its option, or all with `--archive`.
 
 use haul_engine::job::spec::{HolePolicy, MetadataOptions, OwnerOptions, PreserveOptions};
 

@@ -1,4 +1,4 @@
-//! Whose files become at the target: by name, or as `--usermap`, `--groupmap` and `--chown` say.
+//! Owners at the target: by name, or by `--usermap`, `--groupmap` and `--chown`.
 
 use std::os::unix::ffi::OsStrExt;
 

@@ -1,4 +1,4 @@
-//! `haul probe`: which copy is meant, and how much may be measured of it.
+//! `haul probe`: the probed copy, and the limits of its measurement.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub fn probe(
     let ResolvedSettings { options, access, display, time_limit, .. } = settings(copy, stderr_is_terminal)?;
     let streams = match (own.get(&flags::probe::TRY_STREAMS)?, options.streams.count) {
         (Some(asked), _) => asked.into_iter().filter(|streams| *streams > 0).collect(),
-        // Who says how many wants to know of these.
+        // With a given number, only that one is measured.
         (None, Some(_)) => Vec::new(),
         (None, None) => STREAMS.to_vec(),
     };

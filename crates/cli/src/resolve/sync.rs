@@ -22,7 +22,7 @@ pub fn sync(values: &Values, operands: &[OsString], stderr_is_terminal: bool) ->
     planned(values, operands, stderr_is_terminal, true)
 }
 
-/// What the options say to the target, and what they say besides.
+/// Resolves the sync options of a copy or a sync.
 pub fn options(values: &Values) -> Result<SyncOptions, UsageError> {
     refuse_contradictions(values)?;
     let when = values.get(&flags::DELETE)?;
@@ -174,7 +174,7 @@ pub fn refuse_what_lacks(values: &Values, is_sync: bool) -> Result<(), UsageErro
     }
 }
 
-/// What is not named would be removed: all of it has to have been meant.
+/// `--delete` removes everything that is not named, so it needs an unambiguous command.
 fn refuse_to_delete(values: &Values, is_sync: bool) -> Result<(), UsageError> {
     let whole = |typed: &str, why: &str| {
         Err(UsageError::new(format!("--delete cannot be used with {typed}, {why}"))

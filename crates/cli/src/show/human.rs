@@ -17,7 +17,7 @@ const FAILURES_SHOWN: u64 = 10;
 /// Hints that are remembered, and so not repeated.
 const HINTS_REMEMBERED: usize = 64;
 
-/// How much is said.
+/// Level of detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
     /// What failed.

@@ -1,4 +1,4 @@
-//! What is made, changed and removed: a line each, in words and for programs, and how many of each there were.
+//! Created, changed and removed entries: a line each, for people and for programs, and their numbers.
 
 use std::time::Duration;
 

@@ -37,10 +37,10 @@ use crate::text::TextOutput;
 use crate::{terminal, units};
 use display::{Display, Mode};
 
-/// Bytes of events collected before a write, unless one of them is urgent.
+/// Bytes of events collected before a write, unless an event is urgent.
 const EVENT_BUFFER: usize = 64 << 10;
 
-/// What is there without what belongs to it.
+/// One half of a pair without the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Half {
     /// A file.
@@ -54,7 +54,7 @@ pub trait Show: Observer {
     /// Says something that the engine does not know of.
     fn complain(&mut self, message: &str);
 
-    /// With `--expect`: a file has no line, or a line no file. What is shown as words is complained of at the end.
+    /// With `--expect`: a file without a line, or a line without a file. Text output reports them at the end.
     fn without_other_half(&mut self, _half: Half, _path: &[u8]) {}
 
     /// Shows the result and ends. Fails only where lines were for a program and could not be written.

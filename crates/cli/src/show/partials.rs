@@ -45,7 +45,7 @@ impl Sum {
 }
 
 impl PartialsFormat {
-    /// The line of one of them, with its end.
+    /// Returns its line, with the newline.
     pub fn line(self, about: &PartialDetails, fate: PartialOutcome) -> String {
         match self {
             Self::Words => words(about, fate),

@@ -4,7 +4,7 @@ use haul_engine::job::event::NetworkPath;
 
 use crate::text::harmless;
 
-/// With ports, for those who search for a connection.
+/// Formats a path with its ports.
 pub fn with_ports(path: &NetworkPath) -> String {
     format!("{} -> {} {}", harmless(&path.from), harmless(&path.to), over(path))
 }
@@ -14,7 +14,7 @@ pub fn without_ports(path: &NetworkPath) -> String {
     format!("{} -> {} {}", harmless(without_port(&path.from)), harmless(without_port(&path.to)), over(path))
 }
 
-/// Which interface it leads over, and how fast that is said to be.
+/// Formats the interface and its nominal speed.
 fn over(path: &NetworkPath) -> String {
     let speed = path.mbit_per_s.map(speed);
     match (&path.interface, speed) {

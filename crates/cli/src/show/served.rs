@@ -11,7 +11,7 @@ use crate::args::UsageError;
 use crate::text::harmless;
 use crate::units::size;
 
-/// For people. Clients have a say in some of it.
+/// Formats an event for people. Some of its text comes from clients.
 pub fn line(served: &ServeEvent) -> String {
     harmless(&words(served))
 }

@@ -20,8 +20,8 @@ pub fn below(headline: &str, summary: &Summary, verbose: bool) -> String {
 /// Copies that took this long get details without being asked.
 const LONG: Duration = Duration::from_secs(10);
 
-/// Labels and texts of the lines below the first. Details of the path and the time are for `verbose`, for long runs, and
-/// for those with advice.
+/// Labels and texts of the lines below the first. Details of the path and the time are for `verbose`, for long runs,
+/// and for those with advice.
 pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
     let is_detailed = verbose || summary.times.elapsed >= LONG || !summary.diagnosis.advice.is_empty();
     let connection = &summary.connection;
@@ -48,7 +48,7 @@ pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// What became of entries, and what it took.
+/// Facts about entries and their transfer.
 fn entry_facts(summary: &Summary) -> Vec<(&'static str, String)> {
     let Summary { files: totals, counters, times, .. } = summary;
     let mut facts = Vec::new();
@@ -183,7 +183,7 @@ fn comparison_headline(
     format!("{}, {} compared in {}: {rate}, {found}", files(*count), size(*bytes), duration(summary.times.elapsed))
 }
 
-/// What was verified, and how. Shared blocks are not copied, so they need no verification.
+/// The kind of verification. Shared blocks are not copied, so they need none.
 fn proof(summary: &Summary) -> String {
     let check = if summary.integrity.blake3 { "blake3" } else { "xxh3" };
     let proof = match summary.connection.cipher {

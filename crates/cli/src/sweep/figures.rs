@@ -38,7 +38,7 @@ struct Field {
 
 macro_rules! figures {
     ($($(#[$about:meta])* $name:ident,)*) => {
-        /// The figures of a run. What is not known is not a number.
+        /// The figures of a run. An unknown one is NaN.
         #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
         #[cfg_attr(test, derive(schemars::JsonSchema))]
         pub struct Figures {
@@ -92,8 +92,8 @@ figures! {
     retransmitted,
     /// Streams in use at the end.
     streams_used,
-    /// The largest effective window of a stream: the smaller one of congestion window and receive window. The mean of all
-    /// streams.
+    /// The largest effective window of a stream: the smaller one of congestion window and receive window. The mean of
+    /// all streams.
     stream_window_bytes,
     /// Bytes that went past the source's page cache.
     source_direct_bytes,

@@ -160,7 +160,7 @@ fn cells(line: &str) -> Option<Vec<String>> {
     }
 }
 
-/// A cell whose opening quote is gone, and what follows its closing one.
+/// Parses a cell after its opening quote; returns its text, and the rest after its closing quote.
 fn quoted_cell(inside: &str) -> Option<(String, &str)> {
     let mut cell = String::new();
     let mut rest = inside;

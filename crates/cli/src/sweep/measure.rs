@@ -1,4 +1,4 @@
-//! One run: the copy, its figures, and nothing left of what it made.
+//! One run: copies, measures and removes the copy.
 
 use std::net::{IpAddr, ToSocketAddrs};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -33,7 +33,7 @@ pub struct MeasuredRun {
     pub run: Option<SweepRun>,
     /// How data travelled.
     pub transport: Option<TransportPath>,
-    /// What it made could not be removed: a line for people.
+    /// Reason that its copy could not be removed, in one line.
     pub leftover: Option<String>,
 }
 
@@ -45,7 +45,8 @@ impl SweepBench<'_> {
             .map_or(Ok(()), |scratch| scratch.remove(&job.access).map_err(|e| e.to_string()))
     }
 
-    /// Makes the run. `number` is that of the sweep; `address` is the other host's, where it is known from an earlier run.
+    /// Makes the run. `number` is that of the sweep; `address` is the other host's, where it is known from an earlier
+    /// run.
     pub fn measure(
         &self,
         (round, setting, job): (u32, &SweepSetting, &Job),

@@ -37,7 +37,7 @@ const FAILURES_MAX: usize = 3;
 pub struct Sweep {
     /// All runs, each a job: by round and setting.
     pub runs: Vec<(u32, SweepSetting, Job)>,
-    /// What the record says of it.
+    /// Header of its journal.
     pub header: Header,
     /// `--out`: what the files are called, without their endings.
     pub out: PathBuf,

@@ -82,7 +82,7 @@ fn across(groups: &[Group<'_>]) -> Vec<usize> {
 
 /// Groups that have all in common but the dimension that goes from left to right.
 struct SweepRow<'a, 'b> {
-    /// What they have in common.
+    /// Their common setting.
     name: String,
     /// By what rows are sorted: the same as numbers.
     order: Vec<Option<u64>>,
@@ -169,8 +169,8 @@ fn words(groups: &[Group<'_>], at: usize) -> Vec<String> {
     words
 }
 
-/// Figures against what goes from left to right, lines for each combination of the rest. `figures` have names, empty for a
-/// single one.
+/// Figures against what goes from left to right, lines for each combination of the rest. `figures` have names, empty
+/// for a single one.
 fn curves(
     groups: &[Group<'_>],
     at: usize,

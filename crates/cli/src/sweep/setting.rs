@@ -1,4 +1,4 @@
-//! What is varied from run to run: options of a copy, each with a list of arguments, and all combinations of these.
+//! Settings of a sweep: options of a copy, each with a list of arguments, and their combinations.
 
 use std::ffi::{OsStr, OsString};
 
@@ -15,7 +15,7 @@ use crate::args::values::Values;
 pub struct Dimension {
     /// The option.
     pub flag: &'static Flag<Single<OsString>>,
-    /// What it is called in results.
+    /// Name in results.
     pub name: &'static str,
     /// The values of SLAC's sweeps, in their order, for the word `slac`.
     pub slac: &'static [&'static str],
@@ -24,7 +24,7 @@ pub struct Dimension {
 /// How many dimensions there are.
 pub const COUNT: usize = 10;
 
-/// All of them. The first gives the lines of a chart, the second its horizontal axis.
+/// All dimensions. The first gives the lines of a chart, the second its horizontal axis.
 pub const DIMENSIONS: [Dimension; COUNT] = [
     Dimension {
         flag: &flags::sweep::WINDOWSZ,

@@ -68,7 +68,7 @@ impl<'a> Group<'a> {
         limits().max_by_key(|limit| limits().filter(|other| other == limit).count())
     }
 
-    /// Runs whose rate is far from that of the others.
+    /// Returns runs with rates far from the others'.
     pub fn outliers(&self) -> Vec<&'a SweepRun> {
         let Some(quartiles) = self.rates() else { return Vec::new() };
         self.good.iter().filter(|(_, figures)| quartiles.is_outlier(figures.bytes_per_s)).map(|(run, _)| *run).collect()

@@ -5,7 +5,8 @@ use haul_proto::diagnose::advice::{Advice, AdviceEnd, AdviceTerms, advise};
 use haul_proto::diagnose::{JobMeasurements, Verdict};
 use haul_proto::wire::counters::FinalReport;
 
-use super::workers::{WorkerRole, Workers};
+use super::worker_role::WorkerRole;
+use super::workers::Workers;
 use crate::job::event::{NetworkPath, TransportPath};
 use crate::job::spec::{Cipher, Fsync, Job, Verify};
 use crate::job::summary::{CompressionResult, Recommendation};

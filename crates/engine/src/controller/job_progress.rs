@@ -13,7 +13,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::control_requests::ControlRequests;
-use super::workers::{WorkerRole, Workers};
+use super::worker_role::WorkerRole;
+use super::workers::Workers;
 use crate::job::event::{Progress, TransportPath};
 use crate::job::spec::{DeltaCounters, Job, Verify};
 use crate::job::summary::{

@@ -17,7 +17,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::base::{way_below, whole_path};
-use super::workers::{WorkerOutput, WorkerRole, Workers};
+use super::worker_role::WorkerRole;
+use super::workers::{WorkerOutput, Workers};
 use crate::controller::duplicate_targets::DuplicateTargets;
 use crate::job::display_path::own_name;
 use crate::job::error::Error;

@@ -11,7 +11,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::settings::{suite, workers_silence_ms};
-use super::workers::{WorkerRole, Workers};
+use super::worker_role::WorkerRole;
+use super::workers::Workers;
 use crate::controller::report_checker::ReportChecker;
 use crate::job::error::Error;
 use crate::job::event::Observer;

@@ -26,6 +26,9 @@ mod routes;
 mod settings;
 mod totals;
 mod transport_path;
+mod worker_relay;
+mod worker_role;
+mod worker_start;
 mod workers;
 
 use haul_proto::diagnose::diagnose;
@@ -48,7 +51,8 @@ use self::requests::{
 use self::routes::shown;
 use self::settings::suite_name;
 use self::transport_path::TransferConnection;
-use self::workers::{WorkerRole, Workers};
+use self::worker_role::WorkerRole;
+use self::workers::Workers;
 use crate::job::End;
 use crate::job::error::{Error, FIRST_FAILURE, GO_ON, Outcome};
 use crate::job::event::{Event, TransportPath};

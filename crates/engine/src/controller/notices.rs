@@ -1,6 +1,6 @@
 //! Limits the warnings that workers cause.
 
-use super::workers::WorkerRole;
+use super::worker_role::WorkerRole;
 
 /// Most warnings shown of a worker over all attempts. A change of the path counts as one.
 const NOTICES_MAX: u64 = 1000;

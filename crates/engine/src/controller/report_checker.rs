@@ -12,7 +12,7 @@ use haul_proto::wire::request::TargetOperand;
 use haul_proto::wire::worker_ends::WorkerEnds;
 use std::net::SocketAddr;
 
-use super::workers::WorkerRole;
+use super::worker_role::WorkerRole;
 use crate::controller::report_scope::ReportScope;
 use crate::job::error::Error;
 use crate::job::location::Host;

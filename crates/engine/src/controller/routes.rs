@@ -6,7 +6,8 @@ use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::route::Route;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 
-use super::workers::{WorkerRole, Workers};
+use super::worker_role::WorkerRole;
+use super::workers::Workers;
 use crate::controller::reached_host::ReachedHost;
 use crate::job::error::Error;
 use crate::job::event::NetworkPath;

@@ -10,7 +10,8 @@ use haul_proto::wire::request::{SessionSettings, SymlinkMode};
 use std::io;
 use std::time::Duration;
 
-use super::workers::{WorkerRole, Workers};
+use super::worker_role::WorkerRole;
+use super::workers::Workers;
 use crate::job::error::Error;
 use crate::job::spec::{
     ChecksumAlgorithm, ChecksumOptions, ChecksumReference, Cipher, Job, JobOptions, NetworkOptions, Symlinks, Verify,

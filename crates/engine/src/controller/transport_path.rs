@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use super::TransferController;
 use super::routes::{ConnectDirection, host, shown};
-use super::workers::WorkerRole;
+use super::worker_role::WorkerRole;
 use crate::job::error::Error;
 use crate::job::event::{NetworkPath, TransportPath};
 use crate::job::location::Host;

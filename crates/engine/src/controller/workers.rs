@@ -1,42 +1,29 @@
-//! The controller's workers: starts, greets, reads and ends them. Forwards their messages to each other without
-//! decoding.
+//! The controller's workers: greets, hears and ends them.
 
-use haul_proto::error::ProtocolError;
 use haul_proto::feature::{Features, PROTOCOL_VERSION};
 use haul_proto::wire::control_channel::LinkChannel;
 use haul_proto::wire::counters::FinalReport;
 use haul_proto::wire::report::{WorkerHello, WorkerMessage};
 use haul_proto::wire::request::ControllerMessage;
 use std::collections::HashMap;
-use std::io::BufReader;
 use std::net::IpAddr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::ChildStdout;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::end_of;
 use super::inbox::{self, Inbox, queue};
+use super::worker_relay::{WorkerInput, relay_all};
+use super::worker_role::WorkerRole;
+use super::worker_start::{CANCEL_POLL, GreetedWorker, no_thread, start_all};
 use crate::job::error::{Error, GO_ON};
 use crate::job::event::{Event, Observer};
 use crate::job::location::Host;
 use crate::job::spec::{Job, WorkerProgram};
-use crate::launch::{InheritedStdio, StartedWorker, host_label, start_local, start_remote, start_served};
-use crate::metrics::control_channel::{LinkError, LinkReader, LinkWriter};
+use crate::metrics::control_channel::LinkWriter;
 use crate::net::idle_timeout::IdleTimeout;
 use crate::sys::cancel::Cancel;
 use crate::sys::child::ChildGuard;
-use crate::sys::sync::lock;
-use crate::worker::runtime::panicked;
 
-/// Name of a thread that starts a worker.
-const START_THREAD: &str = "haul-start";
-/// How often cancellation is checked.
-const CANCEL_POLL: Duration = Duration::from_millis(50);
-/// A login that takes longer is reported.
-const SLOW_LOGIN: Duration = Duration::from_secs(1);
 /// Time limit of workers' cleanup after a cancelled job.
 const CANCEL_GRACE: Duration = Duration::from_millis(600);
 /// How long to wait for the cause of a broken stream.
@@ -49,36 +36,6 @@ const STOP_MIN: Duration = Duration::from_secs(5);
 const STOP_MEMORY: Duration = Duration::from_secs(5);
 /// How long workers may take to exit after a finished job.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
-
-/// The role of a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum WorkerRole {
-    /// Reads files.
-    Source,
-    /// Writes files.
-    Target,
-}
-
-impl WorkerRole {
-    /// Source and target.
-    pub const BOTH: [Self; 2] = [Self::Source, Self::Target];
-
-    /// Returns the opposite role.
-    pub fn other(self) -> Self {
-        match self {
-            WorkerRole::Source => WorkerRole::Target,
-            WorkerRole::Target => WorkerRole::Source,
-        }
-    }
-
-    /// Returns the index 0 or 1.
-    pub fn index(self) -> usize {
-        match self {
-            WorkerRole::Source => 0,
-            WorkerRole::Target => 1,
-        }
-    }
-}
 
 /// Both workers, or the single worker of both ends.
 pub struct Workers {
@@ -109,13 +66,6 @@ struct WorkerHandle {
     label: String,
     peer: Option<IpAddr>,
     hello: WorkerHello,
-}
-
-enum WorkerInput {
-    Message(WorkerMessage),
-    Ended(Option<String>),
-    /// A protocol violation; the reader has stopped.
-    Fault(String),
 }
 
 impl Workers {
@@ -352,112 +302,6 @@ fn is_for_one(job: &Job, source_host: &Host) -> bool {
     *source_host == job.target.host && is_started_alike && !job.options.streams.within_host
 }
 
-/// A worker that has greeted. It gets heartbeats from now on, since the other one may start slowly.
-struct GreetedWorker {
-    link: LinkWriter,
-    from_worker: ChildStdout,
-    child: ChildGuard,
-    deployed: Option<String>,
-    label: String,
-    peer: Option<IpAddr>,
-}
-
-impl GreetedWorker {
-    fn new(started: StartedWorker) -> Result<Self, Error> {
-        let StartedWorker { to_worker, from_worker, child, deployed, host_label: label, peer, .. } = started;
-        let link = LinkWriter::new(to_worker);
-        link.keep_alive().map_err(no_thread)?;
-        Ok(Self { link, from_worker, child, deployed, label, peer })
-    }
-}
-
-fn no_thread(error: std::io::Error) -> Error {
-    Error::Failed(format!("cannot start a thread: {error}"))
-}
-
-/// Starts all workers concurrently, since ssh is slow; or in turn, if the user may have to type two passwords. On
-/// failure or cancellation, all workers and their launching processes are gone at return.
-fn start_all(
-    hosts: &[(WorkerRole, Host)],
-    job: &Job,
-    program: &WorkerProgram,
-    cancel: &Cancel,
-    observer: &mut dyn Observer,
-) -> Result<Vec<GreetedWorker>, Error> {
-    let (stop, begun) = (Cancel::new(), Instant::now());
-    let mut is_quiet = true;
-    let (sender, ended) = channel();
-    let turn = Arc::new(Mutex::new(()));
-    let in_turn = job.access.in_turn && hosts.iter().all(|(_, host)| *host != Host::Local);
-    let mut threads = Vec::new();
-    let mut failure = None;
-    for (index, (role, host)) in hosts.iter().enumerate() {
-        let turn = in_turn.then(|| Arc::clone(&turn));
-        match start_one(index, (*role, host), job, program, turn, &stop, &sender) {
-            Ok(thread) => threads.push(thread),
-            Err(error) => failure = Some(error),
-        }
-    }
-    drop(sender);
-    let mut all: Vec<Option<GreetedWorker>> = hosts.iter().map(|_| None).collect();
-    loop {
-        if cancel.is_cancelled() {
-            failure = Some(Error::Interrupted);
-        }
-        if failure.is_some() {
-            stop.cancel();
-        }
-        match ended.recv_timeout(CANCEL_POLL) {
-            Ok((index, Ok(started))) => all[index] = Some(started),
-            Ok((_, Err(error))) => failure = failure.or(Some(error)),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => break,
-        }
-        if is_quiet && failure.is_none() && begun.elapsed() > SLOW_LOGIN {
-            is_quiet = false;
-            let missing = hosts.iter().zip(&all).find(|((_, host), started)| *host != Host::Local && started.is_none());
-            if let Some(((_, host), _)) = missing {
-                observer.event(&Event::Connecting { host: host_label(host) });
-            }
-        }
-    }
-    let panics: Vec<_> = threads.into_iter().filter_map(|thread| thread.join().err()).collect();
-    match (failure, panics.first()) {
-        (Some(error), _) => Err(error),
-        (None, Some(panic)) => Err(Error::Failed(panicked(START_THREAD, &**panic))),
-        (None, None) => Ok(all.into_iter().flatten().collect()),
-    }
-}
-
-/// Starts a worker in a thread, after its turn if there is one, and sends the result.
-fn start_one(
-    index: usize,
-    (role, host): (WorkerRole, &Host),
-    job: &Job,
-    program: &WorkerProgram,
-    turn: Option<Arc<Mutex<()>>>,
-    stop: &Cancel,
-    sender: &Sender<(usize, Result<GreetedWorker, Error>)>,
-) -> Result<thread::JoinHandle<()>, Error> {
-    let access = job.access.clone();
-    let access = if role == WorkerRole::Target { access.of_target() } else { access };
-    let (host, program) = (host.clone(), program.clone());
-    let (stop, sender) = (stop.clone(), sender.clone());
-    let standard = InheritedStdio::of(&job.options);
-    let spawned = thread::Builder::new().name(START_THREAD.into()).spawn(move || {
-        let _turn = turn.as_ref().map(|turn| lock(turn));
-        let started = match &host {
-            _ if stop.is_cancelled() => Err(Error::Interrupted),
-            Host::Local => start_local(&program, end_of(role), &standard, &stop),
-            Host::Served { .. } => start_served(&host, end_of(role), &program, &stop),
-            Host::Remote { .. } => start_remote(&host, end_of(role), &access, &program, &stop),
-        };
-        // The receiver lives until the thread has ended.
-        let _ = sender.send((index, started.and_then(GreetedWorker::new)));
-    });
-    spawned.map_err(no_thread)
-}
-
 /// Returns every worker's checked Hello.
 fn greet(
     inbox: &Inbox<(WorkerRole, WorkerInput)>,
@@ -516,54 +360,6 @@ fn next(
             Err(RecvTimeoutError::Timeout) if until.is_some_and(|until| Instant::now() > until) => return Ok(None),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err(Error::Failed("both workers have ended".into())),
-        }
-    }
-}
-
-/// Reads all messages of a worker: forwards those for the other worker, and queues the rest for the controller. Blocks
-/// while the other worker does not read; nothing else waits for this thread.
-fn relay_all(
-    role: WorkerRole,
-    from: IdleTimeout<ChildStdout>,
-    other: Option<&LinkWriter>,
-    sender: &inbox::InboxSender<(WorkerRole, WorkerInput)>,
-) {
-    let relayed = catch_unwind(AssertUnwindSafe(|| relay(role, from, other, sender)));
-    let ended = relayed.unwrap_or_else(|panic| WorkerInput::Ended(Some(panicked("haul-relay", &*panic))));
-    // The receiver is gone when the job is over.
-    let _ = sender.send(0, (role, ended));
-}
-
-/// Relays messages until the worker's output ends or a protocol violation. Returns which.
-fn relay(
-    role: WorkerRole,
-    from: IdleTimeout<ChildStdout>,
-    other: Option<&LinkWriter>,
-    sender: &inbox::InboxSender<(WorkerRole, WorkerInput)>,
-) -> WorkerInput {
-    let mut reader = LinkReader::new(BufReader::with_capacity(256 << 10, from));
-    loop {
-        match reader.next_frame() {
-            Ok(None) => return WorkerInput::Ended(None),
-            Ok(Some((LinkChannel::Controller, content))) => {
-                let bytes = content.len();
-                let message = match WorkerMessage::decode(content) {
-                    Ok(message) => message,
-                    Err(fault) => return WorkerInput::Fault(fault.to_string()),
-                };
-                if !sender.send(bytes, (role, WorkerInput::Message(message))) {
-                    return WorkerInput::Ended(None);
-                }
-            }
-            Ok(Some((channel, content))) => {
-                // The loss of the other worker is reported by its own reader.
-                let _ = other.map(|other| other.send(channel, content));
-            }
-            // A cut connection may end within a frame.
-            Err(error @ (LinkError::Io(_) | LinkError::Protocol(ProtocolError::Truncated))) => {
-                return WorkerInput::Ended(Some(error.to_string()));
-            }
-            Err(LinkError::Protocol(fault)) => return WorkerInput::Fault(fault.to_string()),
         }
     }
 }

@@ -20,7 +20,7 @@ const OWNER_WRITES: u16 = 0o200;
 /// Said where there are more than can be sent.
 const TOO_MANY: &str = "more than 64 KiB of extended attributes";
 
-/// One that could not be put.
+/// An attribute that could not be set.
 #[derive(Debug)]
 pub struct RefusedAttribute {
     /// Its name.

@@ -21,7 +21,7 @@ use super::meta::{FileIdentity, FileStat, FollowLinks};
 
 /// The identity of a directory that does not exist: no file system has an inode 0.
 const ABSENT: FileIdentity = FileIdentity { device: 0, inode: 0 };
-/// What a reopened directory's error says when it is not the one that was there before.
+/// Error of a reopened directory with another identity.
 const REPLACED: &str = "directory was replaced during the copy";
 
 /// A directory that is open, or can be opened again. Cheap to clone.
@@ -133,8 +133,8 @@ impl Dir {
         Ok(self.child_looked_at(name, FollowLinks::Itself)?.0)
     }
 
-    /// Opens the directory `name` in this one and says what it is. With
-    /// [`FollowLinks::Followed`], `name` may be a symbolic link to a directory.
+    /// Opens the directory `name` in this one, with its properties. With [`FollowLinks::Followed`], `name` may be a
+    /// symbolic link to a directory.
     pub fn child_looked_at(&self, name: &Name, links: FollowLinks) -> io::Result<(Self, FileStat)> {
         let fd = self.open_directory(&*self.fd()?, name, links)?;
         let look = FileStat::at_fd(&fd)?;
@@ -144,9 +144,8 @@ impl Dir {
         Ok((child, look))
     }
 
-    /// Opens the regular file `name` in this directory for reading and says
-    /// what it is. Never waits (for a FIFO's writer, say) and refuses
-    /// everything that is not a regular file.
+    /// Opens the regular file `name` in this directory for reading, with its properties. It refuses any other kind of
+    /// entry, and never blocks (for example for a FIFO's writer).
     pub fn open_file(&self, name: &Name, links: FollowLinks) -> io::Result<(OwnedFd, FileStat)> {
         let fd = self.open_unseen(name, links)?;
         let look = FileStat::at_fd(&fd)?;
@@ -280,7 +279,7 @@ impl Dir {
         Ok(open.ok_or(Errno::BADF)?)
     }
 
-    /// Opens this directory, in `above` if it is not a root, and makes sure that it is the one that was there before.
+    /// Reopens this directory, in `above` if it is not a root, and checks its identity.
     fn open_again(&self, above: Option<&OwnedFd>) -> io::Result<OwnedFd> {
         let opened = match (&self.0.above, &self.0.operand, above) {
             (Some(here), _, Some(above)) => self.open_directory(above, &here.name, here.links),

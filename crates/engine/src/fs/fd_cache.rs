@@ -124,7 +124,7 @@ fn evict_one(ring: &mut VecDeque<Weak<FdSlot>>) -> Option<Arc<OwnedFd>> {
             return lock(&slot.fd).take();
         }
     }
-    // Every slot was used again between the rounds: any of them serves.
+    // Every slot was used between the rounds: take any.
     let slot = ring.pop_front()?.upgrade()?;
     lock(&slot.fd).take()
 }

@@ -58,7 +58,8 @@ impl WalkFilter {
         Ok(found)
     }
 
-    /// The directory `dir`, in that of `above`, with its files with patterns; `open_rules` are those of all that are open.
+    /// The directory `dir`, in that of `above`, with its files with patterns; `open_rules` are those of all that are
+    /// open.
     pub fn scope(
         &self,
         dir: &Dir,
@@ -88,7 +89,7 @@ impl WalkFilter {
                 return true;
             }
             let is_left_out = self.matcher.leaves_out(scope, name, kind == FileType::Directory);
-            // What is no name at all is complained of later.
+            // An invalid name is reported later.
             match Name::new(name) {
                 Ok(name) if is_left_out => left_out.push(name),
                 _ => return true,
@@ -113,7 +114,7 @@ pub fn rules_of(patterns: &[PatternFile]) -> Result<Vec<(usize, PatternRules)>, 
     patterns.iter().map(|(number, text)| Ok((usize::from(*number), PatternRules::of_file(text, false)?))).collect()
 }
 
-/// What is in a file with patterns; `None` where there is no such file.
+/// Reads a file of patterns; `None` if it does not exist.
 fn read(dir: &Dir, name: &Name) -> io::Result<Option<Vec<u8>>> {
     use std::io::Read;
     let file = match dir.open_file(name, FollowLinks::Itself) {

@@ -36,7 +36,7 @@ pub fn open(path: &Path, flags: OFlags) -> Result<OwnedFd> {
     if is_confined() { open_beneath(CWD, path, flags) } else { openat(CWD, path, flags, Mode::empty()) }
 }
 
-/// What is at `path`. Confined, a symbolic link is an error.
+/// Returns the properties of the entry at `path`. In a confined process, a symbolic link is an error.
 pub fn stat(path: &Path) -> Result<Stat> {
     if is_confined() { stat_beneath(CWD, path) } else { rustix::fs::stat(path) }
 }
@@ -129,7 +129,7 @@ fn lies_deeper(dir: BorrowedFd<'_>, root: BorrowedFd<'_>, levels: usize) -> Resu
     Ok(true)
 }
 
-/// The components of a path that does not lead up; EXDEV, as openat2(2) has it, for one that does.
+/// Returns the components of a path; EXDEV, as openat2(2), for a path with `..`.
 fn names(path: &Path) -> Result<Vec<&OsStr>> {
     let names =
         path.components().filter(|component| *component != Component::CurDir).map(|component| match component {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::sys::usage;
 
-/// A lookup in memory takes a microsecond or two; one that takes as long as this waited for something.
+/// A lookup that takes this long waited for a disk or a server. In memory it takes a microsecond or two.
 const SLOW: Duration = Duration::from_micros(20);
 
 /// No lookup counts for more: one long wait says little, many short ones do.

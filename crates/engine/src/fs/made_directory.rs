@@ -46,7 +46,8 @@ impl MadeDirectory {
         Self::create(&parent, name)
     }
 
-    /// Writes the marker file. Its token has to be a secret of this user: whoever knows it can mark other directories.
+    /// Writes the marker file. Its token must be a secret of this user, since with it anybody can mark other
+    /// directories.
     pub fn mark(&self, token: &[u8]) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut file = File::from(openat(&*self.fd, MARKER, flags, Mode::RUSR | Mode::WUSR)?);
@@ -156,8 +157,8 @@ struct MadeTreeLevel {
 }
 
 impl MadeTreeLevel {
-    /// Removes the entries of a directory except its subdirectories, which it collects. The directory has to be on the
-    /// file system of the one above.
+    /// Removes the entries of a directory except its subdirectories, which it collects. The directory must be on the
+    /// file system of its parent.
     fn enter(above: &Dir, name: &Name) -> io::Result<Self> {
         let dir = above.child(name)?;
         if dir.identity().device != above.identity().device {

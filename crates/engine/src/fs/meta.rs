@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 /// The set-user-ID bit.
 pub const SETUID: u16 = 0o4000;
-/// The one that gives those of its group.
+/// The set-group-ID bit.
 pub const SETGID: u16 = 0o2000;
 
 /// Identity of a file or directory: device and inode.
@@ -26,12 +26,12 @@ pub struct FileIdentity {
     pub inode: u64,
 }
 
-/// Whether a name that is a symbolic link means the link or what it points to.
+/// Treatment of a name that is a symbolic link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FollowLinks {
     /// The link itself.
     Itself,
-    /// What it points to.
+    /// The link's target.
     Followed,
 }
 
@@ -54,15 +54,15 @@ impl FollowLinks {
 /// Result of one stat(2) call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileStat {
-    /// What it is.
+    /// Kind of the entry.
     pub kind: FileType,
-    /// Bytes (of a symbolic link: of what it holds).
+    /// Size in bytes; of a symbolic link, the length of its text.
     pub size: u64,
     /// Mode, owner, group and time.
     pub meta: EntryMetadata,
     /// Which one it is.
     pub identity: FileIdentity,
-    /// When anything of it changed last.
+    /// Time of the last change of its contents or properties (ctime).
     pub changed: Timestamp,
     /// Bytes that it takes where it lies.
     pub room: u64,
@@ -211,8 +211,8 @@ pub fn apply_with(
     Ok(applied)
 }
 
-/// Puts owner, group and time on the symbolic link `name` in `dir`, never on
-/// what it points to, where they differ. Links have no mode: `keep.mode` does nothing. Errors as in [`apply`].
+/// Sets owner, group and time of the symbolic link `name` in `dir` where they differ, never those of its target. Links
+/// have no mode: `keep.mode` has no effect. Errors as in [`apply`].
 pub fn apply_to_symlink(
     dir: impl AsFd,
     name: &Name,

@@ -32,8 +32,7 @@ pub fn both<'a>(root: &Dir, ahead: &'a Prefetcher) -> [Walker<'a>; 2] {
     [Walker::new(root.clone(), ahead.options()), Walker::helped(root.clone(), ahead)]
 }
 
-/// How long a test may take that could wait for ever if what it tests were
-/// broken: much more than it needs, even on a machine that is busy with other things.
+/// Time limit of a test that would hang if the tested code were broken: far more than it needs on a busy machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A temporary directory that is removed however deep its content is, also when a test fails.

@@ -24,7 +24,7 @@ pub(crate) struct WalkLookup {
     pub look: FileStat,
     /// Whether the name had to be followed.
     pub links: FollowLinks,
-    /// Of a symbolic link that is kept: what it holds.
+    /// The text of a symbolic link that is copied as a link.
     pub points_to: Option<Box<[u8]>>,
 }
 

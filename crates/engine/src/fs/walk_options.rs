@@ -3,12 +3,12 @@
 use crate::fs::FileIdentity;
 use crate::job::spec::Symlinks;
 use rustix::fs::FileType;
-/// What a walk does with what it finds.
+/// Options of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WalkOptions {
     /// Whether subdirectories are walked; they are left out otherwise.
     pub recursive: bool,
-    /// What becomes of symbolic links.
+    /// Treatment of symbolic links.
     pub symlinks: Symlinks,
     /// A directory that is left out wherever it is found: the target, when it lies inside the source.
     pub skip: Option<FileIdentity>,

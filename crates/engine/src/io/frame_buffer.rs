@@ -1,7 +1,7 @@
-//! The buffer that one record is made in: payload aligned to a page, prefix right before it, trailer and tag behind.
+//! The buffer of a record: prefix, page-aligned payload, trailer and tag.
 //!
-//! It is allocated once for each stream. What is read from a file, hashed, sealed and sent, or received, opened
-//! and written, is always this memory: nothing is copied in between.
+//! Each stream allocates it once. A payload is read, hashed, encrypted and sent, or received, decrypted and written, in
+//! this memory, without a copy.
 
 use haul_proto::encoding::Writer;
 use haul_proto::integrity::FrameLen;
@@ -12,7 +12,7 @@ use haul_proto::wire::sparse::{DataMap, PayloadShape, SparsePayload, encode_trai
 /// Alignment of the payload in memory: a page, as direct I/O wants it.
 const ALIGNMENT: usize = 4096;
 
-/// A record in the making, or one that has arrived.
+/// A record to be sent, or one that has arrived.
 #[derive(Debug)]
 pub struct FrameBuffer {
     bytes: Vec<u8>,
@@ -104,12 +104,12 @@ impl FrameBuffer {
         &self.bytes[self.base + self.payload..][..self.trailer]
     }
 
-    /// Data blocks of the payload; `None`: all of them.
+    /// Data blocks of the payload; `None`: all blocks.
     pub fn map(&self) -> Option<&DataMap> {
         self.map.as_ref()
     }
 
-    /// Says which blocks of the payload are data. What is in the others is zeros.
+    /// Sets the data blocks of the payload. All others are zeros.
     pub fn set_map(&mut self, map: Option<DataMap>) {
         self.map = map;
     }
@@ -133,7 +133,8 @@ impl FrameBuffer {
         self.map = Some(map);
     }
 
-    /// Puts a trailer behind the payload and the prefix before it. `shape` says what the payload was, if it was another.
+    /// Puts a trailer behind the payload and the prefix before it. `shape` says what the payload was, if it was
+    /// another.
     pub fn set_trailer(&mut self, shape: &PayloadShape, trailer: &RecordTrailer) {
         let mut out = Writer::new();
         encode_trailer(shape, trailer, &mut out);

@@ -3,7 +3,7 @@
 /// How a served worker's work came out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkAccount {
-    /// What was done, once there was something to do.
+    /// The work, once there was any.
     pub did: Option<WorkDone>,
     /// Reason for not doing the work, where known; one line.
     pub why: Option<String>,
@@ -11,10 +11,10 @@ pub struct WorkAccount {
     pub is_idle: bool,
 }
 
-/// What was done.
+/// Work of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkDone {
-    /// What it was.
+    /// Its kind.
     pub what: WorkKind,
     /// Files found, received or compared.
     pub files: u64,

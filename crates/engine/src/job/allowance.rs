@@ -25,7 +25,7 @@ pub enum AllowanceError {
     Bytes {
         /// The limit.
         max: u64,
-        /// What is left of it.
+        /// Remaining bytes.
         left: u64,
     },
     /// All names of this limit are taken.
@@ -44,7 +44,8 @@ pub struct Allowance {
     threads: Mutex<()>,
 }
 
-/// Those of a server's directories, by name. A directory that is reloaded keeps its counts unless its limits are others.
+/// Those of a server's directories, by name. A directory that is reloaded keeps its counts unless its limits are
+/// others.
 #[derive(Debug, Default)]
 pub struct Allowances(Mutex<HashMap<String, (AllowanceLimits, Arc<Allowance>)>>);
 

@@ -1,5 +1,5 @@
-//! What clients and servers prove themselves with: a secret that both know, or a key of each. A server that is open to a
-//! network has a secret that everyone knows.
+//! What clients and servers prove themselves with: a secret that both know, or a key of each. A server that is open to
+//! a network has a secret that everyone knows.
 
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use haul_proto::checksum::hex;
@@ -60,7 +60,7 @@ pub enum KnownClient {
 }
 
 impl Secret {
-    /// The one that everyone knows.
+    /// The public secret of servers without authentication.
     pub(crate) const OPEN: Self = Self([0; SECRET_LEN]);
 
     /// A new one.
@@ -73,7 +73,7 @@ impl Secret {
         from_hex(digits).map(Self)
     }
 
-    /// Its digits, for the one who is to have it.
+    /// Returns the secret as text, for its holder.
     pub fn reveal(&self) -> String {
         hex(&self.0)
     }
@@ -85,7 +85,7 @@ impl PrivateKey {
         random().map(Self)
     }
 
-    /// The one that is written so.
+    /// Parses its text.
     pub fn parse(text: &str) -> Option<Self> {
         from_hex(text.strip_prefix(PRIVATE)?).map(Self)
     }
@@ -112,7 +112,7 @@ impl PrivateKey {
 }
 
 impl PublicKey {
-    /// The one that is written so.
+    /// Parses its text.
     pub fn parse(text: &str) -> Option<Self> {
         from_hex(text.strip_prefix(PUBLIC)?).map(Self)
     }

@@ -8,7 +8,7 @@ pub const GO_ON: &str = "rerun the command to resume";
 /// The error of a job that its first failed file ended ([`crate::job::spec::JobOptions::ends_at_failure`]).
 pub const FIRST_FAILURE: &str = "the first failure ended the job";
 
-/// The error of a file whose ranges were planned for another version.
+/// Error of a file that changed after its ranges were planned.
 pub const CHANGED_SINCE_PLAN: &str = "has changed since the job was planned\nplan a new job with haul job plan";
 /// The error of a file that changed while it was read.
 pub const CHANGED_WHILE_READ: &str =
@@ -34,5 +34,5 @@ pub enum Error {
     Failed(String),
 }
 
-/// What a job returns: a summary (whose `failed` may not be 0), or why there is none.
+/// Result of a job: a summary, perhaps with failed files, or the reason for none.
 pub type Outcome = Result<Summary, Error>;

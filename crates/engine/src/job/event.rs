@@ -77,14 +77,14 @@ pub enum Event {
     },
     /// The data now takes another path, or several.
     PathChanged {
-        /// What it takes now.
+        /// The new path.
         transport: TransportPath,
         /// Why, if it left one.
         because: Option<String>,
     },
     /// A connection was lost. The job restarts after a pause; transferred data is not copied again.
     Restarted {
-        /// What was lost, where, and why; one line.
+        /// What was lost, where and why, in one line.
         reason: String,
         /// How long the pause is.
         pause: Duration,
@@ -99,11 +99,11 @@ pub enum Event {
     Progress(Box<Progress>),
     /// A file is whole, verified and under its final name. Only with `report_files`.
     FileDone(FileReport),
-    /// A digest of a file that was asked for beside BLAKE3. Of what the target has, when it has its name; of what the source
-    /// has, when all of it was read.
+    /// A requested digest of a file besides BLAKE3: of the target's file once it has its name, or of the source's file
+    /// once it was read.
     Checksum {
-        /// Path as the user would name it: at the source, where it is computed there; else from the operand down. Bytes, not
-        /// text.
+        /// Path as the user would name it: at the source, where it is computed there; else from the operand down.
+        /// Bytes, not text.
         path: Vec<u8>,
         /// Which.
         algorithm: ChecksumAlgorithm,
@@ -221,7 +221,7 @@ pub enum TransportPath {
     },
     /// TCP.
     Tcp {
-        /// The data's path: with `--paths all`, the first of them.
+        /// The path of the data; the first path with `--paths all`.
         path: NetworkPath,
         /// The others, where several are used at once.
         others: Vec<NetworkPath>,

@@ -1,5 +1,4 @@
-//! A list of sources that is read while the job runs, once for each attempt. Who calls the library knows how it is
-//! written; here is what the job has to know.
+//! A list of sources, read while the job runs, once in each attempt. Its format is the caller's.
 
 use std::fmt;
 use std::sync::Arc;

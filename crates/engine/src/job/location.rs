@@ -16,7 +16,7 @@ pub struct Location {
 pub enum Host {
     /// This one.
     Local,
-    /// One that ssh reaches.
+    /// A host reached by ssh.
     Remote {
         /// The account, where one was named.
         user: Option<String>,

@@ -1,6 +1,4 @@
-//! What a job is, and what it says: its specification, its events, its errors, and who may run it.
-//!
-//! Values only: nothing here does the work.
+//! Values of a job: its specification, events, errors, summary and credentials. Nothing here does the work.
 
 pub mod account;
 pub mod allowance;

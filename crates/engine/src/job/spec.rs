@@ -74,9 +74,9 @@ pub struct RemoteAccess {
     /// ssh's connection timeout, which covers the server's banner and no authentication. An `ssh_options` entry goes
     /// first.
     pub connect_timeout: Duration,
-    /// Time limit for the whole login and start; `None` for users who may be typing a password.
+    /// Time limit for the whole login and start; `None` if a user may have to type a password.
     pub greeting_timeout: Option<Duration>,
-    /// When a job whose connection was lost is begun again.
+    /// Restarts after a lost connection.
     pub retries: Retries,
 }
 
@@ -185,13 +185,13 @@ pub struct JobOptions {
     pub integrity: IntegrityOptions,
     /// Pipes in place of files.
     pub pipes: Pipes,
-    /// What is reported, and how often.
+    /// Reports.
     pub reports: ReportOptions,
     /// Ends of the job before all is copied.
     pub stop: StopOptions,
     /// `--cpus`: the CPUs that both ends keep to, where they have them; empty for all.
     pub cpus: Vec<u16>,
-    /// What is copied of a file that several jobs copy; `None`: all of it.
+    /// Part of the work on a file that several jobs copy; `None`: whole files.
     pub range: Option<JobRange>,
 }
 
@@ -310,7 +310,7 @@ impl Default for ReportOptions {
 /// Ends of a job before all is copied.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StopOptions {
-    /// `--duration`: the job ends successfully after data flowed for this long. The target keeps nothing of it.
+    /// `--duration`: the job ends successfully after this time of data flow. The target keeps no file.
     pub after: Option<Duration>,
     /// End at the first failed file, with [`crate::job::error::FIRST_FAILURE`]; at a missing source, before anything
     /// is copied.
@@ -351,7 +351,7 @@ pub enum ChecksumReference {
 /// An end of a copy that is no file: read or written from its beginning to its end, once.
 #[derive(Debug, Clone)]
 pub enum PipeEnd {
-    /// `-`: the caller's standard input or output. The end has to be on this host.
+    /// `-`: the caller's standard input or output. The end must be on this host.
     Standard(Arc<OwnedFd>),
     /// `-N`: a FIFO, or a program that the end's host starts.
     Named,
@@ -359,15 +359,15 @@ pub enum PipeEnd {
     Growing(Duration),
 }
 
-/// What becomes of symbolic links below an operand. An operand that is a link is followed.
+/// Treatment of symbolic links below an operand. An operand that is a link is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Symlinks {
-    /// Recreated as they are.
+    /// Recreate the links.
     #[default]
     Keep,
-    /// Copied as what they point to.
+    /// Copy their targets.
     Follow,
-    /// Left out.
+    /// Skip them.
     Ignore,
 }
 

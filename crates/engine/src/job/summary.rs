@@ -81,7 +81,7 @@ pub struct TransferTotals {
 pub struct JobTimes {
     /// From the start of the command to the last acknowledgement.
     pub elapsed: Duration,
-    /// The part of it during which the caller had the job paused.
+    /// Time in pauses.
     pub paused: Duration,
     /// Number of restarts after a lost connection.
     pub restarts: u32,

@@ -19,7 +19,7 @@ const KINDS: [WorkKind; 3] = [WorkKind::Sent, WorkKind::Received, WorkKind::Comp
 /// The figures at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkSnapshot {
-    /// What is done.
+    /// Kind of the work.
     pub what: WorkKind,
     /// Files found, received or compared.
     pub files: u64,

@@ -1,5 +1,5 @@
-//! The link between the controller and a worker: frames over a pair of pipes. Each end beats, so that the other one
-//! knows that it is there (`net::idle_timeout`).
+//! The control channel between the controller and a worker: frames over a pair of pipes. Each end sends heartbeats, so
+//! that the other one notices its loss (`net::idle_timeout`).
 
 use haul_proto::error::ProtocolError;
 use haul_proto::limits::{BEAT_MS, PEER_MESSAGE_MAX};

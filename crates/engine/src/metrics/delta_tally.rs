@@ -31,7 +31,7 @@ impl DeltaTally {
         add(&self.told_bytes, bytes as u64);
     }
 
-    /// Adds a payload for such a file, and how much of it came from the base file.
+    /// Adds a payload for a file with a base file, and the bytes that came from the base file.
     pub fn carried(&self, payload: usize, old: usize) {
         add(&self.carried_bytes, (payload + RECORD_BYTES) as u64);
         add(&self.old_bytes, old as u64);
@@ -42,7 +42,7 @@ impl DeltaTally {
         self.wrong.store(deltas.into(), Ordering::Relaxed);
     }
 
-    /// All of it; `None` where there was none.
+    /// Returns the counters; `None` if all are zero.
     pub fn figures(&self) -> Option<DeltaCounters> {
         let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let figures = DeltaCounters {

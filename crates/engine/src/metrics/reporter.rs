@@ -33,7 +33,7 @@ macro_rules! declare_tally {
             pub files_durable: AtomicU64,
             /// Bytes read or written with O_DIRECT.
             pub bytes_direct: AtomicU64,
-            /// Bytes whose blocks are shared with the source's.
+            /// Bytes in blocks shared with the source's files.
             pub bytes_cloned: AtomicU64,
             /// Bytes read back with O_DIRECT.
             pub read_back_disk: AtomicU64,

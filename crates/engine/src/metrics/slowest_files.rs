@@ -1,4 +1,4 @@
-//! The slowest files, a limited number of them.
+//! The slowest files, up to a limit.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,12 +39,12 @@ impl SlowestFiles {
         }
     }
 
-    /// All of them, if they changed since the last call.
+    /// Returns the files, slowest first, if they changed since the last call.
     pub fn news(&self) -> Option<Vec<SlowFile>> {
         self.is_new.swap(false, Ordering::Relaxed).then(|| self.all())
     }
 
-    /// All of them, slowest first.
+    /// Returns the files, slowest first.
     pub fn all(&self) -> Vec<SlowFile> {
         lock(&self.files).clone()
     }

@@ -15,7 +15,7 @@ pub struct SyncTally {
     pub backed_up: AtomicU64,
     /// Files that became names of an earlier copy's.
     pub linked: AtomicU64,
-    /// Entries whose metadata alone were changed.
+    /// Entries with changes of metadata only.
     pub adjusted: AtomicU64,
     /// Files and links removed at the source.
     pub removed_at_source: AtomicU64,
@@ -25,14 +25,14 @@ pub struct SyncTally {
 }
 
 impl SyncTally {
-    /// All of it, where something has been added since this was last called.
+    /// Returns the counters, if they changed since the last call.
     pub fn news(&self) -> Option<SyncCounters> {
         let figures = self.figures()?;
         let mut told = lock(&self.told);
         (std::mem::replace(&mut *told, figures) != figures).then_some(figures)
     }
 
-    /// All of it; `None` where there was none.
+    /// Returns the counters; `None` if all are zero.
     pub fn figures(&self) -> Option<SyncCounters> {
         let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let figures = SyncCounters {

@@ -1,5 +1,5 @@
-//! What broken copies have left below a path: found, described, removed. Follows no link, believes nothing but what it
-//! sees, and leaves alone what a running copy writes.
+//! Finds, describes and removes partial files, journals and patches of broken copies. It follows no symbolic link,
+//! trusts only verified contents, and leaves the files of a running copy alone.
 
 mod patches;
 mod ranges;
@@ -46,7 +46,7 @@ pub struct Partial {
 pub struct PartialDetails {
     /// The path that it gets when it is whole; where that is not known, the path that it has.
     pub path: Vec<u8>,
-    /// What it is.
+    /// Its state.
     pub state: PartialState,
     /// Space that it takes, its journal's included.
     pub disk_bytes: u64,
@@ -68,12 +68,12 @@ pub enum PartialState {
     },
     /// A partial file without a journal: the same copy starts it over.
     Unrecorded,
-    /// A journal whose part is gone.
+    /// A journal without its partial file.
     Journal,
     /// A journal of a part that lies in another directory (`-a`). It is not removed without that.
     Elsewhere,
-    /// A complete patch for an update in place (`--inplace`). Some of it may be applied already: the same copy applies
-    /// all of it, and until then it stays.
+    /// A complete patch for an update in place (`--inplace`), perhaps applied in part. The same copy applies all of it;
+    /// it is kept until then.
     Patch {
         /// Bytes of the patch.
         bytes: u64,
@@ -82,7 +82,7 @@ pub enum PartialState {
     },
     /// A patch that is of no use any more: its file has it, is gone or is another one.
     Spent,
-    /// A patch that cannot be put in. Its file may be half of it; the same copy makes that whole.
+    /// A damaged patch. Its file may be updated in part; the same copy completes it.
     Damaged,
     /// It belongs to another user, and is neither read nor removed.
     Foreign {
@@ -194,7 +194,7 @@ impl PartialFinder {
         }
     }
 
-    /// What is left of the one file at `path`; an error where there is neither the file nor anything of it.
+    /// Returns the remains of the file at `path`; an error if neither the file nor any remains exist.
     fn of_file(mut self, path: &Path, is_there: bool) -> io::Result<Vec<Partial>> {
         let name = path.file_name().and_then(|name| Name::new(name.as_bytes()).ok());
         let name = name.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
@@ -287,7 +287,7 @@ impl PartialFinder {
         let apart = self.journals.as_ref().zip(self.final_names.get(&partial.name)).map(|(journals, name)| {
             journals.leaf(&TargetPath { dir: partial.dir.clone(), name: name.clone(), replaces: false })
         });
-        // A part whose expected name was taken has a random one, and its journal the expected one.
+        // A partial file has a random name if its expected one was taken; its journal has the expected name.
         let (dir, part) = (partial.dir.clone(), partial.name.clone());
         let others = || random_names(&dir, &sibling(&part, "journal")).unwrap_or_default();
         let others = std::iter::once_with(others).flatten().map(|name| FileName { dir: dir.clone(), name });
@@ -347,7 +347,7 @@ fn look_at_journal(partial: &mut Partial) -> io::Result<bool> {
 }
 
 impl Partial {
-    /// Removes it, unless a copy is at work on it. What is removed is locked before, so that none begins meanwhile.
+    /// Removes it, unless a copy uses it. A lock prevents that a copy starts meanwhile.
     pub fn remove(&mut self) -> io::Result<PartialRemoval> {
         match self.about.state {
             PartialState::Elsewhere | PartialState::Foreign { .. } => return Ok(PartialRemoval::Kept),

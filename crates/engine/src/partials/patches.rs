@@ -82,7 +82,7 @@ fn state_of(dir: &Dir, patch: &OwnedFd, file: Option<&Name>) -> io::Result<Parti
 }
 
 impl Partial {
-    /// Says of a patch what it is; `false` where it has vanished.
+    /// Determines the state of a patch; `false` if it has vanished.
     pub(super) fn look_at_patch(&mut self) -> io::Result<bool> {
         self.about.state = match lock_file(&self.dir, &self.name, OFlags::RDONLY, &impatient()) {
             Ok(None) => return Ok(false),
@@ -110,7 +110,7 @@ impl Partial {
         if matches!(self.about.state, PartialState::Patch { .. }) {
             return Ok(PartialRemoval::Kept);
         }
-        // What was put into the file may be nowhere but in memory, and in the patch.
+        // Applied changes may exist only in memory and in the patch.
         if let Some((file, _)) = self.file.as_ref().and_then(|name| self.dir.open_file(name, FollowLinks::Itself).ok())
         {
             fdatasync(&file)?;

@@ -41,7 +41,7 @@ pub fn journals_of(dir: &Dir, part: &Name) -> io::Result<Vec<RangeJournal>> {
     Ok(all(dir)?.into_iter().filter(|journal| journal.part == *part).collect())
 }
 
-/// The partial files whose ranges are those of a file.
+/// Returns the partial files with ranges of a file.
 pub fn parts_of(dir: &Dir, name: &Name) -> io::Result<BTreeSet<Name>> {
     let of_file = all(dir)?.into_iter().filter(|journal| journal.header.name == *name);
     Ok(of_file.map(|journal| journal.part).collect())

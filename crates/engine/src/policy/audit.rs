@@ -1,8 +1,8 @@
 //! The audit log: a line of JSON for each file that a worker sends or receives, where the host's policy asks for it.
 //!
-//! The worker writes each line from what it has seen and verified itself. Names are escaped, and a line has no control
-//! character, so that neither the other end nor the controller can forge one. The log is opened before the worker confines
-//! itself. A log that cannot be opened or written ends the job.
+//! The worker writes only what it has verified itself. Names are escaped and lines have no control characters, so that
+//! neither the other end nor the controller can forge a line. The worker opens the log before it confines itself. A log
+//! that cannot be opened or written ends the job.
 
 use haul_proto::entry::EntryKind;
 use haul_proto::integrity::Digest;
@@ -51,7 +51,7 @@ impl AuditDestination {
     }
 }
 
-/// As [`AuditDestination::parse`] reads it. What is not UTF-8 was not parsed.
+/// The text that [`AuditDestination::parse`] reads; it is valid UTF-8.
 impl fmt::Display for AuditDestination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -87,7 +87,7 @@ pub enum AuditError {
     EarlierLine,
 }
 
-/// On whose behalf a worker runs.
+/// The client of a worker.
 #[derive(Debug, Clone, Default)]
 pub struct AuditClient {
     /// `SSH_CONNECTION`, where ssh started the worker.
@@ -168,7 +168,7 @@ pub struct AuditRecord<'a> {
     pub digest: Option<&'a Digest>,
     /// Why it failed, or was refused.
     pub reason: Option<&'a str>,
-    /// What was made, changed or removed.
+    /// Kind of the created, changed or removed entry.
     pub kind: Option<EntryKind>,
 }
 
@@ -182,7 +182,7 @@ impl<'a> AuditRecord<'a> {
 /// A log that is open.
 pub struct AuditLog {
     sinks: Vec<AuditSink>,
-    /// Who and where, as members of a JSON object.
+    /// Account of the worker and its client, as members of a JSON object.
     origin: String,
     /// What a relative path begins in.
     directory: PathBuf,
@@ -359,7 +359,7 @@ fn shown(log: &AuditDestination) -> String {
     escape(log.to_string().as_bytes())
 }
 
-/// Who and where, as members of a JSON object: the account that the worker runs as, and who started it.
+/// Account of the worker and its client, as members of a JSON object.
 fn origin(client: &AuditClient) -> String {
     let uid = rustix::process::geteuid().as_raw();
     let mut origin = format!("\"pid\":{},\"uid\":{uid}", std::process::id());
@@ -375,7 +375,8 @@ fn origin(client: &AuditClient) -> String {
     origin
 }
 
-/// Adds a member to a JSON object. `text` is escaped already: of what JSON escapes, it has quotes and backslashes alone.
+/// Adds a member to a JSON object. `text` is escaped already: of what JSON escapes, it has quotes and backslashes
+/// alone.
 fn member(object: &mut String, name: &str, text: &str) {
     let text = text.replace('\\', "\\\\").replace('"', "\\\"");
     let _ = write!(object, ",\"{name}\":\"{text}\"");

@@ -94,7 +94,7 @@ pub enum PolicyRefusal {
     Everything {
         /// The rule that holds, among all others.
         rule: PolicyRule,
-        /// What is wrong with the file.
+        /// The file's error.
         #[source]
         fault: Arc<PolicyFileError>,
     },

@@ -8,7 +8,6 @@ use haul_proto::integrity::Digest;
 use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
 use haul_proto::wire::frame::DataFrame;
 use haul_proto::wire::report::WorkerMessage;
-use haul_proto::wire::request::TargetRequest;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
@@ -24,18 +23,6 @@ use crate::receiver::place::error::FileError;
 /// Read size for existing files.
 const READ_BYTES: usize = 256 << 10;
 
-/// Whether a large file is complete only with its digest. BLAKE3 is known by then anyway.
-pub(crate) fn waits_for_sums(request: &TargetRequest) -> bool {
-    let here = request.settings.checksum.as_ref().filter(|checksum| !checksum.at_source);
-    here.is_some_and(|checksum| checksum.algorithm != ChecksumAlgorithm::Blake3) && request.compare.is_none()
-}
-
-/// Storage for expected digests, before they arrive.
-pub(crate) fn no_lines(request: &TargetRequest) -> Option<ExpectedDigests> {
-    let by_name = request.settings.checksum.as_ref().filter(|checksum| checksum.against == ChecksumSource::Lines);
-    by_name.map(|checksum| ExpectedDigests::new(checksum.algorithm))
-}
-
 /// Expected digests, and the requested checksums.
 pub struct DigestChecks {
     pub(crate) job: Arc<ReceiverJob>,
@@ -44,6 +31,13 @@ pub struct DigestChecks {
 }
 
 impl DigestChecks {
+    pub(super) fn new(job: &Arc<ReceiverJob>) -> Self {
+        let checksum = job.request.settings.checksum.as_ref();
+        let by_name = checksum.filter(|checksum| checksum.against == ChecksumSource::Lines);
+        let expected = RwLock::new(by_name.map(|checksum| ExpectedDigests::new(checksum.algorithm)));
+        Self { job: Arc::clone(job), expected }
+    }
+
     /// Adds lines of expected digests, before the job starts.
     pub fn expect_lines(&self, lines: &[u8]) -> Result<(), &'static str> {
         let mut expected = self.expected.write().unwrap_or_else(PoisonError::into_inner);

@@ -120,7 +120,9 @@ impl TargetReceiver {
             file.count_written(len as u64, &self.job.reporter.tally.bytes_written);
             let index = frame.offset / u64::from(settings.frame.get());
             let value = settings.blake3.then_some(frame.value);
-            file.record(index, &JournalRecord { check: frame.check, value });
+            if let Some(journal) = file.journal() {
+                journal.record(index, &JournalRecord { check: frame.check, value });
+            }
             self.digests.frame_written(file, index);
         }
         self.committer.commit_queue.note_unsaved(&item, len as u64);

@@ -7,6 +7,7 @@ use crate::io::storage::policy::StoragePolicy;
 use crate::io::storage::read::FrameReader;
 use crate::job::account::{WorkDone, WorkKind};
 use crate::metrics::reporter::Reporter;
+use crate::policy::{HostPolicy, PolicyRule};
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::place::destination::Destination;
 use crate::receiver::place::destination::DestinationKind;
@@ -14,6 +15,7 @@ use crate::receiver::place::error::FileError;
 use crate::receiver::place::full_disk::FullDisk;
 use crate::receiver::place::in_order_sink::InOrderSink;
 use crate::receiver::place::job_locks::LockEvent;
+use crate::receiver::worker_context::WorkerContext;
 use haul_proto::entry_extras::ExtrasFilter;
 use haul_proto::path::escape;
 use haul_proto::sync::EqualityTest;
@@ -50,6 +52,27 @@ pub struct ReceiverJob {
 }
 
 impl ReceiverJob {
+    pub(super) fn new(
+        request: TargetRequest,
+        destination: Destination,
+        context: &WorkerContext,
+        reporter: Reporter,
+    ) -> Self {
+        Self {
+            allows_deltas: policy_allows_deltas(&request, &context.policy, &reporter),
+            policy: StoragePolicy::new(request.storage),
+            request,
+            destination,
+            umask: context.umask,
+            links_inside: context.links_inside,
+            creates_only: context.creates_only,
+            has_failed_entries: AtomicBool::new(false),
+            full_disk: FullDisk::default(),
+            is_both_ends: AtomicBool::new(false),
+            reporter,
+        }
+    }
+
     /// Reports a failed entry. Must precede its completion.
     pub(super) fn fail_entry(&self, path: Vec<u8>, error: impl Display) {
         self.note_failed_entry();
@@ -157,4 +180,16 @@ impl ReceiverJob {
     pub(super) fn fail(&self, path: Vec<u8>, error: impl Display) {
         self.reporter.failed(path, error.to_string());
     }
+}
+
+/// Whether the host's policy permits block signatures for sources. Warns if the request asked for more than the
+/// default.
+fn policy_allows_deltas(request: &TargetRequest, policy: &HostPolicy, reporter: &Reporter) -> bool {
+    let Err(refusal) = policy.check(PolicyRule::NoDeltas) else { return true };
+    let is_asked_for = request.delta.looks_everywhere() || request.sync.detect_renames;
+    if is_asked_for && request.compare.is_none() {
+        let text = format!("{refusal}; files are sent whole").replace('\n', "; ");
+        reporter.send(&WorkerMessage::Warning { text });
+    }
+    false
 }

@@ -33,9 +33,7 @@ pub use crate::receiver::session::StreamRequest;
 
 use crate::fs::Dir;
 use crate::io::program::InheritedPipe;
-use crate::io::storage::policy::StoragePolicy;
 use crate::metrics::reporter::Reporter;
-use crate::net::rate_limiter::RateLimiter;
 use crate::receiver::commit::Committer;
 use crate::receiver::compare::EntryComparer;
 use crate::receiver::compare::entries::Compared;
@@ -43,9 +41,7 @@ use crate::receiver::decide::EntryDecider;
 use crate::receiver::decide::link_dests::LinkDests;
 use crate::receiver::delete::Removals;
 use crate::receiver::delete::backup::BackupDirectory;
-use crate::receiver::delete::filter::TargetFilter;
 use crate::receiver::delete::removal::ExtraneousRemoval;
-use crate::receiver::delete::source_names::NameBudget;
 use crate::receiver::delete::source_names::SourceNames;
 use crate::receiver::delta::DeltaStage;
 use crate::receiver::digest_checks::DigestChecks;
@@ -55,45 +51,27 @@ use crate::receiver::job::ReceiverJob;
 use crate::receiver::links::LinkTracker;
 use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::metadata::owners::TargetOwners;
-use crate::receiver::metadata::timestamps::TargetTimestamps;
-use crate::receiver::metadata::widened_directories::WidenedDirectories;
 use crate::receiver::place::destination::{self, RefusedRequest};
-use crate::receiver::place::full_disk::FullDisk;
-use crate::receiver::place::job_locks::JobLocks;
 use crate::receiver::place::job_quota::JobQuota;
 use crate::receiver::place::journal::JournalLocation;
-use crate::receiver::place::temp_files::{ForeignReport, TempFiles};
 use crate::receiver::receive::WriteResources;
-use crate::receiver::receive::frame_writer::WriteBuffers;
 use crate::receiver::receive::partial_verification::VerificationQueue;
-use crate::receiver::receive::reflink::ReflinkSupport;
 use crate::receiver::session::{ReceiverSession, SessionOutput};
 use crate::receiver::tree::TargetTree;
-use crate::receiver::tree::case_folding::CaseFolding;
-use crate::receiver::tree::list_batches::ListedBatches;
-use crate::receiver::tree::merged_sources::MergedSources;
-use crate::receiver::tree::parent_directories::Below;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::describe::describe;
 use haul_proto::entry::EntryKind as Kinds;
 use haul_proto::entry::EntryMetadata;
 use haul_proto::entry_extras::ExtendedAttribute;
 use haul_proto::path::escape;
-use haul_proto::session::target::TargetSession as Machine;
 use haul_proto::sync::ChangeKind;
-use haul_proto::wire::owners::OwnerOptions;
 use haul_proto::wire::pipe::PipeKind;
-use haul_proto::wire::ranges::TargetRange;
-use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::TargetRequest;
-use haul_proto::wire::storage::Verify;
 use haul_proto::wire::write_options::PartialOptions;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::RwLock;
-use std::sync::atomic::AtomicBool;
 
 /// The target's end of a job: passes messages and frames from the source to the components.
 ///
@@ -116,9 +94,6 @@ pub struct TargetReceiver {
     verification_queue: VerificationQueue,
 }
 
-/// Without preserved owners, no names are looked up.
-const NUMERIC: &OwnerOptions = &OwnerOptions { by_name: false, users: Vec::new(), groups: Vec::new() };
-
 fn journals(request: &TargetRequest) -> Result<JournalLocation, RefusedRequest> {
     let PartialOptions { resume, small_journals, keep: _, journal_dir } = &request.partial;
     let directory = journal_dir.as_deref().map(|directory| Path::new(OsStr::from_bytes(directory)));
@@ -126,15 +101,6 @@ fn journals(request: &TargetRequest) -> Result<JournalLocation, RefusedRequest> 
         let shown = escape(journal_dir.as_deref().unwrap_or_default());
         let text = format!("cannot use {shown} for the journals (-a): {}", describe(&error));
         RefusedRequest { usage: true, text }
-    })
-}
-
-fn foreign_report(job: &Arc<ReceiverJob>) -> ForeignReport {
-    let job = Arc::clone(job);
-    Box::new(move |path, name| {
-        let shown = escape(&job.destination.path(&path.dir.path_of(path.name.as_bytes())));
-        let text = format!("{shown}: kept {name}, which is not haul's");
-        job.reporter.send(&WorkerMessage::Warning { text });
     })
 }
 
@@ -156,98 +122,22 @@ impl TargetReceiver {
         };
         reporter.set_label(&destination.path(b""));
         let link_dests = LinkDests::open(&request.sync.link_dests, destination.root(&request), &reporter);
-        let owners =
-            TargetOwners::new(if request.metadata.owner_and_mode { &request.metadata.owners } else { NUMERIC })?;
-        let storage = request.storage;
+        let owners = TargetOwners::new(&request.metadata)?;
         let journals = journals(&request)?;
-        let filtered = TargetFilter::new(&request.filters);
         let backup = BackupDirectory::prepare(&request, &destination, &quota)?;
         let kept = link_dests.roots().chain(backup.as_ref().map(BackupDirectory::identity));
-        let removal = ExtraneousRemoval::prepare(&request, kept)?;
-        let again = request.again;
-        let expected = digest_checks::no_lines(&request);
+        let extraneous = ExtraneousRemoval::prepare(&request, kept)?;
         let commit_queue = Arc::new(CommitQueue::new(request.fsync, &request.settings));
-        let mut machine = Machine::new(request.settings.frame);
-        if request.verify == Verify::Disk {
-            machine.keep_values();
-        }
-        if digest_checks::waits_for_sums(&request) {
-            machine.await_sums();
-        }
-        if let Some(TargetRange::One(range)) = request.range {
-            machine.receive_range(range);
-        }
-        machine.begin_with_wrong_deltas(request.delta.wrong_before);
-        let allows_deltas = delta::find_base::policy_allows_deltas(&request, &context.policy, &reporter);
-        let merged = MergedSources::new(&request.operands, request.listed);
-        let job = Arc::new(ReceiverJob {
-            request,
-            destination,
-            umask: context.umask,
-            links_inside: context.links_inside,
-            creates_only: context.creates_only,
-            allows_deltas,
-            has_failed_entries: AtomicBool::new(false),
-            full_disk: FullDisk::default(),
-            is_both_ends: AtomicBool::new(false),
-            policy: StoragePolicy::new(storage),
-            reporter,
-        });
-        let of_locks = Arc::clone(&job);
-        let locks = JobLocks::new(again, move |event| of_locks.report_lock(event));
-        let digests = Arc::new(DigestChecks { job: Arc::clone(&job), expected: RwLock::new(expected) });
-        let metadata = Arc::new(MetadataWriter {
-            job: Arc::clone(&job),
-            owners,
-            widened: WidenedDirectories::default(),
-            commit_queue: Arc::clone(&commit_queue),
-            timestamps: TargetTimestamps::default(),
-        });
-        let session = Arc::new(ReceiverSession::new(machine));
+        let session = Arc::new(ReceiverSession::new(&request));
+        let job = Arc::new(ReceiverJob::new(request, destination, context, reporter));
+        let digests = Arc::new(DigestChecks::new(&job));
+        let metadata = Arc::new(MetadataWriter::new(&job, owners, &commit_queue));
         let links = Arc::new(LinkTracker::new(&job));
-        let removals = Arc::new(Removals {
-            job: Arc::clone(&job),
-            metadata: Arc::clone(&metadata),
-            session: Arc::clone(&session),
-            filter: filtered,
-            backup,
-            extraneous: removal,
-            name_budget: NameBudget::default(),
-        });
-        let tree = Arc::new(TargetTree {
-            job: Arc::clone(&job),
-            metadata: Arc::clone(&metadata),
-            session: Arc::clone(&session),
-            removals: Arc::clone(&removals),
-            parents: Below::default(),
-            list_batches: ListedBatches::default(),
-            merged_sources: merged,
-            temp_files: TempFiles::new(foreign_report(&job)),
-            job_locks: locks,
-            journals,
-            case_folding: CaseFolding::default(),
-            quota,
-        });
+        let removals = Arc::new(Removals::new(&metadata, &session, backup, extraneous));
+        let tree = Arc::new(TargetTree::new(&removals, journals, quota));
         let deltas = Arc::new(DeltaStage::new(&tree));
-        let storage = WriteResources {
-            job: Arc::clone(&job),
-            tree: Arc::clone(&tree),
-            rate_limit: RateLimiter::new(context.rate.unwrap_or(0)),
-            buffers: WriteBuffers::default(),
-            reflinks: ReflinkSupport::default(),
-        };
-        let committer = Arc::new(Committer {
-            job: Arc::clone(&job),
-            digests: Arc::clone(&digests),
-            metadata: Arc::clone(&metadata),
-            session: Arc::clone(&session),
-            links: Arc::clone(&links),
-            removals: Arc::clone(&removals),
-            tree: Arc::clone(&tree),
-            deltas: Arc::clone(&deltas),
-            commit_queue,
-            nameless_files: AtomicBool::new(true),
-        });
+        let storage = WriteResources::new(&tree, context.rate);
+        let committer = Arc::new(Committer::new(&digests, &links, &deltas, commit_queue));
         let comparer = Arc::new(EntryComparer::new(&links, &tree));
         let decider = Arc::new(EntryDecider::new(&comparer, &deltas, &committer, link_dests));
         if job.destination.is_new {

@@ -3,9 +3,13 @@
 use crate::receiver::ReceiverEntry;
 use crate::sys::notify::Notify;
 use crate::sys::sync::lock;
+use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::ids::{PathId, StreamId};
 use haul_proto::session::target::TargetSession;
 use haul_proto::wire::message::TargetMessage;
+use haul_proto::wire::ranges::TargetRange;
+use haul_proto::wire::request::TargetRequest;
+use haul_proto::wire::storage::Verify;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// The session with the source. All threads of the receiver share its state machine.
@@ -35,6 +39,12 @@ pub enum StreamRequest {
 /// Handler of the source's requests for streams.
 type StreamRequests = Box<dyn Fn(StreamRequest) + Send + Sync>;
 
+/// Whether a large file is complete only with its digest. BLAKE3 is known by then anyway.
+fn waits_for_sums(request: &TargetRequest) -> bool {
+    let here = request.settings.checksum.as_ref().filter(|checksum| !checksum.at_source);
+    here.is_some_and(|checksum| checksum.algorithm != ChecksumAlgorithm::Blake3) && request.compare.is_none()
+}
+
 /// What the thread that sends messages has waited for.
 pub(super) enum SessionOutput {
     /// Messages for the source.
@@ -46,7 +56,18 @@ pub(super) enum SessionOutput {
 }
 
 impl ReceiverSession {
-    pub(super) fn new(machine: TargetSession<ReceiverEntry>) -> Self {
+    pub(super) fn new(request: &TargetRequest) -> Self {
+        let mut machine = TargetSession::new(request.settings.frame);
+        if request.verify == Verify::Disk {
+            machine.keep_values();
+        }
+        if waits_for_sums(request) {
+            machine.await_sums();
+        }
+        if let Some(TargetRange::One(range)) = request.range {
+            machine.receive_range(range);
+        }
+        machine.begin_with_wrong_deltas(request.delta.wrong_before);
         let state = Mutex::new(SessionState { machine, stopped: false });
         Self { state, outbox: Notify::default(), room: Notify::default(), stream_requests: OnceLock::new() }
     }

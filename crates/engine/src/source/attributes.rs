@@ -35,7 +35,7 @@ impl Source {
     }
 
     /// Reports the number of files with such flags, if there are several.
-    pub(super) fn tell_flagged(&self) {
+    pub(super) fn report_unkept_flags(&self) {
         let flagged = self.flagged.0.load(Ordering::Relaxed);
         if flagged > 1 {
             let text = format!("{flagged} files and directories are append-only or immutable; their copies are not");

@@ -70,9 +70,9 @@ impl Source {
         let Some(checksum) = self.checksum() else { return Ok(()) };
         let value = sum_of(checksum.algorithm, bytes);
         // A file may be sent more than once.
-        if item.told.get() != Some(&value) {
+        if item.reported_sum.get() != Some(&value) {
             self.report_sum(item, &value)?;
-            let _ = item.told.set(value);
+            let _ = item.reported_sum.set(value);
         }
         Ok(())
     }

@@ -123,7 +123,7 @@ fn a_file_that_is_not_what_it_was_has_none() {
 
 /// An entry of the same file in its present state.
 fn found(item: &SourceEntry) -> SourceEntry {
-    let place = item.place.clone().unwrap();
+    let place = item.place().cloned().unwrap();
     let (_, look) = place.parent.open_file(&place.name, place.links).unwrap();
     SourceEntry::file(Arc::clone(&item.operand), place, &look)
 }

@@ -26,8 +26,7 @@ use crate::source::state::SourceState;
 pub struct SourceEntry {
     /// Path of its source argument, as typed.
     pub operand: Arc<[u8]>,
-    /// Its path, unless it is a directory.
-    pub place: Option<SourcePath>,
+    content: SourceContent,
     /// Size in bytes at the offer.
     pub size: u64,
     /// Time of last modification at the offer.
@@ -42,9 +41,6 @@ pub struct SourceEntry {
     opened: OnceLock<Result<Arc<OpenedFile>, SourceFileError>>,
     /// Input for reading in order, opened on first use.
     feed: OnceLock<Box<FlowFeed>>,
-    is_pipe: bool,
-    /// Whether the contents are zeros from memory (`null:SIZE`).
-    is_null: bool,
     /// Changed while being read, and offered again.
     is_again: bool,
     /// Time of the audit log's entry for the start of its transfer.
@@ -52,18 +48,30 @@ pub struct SourceEntry {
     /// Its requested digest, if the source computes one.
     pub(super) sum: OnceLock<Box<FileChecksum>>,
     /// The digest of a small file, once reported.
-    pub(super) told: OnceLock<Vec<u8>>,
+    pub(super) reported_sum: OnceLock<Vec<u8>>,
+}
+
+/// Where the bytes of an entry come from.
+enum SourceContent {
+    /// A path below the source argument, or the argument itself.
+    Path(SourcePath),
+    /// A directory, of which only the listing is read.
+    Directory,
+    /// Memory (`null:SIZE`).
+    Zeros,
+    /// A pipe.
+    Pipe,
 }
 
 impl SourceEntry {
-    /// A directory, of which only the listing is read.
+    /// A directory.
     pub fn directory(operand: Arc<[u8]>) -> Self {
-        Self::at(operand, None, 0, Timestamp::default())
+        Self::of(operand, SourceContent::Directory, 0, Timestamp::default())
     }
 
     /// Zeros: see [`null`].
     pub fn null(operand: Arc<[u8]>, size: u64, modified: Timestamp) -> Self {
-        Self { is_null: true, ..Self::at(operand, None, size, modified) }
+        Self::of(operand, SourceContent::Zeros, size, modified)
     }
 
     /// A file or a hard link.
@@ -71,26 +79,26 @@ impl SourceEntry {
         Self {
             changed: look.changed,
             device: look.identity.device,
-            ..Self::at(operand, Some(place), look.size, look.meta.modified)
+            ..Self::of(operand, SourceContent::Path(place), look.size, look.meta.modified)
         }
     }
 
     /// A symbolic link or a special file.
     pub fn without_content(operand: Arc<[u8]>, place: SourcePath, modified: Timestamp) -> Self {
-        Self::at(operand, Some(place), 0, modified)
+        Self::of(operand, SourceContent::Path(place), 0, modified)
     }
 
     /// Output of a pipe.
     pub fn pipe(operand: Arc<[u8]>, pipe: Arc<FlowPipe>) -> Self {
         let feed = OnceLock::from(Box::new(FlowFeed::of_pipe(pipe)));
-        Self { feed, is_pipe: true, ..Self::at(operand, None, 0, Timestamp::default()) }
+        Self { feed, ..Self::of(operand, SourceContent::Pipe, 0, Timestamp::default()) }
     }
 
-    fn at(operand: Arc<[u8]>, place: Option<SourcePath>, size: u64, modified: Timestamp) -> Self {
+    fn of(operand: Arc<[u8]>, content: SourceContent, size: u64, modified: Timestamp) -> Self {
         let (opened, feed) = (OnceLock::new(), OnceLock::new());
         Self {
             operand,
-            place,
+            content,
             size,
             modified,
             changed: Timestamp::default(),
@@ -98,12 +106,10 @@ impl SourceEntry {
             removable: None,
             opened,
             feed,
-            is_pipe: false,
-            is_null: false,
             is_again: false,
             audited_since: OnceLock::new(),
             sum: OnceLock::new(),
-            told: OnceLock::new(),
+            reported_sum: OnceLock::new(),
         }
     }
 
@@ -113,7 +119,7 @@ impl SourceEntry {
         if self.is_again {
             return Ok(None);
         }
-        let Some(place) = &self.place else { return Ok(None) };
+        let Some(place) = self.place() else { return Ok(None) };
         let file = self.open()?;
         wait_for_write(&file)?;
         let look = stat_regular_file(&file)?;
@@ -142,23 +148,28 @@ impl SourceEntry {
         self.audited_since.get().map(Instant::elapsed)
     }
 
+    /// Its path, if it has one.
+    pub fn place(&self) -> Option<&SourcePath> {
+        if let SourceContent::Path(place) = &self.content { Some(place) } else { None }
+    }
+
     /// Whether its input is a pipe.
     pub fn is_pipe(&self) -> bool {
-        self.is_pipe
+        matches!(self.content, SourceContent::Pipe)
     }
 
     /// Whether it is zeros from memory.
     pub fn is_null(&self) -> bool {
-        self.is_null
+        matches!(self.content, SourceContent::Zeros)
     }
 
     /// Opens the file without checking its state.
     pub fn open(&self) -> io::Result<OwnedFd> {
-        if self.is_null {
-            return null::open_zeros();
+        match &self.content {
+            SourceContent::Zeros => null::open_zeros(),
+            SourceContent::Path(place) => place.parent.open_unseen(&place.name, place.links),
+            SourceContent::Directory | SourceContent::Pipe => Err(io::ErrorKind::IsADirectory.into()),
         }
-        let place = self.place.as_ref().ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))?;
-        place.parent.open_unseen(&place.name, place.links)
     }
 
     /// Its state at the offer.
@@ -169,7 +180,7 @@ impl SourceEntry {
     /// The state of the open file. Zeros never change, and haul's removal of a hard link is no change. Fails if the
     /// entry is not a regular file, or no longer one.
     pub fn stat_state(&self, file: &OwnedFd) -> io::Result<SourceState> {
-        if self.is_null {
+        if self.is_null() {
             return Ok(self.offered());
         }
         let look = || stat_regular_file(file).map(|look| SourceState::from(&look));
@@ -192,7 +203,7 @@ impl SourceEntry {
     /// The open file, shared by concurrent users. Fails if the file differs from its offer.
     pub fn open_as_offered(&self) -> Result<Arc<OpenedFile>, SourceFileError> {
         let file = self.open()?;
-        if !self.is_null {
+        if !self.is_null() {
             wait_for_write(&file)?;
         }
         if !self.is_as_offered(&file)? {
@@ -225,7 +236,7 @@ impl SourceEntry {
 
     /// The path for messages, below the path that the user typed.
     pub fn path(&self) -> Vec<u8> {
-        self.place.as_ref().map_or_else(|| self.operand.to_vec(), |place| place.path(&self.operand))
+        self.place().map_or_else(|| self.operand.to_vec(), |place| place.path(&self.operand))
     }
 }
 

@@ -38,7 +38,7 @@ impl UnreportedExclusions {
 }
 
 /// Sends a filter file to the target. `None` if the job was stopped.
-pub(super) fn tell_patterns(source: &Source, directory: EntryId, (file, text): PatternFile) -> Option<()> {
+pub(super) fn report_patterns(source: &Source, directory: EntryId, (file, text): PatternFile) -> Option<()> {
     wait_for_outbox(source)?.machine.tell_patterns(directory, file, text);
     source.outbox.notify_all();
     Some(())

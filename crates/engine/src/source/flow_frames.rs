@@ -16,9 +16,9 @@ use crate::io::storage::read::FrameReader;
 use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
 use crate::net::stream::StreamError;
-use crate::net::stream::frame_sink::FrameSink;
 use crate::source::entry::SourceEntry;
 use crate::source::flow_feed::FlowRead;
+use crate::source::frame_sink::FrameSink;
 
 /// Reads and sends the next frame of a flow.
 pub(super) fn send_next(
@@ -57,7 +57,7 @@ pub(super) fn send_next(
         reader.give_back(buffer);
         return Ok(());
     }
-    if outlet.may_lose() {
+    if outlet.target_here().is_none() {
         feed.keep(next.index, buffer.payload(), is_only, written);
     }
     let sent = send_flow_frame(source, next, buffer, is_only, outlet, true)?;

@@ -11,6 +11,7 @@ mod entry;
 mod exclusions;
 mod flow_feed;
 mod flow_frames;
+pub mod frame_sink;
 mod hard_links;
 mod list_batches;
 mod offers;
@@ -80,7 +81,7 @@ use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::notify::Notify;
 
 use crate::net::stream::StreamError;
-use crate::net::stream::frame_sink::FrameSink;
+use crate::source::frame_sink::FrameSink;
 pub use crate::source::operands::origin;
 use crate::source::stream_sender::{NoSink, ReadFrames};
 
@@ -146,6 +147,22 @@ impl State {
     }
 }
 
+fn new_session(request: &SourceRequest) -> Machine<SourceEntry> {
+    let (frame, streams) = (request.settings.frame, request.settings.streams);
+    let mut machine = if request.compare { Machine::comparing(frame, streams) } else { Machine::new(frame, streams) };
+    if request.settings.checksum.as_ref().is_some_and(|checksum| checksum.at_source) && !request.compare {
+        machine.await_sums();
+    }
+    if request.remove_files && !request.compare {
+        machine.await_proof();
+    }
+    if let Some(SourceRange { range, .. }) = request.range {
+        machine.send_range(range);
+    }
+    machine.spread_by(SourceEntry::device);
+    machine
+}
+
 impl Source {
     /// Checks the source arguments and reports invalid ones at once. `inherited` is standard input or the
     /// pipe of a server, if this worker received it; `policy` permits or forbids programs.
@@ -168,21 +185,8 @@ impl Source {
                 operands::open_pipe(&request, inherited, policy, &reporter)
             }
         };
-        let (frame, streams) = (request.settings.frame, request.settings.streams);
-        let mut machine =
-            if request.compare { Machine::comparing(frame, streams) } else { Machine::new(frame, streams) };
-        if request.settings.checksum.as_ref().is_some_and(|checksum| checksum.at_source) && !request.compare {
-            machine.await_sums();
-        }
-        if request.remove_files && !request.compare {
-            machine.await_proof();
-        }
-        if let Some(SourceRange { range, .. }) = request.range {
-            machine.send_range(range);
-        }
-        machine.spread_by(SourceEntry::device);
         let state = Mutex::new(State {
-            machine,
+            machine: new_session(&request),
             stopped: false,
             in_use: None,
             given_up: HashSet::new(),
@@ -574,7 +578,7 @@ impl Source {
     }
 
     /// Returns a small file that did not fit into its pack to the queue.
-    fn put_back(&self, entry: EntryId, size: u64) {
+    fn requeue_small_file(&self, entry: EntryId, size: u64) {
         self.lock().machine.put_back(entry, size);
         self.work.notify_all();
     }

@@ -86,7 +86,7 @@ pub(super) fn walk(source: &Source) {
     if offers.all(&ahead).is_none() {
         return;
     }
-    source.tell_flagged();
+    source.report_unkept_flags();
     let is_pipe = source.request.pipe != PipeKind::No;
     source.reporter.tally.walk_complete.store(!is_pipe, Ordering::Relaxed);
     source.lock().machine.end_offers();
@@ -155,11 +155,11 @@ impl OfferBuilder<'_> {
 
     /// Offers the entries of a list as it arrives.
     fn listed(&mut self, listed: &PendingBatches, ahead: &Prefetcher) -> Option<()> {
-        let mut looker = OperandOpener::new(&self.source.request, &self.source.reporter);
+        let mut opener = OperandOpener::new(&self.source.request, &self.source.reporter);
         loop {
             let SourceBatch { first: mut number, paths, last } = listed.next()?;
             for path in paths {
-                if let Some(root) = looker.look_at(&path).filter(|root| !self.is_target_directory(root, &path)) {
+                if let Some(root) = opener.open_operand(&path).filter(|root| !self.is_target_directory(root, &path)) {
                     self.operand(&OfferedOperand { number, path: path.into() }, &root, ahead)?;
                 }
                 number += 1;
@@ -222,86 +222,101 @@ impl OfferBuilder<'_> {
 
     fn found(&mut self, operand: &OfferedOperand, found: WalkEntry) -> Option<()> {
         let reporter = &self.source.reporter;
-        let typed = || &operand.path;
         if self.is_skipped(&found) {
             return Some(());
         }
         match found {
             WalkEntry::EnterDir { dir, .. } if self.open.len() + self.empty.len() + 1 >= OPEN_DIRECTORIES_MAX => {
-                reporter.failed(below(typed(), &dir.path_bytes()), "too many nested directories\ncopy it separately");
+                let path = below(&operand.path, &dir.path_bytes());
+                reporter.failed(path, "too many nested directories\ncopy it separately");
                 self.skipping = 1;
+                Some(())
             }
             WalkEntry::EnterDir { dir, meta, patterns } => {
                 let more = self.source.more_of_directory(&dir);
                 let entered = OfferedChild { name: dir.name().cloned(), meta, more, patterns, hides: false };
-                match dir.name() {
-                    Some(_) if self.source.request.skip.empty_directories => self.empty.push(entered),
-                    _ => self.directory(operand, entered)?,
+                if dir.name().is_none() || !self.source.request.skip.empty_directories {
+                    return self.directory(operand, entered);
                 }
+                self.empty.push(entered);
+                Some(())
             }
-            WalkEntry::LeaveDir { complete, .. } => match self.empty.pop() {
-                Some(OfferedChild { name, .. }) => name.map_or(Some(()), |name| self.exclude(name))?,
-                None => {
-                    self.tell_left_out()?;
-                    if let Some(OpenDirectory { id, hides, .. }) = self.open.pop() {
-                        self.source.lock().machine.end_directory(id, complete && !hides);
-                        self.source.outbox.notify_all();
-                        self.batch = 0;
-                    }
-                }
-            },
+            WalkEntry::LeaveDir { complete, .. } => self.leave_directory(complete),
             WalkEntry::Filtered { name } => {
                 reporter.filtered(1);
-                self.exclude(name)?;
+                self.exclude(name)
             }
-            WalkEntry::FilteredFiles { count } => reporter.filtered(count),
+            WalkEntry::FilteredFiles { count } => {
+                reporter.filtered(count);
+                Some(())
+            }
             WalkEntry::File { parent, name, .. } | WalkEntry::Symlink { parent, name, .. } if name.is_reserved() => {
-                reporter.left_out(
-                    below(typed(), &parent.path_of(name.as_bytes())),
-                    "is a partial file of an interrupted copy",
-                );
-                self.exclude(name)?;
+                self.skip(operand, &parent, name, "is a partial file of an interrupted copy")
             }
             WalkEntry::File { parent, name, links, .. } if self.is_left_out(&parent, &name, links) => {
-                reporter.left_out(below(typed(), &parent.path_of(name.as_bytes())), UNREADABLE);
-                self.exclude(name)?;
+                self.skip(operand, &parent, name, UNREADABLE)
             }
             WalkEntry::File { parent, name, links, look } => {
-                self.directories_of_what_is_found(operand)?;
-                let entry_place = self.place_of(operand, Some(&name));
-                let place = SourcePath { parent, name, links, is_operand: false };
+                let (entry_place, place) = self.child(operand, parent, name, links)?;
                 if self.is_other_name(operand, &entry_place, &place, &look)? {
                     return Some(());
                 }
-                self.file(operand, entry_place, place, &look)?;
+                self.file(operand, entry_place, place, &look)
             }
             WalkEntry::Symlink { parent, name, points_to, meta } => {
-                self.directories_of_what_is_found(operand)?;
-                let entry_place = self.place_of(operand, Some(&name));
-                let place = SourcePath { parent, name, links: FollowLinks::Itself, is_operand: false };
-                self.symlink(operand, entry_place, place, points_to, meta)?;
+                let (entry_place, place) = self.child(operand, parent, name, FollowLinks::Itself)?;
+                self.symlink(operand, entry_place, place, points_to, meta)
             }
             WalkEntry::Node { parent, name, node, meta } => {
-                self.directories_of_what_is_found(operand)?;
-                let entry_place = self.place_of(operand, Some(&name));
-                let place = SourcePath { parent, name, links: FollowLinks::Itself, is_operand: false };
+                let (entry_place, place) = self.child(operand, parent, name, FollowLinks::Itself)?;
                 let item = SourceEntry::without_content(Arc::clone(&operand.path), place, meta.modified);
-                let entry =
-                    Entry { place: entry_place, kind: EntryContent::Node(node), meta, version: None, more: None };
-                self.offer(entry, item)?;
+                let kind = EntryContent::Node(node);
+                self.offer(Entry { place: entry_place, kind, meta, version: None, more: None }, item).map(drop)
             }
-            WalkEntry::LeftOut { parent, name, reason } => {
-                reporter.left_out(below(typed(), &parent.path_of(name.as_bytes())), reason);
-                self.exclude(name)?;
+            WalkEntry::LeftOut { parent, name, reason } => self.skip(operand, &parent, name, reason),
+            WalkEntry::Failed { path, error } => {
+                let path = below(&operand.path, &path);
+                if self.source.request.skip.unreadable && error.kind() == io::ErrorKind::PermissionDenied {
+                    reporter.left_out(path, UNREADABLE);
+                } else {
+                    reporter.failed(path, describe(&error));
+                }
+                Some(())
             }
-            WalkEntry::Failed { path, error }
-                if self.source.request.skip.unreadable && error.kind() == io::ErrorKind::PermissionDenied =>
-            {
-                reporter.left_out(below(typed(), &path), UNREADABLE);
-            }
-            WalkEntry::Failed { path, error } => reporter.failed(below(typed(), &path), describe(&error)),
+        }
+    }
+
+    fn leave_directory(&mut self, is_complete: bool) -> Option<()> {
+        if let Some(OfferedChild { name, .. }) = self.empty.pop() {
+            return name.map_or(Some(()), |name| self.exclude(name));
+        }
+        self.report_exclusions()?;
+        if let Some(OpenDirectory { id, hides, .. }) = self.open.pop() {
+            self.source.lock().machine.end_directory(id, is_complete && !hides);
+            self.source.outbox.notify_all();
+            self.batch = 0;
         }
         Some(())
+    }
+
+    /// The location of an entry below a source argument. Directories held back as empty are offered first.
+    fn child(
+        &mut self,
+        operand: &OfferedOperand,
+        parent: Dir,
+        name: Name,
+        links: FollowLinks,
+    ) -> Option<(EntryPlace, SourcePath)> {
+        std::mem::take(&mut self.empty).into_iter().try_for_each(|entered| self.directory(operand, entered))?;
+        let entry_place = self.place_of(operand, Some(&name));
+        Some((entry_place, SourcePath { parent, name, links, is_operand: false }))
+    }
+
+    /// Reports and excludes an entry that is not offered.
+    fn skip(&mut self, operand: &OfferedOperand, parent: &Dir, name: Name, reason: &'static str) -> Option<()> {
+        let path = below(&operand.path, &parent.path_of(name.as_bytes()));
+        self.source.reporter.left_out(path, reason);
+        self.exclude(name)
     }
 
     fn symlink(
@@ -323,7 +338,7 @@ impl OfferBuilder<'_> {
         operand: &OfferedOperand,
         OfferedChild { name, meta, more, patterns, hides }: OfferedChild,
     ) -> Option<()> {
-        self.tell_left_out()?;
+        self.report_exclusions()?;
         let place = self.place_of(operand, name.as_ref());
         let mut entry = Entry { place, kind: EntryContent::Directory, meta, version: None, more };
         self.drop_attributes_without_room(operand, &mut entry);
@@ -333,7 +348,7 @@ impl OfferBuilder<'_> {
         if !self.source.request.tell_left_out {
             return Some(());
         }
-        patterns.into_iter().try_for_each(|patterns| exclusions::tell_patterns(self.source, id, patterns))
+        patterns.into_iter().try_for_each(|patterns| exclusions::report_patterns(self.source, id, patterns))
     }
 
     /// Drops attributes of a directory beyond the target's limit for open directories, with a report.
@@ -354,21 +369,15 @@ impl OfferBuilder<'_> {
         }
         match self.empty.last_mut() {
             Some(entered) => entered.hides = true,
-            None if self.untold.add(name) => self.tell_left_out()?,
+            None if self.untold.add(name) => self.report_exclusions()?,
             None => {}
         }
         Some(())
     }
 
     /// Reports excluded names to the target before messages about another directory.
-    fn tell_left_out(&mut self) -> Option<()> {
+    fn report_exclusions(&mut self) -> Option<()> {
         self.open.last().map_or(Some(()), |directory| self.untold.report(self.source, directory.id))
-    }
-
-    /// Offers directories held back as empty, once they have contents.
-    fn directories_of_what_is_found(&mut self, operand: &OfferedOperand) -> Option<()> {
-        let found = std::mem::take(&mut self.empty);
-        found.into_iter().try_for_each(|entered| self.directory(operand, entered))
     }
 
     /// Whether a file is skipped as unreadable. If this is unknown here, its read decides.

@@ -108,8 +108,8 @@ impl OperandRoot {
 /// Checks all source arguments and reports invalid ones, with `None` in their place. Few directories stay open,
 /// whatever the number of arguments; the others are reopened when needed.
 pub fn resolve_operands(request: &SourceRequest, reporter: &Reporter) -> Vec<Option<OperandRoot>> {
-    let mut looker = OperandOpener::new(request, reporter);
-    request.operands.iter().map(|operand| looker.look_at(operand)).collect()
+    let mut opener = OperandOpener::new(request, reporter);
+    request.operands.iter().map(|operand| opener.open_operand(operand)).collect()
 }
 
 /// Permits access to everything below the base of a list.
@@ -254,7 +254,7 @@ impl<'a> OperandOpener<'a> {
     }
 
     /// Opens a source argument; `None`, with a report, if it is invalid.
-    pub fn look_at(&mut self, operand: &[u8]) -> Option<OperandRoot> {
+    pub fn open_operand(&mut self, operand: &[u8]) -> Option<OperandRoot> {
         match self.resolve(Path::new(OsStr::from_bytes(operand))) {
             Ok(root) => Some(root),
             Err(refusal) => {

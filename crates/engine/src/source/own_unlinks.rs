@@ -16,7 +16,7 @@ use crate::sys::sync::lock;
 /// From this size on, records of files without entries are dropped.
 const RECORDS_MIN: usize = 1024;
 
-/// Change times of a file with hard links, between which only haul removed names of it.
+/// Change times of a file with hard links. Between them, only haul removed its names.
 #[derive(Debug)]
 pub struct OwnUnlinks(Mutex<UnlinkSpan>);
 

@@ -13,24 +13,24 @@ use crate::sys::sync::lock;
 pub struct SourceOwners {
     /// Users and groups.
     accounts: [Accounts; 2],
-    told: Mutex<[HashSet<u32>; 2]>,
+    reported: Mutex<[HashSet<u32>; 2]>,
 }
 
 impl SourceOwners {
     /// Names from this host's databases.
     pub fn new() -> Self {
-        Self { accounts: [Accounts::users(), Accounts::groups()], told: Mutex::default() }
+        Self { accounts: [Accounts::users(), Accounts::groups()], reported: Mutex::default() }
     }
 
     /// Sends the names of an entry's owner and group before its offer, once each.
     pub fn report(&self, source: &Source, meta: &EntryMetadata) {
-        let mut told = lock(&self.told);
+        let mut reported = lock(&self.reported);
         for (at, id) in [meta.uid, meta.gid].into_iter().enumerate() {
-            let told = &mut told[at];
-            if told.contains(&id) || told.len() >= OWNERS_MAX {
+            let reported = &mut reported[at];
+            if reported.contains(&id) || reported.len() >= OWNERS_MAX {
                 continue;
             }
-            told.insert(id);
+            reported.insert(id);
             if let Some(name) = self.accounts[at].name(id).filter(|name| name.len() <= ACCOUNT_NAME_MAX) {
                 source.lock().machine.tell_owner(at == 1, id, name.to_vec());
             }

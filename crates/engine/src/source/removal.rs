@@ -61,7 +61,7 @@ impl SourceRemoval {
 
     /// `None` for entries that stay.
     fn new(item: &SourceEntry) -> Option<Self> {
-        let (place, removable) = (item.place.clone()?, item.removable.clone()?);
+        let (place, removable) = (item.place()?.clone(), item.removable.clone()?);
         // No data was sent for an existing file.
         if let RemovalNames::Other(proof) = &removable.names
             && !proof.load(Ordering::Relaxed)
@@ -141,7 +141,7 @@ impl Source {
     /// Removal data of a file; `None` if it stays. With followed links, a file may have several paths: removed by one,
     /// it would be unreadable by another.
     pub(super) fn removable(&self, item: &SourceEntry, look: &FileStat) -> Option<RemovableFile> {
-        let is_operand = item.place.as_ref().is_some_and(|place| place.is_operand);
+        let is_operand = item.place().is_some_and(|place| place.is_operand);
         let may_be = self.removes_files() && (is_operand || self.request.links != LinkRule::Follow);
         may_be.then(|| RemovableFile::file(look, &self.own_unlinks))
     }

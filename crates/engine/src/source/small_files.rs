@@ -13,9 +13,9 @@ use crate::io::storage::calls::read_at;
 use crate::io::storage::read::FrameReader;
 use crate::metrics::stage_timer::during;
 use crate::net::stream::StreamError;
-use crate::net::stream::frame_sink::FrameSink;
 use crate::policy::audit::{AuditAction, AuditRecord};
 use crate::source::entry::SourceEntry;
+use crate::source::frame_sink::FrameSink;
 use crate::source::path::SourceFileError;
 
 /// Most reads of a small file that changes while being read.
@@ -53,7 +53,7 @@ pub(super) fn send(
                 packed.push(packed_file(file.entry, len, modified, digest));
                 used += len;
             }
-            Ok(SmallFileRead::NoRoom(size)) => source.put_back(file.entry, size),
+            Ok(SmallFileRead::NoRoom(size)) => source.requeue_small_file(file.entry, size),
             Err(error) => source.fail(file.entry, &file.handle, error),
         }
     }

@@ -28,8 +28,8 @@ use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
 use crate::net::rate_limiter::RateLimiter;
 use crate::net::stream::StreamError;
-use crate::net::stream::frame_sink::FrameSink;
 use crate::source::entry::SourceEntry;
+use crate::source::frame_sink::FrameSink;
 use crate::source::path::SourceFileError;
 
 /// Discards all data, for a job that only compares.
@@ -105,8 +105,13 @@ pub struct ReadFrames {
     pub same: RangeSet,
 }
 
-/// Digests of frames, and which of them equal the target's.
-type SentFrames = (Vec<(u64, Digest)>, RangeSet);
+/// How a chunk was sent.
+enum SentChunk {
+    /// Digests of its frames, and which of them equal the target's.
+    Frames(Vec<(u64, Digest)>, RangeSet),
+    /// Its file cannot be read.
+    Unreadable(SourceFileError),
+}
 
 /// Work that a stream has started.
 enum StartedWork {
@@ -204,7 +209,10 @@ impl<O: FrameSink> StreamSender<'_, O> {
         source.audit_begin(&chunk.handle)?;
         let may_share =
             matches!(known, PeerChunkState::Nothing) && !chunk.handle.is_null() && !source.policy.is_forced();
-        if may_share && self.outlet.share(&file, chunk.entry, chunk.size, chunk.frames.clone())? {
+        if may_share
+            && let Some(target) = self.outlet.target_here()
+            && target.share(&file, chunk.entry, chunk.size, chunk.frames.clone())?
+        {
             let values: Vec<_> = chunk.frames.clone().map(|index| (index, NO_VALUE)).collect();
             self.conclude(&chunk, &file, values, RangeSet::new());
             self.done(&chunk, since);
@@ -223,11 +231,11 @@ impl<O: FrameSink> StreamSender<'_, O> {
     ) -> Result<(), StreamError> {
         let since = Instant::now();
         match self.send_frames(chunk, file, known)? {
-            Ok((values, same)) => {
+            SentChunk::Frames(values, same) => {
                 self.reader.end();
                 self.conclude(chunk, file, values, same);
             }
-            Err(error) => {
+            SentChunk::Unreadable(error) => {
                 self.reader.give_up();
                 self.source.fail(chunk.entry, &chunk.handle, error);
             }
@@ -242,13 +250,13 @@ impl<O: FrameSink> StreamSender<'_, O> {
         Ok(())
     }
 
-    /// Digests of a chunk's frames, and which of them equal the target's; or why the file is unreadable.
+    /// Sends the frames of a chunk that the target lacks.
     fn send_frames(
         &mut self,
         chunk: &Chunk<SourceEntry>,
         file: &OpenedFile,
         known: &PeerChunkState,
-    ) -> Result<Result<SentFrames, SourceFileError>, StreamError> {
+    ) -> Result<SentChunk, StreamError> {
         let source = self.source;
         let settings = &source.request.settings;
         let frame = settings.frame;
@@ -260,8 +268,8 @@ impl<O: FrameSink> StreamSender<'_, O> {
             let len = frame_len(source, chunk.size, index);
             let mut buffer = match self.reader.next() {
                 Some(Ok(buffer)) if buffer.payload().len() == len => buffer,
-                Some(Ok(_)) | None => return Ok(Err(SourceFileError::Changed)),
-                Some(Err(error)) => return Ok(Err(error.into())),
+                Some(Ok(_)) | None => return Ok(SentChunk::Unreadable(SourceFileError::Changed)),
+                Some(Err(error)) => return Ok(SentChunk::Unreadable(error.into())),
             };
             source.update(&chunk.handle, index, buffer.payload());
             let (job, entry, offset) = (settings.number, chunk.entry, index * u64::from(frame.get()));
@@ -272,11 +280,11 @@ impl<O: FrameSink> StreamSender<'_, O> {
                         values.push((index, made));
                         let trailer = RecordTrailer::Delta(DeltaFrame { job, entry, offset, plain: len, value: made });
                         self.reader.give_back(buffer);
-                        self.put_bytes(&instructions, &trailer)?;
+                        self.send_bytes(&instructions, &trailer)?;
                         continue;
                     }
                     Ok((made, None)) => value = Some(made),
-                    Err(error) => return Ok(Err(error.into())),
+                    Err(error) => return Ok(SentChunk::Unreadable(error.into())),
                 }
             }
             let check = frame_check(buffer.payload());
@@ -299,11 +307,11 @@ impl<O: FrameSink> StreamSender<'_, O> {
             let trailer = RecordTrailer::Data(DataFrame { job, entry, offset, check, value });
             self.reader.give_back(self.outlet.send_frame(buffer, &trailer, &source.limiter)?);
         }
-        Ok(Ok((values, same)))
+        Ok(SentChunk::Frames(values, same))
     }
 
     /// Sends bytes from outside the reader's buffers.
-    fn put_bytes(&mut self, bytes: &[u8], trailer: &RecordTrailer) -> Result<(), StreamError> {
+    fn send_bytes(&mut self, bytes: &[u8], trailer: &RecordTrailer) -> Result<(), StreamError> {
         let mut buffer = self.reader.buffer();
         buffer.set_payload_len(bytes.len());
         buffer.payload_mut().copy_from_slice(bytes);

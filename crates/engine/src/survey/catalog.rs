@@ -1,8 +1,8 @@
 //! Names of files that could be duplicates, held so that they take little room: an index of the directory, and the name
 //! among all names. A million files of 30 bytes each take 50 MB.
 //!
-//! When there is no room for more, the smaller half is forgotten, and no file of such a size is taken from then on: of
-//! the sizes that are left, every file is there.
+//! Without room for more, it drops the half with the smaller files, and accepts no file of such a size any more. Of the
+//! remaining sizes, it holds every file.
 
 use std::collections::HashMap;
 use std::io;
@@ -82,14 +82,14 @@ impl Catalog {
         Self { roots, dirs, files, names, open, floor: 1, is_closed: false, left_out: FileTotals::default(), most }
     }
 
-    /// What is added from now on is in this directory, which is shown as `label`, until it is left.
+    /// Enters a directory, shown as `label`. Files added until it is left belong to it.
     pub fn enter_root(&mut self, dir: Dir, label: &[u8]) {
         let root = u32::try_from(self.roots.len()).unwrap_or(ROOT);
         self.roots.push(CatalogRoot { dir, label: label.to_vec() });
         self.open.push(OpenCatalogDirectory { name: None, root, id: None });
     }
 
-    /// What is added from now on is in a directory of this name in the one before.
+    /// Enters a subdirectory of the current directory.
     pub fn enter(&mut self, name: &Name) {
         let root = self.open.last().map_or(ROOT, |open| open.root);
         self.open.push(OpenCatalogDirectory { name: Some(name.clone()), root, id: None });
@@ -265,7 +265,7 @@ impl<'c> CatalogOpener<'c> {
         Self { catalog, opened: HashMap::new(), links }
     }
 
-    /// A file, and what it is now.
+    /// Opens a file; returns its present properties as well.
     pub fn open(&mut self, file: FileId) -> io::Result<(OwnedFd, FileStat)> {
         let record = self.catalog.files[file];
         let dir = self.directory(record.dir)?;

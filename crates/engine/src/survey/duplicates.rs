@@ -30,7 +30,7 @@ const BATCH: usize = 1 << 16;
 const CHUNK: usize = 16;
 /// Most that read at a time: what waits for the disk, while others hash.
 const READERS: usize = 8;
-/// How often it is said how far it is.
+/// Interval of progress reports.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
 /// Files that are the same.
@@ -46,7 +46,7 @@ pub struct DuplicateFiles {
     pub read: u64,
     /// Files of equal size that were not compared: the time was up.
     pub late: FileTotals,
-    /// Files whose names were not held, for want of room.
+    /// Files without a name in the catalog, for lack of room.
     pub left_out: FileTotals,
     /// All of those are smaller than this, or there was no room even for bigger ones.
     pub held_from: u64,
@@ -63,7 +63,7 @@ pub struct DuplicateSet {
     pub files: u64,
     /// The BLAKE3 value of each.
     pub digest: [u8; 32],
-    /// The first few of them.
+    /// The first few paths.
     pub paths: Vec<Vec<u8>>,
 }
 
@@ -77,7 +77,7 @@ struct DuplicateSearch<'c> {
     found: Mutex<DuplicateFiles>,
 }
 
-/// What was read of a file: its digest, the device and inode that it was read from, and which file of the catalog it is.
+/// The digest of a file of the catalog, with the device and inode that were read.
 struct DuplicateDigest {
     size: u64,
     digest: [u8; 32],
@@ -138,8 +138,8 @@ impl DuplicateSet {
 }
 
 impl DuplicateSearch<'_> {
-    /// Compares whole groups of files of equal size. Their beginnings are read in the order in which they were found, which
-    /// is how they lie on most disks.
+    /// Compares whole groups of files of equal size. Their beginnings are read in the order in which they were found,
+    /// which is how they lie on most disks.
     fn compare(&self, mut files: Vec<FileId>, biggest: &mut TopN<DuplicateSet>, tell: &mut impl FnMut(u64)) {
         files.sort_unstable_by_key(|file| self.catalog.order(*file));
         let heads = sorted(self.read_all(&files, HEAD, READERS, tell));
@@ -186,7 +186,7 @@ impl DuplicateSearch<'_> {
                 tell(self.read.load(Ordering::Relaxed));
                 thread::park_timeout(TELL_EVERY);
             }
-            // One that panicked has found a mistake in this program, which is not to be hidden.
+            // A panic is a bug and must not be hidden.
             started.into_iter().flat_map(|thread| thread.join().expect("a thread reads to its end")).collect()
         })
     }

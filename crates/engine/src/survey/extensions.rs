@@ -11,10 +11,10 @@ const ENDING_MAX: usize = 16;
 /// Kinds that are named in the end.
 const NAMED: usize = 30;
 
-/// Files whose names end in the same way.
+/// Files with one name extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtensionTotals {
-    /// What is behind the last dot, in small letters; empty where there is nothing.
+    /// The extension in lower case; empty without one.
     pub ending: Vec<u8>,
     /// How many, and how much.
     pub sum: FileTotals,
@@ -57,7 +57,7 @@ impl ExtensionTable {
     }
 }
 
-/// What is behind the last dot, unless the name begins with that.
+/// Returns the part after the last dot, unless the name begins with that dot.
 fn ending(name: &[u8]) -> &[u8] {
     let Some(dot) = name.iter().rposition(|byte| *byte == b'.') else { return b"" };
     let is_hidden = name[..dot].iter().all(|byte| *byte == b'.');

@@ -30,7 +30,7 @@ use crate::sys::describe::describe;
 
 /// Files and directories that are named of the biggest.
 const BIGGEST: usize = 20;
-/// Files after which it is said how far it is.
+/// Number of files between progress reports.
 const TELL_EVERY: u64 = 512;
 /// Directories that are remembered in which files lie that were named.
 const PARENTS_MAX: usize = 1024;
@@ -115,7 +115,7 @@ impl SurveyResult {
     ) {
         let typed = path.as_os_str().as_bytes();
         let look = match rustix::fs::stat(path) {
-            // What is no file is not there.
+            // `null:` is no file.
             Err(_) if names_null(path.as_os_str()) => return self.fail(typed.to_vec(), NULL),
             Err(error) => return self.fail(typed.to_vec(), &describe(&error.into())),
             Ok(stat) => FileStat::from(&stat),
@@ -219,7 +219,7 @@ impl SurveyResult {
         self.open.last_mut().unwrap_or(&mut self.tree).adopt(node, depth, seen);
     }
 
-    /// A file in the innermost directory, or one that was named.
+    /// Adds a file of the innermost directory, or a named one.
     fn file(&mut self, typed: &[u8], parent: &Dir, name: &Name, links: FollowLinks, look: &FileStat) {
         let bytes = look.size;
         self.totals.files.add(bytes);

@@ -20,7 +20,7 @@ use crate::sys::cancel::Cancel;
 const PICKS: usize = 128;
 /// Bytes of a frame.
 const FRAME: usize = FrameLen::DEFAULT.get() as usize;
-/// What is measured.
+/// The measured methods.
 const METHODS: [CompressionMethod; 2] = [CompressionMethod::Lz4, CompressionMethod::Zstd(LEVEL_DEFAULT)];
 
 /// How well it compresses.
@@ -32,16 +32,16 @@ pub struct CompressionSample {
     pub bytes: u64,
     /// Of all bytes, the part that no method makes shorter, between 0 and 1: it would travel as it is.
     pub stubborn: f64,
-    /// What each method makes of it.
+    /// Result of each method.
     pub methods: Vec<MethodResult>,
 }
 
-/// What a method makes of it.
+/// Result of a method.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MethodResult {
     /// The method.
     pub method: CompressionMethod,
-    /// What is left of a byte: 0.25 is four to one.
+    /// Compressed size of a byte: 0.25 is a ratio of four to one.
     pub left: f64,
     /// Bytes that one core of this machine compresses in a second; `None` where nothing was tried.
     pub bytes_per_s: Option<f64>,
@@ -159,7 +159,7 @@ fn scaled(at: u64, size: u64, data_bytes: u64) -> u64 {
     u64::try_from(place).unwrap_or(u64::MAX).min(size.saturating_sub(1))
 }
 
-/// The bytes of a frame, or, where that is a hole, of the next one that is none; `None` for what cannot be read.
+/// Reads the frame, or the next one with data if it is a hole; `None` if it cannot be read.
 fn read<'b>(pick: &PickedFrame, extents: &FileExtents, frame: &'b mut [u8]) -> Option<&'b [u8]> {
     let (fd, _) = pick.dir.open_file(&pick.name, pick.links).ok()?;
     let len = |offset: u64| (pick.size - offset).min(FRAME as u64);
@@ -199,7 +199,7 @@ impl SamplePack {
     }
 }
 
-/// Adds up what becomes of payloads.
+/// Sums of payload sizes before and after compression.
 #[derive(Default)]
 struct PayloadMeter {
     packer: PayloadCompressor,

@@ -6,7 +6,7 @@ use crate::fs::{FileIdentity, FileStat};
 
 /// Most unreadable entries named.
 const UNREADABLE_MAX: usize = 20;
-/// Most files with several names whose other names are waited for; the names of further ones count as files of their own.
+/// Most files with several hard links to recognise. Hard links of further ones count as separate files.
 const LINKED_MAX: usize = 1 << 20;
 
 /// Files, and their bytes.
@@ -24,10 +24,10 @@ impl FileTotals {
         self.add_all(&Self { files: 1, bytes });
     }
 
-    /// Adds more of them.
+    /// Adds other totals.
     pub fn add_all(&mut self, more: &Self) {
         self.files += more.files;
-        // File systems can claim sizes whose sum is beyond any number.
+        // File systems can claim sizes with a sum that overflows.
         self.bytes = self.bytes.saturating_add(more.bytes);
     }
 }
@@ -89,7 +89,7 @@ pub struct BigDirectory {
 pub struct UnreadableEntry {
     /// How many: files, directories, paths that were named.
     pub count: u64,
-    /// The first few of them, each with its reason.
+    /// The first few paths, each with its reason.
     pub first: Vec<(Vec<u8>, String)>,
 }
 

@@ -19,12 +19,12 @@ use crate::receiver::made_by;
 use crate::source::origin;
 use crate::sys::describe::describe;
 
-/// What is at the target.
+/// Comparison with the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TargetSurvey {
     /// Files of the same size and time: a copy leaves them as they are.
     pub same: FileTotals,
-    /// Files of whose names there is something else: a copy names them, and replaces them with `-f`.
+    /// Files with a different entry of the same name: a copy reports them, and replaces them with `-f`.
     pub differs: FileTotals,
     /// Files that are not there.
     pub missing: FileTotals,
@@ -36,11 +36,11 @@ pub struct TargetSurvey {
 enum SurveyDestination {
     /// In this directory, under their own names.
     Into(Dir),
-    /// What is in the one directory goes into this one.
+    /// The contents of the only directory go into this one.
     Contents(Dir),
     /// The one file gets this name in this directory.
     As(Dir, Name),
-    /// Nothing is there.
+    /// The target does not exist.
     Nowhere,
 }
 
@@ -106,7 +106,7 @@ impl TargetComparison {
         self.there.count(place, look, data_bytes);
     }
 
-    /// What was found.
+    /// Returns the result.
     pub fn finish(self) -> TargetSurvey {
         self.there
     }
@@ -117,7 +117,7 @@ impl TargetSurvey {
         let found = place.map(|(dir, name)| FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself));
         let sum = match found {
             Some(Ok(there)) if is_same(&there, look) => return self.same.add(look.size),
-            // An entry that cannot be read exists, and is in the way.
+            // An entry that cannot be read exists.
             Some(Err(error)) if error.raw_os_error() != Some(Errno::NOENT.raw_os_error()) => &mut self.differs,
             Some(Ok(_)) => &mut self.differs,
             Some(Err(_)) | None => &mut self.missing,
@@ -152,15 +152,15 @@ fn destination(ask: &Ask, target: &Path) -> Result<SurveyDestination, Error> {
     }
 }
 
-/// Whether the one directory that is named goes into the target itself: it has no name of its own, or the target was made
-/// of it.
+/// Whether the contents of the only named directory go into the target itself: it has no name of its own, or the target
+/// is its copy.
 fn goes_on(ask: &Ask, target: &Path, identity: FileIdentity) -> bool {
     let [only] = ask.paths.as_slice() else { return false };
     let origin = || origin(&[only.as_os_str().as_bytes().to_vec()]);
     own_name(only).is_none() || made_by(ask.state_dir.as_deref(), target, identity, &origin())
 }
 
-/// A file that is there, by its name in its directory: a link to it is followed, as a copy does.
+/// Returns an existing file as a name in its directory. It follows a symbolic link, as a copy does.
 fn beside(target: &Path) -> io::Result<SurveyDestination> {
     let real: PathBuf = std::fs::canonicalize(target)?;
     let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else { return Ok(SurveyDestination::Nowhere) };

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 /// The n greatest values.
 pub struct TopN<T> {
     most: usize,
-    /// The smallest of them comes out first.
+    /// A heap with the smallest item on top.
     kept: BinaryHeap<Reverse<Ranked<T>>>,
     offered: u64,
 }
@@ -36,7 +36,7 @@ impl<T> TopN<T> {
         self.kept.push(Reverse(Ranked { size, number: Reverse(self.offered), thing: make() }));
     }
 
-    /// What was kept, the greatest first.
+    /// Returns the items, the greatest first.
     pub fn into_sorted(self) -> Vec<T> {
         let sorted = self.kept.into_sorted_vec();
         sorted.into_iter().map(|Reverse(ranked)| ranked.thing).collect()

@@ -1,7 +1,7 @@
-//! Where the bytes are, drawn small: a tree of the directories that matter, the others added up.
+//! Where the bytes are: a tree of the large directories, with totals for the others.
 //!
-//! What has less than a part of [`SHARE`] of the bytes is added to what else is in its parent, so that the tree stays small
-//! however many directories there are: on each of [`DEPTH_MAX`] levels, no more than [`SHARE`] of them can have that much.
+//! A directory with less than one part in [`SHARE`] of all bytes counts as a part of its parent. So each of
+//! [`DEPTH_MAX`] levels has at most [`SHARE`] directories.
 
 use super::tally::FileTotals;
 
@@ -23,7 +23,7 @@ pub struct SurveyDirectory {
     pub own: FileTotals,
     /// Directories in it, the biggest first.
     pub children: Vec<SurveyDirectory>,
-    /// What is in directories in it that are not drawn.
+    /// Totals of its subdirectories outside the tree.
     pub rest: FileTotals,
 }
 

@@ -21,7 +21,7 @@ pub fn keep_to(cpus: &Cpus) -> Option<String> {
     }
 }
 
-/// The threads that are there already go where this one is. One that has ended meanwhile needs nothing.
+/// Pins the existing threads to this thread's CPUs. It ignores threads that have ended meanwhile.
 fn pin_others() {
     let Ok(wanted) = sched_getaffinity(None) else { return };
     let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
@@ -31,7 +31,7 @@ fn pin_others() {
     });
 }
 
-/// Pins this thread; `false` if it may use none of them.
+/// Pins this thread; `false` if it may use none of these CPUs.
 fn pin(cpus: &Cpus) -> rustix::io::Result<bool> {
     let usable = sched_getaffinity(None)?;
     let mut wanted = CpuSet::new();

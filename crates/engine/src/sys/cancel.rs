@@ -12,7 +12,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Debug, Clone, Default)]
 pub struct Cancel {
     own: Arc<AtomicBool>,
-    /// Who stops what this is a part of stops this, too.
+    /// Cancellation of the whole, which includes this part.
     whole: Option<Arc<AtomicBool>>,
 }
 

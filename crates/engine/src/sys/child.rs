@@ -14,7 +14,7 @@ use haul_proto::path::escape;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
 
-/// How much of a child's error output is kept, in bytes: the end of it.
+/// Bytes that are kept from the end of a child's error output.
 pub const KEPT_STDERR: usize = 8 * 1024;
 
 /// How long a child may take to end after it was asked to, before it is killed.
@@ -118,11 +118,11 @@ impl ChildGuard {
         self.is_messenger = true;
     }
 
-    /// After an orderly end, with its standard input closed: waits until the child has ended, at most `timeout`. What
-    /// only carries is left to end by itself: over a long path that takes a round trip, and nothing comes of it.
+    /// Closes the child's standard input and waits for its end, at most `timeout`. A mere carrier such as ssh is not
+    /// waited for: on a long path, its end takes a round trip.
     pub fn close(&mut self, timeout: Duration) {
         if !self.is_messenger {
-            // One that does not end by itself is ended when it is dropped.
+            // A child that does not end by itself is ended on drop.
             let _ = self.wait(timeout);
             return;
         }
@@ -148,7 +148,8 @@ impl ChildGuard {
         }
     }
 
-    /// The end of what the child wrote as errors, escaped, without empty lines. Waits a little for the rest when the child has ended.
+    /// The end of what the child wrote as errors, escaped, without empty lines. Waits a little for the rest when the
+    /// child has ended.
     pub fn stderr_tail(&self) -> Vec<String> {
         if self.status.is_some() {
             // Whether it came to its end or not: what has come so far has to do.
@@ -197,8 +198,8 @@ impl Write for CancellableStdin<'_> {
     }
 }
 
-/// Whether a pipe becomes ready within `timeout`. One that cannot be polled counts as ready: using it says better what
-/// is wrong.
+/// Whether a pipe becomes ready within `timeout`. A pipe that cannot be polled counts as ready: its use gives the
+/// better error.
 pub(crate) fn is_ready(pipe: impl AsFd, wanted: PollFlags, timeout: Duration) -> bool {
     let Ok(timeout) = Timespec::try_from(timeout) else { return true };
     match poll(&mut [PollFd::new(&pipe, wanted)], Some(&timeout)) {

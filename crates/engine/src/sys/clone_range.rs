@@ -3,12 +3,12 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Makes `len` bytes of `to` from `offset` on share their blocks with those of `from` at the same place; as far as
-/// anybody can tell, they are copied. On success all of them are.
+/// Copies `len` bytes at `offset` from `from` to `to` by shared blocks (FICLONERANGE). On success, all bytes are
+/// copied.
 ///
 /// # Errors
-/// EXDEV, EOPNOTSUPP, ENOTTY and others where the two cannot share anything; EINVAL where this range cannot be shared,
-/// since it neither begins and ends with blocks nor ends with `from`. Nothing is shared then.
+/// EXDEV, EOPNOTSUPP, ENOTTY and others if the files cannot share blocks; EINVAL if this range cannot, since it is not
+/// aligned to blocks and does not end with `from`. Then no byte is copied.
 pub fn clone_range(from: impl AsFd, to: impl AsFd, offset: u64, len: u64) -> io::Result<()> {
     // To the kernel, 0 is all that follows.
     if len == 0 {
@@ -20,8 +20,8 @@ pub fn clone_range(from: impl AsFd, to: impl AsFd, offset: u64, len: u64) -> io:
         src_length: len,
         dest_offset: offset,
     };
-    // SAFETY: FICLONERANGE reads one `file_clone_range`, which lives until the call returns, and touches no other memory
-    // of this process. Both descriptors are borrowed, so they are open.
+    // SAFETY: FICLONERANGE reads one `file_clone_range`, which lives until the call returns, and touches no other
+    // memory of this process. Both descriptors are borrowed, so they are open.
     #[allow(unsafe_code)]
     let status = unsafe { libc::ioctl(to.as_fd().as_raw_fd(), libc::FICLONERANGE, &raw const range) };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -1,7 +1,7 @@
-//! A process that may touch only what it has named before: Linux's Landlock (landlock(7)), as far as the kernel has it.
+//! Confines this process to named paths with Landlock (landlock(7)), as far as the kernel supports it.
 //!
-//! Whatever goes wrong in this program afterwards, the kernel refuses the rest with EACCES: to open, make, remove or
-//! rename anything elsewhere, to take a port, to signal others. What Landlock does not see is listed in SECURITY.md.
+//! Then the kernel refuses everything else with EACCES: opening, creating, removing or renaming files elsewhere,
+//! binding other ports, and signals to other processes. SECURITY.md lists the limits of Landlock.
 
 use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::sandbox::{Confinement, SandboxReport};
@@ -13,7 +13,7 @@ use std::os::fd::AsFd;
 
 use super::syscall_filter;
 
-/// All that is asked of the kernel: what version 6 can do (Linux 6.12). An older one does its part of it.
+/// The requested rules: Landlock's version 6 (Linux 6.12). An older kernel applies the part that it knows.
 const WANTED: ABI = ABI::V6;
 /// The first port number that the kernel takes for "any free one".
 const ANY_FREE_PORT: u16 = 0;
@@ -41,7 +41,7 @@ pub enum ConfineRights {
 pub enum ConfineNetwork {
     /// Nothing.
     None,
-    /// Connecting, and listening on one of these ports, from the first to the last, or else on one that the kernel chooses.
+    /// Connections, and listening on a port from the first to the last; `None`: on a port of the kernel's choice.
     Streams(Option<(u16, u16)>),
 }
 
@@ -56,7 +56,7 @@ enum ConfineError {
     Root(#[from] PathFdError),
 }
 
-/// What is to stay allowed, collected place by place; nothing is held open for it.
+/// The permitted paths and ports. No descriptor is held for them.
 pub struct ConfineBounds {
     rules: Result<RulesetCreated, ConfineError>,
     /// Why reading is not confined at all.

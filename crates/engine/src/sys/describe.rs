@@ -16,11 +16,6 @@ pub fn describe(error: &io::Error) -> String {
     }
 }
 
-/// Whether a text of [`describe`] says that a file system or a quota is full.
-pub fn is_no_space(text: &str) -> bool {
-    [Errno::NOSPC, Errno::DQUOT].into_iter().any(|errno| text == describe(&errno.into()))
-}
-
 fn what_happened(error: &io::Error) -> String {
     let text = error.to_string();
     if error.raw_os_error().is_some() { without_numbers(&text).into_owned() } else { text }
@@ -109,8 +104,6 @@ mod tests {
             assert_eq!(text.lines().count(), 2, "{text}");
             assert!(!text.contains("os error"), "{text}");
         }
-        let no_space = |errno: Errno| is_no_space(&describe(&errno.into()));
-        assert!(no_space(Errno::NOSPC) && no_space(Errno::DQUOT) && !no_space(Errno::FBIG));
         assert!(describe(&Errno::NOSPC.into()).starts_with("No space left on device\nfree space"));
     }
 }

@@ -1,4 +1,5 @@
-//! Descriptors that a process leaves to a child besides its standard ones: under their own numbers, and to no other child.
+//! Descriptors that a process leaves to a child besides its standard ones: under their own numbers, and to no other
+//! child.
 
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd};
 use std::io;
@@ -12,7 +13,7 @@ const STANDARD: RawFd = 3;
 
 /// Has the process that `command` starts keep `fd`. Returns the number that it has there.
 pub fn hand_over(command: &mut Command, fd: &Arc<OwnedFd>) -> io::Result<RawFd> {
-    // One that is not a standard one, which the child gets others for.
+    // Above the standard descriptors, which the child replaces.
     let kept = fcntl_dupfd_cloexec(&**fd, STANDARD)?;
     let number = kept.as_raw_fd();
     let keep = move || Ok(fcntl_setfd(&kept, FdFlags::empty())?);

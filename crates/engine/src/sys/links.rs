@@ -51,7 +51,7 @@ fn request() -> [u8; HEADER + LINK] {
     request
 }
 
-/// Reads the messages of one datagram; `false` after the last one of the list, and after any that is not of it.
+/// Reads the messages of a datagram; `false` after the last message of the list, or another one.
 fn read_messages(mut bytes: &[u8], found: &mut Vec<InterfaceSettings>) -> bool {
     while let Some(length) = u32_at(bytes, 0) {
         let length = length as usize;

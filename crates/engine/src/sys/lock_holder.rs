@@ -13,7 +13,7 @@ pub struct LockTable {
 
 /// Most that is read of either list.
 const LIST_MAX: usize = 4 << 20;
-/// How much of it is read at a time.
+/// Bytes per read.
 const PIECE: usize = 32 << 10;
 
 impl LockTable {
@@ -55,8 +55,8 @@ fn device_of_mount(mounts: &str, id: u64) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// `1: FLOCK  ADVISORY  WRITE 1234 08:01:131 0 EOF`: process, device (hexadecimal) and inode. Who only waits has `->` in
-/// second place; a process that cannot be seen from here has the number 0.
+/// Parses lines such as `1: FLOCK  ADVISORY  WRITE 1234 08:01:131 0 EOF`: process, device (hexadecimal) and inode. A
+/// waiting process has `->` in second place; a process of another PID namespace has the number 0.
 fn holder_of(locks: &str, (major, minor): (u32, u32), inode: u64) -> Option<u32> {
     let place = format!("{major:02x}:{minor:02x}:{inode}");
     let holder = |line: &str| {

@@ -1,5 +1,5 @@
-//! A condition with a free notification while no thread waits: a system call for each of a million small files costs
-//! more than the work for some of them.
+//! A condition variable without a system call for notifications while no thread waits: a call for each of a million
+//! small files would be too expensive.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, MutexGuard, PoisonError};

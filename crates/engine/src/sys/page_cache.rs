@@ -39,8 +39,8 @@ pub fn start_write_back(file: impl AsFd, offset: u64, len: u64) -> io::Result<()
     sync_range(file, offset, len, libc::SYNC_FILE_RANGE_WRITE)
 }
 
-/// Writes a range of a file to the disk and waits until it is there. Says nothing about the disk's own cache, nor about
-/// the file's metadata: it makes pages clean, not data durable.
+/// Writes a range of a file to the disk, and waits for it. This makes pages clean, but not data durable: it covers
+/// neither the disk's cache nor the file's metadata.
 pub fn finish_write_back(file: impl AsFd, offset: u64, len: u64) -> io::Result<()> {
     let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
     sync_range(file, offset, len, all)
@@ -56,7 +56,8 @@ pub fn write_back_error(file: impl AsFd) -> io::Result<()> {
 fn sync_range(file: impl AsFd, offset: u64, len: u64, flags: libc::c_uint) -> io::Result<()> {
     let too_far = |_| io::Error::from(io::ErrorKind::InvalidInput);
     let (offset, len) = (i64::try_from(offset).map_err(too_far)?, i64::try_from(len).map_err(too_far)?);
-    // SAFETY: sync_file_range(2) takes integers and has no memory to violate. The descriptor is borrowed, so it is open.
+    // SAFETY: sync_file_range(2) takes integers and has no memory to violate. The descriptor is borrowed, so it is
+    // open.
     #[allow(unsafe_code)]
     let status = unsafe { libc::sync_file_range(file.as_fd().as_raw_fd(), offset, len, flags) };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

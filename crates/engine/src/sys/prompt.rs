@@ -1,9 +1,8 @@
-//! Has a TCP connection of a child process send what it has, and confirm what it got, at once.
+//! Sets TCP_NODELAY and TCP_QUICKACK on the TCP connection of a child process.
 //!
-//! OpenSSH logs in without TCP_NODELAY. Twice it sends something small after something else that the other end does not
-//! answer: once the client does, once the server. Each then waits for a confirmation, which the other end puts off for
-//! 40 ms. A process may get at a child's socket (pidfd_getfd(2), Linux 5.6) where it might trace it; nothing is read
-//! or written here, and nothing is kept.
+//! OpenSSH logs in without TCP_NODELAY. Twice, once at each end, it sends a small message after another one without a
+//! reply, and waits for its delayed acknowledgement: 40 ms. A process can take a child's socket (pidfd_getfd(2), Linux
+//! 5.6) where it might trace it. Nothing is read from, written to or kept of the socket.
 
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_tcp_nodelay, set_tcp_quickack, socket_protocol};
@@ -17,7 +16,7 @@ use std::os::fd::OwnedFd;
 /// Where a program that opens few files has its first connection.
 const DESCRIPTORS: RangeInclusive<i32> = 3..=8;
 
-/// Says who may trace whom; it is not there without Yama.
+/// Yama's rule for tracing; absent without Yama.
 const SCOPE: &str = "/proc/sys/kernel/yama/ptrace_scope";
 
 /// As far as a process may trace its children.
@@ -66,7 +65,7 @@ impl Prompter {
     }
 }
 
-/// Also for tests of those who prompt.
+/// Also for tests of callers.
 #[cfg(test)]
 pub mod tests {
     use super::*;

@@ -57,9 +57,9 @@ pub struct TcpInfo {
     pub retransmitted: u64,
     /// Segments that came out of order.
     pub reordered: u64,
-    /// Bytes that the congestion window allows under way.
+    /// Congestion window in bytes.
     pub window_bytes: u64,
-    /// Bytes that are under way.
+    /// Bytes in flight.
     pub under_way_bytes: u64,
     /// Bytes that the receiver has room for.
     pub receiver_bytes: u64,
@@ -67,15 +67,15 @@ pub struct TcpInfo {
     pub delivery_bytes_per_s: u64,
     /// Time with something to send.
     pub busy: Duration,
-    /// That part of it in which the receiver's window was full.
+    /// Part of it with a full receive window.
     pub receiver_limited: Duration,
-    /// That part of it in which the sender's buffer was too small.
+    /// Part of it limited by the send buffer.
     pub buffer_limited: Duration,
 }
 
 impl TcpInfo {
-    /// Bytes that may be under way: the smaller one of congestion window and receive window. Kernels before Linux 5.4 do
-    /// not say how large the receive window is.
+    /// Bytes that may be in flight: the smaller of congestion window and receive window. Before Linux 5.4, the receive
+    /// window is unknown.
     pub fn effective_window_bytes(&self) -> u64 {
         match self.receiver_bytes {
             0 => self.window_bytes,

@@ -1,4 +1,4 @@
-//! What this process has used, and how a thread of it fares.
+//! Resource use of this process and of its threads.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
@@ -33,8 +33,8 @@ pub fn thread_id() -> ThreadId {
     ThreadId(rustix::thread::gettid().as_raw_pid())
 }
 
-/// User and system time of a thread of this process in microseconds; 0 where it has ended. The number of one that has
-/// ended may be another's: who asks keeps it from ending, or does not mind.
+/// Returns user and system time of a thread of this process in microseconds; 0 if it has ended. Its number may be
+/// reused: callers keep the thread alive, or accept that.
 #[allow(unsafe_code)]
 pub fn cpu_us_of(ThreadId(id): ThreadId) -> u64 {
     // How the kernel numbers the clocks of threads (`CPUCLOCK_PERTHREAD_MASK` and `CPUCLOCK_SCHED` of posix-timers.h).

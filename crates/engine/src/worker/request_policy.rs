@@ -168,9 +168,7 @@ impl ClientLimits {
         }
         hold_properties(preserve)?;
         hold_other_directories(sync)?;
-        if journal_dir.is_some() {
-            return Err(ClientRefusal::JournalDirectory);
-        }
+        journal_dir.as_ref().map_or(Ok(()), |_| Err(ClientRefusal::JournalDirectory))?;
         match pipe {
             PipeKind::No => Ok(()),
             PipeKind::Standard | PipeKind::Named | PipeKind::Growing(_) => Err(no_pipe(Some(path))),

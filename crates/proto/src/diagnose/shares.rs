@@ -63,7 +63,7 @@ impl TimeShares {
         };
         let idle = part(idle_for_something, of_source);
         let beside = |end: &StreamTimes<'_>, stage| beside(end, stage).min(idle);
-        let is_small = case.files >= SMALL_FILES_MIN && (case.bytes as f64) < SMALL_FILE_BYTES * case.files as f64;
+        let is_small = has_small_files(case);
         let sync = beside(&target, Stage::Sync) + part(target.wall(Stage::Room), of_target);
         let create = part(target.wall(Stage::Create), of_target) + beside(&target, Stage::Examine);
         let received = part(received, of_target);
@@ -72,18 +72,14 @@ impl TimeShares {
         let writing = part(target.waiting(Stage::Write), target.wall(Stage::Write));
         let mut shares = Self {
             read: part(source.waiting(Stage::Read), of_source),
-            source_cpu: part(
-                [Stage::Read, Stage::Prepare, Stage::Send].iter().map(|stage| source.computing(*stage)).sum(),
-                of_source,
-            ),
+            source_cpu: part(source.computing_in([Stage::Read, Stage::Prepare, Stage::Send]), of_source),
             source_files: part(source.wall(Stage::Open), of_source) + beside(&source, Stage::Walk),
             pace: part(source.wall(Stage::Pace), of_source),
             source_pipe: part(source.waiting(Stage::ReadPipe), elapsed),
             network: if case.is_one_worker { 0.0 } else { part(source.waiting(Stage::Send), of_source).min(received) },
             write: part(target.waiting(Stage::Write) + turn * writing, of_target) + if is_small { 0.0 } else { sync },
             target_cpu: part(
-                [Stage::Receive, Stage::Check, Stage::Write].iter().map(|stage| target.computing(*stage)).sum::<f64>()
-                    + turn * (1.0 - writing),
+                target.computing_in([Stage::Receive, Stage::Check, Stage::Write]) + turn * (1.0 - writing),
                 of_target,
             ),
             target_files: create + if is_small { sync } else { 0.0 },
@@ -199,9 +195,18 @@ impl<'l> StreamTimes<'l> {
         self.wall(stage) * part(spent.computed_us as f64, spent.looked_us as f64)
     }
 
+    fn computing_in<const N: usize>(&self, stages: [Stage; N]) -> f64 {
+        stages.iter().map(|stage| self.computing(*stage)).sum()
+    }
+
     fn waiting(&self, stage: Stage) -> f64 {
         self.wall(stage) - self.computing(stage)
     }
+}
+
+/// Whether the job's files are so many and small that their number matters more than their bytes.
+fn has_small_files(case: &JobMeasurements) -> bool {
+    case.files >= SMALL_FILES_MIN && (case.bytes as f64) < SMALL_FILE_BYTES * case.files as f64
 }
 
 /// Returns the share of quota periods exhausted by this worker; 0 for a burst, or where others exhausted them.

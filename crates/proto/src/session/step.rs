@@ -7,6 +7,7 @@ use crate::ids::{EntryId, PathId, StreamId};
 use crate::integrity::{Digest, FrameTree};
 use crate::path::Name;
 use crate::session::differing::Differing;
+use crate::wire::message::TransferNeed;
 
 /// State of an entry's parent directory.
 #[derive(Debug)]
@@ -43,6 +44,22 @@ pub enum EntryAnswer<H> {
     NeededInOrder(Arc<H>),
     /// Refused. The engine has reported it, unless a directory above it was refused.
     Refused,
+}
+
+impl<H> EntryAnswer<H> {
+    /// Returns the answer as the source receives it.
+    pub(super) fn need(&self) -> TransferNeed {
+        match self {
+            Self::Settled => TransferNeed::Nothing,
+            Self::Same => TransferNeed::Same,
+            Self::Needed(_) => TransferNeed::All,
+            Self::Partial(_) => TransferNeed::Rest,
+            Self::Delta(_) => TransferNeed::Delta,
+            Self::Compare(_) => TransferNeed::Compare,
+            Self::NeededInOrder(_) => TransferNeed::InOrder,
+            Self::Refused => TransferNeed::Refused,
+        }
+    }
 }
 
 /// The engine's next step after a message or frame.

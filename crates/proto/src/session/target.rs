@@ -271,17 +271,7 @@ impl<H> TargetSession<H> {
 
     fn answer_entry(&mut self, entry: EntryId, answer: EntryAnswer<H>) -> Option<FinishedEntry<H>> {
         assert_eq!(entry.0, self.needs_first.0 + self.needs.len() as u64, "answers in order");
-        let need = match answer {
-            EntryAnswer::Settled => TransferNeed::Nothing,
-            EntryAnswer::Same => TransferNeed::Same,
-            EntryAnswer::Needed(_) => TransferNeed::All,
-            EntryAnswer::Partial(_) => TransferNeed::Rest,
-            EntryAnswer::Delta(_) => TransferNeed::Delta,
-            EntryAnswer::Compare(_) => TransferNeed::Compare,
-            EntryAnswer::NeededInOrder(_) => TransferNeed::InOrder,
-            EntryAnswer::Refused => TransferNeed::Refused,
-        };
-        self.needs.push(need);
+        self.needs.push(answer.need());
         if entry.0 + 1 == self.next {
             let needs = std::mem::take(&mut self.needs);
             self.outbox.push(TargetMessage::Want { first: self.needs_first, needs });

@@ -46,7 +46,7 @@ pub fn adopt(plan: &mut Plan) {
         job.options.directory.must_exist = true;
         let is_remote = |source: &Location| source.host != Host::Local;
         let sources = std::mem::take(&mut job.sources).into_iter();
-        // A slash behind a remote source means what is in it.
+        // `HOST:DIR/` means the contents of DIR.
         job.sources = sources.map(|source| if is_remote(&source) { contents(source) } else { source }).collect();
     }
     for (end, place) in

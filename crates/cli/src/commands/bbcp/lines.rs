@@ -77,7 +77,8 @@ pub struct Lines {
     last_begun: Option<PathBuf>,
     /// Digests of one source that came before the name of its target: paths and values.
     held_digests: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Files that have begun under `-a`, and whether the offset was shown. A file may resume before it is said to begin.
+    /// Started files under `-a`, and whether the offset was shown. The report of a resume may come before that of the
+    /// start.
     begun: BTreeMap<Vec<u8>, bool>,
     /// Lines that wait for the number of files; `None` once it is shown.
     held: Option<Vec<String>>,

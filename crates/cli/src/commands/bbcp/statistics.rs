@@ -1,4 +1,4 @@
-//! bbcp's statistics (`-V`): socket windows and CPU time of both ends. Every figure is one that haul measures.
+//! bbcp's statistics (`-V`): socket windows and CPU time of both ends, as haul measures them.
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use std::thread;
 use anyhow::{Context, anyhow, bail};
 use haul_engine::sys::cancel::Cancel;
 
-/// What is under a root, by its path from there: the digest of a file, nothing for a directory.
+/// Entries below a root by relative path: the digest of a file, nothing for a directory.
 type DemoTree = BTreeMap<PathBuf, Option<blake3::Hash>>;
 
 /// Bytes read at a time.

@@ -57,11 +57,7 @@ pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
     let sandboxed = check_sandbox(values)?;
     let only = directories.first().filter(|_| !is_standing).cloned();
     let is_standard = only.as_ref().is_some_and(|one| matches!(one.content, ServedContent::Standard(_)));
-    let until = ServeUntil {
-        once: values.is_set(&flags::serve::ONCE) || is_standard,
-        deadline: values.get(&flags::serve::FOR)?.map(|time| Instant::now() + time),
-        grace: values.get(&flags::serve::GRACE)?.unwrap_or(GRACE),
-    };
+    let until = until(values, is_standard)?;
     let clients = values.get(&flags::serve::CLIENTS)?.unwrap_or(CLIENTS);
     let clients = if is_standard { 1 } else { clients };
     let address = values.get(&flags::serve::BIND)?.map(|text| address(&text)).transpose()?;
@@ -104,6 +100,15 @@ pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
     let reload = || hangup.take_caught().then(|| reload(values, is_json)).flatten();
     let copied = server.run(until, &stop, reload);
     Ok(if until.once && !copied { Exit::Interrupted } else { Exit::Done })
+}
+
+/// A served standard stream serves one client.
+fn until(values: &Values, is_standard: bool) -> Result<ServeUntil, UsageError> {
+    Ok(ServeUntil {
+        once: values.is_set(&flags::serve::ONCE) || is_standard,
+        deadline: values.get(&flags::serve::FOR)?.map(|time| Instant::now() + time),
+        grace: values.get(&flags::serve::GRACE)?.unwrap_or(GRACE),
+    })
 }
 
 /// That of the option, or else of the file.

@@ -1,4 +1,4 @@
-//! How cells reach the terminal: the few sequences that every one of them knows (ECMA-48), collected and written at once.
+//! Writes cells to the terminal: a few sequences that all terminals know (ECMA-48), in one write.
 
 use std::io;
 

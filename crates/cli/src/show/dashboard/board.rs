@@ -22,7 +22,7 @@ const PAGE: usize = 5;
 
 /// A job as it is shown.
 pub struct Board {
-    /// What is copied.
+    /// Sources and target.
     pub title: String,
     /// How far it is.
     pub phase: Phase,
@@ -36,11 +36,11 @@ pub struct Board {
     pub transport: TransportPath,
     /// The streams.
     pub lanes: Lanes,
-    /// What was said, the latest last.
+    /// Messages, the latest last.
     pub said: VecDeque<BoardLine>,
     /// Number of lines below the visible ones.
     pub scrolled: usize,
-    /// The limit on the rate: the one that holds, or that the user wants.
+    /// The rate limit, in force or requested.
     pub limit: Option<u64>,
     /// The number of streams that the user wants.
     pub streams: Option<u16>,

@@ -69,7 +69,7 @@ struct ScreenPart<'b> {
 }
 
 impl ScreenPart<'_> {
-    /// Writes a line, as much of it as there is room for.
+    /// Writes a line, cut to the available width.
     fn line(&mut self, text: &str, style: Style) {
         let Rect { x, y, width, height } = self.left;
         if width > 0 && height > 0 {
@@ -96,7 +96,7 @@ impl ScreenPart<'_> {
     }
 }
 
-/// Draws all of it on an empty buffer.
+/// Draws the dashboard on an empty buffer.
 pub fn draw(buffer: &mut Buffer, board: &Board, look: TerminalStyle) {
     let screen = buffer.area;
     let layout = arrange(screen, board.lanes.rows().len(), board.wants_slowest);

@@ -1,9 +1,9 @@
-//! What is typed, as a terminal sends it, and what it is called.
+//! Keys as a terminal sends them, and their names.
 
 /// A key that means something here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
-    /// One that is a character.
+    /// A character.
     Char(char),
     /// An arrow.
     Up,

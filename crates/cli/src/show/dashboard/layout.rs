@@ -23,7 +23,7 @@ pub enum Panel {
     Queue,
     /// The files that took longest.
     Slowest,
-    /// What was said.
+    /// Messages.
     Said,
 }
 
@@ -80,8 +80,8 @@ fn columns(area: Rect, streams: u16) -> Vec<(Panel, Rect)> {
     panels
 }
 
-/// One below the other, as many as there is room for. What room is left is for the streams, as far as they need it, then
-/// for `rest`.
+/// One below the other, as many as there is room for. What room is left is for the streams, as far as they need it,
+/// then for `rest`.
 fn stack(area: Rect, by_importance: &[Panel], streams: u16, rest: Panel) -> Vec<(Panel, Rect)> {
     let mut left = area.height;
     let mut heights: Vec<(Panel, u16)> = Vec::new();

@@ -58,11 +58,11 @@ struct DrawState {
     has_ended: AtomicBool,
 }
 
-/// Where words wait that are said in the dashboard.
+/// Messages that wait for the dashboard.
 #[derive(Clone, Default)]
 struct Slip(Rc<RefCell<Vec<u8>>>);
 
-/// Standard error, unless a dashboard is there.
+/// Writes to the dashboard, or without one to standard error.
 pub struct Words;
 
 impl Write for Words {

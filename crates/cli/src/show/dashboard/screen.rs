@@ -115,7 +115,7 @@ pub fn taken() -> Option<u64> {
     screen.before.as_ref().filter(|_| in_foreground()).map(|_| screen.taken)
 }
 
-/// Draws; `false` where not all of it was taken.
+/// Draws; `false` if the terminal did not accept all bytes.
 pub fn draw(bytes: &[u8]) -> bool {
     let screen = lock();
     match (&screen.terminal, &screen.before) {
@@ -136,7 +136,7 @@ pub fn say(words: &[u8]) {
     }
 }
 
-/// What was typed within this time.
+/// Returns the bytes typed within this time.
 pub fn typed(time: Duration) -> Vec<u8> {
     let terminal = lock().terminal.as_ref().and_then(|terminal| terminal.try_clone().ok());
     let mut bytes = [0; 256];
@@ -174,7 +174,7 @@ fn ready(terminal: &File, flags: PollFlags, time: Duration) -> bool {
     poll(&mut [PollFd::new(terminal, flags)], time.as_ref()).is_ok_and(|count| count > 0)
 }
 
-/// Whether all of it was taken.
+/// Writes; `false` if the terminal did not accept all bytes.
 fn write_to(terminal: &File, mut bytes: &[u8]) -> bool {
     let deadline = Instant::now() + PATIENCE;
     while !bytes.is_empty() {

@@ -23,7 +23,7 @@ pub use self::transport::TransportFields;
 use super::human::Human;
 use super::{Half, Show};
 
-/// Lines of JSON; what failed is said in words, too.
+/// Lines of JSON; errors are also written as text.
 pub struct Json {
     out: Box<dyn Write>,
     human: Human,
@@ -84,8 +84,8 @@ pub fn last(outcome: &Outcome) -> Value {
     serde_json::from_str(&encode(&JobLine::last(outcome))).unwrap_or_default()
 }
 
-/// JSON without what could disturb a terminal or mislead a reader: JSON has another way to write that, and allows all but
-/// the oldest control characters as they are. Outside of strings it has nothing of the kind.
+/// JSON without what could disturb a terminal or mislead a reader: JSON has another way to write that, and allows all
+/// but the oldest control characters as they are. Outside of strings it has nothing of the kind.
 pub fn harmless_json(json: &str) -> String {
     let mut line = String::with_capacity(json.len());
     push_harmless(&mut line, json);

@@ -114,7 +114,7 @@ struct PathFiguresFields {
     segments: u64,
 }
 
-/// A method of compression and what it gains.
+/// A compression method and its gain.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CompressionFields {

@@ -76,7 +76,7 @@ pub(in crate::fs) struct LookupRequests {
 }
 
 impl Prefetcher {
-    /// Prefetch workers for walks with these options. All of them end when `stop` is set.
+    /// Creates prefetch workers for walks with these options. They end when `stop` is set.
     pub fn new(options: WalkOptions, stop: Cancel) -> Self {
         Self::with(options, stop, false)
     }
@@ -182,7 +182,7 @@ impl Prefetcher {
         Arc::downgrade(&self.shared)
     }
 
-    /// What is held for the walk now.
+    /// Number of results held for the walk.
     #[cfg(test)]
     pub(in crate::fs) fn bytes_held(&self) -> usize {
         self.shared.held.load(Ordering::Relaxed)
@@ -197,7 +197,7 @@ impl Drop for Prefetcher {
         self.shared.work.notify_all();
         drop(asked);
         for thread in self.threads.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            // What one that panicked had begun, the walk has done itself.
+            // The walk has done the work of a worker that panicked.
             let _ = thread.join();
         }
     }

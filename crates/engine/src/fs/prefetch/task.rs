@@ -22,7 +22,7 @@ pub(in crate::fs) trait LookupTask: Send + Sync + Sized + 'static {
     fn bytes(fetched: &Self::Fetched) -> usize;
 }
 
-/// An errand, and what has become of it.
+/// A task and its state.
 pub(in crate::fs) struct TaskSlot<E: LookupTask> {
     errand: E,
     state: Mutex<TaskState<io::Result<E::Fetched>>>,
@@ -107,7 +107,7 @@ impl<E: LookupTask> AnyTask for TaskSlot<E> {
     }
 }
 
-/// How many levels below the group's helpers go by themselves: what they hold is one in the other.
+/// Most levels below the group that workers descend by themselves, since their results are nested.
 const DEPTH_MAX: u8 = 16;
 
 impl PrefetchWorker<'_> {
@@ -118,7 +118,7 @@ impl PrefetchWorker<'_> {
 
     /// Asks for something one level deeper.
     pub fn ask_deeper<E: LookupTask>(&self, errand: E) -> Option<LookupHandle<E>> {
-        // What is below may be left out, and only the walk knows the rules.
+        // A filter may exclude what is below, and only the walk knows it.
         if self.depth < DEPTH_MAX && !self.options().is_filtered { self.ask_at(self.depth + 1, errand) } else { None }
     }
 

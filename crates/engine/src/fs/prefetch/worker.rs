@@ -1,4 +1,4 @@
-//! A helper: a thread that sees to one errand after the other, and what it holds for the walk.
+//! A prefetch worker: a thread that runs one task after another, and its results for the walk.
 
 use crate::fs::prefetch::PrefetchedBytes;
 use crate::fs::prefetch::budget::ByteCharge;

@@ -18,7 +18,7 @@ use crate::fs::prefetch::{GroupId, Prefetcher};
 use crate::fs::walk::WalkLevel;
 use crate::fs::walk_lookup::WalkStep;
 
-/// A walk's helpers, and what they were asked.
+/// A walk's prefetch workers and its requests to them.
 pub(super) struct WalkPrefetch<'a> {
     pub ahead: &'a Prefetcher,
     /// How long the walk's own lookups wait.
@@ -53,7 +53,7 @@ impl<'a> WalkPrefetch<'a> {
                 self.ahead.end_group(group);
             }
         }
-        // What was asked for the one around it was forgotten, or it never was.
+        // The request for its parent was forgotten, or never made.
         if self.groups.back().is_none_or(|&(number, _)| number + 1 < levels.len()) {
             self.look_ahead(levels, &mut ListingChunk::empty());
         }

@@ -51,7 +51,7 @@ pub enum WalkEntry {
         name: Name,
         /// Whether `name` is a link to follow to the file (only with [`Symlinks::Follow`]).
         links: FollowLinks,
-        /// What was found.
+        /// Its properties.
         look: FileStat,
     },
     /// A symbolic link (only with [`Symlinks::Keep`]).
@@ -60,7 +60,7 @@ pub enum WalkEntry {
         parent: Dir,
         /// Its name there.
         name: Name,
-        /// What it holds.
+        /// Its text.
         points_to: Box<[u8]>,
         /// Its own metadata.
         meta: EntryMetadata,
@@ -71,7 +71,7 @@ pub enum WalkEntry {
         parent: Dir,
         /// Its name there.
         name: Name,
-        /// What it is.
+        /// Its kind.
         node: SpecialFile,
         /// Its metadata.
         meta: EntryMetadata,
@@ -198,7 +198,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// The same walk with a filter. Prefetch workers have to know of it ([`WalkOptions::is_filtered`]).
+    /// Adds a filter. Prefetch workers must know it ([`WalkOptions::is_filtered`]).
     pub fn filtered(self, filter: Option<&'a WalkFilter>) -> Self {
         Self { filter, ..self }
     }

@@ -1,5 +1,5 @@
-//! Digests whose values combine to that of concatenated parts: CRCs and Adler-32. Each stream computes those of its
-//! frames; one number is kept for each run of frames.
+//! Digests of parts that combine to the digest of the whole: CRCs and Adler-32. Each stream computes those of its
+//! frames; each run of frames has one value.
 
 use crc_fast::{CrcAlgorithm, checksum_combine};
 use haul_proto::checksum::ChecksumAlgorithm;
@@ -113,9 +113,8 @@ impl CombinedKind {
     }
 }
 
-/// Adler-32 is a pair: one more than the sum of all bytes, and the sum of all such sums on the way. The second part's
-/// bytes add to the first sum as they are; each of its sums is larger by the first part's, less the one that it had
-/// itself begun with.
+/// Adler-32 (RFC 1950) is a pair: A, one more than the sum of all bytes, and B, the sum of A after each byte. Joined, A
+/// is the sum of both less one; in the second part, each A that adds to B is larger by the first part's A less one.
 fn join_adler(first: u64, second: u64, second_len: u64) -> u64 {
     let (sum, sums) = (first & 0xffff, first >> 16);
     let (second_sum, second_sums) = (second & 0xffff, second >> 16);

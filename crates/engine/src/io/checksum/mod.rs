@@ -15,7 +15,8 @@ use self::combined::CombinedDigest;
 pub use self::hasher::Hasher;
 use self::ordered::OrderedDigest;
 
-/// Reads a frame, of the index that it is given, into a buffer that is as long as it should be; says how many bytes there were.
+/// Reads a frame, of the index that it is given, into a buffer that is as long as it should be; says how many bytes
+/// there were.
 pub trait ReadFrame: Fn(u64, &mut [u8]) -> io::Result<usize> {}
 
 impl<F: Fn(u64, &mut [u8]) -> io::Result<usize>> ReadFrame for F {}
@@ -50,7 +51,8 @@ impl FileChecksum {
         Self { state, value: OnceLock::new() }
     }
 
-    /// Takes a frame now if possible; otherwise the caller has to call [`Self::frame_written`] once the frame can be read.
+    /// Takes a frame now if possible; otherwise the caller has to call [`Self::frame_written`] once the frame can be
+    /// read.
     pub fn update(&self, index: u64, payload: &[u8]) {
         match &self.state {
             ChecksumState::Combined(combined) => combined.update(index, payload),
@@ -73,8 +75,8 @@ impl FileChecksum {
         }
     }
 
-    /// All of the file's `size` bytes are there: takes what has not passed. `goes_on` says whether anybody still wants
-    /// to know; an error where not.
+    /// Hashes the rest of the complete file of `size` bytes. Fails if `goes_on` says that the digest is no longer
+    /// needed.
     pub fn finish(&self, size: u64, read: impl ReadFrame, goes_on: impl Fn() -> bool) -> io::Result<()> {
         let read = |index, room: &mut [u8]| match goes_on() {
             true => read(index, room),
@@ -94,7 +96,7 @@ impl FileChecksum {
     }
 }
 
-/// A file whose digest is not the expected one.
+/// A file with another digest than the expected one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name} mismatch: {value} instead of {expected}", name = .algorithm.name(), value = hex(.value), expected = hex(.expected))]
 pub struct DigestMismatch {

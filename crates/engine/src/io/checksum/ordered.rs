@@ -1,6 +1,6 @@
-//! Digests that take a file's bytes in their order: MD5, SHA, XXH3. The stream that has the next frame hashes it from its
-//! buffer. What passes early is not kept but read again when it is its turn, by whichever stream comes by then: mostly
-//! from the page cache, and in a bounded share of that stream's time.
+//! Digests that take a file's bytes in their order: MD5, SHA, XXH3. The stream that has the next frame hashes it from
+//! its buffer. What passes early is not kept but read again when it is its turn, by whichever stream comes by then:
+//! mostly from the page cache, and in a bounded share of that stream's time.
 
 use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::integrity::FrameLen;
@@ -19,7 +19,7 @@ pub struct OrderedDigest {
     algorithm: ChecksumAlgorithm,
     frame: FrameLen,
     turn: Mutex<HashTurn>,
-    /// Readable frames, some of them hashed. Locked for changes of the set alone.
+    /// Frames that can be read, hashed or not. Locked only while the set changes.
     readable: Mutex<RangeSet>,
 }
 

@@ -1,8 +1,8 @@
-//! The process between a worker and a program: starts the program in a process group of its own, and ends that group when
-//! the worker is gone. The worker cannot do it: it is confined, and must not signal others.
+//! The process between a worker and a program: starts the program in a process group of its own, and ends that group
+//! when the worker is gone. The worker cannot do it: it is confined, and must not signal others.
 //!
-//! Its standard input is the worker's lifeline: one byte on it starts the program, its end ends it. Its standard output is
-//! the program's end of the data; its error output is the program's. It ends with the program's status.
+//! Its standard input is the worker's lifeline: one byte on it starts the program, its end ends it. Its standard output
+//! is the program's end of the data; its error output is the program's. It ends with the program's status.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -18,7 +18,7 @@ use crate::job::End;
 
 /// How long a program may take to end after it was asked to, before it is killed.
 const GRACE: Duration = Duration::from_millis(300);
-/// What a shell adds to a signal's number to make a status of it.
+/// A shell's exit status after a signal is this plus the signal's number.
 const SIGNAL_STATUS: i32 = 128;
 
 /// The word that makes haul a keeper.
@@ -78,7 +78,7 @@ fn start(end: End, command: &OsStr) -> io::Result<Child> {
     shell.arg("-c").arg(command).process_group(0);
     match end {
         End::Source => shell.stdin(Stdio::null()).stdout(data),
-        // What it has to say besides is for the user, as its errors are.
+        // Its output is for the user, as its errors are.
         End::Target => shell.stdin(data).stdout(io::stderr().as_fd().try_clone_to_owned()?),
     };
     let program = shell.spawn()?;

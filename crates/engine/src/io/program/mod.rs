@@ -1,7 +1,7 @@
-//! A program at an end of a copy: what it says is the source, or it reads what arrives.
+//! A program at an end of a copy: its output is the source, or its input is the target.
 //!
-//! It is started before the worker confines itself, through a keeper ([`keeper`]): a process of haul's own that is not
-//! confined, and ends the program when the worker does, however that ends. [`crate::policy`] may forbid programs.
+//! It starts before the worker confines itself, through a keeper ([`keeper`]): an unconfined process of haul. The
+//! keeper ends the program when the worker ends, for whatever reason. [`crate::policy`] may forbid programs.
 
 pub mod keeper;
 
@@ -44,8 +44,8 @@ impl From<OwnedFd> for InheritedPipe {
 pub struct PipeProgram(Mutex<Option<ProgramKeeper>>);
 
 struct ProgramKeeper {
-    /// A byte on it starts the program. The keeper ends the program when this is closed: it is dropped before the guard,
-    /// which waits for the keeper.
+    /// A byte on it starts the program. The keeper ends the program when this is closed: it is dropped before the
+    /// guard, which waits for the keeper.
     lifeline: ChildStdin,
     guard: ChildGuard,
 }

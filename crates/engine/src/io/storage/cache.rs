@@ -39,7 +39,7 @@ pub fn read_ahead(file: impl AsFd, offset: u64, len: u64) {
     let _ = fadvise(file, offset, NonZeroU64::new(len), Advice::WillNeed);
 }
 
-/// Lets go of a range's pages that are clean.
+/// Drops the clean pages of a range from the page cache.
 pub fn drop_pages(file: impl AsFd, offset: u64, len: u64) {
     let _ = fadvise(file, offset, NonZeroU64::new(len), Advice::DontNeed);
 }
@@ -49,7 +49,7 @@ pub fn write_back(file: impl AsFd, offset: u64, len: u64) {
     let _ = start_write_back(file, offset, len);
 }
 
-/// Written ranges of a file whose pages are to be dropped once they are on disk.
+/// Written ranges of a file: their pages are dropped once they are on disk.
 #[derive(Debug, Default)]
 pub struct DropBehind {
     ranges: VecDeque<(u64, u64)>,

@@ -15,7 +15,7 @@ pub struct BlockingIo<T> {
 }
 
 impl<T> BlockingIo<T> {
-    /// With nothing under way.
+    /// Creates it without requests in flight.
     pub fn new() -> Self {
         Self { finished: VecDeque::new() }
     }
@@ -103,7 +103,7 @@ pub fn read_on(file: impl AsFd, buffer: &mut [u8], goes_on: &impl Fn() -> bool) 
     Ok(filled)
 }
 
-/// Other users of a pipe may have set O_NONBLOCK, which applies to all of them.
+/// Another process may have set O_NONBLOCK, which applies to all users of a pipe.
 fn wait_until_writable(file: impl AsFd) {
     // What goes wrong shows when it is used.
     let _ = poll(&mut [PollFd::new(&file, PollFlags::OUT)], None);

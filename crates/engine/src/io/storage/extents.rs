@@ -2,7 +2,7 @@
 //! written are data.
 //!
 //! On tmpfs, SEEK_HOLE walks every page up to the next hole. A call per frame would therefore cost time that grows with
-//! the square of the file's size. Each extent is looked up once and remembered until its end, by all who read the file.
+//! the square of the file's size. Each extent is looked up once, and remembered for all readers of the file.
 
 use haul_proto::wire::sparse::DataMap;
 use rustix::fs::{SeekFrom, seek};
@@ -26,7 +26,8 @@ struct FileExtent {
     is_data: bool,
 }
 
-/// The extents of one file, as of the time of their look-up. Readers of bytes that are still being written need new ones.
+/// The extents of one file, as of the time of their look-up. Readers of bytes that are still being written need new
+/// ones.
 ///
 /// The offset of the descriptor moves, so the file must be read by offset (pread(2)).
 #[derive(Debug, Default)]
@@ -36,7 +37,7 @@ pub struct FileExtents {
 }
 
 impl FileExtents {
-    /// Which blocks of these bytes are data; `None`: all of them, or the file system does not tell.
+    /// Returns the data blocks of these bytes; `None`: all blocks, or the file system reports no holes.
     pub fn map_of(&self, file: impl AsFd, offset: u64, len: usize) -> Option<DataMap> {
         let end = offset.saturating_add(len as u64);
         let mut map = DataMap::HOLE;
@@ -68,7 +69,8 @@ impl FileExtents {
         self.next(file, at, end, false)
     }
 
-    /// Bytes outside of holes, of a file of `size` bytes: all of them, if the file system does not tell.
+    /// Returns the number of bytes outside of holes, of a file of `size` bytes: all, if the file system reports no
+    /// holes.
     pub fn data_bytes(&self, file: impl AsFd, size: u64) -> u64 {
         let (mut at, mut bytes) = (0, 0);
         for _ in 0..COUNTED_MAX {
@@ -94,8 +96,8 @@ impl FileExtents {
         None
     }
 
-    /// The extent with the byte at `at`, from there or from an earlier byte to its end; `None` if the file system does not
-    /// tell.
+    /// The extent with the byte at `at`, from there or from an earlier byte to its end; `None` if the file system does
+    /// not tell.
     fn at(&self, file: impl AsFd, at: u64) -> Option<FileExtent> {
         let mut remembered = lock(&self.remembered);
         if let Some(known) = remembered.iter().rev().find(|extent| extent.bytes.contains(&at)) {

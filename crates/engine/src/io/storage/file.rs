@@ -68,7 +68,7 @@ impl OpenedFile {
         Ok(Self { fd, access, device, in_memory, has_blocks, may_have_holes, extents, direct, since, lost })
     }
 
-    /// The same, with the extents that are known of it already: of a file that is opened again for each piece.
+    /// Sets known extents, for a file that is reopened for each chunk.
     pub fn with_extents(self, extents: Arc<FileExtents>) -> Self {
         Self { extents, ..self }
     }

@@ -1,12 +1,12 @@
-//! Holes that haul makes: blocks of zeros that are not sent, and bytes of a file that take no room. Holes that a file has
-//! are in [`super::extents`].
+//! Holes that haul makes: blocks of zeros that are not sent, and bytes of a file that take no room. Holes that a file
+//! has are in [`super::extents`].
 
 use haul_proto::wire::sparse::{BLOCK, DataMap};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::AsFd;
 
-/// The blocks of a frame that are not all zeros; `None`: all of them.
+/// Returns the blocks of a frame that are not all zeros; `None`: all blocks.
 pub fn map_of_zeros(frame: &[u8]) -> Option<DataMap> {
     const ZEROS: [u8; BLOCK] = [0; BLOCK];
     let mut map = DataMap::HOLE;

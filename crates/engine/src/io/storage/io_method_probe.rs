@@ -16,7 +16,7 @@ use crate::sys::sync::lock;
 pub const TRIAL_FILE_MIN: u64 = 256 << 20;
 /// Smaller files go through the page cache even where O_DIRECT has been found cheaper.
 pub const DIRECT_FILE_MIN: u64 = 16 << 20;
-/// Bytes in one run at the target: more than what a stream has under way, so that a run is what it costs.
+/// Bytes in one run at the target: more than a stream has in flight, so that each run shows its own cost.
 pub const RUN_BYTES: u64 = 16 << 20;
 /// What each method moves before it counts: files are opened, space is allocated, a ring is made.
 const WARM_UP_BYTES: u64 = 8 << 20;
@@ -76,7 +76,7 @@ impl IoMethodProbe {
         self.settled = Some(IoMethod::Buffered);
     }
 
-    /// What was found; `None` while it is being tried.
+    /// Returns the cheaper method; `None` while methods are compared.
     pub fn settled(&self) -> Option<IoMethod> {
         self.settled
     }

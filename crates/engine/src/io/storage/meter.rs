@@ -45,7 +45,7 @@ impl IoMeter {
         self.cost.bytes += bytes;
     }
 
-    /// What it came to.
+    /// Returns the cost so far.
     pub fn cost(&self) -> IoCost {
         self.cost
     }

@@ -24,7 +24,7 @@ fn is_kept(file: &OpenedFile, size: u64, offset: u64, len: u64) -> bool {
     is_cached(&**file.fd(), far, LOOKED_BYTES.min(size.saturating_sub(far)))
 }
 
-/// An end's rules, and what it has found out.
+/// An end's storage options, and its measurements.
 pub struct StoragePolicy {
     request: StorageRequest,
     large_bytes: u64,
@@ -66,7 +66,7 @@ impl StoragePolicy {
         }
     }
 
-    /// How many frames of `frame_bytes` a stream has under way past the page cache.
+    /// Returns the number of frames of `frame_bytes` that a stream has in flight with O_DIRECT.
     pub fn depth(&self, frame_bytes: usize) -> usize {
         match self.request.under_way {
             0 => depth(frame_bytes),
@@ -74,7 +74,8 @@ impl StoragePolicy {
         }
     }
 
-    /// How a range of a file of `size` bytes is read. What is in the page cache already is read from there, and stays.
+    /// Plans the reading of a range of a file of `size` bytes. Cached pages are read from the page cache, and stay
+    /// there.
     pub fn reading(&self, file: &OpenedFile, size: u64, offset: u64, len: u64) -> IoPlan {
         self.reading_what_is_there(file, size, offset, len).unwrap_or_else(|| {
             let (method, trial) = self.method(file, size, len);

@@ -1,5 +1,5 @@
-//! A stream's reading: the frames of a piece in their order, each in a buffer of its own. What is read before it is
-//! needed is [`crate::io::storage::readahead`]'s.
+//! A stream's reads: the frames of a chunk in order, each in its own buffer. [`crate::io::storage::readahead`] reads
+//! ahead of them.
 
 use haul_proto::wire::resource_metrics::Stage;
 use std::io;
@@ -99,7 +99,7 @@ impl FrameReader {
         self.take_turn();
     }
 
-    /// What is left of the first piece is not read.
+    /// Skips the rest of the first chunk.
     pub fn give_up(&mut self) {
         self.ahead.finish();
         self.take_turn();

@@ -73,7 +73,7 @@ impl ReadRange {
         Self { file, plan, start, end, next: start, advised: start, frames: VecDeque::new(), fills_holes: false }
     }
 
-    /// Bytes of it that were not asked for.
+    /// Bytes that have not been requested.
     pub fn left(&self) -> u64 {
         self.end - self.next
     }
@@ -112,7 +112,7 @@ impl ReadRange {
         *tags += 1;
         let mut request = IoRequest { access: FileAccess::Read, file: Arc::clone(file), buffer, len, offset, tag };
         if map == Some(DataMap::HOLE) {
-            // What is read in a hole is known.
+            // A hole reads as zeros.
             request.buffer.room_mut()[..frame_len].fill(0);
             self.frames.push_back((tag, Some(FinishedIo { request, result: Ok(frame_len) })));
         } else {
@@ -127,12 +127,12 @@ impl ReadRange {
         self.is_advised() && self.plan.led
     }
 
-    /// Whether the kernel may be advised of it.
+    /// Whether the kernel may receive advice about it.
     fn is_advised(&self) -> bool {
         self.plan.method == IoMethod::Buffered && !self.plan.cached
     }
 
-    /// Whether it is so long that it can be found out of it how far the kernel reads ahead.
+    /// Whether it is long enough to measure the kernel's readahead.
     fn tells_lead(&self) -> bool {
         self.end - self.start >= LEAD_FOUND_AT + LEAD_BYTES
     }
@@ -198,7 +198,7 @@ impl Readahead {
         finished
     }
 
-    /// Takes the first piece away, read to its end or not. What is under way of it is waited for.
+    /// Removes the first chunk, read to its end or not, after a wait for its requests in flight.
     pub fn finish(&mut self) -> Option<ReadRange> {
         let is_under_way = |range: &ReadRange| range.frames.iter().any(|(_, finished)| finished.is_none());
         while self.first().is_some_and(is_under_way) && self.take_one().is_some() {}
@@ -249,7 +249,7 @@ impl Readahead {
         }
     }
 
-    /// Asks for frames past the page cache until as many as are worth it are under way.
+    /// Requests frames with O_DIRECT, up to the useful number in flight.
     fn fill(&mut self) {
         let Self { frame_bytes, engines, free, ranges, tags, .. } = self;
         if ranges.iter().all(|range| range.plan.method == IoMethod::Buffered) {
@@ -273,7 +273,7 @@ impl Readahead {
         }
     }
 
-    /// Waits for one frame, of whatever piece; `None` when none is under way.
+    /// Waits for a frame of any chunk; `None` if none is in flight.
     fn take_one(&mut self) -> Option<()> {
         let finished = self.engines.finished(true)?;
         let tag = finished.request.tag;

@@ -49,16 +49,16 @@ impl<T> Ring<T> {
             FileAccess::Write => opcode::Write::new(file, buffer, len).offset(request.offset).build(),
         };
         let entry = entry.user_data(slot as u64);
-        // SAFETY: the buffer is heap memory of the record in `slots[slot]`, at least `len` bytes of it, and the file is
-        // open as long as the request holds it. Nobody touches either before `take` has seen the completion: requests are
-        // reached through `slots` alone. When the ring is dropped or given up while requests are under way, their
+        // SAFETY: the buffer is heap memory of the record in `slots[slot]`, with at least `len` bytes, and the file is
+        // open as long as the request holds it. Nobody touches either before `take` has seen the completion: requests
+        // are reached through `slots` alone. When the ring is dropped or given up with requests in flight, their
         // buffers are waited for or leaked, never freed.
         #[allow(unsafe_code)]
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.is_ok()
     }
 
-    /// Takes one completion that is there already.
+    /// Takes a completion, if one has arrived.
     fn pop_completion(&mut self) -> Option<FinishedIo<T>> {
         let completion = self.ring.completion().next()?;
         let slot = usize::try_from(completion.user_data()).ok()?;

@@ -19,7 +19,6 @@ use crate::metrics::counter::add;
 use crate::metrics::reporter::CounterTally;
 use crate::net::rate_limiter::RateLimiter;
 use crate::net::stream::StreamError;
-use crate::net::stream::frame_sink::FrameSink;
 
 /// Compresses delta instructions, unless another method is asked for.
 const DELTA_METHOD: CompressionMethod = CompressionMethod::Zstd(3);
@@ -107,10 +106,9 @@ impl<'s> CompressingStream<'s> {
             add(counter, plain as u64);
         }
     }
-}
 
-impl FrameSink for CompressingStream<'_> {
-    fn send_frame(
+    /// Sends a record with its trailer, within the rate limit. Returns its buffer.
+    pub fn send_frame(
         &mut self,
         mut record: FrameBuffer,
         trailer: &RecordTrailer,
@@ -150,12 +148,13 @@ impl FrameSink for CompressingStream<'_> {
         Ok(record)
     }
 
-    fn flush(&mut self) -> Result<(), StreamError> {
+    /// Sends everything that is buffered.
+    pub fn flush(&mut self) {
         self.stream.push();
-        Ok(())
     }
 
-    fn end(&mut self, mut record: FrameBuffer) -> Result<(), StreamError> {
+    /// Sends the last record.
+    pub fn end(&mut self, mut record: FrameBuffer) -> Result<(), StreamError> {
         record.set_payload_len(0);
         let records = self.stream.sent() - 1;
         let sent =

@@ -8,7 +8,6 @@ pub mod aead;
 pub mod compress;
 pub mod connect;
 pub mod connector;
-pub mod frame_sink;
 pub mod handshake;
 pub(crate) mod preauth;
 pub mod seal;

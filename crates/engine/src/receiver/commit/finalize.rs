@@ -18,7 +18,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
-use crate::fs::{Dir, FileStat, link_open_file};
+use crate::fs::{FileStat, link_open_file};
 use crate::io::storage::IoMethod;
 use crate::io::storage::cache::WRITE_BACK_FILE_MIN;
 use crate::io::storage::calls::write_at;
@@ -26,10 +26,10 @@ use crate::io::storage::file::{is_served, magic_of};
 use crate::io::storage::policy::IoPlan;
 use crate::receiver::commit::Committer;
 use crate::receiver::durability::fsync::SyncedFileSystem;
-use crate::receiver::file::ReceivingFile;
+use crate::receiver::file::named::NamedFile;
+use crate::receiver::file::{Receiving, ReceivingFile};
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::journal::OpenJournal;
-use crate::receiver::place::target_path::{FileDestination, TargetPath};
 
 /// The outcome of a complete file.
 pub enum FinalizeOutcome {
@@ -79,7 +79,7 @@ impl CompleteFile {
     /// zeros into holes, so each such frame is compared with its record.
     fn check_holes(&self, committer: &Committer) -> Result<(), FileError> {
         let file = self.file();
-        let Some(journal) = file.journal().filter(|_| !file.keeps_holes()) else { return Ok(()) };
+        let Some(journal) = file.journal().filter(|_| file.with_holes().is_none()) else { return Ok(()) };
         let frame = committer.job.request.settings.frame;
         let removed = journal.removed_bytes(self.fd(), frame, self.size)?;
         removed.map_or(Ok(()), |at| Err(FileError::Removed(at)))
@@ -100,8 +100,8 @@ impl CompleteFile {
 
     /// Gives the file its final name.
     pub fn give_name(&self, committer: &Committer) -> FinalizeOutcome {
-        let FileDestination::Named(path) = self.file().place() else { return FinalizeOutcome::Named };
-        if let (Some(_), Some(journal)) = (self.file().range(), self.file().journal()) {
+        let Some(named) = self.file().named() else { return FinalizeOutcome::Named };
+        if let (Some(_), Some(journal)) = (named.range(), self.file().journal()) {
             return match self.end_range(journal, committer) {
                 Ok(()) => FinalizeOutcome::Named,
                 Err(error) => {
@@ -112,28 +112,25 @@ impl CompleteFile {
             };
         }
         if let Some((base, in_place)) = self.file().in_place() {
-            let to_disk = self.disk.is_some();
-            let carried = committer.deltas.apply_patch(self.file(), base, in_place, self.fd(), self.modified, to_disk);
-            return carried.into();
+            let patch = (in_place, self.fd());
+            let (modified, to_disk) = (self.modified, self.disk.is_some());
+            return committer.deltas.apply_patch((named, self.file().size()), base, patch, modified, to_disk).into();
         }
-        if !matches!(self.bytes, ContentState::Gone)
-            && let Err(error) = check_length(self.fd(), self.size).and_then(|()| self.check_holes(committer))
-        {
+        if let Err(error) = check_length(self.fd(), self.size).and_then(|()| self.check_holes(committer)) {
             return FinalizeOutcome::Lost(error);
         }
-        match &self.bytes {
-            ContentState::Gone => FinalizeOutcome::Named,
-            ContentState::Open(file) if self.file().replaces_tree.is_some() => {
-                let removal = self.file().replaces_tree.as_deref().cloned().unwrap_or_default();
+        let (path, temp_files) = (&named.path, &committer.tree.temp_files);
+        match (&self.bytes, named.replaces_tree.as_deref()) {
+            (ContentState::Gone, _) => FinalizeOutcome::Named,
+            (ContentState::Open(file), Some(removal)) => {
                 let replace =
-                    |temporary: &Name| committer.removals.replace_directory(&path.dir, temporary, &path.name, &removal);
-                committer.tree.temp_files.finish_with(path, file.fd(), replace).into()
+                    |temporary: &Name| committer.removals.replace_directory(&path.dir, temporary, &path.name, removal);
+                temp_files.finish_with(path, file.fd(), replace).into()
             }
-            ContentState::Open(file) => {
-                let kept = committer.removals.keep_old(path);
-                kept.and_then(|()| committer.tree.temp_files.finish(path, file.fd())).into()
+            (ContentState::Open(file), None) => {
+                committer.removals.keep_old(path).and_then(|()| temp_files.finish(path, file.fd())).into()
             }
-            ContentState::Nameless(file) => {
+            (ContentState::Nameless(file), _) => {
                 match path.dir.fd().and_then(|dir| link_open_file(file, &dir, &path.name)) {
                     Ok(()) => FinalizeOutcome::Named,
                     Err(error) if is_unsupported(&error) => {
@@ -156,23 +153,24 @@ impl ReceivingFile {
         bytes: &[u8],
         modified: Timestamp,
     ) -> Result<ContentState, FileError> {
-        if let Some(sink) = self.sink() {
-            sink.write(bytes)?;
-            return self.complete(committer, disk, bytes.len() as u64, modified);
-        }
-        if let FileDestination::Named(TargetPath { dir, replaces: false, .. }) = self.place()
+        if let Receiving::Named(named) = &self.kind
+            && !named.path.replaces
             && disk.is_none_or(SyncedFileSystem::keeps_nameless_files)
             && committer.nameless_files.load(Ordering::Relaxed)
         {
-            match self.write_nameless(committer, dir, bytes, modified) {
+            match named.write_nameless(committer, bytes, modified) {
                 Err(error) if is_unsupported(&error) => committer.nameless_files.store(false, Ordering::Relaxed),
                 result => return Ok(ContentState::Nameless(result?)),
             }
         }
-        let file = self.open_once(&committer.tree.temp_files, &committer.tree.job_locks)?;
-        match self.in_place() {
-            Some((_, in_place)) => in_place.write(file.fd(), &[(0, bytes)], false)?,
-            None => self.write_frame(&file, bytes, 0, &IoPlan::by(IoMethod::Buffered))?,
+        if let Receiving::Pipe(sink, _) = &self.kind {
+            sink.write(bytes)?;
+        } else {
+            let file = self.open_once(&committer.tree.temp_files, &committer.tree.job_locks)?;
+            match self.in_place() {
+                Some((_, in_place)) => in_place.write(file.fd(), &[(0, bytes)], false)?,
+                None => self.write_frame(&file, bytes, 0, &IoPlan::by(IoMethod::Buffered))?,
+            }
         }
         self.complete(committer, disk, bytes.len() as u64, modified)
     }
@@ -185,11 +183,11 @@ impl ReceivingFile {
         size: u64,
         modified: Timestamp,
     ) -> Result<ContentState, FileError> {
-        if let Some(sink) = self.sink() {
+        if let Receiving::Pipe(sink, _) = &self.kind {
             sink.finish(|| !committer.session.is_stopped())?;
             return Ok(ContentState::Gone);
         }
-        // An empty file from a pipe was never opened.
+        // An empty file was never opened.
         let file = self.open_once(&committer.tree.temp_files, &committer.tree.job_locks)?;
         self.saving().iter().for_each(|(_, saving)| saving.end());
         if self.in_place().is_some() || self.range().is_some() {
@@ -197,37 +195,38 @@ impl ReceivingFile {
             return Ok(ContentState::Open(file));
         }
         let fd = &**file.fd();
-        if !self.is_special() {
+        if self.named().is_some() {
             cut_to(fd, size)?;
         }
         if disk.is_none() {
             flush_where_close_tells(fd)?;
         }
-        if !self.is_special() {
-            let meta = EntryMetadata { modified, ..*self.meta() };
-            self.note_refused_attribute(committer.metadata.put_on_file(fd, &meta, true, self.attributes())?);
+        if let Some(named) = self.named() {
+            let meta = EntryMetadata { modified, ..named.meta };
+            named.note_refused_attribute(committer.metadata.set_file_metadata(fd, &meta, true, named.attributes())?);
         }
         Ok(ContentState::Open(file))
     }
+}
 
+impl NamedFile {
     /// Writes a file without a name, which leaves nothing behind.
-    fn write_nameless(
-        &self,
-        committer: &Committer,
-        dir: &Dir,
-        bytes: &[u8],
-        modified: Timestamp,
-    ) -> io::Result<OwnedFd> {
+    fn write_nameless(&self, committer: &Committer, bytes: &[u8], modified: Timestamp) -> io::Result<OwnedFd> {
         // Private until it has attributes that only its owner may set.
         let is_for_later = committer.job.request.metadata.owner_and_mode
             || self.attributes().is_some_and(|attributes| !attributes.is_empty());
-        let mode = if is_for_later { 0o600 } else { u32::from(self.meta().mode & 0o777) };
+        let mode = if is_for_later { 0o600 } else { u32::from(self.meta.mode & 0o777) };
         // Read-back may follow.
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        let file = openat(&*dir.fd()?, c".", flags, Mode::from_raw_mode(mode))?;
+        let file = openat(&*self.path.dir.fd()?, c".", flags, Mode::from_raw_mode(mode))?;
         write_at(&file, bytes, 0)?;
-        let meta = EntryMetadata { modified, ..*self.meta() };
-        self.note_refused_attribute(committer.metadata.put_on_file(&file, &meta, is_for_later, self.attributes())?);
+        let meta = EntryMetadata { modified, ..self.meta };
+        self.note_refused_attribute(committer.metadata.set_file_metadata(
+            &file,
+            &meta,
+            is_for_later,
+            self.attributes(),
+        )?);
         Ok(file)
     }
 }

@@ -129,10 +129,11 @@ impl Committer {
     }
 
     fn succeed(&self, named: PublishedFile, ends: &mut EntryOutcomes) {
-        if let Some(change) = named.file().change {
+        let file = named.file().named();
+        if let Some(change) = file.and_then(|file| file.change) {
             self.job.report_item(|| named.file().relative(), EntryKind::File, change);
         }
-        if let Some(text) = named.file().lacking() {
+        if let Some(text) = file.and_then(|file| file.lacking.get()) {
             self.job.fail(named.file().display_path(&self.job.destination), text);
             ends.lacking.push(named.entry);
             ends.settled.push((named.entry, false));
@@ -141,7 +142,7 @@ impl Committer {
         self.digests.report_checksum(named.file(), &named.digest);
         let is_whole = named.file().range().is_none();
         let digest = (self.job.request.settings.blake3 && is_whole).then_some(named.digest);
-        let size = if is_whole { named.size } else { named.file().extent().1 };
+        let size = if is_whole { named.size } else { named.file().received_bytes() };
         let duration = named.file().opened().and_then(|opened| opened.as_ref().ok()).map(|opened| opened.age());
         self.job.reporter.file_done(|| named.file().relative(), size, duration, digest);
         if named.size > 0 {

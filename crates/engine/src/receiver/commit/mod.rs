@@ -35,7 +35,27 @@ pub struct Committer {
 }
 
 impl Committer {
-    /// Whether files ever wait for fsync before they get their final names. If so, [`Self::settle_groups`] needs a
+    pub(super) fn new(
+        digests: &Arc<DigestChecks>,
+        links: &Arc<LinkTracker>,
+        deltas: &Arc<DeltaStage>,
+        commit_queue: Arc<CommitQueue>,
+    ) -> Self {
+        Self {
+            job: Arc::clone(&deltas.job),
+            digests: Arc::clone(digests),
+            metadata: Arc::clone(&deltas.metadata),
+            session: Arc::clone(&deltas.session),
+            links: Arc::clone(links),
+            removals: Arc::clone(&deltas.removals),
+            tree: Arc::clone(&deltas.tree),
+            deltas: Arc::clone(deltas),
+            commit_queue,
+            nameless_files: AtomicBool::new(true),
+        }
+    }
+
+    /// Whether files ever wait for fsync before they get their final names. If so, [`crate::receiver::TargetReceiver::run_commits`] needs a
     /// thread.
     pub fn has_groups(&self) -> bool {
         self.commit_queue.is_wanted()

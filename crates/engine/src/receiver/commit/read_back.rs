@@ -20,10 +20,9 @@ use crate::io::storage::file::{OpenedFile, is_served, magic_of};
 use crate::io::storage::policy::IoPlan;
 use crate::io::storage::read::FrameReader;
 use crate::metrics::counter::add;
-use crate::receiver::ReceiverEntry;
 use crate::receiver::commit::outcomes::EntryOutcomes;
 use crate::receiver::commit::outcomes::FileLoss;
-use crate::receiver::durability::complete_file::CompleteFile;
+use crate::receiver::durability::complete_file::{CompleteFile, file};
 use crate::receiver::file::partial::gaps;
 use crate::receiver::place::error::{DiskDamage, FileError};
 use crate::sys::page_cache::cached_bytes;
@@ -87,15 +86,14 @@ impl Committer {
 
     /// Starts reading for the comparison: the whole file, or the retransmitted frames.
     fn begin(&self, whole: &CompleteFile, reader: &mut FrameReader) -> io::Result<ReadBackFile> {
-        let file = whole.file();
-        if file.is_special() {
+        let Some(named) = whole.file().named() else {
             return Ok(ReadBackFile { runs: Vec::new(), in_memory: false, is_uncached: false });
-        }
+        };
         let opened = Arc::new(OpenedFile::to_read(whole.fd())?);
         let frame = self.job.request.settings.frame;
         let frames = whole.end.as_ref().map_or_else(|| 0..frame.frames(whole.size), |end| end.tree.range());
-        let runs = match file.sent_again() {
-            Some(runs) => runs.to_vec(),
+        let runs = match named.sent_again.get() {
+            Some(runs) => runs.clone(),
             None if frames.is_empty() => Vec::new(),
             None => vec![frames],
         };
@@ -148,10 +146,10 @@ impl Committer {
         differing.iter().for_each(|run| sent.forget(run));
         let lacking = gaps(sent.seen(), sent.range());
         lacking.iter().for_each(|run| sent.forget(run));
-        if let (Some(end), ReceiverEntry::File(file)) = (&mut whole.end, &*whole.item) {
+        if let (Some(end), Some(named)) = (&mut whole.end, file(&whole.item).named()) {
             add(&self.job.reporter.tally.frames_resent, lacking.iter().map(|run| run.end - run.start).sum());
             end.tree = sent;
-            file.send_again(lacking);
+            let _ = named.sent_again.set(lacking);
         }
         ReadBackResult::Damaged(damage)
     }

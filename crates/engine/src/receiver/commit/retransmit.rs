@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::receiver::ReceiverEntry;
 use crate::receiver::commit::outcomes::EntryOutcomes;
-use crate::receiver::durability::complete_file::CompleteFile;
+use crate::receiver::durability::complete_file::{CompleteFile, file};
 use crate::receiver::place::error::{DiskDamage, FileError};
 
 impl FileLoss {
@@ -29,11 +29,12 @@ impl FileLoss {
     fn come_again(&mut self, committer: &Committer) -> LostFile<ReceiverEntry> {
         let CompleteFile { entry, item, size, end, .. } = &mut self.whole;
         let mut left = end.take().map(|end| (*size, end));
-        let handle = match (self.extent, &**item) {
-            (DamagedExtent::All, ReceiverEntry::File(file)) => {
-                file.discard(&committer.tree.temp_files);
+        let received = file(item);
+        let handle = match (self.extent, received.named()) {
+            (DamagedExtent::All, Some(named)) => {
+                received.discard(&committer.tree.temp_files);
                 left.iter_mut().for_each(|(_, end)| end.tree.forget(&(0..end.tree.frames())));
-                Arc::new(ReceiverEntry::File(file.afresh()))
+                Arc::new(ReceiverEntry::File(received.afresh(named)))
             }
             _ => Arc::clone(item),
         };

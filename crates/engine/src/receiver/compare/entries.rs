@@ -345,10 +345,11 @@ impl EntryComparer {
                 true
             }
             Compared::Directory(directory) => {
-                let told = if complete { self.report_extraneous(directory, is_left_out) } else { Ok(()) };
+                let reported = if complete { self.report_extraneous(directory, is_left_out) } else { Ok(()) };
                 directory.dir.keep_parent_open();
                 add(&self.job.reporter.tally.directories, 1);
-                told.map_err(|error| self.job.fail(self.job.destination.path(&directory.dir.path_bytes()), error))
+                reported
+                    .map_err(|error| self.job.fail(self.job.destination.path(&directory.dir.path_bytes()), error))
                     .is_ok()
             }
         }

@@ -194,10 +194,10 @@ impl EntryDecider {
         let ReceiverEntry::File(file) = item else { return EntryAnswer::Refused };
         file.void(&self.job.reporter.tally.bytes_written);
         file.discard(&self.tree.temp_files);
-        match file.target_path() {
-            Some(path) => {
-                let (dir, name) = (path.dir.clone(), path.name.clone());
-                let removal = file.replaces_tree.clone();
+        match file.named() {
+            Some(named) => {
+                let (dir, name) = (named.path.dir.clone(), named.path.name.clone());
+                let removal = named.replaces_tree.clone();
                 self.answer_at(EntryPosition { removal, ..EntryPosition::in_directory(dir, name) }, entry)
             }
             None => {
@@ -214,10 +214,7 @@ impl EntryDecider {
         };
         // Some cannot be reread, so a digest requires writing in order.
         match ReceivingFile::special(path, size, self.digests.is_asked_for_sums()) {
-            Ok((file, seekable)) => {
-                let item = Arc::new(ReceiverEntry::File(file));
-                if seekable { EntryAnswer::Needed(item) } else { EntryAnswer::NeededInOrder(item) }
-            }
+            Ok(file) => needed(file),
             Err(error) => {
                 self.job.fail_entry(self.job.destination.path(b""), describe(&error));
                 EntryAnswer::Refused
@@ -234,9 +231,7 @@ impl EntryDecider {
         }
         let Some(size) = size_of(&entry.kind) else { return EntryAnswer::Settled };
         let in_order = self.digests.is_asked_for_sums();
-        let file = ReceivingFile::discarded(path, dir.path_of(name.as_bytes()), size, in_order);
-        let item = Arc::new(ReceiverEntry::File(file));
-        if in_order { EntryAnswer::NeededInOrder(item) } else { EntryAnswer::Needed(item) }
+        needed(ReceivingFile::discarded(path, dir.path_of(name.as_bytes()), size, in_order))
     }
 
     /// An open descriptor that accepts bytes in order.
@@ -251,7 +246,7 @@ impl EntryDecider {
             self.job.fail_entry(self.job.destination.path(b""), error);
             return EntryAnswer::Refused;
         }
-        EntryAnswer::NeededInOrder(Arc::new(ReceiverEntry::File(ReceivingFile::pipe(Arc::clone(sink), size))))
+        needed(ReceivingFile::pipe(Arc::clone(sink), size))
     }
 
     fn answer_at(&self, position: EntryPosition, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
@@ -458,7 +453,7 @@ impl EntryDecider {
         position: &EntryPosition,
         entry: &Entry,
         decided: &mut EntryDecision,
-    ) -> io::Result<OverwriteDecision> {
+    ) -> Result<OverwriteDecision, FileError> {
         let (dir, name) = (&position.dir, &position.name);
         match (decided.decision, &entry.kind) {
             (decision @ OverwriteDecision::ReplaceTree, _) => {
@@ -495,7 +490,7 @@ impl EntryDecider {
 
     /// Whether an existing file has the digest that the source offered. An unreadable file counts as different.
     pub(crate) fn has_digest(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<bool> {
-        let Some(told) = entry.more.as_ref().and_then(|more| more.digest) else { return Ok(false) };
+        let Some(offered) = entry.more.as_ref().and_then(|more| more.digest) else { return Ok(false) };
         let (file, look) = match dir.open_file(name, FollowLinks::Itself) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
             opened => opened?,
@@ -503,7 +498,7 @@ impl EntryDecider {
         if !self.wrong_digests.may_compare(&look) {
             return Ok(false);
         }
-        let is_same = digest_of_open(file)? == told;
+        let is_same = digest_of_open(file)? == offered;
         if !is_same {
             self.wrong_digests.count(&look);
         }
@@ -600,6 +595,13 @@ impl ReceiverJob {
         self.fail_entry(self.destination.path(&self.relative(position)), error);
         EntryAnswer::Refused
     }
+}
+
+/// The answer that requests all of a file.
+fn needed(file: ReceivingFile) -> EntryAnswer<ReceiverEntry> {
+    let in_order = file.in_order_queue().is_some();
+    let item = Arc::new(ReceiverEntry::File(file));
+    if in_order { EntryAnswer::NeededInOrder(item) } else { EntryAnswer::Needed(item) }
 }
 
 /// The size of a file; 0 for directories and links.

@@ -117,7 +117,7 @@ impl EntryDecider {
 
     fn replacement(&self, other: &OtherLinkName) -> Result<TreeReplacement, FileError> {
         let may = || self.removals.may_make_way(&other.dir, &other.name, &other.offered.place);
-        other.removal.clone().unwrap_or_else(|| Ok(may()?))
+        other.removal.clone().unwrap_or_else(may)
     }
 
     /// Whether another entry keeps the name of an offered file, so that no link to it is created.
@@ -214,7 +214,7 @@ impl EntryDecider {
     }
 
     /// Opens the file of the first name, if it is the recorded one and its owner may have a name in `into`. Otherwise,
-    /// whoever can write to the target could put another file under that name, and so into a directory closed to them.
+    /// a user who can write to the target could put another file under that name, and so into a directory closed to them.
     fn hold_first_file(&self, first: &FirstLink, into: &OwnedFd, offered: &Entry) -> Result<HeldFile, FileError> {
         let expected = first.identity.ok_or(FileError::LinkedFileReplaced)?;
         let held = HeldFile::open_expected(&first.dir, &first.name, expected)?;

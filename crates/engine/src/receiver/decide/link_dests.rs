@@ -29,7 +29,7 @@ const CANNOT_LINK: &str = "cannot hard-link to the earlier copy (--link-dest), s
 pub struct LinkDests {
     copies: Vec<LinkDest>,
     /// A failure to link was reported.
-    told: AtomicBool,
+    is_reported: AtomicBool,
 }
 
 struct LinkDest {
@@ -54,7 +54,7 @@ impl LinkDests {
                 }
             }
         };
-        Self { copies: paths.iter().filter_map(open).collect(), told: AtomicBool::new(false) }
+        Self { copies: paths.iter().filter_map(open).collect(), is_reported: AtomicBool::new(false) }
     }
 
     /// Their root directories.
@@ -151,7 +151,7 @@ impl EntryDecider {
     }
 
     fn warn_of_copy(&self, error: &io::Error) {
-        if !self.link_dests.told.swap(true, Ordering::Relaxed) {
+        if !self.link_dests.is_reported.swap(true, Ordering::Relaxed) {
             let why = match Errno::from_io_error(error) {
                 Some(Errno::XDEV) => "it is on another file system, or the kernel refuses".into(),
                 _ => describe(error),

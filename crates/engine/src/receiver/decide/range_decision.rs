@@ -20,12 +20,14 @@ use crate::receiver::decide::transfer_decision::target_path_at;
 use crate::receiver::decide::{EntryDecider, EntryResult};
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::file::length::{check_length, cut_to};
+use crate::receiver::file::named::NamedFile;
+use crate::receiver::file::partial::PartialFile;
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::{ExistingStat, attributes};
 use crate::receiver::place::range_files::{
-    FoundRange, complete_range, has_partial, lock_partial, make_private, open_range, partial_name, reclaim_partial,
-    remove_journals, remove_left,
+    FoundRange, OpenRange, complete_range, has_partial, lock_partial, make_private, open_range, partial_name,
+    reclaim_partial, remove_journals, remove_left,
 };
 use crate::receiver::place::target_path::TargetPath;
 use crate::receiver::place::temp_files::rename;
@@ -70,9 +72,10 @@ impl EntryDecider {
             drop(found);
             return self.try_answer(&EntryPosition { fresh: false, ..position.clone() }, entry);
         }
-        let item = |part| {
-            let file = ReceivingFile::of_range(path.clone(), entry.meta, header, part).with(entry.more.clone());
-            Arc::new(ReceiverEntry::File(file))
+        let item = |OpenRange { leaf, file, journal }| {
+            let named = NamedFile { more: entry.more.clone(), ..NamedFile::new(path.clone(), entry.meta) };
+            let part = PartialFile { file, journal, compare: false };
+            Arc::new(ReceiverEntry::File(ReceivingFile::resumed(named, leaf, header, part)))
         };
         Ok(match found {
             FoundRange::Complete => return report_existing(),
@@ -85,7 +88,7 @@ impl EntryDecider {
         })
     }
 
-    /// Answers a file of `size` bytes whose ranges are said to be complete: it gets its final name at once.
+    /// Answers a file of `size` bytes with complete ranges, as the job plan says: it gets its final name at once.
     pub(crate) fn finish_ranges(
         &self,
         position: &EntryPosition,
@@ -154,7 +157,7 @@ impl EntryDecider {
         (file, len): (&OwnedFd, RangeLen),
         decided: &EntryDecision,
     ) -> Result<Option<String>, FileError> {
-        let refused = self.metadata.put_on_file(file, &entry.meta, true, attributes(entry))?;
+        let refused = self.metadata.set_file_metadata(file, &entry.meta, true, attributes(entry))?;
         if self.job.request.fsync != Fsync::None {
             fsync(file)?;
         }

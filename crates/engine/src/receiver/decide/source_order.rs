@@ -28,7 +28,7 @@ impl EntryDecider {
                 None
             }
             MergeDecision::TooMany => {
-                if !self.tree.merged_sources.told.swap(true, Ordering::Relaxed) {
+                if !self.tree.merged_sources.is_reported.swap(true, Ordering::Relaxed) {
                     self.job.reporter.send(&WorkerMessage::Warning { text: TOO_MANY.into() });
                 }
                 as_it_is

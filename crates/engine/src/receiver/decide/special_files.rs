@@ -32,7 +32,7 @@ impl EntryDecider {
         let dir = position.dir.fd()?;
         if decided.decision == OverwriteDecision::Keep {
             let has_time = there.look.is_some_and(|look| look.meta.modified == meta.modified);
-            self.metadata.put_on_node(&dir, &position.name, meta, !has_time)?;
+            self.metadata.set_node_metadata(&dir, &position.name, meta, !has_time)?;
             return Ok(EntryAnswer::Settled);
         }
         let made = make_temporary(&dir, &position.name, b"node", |name| make(&dir, name, node));
@@ -40,7 +40,7 @@ impl EntryDecider {
             Errno::PERM if is_device => FileError::NotRoot,
             error => error.into(),
         })?;
-        let made = self.metadata.put_on_node(&dir, &temporary, meta, true).and_then(|()| {
+        let made = self.metadata.set_node_metadata(&dir, &temporary, meta, true).and_then(|()| {
             Ok(match decided.decision {
                 OverwriteDecision::Replace => {
                     self.removals.back_up(&position.dir, &position.name)?;
@@ -72,7 +72,7 @@ impl EntryDecider {
 }
 
 impl MetadataWriter {
-    fn put_on_node(&self, dir: &OwnedFd, name: &Name, meta: &EntryMetadata, times: bool) -> io::Result<()> {
+    fn set_node_metadata(&self, dir: &OwnedFd, name: &Name, meta: &EntryMetadata, times: bool) -> io::Result<()> {
         let preserve = self.job.request.metadata.owner_and_mode;
         let mode = if preserve { meta.mode } else { mode_without_preserve(meta.mode, self.job.umask) };
         apply_to_node(dir, name, meta, MetadataParts { owner: preserve, mode: Some(mode), times }).map(|_| ())

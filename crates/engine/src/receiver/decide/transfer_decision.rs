@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use crate::fs::{FileStat, MetadataParts};
 use crate::receiver::ReceiverEntry;
+use crate::receiver::file::named::NamedFile;
 use crate::receiver::file::{ReceivingFile, UNKNOWN_SIZE};
 use crate::receiver::metadata::rights::{has_capability, is_trusted, may_have_rights};
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
@@ -45,18 +46,7 @@ impl EntryDecider {
             }
         }
         if decided.decision == OverwriteDecision::Keep {
-            let refused = there.look.as_ref().map_or(Ok(None), |look| self.refresh(position, entry, look))?;
-            self.file_stays(position, size)?;
-            let foreign = self.tree.journals.tidy(&path, size);
-            foreign.iter().for_each(|name| self.tree.temp_files.report_foreign(&path, name));
-            if let Some(text) = refused {
-                // The file exists, but is not known to equal the source's.
-                let _ = self.job.refuse(position, text);
-                return Ok(EntryAnswer::Settled);
-            }
-            self.job.report_decision(position, entry, decided);
-            let is_same = self.job.request.sync.equal == EqualityTest::Digest || size == 0;
-            return if is_same { self.known_to_be_same(position, true) } else { Ok(EntryAnswer::Settled) };
+            return self.keep_file(position, entry, (size, &path), decided, there);
         }
         if path.replaces {
             self.deltas.recover(&path)?;
@@ -69,34 +59,55 @@ impl EntryDecider {
         let answer =
             if base.as_ref().is_some_and(|base| !base.is_lost) { EntryAnswer::Delta } else { EntryAnswer::Needed };
         let data_bytes = entry.more.as_ref().and_then(|more| more.data_bytes);
-        let item = |file: ReceivingFile, base| {
-            Arc::new(ReceiverEntry::File(file.with(entry.more.clone()).of(base).decided(decided)))
-        };
-        if base.as_ref().is_some_and(|base| base.in_place.is_some()) {
+        let item = |file| Arc::new(ReceiverEntry::File(file));
+        let (has_base, is_in_place) = (base.is_some(), base.as_ref().is_some_and(|base| base.in_place.is_some()));
+        let (base, more) = (base.map(Box::new), entry.more.clone());
+        let named = NamedFile { base, more, ..named_file(path.clone(), meta, decided) };
+        if is_in_place {
             empty_left(&path);
-            return Ok(answer(item(ReceivingFile::new(path, size, meta), base)));
+            return Ok(answer(item(ReceivingFile::new(named, size))));
         }
         let Some((leaf, version)) = self.tree.journals.place(&path, size).zip(entry.version) else {
-            self.check_space(&path, size, data_bytes, base.is_some())?;
-            return Ok(answer(item(ReceivingFile::new(path, size, meta), base)));
+            self.check_space(&path, size, data_bytes, has_base)?;
+            return Ok(answer(item(ReceivingFile::new(named, size))));
         };
         let frame = self.job.request.settings.frame;
         let header =
             JournalHeader { name: path.name.clone(), size, modified: meta.modified, version, frame, range: None };
         match self.tree.find_part(&path, &leaf, &header)? {
-            Some(part) => {
-                let file = ReceivingFile::resumed(path, meta, leaf, header, part);
-                Ok(EntryAnswer::Partial(item(file, base)))
-            }
+            Some(part) => Ok(EntryAnswer::Partial(item(ReceivingFile::resumed(named, leaf, header, part)))),
             // Another run had a partial file, and has just completed it.
             None if decided.decision == OverwriteDecision::Create && self.is_there_by_now(position)? => {
                 self.try_answer(position, entry)
             }
             None => {
-                self.check_space(&path, size, data_bytes, base.is_some())?;
-                Ok(answer(item(ReceivingFile::recorded(path, meta, leaf, header), base)))
+                self.check_space(&path, size, data_bytes, has_base)?;
+                Ok(answer(item(ReceivingFile::recorded(named, leaf, header))))
             }
         }
+    }
+
+    /// Answers a file whose existing counterpart stays.
+    fn keep_file(
+        &self,
+        position: &EntryPosition,
+        entry: &Entry,
+        (size, path): (u64, &TargetPath),
+        decided: &EntryDecision,
+        there: &ExistingStat,
+    ) -> EntryResult {
+        let refused = there.look.as_ref().map_or(Ok(None), |look| self.refresh(position, entry, look))?;
+        self.file_stays(position, size)?;
+        let foreign = self.tree.journals.tidy(path, size);
+        foreign.iter().for_each(|name| self.tree.temp_files.report_foreign(path, name));
+        if let Some(text) = refused {
+            // The file exists, but is not known to equal the source's.
+            let _ = self.job.refuse(position, text);
+            return Ok(EntryAnswer::Settled);
+        }
+        self.job.report_decision(position, entry, decided);
+        let is_same = self.job.request.sync.equal == EqualityTest::Digest || size == 0;
+        if is_same { self.known_to_be_same(position, true) } else { Ok(EntryAnswer::Settled) }
     }
 
     /// Answers a file of unknown size, which has no journal since it cannot be resumed.
@@ -106,8 +117,8 @@ impl EntryDecider {
         meta: EntryMetadata,
         decided: &EntryDecision,
     ) -> EntryAnswer<ReceiverEntry> {
-        let file = ReceivingFile::new(target_path_at(position, decided), UNKNOWN_SIZE, meta);
-        EntryAnswer::Needed(Arc::new(ReceiverEntry::File(file.decided(decided))))
+        let named = named_file(target_path_at(position, decided), meta, decided);
+        EntryAnswer::Needed(Arc::new(ReceiverEntry::File(ReceivingFile::new(named, UNKNOWN_SIZE))))
     }
 
     fn is_there_by_now(&self, position: &EntryPosition) -> io::Result<bool> {
@@ -157,6 +168,12 @@ impl EntryDecider {
         let needed = data_bytes.map_or(size, |data_bytes| data_bytes.min(size));
         if space.f_blocks > 0 && needed > free { Err(FileError::NoSpace { needed, free }) } else { Ok(()) }
     }
+}
+
+fn named_file(path: TargetPath, meta: EntryMetadata, decided: &EntryDecision) -> NamedFile {
+    let is_tree = decided.decision == OverwriteDecision::ReplaceTree;
+    let replaces_tree = is_tree.then(|| Box::new(decided.removal.clone()));
+    NamedFile { replaces_tree, change: decided.change, ..NamedFile::new(path, meta) }
 }
 
 pub(crate) fn target_path_at(position: &EntryPosition, decided: &EntryDecision) -> TargetPath {

@@ -179,7 +179,7 @@ impl Removals {
 
     /// Removes an entry other than a directory, or moves it into the backup directory. `false` if there is no such
     /// entry.
-    pub(crate) fn put_away(&self, dir: &Dir, name: &Name) -> io::Result<bool> {
+    pub(crate) fn remove_or_back_up(&self, dir: &Dir, name: &Name) -> io::Result<bool> {
         let Some(backup) = &self.backup else {
             return match unlinkat(&*dir.fd()?, name.as_bytes(), AtFlags::empty()) {
                 Ok(()) => Ok(true),

@@ -31,3 +31,22 @@ pub struct Removals {
     /// The memory limit of source names in open directories.
     pub(super) name_budget: NameBudget,
 }
+
+impl Removals {
+    pub(super) fn new(
+        metadata: &Arc<MetadataWriter>,
+        session: &Arc<ReceiverSession>,
+        backup: Option<BackupDirectory>,
+        extraneous: ExtraneousRemoval,
+    ) -> Self {
+        Self {
+            job: Arc::clone(&metadata.job),
+            metadata: Arc::clone(metadata),
+            session: Arc::clone(session),
+            filter: TargetFilter::new(&metadata.job.request.filters),
+            backup,
+            extraneous,
+            name_budget: NameBudget::default(),
+        }
+    }
+}

@@ -6,6 +6,7 @@
 
 use crate::receiver::delete::Removals;
 use crate::receiver::place::entry_position::TreeReplacement;
+use crate::receiver::place::error::FileError;
 use haul_proto::entry::{Entry, EntryLocation};
 use haul_proto::filter::FilterScope;
 use haul_proto::overwrite_policy::OverwriteRefusal;
@@ -30,24 +31,25 @@ use crate::receiver::place::destination::RefusedRequest;
 use crate::sys::machine;
 use crate::sys::sync::lock;
 
-/// Error for a source below the target.
-const IS_SOURCE: &str = "the source is inside the target, so it is kept\nmove it, or skip it with --exclude";
 /// Warning when a source could not be listed.
 const HINDERED: &str =
     "the source was not listed completely, so nothing more is deleted (--ignore-errors deletes anyway)";
-/// Error when an existing directory cannot be removed completely.
-const NOT_ALL: &str = "cannot replace a directory: not all of its entries can be deleted\nmove it";
-/// Error when filters protect entries of an existing directory.
-const PROTECTED: &str = "cannot replace a directory: the filters or kinds of this job protect entries in it\nmove it, or add --delete-excluded";
-/// Error when the job ended meanwhile.
-const STOPPED: &str = "the job was stopped";
 /// Error when the expected contents of a directory are unknown.
 const MERGED: &str = "--delete cannot be used where the contents of several sources go into one directory\nuse one source with a trailing slash, or several without";
 
+/// An entry that is never removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeptEntry {
+    /// A source, which is reported.
+    Source,
+    /// An earlier copy or the backup directory.
+    Copy,
+}
+
 /// State of all removals.
 pub struct ExtraneousRemoval {
-    /// Entries that are never removed, some with a message.
-    kept: HashMap<FileIdentity, Option<&'static str>>,
+    /// Entries that are never removed.
+    kept: HashMap<FileIdentity, KeptEntry>,
     /// Names of several source arguments.
     shared_names: HashSet<Name>,
     /// Some sources are not directories.
@@ -87,10 +89,10 @@ impl ExtraneousRemoval {
                 shared_names.insert(name.clone());
             }
         }
-        let sources_kept = sources().map(|one| (identity(one), Some(IS_SOURCE)));
+        let sources_kept = sources().map(|one| (identity(one), KeptEntry::Source));
         Ok(Self {
-            // An entry of both groups is kept without a message.
-            kept: sources_kept.chain(kept.map(|dir| (dir, None))).collect(),
+            // An entry of both groups is not reported.
+            kept: sources_kept.chain(kept.map(|dir| (dir, KeptEntry::Copy))).collect(),
             shared_names,
             keeps_files: sources().any(|source| !source.directory),
             state: Mutex::new(RemovalState { removed: sync.removed_before, ..RemovalState::default() }),
@@ -98,8 +100,8 @@ impl ExtraneousRemoval {
         })
     }
 
-    /// Whether this entry is never removed, with its message, if any.
-    pub fn is_kept(&self, identity: FileIdentity) -> Option<Option<&'static str>> {
+    /// What this entry is, if it is never removed.
+    pub fn kept_entry(&self, identity: FileIdentity) -> Option<KeptEntry> {
         self.kept.get(&identity).copied()
     }
 
@@ -134,7 +136,7 @@ impl Removals {
     /// Storage for the source's names in a directory whose extraneous entries will be removed; `above` is the answer
     /// for its parent.
     pub(crate) fn names_for(&self, dir: &Dir, above: bool) -> Option<SourceNames> {
-        let is_swept = above && self.job.request.sync.deletes() && self.extraneous.is_kept(dir.identity()).is_none();
+        let is_swept = above && self.job.request.sync.deletes() && self.extraneous.kept_entry(dir.identity()).is_none();
         is_swept.then(|| SourceNames::new(&self.name_budget))
     }
 
@@ -183,7 +185,12 @@ impl Removals {
 
     /// Whether an existing entry may be replaced. A directory is replaced only on request or if empty, and not if
     /// filters protect parts of it. Its contents count as removed from here on.
-    pub(crate) fn may_make_way(&self, dir: &Dir, name: &Name, place: &EntryLocation) -> io::Result<TreeReplacement> {
+    pub(crate) fn may_make_way(
+        &self,
+        dir: &Dir,
+        name: &Name,
+        place: &EntryLocation,
+    ) -> Result<TreeReplacement, FileError> {
         self.may_still_make_way(dir, name, TreeReplacement { scope: self.filter.scope_of(place), reserved: 0 })
     }
 
@@ -193,45 +200,42 @@ impl Removals {
         dir: &Dir,
         name: &Name,
         removal: TreeReplacement,
-    ) -> io::Result<TreeReplacement> {
+    ) -> Result<TreeReplacement, FileError> {
         let Some(kind) = kind_of(dir, name)? else { return Ok(removal) };
-        let refused = |text: String| Err(io::Error::other(text));
         if kind == FileType::Directory && !self.job.request.sync.replaces_trees {
             return match sorted_names(&self.metadata.enter(dir, name)?)?.is_empty() {
                 true => Ok(removal),
-                false => refused(OverwriteRefusal::IsDirectory.text().into()),
+                false => Err(FileError::Refused(OverwriteRefusal::IsDirectory)),
             };
         }
         let protects = kind == FileType::Directory && !self.job.request.sync.delete_filtered;
         let scope = removal.scope.as_ref().filter(|_| protects);
         if self.filter.leaves_out(scope.and_then(|own| own.above()), name, true) {
-            return refused(PROTECTED.into());
+            return Err(FileError::ProtectedTree);
         }
         let mut counting = TreeClearing::counting(self).below();
         match counting.clear_within(dir, name, kind, scope.cloned()) {
             Ok(true) => {}
-            Ok(false) if counting.is_protected => return refused(PROTECTED.into()),
-            Ok(false) if kind == FileType::Directory => return refused(NOT_ALL.into()),
-            Ok(false) => return refused(IS_SOURCE.into()),
-            Err(RemovalLimit) => return refused(STOPPED.into()),
+            Ok(false) if counting.is_protected => return Err(FileError::ProtectedTree),
+            Ok(false) if kind == FileType::Directory => return Err(FileError::UndeletableTree),
+            Ok(false) => return Err(FileError::SourceInside),
+            Err(RemovalLimit) => return Err(FileError::Stopped),
         }
         let entries = counting.entries;
         match self.reserve(entries.saturating_sub(removal.reserved)) {
             Ok(()) => Ok(TreeReplacement { reserved: entries.max(removal.reserved), ..removal }),
-            Err(most) => refused(format!(
-                "cannot replace a directory of {entries} entries: --max-delete permits {most}\nraise --max-delete"
-            )),
+            Err(max) => Err(FileError::LargeTree { entries, max }),
         }
     }
 
     /// Removes an existing entry for its replacement, as decided. A directory is removed with its contents on request;
     /// otherwise it must be empty. The entry itself is not reported.
-    pub(crate) fn make_way_as(&self, dir: &Dir, name: &Name, removal: &TreeReplacement) -> io::Result<()> {
+    pub(crate) fn make_way_as(&self, dir: &Dir, name: &Name, removal: &TreeReplacement) -> Result<(), FileError> {
         let Some(kind) = kind_of(dir, name)? else { return Ok(()) };
         match self.clearing(removal).clear_within(dir, name, kind, self.protecting(removal)) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(io::Error::other(NOT_ALL)),
-            Err(RemovalLimit) => Err(io::Error::other(STOPPED)),
+            Ok(false) => Err(FileError::UndeletableTree),
+            Err(RemovalLimit) => Err(FileError::Stopped),
         }
     }
 
@@ -304,14 +308,14 @@ impl Removals {
         Err(RemovalLimit)
     }
 
-    /// Whether this is a source itself. Reports it if `tells` is set.
-    pub(crate) fn is_operand(&self, dir: &Dir, name: &Name, tells: bool) -> bool {
+    /// Whether this is a source itself. Reports it if `reports` is set.
+    pub(crate) fn is_operand(&self, dir: &Dir, name: &Name, reports: bool) -> bool {
         let look = dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself));
-        let why = look.ok().and_then(|look| self.extraneous.is_kept(look.identity)).flatten();
-        if let Some(why) = why.filter(|_| tells) {
-            self.job.fail(self.job.destination.path(&dir.path_of(name.as_bytes())), why);
+        let is_source = look.is_ok_and(|look| self.extraneous.kept_entry(look.identity) == Some(KeptEntry::Source));
+        if is_source && reports {
+            self.job.fail(self.job.destination.path(&dir.path_of(name.as_bytes())), FileError::SourceInside);
         }
-        why.is_some()
+        is_source
     }
 }
 

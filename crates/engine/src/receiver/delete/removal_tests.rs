@@ -282,7 +282,7 @@ fn backups_go_through_no_link_and_replace_no_directory() {
     for (dir, entry) in [(at("a"), "b"), (site.dir(), "c"), (at("d"), "e")] {
         let error = site.target.removals.back_up(&dir, &name(entry)).unwrap_err().to_string();
         assert!(error.starts_with("the backup directory has another entry"), "{error}");
-        site.target.removals.put_away(&dir, &name(entry)).unwrap_err();
+        site.target.removals.remove_or_back_up(&dir, &name(entry)).unwrap_err();
     }
     assert_eq!(tree(&site.root()), ["a", "a/b", "c", "d", "d/e"]);
     assert_eq!((tree(&outside).len(), tree(&old).len()), (0, 4));

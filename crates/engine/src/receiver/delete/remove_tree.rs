@@ -17,6 +17,8 @@ use super::backup::mount_of;
 use crate::fs::{Dir, each_name};
 use crate::policy::audit::AuditAction;
 use crate::receiver::delete::Removals;
+use crate::receiver::delete::removal::KeptEntry;
+use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::entry_kind;
 use crate::sys::describe::describe;
 
@@ -177,8 +179,10 @@ impl<'t> TreeClearing<'t> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return EnteredDirectory::Vanished,
             Err(error) => return stays(&describe(&error)),
         };
-        if let Some(why) = self.removals.extraneous.is_kept(child.identity()) {
-            return why.map_or(EnteredDirectory::Stays, stays);
+        match self.removals.extraneous.kept_entry(child.identity()) {
+            Some(KeptEntry::Source) => return stays(&FileError::SourceInside.to_string()),
+            Some(KeptEntry::Copy) => return EnteredDirectory::Stays,
+            None => {}
         }
         let own_mount = child.fd().ok().and_then(|fd| mount_of(&*fd));
         if child.identity().device != dir.identity().device || own_mount != mount {
@@ -236,7 +240,7 @@ impl<'t> TreeClearing<'t> {
             _ if widened.is_err() => widened.map(|()| true),
             true => Ok(true),
             false if kind == FileType::Directory => remove_directory(dir, name),
-            false => removals.put_away(dir, name),
+            false => removals.remove_or_back_up(dir, name),
         };
         match removed {
             Ok(true) if is_told => {

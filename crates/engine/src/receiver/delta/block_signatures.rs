@@ -163,9 +163,9 @@ impl DeltaStage {
             let values = blocks::values(frame, index, buffer.payload());
             reader.give_back(buffer);
             let wanted = blocks::count(frame.frame_len(file.size(), index).unwrap_or(0));
-            let mut told = blocks::marks(&values);
-            told.resize(wanted, 0);
-            marks.extend(told);
+            let mut hashes = blocks::marks(&values);
+            hashes.resize(wanted, 0);
+            marks.extend(hashes);
             values_of_all.push((index, values));
         }
         reader.end();
@@ -280,11 +280,11 @@ impl TargetReceiver {
                 self.deltas.report_no_signature(&part, base);
                 continue;
             }
-            let told = match base.method {
+            let signed = match base.method {
                 DeltaMethod::Blocks => self.deltas.hash_blocks(&part, base, &mut reader),
                 DeltaMethod::Rolling(block) => self.deltas.sign_blocks(&part, base, base.signature_format(block)),
             };
-            if let Err(error) = told {
+            if let Err(error) = signed {
                 self.without_base(&part, base, &error);
             }
         }

@@ -5,15 +5,11 @@ use crate::receiver::file::base::BaseSource;
 use crate::receiver::file::base::open_to_write;
 use crate::receiver::job::ReceiverJob;
 use haul_proto::delta::{DeltaMethod, method};
-use haul_proto::wire::report::WorkerMessage;
-use haul_proto::wire::request::TargetRequest;
 use rustix::fs::FileType;
 use std::io;
 use std::sync::atomic::Ordering;
 
 use crate::fs::{FileStat, FollowLinks};
-use crate::metrics::reporter::Reporter;
-use crate::policy::{HostPolicy, PolicyRule};
 use crate::receiver::file::patch::InPlaceUpdate;
 use crate::receiver::place::target_path::TargetPath;
 
@@ -55,16 +51,4 @@ impl ReceiverJob {
     pub(crate) fn is_within_process(&self) -> bool {
         self.is_both_ends.load(Ordering::Relaxed)
     }
-}
-
-/// Whether the host's policy permits block signatures for sources. Warns if the request asked for more than the
-/// default.
-pub fn policy_allows_deltas(request: &TargetRequest, policy: &HostPolicy, reporter: &Reporter) -> bool {
-    let Err(refusal) = policy.check(PolicyRule::NoDeltas) else { return true };
-    let is_asked_for = request.delta.looks_everywhere() || request.sync.detect_renames;
-    if is_asked_for && request.compare.is_none() {
-        let text = format!("{refusal}; files are sent whole").replace('\n', "; ");
-        reporter.send(&WorkerMessage::Warning { text });
-    }
-    false
 }

@@ -34,6 +34,7 @@ use crate::receiver::TargetReceiver;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::file::base::{BaseSource, open_to_write};
 use crate::receiver::file::length::check_length;
+use crate::receiver::file::named::NamedFile;
 use crate::receiver::file::written_frame::WrittenFrame;
 use crate::receiver::place::entry_position::EntryPosition;
 use crate::receiver::place::error::FileError;
@@ -92,7 +93,7 @@ impl TargetReceiver {
         pieces: &[(u64, &[u8])],
     ) {
         let opened = file.open_once(&self.tree.temp_files, &self.tree.job_locks);
-        let result = opened.and_then(|patch| Ok(in_place.write(patch.fd(), pieces, file.keeps_holes())?));
+        let result = opened.and_then(|patch| Ok(in_place.write(patch.fd(), pieces, file.with_holes().is_some())?));
         self.frame_written(WrittenFrame { item: Arc::clone(item), frame: frame.clone(), len, result });
     }
 }
@@ -102,17 +103,16 @@ impl DeltaStage {
     /// the same time: the second one finds it changed. With `to_disk`, syncs the patch before, and the file after.
     pub(crate) fn apply_patch(
         &self,
-        file: &ReceivingFile,
+        (file, size): (&NamedFile, u64),
         base: &BaseSource,
-        in_place: &InPlaceUpdate,
-        patch: &OwnedFd,
+        (in_place, patch): (&InPlaceUpdate, &OwnedFd),
         modified: Timestamp,
         to_disk: bool,
     ) -> Result<(), FileError> {
-        let Some(path) = file.target_path() else { return Err(FileError::IsDirectory) };
+        let path = &file.path;
         let base_file = base.open_to_change()?;
         let end = in_place.end.load(Ordering::Relaxed);
-        let header = PatchHeader { inode: base.identity.inode, size: file.size(), modified, end, applied: 0 };
+        let header = PatchHeader { inode: base.identity.inode, size, modified, end, applied: 0 };
         reserve(patch, &base_file, &header)?;
         write_at(patch, &header.encode(), 0)?;
         if to_disk {
@@ -123,9 +123,14 @@ impl DeltaStage {
             if to_disk {
                 fsync(&*path.dir.fd()?)?;
             }
-            put_into(patch, &base_file, header, to_disk)?;
-            let meta = EntryMetadata { modified, ..*file.meta() };
-            file.note_refused_attribute(self.metadata.put_on_file(&base_file, &meta, false, file.attributes())?);
+            apply_changes(patch, &base_file, header, to_disk)?;
+            let meta = EntryMetadata { modified, ..file.meta };
+            file.note_refused_attribute(self.metadata.set_file_metadata(
+                &base_file,
+                &meta,
+                false,
+                file.attributes(),
+            )?);
             check_length(&base_file, header.size)?;
             if to_disk {
                 fsync(&base_file)?;
@@ -186,7 +191,7 @@ impl DeltaStage {
         if let Some(header) = read_header(&patch).filter(|header| header.inode == look.identity.inode) {
             let file = open_to_write(&path.dir, &path.name)?;
             let to_disk = self.metadata.commit_queue.is_wanted();
-            match put_into(&patch, &file, header, to_disk) {
+            match apply_changes(&patch, &file, header, to_disk) {
                 // The rest of a damaged patch can never be applied.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
                 put => put?,
@@ -219,16 +224,16 @@ fn reserve(patch: &OwnedFd, file: &OwnedFd, header: &PatchHeader) -> io::Result<
 }
 
 /// Applies all pieces to the file, idempotently. If the file system is full, frees applied pieces of the patch.
-fn put_into(patch: &OwnedFd, file: &OwnedFd, mut header: PatchHeader, to_disk: bool) -> io::Result<()> {
+fn apply_changes(patch: &OwnedFd, file: &OwnedFd, mut header: PatchHeader, to_disk: bool) -> io::Result<()> {
     let mut buffer = vec![0; READ_BYTES];
     let mut at = header.start();
     while at < header.end {
         let read = read_at(patch, &mut buffer, at)?;
         let pieces = &buffer[..read.min(usize::try_from(header.end - at).unwrap_or(read))];
-        at += match put_pieces(pieces, file, &header) {
+        at += match apply_pieces(pieces, file, &header) {
             Err(error) if Errno::from_io_error(&error).is_some_and(is_full) => {
                 header = free_applied(patch, file, header, at, to_disk)?;
-                put_pieces(pieces, file, &header)?
+                apply_pieces(pieces, file, &header)?
             }
             put => put?,
         };
@@ -237,7 +242,7 @@ fn put_into(patch: &OwnedFd, file: &OwnedFd, mut header: PatchHeader, to_disk: b
 }
 
 /// Applies pieces to the file. Returns their length in the patch; the last piece may be truncated.
-fn put_pieces(pieces: &[u8], file: &OwnedFd, header: &PatchHeader) -> io::Result<u64> {
+fn apply_pieces(pieces: &[u8], file: &OwnedFd, header: &PatchHeader) -> io::Result<u64> {
     let damaged = || io::Error::new(io::ErrorKind::InvalidData, "its recorded changes are damaged");
     let mut rest = pieces;
     while let Some((head, behind)) = rest.split_first_chunk::<PIECE_HEAD>() {

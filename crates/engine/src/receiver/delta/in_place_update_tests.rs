@@ -80,12 +80,12 @@ fn a_patch_can_be_put_in_again_and_damage_is_not() {
     wanted[..100].copy_from_slice(&second);
     wanted.truncate(9100);
     for _ in 0..2 {
-        put_into(&patch, &file, header, false).unwrap();
+        apply_changes(&patch, &file, header, false).unwrap();
         assert!(std::fs::read(dir.path().join("file")).unwrap() == wanted);
     }
     let cut = PatchHeader { end: end - 1, ..header };
-    assert!(put_into(&patch, &file, cut, false).is_err());
-    assert!(put_into(&patch, &file, PatchHeader { size: 9099, ..header }, false).is_err());
+    assert!(apply_changes(&patch, &file, cut, false).is_err());
+    assert!(apply_changes(&patch, &file, PatchHeader { size: 9099, ..header }, false).is_err());
 }
 
 #[test]

@@ -5,236 +5,156 @@ pub mod checkpoint_state;
 pub mod digest_check;
 pub mod in_order_queue;
 pub mod length;
+pub mod named;
 pub mod partial;
 pub mod patch;
 pub mod written_bytes;
 pub mod written_frame;
 
-use crate::receiver::place::job_locks::JobLocks;
-use crate::receiver::place::target_path::FileDestination;
-use crate::receiver::place::target_path::TargetPath;
-use haul_proto::entry::EntryMetadata;
-use haul_proto::entry_extras::{EntryExtras, ExtendedAttribute};
 use haul_proto::file_range::FileRange;
 use haul_proto::integrity::FrameLen;
-use haul_proto::journal::{JournalHeader, JournalRecord};
-use haul_proto::overwrite_policy::OverwriteDecision;
-use haul_proto::sync::ChangeKind;
+use haul_proto::journal::JournalHeader;
 use haul_proto::wire::resource_metrics::Stage;
-use haul_proto::wire::sparse::DataMap;
-use rustix::fs::{CWD, FallocateFlags, FileType, Mode, OFlags, SeekFrom, fallocate, ftruncate, openat, seek};
+use rustix::fs::{CWD, FileType, Mode, OFlags, SeekFrom, openat, seek};
 use rustix::io::Errno;
 use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 
 use crate::fs::{Dir, FileStat};
 use crate::io::storage::FileAccess;
-use crate::io::storage::cache;
-use crate::io::storage::cache::{DropBehind, WRITE_BACK_FILE_MIN};
 use crate::io::storage::calls::{write_at, write_on};
 use crate::io::storage::file::OpenedFile;
-use crate::io::storage::holes::punch;
 use crate::io::storage::policy::IoPlan;
 use crate::metrics::stage_timer::during;
 use crate::receiver::file::base::BaseSource;
 use crate::receiver::file::checkpoint_state::Saving;
 use crate::receiver::file::digest_check::DigestCheck;
 use crate::receiver::file::in_order_queue::InOrderQueue;
+use crate::receiver::file::named::{FrameRecording, NamedFile};
 use crate::receiver::file::partial::PartialFile;
 use crate::receiver::file::patch::InPlaceUpdate;
 use crate::receiver::file::written_bytes::WrittenBytes;
 use crate::receiver::place::destination::Destination;
-use crate::receiver::place::entry_position::EntryDecision;
-use crate::receiver::place::entry_position::TreeReplacement;
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::in_order_sink::InOrderSink;
+use crate::receiver::place::job_locks::JobLocks;
 use crate::receiver::place::journal::OpenJournal;
-use crate::receiver::place::range_files::OpenRange;
 use crate::receiver::place::target_path::FileName;
-use crate::receiver::place::temp_files::{TempFiles, is_taken};
-use crate::sys::clone_range::clone_range;
-use crate::sys::sync::lock;
+use crate::receiver::place::temp_files::TempFiles;
 
 /// Placeholder for a size that is unknown until the end.
 pub const UNKNOWN_SIZE: u64 = u64::MAX;
 
 /// A wanted file.
 pub struct ReceivingFile {
-    place: FileDestination,
+    /// Where its bytes go.
+    pub kind: Receiving,
     size: u64,
-    meta: EntryMetadata,
     opened: OnceLock<Result<Arc<OpenedFile>, FileError>>,
-    /// Result of allocating its space or setting its length: see [`ReceivingFile::make_room`].
-    room: OnceLock<Result<(), Errno>>,
-    /// Serialises writes of frames: see [`ReceivingFile::write_frame`].
-    writing: Mutex<DropBehind>,
-    /// Reflinks with its source are unsupported.
-    unshared: AtomicBool,
-    /// State for resuming after an interruption.
-    recording: Option<Box<FrameRecording>>,
-    /// Frames retransmitted because the disk returned wrong data.
-    sent_again: OnceLock<Vec<Range<u64>>>,
-    /// Queue for frames to be written in order, if necessary.
-    order: Option<Box<InOrderQueue>>,
     /// Its digest, if the target computes one.
     pub(crate) sum: DigestCheck,
-    sink: Option<Arc<InOrderSink>>,
-    /// The base file in its place, if usable.
-    base: Option<Box<BaseSource>>,
-    /// Rare attributes (extended attributes, holes).
-    more: Option<Box<EntryExtras>>,
-    /// The directory that it replaces.
-    pub(crate) replaces_tree: Option<Box<TreeReplacement>>,
-    /// The change to report on completion.
-    pub(crate) change: Option<ChangeKind>,
-    /// The attributes that could not be set, and why.
-    lacking: OnceLock<String>,
     written: WrittenBytes,
 }
 
-/// Records of a growing file, for resuming.
-struct FrameRecording {
-    leaf: FileName,
-    header: JournalHeader,
-    journal: OnceLock<Option<OpenJournal>>,
-    /// The source compares the verified frames of an earlier run.
-    compare: bool,
-    saving: Saving,
-    /// An earlier run wrote to it: holes may contain old data.
-    may_hold_data: bool,
+/// Where a file's bytes go.
+#[allow(clippy::large_enum_variant, reason = "most files are named")]
+pub enum Receiving {
+    /// Into a temporary file that gets a final name.
+    Named(NamedFile),
+    /// Into a device, FIFO or socket.
+    Special(SpecialFile),
+    /// Into a descriptor that was open before the offer, in order.
+    Pipe(Arc<InOrderSink>, InOrderQueue),
 }
 
-impl FrameRecording {
-    fn new(leaf: FileName, header: JournalHeader) -> Self {
-        let (journal, saving) = (OnceLock::new(), Saving::default());
-        Self { leaf, header, journal, compare: false, saving, may_hold_data: false }
-    }
+/// A device, FIFO or socket.
+pub struct SpecialFile {
+    path: PathBuf,
+    /// For messages: its path in a tree written to the null device; otherwise empty.
+    relative: Vec<u8>,
+    /// Queue of frames, if they must be written in order.
+    queue: Option<InOrderQueue>,
 }
 
 impl ReceivingFile {
     /// A file with a final name.
-    pub fn new(path: TargetPath, size: u64, meta: EntryMetadata) -> Self {
-        Self::at(FileDestination::Named(path), size, meta, OnceLock::new())
+    pub fn new(named: NamedFile, size: u64) -> Self {
+        Self::of(Receiving::Named(named), size, OnceLock::new())
     }
 
     /// Adds a journal of written frames, which starts with `header`.
-    pub fn recorded(path: TargetPath, meta: EntryMetadata, leaf: FileName, header: JournalHeader) -> Self {
+    pub fn recorded(named: NamedFile, leaf: FileName, header: JournalHeader) -> Self {
         let size = header.size;
-        Self { recording: Some(Box::new(FrameRecording::new(leaf, header))), ..Self::new(path, size, meta) }
+        Self::new(NamedFile { recording: Some(Box::new(FrameRecording::new(leaf, header))), ..named }, size)
     }
 
-    /// Continues the partial file of an earlier run.
-    pub fn resumed(
-        path: TargetPath,
-        meta: EntryMetadata,
-        leaf: FileName,
-        header: JournalHeader,
-        part: PartialFile,
-    ) -> Self {
+    /// Continues the partial file of an earlier run, or of other runs that write other ranges.
+    pub fn resumed(named: NamedFile, leaf: FileName, header: JournalHeader, part: PartialFile) -> Self {
         let size = header.size;
         let journal = OnceLock::from(Some(part.journal));
         let recording =
             FrameRecording { journal, compare: part.compare, may_hold_data: true, ..FrameRecording::new(leaf, header) };
-        let opened = OnceLock::from(Ok(part.file));
-        Self { recording: Some(Box::new(recording)), ..Self::at(FileDestination::Named(path), size, meta, opened) }
+        let named = NamedFile { recording: Some(Box::new(recording)), ..named };
+        Self::of(Receiving::Named(named), size, OnceLock::from(Ok(part.file)))
     }
 
-    /// A range of a file that other runs write, too.
-    pub fn of_range(path: TargetPath, meta: EntryMetadata, header: JournalHeader, part: OpenRange) -> Self {
-        let OpenRange { leaf, file, journal } = part;
-        Self::resumed(path, meta, leaf, header, PartialFile { file, journal, compare: false })
-    }
-
-    /// The range that is received of it, if others receive the rest.
-    pub fn range(&self) -> Option<FileRange> {
-        self.recording.as_ref()?.header.range
-    }
-
-    /// The frames that are received.
-    pub fn frames(&self, frame: FrameLen) -> Range<u64> {
-        self.range().map_or_else(|| 0..frame.frames(self.size), |range| range.frames(frame, self.size))
-    }
-
-    /// Offset and number of the bytes that are received.
-    pub fn extent(&self) -> (u64, u64) {
-        self.range().map_or((0, self.size), |range| (range.offset(), range.bytes_in(self.size)))
-    }
-
-    /// A device, FIFO or socket. Also returns whether frames may be written in any order; `in_order` forbids that.
-    pub fn special(path: &Path, size: u64, in_order: bool) -> io::Result<(Self, bool)> {
+    /// A device, FIFO or socket. `in_order` forbids writes in any order, which seekable devices permit.
+    pub fn special(path: &Path, size: u64, in_order: bool) -> io::Result<Self> {
         let kind = FileStat::from(&rustix::fs::stat(path)?).kind;
         let opened = OnceLock::new();
-        let mut seekable = false;
+        let mut is_seekable = false;
         if matches!(kind, FileType::CharacterDevice | FileType::BlockDevice) {
             let device = openat(CWD, path, OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())?;
-            seekable = !in_order && seek(&device, SeekFrom::Current(0)).is_ok();
+            is_seekable = !in_order && seek(&device, SeekFrom::Current(0)).is_ok();
             let _ = opened.set(Ok(Arc::new(OpenedFile::new(device, FileAccess::Write)?)));
         }
-        let place = FileDestination::Special { path: path.into(), seekable, relative: Vec::new() };
-        let order = (!seekable).then(Box::default);
-        Ok((Self { order, ..Self::at(place, size, EntryMetadata::default(), opened) }, seekable))
+        let queue = (!is_seekable).then(InOrderQueue::default);
+        let special = SpecialFile { path: path.into(), relative: Vec::new(), queue };
+        Ok(Self::of(Receiving::Special(special), size, opened))
     }
 
     /// A file of a tree written to the null device; `relative` is its path in that tree.
     pub fn discarded(path: &Path, relative: Vec<u8>, size: u64, in_order: bool) -> Self {
-        let place = FileDestination::Special { path: path.into(), seekable: !in_order, relative };
-        let order = in_order.then(Box::default);
-        Self { order, ..Self::at(place, size, EntryMetadata::default(), OnceLock::new()) }
+        let queue = in_order.then(InOrderQueue::default);
+        Self::of(Receiving::Special(SpecialFile { path: path.into(), relative, queue }), size, OnceLock::new())
     }
 
     /// An open descriptor that accepts bytes in order.
     pub fn pipe(sink: Arc<InOrderSink>, size: u64) -> Self {
-        let place = FileDestination::Special { path: PathBuf::new(), seekable: false, relative: Vec::new() };
-        let file = Self::at(place, size, EntryMetadata::default(), OnceLock::new());
-        Self { order: Some(Box::default()), sink: Some(sink), ..file }
+        Self::of(Receiving::Pipe(sink, InOrderQueue::default()), size, OnceLock::new())
     }
 
-    /// Its descriptor, if that was open before the offer.
-    pub fn sink(&self) -> Option<&InOrderSink> {
-        self.sink.as_deref()
+    fn of(kind: Receiving, size: u64, opened: OnceLock<Result<Arc<OpenedFile>, FileError>>) -> Self {
+        Self { kind, size, opened, sum: DigestCheck::default(), written: WrittenBytes::default() }
     }
 
-    fn at(
-        place: FileDestination,
-        size: u64,
-        meta: EntryMetadata,
-        opened: OnceLock<Result<Arc<OpenedFile>, FileError>>,
-    ) -> Self {
-        Self {
-            place,
-            size,
-            meta,
-            opened,
-            room: OnceLock::new(),
-            writing: Mutex::default(),
-            unshared: AtomicBool::new(false),
-            recording: None,
-            sent_again: OnceLock::new(),
-            order: None,
-            sum: DigestCheck::default(),
-            sink: None,
-            base: None,
-            more: None,
-            replaces_tree: None,
-            change: None,
-            lacking: OnceLock::new(),
-            written: WrittenBytes::default(),
+    /// The same file before its first frame.
+    pub fn afresh(&self, named: &NamedFile) -> Self {
+        Self { sum: self.sum.again(), ..Self::new(named.afresh(), self.size) }
+    }
+
+    /// The file, if it gets a final name.
+    pub fn named(&self) -> Option<&NamedFile> {
+        if let Receiving::Named(named) = &self.kind { Some(named) } else { None }
+    }
+
+    /// The queue of frames to be written in order, if the destination requires order.
+    pub fn in_order_queue(&self) -> Option<&InOrderQueue> {
+        match &self.kind {
+            Receiving::Named(_) => None,
+            Receiving::Special(special) => special.queue.as_ref(),
+            Receiving::Pipe(_, queue) => Some(queue),
         }
-    }
-
-    /// Adds a base file.
-    pub fn of(self, base: Option<BaseSource>) -> Self {
-        Self { base: base.map(Box::new), ..self }
     }
 
     /// The base file.
     pub fn base(&self) -> Option<&BaseSource> {
-        self.base.as_deref()
+        self.named()?.base.as_deref()
     }
 
     /// The base file and the state of an update in place.
@@ -243,72 +163,43 @@ impl ReceivingFile {
         Some((base, base.in_place.as_ref()?))
     }
 
+    fn recording(&self) -> Option<&FrameRecording> {
+        self.named()?.recording.as_deref()
+    }
+
     /// The journal, once created.
     pub fn journal(&self) -> Option<&OpenJournal> {
-        self.recording.as_ref()?.journal.get()?.as_ref()
+        self.recording()?.journal.get()?.as_ref()
     }
 
     /// Whether the source compares the verified frames of an earlier run.
     pub fn is_to_be_compared(&self) -> bool {
-        self.recording.as_ref().is_some_and(|recording| recording.compare)
-    }
-
-    /// Records a written frame.
-    pub fn record(&self, index: u64, record: &JournalRecord) {
-        if let Some(journal) = self.journal() {
-            journal.record(index, record);
-        }
+        self.recording().is_some_and(|recording| recording.compare)
     }
 
     /// The journal's directory and the state of checkpoints; `None` without a journal.
     pub fn saving(&self) -> Option<(&Dir, &Saving)> {
-        self.recording.as_deref().map(|recording| (&recording.leaf.dir, &recording.saving))
+        self.recording().map(|recording| (&recording.leaf.dir, &recording.saving))
     }
 
-    /// The same file before its first frame.
-    pub fn afresh(&self) -> Self {
-        let again = |recording: &FrameRecording| {
-            Box::new(FrameRecording::new(recording.leaf.clone(), recording.header.clone()))
-        };
-        let recording = self.recording.as_deref().map(again);
-        let (sum, more) = (self.sum.again(), self.more.clone());
-        let (replaces_tree, change) = (self.replaces_tree.clone(), self.change);
-        Self {
-            recording,
-            sum,
-            more,
-            replaces_tree,
-            change,
-            ..Self::at(self.place.clone(), self.size, self.meta, OnceLock::new())
-        }
+    /// The range that is received of it, if others receive the rest.
+    pub fn range(&self) -> Option<FileRange> {
+        self.named()?.range()
     }
 
-    /// Marks frames for retransmission into the existing file. Only once.
-    pub fn send_again(&self, frames: Vec<Range<u64>>) {
-        let _ = self.sent_again.set(frames);
+    /// The frames that are received.
+    pub fn frames(&self, frame: FrameLen) -> Range<u64> {
+        self.range().map_or_else(|| 0..frame.frames(self.size), |range| range.frames(frame, self.size))
     }
 
-    /// The retransmitted frames; `None` if there are none.
-    pub fn sent_again(&self) -> Option<&[Range<u64>]> {
-        self.sent_again.get().map(Vec::as_slice)
+    /// Number of the bytes that are received.
+    pub fn received_bytes(&self) -> u64 {
+        self.range().map_or(self.size, |range| range.bytes_in(self.size))
     }
 
-    /// The file's destination.
-    pub fn place(&self) -> &FileDestination {
-        &self.place
-    }
-
-    /// The parent directory; `None` for special files.
+    /// The parent directory of a named file.
     pub fn dir(&self) -> Option<&Dir> {
-        match &self.place {
-            FileDestination::Named(path) => Some(&path.dir),
-            FileDestination::Special { .. } => None,
-        }
-    }
-
-    /// The offered metadata.
-    pub fn meta(&self) -> &EntryMetadata {
-        &self.meta
+        self.named().map(|named| &named.path.dir)
     }
 
     /// The open file, once a stream has needed it.
@@ -326,24 +217,12 @@ impl ReceivingFile {
         self.size == UNKNOWN_SIZE
     }
 
-    /// Whether it is a device, FIFO or socket.
-    pub fn is_special(&self) -> bool {
-        matches!(self.place, FileDestination::Special { .. })
-    }
-
-    /// The directory and final name; `None` for special files.
-    pub fn target_path(&self) -> Option<&TargetPath> {
-        match &self.place {
-            FileDestination::Named(path) => Some(path),
-            FileDestination::Special { .. } => None,
-        }
-    }
-
     /// Path below the destination.
     pub fn relative(&self) -> Vec<u8> {
-        match &self.place {
-            FileDestination::Named(path) => path.dir.path_of(path.name.as_bytes()),
-            FileDestination::Special { relative, .. } => relative.clone(),
+        match &self.kind {
+            Receiving::Named(NamedFile { path, .. }) => path.dir.path_of(path.name.as_bytes()),
+            Receiving::Special(special) => special.relative.clone(),
+            Receiving::Pipe(..) => Vec::new(),
         }
     }
 
@@ -357,134 +236,35 @@ impl ReceivingFile {
         if let Some(opened) = self.opened.get() {
             return opened.clone();
         }
-        let open = || Ok(Arc::new(OpenedFile::new(self.open(temp_files, locks)?, FileAccess::Write)?));
+        let open = || {
+            let file = match &self.kind {
+                Receiving::Named(named) => named.open(temp_files, locks)?,
+                Receiving::Special(special) => open_special(&special.path)?,
+                Receiving::Pipe(..) => return Err(Errno::NOENT.into()),
+            };
+            Ok(Arc::new(OpenedFile::new(file, FileAccess::Write)?))
+        };
         // Streams that wait for the open count as idle: the opening is counted once.
         during(Stage::Rest, || self.opened.get_or_init(|| during(Stage::Create, open))).clone()
     }
 
-    /// Allocates the file, or its range, before its first direct write: in the kernel, writes that extend a file exclude each
-    /// other. If the file system cannot allocate, they do so. A file with holes only gets its length.
+    /// Allocates its space before its first direct write.
     pub fn make_room(&self, file: &OpenedFile) -> io::Result<()> {
-        let fd = &**file.fd();
-        let (offset, len) = self.extent();
-        let allocate = || match fallocate(fd, FallocateFlags::empty(), offset, len) {
-            Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(error),
-            _ => Ok(()),
-        };
-        let made = self.room.get_or_init(|| {
-            if !self.has_holes() {
-                allocate()
-            } else if self.range().is_some() {
-                Ok(())
-            } else {
-                ftruncate(fd, self.size)
-            }
-        });
-        Ok((*made)?)
-    }
-
-    fn has_holes(&self) -> bool {
-        self.more.as_ref().is_some_and(|more| more.data_bytes.is_some())
+        self.named().map_or(Ok(()), |named| named.make_room(file, self.size))
     }
 
     /// Writes a frame at its offset, through the page cache.
-    ///
-    /// Streams that write to one file take turns here. A buffered write holds the inode's lock in the kernel anyway.
-    /// But waiting streams would spin there, on cores that others could use.
     pub fn write_frame(&self, file: &OpenedFile, bytes: &[u8], offset: u64, plan: &IoPlan) -> io::Result<()> {
-        let len = bytes.len() as u64;
-        let fd = &**file.fd();
-        match &self.place {
-            FileDestination::Special { seekable: true, .. } => return write_at(fd, bytes, offset),
-            FileDestination::Special { seekable: false, .. } => return write_on(fd, bytes),
-            FileDestination::Named(_) => {}
+        match &self.kind {
+            Receiving::Named(named) => named.write_frame(file, bytes, (offset, self.size), plan),
+            Receiving::Special(SpecialFile { queue: None, .. }) => write_at(&**file.fd(), bytes, offset),
+            Receiving::Special(_) | Receiving::Pipe(..) => write_on(&**file.fd(), bytes),
         }
-        let mut turn = during(Stage::Turn, || lock(&self.writing));
-        write_at(fd, bytes, offset)?;
-        let far_behind = if plan.drop { turn.wrote(offset, len) } else { None };
-        drop(turn);
-        if !file.in_memory() && (plan.drop || self.size >= WRITE_BACK_FILE_MIN) {
-            cache::write_back(fd, offset, len);
-        }
-        if let Some((offset, len)) = far_behind {
-            file.await_write_back(offset, len);
-            cache::drop_pages(fd, offset, len);
-        }
-        Ok(())
     }
 
-    /// Whether its holes are preserved: the source reports some, and the file's length is known.
-    pub fn keeps_holes(&self) -> bool {
-        self.has_holes() && !self.is_special() && !self.is_open_ended()
-    }
-
-    fn may_hold_data(&self) -> bool {
-        self.recording.as_ref().is_some_and(|recording| recording.may_hold_data)
-    }
-
-    /// Writes the data blocks of a frame, and skips its holes.
-    pub fn write_sparse(&self, file: &OpenedFile, bytes: &[u8], offset: u64, map: &DataMap) -> io::Result<()> {
-        let fd = &**file.fd();
-        let _turn = during(Stage::Turn, || lock(&self.writing));
-        // A trailing hole is part of the file too.
-        self.make_room(file)?;
-        for (is_data, range) in map.runs(bytes.len()) {
-            let at = offset + range.start as u64;
-            match is_data {
-                true => write_at(fd, &bytes[range], at)?,
-                // An earlier run's data may be there.
-                false if self.may_hold_data() || self.sent_again().is_some() => punch(fd, at, range.len() as u64)?,
-                false => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds rare attributes.
-    pub fn with(self, more: Option<Box<EntryExtras>>) -> Self {
-        Self { more, ..self }
-    }
-
-    /// The queue of frames to be written in order, if the destination requires order.
-    pub fn in_order_queue(&self) -> Option<&InOrderQueue> {
-        self.order.as_deref()
-    }
-
-    /// Its extended attributes, if preserved.
-    pub fn attributes(&self) -> Option<&[ExtendedAttribute]> {
-        self.more.as_ref()?.attributes.as_deref()
-    }
-
-    /// Adds the decision about the file.
-    pub(crate) fn decided(self, decided: &EntryDecision) -> Self {
-        let replaces_tree =
-            (decided.decision == OverwriteDecision::ReplaceTree).then(|| Box::new(decided.removal.clone()));
-        Self { replaces_tree, change: decided.change, ..self }
-    }
-
-    /// Records an attribute that could not be set.
-    pub fn note_refused_attribute(&self, refused: Option<String>) {
-        refused.into_iter().for_each(|text| drop(self.lacking.set(text)));
-    }
-
-    /// Why some of its attributes could not be set.
-    pub fn lacking(&self) -> Option<&str> {
-        self.lacking.get().map(String::as_str)
-    }
-
-    /// Whether to try reflinks.
-    pub fn takes_blocks(&self) -> bool {
-        // Reflinked frames are not recorded, and a range is trusted by its records.
-        !self.is_special() && self.range().is_none() && !self.unshared.load(Ordering::Relaxed)
-    }
-
-    /// Reflinks a range of the source file instead of writing it. Streams take turns, for the same reason as in
-    /// [`ReceivingFile::write_frame`]. After a failure, reflinks are not tried again for this file.
-    pub fn share_range(&self, file: &OpenedFile, source: &OpenedFile, offset: u64, len: u64) -> io::Result<()> {
-        let _turn = lock(&self.writing);
-        let shared = clone_range(&**source.fd(), &**file.fd(), offset, len);
-        self.unshared.fetch_or(shared.is_err(), Ordering::Relaxed);
-        shared
+    /// The file, if its holes are preserved: the source reports some, and the file's length is known.
+    pub fn with_holes(&self) -> Option<&NamedFile> {
+        self.named().filter(|named| named.has_holes() && !self.is_open_ended())
     }
 
     /// Counts written bytes in `tally`, unless the file is void.
@@ -505,28 +285,12 @@ impl ReceivingFile {
         }
     }
 
-    /// Removes the temporary file.
+    /// Removes the temporary file, or ends the pipe.
     pub fn discard(&self, temp_files: &TempFiles) {
-        self.sink.iter().for_each(|sink| sink.abandon());
-        let FileDestination::Named(path) = &self.place else { return };
-        temp_files.discard(path);
-    }
-
-    fn open(&self, temp_files: &TempFiles, locks: &JobLocks) -> Result<OwnedFd, FileError> {
-        match &self.place {
-            FileDestination::Special { path, .. } => Ok(open_special(path)?),
-            FileDestination::Named(path) => {
-                let leaf = self.recording.as_ref().map(|recording| &recording.leaf);
-                let file = temp_files.open(path, leaf, locks)?;
-                if let Some(FrameRecording { leaf, header, journal, .. }) = self.recording.as_deref() {
-                    // Without a journal, an interrupted run starts over; the copy still works.
-                    let made = journal.get_or_init(|| OpenJournal::create(leaf, header).ok());
-                    if made.is_none() && is_taken(&leaf.dir, &leaf.name) {
-                        temp_files.report_foreign(path, &leaf.name);
-                    }
-                }
-                Ok(file)
-            }
+        match &self.kind {
+            Receiving::Named(named) => temp_files.discard(&named.path),
+            Receiving::Special(_) => {}
+            Receiving::Pipe(sink, _) => sink.abandon(),
         }
     }
 }

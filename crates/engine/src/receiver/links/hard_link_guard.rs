@@ -23,7 +23,7 @@ pub struct HardLinkGuard {
     /// In a dry run, the number of names that would have been replaced, by link.
     replaced: Mutex<HashMap<FileIdentity, u64>>,
     /// The warning about the limit was sent.
-    told: AtomicBool,
+    is_reported: AtomicBool,
 }
 
 /// The relation of a source file to an existing file.
@@ -64,7 +64,7 @@ impl LinkTracker {
 
     /// Warns once that further hard links are not recognised.
     pub(crate) fn warn_of_too_many_names<T>(&self) -> Option<T> {
-        if !self.guard.told.swap(true, Ordering::Relaxed) {
+        if !self.guard.is_reported.swap(true, Ordering::Relaxed) {
             let text = "too many hard links at the target to remember: links between wrong files may stay";
             self.job.reporter.send(&WorkerMessage::Warning { text: text.to_owned() });
         }
@@ -128,6 +128,6 @@ mod tests {
         assert!((0..most).all(|inode| !stays(inode)));
         assert!(stays(0) && stays(most - 1), "those that are remembered stay so");
         assert!(!stays(most) && !stays(most));
-        assert!(target.links.guard.told.load(Ordering::Relaxed));
+        assert!(target.links.guard.is_reported.load(Ordering::Relaxed));
     }
 }

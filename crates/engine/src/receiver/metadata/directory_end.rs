@@ -67,7 +67,7 @@ impl MetadataWriter {
                 true => &EntryMetadata { modified: there.meta.modified, ..*meta },
                 false => meta,
             };
-            let applied = self.put_on_directory(&*fd, meta, mode, fresh, attributes);
+            let applied = self.set_directory_metadata(&*fd, meta, mode, fresh, attributes);
             // An existing directory may belong to another user; its new contents are complete.
             let foreign =
                 !fresh && !self.job.request.metadata.owner_and_mode && applied.as_ref().is_err_and(rights::is_not_ours);

@@ -27,3 +27,15 @@ pub struct MetadataWriter {
     /// The precision of the file system's timestamps.
     pub(super) timestamps: TargetTimestamps,
 }
+
+impl MetadataWriter {
+    pub(super) fn new(job: &Arc<ReceiverJob>, owners: TargetOwners, commit_queue: &Arc<CommitQueue>) -> Self {
+        Self {
+            job: Arc::clone(job),
+            owners,
+            widened: WidenedDirectories::default(),
+            commit_queue: Arc::clone(commit_queue),
+            timestamps: TargetTimestamps::default(),
+        }
+    }
+}

@@ -27,7 +27,7 @@ impl MetadataWriter {
 
     /// Sets metadata and attributes of a new file. With `set_mode`, sets the mode even without `-p`; otherwise the
     /// umask was already applied. `Some` names an attribute that could not be set.
-    pub(crate) fn put_on_file(
+    pub(crate) fn set_file_metadata(
         &self,
         file: impl AsFd,
         meta: &EntryMetadata,
@@ -43,7 +43,7 @@ impl MetadataWriter {
 
     /// Sets metadata and attributes of a directory; `mode` applies unless the directory is new and another mode was
     /// requested.
-    pub(crate) fn put_on_directory(
+    pub(crate) fn set_directory_metadata(
         &self,
         dir: impl AsFd,
         meta: &EntryMetadata,

@@ -5,6 +5,7 @@ use haul_proto::error::ProtocolError;
 use haul_proto::limits::OWNERS_MAX;
 use haul_proto::path::escape;
 use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerOptions};
+use haul_proto::wire::preserve::MetadataOptions;
 use std::collections::HashMap;
 use std::sync::Mutex;
 
@@ -21,14 +22,15 @@ struct OwnerTable {
     rules: Vec<(OwnerFrom, u32)>,
     here: Accounts,
     /// Local ids of named owners. Ids without names are mapped each time.
-    told: HashMap<u32, u32>,
+    local_ids: HashMap<u32, u32>,
 }
 
 impl TargetOwners {
-    /// Applies these rules, or returns why they cannot be applied here.
-    pub fn new(rules: &OwnerOptions) -> Result<Self, RefusedRequest> {
-        let here = [Accounts::users(), Accounts::groups()];
-        Self::with(rules, here)
+    /// Applies the request's rules. Without preserved owners, no names are looked up.
+    pub fn new(options: &MetadataOptions) -> Result<Self, RefusedRequest> {
+        let numeric = OwnerOptions { by_name: false, users: Vec::new(), groups: Vec::new() };
+        let rules = if options.owner_and_mode { &options.owners } else { &numeric };
+        Self::with(rules, [Accounts::users(), Accounts::groups()])
     }
 
     fn with(rules: &OwnerOptions, here: [Accounts; 2]) -> Result<Self, RefusedRequest> {
@@ -84,20 +86,20 @@ impl OwnerTable {
             };
             rules.push((map.from.clone(), id));
         }
-        Ok(Self { by_name, rules, here, told: HashMap::new() })
+        Ok(Self { by_name, rules, here, local_ids: HashMap::new() })
     }
 
     fn learn(&mut self, id: u32, name: &[u8]) -> Result<(), ProtocolError> {
-        if self.told.len() >= OWNERS_MAX {
+        if self.local_ids.len() >= OWNERS_MAX {
             return Err(ProtocolError::OverLimit("names of owners"));
         }
         let becomes = self.by_rule(id, Some(name)).or_else(|| self.here.id(name).filter(|_| self.by_name && id != 0));
-        self.told.insert(id, becomes.unwrap_or(id));
+        self.local_ids.insert(id, becomes.unwrap_or(id));
         Ok(())
     }
 
     fn get(&self, id: u32) -> u32 {
-        self.told.get(&id).copied().or_else(|| self.by_rule(id, None)).unwrap_or(id)
+        self.local_ids.get(&id).copied().or_else(|| self.by_rule(id, None)).unwrap_or(id)
     }
 
     fn by_rule(&self, id: u32, name: Option<&[u8]>) -> Option<u32> {

@@ -144,6 +144,16 @@ pub enum FileError {
         "too many entries: extraneous ones were not deleted\ndelete them by hand, or copy this directory separately"
     )]
     ExtraneousUndeleted,
+    #[error("the source is inside the target, so it is kept\nmove it, or skip it with --exclude")]
+    SourceInside,
+    #[error("cannot replace a directory: not all of its entries can be deleted\nmove it")]
+    UndeletableTree,
+    #[error(
+        "cannot replace a directory: the filters or kinds of this job protect entries in it\nmove it, or add --delete-excluded"
+    )]
+    ProtectedTree,
+    #[error("cannot replace a directory of {entries} entries: --max-delete permits {max}\nraise --max-delete")]
+    LargeTree { entries: u64, max: u64 },
     #[error("too many entries: extraneous ones were not searched for\ncompare this directory separately")]
     ExtraneousUnknown,
 }

@@ -240,7 +240,7 @@ impl OpenJournal {
     pub fn recorded(&self) -> io::Result<RangeSet> {
         let Range { start, end } = self.frames;
         let len = u64::try_from(fstat(&self.file)?.st_size).unwrap_or(0);
-        // Nothing is recorded after its end, whatever length the file is said to have.
+        // Nothing is recorded after its end, whatever length the journal's header claims.
         let slots = len.saturating_sub(HEADER_BYTES as u64).div_ceil(SLOT_BYTES as u64).min(end - start);
         let mut recorded = RangeSet::new();
         let mut first = start;

@@ -1,8 +1,8 @@
 //! The files of a large file that several runs copy, a range each: one partial file that all of them write, and a
 //! journal for each range.
 //!
-//! A range locks its journal, so that no two runs write one range, and shares a lock of the partial file. Whoever
-//! completes the file locks that alone. Journals are apart, since nodes of a network file system cache whole pages.
+//! A range locks its journal, so that no two runs write one range, and shares a lock of the partial file. The run
+//! that completes the file locks it exclusively. Journals are apart, since nodes of a network file system cache whole pages.
 
 use std::io;
 use std::ops::Range;
@@ -113,8 +113,8 @@ fn remove_cut_ranges(path: &TargetPath, own: FileRange, cut: Range<u64>) {
     }
 }
 
-/// Locks the journal, then shares the lock of the partial file. Whoever locked that alone meanwhile may have removed
-/// the journal.
+/// Locks the journal, then shares the lock of the partial file. A run that held the exclusive lock meanwhile
+/// may have removed the journal.
 fn lock_range(
     path: &TargetPath,
     leaf: &FileName,
@@ -134,7 +134,7 @@ fn lock_range(
     Err(FileError::Held(OtherRun { process: None }))
 }
 
-/// Locks the partial file of a file whose ranges are said to be complete; `None` if there is none.
+/// Locks the partial file of a file with complete ranges, as the job plan says; `None` if there is none.
 pub fn lock_partial(path: &TargetPath, len: RangeLen, locks: &JobLocks) -> Result<Option<OwnedFd>, FileError> {
     let lock = |file: &OwnedFd| locks.lock(file, LockedEntry::File);
     open_locked(&path.dir, &partial_name(&path.name, len), OFlags::RDWR, &lock)

@@ -1,25 +1,8 @@
 //! Paths below the target: an open directory, and a name in it.
 
 use haul_proto::path::Name;
-use std::path::PathBuf;
 
 use crate::fs::Dir;
-
-/// The destination of a file.
-#[derive(Clone)]
-pub enum FileDestination {
-    /// A name in a directory.
-    Named(TargetPath),
-    /// A device, FIFO or socket.
-    Special {
-        /// Its path.
-        path: PathBuf,
-        /// Whether frames may be written in any order.
-        seekable: bool,
-        /// For messages: its path in a tree written to the null device; otherwise empty.
-        relative: Vec<u8>,
-    },
-}
 
 /// A name in a directory.
 #[derive(Clone)]

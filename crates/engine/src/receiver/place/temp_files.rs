@@ -309,7 +309,7 @@ pub fn empty_left(path: &TargetPath) {
 
 /// Removes a journal with any contents, but no foreign entry. Returns whether a foreign entry stays. Best effort.
 pub fn remove_journal(leaf: &FileName) -> bool {
-    match look_at(&leaf.dir, &leaf.name) {
+    match stat_entry(&leaf.dir, &leaf.name) {
         Ok(look) if is_own(&look) => unlink(&leaf.dir, &leaf.name),
         found => return found.is_ok(),
     }
@@ -449,15 +449,15 @@ fn is_own(look: &FileStat) -> bool {
 
 /// Whether the entry of this name may have been created by haul.
 pub fn is_own_name(dir: &Dir, name: &Name) -> bool {
-    look_at(dir, name).is_ok_and(|look| is_own(&look))
+    stat_entry(dir, name).is_ok_and(|look| is_own(&look))
 }
 
 /// Whether a foreign entry has this name.
 pub fn is_taken(dir: &Dir, name: &Name) -> bool {
-    look_at(dir, name).is_ok_and(|look| !is_own(&look))
+    stat_entry(dir, name).is_ok_and(|look| !is_own(&look))
 }
 
-fn look_at(dir: &Dir, name: &Name) -> io::Result<FileStat> {
+fn stat_entry(dir: &Dir, name: &Name) -> io::Result<FileStat> {
     FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself)
 }
 

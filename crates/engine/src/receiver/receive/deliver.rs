@@ -18,7 +18,6 @@ use crate::io::storage::file::OpenedFile;
 use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
 use crate::net::rate_limiter::RateLimiter;
-use crate::net::stream::frame_sink::FrameSink;
 use crate::net::stream::{DataStream, StreamError};
 use crate::receiver::ReceiverEntry;
 use crate::receiver::TargetReceiver;
@@ -27,6 +26,7 @@ use crate::receiver::durability::complete_file::CompleteFile;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::place::error::FileError;
 use crate::receiver::receive::frame_writer::FrameWriter;
+use crate::source::frame_sink::{BlockSharing, FrameSink};
 
 impl TargetReceiver {
     /// Runs one stream until its End, or until it breaks.
@@ -170,8 +170,8 @@ impl TargetReceiver {
     ) -> Result<CompleteFile, FileError> {
         let ReceiverEntry::File(file) = &**item else { return Err(FileError::IsDirectory) };
         self.digests.check_small(file, bytes, &packed.digest)?;
-        if let Some(path) = file.target_path().filter(|path| !path.replaces) {
-            self.job.check_full_disk(&path.dir, bytes.len() as u64)?;
+        if let Some(named) = file.named().filter(|named| !named.path.replaces) {
+            self.job.check_full_disk(&named.path.dir, bytes.len() as u64)?;
         }
         let disk = self.committer.commit_queue.disk_of(file.dir())?;
         let written = file.write_whole(&self.committer, disk.as_deref(), bytes, packed.modified)?;
@@ -258,18 +258,19 @@ impl FrameSink for DirectSink<'_> {
         Ok(())
     }
 
-    fn may_lose(&self) -> bool {
-        false
+    fn end(&mut self, _: FrameBuffer) -> Result<(), StreamError> {
+        self.flush()
     }
 
+    fn target_here(&mut self) -> Option<&mut dyn BlockSharing> {
+        Some(self)
+    }
+}
+
+impl BlockSharing for DirectSink<'_> {
     fn share(&mut self, file: &OpenedFile, entry: EntryId, size: u64, frames: Range<u64>) -> Result<bool, StreamError> {
         let is_unread = !self.target.job.request.settings.blake3 && !self.target.digests.is_asked_for_sums();
         Ok(is_unread && self.target.share(file, entry, size, frames)?)
-    }
-
-    fn end(&mut self, _: FrameBuffer) -> Result<(), StreamError> {
-        self.target.drain(&mut self.writer);
-        Ok(())
     }
 }
 

@@ -111,7 +111,7 @@ impl TargetReceiver {
         let data = DataFrame { job, entry, offset, check: frame_check(made.payload()), value };
         self.digests.update(file, &data, made.payload());
         // Instructions do not distinguish holes from zeros.
-        made.set_map(if file.keeps_holes() { map_of_zeros(made.payload()) } else { None });
+        made.set_map(if file.with_holes().is_some() { map_of_zeros(made.payload()) } else { None });
         let free = self.write(writer, item, &data, made);
         writer.spare = Some(free);
         Ok(())

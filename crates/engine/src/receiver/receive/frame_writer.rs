@@ -134,8 +134,8 @@ impl FrameWriter {
             }
         };
         let len = buffer.payload().len();
-        if let Some(map) = buffer.map().filter(|_| file.keeps_holes()) {
-            let write = || file.write_sparse(&opened, buffer.payload(), frame.offset, map);
+        if let (Some(map), Some(named)) = (buffer.map(), file.with_holes()) {
+            let write = || named.write_sparse(&opened, buffer.payload(), (frame.offset, file.size()), map);
             let written = during(Stage::Write, write);
             self.complete(item, frame, len, written.map_err(FileError::from));
             return buffer;
@@ -209,7 +209,7 @@ impl FrameWriter {
         }
         self.end_run(resources);
         let plan = resources.job.policy.writing(opened, file.size(), RUN_BYTES);
-        if plan.method == IoMethod::Buffered && !file.is_special() && resources.job.policy.is_refusal_news() {
+        if plan.method == IoMethod::Buffered && file.named().is_some() && resources.job.policy.is_refusal_news() {
             resources.job.report_refusal(file);
         }
         if let Some(trial) = &plan.trial {

@@ -13,6 +13,7 @@ use crate::receiver::ReceiverEntry;
 use crate::receiver::TargetReceiver;
 use crate::receiver::file::in_order_queue::InOrderQueue;
 use crate::receiver::file::written_frame::WrittenFrame;
+use crate::receiver::file::{Receiving, ReceivingFile};
 use crate::receiver::place::error::FileError;
 
 impl TargetReceiver {
@@ -33,27 +34,23 @@ impl TargetReceiver {
     }
 
     fn write_queued(&self, queue: &InOrderQueue, item: &Arc<ReceiverEntry>) {
-        let is_pipe = matches!(&**item, ReceiverEntry::File(file) if file.is_special());
-        let stage = if is_pipe { Stage::WritePipe } else { Stage::Write };
+        let ReceiverEntry::File(file) = &**item else { return };
         while let Some((index, frame, buffer)) = queue.take_next() {
-            if let ReceiverEntry::File(file) = &**item {
-                self.digests.pass_in_turn(file, index, buffer.payload());
-            }
-            let written = during(stage, || self.write_to_sink(item, buffer.payload()));
+            self.digests.pass_in_turn(file, index, buffer.payload());
+            let written = during(Stage::WritePipe, || self.write_to_sink(file, buffer.payload()));
             queue.record_write(written.is_err());
             let (item, len) = (Arc::clone(item), buffer.payload().len());
             self.frame_written(WrittenFrame { item, frame, len, result: written });
             queue.recycle(buffer);
         }
     }
-}
 
-impl TargetReceiver {
-    fn write_to_sink(&self, item: &ReceiverEntry, bytes: &[u8]) -> Result<(), FileError> {
-        let ReceiverEntry::File(file) = item else { return Err(FileError::IsDirectory) };
-        match file.sink() {
-            Some(sink) => sink.write(bytes),
-            None => Ok(write_on(&**file.open_once(&self.tree.temp_files, &self.tree.job_locks)?.fd(), bytes)?),
+    fn write_to_sink(&self, file: &ReceivingFile, bytes: &[u8]) -> Result<(), FileError> {
+        match &file.kind {
+            Receiving::Pipe(sink, _) => sink.write(bytes),
+            Receiving::Named(_) | Receiving::Special(_) => {
+                Ok(write_on(&**file.open_once(&self.tree.temp_files, &self.tree.job_locks)?.fd(), bytes)?)
+            }
         }
     }
 }

@@ -26,3 +26,16 @@ pub struct WriteResources {
     /// File systems without reflinks.
     pub(super) reflinks: ReflinkSupport,
 }
+
+impl WriteResources {
+    /// `rate` is in bytes per second.
+    pub(super) fn new(tree: &Arc<TargetTree>, rate: Option<u64>) -> Self {
+        Self {
+            job: Arc::clone(&tree.job),
+            tree: Arc::clone(tree),
+            rate_limit: RateLimiter::new(rate.unwrap_or(0)),
+            buffers: WriteBuffers::default(),
+            reflinks: ReflinkSupport::default(),
+        }
+    }
+}

@@ -17,6 +17,7 @@ use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
 use crate::receiver::ReceiverEntry;
 use crate::receiver::TargetReceiver;
+use crate::receiver::file::named::NamedFile;
 use crate::sys::sync::lock;
 use haul_proto::integrity::NO_VALUE;
 
@@ -86,7 +87,7 @@ impl TargetReceiver {
                 let len = frame.frame_len(size, index).unwrap_or(0);
                 let admitted = machine.admit_frame(entry, offset, len)?;
                 let admitted_end = index + u64::from(admitted.is_some());
-                item = admitted.filter(|item| matches!(&**item, ReceiverEntry::File(file) if file.takes_blocks()));
+                item = admitted.filter(|item| matches!(&**item, ReceiverEntry::File(file) if file.named().is_some_and(NamedFile::takes_blocks)));
                 if item.is_none() {
                     (frames.start..admitted_end).for_each(|index| machine.release_frame(entry, index * frame_bytes));
                     return Ok(None);
@@ -108,7 +109,8 @@ impl WriteResources {
         let ReceiverEntry::File(file) = item else { return false };
         // The delivery of its frames reports a file that cannot be opened.
         let Ok(opened) = file.open_once(&self.tree.temp_files, &self.tree.job_locks) else { return false };
-        match file.share_range(&opened, source, offset, len) {
+        let Some(named) = file.named() else { return false };
+        match named.share_range(&opened, source, offset, len) {
             Ok(()) => true,
             Err(error) if is_refusal_for_all(&error) => {
                 self.reflinks.refuse(source);

@@ -30,7 +30,7 @@ pub struct MergedSources {
     hasher: RandomState,
     /// Metadata of directories, `None` for other entries, by path hash.
     paths: Mutex<HashMap<u64, Option<EntryMetadata>>>,
-    pub(crate) told: AtomicBool,
+    pub(crate) is_reported: AtomicBool,
 }
 
 /// The precedence of an entry.
@@ -51,7 +51,7 @@ impl MergedSources {
     pub fn new(operands: &[TargetOperand], listed: ListedKinds) -> Self {
         let may_meet = operands.len() > 1 && operands.iter().any(|operand| operand.name.is_none());
         let is_wanted = may_meet && listed == ListedKinds::No;
-        Self { is_wanted, hasher: RandomState::new(), paths: Mutex::default(), told: AtomicBool::new(false) }
+        Self { is_wanted, hasher: RandomState::new(), paths: Mutex::default(), is_reported: AtomicBool::new(false) }
     }
 
     pub(crate) fn turn(&self, path: &[u8], is_directory: bool, meta: &EntryMetadata) -> MergeDecision {

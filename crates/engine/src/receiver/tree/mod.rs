@@ -1,20 +1,32 @@
 //! The target's tree: directories, existing entries, partial files, and the precedence of sources.
 
+pub mod case_folding;
+pub mod directories;
+pub mod existing;
+pub mod find_partial;
+pub mod list_batches;
+pub mod merged_sources;
+pub mod parent_directories;
+pub mod removal_only;
+
 use crate::receiver::delete::Removals;
 use crate::receiver::job::ReceiverJob;
 use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::place::job_locks::JobLocks;
 use crate::receiver::place::job_quota::JobQuota;
 use crate::receiver::place::journal::JournalLocation;
-use crate::receiver::place::temp_files::TempFiles;
+use crate::receiver::place::temp_files::{ForeignReport, TempFiles};
 use crate::receiver::session::ReceiverSession;
 use crate::receiver::tree::case_folding::CaseFolding;
 use crate::receiver::tree::list_batches::ListedBatches;
 use crate::receiver::tree::merged_sources::MergedSources;
 use crate::receiver::tree::parent_directories::Below;
 use haul_proto::error::ProtocolError;
+use haul_proto::path::escape;
 use haul_proto::wire::list_batch::{DestinationBatch, ListedKinds};
+use haul_proto::wire::report::WorkerMessage;
 use std::sync::Arc;
+
 /// Finds the location of each entry below the destination, and owns the partial files there.
 pub struct TargetTree {
     pub(super) job: Arc<ReceiverJob>,
@@ -38,16 +50,27 @@ pub struct TargetTree {
     /// Bytes and names that the job may still create.
     pub(super) quota: Arc<JobQuota>,
 }
-pub mod case_folding;
-pub mod directories;
-pub mod existing;
-pub mod find_partial;
-pub mod list_batches;
-pub mod merged_sources;
-pub mod parent_directories;
-pub mod removal_only;
 
 impl TargetTree {
+    pub(super) fn new(removals: &Arc<Removals>, journals: JournalLocation, quota: Arc<JobQuota>) -> Self {
+        let job = &removals.job;
+        let lock_reports = Arc::clone(job);
+        Self {
+            job: Arc::clone(job),
+            metadata: Arc::clone(&removals.metadata),
+            session: Arc::clone(&removals.session),
+            removals: Arc::clone(removals),
+            parents: Below::default(),
+            list_batches: ListedBatches::default(),
+            merged_sources: MergedSources::new(&job.request.operands, job.request.listed),
+            temp_files: TempFiles::new(foreign_report(job)),
+            job_locks: JobLocks::new(job.request.again, move |event| lock_reports.report_lock(event)),
+            journals,
+            case_folding: CaseFolding::default(),
+            quota,
+        }
+    }
+
     /// Returns the job's unused quota to other clients.
     pub fn end_quota(&self) {
         self.quota.end(self.job.reporter.tally.counters().bytes_written);
@@ -60,4 +83,13 @@ impl TargetTree {
             ListedKinds::Files | ListedKinds::Trees => self.list_batches.add(batch),
         }
     }
+}
+
+fn foreign_report(job: &Arc<ReceiverJob>) -> ForeignReport {
+    let job = Arc::clone(job);
+    Box::new(move |path, name| {
+        let shown = escape(&job.destination.path(&path.dir.path_of(path.name.as_bytes())));
+        let text = format!("{shown}: kept {name}, which is not haul's");
+        job.reporter.send(&WorkerMessage::Warning { text });
+    })
 }

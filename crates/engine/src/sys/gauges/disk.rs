@@ -36,7 +36,7 @@ impl DiskGauge {
     }
 }
 
-/// A file system whose device numbers are its own (btrfs has such) may yet have been mounted from a device.
+/// Returns the device that a file system with device numbers of its own (such as btrfs) is mounted from.
 fn behind(device: u64) -> Option<u64> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let source = source_of(&mounts, &format!("{}:{}", major(device), minor(device)))?;
@@ -51,8 +51,8 @@ fn source_of<'m>(mounts: &'m str, numbers: &str) -> Option<&'m str> {
     })
 }
 
-/// Requests, merged, sectors and milliseconds of reads; the same of writes; under way; milliseconds with something under
-/// way; of all requests together; and more.
+/// Parses a line of /proc/diskstats: requests, merges, sectors and milliseconds of reads; the same of writes; requests
+/// in flight; milliseconds with requests in flight; and further fields.
 fn read(line: &str) -> Option<Disk> {
     let fields: Vec<u64> = line.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
     let ms = |index: usize| fields.get(index).map(|ms| ms.saturating_mul(1000));

@@ -22,12 +22,12 @@ const TEXT_MAX: usize = 64 << 10;
 pub struct KernelFile(Option<File>);
 
 impl KernelFile {
-    /// Opens it, if it is there and may be read.
+    /// Opens the file, if it exists and is readable.
     pub fn open(path: impl AsRef<Path>) -> Self {
         Self(File::open(path).ok())
     }
 
-    /// What it says now; empty where there is none. `most` bytes of it.
+    /// Reads at most `most` bytes; empty without a file.
     pub fn read(&self, most: usize) -> String {
         let mut text = vec![0; most];
         let mut len = 0;

@@ -1,5 +1,5 @@
-//! The quota of CPU time that this process's control group has, or one above it (cgroups(7), version 1 and 2): in how many
-//! of its periods it was used up.
+//! The quota of CPU time that this process's control group has, or one above it (cgroups(7), version 1 and 2): in how
+//! many of its periods it was used up.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ impl QuotaGauge {
         self.0.iter().map(|level| level.permille).min().unwrap_or(0)
     }
 
-    /// Periods so far, and those in which it was used up: of the one that was used up most often.
+    /// Returns the number of periods, and of those with an exhausted quota, for the quota exhausted most often.
     pub fn sample(&self) -> (u64, u64) {
         let told = self.0.iter().map(|level| {
             let text = level.stat.read(STAT_MAX);

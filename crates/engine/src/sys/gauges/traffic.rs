@@ -1,4 +1,4 @@
-//! What goes through an interface: of all that is there, the one with a given address.
+//! Traffic counters of the interface with a given address.
 
 use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::resource_metrics::Traffic;

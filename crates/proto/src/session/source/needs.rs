@@ -41,54 +41,63 @@ impl<H> SourceSession<H> {
                     return Err(ProtocolError::Invalid("a need that a directory cannot have"));
                 }
             },
-            OfferState::Offered { kind, modified } => match (need, kind.clone(), *modified) {
-                (TransferNeed::Nothing | TransferNeed::Same, EntryContent::Stream, _) => {
-                    return Err(ProtocolError::Invalid("a need that a stream cannot have"));
-                }
-                (TransferNeed::Same, ..) if self.compares => {
-                    return Err(ProtocolError::Invalid("a need that this job forbids"));
-                }
-                (TransferNeed::Nothing | TransferNeed::Same | TransferNeed::Refused, ..) => {
-                    self.proven.answered(need, &tracked.handle);
-                    self.settle_entry(entry);
-                }
-                (TransferNeed::InOrder | TransferNeed::Delta, ..) if self.range.is_some() => {
-                    return Err(ProtocolError::Invalid("a need that a range forbids"));
-                }
-                (need, ..) if (need == TransferNeed::Compare) != self.compares => {
-                    return Err(ProtocolError::Invalid("a need that this job forbids"));
-                }
-                (TransferNeed::Rest, EntryContent::File { size }, _) if size <= self.frame.pack_file_max() => {
-                    return Err(ProtocolError::Invalid("a need that a small file cannot have"));
-                }
-                (TransferNeed::Delta, EntryContent::File { size }, _) if size <= BLOCK as u64 => {
-                    return Err(ProtocolError::Invalid("a need that a small file cannot have"));
-                }
-                (TransferNeed::All, EntryContent::HardLink { .. }, _) => tracked.state = OfferState::Awaited,
-                (TransferNeed::All | TransferNeed::InOrder, EntryContent::Stream, _) => {
-                    self.begin_flow(entry);
-                }
-                (TransferNeed::Compare, EntryContent::File { size: 0 }, _) => {
-                    return Err(ProtocolError::Invalid("a need that an empty file cannot have"));
-                }
-                (
-                    TransferNeed::All
-                    | TransferNeed::InOrder
-                    | TransferNeed::Rest
-                    | TransferNeed::Compare
-                    | TransferNeed::Delta,
-                    EntryContent::File { size },
-                    modified,
-                ) => {
-                    self.need_file(entry, size, modified, need);
-                }
-                _ => return Err(ProtocolError::Invalid("a need that the entry cannot have")),
-            },
+            OfferState::Offered { kind, modified } => {
+                let (content, modified) = (kind.clone(), *modified);
+                self.check_need(need, &content)?;
+                self.begin_transfer(entry, need, &content, modified);
+            }
             OfferState::Awaited | OfferState::Small { .. } | OfferState::Large(_) | OfferState::Flow(_) => {
                 return Err(ProtocolError::OutOfTurn("a second answer"));
             }
         }
         Ok(())
+    }
+
+    /// Checks that an offered entry with this content can have this need in this job.
+    fn check_need(&self, need: TransferNeed, content: &EntryContent) -> Result<(), ProtocolError> {
+        let is_needless = matches!(need, TransferNeed::Nothing | TransferNeed::Same | TransferNeed::Refused);
+        let is_forbidden = match is_needless {
+            true => need == TransferNeed::Same && self.compares,
+            false => (need == TransferNeed::Compare) != self.compares,
+        };
+        let error = match (need, content) {
+            (TransferNeed::Nothing | TransferNeed::Same, EntryContent::Stream) => "a need that a stream cannot have",
+            (TransferNeed::InOrder | TransferNeed::Delta, _) if self.range.is_some() => "a need that a range forbids",
+            _ if is_forbidden => "a need that this job forbids",
+            (TransferNeed::Rest, EntryContent::File { size }) if *size <= self.frame.pack_file_max() => {
+                "a need that a small file cannot have"
+            }
+            (TransferNeed::Delta, EntryContent::File { size }) if *size <= BLOCK as u64 => {
+                "a need that a small file cannot have"
+            }
+            (TransferNeed::Compare, EntryContent::File { size: 0 }) => "a need that an empty file cannot have",
+            (TransferNeed::Nothing | TransferNeed::Same | TransferNeed::Refused, _)
+            | (TransferNeed::All, EntryContent::HardLink { .. })
+            | (TransferNeed::All | TransferNeed::InOrder, EntryContent::Stream)
+            | (_, EntryContent::File { .. }) => return Ok(()),
+            _ => "a need that the entry cannot have",
+        };
+        Err(ProtocolError::Invalid(error))
+    }
+
+    fn begin_transfer(&mut self, entry: EntryId, need: TransferNeed, content: &EntryContent, modified: Timestamp) {
+        match (need, content) {
+            (TransferNeed::Nothing | TransferNeed::Same | TransferNeed::Refused, _) => {
+                if let Some(tracked) = self.entries.get(&entry) {
+                    self.proven.answered(need, &tracked.handle);
+                }
+                self.settle_entry(entry);
+            }
+            (_, EntryContent::File { size }) => self.need_file(entry, *size, modified, need),
+            (_, EntryContent::Stream) => self.begin_flow(entry),
+            (_, EntryContent::HardLink { .. }) => {
+                if let Some(tracked) = self.entries.get_mut(&entry) {
+                    tracked.state = OfferState::Awaited;
+                }
+            }
+            // `check_need` permits them no transfer.
+            (_, EntryContent::Directory | EntryContent::Symlink { .. } | EntryContent::Node(_)) => {}
+        }
     }
 
     fn need_file(&mut self, entry: EntryId, size: u64, modified: Timestamp, need: TransferNeed) {

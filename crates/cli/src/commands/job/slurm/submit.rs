@@ -70,7 +70,18 @@ impl<'a> SlurmState<'a> {
         let executable = own_executable().unwrap_or_else(|_| "haul".into());
         let (tracker, clock) = (ShardTracker::new(limits), Instant::now());
         let finish = SubmittedFinish::Waiting;
-        Self { job, settings, client, executable, tracker, clock, finish, finish_losses: 0, doubtful: None, released: BTreeMap::new() }
+        Self {
+            job,
+            settings,
+            client,
+            executable,
+            tracker,
+            clock,
+            finish,
+            finish_losses: 0,
+            doubtful: None,
+            released: BTreeMap::new(),
+        }
     }
 
     /// Takes over what an earlier run submitted. Jobs that it did not record are cancelled: nobody knows their shards.

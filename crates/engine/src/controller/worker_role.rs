@@ -1,0 +1,31 @@
+//! The two ends of a job.
+
+/// The role of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WorkerRole {
+    /// Reads files.
+    Source,
+    /// Writes files.
+    Target,
+}
+
+impl WorkerRole {
+    /// Source and target.
+    pub const BOTH: [Self; 2] = [Self::Source, Self::Target];
+
+    /// Returns the opposite role.
+    pub fn other(self) -> Self {
+        match self {
+            WorkerRole::Source => WorkerRole::Target,
+            WorkerRole::Target => WorkerRole::Source,
+        }
+    }
+
+    /// Returns the index 0 or 1.
+    pub fn index(self) -> usize {
+        match self {
+            WorkerRole::Source => 0,
+            WorkerRole::Target => 1,
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! A file that gets a final name, and its state for resuming.
+
+use haul_proto::entry::EntryMetadata;
+use haul_proto::entry_extras::{EntryExtras, ExtendedAttribute};
+use haul_proto::file_range::FileRange;
+use haul_proto::journal::JournalHeader;
+use haul_proto::sync::ChangeKind;
+use haul_proto::wire::resource_metrics::Stage;
+use haul_proto::wire::sparse::DataMap;
+use rustix::fs::{FallocateFlags, fallocate, ftruncate};
+use rustix::io::Errno;
+use std::io;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+use crate::io::storage::cache::{self, DropBehind, WRITE_BACK_FILE_MIN};
+use crate::io::storage::calls::write_at;
+use crate::io::storage::file::OpenedFile;
+use crate::io::storage::holes::punch;
+use crate::io::storage::policy::IoPlan;
+use crate::metrics::stage_timer::during;
+use crate::receiver::file::base::BaseSource;
+use crate::receiver::file::checkpoint_state::Saving;
+use crate::receiver::place::entry_position::TreeReplacement;
+use crate::receiver::place::error::FileError;
+use crate::receiver::place::job_locks::JobLocks;
+use crate::receiver::place::journal::OpenJournal;
+use crate::receiver::place::target_path::{FileName, TargetPath};
+use crate::receiver::place::temp_files::{TempFiles, is_taken};
+use crate::sys::clone_range::clone_range;
+use crate::sys::sync::lock;
+
+/// A file with a final name.
+pub struct NamedFile {
+    /// Its directory and final name.
+    pub path: TargetPath,
+    /// The offered metadata.
+    pub meta: EntryMetadata,
+    /// Rare attributes (extended attributes, holes).
+    pub more: Option<Box<EntryExtras>>,
+    /// The base file in its place, if usable.
+    pub base: Option<Box<BaseSource>>,
+    /// State for resuming after an interruption.
+    pub recording: Option<Box<FrameRecording>>,
+    /// The directory that it replaces.
+    pub replaces_tree: Option<Box<TreeReplacement>>,
+    /// The change to report on completion.
+    pub change: Option<ChangeKind>,
+    /// The attributes that could not be set, and why.
+    pub lacking: OnceLock<String>,
+    /// Frames retransmitted into it because the disk returned wrong data.
+    pub sent_again: OnceLock<Vec<Range<u64>>>,
+    /// Result of allocating its space or setting its length.
+    pub room: OnceLock<Result<(), Errno>>,
+    /// Serialises writes of frames.
+    ///
+    /// A buffered write holds the inode's lock in the kernel anyway. But waiting streams would spin there, on cores
+    /// that others could use.
+    pub writing: Mutex<DropBehind>,
+    /// Reflinks with its source are unsupported.
+    pub unshared: AtomicBool,
+}
+
+/// Records of a growing file, for resuming.
+pub struct FrameRecording {
+    /// Name of the journal.
+    pub leaf: FileName,
+    /// Start of the journal.
+    pub header: JournalHeader,
+    /// Set once created; `None` if that failed.
+    pub journal: OnceLock<Option<OpenJournal>>,
+    /// The source compares the verified frames of an earlier run.
+    pub compare: bool,
+    /// State of checkpoints.
+    pub saving: Saving,
+    /// An earlier run wrote to it: holes may contain old data.
+    pub may_hold_data: bool,
+}
+
+impl FrameRecording {
+    /// A journal to be created.
+    pub fn new(leaf: FileName, header: JournalHeader) -> Self {
+        let (journal, saving) = (OnceLock::new(), Saving::default());
+        Self { leaf, header, journal, compare: false, saving, may_hold_data: false }
+    }
+}
+
+impl NamedFile {
+    /// A new file.
+    pub fn new(path: TargetPath, meta: EntryMetadata) -> Self {
+        Self {
+            path,
+            meta,
+            more: None,
+            base: None,
+            recording: None,
+            replaces_tree: None,
+            change: None,
+            lacking: OnceLock::new(),
+            sent_again: OnceLock::new(),
+            room: OnceLock::new(),
+            writing: Mutex::default(),
+            unshared: AtomicBool::new(false),
+        }
+    }
+
+    /// The same file before its first frame.
+    pub fn afresh(&self) -> Self {
+        let again = |recording: &FrameRecording| FrameRecording::new(recording.leaf.clone(), recording.header.clone());
+        Self {
+            more: self.more.clone(),
+            recording: self.recording.as_deref().map(again).map(Box::new),
+            replaces_tree: self.replaces_tree.clone(),
+            change: self.change,
+            ..Self::new(self.path.clone(), self.meta)
+        }
+    }
+
+    /// Its extended attributes, if preserved.
+    pub fn attributes(&self) -> Option<&[ExtendedAttribute]> {
+        self.more.as_ref()?.attributes.as_deref()
+    }
+
+    /// Whether the source reports holes.
+    pub fn has_holes(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| more.data_bytes.is_some())
+    }
+
+    /// Records an attribute that could not be set.
+    pub fn note_refused_attribute(&self, refused: Option<String>) {
+        refused.into_iter().for_each(|text| drop(self.lacking.set(text)));
+    }
+
+    /// Whether to try reflinks.
+    pub fn takes_blocks(&self) -> bool {
+        // Reflinked frames are not recorded, and a range is trusted by its records.
+        self.range().is_none() && !self.unshared.load(Ordering::Relaxed)
+    }
+
+    /// Creates its temporary file, and its journal.
+    pub fn open(&self, temp_files: &TempFiles, locks: &JobLocks) -> Result<OwnedFd, FileError> {
+        let leaf = self.recording.as_ref().map(|recording| &recording.leaf);
+        let file = temp_files.open(&self.path, leaf, locks)?;
+        if let Some(FrameRecording { leaf, header, journal, .. }) = self.recording.as_deref() {
+            // Without a journal, an interrupted run starts over; the copy still works.
+            let made = journal.get_or_init(|| OpenJournal::create(leaf, header).ok());
+            if made.is_none() && is_taken(&leaf.dir, &leaf.name) {
+                temp_files.report_foreign(&self.path, &leaf.name);
+            }
+        }
+        Ok(file)
+    }
+
+    /// The range that is received of it, if others receive the rest.
+    pub fn range(&self) -> Option<FileRange> {
+        self.recording.as_ref()?.header.range
+    }
+
+    /// Allocates the file of `size` bytes, or its range, before its first direct write: in the kernel, writes that
+    /// extend a file exclude each other. If the file system cannot allocate, they do so. A file with holes only gets
+    /// its length.
+    pub fn make_room(&self, file: &OpenedFile, size: u64) -> io::Result<()> {
+        let fd = &**file.fd();
+        let allocate = |offset, len| match fallocate(fd, FallocateFlags::empty(), offset, len) {
+            Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(error),
+            _ => Ok(()),
+        };
+        let made = self.room.get_or_init(|| match (self.has_holes(), self.range()) {
+            (false, None) => allocate(0, size),
+            (false, Some(range)) => allocate(range.offset(), range.bytes_in(size)),
+            (true, None) => ftruncate(fd, size),
+            (true, Some(_)) => Ok(()),
+        });
+        Ok((*made)?)
+    }
+
+    /// Writes a frame of a file of `size` bytes at its offset, through the page cache. Streams take turns.
+    pub fn write_frame(
+        &self,
+        file: &OpenedFile,
+        bytes: &[u8],
+        (offset, size): (u64, u64),
+        plan: &IoPlan,
+    ) -> io::Result<()> {
+        let (fd, len) = (&**file.fd(), bytes.len() as u64);
+        let mut turn = during(Stage::Turn, || lock(&self.writing));
+        write_at(fd, bytes, offset)?;
+        let far_behind = if plan.drop { turn.wrote(offset, len) } else { None };
+        drop(turn);
+        if !file.in_memory() && (plan.drop || size >= WRITE_BACK_FILE_MIN) {
+            cache::write_back(fd, offset, len);
+        }
+        if let Some((offset, len)) = far_behind {
+            file.await_write_back(offset, len);
+            cache::drop_pages(fd, offset, len);
+        }
+        Ok(())
+    }
+
+    /// Writes the data blocks of a frame of a file of `size` bytes, and skips its holes.
+    pub fn write_sparse(
+        &self,
+        file: &OpenedFile,
+        bytes: &[u8],
+        (offset, size): (u64, u64),
+        map: &DataMap,
+    ) -> io::Result<()> {
+        let fd = &**file.fd();
+        let _turn = during(Stage::Turn, || lock(&self.writing));
+        // A trailing hole is part of the file too.
+        self.make_room(file, size)?;
+        // An earlier run's data may be there, or wrong data.
+        let may_hold_data =
+            self.recording.as_ref().is_some_and(|recording| recording.may_hold_data) || self.sent_again.get().is_some();
+        for (is_data, range) in map.runs(bytes.len()) {
+            let at = offset + range.start as u64;
+            match is_data {
+                true => write_at(fd, &bytes[range], at)?,
+                false if may_hold_data => punch(fd, at, range.len() as u64)?,
+                false => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Reflinks a range of the source file instead of writing it. Streams take turns. After a failure, reflinks are
+    /// not tried again for this file.
+    pub fn share_range(&self, file: &OpenedFile, source: &OpenedFile, offset: u64, len: u64) -> io::Result<()> {
+        let _turn = lock(&self.writing);
+        let shared = clone_range(&**source.fd(), &**file.fd(), offset, len);
+        self.unshared.fetch_or(shared.is_err(), Ordering::Relaxed);
+        shared
+    }
+}
