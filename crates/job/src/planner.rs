@@ -75,10 +75,8 @@ pub fn plan(
         if planner.totals.shards != shards {
             told(&planner.totals);
         }
-        if entries.is_multiple_of(CHECK_EVERY) {
-            if cancel.is_cancelled() {
-                return Err(JobError::cancelled(job.path()));
-            }
+        if entries.is_multiple_of(CHECK_EVERY) && cancel.is_cancelled() {
+            return Err(JobError::cancelled(job.path()));
         }
     }
     if cancel.is_cancelled() {

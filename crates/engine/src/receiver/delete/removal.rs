@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
 use crate::receiver::ReceiverEntry;
 use crate::receiver::delete::extraneous::DeferredRemovals;
-use crate::receiver::delete::remove_tree::{RemovalLimit, TreeClearing, sorted_names};
+use crate::receiver::delete::remove_tree::{KeptEntry, RemovalLimit, TreeClearing, sorted_names};
 use crate::receiver::delete::source_names::SourceNames;
 use crate::receiver::place::destination::RefusedRequest;
 use crate::sys::machine;
@@ -36,15 +36,6 @@ const HINDERED: &str =
     "the source was not listed completely, so nothing more is deleted (--ignore-errors deletes anyway)";
 /// Error when the expected contents of a directory are unknown.
 const MERGED: &str = "--delete cannot be used where the contents of several sources go into one directory\nuse one source with a trailing slash, or several without";
-
-/// An entry that is never removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeptEntry {
-    /// A source, which is reported.
-    Source,
-    /// An earlier copy or the backup directory.
-    Copy,
-}
 
 /// State of all removals.
 pub struct ExtraneousRemoval {

@@ -17,10 +17,18 @@ use super::backup::mount_of;
 use crate::fs::{Dir, each_name};
 use crate::policy::audit::AuditAction;
 use crate::receiver::delete::Removals;
-use crate::receiver::delete::removal::KeptEntry;
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::entry_kind;
 use crate::sys::describe::describe;
+
+/// An entry that is never removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeptEntry {
+    /// A source, which is reported.
+    Source,
+    /// An earlier copy or the backup directory.
+    Copy,
+}
 
 /// Error for a mount point.
 const MOUNTED: &str = "extraneous mount point, so it is kept\nunmount it, or skip it with --exclude";
