@@ -121,7 +121,8 @@ impl SlurmClient<'_> {
             output(child, cancel).map_err(|why| SlurmCallError::Later(format!("{program}: {why}")))?;
         match status {
             true => Ok(said),
-            false => Err(failure(program, complaint.trim())),
+            // scontrol writes some errors to standard output.
+            false => Err(failure(program, if complaint.trim().is_empty() { said.trim() } else { complaint.trim() })),
         }
     }
 }
@@ -134,6 +135,10 @@ fn unavailable(program: &str, error: &io::Error) -> JobError {
 }
 
 fn failure(program: &str, complaint: &str) -> SlurmCallError {
+    // A controller that ends during the call leaves some programs without a word.
+    if complaint.is_empty() {
+        return SlurmCallError::Later(format!("{program}: failed without a message"));
+    }
     let what = format!("{program}: {complaint}");
     if DOWN.iter().chain(&FULL).any(|phrase| complaint.contains(phrase)) {
         return SlurmCallError::Later(what);
@@ -188,6 +193,7 @@ mod tests {
             "sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: Job violates"
         ));
         assert!(!is_later("sbatch: error: invalid partition specified: fast"));
+        assert!(is_later(""), "it failed without a message");
     }
 
     #[test]
@@ -198,6 +204,9 @@ mod tests {
         assert!(
             matches!(client.call("sh", &words, None), Err(SlurmCallError::Refused(error)) if error.to_string().contains("sh: wrong"))
         );
+        let words = ["-c", "echo wrong; exit 1"].map(OsString::from);
+        let wrong = client.call("sh", &words, None);
+        assert!(matches!(wrong, Err(SlurmCallError::Refused(error)) if error.to_string().contains("sh: wrong")));
         cancel.cancel();
         let begun = Instant::now();
         assert!(matches!(client.call("sleep", &["30".into()], None), Err(SlurmCallError::Later(_))));
