@@ -14,12 +14,15 @@ use super::script::Deployable;
 /// Architectures that haul is released for.
 const RELEASED: [&str; 2] = ["aarch64", "x86_64"];
 
+/// Finds the released executable for a system.
+type ReleasedFinder = Box<dyn Fn(&str) -> Option<Executable> + Send>;
+
 /// Executables that may be deployed, at most one for a system: the user's, this one, then released ones.
 ///
 /// A released one is opened and hashed only for a host that needs it.
 pub(super) struct DeployableExecutables {
     opened: Vec<Executable>,
-    find_released: Box<dyn Fn(&str) -> Option<Executable> + Send>,
+    find_released: ReleasedFinder,
 }
 
 impl DeployableExecutables {
