@@ -68,7 +68,7 @@ mod tests {
         for (operand, expected) in [
             ("a/b/file", &[0o711, 0o750][..]),
             ("a/b/other", &[]),
-            ("a/b/.", &[]),
+            ("a/b/.", &[0o711, 0o750]),
             ("a/b", &[0o750]),
             ("a/b/file", &[0o711, 0o750]),
             ("file", &[]),
