@@ -5,7 +5,7 @@ use crate::job::summary::Summary;
 /// Last line of an error after which a rerun resumes.
 pub const GO_ON: &str = "rerun the command to resume";
 
-/// The error of a job that its first failed file ended ([`crate::job::spec::JobOptions::ends_at_failure`]).
+/// The error of a job that its first failed file ended ([`crate::job::spec::StopOptions::at_failure`]).
 pub const FIRST_FAILURE: &str = "the first failure ended the job";
 
 /// Error of a file that changed after its ranges were planned.

@@ -7,7 +7,7 @@ use haul_proto::limits::RATE_MIN;
 
 use crate::sys::sync::lock;
 
-/// Changes the limit of a running job ([`crate::job::spec::JobOptions::rate_bytes_per_s`]). Clones are the same handle.
+/// Changes the limit of a running job ([`crate::job::spec::StreamOptions::rate_bytes_per_s`]). Clones are the same handle.
 #[derive(Debug, Clone, Default)]
 pub struct RateHandle(Arc<Mutex<RequestedRate>>);
 

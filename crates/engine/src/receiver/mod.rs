@@ -27,7 +27,7 @@ mod tree;
 mod worker_context;
 
 pub use self::place::tree_memory::made_by;
-pub use self::receive::deliver::DirectSink;
+pub use self::receive::frame_writer::FrameWriter;
 pub use self::worker_context::WorkerContext;
 pub use crate::receiver::session::StreamRequest;
 

@@ -8,6 +8,7 @@ mod assigned_work;
 pub mod client_limits;
 pub mod client_refusal;
 mod connections;
+mod direct_sink;
 mod error;
 pub mod measure;
 mod pipe_policy;

@@ -67,13 +67,13 @@ pub enum Receiving {
     /// Into a temporary file that gets a final name.
     Named(NamedFile),
     /// Into a device, FIFO or socket.
-    Special(SpecialFile),
+    Special(SpecialDestination),
     /// Into a descriptor that was open before the offer, in order.
     Pipe(Arc<InOrderSink>, InOrderQueue),
 }
 
 /// A device, FIFO or socket.
-pub struct SpecialFile {
+pub struct SpecialDestination {
     path: PathBuf,
     /// For messages: its path in a tree written to the null device; otherwise empty.
     relative: Vec<u8>,
@@ -114,14 +114,14 @@ impl ReceivingFile {
             let _ = opened.set(Ok(Arc::new(OpenedFile::new(device, FileAccess::Write)?)));
         }
         let queue = (!is_seekable).then(InOrderQueue::default);
-        let special = SpecialFile { path: path.into(), relative: Vec::new(), queue };
+        let special = SpecialDestination { path: path.into(), relative: Vec::new(), queue };
         Ok(Self::of(Receiving::Special(special), size, opened))
     }
 
     /// A file of a tree written to the null device; `relative` is its path in that tree.
     pub fn discarded(path: &Path, relative: Vec<u8>, size: u64, in_order: bool) -> Self {
         let queue = in_order.then(InOrderQueue::default);
-        Self::of(Receiving::Special(SpecialFile { path: path.into(), relative, queue }), size, OnceLock::new())
+        Self::of(Receiving::Special(SpecialDestination { path: path.into(), relative, queue }), size, OnceLock::new())
     }
 
     /// An open descriptor that accepts bytes in order.
@@ -257,7 +257,7 @@ impl ReceivingFile {
     pub fn write_frame(&self, file: &OpenedFile, bytes: &[u8], offset: u64, plan: &IoPlan) -> io::Result<()> {
         match &self.kind {
             Receiving::Named(named) => named.write_frame(file, bytes, (offset, self.size), plan),
-            Receiving::Special(SpecialFile { queue: None, .. }) => write_at(&**file.fd(), bytes, offset),
+            Receiving::Special(SpecialDestination { queue: None, .. }) => write_at(&**file.fd(), bytes, offset),
             Receiving::Special(_) | Receiving::Pipe(..) => write_on(&**file.fd(), bytes),
         }
     }

@@ -4,6 +4,7 @@
 use super::*;
 use haul_lab::{Rng, cases, count};
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
+use haul_proto::ids::EntryId;
 use haul_proto::integrity::FrameLen;
 use haul_proto::journal::check_value;
 use haul_proto::limits::FRAME_MIN;
@@ -12,6 +13,7 @@ use haul_proto::wire::handshake::{CipherSuite, KeyDirection};
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
 use haul_proto::wire::request::{SessionSettings, TargetOperand, TargetRequest};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering;
 

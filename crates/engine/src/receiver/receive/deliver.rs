@@ -3,21 +3,17 @@
 use crate::receiver::digest_checks::DigestChecks;
 use crate::receiver::job::ReceiverJob;
 use haul_proto::error::ProtocolError;
-use haul_proto::ids::EntryId;
 use haul_proto::integrity::frame_check;
 use haul_proto::path::escape;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, RecordTrailer};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::resource_metrics::Stage;
 use haul_proto::wire::storage::Verify;
-use std::ops::Range;
 use std::sync::Arc;
 
 use crate::io::frame_buffer::FrameBuffer;
-use crate::io::storage::file::OpenedFile;
 use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
-use crate::net::rate_limiter::RateLimiter;
 use crate::net::stream::{DataStream, StreamError};
 use crate::receiver::ReceiverEntry;
 use crate::receiver::TargetReceiver;
@@ -26,7 +22,6 @@ use crate::receiver::durability::complete_file::CompleteFile;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::place::error::FileError;
 use crate::receiver::receive::frame_writer::FrameWriter;
-use crate::source::frame_sink::{BlockSharing, FrameSink};
 
 impl TargetReceiver {
     /// Runs one stream until its End, or until it breaks.
@@ -56,8 +51,13 @@ impl TargetReceiver {
         }
     }
 
+    /// Returns a writer for a source in this process.
+    pub(crate) fn writer(&self) -> FrameWriter {
+        self.storage.writer()
+    }
+
     /// Verifies and writes a frame's data, or starts the write. Returns a free buffer.
-    fn deliver(
+    pub(crate) fn deliver(
         &self,
         writer: &mut FrameWriter,
         trailer: &RecordTrailer,
@@ -226,51 +226,6 @@ impl DigestChecks {
                 rest = behind;
                 *blake3::hash(bytes).as_bytes() == file.digest
             })
-    }
-}
-
-/// A target in the same process: frames are written from the source's buffer directly into the file.
-pub struct DirectSink<'t> {
-    target: &'t TargetReceiver,
-    writer: FrameWriter,
-}
-
-impl<'t> DirectSink<'t> {
-    /// The sink of one stream.
-    pub fn new(target: &'t TargetReceiver) -> Self {
-        Self { target, writer: target.storage.writer() }
-    }
-}
-
-impl FrameSink for DirectSink<'_> {
-    fn send_frame(
-        &mut self,
-        buffer: FrameBuffer,
-        trailer: &RecordTrailer,
-        limiter: &RateLimiter,
-    ) -> Result<FrameBuffer, StreamError> {
-        limiter.permit().take_all(buffer.payload().len());
-        Ok(self.target.deliver(&mut self.writer, trailer, buffer)?)
-    }
-
-    fn flush(&mut self) -> Result<(), StreamError> {
-        self.target.drain(&mut self.writer);
-        Ok(())
-    }
-
-    fn end(&mut self, _: FrameBuffer) -> Result<(), StreamError> {
-        self.flush()
-    }
-
-    fn target_here(&mut self) -> Option<&mut dyn BlockSharing> {
-        Some(self)
-    }
-}
-
-impl BlockSharing for DirectSink<'_> {
-    fn share(&mut self, file: &OpenedFile, entry: EntryId, size: u64, frames: Range<u64>) -> Result<bool, StreamError> {
-        let is_unread = !self.target.job.request.settings.blake3 && !self.target.digests.is_asked_for_sums();
-        Ok(is_unread && self.target.share(file, entry, size, frames)?)
     }
 }
 

@@ -48,7 +48,8 @@ impl TargetReceiver {
         size: u64,
         frames: Range<u64>,
     ) -> Result<bool, ProtocolError> {
-        if self.job.policy.is_forced() || self.storage.reflinks.is_refused(source) {
+        let needs_contents = self.job.request.settings.blake3 || self.digests.is_asked_for_sums();
+        if needs_contents || self.job.policy.is_forced() || self.storage.reflinks.is_refused(source) {
             return Ok(false);
         }
         self.committer.commit_queue.wait_for_room();
