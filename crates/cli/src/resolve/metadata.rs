@@ -10,7 +10,7 @@ use crate::args::values::Values;
 pub fn metadata(values: &Values) -> Result<MetadataOptions, UsageError> {
     Ok(MetadataOptions {
         owner_and_mode: preserves(values),
-        owners: OwnerOptions::default(),
+        owners: OwnerOptions { by_name: true, ..OwnerOptions::default() },
         preserve: properties(values)?,
     })
 }

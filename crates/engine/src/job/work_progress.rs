@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use haul_proto::diagnose::Bottleneck;
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 
 use super::account::{WorkDone, WorkKind};
 use crate::sys::inherited_fds;
@@ -36,9 +36,12 @@ pub struct WorkSnapshot {
 pub struct WorkProgress(Arc<OwnedFd>);
 
 impl WorkProgress {
-    /// An empty file.
+    /// Creates the file without a record, sealed so that a worker cannot change its length.
     pub fn new() -> io::Result<Self> {
-        Ok(Self(Arc::new(memfd_create(c"haul-progress", MemfdFlags::CLOEXEC)?)))
+        let file = memfd_create(c"haul-progress", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&file, 2 * RECORD_LEN as u64)?;
+        fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
+        Ok(Self(Arc::new(file)))
     }
 
     /// The file, to be handed to a worker.
@@ -72,7 +75,8 @@ impl WorkProgress {
 
 impl WorkSnapshot {
     fn encode(self) -> [u8; RECORD_LEN] {
-        let index = |at: Option<usize>| at.map_or(u64::MAX, |at| at as u64);
+        // An unwritten record is all zeros.
+        let index = |at: Option<usize>| at.map_or(u64::MAX, |at| at as u64 + 1);
         let kind = index(KINDS.iter().position(|kind| *kind == self.what));
         let limit = index(Bottleneck::ALL.iter().position(|limit| *limit == self.bottleneck));
         let mut record = [0; RECORD_LEN];
@@ -88,8 +92,9 @@ impl WorkSnapshot {
         let mut numbers = record.as_chunks::<8>().0.iter().map(|field| u64::from_le_bytes(*field));
         let mut next = || numbers.next().unwrap_or_default();
         let (kind, files, bytes, failed, limit) = (next(), next(), next(), next(), next());
-        let what = *KINDS.get(usize::try_from(kind).ok()?)?;
-        let bottleneck = *Bottleneck::ALL.get(usize::try_from(limit).ok()?)?;
+        let index = |number: u64| usize::try_from(number).ok()?.checked_sub(1);
+        let what = *KINDS.get(index(kind)?)?;
+        let bottleneck = *Bottleneck::ALL.get(index(limit)?)?;
         Some(Self { what, files, bytes, failed, bottleneck })
     }
 }
@@ -102,6 +107,7 @@ mod tests {
     fn the_latest_record_comes_back() {
         let progress = WorkProgress::new().unwrap();
         assert_eq!(progress.snapshot(), None);
+        assert!(ftruncate(&**progress.descriptor(), 1 << 30).is_err(), "a worker cannot make it longer");
         let mut work = WorkDone { what: WorkKind::Received, files: 1, bytes: 1 << 50, failed: 2, path: String::new() };
         progress.record(&work, Bottleneck::TargetDisk).unwrap();
         work.files = 3;

@@ -77,8 +77,11 @@ impl ShardTracker {
         Self { limits, arrays: Vec::new(), shards: BTreeMap::new(), losses: BTreeMap::new() }
     }
 
-    /// Takes over an array of an earlier run, with its tasks among `tasks`.
+    /// Takes over an array of an earlier run, with its tasks among `tasks`. A known array stays as it is.
     pub fn take_over(&mut self, id: u64, offset: u32, tasks: &[SlurmTask]) {
+        if self.arrays.iter().any(|array| array.id == id) {
+            return;
+        }
         let mut array = TrackedArray { id, offset, throttle: u32::MAX, queued: BTreeSet::new() };
         array.queued = array.seen(tasks);
         self.shards.extend(array.queued.iter().map(|shard| (*shard, TrackedShard::Queued)));

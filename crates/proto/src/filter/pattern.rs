@@ -68,6 +68,12 @@ impl Pattern {
         }
     }
 
+    /// Whether the pattern matches any path, with or without slashes.
+    pub fn matches_every_path(&self) -> bool {
+        let crosses = |token: &PatternToken| matches!(token, PatternToken::Rest | PatternToken::Directories);
+        self.matches_everything() && matches!(self, Self::Tokens(tokens) if tokens.iter().any(crosses))
+    }
+
     /// Whether the pattern matches any name.
     pub fn matches_everything(&self) -> bool {
         match self {

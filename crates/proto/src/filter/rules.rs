@@ -128,7 +128,11 @@ impl PatternRules {
     /// Whether a rule excludes every file that no later rule matches, and no later rule includes files.
     pub fn leaves_out_all_files(&self) -> bool {
         let of_files = self.rules.iter().rev().filter(|rule| !rule.is_of_directories);
-        of_files.take_while(|rule| !rule.includes).any(|rule| rule.pattern.matches_everything())
+        let matches_all = |rule: &PatternRule| match rule.is_of_path {
+            true => rule.pattern.matches_every_path(),
+            false => rule.pattern.matches_everything(),
+        };
+        of_files.take_while(|rule| !rule.includes).any(matches_all)
     }
 
     /// Whether a rule excludes every name that no later rule matches, and no later rule includes.

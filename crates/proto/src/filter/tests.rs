@@ -112,6 +112,10 @@ fn lists_that_leave_out_all_files_are_known() {
         (&["+ *.c", "- *"], false),
         (&["- *\n!*/\n!*.c\n"], false),
         (&["+ */", "- *.o"], false),
+        (&["+ /foo/", "- /*"], false),
+        (&["- /*\n!/foo/\n"], false),
+        (&["- /**"], true),
+        (&["+ */", "- **/*"], true),
         (&["- */"], false),
         (&[], false),
     ] {

@@ -138,18 +138,21 @@ impl JobFinish<'_> {
                 of_len.push(self.job.directory.list(shard.number));
             }
         }
+        let mut all = Exit::Done;
         for (len, lists) in lists.into_values() {
-            let exit = self.name_files_of(len, &lists, cancel)?;
-            if exit != Exit::Done {
-                return Ok(exit);
+            match self.name_files_of(len, &lists, cancel)? {
+                Exit::Done => {}
+                Exit::Failed => all = Exit::Failed,
+                exit => return Ok(exit),
             }
         }
-        Ok(Exit::Done)
+        Ok(all)
     }
 
     fn name_files_of(&self, len: RangeLen, lists: &[PathBuf], cancel: &Cancel) -> anyhow::Result<Exit> {
         let job = shown(self.job.directory.path());
-        let outcome = self.copy_part(cancel, &mut |target| {
+        let failures = format!("names-{}.jsonl", len.get());
+        let outcome = self.copy_recorded(&failures, cancel, &mut |target| {
             let list = source_list(format!("divided files of {job}"), lists.to_vec());
             let mut plan = list_plan(self.job, list, target, PartDisplay::Quiet)?;
             plan.job.options.range = Some(JobRange::Finish(len));
@@ -175,7 +178,17 @@ impl JobFinish<'_> {
         cancel: &Cancel,
         plan: &mut dyn FnMut(&OsString) -> anyhow::Result<crate::resolve::Plan>,
     ) -> Result<Outcome, anyhow::Error> {
-        let failures = self.job.directory.path().join("failures/finish.jsonl");
+        self.copy_recorded("finish.jsonl", cancel, plan)
+    }
+
+    /// Copies a part. Its failures are recorded under this name in `failures/`.
+    fn copy_recorded(
+        &self,
+        failures: &str,
+        cancel: &Cancel,
+        plan: &mut dyn FnMut(&OsString) -> anyhow::Result<crate::resolve::Plan>,
+    ) -> Result<Outcome, anyhow::Error> {
+        let failures = self.job.directory.path().join("failures").join(failures);
         let targets = &self.job.description.targets;
         let (_, outcome) = on_some_target(&self.job.directory, 0, targets, &mut |target| {
             copy(plan(target)?, failures.clone(), cancel, self.steering, &LiveProgress::default())

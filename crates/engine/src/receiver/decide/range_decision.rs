@@ -56,7 +56,7 @@ impl EntryDecider {
         };
         let path = target_path_at(position, decided);
         if decided.decision == OverwriteDecision::Keep {
-            if has_partial(&path, range.len()) {
+            if range.is_in(size) && has_partial(&path, range.len()) {
                 remove_left(&path, range.len(), size);
             }
             return report_existing();
@@ -66,10 +66,13 @@ impl EntryDecider {
         let bytes = range.bytes_in(size);
         self.tree.quota.reserve(bytes)?;
         let open = || open_range(&path, (range, &header), &self.tree.job_locks);
-        let found = self.reclaimed(&path, range.len(), &entry.meta, open)?;
+        let found = self.reclaimed(&path, (range.len(), &header), &entry.meta, open)?;
         // Another run has completed the file while this one waited for its lock.
         if !is_unchanged(position, there)? {
             drop(found);
+            if ExistingStat::at(&position.dir, &position.name)?.look.is_some() {
+                remove_left(&path, range.len(), size);
+            }
             return self.try_answer(&EntryPosition { fresh: false, ..position.clone() }, entry);
         }
         let item = |OpenRange { leaf, file, journal }| {
@@ -100,7 +103,7 @@ impl EntryDecider {
         let header = self.header(&path, entry, size, None).filter(|_| len.divides(size));
         let header = header.ok_or(FileError::NoRange)?;
         let lock = || lock_partial(&path, len, &self.tree.job_locks);
-        let locked = self.reclaimed(&path, len, &entry.meta, lock)?;
+        let locked = self.reclaimed(&path, (len, &header), &entry.meta, lock)?;
         let file = locked.ok_or_else(|| FileError::NoRanges(len.ranges_of(size)))?;
         let CompletedFile { digest, refused } = self.complete_file(&path, entry, (&file, &header, len), decided)?;
         let relative = || path.dir.path_of(path.name.as_bytes());
@@ -119,12 +122,16 @@ impl EntryDecider {
     fn reclaimed<T>(
         &self,
         path: &TargetPath,
-        len: RangeLen,
+        (len, header): (RangeLen, &JournalHeader),
         meta: &EntryMetadata,
         open: impl Fn() -> Result<T, FileError>,
     ) -> Result<T, FileError> {
         match open() {
-            Err(FileError::NameTaken) if reclaim_partial(path, len, meta, &self.tree.job_locks)? => open(),
+            Err(FileError::NameTaken)
+                if self.job.request.metadata.owner_and_mode && reclaim_partial(path, len, header, meta)? =>
+            {
+                open()
+            }
             opened => opened,
         }
     }

@@ -13,7 +13,7 @@ use haul_proto::entry::EntryMetadata;
 use haul_proto::file_range::{FileRange, RangeLen};
 use haul_proto::journal::{JournalHeader, RangeEnd};
 use haul_proto::path::Name;
-use rustix::fs::{FileType, Mode, OFlags, fchmod, fchown, ftruncate, openat};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, fchmod, fchown, flock, ftruncate, openat};
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
 
@@ -27,6 +27,9 @@ use crate::receiver::place::target_path::{FileName, TargetPath};
 use crate::receiver::place::temp_files::{
     is_own_name, lock_file, open_locked, remove_journal, sibling, stands_at, temporary_name, unlink,
 };
+
+/// The set-user-ID and set-group-ID bits.
+const SET_ID: u16 = 0o6000;
 
 /// Most attempts to lock a range while other runs end.
 const OPENS_MAX: usize = 8;
@@ -140,28 +143,44 @@ pub fn lock_partial(path: &TargetPath, len: RangeLen, locks: &JobLocks) -> Resul
     open_locked(&path.dir, &partial_name(&path.name, len), OFlags::RDWR, &lock)
 }
 
-/// Makes a partial file this user's again that a finish, killed before its last step, had given to its final owner.
-/// Returns whether it did. A privileged user alone gives files away.
+/// Makes a partial file root's again that a finish, killed before its last step, had given to its final owner. Returns
+/// whether to open it again.
+///
+/// Its inode must be that of complete journals of all ranges: another user may have put a file of their own there.
+/// Without working locks, a finish may still be at work. Set-id files are never reclaimed, since their owner could
+/// write to them meanwhile.
 pub fn reclaim_partial(
     path: &TargetPath,
     len: RangeLen,
+    header: &JournalHeader,
     meta: &EntryMetadata,
-    locks: &JobLocks,
 ) -> Result<bool, FileError> {
+    if !geteuid().is_root() {
+        return Ok(false);
+    }
     let partial = partial_name(&path.name, len);
-    let is_given = |look: &FileStat| {
-        look.kind == FileType::RegularFile && look.names == 1 && look.meta.uid == meta.uid && geteuid().is_root()
-    };
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match openat(&*path.dir.fd()?, partial.as_bytes(), flags, Mode::empty()) {
         // It has its final name by now.
         Err(Errno::NOENT) => return Ok(true),
-        opened => opened?,
+        Err(_) => return Ok(false),
+        Ok(file) => file,
     };
-    if !is_given(&FileStat::at_fd(&file)?) {
+    let look = FileStat::at_fd(&file)?;
+    let is_given = look.kind == FileType::RegularFile
+        && look.names == 1
+        && look.meta.uid == meta.uid
+        && look.meta.uid != geteuid().as_raw()
+        && look.meta.mode & SET_ID == 0;
+    if !is_given || flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Ok(false);
     }
-    locks.lock(&file, LockedEntry::File).map_err(FileError::Held)?;
+    for number in 0..len.ranges_of(header.size) {
+        let Some(range) = len.range(number) else { return Ok(false) };
+        if complete_range(path, range, header, look.identity.inode)?.is_none() {
+            return Ok(false);
+        }
+    }
     if stands_at(&path.dir, &partial, &file)? {
         make_private(&file);
     }
@@ -305,6 +324,33 @@ mod tests {
         // Another version of the file.
         drop(place.new_range(1, 2));
         drop(place.new_range(1, 1));
+    }
+
+    #[test]
+    fn only_a_partial_file_with_all_ranges_is_reclaimed() {
+        // A privileged user alone gives files away.
+        if !geteuid().is_root() {
+            return;
+        }
+        let owner = 12_345;
+        let meta = EntryMetadata { uid: owner, ..EntryMetadata::default() };
+        let place = Place::new();
+        let header = place.header(0, 1).1;
+        let give = || std::os::unix::fs::chown(place.partial(), Some(owner), Some(owner)).unwrap();
+        let reclaimed = || reclaim_partial(&place.path, RangeLen::MIN, &header, &meta).unwrap();
+        let owned_by = || std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(place.partial()).unwrap());
+        (0..2).for_each(|number| place.complete(number, 1));
+        give();
+        assert_eq!((reclaimed(), owned_by()), (false, owner), "a range is missing");
+        std::os::unix::fs::chown(place.partial(), Some(0), Some(0)).unwrap();
+        place.complete(2, 1);
+        give();
+        assert_eq!((reclaimed(), owned_by()), (true, 0));
+        // Another user's file under this name.
+        std::fs::remove_file(place.partial()).unwrap();
+        std::fs::write(place.partial(), "strange").unwrap();
+        give();
+        assert_eq!((reclaimed(), owned_by()), (false, owner));
     }
 
     #[test]

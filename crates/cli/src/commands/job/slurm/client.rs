@@ -135,8 +135,8 @@ fn unavailable(program: &str, error: &io::Error) -> JobError {
 }
 
 fn failure(program: &str, complaint: &str) -> SlurmCallError {
-    // A controller that ends during the call leaves some programs without a word.
-    if complaint.is_empty() {
+    // A controller that ends during the call leaves some programs without a word. sbatch has a reason.
+    if complaint.is_empty() && program != "sbatch" {
         return SlurmCallError::Later(format!("{program}: failed without a message"));
     }
     let what = format!("{program}: {complaint}");
@@ -193,7 +193,8 @@ mod tests {
             "sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: Job violates"
         ));
         assert!(!is_later("sbatch: error: invalid partition specified: fast"));
-        assert!(is_later(""), "it failed without a message");
+        assert!(!is_later(""), "a silent sbatch would never end the run");
+        assert!(matches!(failure("squeue", ""), SlurmCallError::Later(_)), "its controller ended during the call");
     }
 
     #[test]

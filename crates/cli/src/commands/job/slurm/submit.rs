@@ -222,9 +222,8 @@ impl<'a> SlurmState<'a> {
             if *times >= RELEASES_MAX {
                 continue;
             }
-            *times += 1;
             match self.client.release(task) {
-                Ok(()) | Err(SlurmCallError::Refused(_)) => {}
+                Ok(()) | Err(SlurmCallError::Refused(_)) => *times += 1,
                 Err(later) => return Err(later),
             }
         }
