@@ -62,7 +62,12 @@ pub const STEPS: &[Step] = &[
     step("fuzz", 8, steps::fuzz, "the fuzz targets over their saved corpus, and what becomes of it at random"),
     step("e2e", 30, steps::e2e, "the real program, with real sshds, namespaces, signals, full disks and a real Slurm"),
     step("python", 10, python::python, "the Python client: types, its tests with the real program, and the wheel"),
-    step("diagnose", 8, steps::diagnose, "each limit of a copy made on purpose: the verdict has to name it"),
+    step(
+        "diagnose",
+        8,
+        steps::diagnose,
+        "each limit of a copy made on purpose: the verdict has to name it; and the guide's commands",
+    ),
 ];
 
 /// Options of the chore.

@@ -197,13 +197,13 @@ pub fn e2e(context: &mut Context, step: &Step) -> StepResult {
     run_tests(context, step, AT_ONCE, &[E2E_THREADS], |test| package_of(test) == "e2e" && !is_alone(test))
 }
 
-/// Verdicts: each test has the machine to itself, or the others could be the limit.
+/// Verdicts, and the guide's commands with their times: each test has the machine to itself.
 pub fn diagnose(context: &mut Context, step: &Step) -> StepResult {
     run_tests(context, step, 1, &["--test-threads=1"], |test| package_of(test) == "e2e" && is_alone(test))
 }
 
 fn is_alone(test: &BuiltExecutable) -> bool {
-    test.target == "diagnose"
+    matches!(test.target.as_str(), "diagnose" | "guide")
 }
 
 /// Runs the test executables that `wanted` chooses.

@@ -347,7 +347,7 @@ mod tests {
         give();
         assert_eq!((reclaimed(), owned_by()), (true, 0));
         // Another user's file under this name.
-        std::fs::remove_file(place.partial()).unwrap();
+        std::fs::rename(place.partial(), place.temp.path().join("moved")).unwrap();
         std::fs::write(place.partial(), "strange").unwrap();
         give();
         assert_eq!((reclaimed(), owned_by()), (false, owner));
