@@ -1,15 +1,13 @@
 //! How much all clients of a served directory may still bring: bytes, and names of files, directories and links. The
 //! server and its workers share the counters in a file without a name, under record locks.
 
-use crate::sys::inherited_fds;
-use rustix::fs::{FlockOperation, MemfdFlags, fcntl_lock, memfd_create};
+use rustix::fs::{FlockOperation, fcntl_lock};
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex};
 
+use crate::sys::shared_numbers::SharedNumbers;
 use crate::sys::sync::lock;
 
 /// Fewest names that follow from a limit in bytes.
@@ -39,7 +37,7 @@ pub enum AllowanceError {
 /// What may still come.
 #[derive(Debug)]
 pub struct Allowance {
-    counters: Arc<OwnedFd>,
+    counters: SharedNumbers<4>,
     /// Record locks do not keep threads of one process from each other.
     threads: Mutex<()>,
 }
@@ -82,19 +80,12 @@ struct AllowanceCounters {
 }
 
 impl AllowanceCounters {
-    const LEN: usize = 32;
-
-    fn encode(self) -> [u8; Self::LEN] {
-        let mut out = [0; Self::LEN];
-        let numbers = [self.bytes_max, self.bytes_left, self.names_max, self.names_left];
-        out.chunks_exact_mut(8).zip(numbers).for_each(|(field, number)| field.copy_from_slice(&number.to_le_bytes()));
-        out
+    fn to_numbers(self) -> [u64; 4] {
+        [self.bytes_max, self.bytes_left, self.names_max, self.names_left]
     }
 
-    fn decode(bytes: [u8; Self::LEN]) -> Self {
-        let mut numbers = bytes.as_chunks::<8>().0.iter().map(|field| u64::from_le_bytes(*field));
-        let mut next = || numbers.next().unwrap_or_default();
-        Self { bytes_max: next(), bytes_left: next(), names_max: next(), names_left: next() }
+    fn of([bytes_max, bytes_left, names_max, names_left]: [u64; 4]) -> Self {
+        Self { bytes_max, bytes_left, names_max, names_left }
     }
 }
 
@@ -103,21 +94,20 @@ impl Allowance {
     pub fn new(bytes: Option<u64>, names: Option<u64>) -> io::Result<Self> {
         let from_bytes = bytes.map_or(u64::MAX, |bytes| (bytes / NAME_BYTES).max(NAMES_MIN));
         let (bytes, names) = (bytes.unwrap_or(u64::MAX), names.unwrap_or(from_bytes));
-        let counters = memfd_create(c"haul-allowance", MemfdFlags::CLOEXEC)?;
-        let made = Self { counters: Arc::new(counters), threads: Mutex::default() };
         let all = AllowanceCounters { bytes_max: bytes, bytes_left: bytes, names_max: names, names_left: names };
-        made.file()?.write_all_at(&all.encode(), 0)?;
-        Ok(made)
+        let counters = SharedNumbers::new(c"haul-allowance")?;
+        counters.write(all.to_numbers())?;
+        Ok(Self { counters, threads: Mutex::default() })
     }
 
     /// The file, to be handed to a worker.
     pub fn counters(&self) -> &Arc<OwnedFd> {
-        &self.counters
+        self.counters.descriptor()
     }
 
     /// In a worker: the file that the server has left here under this number. To be called once.
     pub fn handed(number: i32) -> io::Result<Self> {
-        Ok(Self { counters: Arc::new(inherited_fds::adopt(number)?), threads: Mutex::default() })
+        Ok(Self { counters: SharedNumbers::handed(number)?, threads: Mutex::default() })
     }
 
     /// Takes bytes and names, or neither.
@@ -141,30 +131,19 @@ impl Allowance {
         });
     }
 
-    fn file(&self) -> io::Result<File> {
-        Ok(File::from(rustix::io::fcntl_dupfd_cloexec(&*self.counters, 0)?))
-    }
-
     fn change<T>(&self, change: impl FnOnce(&mut AllowanceCounters) -> T) -> io::Result<T> {
         let _alone = lock(&self.threads);
-        rustix::io::retry_on_intr(|| fcntl_lock(&*self.counters, FlockOperation::LockExclusive))?;
+        let file = &**self.counters.descriptor();
+        rustix::io::retry_on_intr(|| fcntl_lock(file, FlockOperation::LockExclusive))?;
         let changed = self.change_locked(change);
-        fcntl_lock(&*self.counters, FlockOperation::Unlock)?;
+        fcntl_lock(file, FlockOperation::Unlock)?;
         changed
     }
 
     fn change_locked<T>(&self, change: impl FnOnce(&mut AllowanceCounters) -> T) -> io::Result<T> {
-        let mut bytes = [0; AllowanceCounters::LEN];
-        let mut read = 0;
-        while read < bytes.len() {
-            match rustix::io::retry_on_intr(|| rustix::io::pread(&*self.counters, &mut bytes[read..], read as u64))? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                more => read += more,
-            }
-        }
-        let mut counters = AllowanceCounters::decode(bytes);
+        let mut counters = AllowanceCounters::of(self.counters.read()?);
         let changed = change(&mut counters);
-        rustix::io::retry_on_intr(|| rustix::io::pwrite(&*self.counters, &counters.encode(), 0))?;
+        self.counters.write(counters.to_numbers())?;
         Ok(changed)
     }
 }
@@ -175,7 +154,7 @@ mod tests {
 
     /// As another process has it.
     fn other(allowance: &Allowance) -> Allowance {
-        Allowance { counters: Arc::clone(allowance.counters()), threads: Mutex::default() }
+        Allowance { counters: allowance.counters.clone(), threads: Mutex::default() }
     }
 
     #[test]

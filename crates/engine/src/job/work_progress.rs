@@ -1,19 +1,16 @@
 //! Figures of a served worker's job while it runs, for its server. Both share them in a file without a name.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use haul_proto::diagnose::Bottleneck;
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 
 use super::account::{WorkDone, WorkKind};
-use crate::sys::inherited_fds;
+use crate::sys::shared_numbers::SharedNumbers;
 
-/// Bytes of a record: five numbers.
-const RECORD_LEN: usize = 40;
+/// Numbers of a record.
+const RECORD_LEN: usize = 5;
 const KINDS: [WorkKind; 3] = [WorkKind::Sent, WorkKind::Received, WorkKind::Compared];
 
 /// The figures at one time.
@@ -31,67 +28,52 @@ pub struct WorkSnapshot {
     pub bottleneck: Bottleneck,
 }
 
-/// The shared file. It has the latest record twice, so that a reader detects a record that is being replaced.
+/// The shared figures: the latest record twice, so that a reader detects a record that is being replaced.
 #[derive(Debug)]
-pub struct WorkProgress(Arc<OwnedFd>);
+pub struct WorkProgress(SharedNumbers<{ 2 * RECORD_LEN }>);
 
 impl WorkProgress {
-    /// Creates the file without a record, sealed so that a worker cannot change its length.
+    /// Creates it without a record.
     pub fn new() -> io::Result<Self> {
-        let file = memfd_create(c"haul-progress", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        ftruncate(&file, 2 * RECORD_LEN as u64)?;
-        fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
-        Ok(Self(Arc::new(file)))
+        SharedNumbers::new(c"haul-progress").map(Self)
     }
 
     /// The file, to be handed to a worker.
     pub fn descriptor(&self) -> &Arc<OwnedFd> {
-        &self.0
+        self.0.descriptor()
     }
 
     /// In a worker: the file that the server has left here under this number. To be called once.
     pub fn handed(number: i32) -> io::Result<Self> {
-        Ok(Self(Arc::new(inherited_fds::adopt(number)?)))
+        SharedNumbers::handed(number).map(Self)
     }
 
     /// Replaces the record.
     pub fn record(&self, work: &WorkDone, bottleneck: Bottleneck) -> io::Result<()> {
         let snapshot =
             WorkSnapshot { what: work.what, files: work.files, bytes: work.bytes, failed: work.failed, bottleneck };
-        self.file()?.write_all_at(&[snapshot.encode(); 2].concat(), 0)
+        let record = snapshot.to_numbers();
+        self.0.write(std::array::from_fn(|at| record[at % RECORD_LEN]))
     }
 
     /// Returns the latest record; `None` if there is none, or it is being replaced.
     pub fn snapshot(&self) -> Option<WorkSnapshot> {
-        let mut records = [[0; RECORD_LEN]; 2];
-        self.file().ok()?.read_exact_at(records.as_flattened_mut(), 0).ok()?;
-        if records[0] == records[1] { WorkSnapshot::decode(records[0]) } else { None }
-    }
-
-    fn file(&self) -> io::Result<File> {
-        Ok(File::from(rustix::io::fcntl_dupfd_cloexec(&*self.0, 0)?))
+        let numbers = self.0.read().ok()?;
+        let ([first, second], _) = numbers.as_chunks::<RECORD_LEN>() else { return None };
+        if first == second { WorkSnapshot::of(*first) } else { None }
     }
 }
 
 impl WorkSnapshot {
-    fn encode(self) -> [u8; RECORD_LEN] {
+    fn to_numbers(self) -> [u64; RECORD_LEN] {
         // An unwritten record is all zeros.
         let index = |at: Option<usize>| at.map_or(u64::MAX, |at| at as u64 + 1);
         let kind = index(KINDS.iter().position(|kind| *kind == self.what));
         let limit = index(Bottleneck::ALL.iter().position(|limit| *limit == self.bottleneck));
-        let mut record = [0; RECORD_LEN];
-        let numbers = [kind, self.files, self.bytes, self.failed, limit];
-        record
-            .chunks_exact_mut(8)
-            .zip(numbers)
-            .for_each(|(field, number)| field.copy_from_slice(&number.to_le_bytes()));
-        record
+        [kind, self.files, self.bytes, self.failed, limit]
     }
 
-    fn decode(record: [u8; RECORD_LEN]) -> Option<Self> {
-        let mut numbers = record.as_chunks::<8>().0.iter().map(|field| u64::from_le_bytes(*field));
-        let mut next = || numbers.next().unwrap_or_default();
-        let (kind, files, bytes, failed, limit) = (next(), next(), next(), next(), next());
+    fn of([kind, files, bytes, failed, limit]: [u64; RECORD_LEN]) -> Option<Self> {
         let index = |number: u64| usize::try_from(number).ok()?.checked_sub(1);
         let what = *KINDS.get(index(kind)?)?;
         let bottleneck = *Bottleneck::ALL.get(index(limit)?)?;
@@ -107,7 +89,7 @@ mod tests {
     fn the_latest_record_comes_back() {
         let progress = WorkProgress::new().unwrap();
         assert_eq!(progress.snapshot(), None);
-        assert!(ftruncate(&**progress.descriptor(), 1 << 30).is_err(), "a worker cannot make it longer");
+        assert!(rustix::fs::ftruncate(&**progress.descriptor(), 1 << 30).is_err(), "a worker cannot make it longer");
         let mut work = WorkDone { what: WorkKind::Received, files: 1, bytes: 1 << 50, failed: 2, path: String::new() };
         progress.record(&work, Bottleneck::TargetDisk).unwrap();
         work.files = 3;
@@ -122,9 +104,11 @@ mod tests {
         let progress = WorkProgress::new().unwrap();
         let work = WorkDone { what: WorkKind::Sent, files: 1, bytes: 255, failed: 0, path: String::new() };
         progress.record(&work, Bottleneck::Link).unwrap();
-        progress.file().unwrap().write_all_at(&[1], 17).unwrap();
+        let replace =
+            |bytes: &[u8], at| assert_eq!(rustix::io::pwrite(&**progress.descriptor(), bytes, at), Ok(bytes.len()));
+        replace(&[1], 17);
         assert_eq!(progress.snapshot(), None);
-        progress.file().unwrap().write_all_at(&[0xff; 2 * RECORD_LEN], 0).unwrap();
+        replace(&[0xff; 16 * RECORD_LEN], 0);
         assert_eq!(progress.snapshot(), None);
     }
 }

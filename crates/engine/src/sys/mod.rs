@@ -22,6 +22,7 @@ pub mod page_cache;
 pub mod prompt;
 pub mod random;
 pub mod secrecy;
+pub mod shared_numbers;
 pub mod signals;
 pub(crate) mod sync;
 pub mod syscall_filter;

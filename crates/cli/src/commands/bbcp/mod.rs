@@ -19,7 +19,7 @@ use haul_engine::job::spec::{ChecksumAlgorithm, Job, OverwritePolicy};
 
 use self::digest_lines::DigestLines;
 use self::lines::{Lines, Style};
-use self::statistics::{Statistics, WantedWindow};
+use self::statistics::Statistics;
 use super::copy;
 use crate::args::UsageError;
 use crate::args::flags;
@@ -124,9 +124,7 @@ fn lines(plan: &Plan, style: Style, digest: Option<ShownDigest>, status: Rc<Cell
         _ => Verbosity::Errors,
     };
     let hosts = [plan.job.source_host(), &plan.job.target.host].map(host_name);
-    let socket = &plan.job.options.streams.socket;
-    let window = WantedWindow { bytes: socket.window_bytes, is_fixed: socket.window_fixed };
-    let statistics = Statistics::new(hosts.clone(), window);
+    let statistics = Statistics::new(hosts.clone(), plan.job.options.streams.socket.clone());
     let [_, target_host] = hosts;
     let mut lines = Lines::new(Human::new(text()?, level), text()?, style, &plan.job, status);
     lines.statistics = style.has_statistics.then_some(statistics);

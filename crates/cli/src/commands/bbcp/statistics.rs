@@ -3,30 +3,22 @@
 use std::time::Duration;
 
 use haul_engine::job::event::{Progress, StreamFigures};
+use haul_engine::job::spec::SocketOptions;
 use haul_engine::job::summary::Summary;
-
-/// The window that `-w` asks for.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct WantedWindow {
-    /// Bytes; `None` leaves it to the kernel.
-    pub bytes: Option<u32>,
-    /// `-w =SIZE` and `-U`: the kernel does not tune it.
-    pub is_fixed: bool,
-}
 
 /// Windows and CPU time of a job between two hosts.
 #[derive(Debug, Default)]
 pub struct Statistics {
     /// Names of source and target.
     hosts: [String; 2],
-    wanted: WantedWindow,
+    socket: SocketOptions,
     has_initial: bool,
 }
 
 impl Statistics {
     /// Statistics of a job from the first of `hosts` to the second.
-    pub fn new(hosts: [String; 2], wanted: WantedWindow) -> Self {
-        Self { hosts, wanted, has_initial: false }
+    pub fn new(hosts: [String; 2], socket: SocketOptions) -> Self {
+        Self { hosts, socket, has_initial: false }
     }
 
     /// The lines of the first sample of the sockets; none after it, and none within one machine.
@@ -35,7 +27,7 @@ impl Statistics {
         if std::mem::replace(&mut self.has_initial, true) {
             return Vec::new();
         }
-        let kind = if self.wanted.is_fixed { "a fixed" } else { "initial" };
+        let kind = if self.socket.window_fixed { "a fixed" } else { "initial" };
         let reduced = self.reduced(stream);
         reduced.into_iter().chain(self.windows(kind, stream)).collect()
     }
@@ -51,7 +43,7 @@ impl Statistics {
             if !self.has_initial {
                 lines.extend(self.reduced(stream));
             }
-            match self.wanted.is_fixed {
+            match self.socket.window_fixed {
                 true if self.has_initial => {}
                 true => lines.extend(self.windows("a fixed", stream)),
                 false => lines.extend(self.windows("a final", stream)),
@@ -70,7 +62,7 @@ impl Statistics {
 
     /// Where the kernel grants less than `-w` asks for.
     fn reduced(&self, stream: &StreamFigures) -> Option<String> {
-        let wanted = u64::from(self.wanted.bytes?);
+        let wanted = u64::from(self.socket.window_bytes?);
         (stream.buffer_bytes < wanted).then(|| format!("bbcp: Window size reduced to {} bytes.", stream.buffer_bytes))
     }
 }
@@ -112,7 +104,7 @@ mod tests {
 
     #[test]
     fn windows_are_shown_at_the_start_and_at_the_end() {
-        let mut statistics = Statistics::new(hosts(), WantedWindow::default());
+        let mut statistics = Statistics::new(hosts(), SocketOptions::default());
         assert!(statistics.initial(&Progress::default()).is_empty());
         let initial = ["Source localhost using initial send window of 9", "Target db1 using initial recv window of 8"];
         assert_eq!(statistics.initial(&progress(stream(9, 8))), initial);
@@ -128,15 +120,16 @@ mod tests {
 
     #[test]
     fn a_window_that_the_kernel_does_not_grant_is_reduced() {
-        let wanted = WantedWindow { bytes: Some(512 << 20), is_fixed: true };
-        let mut statistics = Statistics::new(hosts(), wanted);
+        let wanted = SocketOptions { window_bytes: Some(512 << 20), window_fixed: true, ..SocketOptions::default() };
+        let mut statistics = Statistics::new(hosts(), wanted.clone());
         let lines = statistics.initial(&progress(stream(8 << 20, 1)));
         assert_eq!(lines[0], "bbcp: Window size reduced to 8388608 bytes.");
         assert_eq!(lines[1], "Source localhost using a fixed send window of 8388608");
         assert_eq!(statistics.last(&summary(vec![stream(8 << 20, 1)])).len(), 2, "it stays as it is");
         let short = Statistics::new(hosts(), wanted).last(&summary(vec![stream(8 << 20, 1)]));
         assert_eq!((short.len(), short[2].as_str()), (5, lines[0].as_str()), "of a short job, all at the end");
-        let mut granted = Statistics::new(hosts(), WantedWindow { bytes: Some(1 << 20), is_fixed: false });
+        let tuned = SocketOptions { window_bytes: Some(1 << 20), ..SocketOptions::default() };
+        let mut granted = Statistics::new(hosts(), tuned);
         assert_eq!(granted.initial(&progress(stream(2 << 20, 1))).len(), 2);
     }
 }
