@@ -41,7 +41,7 @@ pub use interrupt::interrupt_flag;
 pub use netns::{Inside, Netns};
 pub use power::{Cut, Disk, apart};
 pub use process::{descendants, end_tree, peak_memory_bytes, tree_cpu, tree_memory_bytes};
-pub use programs::find_program;
+pub use programs::{find_program, install_script};
 pub use proxy::{Flip, Proxy, Seen, Towards};
 pub use rng::Rng;
 pub use run::{Finished, Running, output_of, rebuild, run_with_timeout, start, start_attended};

@@ -1,7 +1,9 @@
-//! Finds programs on this machine.
+//! Programs on this machine: finds them, and installs scripts in their place.
 
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// Where administrators' programs are, which may not be on an ordinary user's PATH.
 const MORE_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
@@ -14,6 +16,22 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
         let meta = file.metadata();
         meta.is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
     })
+}
+
+/// Writes an executable script from another process. A descriptor open for writing here could be inherited by another
+/// test's child, and would prevent execution.
+///
+/// # Panics
+/// If the file cannot be written.
+pub fn install_script(path: &Path, text: &str) {
+    let mut child = Command::new("sh")
+        .args(["-c", "cat >\"$1\" && chmod 755 \"$1\"", "install"])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    child.stdin.take().expect("its input").write_all(text.as_bytes()).expect("the shell reads");
+    assert!(child.wait().is_ok_and(|status| status.success()), "{} could not be written", path.display());
 }
 
 #[cfg(test)]

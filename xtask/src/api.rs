@@ -13,7 +13,7 @@ use crate::run::{Output, run};
 use crate::tools::CARGO_PUBLIC_API;
 use crate::workspace::{cargo, root};
 
-const LIBRARIES: [&str; 2] = ["haul-proto", "haul-engine"];
+const LIBRARIES: [&str; 4] = ["haul-proto", "haul-base", "haul-engine", "haul-control"];
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// Options of the chore.

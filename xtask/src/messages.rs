@@ -17,10 +17,23 @@ use crate::workspace::root;
 
 const PAGE: &str = "docs/reference/messages.md";
 /// The crates whose messages users see.
-const PRODUCT: &[&str] = &["crates/cli/src", "crates/engine/src", "crates/proto/src"];
+const PRODUCT: &[&str] = &[
+    "crates/base/src",
+    "crates/cli/src",
+    "crates/control/src",
+    "crates/engine/src",
+    "crates/job/src",
+    "crates/proto/src",
+];
 /// Sources of documents and of commands for a shell: they hold no messages.
-const NO_MESSAGES: &[&str] =
-    &["args/commands.rs", "args/completions.rs", "args/manual.rs", "args/markdown.rs", "launch/script.rs"];
+const NO_MESSAGES: &[&str] = &[
+    "args/commands.rs",
+    "args/completions.rs",
+    "args/manual.rs",
+    "args/markdown.rs",
+    "launch/script.rs",
+    "src/plan_index.rs",
+];
 /// A longer text is a document.
 const MESSAGE_LINES_MAX: usize = 4;
 /// Types of constants that hold help.

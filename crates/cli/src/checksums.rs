@@ -8,7 +8,7 @@ use std::fs::OpenOptions;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
-use haul_engine::job::event::{Event, FileReport};
+use haul_base::job::event::{Event, FileReport};
 use haul_proto::path::escape;
 
 use crate::manifest::line::LineFormat;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use haul_engine::job::event::TransportPath;
-use haul_engine::probe::ping::Ping;
+use haul_base::job::event::TransportPath;
+use haul_control::probe::ping::Ping;
 
 use crate::show::paths::without_port;
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use haul_engine::job::error::{Error, Outcome};
+use haul_base::job::error::{Error, Outcome};
 
 /// What the command's exit status says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

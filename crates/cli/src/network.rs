@@ -1,6 +1,6 @@
 //! What the options say of how data connections are made.
 
-use haul_engine::job::spec::{AddressFamily, CallbackAddress, NetworkOptions};
+use haul_base::job::spec::{AddressFamily, CallbackAddress, NetworkOptions};
 use haul_proto::path::escape;
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -75,7 +75,7 @@ fn bind(values: &Values) -> Result<Option<String>, UsageError> {
 #[cfg(test)]
 mod tests {
     use crate::resolve::tests::{good, plan_of};
-    use haul_engine::job::spec::{AddressFamily, CallbackAddress};
+    use haul_base::job::spec::{AddressFamily, CallbackAddress};
 
     #[test]
     fn an_address_to_call_back_may_have_a_port() {

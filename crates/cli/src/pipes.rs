@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use haul_engine::job::location::{Host, Location};
-use haul_engine::job::spec::{PipeEnd, Pipes};
+use haul_base::job::location::{Host, Location};
+use haul_base::job::spec::{PipeEnd, Pipes};
 
 use crate::args::UsageError;
 use crate::args::flags;

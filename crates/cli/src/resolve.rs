@@ -20,8 +20,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_engine::job::location::{Host, Location};
-use haul_engine::job::spec::{
+use haul_base::job::location::{Host, Location};
+use haul_base::job::spec::{
     Cipher, DirectIo, DirectoryOptions, Fsync, IntegrityOptions, Job, JobOptions, Login, NULL_TARGET, PartialOptions,
     RemoteAccess, ReportOptions, Retries, SkipOptions, SocketOptions, SourceOptions, StorageOptions, StorageRequest,
     StreamOptions, Symlinks, Verify, WriteOptions, is_null,

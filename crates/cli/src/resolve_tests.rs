@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::args::parse::{Command, parse};
-use haul_engine::job::spec::{CacheUse, CompressionMethod, CompressionPolicy, ModeOptions, OverwritePolicy};
+use haul_base::job::spec::{CacheUse, CompressionMethod, CompressionPolicy, ModeOptions, OverwritePolicy};
 
 /// What this command line comes to.
 pub fn plan_of(line: &str, terminal: bool) -> Result<Plan, UsageError> {

@@ -7,8 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use haul_engine::job::location::{Host, Location};
-use haul_engine::job::spec::{ClientCredentials, PrivateKey, PublicKey, Secret};
+use haul_base::job::location::{Host, Location};
+use haul_base::job::spec::{ClientCredentials, PrivateKey, PublicKey, Secret};
 use haul_proto::path::escape;
 
 use crate::args::UsageError;

@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use haul_engine::job::error::GO_ON;
-use haul_engine::job::rate::RateHandle;
-use haul_engine::sys::cancel::Cancel;
+use haul_base::job::error::GO_ON;
+use haul_base::job::rate::RateHandle;
+use haul_base::sys::cancel::Cancel;
 use haul_engine::sys::signals::ignore_hangup;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::SigId;

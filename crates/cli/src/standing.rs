@@ -30,7 +30,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use haul_engine::job::credentials::{KnownClient, PrivateKey, PublicKey};
+use haul_base::job::credentials::{KnownClient, PrivateKey, PublicKey};
 use haul_engine::serve::{ServedContent, ServedCredential, ServedDirectory};
 use haul_engine::worker::client_limits::{ServePolicy, ServedAccess};
 use haul_proto::limits::RATE_MIN;

@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use haul_engine::sys::describe::without_numbers;
+use haul_base::sys::describe::without_numbers;
 use haul_proto::path::escape;
 
 /// Where lines go, and whether they may be coloured.

@@ -1,5 +1,6 @@
 //! Which rule decides of a path on this machine: the way to it is walked as a source would walk it.
 
+use haul_base::job::spec::FilterOptions;
 use haul_proto::filter::{ExceededLimit, FilterDecision, RuleOrigin};
 use haul_proto::path::Name;
 use rustix::fs::FileType;
@@ -9,7 +10,6 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use crate::fs::{Dir, FileStat, FollowLinks, PatternFile, WalkFilter};
-use crate::job::spec::FilterOptions;
 
 /// What becomes of a path, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,7 +114,7 @@ fn reason(decision: FilterDecision, filters: &FilterOptions, parent: &Path, foun
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::spec::{FileLimits, FilterList};
+    use haul_base::job::spec::{FileLimits, FilterList};
 
     #[test]
     fn the_rule_that_decides_is_named_with_its_place() {

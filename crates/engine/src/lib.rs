@@ -1,8 +1,7 @@
-//! The library of haul: transfers data between hosts, encrypted and verified.
+//! The workers of haul: they read, encrypt, move, verify and write files, or measure what that would cost.
 //!
-//! It never prints, reads the environment or exits. [`controller::run`] takes a [`job::spec::Job`], reports events to a
-//! [`job::event::Observer`], and returns a [`job::summary::Summary`] or a [`job::error::Error`]. [`worker::run`] is the
-//! main function of a process at either end. `docs/ARCHITECTURE.md` describes the components.
+//! [`worker::run`] is the main function of a process at either end. Nothing here prints, reads the environment or exits.
+//! `docs/ARCHITECTURE.md` describes the components.
 
 #![deny(unsafe_code)]
 
@@ -10,7 +9,6 @@
 // enforces this.
 pub mod sys;
 
-pub mod job;
 pub mod policy;
 
 pub mod fs;
@@ -24,17 +22,11 @@ mod source;
 
 pub mod worker;
 
-pub mod launch;
-
-pub mod controller;
-
 pub mod partials;
-pub mod probe;
 pub mod serve;
 pub mod survey;
 
 pub mod explain;
-pub mod scratch;
 
 #[cfg(test)]
 mod testing;

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use crate::sys::sync::lock;
+use haul_base::sys::sync::lock;
 
 /// That these operands go to `path`, and nothing besides.
 pub fn target_request(path: &Path, operands: Vec<TargetOperand>) -> TargetRequest {

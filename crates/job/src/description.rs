@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::PathBuf;
 
-use haul_engine::job::spec::RangeLen;
+use haul_base::job::spec::RangeLen;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

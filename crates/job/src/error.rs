@@ -39,7 +39,7 @@ impl JobError {
 
     /// A file of the job that cannot be read or written.
     pub fn io(path: &Path, error: &io::Error) -> Self {
-        let what = format!("{}: {}", shown(path), haul_engine::sys::describe::describe(error));
+        let what = format!("{}: {}", shown(path), haul_base::sys::describe::describe(error));
         Self { kind: JobErrorKind::Io, what, hint: None }
     }
 

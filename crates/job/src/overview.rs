@@ -101,7 +101,7 @@ mod tests {
     use crate::plan_index::{PlanIndexWriter, PlanTotals};
     use crate::shard_lock::{LockAttempt, ShardLock};
     use crate::shard_result::tests::result;
-    use haul_engine::sys::cancel::Cancel;
+    use haul_base::sys::cancel::Cancel;
 
     #[test]
     fn a_shard_that_is_done_stays_done_with_a_lock_left_behind() {

@@ -15,7 +15,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use haul_engine::job::spec::PlannedVersion;
+use haul_base::job::spec::PlannedVersion;
 use haul_proto::entry::Timestamp;
 use haul_proto::file_range::RangeLen;
 

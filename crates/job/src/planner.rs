@@ -4,13 +4,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use haul_base::job::spec::{FilterOptions, PlannedVersion, RangeLen, Symlinks};
+use haul_base::sys::cancel::Cancel;
+use haul_base::sys::describe::describe;
 use haul_engine::fs::{
     Dir, DirAccess, FdCache, FileIdentity, FileStat, MAX_OPEN_DIRECTORIES, Prefetcher, SpecialFiles, WalkEntry,
     WalkFilter, WalkOptions, Walker,
 };
-use haul_engine::job::spec::{FilterOptions, PlannedVersion, RangeLen, Symlinks};
-use haul_engine::sys::cancel::Cancel;
-use haul_engine::sys::describe::describe;
 use haul_proto::path::{Name, escape};
 use serde_json::json;
 

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use crate::plan_index::{PlannedRange, PlannedShard};
     use crate::shard_result::tests::result;
-    use haul_engine::job::spec::{PlannedVersion, RangeLen};
+    use haul_base::job::spec::{PlannedVersion, RangeLen};
     use haul_proto::entry::Timestamp;
     use std::time::SystemTime;
 

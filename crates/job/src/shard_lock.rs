@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use haul_engine::sys::cancel::Cancel;
+use haul_base::sys::cancel::Cancel;
 use serde_json::{Value, json};
 
 use crate::directory::{JobDirectory, shard_label};

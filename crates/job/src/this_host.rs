@@ -2,8 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use haul_base::sys::random::random;
 use haul_engine::sys::machine::boot_id;
-use haul_engine::sys::random::random;
 use haul_proto::checksum::hex;
 
 /// The name of this host, for people and for names of files.

@@ -1,7 +1,7 @@
 //! The protocol of haul: all decisions that need no system call.
 //!
 //! The crate has no I/O, no clock, no threads and no unsafe code. It defines the messages, their valid order, the
-//! integrity checks and the assignment of chunks to streams. `haul-engine` performs the transfer. The normative text is
+//! integrity checks and the assignment of chunks to streams. `haul-engine` performs the transfer, and `haul-control` starts both ends. The normative text is
 //! `docs/PROTOCOL.md`.
 #![forbid(unsafe_code)]
 

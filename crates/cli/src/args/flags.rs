@@ -18,7 +18,7 @@ pub mod verify;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use haul_engine::job::spec::{
+use haul_base::job::spec::{
     CacheUse, Cipher, CompressionPolicy, DeltaMode, EqualityTest, Fsync, HolePolicy, SILENCE_MIN, Symlinks, Verify,
 };
 use haul_proto::limits::STREAMS_MAX;

@@ -7,9 +7,9 @@ use std::net::Ipv6Addr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use haul_engine::job::location::{Host, Location};
-use haul_engine::job::spec::names_null;
-use haul_engine::launch::served_label;
+use haul_base::job::location::{Host, Location};
+use haul_base::job::spec::names_null;
+use haul_control::launch::served_label;
 use haul_proto::path::escape;
 
 use super::UsageError;

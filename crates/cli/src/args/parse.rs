@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use haul_engine::job::location::Host;
+use haul_base::job::location::Host;
 use haul_engine::worker::client_limits::ClientLimits;
 use haul_proto::path::escape;
 

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use haul_engine::job::spec::{Cipher, CompressionMethod, CompressionPolicy, EqualityTest, Fsync, RangeLen};
+use haul_base::job::spec::{Cipher, CompressionMethod, CompressionPolicy, EqualityTest, Fsync, RangeLen};
 use haul_proto::compression::{LEVEL_DEFAULT, LEVEL_MAX};
 use haul_proto::limits::{RATE_MIN, UNDER_WAY_MAX};
 

@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
+use haul_base::sys::describe::describe;
 use haul_engine::partials::PartialRemoval;
-use haul_engine::sys::describe::describe;
 
 use super::places::visit;
 use crate::args::values::Values;

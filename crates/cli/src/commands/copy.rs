@@ -7,11 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
-use haul_engine::job::error::{Error, Outcome};
-use haul_engine::job::event::{Event, Observer};
-use haul_engine::job::runtime_control::RuntimeControl;
-use haul_engine::job::spec::{ChecksumAlgorithm, ChecksumOptions, ChecksumReference, Job, JobOptions, PipeEnd};
-use haul_engine::sys::cancel::Cancel;
+use haul_base::job::error::{Error, Outcome};
+use haul_base::job::event::{Event, Observer};
+use haul_base::job::runtime_control::RuntimeControl;
+use haul_base::job::spec::{ChecksumAlgorithm, ChecksumOptions, ChecksumReference, Job, JobOptions, PipeEnd};
+use haul_base::sys::cancel::Cancel;
 use haul_proto::path::escape;
 
 use super::explain;
@@ -81,7 +81,7 @@ fn perform_with(
     plan.notes.iter().for_each(|note| show.event(&Event::Warning(note.clone())));
     let mut audience = Audience { show, writers, manifest, report };
     let outcome =
-        watch.during(|| haul_engine::controller::run(plan.job, super::program(), cancel, steering, &mut audience));
+        watch.during(|| haul_control::controller::run(plan.job, super::program(), cancel, steering, &mut audience));
     let outcome = match watch.time_is_up() {
         Some(text) => outcome.map_err(|_| Error::Broken(text)),
         None if cancel.is_cancelled() => interrupted(outcome),

@@ -3,9 +3,9 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use haul_base::job::location::Host;
+use haul_base::job::spec::{FilterOptions, Job};
 use haul_engine::explain::{Explained, Reason, explain};
-use haul_engine::job::location::Host;
-use haul_engine::job::spec::{FilterOptions, Job};
 use haul_proto::filter::ExceededLimit;
 use haul_proto::path::escape;
 

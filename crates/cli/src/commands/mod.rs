@@ -23,8 +23,8 @@ pub mod worker;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use haul_engine::job::own_executable::own_executable;
-use haul_engine::job::spec::WorkerProgram;
+use haul_base::job::own_executable::own_executable;
+use haul_base::job::spec::WorkerProgram;
 
 use crate::args::Dialect;
 use crate::args::parse::{Command, parse};

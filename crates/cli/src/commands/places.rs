@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use haul_engine::job::location::{Host, Location};
+use haul_base::job::location::{Host, Location};
+use haul_base::sys::describe::describe;
 use haul_engine::partials::{Partial, PartialDetails, find};
-use haul_engine::sys::describe::describe;
 use haul_proto::path::escape;
 
 use crate::args::UsageError;

@@ -4,11 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use haul_engine::job::error::Error;
-use haul_engine::job::location::Host;
-use haul_engine::job::rate::RateHandle;
-use haul_engine::probe::{EndMeasurement, Probe, ProbeObserver, ProbePart, ProbeSample};
-use haul_engine::sys::cancel::Cancel;
+use haul_base::job::error::Error;
+use haul_base::job::location::Host;
+use haul_base::job::rate::RateHandle;
+use haul_base::sys::cancel::Cancel;
+use haul_control::probe::{EndMeasurement, Probe, ProbeObserver, ProbePart, ProbeSample};
 use haul_proto::forecast::Forecast;
 use jiff::Zoned;
 
@@ -51,7 +51,7 @@ pub fn run(own: &Values, copy: &Values, operands: &[OsString]) -> anyhow::Result
         ends: Vec::new(),
         path: MeasuredPath::default(),
     };
-    let found = watch.during(|| haul_engine::probe::run(&probe, &super::program(), &cancel, &mut told));
+    let found = watch.during(|| haul_control::probe::run(&probe, &super::program(), &cancel, &mut told));
     match found {
         Ok(found) => told.end(found, copy, saves, sysctl),
         Err(Error::Interrupted) => {

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use haul_engine::job::error::Error;
-use haul_engine::job::location::Host;
-use haul_engine::job::rate::RateHandle;
-use haul_engine::job::spec::Symlinks;
+use haul_base::job::error::Error;
+use haul_base::job::location::Host;
+use haul_base::job::rate::RateHandle;
+use haul_base::job::spec::Symlinks;
+use haul_base::sys::cancel::Cancel;
+use haul_base::sys::describe::describe;
 use haul_engine::survey::{self, Ask, Survey};
-use haul_engine::sys::cancel::Cancel;
-use haul_engine::sys::describe::describe;
 use haul_proto::path::escape;
 use jiff::Zoned;
 

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use haul_engine::job::runtime_control::RuntimeControl;
-use haul_engine::sys::cancel::Cancel;
+use haul_base::job::runtime_control::RuntimeControl;
+use haul_base::sys::cancel::Cancel;
 use serde::Serialize;
 
 use crate::args::values::Values;

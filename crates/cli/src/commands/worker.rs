@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use haul_engine::job::account::WorkAccount;
-use haul_engine::job::credentials::ClientCredentials;
-use haul_engine::launch;
+use haul_base::job::account::WorkAccount;
+use haul_base::job::credentials::ClientCredentials;
+use haul_control::launch;
 use haul_engine::policy::HostPolicy;
 use haul_engine::policy::audit::{AuditClient, AuditDestination, AuditError, AuditLog};
 use haul_engine::worker::client_limits::ClientLimits;
@@ -27,7 +27,7 @@ const PASS_MAX: usize = 512;
 pub fn run(what: &WorkerArguments) -> u8 {
     match what {
         WorkerArguments::Identify => {
-            super::print(&format!("{}\n", haul_engine::job::hello::worker_identify_line().trim_end()));
+            super::print(&format!("{}\n", haul_base::job::hello::worker_identify_line().trim_end()));
             Exit::Done.number()
         }
         WorkerArguments::Verify(hex) => match launch::verify_own_executable(&super::program().executable, hex) {

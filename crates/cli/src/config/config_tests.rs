@@ -65,7 +65,7 @@ fn a_flag_of_a_file_can_be_taken_back() {
         let job = good(line, &file).job;
         (
             job.options.metadata.owner_and_mode,
-            job.options.streams.cipher == haul_engine::job::spec::Cipher::AuthenticateOnly,
+            job.options.streams.cipher == haul_base::job::spec::Cipher::AuthenticateOnly,
         )
     };
     assert_eq!(of("a b"), (true, true));
@@ -87,7 +87,7 @@ fn what_cannot_stand_beside_what_goes_before_it_is_left_out() {
     assert_eq!(plan.display.verbosity, 0);
     // What can, stays.
     let plan = good("-y data a b", &file);
-    assert_eq!(plan.job.options.integrity.verify, haul_engine::job::spec::Verify::Disk);
+    assert_eq!(plan.job.options.integrity.verify, haul_base::job::spec::Verify::Disk);
 }
 
 #[test]

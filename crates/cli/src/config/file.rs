@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use haul_engine::sys::describe::describe;
+use haul_base::sys::describe::describe;
 use haul_proto::path::escape;
 
 use crate::args::UsageError;

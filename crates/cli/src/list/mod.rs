@@ -10,9 +10,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_engine::job::location::{Host, Location};
-use haul_engine::job::spec::{ListLine, ListReader, SourceList};
-use haul_engine::sys::describe::describe;
+use haul_base::job::location::{Host, Location};
+use haul_base::job::spec::{ListLine, ListReader, SourceList};
+use haul_base::sys::describe::describe;
 use haul_proto::path::escape;
 
 use self::lines::{ListFileReader, ListFormat};

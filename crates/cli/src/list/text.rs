@@ -1,7 +1,7 @@
 //! The text of a list. A restarted job reads it again from its beginning, so the data of a pipe is kept in a file
 //! without a name.
 
-use haul_engine::sys::describe::describe;
+use haul_base::sys::describe::describe;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;

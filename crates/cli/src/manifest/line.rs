@@ -1,6 +1,6 @@
 //! A line of a manifest: a digest and a name, as sha256sum, b3sum and their like write and read it.
 
-use haul_engine::job::spec::ChecksumAlgorithm;
+use haul_base::job::spec::ChecksumAlgorithm;
 use haul_proto::checksum::{from_hex, hex};
 use haul_proto::path::escape;
 

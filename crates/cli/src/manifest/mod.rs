@@ -9,8 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haul_engine::job::event::Event;
-use haul_engine::job::spec::{ChecksumAlgorithm, ExpectedDigests};
+use haul_base::job::event::Event;
+use haul_base::job::spec::{ChecksumAlgorithm, ExpectedDigests};
 use haul_proto::limits::EXPECTED_LINES_MAX;
 use haul_proto::path::escape;
 

@@ -10,7 +10,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use haul_engine::job::error::Outcome;
+use haul_base::job::error::Outcome;
 use haul_proto::path::escape;
 
 use self::text::{MetricFamily, MetricsFormat, text};
@@ -97,8 +97,8 @@ fn last_success(path: &Path) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use haul_engine::job::error::Error;
-    use haul_engine::job::summary::{JobTimes, Summary, TransferTotals};
+    use haul_base::job::error::Error;
+    use haul_base::job::summary::{JobTimes, Summary, TransferTotals};
     use std::time::Duration;
 
     fn summary(failed: u64) -> Outcome {

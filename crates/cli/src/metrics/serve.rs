@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use haul_engine::job::account::{WorkAccount, WorkKind};
-use haul_engine::job::work_progress::{WorkProgress, WorkSnapshot};
+use haul_base::job::account::{WorkAccount, WorkKind};
+use haul_base::job::work_progress::{WorkProgress, WorkSnapshot};
 use haul_engine::serve::ServeEvent;
 
 use super::text::{MetricFamily, MetricsFormat, text};
@@ -237,7 +237,7 @@ impl RunningWork {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use haul_engine::job::account::WorkDone;
+    use haul_base::job::account::WorkDone;
     use haul_proto::diagnose::Bottleneck;
 
     fn peer(port: u16) -> SocketAddr {

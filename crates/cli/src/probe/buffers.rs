@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use haul_engine::job::event::{NetworkPath, TransportPath};
-use haul_engine::probe::{EndMeasurement, ProbePart, ProbeSample};
+use haul_base::job::event::{NetworkPath, TransportPath};
+use haul_control::probe::{EndMeasurement, ProbePart, ProbeSample};
 use haul_proto::advice::{BufferNeeds, buffers_crowd_memory};
 use haul_proto::wire::network_settings::{InterfaceSettings, NetworkSettings};
 

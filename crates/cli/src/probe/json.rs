@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use haul_engine::probe::{EndMeasurement, ProbePart, ProbeSample};
+use haul_control::probe::{EndMeasurement, ProbePart, ProbeSample};
 use haul_proto::forecast::Forecast;
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! Whether hosts are ready: what would keep transfers from starting, or from being fast, as far as a probe can see it.
 
-use haul_engine::job::event::TransportPath;
-use haul_engine::probe::EndMeasurement;
+use haul_base::job::event::TransportPath;
+use haul_control::probe::EndMeasurement;
 use haul_proto::wire::network_settings::NetworkSettings;
 
 use crate::text::harmless;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use haul_engine::job::event::{Bottleneck, TransportPath};
-use haul_engine::probe::{EndMeasurement, ProbePart, ProbeSample};
+use haul_base::job::event::{Bottleneck, TransportPath};
+use haul_control::probe::{EndMeasurement, ProbePart, ProbeSample};
 use haul_proto::forecast::Forecast;
 
 use super::options::{Option_, typed};

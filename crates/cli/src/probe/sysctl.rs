@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use haul_engine::probe::EndMeasurement;
+use haul_control::probe::EndMeasurement;
 use haul_proto::advice::BufferNeeds;
 
 use super::buffers::{BUFFER_LIMITS, BufferLimit, MeasuredPath};

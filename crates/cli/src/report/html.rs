@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
+use haul_base::job::spec::ChecksumAlgorithm;
 use haul_engine::checksum::sum_of;
-use haul_engine::job::spec::ChecksumAlgorithm;
 
 use super::document::{Document, DocumentBlock};
 use super::escape::text;

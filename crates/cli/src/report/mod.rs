@@ -22,10 +22,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Instant;
 
-use haul_engine::job::error::Outcome;
-use haul_engine::job::event::{Event, Observer};
-use haul_engine::job::location::{Host, Location};
-use haul_engine::job::spec::Job;
+use haul_base::job::error::Outcome;
+use haul_base::job::event::{Event, Observer};
+use haul_base::job::location::{Host, Location};
+use haul_base::job::spec::Job;
 use haul_proto::path::escape;
 use jiff::Zoned;
 
@@ -165,8 +165,8 @@ fn named(place: &Location) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use haul_engine::job::error::Error;
-    use haul_engine::job::spec::{JobOptions, RemoteAccess};
+    use haul_base::job::error::Error;
+    use haul_base::job::spec::{JobOptions, RemoteAccess};
 
     fn job() -> Job {
         let remote = Host::Remote { user: Some("ann".into()), name: "db1".into() };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_engine::job::event::{Bottleneck, Event, Progress, Sockets};
+use haul_base::job::event::{Bottleneck, Event, Progress, Sockets};
 
 use super::track::{Additive, Track, TrackSample};
 
@@ -179,8 +179,8 @@ impl Series {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use haul_engine::job::event::{CurrentBottleneck, StreamFigures, TransportPath};
-    use haul_engine::job::spec::Cipher;
+    use haul_base::job::event::{CurrentBottleneck, StreamFigures, TransportPath};
+    use haul_base::job::spec::Cipher;
 
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use haul_engine::job::error::Outcome;
-use haul_engine::job::event::SlowFile;
-use haul_engine::job::summary::{Diagnosis, Summary};
+use haul_base::job::error::Outcome;
+use haul_base::job::event::SlowFile;
+use haul_base::job::summary::{Diagnosis, Summary};
 use haul_proto::path::escape;
 use serde_json::Value;
 
@@ -252,7 +252,7 @@ fn flatten(name: &str, value: &Value, rows: &mut Vec<Vec<String>>) {
 mod tests {
     use super::super::{html, markdown, series};
     use super::*;
-    use haul_engine::job::error::Error;
+    use haul_base::job::error::Error;
 
     fn made(outcome: &Outcome) -> Document {
         let series = series::tests::steady(10);

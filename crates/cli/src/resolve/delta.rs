@@ -1,6 +1,6 @@
 //! `--delta` and `--inplace`: use of replaced files as base files.
 
-use haul_engine::job::spec::{DeltaMode, DeltaOptions, Verify};
+use haul_base::job::spec::{DeltaMode, DeltaOptions, Verify};
 
 use crate::args::flags;
 use crate::args::row::OptionRow;

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use haul_engine::job::location::Location;
-use haul_engine::job::spec::{NULL_TARGET, is_null};
+use haul_base::job::location::Location;
+use haul_base::job::spec::{NULL_TARGET, is_null};
 
 use crate::args::UsageError;
 use crate::args::flags;

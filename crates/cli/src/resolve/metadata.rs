@@ -1,6 +1,6 @@
 //! Preserved metadata: each property by its option, or all with `--archive`.
 
-use haul_engine::job::spec::{HolePolicy, MetadataOptions, OwnerOptions, PreserveOptions};
+use haul_base::job::spec::{HolePolicy, MetadataOptions, OwnerOptions, PreserveOptions};
 
 use crate::args::UsageError;
 use crate::args::flags;

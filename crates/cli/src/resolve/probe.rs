@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use haul_engine::job::location::{Host, Location};
-use haul_engine::job::spec::names_null;
-use haul_engine::probe::Probe;
+use haul_base::job::location::{Host, Location};
+use haul_base::job::spec::names_null;
+use haul_control::probe::Probe;
 use haul_proto::path::escape;
 use std::os::unix::ffi::OsStrExt;
 

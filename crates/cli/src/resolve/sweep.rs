@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_engine::job::location::{Host, Location};
-use haul_engine::job::spec::{
+use haul_base::job::location::{Host, Location};
+use haul_base::job::spec::{
     CompressionPolicy, Job, JobOptions, NULL_TARGET, PartialOptions, ReportOptions, Retries, is_null, names_null,
 };
 use haul_proto::path::escape;
@@ -51,7 +51,7 @@ pub fn sweep(
         options.stop.after = duration::of_copy(&copy, &mut sources, &target.path, &mut None)?;
         measure(&mut options, &sources, &target, values);
         // A run that was begun again is no measurement.
-        let access = haul_engine::job::spec::RemoteAccess { retries: Retries::NEVER, ..access };
+        let access = haul_base::job::spec::RemoteAccess { retries: Retries::NEVER, ..access };
         jobs.push((setting, Job { sources, list: None, target, options, access }));
     }
     let runs =

@@ -3,8 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use haul_engine::job::location::{Host, Location};
-use haul_engine::job::spec::{DeleteMode, JobOptions, OverwritePolicy, Pipes, Symlinks, SyncOptions, names_null};
+use haul_base::job::location::{Host, Location};
+use haul_base::job::spec::{DeleteMode, JobOptions, OverwritePolicy, Pipes, Symlinks, SyncOptions, names_null};
 use haul_proto::limits::{LINK_DESTS_MAX, PATH_MAX};
 use haul_proto::path::escape;
 

@@ -1,6 +1,6 @@
 //! What a sync comes to, the same options in a copy, and what cannot stand together.
 
-use haul_engine::job::spec::{EqualityTest, PreserveOptions};
+use haul_base::job::spec::{EqualityTest, PreserveOptions};
 
 use super::super::tests::{good, plan_of};
 use super::*;

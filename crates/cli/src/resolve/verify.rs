@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use haul_engine::job::spec::{
+use haul_base::job::spec::{
     Fsync, Job, JobOptions, MetadataOptions, PartialOptions, ReportOptions, SourceOptions, StorageOptions,
     StreamOptions,
 };
@@ -88,13 +88,13 @@ mod tests {
         assert!(
             !none.metadata.owner_and_mode
                 && !none.source.recursive
-                && none.metadata.preserve == haul_engine::job::spec::PreserveOptions::default()
+                && none.metadata.preserve == haul_base::job::spec::PreserveOptions::default()
         );
         let all = of(&["--archive", "--devices", "--specials", "--numeric-ids", "a", "b"]);
         assert!(all.metadata.owner_and_mode && all.source.recursive && !all.metadata.owners.by_name);
         assert_eq!(
             all.metadata.preserve,
-            haul_engine::job::spec::PreserveOptions { devices: true, specials: true, ..metadata::ALL }
+            haul_base::job::spec::PreserveOptions { devices: true, specials: true, ..metadata::ALL }
         );
         assert!(planned(&["--chown", "me", "a", "b"]).is_err(), "without -p, owners are not compared");
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use haul_engine::job::event::{AttributeEnd, DeviceNumber, Difference, EntryKind, SpecialFile};
+use haul_base::job::event::{AttributeEnd, DeviceNumber, Difference, EntryKind, SpecialFile};
 use haul_proto::path::escape;
 use serde::Serialize;
 use std::borrow::Cow;

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use haul_engine::job::error::Outcome;
-use haul_engine::job::event::{Event, FileReport, ItemReport, Observer, ResumeReport, SkipReport, TransportPath};
+use haul_base::job::error::Outcome;
+use haul_base::job::event::{Event, FileReport, ItemReport, Observer, ResumeReport, SkipReport, TransportPath};
 
 use super::items::{self, Tally};
 use super::{Show, names, parts, paths, streams, summary};
@@ -272,10 +272,10 @@ pub mod tests {
     use super::super::summary::tests::example;
     use super::*;
     use crate::text::tests::Paper;
-    use haul_engine::job::error::Error;
-    use haul_engine::job::event::{ChangeKind, EntryKind, ItemChange, Progress};
-    use haul_engine::job::spec::Cipher;
-    use haul_engine::job::summary::{ConnectionSummary, Summary};
+    use haul_base::job::error::Error;
+    use haul_base::job::event::{ChangeKind, EntryKind, ItemChange, Progress};
+    use haul_base::job::spec::Cipher;
+    use haul_base::job::summary::{ConnectionSummary, Summary};
 
     fn moved() -> Event {
         let (path, other) = (bare("10.2.0.1:1", "10.2.0.2:2"), bare("10.1.0.1:3", "10.1.0.2:4"));

@@ -3,8 +3,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use haul_engine::job::error::Outcome;
-use haul_engine::job::event::{Event, Observer, Progress};
+use haul_base::job::error::Outcome;
+use haul_base::job::event::{Event, Observer, Progress};
 
 use super::Show;
 use super::human::Human;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_engine::job::event::Progress;
+use haul_base::job::event::Progress;
 
 use super::progress_line::Pace;
 use crate::units::bytes_per_s;

@@ -26,9 +26,9 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use haul_engine::job::error::Outcome;
-use haul_engine::job::event::Observer;
-use haul_engine::job::runtime_control::RuntimeControl;
+use haul_base::job::error::Outcome;
+use haul_base::job::event::Observer;
+use haul_base::job::runtime_control::RuntimeControl;
 use haul_proto::path::escape;
 
 use crate::pending::{LOG_HEADER, ReplaceableFile};

@@ -1,7 +1,7 @@
 //! The words for ciphers and ways, the same for people and for programs.
 
-use haul_engine::job::event::TransportPath;
-use haul_engine::job::spec::Cipher;
+use haul_base::job::event::TransportPath;
+use haul_base::job::spec::Cipher;
 
 /// As `--cipher` and the events call it.
 pub fn cipher(cipher: Cipher) -> &'static str {

@@ -1,6 +1,6 @@
 //! How busy each part of the path was: disks, CPUs and the network, as a table and for programs.
 
-use haul_engine::job::summary::Summary;
+use haul_base::job::summary::Summary;
 use haul_proto::diagnose::JobMeasurements;
 use haul_proto::diagnose::path_parts::{PartUse, PathPart, path_parts};
 use serde::Serialize;
@@ -71,8 +71,8 @@ fn words(part: PathPart) -> &'static str {
 mod tests {
     use super::super::summary::tests::example;
     use super::*;
-    use haul_engine::job::event::ResourceMetrics;
-    use haul_engine::job::summary::{EndSummary, TransferTotals};
+    use haul_base::job::event::ResourceMetrics;
+    use haul_base::job::summary::{EndSummary, TransferTotals};
 
     #[test]
     fn each_part_is_a_line_with_its_bound() {

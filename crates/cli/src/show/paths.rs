@@ -1,6 +1,6 @@
 //! A path between two hosts, for people. Addresses and interfaces are what a worker said: they disturb no terminal.
 
-use haul_engine::job::event::NetworkPath;
+use haul_base::job::event::NetworkPath;
 
 use crate::text::harmless;
 

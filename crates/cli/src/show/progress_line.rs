@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_engine::job::event::Progress;
+use haul_base::job::event::Progress;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::verdict;

@@ -1,4 +1,4 @@
-use haul_engine::job::event::{Bottleneck, CurrentBottleneck};
+use haul_base::job::event::{Bottleneck, CurrentBottleneck};
 
 use super::*;
 

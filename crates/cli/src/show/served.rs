@@ -1,6 +1,6 @@
 //! What a server logs: a line for each client that comes and goes, for people or as JSON.
 
-use haul_engine::job::account::{WorkAccount, WorkDone};
+use haul_base::job::account::{WorkAccount, WorkDone};
 use haul_engine::serve::{ServeEvent, ServedDirectory};
 use ipnet::IpNet;
 use jiff::Timestamp;

@@ -1,6 +1,6 @@
 //! A table of the streams of a job: what each one's threads did, and what its socket met with (`-V`).
 
-use haul_engine::job::event::StreamFigures;
+use haul_base::job::event::StreamFigures;
 use std::time::Duration;
 
 use crate::units::{count, duration, size};

@@ -1,8 +1,8 @@
 //! The summary: files, rate and path.
 
-use haul_engine::job::event::{Confinement, ReadBackBytes, SandboxReport, SyncCounters, TransportPath};
-use haul_engine::job::spec::Cipher;
-use haul_engine::job::summary::{ComparisonResult, Summary};
+use haul_base::job::event::{Confinement, ReadBackBytes, SandboxReport, SyncCounters, TransportPath};
+use haul_base::job::spec::Cipher;
+use haul_base::job::summary::{ComparisonResult, Summary};
 use std::time::Duration;
 
 use super::{names, paths, verdict};
@@ -247,9 +247,9 @@ fn transport(summary: &Summary) -> String {
 pub mod tests {
     use haul_proto::wire::counters::Counters;
 
-    use haul_engine::job::event::{NetworkPath, SlowFile};
-    use haul_engine::job::spec::CompressionMethod;
-    use haul_engine::job::summary::{
+    use haul_base::job::event::{NetworkPath, SlowFile};
+    use haul_base::job::spec::CompressionMethod;
+    use haul_base::job::summary::{
         CompressionResult, ConnectionSummary, Diagnosis, EndSummary, IntegritySummary, JobTimes, TransferTotals,
     };
     use haul_proto::wire::counters::PathFigures;

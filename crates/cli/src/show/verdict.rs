@@ -1,7 +1,7 @@
 //! What limited a job, in words and as JSON.
 
-use haul_engine::job::event::{Bottleneck, BottleneckDetail, Fact, FactUnit, Verdict};
-use haul_engine::job::summary::Recommendation;
+use haul_base::job::event::{Bottleneck, BottleneckDetail, Fact, FactUnit, Verdict};
+use haul_base::job::summary::Recommendation;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -169,7 +169,7 @@ fn rounded(value: f64) -> f64 {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use haul_engine::job::event::{BottleneckShare, Figure};
+    use haul_base::job::event::{BottleneckShare, Figure};
 
     /// What the documentation shows.
     pub fn example() -> Verdict {

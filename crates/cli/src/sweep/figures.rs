@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use haul_engine::job::event::{StreamFigures, TransportPath};
-use haul_engine::job::location::Host;
-use haul_engine::job::spec::{CacheUse, Job, is_null, names_null};
-use haul_engine::job::summary::Summary;
+use haul_base::job::event::{StreamFigures, TransportPath};
+use haul_base::job::location::Host;
+use haul_base::job::spec::{CacheUse, Job, is_null, names_null};
+use haul_base::job::summary::Summary;
 use serde::Serialize;
 
 use super::setting::{COUNT, DIMENSIONS, SweepSetting};
@@ -258,7 +258,7 @@ pub fn flattery(job: &Job, transport: Option<&TransportPath>, runs: &[SweepRun])
     let figures: Vec<&Figures> = runs.iter().filter_map(|run| run.result.as_ref().ok()).collect();
     let any = |is: &dyn Fn(&Figures) -> bool| figures.iter().any(|figures| is(figures));
     let reads = job.sources.iter().any(|source| !names_null(source.path.as_os_str()));
-    let writes = !is_null(&job.target.path) && job.target.path.as_os_str() != haul_engine::job::spec::NULL_TARGET;
+    let writes = !is_null(&job.target.path) && job.target.path.as_os_str() != haul_base::job::spec::NULL_TARGET;
     let mut said = Vec::new();
     let is_cold = job.options.storage.source.cache == CacheUse::Cold;
     if reads && !is_cold && any(&|run| run.source_direct_bytes < run.bytes / 2.0) {
@@ -288,8 +288,8 @@ pub fn flattery(job: &Job, transport: Option<&TransportPath>, runs: &[SweepRun])
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use haul_engine::job::location::Location;
-    use haul_engine::job::spec::{JobOptions, RemoteAccess};
+    use haul_base::job::location::Location;
+    use haul_base::job::spec::{JobOptions, RemoteAccess};
 
     /// A run with a setting and a rate.
     pub fn run(round: u32, window: &str, streams: &str, bytes_per_s: f64) -> SweepRun {

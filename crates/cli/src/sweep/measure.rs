@@ -3,15 +3,15 @@
 use std::net::{IpAddr, ToSocketAddrs};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use haul_engine::job::event::{Event, Observer, TransportPath};
-use haul_engine::job::location::{Host, Location};
-use haul_engine::job::runtime_control::RuntimeControl;
-use haul_engine::job::spec::{Job, NULL_TARGET, WorkerProgram, is_null};
-use haul_engine::scratch::ScratchSpace;
-use haul_engine::sys::cancel::Cancel;
+use haul_base::job::event::{Event, Observer, TransportPath};
+use haul_base::job::location::{Host, Location};
+use haul_base::job::runtime_control::RuntimeControl;
+use haul_base::job::spec::{Job, NULL_TARGET, WorkerProgram, is_null};
+use haul_base::sys::cancel::Cancel;
 use haul_proto::path::escape;
 
 use super::figures::{Figures, SweepRun};
+use super::scratch::ScratchSpace;
 use super::setting::SweepSetting;
 use crate::echoes::{Echoes, RoundTrips, idle, other_end};
 use crate::report::series::Series;
@@ -38,11 +38,9 @@ pub struct MeasuredRun {
 }
 
 impl SweepBench<'_> {
-    /// Removes what an earlier call left that was killed in a run. The error is for people.
-    pub fn clear(&self, job: &Job, number: u64) -> Result<(), String> {
-        placed(job, number)
-            .and_then(|(_, scratch)| scratch)
-            .map_or(Ok(()), |scratch| scratch.remove(&job.access).map_err(|e| e.to_string()))
+    /// Removes what an earlier call left that was killed in a run.
+    pub fn clear(&self, job: &Job, number: u64) -> anyhow::Result<()> {
+        placed(job, number).and_then(|(_, scratch)| scratch).map_or(Ok(()), |scratch| scratch.remove(&job.access))
     }
 
     /// Makes the run. `number` is that of the sweep; `address` is the other host's, where it is known from an earlier
@@ -64,15 +62,15 @@ impl SweepBench<'_> {
             return not_run(format!("{target}: not a path for a sweep"));
         };
         if let Some(Err(error)) = scratch.as_ref().map(|scratch| scratch.create(&job.access)) {
-            return not_run(error.to_string());
+            return not_run(format!("{error:#}"));
         }
         let idle = address.or_else(|| host_address(&job)).and_then(idle);
         let mut witness = Witness { begun: Instant::now(), series: Series::default(), echoes: None, failure: None };
         let outcome = self.watch.during(|| {
-            haul_engine::controller::run(job.clone(), self.program.clone(), cancel, self.steering, &mut witness)
+            haul_control::controller::run(job.clone(), self.program.clone(), cancel, self.steering, &mut witness)
         });
         let echoes = RoundTrips { idle, loaded: witness.echoes.and_then(Echoes::finish) };
-        let leftover = scratch.and_then(|scratch| scratch.remove(&job.access).err()).map(|e| e.to_string());
+        let leftover = scratch.and_then(|scratch| scratch.remove(&job.access).err()).map(|error| format!("{error:#}"));
         witness.series.end();
         let transport = outcome.as_ref().ok().map(|summary| summary.connection.transport.clone());
         let limited_by =
@@ -139,7 +137,7 @@ impl Observer for Witness {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use haul_engine::job::spec::{JobOptions, RemoteAccess};
+    use haul_base::job::spec::{JobOptions, RemoteAccess};
 
     fn job(target: &str) -> Job {
         let here = |path: &str| Location { host: Host::Local, path: path.into() };

@@ -4,6 +4,7 @@ pub mod figures;
 pub mod journal;
 mod measure;
 mod report;
+mod scratch;
 pub mod setting;
 mod summary;
 
@@ -14,9 +15,9 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use haul_engine::job::event::TransportPath;
-use haul_engine::job::spec::Job;
-use haul_engine::sys::cancel::Cancel;
+use haul_base::job::event::TransportPath;
+use haul_base::job::spec::Job;
+use haul_base::sys::cancel::Cancel;
 
 use self::figures::{SweepRun, flattery};
 use self::journal::{Header, Journal};
@@ -116,7 +117,7 @@ impl RunningSweep<'_> {
                 return Ok(SweepEnd::Stopped);
             }
             if !std::mem::replace(&mut is_clear, true) {
-                self.bench.clear(job, self.journal.number()).map_err(anyhow::Error::msg)?;
+                self.bench.clear(job, self.journal.number())?;
             }
             let begun = Instant::now();
             let target = setting.word(&flags::sweep::TARGET).unwrap_or_default();

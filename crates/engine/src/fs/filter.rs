@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use haul_base::job::spec::Symlinks;
 use haul_proto::filter::definition::FilterOptions;
 use haul_proto::filter::{FilterScope, Matcher, PatternListError, PatternRules};
 use haul_proto::limits::{DIRECTORY_FILTER_MAX, OPEN_RULES_MAX};
@@ -12,7 +13,6 @@ use rustix::fs::FileType;
 use super::Dir;
 use super::listing::ListingChunk;
 use super::meta::{FileStat, FollowLinks};
-use crate::job::spec::Symlinks;
 
 /// The filters of a walk.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl WalkFilter {
             let text = read(dir, name).map_err(|error| {
                 io::Error::new(
                     error.kind(),
-                    format!("cannot read its filter file: {name}: {}", crate::sys::describe::describe(&error)),
+                    format!("cannot read its filter file: {name}: {}", haul_base::sys::describe::describe(&error)),
                 )
             })?;
             found.extend(text.map(|text| (number, text)));

@@ -1,5 +1,7 @@
 //! Tests of the walk with filters: what it leaves out, with helpers and without, and what it does not open for that.
 
+use haul_base::job::spec::Symlinks;
+use haul_base::sys::cancel::Cancel;
 use haul_proto::filter::PatternList;
 use haul_proto::filter::definition::{FileLimits, FilterOptions};
 use haul_proto::limits::DIRECTORY_FILTER_MAX;
@@ -8,8 +10,6 @@ use std::os::unix::fs::symlink;
 
 use super::testing::{KEEP, in_time, make_dir, write_file};
 use super::{Dir, Prefetcher, WalkEntry, WalkFilter, WalkOptions, Walker};
-use crate::job::spec::Symlinks;
-use crate::sys::cancel::Cancel;
 
 const OPTIONS: WalkOptions = WalkOptions { is_filtered: true, ..KEEP };
 

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
+use haul_base::job::spec::Symlinks;
+use haul_base::sys::cancel::Cancel;
 use haul_proto::path::Name;
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 use super::{Dir, Prefetcher, SpecialFiles, WalkEntry, WalkOptions, Walker};
-use crate::job::spec::Symlinks;
-use crate::sys::cancel::Cancel;
 
 /// Everything, links as links.
 pub const KEEP: WalkOptions = WalkOptions {

@@ -2,12 +2,12 @@
 
 use std::io;
 
+use haul_base::job::spec::Symlinks;
 use haul_proto::path::Name;
 use rustix::fs::{FileType, readlinkat};
 
 use super::Dir;
 use super::meta::{FileStat, FollowLinks};
-use crate::job::spec::Symlinks;
 
 /// What a listed name calls for.
 pub(super) enum WalkStep {

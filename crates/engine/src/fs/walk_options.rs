@@ -1,7 +1,8 @@
 //! Options of a walk.
 
+use haul_base::job::spec::Symlinks;
+
 use crate::fs::FileIdentity;
-use crate::job::spec::Symlinks;
 use rustix::fs::FileType;
 /// Options of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

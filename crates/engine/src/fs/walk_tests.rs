@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use haul_base::job::spec::Symlinks;
+use haul_base::sys::cancel::Cancel;
+
 use super::testing::{KEEP, both, eager, in_time, make_dir, name, rename, without_capabilities, write_file};
 use super::*;
 use crate::fs::lookup_waits::LookupWaits;
-use crate::job::spec::Symlinks;
-use crate::sys::cancel::Cancel;
 
 const FOLLOW: WalkOptions = WalkOptions {
     recursive: true,

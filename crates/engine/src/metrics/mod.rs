@@ -1,6 +1,5 @@
 //! What a worker counts and times, and how it reports that to its controller.
 
-pub mod control_channel;
 pub mod counter;
 pub mod delta_tally;
 pub mod reporter;

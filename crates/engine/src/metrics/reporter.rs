@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::job::display_path::below;
-use crate::metrics::control_channel::LinkWriter;
+use haul_base::control_channel::LinkWriter;
+use haul_base::job::display_path::below;
+
 use crate::metrics::delta_tally::DeltaTally;
 use crate::metrics::slowest_files::SlowestFiles;
 use crate::metrics::sync_tally::SyncTally;

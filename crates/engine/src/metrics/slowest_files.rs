@@ -4,10 +4,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use haul_base::sys::sync::lock;
 use haul_proto::limits::SLOWEST_MAX;
 use haul_proto::wire::slowest_files::SlowFile;
 
-use crate::sys::sync::lock;
 use crate::sys::usage::micros;
 
 /// The slowest so far.

@@ -4,6 +4,7 @@
 //! threads that does nothing, so shared code need not know. The kernel reports how much of a stage is CPU time and how
 //! much is waiting; that call is expensive, and made for a sample of the time.
 
+use haul_base::sys::sync::lock;
 use haul_proto::limits::STREAM_FIGURES_MAX;
 use haul_proto::wire::resource_metrics::{Spent, Stage, StreamFigures};
 use std::cell::RefCell;
@@ -11,7 +12,6 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use crate::sys::sync::lock;
 use crate::sys::usage::{ThreadId, ThreadUsage, cpu_us_of, micros, thread_id, thread_use};
 
 /// One interval in this number is sampled for its CPU time.

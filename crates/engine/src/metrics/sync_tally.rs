@@ -4,7 +4,7 @@ use haul_proto::sync::SyncCounters;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::sys::sync::lock;
+use haul_base::sys::sync::lock;
 
 /// As [`SyncCounters`], while the job runs.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! Supervision of the controller: reads the control channel. While the worker waits for something else, it detects a
 //! lost controller or a request to stop. Without it, a worker could outlive its job on another host.
 //!
-//! The reader of the control channel detects a controller that vanished silently ([`crate::net::idle_timeout`]). Every
+//! The reader of the control channel detects a controller that vanished silently ([`haul_base::idle_timeout`]). Every
 //! other wait of a worker ends by itself.
 
 use haul_proto::limits::SILENCE_MS;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::net::idle_timeout::{poll_all, wait_to_hear};
+use haul_base::idle_timeout::{poll_all, wait_to_hear};
 
 /// Poll flags of a pipe or socket whose other end is gone.
 const GONE: PollFlags = PollFlags::HUP.union(PollFlags::ERR).union(PollFlags::NVAL).union(PollFlags::RDHUP);

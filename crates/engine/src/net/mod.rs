@@ -1,7 +1,6 @@
 //! The network between two workers: encrypted streams, the paths that they take, their number and their rate.
 
 pub mod controller_watchdog;
-pub mod idle_timeout;
 pub mod message_compression;
 pub mod multipath;
 pub mod rate_limiter;

@@ -7,6 +7,7 @@
 //!
 //! A paused source sends nothing, whatever its limit.
 
+use haul_base::sys::sync::lock;
 use haul_proto::rate_clock::{PIECE, RateClock, RateGrant};
 use haul_proto::wire::resource_metrics::Stage;
 use std::cell::Cell;
@@ -16,7 +17,6 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::metrics::stage_timer::during;
-use crate::sys::sync::lock;
 
 /// Delay of the first record in line after which another may overtake it.
 const GRACE: Duration = Duration::from_millis(5);

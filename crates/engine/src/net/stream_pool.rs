@@ -1,6 +1,7 @@
 //! The streams of a running job: admission and end of streams, samples of their sockets, closing of broken streams, and
 //! opening of new ones. The contents of streams are handled elsewhere.
 
+use haul_base::sys::sync::lock;
 use haul_proto::ids::{PathId, StreamId};
 use haul_proto::limits::STREAM_FIGURES_MAX;
 use haul_proto::ranges::RangeSet;
@@ -18,7 +19,6 @@ use crate::net::multipath::{Multipath, PathMeasurement, PathRepair};
 use crate::net::stream::connector::Connector;
 use crate::net::stream::socket::{abandon, bears_loss, names, own_address, send_buffer_bytes};
 use crate::net::stream::{DataStream, StreamIds};
-use crate::sys::sync::lock;
 use crate::sys::tcp_info::{TcpInfo, tcp_info};
 use crate::sys::usage::micros;
 

@@ -4,6 +4,9 @@
 mod patches;
 mod ranges;
 
+use haul_base::job::display_path::below;
+use haul_base::job::spec::Symlinks;
+use haul_base::sys::describe::describe;
 use haul_proto::entry::Timestamp;
 use haul_proto::path::Name;
 use rustix::fs::{AtFlags, FileType, OFlags, statat, unlinkat};
@@ -16,8 +19,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::fs::{Dir, SpecialFiles, WalkEntry, WalkOptions, Walker};
 use crate::io::storage::FileAccess;
-use crate::job::display_path::below;
-use crate::job::spec::Symlinks;
 use crate::partials::ranges::RangeJournal;
 use crate::receiver::place::error::{FileError, OtherRun};
 use crate::receiver::place::job_locks::JobLocks;
@@ -27,7 +28,6 @@ use crate::receiver::place::target_path::TargetPath;
 use crate::receiver::place::temp_files::{
     is_for_same_name, is_own_name, lock_file, random_names, sibling, temporary_name,
 };
-use crate::sys::describe::describe;
 
 /// Remains of a copy, or files that it works on: the description, and the place.
 pub struct Partial {

@@ -4,6 +4,8 @@
 //! neither the other end nor the controller can forge a line. The worker opens the log before it confines itself. A log
 //! that cannot be opened or written ends the job.
 
+use haul_base::sys::describe::describe;
+use haul_base::sys::sync::lock;
 use haul_proto::entry::EntryKind;
 use haul_proto::integrity::Digest;
 use haul_proto::path::escape;
@@ -21,8 +23,6 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::sys::accounts::Accounts;
-use crate::sys::describe::describe;
-use crate::sys::sync::lock;
 
 /// Where the journal takes entries (systemd.journal-fields(7), Native Journal Protocol).
 const JOURNAL: &str = "/run/systemd/journal/socket";

@@ -12,10 +12,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use haul_base::sys::describe::describe;
 use haul_proto::path::escape;
 
 use crate::policy::audit::AuditDestination;
-use crate::sys::describe::describe;
 
 /// The policy of all users of a host.
 pub const HOST_FILE: &str = "/etc/haul/policy";

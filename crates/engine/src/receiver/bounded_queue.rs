@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use crate::sys::sync::lock;
+use haul_base::sys::sync::lock;
 
 /// A queue of work items. The source's window bounds incomplete entries, and thereby the items.
 pub struct BoundedQueue<T> {

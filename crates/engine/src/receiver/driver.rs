@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use haul_base::sys::sync::lock;
 use haul_proto::entry::EntryContent;
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::EntryId;
@@ -28,7 +29,6 @@ use crate::receiver::file::written_frame::WrittenFrame;
 use crate::receiver::links::hard_links::{LinkOutcome, LinkStep, OtherLinkName};
 use crate::receiver::place::error::FileError;
 use crate::receiver::session::StreamRequest;
-use crate::sys::sync::lock;
 
 /// What follows from ended entries.
 #[derive(Default)]

@@ -1,11 +1,12 @@
 //! State shared by all parts of the receiver: the request, the destination, and the reporter.
 
+use haul_base::job::account::{WorkDone, WorkKind};
+
 use crate::fs::Dir;
 use crate::fs::FileIdentity;
 use crate::io::program::ProgramError;
 use crate::io::storage::policy::StoragePolicy;
 use crate::io::storage::read::FrameReader;
-use crate::job::account::{WorkDone, WorkKind};
 use crate::metrics::reporter::Reporter;
 use crate::policy::{HostPolicy, PolicyRule};
 use crate::receiver::file::ReceivingFile;

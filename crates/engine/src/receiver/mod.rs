@@ -31,6 +31,8 @@ pub use self::receive::frame_writer::FrameWriter;
 pub use self::worker_context::WorkerContext;
 pub use crate::receiver::session::StreamRequest;
 
+use haul_base::sys::describe::describe;
+
 use crate::fs::Dir;
 use crate::io::program::InheritedPipe;
 use crate::metrics::reporter::Reporter;
@@ -59,7 +61,6 @@ use crate::receiver::receive::partial_verification::VerificationQueue;
 use crate::receiver::session::{ReceiverSession, SessionOutput};
 use crate::receiver::tree::TargetTree;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
-use crate::sys::describe::describe;
 use haul_proto::entry::EntryKind as Kinds;
 use haul_proto::entry::EntryMetadata;
 use haul_proto::entry_extras::ExtendedAttribute;

@@ -1,8 +1,9 @@
 //! The protocol's session at the target, behind a lock, and the threads that wait for it.
 
+use haul_base::sys::sync::lock;
+
 use crate::receiver::ReceiverEntry;
 use crate::sys::notify::Notify;
-use crate::sys::sync::lock;
 use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::ids::{PathId, StreamId};
 use haul_proto::session::target::TargetSession;

@@ -1,6 +1,7 @@
 //! The environment of the worker process.
 
-use crate::job::allowance::Allowance;
+use haul_base::job::allowance::Allowance;
+
 use crate::policy::HostPolicy;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -6,6 +6,7 @@
 //! until the server has authenticated, too.
 
 use aws_lc_rs::hmac;
+use haul_base::job::credentials::{ClientCredentials, KnownClient, PrivateKey, Secret};
 use haul_proto::wire::serve::{
     CLIENT_LABEL, ClientProof, DIRECTORY_MAX, EXPORTED_LEN, EXPORTER_LABEL, REASON_MAX, SERVER_LABEL, SIGNATURE_LEN,
     TAG_LEN, decode_directory, proven_over,
@@ -13,7 +14,6 @@ use haul_proto::wire::serve::{
 use rustls::{ClientConnection, ConnectionCommon, ServerConnection, SideData, Stream};
 use std::io::{self, Read, Write};
 
-use crate::job::credentials::{ClientCredentials, KnownClient, PrivateKey, Secret};
 use crate::serve::preauth_socket::PreauthSocket;
 
 type ExportedKey = [u8; EXPORTED_LEN];

@@ -1,6 +1,9 @@
 //! The client process that replaces ssh: connects to a server, authenticates, and relays the control channel over its
 //! standard input and output.
 
+use haul_base::job::credentials::ClientCredentials;
+use haul_base::sys::describe::without_numbers;
+use haul_base::sys::random::jitter;
 use haul_proto::limits::GREETING_DEADLINE_MS;
 use rustls::{ClientConnection, Connection};
 use std::io;
@@ -10,11 +13,8 @@ use std::time::{Duration, Instant};
 
 use super::relay::relay;
 use super::tls;
-use crate::job::credentials::ClientCredentials;
 use crate::serve::auth::{AuthError, as_client};
 use crate::serve::preauth_socket::PreauthSocket;
-use crate::sys::describe::without_numbers;
-use crate::sys::random::jitter;
 
 /// Connect timeout of one address.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -152,7 +152,7 @@ fn is_timeout(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::credentials::Secret;
+    use haul_base::job::credentials::Secret;
 
     #[test]
     fn a_closed_connection_is_explained_by_the_credential() {

@@ -1,11 +1,12 @@
 //! Directories that a server offers, their clients, and the server's events.
 
-use crate::job::account::WorkAccount;
-use crate::job::credentials::KnownClient;
-use crate::job::spec::PrivateKey;
-use crate::job::spec::PublicKey;
-use crate::job::spec::WorkerProgram;
-use crate::job::work_progress::WorkProgress;
+use haul_base::job::account::WorkAccount;
+use haul_base::job::credentials::KnownClient;
+use haul_base::job::spec::PrivateKey;
+use haul_base::job::spec::PublicKey;
+use haul_base::job::spec::WorkerProgram;
+use haul_base::job::work_progress::WorkProgress;
+
 use crate::policy::audit::AuditDestination;
 use crate::worker::client_limits::ServePolicy;
 use crate::worker::client_limits::ServedAccess;

@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use crate::net::idle_timeout::poll_all;
+use haul_base::idle_timeout::poll_all;
 
 /// How often the stop flag is checked.
 const TICK: Duration = Duration::from_millis(100);

@@ -14,13 +14,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use haul_base::job::allowance::Allowances;
+use haul_base::sys::sync::lock;
+
 use super::session::{ClientCounts, ServeSessions, serve};
 use super::tls;
-use crate::job::allowance::Allowances;
 use crate::net::stream::accept::{AcceptAddress, bind, pause_after};
 use crate::net::stream::preauth::{CROWDED_OUT, PendingConnections};
 use crate::serve::unauthenticated::UnauthenticatedClients;
-use crate::sys::sync::lock;
 use haul_proto::wire::socket_options::SocketOptions;
 
 /// How often the end of the clients is checked.

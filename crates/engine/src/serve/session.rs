@@ -1,6 +1,14 @@
 //! One client of a server: authenticates it, admits or refuses it, and connects it with its own worker.
 
-use crate::job::allowance::Allowances;
+use haul_base::job::account::WorkAccount;
+use haul_base::job::allowance::Allowance;
+use haul_base::job::allowance::Allowances;
+use haul_base::job::credentials::KnownClient;
+use haul_base::job::work_progress::WorkProgress;
+use haul_base::sys::child::{SpawnedChild, spawn};
+use haul_base::sys::inherited_fds::hand_over;
+use haul_base::sys::sync::lock;
+
 use crate::net::stream::preauth::PendingConnections;
 use crate::serve::ServeObserver;
 use crate::serve::unauthenticated::UnauthenticatedClients;
@@ -18,17 +26,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::relay::relay;
 use super::tls;
-use crate::job::account::WorkAccount;
-use crate::job::allowance::Allowance;
-use crate::job::credentials::KnownClient;
-use crate::job::work_progress::WorkProgress;
 use crate::net::stream::preauth::PendingPlace;
 use crate::serve::auth::{answer, as_server};
 use crate::serve::offer::{ServeEvent, ServeOffer, ServedContent, ServedDirectory};
 use crate::serve::preauth_socket::PreauthSocket;
-use crate::sys::child::{SpawnedChild, spawn};
-use crate::sys::inherited_fds::hand_over;
-use crate::sys::sync::lock;
 use crate::worker::client_limits::{ClientLimits, ServedPipe};
 
 /// How long the worker of a lost client may take to clean up.

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::sys::sync::lock;
+use haul_base::sys::sync::lock;
 
 /// At most one peer is reported in this interval; the others are counted.
 const EVERY: Duration = Duration::from_secs(1);

@@ -1,6 +1,7 @@
 //! Extended attributes and access control lists of offered entries, where they are preserved. Also reports flags that a
 //! copy cannot have (append-only, immutable).
 
+use haul_base::sys::describe::describe;
 use haul_proto::entry::Entry;
 use haul_proto::entry_extras::{EntryExtras, ExtendedAttribute};
 use haul_proto::path::escape;
@@ -14,7 +15,6 @@ use super::Source;
 use crate::fs::Dir;
 use crate::fs::attributes::{is_wanted, read};
 use crate::source::entry::SourceEntry;
-use crate::sys::describe::describe;
 
 /// Counts files whose flags are not preserved.
 #[derive(Default)]

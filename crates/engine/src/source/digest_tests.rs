@@ -1,5 +1,6 @@
 //! Digests in Offers: which files have one, and which not.
 
+use haul_base::control_channel::LinkWriter;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation as EntryPlace};
 use haul_proto::wire::request::{SourceRequest, SymlinkMode as LinkRule};
 use std::fs::File;
@@ -10,7 +11,6 @@ use std::sync::Arc;
 use super::super::tests::{make_file, offers, request};
 use super::*;
 use crate::fs::testing::{in_time, without_capabilities};
-use crate::metrics::control_channel::LinkWriter;
 use crate::metrics::reporter::Reporter;
 use crate::policy::HostPolicy;
 

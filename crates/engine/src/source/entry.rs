@@ -12,11 +12,12 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use haul_base::job::null;
+
 use crate::fs::FileStat;
 use crate::io::checksum::FileChecksum;
 use crate::io::storage::FileAccess;
 use crate::io::storage::file::OpenedFile;
-use crate::job::null;
 use crate::source::flow_feed::{FlowFeed, FlowPipe};
 use crate::source::own_unlinks::OwnUnlinkRecords;
 use crate::source::removable::RemovableFile;

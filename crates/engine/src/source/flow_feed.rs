@@ -1,6 +1,7 @@
 //! The input of a flow, and its frames that the target has not yet acknowledged. Streams take turns to read frames in
 //! order; all further work on frames is parallel.
 
+use haul_base::sys::sync::lock;
 use haul_proto::entry::Timestamp;
 use haul_proto::integrity::FrameLen;
 use rustix::fs::{FileType, fstat, tell};
@@ -17,7 +18,6 @@ use crate::io::program::PipeProgram;
 use crate::io::storage::PIPE_BYTES;
 use crate::io::storage::calls::{read_at, read_on};
 use crate::source::path::SourceFileError;
-use crate::sys::sync::lock;
 
 /// Poll interval for a growing file.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

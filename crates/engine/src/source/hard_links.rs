@@ -80,9 +80,9 @@ mod tests {
     use super::*;
     use crate::fs::testing::{name, write_file};
     use crate::fs::{Dir, FollowLinks};
-    use crate::metrics::control_channel::LinkWriter;
-    use crate::sys::sync::lock;
     use crate::testing::SentReport;
+    use haul_base::control_channel::LinkWriter;
+    use haul_base::sys::sync::lock;
 
     #[test]
     fn a_file_is_remembered_until_its_last_name() {

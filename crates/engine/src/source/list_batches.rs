@@ -6,7 +6,7 @@ use haul_proto::wire::list_batch::SourceBatch;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use crate::sys::sync::lock;
+use haul_base::sys::sync::lock;
 
 /// Received batches, not yet walked.
 pub struct PendingBatches {

@@ -56,13 +56,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use haul_base::job::account::{WorkDone, WorkKind};
+use haul_base::sys::cancel::Cancel;
+
 use self::attributes::UnkeptFlags;
 use self::owners::SourceOwners;
 use self::removal::SourceRemovals;
 use crate::fs::{FileIdentity, FileStat, WalkFilter};
 use crate::io::storage::cold;
 use crate::io::storage::policy::StoragePolicy;
-use crate::job::account::{WorkDone, WorkKind};
 use crate::metrics::counter::add;
 use crate::metrics::reporter::Reporter;
 use crate::metrics::stage_timer::during;
@@ -76,7 +78,6 @@ use crate::source::list_batches::PendingBatches;
 use crate::source::operands::OperandRoot;
 use crate::source::own_unlinks::OwnUnlinkRecords;
 use crate::source::path::SourceFileError;
-use crate::sys::cancel::Cancel;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::notify::Notify;
 

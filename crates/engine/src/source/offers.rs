@@ -11,14 +11,16 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
+use haul_base::job::display_path::below;
+use haul_base::job::error::CHANGED_SINCE_PLAN;
+use haul_base::job::spec::Symlinks;
+use haul_base::sys::describe::describe;
+
 use super::digest::WalkDigester;
 use super::{Source, State};
 use crate::fs::{
     Dir, FileStat, FollowLinks, PatternFile, Prefetcher, SpecialFiles, WalkEntry, WalkFilter, WalkOptions, Walker,
 };
-use crate::job::display_path::below;
-use crate::job::error::CHANGED_SINCE_PLAN;
-use crate::job::spec::Symlinks;
 use crate::metrics::stage_timer::during;
 use crate::source::entry::SourceEntry;
 use crate::source::exclusions::UnreportedExclusions;
@@ -29,7 +31,6 @@ use crate::source::operand_parents::OperandParents;
 use crate::source::operands::{OperandKind, OperandOpener, OperandRoot, operand_links};
 use crate::source::path::SourcePath;
 use crate::source::removable::RemovableFile;
-use crate::sys::describe::describe;
 use haul_proto::limits::{OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX};
 use haul_proto::wire::list_batch::SourceBatch;
 use haul_proto::wire::pipe::PipeKind;

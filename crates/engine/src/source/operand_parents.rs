@@ -5,8 +5,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use haul_base::job::display_path::own_name;
+
 use crate::fs::{FileStat, lookup};
-use crate::job::display_path::own_name;
 
 /// Directories between the base and the source arguments.
 pub struct OperandParents {

@@ -1,5 +1,10 @@
 //! The source arguments, each checked once.
 
+use haul_base::job::End;
+use haul_base::job::display_path::own_name;
+use haul_base::job::null;
+use haul_base::job::spec::Symlinks;
+use haul_base::sys::describe::describe;
 use haul_proto::entry::EntryMetadata;
 use haul_proto::path::Name;
 use haul_proto::wire::pipe::PipeKind;
@@ -19,15 +24,10 @@ use crate::fs::{
     Dir, DirAccess, FdCache, FileIdentity, FileStat, FollowLinks, MAX_OPEN_DIRECTORIES, WalkLookup, lookup,
 };
 use crate::io::program::{InheritedPipe, PipeProgram};
-use crate::job::End;
-use crate::job::display_path::own_name;
-use crate::job::null;
-use crate::job::spec::Symlinks;
 use crate::metrics::reporter::Reporter;
 use crate::policy::{HostPolicy, PolicyRefusal, PolicyRule};
 use crate::source::flow_feed::FlowPipe;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
-use crate::sys::describe::describe;
 use crate::sys::machine;
 
 /// A valid source argument.

@@ -1,6 +1,7 @@
 //! Removal of a hard link updates the change time of the whole file. Updates by haul itself are recorded while another
 //! name is in the job, so that they do not count as changes.
 
+use haul_base::sys::sync::lock;
 use haul_proto::entry::Timestamp;
 use haul_proto::path::Name;
 use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
@@ -11,7 +12,6 @@ use std::sync::{Arc, Mutex, Weak};
 
 use crate::fs::{FileIdentity, FileStat};
 use crate::source::state::SourceState;
-use crate::sys::sync::lock;
 
 /// From this size on, records of files without entries are dropped.
 const RECORDS_MIN: usize = 1024;

@@ -1,5 +1,6 @@
 //! Names of owners and groups, sent before the first entry of each.
 
+use haul_base::sys::sync::lock;
 use haul_proto::entry::EntryMetadata;
 use haul_proto::limits::{ACCOUNT_NAME_MAX, OWNERS_MAX};
 use std::collections::HashSet;
@@ -7,7 +8,6 @@ use std::sync::Mutex;
 
 use super::Source;
 use crate::sys::accounts::Accounts;
-use crate::sys::sync::lock;
 
 /// Names of owners and groups, and which of them were sent.
 pub struct SourceOwners {

@@ -1,12 +1,13 @@
 //! Paths below a source argument, and errors of their files.
 
+use haul_base::job::display_path::below;
+use haul_base::job::error::{CHANGED_SINCE_PLAN, CHANGED_WHILE_READ};
+use haul_base::sys::describe::describe;
+
 use crate::fs::Dir;
 use crate::fs::FollowLinks;
 use crate::io::checksum::DigestMismatch;
 use crate::io::program::ProgramError;
-use crate::job::display_path::below;
-use crate::job::error::{CHANGED_SINCE_PLAN, CHANGED_WHILE_READ};
-use crate::sys::describe::describe;
 use haul_proto::path::Name;
 use std::io;
 use std::sync::Arc;

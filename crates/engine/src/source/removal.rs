@@ -16,6 +16,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use haul_base::sys::describe::describe;
+
 use super::{Source, State};
 use crate::fs::{FileStat, FollowLinks};
 use crate::metrics::counter::add;
@@ -25,7 +27,6 @@ use crate::source::own_unlinks::UnlinkSpan;
 use crate::source::path::SourcePath;
 use crate::source::state::SourceState;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
-use crate::sys::describe::describe;
 
 /// Most files removed in one batch.
 const BATCH_MAX: usize = 64;

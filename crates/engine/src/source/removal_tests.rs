@@ -1,5 +1,6 @@
 //! Removals at the source, and above all entries that stay.
 
+use haul_base::control_channel::LinkWriter;
 use haul_proto::entry::{EntryContent, EntryLocation as EntryPlace};
 use haul_proto::ids::{EntryId, StreamId};
 use haul_proto::scheduler::PIECE_FRAMES_MAX;
@@ -13,7 +14,6 @@ use std::path::{Path, PathBuf};
 use super::super::tests::{NUMBER, bytes, make_file, needs, offers, request};
 use super::*;
 use crate::fs::testing::{in_time, without_capabilities};
-use crate::metrics::control_channel::LinkWriter;
 use crate::metrics::reporter::Reporter;
 use crate::policy::HostPolicy;
 use crate::sys::confine::ConfineNetwork;

@@ -1,5 +1,6 @@
 //! The source without a target: opened files, walked directories, and woken threads.
 
+use haul_base::control_channel::LinkWriter;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata};
 use haul_proto::filter::PatternList;
 use haul_proto::filter::definition::FilterOptions;
@@ -24,7 +25,6 @@ use crate::fs::{FileStat, MAX_OPEN_DIRECTORIES};
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::FileAccess;
 use crate::io::storage::file::OpenedFile;
-use crate::metrics::control_channel::LinkWriter;
 use crate::policy::HostPolicy;
 use crate::sys::confine::ConfineNetwork;
 use crate::sys::confine::tests::{confined, is_denied};

@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 
+use haul_base::job::display_path::below;
 use haul_proto::path::Name;
 
 use super::tally::FileTotals;
 use crate::fs::{Dir, FileStat, FollowLinks};
-use crate::job::display_path::below;
 
 /// Most files.
 const FILES_MAX: usize = 1 << 20;

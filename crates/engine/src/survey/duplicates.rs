@@ -8,12 +8,13 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder};
 use std::time::{Duration, Instant};
 
+use haul_base::sys::cancel::Cancel;
+
 use super::catalog::{Catalog, CatalogOpener, FileId};
 use super::tally::FileTotals;
 use crate::fs::{FileIdentity, FollowLinks};
 use crate::io::storage::calls::read_at;
 use crate::survey::top_n::TopN;
-use crate::sys::cancel::Cancel;
 use crate::sys::machine::cores;
 
 /// Bytes at the beginning of a file that are compared before the whole.

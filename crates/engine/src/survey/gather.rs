@@ -6,6 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use haul_base::job::display_path::{below, own_name};
+use haul_base::job::error::Error;
+use haul_base::job::spec::{Symlinks, names_null};
+use haul_base::sys::cancel::Cancel;
+use haul_base::sys::describe::describe;
 use haul_proto::path::Name;
 use rustix::fs::FileType;
 
@@ -19,14 +24,9 @@ use crate::fs::{
 };
 use crate::fs::{SpecialFiles, WalkOptions, Walker};
 use crate::io::storage::extents::FileExtents;
-use crate::job::display_path::{below, own_name};
-use crate::job::error::Error;
-use crate::job::spec::{Symlinks, names_null};
 use crate::survey::extensions::ExtensionTable;
 use crate::survey::target_survey::TargetComparison;
 use crate::survey::top_n::TopN;
-use crate::sys::cancel::Cancel;
-use crate::sys::describe::describe;
 
 /// Files and directories that are named of the biggest.
 const BIGGEST: usize = 20;

@@ -20,10 +20,11 @@ mod tree;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use haul_base::job::error::Error;
+use haul_base::job::spec::{FilterOptions, Symlinks};
+use haul_base::sys::cancel::Cancel;
+
 use crate::fs::WalkFilter;
-use crate::job::error::Error;
-use crate::job::spec::{FilterOptions, Symlinks};
-use crate::sys::cancel::Cancel;
 
 pub use self::duplicates::{DuplicateFiles, DuplicateSet};
 pub use self::sample::{CompressionSample, MethodResult};

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
+use haul_base::sys::cancel::Cancel;
 use haul_proto::compression::sample::is_promising;
 use haul_proto::compression::{CompressionMethod, LEVEL_DEFAULT};
 use haul_proto::integrity::FrameLen;
@@ -14,7 +15,6 @@ use crate::fs::{Dir, FollowLinks};
 use crate::io::codec::PayloadCompressor;
 use crate::io::storage::calls::read_at;
 use crate::io::storage::extents::FileExtents;
-use crate::sys::cancel::Cancel;
 
 /// Bytes that are picked. So many frames are read at most: 64 MiB.
 const PICKS: usize = 128;

@@ -5,6 +5,9 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use haul_base::job::display_path::own_name;
+use haul_base::job::error::Error;
+use haul_base::sys::describe::describe;
 use haul_proto::path::{Name, escape};
 use haul_proto::timestamps::looks_stored;
 use rustix::fs::FileType;
@@ -13,11 +16,8 @@ use rustix::io::Errno;
 use super::Ask;
 use super::tally::FileTotals;
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
-use crate::job::display_path::own_name;
-use crate::job::error::Error;
 use crate::receiver::made_by;
 use crate::source::origin;
-use crate::sys::describe::describe;
 
 /// Comparison with the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

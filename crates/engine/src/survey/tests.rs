@@ -5,8 +5,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use haul_base::job::spec::FilterList;
+
 use super::*;
-use crate::job::spec::FilterList;
 
 fn ask(paths: &[PathBuf]) -> Ask {
     Ask {

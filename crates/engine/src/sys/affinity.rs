@@ -17,7 +17,7 @@ pub fn keep_to(cpus: &Cpus) -> Option<String> {
             None
         }
         Ok(false) => Some("--cpus: no such CPU on this machine, so all are used".to_owned()),
-        Err(error) => Some(format!("--cpus has no effect: {}", crate::sys::describe::describe(&error.into()))),
+        Err(error) => Some(format!("--cpus has no effect: {}", haul_base::sys::describe::describe(&error.into()))),
     }
 }
 

@@ -41,7 +41,7 @@ impl Notify {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::sync::lock;
+    use haul_base::sys::sync::lock;
     use std::sync::Mutex;
     use std::sync::mpsc::channel;
     use std::thread;

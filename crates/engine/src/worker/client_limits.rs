@@ -1,6 +1,11 @@
 //! Limits of a served worker: its command-line words from the server, and the sandbox that enforces them. Module
 //! `request_policy` decides which Requests they permit.
 
+use haul_base::job::End;
+use haul_base::job::allowance::Allowance;
+use haul_base::job::null;
+use haul_base::job::work_progress::WorkProgress;
+use haul_base::sys::inherited_fds;
 use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 use std::ffi::OsStr;
@@ -13,13 +18,8 @@ use std::sync::Arc;
 
 use crate::fs::lookup;
 use crate::io::program::{InheritedPipe, PipeProgram};
-use crate::job::End;
-use crate::job::allowance::Allowance;
-use crate::job::null;
-use crate::job::work_progress::WorkProgress;
 use crate::policy::audit::AuditDestination;
 use crate::sys::confine::{ConfineBounds, ConfineNetwork, ConfineRights};
-use crate::sys::inherited_fds;
 use crate::worker::InheritedPipes;
 
 /// Permitted access to a served directory.

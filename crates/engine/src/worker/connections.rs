@@ -1,5 +1,7 @@
 //! The data connections of a worker: it listens, connects, or opens a tunnel, as its controller says.
 
+use haul_base::control_channel::LinkWriter;
+use haul_base::sys::panic::panicked;
 use haul_proto::wire::control_channel::LinkChannel;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::SessionSettings;
@@ -10,14 +12,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::metrics::control_channel::LinkWriter;
 use crate::net::stream::AcceptedStreams;
 use crate::net::stream::accept::{AcceptAddress, listen};
 use crate::net::stream::connect::{ConnectTerms, ConnectedStreams, connect};
 use crate::net::stream::handshake::StreamCredentials;
 use crate::net::stream::tunnel::{StreamTunnel, prove};
 use crate::worker::error::{MessageOrderError, WorkerError};
-use crate::worker::runtime::{JobRuntime, StreamIntake, panicked};
+use crate::worker::runtime::{JobRuntime, StreamIntake};
 
 /// Makes data connections for the job, and holds those that came before it.
 pub(super) struct DataConnections {

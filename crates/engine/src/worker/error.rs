@@ -1,15 +1,15 @@
 //! Errors of a worker: what ends it, and why it refuses a Request.
 
+use haul_base::control_channel::LinkError;
+use haul_base::sys::describe::describe;
 use haul_proto::error::ProtocolError;
 use haul_proto::path::escape;
 use std::io;
 use std::sync::Arc;
 
-use crate::metrics::control_channel::LinkError;
 use crate::net::stream::StreamError;
 use crate::policy::audit::AuditError;
 use crate::policy::{PolicyFileError, PolicyRefusal};
-use crate::sys::describe::describe;
 use crate::worker::client_refusal::ClientRefusal;
 use crate::worker::measure::MeasureError;
 use crate::worker::predecessor::RunningPredecessor;

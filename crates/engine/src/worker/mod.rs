@@ -20,7 +20,13 @@ pub(crate) mod runtime;
 mod stream_autotune;
 mod stream_recovery;
 
-use crate::sys::inherited_fds;
+use haul_base::control_channel::{LinkReader, LinkWriter};
+use haul_base::job::End;
+use haul_base::job::account::WorkAccount;
+use haul_base::job::allowance::Allowance;
+use haul_base::job::hello::greeting_line;
+use haul_base::job::work_progress::WorkProgress;
+use haul_base::sys::inherited_fds;
 use haul_proto::feature::{Features, PROTOCOL_VERSION};
 use haul_proto::wire::report::{WorkerHello, WorkerMessage};
 use std::ffi::OsStr;
@@ -31,12 +37,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::io::program::{InheritedPipe, PipeProgram, keeper};
-use crate::job::End;
-use crate::job::account::WorkAccount;
-use crate::job::allowance::Allowance;
-use crate::job::hello::greeting_line;
-use crate::job::work_progress::WorkProgress;
-use crate::metrics::control_channel::{LinkReader, LinkWriter};
 use crate::net::controller_watchdog::{ControllerWatchdog, WatchedInput};
 use crate::policy::HostPolicy;
 use crate::policy::audit::{AuditError, AuditLog};

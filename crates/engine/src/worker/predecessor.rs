@@ -13,8 +13,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_s
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use crate::job::End;
-use crate::sys::child::is_ready;
+use haul_base::job::End;
+use haul_base::sys::child::is_ready;
 
 /// How long a worker may take to end after each signal. All in all less than any idle timeout.
 const END_WAIT: Duration = Duration::from_secs(1);
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_worker_is_found_by_its_job_and_role_alone() {
-        let (job, other) = (JobId(crate::sys::random::random().unwrap()), JobId([7; 16]));
+        let (job, other) = (JobId(haul_base::sys::random::random().unwrap()), JobId([7; 16]));
         let marked = WorkerMark::take_over(&job, End::Target).unwrap().expect("the name is free");
         let me = rustix::process::getpid();
         assert_eq!(find(&address(&job, End::Target)).map(|(process, _)| process), Some(me));

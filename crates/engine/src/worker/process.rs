@@ -1,6 +1,9 @@
 //! The main thread of a worker: handles the controller's messages in order. Its Requests come first, then the sandbox,
 //! the data connections and the threads of the job.
 
+use haul_base::control_channel::{LinkReader, LinkWriter};
+use haul_base::job::End;
+use haul_base::job::account::WorkAccount;
 use haul_proto::cpus::Cpus;
 use haul_proto::ids::JobId;
 use haul_proto::path::escape;
@@ -16,9 +19,6 @@ use std::time::Duration;
 
 use crate::fs::FileIdentity;
 use crate::io::program::PipeProgram;
-use crate::job::End;
-use crate::job::account::WorkAccount;
-use crate::metrics::control_channel::{LinkReader, LinkWriter};
 use crate::metrics::reporter::Reporter;
 use crate::net::controller_watchdog::ControllerWatchdog;
 use crate::net::stream::socket::permits_congestion;

@@ -5,6 +5,7 @@
 //! decided. `_` marks a field that the client may choose: its decoder checks its limits, and the kernel confines the
 //! worker to its directory.
 
+use haul_base::job::null;
 use haul_proto::delta::options::{DeltaMode, DeltaOptions};
 use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::sync::{DeleteMode, EqualityTest, SyncOptions};
@@ -20,7 +21,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use crate::fs::lookup;
-use crate::job::null;
 use crate::worker::client_limits::{ClientLimits, ServedAccess};
 use crate::worker::client_refusal::{ClientRefusal, ForbiddenAct};
 

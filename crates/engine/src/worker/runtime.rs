@@ -3,6 +3,11 @@
 
 mod threads;
 
+use haul_base::control_channel::LinkWriter;
+use haul_base::job::account::WorkDone;
+use haul_base::job::work_progress::WorkProgress;
+use haul_base::sys::panic::panicked;
+use haul_base::sys::sync::lock;
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::StreamId;
 use haul_proto::wire::control_channel::LinkChannel;
@@ -10,7 +15,6 @@ use haul_proto::wire::counters::PathFigures;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::resource_metrics::{ResourceMetrics, Stage};
 use haul_proto::wire::source_activity::SourceActivity;
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
@@ -18,9 +22,6 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::job::account::WorkDone;
-use crate::job::work_progress::WorkProgress;
-use crate::metrics::control_channel::LinkWriter;
 use crate::metrics::stage_timer::StageTimers;
 use crate::net::controller_watchdog::ControllerWatchdog;
 use crate::net::stream::connector::Connector;
@@ -28,7 +29,6 @@ use crate::net::stream::{AcceptedStreams, DataStream, StreamError, StreamIds};
 use crate::net::stream_pool::StreamPool;
 use crate::receiver::TargetReceiver;
 use crate::source::Source;
-use crate::sys::sync::lock;
 use crate::worker::error::{MessageOrderError, WorkerError};
 use crate::worker::resource_metrics::{ResourceMeter, SystemGauges, own_bottleneck, stream_figures};
 use crate::worker::stream_autotune::{fix, fix_threads};
@@ -187,17 +187,12 @@ fn enqueue_message(inbox: &SyncSender<Vec<u8>>, mut message: Vec<u8>, watchdog: 
     }
 }
 
-/// Returns the error message for a panicked thread.
-pub fn panicked(thread: &str, panic: &(dyn Any + Send)) -> String {
-    let said = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
-    let said = said.map(|said| format!(": {}", said.lines().next().unwrap_or_default())).unwrap_or_default();
-    format!("thread {thread} panicked{said}\nthis is a bug in haul: please report it")
-}
-
 fn stream_failed(StreamId(id): StreamId, error: &StreamError) -> String {
     let reason = match error {
         StreamError::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => "closed by the other end".into(),
-        StreamError::Io(error) => crate::sys::describe::describe(error).lines().next().unwrap_or_default().to_owned(),
+        StreamError::Io(error) => {
+            haul_base::sys::describe::describe(error).lines().next().unwrap_or_default().to_owned()
+        }
         StreamError::Protocol(fault) => fault.to_string(),
     };
     format!("data stream {id} broke: {reason}")
@@ -449,8 +444,8 @@ impl Drop for ThreadSlot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::control_channel::LinkReader;
     use crate::net::controller_watchdog::tests::watchdog;
+    use haul_base::control_channel::LinkReader;
     use std::os::unix::net::UnixStream;
     use std::sync::mpsc::sync_channel;
 

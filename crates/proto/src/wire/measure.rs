@@ -6,6 +6,10 @@ use crate::codec::{AtMost, PATH, TEXT, Varint, wire_struct};
 use crate::error::ProtocolError;
 use crate::limits::MEASURE_MS_MAX;
 
+/// Names of the entries that a probe's copies make in a scratch directory: written past the page cache, written through
+/// it, and the whole copy.
+pub const SCRATCH_NAMES: [&str; 3] = ["direct", "buffered", "whole"];
+
 wire_struct! {
     /// Request for a measurement.
     #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use haul_engine::job::spec::ChecksumAlgorithm;
+use haul_base::job::spec::ChecksumAlgorithm;
 use haul_proto::checksum::hex;
 use haul_proto::path::escape;
 

@@ -3,8 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use haul_engine::job::location::{Host, Location};
-use haul_engine::job::spec::PipeEnd;
+use haul_base::job::location::{Host, Location};
+use haul_base::job::spec::PipeEnd;
 use rustix::fs::Mode;
 
 use crate::args::UsageError;

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use haul_engine::job::error::{Error, FIRST_FAILURE, Outcome};
-use haul_engine::job::event::{ChangeKind, EntryKind, Event, FileReport, ItemReport, Observer, Progress, ResumeReport};
-use haul_engine::job::spec::{ChecksumAlgorithm, Job};
-use haul_engine::job::summary::Summary;
+use haul_base::job::error::{Error, FIRST_FAILURE, Outcome};
+use haul_base::job::event::{ChangeKind, EntryKind, Event, FileReport, ItemReport, Observer, Progress, ResumeReport};
+use haul_base::job::spec::{ChecksumAlgorithm, Job};
+use haul_base::job::summary::Summary;
 use haul_proto::path::escape;
 
 use super::digest_lines::DigestLines;

@@ -1,9 +1,9 @@
 //! Tests of bbcp's lines, from events without a job.
 
-use haul_engine::job::event::{FileReport, ItemChange, ItemReport, ResumeReport};
-use haul_engine::job::location::{Host, Location};
-use haul_engine::job::spec::{JobOptions, RemoteAccess};
-use haul_engine::job::summary::TransferTotals;
+use haul_base::job::event::{FileReport, ItemChange, ItemReport, ResumeReport};
+use haul_base::job::location::{Host, Location};
+use haul_base::job::spec::{JobOptions, RemoteAccess};
+use haul_base::job::summary::TransferTotals;
 
 use super::*;
 use crate::show::human::Verbosity;

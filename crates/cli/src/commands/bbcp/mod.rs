@@ -14,8 +14,8 @@ use std::ffi::{OsStr, OsString};
 use std::rc::Rc;
 use std::time::Duration;
 
-use haul_engine::job::location::Host;
-use haul_engine::job::spec::{ChecksumAlgorithm, Job, OverwritePolicy};
+use haul_base::job::location::Host;
+use haul_base::job::spec::{ChecksumAlgorithm, Job, OverwritePolicy};
 
 use self::digest_lines::DigestLines;
 use self::lines::{Lines, Style};

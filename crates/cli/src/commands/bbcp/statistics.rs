@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use haul_engine::job::event::{Progress, StreamFigures};
-use haul_engine::job::spec::SocketOptions;
-use haul_engine::job::summary::Summary;
+use haul_base::job::event::{Progress, StreamFigures};
+use haul_base::job::spec::SocketOptions;
+use haul_base::job::summary::Summary;
 
 /// Windows and CPU time of a job between two hosts.
 #[derive(Debug, Default)]
@@ -77,7 +77,7 @@ fn cpu(end: &str, all: Duration, system: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use haul_engine::job::summary::EndSummary;
+    use haul_base::job::summary::EndSummary;
 
     fn stream(buffer_bytes: u64, receiver_bytes: u64) -> StreamFigures {
         StreamFigures { buffer_bytes, receiver_bytes, ..StreamFigures::default() }

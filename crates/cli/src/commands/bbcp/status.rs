@@ -2,7 +2,7 @@
 //!
 //! bbcp ends with an error number, or with its negative modulo 256; haul's own statuses are in [`crate::exit`].
 
-use haul_engine::job::error::{Error, Outcome};
+use haul_base::job::error::{Error, Outcome};
 
 use crate::args::UsageError;
 use crate::exit::Exit;
@@ -137,7 +137,7 @@ fn first_line(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use haul_engine::job::summary::{Summary, TransferTotals};
+    use haul_base::job::summary::{Summary, TransferTotals};
 
     use super::*;
 

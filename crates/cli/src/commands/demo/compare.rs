@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use anyhow::{Context, anyhow, bail};
-use haul_engine::sys::cancel::Cancel;
+use haul_base::sys::cancel::Cancel;
 
 /// Entries below a root by relative path: the digest of a file, nothing for a directory.
 type DemoTree = BTreeMap<PathBuf, Option<blake3::Hash>>;

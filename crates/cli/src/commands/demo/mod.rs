@@ -7,11 +7,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use haul_base::job::location::{Host, Location};
+use haul_base::job::runtime_control::RuntimeControl;
+use haul_base::job::spec::Job;
+use haul_base::sys::cancel::Cancel;
 use haul_engine::fs::MadeDirectory;
-use haul_engine::job::location::{Host, Location};
-use haul_engine::job::runtime_control::RuntimeControl;
-use haul_engine::job::spec::Job;
-use haul_engine::sys::cancel::Cancel;
 use haul_proto::path::Name;
 
 use super::copy::perform;

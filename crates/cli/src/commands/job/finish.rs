@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use haul_engine::job::error::Outcome;
-use haul_engine::job::runtime_control::RuntimeControl;
-use haul_engine::job::spec::{JobRange, RangeLen};
-use haul_engine::sys::cancel::Cancel;
+use haul_base::job::error::Outcome;
+use haul_base::job::runtime_control::RuntimeControl;
+use haul_base::job::spec::{JobRange, RangeLen};
+use haul_base::sys::cancel::Cancel;
 use haul_job::error::{JobError, shown};
 use haul_job::overview::{JobOverview, ShardState};
 use haul_job::plan_index::PlanTotals;

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use haul_engine::job::runtime_control::RuntimeControl;
-use haul_engine::sys::cancel::Cancel;
+use haul_base::job::runtime_control::RuntimeControl;
+use haul_base::sys::cancel::Cancel;
 use haul_job::error::{JobError, shown};
 use haul_job::plan_index::{PlanIndex, PlanTotals};
 use haul_job::shard_result::{ShardEnd, ShardResult};

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_engine::job::error::{Error, Outcome};
-use haul_engine::job::location::{Host, Location};
-use haul_engine::job::runtime_control::RuntimeControl;
-use haul_engine::job::spec::{ListLine, ListReader, SourceList};
-use haul_engine::sys::cancel::Cancel;
-use haul_engine::sys::describe::describe;
+use haul_base::job::error::{Error, Outcome};
+use haul_base::job::location::{Host, Location};
+use haul_base::job::runtime_control::RuntimeControl;
+use haul_base::job::spec::{ListLine, ListReader, SourceList};
+use haul_base::sys::cancel::Cancel;
+use haul_base::sys::describe::describe;
 use haul_job::directory::JobDirectory;
 use haul_job::error::shown;
 use haul_job::shard_list::ShardListReader;
@@ -134,7 +134,7 @@ pub fn copy(
     let title = plan.job.list.as_ref().map_or("", |list| &list.name).to_owned();
     let show = show::new(&plan.display, &title, steering)?;
     let mut recorder = PartRecorder::new(show, failures, progress.clone());
-    let outcome = haul_engine::controller::run(plan.job, crate::commands::program(), cancel, steering, &mut recorder);
+    let outcome = haul_control::controller::run(plan.job, crate::commands::program(), cancel, steering, &mut recorder);
     let outcome = if cancel.is_cancelled() { outcome.map_err(|_| Error::Interrupted) } else { outcome };
     recorder.finish(&outcome)?;
     Ok(outcome)

@@ -6,11 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use haul_base::job::location::Host;
+use haul_base::job::runtime_control::RuntimeControl;
+use haul_base::job::spec::{DeltaMode, RangeLen};
+use haul_base::sys::cancel::Cancel;
 use haul_engine::fs::SpecialFiles;
-use haul_engine::job::location::Host;
-use haul_engine::job::runtime_control::RuntimeControl;
-use haul_engine::job::spec::{DeltaMode, RangeLen};
-use haul_engine::sys::cancel::Cancel;
 use haul_job::description::JobDescription;
 use haul_job::directory::JobDirectory;
 use haul_job::error::{JobError, shown};

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use haul_engine::job::error::Outcome;
-use haul_engine::job::event::{Event, Observer};
+use haul_base::job::error::Outcome;
+use haul_base::job::event::{Event, Observer};
 use haul_job::directory::NamelessFile;
 use haul_job::error::JobError;
 use haul_job::shard_progress::{LiveProgress, ShardProgress};

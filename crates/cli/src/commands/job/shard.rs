@@ -5,10 +5,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use anyhow::Context;
-use haul_engine::job::error::Outcome;
-use haul_engine::job::runtime_control::RuntimeControl;
-use haul_engine::job::spec::{JobRange, SourceList, SourceRange};
-use haul_engine::sys::cancel::Cancel;
+use haul_base::job::error::Outcome;
+use haul_base::job::runtime_control::RuntimeControl;
+use haul_base::job::spec::{JobRange, SourceList, SourceRange};
+use haul_base::sys::cancel::Cancel;
 use haul_job::error::{JobError, shown};
 use haul_job::plan_index::{PlanIndex, PlannedShard};
 use haul_job::shard_lock::{LockHolder, LockedWork, ShardLock};
@@ -194,7 +194,7 @@ fn without_files(result: ShardResult) -> ShardResult {
 /// The figures of a result.
 fn of_outcome(outcome: &Outcome) -> ShardResult {
     let summary = outcome.as_ref().ok();
-    let figure = |of: fn(&haul_engine::job::summary::Summary) -> u64| summary.map_or(0, of);
+    let figure = |of: fn(&haul_base::job::summary::Summary) -> u64| summary.map_or(0, of);
     ShardResult {
         shard: 0,
         end: ShardEnd::Failed,

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use haul_engine::job::event::{Event, Observer, Progress, Sockets, TransportPath};
-use haul_engine::job::summary::Summary;
+use haul_base::job::event::{Event, Observer, Progress, Sockets, TransportPath};
+use haul_base::job::summary::Summary;
 
 use super::super::{print, say};
 use super::figures::{IntervalFigures, NetFigures};

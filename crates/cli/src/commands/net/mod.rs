@@ -10,11 +10,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
 use anyhow::Context;
-use haul_engine::controller;
-use haul_engine::job::error::Error;
-use haul_engine::job::event::TransportPath;
-use haul_engine::job::runtime_control::RuntimeControl;
-use haul_engine::sys::cancel::Cancel;
+use haul_base::job::error::Error;
+use haul_base::job::event::TransportPath;
+use haul_base::job::runtime_control::RuntimeControl;
+use haul_base::sys::cancel::Cancel;
+use haul_control::controller;
 
 use self::meter::NetMeter;
 use crate::args::UsageError;

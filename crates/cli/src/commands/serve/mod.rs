@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use haul_engine::job::credentials::{ClientCredentials, KnownClient, OPEN, PrivateKey, Secret};
+use haul_base::job::credentials::{ClientCredentials, KnownClient, OPEN, PrivateKey, Secret};
+use haul_base::sys::describe::without_numbers;
 use haul_engine::policy::audit::AuditDestination;
 use haul_engine::serve::{
     ReloadedOffer, ServeEvent, ServeListener, ServeOffer, ServeUntil, ServedContent, ServedCredential, ServedDirectory,
 };
-use haul_engine::sys::describe::without_numbers;
 use haul_engine::worker::client_limits::{ServePolicy, ServedAccess, sandbox};
 use haul_proto::path::escape;
 use haul_proto::wire::sandbox::Confinement;

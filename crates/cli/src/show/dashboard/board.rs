@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use haul_engine::job::event::{Event, Progress, TransportPath};
+use haul_base::job::event::{Event, Progress, TransportPath};
 
 use super::keys::Key;
 use super::lanes::Lanes;

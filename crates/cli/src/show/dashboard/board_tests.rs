@@ -1,5 +1,5 @@
-use haul_engine::job::event::{NetworkPath, SlowFile, SourceActivity, StreamFigures, StreamPath};
-use haul_engine::job::spec::Cipher;
+use haul_base::job::event::{NetworkPath, SlowFile, SourceActivity, StreamFigures, StreamPath};
+use haul_base::job::spec::Cipher;
 
 use super::*;
 use crate::show::verdict::tests::example;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use haul_engine::job::event::{Progress, StreamFigures};
+use haul_base::job::event::{Progress, StreamFigures};
 
 /// The streams as they are now.
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ impl Lanes {
                 .collect();
             (self.told, self.at) = (progress.per_stream.clone(), now);
         }
-        let transport = |transport: &haul_engine::job::event::StreamPath| {
+        let transport = |transport: &haul_base::job::event::StreamPath| {
             let figures = self.told.iter().find(|figures| figures.stream == u64::from(transport.stream))?;
             Some(StreamRow {
                 stream: figures.stream,
@@ -79,7 +79,7 @@ impl Lanes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use haul_engine::job::event::{SourceActivity, StreamPath};
+    use haul_base::job::event::{SourceActivity, StreamPath};
 
     fn progress(megabytes: u64, streams: &[u16]) -> Progress {
         let of = |stream: u64| StreamFigures {

@@ -22,9 +22,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use haul_engine::job::error::Outcome;
-use haul_engine::job::event::{Event, Observer};
-use haul_engine::job::runtime_control::RuntimeControl;
+use haul_base::job::error::Outcome;
+use haul_base::job::event::{Event, Observer};
+use haul_base::job::runtime_control::RuntimeControl;
 use ratatui_core::terminal::Terminal;
 use rustix::process::{Signal, getpid, kill_process};
 

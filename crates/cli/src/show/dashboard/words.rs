@@ -1,6 +1,6 @@
 //! What the dashboard says, as text. What quotes another machine is made harmless here.
 
-use haul_engine::job::event::{Bottleneck, Progress, SlowFile, TransportPath};
+use haul_base::job::event::{Bottleneck, Progress, SlowFile, TransportPath};
 use haul_proto::path::escape;
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use haul_engine::job::error::Outcome;
-use haul_engine::job::event::{Event, FileReport, ItemReport, Progress, ResumeReport, SkipReport};
+use haul_base::job::error::Outcome;
+use haul_base::job::event::{Event, FileReport, ItemReport, Progress, ResumeReport, SkipReport};
 use haul_proto::checksum::hex;
 use serde::Serialize;
 

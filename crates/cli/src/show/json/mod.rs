@@ -8,9 +8,9 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::time::Instant;
 
-use haul_engine::job::error::Outcome;
-use haul_engine::job::event::{Event, Observer};
-use haul_engine::sys::describe::without_numbers;
+use haul_base::job::error::Outcome;
+use haul_base::job::event::{Event, Observer};
+use haul_base::sys::describe::without_numbers;
 use haul_proto::checksum::hex;
 use haul_proto::path::disturbs;
 use serde::ser::Error as _;
@@ -167,10 +167,10 @@ mod tests {
     use super::*;
     use crate::text::TextOutput;
     use crate::text::tests::Paper;
-    use haul_engine::job::error::Error;
-    use haul_engine::job::event::SyncCounters;
-    use haul_engine::job::event::{FileReport, ItemReport};
-    use haul_engine::job::summary::{ComparisonResult, IntegritySummary, Summary, TransferTotals};
+    use haul_base::job::error::Error;
+    use haul_base::job::event::SyncCounters;
+    use haul_base::job::event::{FileReport, ItemReport};
+    use haul_base::job::summary::{ComparisonResult, IntegritySummary, Summary, TransferTotals};
 
     fn run(outcome: &Outcome) -> (String, String) {
         let (out, err) = (Paper::default(), Paper::default());

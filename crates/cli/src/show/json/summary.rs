@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use haul_engine::job::event::{ReadBackBytes, SandboxReport, SlowFile};
-use haul_engine::job::spec::{CompressionMethod, DeltaCounters};
-use haul_engine::job::summary::{ComparisonResult, CompressionResult, Summary};
+use haul_base::job::event::{ReadBackBytes, SandboxReport, SlowFile};
+use haul_base::job::spec::{CompressionMethod, DeltaCounters};
+use haul_base::job::summary::{ComparisonResult, CompressionResult, Summary};
 use haul_proto::wire::counters::PathFigures;
 use serde::Serialize;
 

@@ -1,6 +1,6 @@
 //! How data travels, as JSON.
 
-use haul_engine::job::event::{NetworkPath, TransportPath};
+use haul_base::job::event::{NetworkPath, TransportPath};
 use serde::Serialize;
 
 /// How data travels.

@@ -17,11 +17,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use haul_base::sys::cancel::Cancel;
+
 use super::WalkOptions;
 use crate::fs::lookup_waits::LookupWaits;
 use crate::fs::prefetch::budget::PrefetchedBytes;
 use crate::fs::prefetch::task::{AnyTask, LookupHandle, LookupTask, TaskSlot};
-use crate::sys::cancel::Cancel;
 
 /// How many threads: as many requests as a disk or a server likes to have at a time.
 pub(in crate::fs) const HELPERS: usize = 16;

@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 
+use haul_base::job::spec::Symlinks;
 use haul_proto::entry::{EntryMetadata, SpecialFile};
 use haul_proto::filter::FilterScope;
 use haul_proto::path::Name;
@@ -28,7 +29,6 @@ use crate::fs::prefetch::Prefetcher;
 use crate::fs::prefetch::task::LookupHandle;
 use crate::fs::walk::look_ahead::WalkPrefetch;
 use crate::fs::walk_lookup::{WalkLookup, WalkStep};
-use crate::job::spec::Symlinks;
 
 /// One entry of a walk. Entries between a [`WalkEntry::EnterDir`] and its [`WalkEntry::LeaveDir`] are in that directory
 /// or below.
@@ -108,7 +108,7 @@ pub enum WalkEntry {
     Failed {
         /// From the root down. Bytes, not text.
         path: Vec<u8>,
-        /// Why; [`crate::sys::describe::describe`] has the words.
+        /// Why; [`haul_base::sys::describe::describe`] has the words.
         error: io::Error,
     },
 }

@@ -2,6 +2,7 @@
 //! frames; each run of frames has one value.
 
 use crc_fast::{CrcAlgorithm, checksum_combine};
+use haul_base::sys::sync::lock;
 use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::integrity::FrameLen;
 use std::collections::BTreeMap;
@@ -10,7 +11,6 @@ use std::sync::Mutex;
 
 use super::hasher::{cksum_suffix, crc_of};
 use super::{ReadFrame, read_frame};
-use crate::sys::sync::lock;
 
 /// The largest prime below 2^16 (RFC 1950).
 const ADLER_MODULUS: u64 = 65_521;

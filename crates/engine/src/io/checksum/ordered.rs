@@ -2,6 +2,7 @@
 //! its buffer. What passes early is not kept but read again when it is its turn, by whichever stream comes by then:
 //! mostly from the page cache, and in a bounded share of that stream's time.
 
+use haul_base::sys::sync::lock;
 use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::integrity::FrameLen;
 use haul_proto::ranges::RangeSet;
@@ -9,7 +10,6 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use super::{Hasher, ReadFrame, read_frame};
-use crate::sys::sync::lock;
 
 /// Most frames that a stream reads again before it returns to its own work.
 const CATCH_UP_MAX: usize = 32;

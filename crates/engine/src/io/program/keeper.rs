@@ -14,7 +14,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use crate::job::End;
+use haul_base::job::End;
 
 /// How long a program may take to end after it was asked to, before it is killed.
 const GRACE: Duration = Duration::from_millis(300);

@@ -14,10 +14,10 @@ use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::job::End;
-use crate::job::own_executable::{BY_PROC, own_executable};
-use crate::sys::child::{ChildGuard, spawn_with};
-use crate::sys::sync::lock;
+use haul_base::job::End;
+use haul_base::job::own_executable::{BY_PROC, own_executable};
+use haul_base::sys::child::{ChildGuard, spawn_with};
+use haul_base::sys::sync::lock;
 
 /// Interval at which a wait for a program checks the job.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

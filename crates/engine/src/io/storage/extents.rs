@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Mutex;
 
-use crate::sys::sync::lock;
+use haul_base::sys::sync::lock;
 
 /// Extents that are remembered: one for each stream of a job, which may read a place of its own.
 const REMEMBERED_MAX: usize = 64;

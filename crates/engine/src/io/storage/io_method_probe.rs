@@ -8,9 +8,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use haul_base::sys::sync::lock;
+
 use super::IoMethod;
 use super::meter::IoCost;
-use crate::sys::sync::lock;
 
 /// Smaller files are not tried on: what a trial costs would not come in again.
 pub const TRIAL_FILE_MIN: u64 = 256 << 20;

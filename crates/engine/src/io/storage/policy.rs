@@ -1,5 +1,6 @@
 //! The I/O methods of a job's files: as requested, else as measured, within each file's limits.
 
+use haul_base::sys::sync::lock;
 use haul_proto::wire::storage::{CacheUse, DirectIo, StorageRequest};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,7 +9,6 @@ use super::cache::{is_cached, large_file_bytes};
 use super::file::OpenedFile;
 use super::{IoMethod, depth};
 use crate::io::storage::io_method_probe::{DIRECT_FILE_MIN, IoMethodProbe, IoMethodProbes, TRIAL_FILE_MIN};
-use crate::sys::sync::lock;
 
 /// So far from a range, a job has neither read ahead nor kept anything.
 const FAR_BYTES: u64 = 256 << 20;

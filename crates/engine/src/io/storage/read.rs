@@ -1,6 +1,7 @@
 //! A stream's reads: the frames of a chunk in order, each in its own buffer. [`crate::io::storage::readahead`] reads
 //! ahead of them.
 
+use haul_base::sys::sync::lock;
 use haul_proto::wire::resource_metrics::Stage;
 use std::io;
 use std::sync::Arc;
@@ -14,7 +15,6 @@ use super::{FinishedIo, IoMethod, is_refusal};
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::readahead::{ReadRange, Readahead};
 use crate::metrics::stage_timer::during;
-use crate::sys::sync::lock;
 
 /// Reads for one stream.
 pub struct FrameReader {

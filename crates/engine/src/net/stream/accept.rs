@@ -4,6 +4,7 @@
 //! bytes are read from it, and it cannot delay others. If there are too many, the oldest is closed
 //! ([`super::preauth`]).
 
+use haul_base::sys::describe::describe;
 use haul_proto::ids::StreamId;
 use haul_proto::limits::PENDING_STREAMS_FROM_NETWORK_MAX;
 use socket2::{Domain, Socket, Type};
@@ -19,7 +20,6 @@ use super::handshake::{StreamCredentials, as_acceptor};
 use super::preauth::PendingConnections;
 use super::socket::{adapt_to_path, configure_connection, prepare_socket};
 use super::{AcceptedStreams, DataStream, StreamError};
-use crate::sys::describe::describe;
 use haul_proto::wire::socket_options::SocketOptions;
 
 /// Connections that wait for accept(2).

@@ -185,7 +185,9 @@ fn reason(error: &StreamError) -> String {
     match error {
         StreamError::Io(error) if error.kind() == io::ErrorKind::TimedOut => "no answer in time".into(),
         StreamError::Io(error) if error.kind() == io::ErrorKind::WouldBlock => "no answer in time".into(),
-        StreamError::Io(error) => crate::sys::describe::describe(error).lines().next().unwrap_or_default().to_owned(),
+        StreamError::Io(error) => {
+            haul_base::sys::describe::describe(error).lines().next().unwrap_or_default().to_owned()
+        }
         StreamError::Protocol(fault) => fault.to_string(),
     }
 }

@@ -1,5 +1,7 @@
 //! Creates data connections over the known paths, in threads of their own.
 
+use haul_base::sys::random::jitter;
+use haul_base::sys::sync::lock;
 use haul_proto::ids::{PathId, StreamId};
 use haul_proto::wire::route::Route;
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -15,8 +17,6 @@ use std::time::Duration;
 use super::handshake::{StreamCredentials, as_connector};
 use super::socket::{adapt_to_path, configure_connection, prepare_socket};
 use super::{AcceptedStreams, DataStream, StreamError, StreamIds};
-use crate::sys::random::jitter;
-use crate::sys::sync::lock;
 use haul_proto::wire::socket_options::SocketOptions;
 
 /// Most connections in progress: fewer than an acceptor admits before authentication.

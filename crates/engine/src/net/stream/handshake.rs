@@ -1,5 +1,6 @@
 //! Proving a connection: greeting, answer, and a Finished record each way.
 
+use haul_base::sys::random::random;
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::{JobId, PathId, StreamId};
 use haul_proto::limits::GREETING_DEADLINE_MS;
@@ -16,7 +17,6 @@ use super::seal::KeySchedule;
 use super::socket::{receive_exact, send_all};
 use super::{DataStream, StreamError};
 use crate::io::frame_buffer::FrameBuffer;
-use crate::sys::random::random;
 
 /// What a connection must prove that it knows.
 #[derive(Clone)]

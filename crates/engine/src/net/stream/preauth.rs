@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::sys::sync::lock;
+use haul_base::sys::sync::lock;
 
 /// Number of pending connections from which the deadline is [`PRESSED_DEADLINE_MS`].
 const PRESSURE: usize = PENDING_CONNECTIONS_MAX / 2;

@@ -1,6 +1,7 @@
 //! Streams through the link to the controller, where no connection is possible: each is a socket pair. One side is a
 //! stream like any other; the other side's bytes travel as link frames of the stream's channel.
 
+use haul_base::control_channel::LinkWriter;
 use haul_proto::ids::{PathId, StreamId};
 use haul_proto::limits::TUNNEL_PIECE_MAX;
 use haul_proto::wire::control_channel::LinkChannel;
@@ -16,7 +17,6 @@ use std::sync::mpsc::channel;
 
 use super::handshake::{StreamCredentials, as_acceptor, as_connector};
 use super::{AcceptedStreams, StreamError, StreamIds};
-use crate::metrics::control_channel::LinkWriter;
 use crate::net::controller_watchdog::ControllerWatchdog;
 
 /// The link's ends of all tunnelled streams.

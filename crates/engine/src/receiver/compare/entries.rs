@@ -21,6 +21,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use haul_base::sys::describe::describe;
+
 use crate::fs::attributes::read;
 use crate::fs::{Dir, FileStat, FollowLinks, each_name};
 use crate::io::storage::extents::FileExtents;
@@ -28,7 +30,6 @@ use crate::metrics::counter::add;
 use crate::receiver::ReceiverEntry;
 use crate::receiver::delete::source_names::SourceNames;
 use crate::receiver::place::destination::DestinationKind;
-use crate::sys::describe::describe;
 
 /// The counterpart of a source entry.
 pub enum Compared {

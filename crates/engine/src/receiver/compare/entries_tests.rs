@@ -1,5 +1,6 @@
 //! Rights of a target that only compares.
 
+use haul_base::control_channel::LinkWriter;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::FrameLen;
 use haul_proto::path::Name;
@@ -11,7 +12,6 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
-use crate::metrics::control_channel::LinkWriter;
 use crate::metrics::reporter::Reporter;
 use crate::receiver::TargetReceiver;
 use crate::receiver::worker_context::WorkerContext;

@@ -12,9 +12,10 @@ use std::collections::hash_map;
 use std::io;
 use std::sync::Mutex;
 
+use haul_base::sys::sync::lock;
+
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
 use crate::receiver::place::existing_entry::attributes;
-use crate::sys::sync::lock;
 
 /// Memory limit for files with hard links at the target; beyond it, hard links are not compared.
 const COMPARED_BYTES_MAX: usize = 64 << 20;

@@ -25,6 +25,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use haul_base::sys::describe::describe;
+
 use crate::fs::meta::apply_to_symlink;
 use crate::fs::{Dir, FollowLinks, MetadataParts, lookup};
 use crate::metrics::counter::add;
@@ -43,7 +45,6 @@ use crate::receiver::place::in_order_sink::InOrderSink;
 use crate::receiver::place::temp_files::make_temporary;
 use crate::receiver::receive::partial_verification::VerificationClaim;
 use crate::receiver::tree::parent_directories::parent_modes;
-use crate::sys::describe::describe;
 
 impl TargetReceiver {
     /// Answers all entries of an Offer.

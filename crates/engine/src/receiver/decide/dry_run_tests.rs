@@ -1,5 +1,7 @@
 //! A dry run of a sync at the target, without a source: its reports, and that it changes nothing.
 
+use haul_base::control_channel::{LinkReader, LinkWriter};
+use haul_base::sys::sync::lock;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
 use haul_proto::entry_extras::EntryExtras;
 use haul_proto::ids::EntryId;
@@ -17,11 +19,9 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
-use crate::metrics::control_channel::{LinkReader, LinkWriter};
 use crate::metrics::reporter::Reporter;
 use crate::receiver::TargetReceiver;
 use crate::receiver::worker_context::WorkerContext;
-use crate::sys::sync::lock;
 use crate::testing::{SentReport, target_request};
 
 /// Options for a dry run with reports.

@@ -1,5 +1,7 @@
 //! Hard links: where they are created, and what they replace.
 
+use haul_base::sys::sync::lock;
+
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, HeldFile};
 use crate::policy::audit::AuditAction;
 use crate::receiver::ReceiverEntry;
@@ -10,7 +12,6 @@ use crate::receiver::place::entry_position::{EntryPosition, TreeReplacement};
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::ExistingStat;
 use crate::receiver::place::temp_files::make_temporary;
-use crate::sys::sync::lock;
 use haul_proto::entry::EntryKind;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
 use haul_proto::error::ProtocolError;

@@ -14,12 +14,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use haul_base::sys::describe::describe;
+use haul_base::sys::sync::lock;
+
 use crate::fs::{Dir, FileIdentity, HeldFile};
 use crate::metrics::reporter::Reporter;
 use crate::receiver::place::entry_position::EntryPosition;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
-use crate::sys::describe::describe;
-use crate::sys::sync::lock;
 
 /// Warning when files are copied instead of linked.
 const CANNOT_LINK: &str = "cannot hard-link to the earlier copy (--link-dest), so files are copied";

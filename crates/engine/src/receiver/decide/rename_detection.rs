@@ -15,11 +15,12 @@ use std::cmp::Ordering;
 use std::io;
 use std::sync::OnceLock;
 
+use haul_base::job::spec::Symlinks;
+use haul_base::sys::describe::describe;
+
 use crate::fs::{Dir, FileStat, SpecialFiles, WalkEntry, WalkOptions, Walker};
-use crate::job::spec::Symlinks;
 use crate::receiver::file::base::BaseSource;
 use crate::receiver::place::target_path::TargetPath;
-use crate::sys::describe::describe;
 
 /// Most remembered files.
 const FILES_MAX: usize = 1 << 20;

@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
+use haul_base::sys::sync::lock;
+
 use crate::fs::{FileIdentity, FileStat};
-use crate::sys::sync::lock;
 
 /// Most wrong digests of one file, whatever its number of names.
 const WRONG_DIGESTS_MAX: u64 = 8;

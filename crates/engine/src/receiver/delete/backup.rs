@@ -18,6 +18,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use haul_base::sys::describe::describe;
+use haul_base::sys::sync::lock;
+
 use crate::fs::meta::apply_with;
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, MetadataParts, attributes, lookup};
 use crate::metrics::counter::add;
@@ -27,8 +30,6 @@ use crate::receiver::place::job_quota::JobQuota;
 use crate::receiver::place::target_path::TargetPath;
 use crate::receiver::place::temp_files::make_temporary;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
-use crate::sys::describe::describe;
-use crate::sys::sync::lock;
 
 /// Error for a backup directory on another file system.
 const ELSEWHERE: &str = "is not on the target's file system\nuse a directory on the same file system for --backup-dir";

@@ -12,6 +12,8 @@ use rustix::fs::FileType;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use haul_base::sys::describe::describe;
+
 use crate::fs::meta::apply;
 use crate::fs::{Dir, FileStat, MetadataParts, each_name};
 use crate::receiver::ReceiverEntry;
@@ -19,7 +21,6 @@ use crate::receiver::delete::remove_tree::{RemovalLimit, TreeClearing};
 use crate::receiver::delete::source_names::SourceNames;
 use crate::receiver::metadata::rights::is_not_ours;
 use crate::receiver::place::case_sensitivity::folds;
-use crate::sys::describe::describe;
 
 /// Most names remembered until the end.
 const LATER_MAX: usize = 1_000_000;

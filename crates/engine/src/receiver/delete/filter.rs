@@ -3,6 +3,7 @@
 //! The source names its excluded entries. For other names the target decides, by the user's rules and by the filter
 //! files from the source's directories.
 
+use haul_base::sys::sync::lock;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
 use haul_proto::error::ProtocolError;
 use haul_proto::filter::definition::FilterOptions;
@@ -14,7 +15,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use crate::fs::rules_of;
-use crate::sys::sync::lock;
 
 /// The filters of a job, and the open directories.
 pub struct TargetFilter(Option<FilterJudge>);

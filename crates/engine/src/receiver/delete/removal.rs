@@ -22,6 +22,8 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use haul_base::sys::sync::lock;
+
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
 use crate::receiver::ReceiverEntry;
 use crate::receiver::delete::extraneous::DeferredRemovals;
@@ -29,7 +31,6 @@ use crate::receiver::delete::remove_tree::{KeptEntry, RemovalLimit, TreeClearing
 use crate::receiver::delete::source_names::SourceNames;
 use crate::receiver::place::destination::RefusedRequest;
 use crate::sys::machine;
-use crate::sys::sync::lock;
 
 /// Warning when a source could not be listed.
 const HINDERED: &str =

@@ -12,8 +12,9 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use haul_base::control_channel::{LinkReader, LinkWriter};
+
 use crate::fs::testing::name;
-use crate::metrics::control_channel::{LinkReader, LinkWriter};
 use crate::metrics::reporter::Reporter;
 use crate::receiver::worker_context::WorkerContext;
 use crate::testing::{SentReport, target_request};

@@ -4,6 +4,7 @@
 //! It uses open directories and single names, follows no link, crosses no mount point, and keeps its own stack. Memory
 //! is bounded by the names in the directories on the current path.
 
+use haul_base::sys::describe::describe;
 use haul_proto::filter::FilterScope;
 use haul_proto::path::Name;
 use haul_proto::sync::ChangeKind;
@@ -19,7 +20,6 @@ use crate::policy::audit::AuditAction;
 use crate::receiver::delete::Removals;
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::entry_kind;
-use crate::sys::describe::describe;
 
 /// An entry that is never removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::sys::sync::lock;
+use haul_base::sys::sync::lock;
 
 /// Most names kept for all open directories, as a limit on a source's use of memory. Each name takes up to 36 bytes
 /// while the set grows.

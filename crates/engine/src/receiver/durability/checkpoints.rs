@@ -10,10 +10,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, Weak};
 use std::time::{Duration, Instant};
 
+use haul_base::sys::sync::lock;
+
 use crate::fs::Dir;
 use crate::receiver::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
-use crate::sys::sync::lock;
 
 /// Bytes between checkpoints: a power loss costs at most this, and the data written during a checkpoint.
 const EVERY_BYTES: u64 = 512 << 20;

@@ -4,10 +4,12 @@
 //! Producers wait for room before they write, and always add what they have written. So no thread holds an item that
 //! another one waits for.
 
+use haul_base::sys::describe::describe;
+use haul_base::sys::sync::lock;
+
 use crate::receiver::ReceiverEntry;
 use crate::receiver::durability::checkpoints::save;
 use crate::receiver::job::ReceiverJob;
-use crate::sys::describe::describe;
 use haul_proto::commit_queue::{GroupLimits, NextGroup};
 use haul_proto::path::escape;
 use haul_proto::wire::report::WorkerMessage;
@@ -25,7 +27,6 @@ use crate::receiver::durability::checkpoints::Checkpoints;
 use crate::receiver::durability::complete_file::CompleteFile;
 use crate::receiver::durability::fsync::{SyncedFileSystem, SyncedFileSystems};
 use crate::sys::open_files;
-use crate::sys::sync::lock;
 
 /// Files and directories that wait for fsync.
 pub struct CommitQueue {

@@ -14,10 +14,11 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use haul_base::sys::sync::lock;
+
 use crate::fs::Dir;
 use crate::io::storage::file::{is_memory, magic_of};
 use crate::sys::page_cache::write_back_error;
-use crate::sys::sync::lock;
 
 /// Most files synced one by one. Measured on ext4 and XFS: a file takes 2 to 5 ms, and syncfs 1 to 10 ms with up to a
 /// hundred files. But syncfs also waits for other programs' data.

@@ -1,5 +1,8 @@
 //! A base file: the existing file to be replaced by a new one.
 
+use haul_base::sys::random::random;
+use haul_base::sys::sync::lock;
+
 use super::patch::InPlaceUpdate;
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
 use crate::io::storage::FileAccess;
@@ -7,8 +10,6 @@ use crate::io::storage::calls::read_at;
 use crate::io::storage::extents::FileExtents;
 use crate::io::storage::file::OpenedFile;
 use crate::receiver::place::error::FileError;
-use crate::sys::random::random;
-use crate::sys::sync::lock;
 use haul_proto::delta::DeltaMethod;
 use haul_proto::delta::base::{BaseFile, BaseId, FramePosition};
 use haul_proto::delta::instructions::{DeltaInstruction, make};

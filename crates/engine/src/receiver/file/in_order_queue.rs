@@ -1,11 +1,11 @@
 //! Frames queued for writing in order.
 
+use haul_base::sys::sync::lock;
 use haul_proto::wire::frame::DataFrame;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use crate::io::frame_buffer::FrameBuffer;
-use crate::sys::sync::lock;
 
 /// Queued frames of one file. The session bounds how far frames may be ahead of the written length.
 #[derive(Default)]

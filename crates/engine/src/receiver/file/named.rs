@@ -1,5 +1,6 @@
 //! A file that gets a final name, and its state for resuming.
 
+use haul_base::sys::sync::lock;
 use haul_proto::entry::EntryMetadata;
 use haul_proto::entry_extras::{EntryExtras, ExtendedAttribute};
 use haul_proto::file_range::FileRange;
@@ -30,7 +31,6 @@ use crate::receiver::place::journal::OpenJournal;
 use crate::receiver::place::target_path::{FileName, TargetPath};
 use crate::receiver::place::temp_files::{TempFiles, is_taken};
 use crate::sys::clone_range::clone_range;
-use crate::sys::sync::lock;
 
 /// A file with a final name.
 pub struct NamedFile {

@@ -1,9 +1,10 @@
 //! The patch of an update in place.
 
+use haul_base::sys::sync::lock;
+
 use crate::io::storage::calls::write_at;
 use crate::io::storage::holes::map_of_zeros;
 use crate::receiver::place::temp_files::{sibling, temporary_name};
-use crate::sys::sync::lock;
 use blake3::hazmat::ChainingValue;
 use haul_proto::delta::blocks::{self, BLOCK};
 use haul_proto::delta::instructions::DeltaInstruction;

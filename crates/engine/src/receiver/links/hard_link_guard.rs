@@ -10,8 +10,9 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use haul_base::sys::sync::lock;
+
 use crate::fs::{FileIdentity, FileStat};
-use crate::sys::sync::lock;
 
 /// Most remembered files: a hash table of this size takes 25 MiB, and 37 MiB while it grows.
 const STAYING_FILES_MAX: usize = 7 << 16;
@@ -100,11 +101,11 @@ impl LinkTracker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::control_channel::LinkWriter;
     use crate::metrics::reporter::Reporter;
     use crate::receiver::TargetReceiver;
     use crate::receiver::worker_context::WorkerContext;
     use crate::testing::target_request;
+    use haul_base::control_channel::LinkWriter;
     use haul_proto::entry::EntryLocation;
     use haul_proto::wire::request::TargetRequest;
 

@@ -13,10 +13,11 @@ use haul_proto::session::target;
 use std::io;
 use std::sync::Mutex;
 
+use haul_base::sys::sync::lock;
+
 use super::first_names::{FirstName, FirstNames};
 use crate::fs::{Dir, FileIdentity, FileStat};
 use crate::receiver::ReceiverEntry;
-use crate::sys::sync::lock;
 
 /// Files with names still to be offered.
 #[derive(Default)]

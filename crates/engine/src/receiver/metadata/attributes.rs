@@ -8,10 +8,11 @@ use haul_proto::path::escape;
 use std::io;
 use std::os::fd::AsFd;
 
+use haul_base::sys::describe::describe;
+
 use crate::fs::MetadataParts;
 use crate::fs::attributes::{RefusedAttribute, is_wanted, put_as_owner};
 use crate::fs::meta::apply_with;
-use crate::sys::describe::describe;
 
 impl MetadataWriter {
     /// Whether any are preserved.

@@ -1,5 +1,6 @@
 //! Owners of new entries, where they are preserved: mapped by equal names, or by the user's map.
 
+use haul_base::sys::sync::lock;
 use haul_proto::entry::{Entry, EntryMetadata};
 use haul_proto::error::ProtocolError;
 use haul_proto::limits::OWNERS_MAX;
@@ -11,7 +12,6 @@ use std::sync::Mutex;
 
 use crate::receiver::place::destination::RefusedRequest;
 use crate::sys::accounts::Accounts;
-use crate::sys::sync::lock;
 
 /// Numeric owners of the source, mapped to local ones.
 pub struct TargetOwners([Mutex<OwnerTable>; 2]);

@@ -11,9 +11,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
+use haul_base::sys::sync::lock;
+
 use crate::fs::{Dir, FileStat};
 use crate::receiver::place::temp_files::temporary_name;
-use crate::sys::sync::lock;
 
 /// Most remembered file systems.
 const FILE_SYSTEMS_MAX: usize = 64;

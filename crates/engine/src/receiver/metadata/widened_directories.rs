@@ -11,10 +11,11 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Mutex;
 
+use haul_base::sys::sync::lock;
+
 use crate::fs::meta::set_mode_of_path;
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
 use crate::receiver::place::existing_entry::is_root;
-use crate::sys::sync::lock;
 use haul_proto::path::Name;
 
 /// All permissions of a directory's owner.

@@ -23,16 +23,17 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use haul_base::job::End;
+use haul_base::job::display_path::below;
+use haul_base::job::spec::NULL_TARGET;
+use haul_base::sys::describe::describe;
+
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, lookup};
 use crate::io::program::{InheritedPipe, PipeProgram};
-use crate::job::End;
-use crate::job::display_path::below;
-use crate::job::spec::NULL_TARGET;
 use crate::metrics::reporter::Reporter;
 use crate::policy::{HostPolicy, PolicyRule};
 use crate::receiver::place::in_order_sink::InOrderSink;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
-use crate::sys::describe::describe;
 use crate::sys::machine;
 
 /// The resolved destination.

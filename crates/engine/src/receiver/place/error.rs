@@ -1,5 +1,8 @@
 //! Why an entry cannot be received, or not completed.
 
+use haul_base::job::allowance::AllowanceError;
+use haul_base::job::error::CHANGED_WHILE_READ;
+use haul_base::sys::describe::describe;
 use haul_proto::overwrite_policy::OverwriteRefusal;
 use rustix::io::Errno;
 use std::fmt;
@@ -8,9 +11,6 @@ use std::sync::Arc;
 
 use crate::io::checksum::DigestMismatch;
 use crate::io::program::ProgramError;
-use crate::job::allowance::AllowanceError;
-use crate::job::error::CHANGED_WHILE_READ;
-use crate::sys::describe::describe;
 
 /// Advice where a file differs from its written data.
 const OTHER_WRITER: &str = "another program writes to it: end that program, then rerun the command";

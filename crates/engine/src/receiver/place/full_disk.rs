@@ -2,8 +2,9 @@
 
 use std::sync::Mutex;
 
+use haul_base::sys::sync::lock;
+
 use crate::receiver::place::error::FileError;
-use crate::sys::sync::lock;
 
 /// Consecutive failures that show a full file system.
 const FAILURES_MIN: u32 = 16;

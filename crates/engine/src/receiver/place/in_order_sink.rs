@@ -6,11 +6,12 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use haul_base::sys::sync::lock;
+
 use crate::io::program::{PipeProgram, ProgramError};
 use crate::io::storage::PIPE_BYTES;
 use crate::io::storage::calls::write_on;
 use crate::receiver::place::error::FileError;
-use crate::sys::sync::lock;
 
 /// A sink for bytes in order.
 pub struct InOrderSink {

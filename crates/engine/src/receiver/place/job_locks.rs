@@ -3,6 +3,7 @@
 //! A run locks each temporary file that it writes ([`crate::receiver::place::temp_files`]), and the directories of its
 //! source arguments. The kernel releases the locks when the process ends, for whatever reason.
 
+use haul_base::sys::sync::lock;
 use haul_proto::wire::resource_metrics::Stage;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use rustix::io::Errno;
@@ -14,7 +15,6 @@ use crate::fs::{Dir, FileIdentity};
 use crate::metrics::stage_timer::during;
 use crate::receiver::place::error::{FileError, OtherRun};
 use crate::sys::lock_holder::LockTable;
-use crate::sys::sync::lock;
 
 /// Longest total wait of a job for other runs: a worker whose controller was killed needs a moment to notice.
 const PATIENCE: Duration = Duration::from_secs(5);

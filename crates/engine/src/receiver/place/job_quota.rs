@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::job::allowance::Allowance;
+use haul_base::job::allowance::Allowance;
+
 use crate::receiver::place::error::FileError;
 
 /// This job's share of the limit; unlimited without a server.

@@ -4,6 +4,7 @@
 //! two runs that write one file detect each other by the lock. If another user's file, or any foreign entry, occupies
 //! this name, a random name with the same first digits replaces it, with a warning.
 
+use haul_base::sys::sync::lock;
 use haul_proto::checksum::hex;
 use haul_proto::path::Name;
 use rustix::fs::{
@@ -23,7 +24,6 @@ use crate::receiver::place::error::{FileError, OtherRun};
 use crate::receiver::place::job_locks::{JobLocks, LockedEntry};
 use crate::receiver::place::target_path::FileName;
 use crate::receiver::place::target_path::TargetPath;
-use crate::sys::sync::lock;
 
 /// Most attempts to open a temporary file that another run renames meanwhile.
 const OPENS_MAX: usize = 8;

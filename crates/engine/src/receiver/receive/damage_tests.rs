@@ -17,7 +17,8 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering;
 
-use crate::metrics::control_channel::LinkWriter;
+use haul_base::control_channel::LinkWriter;
+
 use crate::metrics::reporter::Reporter;
 use crate::net::stream::testing::{TestRecord, flip, keys, receiving, sealed};
 use crate::policy::audit::{AuditClient, AuditDestination, AuditLog};

@@ -10,6 +10,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use haul_base::sys::sync::lock;
+
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::calls::write_at;
 use crate::io::storage::file::OpenedFile;
@@ -23,7 +25,6 @@ use crate::receiver::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::file::written_frame::WrittenFrame;
 use crate::receiver::place::error::FileError;
-use crate::sys::sync::lock;
 
 /// The writer of one stream.
 pub struct FrameWriter {

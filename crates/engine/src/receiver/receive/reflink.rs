@@ -12,13 +12,14 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
+use haul_base::sys::sync::lock;
+
 use crate::io::storage::file::OpenedFile;
 use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
 use crate::receiver::ReceiverEntry;
 use crate::receiver::TargetReceiver;
 use crate::receiver::file::named::NamedFile;
-use crate::sys::sync::lock;
 use haul_proto::integrity::NO_VALUE;
 
 /// Refused reflinks, so that they are not tried for every chunk.

@@ -8,8 +8,9 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Mutex;
 
+use haul_base::sys::sync::lock;
+
 use crate::fs::{Dir, FileIdentity, each_name};
-use crate::sys::sync::lock;
 
 /// Results for the last directory: entries of a directory mostly follow each other.
 #[derive(Default)]

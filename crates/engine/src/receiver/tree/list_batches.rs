@@ -7,7 +7,7 @@ use haul_proto::wire::list_batch::{DestinationBatch, OperandDestination};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use crate::sys::sync::lock;
+use haul_base::sys::sync::lock;
 
 /// Batches with source arguments still to be offered.
 #[derive(Default)]
@@ -68,11 +68,11 @@ impl ListedBatches {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::control_channel::LinkWriter;
     use crate::metrics::reporter::Reporter;
     use crate::receiver::TargetReceiver;
     use crate::receiver::worker_context::WorkerContext;
     use crate::testing::target_request;
+    use haul_base::control_channel::LinkWriter;
     use haul_proto::entry::{self, Entry, EntryContent, EntryMetadata};
     use haul_proto::ids::EntryId;
     use haul_proto::path::Name;

@@ -13,7 +13,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
-use crate::sys::sync::lock;
+use haul_base::sys::sync::lock;
 
 /// Most remembered paths, as a limit on a source's use of memory.
 const PATHS_MAX: usize = 1 << 22;

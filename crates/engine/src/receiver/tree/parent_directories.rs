@@ -12,9 +12,10 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Mutex;
 
+use haul_base::sys::sync::lock;
+
 use super::directories::make_directory;
 use crate::fs::{Dir, FileStat, FollowLinks, mode_without_preserve};
-use crate::sys::sync::lock;
 
 /// The most recent of these directories, by their names below the destination.
 #[derive(Default)]

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use haul_base::sys::random::random;
 use haul_proto::integrity::{FrameLen, frame_check};
 use haul_proto::limits::REKEY_BYTES;
 use haul_proto::wire::handshake::{CipherSuite, KeyDirection};
@@ -9,7 +10,6 @@ use haul_proto::wire::handshake::{CipherSuite, KeyDirection};
 use crate::io::frame_buffer::FrameBuffer;
 use crate::net::stream::aead::CipherLibrary;
 use crate::net::stream::seal::KeySchedule;
-use crate::sys::random::random;
 use crate::worker::measure::MeasureError;
 
 /// Speeds in bytes per second.

@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use haul_base::sys::describe::describe;
 use haul_proto::error::ProtocolError;
 use haul_proto::path::escape;
 use haul_proto::wire::measure::{MeasureAnswer, MeasureRequest};
@@ -16,11 +17,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 pub use self::compute::{Primitive, primitives};
-pub use self::place::SCRATCH_NAMES;
 use self::place::ScratchDirectory;
 use crate::io::storage::cold;
 use crate::sys::confine::{ConfineBounds, ConfineNetwork};
-use crate::sys::describe::describe;
 use crate::sys::tcp_info;
 
 /// A measurement that failed.

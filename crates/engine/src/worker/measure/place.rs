@@ -12,23 +12,20 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use haul_base::sys::random::random;
 use haul_proto::checksum::hex;
 use haul_proto::path::Name;
-use haul_proto::wire::measure::TargetDirectoryFigures;
+use haul_proto::wire::measure::{SCRATCH_NAMES, TargetDirectoryFigures};
 use rustix::fs::{FileType, FlockOperation, flock, fstat, fstatfs, fstatvfs};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::fs::{Dir, MadeDirectory, each_name};
 use crate::sys::confine::{ConfineBounds, ConfineRights};
-use crate::sys::random::random;
 use crate::worker::measure::MeasureError;
 
 /// Prefix of scratch directory names.
 const PREFIX: &str = ".haul-probe-";
-/// Names of the entries that a probe's copies make in a scratch directory: written past the page cache, written through
-/// it, and the whole copy.
-pub const SCRATCH_NAMES: [&str; 3] = ["direct", "buffered", "whole"];
 /// Time limit for another worker to exit.
 const PATIENCE: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(50);

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use haul_engine::sys::cancel::Cancel;
-use haul_engine::sys::describe::describe;
+use haul_base::sys::cancel::Cancel;
+use haul_base::sys::describe::describe;
 use haul_job::error::JobError;
 use haul_job::slurm::queue::{FORMAT, SlurmTask, max_array_size};
 use haul_job::slurm::script::job_name;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use haul_engine::sys::cancel::Cancel;
+use haul_base::sys::cancel::Cancel;
 use haul_job::error::JobError;
 use haul_job::plan_index::PlanIndex;
 use haul_job::slurm::pace::{CallPace, LOOK_EVERY, POLL_EVERY};

@@ -9,8 +9,8 @@ use std::ffi::OsString;
 use std::fs;
 
 use anyhow::Context;
-use haul_engine::job::runtime_control::RuntimeControl;
-use haul_engine::sys::cancel::Cancel;
+use haul_base::job::runtime_control::RuntimeControl;
+use haul_base::sys::cancel::Cancel;
 use haul_job::directory::JobDirectory;
 use haul_job::error::{JobError, shown};
 use haul_job::overview::JobOverview;

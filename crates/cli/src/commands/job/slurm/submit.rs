@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use haul_engine::job::own_executable::own_executable;
+use haul_base::job::own_executable::own_executable;
 use haul_job::directory::replace;
 use haul_job::error::JobError;
 use haul_job::plan_index::PlanIndex;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use haul_engine::sys::cancel::Cancel;
+use haul_base::sys::cancel::Cancel;
 use haul_job::directory::{JobDirectory, replace};
 use haul_job::error::JobError;
 use haul_job::slurm::pace::POLL_EVERY;

@@ -1,0 +1,193 @@
+//! The control channel between the controller and a worker: frames over a pair of pipes. Each end sends heartbeats, so
+//! that the other one notices its loss (`idle_timeout`).
+
+use haul_proto::error::ProtocolError;
+use haul_proto::limits::{BEAT_MS, PEER_MESSAGE_MAX};
+use haul_proto::wire::control_channel::{BEAT, HEADER_LEN, LinkChannel, decode_header, encode_header};
+use std::io::{self, IoSlice, Read, Write};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+type LinkPipe = Mutex<Box<dyn Write + Send>>;
+
+/// Writes frames; clones write to the same pipe, one frame at a time.
+#[derive(Clone)]
+pub struct LinkWriter(Arc<LinkPipe>);
+
+impl LinkWriter {
+    /// Over `pipe`.
+    pub fn new(pipe: impl Write + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Box::new(pipe))))
+    }
+
+    /// Sends one frame. Waits while the other end does not read.
+    ///
+    /// # Panics
+    /// If `content` is beyond the channel's limit: a programmer's error.
+    pub fn send(&self, channel: LinkChannel, content: &[u8]) -> io::Result<()> {
+        assert!(content.len() <= channel.limit(), "a link frame beyond its limit");
+        let header = encode_header(channel, u32::try_from(content.len()).unwrap_or(u32::MAX));
+        let mut pipe = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        write_both(&mut **pipe, &header, content)?;
+        pipe.flush()
+    }
+
+    /// Sends several frames on one channel, in as few system calls as they take.
+    pub fn send_all(&self, channel: LinkChannel, contents: &[Vec<u8>]) -> io::Result<()> {
+        let mut frames = Vec::with_capacity(contents.iter().map(|content| content.len() + HEADER_LEN).sum());
+        for content in contents {
+            assert!(content.len() <= channel.limit(), "a link frame beyond its limit");
+            frames.extend_from_slice(&encode_header(channel, u32::try_from(content.len()).unwrap_or(u32::MAX)));
+            frames.extend_from_slice(content);
+        }
+        let mut pipe = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        pipe.write_all(&frames)?;
+        pipe.flush()
+    }
+
+    /// Sends heartbeats in a thread of its own, independent of busy or blocked threads, until the last writer is
+    /// dropped or the pipe fails.
+    pub fn keep_alive(&self) -> io::Result<()> {
+        let pipe = Arc::downgrade(&self.0);
+        thread::Builder::new().name("haul-beat".into()).spawn(move || {
+            while beat(&pipe).is_some_and(|sent| sent.is_ok()) {
+                thread::sleep(Duration::from_millis(BEAT_MS));
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Closes the pipe: the other end reads to its end.
+    pub fn close(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(io::sink());
+    }
+}
+
+/// Writes a heartbeat; `None` after the last writer was dropped.
+fn beat(pipe: &Weak<LinkPipe>) -> Option<io::Result<()>> {
+    let pipe = pipe.upgrade()?;
+    let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
+    Some(pipe.write_all(&BEAT).and_then(|()| pipe.flush()))
+}
+
+/// Writes a header and its content, in one system call where they fit.
+fn write_both(pipe: &mut dyn Write, mut header: &[u8], mut content: &[u8]) -> io::Result<()> {
+    while !header.is_empty() {
+        match pipe.write_vectored(&[IoSlice::new(header), IoSlice::new(content)]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                let of_header = written.min(header.len());
+                header = &header[of_header..];
+                content = &content[written - of_header..];
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    pipe.write_all(content)
+}
+
+/// Why a link can be read no further.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// The pipe failed.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// What came is not the protocol.
+    #[error("{0}")]
+    Protocol(#[from] ProtocolError),
+}
+
+/// Reads frames.
+pub struct LinkReader<R> {
+    pipe: R,
+    content: Vec<u8>,
+}
+
+impl<R: Read> LinkReader<R> {
+    /// Over `pipe`.
+    pub fn new(pipe: R) -> Self {
+        Self { pipe, content: Vec::new() }
+    }
+
+    /// The next frame that is no beat; `None` at the end of the pipe.
+    pub fn next_frame(&mut self) -> Result<Option<(LinkChannel, &[u8])>, LinkError> {
+        let mut header = BEAT;
+        while header == BEAT {
+            match read_some(&mut self.pipe, &mut header)? {
+                0 => return Ok(None),
+                n => self.pipe.read_exact(&mut header[n..])?,
+            }
+        }
+        let (channel, length) = decode_header(header)?;
+        self.content.clear();
+        // One large message does not hold its memory for good.
+        self.content.shrink_to(PEER_MESSAGE_MAX);
+        // Grows as bytes come, not as the header says.
+        let read = (&mut self.pipe).take(length as u64).read_to_end(&mut self.content)?;
+        if read < length {
+            return Err(ProtocolError::Truncated.into());
+        }
+        Ok(Some((channel, &self.content)))
+    }
+}
+
+/// What there is to read; a signal does not end the wait.
+fn read_some(pipe: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match pipe.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use haul_proto::ids::StreamId;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn frames_come_back_in_order_and_the_end_is_seen() {
+        let (a, b) = UnixStream::pair().unwrap();
+        let writer = LinkWriter::new(a);
+        let sending = thread::spawn(move || {
+            writer.send(LinkChannel::Peer, b"one").unwrap();
+            writer.send(LinkChannel::Stream(StreamId(3)), b"").unwrap();
+            writer.send(LinkChannel::Controller, &vec![7; 1 << 20]).unwrap();
+            writer.close();
+        });
+        let mut reader = LinkReader::new(b);
+        assert_eq!(reader.next_frame().unwrap(), Some((LinkChannel::Peer, &b"one"[..])));
+        assert_eq!(reader.next_frame().unwrap(), Some((LinkChannel::Stream(StreamId(3)), &b""[..])));
+        assert_eq!(reader.next_frame().unwrap(), Some((LinkChannel::Controller, &vec![7; 1 << 20][..])));
+        assert_eq!(reader.next_frame().unwrap(), None);
+        sending.join().unwrap();
+    }
+
+    #[test]
+    fn a_signal_while_it_waits_is_no_end() {
+        struct Interrupted(bool, io::Cursor<Vec<u8>>);
+        impl Read for Interrupted {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                match std::mem::replace(&mut self.0, true) {
+                    false => Err(io::ErrorKind::Interrupted.into()),
+                    true => self.1.read(buffer),
+                }
+            }
+        }
+        let frame = io::Cursor::new([&encode_header(LinkChannel::Peer, 3)[..], b"one"].concat());
+        let mut reader = LinkReader::new(Interrupted(false, frame));
+        assert_eq!(reader.next_frame().unwrap(), Some((LinkChannel::Peer, &b"one"[..])));
+    }
+
+    #[test]
+    fn a_frame_that_is_cut_off_is_a_fault() {
+        let mut whole = encode_header(LinkChannel::Peer, 10).to_vec();
+        whole.extend_from_slice(b"short");
+        assert!(LinkReader::new(&whole[..]).next_frame().is_err());
+        assert!(LinkReader::new(&whole[..3]).next_frame().is_err());
+    }
+}

@@ -1,0 +1,116 @@
+//! A caller's wish to have a running job go faster or slower.
+
+use std::cmp::Ordering;
+use std::sync::{Arc, Mutex};
+
+use haul_proto::limits::RATE_MIN;
+
+use crate::sys::sync::lock;
+
+/// Changes the limit of a running job ([`crate::job::spec::StreamOptions::rate_bytes_per_s`]). Clones are the same handle.
+#[derive(Debug, Clone, Default)]
+pub struct RateHandle(Arc<Mutex<RequestedRate>>);
+
+#[derive(Debug, Default)]
+struct RequestedRate {
+    /// A limit, or none at all.
+    set: Option<Option<u64>>,
+    /// How many times it is doubled then, or halved where it is negative.
+    doublings: i32,
+}
+
+impl RateHandle {
+    /// No change.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Doubles the limit; where there is none, nothing happens.
+    pub fn double(&self) {
+        self.step(1);
+    }
+
+    /// Halves the limit; without one, half of the present rate becomes the limit.
+    pub fn halve(&self) {
+        self.step(-1);
+    }
+
+    /// From now on, this limit, in bytes a second, or none.
+    pub fn set(&self, limit: Option<u64>) {
+        *lock(&self.0) = RequestedRate { set: Some(limit), doublings: 0 };
+    }
+
+    fn step(&self, doublings: i32) {
+        let mut wish = lock(&self.0);
+        wish.doublings = wish.doublings.saturating_add(doublings);
+    }
+
+    /// The limit after all requests since the last call: `Some(None)` if it was lifted, `None` without a change.
+    /// `limit` is the present one, `present` the measured rate, both in bytes a second.
+    pub fn changed(&self, limit: Option<u64>, present: impl FnOnce() -> u64) -> Option<Option<u64>> {
+        let RequestedRate { set, doublings } = std::mem::take(&mut *lock(&self.0));
+        let before = limit;
+        let limit = set.unwrap_or(limit);
+        let factor = |steps: u32| 1u64.checked_shl(steps).unwrap_or(u64::MAX);
+        let new = match (doublings.cmp(&0), limit) {
+            (Ordering::Equal, limit) => limit,
+            (Ordering::Greater, limit) => limit.map(|limit| limit.saturating_mul(factor(doublings.unsigned_abs()))),
+            (Ordering::Less, _) => Some(limit.unwrap_or_else(present) / factor(doublings.unsigned_abs())),
+        };
+        Some(new.map(|new| new.max(RATE_MIN))).filter(|new| *new != before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_add_up_and_are_taken_once() {
+        let handle = RateHandle::new();
+        let never = || panic!("there is a limit");
+        assert_eq!(handle.changed(Some(8 << 20), never), None);
+        handle.clone().double();
+        handle.double();
+        assert_eq!(handle.changed(Some(8 << 20), never), Some(Some(32 << 20)));
+        assert_eq!(handle.changed(Some(32 << 20), never), None);
+        handle.halve();
+        handle.double();
+        handle.halve();
+        assert_eq!(handle.changed(Some(32 << 20), never), Some(Some(16 << 20)));
+    }
+
+    #[test]
+    fn without_a_limit_halving_makes_one_and_doubling_does_nothing() {
+        let handle = RateHandle::new();
+        handle.double();
+        assert_eq!(handle.changed(None, || 1 << 30), None);
+        handle.halve();
+        assert_eq!(handle.changed(None, || 1 << 30), Some(Some(1 << 29)));
+    }
+
+    #[test]
+    fn a_limit_that_is_set_or_lifted_goes_before_steps_that_were_taken_earlier() {
+        let handle = RateHandle::new();
+        handle.double();
+        handle.set(Some(5 << 20));
+        assert_eq!(handle.changed(Some(8 << 20), || 0), Some(Some(5 << 20)));
+        handle.set(Some(0));
+        assert_eq!(handle.changed(None, || 0), Some(Some(RATE_MIN)));
+        handle.set(None);
+        assert_eq!(handle.changed(Some(8 << 20), || 0), Some(None));
+        handle.set(None);
+        assert_eq!(handle.changed(None, || 0), None, "there was none");
+    }
+
+    #[test]
+    fn no_limit_is_so_low_that_nothing_moves_or_too_high_for_its_number() {
+        let handle = RateHandle::new();
+        (0..100).for_each(|_| handle.halve());
+        assert_eq!(handle.changed(Some(1 << 30), || 0), Some(Some(RATE_MIN)));
+        handle.halve();
+        assert_eq!(handle.changed(Some(RATE_MIN), || 0), None, "it is not said again");
+        (0..100).for_each(|_| handle.double());
+        assert_eq!(handle.changed(Some(1 << 30), || 0), Some(Some(u64::MAX)));
+    }
+}

@@ -1,0 +1,52 @@
+//! What a caller wants of a running job: another rate, another number of streams, a pause.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+
+use crate::job::rate::RateHandle;
+
+/// Steers a running job. Clones are the same handle.
+#[derive(Debug, Clone, Default)]
+pub struct RuntimeControl {
+    rate: RateHandle,
+    requested: Arc<RequestedControls>,
+}
+
+#[derive(Debug, Default)]
+struct RequestedControls {
+    /// 0 as long as nothing is wanted.
+    streams: AtomicU16,
+    is_paused: AtomicBool,
+}
+
+impl RuntimeControl {
+    /// No change.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Changes the limit on the rate.
+    pub fn rate(&self) -> &RateHandle {
+        &self.rate
+    }
+
+    /// Fixes the number of streams, whatever is measured: between one and the job's maximum.
+    pub fn fix_streams(&self, streams: u16) {
+        self.requested.streams.store(streams.max(1), Ordering::Relaxed);
+    }
+
+    /// Stops sending until the job resumes.
+    pub fn pause(&self, is_paused: bool) {
+        self.requested.is_paused.store(is_paused, Ordering::Relaxed);
+    }
+
+    /// The requested number of streams, if any.
+    pub fn streams(&self) -> Option<u16> {
+        Some(self.requested.streams.load(Ordering::Relaxed)).filter(|streams| *streams > 0)
+    }
+
+    /// Whether the job is paused.
+    pub fn is_paused(&self) -> bool {
+        self.requested.is_paused.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,330 @@
+//! A child process with its pipes: started, its standard error collected, ended when it is no longer needed.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::sys::cancel::Cancel;
+use haul_proto::path::escape;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
+
+/// Bytes that are kept from the end of a child's error output.
+pub const KEPT_STDERR: usize = 8 * 1024;
+
+/// How long a child may take to end after it was asked to, before it is killed.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// How long the error output of an ended child is awaited. A process that it left behind may hold the pipe open.
+const STDERR_WAIT: Duration = Duration::from_millis(500);
+
+/// Longest pause between two checks for a child's end.
+const LONGEST_NAP: Duration = Duration::from_millis(10);
+
+/// Interval between checks for cancellation while waiting for a child.
+pub const CANCEL_POLL: Duration = Duration::from_millis(50);
+
+/// Most bytes that a pipe takes without waiting when it says that it takes any (Linux: PIPE_BUF).
+const PIPE_ROOM: usize = 4096;
+
+/// Owns a child process: ends and reaps it when dropped, unless it was left.
+#[derive(Debug)]
+pub struct ChildGuard {
+    child: Child,
+    /// Nothing that it has to say at its end is of use.
+    is_messenger: bool,
+    is_left: bool,
+    status: Option<ExitStatus>,
+    kept: Arc<Mutex<VecDeque<u8>>>,
+    stderr_ended: Receiver<()>,
+}
+
+/// A child and what connects to it.
+pub struct SpawnedChild {
+    /// Ends the child when it is dropped.
+    pub guard: ChildGuard,
+    /// Its standard input.
+    pub stdin: ChildStdin,
+    /// Its standard output.
+    pub stdout: ChildStdout,
+}
+
+/// Starts `command` with three pipes, in this process's group, so that it keeps the terminal for its own questions.
+pub fn spawn(command: &mut Command) -> io::Result<SpawnedChild> {
+    let (guard, stdin, stdout) = spawn_with(command, Stdio::piped())?;
+    let stdout = stdout.ok_or_else(missing)?;
+    Ok(SpawnedChild { guard, stdin, stdout })
+}
+
+/// The same with another standard output, which is a pipe only if that says so.
+pub fn spawn_with(command: &mut Command, stdout: Stdio) -> io::Result<(ChildGuard, ChildStdin, Option<ChildStdout>)> {
+    let mut child = command.stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped()).spawn()?;
+    let stdout = child.stdout.take();
+    let pipes = (child.stdin.take(), child.stderr.take());
+    let kept = Arc::new(Mutex::new(VecDeque::with_capacity(KEPT_STDERR)));
+    let (ended, stderr_ended) = channel();
+    let guard =
+        ChildGuard { child, is_messenger: false, is_left: false, status: None, kept: Arc::clone(&kept), stderr_ended };
+    let (Some(stdin), Some(stderr)) = pipes else { return Err(missing()) };
+    thread::Builder::new().name("child-stderr".into()).spawn(move || {
+        keep_end(stderr, &kept);
+        // Nobody waits any more when this fails.
+        let _ = ended.send(());
+    })?;
+    Ok((guard, stdin, stdout))
+}
+
+fn missing() -> io::Error {
+    io::Error::other("no pipe to the child")
+}
+
+impl ChildGuard {
+    /// The child's process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until the child has ended, at most `timeout`. `None` when it still runs.
+    pub fn wait(&mut self, timeout: Duration) -> io::Result<Option<ExitStatus>> {
+        let deadline = Instant::now() + timeout;
+        let mut nap = Duration::from_micros(200);
+        let mut ended = None;
+        loop {
+            if self.status.is_none() {
+                self.status = self.child.try_wait()?;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.status.is_some() || left.is_zero() {
+                return Ok(self.status);
+            }
+            // Readable after its end. Before Linux 5.3, and where a system call filter forbids pidfds, the child is
+            // polled.
+            ended = ended.or_else(|| pidfd_open(self.pid()?, PidfdFlags::empty()).ok());
+            match &ended {
+                Some(ended) => drop(is_ready(ended, PollFlags::IN, left)),
+                None => thread::sleep(nap.min(left)),
+            }
+            nap = (nap * 2).min(LONGEST_NAP);
+        }
+    }
+
+    /// The child only carries what others say: once those have said their last, it is not waited for.
+    pub fn is_messenger(&mut self) {
+        self.is_messenger = true;
+    }
+
+    /// Closes the child's standard input and waits for its end, at most `timeout`. A mere carrier such as ssh is not
+    /// waited for: on a long path, its end takes a round trip.
+    pub fn close(&mut self, timeout: Duration) {
+        if !self.is_messenger {
+            // A child that does not end by itself is ended on drop.
+            let _ = self.wait(timeout);
+            return;
+        }
+        self.is_left = true;
+        // Where no thread can be had, it is reaped when this process ends.
+        let _ = thread::Builder::new().name("haul-reap".into()).spawn({
+            let child = self.pid();
+            move || child.map(|child| waitpid(Some(child), WaitOptions::empty()))
+        });
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        i32::try_from(self.id()).ok().and_then(Pid::from_raw)
+    }
+
+    /// Asks the child to end, kills it if it does not, and reaps it.
+    pub fn end(&mut self) {
+        self.signal(Signal::TERM);
+        if !matches!(self.wait(GRACE), Ok(Some(_))) {
+            self.signal(Signal::KILL);
+            // A killed child always ends; were the wait to fail, nothing could be done about it here.
+            self.status = self.child.wait().ok().or(self.status);
+        }
+    }
+
+    /// The end of what the child wrote as errors, escaped, without empty lines. Waits a little for the rest when the
+    /// child has ended.
+    pub fn stderr_tail(&self) -> Vec<String> {
+        if self.status.is_some() {
+            // Whether it came to its end or not: what has come so far has to do.
+            let _ = self.stderr_ended.recv_timeout(STDERR_WAIT);
+        }
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: &[u8] = kept.make_contiguous();
+        bytes.split(|&b| b == b'\n').map(|line| escape(line.trim_ascii())).filter(|line| !line.is_empty()).collect()
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        // A child that was reaped is not signalled: its id may belong to someone else by now.
+        if let (Ok(None), Some(pid)) = (self.wait(Duration::ZERO), self.pid()) {
+            // The only failure is that it has just ended.
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+impl Drop for ChildGuard {
+    fn drop(&mut self) {
+        if !self.is_left {
+            self.end();
+        }
+    }
+}
+
+/// Writes to a child that may have stopped reading: an error as soon as `cancel` is set.
+pub struct CancellableStdin<'a> {
+    /// The child's standard input.
+    pub pipe: &'a mut ChildStdin,
+    /// Ends the wait.
+    pub cancel: &'a Cancel,
+}
+
+impl Write for CancellableStdin<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        while !is_ready(&*self.pipe, PollFlags::OUT, CANCEL_POLL) {
+            if self.cancel.is_cancelled() {
+                return Err(io::Error::other("cancelled"));
+            }
+        }
+        self.pipe.write(&bytes[..bytes.len().min(PIPE_ROOM)])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.pipe.flush()
+    }
+}
+
+/// Whether a pipe becomes ready within `timeout`. A pipe that cannot be polled counts as ready: its use gives the
+/// better error.
+pub fn is_ready(pipe: impl AsFd, wanted: PollFlags, timeout: Duration) -> bool {
+    let Ok(timeout) = Timespec::try_from(timeout) else { return true };
+    match poll(&mut [PollFd::new(&pipe, wanted)], Some(&timeout)) {
+        Ok(0) | Err(rustix::io::Errno::INTR) => false,
+        Ok(_) | Err(_) => true,
+    }
+}
+
+/// Reads to the end and keeps the last [`KEPT_STDERR`] bytes.
+fn keep_end(mut stderr: ChildStderr, kept: &Mutex<VecDeque<u8>>) {
+    let mut piece = [0; 4096];
+    loop {
+        let read = match stderr.read(&mut piece) {
+            Ok(0) => return,
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => return,
+        };
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let surplus = (kept.len() + read).saturating_sub(KEPT_STDERR);
+        kept.drain(..surplus);
+        kept.extend(&piece[..read]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> SpawnedChild {
+        spawn(Command::new("timeout").args(["--foreground", "20", "sh", "-c", script])).unwrap()
+    }
+
+    #[test]
+    fn the_end_of_its_errors_is_kept_and_escaped() {
+        let mut spawned = shell("yes x | head -c 20000 >&2; printf '\\n  \\033[1mlast \\n\\n' >&2; exit 3");
+        let status = spawned.guard.wait(Duration::from_secs(10)).unwrap().unwrap();
+        assert_eq!(status.code(), Some(3));
+        let tail = spawned.guard.stderr_tail();
+        assert_eq!(tail.last().map(String::as_str), Some("\\u{1b}[1mlast"));
+        let bytes: usize = tail.iter().map(|line| line.len() + 1).sum();
+        assert!((8000..=KEPT_STDERR + 16).contains(&bytes), "{bytes}");
+    }
+
+    #[test]
+    fn a_pipe_that_someone_else_holds_open_delays_but_a_moment() {
+        let mut spawned = shell("sleep 15 & echo $!; echo bye >&2");
+        let mut id = String::new();
+        while !id.ends_with('\n') {
+            let mut byte = [0];
+            spawned.stdout.read_exact(&mut byte).unwrap();
+            id.push(char::from(byte[0]));
+        }
+        let begun = Instant::now();
+        spawned.guard.wait(Duration::from_secs(10)).unwrap().unwrap();
+        assert_eq!(spawned.guard.stderr_tail(), ["bye"]);
+        assert!(begun.elapsed() < Duration::from_secs(5));
+        let left_behind = Pid::from_raw(id.trim().parse().unwrap()).unwrap();
+        kill_process(left_behind, Signal::KILL).unwrap();
+    }
+
+    #[test]
+    fn dropping_ends_even_a_child_that_does_not_want_to() {
+        for script in ["read x", "trap '' TERM; echo ready; while :; do read x || sleep 0.05; done"] {
+            let mut spawned = spawn(Command::new("sh").args(["-c", script])).unwrap();
+            if script.contains("ready") {
+                spawned.stdout.read_exact(&mut [0; 6]).unwrap();
+            }
+            let pid = Pid::from_raw(i32::try_from(spawned.guard.id()).unwrap()).unwrap();
+            let begun = Instant::now();
+            drop(spawned);
+            assert!(begun.elapsed() < Duration::from_secs(5));
+            assert!(rustix::process::test_kill_process(pid).is_err(), "it is still there");
+        }
+    }
+
+    #[test]
+    fn writing_to_one_that_does_not_read_ends_when_it_is_cancelled() {
+        let mut spawned = shell("sleep 15");
+        let cancel = Cancel::new();
+        let stop = cancel.clone();
+        let stopping = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(100));
+            stop.cancel();
+        });
+        let begun = Instant::now();
+        let error =
+            CancellableStdin { pipe: &mut spawned.stdin, cancel: &cancel }.write_all(&vec![0; 1 << 20]).unwrap_err();
+        assert!(begun.elapsed() < Duration::from_secs(5) && error.to_string() == "cancelled", "{error}");
+        stopping.join().unwrap();
+    }
+
+    #[test]
+    fn one_that_only_carries_is_left_to_end_by_itself_and_is_reaped() {
+        let mut spawned = shell("read x; sleep 0.2; exit 3");
+        let pid = spawned.guard.pid().unwrap();
+        spawned.guard.is_messenger();
+        drop(spawned.stdin);
+        spawned.guard.close(Duration::from_secs(10));
+        drop(spawned.guard);
+        assert!(rustix::process::test_kill_process(pid).is_ok(), "it was waited for, or ended");
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while rustix::process::test_kill_process(pid).is_ok() {
+            assert!(Instant::now() < deadline, "nobody reaped it");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn a_worker_is_waited_for() {
+        let mut spawned = shell("read x; sleep 0.2; exit 3");
+        let pid = spawned.guard.pid().unwrap();
+        drop(spawned.stdin);
+        spawned.guard.close(Duration::from_secs(10));
+        assert!(rustix::process::test_kill_process(pid).is_err(), "it is still there");
+    }
+
+    #[test]
+    fn waiting_ends_at_its_time() {
+        let mut spawned = shell("read x");
+        assert!(spawned.guard.wait(Duration::from_millis(30)).unwrap().is_none());
+        assert!(spawned.guard.stderr_tail().is_empty());
+        drop(spawned.stdin);
+        assert!(spawned.guard.wait(Duration::from_secs(10)).unwrap().is_some());
+    }
+}

@@ -1,0 +1,276 @@
+//! Progress of an attempt, from the workers' reports: counters, metrics, pauses, and what they say of the bottleneck.
+
+use haul_base::job::event::{Progress, TransportPath};
+use haul_base::job::spec::{DeltaCounters, Job, Verify};
+use haul_base::job::summary::{
+    ComparisonResult, CompressionResult, ConnectionSummary, Diagnosis, EndSummary, IntegritySummary, JobTimes,
+    Recommendation, Summary, TransferTotals,
+};
+use haul_proto::diagnose::pauses::Pauses;
+use haul_proto::diagnose::watch::BottleneckWatch;
+use haul_proto::diagnose::{JobMeasurements, Verdict, diagnose};
+use haul_proto::sync::SyncCounters;
+use haul_proto::wire::counters::{Counters, FinalReport, PathFigures};
+use haul_proto::wire::resource_metrics::{ResourceMetrics, StreamFigures};
+use haul_proto::wire::sandbox::SandboxReport;
+use haul_proto::wire::slowest_files::SlowFile;
+use haul_proto::wire::source_activity::SourceActivity;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::control_requests::ControlRequests;
+use super::worker_role::WorkerRole;
+use super::workers::Workers;
+
+/// Progress of an attempt.
+#[derive(Default)]
+pub struct JobProgress {
+    is_one_worker: bool,
+    is_one_machine: bool,
+    /// Files that failed.
+    pub failed: u64,
+    /// Entries left out on purpose.
+    pub left_out: u64,
+    /// The latest reports of source and target.
+    pub ends: [EndProgress; 2],
+    /// Reports of the target: the slowest files, and results of base files.
+    pub slowest: Vec<SlowFile>,
+    pub delta: Option<DeltaCounters>,
+    pub sync: SyncCounters,
+    /// Activity of the source.
+    pub work: SourceActivity,
+    /// Final reports of the finished ends.
+    pub finals: HashMap<WorkerRole, FinalReport>,
+    watch: BottleneckWatch,
+    pauses: Pauses,
+}
+
+/// The latest reports of one end.
+#[derive(Default)]
+pub struct EndProgress {
+    pub counters: Counters,
+    pub load: ResourceMetrics,
+    /// Reported at the end.
+    pub streams: Vec<StreamFigures>,
+    pub sandbox: Option<SandboxReport>,
+}
+
+/// How the data travels, and how fast it may.
+#[derive(Clone, Copy)]
+pub struct TransferTerms<'a> {
+    pub transport: &'a TransportPath,
+    pub control: &'a ControlRequests,
+}
+
+impl JobProgress {
+    /// Before any report of these workers.
+    pub fn new(workers: &Workers) -> Self {
+        let [source, target] = WorkerRole::BOTH.map(|role| workers.hello(role).boot);
+        Self { is_one_worker: workers.is_one(), is_one_machine: source == target, ..Self::default() }
+    }
+
+    /// The counters of source and target.
+    pub fn counters(&self) -> [Counters; 2] {
+        [self.ends[0].counters, self.ends[1].counters]
+    }
+
+    /// The ends that a worker reports for.
+    fn reported(&self, role: WorkerRole) -> Vec<usize> {
+        if self.is_one_worker { vec![0, 1] } else { vec![role.index()] }
+    }
+
+    /// Records counters. If one worker is both ends, source and target report separate ones.
+    pub fn record_counters(&mut self, role: WorkerRole, counters: Counters) {
+        let role = if self.is_one_worker && counters.files_found == 0 { WorkerRole::Target } else { role };
+        self.ends[role.index()].counters = counters;
+    }
+
+    /// Records the resources used by an end.
+    pub fn record_load(&mut self, role: WorkerRole, load: ResourceMetrics, terms: TransferTerms<'_>) {
+        let ends = self.reported(role);
+        ends.iter().for_each(|end| self.ends[*end].load = load);
+        let case = self.measurements_with_pauses(terms);
+        self.pauses.record_reports(ends, &case);
+        if !self.pauses.is_open() {
+            self.watch.sample(&self.pauses.without(&case));
+        }
+    }
+
+    /// Records the restriction of an end's file access.
+    pub fn record_sandbox(&mut self, role: WorkerRole, sandbox: &SandboxReport) {
+        self.reported(role).into_iter().for_each(|end| self.ends[end].sandbox = Some(sandbox.clone()));
+    }
+
+    /// Records an end's final report. A worker that is both ends reports for the source first. `false` if the end has
+    /// finished before.
+    pub fn record_end(&mut self, role: WorkerRole, last: FinalReport) -> bool {
+        let again = self.finals.contains_key(&role);
+        let role = if again { WorkerRole::Target } else { role };
+        if again && (!self.is_one_worker || self.finals.contains_key(&role)) {
+            return false;
+        }
+        self.ends[role.index()].counters = last.counters;
+        self.finals.insert(role, last);
+        true
+    }
+
+    /// Records that the caller paused the job, or resumed it.
+    pub fn record_pause(&mut self, is_paused: bool, terms: TransferTerms<'_>) {
+        let case = self.measurements_with_pauses(terms);
+        self.pauses.set(is_paused, &case);
+    }
+
+    /// Whether the source has found something, or all: before that, progress would have no total.
+    pub fn has_total(&self) -> bool {
+        let source = &self.ends[0].counters;
+        source.files_found > 0 || source.walk_complete
+    }
+
+    /// Whether both ends have finished.
+    pub fn is_over(&self) -> bool {
+        WorkerRole::BOTH.iter().all(|role| self.finals.contains_key(role))
+    }
+
+    /// The final reports; of an end that has not finished, its reports so far.
+    pub fn end_reports(&self) -> [FinalReport; 2] {
+        WorkerRole::BOTH.map(|role| self.finals.get(&role).copied().unwrap_or_else(|| self.report_so_far(role)))
+    }
+
+    fn report_so_far(&self, role: WorkerRole) -> FinalReport {
+        let EndProgress { counters, load, .. } = &self.ends[role.index()];
+        let ResourceMetrics { processors, sockets, .. } = load;
+        let path = PathFigures {
+            round_trip_us: sockets.rtt_min_us / sockets.looks.max(1),
+            segments: sockets.segments,
+            retransmitted: sockets.retransmitted,
+            busy_us: sockets.busy_us,
+            receiver_limited_us: sockets.receiver_limited_us,
+            buffer_limited_us: sockets.buffer_limited_us,
+        };
+        FinalReport { counters: *counters, cpu_us: processors.own_us, path, ..FinalReport::default() }
+    }
+
+    /// The measurements so far, without pauses.
+    pub fn measurements(&self, terms: TransferTerms<'_>) -> JobMeasurements {
+        self.pauses.without(&self.measurements_with_pauses(terms))
+    }
+
+    fn measurements_with_pauses(&self, terms: TransferTerms<'_>) -> JobMeasurements {
+        let [source, target] = &self.ends;
+        JobMeasurements {
+            source: source.load,
+            target: target.load,
+            is_one_worker: self.is_one_worker,
+            is_one_machine: self.is_one_machine,
+            is_within_host: terms.transport.is_within_host(),
+            bytes: target.counters.bytes_written,
+            files: target.counters.files_copied,
+            rate_limit_bytes_per_s: terms.control.limit.bytes_per_s(),
+        }
+    }
+
+    /// The bottleneck of a copy; `None` if nothing was copied.
+    pub fn verdict(&self, job: &Job, all: &Counters, terms: TransferTerms<'_>) -> Option<Verdict> {
+        let is_copy = !job.options.compare && !matches!(terms.transport, TransportPath::None);
+        let is_up_to_date = all.files_copied == 0 && all.files_skipped > 0 && all.bytes_written == 0;
+        (is_copy && !is_up_to_date).then(|| diagnose(&self.measurements(terms)))
+    }
+
+    /// Figures for the observer.
+    pub fn figures(&self, streams_max: u16, control: &ControlRequests) -> Progress {
+        let [EndProgress { counters: source, load, streams: per_stream, .. }, target] = &self.ends;
+        let target = &target.counters;
+        let settled = [target.files_copied, target.files_skipped, target.files_compared, target.failed, source.failed];
+        Progress {
+            files_found: source.files_found,
+            bytes_found: source.bytes_found,
+            directories: target.directories,
+            walk_complete: source.walk_complete,
+            files_settled: settled.into_iter().fold(0, u64::saturating_add),
+            bytes_written: target.bytes_written,
+            bytes_skipped: target.bytes_skipped,
+            bytes_compared: source.bytes_compared,
+            streams: streams(source),
+            streams_max,
+            limited_by: self.watch.now().filter(|_| !control.is_paused()),
+            verdict: self.watch.verdict().cloned(),
+            is_paused: control.is_paused(),
+            rate_limit_bytes_per_s: control.limit.bytes_per_s(),
+            work: self.work.clone(),
+            slowest: self.slowest.clone(),
+            sockets: load.sockets,
+            per_stream: per_stream.clone(),
+        }
+    }
+}
+
+/// The result of an attempt, apart from what its caller adds.
+pub struct EndedAttempt<'a> {
+    pub progress: &'a JobProgress,
+    pub job: &'a Job,
+    pub reports: [FinalReport; 2],
+    pub elapsed: Duration,
+    pub blake3: bool,
+    pub connection: ConnectionSummary,
+}
+
+impl EndedAttempt<'_> {
+    /// Counters of both ends.
+    pub fn counters(&self) -> Counters {
+        self.reports[0].counters.plus(&self.reports[1].counters)
+    }
+
+    /// Makes the summary.
+    pub fn summary(self, paused: Duration, verdict: Option<Verdict>, advice: Vec<Recommendation>) -> Summary {
+        let (counters, progress, options) = (self.counters(), self.progress, &self.job.options);
+        let [source, target] = &self.reports;
+        Summary {
+            files: TransferTotals {
+                copied: counters.files_copied,
+                skipped: counters.files_skipped,
+                failed: progress.failed,
+                left_out: progress.left_out,
+                bytes: counters.bytes_written,
+                bytes_skipped: counters.bytes_skipped,
+                cloned_bytes: target.cloned_bytes,
+            },
+            counters,
+            times: JobTimes { elapsed: self.elapsed, paused, restarts: 0 },
+            integrity: IntegritySummary {
+                blake3: self.blake3,
+                durable: target.durable,
+                read_back: (options.integrity.verify == Verify::Disk).then_some(target.read_back),
+                comparison: options.compare.then_some(ComparisonResult {
+                    files: counters.files_compared,
+                    bytes: counters.bytes_compared,
+                    differences: counters.differences,
+                }),
+            },
+            diagnosis: Diagnosis { verdict, advice, slowest: progress.slowest.clone() },
+            delta: progress.delta.filter(|figures| figures.files > 0),
+            sync: progress.sync,
+            compression: source.compression.map(|method| CompressionResult::new(method, &source.counters)),
+            is_dry: options.sync.is_dry,
+            is_timed: options.stop.after.is_some() && !progress.is_over(),
+            ends: [0, 1].map(|end| end_summary(&progress.ends[end], &self.reports[end])),
+            connection: self.connection,
+        }
+    }
+}
+
+fn end_summary(end: &EndProgress, last: &FinalReport) -> EndSummary {
+    EndSummary {
+        load: end.load,
+        streams: end.streams.clone(),
+        cpu: Duration::from_micros(last.cpu_us),
+        system: Duration::from_micros(last.system_us),
+        peak_bytes: last.peak_bytes,
+        direct_bytes: last.direct_bytes,
+        sandbox: end.sandbox.clone(),
+    }
+}
+
+/// Returns the number of streams that the source reports.
+pub fn streams(source: &Counters) -> u16 {
+    u16::try_from(source.streams).unwrap_or(u16::MAX)
+}

@@ -1,0 +1,312 @@
+//! Runs a job in as many attempts as needed. After a lost connection, a new attempt starts new workers with a new
+//! secret. It skips complete files at the target, as any rerun does.
+
+use haul_base::job::error::{Error, GO_ON, Outcome};
+use haul_base::job::event::{Event, Observer};
+use haul_base::job::location::Host;
+use haul_base::job::runtime_control::RuntimeControl;
+use haul_base::job::spec::{DeleteMode, Job, JobOptions, PipeEnd, SyncOptions, WorkerProgram};
+use haul_base::job::summary::{JobTimes, Summary, TransferTotals};
+use haul_base::sys::cancel::Cancel;
+use haul_proto::limits::WRONG_DELTAS_MAX;
+use std::time::{Duration, Instant};
+
+use super::attempt::{EarlierAttempts, JobAttempt, attempt};
+use super::check;
+use super::totals::JobTotals;
+use crate::controller::control_requests::ControlRequests;
+use crate::controller::event_dedup::EventDedup;
+use crate::controller::retry_policy::{RetryLoop, RetryStep};
+
+/// Time limit for a login and start after a lost connection, as a multiple of ssh's connection timeout: the user may be
+/// typing.
+const GREETING_PART: u32 = 5;
+
+/// Runs a job to its end, in as many attempts as needed. Blocks; `cancel` ends it within a second. `steering` changes
+/// its rate and stream count, and pauses it.
+///
+/// # Errors
+/// See [`Error`]. Single files that fail are events, counted in the summary.
+pub fn run(
+    job: Job,
+    program: WorkerProgram,
+    cancel: &Cancel,
+    steering: &RuntimeControl,
+    observer: &mut dyn Observer,
+) -> Outcome {
+    if !job.options.delete_first {
+        return run_all(job, &program, cancel, steering, observer);
+    }
+    let sync = SyncOptions { delete: DeleteMode::Only, ..job.options.sync.clone() };
+    let removing = Job { options: JobOptions { sync, ..job.options.clone() }, ..job.clone() };
+    let removed = run_all(removing, &program, cancel, steering, observer)?;
+    let removed_before = removed.sync.removed;
+    let sync = SyncOptions { delete: DeleteMode::No, removed_before, ..job.options.sync };
+    let copying = Job { options: JobOptions { sync, ..job.options }, ..job };
+    let copied = run_all(copying, &program, cancel, steering, observer)?;
+    Ok(Summary {
+        files: TransferTotals { failed: copied.files.failed + removed.files.failed, ..copied.files },
+        sync: copied.sync.plus(removed.sync),
+        times: JobTimes {
+            elapsed: copied.times.elapsed + removed.times.elapsed,
+            paused: copied.times.paused + removed.times.paused,
+            ..copied.times
+        },
+        ..copied
+    })
+}
+
+fn run_all(
+    mut job: Job,
+    program: &WorkerProgram,
+    cancel: &Cancel,
+    steering: &RuntimeControl,
+    observer: &mut dyn Observer,
+) -> Outcome {
+    let begun = Instant::now();
+    check(&job)?;
+    let mut retry = RetryLoop::new(job.access.retries);
+    let mut control_requests = ControlRequests::new(job.options.streams.rate_bytes_per_s, steering);
+    let mut totals = JobTotals::default();
+    let mut told = EventDedup::new(observer);
+    let mut earlier = EarlierAttempts::none()?;
+    loop {
+        let JobAttempt { outcome, ends, sync, new_tree, wrong_deltas, notices } =
+            attempt(&job, program, cancel, &mut control_requests, &mut told, earlier);
+        let error = match outcome {
+            Ok(last) => return Ok(totals.complete(last, begun.elapsed(), retry.begun())),
+            Err(error) => error,
+        };
+        if is_once(&job) {
+            return Err(of_pipe(error));
+        }
+        let broke = matches!(error, Error::Broken(_));
+        earlier.was_under_way |= broke;
+        earlier.own_tree |= new_tree;
+        earlier.wrong_deltas = earlier.wrong_deltas.max(wrong_deltas).min(WRONG_DELTAS_MAX);
+        earlier.notices = notices;
+        let is_lost = broke || matches!(error, Error::Connect(_));
+        let is_wanted = job.access.retries.from_the_start || earlier.was_under_way && has_connection(&job);
+        if !(is_lost && is_wanted) {
+            return Err(error);
+        }
+        let Some(next) = retry.next(Instant::now(), &ends[0].plus(&ends[1]), broke) else {
+            return Err(given_up(error, earlier.was_under_way, retry.begun()));
+        };
+        totals.add(&ends, sync);
+        // `--max-delete` limits the total over all attempts.
+        let removed_before = &mut job.options.sync.removed_before;
+        *removed_before = removed_before.saturating_add(sync.removed);
+        told.event(&again(&error, &next, &job));
+        pause(next.pause, cancel)?;
+        job.access.connect_timeout = next.connect_timeout;
+        job.access.greeting_timeout = Some(GREETING_PART * next.connect_timeout);
+        control_requests.begin_again();
+        told.begin_again();
+    }
+}
+
+/// Whether an end is a pipe that cannot be reopened.
+fn is_once(job: &Job) -> bool {
+    let may_be_again = |piped: &PipeEnd| matches!(piped, PipeEnd::Growing(_));
+    let ends = [&job.options.pipes.source, &job.options.pipes.target];
+    !ends.into_iter().flatten().all(may_be_again)
+}
+
+/// Removes the hint to resume: piped data cannot be replayed.
+fn of_pipe(error: Error) -> Error {
+    match error {
+        Error::Broken(text) => {
+            let text = text.strip_suffix(GO_ON).unwrap_or(&text).trim_end();
+            Error::Failed(format!("{text}\na pipe cannot be resumed: restart the copy from its beginning"))
+        }
+        error => error,
+    }
+}
+
+/// Whether the job involves another host.
+fn has_connection(job: &Job) -> bool {
+    [job.source_host(), &job.target.host].into_iter().any(|host| *host != Host::Local)
+}
+
+fn again(error: &Error, next: &RetryStep, job: &Job) -> Event {
+    let text = error.to_string();
+    Event::Restarted {
+        reason: text.lines().next().unwrap_or_default().to_owned(),
+        pause: next.pause,
+        attempt: next.attempt,
+        attempts: job.access.retries.times,
+        left: next.left,
+    }
+}
+
+/// Returns the last error, with the number of attempts. A job that was under way can be resumed, whatever ended the
+/// last attempt.
+fn given_up(error: Error, was_under_way: bool, attempts: u32) -> Error {
+    if attempts == 0 {
+        return error;
+    }
+    let text = error.to_string();
+    let text = text.strip_suffix(GO_ON).unwrap_or(&text).trim_end();
+    let times = if attempts == 1 { "1 time".to_owned() } else { format!("{attempts} times") };
+    let text = format!("{text}\nnote: reconnected {times} without success");
+    if was_under_way { Error::Broken(format!("{text}\n{GO_ON}")) } else { Error::Connect(text) }
+}
+
+fn pause(length: Duration, cancel: &Cancel) -> Result<(), Error> {
+    if cancel.wait(length) { Err(Error::Interrupted) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use haul_base::job::location::Location;
+    use haul_base::job::spec::{JobOptions, RemoteAccess, Retries};
+    use haul_proto::feature::{Features, PROTOCOL_VERSION};
+    use haul_proto::path::Name;
+    use haul_proto::wire::control_channel::{LinkChannel, encode_header};
+    use haul_proto::wire::report::{WindowLimits, WorkerHello, WorkerMessage};
+    use haul_proto::wire::request::TargetOperand;
+    use std::thread;
+
+    struct Listener(Vec<Event>);
+
+    impl Observer for Listener {
+        fn event(&mut self, event: &Event) {
+            self.0.push(event.clone());
+        }
+    }
+
+    /// Runs a job whose remote host is unreachable.
+    fn unreachable(retries: Retries, cancel: &Cancel) -> (Error, Vec<Event>) {
+        let location = |host, path: &str| Location { host, path: path.into() };
+        let far = Host::Remote { user: None, name: "far".into() };
+        let access = RemoteAccess { target_command: Some("false".into()), retries, ..RemoteAccess::default() };
+        let job = Job {
+            sources: vec![location(Host::Local, "source")],
+            list: None,
+            target: location(far, "target"),
+            options: JobOptions::default(),
+            access,
+        };
+        let script = format!("printf '{}'; cat", haul_base::job::hello::greeting_line().replace('\n', "\\n"));
+        let program = WorkerProgram {
+            executable: "/bin/sh".into(),
+            worker_arguments: vec!["-c".into(), script.into()],
+            ..WorkerProgram::default()
+        };
+        let mut listener = Listener(Vec::new());
+        (run(job, program, cancel, &RuntimeControl::new(), &mut listener).unwrap_err(), listener.0)
+    }
+
+    #[test]
+    fn a_host_that_was_never_reached_is_tried_again_only_where_that_was_asked_for() {
+        let (error, events) = unreachable(Retries::default(), &Cancel::new());
+        assert!(matches!(&error, Error::Connect(_)) && !error.to_string().contains("without success"), "{error}");
+        assert!(events.is_empty(), "{events:?}");
+        let asked = Retries { times: Some(1), time: None, breaks: None, from_the_start: true };
+        let (error, events) = unreachable(asked, &Cancel::new());
+        assert!(matches!(error, Error::Connect(_)), "{error:?}");
+        assert!(error.to_string().ends_with("\nnote: reconnected 1 time without success"), "{error}");
+        let [Event::Restarted { reason, attempt: 1, attempts: Some(1), left: None, .. }] = &events[..] else {
+            panic!("{events:?}");
+        };
+        assert!(reason.contains("far") && reason.lines().count() == 1, "{reason}");
+    }
+
+    /// Returns a worker's greeting and Hello.
+    fn greeting() -> Vec<u8> {
+        let hello = WorkerMessage::Hello(WorkerHello {
+            protocol: PROTOCOL_VERSION,
+            features: Features::ALL,
+            cores: 1,
+            aes: true,
+            boot: [7; 16],
+            ssh_connection: None,
+            addresses: Vec::new(),
+            rate_bytes_per_s: 0,
+            windows: WindowLimits::default(),
+            requires_blake3: false,
+        });
+        [haul_base::job::hello::greeting_line().into_bytes(), frame(&hello)].concat()
+    }
+
+    fn frame(message: &WorkerMessage) -> Vec<u8> {
+        let content = message.encode();
+        [encode_header(LinkChannel::Controller, u32::try_from(content.len()).unwrap()).to_vec(), content].concat()
+    }
+
+    /// Runs a job whose target sends this message in each attempt after its Request. Returns the error and the number
+    /// of restarts.
+    fn with_target(message: &WorkerMessage) -> (Error, usize) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, bytes: &[u8]| {
+            std::fs::write(dir.path().join(name), bytes).unwrap();
+            dir.path().join(name).display().to_string()
+        };
+        let operand = TargetOperand { name: Name::new(b"source").ok(), directory: false, device: 1, inode: 1 };
+        let ready = WorkerMessage::SourceReady { operands: vec![Some(operand)], origin: [0; 32] };
+        let hello = file("hello", &greeting());
+        // This size means a Request, which follows the Hellos of both ends; a heartbeat has 6 bytes.
+        let says = |name: &str, message: &WorkerMessage| {
+            let message = file(name, &frame(message));
+            format!("cat {hello}; head -c 100 >{0}; cat {message}; cat >{0}", dir.path().join("heard").display())
+        };
+        let script = file("script", says("far", message).as_bytes());
+        let location = |host, path: &str| Location { host, path: path.into() };
+        let retries = Retries { times: Some(1), time: None, breaks: None, from_the_start: true };
+        let access =
+            RemoteAccess { target_command: Some(format!("/bin/sh {script}")), retries, ..RemoteAccess::default() };
+        let job = Job {
+            sources: vec![location(Host::Local, "source")],
+            list: None,
+            target: location(Host::Remote { user: None, name: "far".into() }, "target"),
+            options: JobOptions::default(),
+            access,
+        };
+        let arguments = vec!["-c".into(), says("near", &ready).into()];
+        let program =
+            WorkerProgram { executable: "/bin/sh".into(), worker_arguments: arguments, ..WorkerProgram::default() };
+        let mut listener = Listener(Vec::new());
+        let error = run(job, program, &Cancel::new(), &RuntimeControl::new(), &mut listener).unwrap_err();
+        let again = listener.0.iter().filter(|event| matches!(event, Event::Restarted { .. })).count();
+        (error, again)
+    }
+
+    #[test]
+    fn who_breaks_the_protocol_gets_no_other_attempt() {
+        let fatal = |fault| WorkerMessage::Fatal { fault, text: "an invalid message".into() };
+        let (error, again) = with_target(&fatal(true));
+        assert!(matches!(&error, Error::Failed(text) if text.contains("an invalid message")), "{error:?}");
+        assert_eq!(again, 0);
+        let (error, again) = with_target(&fatal(false));
+        assert!(matches!(error, Error::Connect(_)), "{error:?}");
+        assert_eq!(again, 1);
+    }
+
+    #[test]
+    fn a_pause_ends_when_the_job_is_cancelled() {
+        let cancel = Cancel::new();
+        let stop = cancel.clone();
+        let stopping = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(100));
+            stop.cancel();
+        });
+        let began = Instant::now();
+        assert!(matches!(pause(Duration::from_secs(60), &cancel), Err(Error::Interrupted)));
+        assert!(began.elapsed() < Duration::from_secs(5));
+        stopping.join().unwrap();
+    }
+
+    #[test]
+    fn a_job_that_was_under_way_can_be_gone_on_with() {
+        let error = given_up(Error::Connect("far is down\nask there".into()), true, 3);
+        assert!(matches!(error, Error::Broken(_)));
+        assert_eq!(
+            error.to_string(),
+            format!("far is down\nask there\nnote: reconnected 3 times without success\n{GO_ON}")
+        );
+        let broken = given_up(Error::Broken(format!("far was lost\n{GO_ON}")), true, 0);
+        assert_eq!(broken.to_string(), format!("far was lost\n{GO_ON}"));
+    }
+}

@@ -1,0 +1,135 @@
+//! Starts the workers of a job: concurrently, or in turn.
+
+use std::net::IpAddr;
+use std::process::ChildStdout;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use haul_base::control_channel::LinkWriter;
+use haul_base::job::error::Error;
+use haul_base::job::event::{Event, Observer};
+use haul_base::job::location::Host;
+use haul_base::job::spec::{Job, WorkerProgram};
+use haul_base::sys::cancel::Cancel;
+use haul_base::sys::child::ChildGuard;
+use haul_base::sys::panic::panicked;
+use haul_base::sys::sync::lock;
+
+use super::end_of;
+use super::worker_role::WorkerRole;
+use crate::launch::{InheritedStdio, StartedWorker, host_label, start_local, start_remote, start_served};
+
+/// Name of a thread that starts a worker.
+const START_THREAD: &str = "haul-start";
+/// How often cancellation is checked.
+pub const CANCEL_POLL: Duration = Duration::from_millis(50);
+/// A login that takes longer is reported.
+const SLOW_LOGIN: Duration = Duration::from_secs(1);
+
+/// A worker that has greeted. It gets heartbeats from now on, since the other one may start slowly.
+pub struct GreetedWorker {
+    pub link: LinkWriter,
+    pub from_worker: ChildStdout,
+    pub child: ChildGuard,
+    pub deployed: Option<String>,
+    pub label: String,
+    pub peer: Option<IpAddr>,
+}
+
+impl GreetedWorker {
+    fn new(started: StartedWorker) -> Result<Self, Error> {
+        let StartedWorker { to_worker, from_worker, child, deployed, host_label: label, peer, .. } = started;
+        let link = LinkWriter::new(to_worker);
+        link.keep_alive().map_err(no_thread)?;
+        Ok(Self { link, from_worker, child, deployed, label, peer })
+    }
+}
+
+pub fn no_thread(error: std::io::Error) -> Error {
+    Error::Failed(format!("cannot start a thread: {error}"))
+}
+
+/// Starts all workers concurrently, since ssh is slow; or in turn, if the user may have to type two passwords. On
+/// failure or cancellation, all workers and their launching processes are gone at return.
+pub fn start_all(
+    hosts: &[(WorkerRole, Host)],
+    job: &Job,
+    program: &WorkerProgram,
+    cancel: &Cancel,
+    observer: &mut dyn Observer,
+) -> Result<Vec<GreetedWorker>, Error> {
+    let (stop, begun) = (Cancel::new(), Instant::now());
+    let mut is_quiet = true;
+    let (sender, ended) = channel();
+    let turn = Arc::new(Mutex::new(()));
+    let in_turn = job.access.in_turn && hosts.iter().all(|(_, host)| *host != Host::Local);
+    let mut threads = Vec::new();
+    let mut failure = None;
+    for (index, (role, host)) in hosts.iter().enumerate() {
+        let turn = in_turn.then(|| Arc::clone(&turn));
+        match start_one(index, (*role, host), job, program, turn, &stop, &sender) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => failure = Some(error),
+        }
+    }
+    drop(sender);
+    let mut all: Vec<Option<GreetedWorker>> = hosts.iter().map(|_| None).collect();
+    loop {
+        if cancel.is_cancelled() {
+            failure = Some(Error::Interrupted);
+        }
+        if failure.is_some() {
+            stop.cancel();
+        }
+        match ended.recv_timeout(CANCEL_POLL) {
+            Ok((index, Ok(started))) => all[index] = Some(started),
+            Ok((_, Err(error))) => failure = failure.or(Some(error)),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if is_quiet && failure.is_none() && begun.elapsed() > SLOW_LOGIN {
+            is_quiet = false;
+            let missing = hosts.iter().zip(&all).find(|((_, host), started)| *host != Host::Local && started.is_none());
+            if let Some(((_, host), _)) = missing {
+                observer.event(&Event::Connecting { host: host_label(host) });
+            }
+        }
+    }
+    let panics: Vec<_> = threads.into_iter().filter_map(|thread| thread.join().err()).collect();
+    match (failure, panics.first()) {
+        (Some(error), _) => Err(error),
+        (None, Some(panic)) => Err(Error::Failed(panicked(START_THREAD, &**panic))),
+        (None, None) => Ok(all.into_iter().flatten().collect()),
+    }
+}
+
+/// Starts a worker in a thread, after its turn if there is one, and sends the result.
+fn start_one(
+    index: usize,
+    (role, host): (WorkerRole, &Host),
+    job: &Job,
+    program: &WorkerProgram,
+    turn: Option<Arc<Mutex<()>>>,
+    stop: &Cancel,
+    sender: &Sender<(usize, Result<GreetedWorker, Error>)>,
+) -> Result<thread::JoinHandle<()>, Error> {
+    let access = job.access.clone();
+    let access = if role == WorkerRole::Target { access.of_target() } else { access };
+    let (host, program) = (host.clone(), program.clone());
+    let (stop, sender) = (stop.clone(), sender.clone());
+    let standard = InheritedStdio::of(&job.options);
+    let spawned = thread::Builder::new().name(START_THREAD.into()).spawn(move || {
+        let _turn = turn.as_ref().map(|turn| lock(turn));
+        let started = match &host {
+            _ if stop.is_cancelled() => Err(Error::Interrupted),
+            Host::Local => start_local(&program, end_of(role), &standard, &stop),
+            Host::Served { .. } => start_served(&host, end_of(role), &program, &stop),
+            Host::Remote { .. } => start_remote(&host, end_of(role), &access, &program, &stop),
+        };
+        // The receiver lives until the thread has ended.
+        let _ = sender.send((index, started.and_then(GreetedWorker::new)));
+    });
+    spawned.map_err(no_thread)
+}

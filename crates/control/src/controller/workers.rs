@@ -1,0 +1,484 @@
+//! The controller's workers: greets, hears and ends them.
+
+use haul_base::control_channel::LinkWriter;
+use haul_base::idle_timeout::IdleTimeout;
+use haul_base::job::error::{Error, GO_ON};
+use haul_base::job::event::{Event, Observer};
+use haul_base::job::location::Host;
+use haul_base::job::spec::{Job, WorkerProgram};
+use haul_base::sys::cancel::Cancel;
+use haul_base::sys::child::ChildGuard;
+use haul_proto::feature::{Features, PROTOCOL_VERSION};
+use haul_proto::wire::control_channel::LinkChannel;
+use haul_proto::wire::counters::FinalReport;
+use haul_proto::wire::report::{WorkerHello, WorkerMessage};
+use haul_proto::wire::request::ControllerMessage;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::mpsc::RecvTimeoutError;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::inbox::{self, Inbox, queue};
+use super::worker_relay::{WorkerInput, relay_all};
+use super::worker_role::WorkerRole;
+use super::worker_start::{CANCEL_POLL, GreetedWorker, no_thread, start_all};
+
+/// Time limit of workers' cleanup after a cancelled job.
+const CANCEL_GRACE: Duration = Duration::from_millis(600);
+/// How long to wait for the cause of a broken stream.
+const EXPLAIN_WAIT: Duration = Duration::from_millis(400);
+/// How long a worker may continue after the other one has finished and exited.
+const FINISH_GRACE: Duration = Duration::from_secs(10);
+/// A wait of [`CANCEL_POLL`] that takes longer means that this process was stopped.
+const STOP_MIN: Duration = Duration::from_secs(5);
+/// A connection that is lost so soon after a stop was lost because of it.
+const STOP_MEMORY: Duration = Duration::from_secs(5);
+/// How long workers may take to exit after a finished job.
+const CLOSE_GRACE: Duration = Duration::from_secs(5);
+
+/// Both workers, or the single worker of both ends.
+pub struct Workers {
+    /// The source's worker, or the single worker.
+    first: WorkerHandle,
+    second: Option<WorkerHandle>,
+    inbox: Inbox<(WorkerRole, WorkerInput)>,
+    outlet: inbox::InboxSender<(WorkerRole, WorkerInput)>,
+    /// A worker that finished and exited early: its role, the reason, and the time.
+    gone: Option<(WorkerRole, Option<String>, Instant)>,
+    /// The last time that this process was stopped (Ctrl-Z): for how long, and when it continued.
+    stopped: Option<(Duration, Instant)>,
+}
+
+/// Injects messages into the inbox of an end.
+pub struct WorkerOutput(inbox::InboxSender<(WorkerRole, WorkerInput)>);
+
+impl WorkerOutput {
+    /// Sends a message of an end. Blocks while the inbox is full; `false` once the receiver is gone.
+    pub fn say(&self, role: WorkerRole, message: WorkerMessage) -> bool {
+        self.0.send(message.encode().len(), (role, WorkerInput::Message(message)))
+    }
+}
+
+struct WorkerHandle {
+    link: LinkWriter,
+    child: ChildGuard,
+    label: String,
+    peer: Option<IpAddr>,
+    hello: WorkerHello,
+}
+
+impl Workers {
+    /// Starts and greets the workers of a job.
+    pub fn start(
+        job: &Job,
+        program: &WorkerProgram,
+        cancel: &Cancel,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, Error> {
+        let source_host = job.source_host().clone();
+        let hosts: Vec<(WorkerRole, Host)> = match is_for_one(job, &source_host) {
+            true => vec![(WorkerRole::Source, source_host)],
+            false => vec![(WorkerRole::Source, source_host), (WorkerRole::Target, job.target.host.clone())],
+        };
+        let started = start_all(&hosts, job, program, cancel, observer)?;
+        let (sender, inbox) = queue();
+        let mut links = Vec::new();
+        let mut readers = Vec::new();
+        let mut peers = Vec::new();
+        for GreetedWorker { link, from_worker, child, deployed, label, peer } in started {
+            if let Some(path) = deployed {
+                observer.event(&Event::Deployed { host: label.clone(), path });
+            }
+            links.push((link, child, label));
+            peers.push(peer);
+            readers.push(IdleTimeout::new(from_worker, job.access.silence));
+        }
+        let writers: Vec<LinkWriter> = links.iter().map(|(link, ..)| link.clone()).collect();
+        for (index, ((role, _), reader)) in hosts.iter().zip(readers).enumerate() {
+            let other = writers.iter().enumerate().find(|(i, _)| *i != index).map(|(_, writer)| writer.clone());
+            let (role, sender) = (*role, sender.clone());
+            let relay = thread::Builder::new().name("haul-relay".into());
+            let spawned = relay.spawn(move || relay_all(role, reader, other.as_ref(), &sender));
+            spawned.map_err(no_thread)?;
+        }
+        let mut hellos = greet(&inbox, &links, cancel)?;
+        let mut workers = links.into_iter().zip(peers).zip(&hosts).map(|(((link, child, label), peer), (role, _))| {
+            let hello = hellos.remove(role).unwrap_or_else(|| unreachable!("greet returns one for each"));
+            WorkerHandle { link, child, label, peer, hello }
+        });
+        let first = workers.next().ok_or_else(|| Error::Failed("no worker was started".into()))?;
+        let second = workers.next();
+        Ok(Self { first, second, inbox, outlet: sender, gone: None, stopped: None })
+    }
+
+    /// Whether one worker is both ends.
+    pub fn is_one(&self) -> bool {
+        self.second.is_none()
+    }
+
+    /// Returns the Hello of a worker.
+    pub fn hello(&self, role: WorkerRole) -> &WorkerHello {
+        &self.worker(role).hello
+    }
+
+    /// Checks that all workers have these features besides those that every job requires.
+    pub fn require(&self, features: Features) -> Result<(), Error> {
+        [WorkerRole::Source, WorkerRole::Target].into_iter().try_for_each(|role| {
+            let WorkerHello { features: found, .. } = self.hello(role);
+            found.require(features).map_err(|fault| Error::Connect(format!("{}: {fault}", self.label(role))))
+        })
+    }
+
+    /// Returns the remote address of the connection to a worker, as this machine sees it.
+    pub fn peer(&self, role: WorkerRole) -> Option<IpAddr> {
+        self.worker(role).peer
+    }
+
+    /// Returns the host as the user named it.
+    pub fn label(&self, role: WorkerRole) -> String {
+        self.worker(role).label.clone()
+    }
+
+    /// Prefixes a text with its host.
+    pub fn with_host(&self, role: WorkerRole, text: &str) -> String {
+        format!("{}: {text}", self.worker(role).label)
+    }
+
+    /// Returns a handle that injects messages of the ends.
+    pub fn outlet(&self) -> WorkerOutput {
+        WorkerOutput(self.outlet.clone())
+    }
+
+    /// Returns a writer to a worker for use in another thread.
+    pub fn writer(&self, role: WorkerRole) -> LinkWriter {
+        self.worker(role).link.clone()
+    }
+
+    /// Sends a message to a worker.
+    pub fn send(&self, role: WorkerRole, message: &ControllerMessage) -> Result<(), Error> {
+        let worker = self.worker(role);
+        let sent = worker.link.send(LinkChannel::Controller, &message.encode());
+        sent.map_err(|error| Error::Connect(format!("the connection to {} failed: {error}", worker.label)))
+    }
+
+    /// Returns the next message of any worker. A worker in `finished` may exit; any other exit is an error.
+    pub fn receive(
+        &mut self,
+        cancel: &Cancel,
+        finished: Option<&HashMap<WorkerRole, FinalReport>>,
+        begun: bool,
+    ) -> Result<(WorkerRole, WorkerMessage), Error> {
+        loop {
+            // After one worker has finished and exited, the other one has all its data and gets a grace period.
+            let until = self.gone.as_ref().map(|(_, _, since)| *since + FINISH_GRACE);
+            let Some(next) = next(&self.inbox, until, cancel, &mut self.stopped)? else {
+                let gone = self.gone.take();
+                let (role, reason) = gone.map_or((WorkerRole::Source, None), |(role, reason, _)| (role, reason));
+                return Err(self.lost(role, reason, begun));
+            };
+            match next {
+                (role, WorkerInput::Message(message)) => return Ok((role, message)),
+                (role, WorkerInput::Ended(reason)) if finished.is_some_and(|finished| finished.contains_key(&role)) => {
+                    self.gone.get_or_insert((role, reason, Instant::now()));
+                }
+                (role, WorkerInput::Ended(reason)) => return Err(self.lost(role, reason, begun)),
+                (role, WorkerInput::Fault(text)) => return Err(broken_protocol(&self.label(role), &text)),
+            }
+        }
+    }
+
+    /// Explains why a worker cannot continue. Often the other worker or the path to it is lost: that cause arrives
+    /// within a moment.
+    pub fn explain(&mut self, role: WorkerRole, text: &str, begun: bool) -> String {
+        let own = match self.is_one() {
+            true => self.with_host(role, text),
+            false => format!("{} (other end: {}): {text}", self.label(role), self.label(role.other())),
+        };
+        if !begun || self.is_one() {
+            return own;
+        }
+        let deadline = Instant::now() + EXPLAIN_WAIT;
+        while let Ok((from, incoming)) = self.inbox.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            if let (WorkerInput::Ended(reason), true) = (incoming, from != role) {
+                return self.lost_text(from, reason);
+            }
+        }
+        own
+    }
+
+    /// Returns the error of a lost worker, with the known reason.
+    fn lost(&mut self, role: WorkerRole, reason: Option<String>, begun: bool) -> Error {
+        let text = self.lost_text(role, reason);
+        match begun {
+            true => Error::Broken(format!("{text}\n{GO_ON}")),
+            false => Error::Connect(text),
+        }
+    }
+
+    fn lost_text(&mut self, role: WorkerRole, reason: Option<String>) -> String {
+        if let Some((length, _)) = self.stopped.filter(|(_, end)| end.elapsed() < STOP_MEMORY) {
+            return format!("haul was stopped for {} s", length.as_secs());
+        }
+        let worker = self.worker_mut(role);
+        let status = worker.child.wait(Duration::from_millis(500)).ok().flatten();
+        let text = format!("lost the connection to {}", worker.label);
+        let mut details = worker.child.stderr_tail();
+        details.retain(|line| !line.trim_start().starts_with("hint: "));
+        details.extend(reason);
+        match (details.last(), status) {
+            (Some(last), _) => format!("{text}: {}", last.strip_prefix("haul: ").unwrap_or(last)),
+            (None, Some(status)) => format!("{text} ({status})"),
+            (None, None) => text,
+        }
+    }
+
+    /// Ends the workers of a finished job.
+    pub fn close(&mut self) {
+        self.close_links();
+        for role in self.roles() {
+            self.worker_mut(role).child.close(CLOSE_GRACE);
+        }
+    }
+
+    /// Ends workers that remove their temporary files on exit, and waits for all of them.
+    pub fn close_and_wait(&mut self) {
+        self.close_links();
+        for role in self.roles() {
+            // Dropping the worker ends one that does not exit in time.
+            let _ = self.worker_mut(role).child.wait(CLOSE_GRACE);
+        }
+    }
+
+    fn close_links(&self) {
+        for role in self.roles() {
+            self.worker(role).link.close();
+        }
+    }
+
+    /// Ends the workers of an unfinished job: each removes its incomplete files.
+    pub fn cancel(&mut self) {
+        for role in self.roles() {
+            let link = self.worker(role).link.clone();
+            // Control data may be stuck behind file data; the cancel message must not wait for it.
+            let _ = thread::Builder::new().name("haul-cancel".into()).spawn(move || {
+                let _ = link.send(LinkChannel::Controller, &ControllerMessage::Cancel.encode());
+                link.close();
+            });
+        }
+        let deadline = Instant::now() + CANCEL_GRACE;
+        for role in self.roles() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let ended = matches!(self.worker_mut(role).child.wait(left), Ok(Some(_)));
+            if !ended {
+                self.worker_mut(role).child.end();
+            }
+        }
+    }
+
+    fn roles(&self) -> Vec<WorkerRole> {
+        if self.is_one() { vec![WorkerRole::Source] } else { vec![WorkerRole::Source, WorkerRole::Target] }
+    }
+
+    fn worker(&self, role: WorkerRole) -> &WorkerHandle {
+        match (role, &self.second) {
+            (WorkerRole::Target, Some(second)) => second,
+            _ => &self.first,
+        }
+    }
+
+    fn worker_mut(&mut self, role: WorkerRole) -> &mut WorkerHandle {
+        match (role, &mut self.second) {
+            (WorkerRole::Target, Some(second)) => second,
+            _ => &mut self.first,
+        }
+    }
+}
+
+/// Whether one worker can be both ends: same host, account and launch method.
+fn is_for_one(job: &Job, source_host: &Host) -> bool {
+    let access = &job.access;
+    let is_started_alike = *source_host == Host::Local || access.source_command == access.target_command;
+    *source_host == job.target.host && is_started_alike && !job.options.streams.within_host
+}
+
+/// Returns every worker's checked Hello.
+fn greet(
+    inbox: &Inbox<(WorkerRole, WorkerInput)>,
+    links: &[(LinkWriter, ChildGuard, String)],
+    cancel: &Cancel,
+) -> Result<HashMap<WorkerRole, WorkerHello>, Error> {
+    let mut hellos = HashMap::new();
+    while hellos.len() < links.len() {
+        let Some((role, incoming)) = next(inbox, None, cancel, &mut None)? else { continue };
+        let label = &links[role.index().min(links.len() - 1)].2;
+        let WorkerInput::Message(WorkerMessage::Hello(hello)) = incoming else {
+            return Err(match incoming {
+                WorkerInput::Fault(text) => broken_protocol(label, &text),
+                WorkerInput::Message(message) => {
+                    broken_protocol(label, &format!("{} before the Hello of both ends", message.rule().name))
+                }
+                WorkerInput::Ended(_) => Error::Connect(format!("{label}: haul there ended before its Hello")),
+            });
+        };
+        if hello.protocol != PROTOCOL_VERSION {
+            let text = format!(
+                "{label}: haul there speaks protocol {}, this one {PROTOCOL_VERSION}\nuse the same version at both ends, or let haul install itself there",
+                hello.protocol
+            );
+            return Err(Error::Connect(text));
+        }
+        hello.features.require(Features::REQUIRED).map_err(|fault| Error::Connect(format!("{label}: {fault}")))?;
+        hellos.insert(role, hello);
+    }
+    Ok(hellos)
+}
+
+/// Returns the error of a worker that breaks the protocol; the job is not retried.
+fn broken_protocol(label: &str, text: &str) -> Error {
+    Error::Failed(format!("{label}: protocol error: {text}"))
+}
+
+/// Returns the next message; `None` if none arrives before `until`.
+fn next(
+    inbox: &Inbox<(WorkerRole, WorkerInput)>,
+    until: Option<Instant>,
+    cancel: &Cancel,
+    stopped: &mut Option<(Duration, Instant)>,
+) -> Result<Option<(WorkerRole, WorkerInput)>, Error> {
+    loop {
+        if cancel.is_cancelled() {
+            return Err(Error::Interrupted);
+        }
+        let before = Instant::now();
+        let received = inbox.recv_timeout(CANCEL_POLL);
+        if before.elapsed() > STOP_MIN {
+            *stopped = Some((before.elapsed(), Instant::now()));
+        }
+        match received {
+            Ok(incoming) => return Ok(Some(incoming)),
+            Err(RecvTimeoutError::Timeout) if until.is_some_and(|until| Instant::now() > until) => return Ok(None),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(Error::Failed("both workers have ended".into())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use haul_base::job::location::Location;
+    use haul_base::job::spec::{JobOptions, RemoteAccess};
+    use std::path::Path;
+
+    /// Returns two hosts that are reached by the user's own commands.
+    fn job(source: String, target: String) -> (Vec<(WorkerRole, Host)>, Job) {
+        let host = |name: &str| Host::Remote { user: None, name: name.into() };
+        let location = |name| Location { host: host(name), path: "x".into() };
+        let access =
+            RemoteAccess { source_command: Some(source), target_command: Some(target), ..RemoteAccess::default() };
+        let job = Job {
+            sources: vec![location("a")],
+            list: None,
+            target: location("b"),
+            options: JobOptions::default(),
+            access,
+        };
+        (vec![(WorkerRole::Source, host("a")), (WorkerRole::Target, host("b"))], job)
+    }
+
+    /// Returns a command without output, like an ssh at a password prompt, that writes its process id to a file.
+    fn silent(file: &Path) -> String {
+        format!("sh -c 'echo $$ >{0}.new; mv {0}.new {0}; exec sleep 20'", file.display())
+    }
+
+    fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while !holds() {
+            assert!(Instant::now() < deadline, "{what}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn runs(file: &Path) -> bool {
+        let id = std::fs::read_to_string(file).unwrap().trim().parse().unwrap();
+        rustix::process::test_kill_process(rustix::process::Pid::from_raw(id).unwrap()).is_ok()
+    }
+
+    struct Silence;
+
+    impl Observer for Silence {
+        fn event(&mut self, _: &Event) {}
+    }
+
+    fn program() -> WorkerProgram {
+        WorkerProgram {
+            executable: "/nonexistent".into(),
+            worker_arguments: vec!["worker".into()],
+            ..WorkerProgram::default()
+        }
+    }
+
+    #[test]
+    fn cancelled_while_it_connects_it_leaves_no_ssh() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = ["source", "target"].map(|name| directory.path().join(name));
+        let (hosts, job) = job(silent(&files[0]), silent(&files[1]));
+        let cancel = Cancel::new();
+        let starting = {
+            let cancel = cancel.clone();
+            thread::spawn(move || start_all(&hosts, &job, &program(), &cancel, &mut Silence))
+        };
+        eventually("both run", || files.iter().all(|file| file.exists()));
+        cancel.cancel();
+        let begun = Instant::now();
+        assert!(matches!(starting.join().unwrap(), Err(Error::Interrupted)));
+        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+        assert!(!files.iter().any(|file| runs(file)), "something is left");
+    }
+
+    #[test]
+    fn in_turn_only_one_of_them_asks() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = ["source", "target"].map(|name| directory.path().join(name));
+        let (hosts, mut job) = job(silent(&files[0]), silent(&files[1]));
+        job.access.in_turn = true;
+        let cancel = Cancel::new();
+        let starting = {
+            let cancel = cancel.clone();
+            thread::spawn(move || start_all(&hosts, &job, &program(), &cancel, &mut Silence))
+        };
+        let there = || files.iter().filter(|file| file.exists()).count();
+        eventually("one runs", || there() > 0);
+        cancel.cancel();
+        assert!(matches!(starting.join().unwrap(), Err(Error::Interrupted)));
+        assert_eq!(there(), 1, "the other one was started, too");
+    }
+
+    #[test]
+    fn one_host_has_one_worker_unless_it_is_to_be_started_in_two_ways() {
+        let (hosts, mut job) = job("x".into(), "y".into());
+        let source_host = &hosts[0].1;
+        assert!(!is_for_one(&job, source_host), "two hosts");
+        job.target.host = source_host.clone();
+        assert!(!is_for_one(&job, source_host), "two ways");
+        job.access.target_command = job.access.source_command.clone();
+        assert!(is_for_one(&job, source_host));
+        (job.target.host, job.access.target_command) = (Host::Local, None);
+        assert!(is_for_one(&job, &Host::Local), "no way leads here");
+        job.options.streams.within_host = true;
+        assert!(!is_for_one(&job, &Host::Local), "sockets were asked for");
+    }
+
+    #[test]
+    fn one_that_cannot_be_started_ends_the_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("source");
+        let failing = format!("sh -c 'until [ -e {} ]; do sleep 0.01; done; exit 7'", file.display());
+        let (hosts, job) = job(silent(&file), failing);
+        let begun = Instant::now();
+        let error = start_all(&hosts, &job, &program(), &Cancel::new(), &mut Silence).err().unwrap().to_string();
+        assert!(error.contains("on b: ended with status 7"), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(5) && !runs(&file), "{:?}", begun.elapsed());
+    }
+}

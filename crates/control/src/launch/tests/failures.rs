@@ -1,0 +1,243 @@
+//! Starts that must fail, and their messages.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use haul_base::job::End;
+use haul_base::job::hello::VERSION;
+use haul_base::job::location::Host;
+use haul_base::job::spec::{RemoteAccess, WorkerProgram};
+use haul_base::sys::cancel::Cancel;
+
+use haul_lab::install_script;
+
+use super::sandbox::{Sandbox, installed, pretended_haul, shell};
+use crate::launch::start_remote;
+
+/// End of a hint to install haul by hand.
+const BY_HAND: &str = "-T 'ssh -p 2222 %U@%H /opt/bin/haul'";
+
+/// Returns sandboxes with GNU tools, and with busybox's if installed.
+fn with_both_kinds_of_tools() -> Vec<Sandbox> {
+    let mut sandboxes = vec![Sandbox::dash()];
+    if installed().iter().any(|shell| shell.name == "busybox") {
+        sandboxes.push(Sandbox::new(shell("busybox"), &shell("busybox")));
+    }
+    sandboxes
+}
+
+fn assert_says(error: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(error.contains(part), "{part:?} is not in:\n{error}");
+    }
+}
+
+#[test]
+fn it_is_not_placed_where_the_user_forbids_it() {
+    let mut sandbox = Sandbox::dash();
+    sandbox.deploy = false;
+    assert_says(
+        &sandbox.error(),
+        &["no haul on ann@db1, and --no-deploy forbids installing it there\ninstall haul in", BY_HAND],
+    );
+    install_script(&sandbox.bin().join("haul"), &pretended_haul("0.0.1", 0));
+    assert_says(
+        &sandbox.error(),
+        &["another version of haul on ann@db1 (", "/bin/haul haul 0.0.1 protocol 1), and --no-deploy"],
+    );
+    assert!(sandbox.files().is_empty());
+}
+
+#[test]
+fn what_is_not_static_is_not_placed() {
+    if haul_lab::is_emulated_without("host of this architecture") {
+        return;
+    }
+    let mut sandbox = Sandbox::dash();
+    sandbox.deployable = false;
+    assert_says(
+        &sandbox.error(),
+        &["this haul is not a static executable, so it cannot be installed there\nbuild it with `cargo xtask dist`"],
+    );
+    assert!(sandbox.files().is_empty());
+}
+
+#[test]
+fn another_machine_is_told_before_anything_is_sent() {
+    let sandbox = Sandbox::dash();
+    fs::remove_file(sandbox.bin().join("uname")).unwrap();
+    install_script(&sandbox.bin().join("uname"), "#!/bin/sh\necho Darwin arm64\n");
+    assert_says(
+        &sandbox.error(),
+        &[
+            "cannot be installed there: the host is Darwin arm64, but this haul is built for Linux",
+            "--worker-binary FILE",
+            BY_HAND,
+        ],
+    );
+    assert!(sandbox.files().is_empty());
+}
+
+#[test]
+fn an_account_without_a_home_is_told() {
+    let sandbox = Sandbox::dash();
+    fs::remove_dir(sandbox.home()).unwrap();
+    assert_says(&sandbox.error(), &["the account has no home directory (", BY_HAND]);
+    assert!(!sandbox.home().exists());
+}
+
+#[test]
+fn a_missing_tool_is_named() {
+    let sandbox = Sandbox::dash();
+    fs::remove_file(sandbox.bin().join("wc")).unwrap();
+    assert_says(&sandbox.error(), &["the program wc is missing\n", BY_HAND]);
+}
+
+#[test]
+fn a_read_only_home_is_told() {
+    for mut sandbox in with_both_kinds_of_tools() {
+        sandbox.mount_home("ro");
+        assert_says(&sandbox.error(), &["cannot write to the cache directory (", "Read-only file system", BY_HAND]);
+    }
+}
+
+#[test]
+fn a_home_that_allows_no_execution_is_told() {
+    for mut sandbox in with_both_kinds_of_tools() {
+        sandbox.mount_home("noexec");
+        assert_says(&sandbox.error(), &["is mounted noexec (", "a directory that allows execution", BY_HAND]);
+    }
+}
+
+#[test]
+fn a_full_disk_is_told() {
+    for mut sandbox in with_both_kinds_of_tools() {
+        install_script(&sandbox.program, &pretended_haul(VERSION, 2_000_000));
+        sandbox.mount_home("size=256k");
+        assert_says(&sandbox.error(), &["the disk is full (", "free space"]);
+        sandbox.mount_home("nr_inodes=3");
+        assert_says(&sandbox.error(), &["the disk is full (", "No space left on device", "free space"]);
+    }
+}
+
+#[test]
+fn a_home_that_cannot_be_entered_is_told() {
+    let sandbox = Sandbox::dash();
+    symlink("/dev/null", sandbox.home().join(".cache")).unwrap();
+    assert_says(&sandbox.error(), &["cannot write to the cache directory (", BY_HAND]);
+}
+
+#[test]
+fn what_arrives_damaged_is_not_started_and_not_kept() {
+    for with_sha256sum in [true, false] {
+        let mut sandbox = Sandbox::dash();
+        let mut text = pretended_haul(VERSION, 1000);
+        if !with_sha256sum {
+            fs::remove_file(sandbox.bin().join("sha256sum")).unwrap();
+            text.push_str("# not whole\n");
+        }
+        install_script(&sandbox.program, &text);
+        sandbox.filter = with_sha256sum.then_some("sed -u s/x/y/");
+        let expected = if with_sha256sum { "(its SHA-256 differs)" } else { "(it ended with status 1:" };
+        assert_says(&sandbox.error(), &["the copy does not run there", expected, "try again"]);
+        assert!(sandbox.files().is_empty(), "{:?}", sandbox.files());
+    }
+}
+
+#[test]
+fn a_connection_that_breaks_in_the_middle_leaves_nothing() {
+    for mut sandbox in with_both_kinds_of_tools() {
+        sandbox.filter = Some("head -c 5000");
+        assert_says(&sandbox.error(), &["(5000 of 10", " bytes arrived)"]);
+        assert!(sandbox.files().is_empty(), "{:?}", sandbox.files());
+    }
+}
+
+#[test]
+fn sshs_failure_is_told_in_its_own_words_and_ours() {
+    let mut sandbox = Sandbox::dash();
+    sandbox.before = "echo 'ann@db1: Permission denied (publickey).' >&2; exit 255".into();
+    assert_says(
+        &sandbox.error(),
+        &[
+            "ann@db1 refused the login\nnote: ssh said: ann@db1: Permission denied (publickey).\n",
+            "ssh -p 2222 ann@db1 true",
+        ],
+    );
+    sandbox.before = "echo This account is currently not available.; exit 1".into();
+    assert_says(&sandbox.error(), &["the account on ann@db1 cannot run commands\nnote: it said: This account"]);
+    sandbox.before = "kill -9 $$".into();
+    assert_says(&sandbox.error(), &["cannot start haul on ann@db1: was killed by signal 9\n"]);
+}
+
+#[test]
+fn a_host_that_never_stops_talking_is_given_up() {
+    let mut sandbox = Sandbox::dash();
+    sandbox.before = "yes 'spam spam'; exit".into();
+    assert_says(&sandbox.error(), &["ann@db1 printed too much before", "it said: spam spam\n", "login shell"]);
+}
+
+#[test]
+fn a_host_without_sh_is_told() {
+    let sandbox = Sandbox::dash();
+    fs::remove_file(sandbox.bin().join("sh")).unwrap();
+    assert_says(&sandbox.error(), &["a shell was not found on ann@db1\n", BY_HAND]);
+}
+
+/// Starts through a `-S` command.
+fn own_command(template: &str) -> Result<crate::launch::StartedWorker, haul_base::job::error::Error> {
+    let access = RemoteAccess { source_command: Some(template.into()), ..RemoteAccess::default() };
+    let host = Host::Remote { user: Some("ann".into()), name: "db1".into() };
+    let program = WorkerProgram {
+        executable: "/nonexistent".into(),
+        worker_arguments: vec!["worker".into()],
+        ..WorkerProgram::default()
+    };
+    start_remote(&host, End::Source, &access, &program, &Cancel::new())
+}
+
+#[test]
+fn a_command_of_the_users_own_is_started_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let haul = directory.path().join("its haul");
+    install_script(&haul, &pretended_haul("9.9.9", 0));
+    let started = own_command(&format!("timeout 20 env WHERE=%U@%H '{}'", haul.display())).unwrap();
+    assert_eq!((started.version.as_str(), started.deployed.clone()), ("9.9.9", None));
+    assert_eq!(super::sandbox::talk(started).1, haul.display().to_string());
+}
+
+#[test]
+fn a_command_that_does_not_work_is_told() {
+    if haul_lab::is_emulated_without("error of a failed exec") {
+        return;
+    }
+    let error = |template: &str| own_command(template).unwrap_err().to_string();
+    assert_says(&error("/nonexistent/ssh %H"), &["cannot start /nonexistent/ssh on this host", "full path"]);
+    assert_says(
+        &error("sh -c 'exec haul-that-is-not-there' %H"),
+        &["the program of -S was not found on ann@db1\n", "the command said: "],
+    );
+    assert_says(
+        &error("sh -c 'echo hello %H; exit 3'"),
+        &[
+            "cannot start haul on ann@db1: ended with status 3\nnote: it said: hello db1\n",
+            "sh -c 'echo hello db1; exit 3' worker",
+        ],
+    );
+    assert_says(
+        &error("printf '\\nHAUL-WORKER 2 7.0\\n%%s'"),
+        &["haul 7.0 on ann@db1 speaks protocol 2, this one 1\n", "-S"],
+    );
+    assert_says(&error("printf '\\nHAUL-READY\\n%%s'"), &["ann@db1 requested the executable twice"]);
+    assert_says(&error("printf '\\nHAUL-SYSTEM Linux aarch64\\n%%s'"), &["ann@db1 requested the executable twice"]);
+    assert_says(&error("'"), &["unclosed single quote"]);
+}
+
+#[test]
+fn hosts_that_look_like_options_are_refused_before_anything_runs() {
+    let host = Host::Remote { user: None, name: "-oProxyCommand=touch x".into() };
+    let program =
+        WorkerProgram { executable: "/nonexistent".into(), worker_arguments: Vec::new(), ..WorkerProgram::default() };
+    let error = start_remote(&host, End::Source, &RemoteAccess::default(), &program, &Cancel::new()).unwrap_err();
+    assert!(matches!(error, haul_base::job::error::Error::Usage(_)), "{error}");
+}

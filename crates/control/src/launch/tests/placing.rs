@@ -1,0 +1,157 @@
+//! Starts that must succeed: finding haul, and deploying it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use haul_base::job::hello::VERSION;
+
+use haul_lab::install_script;
+
+use super::sandbox::{Sandbox, installed, pretended_haul, talk};
+
+/// Shells that may be installed as `sh`.
+const POSIX: [&str; 5] = ["dash", "bash", "busybox", "zsh", "mksh"];
+
+/// Deploys haul, then finds it. Returns the path.
+fn place_and_find(sandbox: &Sandbox, what: &str) -> String {
+    let started = sandbox.start().unwrap_or_else(|error| panic!("{what}: {error}"));
+    let placed = started.deployed.clone().unwrap_or_else(|| panic!("{what}: not placed"));
+    assert_eq!(talk(started), ("0022".to_owned(), placed.clone()), "{what}");
+    assert_eq!(fs::read(&placed).unwrap(), fs::read(&sandbox.program).unwrap(), "{what}");
+    let again = sandbox.start().unwrap_or_else(|error| panic!("{what}, again: {error}"));
+    assert_eq!(again.deployed, None, "{what}");
+    assert_eq!(talk(again).1, placed, "{what}");
+    placed
+}
+
+#[test]
+fn it_is_placed_once_whatever_the_shells() {
+    let shells = installed();
+    for sh in shells.iter().filter(|shell| POSIX.contains(&shell.name)) {
+        for login in &shells {
+            let sandbox = Sandbox::new(login.clone(), sh);
+            let placed = place_and_find(&sandbox, &format!("login shell {}, sh is {}", login.name, sh.name));
+            let directory = format!("{}/.cache/haul/{VERSION}-", sandbox.home().display());
+            assert!(placed.starts_with(&directory) && placed.ends_with("/haul"), "{placed}");
+            let others: Vec<String> = sandbox.files().into_iter().filter(|file| file.starts_with(".cache")).collect();
+            assert_eq!(others.len(), 1, "{others:?}");
+        }
+    }
+}
+
+#[test]
+fn each_host_gets_the_executable_for_its_system() {
+    for sh in installed().iter().filter(|shell| POSIX.contains(&shell.name)) {
+        let mut sandbox = Sandbox::new(sh.clone(), sh);
+        let for_arm = sandbox.directory.path().join("for-arm");
+        install_script(&for_arm, &pretended_haul(VERSION, 30_000));
+        sandbox.for_others = vec![("Linux aarch64".to_owned(), for_arm.clone())];
+        let own = place_and_find(&sandbox, sh.name);
+        let uname = sandbox.bin().join("uname");
+        fs::remove_file(&uname).unwrap();
+        install_script(&uname, "#!/bin/sh\necho Linux aarch64\n");
+        sandbox.program = for_arm;
+        let placed = place_and_find(&sandbox, sh.name);
+        assert_ne!(placed, own, "{}: both have one path", sh.name);
+    }
+}
+
+#[test]
+fn nobody_else_may_change_or_read_it() {
+    let sandbox = Sandbox::dash();
+    let placed = place_and_find(&sandbox, "dash");
+    let mode = |path: &str| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&placed), 0o700);
+    assert_eq!(mode(placed.strip_suffix("/haul").unwrap()), 0o700);
+}
+
+#[test]
+fn the_cache_directory_of_the_account_is_used() {
+    let mut sandbox = Sandbox::dash();
+    let cache = sandbox.directory.path().join("a cache");
+    sandbox.environment.push(format!("XDG_CACHE_HOME={}", cache.display()));
+    let placed = place_and_find(&sandbox, "XDG_CACHE_HOME");
+    assert!(placed.starts_with(&format!("{}/haul/", cache.display())), "{placed}");
+    sandbox.environment[0] = "XDG_CACHE_HOME=relative".into();
+    let placed = place_and_find(&sandbox, "a relative XDG_CACHE_HOME does not count");
+    assert!(placed.starts_with(&format!("{}/.cache/haul/", sandbox.home().display())), "{placed}");
+}
+
+#[test]
+fn a_haul_of_the_same_kind_in_path_is_used() {
+    let mut sandbox = Sandbox::dash();
+    sandbox.deploy = false;
+    let there = sandbox.bin().join("haul");
+    install_script(&there, &pretended_haul(VERSION, 0));
+    let started = sandbox.start().unwrap();
+    assert_eq!((started.deployed.clone(), started.host_label.as_str()), (None, "ann@db1"));
+    assert_eq!(talk(started), ("0022".to_owned(), there.display().to_string()));
+    assert!(sandbox.files().is_empty());
+}
+
+#[test]
+fn another_haul_in_path_is_left_alone() {
+    let sandbox = Sandbox::dash();
+    install_script(&sandbox.bin().join("haul"), &pretended_haul("0.0.1", 0));
+    place_and_find(&sandbox, "beside another version");
+    let sandbox = Sandbox::dash();
+    install_script(&sandbox.bin().join("haul"), "#!/bin/sh\necho 'usage: haul CARGO'\necho more; exit 2\n");
+    place_and_find(&sandbox, "beside something else of that name");
+}
+
+#[test]
+fn a_damaged_copy_is_replaced() {
+    let sandbox = Sandbox::dash();
+    let placed = place_and_find(&sandbox, "first");
+    fs::OpenOptions::new().write(true).open(&placed).unwrap().set_len(5000).unwrap();
+    place_and_find(&sandbox, "after the damage");
+}
+
+#[test]
+fn an_earlier_copy_serves_where_placing_is_forbidden() {
+    let mut sandbox = Sandbox::dash();
+    let placed = place_and_find(&sandbox, "first");
+    sandbox.deploy = false;
+    assert_eq!(talk(sandbox.start().unwrap()).1, placed);
+}
+
+#[test]
+fn other_tools_know_sha256_as_well() {
+    let tools = [
+        ("shasum", "#!/bin/sh\n[ \"$*\" = '-a 256' ] && exec /usr/bin/sha256sum\n"),
+        ("openssl", "#!/bin/sh\n[ \"$*\" = 'dgst -sha256 -r' ] && /usr/bin/sha256sum | /bin/sed 's/ .*/ *stdin/'\n"),
+        ("busybox", "#!/bin/sh\n[ \"$*\" = sha256sum ] && exec /usr/bin/sha256sum\n"),
+    ];
+    for (name, text) in tools {
+        let sandbox = Sandbox::dash();
+        fs::remove_file(sandbox.bin().join("sha256sum")).unwrap();
+        install_script(&sandbox.bin().join(name), text);
+        place_and_find(&sandbox, name);
+    }
+}
+
+#[test]
+fn without_a_tool_for_sha256_it_is_placed_each_time() {
+    let sandbox = Sandbox::dash();
+    fs::remove_file(sandbox.bin().join("sha256sum")).unwrap();
+    for run in 1..=2 {
+        let started = sandbox.start().unwrap();
+        let placed = started.deployed.clone().unwrap_or_else(|| panic!("run {run}: an unchecked copy was started"));
+        assert_eq!(talk(started).1, placed);
+        assert_eq!(fs::read(&placed).unwrap(), fs::read(&sandbox.program).unwrap());
+    }
+}
+
+#[test]
+fn banners_do_no_harm() {
+    let mut sandbox = Sandbox::dash();
+    sandbox.before = "cat /dev/zero | head -c 60000; printf 'Welcome to db1'; echo 'a warning' >&2".into();
+    place_and_find(&sandbox, "a banner");
+}
+
+#[test]
+fn a_shell_that_reads_its_input_at_the_start_gets_nothing_of_ours() {
+    let mut sandbox = Sandbox::dash();
+    sandbox.before = "timeout 0.3 cat >\"$HOME/eaten-$$\"; rm -f \"$HOME/eaten-$$\"".into();
+    place_and_find(&sandbox, "a greedy shell");
+}

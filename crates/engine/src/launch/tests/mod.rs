@@ -1,8 +1,0 @@
-//! The remote script, run by real shells through a fake ssh, with a shell script as the executable.
-
-pub(crate) use sandbox::install;
-
-mod failures;
-mod placing;
-mod planted;
-mod sandbox;
