@@ -89,6 +89,8 @@ fn a_job_runs_on_the_nodes_of_slurm() {
     let submissions = fs::read_to_string(sandbox.path("job/slurm/submissions")).unwrap();
     // MaxArraySize of the test's cluster is 8.
     assert!(shards > 16 && submissions.lines().count() > 3, "{shards} shards\n{submissions}");
+    let compared = fs::read_to_string(sandbox.path("job/verify/slurm/submissions")).unwrap();
+    assert!(compared.lines().count() > 3, "{compared}");
 }
 
 /// A number below `end`.

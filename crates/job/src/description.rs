@@ -40,6 +40,8 @@ pub struct JobDescription {
     pub options: Vec<OsString>,
     /// Whether it is a sync.
     pub is_sync: bool,
+    /// Whether its shards compare what another job copied ([`crate::verification`]).
+    pub verifies: bool,
     /// How large shards are.
     pub sizes: ShardSizes,
     /// Larger files are copied in ranges of this length; `None`: none is divided.
@@ -72,6 +74,7 @@ impl JobDescription {
             "targets": words(&self.targets),
             "options": words(&self.options),
             "sync": self.is_sync,
+            "verify": self.verifies,
             "shard_bytes": self.sizes.full.bytes,
             "shard_files": self.sizes.full.files,
             "shards_grow_for": self.sizes.grows_for,
@@ -127,6 +130,7 @@ impl JobDescription {
             targets: words("targets").filter(|targets| !targets.is_empty())?,
             options: words("options")?,
             is_sync: value["sync"].as_bool()?,
+            verifies: value["verify"].as_bool()?,
             sizes,
             range_len: match value["shard_range"].as_u64() {
                 Some(bytes) => Some(RangeLen::new(bytes).ok()?),
@@ -167,6 +171,7 @@ mod tests {
             targets: vec!["dtn1:/a b".into(), "dtn2:/a b".into()],
             options: vec!["--archive".into(), "--xfrrate=50m".into()],
             is_sync: false,
+            verifies: false,
             sizes: ShardSizes::default(),
             range_len: Some(RangeLen::DEFAULT),
         }

@@ -138,6 +138,11 @@ impl JobDirectory {
         self.0.join("report.json")
     }
 
+    /// The job that compares what this one copied.
+    pub fn verification(&self) -> Self {
+        Self(self.0.join("verify"))
+    }
+
     /// An error where the job was cancelled.
     pub fn refuse_cancelled(&self) -> Result<(), JobError> {
         if self.cancelled().exists() { Err(JobError::cancelled(&self.0)) } else { Ok(()) }

@@ -25,6 +25,7 @@ pub mod shard_result;
 mod link_spill;
 pub mod overview;
 pub mod planner;
+pub mod verification;
 
 pub mod report;
 

@@ -1,6 +1,9 @@
 //! The state of a job: of its plan, and of each shard.
 
+use std::fs;
 use std::time::SystemTime;
+
+use serde_json::Value;
 
 use crate::directory::JobDirectory;
 use crate::error::JobError;
@@ -46,6 +49,8 @@ pub struct JobOverview {
     pub is_cancelled: bool,
     /// Whether the last step is done.
     pub is_finished: bool,
+    /// What the comparison of a finished job found: whether source and target are the same.
+    pub verified: Option<bool>,
     /// By this host's clock.
     pub seen: SystemTime,
 }
@@ -69,14 +74,28 @@ impl JobOverview {
         };
         let states = shards.iter().map(state).collect::<Result<Vec<_>, JobError>>()?;
         Ok(Self {
-            shards: shards.into_iter().zip(states).collect(),
             complete,
             planner: holder(job, LockedWork::Plan),
             finisher: holder(job, LockedWork::Finish),
             is_cancelled: job.cancelled().exists(),
             is_finished: job.report().exists(),
-            seen: SystemTime::now(),
+            verified: verified(job),
+            ..Self::of_shards(shards.into_iter().zip(states).collect())
         })
+    }
+
+    /// These shards, with nothing else known of the job.
+    pub fn of_shards(shards: Vec<(PlannedShard, ShardState)>) -> Self {
+        Self {
+            shards,
+            complete: None,
+            planner: None,
+            finisher: None,
+            is_cancelled: false,
+            is_finished: false,
+            verified: None,
+            seen: SystemTime::now(),
+        }
     }
 
     /// Numbers of shards that are not done.
@@ -93,6 +112,12 @@ impl JobOverview {
     pub fn failed(&self) -> usize {
         self.shards.iter().filter(|(_, state)| state.has_failed()).count()
     }
+}
+
+/// What the comparison of a finished job found, if there was one.
+fn verified(job: &JobDirectory) -> Option<bool> {
+    let report: Value = serde_json::from_slice(&fs::read(job.report()).ok()?).ok()?;
+    report["verified"].as_bool()
 }
 
 #[cfg(test)]

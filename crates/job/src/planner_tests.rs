@@ -38,6 +38,7 @@ impl PlannedTree {
             targets: vec!["t".into()],
             options: options.iter().map(Into::into).collect(),
             is_sync: false,
+            verifies: false,
             sizes: ShardSizes::exact(limits),
             range_len: Some(RangeLen::MIN),
         };

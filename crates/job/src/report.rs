@@ -37,13 +37,13 @@ pub struct MergedReport {
     pub shards_done: u64,
     /// All shards.
     pub shards: u64,
-    /// Files copied.
+    /// Files copied, or compared by a job that verifies.
     pub files_copied: u64,
     /// Files that were there already.
     pub files_skipped: u64,
-    /// Files that failed. One with several failed ranges counts once.
+    /// Files that failed, or that differ. One with several failed ranges counts once.
     pub failed: u64,
-    /// Bytes written.
+    /// Bytes written, or compared.
     pub bytes: u64,
     /// Bytes of files that were there already.
     pub bytes_skipped: u64,
@@ -138,6 +138,15 @@ pub fn write(
     crate::directory::replace(&job.report(), format!("{value:#}\n").as_bytes())
 }
 
+/// Adds to the report of a finished job what its comparison found.
+pub fn record_verified(job: &JobDirectory, is_same: bool) -> Result<(), JobError> {
+    let path = job.report();
+    let text = std::fs::read_to_string(&path).map_err(|error| JobError::io(&path, &error))?;
+    let mut value: Value = serde_json::from_str(&text).map_err(|error| JobError::damaged(&path, &error.to_string()))?;
+    value["verified"] = Value::from(is_same);
+    crate::directory::replace(&path, format!("{value:#}\n").as_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,7 +154,6 @@ mod tests {
     use crate::shard_result::tests::result;
     use haul_base::job::spec::{PlannedVersion, RangeLen};
     use haul_proto::entry::Timestamp;
-    use std::time::SystemTime;
 
     #[test]
     fn a_file_with_several_failed_ranges_counts_once() {
@@ -160,21 +168,9 @@ mod tests {
                 (shard, ShardState::Ended(Box::new(result(number, end, "n1", 1.0))))
             })
         };
-        let overview = overview(of_file(0).chain(of_file(4)).collect());
+        let overview = JobOverview::of_shards(of_file(0).chain(of_file(4)).collect());
         let report = MergedReport::of(&overview);
         assert_eq!((report.failed, report.shards_done), (2, 2));
-    }
-
-    fn overview(shards: Vec<(PlannedShard, ShardState)>) -> JobOverview {
-        JobOverview {
-            shards,
-            complete: None,
-            planner: None,
-            finisher: None,
-            is_cancelled: false,
-            is_finished: false,
-            seen: SystemTime::now(),
-        }
     }
 
     #[test]
@@ -188,7 +184,7 @@ mod tests {
             })
             .collect();
         shards.push((PlannedShard { number: 3, files: 1, bytes: 1, range: None }, ShardState::Planned));
-        let overview = overview(shards);
+        let overview = JobOverview::of_shards(shards);
         let report = MergedReport::of(&overview);
         assert_eq!((report.shards, report.shards_done, report.failed, report.bytes), (4, 2, 1, 3000));
         assert_eq!((report.seconds, report.bytes_per_s()), (8.0, 375.0));

@@ -14,7 +14,7 @@ use crate::this_host::{host_name, unix_seconds};
 /// How a run of a shard ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShardEnd {
-    /// Everything is at the target and verified.
+    /// Everything is at the target and verified; or everything was compared, and `failed` counts what differs.
     Done,
     /// Some files failed, or the copy could not be made.
     Failed,
@@ -53,13 +53,13 @@ pub struct ShardResult {
     pub seconds: f64,
     /// Runs of this shard, with this one.
     pub attempts: u32,
-    /// Files copied by this run.
+    /// Files copied, or compared, by this run.
     pub files_copied: u64,
     /// Files that were there already.
     pub files_skipped: u64,
-    /// Files that failed.
+    /// Files that failed, or that differ.
     pub failed: u64,
-    /// Bytes written by this run.
+    /// Bytes written, or compared, by this run.
     pub bytes: u64,
     /// Bytes of files that were there already.
     pub bytes_skipped: u64,

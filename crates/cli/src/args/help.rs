@@ -365,13 +365,14 @@ fn job() -> String {
          haul job plan --dir JOB [OPTIONS] SOURCE TARGET...\n\
          haul job shard JOB [N]                    copy one shard\n\
          haul job finish JOB                       directories, deletions, the report\n\
+         haul job verify [--slurm] JOB             compare source and target in shards\n\
          haul job status|report|cancel JOB\n\
          haul job manifest --image IMAGE --claim PVC JOB   print jobs for Kubernetes\n\n\
          Copies the directory SOURCE with many hosts. The plan divides it into shards;\n\
          each is one copy that resumes. Any host that sees JOB runs any shard, in any\n\
          order, also twice. Without N, the shard is SLURM_ARRAY_TASK_ID or\n\
          JOB_COMPLETION_INDEX. Shards take turns on several targets: dtn{1..4}:/archive.\n\n\
-         Options of plan and run:\n",
+         Options of plan, run and verify:\n",
     );
     push_rows(&mut text, flags::job::ALL.iter());
     text.push_str("\nOptions of the other steps:\n");
@@ -380,7 +381,8 @@ fn job() -> String {
     push_rows(&mut text, flags::manifest::ALL.iter());
     text.push_str(
         "\nplan and run take the options of a copy, and with --sync those of haul sync.\n\n\
-         Exit status of haul job status: 0 finished, 1 shards failed, 4 unfinished.\n",
+         Exit status of haul job status: 0 finished, 1 shards failed or source and target\n\
+         differ, 4 unfinished.\n",
     );
     text
 }

@@ -25,6 +25,8 @@ pub enum JobStep {
     Shard,
     /// Ends the job.
     Finish,
+    /// Compares source and target in shards.
+    Verify,
     /// Shows the states of shards.
     Status,
     /// Shows the results so far.
@@ -36,11 +38,12 @@ pub enum JobStep {
 }
 
 impl JobStep {
-    const WORDS: [(&str, Self); 8] = [
+    const WORDS: [(&str, Self); 9] = [
         ("plan", Self::Plan),
         ("run", Self::Run),
         ("shard", Self::Shard),
         ("finish", Self::Finish),
+        ("verify", Self::Verify),
         ("status", Self::Status),
         ("report", Self::Report),
         ("cancel", Self::Cancel),
@@ -125,7 +128,7 @@ pub fn parse(words: &[OsString]) -> Result<Option<JobWords>, UsageError> {
         });
     };
     let table = match step {
-        JobStep::Plan | JobStep::Run => rows(),
+        JobStep::Plan | JobStep::Run | JobStep::Verify => rows(),
         JobStep::Manifest => flags::manifest::ALL,
         _ => flags::step::ALL,
     };
@@ -232,9 +235,9 @@ fn is_filter(row: &OptionRow) -> bool {
     row.section == HelpSection::Filtering || row.is(&flags::FILTER)
 }
 
-/// Options of the comparison after a job: those of its copy that a comparison has.
-pub fn verify_values(options: &[OsString], more: &[OsString]) -> Result<Values, UsageError> {
-    let copy = copy_scan(options.iter().chain(more).cloned().collect())?;
+/// Options of the comparison of a part: those of its copy that a comparison has.
+pub fn verify_values(options: &[OsString], more: &[OsString], part: JobPart) -> Result<Values, UsageError> {
+    let copy = part_values(options, more, part)?;
     let row = |copied: &OptionRow| flags::verify::ALL.iter().find(|row| row.is(copied));
     let given = copy.given().iter().filter_map(|(copied, argument)| Some((row(copied)?, argument.clone())));
     Ok(Values::new(flags::verify::ALL, Dialect::Haul, given.collect()))
@@ -267,6 +270,7 @@ mod tests {
             ("shard j 17", JobStep::Shard),
             ("shard j --quiet", JobStep::Shard),
             ("finish j --verify", JobStep::Finish),
+            ("verify j --local 4", JobStep::Verify),
         ] {
             assert_eq!(parsed(line).unwrap().step, step, "{line}");
         }
@@ -300,7 +304,7 @@ mod tests {
         assert!(listed.is_set(&flags::XFRRATE) && listed.is_set(&flags::DIRBASE) && !listed.is_set(&flags::EXCLUDE));
         let directories = part_values(&options, &[], JobPart::Directories).unwrap();
         assert_eq!(directories.each(&flags::INCLUDE), ["*/"]);
-        assert!(verify_values(&options, &[]).unwrap().is_set(&flags::RECURSIVE));
+        assert!(verify_values(&options, &[], JobPart::Whole).unwrap().is_set(&flags::RECURSIVE));
     }
 
     #[test]

@@ -199,7 +199,6 @@ mod tests {
     use haul_job::shard_progress::ShardProgress;
     use haul_job::shard_result::ShardEnd;
     use serde_json::json;
-    use std::time::SystemTime;
 
     const HOSTILE: &str = "n<script>alert(1)</script>\u{202e}\u{1b}[2J";
 
@@ -228,15 +227,7 @@ mod tests {
             let shard = PlannedShard { number: result.shard, files: 12, bytes: 8_000_000, range: None };
             (shard, ShardState::Ended(Box::new(result)))
         };
-        JobOverview {
-            shards: results.into_iter().map(state).collect(),
-            complete: None,
-            planner: None,
-            finisher: None,
-            is_cancelled: false,
-            is_finished: false,
-            seen: SystemTime::now(),
-        }
+        JobOverview::of_shards(results.into_iter().map(state).collect())
     }
 
     fn page(results: Vec<ShardResult>, format: ReportFormat) -> String {

@@ -22,6 +22,7 @@ options! {
     CPUS_PER_TASK: Single<u32> = row("cpus-per-task", None, One("N"), Performance, "--slurm: CPUs of a task").one(|a| a.number(1..=1_000_000));
     SBATCH: Repeated<String> = row("sbatch", None, Each("OPTION"), Performance, "--slurm: a further option of sbatch, for example --sbatch=--mem=4G; repeatable").each(text);
     NO_WAIT: Switch = row("no-wait", None, Nothing, Performance, "--slurm: end when everything is submitted (default: follow the job to its end)").switch();
-    THEN_VERIFY: Switch = row("then-verify", None, Nothing, Integrity, "run: compare source and target at the end, as haul verify does").switch();
+    THEN_VERIFY: Switch = row("then-verify", None, Nothing, Integrity, "run: compare source and target at the end, in shards, as haul job verify does").switch();
+    ONLY_PLAN: Switch = row("only-plan", None, Nothing, Performance, "verify: only make JOB/verify, whose shards another scheduler runs").switch();
     SHOW_HELP;
 }

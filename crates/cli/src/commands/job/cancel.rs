@@ -16,10 +16,13 @@ use crate::show;
 /// Marks the job of `operands`.
 pub fn run(operands: &[OsString]) -> anyhow::Result<Exit> {
     let job = OpenedJob::open(&operands[0])?;
+    let comparison = OpenedJob::open(job.directory.verification().path().as_os_str()).ok();
     let mark = json!({ "host": host_name(), "time": unix_seconds() });
-    replace(&job.directory.cancelled(), format!("{mark}\n").as_bytes())?;
-    release(&job);
-    cancel_tasks(&job);
+    for job in comparison.iter().chain([&job]) {
+        replace(&job.directory.cancelled(), format!("{mark}\n").as_bytes())?;
+        release(job);
+        cancel_tasks(job);
+    }
     let shown = shown(job.directory.path());
     show::stderr().plain(&format!("{shown}: cancelled; haul job run {shown} continues it"));
     Ok(Exit::Done)

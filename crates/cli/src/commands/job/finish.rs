@@ -16,6 +16,7 @@ use haul_job::plan_index::PlanTotals;
 use haul_job::report::{MergedReport, write as write_report};
 use haul_job::shard_lock::{LockedWork, ShardLock};
 use haul_job::shard_progress::LiveProgress;
+use haul_job::verification::record;
 
 use super::exclusive::release;
 use super::merged::print_report;
@@ -93,13 +94,17 @@ impl JobFinish<'_> {
         })?;
         let overview = JobOverview::read(directory)?;
         if has_waited && overview.is_finished {
-            print_report(&MergedReport::of(&overview), self.display);
-            return Ok(Exit::Done);
+            let report = MergedReport::of(&overview);
+            print_report(self.job, &report, self.display);
+            return Ok(if report.failed > 0 { Exit::Failed } else { Exit::Done });
         }
         let Some(totals) = overview.complete.filter(|_| overview.is_copied()) else {
             show::stderr().error(&self.refusal(&overview));
             return Ok(Exit::Failed);
         };
+        if self.job.description.verifies {
+            return self.finish_comparison(&overview, &totals, &cancel);
+        }
         let named = self.name_divided_files(&overview, &cancel)?;
         if named != Exit::Done {
             return Ok(named);
@@ -114,19 +119,36 @@ impl JobFinish<'_> {
             return Ok(exit);
         }
         let verified = match self.verifies {
-            true => Some(self.copy_part(&cancel, &mut |target| verify_plan(self.job, target, self.display))?),
+            true => Some(
+                self.copy_part(&cancel, &mut |target| verify_plan(self.job, target, self.display, JobPart::Whole))?,
+            ),
             false => None,
         };
         let is_same = verified.as_ref().map(|outcome| Exit::of(outcome) == Exit::Done);
         let report = MergedReport::of(&overview);
         write_report(directory, &report, &json::last(&outcome), is_same)?;
         release(self.job);
-        print_report(&report, self.display);
+        print_report(self.job, &report, self.display);
         Ok(match verified {
             Some(verified) => Exit::of(&verified),
             None if totals.failed > 0 => Exit::Failed,
             None => Exit::Done,
         })
+    }
+
+    /// Compares what no shard has: directories, or everything where links and special files are kept.
+    fn finish_comparison(&self, overview: &JobOverview, totals: &PlanTotals, cancel: &Cancel) -> anyhow::Result<Exit> {
+        let (directory, part) = (&self.job.directory, self.part(totals));
+        let display = if self.display == PartDisplay::Json { self.display } else { PartDisplay::Quiet };
+        let outcome = self.copy_part(cancel, &mut |target| verify_plan(self.job, target, display, part))?;
+        let Ok(summary) = &outcome else { return Ok(Exit::of(&outcome)) };
+        let mut report = MergedReport::of(overview);
+        report.failed += summary.files.failed + summary.integrity.comparison.unwrap_or_default().differences;
+        let is_same = report.failed == 0;
+        write_report(directory, &report, &json::last(&outcome), Some(is_same))?;
+        record(directory, is_same)?;
+        print_report(self.job, &report, self.display);
+        Ok(if is_same { Exit::Done } else { Exit::Failed })
     }
 
     /// Gives files their names whose ranges shards have copied: one copy for each length of ranges.

@@ -19,6 +19,7 @@ use super::opened::OpenedJob;
 use super::part::PartDisplay;
 use super::plan::{BegunPlan, create};
 use super::shard::{ShardRun, ShardRunEnd};
+use super::verify::{self, is_to_be_compared, worse};
 use crate::args::UsageError;
 use crate::args::flags;
 use crate::args::job::copy_options;
@@ -34,8 +35,20 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Runs the job that `operands` describe, or continues the one that they name.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
+    run_job(values, &job_of(values, operands)?)
+}
+
+/// Runs `job`, and then the comparison of `--then-verify`.
+pub fn run_job(values: &Values, job: &OpenedJob) -> anyhow::Result<Exit> {
+    let exit = copy_and_finish(values, job)?;
+    match values.is_set(&flags::job::THEN_VERIFY) && is_to_be_compared(job, exit) {
+        true => Ok(worse(exit, copy_and_finish(values, &verify::begin(job)?)?)),
+        false => Ok(exit),
+    }
+}
+
+fn copy_and_finish(values: &Values, job: &OpenedJob) -> anyhow::Result<Exit> {
     let workers = values.get(&flags::job::LOCAL)?.unwrap_or(1);
-    let job = job_of(values, operands)?;
     let path = shown(job.directory.path());
     let is_quiet = values.is_set(&flags::QUIET);
     if !is_quiet {
@@ -44,7 +57,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let (cancel, steering) = (Cancel::new(), RuntimeControl::new());
     let watch = Watch::start(cancel.clone(), steering.rate().clone(), None).context("signals cannot be caught")?;
     let run = LocalRun {
-        job: &job,
+        job,
         cancel: &cancel,
         steering: &steering,
         is_quiet,
@@ -62,9 +75,8 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
         show::stderr().error(&format!("{path}: not all shards are done\nhint: haul job status {path} names them"));
         return Ok(copied);
     }
-    let verifies = values.is_set(&flags::job::THEN_VERIFY);
     let display = if is_quiet { PartDisplay::Quiet } else { PartDisplay::Usual };
-    let finish = JobFinish { job: &job, display, verifies, cancel: &cancel, steering: &steering };
+    let finish = JobFinish { job, display, verifies: false, cancel: &cancel, steering: &steering };
     watch.during(|| finish.carry_out())
 }
 
@@ -88,6 +100,12 @@ fn new(values: &Values, operands: &[OsString]) -> anyhow::Result<OpenedJob> {
 
 /// An existing job, which keeps its own options.
 fn reopened(values: &Values, path: &OsString) -> anyhow::Result<OpenedJob> {
+    refuse_other_options(values)?;
+    continued(OpenedJob::open(path)?)
+}
+
+/// Refuses options of a plan and of a copy for a job that exists.
+pub fn refuse_other_options(values: &Values) -> Result<(), UsageError> {
     let own: [&OptionRow; 5] = [
         &flags::job::DIR,
         &flags::job::SYNC,
@@ -97,16 +115,15 @@ fn reopened(values: &Values, path: &OsString) -> anyhow::Result<OpenedJob> {
     ];
     let own = own.into_iter().find(|row| values.is_typed(row)).map(|row| row.typed());
     let copies = copy_options(values)?.into_iter().find(|word| word != "--quiet");
-    if let Some(word) = own.or(copies.map(|word| word.to_string_lossy().into_owned())) {
-        return Err(UsageError::new(format!("{word}: a job keeps the options that it was planned with"))
-            .remedy("haul job run JOB takes --local, --slurm with its options, --then-verify and --quiet")
-            .into());
+    match own.or(copies.map(|word| word.to_string_lossy().into_owned())) {
+        None => Ok(()),
+        Some(word) => Err(UsageError::new(format!("{word}: a job keeps the options that it was planned with"))
+            .remedy("haul job run JOB takes --local, --slurm with its options, --then-verify and --quiet")),
     }
-    continued(OpenedJob::open(path)?)
 }
 
 /// The job without the mark of its cancellation.
-fn continued(job: OpenedJob) -> anyhow::Result<OpenedJob> {
+pub fn continued(job: OpenedJob) -> anyhow::Result<OpenedJob> {
     claim(&job.directory, &job.description)?;
     let mark = job.directory.cancelled();
     match std::fs::remove_file(&mark) {
@@ -202,14 +219,17 @@ impl LocalRun<'_> {
         let ShardRunEnd { exit, result } =
             ShardRun { job, number, display: PartDisplay::Quiet, cancel, steering }.carry_out()?;
         let mut worst = self.worst.lock().unwrap_or_else(PoisonError::into_inner);
-        if exit != Exit::Done {
+        if result.end != ShardEnd::Done {
             *worst = exit;
         }
         if !self.is_quiet {
             let (files, bytes) = (units::files(result.files_copied), units::size(result.bytes));
             let time = units::duration(Duration::from_secs_f64(result.seconds));
-            let failed =
-                if result.failed > 0 { format!(", {} failed", units::files(result.failed)) } else { String::new() };
+            let failed = match result.failed {
+                0 => String::new(),
+                failed if job.description.verifies => format!(", {} different", units::count(failed)),
+                failed => format!(", {} failed", units::files(failed)),
+            };
             show::stderr().plain(&format!("shard {number}: {files}, {bytes} in {time}{failed}"));
         }
         Ok(())

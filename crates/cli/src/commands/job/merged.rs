@@ -5,6 +5,7 @@ use std::time::Duration;
 use haul_job::report::MergedReport;
 use serde::Serialize;
 
+use super::opened::OpenedJob;
 use super::part::PartDisplay;
 use crate::commands::print;
 use crate::show::json::encode;
@@ -79,9 +80,9 @@ impl<'a> From<&'a MergedReport> for ReportLine<'a> {
 }
 
 /// The report at the end of a job.
-pub fn print_report(report: &MergedReport, display: PartDisplay) {
+pub fn print_report(job: &OpenedJob, report: &MergedReport, display: PartDisplay) {
     match display {
-        PartDisplay::Usual => print(&as_text(report)),
+        PartDisplay::Usual => print(&as_text(job, report)),
         PartDisplay::Json => {
             print(&encode(&ReportLine::from(report)));
         }
@@ -90,14 +91,16 @@ pub fn print_report(report: &MergedReport, display: PartDisplay) {
 }
 
 /// The report for people.
-pub fn as_text(report: &MergedReport) -> String {
+pub fn as_text(job: &OpenedJob, report: &MergedReport) -> String {
+    let verifies = job.description.verifies;
     let seconds = |seconds: f64| units::duration(Duration::try_from_secs_f64(seconds).unwrap_or_default());
     let shards = units::counted(report.shards, "shard", "shards");
     let mut text = format!(
-        "{} of {shards}: {}, {} in {}: {}\n",
+        "{} of {shards}: {}, {} {}in {}: {}\n",
         units::count(report.shards_done),
         units::files(report.files_copied),
         units::size(report.bytes),
+        if verifies { "compared " } else { "" },
         seconds(report.seconds),
         units::rate(report.bytes_per_s()),
     );
@@ -106,7 +109,13 @@ pub fn as_text(report: &MergedReport) -> String {
         text.push_str(&format!("skipped: {files} ({bytes}), up to date\n"));
     }
     if report.failed > 0 {
-        text.push_str(&format!("{} failed: see failures/ in the job's directory\n", units::files(report.failed)));
+        let what = match verifies {
+            true => units::counted(report.failed, "entry differs", "entries differ"),
+            false => format!("{} failed", units::files(report.failed)),
+        };
+        text.push_str(&format!("{what}: see failures/ in the job's directory\n"));
+    } else if verifies {
+        text.push_str("source and target are the same\n");
     }
     for (host, totals) in &report.hosts {
         let shards = units::counted(totals.shards, "shard", "shards");

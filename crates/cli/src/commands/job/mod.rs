@@ -13,6 +13,7 @@ mod recorder;
 mod shard;
 mod slurm;
 pub mod status;
+mod verify;
 mod whole;
 
 use haul_job::error::{JobError, JobErrorKind};
@@ -24,6 +25,9 @@ use crate::show;
 
 /// Carries out a step.
 pub fn run(words: &JobWords) -> anyhow::Result<Exit> {
+    if words.step != JobStep::Verify {
+        verify::refuse_option(&words.values)?;
+    }
     let done = match words.step {
         JobStep::Plan => plan::run(&words.values, &words.operands),
         JobStep::Run if words.values.is_set(&flags::job::SLURM) => slurm::run(&words.values, &words.operands),
@@ -32,6 +36,7 @@ pub fn run(words: &JobWords) -> anyhow::Result<Exit> {
             .and_then(|()| local::run(&words.values, &words.operands)),
         JobStep::Shard => shard::run(&words.values, &words.operands),
         JobStep::Finish => finish::run(&words.values, &words.operands),
+        JobStep::Verify => verify::run(&words.values, &words.operands),
         JobStep::Status => status::run(&words.values, &words.operands),
         JobStep::Report => status::report(&words.values, &words.operands),
         JobStep::Manifest => manifest::run(&words.values, &words.operands),

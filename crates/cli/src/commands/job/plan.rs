@@ -19,6 +19,7 @@ use haul_job::plan_index::{PlanIndex, PlanTotals};
 use haul_job::planner::{WalkRules, check_source, plan as walk};
 use haul_job::shard_lock::{LockHolder, LockedWork, ShardLock, held_shards};
 use haul_job::targets::expand;
+use haul_job::verification::plan as plan_comparison;
 use haul_proto::limits::RANGES_MAX;
 use haul_proto::path::escape;
 
@@ -54,7 +55,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
 }
 
 /// `JOB: 18 shards, 70,211 files, 3.0 GB`
-fn planned(job: &OpenedJob, totals: &PlanTotals) -> String {
+pub fn planned(job: &OpenedJob, totals: &PlanTotals) -> String {
     let shards = units::counted(totals.shards.into(), "shard", "shards");
     let failed = match totals.failed {
         0 => String::new(),
@@ -109,7 +110,15 @@ fn is_same(earlier: &JobDescription, new: &JobDescription) -> bool {
 /// A plan that is about to be made.
 pub struct BegunPlan {
     _lock: ShardLock,
-    rules: WalkRules,
+    origin: PlanOrigin,
+}
+
+/// What a plan is made from.
+enum PlanOrigin {
+    /// The walk of the source.
+    Walk(Box<WalkRules>),
+    /// The plan of the job that is compared.
+    ComparedJob,
 }
 
 impl BegunPlan {
@@ -134,6 +143,9 @@ impl BegunPlan {
             ShardLock::wait(directory, LockedWork::Shard(shard), cancel, told)?;
         }
         directory.clear_plan()?;
+        if job.description.verifies {
+            return Ok(Some(Self { _lock: lock, origin: PlanOrigin::ComparedJob }));
+        }
         let whole = whole_plan(job, &job.description.targets[0], PartDisplay::Quiet, JobPart::Whole)?;
         let options = whole.job.options;
         let rules = WalkRules {
@@ -147,22 +159,32 @@ impl BegunPlan {
             ranges_max: RANGES_MAX,
             is_alone: true,
         };
-        Ok(Some(Self { _lock: lock, rules }))
+        Ok(Some(Self { _lock: lock, origin: PlanOrigin::Walk(Box::new(rules)) }))
     }
 
     /// The walk leaves processors to copies on this host.
-    pub fn beside_copies(self) -> Self {
-        Self { rules: WalkRules { is_alone: false, ..self.rules }, ..self }
+    pub fn beside_copies(mut self) -> Self {
+        if let PlanOrigin::Walk(rules) = &mut self.origin {
+            rules.is_alone = false;
+        }
+        self
     }
 
-    /// Walks the source. `told` hears of each shard.
+    /// Makes the plan. `told` hears of each shard.
     pub fn carry_out(
         self,
         job: &OpenedJob,
         cancel: &Cancel,
         told: &mut dyn FnMut(&PlanTotals),
     ) -> Result<PlanTotals, JobError> {
-        let totals = walk(&job.directory, &job.description, &self.rules, cancel, told)?;
+        let totals = match &self.origin {
+            PlanOrigin::Walk(rules) => walk(&job.directory, &job.description, rules, cancel, told)?,
+            PlanOrigin::ComparedJob => {
+                let totals = plan_comparison(&job.directory)?;
+                told(&totals);
+                totals
+            }
+        };
         if totals.lengthened > 0 {
             show::stderr().notice(&lengthened(totals.lengthened));
         }
@@ -170,7 +192,8 @@ impl BegunPlan {
     }
 }
 
-fn carry_out(job: &OpenedJob, cancel: &Cancel) -> anyhow::Result<PlanTotals> {
+/// Makes the plan, if there is none yet.
+pub fn carry_out(job: &OpenedJob, cancel: &Cancel) -> anyhow::Result<PlanTotals> {
     match BegunPlan::begin(job, cancel)? {
         Some(begun) => Ok(begun.carry_out(job, cancel, &mut |_| {})?),
         None => Ok(PlanIndex::read(&job.directory)?.complete.unwrap_or_default()),
@@ -192,6 +215,7 @@ fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDescrip
         targets: targets(values, &operands[1..])?,
         options: copy_options(values)?,
         is_sync,
+        verifies: false,
         sizes: shard_sizes(values)?,
         range_len: range_len(values)?,
     })

@@ -8,6 +8,7 @@ use anyhow::Context;
 use haul_base::job::error::Outcome;
 use haul_base::job::runtime_control::RuntimeControl;
 use haul_base::job::spec::{JobRange, SourceList, SourceRange};
+use haul_base::job::summary::Summary;
 use haul_base::sys::cancel::Cancel;
 use haul_job::error::{JobError, shown};
 use haul_job::plan_index::{PlanIndex, PlannedShard};
@@ -19,6 +20,7 @@ use haul_proto::path::escape;
 
 use super::opened::OpenedJob;
 use super::part::{PartDisplay, copy, into_directory, more_words, on_some_target, source_list, with_files};
+use super::whole::verify_plan;
 use crate::args::UsageError;
 use crate::args::job::{JobPart, part_values};
 use crate::args::values::Values;
@@ -66,7 +68,7 @@ fn number(typed: Option<&OsStr>) -> Result<u32, UsageError> {
     })
 }
 
-/// The copy of a shard.
+/// The copy of a shard, or its comparison.
 fn shard_plan(job: &OpenedJob, shard: &PlannedShard, target: &OsString, display: PartDisplay) -> anyhow::Result<Plan> {
     let list = job.directory.list(shard.number);
     let mut plan = list_plan(job, source_list(shown(&list), vec![list]), target, display)?;
@@ -74,18 +76,25 @@ fn shard_plan(job: &OpenedJob, shard: &PlannedShard, target: &OsString, display:
     Ok(plan)
 }
 
-/// The copy of lists of shards.
+/// The copy of lists of shards, or their comparison.
 pub fn list_plan(job: &OpenedJob, list: SourceList, target: &OsString, display: PartDisplay) -> anyhow::Result<Plan> {
-    let values = part_values(&job.description.options, &more_words(job, display), JobPart::List)?;
-    let operands = [target.clone()];
-    let values = with_files(values, &operands)?;
-    let of_kind = if job.description.is_sync { sync } else { plan };
-    let mut plan = of_kind(&values, &operands, terminal::stderr_is_terminal())?;
+    let mut plan = match job.description.verifies {
+        true => verify_plan(job, target, display, JobPart::List)?,
+        false => listed_copy(job, target, display)?,
+    };
     plan.job.list = Some(list);
     // Nothing in a list is a directory. So nothing of another run can be in a directory that this one makes.
     plan.job.options.source.recursive = false;
     into_directory(&mut plan);
     Ok(plan)
+}
+
+fn listed_copy(job: &OpenedJob, target: &OsString, display: PartDisplay) -> anyhow::Result<Plan> {
+    let values = part_values(&job.description.options, &more_words(job, display), JobPart::List)?;
+    let operands = [target.clone()];
+    let values = with_files(values, &operands)?;
+    let of_kind = if job.description.is_sync { sync } else { plan };
+    Ok(of_kind(&values, &operands, terminal::stderr_is_terminal())?)
 }
 
 /// The range of a shard that has one.
@@ -159,6 +168,8 @@ impl ShardRun<'_> {
         let result = ShardResult {
             shard: number,
             end: match exit {
+                // A comparison that found differences has done its work.
+                Exit::Failed if job.description.verifies && outcome.is_ok() => ShardEnd::Done,
                 Exit::Done => ShardEnd::Done,
                 Exit::Interrupted => ShardEnd::Interrupted,
                 Exit::Failed | Exit::Usage | Exit::Unreachable => ShardEnd::Failed,
@@ -194,7 +205,8 @@ fn without_files(result: ShardResult) -> ShardResult {
 /// The figures of a result.
 fn of_outcome(outcome: &Outcome) -> ShardResult {
     let summary = outcome.as_ref().ok();
-    let figure = |of: fn(&haul_base::job::summary::Summary) -> u64| summary.map_or(0, of);
+    let figure = |of: fn(&Summary) -> u64| summary.map_or(0, of);
+    let compared = summary.and_then(|summary| summary.integrity.comparison).unwrap_or_default();
     ShardResult {
         shard: 0,
         end: ShardEnd::Failed,
@@ -203,10 +215,10 @@ fn of_outcome(outcome: &Outcome) -> ShardResult {
         began: 0.0,
         seconds: 0.0,
         attempts: 0,
-        files_copied: figure(|summary| summary.files.copied),
+        files_copied: figure(|summary| summary.files.copied) + compared.files,
         files_skipped: figure(|summary| summary.files.skipped),
-        failed: figure(|summary| summary.files.failed),
-        bytes: figure(|summary| summary.files.bytes),
+        failed: figure(|summary| summary.files.failed) + compared.differences,
+        bytes: figure(|summary| summary.files.bytes) + compared.bytes,
         bytes_skipped: figure(|summary| summary.files.bytes_skipped),
         progress: ShardProgress::default(),
         message: outcome.as_ref().err().map_or_else(String::new, ToString::to_string),

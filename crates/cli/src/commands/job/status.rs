@@ -51,10 +51,10 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// 0 for a finished job, 1 where shards failed, 4 while there is something to do.
+/// 0 for a finished job, 1 where shards failed or a comparison found differences, 4 while there is something to do.
 fn exit_of(overview: &JobOverview) -> Exit {
     match overview {
-        _ if overview.failed() > 0 => Exit::Failed,
+        _ if overview.failed() > 0 || overview.verified == Some(false) => Exit::Failed,
         _ if overview.is_copied() && overview.is_finished => Exit::Done,
         _ => Exit::Interrupted,
     }
@@ -74,11 +74,12 @@ fn totals(overview: &JobOverview, state: &str) -> (u64, u64, u64) {
     of_state.fold((0, 0, 0), |sum, (shard, _)| (sum.0 + 1, sum.1 + shard.files, sum.2 + shard.bytes))
 }
 
-/// `/data/run7 to dtn1:/archive and 3 more`
+/// `/data/run7 to dtn1:/archive and 3 more`, `comparison of /data/run7 to dtn1:/archive`
 fn what(job: &OpenedJob) -> String {
+    let act = if job.description.verifies { "comparison of " } else { "" };
     let targets = &job.description.targets;
     let more = if targets.len() > 1 { format!(" and {} more", targets.len() - 1) } else { String::new() };
-    format!("{} to {}{more}", shown(&job.description.source), escape(targets[0].as_encoded_bytes()))
+    format!("{act}{} to {}{more}", shown(&job.description.source), escape(targets[0].as_encoded_bytes()))
 }
 
 fn as_table(job: &OpenedJob, overview: &JobOverview, tasks: &ShardTasks) -> String {
@@ -158,9 +159,22 @@ fn next_line(job: &OpenedJob, overview: &JobOverview) -> String {
     let path = shown(job.directory.path());
     match overview {
         _ if overview.is_cancelled => format!("cancelled; haul job run {path} continues it"),
-        _ if overview.is_copied() && overview.is_finished => "finished".to_owned(),
+        _ if overview.is_copied() && overview.is_finished => finished(job, overview),
         _ if overview.is_copied() => format!("all shards are done; next: haul job finish {path}"),
         _ => format!("unfinished; haul job run {path} copies the rest"),
+    }
+}
+
+fn finished(job: &OpenedJob, overview: &JobOverview) -> String {
+    let compared = match overview.verified {
+        None => "",
+        Some(true) => "; source and target are the same",
+        Some(false) => "; source and target differ",
+    };
+    let verification = job.directory.verification();
+    match verification.description().exists() {
+        true => format!("finished{compared}; haul job status {} shows the comparison", shown(verification.path())),
+        false => format!("finished{compared}"),
     }
 }
 
@@ -274,7 +288,7 @@ pub fn report(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     if let Some(out) = out {
         let JobDescription { created, host, .. } = &job.description;
         let when = format!("planned {created} on {}", harmless(host));
-        let reported = ReportedJob { what: what(&job), when, summary: &as_text(&merged), overview: &overview };
+        let reported = ReportedJob { what: what(&job), when, summary: &as_text(&job, &merged), overview: &overview };
         publish(out, &document(&reported))?;
     }
     match (values.is_set(&flags::JSON), out) {
@@ -290,7 +304,7 @@ pub fn report(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
             print(&format!("{value}\n"));
         }
         (false, Some(out)) => print(&format!("{}\n", escape(out.as_os_str().as_bytes()))),
-        (false, None) => print(&as_text(&merged)),
+        (false, None) => print(&as_text(&job, &merged)),
     }
     Ok(exit_of(&overview))
 }

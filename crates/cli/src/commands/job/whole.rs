@@ -26,11 +26,14 @@ pub fn whole_plan(job: &OpenedJob, target: &OsString, display: PartDisplay, part
     Ok(plan)
 }
 
-/// The comparison of source and target.
-pub fn verify_plan(job: &OpenedJob, target: &OsString, display: PartDisplay) -> anyhow::Result<Plan> {
-    let operands = [job.whole_source(), target.clone()];
-    let mut values = verify_values(&job.description.options, &more_words(job, display))?;
-    if job.description.is_sync {
+/// The comparison of a part of source and target.
+pub fn verify_plan(job: &OpenedJob, target: &OsString, display: PartDisplay, part: JobPart) -> anyhow::Result<Plan> {
+    let operands = match part {
+        JobPart::List => vec![target.clone()],
+        JobPart::Whole | JobPart::Directories => vec![job.whole_source(), target.clone()],
+    };
+    let mut values = verify_values(&job.description.options, &more_words(job, display), part)?;
+    if job.description.is_sync && part != JobPart::List {
         values = values.and(vec![(&flags::RECURSIVE.row, None)]);
     }
     let values = with_files(values, &operands)?;

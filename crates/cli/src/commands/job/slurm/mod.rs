@@ -20,7 +20,9 @@ use haul_job::slurm::settings::SlurmSettings;
 
 use super::local::job_of;
 use super::merged::print_report;
+use super::opened::OpenedJob;
 use super::part::PartDisplay;
+use super::verify::{self, is_to_be_compared, worse};
 use crate::args::UsageError;
 use crate::args::flags;
 use crate::args::row::OptionRow;
@@ -60,13 +62,33 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     }
     let typed = settings(values)?;
     let job = job_of(values, operands)?;
+    run_job(values, &job, typed)
+}
+
+/// Submits and follows `job`, and then the comparison of `--then-verify`.
+pub fn run_job(values: &Values, job: &OpenedJob, typed: Option<SlurmSettings>) -> anyhow::Result<Exit> {
+    let follows = !values.is_set(&flags::job::NO_WAIT);
+    let settings = kept(&job.directory, typed)?;
+    let verifies_in_shards = settings.verifies && follows;
+    // Where nobody follows, the last step compares everything.
+    let own = SlurmSettings { verifies: settings.verifies && !follows, ..settings };
+    let exit = submit_and_follow(values, job, &own)?;
+    match verifies_in_shards && is_to_be_compared(job, exit) {
+        true => {
+            let comparison = verify::begin(job)?;
+            let settings = kept(&comparison.directory, Some(own))?;
+            Ok(worse(exit, submit_and_follow(values, &comparison, &settings)?))
+        }
+        false => Ok(exit),
+    }
+}
+
+fn submit_and_follow(values: &Values, job: &OpenedJob, settings: &SlurmSettings) -> anyhow::Result<Exit> {
     let directory = &job.directory;
     let is_quiet = values.is_set(&flags::QUIET);
     if !is_quiet {
         show::stderr().plain(&format!("job {}", shown(directory.path())));
     }
-    fs::create_dir_all(directory.slurm()).map_err(|error| JobError::io(&directory.slurm(), &error))?;
-    let settings = kept(directory, typed)?;
     let cancel = Cancel::new();
     let watch = Watch::start(cancel.clone(), RuntimeControl::new().rate().clone(), None);
     let watch = watch.context("signals cannot be caught")?;
@@ -77,13 +99,14 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
         let _lock = ShardLock::wait(directory, LockedWork::Submit, &part, &mut |holder| {
             show::stderr().notice(&format!("the job is submitted and followed by {}; waiting", holder.shown()));
         })?;
-        SlurmRun { job: &job, settings: &settings, client: &client, cancel: &part, is_quiet, follows }.carry_out()
+        SlurmRun { job, settings, client: &client, cancel: &part, is_quiet, follows }.carry_out()
     })?;
-    report_end(directory, ended, is_quiet)
+    report_end(job, ended, is_quiet)
 }
 
 /// Prints how the run ended; returns its exit status.
-fn report_end(directory: &JobDirectory, ended: SlurmRunEnd, is_quiet: bool) -> anyhow::Result<Exit> {
+fn report_end(job: &OpenedJob, ended: SlurmRunEnd, is_quiet: bool) -> anyhow::Result<Exit> {
+    let directory = &job.directory;
     let path = shown(directory.path());
     Ok(match ended {
         SlurmRunEnd::Submitted => {
@@ -94,7 +117,7 @@ fn report_end(directory: &JobDirectory, ended: SlurmRunEnd, is_quiet: bool) -> a
         }
         SlurmRunEnd::Finished(exit) => {
             let display = if is_quiet { PartDisplay::Quiet } else { PartDisplay::Usual };
-            print_report(&MergedReport::of(&JobOverview::read(directory)?), display);
+            print_report(job, &MergedReport::of(&JobOverview::read(directory)?), display);
             exit
         }
         SlurmRunEnd::Unfinished(exit) => {
@@ -122,6 +145,7 @@ fn report_end(directory: &JobDirectory, ended: SlurmRunEnd, is_quiet: bool) -> a
 
 /// The typed settings, or those of the last run where none was typed.
 fn kept(directory: &JobDirectory, typed: Option<SlurmSettings>) -> anyhow::Result<SlurmSettings> {
+    fs::create_dir_all(directory.slurm()).map_err(|error| JobError::io(&directory.slurm(), &error))?;
     let settings = match typed {
         Some(settings) => settings,
         None => SlurmSettings::read(directory)?.unwrap_or_default(),
@@ -130,7 +154,8 @@ fn kept(directory: &JobDirectory, typed: Option<SlurmSettings>) -> anyhow::Resul
     Ok(settings)
 }
 
-fn settings(values: &Values) -> anyhow::Result<Option<SlurmSettings>> {
+/// What is typed of the settings; `None` where nothing is.
+pub fn settings(values: &Values) -> anyhow::Result<Option<SlurmSettings>> {
     let is_set = |row: &OptionRow| values.is_set(row) && !row.is(&flags::job::NO_WAIT);
     if !OPTIONS.into_iter().any(is_set) && !values.is_set(&flags::job::THEN_VERIFY) {
         return Ok(None);

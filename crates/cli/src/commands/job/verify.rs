@@ -1,0 +1,60 @@
+//! `haul job verify JOB`: compares source and target of a finished job, in the shards of a job of its own.
+
+use std::ffi::OsString;
+
+use haul_base::sys::cancel::Cancel;
+use haul_job::verification::create;
+
+use super::opened::OpenedJob;
+use super::plan::{carry_out, planned};
+use super::{local, slurm};
+use crate::args::UsageError;
+use crate::args::flags;
+use crate::args::values::Values;
+use crate::exit::Exit;
+use crate::show;
+
+/// Compares the job of `operands` on this host, on Slurm, or on whatever runs the shards.
+pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
+    local::refuse_other_options(values)?;
+    let is_on_slurm = values.is_set(&flags::job::SLURM);
+    let typed = if is_on_slurm { slurm::settings(values)? } else { slurm::refuse_options(values).map(|()| None)? };
+    let comparison = begin(&OpenedJob::open(&operands[0])?)?;
+    match (values.is_set(&flags::job::ONLY_PLAN), is_on_slurm) {
+        (true, _) => {
+            let totals = carry_out(&comparison, &Cancel::new())?;
+            if !values.is_set(&flags::QUIET) {
+                show::stderr().plain(&planned(&comparison, &totals));
+            }
+            Ok(Exit::Done)
+        }
+        (false, true) => slurm::run_job(values, &comparison, typed),
+        (false, false) => local::run_job(values, &comparison),
+    }
+}
+
+/// Begins the comparison of a finished job, or continues an interrupted one.
+pub fn begin(job: &OpenedJob) -> anyhow::Result<OpenedJob> {
+    let (directory, description) = create(&job.directory, &job.description)?;
+    local::continued(OpenedJob { directory, description })
+}
+
+/// Whether a job that ended so has something to compare.
+pub fn is_to_be_compared(job: &OpenedJob, exit: Exit) -> bool {
+    let is_finished = matches!(exit, Exit::Done | Exit::Failed) && job.directory.report().exists();
+    is_finished && !job.description.verifies
+}
+
+/// The exit status of a job and its comparison.
+pub fn worse(copied: Exit, compared: Exit) -> Exit {
+    if compared == Exit::Done { copied } else { compared }
+}
+
+/// Refuses an option of the comparison in other steps.
+pub fn refuse_option(values: &Values) -> Result<(), UsageError> {
+    match values.is_set(&flags::job::ONLY_PLAN) {
+        false => Ok(()),
+        true => Err(UsageError::new("--only-plan is an option of haul job verify")
+            .remedy("haul job plan makes the plan of a job alone")),
+    }
+}
