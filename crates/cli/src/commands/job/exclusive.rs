@@ -56,6 +56,16 @@ pub fn claim(directory: &JobDirectory, description: &JobDescription) -> Result<(
     Ok(())
 }
 
+/// Claims a job, and removes the mark of its cancellation.
+pub fn continued(job: OpenedJob) -> anyhow::Result<OpenedJob> {
+    claim(&job.directory, &job.description)?;
+    let mark = job.directory.cancelled();
+    match fs::remove_file(&mark) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(JobError::io(&mark, &error).into()),
+        _ => Ok(job),
+    }
+}
+
 /// The job of a mark, where it is neither finished nor cancelled.
 fn living(mark: &std::path::Path) -> Option<OpenedJob> {
     let value: Value = serde_json::from_str(&fs::read_to_string(mark).ok()?).ok()?;

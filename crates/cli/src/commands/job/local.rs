@@ -9,17 +9,17 @@ use std::time::Duration;
 use anyhow::Context;
 use haul_base::job::runtime_control::RuntimeControl;
 use haul_base::sys::cancel::Cancel;
-use haul_job::error::{JobError, shown};
+use haul_job::error::shown;
 use haul_job::plan_index::{PlanIndex, PlanTotals};
 use haul_job::shard_result::{ShardEnd, ShardResult};
 
-use super::exclusive::claim;
+use super::comparison::{begin, is_to_be_compared, worse};
+use super::exclusive::continued;
 use super::finish::JobFinish;
 use super::opened::OpenedJob;
 use super::part::PartDisplay;
 use super::plan::{BegunPlan, create};
 use super::shard::{ShardRun, ShardRunEnd};
-use super::verify::{self, is_to_be_compared, worse};
 use crate::args::UsageError;
 use crate::args::flags;
 use crate::args::job::copy_options;
@@ -42,7 +42,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
 pub fn run_job(values: &Values, job: &OpenedJob) -> anyhow::Result<Exit> {
     let exit = copy_and_finish(values, job)?;
     match values.is_set(&flags::job::THEN_VERIFY) && is_to_be_compared(job, exit) {
-        true => Ok(worse(exit, copy_and_finish(values, &verify::begin(job)?)?)),
+        true => Ok(worse(exit, copy_and_finish(values, &begin(job)?)?)),
         false => Ok(exit),
     }
 }
@@ -119,16 +119,6 @@ pub fn refuse_other_options(values: &Values) -> Result<(), UsageError> {
         None => Ok(()),
         Some(word) => Err(UsageError::new(format!("{word}: a job keeps the options that it was planned with"))
             .remedy("haul job run JOB takes --local, --slurm with its options, --then-verify and --quiet")),
-    }
-}
-
-/// The job without the mark of its cancellation.
-pub fn continued(job: OpenedJob) -> anyhow::Result<OpenedJob> {
-    claim(&job.directory, &job.description)?;
-    let mark = job.directory.cancelled();
-    match std::fs::remove_file(&mark) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(JobError::io(&mark, &error).into()),
-        _ => Ok(job),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `haul job STEP`: one job over many hosts. `haul_job` keeps its state; here it is planned, copied and shown.
 
 mod cancel;
+mod comparison;
 mod exclusive;
 mod finish;
 mod local;

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 
 use haul_base::sys::cancel::Cancel;
-use haul_job::verification::create;
 
+use super::comparison::begin;
 use super::opened::OpenedJob;
 use super::plan::{carry_out, planned};
 use super::{local, slurm};
@@ -31,23 +31,6 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
         (false, true) => slurm::run_job(values, &comparison, typed),
         (false, false) => local::run_job(values, &comparison),
     }
-}
-
-/// Begins the comparison of a finished job, or continues an interrupted one.
-pub fn begin(job: &OpenedJob) -> anyhow::Result<OpenedJob> {
-    let (directory, description) = create(&job.directory, &job.description)?;
-    local::continued(OpenedJob { directory, description })
-}
-
-/// Whether a job that ended so has something to compare.
-pub fn is_to_be_compared(job: &OpenedJob, exit: Exit) -> bool {
-    let is_finished = matches!(exit, Exit::Done | Exit::Failed) && job.directory.report().exists();
-    is_finished && !job.description.verifies
-}
-
-/// The exit status of a job and its comparison.
-pub fn worse(copied: Exit, compared: Exit) -> Exit {
-    if compared == Exit::Done { copied } else { compared }
 }
 
 /// Refuses an option of the comparison in other steps.

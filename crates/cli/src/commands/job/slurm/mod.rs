@@ -18,11 +18,11 @@ use haul_job::report::MergedReport;
 use haul_job::shard_lock::{LockedWork, ShardLock};
 use haul_job::slurm::settings::SlurmSettings;
 
+use super::comparison::{begin, is_to_be_compared, worse};
 use super::local::job_of;
 use super::merged::print_report;
 use super::opened::OpenedJob;
 use super::part::PartDisplay;
-use super::verify::{self, is_to_be_compared, worse};
 use crate::args::UsageError;
 use crate::args::flags;
 use crate::args::row::OptionRow;
@@ -75,7 +75,7 @@ pub fn run_job(values: &Values, job: &OpenedJob, typed: Option<SlurmSettings>) -
     let exit = submit_and_follow(values, job, &own)?;
     match verifies_in_shards && is_to_be_compared(job, exit) {
         true => {
-            let comparison = verify::begin(job)?;
+            let comparison = begin(job)?;
             let settings = kept(&comparison.directory, Some(own))?;
             Ok(worse(exit, submit_and_follow(values, &comparison, &settings)?))
         }

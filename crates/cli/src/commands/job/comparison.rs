@@ -1,0 +1,24 @@
+//! The comparison of a job that is finished.
+
+use haul_job::verification::create;
+
+use super::exclusive::continued;
+use super::opened::OpenedJob;
+use crate::exit::Exit;
+
+/// Begins the comparison of a finished job, or continues an interrupted one.
+pub fn begin(job: &OpenedJob) -> anyhow::Result<OpenedJob> {
+    let (directory, description) = create(&job.directory, &job.description)?;
+    continued(OpenedJob { directory, description })
+}
+
+/// Whether a job that ended so has something to compare.
+pub fn is_to_be_compared(job: &OpenedJob, exit: Exit) -> bool {
+    let is_finished = matches!(exit, Exit::Done | Exit::Failed) && job.directory.report().exists();
+    is_finished && !job.description.verifies
+}
+
+/// The exit status of a job and its comparison.
+pub fn worse(copied: Exit, compared: Exit) -> Exit {
+    if compared == Exit::Done { copied } else { compared }
+}
