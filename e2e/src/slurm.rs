@@ -121,6 +121,17 @@ impl SlurmCluster {
         self.command("squeue", &["--noheader"]).is_ok_and(|queue| queue.trim().is_empty())
     }
 
+    /// Resumes nodes that slurmctld has drained. One that was killed with SIGKILL hands out a job again that it had not
+    /// saved, and drains the node for its "duplicate jobid". An administrator resumes it.
+    pub fn resume_drained_nodes(&self) {
+        let drained = self.command("sinfo", &["--noheader", "--Node", "--states=drain", "--format=%N"]);
+        for node in drained.unwrap_or_default().split_whitespace() {
+            let name = format!("NodeName={node}");
+            // It is tried again.
+            let _ = self.command("scontrol", &["update", &name, "State=RESUME"]);
+        }
+    }
+
     /// The end of the logs of all daemons, for a failed test's message.
     pub fn logs(&self) -> String {
         let files = fs::read_dir(self.directory.join("log")).into_iter().flatten().flatten();

@@ -5,6 +5,7 @@
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -153,7 +154,18 @@ fn a_job_survives_killed_shards_nodes_controllers_and_submitters() {
             thread::sleep(Duration::from_millis(500 + rng.below(5000)));
             harmed.push(disturb(&sandbox, &mut cluster, &mut rng, &mut running));
         }
-        let finished = running.unwrap().finish(RUN_LIMIT).unwrap();
+        let has_ended = AtomicBool::new(false);
+        let finished = thread::scope(|scope| {
+            scope.spawn(|| {
+                while !has_ended.load(Ordering::Acquire) {
+                    cluster.resume_drained_nodes();
+                    thread::sleep(Duration::from_secs(3));
+                }
+            });
+            let finished = running.unwrap().finish(RUN_LIMIT);
+            has_ended.store(true, Ordering::Release);
+            finished.unwrap()
+        });
         let told = format!("seed {seed}, round {round}, killed {harmed:?}, {:?}", begun.elapsed());
         println!("{told}");
         assert_eq!(finished.code(), Some(0), "{told}\n{}\n{}", finished.stderr_text(), cluster.logs());

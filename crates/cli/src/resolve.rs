@@ -118,7 +118,8 @@ fn planned(
     check_hosts(&sources)?;
     crate::secret::complete(values, sources.iter_mut().chain([&mut target]))?;
     let pipes = pipes(values, operands, &sources, &target)?;
-    sync::refuse_places(values, is_sync, &pipes, &sources.iter().chain([&target]).collect::<Vec<_>>())?;
+    let places: Vec<_> = sources.iter().chain(&base).chain([&target]).collect();
+    sync::refuse_places(values, is_sync, &pipes, &places)?;
     if is_null(&target.path) {
         target.path = NULL_TARGET.into();
         // A name that is discarded has nothing to be linked to.

@@ -28,7 +28,9 @@ pub struct JobDescription {
     pub created: String,
     /// Where it was planned.
     pub host: String,
-    /// The source as it was typed, made absolute.
+    /// Remote hosts that have the source, each as typed with its colon; empty: this host has it. Shards take turns.
+    pub source_hosts: Vec<OsString>,
+    /// The source as it was typed; on this host, made absolute.
     pub source: PathBuf,
     /// The directory that paths in lists begin at: the source, or the directory above it.
     pub base: PathBuf,
@@ -68,6 +70,7 @@ impl JobDescription {
             "id": self.id,
             "created": self.created,
             "host": self.host,
+            "source_hosts": words(&self.source_hosts),
             "source": to_json(self.source.as_os_str()),
             "base": to_json(self.base.as_os_str()),
             "name": to_json(&self.name),
@@ -124,6 +127,7 @@ impl JobDescription {
             id: text("id")?,
             created: text("created")?,
             host: text("host")?,
+            source_hosts: words("source_hosts")?,
             source: word("source")?.into(),
             base: word("base")?.into(),
             name: word("name")?,
@@ -137,6 +141,24 @@ impl JobDescription {
                 None => None,
             },
         })
+    }
+
+    /// The pairs of ends that shards take turns on: at least one, and all of one source or of one target.
+    pub fn ends(&self) -> Vec<JobEnds> {
+        let of = |source_host: &OsStr, target: &OsString| JobEnds {
+            source_host: source_host.to_owned(),
+            target: target.clone(),
+        };
+        let first_host = self.source_hosts.first().map_or(OsStr::new(""), OsString::as_os_str);
+        match (self.source_hosts.len(), self.targets.first()) {
+            (2.., Some(target)) => self.source_hosts.iter().map(|host| of(host, target)).collect(),
+            _ => self.targets.iter().map(|target| of(first_host, target)).collect(),
+        }
+    }
+
+    /// Whether the source is on another host.
+    pub fn is_pulled(&self) -> bool {
+        !self.source_hosts.is_empty()
     }
 
     /// Whether an option was given, by its long name.
@@ -154,6 +176,22 @@ impl JobDescription {
     }
 }
 
+/// The ends of a copy of a part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobEnds {
+    /// The source's host as typed, with its colon; empty: this one.
+    pub source_host: OsString,
+    /// The target as typed.
+    pub target: OsString,
+}
+
+impl JobEnds {
+    /// `path` at the source, as an operand.
+    pub fn at_source(&self, path: &OsStr) -> OsString {
+        [&self.source_host, path].into_iter().collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,6 +203,7 @@ mod tests {
             id: "0011223344556677".to_owned(),
             created: "2026-11-25T00:00:00Z".to_owned(),
             host: "login1".to_owned(),
+            source_hosts: vec!["u@h:".into()],
             source: OsStr::from_bytes(b"/data/\xff").into(),
             base: "/data".into(),
             name: OsStr::from_bytes(b"\xff").to_owned(),

@@ -13,7 +13,7 @@ use crate::this_host::host_name;
 pub struct JobDirectory(PathBuf);
 
 /// The directories in it.
-const FOLDERS: [&str; 7] = ["shards", "results", "failures", "running", "attempts", "hosts", "spill"];
+const FOLDERS: [&str; 8] = ["shards", "results", "failures", "running", "attempts", "hosts", "spill", "vacant"];
 /// What makes a directory a job.
 const DESCRIPTION: &str = "job.json";
 
@@ -136,6 +136,11 @@ impl JobDirectory {
     /// Exists where the job is finished: its merged summary.
     pub fn report(&self) -> PathBuf {
         self.0.join("report.json")
+    }
+
+    /// An empty directory: against it, a dry run reports everything that a remote source has.
+    pub fn vacant_target(&self) -> PathBuf {
+        self.0.join("vacant")
     }
 
     /// The job that compares what this one copied.

@@ -105,8 +105,8 @@ fn identity_of(path: &Path) -> Option<FileIdentity> {
     rustix::fs::stat(path).ok().map(|found| FileStat::from(&found).identity)
 }
 
-/// Takes entries of the walk, and writes shards.
-struct ShardPlanner<'a> {
+/// Takes entries of the source, and writes shards.
+pub struct ShardPlanner<'a> {
     job: &'a JobDirectory,
     index: PlanIndexWriter,
     packer: ShardPacker,
@@ -128,12 +128,13 @@ struct ShardPlanner<'a> {
 }
 
 impl<'a> ShardPlanner<'a> {
-    fn new(job: &'a JobDirectory, description: &JobDescription, ranges_max: u64) -> Result<Self, JobError> {
+    /// Begins the plan of `job`. A file has at most `ranges_max` ranges.
+    pub fn new(job: &'a JobDirectory, description: &JobDescription, ranges_max: u64) -> Result<Self, JobError> {
         let mut path = description.name.as_encoded_bytes().to_vec();
         if !path.is_empty() {
             path.push(b'/');
         }
-        let links = description.keeps_hard_links().then(|| LinkSpill::new(&job.spill()));
+        let links = (description.keeps_hard_links() && !description.is_pulled()).then(|| LinkSpill::new(&job.spill()));
         let (packer, limits) = (ShardPacker::new(description.sizes), description.sizes.full);
         let index = PlanIndexWriter::create(job)?;
         let (open, failures) = (None, None);
@@ -145,7 +146,7 @@ impl<'a> ShardPlanner<'a> {
     fn entry(&mut self, entry: WalkEntry) -> Result<(), JobError> {
         match entry {
             WalkEntry::EnterDir { dir, .. } => {
-                self.totals.directories += 1;
+                self.add_directory();
                 self.depths.push(self.path.len());
                 if let Some(name) = dir.name() {
                     self.path.extend_from_slice(name.as_bytes());
@@ -165,7 +166,7 @@ impl<'a> ShardPlanner<'a> {
                 self.add(&path, 0)
             }
             WalkEntry::Node { .. } => {
-                self.totals.others += 1;
+                self.add_other();
                 Ok(())
             }
             WalkEntry::LeftOut { .. } | WalkEntry::Filtered { .. } | WalkEntry::FilteredFiles { .. } => Ok(()),
@@ -207,8 +208,28 @@ impl<'a> ShardPlanner<'a> {
         Ok(())
     }
 
-    /// Adds what is at `path` below the base.
-    fn add(&mut self, path: &[u8], bytes: u64) -> Result<(), JobError> {
+    /// Counts a directory.
+    pub fn add_directory(&mut self) {
+        self.totals.directories += 1;
+    }
+
+    /// Counts a device, FIFO or socket that is to be copied.
+    pub fn add_other(&mut self) {
+        self.totals.others += 1;
+    }
+
+    /// Counts a further name of a file, where hard links are kept.
+    pub fn add_linked(&mut self) {
+        self.totals.linked += 1;
+    }
+
+    /// What was planned so far.
+    pub fn totals(&self) -> &PlanTotals {
+        &self.totals
+    }
+
+    /// Adds the file or link at `path` below the base.
+    pub fn add(&mut self, path: &[u8], bytes: u64) -> Result<(), JobError> {
         self.totals.files += 1;
         self.totals.bytes = self.totals.bytes.saturating_add(bytes);
         let PlacedFile { shard, placement } = self.packer.place(bytes).ok_or_else(too_many_shards)?;
@@ -250,7 +271,8 @@ impl<'a> ShardPlanner<'a> {
         self.index.add(shard)
     }
 
-    fn fail(&mut self, path: &[u8], why: &str) -> Result<(), JobError> {
+    /// Counts and records what could not be read.
+    pub fn fail(&mut self, path: &[u8], why: &str) -> Result<(), JobError> {
         self.totals.failed += 1;
         let to = self.job.plan_failures();
         let failures = match self.failures.take() {
@@ -262,10 +284,11 @@ impl<'a> ShardPlanner<'a> {
         writeln!(failures, "{line}").map_err(|error| JobError::io(&to, &error))
     }
 
-    fn finish(mut self) -> Result<PlanTotals, JobError> {
+    /// Ends the plan.
+    pub fn finish(mut self) -> Result<PlanTotals, JobError> {
         if let Some(links) = self.links.take() {
             let limits = self.limits;
-            self.totals.linked = links.drain(limits, &mut |name| self.add(&name.path, name.bytes))?;
+            self.totals.linked += links.drain(limits, &mut |name| self.add(&name.path, name.bytes))?;
         }
         self.close()?;
         self.failures.take().map_or(Ok(()), NamelessFile::publish)?;

@@ -32,6 +32,7 @@ impl PlannedTree {
             id: String::new(),
             created: String::new(),
             host: String::new(),
+            source_hosts: Vec::new(),
             base: temp.path().into(),
             name: "src".into(),
             source,

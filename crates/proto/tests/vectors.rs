@@ -411,6 +411,7 @@ fn item() -> WorkerMessage {
     WorkerMessage::Item(ItemReport {
         path: b"a/b".to_vec(),
         item: ItemChange { what: EntryKind::File, change: ChangeKind::Replaced(reasons) },
+        size: Some(300),
     })
 }
 

@@ -97,6 +97,7 @@ fn record_of_target(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io
         WorkerMessage::Item(ItemReport {
             path: b"landing/x".to_vec(),
             item: ItemChange { what: EntryKind::File, change: ChangeKind::Removed },
+            size: None,
         }),
         WorkerMessage::Differs { path: b"landing/x".to_vec(), differences: vec![Difference::Missing(EntryKind::File)] },
         WorkerMessage::Slowest(vec![SlowFile { path: b"x".to_vec(), size: 1, took_us: 1 }]),
@@ -168,6 +169,7 @@ fn unasked(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<
         WorkerMessage::Item(ItemReport {
             path: b"/far/target/x".to_vec(),
             item: ItemChange { what: EntryKind::File, change: ChangeKind::Made },
+            size: None,
         }),
         WorkerMessage::Differs { path: b"/far/target/x".to_vec(), differences: Vec::new() },
         WorkerMessage::ListAck { before: 9 },

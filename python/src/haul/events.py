@@ -167,6 +167,7 @@ class Item(Event):
     what: str = ""
     change: str = ""
     reasons: tuple[str, ...] = ()
+    bytes: int | None = None
 
 
 @dataclass(frozen=True)

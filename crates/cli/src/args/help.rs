@@ -371,7 +371,8 @@ fn job() -> String {
          Copies the directory SOURCE with many hosts. The plan divides it into shards;\n\
          each is one copy that resumes. Any host that sees JOB runs any shard, in any\n\
          order, also twice. Without N, the shard is SLURM_ARRAY_TASK_ID or\n\
-         JOB_COMPLETION_INDEX. Shards take turns on several targets: dtn{1..4}:/archive.\n\n\
+         JOB_COMPLETION_INDEX. Shards take turns on several targets: dtn{1..4}:/archive,\n\
+         or on several hosts of one source: dtn{1..4}:/data /archive.\n\n\
          Options of plan, run and verify:\n",
     );
     push_rows(&mut text, flags::job::ALL.iter());

@@ -35,6 +35,12 @@ pub fn parse_operand(operand: &OsStr) -> Result<Location, UsageError> {
     Ok(Location { host: Host::Remote { user, name }, path })
 }
 
+/// The host of an operand as typed, with its colon; empty where it has none.
+pub fn host_prefix(operand: &OsStr) -> &OsStr {
+    let bytes = operand.as_bytes();
+    OsStr::from_bytes(host_colon(bytes).map_or(&[], |colon| &bytes[..=colon]))
+}
+
 /// Index of the colon after a host; `None` for a local path.
 ///
 /// A colon in first place is part of a file's name. Brackets protect the colons of an IPv6 address.

@@ -150,7 +150,7 @@ impl Observer for Human {
             Event::Differs { path, host, differences } => {
                 self.text.failure(host, path, &super::differences::words(differences));
             }
-            Event::Item(ItemReport { path, item }) => {
+            Event::Item(ItemReport { path, item, .. }) => {
                 self.tally.add(item);
                 self.list(&items::words(path, item));
             }
@@ -309,6 +309,7 @@ pub mod tests {
             Event::Item(ItemReport {
                 path: b"run7/\xfe".to_vec(),
                 item: ItemChange { what: EntryKind::Directory, change: ChangeKind::Removed },
+                size: None,
             }),
             Event::FileFailed {
                 path: b"run7/b".to_vec(),

@@ -142,7 +142,7 @@ impl TargetReceiver {
         let comparer = Arc::new(EntryComparer::new(&links, &tree));
         let decider = Arc::new(EntryDecider::new(&comparer, &deltas, &committer, link_dests));
         if job.destination.is_new {
-            job.report_item(Vec::new, Kinds::Directory, ChangeKind::Made);
+            job.report_item(Vec::new, (Kinds::Directory, None), ChangeKind::Made);
         }
         Ok(Self {
             job,

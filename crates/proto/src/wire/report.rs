@@ -5,7 +5,7 @@ use super::counters::{Counters, FinalReport};
 use super::difference::Difference;
 use super::measure::MeasureAnswer;
 use super::sandbox::SandboxReport;
-use crate::codec::{BoundedBytes, DefaultIsNone, OfType, ReportFigure, ShownPath, TEXT};
+use crate::codec::{BoundedBytes, DefaultIsNone, OfType, Optional, ReportFigure, ShownPath, TEXT};
 use crate::codec::{first_of, from_bytes, list, to_bytes, wire_enum, wire_struct};
 use crate::delta::options::DeltaCounters;
 use crate::encoding::Decoded;
@@ -186,6 +186,8 @@ wire_struct! {
         pub path: Vec<u8> as ShownPath,
         /// The change.
         pub item: ItemChange,
+        /// Length of a file in bytes; `None` of a further name of a file, of anything else, and of what is removed.
+        pub size: Option<u64> as Optional(ReportFigure),
     }
 }
 
@@ -315,7 +317,8 @@ pub(super) mod tests {
             WorkerMessage::Differs { path: b"a".to_vec(), differences: vec![Difference::Missing(EntryKind::File)] },
             WorkerMessage::Item(ItemReport {
                 path: b"a".to_vec(),
-                item: ItemChange { what: EntryKind::File, change: ChangeKind::Removed },
+                item: ItemChange { what: EntryKind::File, change: ChangeKind::Made },
+                size: Some(300),
             }),
             WorkerMessage::Synced(SyncCounters { removed: 7, ..SyncCounters::default() }),
             WorkerMessage::ListAck { before: 1 << 20 },

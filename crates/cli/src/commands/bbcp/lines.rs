@@ -306,7 +306,7 @@ impl Observer for Lines {
                 }
             }
             Event::Progress(progress) => self.progress(progress),
-            Event::Item(ItemReport { path, item }) => {
+            Event::Item(ItemReport { path, item, .. }) => {
                 let begins = matches!(item.change, ChangeKind::Made | ChangeKind::Replaced(_));
                 if item.what == EntryKind::File && begins {
                     if self.style.appends && self.style.replaces && item.change != ChangeKind::Made {

@@ -37,7 +37,8 @@ fn desk(style: Style, job: &Job) -> Desk {
 }
 
 fn begun(path: &str) -> Event {
-    Event::Item(ItemReport { path: path.into(), item: ItemChange { what: EntryKind::File, change: ChangeKind::Made } })
+    let item = ItemChange { what: EntryKind::File, change: ChangeKind::Made };
+    Event::Item(ItemReport { path: path.into(), item, size: None })
 }
 
 fn done(path: &str, size: u64, copied: bool) -> Event {

@@ -10,6 +10,7 @@ use haul_base::job::error::Outcome;
 use haul_base::job::runtime_control::RuntimeControl;
 use haul_base::job::spec::{JobRange, RangeLen};
 use haul_base::sys::cancel::Cancel;
+use haul_job::description::JobEnds;
 use haul_job::error::{JobError, shown};
 use haul_job::overview::{JobOverview, ShardState};
 use haul_job::plan_index::PlanTotals;
@@ -21,7 +22,7 @@ use haul_job::verification::record;
 use super::exclusive::release;
 use super::merged::print_report;
 use super::opened::OpenedJob;
-use super::part::{PartDisplay, copy, on_some_target, source_list};
+use super::part::{PartDisplay, copy, on_some_ends, source_list};
 use super::shard::list_plan;
 use super::whole::{deletes, verify_plan, whole_plan};
 use crate::args::flags;
@@ -113,15 +114,15 @@ impl JobFinish<'_> {
         // That no file is left by the filters of this part is no news.
         let is_usual = part == JobPart::Whole || self.display == PartDisplay::Json;
         let display = if is_usual { self.display } else { PartDisplay::Quiet };
-        let outcome = self.copy_part(&cancel, &mut |target| whole_plan(self.job, target, display, part))?;
+        let outcome = self.copy_part(&cancel, &mut |ends| whole_plan(self.job, ends, display, part))?;
         let exit = Exit::of(&outcome);
         if exit != Exit::Done {
             return Ok(exit);
         }
         let verified = match self.verifies {
-            true => Some(
-                self.copy_part(&cancel, &mut |target| verify_plan(self.job, target, self.display, JobPart::Whole))?,
-            ),
+            true => {
+                Some(self.copy_part(&cancel, &mut |ends| verify_plan(self.job, ends, self.display, JobPart::Whole))?)
+            }
             false => None,
         };
         let is_same = verified.as_ref().map(|outcome| Exit::of(outcome) == Exit::Done);
@@ -140,7 +141,7 @@ impl JobFinish<'_> {
     fn finish_comparison(&self, overview: &JobOverview, totals: &PlanTotals, cancel: &Cancel) -> anyhow::Result<Exit> {
         let (directory, part) = (&self.job.directory, self.part(totals));
         let display = if self.display == PartDisplay::Json { self.display } else { PartDisplay::Quiet };
-        let outcome = self.copy_part(cancel, &mut |target| verify_plan(self.job, target, display, part))?;
+        let outcome = self.copy_part(cancel, &mut |ends| verify_plan(self.job, ends, display, part))?;
         let Ok(summary) = &outcome else { return Ok(Exit::of(&outcome)) };
         let mut report = MergedReport::of(overview);
         report.failed += summary.files.failed + summary.integrity.comparison.unwrap_or_default().differences;
@@ -174,9 +175,9 @@ impl JobFinish<'_> {
     fn name_files_of(&self, len: RangeLen, lists: &[PathBuf], cancel: &Cancel) -> anyhow::Result<Exit> {
         let job = shown(self.job.directory.path());
         let failures = format!("names-{}.jsonl", len.get());
-        let outcome = self.copy_recorded(&failures, cancel, &mut |target| {
-            let list = source_list(format!("divided files of {job}"), lists.to_vec());
-            let mut plan = list_plan(self.job, list, target, PartDisplay::Quiet)?;
+        let outcome = self.copy_recorded(&failures, cancel, &mut |ends| {
+            let list = source_list(self.job, ends, format!("divided files of {job}"), lists.to_vec())?;
+            let mut plan = list_plan(self.job, list, ends, PartDisplay::Quiet)?;
             plan.job.options.range = Some(JobRange::Finish(len));
             Ok(plan)
         })?;
@@ -198,7 +199,7 @@ impl JobFinish<'_> {
     fn copy_part(
         &self,
         cancel: &Cancel,
-        plan: &mut dyn FnMut(&OsString) -> anyhow::Result<crate::resolve::Plan>,
+        plan: &mut dyn FnMut(&JobEnds) -> anyhow::Result<crate::resolve::Plan>,
     ) -> Result<Outcome, anyhow::Error> {
         self.copy_recorded("finish.jsonl", cancel, plan)
     }
@@ -208,12 +209,11 @@ impl JobFinish<'_> {
         &self,
         failures: &str,
         cancel: &Cancel,
-        plan: &mut dyn FnMut(&OsString) -> anyhow::Result<crate::resolve::Plan>,
+        plan: &mut dyn FnMut(&JobEnds) -> anyhow::Result<crate::resolve::Plan>,
     ) -> Result<Outcome, anyhow::Error> {
         let failures = self.job.directory.path().join("failures").join(failures);
-        let targets = &self.job.description.targets;
-        let (_, outcome) = on_some_target(&self.job.directory, 0, targets, &mut |target| {
-            copy(plan(target)?, failures.clone(), cancel, self.steering, &LiveProgress::default())
+        let (_, outcome) = on_some_ends(self.job, 0, &mut |ends| {
+            copy(plan(ends)?, failures.clone(), cancel, self.steering, &LiveProgress::default())
         })?;
         Ok(outcome)
     }

@@ -78,6 +78,12 @@ fn text(path: &Path) -> Result<String, JobError> {
 /// Where the claim is mounted: what pods read and write has to be below.
 fn mount(job: &OpenedJob, typed: Option<PathBuf>) -> Result<PathBuf, JobError> {
     let mut paths = vec![job.directory.path().to_owned(), job.description.source.clone()];
+    if let Some(host) = job.description.source_hosts.first() {
+        return Err(JobError::usage(
+            format!("{}: an image of haul has no ssh", escape(host.as_bytes())),
+            "plan the job where the source is mounted",
+        ));
+    }
     for target in &job.description.targets {
         match parse_operand(target).map(|at| (at.host, at.path)) {
             Ok((Host::Local, path)) => paths.push(path),

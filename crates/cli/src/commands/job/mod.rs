@@ -11,6 +11,7 @@ mod opened;
 mod part;
 mod plan;
 mod recorder;
+mod remote_plan;
 mod shard;
 mod slurm;
 pub mod status;

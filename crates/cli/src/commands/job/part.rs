@@ -12,7 +12,7 @@ use haul_base::job::runtime_control::RuntimeControl;
 use haul_base::job::spec::{ListLine, ListReader, SourceList};
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe;
-use haul_job::directory::JobDirectory;
+use haul_job::description::JobEnds;
 use haul_job::error::shown;
 use haul_job::shard_list::ShardListReader;
 use haul_job::shard_progress::LiveProgress;
@@ -20,7 +20,9 @@ use haul_job::targets::{leave_out, turns};
 
 use super::opened::OpenedJob;
 use super::recorder::PartRecorder;
+use crate::args::UsageError;
 use crate::args::flags;
+use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::resolve::{HostNames, Plan, hosts};
 use crate::show;
@@ -57,9 +59,9 @@ impl PartDisplay {
 }
 
 /// The words of `--dirbase` and of the display, besides the options that the job keeps.
-pub fn more_words(job: &OpenedJob, display: PartDisplay) -> Vec<OsString> {
-    let base = [OsStr::new("--dirbase="), job.description.base.as_os_str()];
-    let base = base.into_iter().collect::<OsString>();
+pub fn more_words(job: &OpenedJob, ends: &JobEnds, display: PartDisplay) -> Vec<OsString> {
+    let base = ends.at_source(job.description.base.as_os_str());
+    let base = [OsStr::new("--dirbase="), &base].into_iter().collect::<OsString>();
     std::iter::once(base).chain(display.words().iter().map(OsString::from)).collect()
 }
 
@@ -76,13 +78,21 @@ pub fn into_directory(plan: &mut Plan) {
 }
 
 /// The lists of shards as sources.
-pub fn source_list(name: String, paths: Vec<PathBuf>) -> SourceList {
-    let open = Arc::new(move || Box::new(ShardListLines::new(paths.clone())) as Box<dyn ListReader>);
-    SourceList { name, host: Host::Local, open }
+pub fn source_list(
+    job: &OpenedJob,
+    ends: &JobEnds,
+    name: String,
+    paths: Vec<PathBuf>,
+) -> Result<SourceList, UsageError> {
+    let host = parse_operand(&ends.at_source(job.description.base.as_os_str()))?.host;
+    let of_lines = host.clone();
+    let open = Arc::new(move || Box::new(ShardListLines::new(of_lines.clone(), paths.clone())) as Box<dyn ListReader>);
+    Ok(SourceList { name, host, open })
 }
 
 /// Reads lists for the engine.
 struct ShardListLines {
+    host: Host,
     paths: Option<ShardListReader>,
     /// Lists that are not open yet.
     left: std::vec::IntoIter<PathBuf>,
@@ -91,8 +101,8 @@ struct ShardListLines {
 }
 
 impl ShardListLines {
-    fn new(lists: Vec<PathBuf>) -> Self {
-        Self { paths: None, left: lists.into_iter(), name: String::new(), number: 0 }
+    fn new(host: Host, lists: Vec<PathBuf>) -> Self {
+        Self { host, paths: None, left: lists.into_iter(), name: String::new(), number: 0 }
     }
 }
 
@@ -104,7 +114,7 @@ impl ListReader for ShardListLines {
                 Some(Ok(path)) => {
                     self.number += 1;
                     let path = OsString::from_vec(path).into();
-                    return ListLine::Source(Location { host: Host::Local, path });
+                    return ListLine::Source(Location { host: self.host.clone(), path });
                 }
                 None => {
                     let Some(list) = self.left.next() else { return ListLine::End(None) };
@@ -140,28 +150,32 @@ pub fn copy(
     Ok(outcome)
 }
 
-/// Tries the targets in a shard's order until one answers; the target that was used, and what came of it.
-pub fn on_some_target(
-    directory: &JobDirectory,
+/// Tries the ends in a shard's order until their hosts answer; those that were used, and what came of it.
+pub fn on_some_ends(
+    job: &OpenedJob,
     turn: u32,
-    targets: &[OsString],
-    copy: &mut dyn FnMut(&OsString) -> anyhow::Result<Outcome>,
-) -> anyhow::Result<(OsString, Outcome)> {
-    let order = turns(directory, turn, targets.len());
+    copy: &mut dyn FnMut(&JobEnds) -> anyhow::Result<Outcome>,
+) -> anyhow::Result<(JobEnds, Outcome)> {
+    let all = job.description.ends();
+    let order = turns(&job.directory, turn, all.len());
     let last = order.last().copied();
     for at in order {
-        let target = &targets[at];
-        let outcome = copy(target)?;
+        let ends = &all[at];
+        let outcome = copy(ends)?;
         match &outcome {
-            Err(Error::Connect(why)) if targets.len() > 1 => {
-                leave_out(directory, at, why)?;
-                let shown = haul_proto::path::escape(target.as_bytes());
-                show::stderr().notice(&format!("{shown} does not answer: other targets take its turns for a while"));
+            Err(Error::Connect(why)) if all.len() > 1 => {
+                leave_out(&job.directory, at, why)?;
+                let (shown, others) = match job.description.source_hosts.len() {
+                    2.. => (ends.at_source(job.description.source.as_os_str()), "sources"),
+                    _ => (ends.target.clone(), "targets"),
+                };
+                let shown = haul_proto::path::escape(shown.as_bytes());
+                show::stderr().notice(&format!("{shown} does not answer: other {others} take its turns for a while"));
                 if Some(at) == last {
-                    return Ok((target.clone(), outcome));
+                    return Ok((ends.clone(), outcome));
                 }
             }
-            _ => return Ok((target.clone(), outcome)),
+            _ => return Ok((ends.clone(), outcome)),
         }
     }
     anyhow::bail!("the job has no target")

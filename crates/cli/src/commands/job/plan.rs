@@ -26,11 +26,12 @@ use haul_proto::path::escape;
 use super::exclusive::claim;
 use super::opened::{OpenedJob, absolute, version};
 use super::part::PartDisplay;
+use super::remote_plan::plan_remote;
 use super::whole::whole_plan;
 use crate::args::UsageError;
 use crate::args::flags;
 use crate::args::job::{JobPart, copy_options};
-use crate::args::operand::parse_operand;
+use crate::args::operand::{host_prefix, parse_operand};
 use crate::args::values::Values;
 use crate::exit::Exit;
 use crate::show;
@@ -79,11 +80,13 @@ pub fn create(values: &Values, operands: &[OsString], dir: &OsStr) -> anyhow::Re
     if let Some(earlier) = earlier.filter(|earlier| is_same(&earlier.description, &description)) {
         return Ok(earlier);
     }
-    check_source(&description.source)?;
+    if !description.is_pulled() {
+        check_source(&description.source)?;
+    }
     refuse_overlap(&path, &description)?;
     let job = OpenedJob { directory: JobDirectory::vacant(&path)?, description };
     // Options are checked before anything is written that others might run.
-    let whole = whole_plan(&job, &job.description.targets[0], PartDisplay::Usual, JobPart::Whole)?;
+    let whole = whole_plan(&job, &job.description.ends()[0], PartDisplay::Usual, JobPart::Whole)?;
     if !whole.job.options.source.recursive {
         return Err(UsageError::new(format!("{}: a job copies a directory", shown(&job.description.source)))
             .remedy("add -r to copy it with all that is in it")
@@ -102,7 +105,14 @@ fn is_same(earlier: &JobDescription, new: &JobDescription) -> bool {
     let of = |it: &JobDescription| {
         let sizes = (it.sizes.full, it.sizes.grows_for.is_some());
         let lens = (sizes, it.range_len);
-        (it.source.clone(), it.targets.clone(), it.options.clone(), it.is_sync, lens, it.name.clone())
+        (
+            (it.source_hosts.clone(), it.source.clone()),
+            it.targets.clone(),
+            it.options.clone(),
+            it.is_sync,
+            lens,
+            it.name.clone(),
+        )
     };
     of(earlier) == of(new)
 }
@@ -117,6 +127,8 @@ pub struct BegunPlan {
 enum PlanOrigin {
     /// The walk of the source.
     Walk(Box<WalkRules>),
+    /// A dry run from the source's host.
+    RemoteSource,
     /// The plan of the job that is compared.
     ComparedJob,
 }
@@ -146,7 +158,10 @@ impl BegunPlan {
         if job.description.verifies {
             return Ok(Some(Self { _lock: lock, origin: PlanOrigin::ComparedJob }));
         }
-        let whole = whole_plan(job, &job.description.targets[0], PartDisplay::Quiet, JobPart::Whole)?;
+        if job.description.is_pulled() {
+            return Ok(Some(Self { _lock: lock, origin: PlanOrigin::RemoteSource }));
+        }
+        let whole = whole_plan(job, &job.description.ends()[0], PartDisplay::Quiet, JobPart::Whole)?;
         let options = whole.job.options;
         let rules = WalkRules {
             symlinks: options.source.symlinks,
@@ -176,9 +191,10 @@ impl BegunPlan {
         job: &OpenedJob,
         cancel: &Cancel,
         told: &mut dyn FnMut(&PlanTotals),
-    ) -> Result<PlanTotals, JobError> {
+    ) -> anyhow::Result<PlanTotals> {
         let totals = match &self.origin {
             PlanOrigin::Walk(rules) => walk(&job.directory, &job.description, rules, cancel, told)?,
+            PlanOrigin::RemoteSource => plan_remote(job, cancel, told)?,
             PlanOrigin::ComparedJob => {
                 let totals = plan_comparison(&job.directory)?;
                 told(&totals);
@@ -195,30 +211,64 @@ impl BegunPlan {
 /// Makes the plan, if there is none yet.
 pub fn carry_out(job: &OpenedJob, cancel: &Cancel) -> anyhow::Result<PlanTotals> {
     match BegunPlan::begin(job, cancel)? {
-        Some(begun) => Ok(begun.carry_out(job, cancel, &mut |_| {})?),
+        Some(begun) => begun.carry_out(job, cancel, &mut |_| {}),
         None => Ok(PlanIndex::read(&job.directory)?.complete.unwrap_or_default()),
     }
 }
 
 fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDescription> {
     let is_sync = values.is_set(&flags::job::SYNC);
-    let (source, base, name) = source(&operands[0], is_sync)?;
+    let mut sources = expand(&operands[0])?;
+    let own = following_sources(&sources[0], &operands[1..], values.is_set(&flags::job::TARGETS));
+    sources.extend(own.iter().cloned());
+    let (source, base, name) = source(&sources[0], is_sync)?;
+    let source_hosts = source_hosts(&sources)?;
+    let targets = targets(values, &operands[1 + own.len()..])?;
+    if source_hosts.len() > 1 && targets.len() > 1 {
+        return Err(UsageError::new("several hosts at both ends of a job")
+            .remedy("name several hosts for the source, or for the target")
+            .into());
+    }
+    let range_len = range_len(values)?.filter(|_| source_hosts.is_empty());
     let (created, host) = JobDescription::created_here();
     Ok(JobDescription {
         version: version().to_owned(),
         id: JobDescription::new_id()?,
         created,
         host,
+        source_hosts,
         source,
         base,
         name,
-        targets: targets(values, &operands[1..])?,
+        targets,
         options: copy_options(values)?,
         is_sync,
         verifies: false,
         sizes: shard_sizes(values)?,
-        range_len: range_len(values)?,
+        range_len,
     })
+}
+
+/// Operands behind a remote source that are the same path on other hosts. The last operand is a target.
+fn following_sources<'a>(first: &OsStr, others: &'a [OsString], has_targets: bool) -> &'a [OsString] {
+    let parts = |operand: &OsStr| {
+        let host = host_prefix(operand).len();
+        (host > 0).then(|| operand.as_bytes()[host..].to_owned())
+    };
+    let Some(path) = parts(first) else { return &[] };
+    let most = if has_targets { others.len() } else { others.len().saturating_sub(1) };
+    let same = others[..most].iter().take_while(|operand| parts(operand).as_ref() == Some(&path)).count();
+    &others[..same]
+}
+
+/// The hosts of sources, each as typed with its colon.
+fn source_hosts(sources: &[OsString]) -> Result<Vec<OsString>, UsageError> {
+    let hosts: Vec<_> = sources.iter().map(|source| host_prefix(source).to_owned()).collect();
+    match hosts.iter().all(|host| host.is_empty()) {
+        true if sources.len() == 1 => Ok(Vec::new()),
+        true => Err(UsageError::new("a job has one source").remedy("copy the directory above, with filters")),
+        false => Ok(hosts),
+    }
 }
 
 /// Ranges are no deltas: where these were asked for, files are copied whole.
@@ -256,19 +306,22 @@ fn shard_sizes(values: &Values) -> Result<ShardSizes, UsageError> {
 /// directory, and in a sync a slash at the end does.
 fn source(typed: &OsStr, is_sync: bool) -> Result<(PathBuf, PathBuf, OsString), UsageError> {
     let location = parse_operand(typed)?;
-    if location.host != Host::Local {
-        return Err(UsageError::new(format!(
-            "{}: the source of a job is a directory of this host",
-            escape(typed.as_bytes())
-        ))
-        .remedy("plan and run the job where the source is mounted"));
-    }
-    let source = absolute(&location.path);
-    let bytes = typed.as_bytes();
+    let source = match location.host {
+        Host::Local => absolute(&location.path),
+        Host::Remote { .. } => location.path,
+        Host::Served { .. } => {
+            return Err(UsageError::new(format!("{}: a server reads no lists of files", escape(typed.as_bytes())))
+                .remedy("plan the job at that host, or name a source with ssh: HOST:PATH"));
+        }
+    };
+    let bytes = &typed.as_bytes()[host_prefix(typed).len()..];
     let last = bytes.strip_suffix(b"/").unwrap_or(bytes).rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let is_contents = matches!(last, b"" | b"." | b"..") || is_sync && bytes.ends_with(b"/");
     match (source.parent(), source.file_name()) {
-        (Some(parent), Some(name)) if !is_contents => Ok((source.clone(), parent.into(), name.to_owned())),
+        (Some(parent), Some(name)) if !is_contents => {
+            let base = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            Ok((source.clone(), base.into(), name.to_owned()))
+        }
         _ => Ok((source.clone(), source, OsString::new())),
     }
 }
@@ -314,7 +367,8 @@ fn refuse_overlap(job: &Path, description: &JobDescription) -> Result<(), JobErr
     let job_path = parent.join(job.file_name().unwrap_or_default());
     let is_local = |target: &&OsString| parse_operand(target).is_ok_and(|at| at.host == Host::Local);
     let targets = description.targets.iter().filter(is_local).map(|target| ("target", real(Path::new(target))));
-    let places = std::iter::once(("source", real(&description.source))).chain(targets);
+    let source = (!description.is_pulled()).then(|| ("source", real(&description.source)));
+    let places = source.into_iter().chain(targets);
     match places.into_iter().find(|(_, place)| job_path.starts_with(place)) {
         None => Ok(()),
         Some((end, place)) => Err(JobError::usage(
@@ -341,12 +395,34 @@ mod tests {
             ("/a/b/", true, "/a/b/", ""),
             ("/a/b/.", false, "/a/b/.", ""),
             ("/", false, "/", ""),
+            ("u@h:/a/b", false, "/a", "b"),
+            ("h:b", false, ".", "b"),
+            ("h:", false, ".", ""),
+            ("h:~/b/", true, "b", ""),
         ] {
             let [_, found, own] = parts(typed, is_sync);
             let plain = |path: &str| Path::new(path).components().collect::<PathBuf>();
             assert_eq!((plain(&found), own.as_str()), (plain(base), name), "{typed}");
         }
-        assert!(source(OsStr::new("h:/a"), false).is_err());
+        assert!(source(OsStr::new("haul://h/a"), false).is_err());
+    }
+
+    #[test]
+    fn sources_are_one_path_on_several_hosts_and_the_last_operand_is_a_target() {
+        let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        for (line, has_targets, expected) in [
+            ("a:/x b:/x /t", false, 1),
+            ("a:/x b:/x u@c:/x d:/t", false, 2),
+            ("a:/x b:/x", false, 0),
+            ("a:/x b:/x", true, 1),
+            ("a:/x b:/y /t", false, 0),
+            ("/x b:/x /t", false, 0),
+        ] {
+            let words = words(line);
+            assert_eq!(following_sources(&words[0], &words[1..], has_targets).len(), expected, "{line}");
+        }
+        assert_eq!(source_hosts(&words("u@a:/x b:/x")).unwrap(), words("u@a: b:"));
+        assert_eq!(source_hosts(&words("/x")).unwrap(), Vec::<OsString>::new());
     }
 
     #[test]

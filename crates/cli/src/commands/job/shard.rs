@@ -10,6 +10,7 @@ use haul_base::job::runtime_control::RuntimeControl;
 use haul_base::job::spec::{JobRange, SourceList, SourceRange};
 use haul_base::job::summary::Summary;
 use haul_base::sys::cancel::Cancel;
+use haul_job::description::JobEnds;
 use haul_job::error::{JobError, shown};
 use haul_job::plan_index::{PlanIndex, PlannedShard};
 use haul_job::shard_lock::{LockHolder, LockedWork, ShardLock};
@@ -19,7 +20,7 @@ use haul_job::this_host::{host_name, unix_seconds};
 use haul_proto::path::escape;
 
 use super::opened::OpenedJob;
-use super::part::{PartDisplay, copy, into_directory, more_words, on_some_target, source_list, with_files};
+use super::part::{PartDisplay, copy, into_directory, more_words, on_some_ends, source_list, with_files};
 use super::whole::verify_plan;
 use crate::args::UsageError;
 use crate::args::job::{JobPart, part_values};
@@ -41,7 +42,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let cancel = Cancel::new();
     let steering = RuntimeControl::new();
     let shard = PlanIndex::read(&job.directory)?.shard(number, &job.directory)?;
-    let time_limit = shard_plan(&job, &shard, &job.description.targets[0], PartDisplay::of(values))?.time_limit;
+    let time_limit = shard_plan(&job, &shard, &job.description.ends()[0], PartDisplay::of(values))?.time_limit;
     let watch = Watch::start(cancel.clone(), steering.rate().clone(), time_limit);
     let watch = watch.context("signals cannot be caught")?;
     let run = ShardRun { job: &job, number, display: PartDisplay::of(values), cancel: &cancel, steering: &steering };
@@ -69,18 +70,19 @@ fn number(typed: Option<&OsStr>) -> Result<u32, UsageError> {
 }
 
 /// The copy of a shard, or its comparison.
-fn shard_plan(job: &OpenedJob, shard: &PlannedShard, target: &OsString, display: PartDisplay) -> anyhow::Result<Plan> {
+fn shard_plan(job: &OpenedJob, shard: &PlannedShard, ends: &JobEnds, display: PartDisplay) -> anyhow::Result<Plan> {
     let list = job.directory.list(shard.number);
-    let mut plan = list_plan(job, source_list(shown(&list), vec![list]), target, display)?;
+    let list = source_list(job, ends, shown(&list), vec![list])?;
+    let mut plan = list_plan(job, list, ends, display)?;
     plan.job.options.range = source_range(job, shard)?.map(JobRange::One);
     Ok(plan)
 }
 
 /// The copy of lists of shards, or their comparison.
-pub fn list_plan(job: &OpenedJob, list: SourceList, target: &OsString, display: PartDisplay) -> anyhow::Result<Plan> {
+pub fn list_plan(job: &OpenedJob, list: SourceList, ends: &JobEnds, display: PartDisplay) -> anyhow::Result<Plan> {
     let mut plan = match job.description.verifies {
-        true => verify_plan(job, target, display, JobPart::List)?,
-        false => listed_copy(job, target, display)?,
+        true => verify_plan(job, ends, display, JobPart::List)?,
+        false => listed_copy(job, ends, display)?,
     };
     plan.job.list = Some(list);
     // Nothing in a list is a directory. So nothing of another run can be in a directory that this one makes.
@@ -89,9 +91,9 @@ pub fn list_plan(job: &OpenedJob, list: SourceList, target: &OsString, display: 
     Ok(plan)
 }
 
-fn listed_copy(job: &OpenedJob, target: &OsString, display: PartDisplay) -> anyhow::Result<Plan> {
-    let values = part_values(&job.description.options, &more_words(job, display), JobPart::List)?;
-    let operands = [target.clone()];
+fn listed_copy(job: &OpenedJob, ends: &JobEnds, display: PartDisplay) -> anyhow::Result<Plan> {
+    let values = part_values(&job.description.options, &more_words(job, ends, display), JobPart::List)?;
+    let operands = [ends.target.clone()];
     let values = with_files(values, &operands)?;
     let of_kind = if job.description.is_sync { sync } else { plan };
     Ok(of_kind(&values, &operands, terminal::stderr_is_terminal())?)
@@ -160,8 +162,8 @@ impl ShardRun<'_> {
         let Self { job, number, display, .. } = *self;
         let attempts = count_attempt(&job.directory, number)?;
         let (began, clock) = (unix_seconds(), Instant::now());
-        let (target, outcome) = on_some_target(&job.directory, number, &job.description.targets, &mut |target| {
-            let plan = shard_plan(job, shard, target, display)?;
+        let (ends, outcome) = on_some_ends(job, number, &mut |ends| {
+            let plan = shard_plan(job, shard, ends, display)?;
             copy(plan, job.directory.failures(number), cancel, self.steering, progress)
         })?;
         let exit = Exit::of(&outcome);
@@ -175,7 +177,7 @@ impl ShardRun<'_> {
                 Exit::Failed | Exit::Usage | Exit::Unreachable => ShardEnd::Failed,
             },
             host: host_name(),
-            target: escape(target.as_bytes()),
+            target: escape(ends.target.as_bytes()),
             began,
             seconds: clock.elapsed().as_secs_f64(),
             attempts,

@@ -79,7 +79,11 @@ fn what(job: &OpenedJob) -> String {
     let act = if job.description.verifies { "comparison of " } else { "" };
     let targets = &job.description.targets;
     let more = if targets.len() > 1 { format!(" and {} more", targets.len() - 1) } else { String::new() };
-    format!("{act}{} to {}{more}", shown(&job.description.source), escape(targets[0].as_encoded_bytes()))
+    let hosts = &job.description.source_hosts;
+    let more_hosts = if hosts.len() > 1 { format!(" and {} more hosts", hosts.len() - 1) } else { String::new() };
+    let source = job.description.ends()[0].at_source(job.description.source.as_os_str());
+    let (source, target) = (escape(source.as_bytes()), escape(targets[0].as_bytes()));
+    format!("{act}{source}{more_hosts} to {target}{more}")
 }
 
 fn as_table(job: &OpenedJob, overview: &JobOverview, tasks: &ShardTasks) -> String {

@@ -2,6 +2,8 @@
 
 use std::ffi::{OsStr, OsString};
 
+use haul_job::description::JobEnds;
+
 use super::opened::OpenedJob;
 use super::part::{PartDisplay, into_directory, more_words, with_files};
 use crate::args::flags;
@@ -10,15 +12,15 @@ use crate::resolve::{Plan, comparison, plan, sync};
 use crate::terminal;
 
 /// The copy of all of the source, or of its directories.
-pub fn whole_plan(job: &OpenedJob, target: &OsString, display: PartDisplay, part: JobPart) -> anyhow::Result<Plan> {
+pub fn whole_plan(job: &OpenedJob, ends: &JobEnds, display: PartDisplay, part: JobPart) -> anyhow::Result<Plan> {
     let description = &job.description;
     let display_words: Vec<_> = display.words().iter().map(OsString::from).collect();
     // A base is refused beside --delete.
     let (source, more) = match deletes(job) {
-        true => (typed_source(job), display_words),
-        false => (job.whole_source(), more_words(job, display)),
+        true => (typed_source(job, ends), display_words),
+        false => (job.whole_source(), more_words(job, ends, display)),
     };
-    let operands = [source, target.clone()];
+    let operands = [source, ends.target.clone()];
     let values = with_files(part_values(&description.options, &more, part)?, &operands)?;
     let of_kind = if description.is_sync { sync } else { plan };
     let mut plan = of_kind(&values, &operands, terminal::stderr_is_terminal())?;
@@ -27,12 +29,12 @@ pub fn whole_plan(job: &OpenedJob, target: &OsString, display: PartDisplay, part
 }
 
 /// The comparison of a part of source and target.
-pub fn verify_plan(job: &OpenedJob, target: &OsString, display: PartDisplay, part: JobPart) -> anyhow::Result<Plan> {
+pub fn verify_plan(job: &OpenedJob, ends: &JobEnds, display: PartDisplay, part: JobPart) -> anyhow::Result<Plan> {
     let operands = match part {
-        JobPart::List => vec![target.clone()],
-        JobPart::Whole | JobPart::Directories => vec![job.whole_source(), target.clone()],
+        JobPart::List => vec![ends.target.clone()],
+        JobPart::Whole | JobPart::Directories => vec![job.whole_source(), ends.target.clone()],
     };
-    let mut values = verify_values(&job.description.options, &more_words(job, display), part)?;
+    let mut values = verify_values(&job.description.options, &more_words(job, ends, display), part)?;
     if job.description.is_sync && part != JobPart::List {
         values = values.and(vec![(&flags::RECURSIVE.row, None)]);
     }
@@ -46,7 +48,7 @@ pub fn deletes(job: &OpenedJob) -> bool {
 }
 
 /// The source as a sync takes it: a slash at its end stands for its contents.
-fn typed_source(job: &OpenedJob) -> OsString {
+fn typed_source(job: &OpenedJob, ends: &JobEnds) -> OsString {
     let slash = if job.description.name.is_empty() { "/" } else { "" };
-    [job.description.source.as_os_str(), OsStr::new(slash)].into_iter().collect()
+    [&ends.at_source(job.description.source.as_os_str()), OsStr::new(slash)].into_iter().collect()
 }

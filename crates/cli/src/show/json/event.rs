@@ -89,6 +89,7 @@ pub enum JobLine<'a> {
         name: JsonName,
         #[serde(flatten)]
         item: ItemFields,
+        bytes: Option<u64>,
     },
     LeftOut {
         #[serde(flatten)]
@@ -250,7 +251,7 @@ impl<'a> JobLine<'a> {
             Event::Differs { path: _, host, differences } => {
                 Self::Differs { name, host, differences: differences.iter().map(DifferenceFields::from).collect() }
             }
-            Event::Item(ItemReport { path: _, item }) => Self::Item { name, item: item.into() },
+            Event::Item(ItemReport { path: _, item, size }) => Self::Item { name, item: item.into(), bytes: *size },
             Event::Skipped(SkipReport { path: _, reason }) => Self::LeftOut { name, reason },
             _ => unreachable!("JobLine::new has the events without a name"),
         }

@@ -131,7 +131,7 @@ impl Committer {
     fn succeed(&self, named: PublishedFile, ends: &mut EntryOutcomes) {
         let file = named.file().named();
         if let Some(change) = file.and_then(|file| file.change) {
-            self.job.report_item(|| named.file().relative(), EntryKind::File, change);
+            self.job.report_item(|| named.file().relative(), (EntryKind::File, Some(named.file().size())), change);
         }
         if let Some(text) = file.and_then(|file| file.lacking.get()) {
             self.job.fail(named.file().display_path(&self.job.destination), text);

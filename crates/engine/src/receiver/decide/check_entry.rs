@@ -581,7 +581,8 @@ impl ReceiverJob {
     /// Reports the decision about an entry that needs no further work.
     pub(crate) fn report_decision(&self, position: &EntryPosition, entry: &Entry, decided: &EntryDecision) {
         if let Some(change) = decided.change {
-            self.report_item(|| self.relative(position), EntryKind::from(&entry.kind), change);
+            let size = size_of(&entry.kind);
+            self.report_item(|| self.relative(position), (EntryKind::from(&entry.kind), size), change);
         }
     }
 

@@ -81,7 +81,7 @@ impl Site {
         let mut items = Vec::new();
         while let Some((channel, content)) = reader.next_frame().unwrap() {
             assert_eq!(channel, LinkChannel::Controller);
-            if let WorkerMessage::Item(ItemReport { path, item }) = WorkerMessage::decode(content).unwrap() {
+            if let WorkerMessage::Item(ItemReport { path, item, .. }) = WorkerMessage::decode(content).unwrap() {
                 assert!(path.len() <= PATH_MAX);
                 let path = String::from_utf8(path).unwrap();
                 items.push((path.trim_start_matches(target.to_str().unwrap()).into(), item.change));

@@ -21,8 +21,13 @@ impl ReceiverJob {
     }
 
     /// Reports a creation, change or removal, or in a dry run its plan. `relative` returns the path below the
-    /// destination; it is called only if a report is sent.
-    pub(crate) fn report_item(&self, relative: impl FnOnce() -> Vec<u8>, what: EntryKind, change: ChangeKind) {
+    /// destination; it is called only if a report is sent. The size is that of a file.
+    pub(crate) fn report_item(
+        &self,
+        relative: impl FnOnce() -> Vec<u8>,
+        (what, size): (EntryKind, Option<u64>),
+        change: ChangeKind,
+    ) {
         let tally = &self.reporter.sync;
         match change {
             ChangeKind::Adjusted(_) => add(&tally.adjusted, 1),
@@ -40,13 +45,13 @@ impl ReceiverJob {
             self.reporter.audit_change(action, what, &path);
         }
         if is_told {
-            self.reporter.send(&WorkerMessage::Item(ItemReport { path, item: ItemChange { what, change } }));
+            self.reporter.send(&WorkerMessage::Item(ItemReport { path, item: ItemChange { what, change }, size }));
         }
     }
 
     /// Reports a file linked to an earlier copy.
     pub(crate) fn report_linked(&self, relative: impl Fn() -> Vec<u8>, size: u64) {
-        self.report_item(&relative, EntryKind::File, ChangeKind::Linked);
+        self.report_item(&relative, (EntryKind::File, Some(size)), ChangeKind::Linked);
         self.reporter.file_there(&relative, size, None);
     }
 }

@@ -108,7 +108,7 @@ impl EntryDecider {
         let CompletedFile { digest, refused } = self.complete_file(&path, entry, (&file, &header, len), decided)?;
         let relative = || path.dir.path_of(path.name.as_bytes());
         if let Some(change) = decided.change {
-            self.job.report_item(relative, EntryKind::File, change);
+            self.job.report_item(relative, (EntryKind::File, Some(size)), change);
         }
         add(&self.job.reporter.tally.bytes_skipped, size);
         self.job.reporter.file_done(relative, size, None, digest);

@@ -124,7 +124,7 @@ impl Site {
     pub fn items(&self) -> Vec<String> {
         let root = self.root().to_str().unwrap().to_owned() + "/";
         let removed = |message| match message {
-            WorkerMessage::Item(ItemReport { path, item }) if item.change == ChangeKind::Removed => {
+            WorkerMessage::Item(ItemReport { path, item, .. }) if item.change == ChangeKind::Removed => {
                 Some(String::from_utf8(path).unwrap().strip_prefix(&root).unwrap().to_owned())
             }
             _ => None,

@@ -252,7 +252,7 @@ impl<'t> TreeClearing<'t> {
         };
         match removed {
             Ok(true) if is_told => {
-                removals.job.report_item(|| self.path(dir, name), entry_kind(kind), ChangeKind::Removed);
+                removals.job.report_item(|| self.path(dir, name), (entry_kind(kind), None), ChangeKind::Removed);
                 return Ok(true);
             }
             Ok(true) if removals.job.reporter.is_audited() && !removals.job.is_dry() => {

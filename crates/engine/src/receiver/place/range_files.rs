@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn only_a_partial_file_with_all_ranges_is_reclaimed() {
         // A privileged user alone gives files away.
-        if !geteuid().is_root() {
+        if !geteuid().is_root() || haul_lab::is_emulated_without("other owner") {
             return;
         }
         let owner = 12_345;

@@ -1,0 +1,125 @@
+//! The plan of a source on another host: a dry run into an empty directory reports everything that is there.
+
+use std::os::unix::ffi::OsStrExt;
+
+use haul_base::job::error::Error;
+use haul_base::job::event::{ChangeKind, EntryKind, Event, ItemReport, Observer};
+use haul_base::job::location::{Host, Location};
+use haul_base::job::runtime_control::RuntimeControl;
+use haul_base::job::spec::DeleteMode;
+use haul_base::sys::cancel::Cancel;
+use haul_job::description::JobEnds;
+use haul_job::error::JobError;
+use haul_job::plan_index::PlanTotals;
+use haul_job::planner::ShardPlanner;
+use haul_proto::limits::RANGES_MAX;
+use haul_proto::path::escape;
+
+use super::opened::OpenedJob;
+use super::part::{PartDisplay, on_some_ends};
+use super::whole::whole_plan;
+use crate::args::job::JobPart;
+use crate::resolve::Plan;
+
+/// Plans `job`. `told` hears of each shard.
+pub fn plan_remote(job: &OpenedJob, cancel: &Cancel, told: &mut dyn FnMut(&PlanTotals)) -> anyhow::Result<PlanTotals> {
+    let mut planned = None;
+    let (ends, outcome) = on_some_ends(job, 0, &mut |ends| {
+        let Plan { job: dry_run, .. } = dry_run(job, whole_plan(job, ends, PartDisplay::Quiet, JobPart::Whole)?);
+        let mut reported = ReportedEntries {
+            planner: ShardPlanner::new(&job.directory, &job.description, RANGES_MAX)?,
+            target: [dry_run.target.path.as_os_str().as_bytes(), b"/"].concat(),
+            told: &mut *told,
+            failure: None,
+            error: None,
+            cancel,
+        };
+        let program = crate::commands::program();
+        let outcome = haul_control::controller::run(dry_run, program, cancel, &RuntimeControl::new(), &mut reported);
+        if let Some(error) = reported.error {
+            return Err(error.into());
+        }
+        planned = Some((reported.planner, reported.failure));
+        Ok(outcome)
+    })?;
+    match (outcome, planned) {
+        (Ok(_), Some((planner, failure))) if planner.totals().directories == 0 => {
+            let why = failure.unwrap_or_else(|| "not a directory".to_owned());
+            let remedy = "a job copies a directory: name one of that host";
+            Err(JobError::usage(format!("{}: {why}", source_of(job, &ends)), remedy).into())
+        }
+        (Ok(_), Some((planner, _))) => Ok(planner.finish()?),
+        (Err(Error::Interrupted), _) => Err(JobError::cancelled(job.directory.path()).into()),
+        (Err(error), _) => Err(anyhow::Error::from(error).context(source_of(job, &ends))),
+        (Ok(_), None) => anyhow::bail!("the job has no source"),
+    }
+}
+
+/// The source as people write it.
+fn source_of(job: &OpenedJob, ends: &JobEnds) -> String {
+    escape(ends.at_source(job.description.source.as_os_str()).as_bytes())
+}
+
+/// The copy as a dry run into a directory that stays empty.
+fn dry_run(job: &OpenedJob, mut plan: Plan) -> Plan {
+    plan.job.target = Location { host: Host::Local, path: job.directory.vacant_target() };
+    let options = &mut plan.job.options;
+    options.sync.is_dry = true;
+    options.sync.tells_items = true;
+    options.sync.delete = DeleteMode::No;
+    options.sync.backup_dir.clear();
+    options.sync.link_dests.clear();
+    options.directory.create = false;
+    options.write.check_space = false;
+    plan
+}
+
+/// Adds what a dry run reports to a plan.
+struct ReportedEntries<'j, 'a> {
+    planner: ShardPlanner<'j>,
+    /// Prefix of reported paths.
+    target: Vec<u8>,
+    told: &'a mut dyn FnMut(&PlanTotals),
+    /// The first entry that could not be read: why.
+    failure: Option<String>,
+    error: Option<JobError>,
+    cancel: &'a Cancel,
+}
+
+impl ReportedEntries<'_, '_> {
+    fn add(&mut self, item: &ItemReport) -> Result<(), JobError> {
+        let Some(path) = item.path.strip_prefix(self.target.as_slice()) else { return Ok(()) };
+        match (item.item.what, item.item.change) {
+            (EntryKind::Directory, ChangeKind::Made) => self.planner.add_directory(),
+            (EntryKind::File, ChangeKind::Made) => match item.size {
+                Some(size) => self.planner.add(path, size)?,
+                None => self.planner.add_linked(),
+            },
+            (EntryKind::Symlink, ChangeKind::Made) => self.planner.add(path, 0)?,
+            (EntryKind::Special, ChangeKind::Made) => self.planner.add_other(),
+            (_, ChangeKind::Replaced(_) | ChangeKind::Adjusted(_) | ChangeKind::Linked | ChangeKind::Removed) => {}
+        }
+        Ok(())
+    }
+}
+
+impl Observer for ReportedEntries<'_, '_> {
+    fn event(&mut self, event: &Event) {
+        let shards = self.planner.totals().shards;
+        let added = match event {
+            Event::Item(item) => self.add(item),
+            Event::FileFailed { path, message, .. } => {
+                self.failure.get_or_insert_with(|| message.clone());
+                self.planner.fail(path, message)
+            }
+            _ => Ok(()),
+        };
+        if let Err(error) = added {
+            self.error.get_or_insert(error);
+            self.cancel.cancel();
+        }
+        if self.planner.totals().shards != shards {
+            (self.told)(self.planner.totals());
+        }
+    }
+}
