@@ -1,4 +1,5 @@
-//! `cargo xtask api`: compares the public interfaces of the libraries with their lists in `docs/reference/api`.
+//! `cargo xtask api`: compares the public interfaces of the libraries with their lists in `docs/reference/api`, or with
+//! those of another commit.
 
 use std::collections::BTreeSet;
 use std::env::consts::ARCH;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::run::{Output, run};
-use crate::tools::CARGO_PUBLIC_API;
+use crate::tools::{CARGO_PUBLIC_API, CARGO_SEMVER_CHECKS};
 use crate::workspace::{cargo, root};
 
 const LIBRARIES: [&str; 4] = ["haul-proto", "haul-base", "haul-engine", "haul-control"];
@@ -20,15 +21,19 @@ const LIMIT: Duration = Duration::from_secs(30 * 60);
 #[derive(Debug, Args)]
 pub struct ApiArguments {
     /// Writes the lists anew
-    #[arg(long)]
+    #[arg(long, conflicts_with = "since")]
     write: bool,
+    /// Looks for incompatible changes since REV, a commit or tag, instead
+    #[arg(long, value_name = "REV")]
+    since: Option<String>,
 }
 
 /// Runs the chore.
 pub fn main(arguments: &ApiArguments) -> ExitCode {
-    let compared = CARGO_PUBLIC_API.provide().and_then(|()| {
-        LIBRARIES.iter().try_fold(true, |equal, library| Ok(compare(library, arguments.write)? && equal))
-    });
+    let compared = match &arguments.since {
+        Some(rev) => check_compatibility(rev),
+        None => compare_lists(arguments.write),
+    };
     match compared {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -37,6 +42,25 @@ pub fn main(arguments: &ApiArguments) -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Whether every library is compatible with its state at `rev`.
+fn check_compatibility(rev: &str) -> Result<bool, String> {
+    CARGO_SEMVER_CHECKS.provide()?;
+    let mut check = Command::new("cargo-semver-checks");
+    check.args(["semver-checks", "--baseline-rev", rev, "--target", &format!("{ARCH}-unknown-linux-gnu")]);
+    for library in LIBRARIES {
+        check.args(["--package", library]);
+    }
+    // It asks for a dynamic library of the target, which cannot be built for static executables.
+    check.env("RUSTFLAGS", "-C debuginfo=0").current_dir(root());
+    Ok(run(&mut check, LIMIT, Output::Shown).failure.is_none())
+}
+
+/// Whether the lists are right, or now written.
+fn compare_lists(write: bool) -> Result<bool, String> {
+    CARGO_PUBLIC_API.provide()?;
+    LIBRARIES.iter().try_fold(true, |equal, library| Ok(compare(library, write)? && equal))
 }
 
 /// Whether the list of `library` is right, or now written.

@@ -91,6 +91,13 @@ pub const CARGO_CYCLONEDX: CargoTool = CargoTool {
 };
 /// Lists the public interface of a library.
 pub const CARGO_PUBLIC_API: CargoTool = from_cargo("cargo-public-api", "cargo-public-api", "0.52.0");
+/// Finds incompatible changes of public interfaces.
+pub const CARGO_SEMVER_CHECKS: CargoTool = CargoTool {
+    program: "cargo-semver-checks",
+    package: "cargo-semver-checks",
+    version: "0.51.0",
+    prints_version: &["semver-checks", "--version"],
+};
 
 impl CargoTool {
     /// Installs the program where it is missing; says why it could not be.

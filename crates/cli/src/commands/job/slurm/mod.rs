@@ -32,6 +32,7 @@ use crate::show;
 use crate::signals::Watch;
 use client::SlurmClient;
 use follow::{SlurmRun, SlurmRunEnd};
+use view::cancel_tasks;
 
 /// Options that need `--slurm`.
 const OPTIONS: [&OptionRow; 8] = [
@@ -101,6 +102,10 @@ fn submit_and_follow(values: &Values, job: &OpenedJob, settings: &SlurmSettings)
         })?;
         SlurmRun { job, settings, client: &client, cancel: &part, is_quiet, follows }.carry_out()
     })?;
+    if matches!(ended, SlurmRunEnd::Finished(_)) {
+        // An sbatch may outlive the process that called it, and submit what is done since.
+        cancel_tasks(job);
+    }
     report_end(job, ended, is_quiet)
 }
 
