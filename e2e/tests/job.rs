@@ -337,7 +337,7 @@ fn what_cannot_be_a_job_is_refused_with_the_remedy() {
         (&["plan", "-r", "--dir", "to/job", "src", "to"], &["in the target"]),
         (&["plan", "-r", "--dir", "full", "src", "to"], &["not empty"]),
         (&["plan", "-r", "src", "to"], &["needs a directory", "--dir JOB"]),
-        (&["plan", "-r", "--dir", "job1", "h:src", "to"], &["a directory of this host", "is mounted"]),
+        (&["plan", "-r", "--dir", "job1", "haul://h/src", "to"], &["a server reads no lists", "HOST:PATH"]),
         (&["plan", "--dir", "job2", "src", "to"], &["a job copies a directory", "-r"]),
         (&["plan", "-r", "--dir", "job4", "src/file", "to"], &["not a directory"]),
         (&["plan", "-r", "--dir", "job5", "src", &served], &["secret", "--secret-file"]),

@@ -114,6 +114,23 @@ fn a_pulled_sync_deletes_what_is_extraneous_and_filters_hold() {
 }
 
 #[test]
+fn the_contents_of_a_flat_or_an_empty_source_are_pulled() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.file("flat/a", "a");
+    sandbox.dir("empty");
+    for (name, files) in [("flat", vec!["a"]), ("empty", Vec::new())] {
+        let target = format!("to-{name}");
+        sandbox.dir(&target);
+        let mut from = remote.at(sandbox.path(name));
+        from.push("/");
+        let words = ["run", "--sync", "--dir", &format!("job-{name}")];
+        job(&sandbox, &remote, &words).arg(&from).arg(&target).run().succeeds();
+        assert_eq!(listing(&sandbox.path(&target)), files, "{name}");
+    }
+}
+
+#[test]
 fn what_cannot_be_pulled_is_refused_with_the_remedy() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
@@ -128,5 +145,7 @@ fn what_cannot_be_pulled_is_refused_with_the_remedy() {
     plan(&[&remote.at(sandbox.path("file")), to]).ends(2).says(["file: not a directory"]);
     fs::remove_dir_all(sandbox.path("job")).unwrap();
     plan(&[OsStr::new("haul://host:7/src"), to]).ends(2).says(["a server reads no lists of files"]);
-    plan(&[&from, &from, to, &other]).ends(2).says(["several hosts at both ends of a job"]);
+    for more in [[to, other.as_os_str()], [other.as_os_str(), to]] {
+        plan(&[&from, more[0], more[1]]).ends(2).says(["has one target", "the same path"]);
+    }
 }

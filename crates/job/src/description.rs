@@ -144,8 +144,8 @@ impl JobDescription {
     }
 
     /// The pairs of ends that shards take turns on: at least one, and all of one source or of one target.
-    pub fn ends(&self) -> Vec<JobEnds> {
-        let of = |source_host: &OsStr, target: &OsString| JobEnds {
+    pub fn ends(&self) -> Vec<PartEnds> {
+        let of = |source_host: &OsStr, target: &OsString| PartEnds {
             source_host: source_host.to_owned(),
             target: target.clone(),
         };
@@ -178,14 +178,14 @@ impl JobDescription {
 
 /// The ends of a copy of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JobEnds {
+pub struct PartEnds {
     /// The source's host as typed, with its colon; empty: this one.
     pub source_host: OsString,
     /// The target as typed.
     pub target: OsString,
 }
 
-impl JobEnds {
+impl PartEnds {
     /// `path` at the source, as an operand.
     pub fn at_source(&self, path: &OsStr) -> OsString {
         [&self.source_host, path].into_iter().collect()

@@ -2,6 +2,7 @@
 //! So it is run, resumed, shown and cancelled as any job.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::description::JobDescription;
@@ -30,7 +31,7 @@ pub fn create(job: &JobDirectory, description: &JobDescription) -> Result<(JobDi
         return Ok((verification, begun));
     }
     match fs::remove_dir_all(verification.path()) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
             return Err(JobError::io(verification.path(), &error));
         }
         _ => {}
@@ -54,9 +55,12 @@ pub fn plan(verification: &JobDirectory) -> Result<PlanTotals, JobError> {
     for shard in shards.iter().filter(|shard| shard.range.is_none_or(|range| range.number == 0)) {
         let (list, number) = (job.list(shard.number), totals.shards);
         let own = verification.list(number);
-        // Lists never change, and some file systems have no hard links.
-        if fs::hard_link(&list, &own).is_err() {
-            fs::copy(&list, &own).map_err(|error| JobError::io(&list, &error))?;
+        match fs::hard_link(&list, &own) {
+            // To copy onto it would cut the list, if it is the same file.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(JobError::io(&own, &error)),
+            // Some file systems have no hard links.
+            Err(_) => drop(fs::copy(&list, &own).map_err(|error| JobError::io(&list, &error))?),
+            Ok(()) => {}
         }
         let bytes = shard.range.map_or(shard.bytes, |range| range.version.size);
         index.add(PlannedShard { number, files: shard.files, bytes, range: None })?;

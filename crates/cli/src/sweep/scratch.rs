@@ -60,7 +60,7 @@ impl ScratchSpace {
             Host::Remote { user, name } => self.run_remote(CREATE, user.as_deref(), name, access),
             Host::Served { .. } => Err(anyhow!(SERVED)),
         };
-        created.with_context(|| format!("{} could not be created", self.path()))
+        created.map_err(|cause| anyhow!("{} could not be created: {cause:#}", self.path()))
     }
 
     /// Removes the directory, if it exists. On another host this takes a separate ssh connection.
@@ -70,7 +70,7 @@ impl ScratchSpace {
             Host::Remote { user, name } => self.run_remote(REMOVE, user.as_deref(), name, access),
             Host::Served { .. } => Err(anyhow!(SERVED)),
         };
-        removed.with_context(|| format!("{} could not be removed", self.path()))
+        removed.map_err(|cause| anyhow!("{} could not be removed: {cause:#}", self.path()))
     }
 
     fn path(&self) -> String {

@@ -10,7 +10,7 @@ use haul_base::job::error::Outcome;
 use haul_base::job::runtime_control::RuntimeControl;
 use haul_base::job::spec::{JobRange, RangeLen};
 use haul_base::sys::cancel::Cancel;
-use haul_job::description::JobEnds;
+use haul_job::description::PartEnds;
 use haul_job::error::{JobError, shown};
 use haul_job::overview::{JobOverview, ShardState};
 use haul_job::plan_index::PlanTotals;
@@ -199,7 +199,7 @@ impl JobFinish<'_> {
     fn copy_part(
         &self,
         cancel: &Cancel,
-        plan: &mut dyn FnMut(&JobEnds) -> anyhow::Result<crate::resolve::Plan>,
+        plan: &mut dyn FnMut(&PartEnds) -> anyhow::Result<crate::resolve::Plan>,
     ) -> Result<Outcome, anyhow::Error> {
         self.copy_recorded("finish.jsonl", cancel, plan)
     }
@@ -209,7 +209,7 @@ impl JobFinish<'_> {
         &self,
         failures: &str,
         cancel: &Cancel,
-        plan: &mut dyn FnMut(&JobEnds) -> anyhow::Result<crate::resolve::Plan>,
+        plan: &mut dyn FnMut(&PartEnds) -> anyhow::Result<crate::resolve::Plan>,
     ) -> Result<Outcome, anyhow::Error> {
         let failures = self.job.directory.path().join("failures").join(failures);
         let (_, outcome) = on_some_ends(self.job, 0, &mut |ends| {

@@ -12,7 +12,7 @@ use haul_base::job::runtime_control::RuntimeControl;
 use haul_base::job::spec::{ListLine, ListReader, SourceList};
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe;
-use haul_job::description::JobEnds;
+use haul_job::description::PartEnds;
 use haul_job::error::shown;
 use haul_job::shard_list::ShardListReader;
 use haul_job::shard_progress::LiveProgress;
@@ -59,7 +59,7 @@ impl PartDisplay {
 }
 
 /// The words of `--dirbase` and of the display, besides the options that the job keeps.
-pub fn more_words(job: &OpenedJob, ends: &JobEnds, display: PartDisplay) -> Vec<OsString> {
+pub fn more_words(job: &OpenedJob, ends: &PartEnds, display: PartDisplay) -> Vec<OsString> {
     let base = ends.at_source(job.description.base.as_os_str());
     let base = [OsStr::new("--dirbase="), &base].into_iter().collect::<OsString>();
     std::iter::once(base).chain(display.words().iter().map(OsString::from)).collect()
@@ -80,7 +80,7 @@ pub fn into_directory(plan: &mut Plan) {
 /// The lists of shards as sources.
 pub fn source_list(
     job: &OpenedJob,
-    ends: &JobEnds,
+    ends: &PartEnds,
     name: String,
     paths: Vec<PathBuf>,
 ) -> Result<SourceList, UsageError> {
@@ -154,8 +154,8 @@ pub fn copy(
 pub fn on_some_ends(
     job: &OpenedJob,
     turn: u32,
-    copy: &mut dyn FnMut(&JobEnds) -> anyhow::Result<Outcome>,
-) -> anyhow::Result<(JobEnds, Outcome)> {
+    copy: &mut dyn FnMut(&PartEnds) -> anyhow::Result<Outcome>,
+) -> anyhow::Result<(PartEnds, Outcome)> {
     let all = job.description.ends();
     let order = turns(&job.directory, turn, all.len());
     let last = order.last().copied();

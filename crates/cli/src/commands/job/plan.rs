@@ -224,9 +224,9 @@ fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDescrip
     let (source, base, name) = source(&sources[0], is_sync)?;
     let source_hosts = source_hosts(&sources)?;
     let targets = targets(values, &operands[1 + own.len()..])?;
-    if source_hosts.len() > 1 && targets.len() > 1 {
-        return Err(UsageError::new("several hosts at both ends of a job")
-            .remedy("name several hosts for the source, or for the target")
+    if !source_hosts.is_empty() && targets.len() > 1 {
+        return Err(UsageError::new("a job with a remote source has one target")
+            .remedy("hosts of the source have the same path: haul job run a:/data b:/data TARGET")
             .into());
     }
     let range_len = range_len(values)?.filter(|_| source_hosts.is_empty());

@@ -6,9 +6,9 @@ use haul_base::job::error::Error;
 use haul_base::job::event::{ChangeKind, EntryKind, Event, ItemReport, Observer};
 use haul_base::job::location::{Host, Location};
 use haul_base::job::runtime_control::RuntimeControl;
-use haul_base::job::spec::DeleteMode;
+use haul_base::job::spec::{DeleteMode, Retries};
 use haul_base::sys::cancel::Cancel;
-use haul_job::description::JobEnds;
+use haul_job::description::PartEnds;
 use haul_job::error::JobError;
 use haul_job::plan_index::PlanTotals;
 use haul_job::planner::ShardPlanner;
@@ -39,24 +39,36 @@ pub fn plan_remote(job: &OpenedJob, cancel: &Cancel, told: &mut dyn FnMut(&PlanT
         if let Some(error) = reported.error {
             return Err(error.into());
         }
+        // Shards may be under way. Only a new plan, which waits for them, may begin with their numbers.
+        let has_shards = reported.planner.totals().shards > 0;
         planned = Some((reported.planner, reported.failure));
-        Ok(outcome)
+        Ok(match outcome {
+            Err(Error::Connect(why)) if has_shards => Err(Error::Failed(why)),
+            outcome => outcome,
+        })
     })?;
     match (outcome, planned) {
-        (Ok(_), Some((planner, failure))) if planner.totals().directories == 0 => {
+        (Ok(_), Some((planner, failure))) if has_no_directory(job, planner.totals()) => {
             let why = failure.unwrap_or_else(|| "not a directory".to_owned());
             let remedy = "a job copies a directory: name one of that host";
             Err(JobError::usage(format!("{}: {why}", source_of(job, &ends)), remedy).into())
         }
         (Ok(_), Some((planner, _))) => Ok(planner.finish()?),
         (Err(Error::Interrupted), _) => Err(JobError::cancelled(job.directory.path()).into()),
-        (Err(error), _) => Err(anyhow::Error::from(error).context(source_of(job, &ends))),
+        (Err(error), _) => Err(error.into()),
         (Ok(_), None) => anyhow::bail!("the job has no source"),
     }
 }
 
+/// Whether the source itself is no directory, or cannot be read. One that is named reports itself; one that stands for
+/// its contents does not.
+fn has_no_directory(job: &OpenedJob, found: &PlanTotals) -> bool {
+    let is_named = !job.description.name.is_empty();
+    found.directories == 0 && (is_named || found.files == 0 && found.failed > 0)
+}
+
 /// The source as people write it.
-fn source_of(job: &OpenedJob, ends: &JobEnds) -> String {
+fn source_of(job: &OpenedJob, ends: &PartEnds) -> String {
     escape(ends.at_source(job.description.source.as_os_str()).as_bytes())
 }
 
@@ -71,6 +83,8 @@ fn dry_run(job: &OpenedJob, mut plan: Plan) -> Plan {
     options.sync.link_dests.clear();
     options.directory.create = false;
     options.write.check_space = false;
+    // A second walk would report what is planned already.
+    plan.job.access.retries = Retries::NEVER;
     plan
 }
 
@@ -88,7 +102,11 @@ struct ReportedEntries<'j, 'a> {
 
 impl ReportedEntries<'_, '_> {
     fn add(&mut self, item: &ItemReport) -> Result<(), JobError> {
-        let Some(path) = item.path.strip_prefix(self.target.as_slice()) else { return Ok(()) };
+        let Some(path) = item.path.strip_prefix(self.target.as_slice()) else {
+            let is_target = self.target.strip_suffix(b"/") == Some(&item.path);
+            // Only the end of a long path is reported.
+            return if is_target { Ok(()) } else { self.planner.fail(&item.path, "the path is too long for a job") };
+        };
         match (item.item.what, item.item.change) {
             (EntryKind::Directory, ChangeKind::Made) => self.planner.add_directory(),
             (EntryKind::File, ChangeKind::Made) => match item.size {

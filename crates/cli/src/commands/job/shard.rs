@@ -10,7 +10,7 @@ use haul_base::job::runtime_control::RuntimeControl;
 use haul_base::job::spec::{JobRange, SourceList, SourceRange};
 use haul_base::job::summary::Summary;
 use haul_base::sys::cancel::Cancel;
-use haul_job::description::JobEnds;
+use haul_job::description::PartEnds;
 use haul_job::error::{JobError, shown};
 use haul_job::plan_index::{PlanIndex, PlannedShard};
 use haul_job::shard_lock::{LockHolder, LockedWork, ShardLock};
@@ -70,7 +70,7 @@ fn number(typed: Option<&OsStr>) -> Result<u32, UsageError> {
 }
 
 /// The copy of a shard, or its comparison.
-fn shard_plan(job: &OpenedJob, shard: &PlannedShard, ends: &JobEnds, display: PartDisplay) -> anyhow::Result<Plan> {
+fn shard_plan(job: &OpenedJob, shard: &PlannedShard, ends: &PartEnds, display: PartDisplay) -> anyhow::Result<Plan> {
     let list = job.directory.list(shard.number);
     let list = source_list(job, ends, shown(&list), vec![list])?;
     let mut plan = list_plan(job, list, ends, display)?;
@@ -79,7 +79,7 @@ fn shard_plan(job: &OpenedJob, shard: &PlannedShard, ends: &JobEnds, display: Pa
 }
 
 /// The copy of lists of shards, or their comparison.
-pub fn list_plan(job: &OpenedJob, list: SourceList, ends: &JobEnds, display: PartDisplay) -> anyhow::Result<Plan> {
+pub fn list_plan(job: &OpenedJob, list: SourceList, ends: &PartEnds, display: PartDisplay) -> anyhow::Result<Plan> {
     let mut plan = match job.description.verifies {
         true => verify_plan(job, ends, display, JobPart::List)?,
         false => listed_copy(job, ends, display)?,
@@ -91,7 +91,7 @@ pub fn list_plan(job: &OpenedJob, list: SourceList, ends: &JobEnds, display: Par
     Ok(plan)
 }
 
-fn listed_copy(job: &OpenedJob, ends: &JobEnds, display: PartDisplay) -> anyhow::Result<Plan> {
+fn listed_copy(job: &OpenedJob, ends: &PartEnds, display: PartDisplay) -> anyhow::Result<Plan> {
     let values = part_values(&job.description.options, &more_words(job, ends, display), JobPart::List)?;
     let operands = [ends.target.clone()];
     let values = with_files(values, &operands)?;

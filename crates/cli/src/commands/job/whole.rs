@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use haul_job::description::JobEnds;
+use haul_job::description::PartEnds;
 
 use super::opened::OpenedJob;
 use super::part::{PartDisplay, into_directory, more_words, with_files};
@@ -12,7 +12,7 @@ use crate::resolve::{Plan, comparison, plan, sync};
 use crate::terminal;
 
 /// The copy of all of the source, or of its directories.
-pub fn whole_plan(job: &OpenedJob, ends: &JobEnds, display: PartDisplay, part: JobPart) -> anyhow::Result<Plan> {
+pub fn whole_plan(job: &OpenedJob, ends: &PartEnds, display: PartDisplay, part: JobPart) -> anyhow::Result<Plan> {
     let description = &job.description;
     let display_words: Vec<_> = display.words().iter().map(OsString::from).collect();
     // A base is refused beside --delete.
@@ -29,7 +29,7 @@ pub fn whole_plan(job: &OpenedJob, ends: &JobEnds, display: PartDisplay, part: J
 }
 
 /// The comparison of a part of source and target.
-pub fn verify_plan(job: &OpenedJob, ends: &JobEnds, display: PartDisplay, part: JobPart) -> anyhow::Result<Plan> {
+pub fn verify_plan(job: &OpenedJob, ends: &PartEnds, display: PartDisplay, part: JobPart) -> anyhow::Result<Plan> {
     let operands = match part {
         JobPart::List => vec![ends.target.clone()],
         JobPart::Whole | JobPart::Directories => vec![job.whole_source(), ends.target.clone()],
@@ -48,7 +48,7 @@ pub fn deletes(job: &OpenedJob) -> bool {
 }
 
 /// The source as a sync takes it: a slash at its end stands for its contents.
-fn typed_source(job: &OpenedJob, ends: &JobEnds) -> OsString {
+fn typed_source(job: &OpenedJob, ends: &PartEnds) -> OsString {
     let slash = if job.description.name.is_empty() { "/" } else { "" };
     [&ends.at_source(job.description.source.as_os_str()), OsStr::new(slash)].into_iter().collect()
 }
