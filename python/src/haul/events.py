@@ -167,7 +167,7 @@ class Item(Event):
     what: str = ""
     change: str = ""
     reasons: tuple[str, ...] = ()
-    bytes: int | None = None
+    bytes: Optional[int] = None
 
 
 @dataclass(frozen=True)

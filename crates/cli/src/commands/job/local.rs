@@ -153,7 +153,7 @@ impl LocalRun<'_> {
                 let walked =
                     begun.map(|begun| begun.beside_copies().carry_out(self.job, self.cancel, told)).transpose();
                 self.report(|news| news.has_ended = true);
-                walked.map(|_| ()).map_err(anyhow::Error::from)
+                walked.map(|_| ())
             });
             let workers: Vec<_> = (0..workers).map(|_| scope.spawn(|| self.work())).collect();
             let worked = workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| Err(panicked())));

@@ -84,9 +84,7 @@ impl SlurmRun<'_> {
             }
             let walked = planner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             match followed? {
-                SlurmRunEnd::Interrupted if !self.cancel.is_cancelled() => {
-                    walked.map(|_| SlurmRunEnd::Interrupted).map_err(anyhow::Error::from)
-                }
+                SlurmRunEnd::Interrupted if !self.cancel.is_cancelled() => walked.map(|_| SlurmRunEnd::Interrupted),
                 end => Ok(end),
             }
         })
