@@ -88,6 +88,9 @@ fn each_difference_is_found_by_the_shard_of_its_file_or_by_the_last_step() {
     assert_eq!((verified(&sandbox), differences(&sandbox)), (Some(false), wrong.map(str::to_owned).to_vec()));
     job(&sandbox, &["status", "job/verify"]).run().ends(1);
     prints(job(&sandbox, &["status", "job"]).run().ends(1), "source and target differ; haul job status");
+    // What the last step found counts in each later report, too.
+    prints(job(&sandbox, &["report", "job/verify"]).run().ends(1), "5 entries differ");
+    prints(job(&sandbox, &["finish", "job/verify"]).run().ends(1), "5 entries differ");
 
     // The job brings back what is wrong, and a further comparison begins anew.
     sandbox.haul(["sync", "--compare", "digest", "-p", "src", "to"]).run().succeeds();
@@ -103,6 +106,8 @@ fn shards_of_a_comparison_are_run_by_anything_and_an_interrupted_one_continues()
     run(&sandbox);
     job(&sandbox, &["verify", "--only-plan", "job"]).run().succeeds();
     job(&sandbox, &["finish", "job/verify"]).run().ends(1).says(["not done"]);
+    let unfinished = job(&sandbox, &["report", "job/verify"]).run().ends(4);
+    assert!(!unfinished.stdout.contains(SAME), "{}", unfinished.account());
     fs::write(sandbox.path("to/src/0/0"), "other").unwrap();
     let plan = fs::read_to_string(sandbox.path("job/verify/plan")).unwrap();
     let numbers: Vec<u32> = plan.lines().filter_map(|line| line.split(' ').next()?.parse().ok()).collect();

@@ -42,7 +42,7 @@ pub struct JobDescription {
     pub options: Vec<OsString>,
     /// Whether it is a sync.
     pub is_sync: bool,
-    /// Whether its shards compare what another job copied ([`crate::verification`]).
+    /// Whether its shards compare what another job copied ([`crate::comparison`]).
     pub verifies: bool,
     /// How large shards are.
     pub sizes: ShardSizes,

@@ -13,7 +13,7 @@ use crate::this_host::host_name;
 pub struct JobDirectory(PathBuf);
 
 /// The directories in it.
-const FOLDERS: [&str; 8] = ["shards", "results", "failures", "running", "attempts", "hosts", "spill", "vacant"];
+const FOLDERS: [&str; 7] = ["shards", "results", "failures", "running", "attempts", "hosts", "spill"];
 /// What makes a directory a job.
 const DESCRIPTION: &str = "job.json";
 
@@ -144,7 +144,7 @@ impl JobDirectory {
     }
 
     /// The job that compares what this one copied.
-    pub fn verification(&self) -> Self {
+    pub fn comparison(&self) -> Self {
         Self(self.0.join("verify"))
     }
 

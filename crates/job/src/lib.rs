@@ -25,8 +25,9 @@ pub mod shard_result;
 mod link_spill;
 pub mod overview;
 pub mod planner;
-pub mod verification;
 
 pub mod report;
+
+pub mod comparison;
 
 pub mod slurm;

@@ -47,10 +47,8 @@ pub struct JobOverview {
     pub finisher: Option<LockHolder>,
     /// Whether the job was cancelled.
     pub is_cancelled: bool,
-    /// Whether the last step is done.
-    pub is_finished: bool,
-    /// What the comparison of a finished job found: whether source and target are the same.
-    pub verified: Option<bool>,
+    /// What the last step found, once it is done.
+    pub last_step: Option<LastStep>,
     /// By this host's clock.
     pub seen: SystemTime,
 }
@@ -78,8 +76,7 @@ impl JobOverview {
             planner: holder(job, LockedWork::Plan),
             finisher: holder(job, LockedWork::Finish),
             is_cancelled: job.cancelled().exists(),
-            is_finished: job.report().exists(),
-            verified: verified(job),
+            last_step: LastStep::read(job),
             ..Self::of_shards(shards.into_iter().zip(states).collect())
         })
     }
@@ -92,8 +89,7 @@ impl JobOverview {
             planner: None,
             finisher: None,
             is_cancelled: false,
-            is_finished: false,
-            verified: None,
+            last_step: None,
             seen: SystemTime::now(),
         }
     }
@@ -108,16 +104,40 @@ impl JobOverview {
         self.complete.is_some() && self.shards.iter().all(|(_, state)| state.is_done())
     }
 
+    /// Whether the last step is done.
+    pub fn is_finished(&self) -> bool {
+        self.last_step.is_some()
+    }
+
+    /// Whether a comparison found source and target the same, if there was one.
+    pub fn is_same(&self) -> Option<bool> {
+        self.last_step.and_then(|step| step.is_same)
+    }
+
     /// How many shards failed.
     pub fn failed(&self) -> usize {
         self.shards.iter().filter(|(_, state)| state.has_failed()).count()
     }
 }
 
-/// What the comparison of a finished job found, if there was one.
-fn verified(job: &JobDirectory) -> Option<bool> {
-    let report: Value = serde_json::from_slice(&fs::read(job.report()).ok()?).ok()?;
-    report["verified"].as_bool()
+/// What the last step of a finished job recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastStep {
+    /// Whether source and target are the same, where they were compared.
+    pub is_same: Option<bool>,
+    /// Entries in no shard that differ, or could not be compared.
+    pub differences: u64,
+}
+
+impl LastStep {
+    fn read(job: &JobDirectory) -> Option<Self> {
+        let report: Value = serde_json::from_slice(&fs::read(job.report()).ok()?).unwrap_or_default();
+        let found = &report["finish"];
+        // The summary of a copy has no differences.
+        let differences = found["differences"].as_u64();
+        let differences = differences.map_or(0, |number| number + found["failed"].as_u64().unwrap_or_default());
+        Some(Self { is_same: report["verified"].as_bool(), differences })
+    }
 }
 
 #[cfg(test)]

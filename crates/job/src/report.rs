@@ -47,6 +47,8 @@ pub struct MergedReport {
     pub bytes: u64,
     /// Bytes of files that were there already.
     pub bytes_skipped: u64,
+    /// What a comparison found that is complete: whether source and target are the same.
+    pub is_same: Option<bool>,
     /// Runs beyond the first of each shard.
     pub reruns: u64,
     /// From the first shard's begin to the last one's end, by their hosts' clocks.
@@ -60,7 +62,12 @@ pub struct MergedReport {
 impl MergedReport {
     /// Of what has ended so far.
     pub fn of(overview: &JobOverview) -> Self {
-        let mut report = Self { shards: overview.shards.len() as u64, ..Self::default() };
+        let mut report = Self {
+            shards: overview.shards.len() as u64,
+            failed: overview.last_step.map_or(0, |step| step.differences),
+            is_same: overview.is_same(),
+            ..Self::default()
+        };
         let mut span: Option<(f64, f64)> = None;
         let mut failed_files = BTreeSet::new();
         for (shard, state) in &overview.shards {

@@ -18,7 +18,7 @@ const PUBLIC: &str = "haul-public-";
 
 /// A secret shared by client and server. It is never shown, apart from the one line printed for the client.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(pub [u8; SECRET_LEN]);
+pub struct Secret([u8; SECRET_LEN]);
 
 /// What only its owner has (Ed25519, RFC 8032). It is never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct PrivateKey([u8; KEY_LEN]);
 
 /// What the owner of a private key is known by.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct PublicKey(pub [u8; KEY_LEN]);
+pub struct PublicKey([u8; KEY_LEN]);
 
 /// A client's credential, and the server's identity for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +73,16 @@ impl Secret {
         from_hex(digits).map(Self)
     }
 
+    /// The one with these bytes.
+    pub fn of_bytes(bytes: [u8; SECRET_LEN]) -> Self {
+        Self(bytes)
+    }
+
+    /// Returns the bytes, to make and to check proofs.
+    pub fn bytes(&self) -> &[u8; SECRET_LEN] {
+        &self.0
+    }
+
     /// Returns the secret as text, for its holder.
     pub fn reveal(&self) -> String {
         hex(&self.0)
@@ -116,6 +126,11 @@ impl PublicKey {
     /// Parses its text.
     pub fn parse(text: &str) -> Option<Self> {
         from_hex(text.strip_prefix(PUBLIC)?).map(Self)
+    }
+
+    /// Returns the bytes, as a proof carries them.
+    pub fn bytes(&self) -> &[u8; KEY_LEN] {
+        &self.0
     }
 
     /// Whether `signature` is its signature of `message`.

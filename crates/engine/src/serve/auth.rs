@@ -134,7 +134,7 @@ fn prove_client(pass: &ClientCredentials, exported: &ExportedKey) -> io::Result<
         ClientCredentials::Open => Ok(ClientProof::Secret(tag(&Secret::OPEN, CLIENT_LABEL, exported))),
         ClientCredentials::Keys { own, .. } => {
             let signature = own.sign(&proven_over(CLIENT_LABEL, exported))?;
-            Ok(ClientProof::Key { key: own.public()?.0, signature })
+            Ok(ClientProof::Key { key: *own.public()?.bytes(), signature })
         }
         ClientCredentials::Missing | ClientCredentials::Server(_) => {
             Err(io::Error::other("no secret or key was given"))
@@ -147,7 +147,7 @@ fn is_client(known: &KnownClient, exported: &ExportedKey, proof: &ClientProof) -
         (KnownClient::Secret(secret), ClientProof::Secret(tag)) => is_tag(secret, CLIENT_LABEL, exported, tag),
         (KnownClient::Anyone, ClientProof::Secret(tag)) => is_tag(&Secret::OPEN, CLIENT_LABEL, exported, tag),
         (KnownClient::Key(known), ClientProof::Key { key, signature }) => {
-            known.0 == *key && known.has_signed(&proven_over(CLIENT_LABEL, exported), signature)
+            known.bytes() == key && known.has_signed(&proven_over(CLIENT_LABEL, exported), signature)
         }
         _ => false,
     }
@@ -172,14 +172,14 @@ fn is_the_server(pass: &ClientCredentials, exported: &ExportedKey, proof: &[u8])
 }
 
 fn tag(secret: &Secret, label: &[u8], exported: &ExportedKey) -> [u8; TAG_LEN] {
-    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &secret.0), &proven_over(label, exported));
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret.bytes()), &proven_over(label, exported));
     let mut bytes = [0; TAG_LEN];
     bytes.copy_from_slice(tag.as_ref());
     bytes
 }
 
 fn is_tag(secret: &Secret, label: &[u8], exported: &ExportedKey, tag: &[u8]) -> bool {
-    let key = hmac::Key::new(hmac::HMAC_SHA256, &secret.0);
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.bytes());
     hmac::verify(&key, &proven_over(label, exported), tag).is_ok()
 }
 

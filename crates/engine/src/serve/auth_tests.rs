@@ -8,7 +8,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(10);
 
 fn secret(byte: u8) -> Secret {
-    Secret([byte; 16])
+    Secret::of_bytes([byte; 16])
 }
 
 fn key(byte: u8) -> PrivateKey {
@@ -131,7 +131,7 @@ fn proofs_are_those_of_the_document() {
         ("client, secret 11...", prove_client(&by_secret, &exported).unwrap().encode()),
         ("server, secret 11...", prove_server(&KnownClient::Secret(secret(0x11)), None, &exported).unwrap()),
         ("client, private key 22...", prove_client(&by_key, &exported).unwrap().encode()),
-        ("public key of the server's 33...", server.public().unwrap().0.to_vec()),
+        ("public key of the server's 33...", server.public().unwrap().bytes().to_vec()),
         ("server, private key 33...", prove_server(&known, Some(&server), &exported).unwrap()),
     ];
     check("serve", &vectors.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect());

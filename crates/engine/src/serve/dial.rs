@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_closed_connection_is_explained_by_the_credential() {
-        let secret = ClientCredentials::Secret(Secret([1; 16]));
+        let secret = ClientCredentials::Secret(Secret::of_bytes([1; 16]));
         let failed = |kind: io::ErrorKind, pass| unproven(AuthError::Connection(kind.into()), pass);
         assert!(matches!(failed(io::ErrorKind::UnexpectedEof, &ClientCredentials::Open), DialError::ClosedNetwork));
         assert!(matches!(failed(io::ErrorKind::ConnectionReset, &secret), DialError::RefusedSecret));

@@ -16,7 +16,7 @@ use crate::show;
 /// Marks the job of `operands`.
 pub fn run(operands: &[OsString]) -> anyhow::Result<Exit> {
     let job = OpenedJob::open(&operands[0])?;
-    let comparison = OpenedJob::open(job.directory.verification().path().as_os_str()).ok();
+    let comparison = OpenedJob::open(job.directory.comparison().path().as_os_str()).ok();
     let mark = json!({ "host": host_name(), "time": unix_seconds() });
     for job in comparison.iter().chain([&job]) {
         replace(&job.directory.cancelled(), format!("{mark}\n").as_bytes())?;

@@ -1,6 +1,6 @@
 //! The comparison of a job that is finished.
 
-use haul_job::verification::create;
+use haul_job::comparison::create;
 
 use super::exclusive::continued;
 use super::opened::OpenedJob;

@@ -30,8 +30,8 @@ fn marks(description: &JobDescription) -> Vec<(PathBuf, &OsStr)> {
     description.targets.iter().map(|target| (mark(target), target.as_os_str())).collect()
 }
 
-/// Refuses a job into a place that another one is at, and marks it for this one. A
-/// comparison writes nothing, and needs no mark.
+/// Refuses a job into a place that another one is at, and marks it for this one. A comparison writes nothing, and needs
+/// no mark.
 pub fn claim(directory: &JobDirectory, description: &JobDescription) -> Result<(), JobError> {
     if description.verifies {
         return Ok(());

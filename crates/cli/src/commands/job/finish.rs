@@ -10,6 +10,7 @@ use haul_base::job::error::Outcome;
 use haul_base::job::runtime_control::RuntimeControl;
 use haul_base::job::spec::{JobRange, RangeLen};
 use haul_base::sys::cancel::Cancel;
+use haul_job::comparison::record;
 use haul_job::description::PartEnds;
 use haul_job::error::{JobError, shown};
 use haul_job::overview::{JobOverview, ShardState};
@@ -17,7 +18,6 @@ use haul_job::plan_index::PlanTotals;
 use haul_job::report::{MergedReport, write as write_report};
 use haul_job::shard_lock::{LockedWork, ShardLock};
 use haul_job::shard_progress::LiveProgress;
-use haul_job::verification::record;
 
 use super::exclusive::release;
 use super::merged::print_report;
@@ -94,11 +94,13 @@ impl JobFinish<'_> {
             show::stderr().notice(&format!("the job is being finished by {}; waiting for it", holder.shown()));
         })?;
         let overview = JobOverview::read(directory)?;
-        if has_waited && overview.is_finished {
+        if has_waited && overview.is_finished() {
             let report = MergedReport::of(&overview);
             print_report(self.job, &report, self.display);
             return Ok(if report.failed > 0 { Exit::Failed } else { Exit::Done });
         }
+        // What an earlier last step found counts no more.
+        let overview = JobOverview { last_step: None, ..overview };
         let Some(totals) = overview.complete.filter(|_| overview.is_copied()) else {
             show::stderr().error(&self.refusal(&overview));
             return Ok(Exit::Failed);
@@ -146,7 +148,8 @@ impl JobFinish<'_> {
         let mut report = MergedReport::of(overview);
         report.failed += summary.files.failed + summary.integrity.comparison.unwrap_or_default().differences;
         let is_same = report.failed == 0;
-        write_report(directory, &report, &json::last(&outcome), Some(is_same))?;
+        report.is_same = Some(is_same);
+        write_report(directory, &report, &json::last(&outcome), report.is_same)?;
         record(directory, is_same)?;
         print_report(self.job, &report, self.display);
         Ok(if is_same { Exit::Done } else { Exit::Failed })

@@ -114,7 +114,7 @@ pub fn as_text(job: &OpenedJob, report: &MergedReport) -> String {
             false => format!("{} failed", units::files(report.failed)),
         };
         text.push_str(&format!("{what}: see failures/ in the job's directory\n"));
-    } else if verifies {
+    } else if verifies && report.is_same == Some(true) {
         text.push_str("source and target are the same\n");
     }
     for (host, totals) in &report.hosts {

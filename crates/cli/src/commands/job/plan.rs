@@ -11,6 +11,7 @@ use haul_base::job::runtime_control::RuntimeControl;
 use haul_base::job::spec::{DeltaMode, RangeLen};
 use haul_base::sys::cancel::Cancel;
 use haul_engine::fs::SpecialFiles;
+use haul_job::comparison::plan as plan_comparison;
 use haul_job::description::JobDescription;
 use haul_job::directory::JobDirectory;
 use haul_job::error::{JobError, shown};
@@ -19,7 +20,6 @@ use haul_job::plan_index::{PlanIndex, PlanTotals};
 use haul_job::planner::{WalkRules, check_source, plan as walk};
 use haul_job::shard_lock::{LockHolder, LockedWork, ShardLock, held_shards};
 use haul_job::targets::expand;
-use haul_job::verification::plan as plan_comparison;
 use haul_proto::limits::RANGES_MAX;
 use haul_proto::path::escape;
 

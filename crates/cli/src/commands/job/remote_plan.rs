@@ -23,6 +23,8 @@ use crate::resolve::Plan;
 
 /// Plans `job`. `told` hears of each shard.
 pub fn plan_remote(job: &OpenedJob, cancel: &Cancel, told: &mut dyn FnMut(&PlanTotals)) -> anyhow::Result<PlanTotals> {
+    let vacant = job.directory.vacant_target();
+    std::fs::create_dir_all(&vacant).map_err(|error| JobError::io(&vacant, &error))?;
     let mut planned = None;
     let (ends, outcome) = on_some_ends(job, 0, &mut |ends| {
         let Plan { job: dry_run, .. } = dry_run(job, whole_plan(job, ends, PartDisplay::Quiet, JobPart::Whole)?);

@@ -54,8 +54,8 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
 /// 0 for a finished job, 1 where shards failed or a comparison found differences, 4 while there is something to do.
 fn exit_of(overview: &JobOverview) -> Exit {
     match overview {
-        _ if overview.failed() > 0 || overview.verified == Some(false) => Exit::Failed,
-        _ if overview.is_copied() && overview.is_finished => Exit::Done,
+        _ if overview.failed() > 0 || overview.is_same() == Some(false) => Exit::Failed,
+        _ if overview.is_copied() && overview.is_finished() => Exit::Done,
         _ => Exit::Interrupted,
     }
 }
@@ -163,21 +163,21 @@ fn next_line(job: &OpenedJob, overview: &JobOverview) -> String {
     let path = shown(job.directory.path());
     match overview {
         _ if overview.is_cancelled => format!("cancelled; haul job run {path} continues it"),
-        _ if overview.is_copied() && overview.is_finished => finished(job, overview),
+        _ if overview.is_copied() && overview.is_finished() => finished(job, overview),
         _ if overview.is_copied() => format!("all shards are done; next: haul job finish {path}"),
         _ => format!("unfinished; haul job run {path} copies the rest"),
     }
 }
 
 fn finished(job: &OpenedJob, overview: &JobOverview) -> String {
-    let compared = match overview.verified {
+    let compared = match overview.is_same() {
         None => "",
         Some(true) => "; source and target are the same",
         Some(false) => "; source and target differ",
     };
-    let verification = job.directory.verification();
-    match verification.description().exists() {
-        true => format!("finished{compared}; haul job status {} shows the comparison", shown(verification.path())),
+    let comparison = job.directory.comparison();
+    match comparison.description().exists() {
+        true => format!("finished{compared}; haul job status {} shows the comparison", shown(comparison.path())),
         false => format!("finished{compared}"),
     }
 }
@@ -274,7 +274,7 @@ fn as_json(job: &OpenedJob, overview: &JobOverview, tasks: &ShardTasks, exit: Ex
         id: &job.description.id,
         planned: overview.complete.is_some(),
         copied: overview.is_copied(),
-        finished: overview.is_finished,
+        finished: overview.is_finished(),
         cancelled: overview.is_cancelled,
         shards: STATES.iter().map(|state| (*state, totals(overview, state).0)).collect(),
         time: overview.seen.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64(),

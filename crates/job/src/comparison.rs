@@ -25,36 +25,35 @@ pub fn create(job: &JobDirectory, description: &JobDescription) -> Result<(JobDi
             format!("haul job run {path} continues it, and haul job status {path} shows its shards"),
         ));
     }
-    let verification = job.verification();
-    if verification.description().exists() && !verification.report().exists() {
-        let begun = JobDescription::read(&verification, &description.version)?;
-        return Ok((verification, begun));
+    let comparison = job.comparison();
+    if comparison.description().exists() && !comparison.report().exists() {
+        let begun = JobDescription::read(&comparison, &description.version)?;
+        return Ok((comparison, begun));
     }
-    match fs::remove_dir_all(verification.path()) {
+    match fs::remove_dir_all(comparison.path()) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Err(JobError::io(verification.path(), &error));
+            return Err(JobError::io(comparison.path(), &error));
         }
         _ => {}
     }
     let (created, host) = JobDescription::created_here();
     let id = JobDescription::new_id()?;
     let own = JobDescription { id, created, host, verifies: true, range_len: None, ..description.clone() };
-    verification.make_folders()?;
-    own.write(&verification)?;
-    Ok((verification, own))
+    comparison.make_folders()?;
+    own.write(&comparison)?;
+    Ok((comparison, own))
 }
 
-/// Plans `verification` from the plan of the job above it: the same lists, and each divided file as a whole.
-pub fn plan(verification: &JobDirectory) -> Result<PlanTotals, JobError> {
-    let path = verification.path();
-    let job = JobDirectory::open(path.parent().unwrap_or(Path::new("/")))?;
+/// Plans `comparison` from the plan of the job above it: the same lists, and each divided file as a whole.
+pub fn plan(comparison: &JobDirectory) -> Result<PlanTotals, JobError> {
+    let job = compared_job(comparison)?;
     let PlanIndex { shards, complete } = PlanIndex::read(&job)?;
     let incomplete = || JobError::damaged(&job.plan(), "the plan is not complete");
     let mut totals = PlanTotals { shards: 0, failed: 0, lengthened: 0, ..complete.ok_or_else(incomplete)? };
-    let mut index = PlanIndexWriter::create(verification)?;
+    let mut index = PlanIndexWriter::create(comparison)?;
     for shard in shards.iter().filter(|shard| shard.range.is_none_or(|range| range.number == 0)) {
         let (list, number) = (job.list(shard.number), totals.shards);
-        let own = verification.list(number);
+        let own = comparison.list(number);
         match fs::hard_link(&list, &own) {
             // To copy onto it would cut the list, if it is the same file.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(JobError::io(&own, &error)),
@@ -70,9 +69,13 @@ pub fn plan(verification: &JobDirectory) -> Result<PlanTotals, JobError> {
     Ok(totals)
 }
 
-/// Records in the report of the job above `verification` what came of the comparison.
-pub fn record(verification: &JobDirectory, is_same: bool) -> Result<(), JobError> {
-    let path = verification.path();
-    let job = JobDirectory::open(path.parent().unwrap_or(Path::new("/")))?;
+/// Records in the report of the job above `comparison` what came of the comparison.
+pub fn record(comparison: &JobDirectory, is_same: bool) -> Result<(), JobError> {
+    let job = compared_job(comparison)?;
     crate::report::record_verified(&job, is_same)
+}
+
+/// The job that `comparison` is in.
+fn compared_job(comparison: &JobDirectory) -> Result<JobDirectory, JobError> {
+    JobDirectory::open(comparison.path().parent().unwrap_or(Path::new("/")))
 }
