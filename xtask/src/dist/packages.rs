@@ -188,6 +188,14 @@ mod tests {
     }
 
     #[test]
+    fn workers_depend_on_the_workspace_version() {
+        let version = env!("CARGO_PKG_VERSION");
+        let depends = format!("depends = \"haul (>= {version}), haul (<< {version}.1)\"\n");
+        let manifest = fs::read_to_string(root().join("crates/cli/Cargo.toml")).unwrap();
+        assert!(manifest.contains(&depends), "crates/cli/Cargo.toml lacks {depends}");
+    }
+
+    #[test]
     fn the_changelog_of_debian_has_its_form() {
         let here = Path::new("/");
         let (version, target) = ("1.2.3", "x86_64");
