@@ -5,6 +5,8 @@ use std::fs::{self, Permissions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use haul_e2e::{Haul, ProgramRun, Remote, Sandbox, compare, fifo, listing, mode, mtime, set_mtime};
 
@@ -86,12 +88,53 @@ fn hosts_of_one_source_take_turns_and_a_silent_one_is_left_out() {
     let from = remote.at(sandbox.path("src"));
     // Nobody listens on this port: the login fails at once.
     let silent = OsString::from(format!("nobody@[127.0.0.1]:{}", sandbox.path("src").display()));
-    let words = ["run", "--archive", "--dir", "job", "--shard-files", "40", "--ssh-option", "ConnectTimeout=2"];
-    let run = job(&sandbox, &remote, &words).args([&silent, &from]).arg("to").run();
+    fs::write(sandbox.path("sources"), from.as_encoded_bytes()).unwrap();
+    let sizes = ["--shard-files", "40", "--ssh-option", "ConnectTimeout=2"];
+    let words = ["run", "--archive", "--dir", "job", "--sources", "sources"];
+    let run = job(&sandbox, &remote, &words).args(sizes).arg(&silent).arg("to").run();
     let run = run.says(["other sources take its turns for a while"]).succeeds();
     compare(&sandbox.path("src"), &sandbox.path("to/src")).unwrap_or_else(|error| panic!("{error}\n{}", run.account()));
     let status = step(&sandbox, &["status", "job"]).run().succeeds();
     assert!(status.stdout.contains("and 1 more hosts to"), "{}", status.account());
+}
+
+#[test]
+fn a_killed_plan_is_made_anew_and_a_killed_run_goes_on() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    tree(&sandbox);
+    sandbox.dir("to");
+    let from = remote.at(sandbox.path("src"));
+    let step = |step| {
+        let words = [step, "--archive", "--dir", "job", "--shard-files", "20", "-x", "2m"];
+        job(&sandbox, &remote, &words).arg(&from).arg("to")
+    };
+    // A login takes about half a second.
+    for (name, millis) in [("plan", 400), ("plan", 700), ("plan", 1000), ("run", 1500), ("run", 2000)] {
+        let killed = step(name).start();
+        thread::sleep(Duration::from_millis(millis));
+        drop(killed);
+    }
+    step("run").run().succeeds();
+    is_the_source(&sandbox, &sandbox.path("to/src"));
+    remote.is_left_clean();
+}
+
+#[test]
+fn changes_since_the_plan_are_copied_or_said_and_another_job_on_the_target_is_refused() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    tree(&sandbox);
+    sandbox.dir("to");
+    let from = remote.at(sandbox.path("src"));
+    let plan = |dir| job(&sandbox, &remote, &["plan", "--archive", "--dir", dir]).arg(&from).arg("to").run();
+    plan("job").succeeds();
+    plan("other").ends(2).says(["copies to this target", "haul job cancel"]);
+    fs::remove_file(sandbox.path("src/plain/6")).unwrap();
+    sandbox.file("src/plain/9", "written after the plan");
+    step(&sandbox, &["run", "job"]).run().ends(1).says(["plain/6: No such file"]);
+    assert_eq!(fs::read_to_string(sandbox.path("to/src/plain/9")).unwrap(), "written after the plan");
+    assert!(!sandbox.path("to/src/plain/6").exists() && sandbox.path("to/src/plain/12").exists());
 }
 
 #[test]

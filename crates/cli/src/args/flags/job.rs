@@ -11,6 +11,7 @@ options! {
     SHARD_BYTES: Single<u64> = row("shard-bytes", None, One("SIZE"), Performance, "bytes of a full shard (default: 25g, growing up to 200g in large sources)").one(|a| a.size(1..=u64::MAX, "of at least 1"));
     SHARD_FILES: Single<u64> = row("shard-files", None, One("N"), Performance, "files of a full shard (default: 62.5k, growing up to 500k)").one(|a| a.size(1..=u64::MAX, "of at least 1"));
     SHARD_RANGE: Single<u64> = row("shard-range", None, One("SIZE"), Performance, "copy larger files in ranges of SIZE, a power of two from 1m on, each on any node; 0: copy files whole (default: 64g)").one(range_len);
+    SOURCES: Single<OsString> = row("sources", None, One("FILE"), Connecting, "read further hosts of a remote source from FILE, one HOST:PATH a line").one(raw);
     TARGETS: Single<OsString> = row("targets", None, One("FILE"), Connecting, "read further targets from FILE, one a line").one(raw);
     LOCAL: Single<u32> = row("local", None, One("N"), Performance, "run: copy N shards at a time on this host (default: 1)").one(|a| a.number(1..=256));
     SLURM: Switch = row("slurm", None, Nothing, Performance, "run: submit shards to Slurm, and follow the job").switch();

@@ -2,6 +2,7 @@
 
 mod cancel;
 mod comparison;
+mod describe;
 mod exclusive;
 mod finish;
 mod local;

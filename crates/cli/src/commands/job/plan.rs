@@ -2,36 +2,32 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
 use haul_base::job::location::Host;
 use haul_base::job::runtime_control::RuntimeControl;
-use haul_base::job::spec::{DeltaMode, RangeLen};
 use haul_base::sys::cancel::Cancel;
 use haul_engine::fs::SpecialFiles;
 use haul_job::comparison::plan as plan_comparison;
 use haul_job::description::JobDescription;
 use haul_job::directory::JobDirectory;
 use haul_job::error::{JobError, shown};
-use haul_job::packer::{SHARDS_AT_A_TIME, ShardLimits, ShardSizes};
 use haul_job::plan_index::{PlanIndex, PlanTotals};
 use haul_job::planner::{WalkRules, check_source, plan as walk};
 use haul_job::shard_lock::{LockHolder, LockedWork, ShardLock, held_shards};
-use haul_job::targets::expand;
 use haul_proto::limits::RANGES_MAX;
-use haul_proto::path::escape;
 
+use super::describe::{describe, in_place_with_ranges};
 use super::exclusive::claim;
-use super::opened::{OpenedJob, absolute, version};
+use super::opened::{OpenedJob, absolute};
 use super::part::PartDisplay;
 use super::remote_plan::plan_remote;
 use super::whole::whole_plan;
 use crate::args::UsageError;
 use crate::args::flags;
-use crate::args::job::{JobPart, copy_options};
-use crate::args::operand::{host_prefix, parse_operand};
+use crate::args::job::JobPart;
+use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::exit::Exit;
 use crate::show;
@@ -216,150 +212,6 @@ pub fn carry_out(job: &OpenedJob, cancel: &Cancel) -> anyhow::Result<PlanTotals>
     }
 }
 
-fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDescription> {
-    let is_sync = values.is_set(&flags::job::SYNC);
-    let mut sources = expand(&operands[0])?;
-    let own = following_sources(&sources[0], &operands[1..], values.is_set(&flags::job::TARGETS));
-    sources.extend(own.iter().cloned());
-    let (source, base, name) = source(&sources[0], is_sync)?;
-    let source_hosts = source_hosts(&sources)?;
-    let targets = targets(values, &operands[1 + own.len()..])?;
-    if !source_hosts.is_empty() && targets.len() > 1 {
-        return Err(UsageError::new("a job with a remote source has one target")
-            .remedy("hosts of the source have the same path: haul job run a:/data b:/data TARGET")
-            .into());
-    }
-    let range_len = range_len(values)?.filter(|_| source_hosts.is_empty());
-    let (created, host) = JobDescription::created_here();
-    Ok(JobDescription {
-        version: version().to_owned(),
-        id: JobDescription::new_id()?,
-        created,
-        host,
-        source_hosts,
-        source,
-        base,
-        name,
-        targets,
-        options: copy_options(values)?,
-        is_sync,
-        verifies: false,
-        sizes: shard_sizes(values)?,
-        range_len,
-    })
-}
-
-/// Operands behind a remote source that are the same path on other hosts. The last operand is a target.
-fn following_sources<'a>(first: &OsStr, others: &'a [OsString], has_targets: bool) -> &'a [OsString] {
-    let parts = |operand: &OsStr| {
-        let host = host_prefix(operand).len();
-        (host > 0).then(|| operand.as_bytes()[host..].to_owned())
-    };
-    let Some(path) = parts(first) else { return &[] };
-    let most = if has_targets { others.len() } else { others.len().saturating_sub(1) };
-    let same = others[..most].iter().take_while(|operand| parts(operand).as_ref() == Some(&path)).count();
-    &others[..same]
-}
-
-/// The hosts of sources, each as typed with its colon.
-fn source_hosts(sources: &[OsString]) -> Result<Vec<OsString>, UsageError> {
-    let hosts: Vec<_> = sources.iter().map(|source| host_prefix(source).to_owned()).collect();
-    match hosts.iter().all(|host| host.is_empty()) {
-        true if sources.len() == 1 => Ok(Vec::new()),
-        true => Err(UsageError::new("a job has one source").remedy("copy the directory above, with filters")),
-        false => Ok(hosts),
-    }
-}
-
-/// Ranges are no deltas: where these were asked for, files are copied whole.
-fn range_len(values: &Values) -> Result<Option<RangeLen>, UsageError> {
-    let typed = values.get(&flags::job::SHARD_RANGE)?;
-    let is_in_place = values.is_set(&flags::INPLACE);
-    let has_deltas = is_in_place || values.get(&flags::DELTA)?.is_some_and(|mode| mode != DeltaMode::Off);
-    match typed {
-        Some(0) => Ok(None),
-        Some(_) if is_in_place => Err(in_place_with_ranges()),
-        Some(_) if has_deltas => Err(UsageError::new("--shard-range cannot be combined with --delta")
-            .remedy("omit one of them: a file with deltas is copied by one shard")),
-        None if has_deltas => Ok(None),
-        Some(bytes) => Ok(RangeLen::new(bytes).ok()),
-        None => Ok(Some(RangeLen::DEFAULT)),
-    }
-}
-
-fn in_place_with_ranges() -> UsageError {
-    UsageError::new("--inplace cannot be combined with ranges of files")
-        .remedy("--shard-range 0 copies each file by one shard")
-}
-
-/// Shards of a typed size are all of that size.
-fn shard_sizes(values: &Values) -> Result<ShardSizes, UsageError> {
-    let default = ShardLimits::default();
-    let (bytes, files) = (values.get(&flags::job::SHARD_BYTES)?, values.get(&flags::job::SHARD_FILES)?);
-    let full = ShardLimits { bytes: bytes.unwrap_or(default.bytes), files: files.unwrap_or(default.files) };
-    let named = [values.get(&flags::job::NODES)?, values.get(&flags::job::LIMIT)?].into_iter().flatten().min();
-    let is_exact = bytes.is_some() || files.is_some();
-    Ok(ShardSizes { full, grows_for: (!is_exact).then_some(named.unwrap_or(SHARDS_AT_A_TIME)) })
-}
-
-/// The source, the base of its lists, and its name below that. As in a copy, `.` stands for the contents of a
-/// directory, and in a sync a slash at the end does.
-fn source(typed: &OsStr, is_sync: bool) -> Result<(PathBuf, PathBuf, OsString), UsageError> {
-    let location = parse_operand(typed)?;
-    let source = match location.host {
-        Host::Local => absolute(&location.path),
-        Host::Remote { .. } => location.path,
-        Host::Served { .. } => {
-            return Err(UsageError::new(format!("{}: a server reads no lists of files", escape(typed.as_bytes())))
-                .remedy("plan the job at that host, or name a source with ssh: HOST:PATH"));
-        }
-    };
-    let bytes = &typed.as_bytes()[host_prefix(typed).len()..];
-    let last = bytes.strip_suffix(b"/").unwrap_or(bytes).rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    let is_contents = matches!(last, b"" | b"." | b"..") || is_sync && bytes.ends_with(b"/");
-    match (source.parent(), source.file_name()) {
-        (Some(parent), Some(name)) if !is_contents => {
-            let base = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-            Ok((source.clone(), base.into(), name.to_owned()))
-        }
-        _ => Ok((source.clone(), source, OsString::new())),
-    }
-}
-
-fn targets(values: &Values, operands: &[OsString]) -> anyhow::Result<Vec<OsString>> {
-    let mut words = operands.to_vec();
-    if let Some(file) = values.last(&flags::job::TARGETS) {
-        let wrong = |error| UsageError::new(format!("--targets {}: {error}", escape(file.as_bytes())));
-        let text = fs::read(file).map_err(wrong)?;
-        let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
-        words.extend(lines.map(|line| OsStr::from_bytes(line).to_owned()));
-    }
-    let mut targets = Vec::new();
-    for word in words.iter().map(|word| expand(word)) {
-        for target in word? {
-            targets.push(target_word(&target)?);
-        }
-    }
-    match targets.is_empty() {
-        false => Ok(targets),
-        true => Err(UsageError::new("--targets: the file names no target").remedy("write one target a line").into()),
-    }
-}
-
-/// A target as any host understands it.
-fn target_word(typed: &OsStr) -> Result<OsString, UsageError> {
-    let location = parse_operand(typed)?;
-    match location.host {
-        Host::Local => Ok(absolute(&location.path).into()),
-        Host::Remote { .. } => Ok(typed.to_owned()),
-        Host::Served { .. } if typed.as_bytes().contains(&b'#') => {
-            Err(UsageError::new("a secret in a target would be stored in the job's directory")
-                .remedy("write the address without #SECRET, and add --secret-file FILE"))
-        }
-        Host::Served { .. } => Ok(typed.to_owned()),
-    }
-}
-
 /// A job that is copied by itself never ends.
 fn refuse_overlap(job: &Path, description: &JobDescription) -> Result<(), JobError> {
     let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -383,58 +235,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_has_its_name_as_in_a_copy() {
-        let parts = |typed: &str, is_sync| {
-            let (source, base, name) = source(OsStr::new(typed), is_sync).unwrap();
-            [source, base, name.into()].map(|part: PathBuf| part.into_os_string().into_string().unwrap())
-        };
-        for (typed, is_sync, base, name) in [
-            ("/a/b", false, "/a", "b"),
-            ("/a/b/", false, "/a", "b"),
-            ("/a/b", true, "/a", "b"),
-            ("/a/b/", true, "/a/b/", ""),
-            ("/a/b/.", false, "/a/b/.", ""),
-            ("/", false, "/", ""),
-            ("u@h:/a/b", false, "/a", "b"),
-            ("h:b", false, ".", "b"),
-            ("h:", false, ".", ""),
-            ("h:~/b/", true, "b", ""),
-        ] {
-            let [_, found, own] = parts(typed, is_sync);
-            let plain = |path: &str| Path::new(path).components().collect::<PathBuf>();
-            assert_eq!((plain(&found), own.as_str()), (plain(base), name), "{typed}");
-        }
-        assert!(source(OsStr::new("haul://h/a"), false).is_err());
-    }
-
-    #[test]
-    fn sources_are_one_path_on_several_hosts_and_the_last_operand_is_a_target() {
-        let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
-        for (line, has_targets, expected) in [
-            ("a:/x b:/x /t", false, 1),
-            ("a:/x b:/x u@c:/x d:/t", false, 2),
-            ("a:/x b:/x", false, 0),
-            ("a:/x b:/x", true, 1),
-            ("a:/x b:/y /t", false, 0),
-            ("/x b:/x /t", false, 0),
-        ] {
-            let words = words(line);
-            assert_eq!(following_sources(&words[0], &words[1..], has_targets).len(), expected, "{line}");
-        }
-        assert_eq!(source_hosts(&words("u@a:/x b:/x")).unwrap(), words("u@a: b:"));
-        assert_eq!(source_hosts(&words("/x")).unwrap(), Vec::<OsString>::new());
-    }
-
-    #[test]
     fn longer_ranges_are_said() {
         let said = "ranges of 1 file are longer than --shard-range: a file has at most 1,048,576";
         assert_eq!(lengthened(1), said);
-    }
-
-    #[test]
-    fn no_secret_is_stored() {
-        assert!(target_word(OsStr::new("haul://h:1/#secret")).is_err());
-        assert_eq!(target_word(OsStr::new("u@h:x")).unwrap(), "u@h:x");
-        assert!(target_word(OsStr::new("x")).unwrap().as_bytes().starts_with(b"/"));
     }
 }

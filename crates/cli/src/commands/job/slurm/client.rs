@@ -92,11 +92,19 @@ impl SlurmClient<'_> {
 
     /// Cancels jobs. Those that have ended are no error.
     pub fn cancel(&self, ids: &[u64]) -> Result<(), SlurmCallError> {
-        if ids.is_empty() {
+        self.scancel(ids.iter().map(u64::to_string))
+    }
+
+    /// Cancels a task, not the others of its array.
+    pub fn cancel_task(&self, task: &SlurmTask) -> Result<(), SlurmCallError> {
+        self.scancel(std::iter::once(task.id()))
+    }
+
+    fn scancel(&self, ids: impl ExactSizeIterator<Item = String>) -> Result<(), SlurmCallError> {
+        if ids.len() == 0 {
             return Ok(());
         }
-        let words: Vec<_> =
-            std::iter::once("--quiet".into()).chain(ids.iter().map(|id| id.to_string().into())).collect();
+        let words: Vec<_> = std::iter::once("--quiet".into()).chain(ids.map(OsString::from)).collect();
         match self.call("scancel", &words, None) {
             Err(SlurmCallError::Refused(error)) if error.to_string().contains("Invalid job id") => Ok(()),
             done => done.map(|_| ()),

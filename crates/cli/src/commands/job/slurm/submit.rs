@@ -1,6 +1,6 @@
 //! Submits what the tracker of shards says, records it, and follows the last step.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -10,6 +10,7 @@ use haul_job::directory::replace;
 use haul_job::error::JobError;
 use haul_job::plan_index::PlanIndex;
 use haul_job::shard_result::{RecordedShard, ShardEnd};
+use haul_job::slurm::held::{HeldRemedy, HeldTasks};
 use haul_job::slurm::queue::SlurmTask;
 use haul_job::slurm::script::SlurmScripts;
 use haul_job::slurm::settings::SlurmSettings;
@@ -23,9 +24,6 @@ use crate::exit::Exit;
 
 /// So often the last step is submitted again.
 const FINISH_RETRIES_MAX: u32 = 2;
-
-/// So often a task is released that Slurm holds.
-const RELEASES_MAX: u32 = 5;
 
 /// Where the last step is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +52,7 @@ pub struct SlurmState<'a> {
     finish_losses: u32,
     /// A submission whose answer was lost.
     doubtful: Option<SlurmWave>,
-    /// How often tasks were released that Slurm held.
-    released: BTreeMap<String, u32>,
+    held: HeldTasks,
 }
 
 impl<'a> SlurmState<'a> {
@@ -80,7 +77,7 @@ impl<'a> SlurmState<'a> {
             finish,
             finish_losses: 0,
             doubtful: None,
-            released: BTreeMap::new(),
+            held: HeldTasks::default(),
         }
     }
 
@@ -214,16 +211,16 @@ impl<'a> SlurmState<'a> {
         Ok(())
     }
 
-    /// Releases tasks that Slurm holds since it could not start them, a few times each. A refusal leaves them held: the
-    /// line about the queue has the reason.
+    /// Releases tasks that Slurm holds since it could not start them, and cancels those that it holds again and again.
+    /// A refusal leaves them held: the line about the queue has the reason.
     pub fn release_held(&mut self, tasks: &[SlurmTask]) -> Result<(), SlurmCallError> {
-        for task in tasks.iter().filter(|task| task.is_held_after_failure()) {
-            let times = self.released.entry(task.id()).or_default();
-            if *times >= RELEASES_MAX {
-                continue;
-            }
-            match self.client.release(task) {
-                Ok(()) | Err(SlurmCallError::Refused(_)) => *times += 1,
+        for (task, remedy) in self.held.due(tasks) {
+            let called = match remedy {
+                HeldRemedy::Release => self.client.release(task),
+                HeldRemedy::Cancel => self.client.cancel_task(task),
+            };
+            match called {
+                Ok(()) | Err(SlurmCallError::Refused(_)) => self.held.record_release(task),
                 Err(later) => return Err(later),
             }
         }
