@@ -35,6 +35,16 @@ fn tree(sandbox: &Sandbox) {
     }
 }
 
+/// A tree on a host with ssh, as its operand, and a place for it here.
+fn tree_on_a_host() -> (Sandbox, Remote, OsString) {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    tree(&sandbox);
+    sandbox.dir("to");
+    let from = remote.at(sandbox.path("src"));
+    (sandbox, remote, from)
+}
+
 /// A step of the job with the options of ssh.
 fn job<'a>(sandbox: &'a Sandbox, remote: &Remote, words: &[&str]) -> Haul<'a> {
     sandbox.haul(["job"]).args(words).args(remote.sshd().haul_args())
@@ -63,11 +73,7 @@ fn shards(sandbox: &Sandbox) -> usize {
 
 #[test]
 fn a_remote_source_is_planned_copied_compared_and_moves_nothing_again() {
-    let sandbox = Sandbox::new();
-    let remote = Remote::new(&sandbox);
-    tree(&sandbox);
-    sandbox.dir("to");
-    let from = remote.at(sandbox.path("src"));
+    let (sandbox, remote, from) = tree_on_a_host();
     let words = ["run", "--archive", "--dir", "job", "--shard-files", "40", "--local", "2", "--then-verify"];
     let run = job(&sandbox, &remote, &words).arg(&from).arg("to").run().succeeds();
     assert!(run.stdout.contains("source and target are the same"), "{}", run.account());
@@ -81,11 +87,7 @@ fn a_remote_source_is_planned_copied_compared_and_moves_nothing_again() {
 
 #[test]
 fn hosts_of_one_source_take_turns_and_a_silent_one_is_left_out() {
-    let sandbox = Sandbox::new();
-    let remote = Remote::new(&sandbox);
-    tree(&sandbox);
-    sandbox.dir("to");
-    let from = remote.at(sandbox.path("src"));
+    let (sandbox, remote, from) = tree_on_a_host();
     // Nobody listens on this port: the login fails at once.
     let silent = OsString::from(format!("nobody@[127.0.0.1]:{}", sandbox.path("src").display()));
     fs::write(sandbox.path("sources"), from.as_encoded_bytes()).unwrap();
@@ -100,11 +102,7 @@ fn hosts_of_one_source_take_turns_and_a_silent_one_is_left_out() {
 
 #[test]
 fn a_killed_plan_is_made_anew_and_a_killed_run_goes_on() {
-    let sandbox = Sandbox::new();
-    let remote = Remote::new(&sandbox);
-    tree(&sandbox);
-    sandbox.dir("to");
-    let from = remote.at(sandbox.path("src"));
+    let (sandbox, remote, from) = tree_on_a_host();
     let step = |step| {
         let words = [step, "--archive", "--dir", "job", "--shard-files", "20", "-x", "2m"];
         job(&sandbox, &remote, &words).arg(&from).arg("to")
@@ -122,11 +120,7 @@ fn a_killed_plan_is_made_anew_and_a_killed_run_goes_on() {
 
 #[test]
 fn changes_since_the_plan_are_copied_or_said_and_another_job_on_the_target_is_refused() {
-    let sandbox = Sandbox::new();
-    let remote = Remote::new(&sandbox);
-    tree(&sandbox);
-    sandbox.dir("to");
-    let from = remote.at(sandbox.path("src"));
+    let (sandbox, remote, from) = tree_on_a_host();
     let plan = |dir| job(&sandbox, &remote, &["plan", "--archive", "--dir", dir]).arg(&from).arg("to").run();
     plan("job").succeeds();
     plan("other").ends(2).says(["copies to this target", "haul job cancel"]);

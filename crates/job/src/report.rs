@@ -47,7 +47,7 @@ pub struct MergedReport {
     pub bytes: u64,
     /// Bytes of files that were there already.
     pub bytes_skipped: u64,
-    /// What a comparison found that is complete: whether source and target are the same.
+    /// Whether source and target are the same, once a comparison is complete.
     pub is_same: Option<bool>,
     /// Runs beyond the first of each shard.
     pub reruns: u64,
@@ -62,12 +62,15 @@ pub struct MergedReport {
 impl MergedReport {
     /// Of what has ended so far.
     pub fn of(overview: &JobOverview) -> Self {
-        let mut report = Self {
-            shards: overview.shards.len() as u64,
-            failed: overview.last_step.map_or(0, |step| step.differences),
-            is_same: overview.is_same(),
-            ..Self::default()
-        };
+        let mut report = Self::of_shards(overview);
+        report.failed += overview.last_step.map_or(0, |step| step.differences);
+        report.is_same = overview.is_same();
+        report
+    }
+
+    /// Of the shards that have ended so far, without the last step.
+    pub fn of_shards(overview: &JobOverview) -> Self {
+        let mut report = Self { shards: overview.shards.len() as u64, ..Self::default() };
         let mut span: Option<(f64, f64)> = None;
         let mut failed_files = BTreeSet::new();
         for (shard, state) in &overview.shards {
@@ -133,15 +136,10 @@ impl MergedReport {
 }
 
 /// Records that the job is finished. `finish` is the summary of the last step.
-pub fn write(
-    job: &JobDirectory,
-    report: &MergedReport,
-    finish: &Value,
-    verified: Option<bool>,
-) -> Result<(), JobError> {
+pub fn write(job: &JobDirectory, report: &MergedReport, finish: &Value) -> Result<(), JobError> {
     let mut value = report.json();
     value["finish"] = finish.clone();
-    value["verified"] = Value::from(verified);
+    value["verified"] = Value::from(report.is_same);
     crate::directory::replace(&job.report(), format!("{value:#}\n").as_bytes())
 }
 

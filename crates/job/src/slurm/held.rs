@@ -7,7 +7,7 @@ use crate::slurm::queue::SlurmTask;
 /// So often a task is released.
 const RELEASES_MAX: u32 = 5;
 
-/// What is due for a held task.
+/// The next step for a held task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeldRemedy {
     /// It waits for its turn again.
@@ -16,25 +16,25 @@ pub enum HeldRemedy {
     Cancel,
 }
 
-/// How often tasks were released.
+/// How often a remedy was tried for each task.
 #[derive(Default)]
 pub struct HeldTasks {
-    released: BTreeMap<String, u32>,
+    tried: BTreeMap<String, u32>,
 }
 
 impl HeldTasks {
-    /// The held ones among `tasks`, and what is due for each.
+    /// The held ones among `tasks`, each with its remedy.
     pub fn due<'t>(&self, tasks: &'t [SlurmTask]) -> Vec<(&'t SlurmTask, HeldRemedy)> {
-        let remedy = |task: &SlurmTask| match self.released.get(&task.id()) {
+        let remedy = |task: &SlurmTask| match self.tried.get(&task.id()) {
             Some(&times) if times >= RELEASES_MAX => HeldRemedy::Cancel,
             _ => HeldRemedy::Release,
         };
         tasks.iter().filter(|task| task.is_held_after_failure()).map(|task| (task, remedy(task))).collect()
     }
 
-    /// Counts a release.
-    pub fn record_release(&mut self, task: &SlurmTask) {
-        *self.released.entry(task.id()).or_default() += 1;
+    /// Counts a remedy that was tried.
+    pub fn record(&mut self, task: &SlurmTask) {
+        *self.tried.entry(task.id()).or_default() += 1;
     }
 }
 
@@ -48,7 +48,7 @@ mod tests {
         let mut held = HeldTasks::default();
         for _ in 0..RELEASES_MAX {
             assert_eq!(held.due(&tasks), [(&tasks[0], HeldRemedy::Release)]);
-            held.record_release(&tasks[0]);
+            held.record(&tasks[0]);
         }
         assert_eq!(held.due(&tasks), [(&tasks[0], HeldRemedy::Cancel)]);
         let anew = SlurmTask::parse_all("13_4|PENDING|launch failed requeued held|\n");

@@ -1,4 +1,4 @@
-//! The description of a job: what was typed, in words that every host understands.
+//! The description of a job by its command line, in words that every host understands.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use haul_base::job::location::Host;
 use haul_base::job::spec::{DeltaMode, RangeLen};
 use haul_job::description::JobDescription;
+use haul_job::error::JobError;
 use haul_job::packer::{SHARDS_AT_A_TIME, ShardLimits, ShardSizes};
 use haul_job::targets::expand;
 use haul_proto::path::escape;
@@ -23,15 +24,11 @@ use crate::args::values::Values;
 /// The job of this command line.
 pub fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDescription> {
     let is_sync = values.is_set(&flags::job::SYNC);
-    let mut sources = expand(&operands[0])?;
-    let own = following_sources(&sources[0], &operands[1..], values.is_set(&flags::job::TARGETS));
-    sources.extend(own.iter().cloned());
-    for line in lines(values, &flags::job::SOURCES)? {
-        sources.extend(expand(&line)?);
-    }
+    let typed = 1 + following_sources(&operands[0], &operands[1..], values.is_set(&flags::job::TARGETS));
+    let sources = expanded(&[&operands[..typed], &lines(values, &flags::job::SOURCES)?].concat())?;
     let (source, base, name) = source(&sources[0], is_sync)?;
     let source_hosts = source_hosts(&sources)?;
-    let targets = targets(values, &operands[1 + own.len()..])?;
+    let targets = targets(values, &operands[typed..])?;
     if !source_hosts.is_empty() && targets.len() > 1 {
         return Err(UsageError::new("a job with a remote source has one target")
             .remedy("hosts of the source have the same path: haul job run a:/data b:/data TARGET")
@@ -57,29 +54,38 @@ pub fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDes
     })
 }
 
-/// Operands behind a remote source that are the same path on other hosts. The last operand is a target.
-fn following_sources<'a>(first: &OsStr, others: &'a [OsString], has_targets: bool) -> &'a [OsString] {
-    let parts = |operand: &OsStr| {
-        let host = host_prefix(operand).len();
-        (host > 0).then(|| operand.as_bytes()[host..].to_owned())
-    };
-    let Some(path) = parts(first) else { return &[] };
+/// How many operands behind a remote source are the same path on other hosts. The last operand is a target.
+fn following_sources(first: &OsStr, others: &[OsString], has_targets: bool) -> usize {
     let most = if has_targets { others.len() } else { others.len().saturating_sub(1) };
-    let same = others[..most].iter().take_while(|operand| parts(operand).as_ref() == Some(&path)).count();
-    &others[..same]
+    others[..most].iter().take_while(|other| is_on_another_host(first, other)).count()
+}
+
+/// Whether both operands are the same path, each on a remote host.
+fn is_on_another_host(first: &OsStr, other: &OsStr) -> bool {
+    let is_remote = |operand| !host_prefix(operand).is_empty();
+    is_remote(first) && is_remote(other) && path_bytes(first) == path_bytes(other)
+}
+
+/// The path of an operand, as typed.
+fn path_bytes(operand: &OsStr) -> &[u8] {
+    &operand.as_bytes()[host_prefix(operand).len()..]
+}
+
+/// Each word, or those that a range of numbers in it stands for.
+fn expanded(words: &[OsString]) -> Result<Vec<OsString>, JobError> {
+    Ok(words.iter().map(|word| expand(word)).collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// The hosts of sources, each as typed with its colon.
 fn source_hosts(sources: &[OsString]) -> Result<Vec<OsString>, UsageError> {
     let hosts: Vec<_> = sources.iter().map(|source| host_prefix(source).to_owned()).collect();
-    let path = |source: &OsString| source.as_bytes()[host_prefix(source).len()..].to_owned();
     if hosts.iter().all(|host| host.is_empty()) {
         return match sources.len() {
             1 => Ok(Vec::new()),
             _ => Err(UsageError::new("a job has one source").remedy("copy the directory above, with filters")),
         };
     }
-    match sources.iter().find(|source| host_prefix(source).is_empty() || path(source) != path(&sources[0])) {
+    match sources.iter().find(|source| !is_on_another_host(&sources[0], source)) {
         Some(other) => {
             Err(UsageError::new(format!("{}: not the first source's path on another host", escape(other.as_bytes())))
                 .remedy("hosts of a source have the same path: haul job run a:/data b:/data TARGET"))
@@ -132,7 +138,7 @@ fn source(typed: &OsStr, is_sync: bool) -> Result<(PathBuf, PathBuf, OsString), 
                 .remedy("plan the job at that host, or name a source with ssh: HOST:PATH"));
         }
     };
-    let bytes = &typed.as_bytes()[host_prefix(typed).len()..];
+    let bytes = path_bytes(typed);
     let last = bytes.strip_suffix(b"/").unwrap_or(bytes).rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let is_contents = matches!(last, b"" | b"." | b"..") || is_sync && bytes.ends_with(b"/");
     match (source.parent(), source.file_name()) {
@@ -145,15 +151,9 @@ fn source(typed: &OsStr, is_sync: bool) -> Result<(PathBuf, PathBuf, OsString), 
 }
 
 fn targets(values: &Values, operands: &[OsString]) -> anyhow::Result<Vec<OsString>> {
-    let words = [operands.to_vec(), lines(values, &flags::job::TARGETS)?].concat();
-    let mut targets = Vec::new();
-    for word in words.iter().map(|word| expand(word)) {
-        for target in word? {
-            targets.push(target_word(&target)?);
-        }
-    }
-    match targets.is_empty() {
-        false => Ok(targets),
+    let words = expanded(&[operands, &lines(values, &flags::job::TARGETS)?].concat())?;
+    match words.is_empty() {
+        false => Ok(words.iter().map(|word| target_word(word)).collect::<Result<_, _>>()?),
         true => Err(UsageError::new("--targets: the file names no target").remedy("write one target a line").into()),
     }
 }
@@ -222,7 +222,7 @@ mod tests {
             ("/x b:/x /t", false, 0),
         ] {
             let words = words(line);
-            assert_eq!(following_sources(&words[0], &words[1..], has_targets).len(), expected, "{line}");
+            assert_eq!(following_sources(&words[0], &words[1..], has_targets), expected, "{line}");
         }
         assert_eq!(source_hosts(&words("u@a:/x b:/x")).unwrap(), words("u@a: b:"));
         assert_eq!(source_hosts(&words("/x")).unwrap(), Vec::<OsString>::new());

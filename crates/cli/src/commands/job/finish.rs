@@ -99,8 +99,6 @@ impl JobFinish<'_> {
             print_report(self.job, &report, self.display);
             return Ok(if report.failed > 0 { Exit::Failed } else { Exit::Done });
         }
-        // What an earlier last step found counts no more.
-        let overview = JobOverview { last_step: None, ..overview };
         let Some(totals) = overview.complete.filter(|_| overview.is_copied()) else {
             show::stderr().error(&self.refusal(&overview));
             return Ok(Exit::Failed);
@@ -127,9 +125,9 @@ impl JobFinish<'_> {
             }
             false => None,
         };
-        let is_same = verified.as_ref().map(|outcome| Exit::of(outcome) == Exit::Done);
-        let report = MergedReport::of(&overview);
-        write_report(directory, &report, &json::last(&outcome), is_same)?;
+        let mut report = MergedReport::of_shards(&overview);
+        report.is_same = verified.as_ref().map(|outcome| Exit::of(outcome) == Exit::Done);
+        write_report(directory, &report, &json::last(&outcome))?;
         release(self.job);
         print_report(self.job, &report, self.display);
         Ok(match verified {
@@ -145,11 +143,11 @@ impl JobFinish<'_> {
         let display = if self.display == PartDisplay::Json { self.display } else { PartDisplay::Quiet };
         let outcome = self.copy_part(cancel, &mut |ends| verify_plan(self.job, ends, display, part))?;
         let Ok(summary) = &outcome else { return Ok(Exit::of(&outcome)) };
-        let mut report = MergedReport::of(overview);
+        let mut report = MergedReport::of_shards(overview);
         report.failed += summary.files.failed + summary.integrity.comparison.unwrap_or_default().differences;
         let is_same = report.failed == 0;
         report.is_same = Some(is_same);
-        write_report(directory, &report, &json::last(&outcome), report.is_same)?;
+        write_report(directory, &report, &json::last(&outcome))?;
         record(directory, is_same)?;
         print_report(self.job, &report, self.display);
         Ok(if is_same { Exit::Done } else { Exit::Failed })

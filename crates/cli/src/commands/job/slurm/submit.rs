@@ -220,7 +220,7 @@ impl<'a> SlurmState<'a> {
                 HeldRemedy::Cancel => self.client.cancel_task(task),
             };
             match called {
-                Ok(()) | Err(SlurmCallError::Refused(_)) => self.held.record_release(task),
+                Ok(()) | Err(SlurmCallError::Refused(_)) => self.held.record(task),
                 Err(later) => return Err(later),
             }
         }
