@@ -18,7 +18,7 @@ const FOLDERS: [&str; 7] = ["shards", "results", "failures", "running", "attempt
 const DESCRIPTION: &str = "job.json";
 
 impl JobDirectory {
-    /// A new one, of which nothing is made yet.
+    /// A new one, of which nothing is made yet, or no more than folders by a run that was killed.
     pub fn vacant(path: &Path) -> Result<Self, JobError> {
         let directory = Self(path.to_owned());
         if directory.description().exists() {
@@ -27,14 +27,29 @@ impl JobDirectory {
                 format!("haul job run {} continues it; a new job needs another directory", shown(path)),
             ));
         }
-        let is_empty = fs::read_dir(path).map(|mut entries| entries.next().is_none());
-        if is_empty.is_ok_and(|is_empty| !is_empty) {
+        if directory.is_vacant().is_ok_and(|is_vacant| !is_vacant) {
             return Err(JobError::usage(
                 format!("{}: the directory is not empty", shown(path)),
                 "name a new directory with --dir",
             ));
         }
         Ok(directory)
+    }
+
+    fn is_vacant(&self) -> io::Result<bool> {
+        let is_empty = |folder: &Path| fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
+        for entry in fs::read_dir(&self.0)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let is_own = match FOLDERS.contains(&name.as_str()) {
+                true => is_empty(&entry.path()),
+                false => name.starts_with(&NamelessFile::prefix(DESCRIPTION)),
+            };
+            if !is_own {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Makes what is in it; its description makes it a job later.
@@ -194,10 +209,15 @@ impl NamelessFile {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let own = format!(".{name}.{}-{}-{number}", host_name(), std::process::id());
+        let own = format!("{}{}-{}-{number}", Self::prefix(&name), host_name(), std::process::id());
         let temporary = path.with_file_name(own);
         let file = File::create(&temporary).map_err(|error| JobError::io(&temporary, &error))?;
         Ok(Self { file: Some(file), temporary, path: path.to_owned() })
+    }
+
+    /// How temporary names of the file `name` begin.
+    fn prefix(name: &str) -> String {
+        format!(".{name}.")
     }
 
     /// Gives it its name, in place of an older file.
@@ -245,6 +265,11 @@ mod tests {
         let job = JobDirectory::create(&path).unwrap();
         let unfinished = JobDirectory::open(&path).unwrap_err();
         assert!(unfinished.kind == JobErrorKind::Usage && unfinished.to_string().contains("not a job"));
+        // A run that was killed before the description leaves this.
+        fs::write(path.join(".job.json.n1-7-0"), "{").unwrap();
+        assert_eq!(JobDirectory::create(&path), Ok(job.clone()));
+        fs::write(job.list(0), "").unwrap();
+        assert!(JobDirectory::create(&path).unwrap_err().to_string().contains("not empty"));
         replace(&job.description(), b"{}").unwrap();
         assert_eq!(JobDirectory::open(&path), Ok(job));
         assert!(JobDirectory::create(&path).unwrap_err().to_string().contains("there is a job"));
