@@ -1,9 +1,10 @@
 //! Entries: the files, directories and links that the source offers.
 
-use crate::codec::{AtMost, Varint, Varint32, wire_enum, wire_struct};
+use crate::codec::{wire_enum, wire_struct};
 use crate::encoding::Decoded;
 use crate::entry_extras::EntryExtras;
 use crate::error::ProtocolError;
+use crate::field_codecs::{AtMost, Varint, Varint32};
 use crate::ids::EntryId;
 use crate::path::Name;
 

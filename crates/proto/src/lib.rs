@@ -19,6 +19,7 @@ pub mod entry_extras;
 pub mod error;
 pub mod expected_digests;
 pub mod feature;
+mod field_codecs;
 pub mod file_range;
 pub mod filter;
 pub mod forecast;

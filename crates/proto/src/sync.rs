@@ -1,9 +1,10 @@
 //! Sync options of the target, sent by the controller, and the counters that the ends report.
 
-use crate::codec::{OfType, Optional, PATH, ReportFigure, Varint, Varint32, list};
+use crate::codec::OfType;
 use crate::codec::{wire_enum, wire_newtypes, wire_struct};
 use crate::entry::EntryKind;
 use crate::error::ProtocolError;
+use crate::field_codecs::{Optional, PATH, ReportFigure, Varint, Varint32, list};
 use crate::limits::LINK_DESTS_MAX;
 
 const BAD_WINDOW: ProtocolError = ProtocolError::Invalid("a window of time");

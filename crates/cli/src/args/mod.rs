@@ -31,6 +31,7 @@ mod sweep;
 pub mod time;
 pub mod values;
 pub mod version;
+pub mod worker_task;
 
 use std::ffi::OsStr;
 use std::fmt;

@@ -4,7 +4,6 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use haul_base::job::location::Host;
-use haul_engine::worker::client_limits::ClientLimits;
 use haul_proto::path::escape;
 
 use super::flags::{self, COPY};
@@ -13,6 +12,7 @@ use super::operand::{host_label, parse_operand, refuse_local_file_with_colon};
 use super::row::OptionRow;
 use super::scan::{Grammar, Scanned, scan};
 use super::values::Values;
+use super::worker_task::{WorkerTask, worker_task};
 use super::{Dialect, UsageError, commands, completions, habits, help, manual, rsync, version};
 
 /// What the user wants.
@@ -47,41 +47,17 @@ pub enum Command {
     /// `haul config`: options of a copy, whether JSON is wanted, and the host.
     Config(Values, bool, Option<OsString>),
     /// `haul worker`: started by a controller, never by a person.
-    Worker(WorkerArguments),
+    Worker(WorkerTask),
     /// `haul --version --verbose`: the version, and how this CPU seals and hashes.
     Version,
     /// Text that was asked for.
     Print(String),
 }
 
-/// What a worker is asked to do.
-#[derive(Debug, PartialEq, Eq)]
-pub enum WorkerArguments {
-    /// Take a Request from standard input and work. These descriptors are the caller's standard input and output.
-    Run { input: Option<i32>, output: Option<i32> },
-    /// Keep a program, given by the first word's end and a line of shell.
-    Keep(String, OsString),
-    /// Replace ssh: carry data to a server and back.
-    Dial {
-        /// Name or address.
-        host: String,
-        /// Its port.
-        port: u16,
-        /// The directory there.
-        directory: String,
-    },
-    /// Work for a server, held to this: in this directory, or with this program.
-    Served(ClientLimits, OsString),
-    /// Say which version this is.
-    Identify,
-    /// Say whether this executable has this SHA-256 value (64 hexadecimal digits).
-    Verify(String),
-}
-
 /// Makes sense of the words after the program's name. `exists` says whether a file of that name is here.
 pub fn parse(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     if dialect == Dialect::Bbcp {
-        return match asked_of_a_worker(&words) {
+        return match worker_task(&words) {
             Some(worker) => Ok(Command::Worker(worker)),
             None => copy(dialect, words, exists),
         };
@@ -423,48 +399,11 @@ fn serve(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command,
 }
 
 fn worker(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    match asked_of_a_worker(words) {
+    match worker_task(words) {
         Some(worker) => Ok(Command::Worker(worker)),
         None if exists(OsStr::new("worker")) => Err(command_or_file("worker")),
         None => Err(UsageError::new("haul worker is internal: haul starts it at each end of a copy")),
     }
-}
-
-fn asked_of_a_worker(words: &[OsString]) -> Option<WorkerArguments> {
-    if let [worker, word, command] = words
-        && worker == "worker"
-        && let Some(word) = word.to_str().filter(|word| word.starts_with("--keep-"))
-    {
-        return Some(WorkerArguments::Keep(word.to_owned(), command.clone()));
-    }
-    let last = words.last();
-    let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap_or_default()).collect();
-    if let (["worker", "--served", terms @ .., _], Some(directory)) = (&words[..], last)
-        && let Some(terms) = ClientLimits::from_words(terms)
-    {
-        return Some(WorkerArguments::Served(terms, directory.clone()));
-    }
-    match words.as_slice() {
-        ["worker"] => Some(WorkerArguments::Run { input: None, output: None }),
-        ["worker", "--dial", host, port, directory] => {
-            let port = port.parse().ok()?;
-            Some(WorkerArguments::Dial { host: (*host).to_owned(), port, directory: (*directory).to_owned() })
-        }
-        ["worker", "--identify"] => Some(WorkerArguments::Identify),
-        ["worker", "--verify", hex] => Some(WorkerArguments::Verify((*hex).to_owned())),
-        ["worker", words @ ..]
-            if words.iter().all(|word| handed("--input=", word).or(handed("--output=", word)).is_some()) =>
-        {
-            let last = |option| words.iter().rev().find_map(|word| handed(option, word));
-            Some(WorkerArguments::Run { input: last("--input="), output: last("--output=") })
-        }
-        _ => None,
-    }
-}
-
-/// The number of a descriptor that a worker is left.
-fn handed(option: &str, word: &str) -> Option<i32> {
-    word.strip_prefix(option)?.parse().ok()
 }
 
 fn command_or_file(word: &str) -> UsageError {

@@ -74,10 +74,10 @@ fn operands_may_be_any_bytes() {
 #[test]
 fn a_worker_is_one_even_where_a_file_has_that_name() {
     let parse = |words: &[&str]| parse(Dialect::Haul, words.iter().map(OsString::from).collect(), &|_| true);
-    assert!(matches!(parse(&["worker"]), Ok(Command::Worker(WorkerArguments::Run { input: None, output: None }))));
-    assert!(matches!(parse(&["worker", "--identify"]), Ok(Command::Worker(WorkerArguments::Identify))));
+    assert!(matches!(parse(&["worker"]), Ok(Command::Worker(WorkerTask::Run { input: None, output: None }))));
+    assert!(matches!(parse(&["worker", "--identify"]), Ok(Command::Worker(WorkerTask::Identify))));
     assert!(
-        matches!(parse(&["worker", "--verify", "ab"]), Ok(Command::Worker(WorkerArguments::Verify(hex))) if hex == "ab")
+        matches!(parse(&["worker", "--verify", "ab"]), Ok(Command::Worker(WorkerTask::Verify(hex))) if hex == "ab")
     );
     assert!(parse(&["worker", "host:"]).unwrap_err().to_string().contains("./worker"));
 }
@@ -180,7 +180,7 @@ fn help_finds_an_option_by_any_of_its_names_and_commands_too() {
 fn under_bbcps_name_there_are_no_commands_but_the_worker() {
     let parse = |words: &[&str]| parse(Dialect::Bbcp, words.iter().map(OsString::from).collect(), &|_| false);
     assert!(matches!(parse(&["status", "h:"]), Ok(Command::Copy(_, operands)) if operands == ["status", "h:"]));
-    assert!(matches!(parse(&["worker"]), Ok(Command::Worker(WorkerArguments::Run { input: None, output: None }))));
+    assert!(matches!(parse(&["worker"]), Ok(Command::Worker(WorkerTask::Run { input: None, output: None }))));
     assert!(matches!(parse(&["-h"]), Ok(Command::Print(text)) if text.starts_with("Usage:   bbcp ")));
     assert!(matches!(parse(&["-#"]), Ok(Command::Print(text)) if text == version::VERSION));
     assert!(matches!(parse(&["-$"]), Ok(Command::Print(text)) if text.contains("MIT")));

@@ -15,7 +15,7 @@ use haul_engine::policy::audit::{AuditClient, AuditDestination, AuditError, Audi
 use haul_engine::worker::client_limits::ClientLimits;
 use haul_engine::worker::{Environment, InheritedPipes, WorkerEnd};
 
-use crate::args::parse::WorkerArguments;
+use crate::args::worker_task::WorkerTask;
 use crate::exit::Exit;
 use crate::user_dirs::state_dir;
 use crate::{host_policy, show, signals};
@@ -24,25 +24,25 @@ use crate::{host_policy, show, signals};
 const PASS_MAX: usize = 512;
 
 /// Does what the controller asks for.
-pub fn run(what: &WorkerArguments) -> u8 {
+pub fn run(what: &WorkerTask) -> u8 {
     match what {
-        WorkerArguments::Identify => {
+        WorkerTask::Identify => {
             super::print(&format!("{}\n", haul_base::job::hello::worker_identify_line().trim_end()));
             Exit::Done.number()
         }
-        WorkerArguments::Verify(hex) => match launch::verify_own_executable(&super::program().executable, hex) {
+        WorkerTask::Verify(hex) => match launch::verify_own_executable(&super::program().executable, hex) {
             true => Exit::Done.number(),
             false => Exit::Failed.number(),
         },
-        WorkerArguments::Keep(word, command) => keep(word, command),
-        WorkerArguments::Dial { host, port, directory } => dial((host, *port), directory),
-        WorkerArguments::Run { input, output } => {
+        WorkerTask::Keep(word, command) => keep(word, command),
+        WorkerTask::Dial { host, port, directory } => dial((host, *port), directory),
+        WorkerTask::Run { input, output } => {
             let host = || HostRequest::open(None, std::env::current_dir().unwrap_or_default(), None);
             let worked =
                 InheritedPipes::adopt(*input, *output).and_then(|pipes| work(pipes, &environment(None, host())));
             worked.unwrap_or_else(could_not_start)
         }
-        WorkerArguments::Served(terms, place) => serve(terms, place).unwrap_or_else(could_not_start),
+        WorkerTask::Served(terms, place) => serve(terms, place).unwrap_or_else(could_not_start),
     }
 }
 

@@ -25,9 +25,8 @@ use crate::receiver::place::job_locks::JobLocks;
 use crate::receiver::place::journal::{JournalLocation, OpenJournal};
 use crate::receiver::place::target_path::FileName;
 use crate::receiver::place::target_path::TargetPath;
-use crate::receiver::place::temp_files::{
-    is_for_same_name, is_own_name, lock_file, random_names, sibling, temporary_name,
-};
+use crate::receiver::place::temp_files::{is_own_name, lock_file};
+use crate::receiver::place::temp_names::{is_for_same_name, random_names, sibling, temporary_name};
 
 /// Remains of a copy, or files that it works on: the description, and the place.
 pub struct Partial {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::receiver::file::patch::patch_name;
 use crate::receiver::place::range_files::{FoundRange, open_range, partial_name};
-use crate::receiver::place::temp_files::random_name;
+use crate::receiver::place::temp_names::random_name;
 use haul_proto::delta::patch;
 use haul_proto::entry::FileVersion;
 use haul_proto::file_range::RangeLen;

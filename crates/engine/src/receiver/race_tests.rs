@@ -24,7 +24,8 @@ use crate::fs::{Dir, FdCache, FileStat, FollowLinks, MetadataParts, WalkEntry, W
 use crate::receiver::decide::check_entry::make_link;
 use crate::receiver::place::job_locks::JobLocks;
 use crate::receiver::place::target_path::TargetPath;
-use crate::receiver::place::temp_files::{TempFiles, temporary_name};
+use crate::receiver::place::temp_files::TempFiles;
+use crate::receiver::place::temp_names::temporary_name;
 use crate::receiver::tree::directories::make_directory;
 
 /// Default number of seconds for each operation.

@@ -1,7 +1,8 @@
 //! Delta options of a Request: the target's use of base files.
 
-use crate::codec::{Checked, ReportFigure, Varint32, wire_enum, wire_struct};
+use crate::codec::{wire_enum, wire_struct};
 use crate::error::ProtocolError;
+use crate::field_codecs::{Checked, ReportFigure, Varint32};
 use crate::limits::WRONG_DELTAS_MAX;
 
 const TOO_MANY_WRONG: ProtocolError = ProtocolError::OverLimit("deltas with a wrong value");

@@ -2,8 +2,9 @@
 
 use std::net::IpAddr;
 
-use crate::codec::{AtMost, BoundedText, wire_struct};
+use crate::codec::wire_struct;
 use crate::error::ProtocolError;
+use crate::field_codecs::{AtMost, BoundedText};
 use crate::limits::INTERFACE_MAX;
 
 wire_struct! {

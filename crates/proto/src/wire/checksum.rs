@@ -1,9 +1,10 @@
 //! Request for a digest of each file besides BLAKE3: where to compute it and its expected value.
 
 use crate::checksum::ChecksumAlgorithm;
-use crate::codec::{BoundedBytes, FieldCodec, Wire, wire_enum, wire_struct};
+use crate::codec::{FieldCodec, Wire, wire_enum, wire_struct};
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
+use crate::field_codecs::BoundedBytes;
 use crate::limits::CHECKSUM_MAX;
 
 wire_struct! {

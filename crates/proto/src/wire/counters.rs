@@ -1,9 +1,10 @@
 //! Counters that a worker reports: its progress, and at the end its use of resources.
 
-use crate::codec::{FieldCodec, FixedFigure, ReportFigure, Wire, wire_struct};
+use crate::codec::{FieldCodec, Wire, wire_struct};
 use crate::compression::{CompressionMethod, CompressionPolicy};
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
+use crate::field_codecs::{FixedFigure, ReportFigure};
 use crate::wire::worker_ends::WorkerEnds;
 
 /// Declares every counter of [`Counters`] once, in the order of the wire: its documentation, its name, the ends that may

@@ -2,8 +2,9 @@
 
 use super::handshake::CipherSuite;
 use super::network_settings::NetworkSettings;
-use crate::codec::{AtMost, PATH, TEXT, Varint, wire_struct};
+use crate::codec::wire_struct;
 use crate::error::ProtocolError;
+use crate::field_codecs::{AtMost, PATH, TEXT, Varint};
 use crate::limits::MEASURE_MS_MAX;
 
 /// Names of the entries that a probe's copies make in a scratch directory: written past the page cache, written through

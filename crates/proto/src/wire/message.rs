@@ -3,8 +3,9 @@
 //! Each begins with its kind (one byte) and its job number.
 
 use super::owners::ACCOUNT_NAME;
-use crate::codec::{BoundedBytes, BoundedText, Checked, FieldCodec, ListOf, OfType, Varint};
-use crate::codec::{Wire, WireEnum, list, wire_enum};
+use crate::codec::FieldCodec;
+use crate::codec::OfType;
+use crate::codec::{Wire, WireEnum, wire_enum};
 use crate::delta::blocks::BlockHash;
 use crate::delta::rolling::{RollingSignature, SignatureFormat};
 use crate::encoding::{Decoded, Reader, Writer};
@@ -13,6 +14,8 @@ use crate::entry::{
 };
 use crate::entry_extras::{EntryExtras, ExtrasFilter};
 use crate::error::ProtocolError;
+use crate::field_codecs::list;
+use crate::field_codecs::{BoundedBytes, BoundedText, Checked, ListOf, Varint};
 use crate::ids::{EntryId, JobNumber, PathId, StreamId};
 use crate::integrity::Digest;
 use crate::limits::{

@@ -1,7 +1,9 @@
 //! Names of files in messages.
 
-use crate::codec::{FieldCodec, ListOf, OfType, checked_name, list};
+use crate::codec::OfType;
+use crate::codec::{FieldCodec, checked_name};
 use crate::encoding::{Decoded, Reader, Writer};
+use crate::field_codecs::{ListOf, list};
 use crate::path::{MAX_NAME, Name};
 
 /// Returns the codec of at most `most` names, of a path or otherwise.

@@ -1,6 +1,7 @@
 //! Settings of a host's kernel that bound TCP: buffers, queues and interfaces.
 
-use crate::codec::{BoundedText, OfType, Varint, first_of, wire_struct};
+use crate::codec::{OfType, wire_struct};
+use crate::field_codecs::{BoundedText, Varint, first_of};
 use crate::limits::{ADDRESSES_MAX, INTERFACE_MAX};
 
 wire_struct! {

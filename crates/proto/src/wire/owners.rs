@@ -1,7 +1,9 @@
 //! Mapping of users and groups at the target, sent by the controller.
 
-use crate::codec::{BoundedBytes, Checked, OfType, list, wire_enum, wire_struct};
+use crate::codec::OfType;
+use crate::codec::{wire_enum, wire_struct};
 use crate::error::ProtocolError;
+use crate::field_codecs::{BoundedBytes, Checked, list};
 use crate::limits::{ACCOUNT_NAME_MAX, OWNER_MAPS_MAX};
 
 wire_struct! {

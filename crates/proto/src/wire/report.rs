@@ -5,11 +5,13 @@ use super::counters::{Counters, FinalReport};
 use super::difference::Difference;
 use super::measure::MeasureAnswer;
 use super::sandbox::SandboxReport;
-use crate::codec::{BoundedBytes, DefaultIsNone, OfType, Optional, ReportFigure, ShownPath, TEXT};
-use crate::codec::{first_of, from_bytes, list, to_bytes, wire_enum, wire_struct};
+use crate::codec::OfType;
+use crate::codec::{from_bytes, to_bytes, wire_enum, wire_struct};
 use crate::delta::options::DeltaCounters;
 use crate::encoding::Decoded;
 use crate::feature::Features;
+use crate::field_codecs::{BoundedBytes, DefaultIsNone, Optional, ReportFigure, ShownPath, TEXT};
+use crate::field_codecs::{first_of, list};
 use crate::integrity::Digest;
 use crate::limits::{
     ADDRESSES_MAX, CHECKSUM_MAX, DIFFERENCES_MAX, LINKS_MAX, OPERANDS_MAX, SLOWEST_MAX, STREAM_FIGURES_MAX,

@@ -3,7 +3,8 @@
 //! All numbers count from the start of the job. So the difference of two reports describes the interval, and a missing
 //! report is no loss. [`crate::diagnose`] interprets them.
 
-use crate::codec::{EachOf, Varint, wire_struct};
+use crate::codec::wire_struct;
+use crate::field_codecs::{EachOf, Varint};
 
 /// Defines a structure of counters with differences and sums.
 macro_rules! counters {

@@ -1,6 +1,7 @@
 //! A path as sent by the controller to the connecting end.
 
-use crate::codec::{BoundedText, wire_struct};
+use crate::codec::wire_struct;
+use crate::field_codecs::BoundedText;
 use crate::limits::{INTERFACE_MAX, TEXT_MAX};
 use std::net::IpAddr;
 

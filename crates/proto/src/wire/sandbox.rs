@@ -1,6 +1,7 @@
 //! Sandbox of an end: how far the kernel limits its access to the paths of its Request, as reported to the controller.
 
-use crate::codec::{TEXT, wire_enum, wire_struct};
+use crate::codec::{wire_enum, wire_struct};
+use crate::field_codecs::TEXT;
 
 wire_enum! {
     /// Degree of confinement by the kernel.

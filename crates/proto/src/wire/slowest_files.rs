@@ -1,6 +1,7 @@
 //! The slowest files of a target.
 
-use crate::codec::{ReportFigure, ShownPath, wire_struct};
+use crate::codec::wire_struct;
+use crate::field_codecs::{ReportFigure, ShownPath};
 
 wire_struct! {
     /// A file and its duration.

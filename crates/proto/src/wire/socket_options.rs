@@ -1,6 +1,7 @@
 //! Options of the data streams' sockets.
 
-use crate::codec::{BoundedText, DefaultIsNone, OfType, wire_struct};
+use crate::codec::{OfType, wire_struct};
+use crate::field_codecs::{BoundedText, DefaultIsNone};
 use crate::limits::CONGESTION_MAX;
 
 wire_struct! {

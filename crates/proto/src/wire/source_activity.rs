@@ -1,8 +1,10 @@
 //! Periodic activity report of a source: its files in flight and the paths of its streams.
 
-use crate::codec::{FieldCodec, ListOf, OfType, TEXT, Varint, first_of, wire_struct};
+use crate::codec::OfType;
+use crate::codec::{FieldCodec, wire_struct};
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
+use crate::field_codecs::{ListOf, TEXT, Varint, first_of};
 use crate::limits::{LINKS_MAX, STREAM_FIGURES_MAX};
 
 wire_struct! {

@@ -1,7 +1,8 @@
 //! Storage options of a Request: methods of reading and writing, durability and verification.
 
-use crate::codec::{AtMost, wire_enum, wire_struct};
+use crate::codec::{wire_enum, wire_struct};
 use crate::error::ProtocolError;
+use crate::field_codecs::AtMost;
 use crate::limits::UNDER_WAY_MAX;
 
 wire_struct! {

@@ -1,8 +1,9 @@
 //! Options of the source's walk, of entries created at the target, and of partial files.
 
-use crate::codec::{DefaultIsNone, FieldCodec, PATH, wire_struct};
+use crate::codec::{FieldCodec, wire_struct};
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
+use crate::field_codecs::{DefaultIsNone, PATH};
 use crate::overwrite_policy::OverwritePolicy;
 
 /// Mask of valid permission bits.

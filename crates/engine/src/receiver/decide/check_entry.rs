@@ -42,7 +42,7 @@ use crate::receiver::place::entry_position::TreeReplacement;
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::{ExistingStat, attributes};
 use crate::receiver::place::in_order_sink::InOrderSink;
-use crate::receiver::place::temp_files::make_temporary;
+use crate::receiver::place::temp_names::make_temporary;
 use crate::receiver::receive::partial_verification::VerificationClaim;
 use crate::receiver::tree::parent_directories::parent_modes;
 

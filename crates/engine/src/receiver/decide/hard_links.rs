@@ -11,7 +11,7 @@ use crate::receiver::links::hard_links::{FirstLink, LinkOutcome, OtherLinkName};
 use crate::receiver::place::entry_position::{EntryPosition, TreeReplacement};
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::ExistingStat;
-use crate::receiver::place::temp_files::make_temporary;
+use crate::receiver::place::temp_names::make_temporary;
 use haul_proto::entry::EntryKind;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
 use haul_proto::error::ProtocolError;

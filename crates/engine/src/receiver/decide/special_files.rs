@@ -16,7 +16,8 @@ use crate::fs::meta::{apply_to_node, mode_without_preserve};
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::ExistingStat;
-use crate::receiver::place::temp_files::{make_temporary, rename_new};
+use crate::receiver::place::temp_files::rename_new;
+use crate::receiver::place::temp_names::make_temporary;
 
 impl EntryDecider {
     /// Creates a device, FIFO or socket under a temporary name, sets its metadata, and renames it.

@@ -28,7 +28,7 @@ use crate::receiver::place::destination::{Destination, RefusedRequest, missing_a
 use crate::receiver::place::existing_entry::is_root;
 use crate::receiver::place::job_quota::JobQuota;
 use crate::receiver::place::target_path::TargetPath;
-use crate::receiver::place::temp_files::make_temporary;
+use crate::receiver::place::temp_names::make_temporary;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 
 /// Error for a backup directory on another file system.

@@ -17,7 +17,8 @@ use crate::fs::Dir;
 use crate::receiver::delete::remove_tree::{RemovalLimit, TreeClearing};
 use crate::receiver::place::entry_position::EntryPosition;
 use crate::receiver::place::entry_position::TreeReplacement;
-use crate::receiver::place::temp_files::{make_temporary, rename_new, temporary_name};
+use crate::receiver::place::temp_files::rename_new;
+use crate::receiver::place::temp_names::{make_temporary, temporary_name};
 
 impl Removals {
     /// Gives the directory's `name` to the entry with the `temporary` name, then removes the directory.

@@ -4,7 +4,7 @@ use haul_base::sys::sync::lock;
 
 use crate::io::storage::calls::write_at;
 use crate::io::storage::holes::map_of_zeros;
-use crate::receiver::place::temp_files::{sibling, temporary_name};
+use crate::receiver::place::temp_names::{sibling, temporary_name};
 use blake3::hazmat::ChainingValue;
 use haul_proto::delta::blocks::{self, BLOCK};
 use haul_proto::delta::instructions::DeltaInstruction;

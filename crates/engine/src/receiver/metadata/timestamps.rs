@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use haul_base::sys::sync::lock;
 
 use crate::fs::{Dir, FileStat};
-use crate::receiver::place::temp_files::temporary_name;
+use crate::receiver::place::temp_names::temporary_name;
 
 /// Most remembered file systems.
 const FILE_SYSTEMS_MAX: usize = 64;

@@ -22,7 +22,8 @@ use crate::io::storage::FileAccess;
 use crate::io::storage::calls::{read_at, write_at};
 use crate::io::storage::extents::FileExtents;
 use crate::receiver::place::target_path::TargetPath;
-use crate::receiver::place::temp_files::{is_ours, remove_journal, temporary_name};
+use crate::receiver::place::temp_files::{is_ours, remove_journal};
+use crate::receiver::place::temp_names::temporary_name;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 
 /// Smaller files have no journal: they are quickly resent.

@@ -13,4 +13,5 @@ pub mod journal;
 pub mod range_files;
 pub mod target_path;
 pub mod temp_files;
+pub mod temp_names;
 pub mod tree_memory;

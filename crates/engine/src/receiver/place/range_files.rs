@@ -24,9 +24,8 @@ use crate::receiver::place::error::{FileError, OtherRun};
 use crate::receiver::place::job_locks::{JobLocks, LockedEntry};
 use crate::receiver::place::journal::{OpenJournal, read_header};
 use crate::receiver::place::target_path::{FileName, TargetPath};
-use crate::receiver::place::temp_files::{
-    is_own_name, lock_file, open_locked, remove_journal, sibling, stands_at, temporary_name, unlink,
-};
+use crate::receiver::place::temp_files::{is_own_name, lock_file, open_locked, remove_journal, stands_at, unlink};
+use crate::receiver::place::temp_names::{sibling, temporary_name};
 
 /// The set-user-ID and set-group-ID bits.
 const SET_ID: u16 = 0o6000;

@@ -17,7 +17,8 @@ use crate::receiver::place::destination::cannot_remember;
 use crate::receiver::place::entry_position::EntryPosition;
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::attributes;
-use crate::receiver::place::temp_files::{random_name, rename_new, temporary_name};
+use crate::receiver::place::temp_files::rename_new;
+use crate::receiver::place::temp_names::{random_name, temporary_name};
 use crate::receiver::place::tree_memory::TreeMemory;
 
 impl TargetTree {
