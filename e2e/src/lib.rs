@@ -39,7 +39,7 @@ pub use program::{Haul, ProgramRun, copy_haul_binary, haul_binary, strace_argume
 pub use remote::{Connection, HostPair, Remote};
 pub use sandbox::{Mount, Sandbox, shell};
 pub use serving::ServedShare;
-pub use slurm::{SLURM_NODES, SlurmCluster};
+pub use slurm::{SLURM_CONTROLLER, SLURM_NODES, SlurmCluster};
 pub use stream::{RawAcceptor, RawStream, SUITE};
 pub use terminal::Terminal;
 pub use trio::{HostLink, Trio};

@@ -3,6 +3,7 @@
 //! Daemons are children and end by id. What they leave in their namespaces is killed with these.
 
 use std::fs::{self, Permissions};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,6 +17,8 @@ use crate::{Sandbox, is_root_or_skip, within};
 
 /// Nodes of the cluster, `n1` and so on.
 pub const SLURM_NODES: usize = 4;
+/// The address of the controller's host.
+pub const SLURM_CONTROLLER: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
 const PROGRAMS: [&str; 6] = ["munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol"];
 const READY_LIMIT: Duration = Duration::from_secs(30);
 /// Waits between two questions of the controller.
@@ -110,6 +113,11 @@ impl SlurmCluster {
         haul.netns(&self.controller).env("SLURM_CONF", self.configuration())
     }
 
+    /// The controller's host, at [`SLURM_CONTROLLER`]: all nodes reach it.
+    pub fn controller(&self) -> &Netns {
+        &self.controller
+    }
+
     /// Runs a command of Slurm; what it prints.
     pub fn command(&self, program: &str, words: &[&str]) -> Result<String> {
         let mut command = self.controller.command(program);
@@ -189,7 +197,7 @@ fn networks() -> Result<(Netns, Vec<Netns>)> {
     let controller = Netns::create()?;
     let ip = |netns: &Netns, line: &str| netns.run("ip", line.split(' '));
     ip(&controller, "link add br0 type bridge")?;
-    ip(&controller, "address add 10.99.0.1/24 dev br0")?;
+    ip(&controller, &format!("address add {SLURM_CONTROLLER}/24 dev br0"))?;
     ip(&controller, "link set br0 up")?;
     let mut nodes = Vec::new();
     for node in 1..=SLURM_NODES {
@@ -209,7 +217,7 @@ const CGROUP: &str = "CgroupPlugin=cgroup/v1\nCgroupMountpoint=/sys/fs/cgroup\nC
 fn configuration(run: &Path) -> String {
     let run = run.display();
     format!(
-        "ClusterName=haultest\nSlurmctldHost=ctl(10.99.0.1)\nSlurmUser=root\nSlurmdUser=root\nAuthType=auth/munge\n\
+        "ClusterName=haultest\nSlurmctldHost=ctl({SLURM_CONTROLLER})\nSlurmUser=root\nSlurmdUser=root\nAuthType=auth/munge\n\
          AuthInfo=socket={run}/munge/sock,cred_expire=10\nCredType=cred/munge\nMpiDefault=none\n\
          ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nSelectType=select/cons_tres\n\
          SelectTypeParameters=CR_Core\nSlurmdParameters=config_overrides\nReturnToService=2\n\

@@ -2,6 +2,7 @@
 //!
 //! `HAUL_SLURM_ROUNDS` is the number of disturbed runs.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::Path;
@@ -10,7 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use haul_e2e::{
-    Haul, ProgramRun, Rng, Running, SLURM_NODES, Sandbox, SlurmCluster, commands, listing, pid, set_mtime, within,
+    Haul, Options, ProgramRun, Remote, Rng, Running, SLURM_CONTROLLER, SLURM_NODES, Sandbox, SlurmCluster, commands,
+    listing, pid, set_mtime, within,
 };
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
@@ -45,10 +47,20 @@ fn tree(sandbox: &Sandbox, holes_bytes: u64) {
 }
 
 fn run<'a>(sandbox: &'a Sandbox, cluster: &'a SlurmCluster, more: &[&str]) -> Haul<'a> {
+    run_from("src".as_ref(), sandbox, cluster, more)
+}
+
+fn run_from<'a>(source: &OsStr, sandbox: &'a Sandbox, cluster: &'a SlurmCluster, more: &[&str]) -> Haul<'a> {
     let words = ["job", "run", "--slurm", "--archive", "--hard-links", "--xattrs", "-A", "--dir", "job"];
     let sizes = ["--shard-files", "120", "--shard-bytes", "100m"];
-    let haul = sandbox.haul(words).args(sizes).args(more).args(["src", "to"]);
+    let haul = sandbox.haul(words).args(sizes).args(more).arg(source).arg("to");
     cluster.enclose(haul).limit(RUN_LIMIT)
+}
+
+/// Processes of `haul job shard` on all nodes.
+fn shards(cluster: &SlurmCluster) -> Vec<u32> {
+    let is_shard = |pid: &u32| commands(&[*pid])[0].contains("job shard");
+    (0..SLURM_NODES).flat_map(|node| cluster.pids(node)).filter(is_shard).collect()
 }
 
 /// Source and target are equal, a shard moves nothing any more, and nothing is left.
@@ -61,7 +73,7 @@ fn is_the_source(sandbox: &Sandbox, cluster: &SlurmCluster) {
     }
     let blocks = |root: &Path| fs::metadata(root.join("holes")).unwrap().blocks();
     assert!(blocks(&target) <= blocks(&source) + 64, "the holes were filled");
-    let run = sandbox.haul(["job", "shard", "--json", "job", "1"]).run().succeeds();
+    let run = cluster.enclose(sandbox.haul(["job", "shard", "--json", "job", "1"])).run().succeeds();
     assert_eq!(run.summary()["bytes"].as_u64(), Some(0));
     assert!(within(Duration::from_secs(30), || cluster.has_empty_queue()), "tasks are left");
     assert_eq!(listing(&sandbox.path("job/running")), [""; 0]);
@@ -104,8 +116,7 @@ fn disturb(sandbox: &Sandbox, cluster: &mut SlurmCluster, rng: &mut Rng, run: &m
     let node = pick(rng, SLURM_NODES);
     match rng.below(4) {
         0 => {
-            let is_shard = |pid: &u32| commands(&[*pid])[0].contains("job shard");
-            let shards: Vec<_> = (0..SLURM_NODES).flat_map(|node| cluster.pids(node)).filter(is_shard).collect();
+            let shards = shards(cluster);
             let Some(chosen) = shards.get(pick(rng, shards.len().max(1))) else { return "nothing" };
             let _ = kill_process(pid(*chosen), Signal::KILL);
             "a shard"
@@ -171,6 +182,29 @@ fn a_job_survives_killed_shards_nodes_controllers_and_submitters() {
         assert_eq!(finished.code(), Some(0), "{told}\n{}\n{}", finished.stderr_text(), cluster.logs());
         is_the_source(&sandbox, &cluster);
     }
+}
+
+#[test]
+fn nodes_pull_from_a_host_and_a_killed_shard_is_copied_again() {
+    let sandbox = Sandbox::new();
+    tree(&sandbox, 1 << 26);
+    sandbox.dir("to");
+    let Some(cluster) = SlurmCluster::start(&sandbox) else { return };
+    let host = Options { address: SLURM_CONTROLLER.into(), netns: Some(cluster.controller()), ..Options::default() };
+    let remote = Remote::with_haul(&sandbox, host);
+    let login = remote.sshd().haul_args();
+    let words: Vec<_> = login.iter().map(String::as_str).chain(["-x", "12m"]).collect();
+    let running = run_from(&remote.at(sandbox.path("src")), &sandbox, &cluster, &words).start();
+    assert!(within(RUN_LIMIT, || !shards(&cluster).is_empty()), "no shard has begun\n{}", cluster.logs());
+    for shard in shards(&cluster).first() {
+        let _ = kill_process(pid(*shard), Signal::KILL);
+    }
+    let finished = running.finish(RUN_LIMIT).unwrap();
+    assert_eq!(finished.code(), Some(0), "{}\n{}", finished.stderr_text(), cluster.logs());
+    is_the_source(&sandbox, &cluster);
+    let hosts = report(&sandbox)["hosts"].as_array().unwrap().len();
+    assert!(hosts > 1, "one node has copied all");
+    remote.is_left_clean();
 }
 
 #[test]

@@ -9,6 +9,7 @@ use haul_proto::path::escape;
 
 use super::flags::{self, COPY};
 use super::nearest::nearest;
+use super::operand::host_prefix;
 use super::row::{HelpSection, OptionRow};
 use super::scan::{DEFAULT, Grammar, scan};
 use super::values::Values;
@@ -144,8 +145,10 @@ pub fn parse(words: &[OsString]) -> Result<Option<JobWords>, UsageError> {
 
 fn check_count(word: &str, step: JobStep, values: &Values, operands: &[OsString]) -> Result<(), UsageError> {
     let has_targets = values.is_set(&flags::job::TARGETS);
+    let is_source = |operand| !host_prefix(operand).is_empty() || values.is_set(&flags::job::SOURCES);
     match (step, operands.len()) {
-        (JobStep::Run | JobStep::Shard, 1) => Ok(()),
+        (JobStep::Run, 1) if has_targets || !is_source(&operands[0]) => Ok(()),
+        (JobStep::Shard, 1) => Ok(()),
         (JobStep::Plan | JobStep::Run, count) if count >= 2 || count == 1 && has_targets => Ok(()),
         (JobStep::Plan | JobStep::Run, _) => {
             Err(UsageError::new(format!("haul job {word} needs a source and a target"))
@@ -278,6 +281,8 @@ mod tests {
             ("", "haul job needs a step"),
             ("plam s t", "did you mean haul job plan?"),
             ("plan s", "needs a source and a target"),
+            ("run host:s", "needs a source and a target"),
+            ("run s --sources hosts", "needs a source and a target"),
             ("shard j 1 2", "haul job shard JOB 17"),
             ("status", "needs the directory of a job"),
             ("cancel a b", "takes one job"),

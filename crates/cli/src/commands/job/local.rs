@@ -1,5 +1,6 @@
 //! `haul job run`: plans, copies shards on this host while the plan is written, and finishes.
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -100,8 +101,9 @@ fn new(values: &Values, operands: &[OsString]) -> anyhow::Result<OpenedJob> {
 
 /// An existing job, which keeps its own options.
 fn reopened(values: &Values, path: &OsString) -> anyhow::Result<OpenedJob> {
+    let job = OpenedJob::open(path)?;
     refuse_other_options(values)?;
-    continued(OpenedJob::open(path)?)
+    continued(job)
 }
 
 /// Refuses options of a plan and of a copy for a job that exists.
@@ -156,9 +158,11 @@ impl LocalRun<'_> {
                 walked.map(|_| ())
             });
             let workers: Vec<_> = (0..workers).map(|_| scope.spawn(|| self.work())).collect();
-            let worked = workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| Err(panicked())));
+            let worked = workers
+                .into_iter()
+                .map(|worker| worker.join().unwrap_or_else(|panic| Err(panicked("copies", &*panic))));
             let worked: anyhow::Result<Vec<()>> = worked.collect();
-            planner.join().unwrap_or_else(|_| Err(panicked()))?;
+            planner.join().unwrap_or_else(|panic| Err(panicked("plan", &*panic)))?;
             worked?;
             Ok(*self.worst.lock().unwrap_or_else(PoisonError::into_inner))
         })
@@ -226,6 +230,6 @@ impl LocalRun<'_> {
     }
 }
 
-fn panicked() -> anyhow::Error {
-    anyhow::anyhow!("a thread of this program panicked: this is a mistake in haul")
+fn panicked(thread: &str, panic: &(dyn Any + Send)) -> anyhow::Error {
+    anyhow::anyhow!(haul_base::sys::panic::panicked(thread, panic))
 }
