@@ -1,6 +1,7 @@
 //! `haul job run --slurm` with a real Slurm: undisturbed, with processes killed at random, and past a time limit.
 //!
-//! `HAUL_SLURM_ROUNDS` is the number of disturbed runs.
+//! `HAUL_SLURM_ROUNDS` is the number of disturbed runs, `HAUL_SLURM_FILES` that of small files, and `HAUL_SLURM_HOLES` the
+//! size of the file of holes in the undisturbed run.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,14 +19,25 @@ use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
 const FILES: u32 = 2500;
+/// Of small files in a shard, at least: a larger tree has larger shards, not more of them.
+const SHARD_FILES: u32 = 120;
 /// Of a run with all its requeues: Slurm notices a killed node after half a minute, and some are killed twice.
 const RUN_LIMIT: Duration = Duration::from_secs(400);
 const ROUNDS: u64 = 2;
 
+/// The number that this environment variable holds.
+fn number_from(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).ok().map_or(default, |number| number.parse().unwrap())
+}
+
+fn small_files() -> u32 {
+    u32::try_from(number_from("HAUL_SLURM_FILES", FILES.into())).unwrap()
+}
+
 /// Thousands of small files, hard links across directories, links, attributes, and a large file of holes.
 fn tree(sandbox: &Sandbox, holes_bytes: u64) {
     sandbox.dir("src/links");
-    for number in 0..FILES {
+    for number in 0..small_files() {
         let file =
             sandbox.file(format!("src/d{}/{number}", number % 23), format!("{number}").repeat(number as usize % 90));
         set_mtime(&file, 1_500_000_000 + i64::from(number), number);
@@ -52,7 +64,8 @@ fn run<'a>(sandbox: &'a Sandbox, cluster: &'a SlurmCluster, more: &[&str]) -> Ha
 
 fn run_from<'a>(source: &OsStr, sandbox: &'a Sandbox, cluster: &'a SlurmCluster, more: &[&str]) -> Haul<'a> {
     let words = ["job", "run", "--slurm", "--archive", "--hard-links", "--xattrs", "-A", "--dir", "job"];
-    let sizes = ["--shard-files", "120", "--shard-bytes", "100m"];
+    let shard_files = (small_files() / 20).max(SHARD_FILES).to_string();
+    let sizes = ["--shard-files", &shard_files, "--shard-bytes", "100m"];
     let haul = sandbox.haul(words).args(sizes).args(more).arg(source).arg("to");
     cluster.enclose(haul).limit(RUN_LIMIT)
 }
@@ -87,7 +100,7 @@ fn report(sandbox: &Sandbox) -> Value {
 #[test]
 fn a_job_runs_on_the_nodes_of_slurm() {
     let sandbox = Sandbox::new();
-    tree(&sandbox, 1 << 30);
+    tree(&sandbox, number_from("HAUL_SLURM_HOLES", 1 << 30));
     sandbox.dir("to");
     let Some(cluster) = SlurmCluster::start(&sandbox) else { return };
     let words = ["--limit", "6", "--time", "30", "--cpus-per-task", "1", "--sbatch=--comment=haul", "--then-verify"];
@@ -150,7 +163,7 @@ fn a_job_survives_killed_shards_nodes_controllers_and_submitters() {
     // A limit of the rate holds for holes, too.
     tree(&sandbox, 1 << 26);
     let Some(mut cluster) = SlurmCluster::start(&sandbox) else { return };
-    let rounds = std::env::var("HAUL_SLURM_ROUNDS").ok().map_or(ROUNDS, |rounds| rounds.parse().unwrap());
+    let rounds = number_from("HAUL_SLURM_ROUNDS", ROUNDS);
     let seed = u64::from(std::process::id());
     let mut rng = Rng::new(seed);
     for round in 0..rounds {
@@ -196,7 +209,7 @@ fn nodes_pull_from_a_host_and_a_killed_shard_is_copied_again() {
     let words: Vec<_> = login.iter().map(String::as_str).chain(["-x", "12m"]).collect();
     let running = run_from(&remote.at(sandbox.path("src")), &sandbox, &cluster, &words).start();
     assert!(within(RUN_LIMIT, || !shards(&cluster).is_empty()), "no shard has begun\n{}", cluster.logs());
-    for shard in shards(&cluster).first() {
+    if let Some(shard) = shards(&cluster).first() {
         let _ = kill_process(pid(*shard), Signal::KILL);
     }
     let finished = running.finish(RUN_LIMIT).unwrap();
