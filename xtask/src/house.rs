@@ -186,14 +186,22 @@ fn tables() -> Result<String, String> {
         "{}\n\nlargest circle of modules (with and without a folder's own module):",
         product.row("**product**")
     ));
+    let mut circles = Vec::new();
     for folder in CRATES.iter().filter(|folder| folder.starts_with(PRODUCT)) {
         let modules = Crate::read(&root().join(folder))?;
-        text.push_str(&format!(" {folder} {} and {};", modules.largest_strict_circle(), modules.largest_circle()));
+        let circle = modules.largest_strict_circle();
+        text.push_str(&format!(" {folder} {} and {};", circle.len(), modules.largest_circle().len()));
+        if !circle.is_empty() {
+            circles.push(format!("{folder}: {}", circle.into_iter().collect::<Vec<_>>().join(" ")));
+        }
     }
     text.push('\n');
-    for (title, mut rows) in
-        [("Files", product.long_files), ("Functions", product.long_functions), ("Structs", product.wide_structs)]
-    {
+    for (title, mut rows) in [
+        ("Files", product.long_files),
+        ("Functions", product.long_functions),
+        ("Structs", product.wide_structs),
+        ("Circles", circles),
+    ] {
         rows.sort();
         text.push_str(&format!("\n{title}\n\n"));
         rows.iter().for_each(|row| text.push_str(&format!("- {row}\n")));

@@ -106,13 +106,13 @@ impl Crate {
         imports
     }
 
-    /// Number of modules in the largest circle of files.
-    pub fn largest_strict_circle(&self) -> usize {
+    /// The modules of the largest circle of files.
+    pub fn largest_strict_circle(&self) -> BTreeSet<String> {
         largest_circle(self.all_imports())
     }
 
     /// The same without imports between a module and those below it.
-    pub fn largest_circle(&self) -> usize {
+    pub fn largest_circle(&self) -> BTreeSet<String> {
         largest_circle(self.imports())
     }
 
@@ -259,8 +259,8 @@ impl Circle {
     }
 }
 
-/// Number of modules in the largest set whose members all reach each other.
-fn largest_circle(imports: BTreeSet<Import>) -> usize {
+/// The largest set of modules that all reach each other.
+fn largest_circle(imports: BTreeSet<Import>) -> BTreeSet<String> {
     let mut graph: BTreeMap<String, BTreeMap<String, Vec<Import>>> = BTreeMap::new();
     for import in imports {
         let (from, to) = (import.from.join("::"), import.to.join("::"));
@@ -268,10 +268,12 @@ fn largest_circle(imports: BTreeSet<Import>) -> usize {
     }
     let reached: BTreeMap<&String, BTreeSet<&String>> =
         graph.keys().map(|name| (name, reachable(&graph, name))).collect();
-    let members = |name: &String| {
-        reached[name].iter().filter(|other| reached.get(*other).is_some_and(|back| back.contains(name))).count()
+    let members = |name: &String| -> BTreeSet<&String> {
+        let is_member = |other: &&&String| reached.get(**other).is_some_and(|back| back.contains(name));
+        reached[name].iter().filter(is_member).copied().collect()
     };
-    graph.keys().map(members).max().unwrap_or(0)
+    let largest = graph.keys().map(members).max_by_key(BTreeSet::len).unwrap_or_default();
+    largest.into_iter().cloned().collect()
 }
 
 fn reachable<'a>(

@@ -10,6 +10,7 @@ use crate::args::flags::COPY;
 use crate::args::parse::command_host;
 use crate::args::row::{HelpSection, OptionRow, Takes};
 use crate::args::values::Values;
+use crate::commands::output::print;
 use crate::config::{self, ConfigSettings, Loaded, ProfileLine, ProfileSetting};
 use crate::exit::Exit;
 use crate::resolve::HostNames;
@@ -56,7 +57,7 @@ pub fn run(values: &Values, as_json: bool, host: Option<&OsString>) -> anyhow::R
         true => lines.iter().map(|line| encode(&line.json())).collect(),
         false => words(&files, &lines, &left_out),
     };
-    super::print(&text);
+    print(&text);
     Ok(Exit::Done)
 }
 

@@ -18,6 +18,7 @@ use super::explain;
 use crate::args::UsageError;
 use crate::args::values::Values;
 use crate::checksums::Checksums;
+use crate::commands::own_program::own_program;
 use crate::exit::Exit;
 use crate::manifest::Manifest;
 use crate::manifest::line::LineFormat;
@@ -81,7 +82,7 @@ fn perform_with(
     plan.notes.iter().for_each(|note| show.event(&Event::Warning(note.clone())));
     let mut audience = Audience { show, writers, manifest, report };
     let outcome =
-        watch.during(|| haul_control::controller::run(plan.job, super::program(), cancel, steering, &mut audience));
+        watch.during(|| haul_control::controller::run(plan.job, own_program(), cancel, steering, &mut audience));
     let outcome = match watch.time_is_up() {
         Some(text) => outcome.map_err(|_| Error::Broken(text)),
         None if cancel.is_cancelled() => interrupted(outcome),

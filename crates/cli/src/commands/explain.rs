@@ -13,6 +13,7 @@ use crate::args::UsageError;
 use crate::args::flags;
 use crate::args::operand::host_label;
 use crate::args::values::Values;
+use crate::commands::output::print;
 use crate::exit::Exit;
 use crate::resolve::{Plan, typed_lists};
 
@@ -22,7 +23,7 @@ pub fn asked(values: &Values, plan: &Plan) -> Option<anyhow::Result<Exit>> {
     Some(found(&plan.job, Path::new(path)).and_then(|(operand, below)| {
         let explained = explain(&plan.job.options.source.filters, &operand, &below)
             .map_err(|error| anyhow::anyhow!("{}: {error}", escape(path.as_bytes())))?;
-        super::print(&explanation_text(values, &plan.job.options.source.filters, &operand, &below, &explained));
+        print(&explanation_text(values, &plan.job.options.source.filters, &operand, &below, &explained));
         Ok(Exit::Done)
     }))
 }

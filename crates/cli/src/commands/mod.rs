@@ -8,6 +8,8 @@ pub mod demo;
 mod explain;
 pub mod job;
 pub mod net;
+mod output;
+mod own_program;
 mod places;
 pub mod probe;
 pub mod report;
@@ -21,19 +23,14 @@ pub mod version;
 pub mod worker;
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
 
-use haul_base::job::own_executable::own_executable;
-use haul_base::job::spec::WorkerProgram;
-
+use self::output::print;
 use crate::args::Dialect;
 use crate::args::parse::{Command, parse};
 use crate::args::values::Values;
 use crate::exit::Exit;
 use crate::resolve::{HostNames, hosts};
 use crate::show;
-use crate::show::display::Mode;
-use crate::user_dirs;
 
 /// Does what the words after the program's name ask for; `program` is that name.
 pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
@@ -98,32 +95,4 @@ fn run_command(command: Command) -> anyhow::Result<u8> {
         Command::Worker(what) => return Ok(worker::run(&what)),
     };
     exit.map(Exit::number)
-}
-
-/// Text that was asked for, on standard output. A reader that has seen enough is no error.
-fn print(text: &str) {
-    use std::io::Write;
-    let mut stdout = std::io::stdout().lock();
-    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-}
-
-/// A result on standard output, for people or for programs. Results are the requested output; `--quiet` has none.
-fn say(mode: Mode, line: impl FnOnce() -> String, json: impl FnOnce() -> String) {
-    match mode {
-        Mode::Json => print(&json()),
-        Mode::Quiet => {}
-        _ => print(&format!("{}\n", line())),
-    }
-}
-
-/// This executable as the engine starts it. If its file was replaced, the kernel still has the one that runs.
-fn program() -> WorkerProgram {
-    // A missing executable is reported when a worker starts.
-    let executable = own_executable().unwrap_or_else(|_| Path::new("/proc/self/exe").to_owned());
-    let packaged = executable.parent().and_then(Path::parent).map(|prefix| prefix.join("lib/haul"));
-    WorkerProgram {
-        executables_for_others: packaged.into_iter().chain(user_dirs::cache_dir()).collect(),
-        executable,
-        worker_arguments: vec!["worker".into()],
-    }
 }

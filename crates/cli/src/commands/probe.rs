@@ -15,6 +15,8 @@ use jiff::Zoned;
 use crate::args::UsageError;
 use crate::args::flags;
 use crate::args::values::Values;
+use crate::commands::output::{print, say};
+use crate::commands::own_program::own_program;
 use crate::config;
 use crate::exit::Exit;
 use crate::probe::buffers::MeasuredPath;
@@ -51,7 +53,7 @@ pub fn run(own: &Values, copy: &Values, operands: &[OsString]) -> anyhow::Result
         ends: Vec::new(),
         path: MeasuredPath::default(),
     };
-    let found = watch.during(|| haul_control::probe::run(&probe, &super::program(), &cancel, &mut told));
+    let found = watch.during(|| haul_control::probe::run(&probe, &own_program(), &cancel, &mut told));
     match found {
         Ok(found) => told.end(found, copy, saves, sysctl),
         Err(Error::Interrupted) => {
@@ -124,12 +126,12 @@ struct ProbeMessages {
 
 impl ProbeMessages {
     fn say(&self, line: impl FnOnce() -> String, json: impl FnOnce() -> String) {
-        super::say(self.mode, line, json);
+        say(self.mode, line, json);
     }
 
     fn error(&mut self, message: &str, exit: Exit) {
         if self.mode == Mode::Json {
-            super::print(&json::error(message, exit));
+            print(&json::error(message, exit));
         }
         self.text.error(message);
     }
@@ -153,15 +155,15 @@ impl ProbeMessages {
         match (&found, self.mode) {
             (_, Mode::Json) => {
                 let files = [place.as_deref(), written.as_ref().and_then(SysctlOutcome::file)];
-                super::print(&json::forecast(found.as_ref(), &options, files, exit.number()));
+                print(&json::forecast(found.as_ref(), &options, files, exit.number()));
             }
-            (Some(found), Mode::Quiet) => super::print(&format!("{}\n", units::rate(found.rate))),
+            (Some(found), Mode::Quiet) => print(&format!("{}\n", units::rate(found.rate))),
             (Some(found), _) => {
                 let lines = shown::forecast(found, &options).into_iter();
                 let saved = place.map(|place| format!("{:<12}{place}", "saved"));
                 let sysctl = written.map(|outcome| format!("{:<12}{}", "sysctl", outcome.text()));
                 let lines: Vec<_> = lines.chain(saved).chain(sysctl).collect();
-                super::print(&format!("\n{}\n", lines.join("\n")));
+                print(&format!("\n{}\n", lines.join("\n")));
             }
             (None, _) => self.text.error("no part could be measured"),
         }
@@ -205,7 +207,7 @@ impl ProbeObserver for ProbeMessages {
 
     fn notice(&mut self, text: &str) {
         match self.mode {
-            Mode::Json => super::print(&json::notice(text)),
+            Mode::Json => print(&json::notice(text)),
             Mode::Quiet => {}
             _ => self.text.notice(text),
         }

@@ -11,6 +11,7 @@ use haul_proto::path::escape;
 use crate::args::UsageError;
 use crate::args::flags;
 use crate::args::values::Values;
+use crate::commands::output::print;
 use crate::exit::Exit;
 use crate::report::chart::LINES_MAX;
 use crate::report::compare::{RecordedCopy, document};
@@ -29,7 +30,7 @@ pub fn run(values: &Values, files: &[OsString]) -> anyhow::Result<Exit> {
     }
     let copies = files.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
     publish(out, &document(&copies))?;
-    super::print(&format!("{}\n", escape(out.as_os_str().as_bytes())));
+    print(&format!("{}\n", escape(out.as_os_str().as_bytes())));
     Ok(Exit::Done)
 }
 

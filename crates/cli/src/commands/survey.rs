@@ -23,6 +23,7 @@ use crate::args::argument::bad;
 use crate::args::flags;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
+use crate::commands::output::print;
 use crate::exit::Exit;
 use crate::pending::{Pending, ReplaceableFile};
 use crate::probe::figures::{self, Direction};
@@ -121,7 +122,7 @@ fn show_survey(
         let written = pending.writer().and_then(|mut file| file.write_all(text.as_bytes()));
         written.and_then(|()| pending.publish()).map_err(|error| anyhow::anyhow!("{to}: {}", describe(&error)))?;
     }
-    super::print(&match values.is_set(&flags::JSON) {
+    print(&match values.is_set(&flags::JSON) {
         true => json::lines(&shown, exit.number()),
         false => words::text(&contents::document(&shown, String::new(), ROWS)),
     });

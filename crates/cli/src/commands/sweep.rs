@@ -9,6 +9,8 @@ use haul_base::sys::cancel::Cancel;
 use serde::Serialize;
 
 use crate::args::values::Values;
+use crate::commands::output::print;
+use crate::commands::own_program::own_program;
 use crate::exit::Exit;
 use crate::resolve::sweep;
 use crate::show::json::{JsonMessage, encode, sorted};
@@ -28,7 +30,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let watch =
         Watch::start(cancel.clone(), steering.rate().clone(), time_limit).context("signals cannot be caught")?;
     let mut told = SweepMessages { text: show::stderr(), mode };
-    let bench = SweepBench { program: super::program(), watch: &watch, steering: &steering };
+    let bench = SweepBench { program: own_program(), watch: &watch, steering: &steering };
     let ended = sweep.carry_out(&cancel, bench, &mut told)?;
     let files: Vec<_> =
         ["csv", "json"].into_iter().chain(sweep.report.then_some("html")).map(|ending| sweep.named(ending)).collect();
@@ -83,7 +85,7 @@ impl SweepMessages {
 
     fn send(&mut self, line: &SweepLine<'_>) {
         // A reader that has seen enough is no error: what counts is in the files.
-        super::print(&encode(line));
+        print(&encode(line));
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::{Error, Result};
 use haul_engine::worker::measure::{Primitive, primitives};
 
-use super::print;
 use crate::args::version::VERSION;
+use crate::commands::output::print;
 use crate::exit::Exit;
 use crate::units::rate;
 

@@ -16,6 +16,8 @@ use haul_engine::worker::client_limits::ClientLimits;
 use haul_engine::worker::{Environment, InheritedPipes, WorkerEnd};
 
 use crate::args::worker_task::WorkerTask;
+use crate::commands::output::print;
+use crate::commands::own_program::own_program;
 use crate::exit::Exit;
 use crate::user_dirs::state_dir;
 use crate::{host_policy, show, signals};
@@ -27,10 +29,10 @@ const PASS_MAX: usize = 512;
 pub fn run(what: &WorkerTask) -> u8 {
     match what {
         WorkerTask::Identify => {
-            super::print(&format!("{}\n", haul_base::job::hello::worker_identify_line().trim_end()));
+            print(&format!("{}\n", haul_base::job::hello::worker_identify_line().trim_end()));
             Exit::Done.number()
         }
-        WorkerTask::Verify(hex) => match launch::verify_own_executable(&super::program().executable, hex) {
+        WorkerTask::Verify(hex) => match launch::verify_own_executable(&own_program().executable, hex) {
             true => Exit::Done.number(),
             false => Exit::Failed.number(),
         },

@@ -12,6 +12,7 @@ mod lines;
 mod load;
 pub mod meter;
 mod names;
+mod output_form;
 pub mod partials;
 pub mod parts;
 pub mod paths;
@@ -26,11 +27,10 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use haul_base::job::error::Outcome;
-use haul_base::job::event::Observer;
 use haul_base::job::runtime_control::RuntimeControl;
 use haul_proto::path::escape;
 
+pub use self::output_form::{Half, Show};
 use crate::pending::{LOG_HEADER, ReplaceableFile};
 use crate::stamped_lines::{self, StampedLines};
 use crate::text::TextOutput;
@@ -39,27 +39,6 @@ use display::{Display, Mode};
 
 /// Bytes of events collected before a write, unless an event is urgent.
 const EVENT_BUFFER: usize = 64 << 10;
-
-/// One half of a pair without the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Half {
-    /// A file.
-    File,
-    /// A line.
-    Line,
-}
-
-/// A form of output.
-pub trait Show: Observer {
-    /// Says something that the engine does not know of.
-    fn complain(&mut self, message: &str);
-
-    /// With `--expect`: a file without a line, or a line without a file. Text output reports them at the end.
-    fn without_other_half(&mut self, _half: Half, _path: &[u8]) {}
-
-    /// Shows the result and ends. Fails only where lines were for a program and could not be written.
-    fn finish(&mut self, outcome: &Outcome) -> io::Result<()>;
-}
 
 /// The display for a job that `steering` controls. `title` names its data. Fails if a log cannot be opened.
 #[cfg_attr(not(feature = "tui"), allow(unused_variables, reason = "only a dashboard steers"))]

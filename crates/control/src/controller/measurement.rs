@@ -14,6 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
+use super::job_check::check_job;
 use super::settings::{suite, workers_silence_ms};
 use super::worker_role::WorkerRole;
 use super::workers::Workers;
@@ -47,7 +48,7 @@ impl<'a> Benches<'a> {
         cancel: &'a Cancel,
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
-        super::check(job)?;
+        check_job(job)?;
         Ok(Self { job, workers: Workers::start(job, program, cancel, observer)?, cancel })
     }
 

@@ -17,7 +17,7 @@ use haul_proto::wire::request::{SessionSettings, SourceRequest, TargetOperand, T
 use haul_proto::wire::write_options::WriteOptions;
 use std::os::unix::ffi::OsStrExt;
 
-use super::attempt::EarlierAttempts;
+use super::attempt_result::EarlierAttempts;
 use super::base::whole_path;
 use super::settings::links;
 

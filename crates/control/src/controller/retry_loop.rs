@@ -11,8 +11,9 @@ use haul_base::sys::cancel::Cancel;
 use haul_proto::limits::WRONG_DELTAS_MAX;
 use std::time::{Duration, Instant};
 
-use super::attempt::{EarlierAttempts, JobAttempt, attempt};
-use super::check;
+use super::attempt::attempt;
+use super::attempt_result::{EarlierAttempts, JobAttempt};
+use super::job_check::check_job;
 use super::totals::JobTotals;
 use crate::controller::control_requests::ControlRequests;
 use crate::controller::event_dedup::EventDedup;
@@ -64,7 +65,7 @@ fn run_all(
     observer: &mut dyn Observer,
 ) -> Outcome {
     let begun = Instant::now();
-    check(&job)?;
+    check_job(&job)?;
     let mut retry = RetryLoop::new(job.access.retries);
     let mut control_requests = ControlRequests::new(job.options.streams.rate_bytes_per_s, steering);
     let mut totals = JobTotals::default();

@@ -1,5 +1,7 @@
 //! The two ends of a job.
 
+use haul_base::job::End;
+
 /// The role of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WorkerRole {
@@ -26,6 +28,14 @@ impl WorkerRole {
         match self {
             WorkerRole::Source => 0,
             WorkerRole::Target => 1,
+        }
+    }
+
+    /// Returns the end where a worker of this role runs.
+    pub fn end(self) -> End {
+        match self {
+            WorkerRole::Source => End::Source,
+            WorkerRole::Target => End::Target,
         }
     }
 }

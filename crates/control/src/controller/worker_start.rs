@@ -17,7 +17,6 @@ use haul_base::sys::child::ChildGuard;
 use haul_base::sys::panic::panicked;
 use haul_base::sys::sync::lock;
 
-use super::end_of;
 use super::worker_role::WorkerRole;
 use crate::launch::{InheritedStdio, StartedWorker, host_label, start_local, start_remote, start_served};
 
@@ -124,9 +123,9 @@ fn start_one(
         let _turn = turn.as_ref().map(|turn| lock(turn));
         let started = match &host {
             _ if stop.is_cancelled() => Err(Error::Interrupted),
-            Host::Local => start_local(&program, end_of(role), &standard, &stop),
-            Host::Served { .. } => start_served(&host, end_of(role), &program, &stop),
-            Host::Remote { .. } => start_remote(&host, end_of(role), &access, &program, &stop),
+            Host::Local => start_local(&program, role.end(), &standard, &stop),
+            Host::Served { .. } => start_served(&host, role.end(), &program, &stop),
+            Host::Remote { .. } => start_remote(&host, role.end(), &access, &program, &stop),
         };
         // The receiver lives until the thread has ended.
         let _ = sender.send((index, started.and_then(GreetedWorker::new)));

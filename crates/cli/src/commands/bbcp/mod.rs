@@ -24,6 +24,7 @@ use super::copy;
 use crate::args::UsageError;
 use crate::args::flags;
 use crate::args::values::Values;
+use crate::commands::output::print;
 use crate::exit::Exit;
 use crate::resolve::{DigestSink, Plan, plan};
 use crate::show;
@@ -61,7 +62,7 @@ pub fn refuse(error: &anyhow::Error) -> u8 {
     show::stderr().called("bbcp").error(&error.to_string());
     let status = status::of_refusal(error);
     if error.is::<UsageError>() && status::shows_usage(&error.to_string()) {
-        super::print(&format!("{}\n", crate::args::help::BBCP_USAGE));
+        print(&format!("{}\n", crate::args::help::BBCP_USAGE));
     }
     status
 }

@@ -16,7 +16,7 @@ use crate::args::flag::{Flag, Single};
 use crate::args::flags;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
-use crate::commands::print;
+use crate::commands::output::print;
 use crate::exit::Exit;
 
 /// Pods at a time.

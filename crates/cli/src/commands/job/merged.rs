@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::opened::OpenedJob;
 use super::part::PartDisplay;
-use crate::commands::print;
+use crate::commands::output::print;
 use crate::show::json::encode;
 use crate::text::harmless;
 use crate::units;

@@ -24,6 +24,7 @@ use crate::args::UsageError;
 use crate::args::flags;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
+use crate::commands::own_program::own_program;
 use crate::resolve::{HostNames, Plan, hosts};
 use crate::show;
 
@@ -144,7 +145,7 @@ pub fn copy(
     let title = plan.job.list.as_ref().map_or("", |list| &list.name).to_owned();
     let show = show::new(&plan.display, &title, steering)?;
     let mut recorder = PartRecorder::new(show, failures, progress.clone());
-    let outcome = haul_control::controller::run(plan.job, crate::commands::program(), cancel, steering, &mut recorder);
+    let outcome = haul_control::controller::run(plan.job, own_program(), cancel, steering, &mut recorder);
     let outcome = if cancel.is_cancelled() { outcome.map_err(|_| Error::Interrupted) } else { outcome };
     recorder.finish(&outcome)?;
     Ok(outcome)

@@ -19,6 +19,7 @@ use super::opened::OpenedJob;
 use super::part::{PartDisplay, on_some_ends};
 use super::whole::whole_plan;
 use crate::args::job::JobPart;
+use crate::commands::own_program::own_program;
 use crate::resolve::Plan;
 
 /// Plans `job`. `told` hears of each shard.
@@ -36,7 +37,7 @@ pub fn plan_remote(job: &OpenedJob, cancel: &Cancel, told: &mut dyn FnMut(&PlanT
             error: None,
             cancel,
         };
-        let program = crate::commands::program();
+        let program = own_program();
         let outcome = haul_control::controller::run(dry_run, program, cancel, &RuntimeControl::new(), &mut reported);
         if let Some(error) = reported.error {
             return Err(error.into());

@@ -22,7 +22,7 @@ use super::opened::OpenedJob;
 use super::slurm::view::ShardTasks;
 use crate::args::flags;
 use crate::args::values::Values;
-use crate::commands::print;
+use crate::commands::output::print;
 use crate::exit::Exit;
 use crate::report::job::{ReportedJob, document};
 use crate::report::publish;

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use haul_base::job::event::{Event, Observer, Progress, Sockets, TransportPath};
 use haul_base::job::summary::Summary;
 
-use super::super::{print, say};
 use super::figures::{IntervalFigures, NetFigures};
 use super::{json, shown};
+use crate::commands::output::{print, say};
 use crate::echoes::{Echoes, other_end};
 use crate::show::display::Mode;
 use crate::text::TextOutput;

@@ -20,6 +20,7 @@ use self::meter::NetMeter;
 use crate::args::UsageError;
 use crate::args::flags;
 use crate::args::values::Values;
+use crate::commands::own_program::own_program;
 use crate::exit::Exit;
 use crate::resolve::{ENDLESS_ZEROS, plan};
 use crate::show;
@@ -60,7 +61,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let steering = RuntimeControl::new();
     let watch = Watch::start(cancel.clone(), steering.rate().clone(), None).context("signals cannot be caught")?;
     let mut meter = NetMeter::new(show::stderr(), plan.display.mode, every);
-    let outcome = watch.during(|| controller::run(plan.job, super::program(), &cancel, &steering, &mut meter));
+    let outcome = watch.during(|| controller::run(plan.job, own_program(), &cancel, &steering, &mut meter));
     match outcome {
         Ok(summary) if matches!(summary.connection.transport, TransportPath::None | TransportPath::Local { .. }) => {
             Err(UsageError::new("haul net: both ends are on this host, without a network")

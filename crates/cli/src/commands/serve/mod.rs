@@ -28,6 +28,8 @@ use crate::args::flags;
 use crate::args::row::OptionRow;
 use crate::args::served::PORT;
 use crate::args::values::Values;
+use crate::commands::output::print;
+use crate::commands::own_program::own_program;
 use crate::exit::Exit;
 use crate::metrics::http::{MetricsAddress, MetricsListener};
 use crate::metrics::serve::ServeMetrics;
@@ -44,7 +46,7 @@ const GRACE: Duration = Duration::from_secs(30);
 /// Serves the operand or the program of `--pipe`, or the directories that a file names, until the end is requested.
 pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
     if let Some(file) = values.last(&flags::serve::NEW_KEY) {
-        super::print(&format!("{}\n", secret::make_key(file)?));
+        print(&format!("{}\n", secret::make_key(file)?));
         return Ok(Exit::Done);
     }
     let served = content::served(values, operand)?;
@@ -72,7 +74,7 @@ pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
         deltas: values.get(&flags::serve::DELTA)?.unwrap_or(true),
         address,
         data_ports: ports.filter(|(first, last)| first < last).map(|(first, last)| (first + 1, last)),
-        program: super::program(),
+        program: own_program(),
     };
     for directory in offer.directories.iter().filter(|directory| !directory.open_to.is_empty()) {
         eprintln!("{}", show::served::open(directory, values.is_set(&flags::JSON)));

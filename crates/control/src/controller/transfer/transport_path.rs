@@ -10,8 +10,8 @@ use haul_proto::wire::request::ControllerMessage;
 use std::net::IpAddr;
 
 use super::TransferController;
-use super::routes::{ConnectDirection, host, shown};
-use super::worker_role::WorkerRole;
+use crate::controller::routes::{ConnectDirection, host, shown};
+use crate::controller::worker_role::WorkerRole;
 
 /// The connection between both ends, as far as it is made.
 #[derive(Default)]
