@@ -48,7 +48,7 @@ pub use self::filters::{filters, typed_lists};
 use self::owners::owners;
 pub use self::probe::probe;
 pub use self::sweep::sweep;
-pub use self::sync::{contents, sync};
+pub use self::sync::contents;
 pub use self::verify::comparison;
 
 /// Progress as events, unless `-P` says otherwise.
@@ -98,6 +98,11 @@ pub struct ResolvedSettings {
 /// The plan for a copy. The last operand is the target.
 pub fn plan(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
     planned(values, operands, stderr_is_terminal, false)
+}
+
+/// The plan for a sync. The last operand is the target.
+pub fn sync(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
+    planned(values, operands, stderr_is_terminal, true)
 }
 
 /// The same for a copy or a sync.

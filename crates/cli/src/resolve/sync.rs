@@ -8,7 +8,6 @@ use haul_base::job::spec::{DeleteMode, JobOptions, OverwritePolicy, Pipes, Symli
 use haul_proto::limits::{LINK_DESTS_MAX, PATH_MAX};
 use haul_proto::path::escape;
 
-use super::{Plan, planned};
 use crate::args::UsageError;
 use crate::args::argument::bad;
 use crate::args::flags;
@@ -16,11 +15,6 @@ use crate::args::operand::parse_operand;
 use crate::args::parsers::DeleteTime;
 use crate::args::row::{HelpSection, OptionRow};
 use crate::args::values::Values;
-
-/// The plan for a sync. The last operand is the target.
-pub fn sync(values: &Values, operands: &[OsString], stderr_is_terminal: bool) -> Result<Plan, UsageError> {
-    planned(values, operands, stderr_is_terminal, true)
-}
 
 /// Resolves the sync options of a copy or a sync.
 pub fn options(values: &Values) -> Result<SyncOptions, UsageError> {

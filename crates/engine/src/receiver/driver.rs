@@ -18,17 +18,19 @@ use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::resource_metrics::Stage;
 
 use crate::metrics::stage_timer::during;
-use crate::receiver::ReceiverEntry;
 use crate::receiver::TargetReceiver;
 use crate::receiver::commit::outcomes::EntryOutcomes;
-use crate::receiver::compare::entries::{Compared, ComparedFile, content};
+use crate::receiver::compare::entries::content;
+use crate::receiver::delta::block_signatures::FailedUpdate;
 use crate::receiver::durability::commit_queue::{CommitTask, PendingCommit};
 use crate::receiver::durability::complete_file::PublishedFile;
 use crate::receiver::durability::fsync::{FsyncTarget, sync_all};
-use crate::receiver::file::written_frame::WrittenFrame;
+use crate::receiver::entry::ReceiverEntry;
+use crate::receiver::entry::{Compared, ComparedFile};
 use crate::receiver::links::hard_links::{LinkOutcome, LinkStep, OtherLinkName};
 use crate::receiver::place::error::FileError;
 use crate::receiver::session::StreamRequest;
+use crate::receiver::written_frame::WrittenFrame;
 
 /// What follows from ended entries.
 #[derive(Default)]
@@ -40,6 +42,14 @@ struct Consequences {
 }
 
 impl TargetReceiver {
+    /// Signs base files until the job is over.
+    pub fn sign_base_files(&self) {
+        let mut reader = self.job.reader();
+        while let Some(FailedUpdate { entry, item, error }) = self.deltas.sign_up_to_failure(&mut reader) {
+            self.fail_file(entry, &item, &error);
+        }
+    }
+
     /// Handles a message from the source. This thread also answers offers.
     pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolError> {
         let message = SourceMessage::decode_keeping(bytes, self.job.request.settings.number, self.job.extras_kept())?;

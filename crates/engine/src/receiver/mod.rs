@@ -14,6 +14,7 @@ pub(crate) mod delta;
 mod digest_checks;
 mod driver;
 mod durability;
+mod entry;
 pub(crate) mod file;
 mod job;
 mod links;
@@ -23,8 +24,10 @@ pub(crate) mod place;
 mod race_tests;
 mod receive;
 mod session;
+mod source_names;
 mod tree;
 mod worker_context;
+mod written_frame;
 
 pub use self::place::tree_memory::made_by;
 pub use self::receive::frame_writer::FrameWriter;
@@ -33,22 +36,18 @@ pub use crate::receiver::session::StreamRequest;
 
 use haul_base::sys::describe::describe;
 
-use crate::fs::Dir;
 use crate::io::program::InheritedPipe;
 use crate::metrics::reporter::Reporter;
 use crate::receiver::commit::Committer;
 use crate::receiver::compare::EntryComparer;
-use crate::receiver::compare::entries::Compared;
 use crate::receiver::decide::EntryDecider;
 use crate::receiver::decide::link_dests::LinkDests;
 use crate::receiver::delete::Removals;
 use crate::receiver::delete::backup::BackupDirectory;
 use crate::receiver::delete::removal::ExtraneousRemoval;
-use crate::receiver::delete::source_names::SourceNames;
 use crate::receiver::delta::DeltaStage;
 use crate::receiver::digest_checks::DigestChecks;
 use crate::receiver::durability::commit_queue::CommitQueue;
-use crate::receiver::file::ReceivingFile;
 use crate::receiver::job::ReceiverJob;
 use crate::receiver::links::LinkTracker;
 use crate::receiver::metadata::MetadataWriter;
@@ -57,13 +56,11 @@ use crate::receiver::place::destination::{self, RefusedRequest};
 use crate::receiver::place::job_quota::JobQuota;
 use crate::receiver::place::journal::JournalLocation;
 use crate::receiver::receive::WriteResources;
-use crate::receiver::receive::partial_verification::VerificationQueue;
+use crate::receiver::receive::verification_queue::VerificationQueue;
 use crate::receiver::session::{ReceiverSession, SessionOutput};
 use crate::receiver::tree::TargetTree;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 use haul_proto::entry::EntryKind as Kinds;
-use haul_proto::entry::EntryMetadata;
-use haul_proto::entry_extras::ExtendedAttribute;
 use haul_proto::path::escape;
 use haul_proto::sync::ChangeKind;
 use haul_proto::wire::pipe::PipeKind;
@@ -218,28 +215,4 @@ impl TargetReceiver {
         self.metadata.restore_modes();
         self.tree.temp_files.close(self.job.request.partial.keep);
     }
-}
-
-/// The target's data about an entry.
-#[allow(clippy::large_enum_variant, reason = "each lies in an Arc of its own, and most of them are files")]
-pub enum ReceiverEntry {
-    /// A directory.
-    Directory {
-        /// The created or existing directory; a dry run may only plan it.
-        dir: Dir,
-        /// Created in this run, hence still empty.
-        fresh: bool,
-        /// The source's names in it, for the removal of extraneous entries.
-        names: Option<SourceNames>,
-        /// Metadata to set once it is complete.
-        meta: EntryMetadata,
-        /// Extended attributes to set then, if preserved.
-        attributes: Option<Box<[ExtendedAttribute]>>,
-    },
-    /// A wanted file.
-    File(ReceivingFile),
-    /// A hard link.
-    HardLink,
-    /// An existing entry that is only compared.
-    Compared(Compared),
 }

@@ -2,7 +2,7 @@
 
 use haul_base::sys::sync::lock;
 
-use crate::receiver::ReceiverEntry;
+use crate::receiver::entry::ReceiverEntry;
 use crate::sys::notify::Notify;
 use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::ids::{PathId, StreamId};

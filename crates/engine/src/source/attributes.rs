@@ -9,16 +9,12 @@ use haul_proto::wire::report::WorkerMessage;
 use rustix::fs::{IFlags, ioctl_getflags};
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use super::Source;
+use super::session::Source;
 use crate::fs::Dir;
 use crate::fs::attributes::{is_wanted, read};
 use crate::source::entry::SourceEntry;
-
-/// Counts files whose flags are not preserved.
-#[derive(Default)]
-pub struct UnkeptFlags(AtomicU64);
 
 impl Source {
     /// Extended attributes and access control lists of a directory.
@@ -36,7 +32,7 @@ impl Source {
 
     /// Reports the number of files with such flags, if there are several.
     pub(super) fn report_unkept_flags(&self) {
-        let flagged = self.flagged.0.load(Ordering::Relaxed);
+        let flagged = self.flagged.load(Ordering::Relaxed);
         if flagged > 1 {
             let text = format!("{flagged} files and directories are append-only or immutable; their copies are not");
             self.reporter.send(&WorkerMessage::Warning { text });
@@ -78,7 +74,7 @@ impl Source {
             (false, true) => "append-only",
             (false, false) => return,
         };
-        if self.flagged.0.fetch_add(1, Ordering::Relaxed) == 0 {
+        if self.flagged.fetch_add(1, Ordering::Relaxed) == 0 {
             let text = format!("{} is {word} (lsattr); its copy is not", escape(&path()));
             self.reporter.send(&WorkerMessage::Warning { text });
         }

@@ -8,7 +8,7 @@ use haul_proto::wire::checksum::ChecksumRequest;
 use haul_proto::wire::report::WorkerMessage;
 use std::io;
 
-use super::Source;
+use super::session::Source;
 use crate::io::checksum::{FileChecksum, sum_of, verdict};
 use crate::io::storage::calls::read_at;
 use crate::source::entry::SourceEntry;

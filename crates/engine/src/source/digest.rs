@@ -3,7 +3,7 @@
 use haul_proto::integrity::Digest;
 use std::sync::Arc;
 
-use super::Source;
+use super::session::Source;
 use crate::io::storage::file::OpenedFile;
 use crate::io::storage::read::FrameReader;
 use crate::source::entry::SourceEntry;

@@ -1,8 +1,8 @@
 //! The source's data about a file, from its offer until it is complete.
 
 use crate::io::storage::calls::read_at;
-use crate::source::SourceFileError;
 use crate::source::flow_feed::FlowRead;
+use crate::source::path::SourceFileError;
 use crate::source::path::SourcePath;
 use haul_proto::entry::Timestamp;
 use haul_proto::integrity::FrameLen;

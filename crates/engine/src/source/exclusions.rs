@@ -7,7 +7,7 @@ use haul_proto::path::{Name, escape};
 use haul_proto::wire::report::WorkerMessage;
 use std::sync::MutexGuard;
 
-use super::{Source, State};
+use super::session::{Source, State};
 use crate::fs::{PatternFile, WalkEntry};
 use crate::metrics::reporter::Reporter;
 

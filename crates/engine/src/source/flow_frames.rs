@@ -10,7 +10,7 @@ use haul_proto::wire::frame::{DataFrame, RecordTrailer};
 use haul_proto::wire::resource_metrics::Stage;
 use std::sync::atomic::Ordering;
 
-use super::Source;
+use super::session::Source;
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::read::FrameReader;
 use crate::metrics::counter::add;

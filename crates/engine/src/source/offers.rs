@@ -17,7 +17,7 @@ use haul_base::job::spec::Symlinks;
 use haul_base::sys::describe::describe;
 
 use super::digest::WalkDigester;
-use super::{Source, State};
+use super::session::{Source, State};
 use crate::fs::{
     Dir, FileStat, FollowLinks, PatternFile, Prefetcher, SpecialFiles, WalkEntry, WalkFilter, WalkOptions, Walker,
 };
@@ -52,8 +52,15 @@ const TOO_MANY_ATTRIBUTES: &str =
 /// Reason for skipping an unreadable entry.
 const UNREADABLE: &str = "cannot be read";
 
+impl Source {
+    /// Walks all source arguments and offers their entries. Returns after the last offer, or when the job is stopped.
+    pub fn walk(&self) {
+        walk(self);
+    }
+}
+
 /// Walks all source arguments.
-pub(super) fn walk(source: &Source) {
+fn walk(source: &Source) {
     let symlinks = match source.request.links {
         LinkRule::Keep | LinkRule::KeepAll => Symlinks::Keep,
         LinkRule::Follow => Symlinks::Follow,
@@ -522,7 +529,7 @@ impl OfferBuilder<'_> {
                 entry.more.get_or_insert_default().parent_modes = modes;
             }
         }
-        source.owners.iter().for_each(|owners| owners.report(source, &entry.meta));
+        source.report_owners(&entry.meta);
         let mut state = wait_for_window(source)?;
         let id = state.machine.offer(entry, Arc::new(item));
         self.batch += 1;

@@ -6,7 +6,6 @@ use haul_proto::limits::{ACCOUNT_NAME_MAX, OWNERS_MAX};
 use std::collections::HashSet;
 use std::sync::Mutex;
 
-use super::Source;
 use crate::sys::accounts::Accounts;
 
 /// Names of owners and groups, and which of them were sent.
@@ -22,18 +21,19 @@ impl SourceOwners {
         Self { accounts: [Accounts::users(), Accounts::groups()], reported: Mutex::default() }
     }
 
-    /// Sends the names of an entry's owner and group before its offer, once each.
-    pub fn report(&self, source: &Source, meta: &EntryMetadata) {
+    /// The names of an entry's owner and group that are not sent yet: whether of a group, number and name.
+    pub fn unsent(&self, meta: &EntryMetadata) -> Vec<(bool, u32, Vec<u8>)> {
         let mut reported = lock(&self.reported);
+        let mut unsent = Vec::new();
         for (at, id) in [meta.uid, meta.gid].into_iter().enumerate() {
             let reported = &mut reported[at];
             if reported.contains(&id) || reported.len() >= OWNERS_MAX {
                 continue;
             }
             reported.insert(id);
-            if let Some(name) = self.accounts[at].name(id).filter(|name| name.len() <= ACCOUNT_NAME_MAX) {
-                source.lock().machine.tell_owner(at == 1, id, name.to_vec());
-            }
+            let name = self.accounts[at].name(id).filter(|name| name.len() <= ACCOUNT_NAME_MAX);
+            unsent.extend(name.map(|name| (at == 1, id, name.to_vec())));
         }
+        unsent
     }
 }

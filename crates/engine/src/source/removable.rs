@@ -1,7 +1,7 @@
 //! Identification of a source file to be removed.
 
-use crate::source::FileIdentity;
-use crate::source::FileStat;
+use crate::fs::FileIdentity;
+use crate::fs::FileStat;
 use crate::source::own_unlinks::{OwnUnlinkRecords, OwnUnlinks};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

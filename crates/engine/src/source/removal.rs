@@ -6,26 +6,17 @@
 
 use crate::source::operands;
 use crate::source::removable::RemovableFile;
-use crate::source::removable::RemovalIdentity;
 use crate::source::removable::RemovalNames;
-use haul_proto::entry::EntryKind;
 use haul_proto::wire::request::SymlinkMode as LinkRule;
-use rustix::fs::{AtFlags, FileType, readlinkat, unlinkat};
-use std::collections::VecDeque;
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use haul_base::sys::describe::describe;
 
-use super::{Source, State};
-use crate::fs::{FileStat, FollowLinks};
+use super::session::{Source, State};
+use super::source_removal::{SourceRemoval, SourceRemovalOutcome};
+use crate::fs::FileStat;
 use crate::metrics::counter::add;
 use crate::policy::audit::AuditAction;
 use crate::source::entry::SourceEntry;
-use crate::source::own_unlinks::UnlinkSpan;
-use crate::source::path::SourcePath;
-use crate::source::state::SourceState;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 
 /// Most files removed in one batch.
@@ -34,90 +25,6 @@ const BATCH_MAX: usize = 64;
 const NOT_THE_SAME: &str = "copied, but not deleted: it has changed since\nrerun the command to copy the new version";
 /// Remedy for a failed removal.
 const REMEDY: &str = "check the permissions of its directory, and delete it: its copy is verified";
-
-/// A verified file: the part of a [`SourceEntry`] needed for its removal. Holds no open file.
-pub struct SourceRemoval {
-    operand: Arc<[u8]>,
-    place: SourcePath,
-    offered: SourceState,
-    removable: RemovableFile,
-}
-
-/// The outcome of a removal.
-enum SourceRemovalOutcome {
-    Removed,
-    /// Another program has removed it, or the name is a followed link.
-    Nothing,
-    Changed,
-}
-
-impl SourceRemoval {
-    /// The kind of the removed entry.
-    fn what(&self) -> EntryKind {
-        match self.removable.is {
-            RemovalIdentity::File(_) => EntryKind::File,
-            RemovalIdentity::Link(_) => EntryKind::Symlink,
-        }
-    }
-
-    /// `None` for entries that stay.
-    fn new(item: &SourceEntry) -> Option<Self> {
-        let (place, removable) = (item.place()?.clone(), item.removable.clone()?);
-        // No data was sent for an existing file.
-        if let RemovalNames::Other(proof) = &removable.names
-            && !proof.load(Ordering::Relaxed)
-        {
-            return None;
-        }
-        let operand = Arc::clone(&item.operand);
-        Some(Self { operand, place, offered: item.offered(), removable })
-    }
-
-    fn path(&self) -> Vec<u8> {
-        self.place.path(&self.operand)
-    }
-
-    /// Removes the file under this name. Between check and removal, another program could replace it.
-    fn carry_out(&self) -> io::Result<SourceRemovalOutcome> {
-        match self.removable.own_unlinks() {
-            None => self.remove_name(None),
-            Some(own) => own.with_names_held(|span| self.remove_name(Some(span))),
-        }
-    }
-
-    fn remove_name(&self, span: Option<&mut UnlinkSpan>) -> io::Result<SourceRemovalOutcome> {
-        let SourcePath { parent, name, .. } = &self.place;
-        let dir = parent.fd()?;
-        let look = match FileStat::at_name(&*dir, name, FollowLinks::Itself) {
-            Ok(look) => look,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(SourceRemovalOutcome::Nothing),
-            Err(error) => return Err(error),
-        };
-        if look.kind == FileType::Symlink && self.place.links != FollowLinks::Itself {
-            return Ok(SourceRemovalOutcome::Nothing);
-        }
-        let is_same = match &self.removable.is {
-            RemovalIdentity::File(identity) => {
-                let now = SourceState::from(&look);
-                let now = span.as_ref().map_or(now, |span| span.as_offered(now, &self.offered));
-                look.kind == FileType::RegularFile && look.identity == *identity && now == self.offered
-            }
-            RemovalIdentity::Link(points_to) => {
-                look.kind == FileType::Symlink
-                    && look.meta.modified == self.offered.modified
-                    && *readlinkat(&*dir, name.as_bytes(), Vec::new())?.as_bytes() == **points_to
-            }
-        };
-        if !is_same {
-            return Ok(SourceRemovalOutcome::Changed);
-        }
-        match span {
-            None => unlinkat(&*dir, name.as_bytes(), AtFlags::empty())?,
-            Some(span) => span.unlink(&*dir, name, &look)?,
-        }
-        Ok(SourceRemovalOutcome::Removed)
-    }
-}
 
 impl Source {
     /// Whether files are removed once they are verified.
@@ -221,9 +128,6 @@ impl Source {
         }
     }
 }
-
-/// Verified files queued for removal.
-pub type SourceRemovals = VecDeque<SourceRemoval>;
 
 #[cfg(test)]
 #[path = "removal_tests.rs"]

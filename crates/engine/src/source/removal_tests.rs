@@ -19,6 +19,8 @@ use crate::policy::HostPolicy;
 use crate::sys::confine::ConfineNetwork;
 use crate::sys::confine::tests::{confined, is_denied};
 use haul_proto::wire::list_batch::SourceBatch;
+use std::io;
+use std::sync::Arc;
 
 fn removing(operands: &[PathBuf], change: impl FnOnce(&mut SourceRequest)) -> Source {
     let mut request = SourceRequest { remove_files: true, ..request(operands, LinkRule::Keep) };

@@ -8,7 +8,7 @@ use haul_proto::scheduler::SmallFile;
 use haul_proto::wire::frame::{PackFrame, PackedFile, RecordTrailer};
 use haul_proto::wire::resource_metrics::Stage;
 
-use super::Source;
+use super::session::Source;
 use crate::io::storage::calls::read_at;
 use crate::io::storage::read::FrameReader;
 use crate::metrics::stage_timer::during;

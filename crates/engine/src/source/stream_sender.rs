@@ -3,7 +3,7 @@
 use crate::source::flow_frames;
 use crate::source::small_files;
 use haul_proto::error::ProtocolError;
-use haul_proto::ids::{EntryId, StreamId};
+use haul_proto::ids::StreamId;
 use haul_proto::integrity::NO_VALUE;
 use haul_proto::integrity::{Digest, frame_check};
 use haul_proto::journal::check_value;
@@ -17,8 +17,9 @@ use haul_proto::wire::resource_metrics::Stage;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::Source;
 use super::delta::ChunkBase;
+use super::session::Source;
+use super::stream_work::ReadFrames;
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::IoMethod;
 use crate::io::storage::file::OpenedFile;
@@ -33,7 +34,7 @@ use crate::source::frame_sink::FrameSink;
 use crate::source::path::SourceFileError;
 
 /// Discards all data, for a job that only compares.
-pub struct NoSink;
+struct NoSink;
 
 impl FrameSink for NoSink {
     fn send_frame(&mut self, _: FrameBuffer, _: &RecordTrailer, _: &RateLimiter) -> Result<FrameBuffer, StreamError> {
@@ -49,8 +50,21 @@ impl FrameSink for NoSink {
     }
 }
 
+impl Source {
+    /// Reads and compares the data that the target also has, until all entries are complete. `id` belongs to this
+    /// thread alone.
+    pub fn run_comparison(&self, id: StreamId) -> Result<(), StreamError> {
+        run(self, id, &mut NoSink)
+    }
+
+    /// Runs one stream: reads wanted data and writes it to `outlet`, until all entries are complete.
+    pub fn run_stream(&self, id: StreamId, outlet: &mut impl FrameSink) -> Result<(), StreamError> {
+        run(self, id, outlet)
+    }
+}
+
 /// Runs one stream until all entries are complete. A broken stream leaves its work to others.
-pub(super) fn run(source: &Source, id: StreamId, outlet: &mut impl FrameSink) -> Result<(), StreamError> {
+fn run(source: &Source, id: StreamId, outlet: &mut impl FrameSink) -> Result<(), StreamError> {
     let frame_bytes = source.request.settings.frame.bytes();
     let fills_holes = source.request.preserve.holes == HolePolicy::Fill;
     let reader = FrameReader::new(frame_bytes, source.policy.depth(frame_bytes)).filling_holes(fills_holes);
@@ -94,16 +108,6 @@ struct StreamSender<'s, O> {
 
 /// Most small files in one report of comparisons.
 const COMPARED_FILES: usize = 64;
-
-/// Frames read from a file: their digests, and which of them equal the target's.
-pub struct ReadFrames {
-    /// The file.
-    pub entry: EntryId,
-    /// Index and digest of each frame.
-    pub values: Vec<(u64, Digest)>,
-    /// Frames equal to the target's.
-    pub same: RangeSet,
-}
 
 /// How a chunk was sent.
 enum SentChunk {

@@ -20,7 +20,7 @@ use crate::fs::lookup;
 use crate::io::program::{InheritedPipe, PipeProgram};
 use crate::policy::audit::AuditDestination;
 use crate::sys::confine::{ConfineBounds, ConfineNetwork, ConfineRights};
-use crate::worker::InheritedPipes;
+use crate::worker::inherited_pipes::InheritedPipes;
 
 /// Permitted access to a served directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,9 @@ pub mod client_limits;
 pub mod client_refusal;
 mod connections;
 mod direct_sink;
+mod environment;
 mod error;
+mod inherited_pipes;
 pub mod measure;
 mod pipe_policy;
 mod predecessor;
@@ -23,86 +25,27 @@ mod stream_recovery;
 use haul_base::control_channel::{LinkReader, LinkWriter};
 use haul_base::job::End;
 use haul_base::job::account::WorkAccount;
-use haul_base::job::allowance::Allowance;
 use haul_base::job::hello::greeting_line;
-use haul_base::job::work_progress::WorkProgress;
-use haul_base::sys::inherited_fds;
 use haul_proto::feature::{Features, PROTOCOL_VERSION};
 use haul_proto::wire::report::{WorkerHello, WorkerMessage};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::io::program::{InheritedPipe, PipeProgram, keeper};
+pub use self::environment::Environment;
+pub use self::inherited_pipes::InheritedPipes;
+pub use self::process::WorkerEnd;
+use self::process::WorkerProcess;
+use crate::io::program::keeper;
 use crate::net::controller_watchdog::{ControllerWatchdog, WatchedInput};
-use crate::policy::HostPolicy;
-use crate::policy::audit::{AuditError, AuditLog};
 use crate::sys::{interfaces, machine, open_files, tcp_info};
-use crate::worker::client_limits::ClientLimits as ServedTerms;
-use crate::worker::process::WorkerProcess;
-
-/// The part of the process environment that a worker uses. The library itself reads no environment variables.
-#[derive(Debug, Clone)]
-pub struct Environment {
-    /// `SSH_CONNECTION`, if ssh started the worker.
-    pub ssh_connection: Option<String>,
-    /// The directory for persistent state.
-    pub state_dir: Option<PathBuf>,
-    /// The host's policy.
-    pub policy: HostPolicy,
-    /// The audit log if the policy requires one, or the reason why it is unavailable.
-    pub audit: Result<Option<Arc<AuditLog>>, Arc<AuditError>>,
-    /// Whether a controller deployed this executable to the host.
-    pub is_deployed: bool,
-    /// The file mode creation mask.
-    pub umask: u16,
-    /// The limits that a server imposes, if one started the worker.
-    pub served: Option<ServedTerms>,
-    /// The server's byte allowance for all its clients.
-    pub allowance: Option<Arc<Allowance>>,
-    /// Figures of the job for a server.
-    pub progress: Option<Arc<WorkProgress>>,
-}
-
-/// Pipes handed over by the parent process: the standard input and output of the command, or the pipe of a server.
-#[derive(Default)]
-pub struct InheritedPipes {
-    /// Input for a source.
-    pub input: Option<InheritedPipe>,
-    /// Output for a target.
-    pub output: Option<InheritedPipe>,
-}
-
-impl InheritedPipes {
-    /// Takes ownership of the descriptors by number. Call it once, before any other file is opened.
-    pub fn adopt(input: Option<i32>, output: Option<i32>) -> io::Result<Self> {
-        let take = |number: Option<i32>| number.map(inherited_fds::adopt).transpose();
-        Ok(Self { input: take(input)?.map(InheritedPipe::from), output: take(output)?.map(InheritedPipe::from) })
-    }
-
-    fn program(&self) -> Option<Arc<PipeProgram>> {
-        self.input.as_ref().or(self.output.as_ref())?.program.clone()
-    }
-}
 
 /// Runs and supervises a program of a worker. `which` is the command-line word for the end.
 pub fn keep_program(which: &str, command: &OsStr, stop: &OwnedFd) -> Option<io::Result<u8>> {
     let end = [End::Source, End::Target].into_iter().find(|end| keeper::word(*end) == which)?;
     Some(keeper::keep(end, command, stop))
-}
-
-/// The outcome of a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WorkerEnd {
-    /// All work is complete.
-    Done,
-    /// The work is incomplete; unfinished files are removed.
-    Undone,
-    /// The work is incomplete because the controller timed out.
-    Unheard,
 }
 
 /// Runs a worker until the controller closes the control channel or times out, or until `stop` is readable or closed at

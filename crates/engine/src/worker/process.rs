@@ -33,12 +33,24 @@ use crate::sys::{affinity, machine, memory, tcp_info};
 use crate::worker::assigned_work::AssignedWork;
 use crate::worker::client_limits::{ServedAccess, sandbox};
 use crate::worker::connections::{DataConnections, intake};
+use crate::worker::environment::Environment;
 use crate::worker::error::{MessageOrderError, RequestRefusal, WorkerError};
+use crate::worker::inherited_pipes::InheritedPipes;
 use crate::worker::measure::MeasureBench;
 use crate::worker::predecessor::{RunningPredecessor, WorkerMark};
 use crate::worker::resource_metrics::SystemGauges;
 use crate::worker::runtime::JobRuntime;
-use crate::worker::{Environment, InheritedPipes, WorkerEnd};
+
+/// The outcome of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkerEnd {
+    /// All work is complete.
+    Done,
+    /// The work is incomplete; unfinished files are removed.
+    Undone,
+    /// The work is incomplete because the controller timed out.
+    Unheard,
+}
 
 pub(super) struct WorkerProcess {
     link: LinkWriter,

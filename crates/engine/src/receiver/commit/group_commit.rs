@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use crate::fs::{Dir, FileIdentity};
 use crate::metrics::counter::add;
-use crate::receiver::ReceiverEntry;
 use crate::receiver::commit::finalize::FinalizeOutcome;
 use crate::receiver::commit::outcomes::FileLoss;
 use crate::receiver::durability::complete_file::{CompleteFile, PublishedFile};
 use crate::receiver::durability::fsync::SyncedFileSystem;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::error::FileError;
 
 impl Committer {

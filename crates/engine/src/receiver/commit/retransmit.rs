@@ -8,9 +8,9 @@ use haul_proto::session::step::LostFile;
 use haul_proto::wire::report::WorkerMessage;
 use std::sync::Arc;
 
-use crate::receiver::ReceiverEntry;
 use crate::receiver::commit::outcomes::EntryOutcomes;
 use crate::receiver::durability::complete_file::{CompleteFile, file};
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::error::{DiskDamage, FileError};
 
 impl FileLoss {

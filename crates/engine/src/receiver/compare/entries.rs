@@ -6,7 +6,7 @@ use crate::receiver::job::ReceiverJob;
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::entry_kind;
 use haul_proto::entry::EntryKind;
-use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
+use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata};
 use haul_proto::integrity::Digest;
 use haul_proto::limits::DIFFERING_RANGES_MAX;
 use haul_proto::overwrite_policy::OverwriteRefusal;
@@ -25,67 +25,10 @@ use haul_base::sys::describe::describe;
 
 use crate::fs::attributes::read;
 use crate::fs::{Dir, FileStat, FollowLinks, each_name};
-use crate::io::storage::extents::FileExtents;
 use crate::metrics::counter::add;
-use crate::receiver::ReceiverEntry;
-use crate::receiver::delete::source_names::SourceNames;
+use crate::receiver::entry::{Compared, ComparedDirectory, ComparedFile, ReceiverEntry};
 use crate::receiver::place::destination::DestinationKind;
-
-/// The counterpart of a source entry.
-pub enum Compared {
-    /// A file of the same size.
-    File(ComparedFile),
-    /// A directory.
-    Directory(ComparedDirectory),
-}
-
-/// A file of the same size as the source's.
-pub struct ComparedFile {
-    /// Its directory.
-    pub dir: Dir,
-    /// Its name in that directory.
-    pub name: Name,
-    /// Size in bytes.
-    pub size: u64,
-    /// Time of last modification at the check.
-    pub modified: Timestamp,
-    /// A read error was reported.
-    pub failed: AtomicBool,
-    /// Its extents, shared by the readers of its chunks.
-    pub extents: Arc<FileExtents>,
-    /// Differences found so far.
-    pub(crate) differences: Vec<Difference>,
-}
-
-/// A directory.
-pub struct ComparedDirectory {
-    dir: Dir,
-    /// The source's names in it; `None` if other entries may belong there too.
-    names: Option<SourceNames>,
-}
-
-impl Compared {
-    /// Adds source names that are excluded, hence not offered.
-    pub fn not_offered(&self, not_offered: &[Name]) {
-        if let Self::Directory(ComparedDirectory { names: Some(names), .. }) = self {
-            not_offered.iter().for_each(|name| names.add(name));
-        }
-    }
-}
-
-impl ComparedDirectory {
-    /// The path of an entry in it, below the destination.
-    pub fn path_of(&self, name: &Name) -> Vec<u8> {
-        self.dir.path_of(name.as_bytes())
-    }
-}
-
-impl ComparedFile {
-    /// Path below the destination.
-    pub(crate) fn relative(&self) -> Vec<u8> {
-        self.dir.path_of(self.name.as_bytes())
-    }
-}
+use crate::receiver::source_names::SourceNames;
 
 impl ReceiverJob {
     /// Whether the job only compares.

@@ -1,6 +1,7 @@
 //! Rights of a target that only compares.
 
 use haul_base::control_channel::LinkWriter;
+use haul_proto::entry::Timestamp;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::FrameLen;
 use haul_proto::path::Name;

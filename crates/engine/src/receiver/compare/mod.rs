@@ -4,10 +4,10 @@ pub mod entries;
 pub mod metadata;
 pub mod reread;
 
-use crate::receiver::ReceiverEntry;
 use crate::receiver::bounded_queue::BoundedQueue;
 use crate::receiver::compare::metadata::ComparedNames;
 use crate::receiver::delete::Removals;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::job::ReceiverJob;
 use crate::receiver::links::LinkTracker;
 use crate::receiver::metadata::MetadataWriter;

@@ -13,9 +13,9 @@ use crate::io::storage::FileAccess;
 use crate::io::storage::file::OpenedFile;
 use crate::io::storage::read::FrameReader;
 use crate::metrics::counter::add;
-use crate::receiver::ReceiverEntry;
 use crate::receiver::TargetReceiver;
-use crate::receiver::compare::entries::{Compared, ComparedFile};
+use crate::receiver::entry::ReceiverEntry;
+use crate::receiver::entry::{Compared, ComparedFile};
 use crate::receiver::place::error::FileError;
 use crate::receiver::receive::partial_verification::VerifiedFrames;
 

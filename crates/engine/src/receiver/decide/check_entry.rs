@@ -30,9 +30,9 @@ use haul_base::sys::describe::describe;
 use crate::fs::meta::apply_to_symlink;
 use crate::fs::{Dir, FollowLinks, MetadataParts, lookup};
 use crate::metrics::counter::add;
-use crate::receiver::ReceiverEntry;
 use crate::receiver::TargetReceiver;
 use crate::receiver::decide::{EntryResult, NextStep};
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::{ReceivingFile, UNKNOWN_SIZE};
 use crate::receiver::links::hard_link_guard::GuardedName;
 use crate::receiver::links::hard_links::LinkOutcome;
@@ -43,7 +43,7 @@ use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::{ExistingStat, attributes};
 use crate::receiver::place::in_order_sink::InOrderSink;
 use crate::receiver::place::temp_names::make_temporary;
-use crate::receiver::receive::partial_verification::VerificationClaim;
+use crate::receiver::receive::verification_queue::VerificationClaim;
 use crate::receiver::tree::parent_directories::parent_modes;
 
 impl TargetReceiver {

@@ -4,9 +4,9 @@ use haul_base::sys::sync::lock;
 
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, HeldFile};
 use crate::policy::audit::AuditAction;
-use crate::receiver::ReceiverEntry;
 use crate::receiver::decide::EntryDecider;
 use crate::receiver::decide::NextStep;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::links::hard_links::{FirstLink, LinkOutcome, OtherLinkName};
 use crate::receiver::place::entry_position::{EntryPosition, TreeReplacement};
 use crate::receiver::place::error::FileError;

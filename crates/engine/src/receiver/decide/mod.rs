@@ -13,7 +13,6 @@ pub mod special_files;
 pub mod transfer_decision;
 pub mod wrong_digests;
 
-use crate::receiver::ReceiverEntry;
 use crate::receiver::commit::Committer;
 use crate::receiver::compare::EntryComparer;
 use crate::receiver::decide::link_dests::LinkDests;
@@ -22,6 +21,7 @@ use crate::receiver::decide::wrong_digests::WrongDigests;
 use crate::receiver::delete::Removals;
 use crate::receiver::delta::DeltaStage;
 use crate::receiver::digest_checks::DigestChecks;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::job::ReceiverJob;
 use crate::receiver::links::LinkTracker;
 use crate::receiver::metadata::MetadataWriter;

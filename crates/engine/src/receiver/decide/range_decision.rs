@@ -15,9 +15,9 @@ use rustix::fs::fsync;
 
 use crate::fs::FileStat;
 use crate::metrics::counter::add;
-use crate::receiver::ReceiverEntry;
 use crate::receiver::decide::transfer_decision::target_path_at;
 use crate::receiver::decide::{EntryDecider, EntryResult};
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::file::length::{check_length, cut_to};
 use crate::receiver::file::named::NamedFile;

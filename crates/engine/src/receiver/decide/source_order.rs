@@ -1,8 +1,8 @@
 //! Entries of the same path in several sources: the first source has precedence.
 
-use crate::receiver::ReceiverEntry;
-use crate::receiver::compare::entries::Compared;
 use crate::receiver::decide::EntryDecider;
+use crate::receiver::entry::Compared;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::tree::merged_sources::{MergeDecision, TAKEN, TOO_MANY};
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
 use haul_proto::path::Name;

@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::fs::{FileStat, MetadataParts};
-use crate::receiver::ReceiverEntry;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::named::NamedFile;
 use crate::receiver::file::{ReceivingFile, UNKNOWN_SIZE};
 use crate::receiver::metadata::rights::{has_capability, is_trusted, may_have_rights};

@@ -16,11 +16,11 @@ use haul_base::sys::describe::describe;
 
 use crate::fs::meta::apply;
 use crate::fs::{Dir, FileStat, MetadataParts, each_name};
-use crate::receiver::ReceiverEntry;
 use crate::receiver::delete::remove_tree::{RemovalLimit, TreeClearing};
-use crate::receiver::delete::source_names::SourceNames;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::metadata::rights::is_not_ours;
 use crate::receiver::place::case_sensitivity::folds;
+use crate::receiver::source_names::SourceNames;
 
 /// Most names remembered until the end.
 const LATER_MAX: usize = 1_000_000;

@@ -6,15 +6,14 @@ pub mod extraneous;
 pub mod filter;
 pub mod removal;
 pub mod remove_tree;
-pub mod source_names;
 
 use crate::receiver::delete::backup::BackupDirectory;
 use crate::receiver::delete::filter::TargetFilter;
 use crate::receiver::delete::removal::ExtraneousRemoval;
-use crate::receiver::delete::source_names::NameBudget;
 use crate::receiver::job::ReceiverJob;
 use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::session::ReceiverSession;
+use crate::receiver::source_names::NameBudget;
 use std::sync::Arc;
 
 /// Removes extraneous entries, makes way for replacements, and backs up both.

@@ -25,11 +25,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use haul_base::sys::sync::lock;
 
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
-use crate::receiver::ReceiverEntry;
 use crate::receiver::delete::extraneous::DeferredRemovals;
 use crate::receiver::delete::remove_tree::{KeptEntry, RemovalLimit, TreeClearing, sorted_names};
-use crate::receiver::delete::source_names::SourceNames;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::destination::RefusedRequest;
+use crate::receiver::source_names::SourceNames;
 use crate::sys::machine;
 
 /// Warning when a source could not be listed.

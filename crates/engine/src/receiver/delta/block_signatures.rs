@@ -3,7 +3,6 @@
 //! As in a comparison, they read files in chunks, so that all threads share a large file, and each chunk opens the file
 //! separately.
 
-use crate::receiver::TargetReceiver;
 use crate::receiver::delta::DeltaStage;
 use blake3::hazmat::ChainingValue;
 use haul_proto::delta::rolling::{RollingSignature, SignatureFormat};
@@ -25,7 +24,7 @@ use crate::io::storage::file::OpenedFile;
 use crate::io::storage::policy::IoPlan;
 use crate::io::storage::read::FrameReader;
 use crate::metrics::counter::add;
-use crate::receiver::ReceiverEntry;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::base::BaseSource;
 use crate::receiver::place::error::FileError;
 
@@ -255,48 +254,55 @@ impl DeltaStage {
     }
 }
 
-impl TargetReceiver {
-    /// Signs base files until the job is over.
-    pub fn sign_base_files(&self) {
-        let mut reader = self.job.reader();
-        let part = |signings: &mut VecDeque<SignatureTask>| {
-            while let Some(first) = signings.front_mut() {
-                let split = first.split();
-                if split.as_ref().is_none_or(|(_, is_more)| !is_more) {
-                    signings.pop_front();
-                }
-                if let Some((part, _)) = split {
-                    return Some(part);
-                }
-            }
-            None
-        };
-        while let Some(part) = self.deltas.signature_tasks.pop(true, part) {
+/// An update in place whose base file cannot be read.
+pub struct FailedUpdate {
+    /// The file.
+    pub entry: EntryId,
+    /// Its data.
+    pub item: Arc<ReceiverEntry>,
+    /// Why it cannot be read.
+    pub error: FileError,
+}
+
+impl DeltaStage {
+    /// Signs base files, up to an update in place that fails. `None` when the job is over.
+    pub(crate) fn sign_up_to_failure(&self, reader: &mut FrameReader) -> Option<FailedUpdate> {
+        while let Some(part) = self.signature_tasks.pop(true, next_range) {
             let Some(base) = base_of(&part.item).filter(|_| self.session.read(|machine| machine.is_known(part.entry)))
             else {
                 continue;
             };
-            if !self.deltas.may_use(base) {
-                self.deltas.report_no_signature(&part, base);
+            if !self.may_use(base) {
+                self.report_no_signature(&part, base);
                 continue;
             }
             let signed = match base.method {
-                DeltaMethod::Blocks => self.deltas.hash_blocks(&part, base, &mut reader),
-                DeltaMethod::Rolling(block) => self.deltas.sign_blocks(&part, base, base.signature_format(block)),
+                DeltaMethod::Blocks => self.hash_blocks(&part, base, reader),
+                DeltaMethod::Rolling(block) => self.sign_blocks(&part, base, base.signature_format(block)),
             };
-            if let Err(error) = signed {
-                self.without_base(&part, base, &error);
+            match (signed, base.in_place.is_some()) {
+                (Ok(()), _) => {}
+                (Err(error), true) => return Some(FailedUpdate { entry: part.entry, item: part.item, error }),
+                // Unsigned frames are sent whole.
+                (Err(_), false) => self.report_no_signature(&part, base),
             }
         }
+        None
     }
+}
 
-    /// Handles an unreadable base file: unsigned frames are sent whole. An update in place fails.
-    fn without_base(&self, part: &SignatureRange, base: &BaseSource, error: &FileError) {
-        match base.in_place {
-            Some(_) => self.fail_file(part.entry, &part.item, error),
-            None => self.deltas.report_no_signature(part, base),
+/// Splits a range off the first task.
+fn next_range(tasks: &mut VecDeque<SignatureTask>) -> Option<SignatureRange> {
+    while let Some(first) = tasks.front_mut() {
+        let split = first.split();
+        if split.as_ref().is_none_or(|(_, is_more)| !is_more) {
+            tasks.pop_front();
+        }
+        if let Some((range, _)) = split {
+            return Some(range);
         }
     }
+    None
 }
 
 fn runs(frames: Range<u64>) -> Vec<Range<u64>> {

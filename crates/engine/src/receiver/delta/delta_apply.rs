@@ -12,7 +12,7 @@ use haul_proto::wire::report::WorkerMessage;
 use std::sync::Arc;
 
 use crate::metrics::counter::add;
-use crate::receiver::ReceiverEntry;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::base::BaseSource;
 
 /// Most frames queued for separate threads, each no longer than a frame. There is one for each thread of a large

@@ -29,18 +29,18 @@ use crate::fs::{FileStat, FollowLinks};
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::calls::{read_at, write_at};
 use crate::io::storage::holes::punch;
-use crate::receiver::ReceiverEntry;
 use crate::receiver::TargetReceiver;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::file::base::{BaseSource, open_to_write};
 use crate::receiver::file::length::check_length;
 use crate::receiver::file::named::NamedFile;
-use crate::receiver::file::written_frame::WrittenFrame;
 use crate::receiver::place::entry_position::EntryPosition;
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::ExistingStat;
 use crate::receiver::place::target_path::TargetPath;
 use crate::receiver::place::temp_files::{LockedTempFile, lock_own, remove};
+use crate::receiver::written_frame::WrittenFrame;
 
 /// Read size for patches: the longest piece fits.
 const READ_BYTES: usize = 2 << 20;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use haul_base::sys::sync::lock;
 
 use crate::fs::Dir;
-use crate::receiver::ReceiverEntry;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
 
 /// Bytes between checkpoints: a power loss costs at most this, and the data written during a checkpoint.

@@ -7,8 +7,8 @@
 use haul_base::sys::describe::describe;
 use haul_base::sys::sync::lock;
 
-use crate::receiver::ReceiverEntry;
 use crate::receiver::durability::checkpoints::save;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::job::ReceiverJob;
 use haul_proto::commit_queue::{GroupLimits, NextGroup};
 use haul_proto::path::escape;

@@ -1,8 +1,8 @@
 //! A file of which all data has arrived.
 
 use crate::io::storage::file::OpenedFile;
-use crate::receiver::ReceiverEntry;
 use crate::receiver::durability::fsync::SyncedFileSystem;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
 use haul_proto::entry::Timestamp;
 use haul_proto::ids::EntryId;

@@ -9,7 +9,6 @@ pub mod named;
 pub mod partial;
 pub mod patch;
 pub mod written_bytes;
-pub mod written_frame;
 
 use haul_proto::file_range::FileRange;
 use haul_proto::integrity::FrameLen;

@@ -17,7 +17,7 @@ use haul_base::sys::sync::lock;
 
 use super::first_names::{FirstName, FirstNames};
 use crate::fs::{Dir, FileIdentity, FileStat};
-use crate::receiver::ReceiverEntry;
+use crate::receiver::entry::ReceiverEntry;
 
 /// Files with names still to be offered.
 #[derive(Default)]

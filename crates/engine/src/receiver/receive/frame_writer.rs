@@ -21,10 +21,10 @@ use crate::io::storage::policy::IoPlan;
 use crate::io::storage::{ALIGNMENT, FileAccess, FinishedIo, IoMethod, IoRequest, StreamStorage, is_refusal};
 use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
-use crate::receiver::ReceiverEntry;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
-use crate::receiver::file::written_frame::WrittenFrame;
 use crate::receiver::place::error::FileError;
+use crate::receiver::written_frame::WrittenFrame;
 
 /// The writer of one stream.
 pub struct FrameWriter {

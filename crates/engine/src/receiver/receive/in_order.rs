@@ -9,12 +9,12 @@ use std::sync::Arc;
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::calls::write_on;
 use crate::metrics::stage_timer::during;
-use crate::receiver::ReceiverEntry;
 use crate::receiver::TargetReceiver;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::in_order_queue::InOrderQueue;
-use crate::receiver::file::written_frame::WrittenFrame;
 use crate::receiver::file::{Receiving, ReceivingFile};
 use crate::receiver::place::error::FileError;
+use crate::receiver::written_frame::WrittenFrame;
 
 impl TargetReceiver {
     /// Queues a frame, and writes the frames now in order unless another stream does. Returns a free buffer.

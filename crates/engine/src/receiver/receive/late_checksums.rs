@@ -1,9 +1,9 @@
 //! Requested digests that need a reread of the file.
 
-use crate::receiver::ReceiverEntry;
 use crate::receiver::TargetReceiver;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::error::FileError;
-use crate::receiver::receive::partial_verification::VerificationClaim;
+use crate::receiver::receive::verification_queue::VerificationClaim;
 use haul_proto::ids::EntryId;
 use haul_proto::session::step::TargetStep;
 use std::sync::Arc;

@@ -7,11 +7,13 @@ pub mod in_order;
 pub mod late_checksums;
 pub mod partial_verification;
 pub mod reflink;
+pub mod reflink_support;
+pub mod verification_queue;
 
 use crate::net::rate_limiter::RateLimiter;
 use crate::receiver::job::ReceiverJob;
 use crate::receiver::receive::frame_writer::WriteBuffers;
-use crate::receiver::receive::reflink::ReflinkSupport;
+use crate::receiver::receive::reflink_support::ReflinkSupport;
 use crate::receiver::tree::TargetTree;
 use std::sync::Arc;
 

@@ -15,25 +15,14 @@ use crate::io::storage::file::OpenedFile;
 use crate::io::storage::policy::IoPlan;
 use crate::io::storage::read::FrameReader;
 use crate::metrics::counter::add;
-use crate::receiver::ReceiverEntry;
 use crate::receiver::TargetReceiver;
-use crate::receiver::bounded_queue::BoundedQueue;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::place::journal::OpenJournal;
+use crate::receiver::receive::verification_queue::VerificationClaim;
 
 /// Most frames in one report to the source.
 const TOLD_EVERY: usize = 64;
-
-/// Data of a file to be read before the file can be complete.
-pub enum VerificationClaim {
-    /// A partial file to verify, already answered.
-    Part(EntryId, Arc<ReceiverEntry>),
-    /// The unhashed rest of a file of this many bytes with a requested digest.
-    Sum(EntryId, Arc<ReceiverEntry>, u64),
-}
-
-/// Claims to verify.
-pub type VerificationQueue = BoundedQueue<VerificationClaim>;
 
 /// Consecutive frames present in a file, and their digests.
 pub struct VerifiedFrames {

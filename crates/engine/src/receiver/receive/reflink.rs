@@ -7,37 +7,17 @@ use haul_proto::error::ProtocolError;
 use haul_proto::ids::EntryId;
 use haul_proto::wire::resource_metrics::Stage;
 use rustix::io::Errno;
-use std::collections::HashSet;
 use std::io;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
-
-use haul_base::sys::sync::lock;
+use std::sync::Arc;
 
 use crate::io::storage::file::OpenedFile;
 use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
-use crate::receiver::ReceiverEntry;
 use crate::receiver::TargetReceiver;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::named::NamedFile;
 use haul_proto::integrity::NO_VALUE;
-
-/// Refused reflinks, so that they are not tried for every chunk.
-#[derive(Debug, Default)]
-pub struct ReflinkSupport {
-    /// Device numbers of file systems without reflinks to the target's. A job uses few.
-    refused: Mutex<HashSet<u64>>,
-}
-
-impl ReflinkSupport {
-    fn is_refused(&self, source: &OpenedFile) -> bool {
-        lock(&self.refused).contains(&source.device())
-    }
-
-    fn refuse(&self, source: &OpenedFile) {
-        lock(&self.refused).insert(source.device());
-    }
-}
 
 impl TargetReceiver {
     /// Clones frames of a file from `source`, which then count as written. `false` if that is impossible or unwanted:

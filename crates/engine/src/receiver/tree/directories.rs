@@ -12,7 +12,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::fs::{Dir, FileStat, FollowLinks};
-use crate::receiver::ReceiverEntry;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::destination::cannot_remember;
 use crate::receiver::place::entry_position::EntryPosition;
 use crate::receiver::place::error::FileError;

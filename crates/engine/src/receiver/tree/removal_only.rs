@@ -1,6 +1,6 @@
 //! Jobs that only remove.
 
-use crate::receiver::ReceiverEntry;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::destination::DestinationKind;
 use crate::receiver::tree::TargetTree;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};

@@ -1,6 +1,6 @@
 //! The end of a frame's write, on its way from the writer to the driver.
 
-use crate::receiver::ReceiverEntry;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::error::FileError;
 use haul_proto::wire::frame::DataFrame;
 use std::sync::Arc;

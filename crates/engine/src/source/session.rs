@@ -1,0 +1,469 @@
+//! The state of the source's end: the protocol's state machine behind a lock, and the notifications of its threads.
+
+use crate::io::program::InheritedPipe;
+use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata};
+use haul_proto::entry_extras::EntryExtras;
+use haul_proto::error::ProtocolError;
+use haul_proto::ids::{EntryId, PathId, StreamId};
+use haul_proto::path::escape;
+use haul_proto::ranges::RangeSet;
+use haul_proto::session::source::SourceSession as Machine;
+use haul_proto::wire::list_batch::SourceBatch;
+use haul_proto::wire::message::TargetMessage;
+use haul_proto::wire::pipe::PipeKind;
+use haul_proto::wire::preserve::HolePolicy;
+use haul_proto::wire::ranges::{PlannedVersion, SourceRange};
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::request::{SourceRequest, SymlinkMode, TargetOperand};
+use haul_proto::wire::storage::CacheUse;
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use haul_base::job::account::{WorkDone, WorkKind};
+use haul_base::sys::cancel::Cancel;
+
+use crate::fs::{FileIdentity, FileStat, WalkFilter};
+use crate::io::storage::cold;
+use crate::io::storage::policy::StoragePolicy;
+use crate::metrics::counter::add;
+use crate::metrics::reporter::Reporter;
+use crate::net::rate_limiter::RateLimiter;
+use crate::net::stream::DataStream;
+use crate::net::stream::compress::CompressingStream;
+use crate::policy::HostPolicy;
+use crate::source::entry::SourceEntry;
+use crate::source::list_batches::PendingBatches;
+use crate::source::operands::{self, OperandRoot, origin};
+use crate::source::own_unlinks::OwnUnlinkRecords;
+use crate::source::owners::SourceOwners;
+use crate::source::path::SourceFileError;
+use crate::source::source_removal::SourceRemovals;
+use crate::sys::confine::{ConfineBounds, ConfineRights};
+use crate::sys::notify::Notify;
+
+/// The source's end of a job.
+pub struct Source {
+    pub(super) request: SourceRequest,
+    pub(super) roots: Vec<Option<OperandRoot>>,
+    /// Further source arguments, in jobs that receive them while running.
+    pub(super) listed: Option<PendingBatches>,
+    /// The destination directory, if it is on this host: the walk skips it.
+    pub(super) target_directory: OnceLock<FileIdentity>,
+    pub(super) state: Mutex<State>,
+    /// Filters of the walk.
+    pub(super) filter: Option<WalkFilter>,
+    /// The target refused a directory, so the walk skips its contents.
+    pub(super) has_refused: AtomicBool,
+    /// Number of entries that the target has refused or failed to complete.
+    pub(super) rejected: AtomicU64,
+    /// Cancels the walk.
+    pub(super) walking: Cancel,
+    /// Read policy.
+    pub(super) policy: StoragePolicy,
+    /// Signals work for streams.
+    pub(super) work: Notify,
+    /// Signals room in the window for the walk.
+    pub(super) window: Notify,
+    /// Signals messages for the target.
+    pub(super) outbox: Notify,
+    /// Signals files to be removed, or the end of removals.
+    pub(super) removals: Notify,
+    /// Rate limit of all streams.
+    pub(super) limiter: RateLimiter,
+    /// Number of files with flags that are not preserved.
+    pub(super) flagged: AtomicU64,
+    /// Hard links that haul has removed itself.
+    pub(super) own_unlinks: OwnUnlinkRecords,
+    /// Owner names to send to the target, if any.
+    pub(super) owners: Option<SourceOwners>,
+    /// Reports to the controller.
+    pub reporter: Reporter,
+}
+
+pub(super) struct State {
+    pub(super) machine: Machine<SourceEntry>,
+    pub(super) stopped: bool,
+    /// Ids of streams that get work; `None` for all.
+    pub(super) in_use: Option<RangeSet>,
+    /// Abandoned streams whose threads have not ended.
+    pub(super) given_up: HashSet<StreamId>,
+    /// Idle time after which a stream duplicates another stream's unfinished work; `None` for never.
+    pub(super) double_after: Option<Duration>,
+    /// Files to be removed.
+    pub(super) removals: SourceRemovals,
+}
+
+impl State {
+    pub(super) fn is_over(&self) -> bool {
+        self.stopped || self.machine.is_finished()
+    }
+
+    pub(super) fn is_in_use(&self, StreamId(id): StreamId) -> bool {
+        self.in_use.as_ref().is_none_or(|in_use| in_use.contains(id.into()))
+    }
+}
+
+fn new_session(request: &SourceRequest) -> Machine<SourceEntry> {
+    let (frame, streams) = (request.settings.frame, request.settings.streams);
+    let mut machine = if request.compare { Machine::comparing(frame, streams) } else { Machine::new(frame, streams) };
+    if request.settings.checksum.as_ref().is_some_and(|checksum| checksum.at_source) && !request.compare {
+        machine.await_sums();
+    }
+    if request.remove_files && !request.compare {
+        machine.await_proof();
+    }
+    if let Some(SourceRange { range, .. }) = request.range {
+        machine.send_range(range);
+    }
+    machine.spread_by(SourceEntry::device);
+    machine
+}
+
+impl Source {
+    /// Checks the source arguments and reports invalid ones at once. `inherited` is standard input or the
+    /// pipe of a server, if this worker received it; `policy` permits or forbids programs.
+    pub fn prepare(
+        request: SourceRequest,
+        reporter: Reporter,
+        inherited: Option<InheritedPipe>,
+        policy: &HostPolicy,
+    ) -> Self {
+        let roots = match request.pipe {
+            PipeKind::No => {
+                if request.storage.cache == CacheUse::Cold {
+                    // A missing file is reported with the arguments.
+                    let paths = request.operands.iter().map(|path| Path::new(OsStr::from_bytes(path)));
+                    paths.for_each(|path| drop(cold::let_go(path)));
+                }
+                operands::resolve_operands(&request, &reporter)
+            }
+            PipeKind::Standard | PipeKind::Named | PipeKind::Growing(_) => {
+                operands::open_pipe(&request, inherited, policy, &reporter)
+            }
+        };
+        let state = Mutex::new(State {
+            machine: new_session(&request),
+            stopped: false,
+            in_use: None,
+            given_up: HashSet::new(),
+            double_after: None,
+            removals: SourceRemovals::new(),
+        });
+        let [work, window, outbox, removals] = std::array::from_fn(|_| Notify::default());
+        let limiter = RateLimiter::new(request.rate_bytes_per_s);
+        let policy = StoragePolicy::new(request.storage);
+        let walking = Cancel::new();
+        let listed = request.listed.then(PendingBatches::new);
+        let target_directory = OnceLock::new();
+        // The decoder has bounded the length of patterns.
+        let filter = WalkFilter::new(&request.filters).unwrap_or_else(|error| panic!("{error}"));
+        let flagged = AtomicU64::new(0);
+        let owners = request.tell_owners.then(SourceOwners::new);
+        Self {
+            request,
+            filter,
+            roots,
+            listed,
+            target_directory,
+            state,
+            has_refused: AtomicBool::new(false),
+            rejected: AtomicU64::new(0),
+            walking,
+            policy,
+            work,
+            window,
+            outbox,
+            removals,
+            limiter,
+            flagged,
+            own_unlinks: OwnUnlinkRecords::default(),
+            owners,
+            reporter,
+        }
+    }
+
+    /// The source arguments as sent to the target.
+    pub fn operands(&self) -> Vec<Option<TargetOperand>> {
+        self.roots.iter().map(|root| root.as_ref().map(OperandRoot::operand)).collect()
+    }
+
+    /// Adds source arguments received while the job runs.
+    pub fn add_listed(&self, batch: SourceBatch) -> Result<(), ProtocolError> {
+        self.listed.as_ref().ok_or(ProtocolError::Unasked("a listed source argument"))?.add(batch)
+    }
+
+    /// Identifies these source arguments on this host, across runs.
+    pub fn origin(&self) -> [u8; 32] {
+        origin(&self.request.operands)
+    }
+
+    /// Permits reads of the source arguments and everything below, and removals there if requested.
+    pub fn allow(&self, bounds: &mut ConfineBounds) {
+        self.allow_removal(bounds);
+        if self.request.links == SymlinkMode::Follow {
+            return bounds
+                .allow_reading_anything("symbolic links are followed (--symlinks follow), so all can be read");
+        }
+        match &self.request.base {
+            _ if !self.request.listed => {}
+            None => bounds.allow_reading_anything("a list may name any file, so all can be read"),
+            Some(base) => operands::allow_base(base, bounds, ConfineRights::ReadTree),
+        }
+        self.roots.iter().flatten().for_each(|root| root.allow(bounds));
+    }
+
+    /// Skips this directory wherever the walk finds it below a source argument. Must precede [`Self::walk`]; only the
+    /// first call counts.
+    pub fn skip_directory(&self, target_directory: FileIdentity) {
+        let _ = self.target_directory.set(target_directory);
+    }
+
+    /// A sink for `stream`, with the job's compression.
+    pub fn outlet<'s>(&'s self, stream: &'s mut DataStream) -> CompressingStream<'s> {
+        CompressingStream::new(stream, self.request.compression, &self.reporter.tally)
+    }
+
+    /// Totals for a server's log.
+    pub fn did(&self) -> WorkDone {
+        let counters = self.reporter.tally.counters();
+        let path = self.request.operands.first().map(|path| escape(path)).unwrap_or_default();
+        let (what, bytes) = match self.compares() {
+            true => (WorkKind::Compared, counters.bytes_found),
+            false => (WorkKind::Sent, counters.bytes_carried),
+        };
+        let failed = counters.failed + self.rejected.load(Ordering::Relaxed);
+        WorkDone { what, files: counters.files_found, bytes, failed, path }
+    }
+
+    /// The negotiated settings.
+    pub fn settings(&self) -> &haul_proto::wire::request::SessionSettings {
+        &self.request.settings
+    }
+
+    /// Handles a message from the target.
+    pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolError> {
+        let message = TargetMessage::decode(bytes, self.request.settings.number)?;
+        let mut state = self.lock();
+        state.machine.handle(message)?;
+        self.take_proven(&mut state);
+        let mut rejected = state.machine.take_rejected();
+        if self.compares() {
+            // These differ, and the target counts them.
+            rejected.clear();
+        }
+        if state.machine.has_refused() {
+            self.has_refused.store(true, Ordering::Relaxed);
+        }
+        let concerns_streams = state.machine.has_work() || state.is_over();
+        drop(state);
+        self.record_rejected(&rejected);
+        if concerns_streams {
+            self.work.notify_all();
+        }
+        self.notify_others();
+        Ok(())
+    }
+
+    /// The device of the first source argument; 0 if there is none.
+    pub fn device(&self) -> u64 {
+        self.roots.iter().flatten().map(|root| root.operand().device).next().unwrap_or(0)
+    }
+
+    /// Waits for messages to the target; `None` after the last.
+    pub fn wait_for_messages(&self) -> Option<Vec<Vec<u8>>> {
+        let mut state = self.lock();
+        loop {
+            let messages: Vec<_> = std::iter::from_fn(|| state.machine.poll_message()).collect();
+            if !messages.is_empty() {
+                let ends = self.ends_of(&state.machine, &messages);
+                drop(state);
+                self.audit_ends(&ends);
+                // The last message may complete the job, and makes room for others.
+                self.work.notify_all();
+                self.window.notify_all();
+                self.removals.notify_all();
+                return Some(messages.iter().map(|message| message.encode(self.request.settings.number)).collect());
+            }
+            if state.is_over() {
+                return None;
+            }
+            state = self.outbox.wait(state);
+        }
+    }
+
+    /// Whether the job only compares, without streams.
+    pub fn compares(&self) -> bool {
+        self.request.compare
+    }
+
+    /// Assigns work to these streams only; others idle once they have finished theirs.
+    pub fn use_streams(&self, in_use: RangeSet) {
+        let streams = u16::try_from(in_use.len()).unwrap_or(u16::MAX);
+        self.lock().in_use = Some(in_use);
+        self.share_among(streams);
+    }
+
+    /// Assigns work to all of this many streams.
+    pub fn share_among(&self, streams: u16) {
+        self.lock().machine.set_streams(streams);
+        self.reporter.tally.streams.store(streams.into(), Ordering::Relaxed);
+        self.work.notify_all();
+    }
+
+    /// Sets the idle time after which a stream duplicates another stream's unfinished work: on a lossy path, a stream
+    /// may stall for seconds.
+    pub fn double_after(&self, rest: Duration) {
+        let mut state = self.lock();
+        state.machine.keep_pieces();
+        state.double_after = Some(rest);
+        drop(state);
+        self.work.notify_all();
+    }
+
+    /// Abandons a stream: wakes its thread, and leaves its work to others.
+    pub fn give_up_stream(&self, id: StreamId) {
+        self.lock().given_up.insert(id);
+        self.work.notify_all();
+    }
+
+    /// Requests more streams from the target.
+    pub fn ask_for_streams(&self, count: u16, path: PathId) {
+        self.lock().machine.ask_for_streams(count, path);
+        self.outbox.notify_all();
+    }
+
+    /// Whether all entries are complete.
+    pub fn is_finished(&self) -> bool {
+        self.lock().machine.is_finished()
+    }
+
+    /// Whether no work is left: all entries are complete, or the job is stopped.
+    pub(super) fn is_over(&self) -> bool {
+        self.lock().is_over()
+    }
+
+    /// Sets the rate limit of all streams together; 0 for none.
+    pub fn set_rate(&self, rate_bytes_per_s: u64) {
+        self.limiter.set(rate_bytes_per_s);
+    }
+
+    /// Pauses or resumes the streams.
+    pub fn pause(&self, is_paused: bool) {
+        self.limiter.pause(is_paused);
+        self.work.notify_all();
+    }
+
+    /// The number of pauses and resumptions so far; odd during a pause.
+    pub fn pauses(&self) -> u64 {
+        self.limiter.pauses()
+    }
+
+    /// Incomplete files with data assigned to streams.
+    pub fn files_under_way(&self) -> u64 {
+        self.lock().machine.under_way() as u64
+    }
+
+    /// Stops all threads at their next step.
+    pub fn stop(&self) {
+        self.lock().stopped = true;
+        self.walking.cancel();
+        self.listed.iter().for_each(PendingBatches::stop);
+        // Data in flight no longer waits for the rate limit.
+        self.limiter.set(0);
+        self.limiter.pause(false);
+        self.notify();
+    }
+
+    /// Fails a file, unless it has changed for the first time: then it is offered again.
+    pub(super) fn fail(&self, entry: EntryId, item: &SourceEntry, error: SourceFileError) {
+        if !matches!(error, SourceFileError::Changed) {
+            return self.fail_for_good(entry, item, &error);
+        }
+        if self.request.range.is_some() {
+            // Other runs send the other ranges of the planned version.
+            return self.fail_for_good(entry, item, &SourceFileError::ChangedSincePlan);
+        }
+        match item.again(&self.own_unlinks) {
+            Ok(Some((again, look))) => self.offer_again(entry, again, &look),
+            Ok(None) => self.fail_for_good(entry, item, &error),
+            Err(error) => self.fail_for_good(entry, item, &error),
+        }
+    }
+
+    /// Fails a file. It is not offered again, since some of its data may be lost.
+    pub(super) fn fail_for_good(&self, entry: EntryId, item: &SourceEntry, error: &SourceFileError) {
+        let reason = error.to_string();
+        let mut state = self.lock();
+        if state.machine.fail(entry, &reason) {
+            // Under the lock: the job may end with this entry, and its summary counts the failure.
+            self.reporter.failed(item.path(), reason);
+        }
+        drop(state);
+        self.notify();
+    }
+
+    pub(super) fn offer_again(&self, entry: EntryId, item: SourceEntry, look: &FileStat) {
+        let path = item.path();
+        let mut now = self.file_entry(EntryLocation::Again(entry), look);
+        self.add_attributes(&mut now, &item);
+        if self.lock().machine.offer_again(entry, now, Arc::new(item)).is_some() {
+            let text = format!("{} changed while being read; starting it over", escape(&path));
+            self.reporter.send(&WorkerMessage::Warning { text });
+        }
+        self.notify();
+    }
+
+    /// Sends the names of an entry's owner and group before its offer, once each.
+    pub(super) fn report_owners(&self, meta: &EntryMetadata) {
+        for (is_group, id, name) in self.owners.iter().flat_map(|owners| owners.unsent(meta)) {
+            self.lock().machine.tell_owner(is_group, id, name);
+        }
+    }
+
+    /// A file's entry for the offer.
+    pub(super) fn file_entry(&self, place: EntryLocation, look: &FileStat) -> Entry {
+        let is_large = look.size > self.request.settings.frame.pack_file_max();
+        let data_bytes = match self.request.preserve.holes {
+            HolePolicy::Keep => look.may_have_holes().then_some(look.room),
+            HolePolicy::Make => Some(look.size),
+            HolePolicy::Fill => None,
+        };
+        let more = EntryExtras { data_bytes: data_bytes.filter(|_| is_large), ..EntryExtras::default() };
+        let (kind, version) = (EntryContent::File { size: look.size }, is_large.then(|| look.version()));
+        Entry { place, kind, meta: look.meta, version, more: (!more.is_empty()).then(|| Box::new(more)) }
+    }
+
+    /// Whether a file is not the version that the job was planned for.
+    pub(super) fn has_changed_since_plan(&self, look: &FileStat) -> bool {
+        self.request.range.is_some_and(|SourceRange { version, .. }| {
+            let (size, inode, modified) = (look.size, look.identity.inode, look.meta.modified);
+            version != PlannedVersion { size, inode, modified, changed: look.changed }
+        })
+    }
+
+    pub(super) fn count_found(&self, size: u64) {
+        let size = self.request.range.map_or(size, |SourceRange { range, .. }| range.bytes_in(size));
+        add(&self.reporter.tally.files_found, 1);
+        add(&self.reporter.tally.bytes_found, size);
+    }
+
+    pub(super) fn notify(&self) {
+        self.work.notify_all();
+        self.notify_others();
+    }
+
+    pub(super) fn notify_others(&self) {
+        self.window.notify_all();
+        self.outbox.notify_all();
+        self.removals.notify_all();
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
