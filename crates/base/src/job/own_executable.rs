@@ -1,12 +1,11 @@
 //! Finds the executable of this process, which its workers are started from.
 
-use std::ffi::{CStr, OsStr};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::hello::worker_identify_line;
+use crate::sys::os;
 
 /// This executable, whatever its name is by now.
 pub const BY_PROC: &str = "/proc/self/exe";
@@ -16,28 +15,12 @@ pub const BY_PROC: &str = "/proc/self/exe";
 pub fn own_executable() -> io::Result<PathBuf> {
     let by_name = std::env::current_exe().ok().filter(|path| path.exists());
     let found = by_name.or_else(|| Some(PathBuf::from(BY_PROC)).filter(|path| path.exists()));
-    found.or_else(|| started_by().filter(|path| is_this_haul(path))).ok_or_else(|| {
+    found.or_else(|| os::started_by().filter(|path| is_this_haul(path))).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::NotFound,
             "haul cannot find its own executable: no /proc here, and no haul at the path it was started by",
         )
     })
-}
-
-/// The path that the kernel was given for this process (getauxval(3), `AT_EXECFN`).
-fn started_by() -> Option<PathBuf> {
-    // SAFETY: the call has no preconditions, and gives 0 for a value that the kernel did not pass.
-    #[allow(unsafe_code)]
-    let address = unsafe { libc::getauxval(libc::AT_EXECFN) };
-    let text = std::ptr::with_exposed_provenance::<libc::c_char>(usize::try_from(address).ok()?);
-    if text.is_null() {
-        return None;
-    }
-    // SAFETY: for this value, the kernel passes the address of a string that ends with NUL and stays there, unchanged, for
-    // the life of the process.
-    #[allow(unsafe_code)]
-    let path = unsafe { CStr::from_ptr(text) };
-    std::path::absolute(Path::new(OsStr::from_bytes(path.to_bytes()))).ok()
 }
 
 /// Whether the executable at this path is haul of this version.
@@ -55,7 +38,7 @@ mod tests {
 
     #[test]
     fn the_path_that_the_process_was_started_by_leads_to_its_executable() {
-        let by_kernel = std::fs::canonicalize(started_by().unwrap()).unwrap();
+        let by_kernel = std::fs::canonicalize(os::started_by().unwrap()).unwrap();
         assert_eq!(by_kernel, std::fs::canonicalize(std::env::current_exe().unwrap()).unwrap());
         assert!(own_executable().unwrap().exists());
     }

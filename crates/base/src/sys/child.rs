@@ -10,9 +10,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::sys::cancel::Cancel;
+use crate::sys::os;
 use haul_proto::path::escape;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 /// Bytes that are kept from the end of a child's error output.
 pub const KEPT_STDERR: usize = 8 * 1024;
@@ -102,9 +103,8 @@ impl ChildGuard {
             if self.status.is_some() || left.is_zero() {
                 return Ok(self.status);
             }
-            // Readable after its end. Before Linux 5.3, and where a system call filter forbids pidfds, the child is
-            // polled.
-            ended = ended.or_else(|| pidfd_open(self.pid()?, PidfdFlags::empty()).ok());
+            // Without such a descriptor, the child is polled.
+            ended = ended.or_else(|| os::process_end(self.pid()?));
             match &ended {
                 Some(ended) => drop(is_ready(ended, PollFlags::IN, left)),
                 None => thread::sleep(nap.min(left)),

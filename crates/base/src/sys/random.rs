@@ -1,13 +1,14 @@
-//! Random numbers from the kernel (getrandom(2)).
+//! Random numbers from the kernel.
 
-use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
+
+use super::os;
 
 /// Random bytes from the kernel.
 pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
-    let got = getrandom(&mut bytes[..], GetRandomFlags::empty())?;
-    if got == N { Ok(bytes) } else { Err(io::Error::other("the kernel gave too few random bytes")) }
+    os::fill_random(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Random, between 0 and 1: for pauses.

@@ -1,26 +1,22 @@
-//! Numbers that a process shares with its children, in a file without a name (memfd_create(2)).
+//! Numbers that a process shares with its children, in a file without a name.
 
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::io::{pread, pwrite, retry_on_intr};
 
-use super::inherited_fds;
+use super::{inherited_fds, os};
 
-/// `N` numbers in a file. Nobody can change its length.
+/// `N` numbers in a file.
 #[derive(Debug, Clone)]
 pub struct SharedNumbers<const N: usize>(Arc<OwnedFd>);
 
 impl<const N: usize> SharedNumbers<N> {
     /// Creates the file with zeros.
     pub fn new(name: &CStr) -> io::Result<Self> {
-        let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        ftruncate(&file, 8 * N as u64)?;
-        fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
-        Ok(Self(Arc::new(file)))
+        Ok(Self(Arc::new(os::nameless_file(name, 8 * N as u64)?)))
     }
 
     /// In a child: takes the file that the parent left under this number. To be called once.
@@ -68,7 +64,7 @@ mod tests {
         numbers.write([1, u64::MAX, 3]).unwrap();
         assert_eq!(numbers.clone().read().unwrap(), [1, u64::MAX, 3]);
         for len in [0, 1 << 30] {
-            assert!(ftruncate(&**numbers.descriptor(), len).is_err(), "{len}");
+            assert!(rustix::fs::ftruncate(&**numbers.descriptor(), len).is_err(), "{len}");
         }
     }
 }

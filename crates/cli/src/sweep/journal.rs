@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
+use haul_base::sys::random::random;
 use haul_proto::path::escape;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -63,9 +64,7 @@ impl Journal {
     }
 
     fn begin(&mut self, header: &Header) -> io::Result<()> {
-        let mut number = [0; 8];
-        rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty())?;
-        self.number = u64::from_ne_bytes(number);
+        self.number = u64::from_ne_bytes(random()?);
         let Header { source, target, options } = header;
         let columns = columns().join(",");
         let number = self.number;

@@ -17,6 +17,10 @@ mod failure;
 mod greeting;
 mod greeting_scanner;
 mod local;
+#[cfg(not(target_os = "linux"))]
+#[path = "no_prompt.rs"]
+mod prompt;
+#[cfg(target_os = "linux")]
 mod prompt;
 mod remote;
 mod script;

@@ -15,6 +15,7 @@ use haul_base::sys::child::{CancellableStdin, SpawnedChild, spawn};
 use haul_proto::path::escape;
 
 use crate::launch::prompt::Prompter;
+use haul_base::sys::random::random;
 
 use super::executables::DeployableExecutables;
 use super::script::{ScriptRequest, plain_arguments, remote_command};
@@ -252,9 +253,8 @@ fn not_started(program: &OsStr, error: &io::Error) -> Error {
 
 /// Returns 16 random hexadecimal digits.
 fn token() -> Result<String, Error> {
-    let mut bytes = [0; 8];
-    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
-        Ok(8) => Ok(format!("{:016x}", u64::from_ne_bytes(bytes))),
-        _ => Err(Error::Failed("no random bytes from the kernel of this host".into())),
+    match random() {
+        Ok(bytes) => Ok(format!("{:016x}", u64::from_ne_bytes(bytes))),
+        Err(_) => Err(Error::Failed("no random bytes from the kernel of this host".into())),
     }
 }
