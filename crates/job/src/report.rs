@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::directory::JobDirectory;
 use crate::error::JobError;
 use crate::overview::{JobOverview, ShardState};
-use crate::shard_result::{ShardEnd, ShardResult};
+use crate::shard_result::{ShardCounts, ShardEnd, ShardResult};
 
 /// Slowest shards that are named.
 const SLOWEST: usize = 10;
@@ -77,8 +77,8 @@ impl MergedReport {
             let ShardState::Ended(result) = state else { continue };
             report.add(result);
             let is_first_failure =
-                shard.range.is_none() || result.failed > 0 && failed_files.insert(shard.first_of_file());
-            report.failed += if is_first_failure { result.failed } else { 0 };
+                shard.range.is_none() || result.counts.failed > 0 && failed_files.insert(shard.first_of_file());
+            report.failed += if is_first_failure { result.counts.failed } else { 0 };
             let end = result.began + result.seconds;
             let (first, last) = span.unwrap_or((result.began, end));
             span = Some((first.min(result.began), last.max(end)));
@@ -91,15 +91,16 @@ impl MergedReport {
 
     fn add(&mut self, result: &ShardResult) {
         self.shards_done += u64::from(result.end == ShardEnd::Done);
-        self.files_copied += result.files_copied;
-        self.files_skipped += result.files_skipped;
-        self.bytes += result.bytes;
-        self.bytes_skipped += result.bytes_skipped;
+        let ShardCounts { files_copied, files_skipped, failed: _, bytes, bytes_skipped } = result.counts;
+        self.files_copied += files_copied;
+        self.files_skipped += files_skipped;
+        self.bytes += bytes;
+        self.bytes_skipped += bytes_skipped;
         self.reruns += u64::from(result.attempts.saturating_sub(1));
         self.slowest.push((result.shard, result.seconds, result.host.clone()));
         let host = self.hosts.entry(result.host.clone()).or_default();
         host.shards += 1;
-        host.bytes += result.bytes;
+        host.bytes += bytes;
         host.seconds += result.seconds;
     }
 

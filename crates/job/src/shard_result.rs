@@ -36,6 +36,21 @@ impl ShardEnd {
     }
 }
 
+/// What became of the files of one run of a shard.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ShardCounts {
+    /// Files copied, or compared.
+    pub files_copied: u64,
+    /// Files that were there already.
+    pub files_skipped: u64,
+    /// Files that failed, or that differ.
+    pub failed: u64,
+    /// Bytes written, or compared.
+    pub bytes: u64,
+    /// Bytes of files that were there already.
+    pub bytes_skipped: u64,
+}
+
 /// The result of a shard's last run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShardResult {
@@ -53,16 +68,8 @@ pub struct ShardResult {
     pub seconds: f64,
     /// Runs of this shard, with this one.
     pub attempts: u32,
-    /// Files copied, or compared, by this run.
-    pub files_copied: u64,
-    /// Files that were there already.
-    pub files_skipped: u64,
-    /// Files that failed, or that differ.
-    pub failed: u64,
-    /// Bytes written, or compared, by this run.
-    pub bytes: u64,
-    /// Bytes of files that were there already.
-    pub bytes_skipped: u64,
+    /// What became of its files.
+    pub counts: ShardCounts,
     /// What is at the target, as far as its run saw.
     pub progress: ShardProgress,
     /// Why it failed as a whole; empty where it did not.
@@ -87,11 +94,11 @@ impl ShardResult {
             "began": self.began,
             "seconds": self.seconds,
             "attempts": self.attempts,
-            "files_copied": self.files_copied,
-            "files_skipped": self.files_skipped,
-            "failed": self.failed,
-            "bytes": self.bytes,
-            "bytes_skipped": self.bytes_skipped,
+            "files_copied": self.counts.files_copied,
+            "files_skipped": self.counts.files_skipped,
+            "failed": self.counts.failed,
+            "bytes": self.counts.bytes,
+            "bytes_skipped": self.counts.bytes_skipped,
             "progress": self.progress.json(),
             "message": self.message,
             "summary": self.summary,
@@ -122,11 +129,13 @@ impl ShardResult {
             began: value["began"].as_f64()?,
             seconds: value["seconds"].as_f64()?,
             attempts: number("attempts").and_then(|attempts| u32::try_from(attempts).ok())?,
-            files_copied: number("files_copied")?,
-            files_skipped: number("files_skipped")?,
-            failed: number("failed")?,
-            bytes: number("bytes")?,
-            bytes_skipped: number("bytes_skipped")?,
+            counts: ShardCounts {
+                files_copied: number("files_copied")?,
+                files_skipped: number("files_skipped")?,
+                failed: number("failed")?,
+                bytes: number("bytes")?,
+                bytes_skipped: number("bytes_skipped")?,
+            },
             progress: ShardProgress::parse(&value["progress"]),
             message: text("message")?,
             summary: value["summary"].take(),
@@ -178,11 +187,13 @@ pub(crate) mod tests {
             began: 1000.0,
             seconds,
             attempts: 1,
-            files_copied: 10,
-            files_skipped: 2,
-            failed: u64::from(end == ShardEnd::Failed),
-            bytes: 1000,
-            bytes_skipped: 5,
+            counts: ShardCounts {
+                files_copied: 10,
+                files_skipped: 2,
+                failed: u64::from(end == ShardEnd::Failed),
+                bytes: 1000,
+                bytes_skipped: 5,
+            },
             progress: ShardProgress { files: 12, bytes: 1005 },
             message: String::new(),
             summary: json!({ "restarts": 1 }),

@@ -60,8 +60,11 @@ fn unfinished(overview: &JobOverview) -> Vec<DocumentBlock> {
         ShardState::Running(holder) => format!("shard {number}: run by {}", harmless(&holder.shown())),
         ShardState::Ended(result) => {
             let why = result.message.lines().next().unwrap_or_default();
-            let failed =
-                if result.failed > 0 { format!(", {} failed", units::files(result.failed)) } else { String::new() };
+            let failed = if result.counts.failed > 0 {
+                format!(", {} failed", units::files(result.counts.failed))
+            } else {
+                String::new()
+            };
             format!("shard {number}: {} on {}{failed} {}", result.end.word(), harmless(&result.host), harmless(why))
         }
     };
@@ -92,7 +95,7 @@ impl Timeline {
         let mut timeline = Self { slice_s, bytes: vec![0.0; SLICES], busy_s: vec![0.0; SLICES] };
         for result in results {
             let from = result.began - begin;
-            timeline.add(from, from + result.seconds, result.bytes as f64);
+            timeline.add(from, from + result.seconds, result.counts.bytes as f64);
         }
         Some(timeline)
     }
@@ -182,8 +185,8 @@ fn slowest(merged: &MergedReport, results: &[&ShardResult]) -> Vec<DocumentBlock
             result.shard.to_string(),
             harmless(&result.host),
             Quantity::Time.shown(result.seconds),
-            units::count(result.files_copied.saturating_add(result.files_skipped)),
-            units::size(result.bytes),
+            units::count(result.counts.files_copied.saturating_add(result.counts.files_skipped)),
+            units::size(result.counts.bytes),
             units::count(result.attempts.into()),
             words(limit(result)),
         ]
@@ -197,7 +200,7 @@ mod tests {
     use super::*;
     use haul_job::plan_index::PlannedShard;
     use haul_job::shard_progress::ShardProgress;
-    use haul_job::shard_result::ShardEnd;
+    use haul_job::shard_result::{ShardCounts, ShardEnd};
     use serde_json::json;
 
     const HOSTILE: &str = "n<script>alert(1)</script>\u{202e}\u{1b}[2J";
@@ -211,11 +214,7 @@ mod tests {
             began,
             seconds,
             attempts: 2,
-            files_copied: 10,
-            files_skipped: 2,
-            failed: 0,
-            bytes: 8_000_000,
-            bytes_skipped: 5,
+            counts: ShardCounts { files_copied: 10, files_skipped: 2, failed: 0, bytes: 8_000_000, bytes_skipped: 5 },
             progress: ShardProgress::default(),
             message: HOSTILE.to_owned(),
             summary: json!({ "verdict": { "limit": limit } }),

@@ -9,16 +9,22 @@ use crate::io::storage::policy::StoragePolicy;
 use crate::io::storage::read::FrameReader;
 use crate::metrics::reporter::Reporter;
 use crate::policy::{HostPolicy, PolicyRule};
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
+use crate::receiver::file::size_of;
 use crate::receiver::place::destination::Destination;
 use crate::receiver::place::destination::DestinationKind;
+use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::full_disk::FullDisk;
 use crate::receiver::place::in_order_sink::InOrderSink;
 use crate::receiver::place::job_locks::LockEvent;
 use crate::receiver::worker_context::WorkerContext;
+use haul_proto::entry::{Entry, EntryKind};
 use haul_proto::entry_extras::ExtrasFilter;
+use haul_proto::overwrite_policy::OverwriteRefusal;
 use haul_proto::path::escape;
+use haul_proto::session::step::EntryAnswer;
 use haul_proto::sync::EqualityTest;
 use haul_proto::wire::list_batch::ListedKinds;
 use haul_proto::wire::report::WorkerMessage;
@@ -193,4 +199,31 @@ fn policy_allows_deltas(request: &TargetRequest, policy: &HostPolicy, reporter: 
         reporter.send(&WorkerMessage::Warning { text });
     }
     false
+}
+
+impl ReceiverJob {
+    pub(crate) fn refuse_operand(&self, refusal: OverwriteRefusal) -> EntryAnswer<ReceiverEntry> {
+        self.fail_entry(self.destination.path(b""), refusal.text());
+        EntryAnswer::Refused
+    }
+
+    /// Reports the decision about an entry that needs no further work.
+    pub(crate) fn report_decision(&self, position: &EntryPosition, entry: &Entry, decided: &EntryDecision) {
+        if let Some(change) = decided.change {
+            let size = size_of(&entry.kind);
+            self.report_item(|| self.relative(position), (EntryKind::from(&entry.kind), size), change);
+        }
+    }
+
+    /// Displayed path of a position, below the destination.
+    pub(crate) fn relative(&self, position: &EntryPosition) -> Vec<u8> {
+        // A tree with the target's own name is the prefix of all displayed paths.
+        let is_label = position.renamed && self.destination.memory.is_some();
+        if is_label { Vec::new() } else { position.dir.path_of(position.name.as_bytes()) }
+    }
+
+    pub(crate) fn refuse(&self, position: &EntryPosition, error: impl Display) -> EntryAnswer<ReceiverEntry> {
+        self.fail_entry(self.destination.path(&self.relative(position)), error);
+        EntryAnswer::Refused
+    }
 }

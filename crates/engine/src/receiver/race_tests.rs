@@ -21,7 +21,7 @@ use crate::fs::link_open_file;
 use crate::fs::meta::{apply, apply_to_symlink};
 use crate::fs::testing::{KEEP, in_time_of, name};
 use crate::fs::{Dir, FdCache, FileStat, FollowLinks, MetadataParts, WalkEntry, Walker};
-use crate::receiver::decide::check_entry::make_link;
+use crate::receiver::decide::symlinks::make_link;
 use crate::receiver::place::job_locks::JobLocks;
 use crate::receiver::place::target_path::TargetPath;
 use crate::receiver::place::temp_files::TempFiles;

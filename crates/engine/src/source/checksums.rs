@@ -31,7 +31,7 @@ impl Source {
     pub(super) fn update(&self, item: &SourceEntry, index: u64, payload: &[u8]) {
         if let Some(sum) = self.sum(item) {
             sum.update(index, payload);
-            sum.frame_written(index, item.size, |index, room: &mut [u8]| self.read_again(item, index, room));
+            sum.frame_written(index, item.offered.size, |index, room: &mut [u8]| self.read_again(item, index, room));
         }
     }
 
@@ -56,7 +56,7 @@ impl Source {
         let Some(sum) = self.sum(item) else { return self.report_sum(item, &digest) };
         // A pipe was hashed in order, and its frames cannot be requested again.
         let is_pipe = item.is_pipe();
-        let size = if is_pipe { 0 } else { item.size };
+        let size = if is_pipe { 0 } else { item.offered.size };
         let read = |index, room: &mut [u8]| self.read_again(item, index, room);
         sum.finish(size, read, || !self.lock().stopped)?;
         if !is_pipe && !item.is_as_offered(item.open_shared()?.fd())? {

@@ -32,8 +32,8 @@ fn read(
     file: Arc<OpenedFile>,
     reader: &mut FrameReader,
 ) -> Result<Digest, SourceFileError> {
-    let plan = source.policy.reading(&file, item.size, 0, item.size);
-    reader.add(Arc::clone(&file), plan, 0, item.size);
+    let plan = source.policy.reading(&file, item.offered.size, 0, item.offered.size);
+    reader.add(Arc::clone(&file), plan, 0, item.offered.size);
     let hashed = hash(source, item, reader);
     if hashed.is_ok() {
         reader.end()
@@ -47,7 +47,7 @@ fn read(
 }
 
 fn hash(source: &Source, item: &SourceEntry, reader: &mut FrameReader) -> Result<Digest, SourceFileError> {
-    let (mut hasher, mut left) = (blake3::Hasher::new(), item.size);
+    let (mut hasher, mut left) = (blake3::Hasher::new(), item.offered.size);
     while left > 0 {
         if source.walking.is_cancelled() {
             return Err(SourceFileError::Changed);

@@ -28,12 +28,8 @@ pub struct SourceEntry {
     /// Path of its source argument, as typed.
     pub operand: Arc<[u8]>,
     content: SourceContent,
-    /// Size in bytes at the offer.
-    pub size: u64,
-    /// Time of last modification at the offer.
-    pub modified: Timestamp,
-    /// Time of last change at the offer.
-    changed: Timestamp,
+    /// Its state at the offer.
+    pub offered: SourceState,
     /// Device number of its file system; 0 for input without one.
     device: u64,
     /// Data for its removal, once it is verified at the target.
@@ -78,7 +74,7 @@ impl SourceEntry {
     /// A file or a hard link.
     pub fn file(operand: Arc<[u8]>, place: SourcePath, look: &FileStat) -> Self {
         Self {
-            changed: look.changed,
+            offered: SourceState::from(look),
             device: look.identity.device,
             ..Self::of(operand, SourceContent::Path(place), look.size, look.meta.modified)
         }
@@ -100,9 +96,7 @@ impl SourceEntry {
         Self {
             operand,
             content,
-            size,
-            modified,
-            changed: Timestamp::default(),
+            offered: SourceState { size, modified, changed: Timestamp::default() },
             device: 0,
             removable: None,
             opened,
@@ -173,27 +167,22 @@ impl SourceEntry {
         }
     }
 
-    /// Its state at the offer.
-    pub fn offered(&self) -> SourceState {
-        SourceState { size: self.size, modified: self.modified, changed: self.changed }
-    }
-
     /// The state of the open file. Zeros never change, and haul's removal of a hard link is no change. Fails if the
     /// entry is not a regular file, or no longer one.
     pub fn stat_state(&self, file: &OwnedFd) -> io::Result<SourceState> {
         if self.is_null() {
-            return Ok(self.offered());
+            return Ok(self.offered);
         }
         let look = || stat_regular_file(file).map(|look| SourceState::from(&look));
         match self.removable.as_ref().and_then(RemovableFile::own_unlinks) {
             None => look(),
-            Some(own) => own.with_names_held(|span| Ok(span.as_offered(look()?, &self.offered()))),
+            Some(own) => own.with_names_held(|span| Ok(span.as_offered(look()?, &self.offered))),
         }
     }
 
     /// Whether the open file still equals its offer.
     pub fn is_as_offered(&self, file: &OwnedFd) -> io::Result<bool> {
-        Ok(self.stat_state(file)? == self.offered())
+        Ok(self.stat_state(file)? == self.offered)
     }
 
     /// The file, opened once for all streams, which also share the error. Fails if the file differs from its offer.
@@ -218,16 +207,16 @@ impl SourceEntry {
     /// Reads a frame of a file in order. After the last one, the file must equal its offer.
     pub fn read_in_order(&self, frame: FrameLen, index: u64, room: &mut [u8]) -> Result<FlowRead, SourceFileError> {
         let file = self.open_shared()?;
-        let len = frame.frame_len(self.size, index).ok_or(SourceFileError::Changed)?;
+        let len = frame.frame_len(self.offered.size, index).ok_or(SourceFileError::Changed)?;
         let offset = index.saturating_mul(frame.get().into());
         if read_at(&**file.fd(), &mut room[..len], offset)? < len {
             return Err(SourceFileError::Changed);
         }
-        let is_last = index + 1 == frame.frames(self.size);
+        let is_last = index + 1 == frame.frames(self.offered.size);
         if is_last && !self.is_as_offered(file.fd())? {
             return Err(SourceFileError::Changed);
         }
-        Ok(FlowRead { len, end: is_last.then_some((self.size, self.modified)) })
+        Ok(FlowRead { len, end: is_last.then_some((self.offered.size, self.offered.modified)) })
     }
 
     /// Rereads bytes of the file.

@@ -32,7 +32,7 @@ impl UnreportedExclusions {
         }
         let names = std::mem::take(&mut self.0);
         wait_for_outbox(source)?.machine.exclude(directory, names);
-        source.outbox.notify_all();
+        source.signals.outbox.notify_all();
         Some(())
     }
 }
@@ -40,7 +40,7 @@ impl UnreportedExclusions {
 /// Sends a filter file to the target. `None` if the job was stopped.
 pub(super) fn report_patterns(source: &Source, directory: EntryId, (file, text): PatternFile) -> Option<()> {
     wait_for_outbox(source)?.machine.tell_patterns(directory, file, text);
-    source.outbox.notify_all();
+    source.signals.outbox.notify_all();
     Some(())
 }
 
@@ -50,7 +50,7 @@ fn wait_for_outbox(source: &Source) -> Option<MutexGuard<'_, State>> {
         match (state.stopped, state.machine.messages_waiting() < OUTBOX_MAX) {
             (true, _) => return None,
             (false, true) => return Some(state),
-            (false, false) => state = source.window.wait(state),
+            (false, false) => state = source.signals.window.wait(state),
         }
     }
 }

@@ -133,8 +133,8 @@ impl Source {
         if let Some((_, Some(digest))) = read {
             self.sum_up(next.entry, &next.handle, digest);
         }
-        self.work.notify_all();
-        self.outbox.notify_all();
+        self.signals.work.notify_all();
+        self.signals.outbox.notify_all();
         read.map(|(written, _)| written)
     }
 }

@@ -173,7 +173,7 @@ impl OfferBuilder<'_> {
                 number += 1;
             }
             self.source.lock().machine.pass_by(number);
-            self.source.outbox.notify_all();
+            self.source.signals.outbox.notify_all();
             self.batch = 0;
             if last {
                 return Some(());
@@ -308,7 +308,7 @@ impl OfferBuilder<'_> {
         self.report_exclusions()?;
         if let Some(OpenDirectory { id, hides, .. }) = self.open.pop() {
             self.source.lock().machine.end_directory(id, is_complete && !hides);
-            self.source.outbox.notify_all();
+            self.source.signals.outbox.notify_all();
             self.batch = 0;
         }
         Some(())
@@ -448,9 +448,9 @@ impl OfferBuilder<'_> {
 
     /// Adds a file's digest. Sends the batch first if the digest takes long.
     fn add_digest(&mut self, entry: &mut Entry, item: &SourceEntry) {
-        if item.size >= LONG_READ_MIN {
+        if item.offered.size >= LONG_READ_MIN {
             self.source.lock().machine.flush_offers();
-            self.source.outbox.notify_all();
+            self.source.signals.outbox.notify_all();
             self.batch = 0;
         }
         if let Some(digest) = self.digester.digest(self.source, item) {
@@ -536,7 +536,7 @@ impl OfferBuilder<'_> {
         if self.batch >= self.batch_target || self.since.elapsed() > BATCH_AGE_MAX {
             state.machine.flush_offers();
             drop(state);
-            self.source.outbox.notify_all();
+            self.source.signals.outbox.notify_all();
             self.batch = 0;
             self.batch_target = (self.batch_target * 2).min(BATCH_MAX);
             self.since = Instant::now();
@@ -561,7 +561,7 @@ pub(super) fn wait_for_window(source: &Source) -> Option<MutexGuard<'_, State>> 
             return Some(state);
         }
         state.machine.flush_offers();
-        source.outbox.notify_all();
-        state = during(Stage::WalkWait, || source.window.wait(state));
+        source.signals.outbox.notify_all();
+        state = during(Stage::WalkWait, || source.signals.window.wait(state));
     }
 }

@@ -89,7 +89,7 @@ impl Source {
                 self.remove(removal);
             }
             self.lock().machine.proven_seen_to(batch.len());
-            self.window.notify_all();
+            self.signals.window.notify_all();
         }
     }
 
@@ -106,7 +106,7 @@ impl Source {
             if state.is_over() {
                 return None;
             }
-            state = self.removals.wait(state);
+            state = self.signals.removals.wait(state);
         }
     }
 

@@ -54,7 +54,7 @@ impl Source {
         if !self.reporter.is_audited() || self.request.compare || !item.begin_audit() {
             return Ok(());
         }
-        let (path, bytes) = (item.path(), (!item.is_pipe()).then_some(item.size));
+        let (path, bytes) = (item.path(), (!item.is_pipe()).then_some(item.offered.size));
         let begun = AuditRecord { bytes, ..AuditRecord::of(AuditAction::Begun, &path) };
         Ok(self.reporter.audit(&begun).map_err(io::Error::other)?)
     }

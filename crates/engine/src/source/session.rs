@@ -46,6 +46,19 @@ use crate::source::source_removal::SourceRemovals;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::notify::Notify;
 
+/// What threads wait for.
+#[derive(Default)]
+pub(super) struct SourceSignals {
+    /// Work for streams.
+    pub(super) work: Notify,
+    /// Room in the window for the walk.
+    pub(super) window: Notify,
+    /// Messages for the target.
+    pub(super) outbox: Notify,
+    /// Files to be removed, or the end of removals.
+    pub(super) removals: Notify,
+}
+
 /// The source's end of a job.
 pub struct Source {
     pub(super) request: SourceRequest,
@@ -65,14 +78,8 @@ pub struct Source {
     pub(super) walking: Cancel,
     /// Read policy.
     pub(super) policy: StoragePolicy,
-    /// Signals work for streams.
-    pub(super) work: Notify,
-    /// Signals room in the window for the walk.
-    pub(super) window: Notify,
-    /// Signals messages for the target.
-    pub(super) outbox: Notify,
-    /// Signals files to be removed, or the end of removals.
-    pub(super) removals: Notify,
+    /// Wakes threads.
+    pub(super) signals: SourceSignals,
     /// Rate limit of all streams.
     pub(super) limiter: RateLimiter,
     /// Number of files with flags that are not preserved.
@@ -154,7 +161,6 @@ impl Source {
             double_after: None,
             removals: SourceRemovals::new(),
         });
-        let [work, window, outbox, removals] = std::array::from_fn(|_| Notify::default());
         let limiter = RateLimiter::new(request.rate_bytes_per_s);
         let policy = StoragePolicy::new(request.storage);
         let walking = Cancel::new();
@@ -175,10 +181,7 @@ impl Source {
             rejected: AtomicU64::new(0),
             walking,
             policy,
-            work,
-            window,
-            outbox,
-            removals,
+            signals: SourceSignals::default(),
             limiter,
             flagged,
             own_unlinks: OwnUnlinkRecords::default(),
@@ -263,7 +266,7 @@ impl Source {
         drop(state);
         self.record_rejected(&rejected);
         if concerns_streams {
-            self.work.notify_all();
+            self.signals.work.notify_all();
         }
         self.notify_others();
         Ok(())
@@ -284,15 +287,15 @@ impl Source {
                 drop(state);
                 self.audit_ends(&ends);
                 // The last message may complete the job, and makes room for others.
-                self.work.notify_all();
-                self.window.notify_all();
-                self.removals.notify_all();
+                self.signals.work.notify_all();
+                self.signals.window.notify_all();
+                self.signals.removals.notify_all();
                 return Some(messages.iter().map(|message| message.encode(self.request.settings.number)).collect());
             }
             if state.is_over() {
                 return None;
             }
-            state = self.outbox.wait(state);
+            state = self.signals.outbox.wait(state);
         }
     }
 
@@ -312,7 +315,7 @@ impl Source {
     pub fn share_among(&self, streams: u16) {
         self.lock().machine.set_streams(streams);
         self.reporter.tally.streams.store(streams.into(), Ordering::Relaxed);
-        self.work.notify_all();
+        self.signals.work.notify_all();
     }
 
     /// Sets the idle time after which a stream duplicates another stream's unfinished work: on a lossy path, a stream
@@ -322,19 +325,19 @@ impl Source {
         state.machine.keep_pieces();
         state.double_after = Some(rest);
         drop(state);
-        self.work.notify_all();
+        self.signals.work.notify_all();
     }
 
     /// Abandons a stream: wakes its thread, and leaves its work to others.
     pub fn give_up_stream(&self, id: StreamId) {
         self.lock().given_up.insert(id);
-        self.work.notify_all();
+        self.signals.work.notify_all();
     }
 
     /// Requests more streams from the target.
     pub fn ask_for_streams(&self, count: u16, path: PathId) {
         self.lock().machine.ask_for_streams(count, path);
-        self.outbox.notify_all();
+        self.signals.outbox.notify_all();
     }
 
     /// Whether all entries are complete.
@@ -355,7 +358,7 @@ impl Source {
     /// Pauses or resumes the streams.
     pub fn pause(&self, is_paused: bool) {
         self.limiter.pause(is_paused);
-        self.work.notify_all();
+        self.signals.work.notify_all();
     }
 
     /// The number of pauses and resumptions so far; odd during a pause.
@@ -453,14 +456,14 @@ impl Source {
     }
 
     pub(super) fn notify(&self) {
-        self.work.notify_all();
+        self.signals.work.notify_all();
         self.notify_others();
     }
 
     pub(super) fn notify_others(&self) {
-        self.window.notify_all();
-        self.outbox.notify_all();
-        self.removals.notify_all();
+        self.signals.window.notify_all();
+        self.signals.outbox.notify_all();
+        self.signals.removals.notify_all();
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {

@@ -88,7 +88,7 @@ enum SmallFileRead {
 /// Otherwise it is reread. `room` is the space left in the pack; a file of more than `most` bytes is not small.
 fn read_small(item: &SourceEntry, room: &mut [u8], most: usize) -> Result<SmallFileRead, SourceFileError> {
     let file = item.open()?;
-    let mut state = item.offered();
+    let mut state = item.offered;
     let room_len = room.len().min(most);
     for _ in 0..READS_MAX {
         // Kernel files (proc, sysfs) report size 0 whatever they contain: these are read to the end.

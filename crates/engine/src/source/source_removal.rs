@@ -53,7 +53,7 @@ impl SourceRemoval {
             return None;
         }
         let operand = Arc::clone(&item.operand);
-        Some(Self { operand, place, offered: item.offered(), removable })
+        Some(Self { operand, place, offered: item.offered, removable })
     }
 
     pub(super) fn path(&self) -> Vec<u8> {

@@ -75,9 +75,9 @@ impl Source {
                     }
                     // Work ages until it can be duplicated; new work wakes this thread.
                     let pause = if left.is_zero() { rest } else { left };
-                    during(stage, || self.work.wait_timeout(state, pause))
+                    during(stage, || self.signals.work.wait_timeout(state, pause))
                 }
-                _ => during(stage, || self.work.wait(state)),
+                _ => during(stage, || self.signals.work.wait(state)),
             };
         }
     }
@@ -100,7 +100,7 @@ impl Source {
         };
         // Dropping obsolete work may reopen the window.
         if was_closed && state.machine.window() > 0 {
-            self.window.notify_all();
+            self.signals.window.notify_all();
         }
         work
     }
@@ -111,7 +111,7 @@ impl Source {
         if let Some(digest) = last {
             self.sum_up(entry, item, digest);
         }
-        self.outbox.notify_all();
+        self.signals.outbox.notify_all();
     }
 
     /// Records the frames of several files at once.
@@ -124,12 +124,12 @@ impl Source {
             state.machine.frames_read(entry, &values, &same);
         }
         drop(state);
-        self.outbox.notify_all();
+        self.signals.outbox.notify_all();
     }
 
     /// Returns a small file that did not fit into its pack to the queue.
     pub(super) fn requeue_small_file(&self, entry: EntryId, size: u64) {
         self.lock().machine.put_back(entry, size);
-        self.work.notify_all();
+        self.signals.work.notify_all();
     }
 }

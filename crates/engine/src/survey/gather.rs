@@ -37,6 +37,21 @@ const PARENTS_MAX: usize = 1024;
 /// Readable by all users: no check needed.
 const READABLE: u16 = 0o444;
 
+/// The directories above the walk.
+#[derive(Default)]
+struct DirectoryStack {
+    /// Above all arguments.
+    root: SurveyDirectory,
+    /// Entered and not left.
+    open: Vec<SurveyDirectory>,
+}
+
+impl DirectoryStack {
+    fn innermost(&mut self) -> &mut SurveyDirectory {
+        self.open.last_mut().unwrap_or(&mut self.root)
+    }
+}
+
 /// What the walk found.
 pub struct SurveyResult {
     totals: SurveyTotals,
@@ -44,7 +59,7 @@ pub struct SurveyResult {
     directories: TopN<BigDirectory>,
     files: TopN<BigFile>,
     kinds: ExtensionTable,
-    tree: SurveyDirectory,
+    tree: DirectoryStack,
     unreadable: UnreadableEntry,
     linked: LinkedTally,
     /// `None` without a search for duplicates.
@@ -52,8 +67,6 @@ pub struct SurveyResult {
     /// `None` without a sample.
     picker: Option<FramePicker>,
     beside: Option<TargetComparison>,
-    /// Directories that were entered and not left.
-    open: Vec<SurveyDirectory>,
     told: u64,
 }
 
@@ -81,7 +94,7 @@ pub fn gather(
         gathered.operand(path, &ahead, filter, &cache, &mut parents, listener);
     }
     let seen = gathered.totals.files.bytes;
-    gathered.tree.finish(seen);
+    gathered.tree.root.finish(seen);
     if cancel.is_cancelled() { Err(Error::Interrupted) } else { Ok(gathered) }
 }
 
@@ -93,13 +106,12 @@ impl SurveyResult {
             directories: TopN::new(BIGGEST),
             files: TopN::new(BIGGEST),
             kinds: ExtensionTable::default(),
-            tree: SurveyDirectory::default(),
+            tree: DirectoryStack::default(),
             unreadable: UnreadableEntry::default(),
             linked: LinkedTally::default(),
             catalog: ask.duplicates.then(Catalog::new),
             picker: ask.sample.then(FramePicker::new),
             beside,
-            open: Vec::new(),
             told: 0,
         }
     }
@@ -171,7 +183,7 @@ impl SurveyResult {
             }
         }
         // A walk that was stopped leaves nothing.
-        while !self.open.is_empty() {
+        while !self.tree.open.is_empty() {
             self.leave(typed, root);
         }
     }
@@ -197,12 +209,12 @@ impl SurveyResult {
         self.totals.directories += 1;
         match dir.name() {
             None => {
-                self.open.push(SurveyDirectory::new(typed.to_vec()));
+                self.tree.open.push(SurveyDirectory::new(typed.to_vec()));
                 self.catalog.iter_mut().for_each(|catalog| catalog.enter_root(root.clone(), typed));
                 self.beside.iter_mut().for_each(|beside| beside.enter_operand(path));
             }
             Some(name) => {
-                self.open.push(SurveyDirectory::new(name.as_bytes().to_vec()));
+                self.tree.open.push(SurveyDirectory::new(name.as_bytes().to_vec()));
                 self.catalog.iter_mut().for_each(|catalog| catalog.enter(name));
                 self.beside.iter_mut().for_each(|beside| beside.enter(name));
             }
@@ -210,13 +222,13 @@ impl SurveyResult {
     }
 
     fn leave(&mut self, typed: &[u8], dir: &Dir) {
-        let Some(node) = self.open.pop() else { return };
+        let Some(node) = self.tree.open.pop() else { return };
         self.catalog.iter_mut().for_each(Catalog::leave);
         self.beside.iter_mut().for_each(TargetComparison::leave);
         let (own, all) = (node.own, node.all);
         self.directories.offer(all.bytes, || BigDirectory { path: below(typed, &dir.path_bytes()), own, all });
-        let (depth, seen) = (self.open.len() + 1, self.totals.files.bytes);
-        self.open.last_mut().unwrap_or(&mut self.tree).adopt(node, depth, seen);
+        let (depth, seen) = (self.tree.open.len() + 1, self.totals.files.bytes);
+        self.tree.innermost().adopt(node, depth, seen);
     }
 
     /// Adds a file of the innermost directory, or a named one.
@@ -232,13 +244,13 @@ impl SurveyResult {
         }
         let data_bytes = data_bytes(parent, name, links, look);
         self.totals.data_bytes = self.totals.data_bytes.saturating_add(data_bytes);
-        let is_named = self.open.is_empty();
+        let is_named = self.tree.open.is_empty();
         match &mut self.beside {
             Some(beside) if is_named => beside.operand(name, look, data_bytes),
             Some(beside) => beside.file(name, look, data_bytes),
             None => {}
         }
-        self.open.last_mut().unwrap_or(&mut self.tree).add(bytes);
+        self.tree.innermost().add(bytes);
         self.picker.iter_mut().for_each(|picker| picker.file(parent, name, links, bytes, data_bytes));
         match self.linked.is_known(look) {
             true => self.totals.linked.add(bytes),
@@ -275,7 +287,7 @@ impl SurveyResult {
             files: self.files.into_sorted(),
             kinds,
             other_kinds,
-            tree: self.tree,
+            tree: self.tree.root,
             unreadable: self.unreadable,
             duplicates,
             sample,

@@ -92,16 +92,60 @@ pub struct CompressionChooser {
     /// Index of the method in use; `None` for none.
     current: Option<usize>,
     frames_with_current: u32,
-    /// Recent time per plain byte without compression, and the number of frames in this average.
-    without_ns_per_byte: f64,
-    without_frames: u32,
-    /// Leading frames without compression to ignore, since compressed data is still in the buffers.
-    without_lead: u32,
+    plain: PlainAverage,
     trial: Option<CompressionTrial>,
-    rest_frames: u32,
-    next_rest_frames: u32,
-    skip_frames: u32,
-    next_skip_frames: u32,
+    /// Frames without any method, after a trial without benefit.
+    rest: FrameBackoff,
+    /// Frames whose sample is not compressed, after one that did not become shorter.
+    skip: FrameBackoff,
+}
+
+/// Recent time per plain byte without compression.
+#[derive(Debug, Clone, Copy, Default)]
+struct PlainAverage {
+    ns_per_byte: f64,
+    /// Frames in this average.
+    frames: u32,
+    /// Leading frames to ignore, since compressed data is still in the buffers.
+    lead: u32,
+}
+
+impl PlainAverage {
+    fn add(&mut self, ns_per_byte: f64) {
+        if self.lead > 0 {
+            self.lead -= 1;
+            return;
+        }
+        self.frames = self.frames.saturating_add(1);
+        let weight = (1.0 / f64::from(self.frames)).max(WITHOUT_WEIGHT);
+        self.ns_per_byte += (ns_per_byte - self.ns_per_byte) * weight;
+    }
+
+    fn begin_anew(&mut self) {
+        (self.frames, self.lead) = (0, TRIAL_LEAD);
+    }
+}
+
+/// Frames for which something is not tried: twice as many each time.
+#[derive(Debug, Clone, Copy)]
+struct FrameBackoff {
+    left: u32,
+    next: u32,
+}
+
+impl FrameBackoff {
+    fn new(first: u32) -> Self {
+        Self { left: 0, next: first }
+    }
+
+    fn count_down(&mut self) {
+        self.left = self.left.saturating_sub(1);
+    }
+
+    fn begin(&mut self, most: u32) {
+        self.left = self.next;
+        self.next = (2 * self.next).min(most);
+    }
 }
 
 impl CompressionChooser {
@@ -114,14 +158,10 @@ impl CompressionChooser {
             estimates: CHOICES.map(|(_, cost_ns_per_byte, ratio)| MethodEstimate { cost_ns_per_byte, ratio }),
             current: None,
             frames_with_current: 0,
-            without_ns_per_byte: 0.0,
-            without_frames: 0,
-            without_lead: 0,
+            plain: PlainAverage::default(),
             trial: None,
-            rest_frames: 0,
-            next_rest_frames: REST_FRAMES_MIN,
-            skip_frames: 0,
-            next_skip_frames: 1,
+            rest: FrameBackoff::new(REST_FRAMES_MIN),
+            skip: FrameBackoff::new(1),
         }
     }
 
@@ -140,7 +180,7 @@ impl CompressionChooser {
         match self.policy {
             CompressionPolicy::Off => None,
             CompressionPolicy::Always(method) => Some(method),
-            CompressionPolicy::Auto if self.skip_frames > 0 => None,
+            CompressionPolicy::Auto if self.skip.left > 0 => None,
             CompressionPolicy::Auto => self.current.map(method),
         }
     }
@@ -155,7 +195,7 @@ impl CompressionChooser {
         self.prepare_ns_per_byte += (prepare_ns / frame.plain_bytes - self.prepare_ns_per_byte) / 8.0;
         self.pipe.sent(frame, all_ns);
         self.frames_with_current = self.frames_with_current.saturating_add(1);
-        self.rest_frames = self.rest_frames.saturating_sub(1);
+        self.rest.count_down();
         self.learn(attempt, frame);
         self.judge(attempt, frame, all_ns);
         self.decide();
@@ -164,14 +204,13 @@ impl CompressionChooser {
     /// Updates the estimates of methods.
     fn learn(&mut self, attempt: CompressionAttempt, frame: &FrameTimes) {
         let CompressionAttempt::Done(used) = attempt else {
-            self.skip_frames = self.skip_frames.saturating_sub(1);
+            self.skip.count_down();
             if matches!(attempt, CompressionAttempt::InVain(_)) {
-                self.skip_frames = self.next_skip_frames;
-                self.next_skip_frames = (2 * self.next_skip_frames).min(SKIP_FRAMES_MAX);
+                self.skip.begin(SKIP_FRAMES_MAX);
             }
             return;
         };
-        self.next_skip_frames = 1;
+        self.skip.next = 1;
         let Some(index) = CHOICES.iter().position(|(method, ..)| *method == used) else { return };
         let Some(expected) = self.estimates.get(index).copied() else { return };
         let cost = (frame.compress_ns / frame.plain_bytes / expected.cost_ns_per_byte).clamp(0.02, 50.0);
@@ -186,7 +225,7 @@ impl CompressionChooser {
     /// Checks in repeated trials whether compression has any benefit, and pauses it for some time if it has none.
     fn judge(&mut self, attempt: CompressionAttempt, frame: &FrameTimes, all_ns: f64) {
         if self.current.is_none() {
-            self.remember_without(all_ns / frame.plain_bytes);
+            self.plain.add(all_ns / frame.plain_bytes);
         }
         let Some(trial) = &mut self.trial else { return };
         if !matches!(attempt, CompressionAttempt::Done(_)) {
@@ -203,31 +242,20 @@ impl CompressionChooser {
         }
         if trial.ns < GAIN_MIN * trial.without_ns_per_byte * trial.bytes {
             *trial = CompressionTrial { frames: 0, ns: 0.0, bytes: 0.0, passed_before: true, ..*trial };
-            self.next_rest_frames = REST_FRAMES_MIN;
+            self.rest.next = REST_FRAMES_MIN;
         } else if trial.passed_before {
-            self.rest_frames = LOOK_FRAMES;
+            self.rest.left = LOOK_FRAMES;
             self.change_to(None);
         } else {
-            self.rest_frames = self.next_rest_frames;
-            self.next_rest_frames = (2 * self.next_rest_frames).min(REST_FRAMES_MAX);
+            self.rest.begin(REST_FRAMES_MAX);
             self.change_to(None);
         }
-    }
-
-    fn remember_without(&mut self, ns_per_byte: f64) {
-        if self.without_lead > 0 {
-            self.without_lead -= 1;
-            return;
-        }
-        self.without_frames = self.without_frames.saturating_add(1);
-        let weight = (1.0 / f64::from(self.without_frames)).max(WITHOUT_WEIGHT);
-        self.without_ns_per_byte += (ns_per_byte - self.without_ns_per_byte) * weight;
     }
 
     /// Changes to the best method: at once to a lighter one, step by step to a stronger one.
     fn decide(&mut self) {
         let Some(pipe) = self.pipe.ns_per_byte() else { return };
-        if self.rest_frames > 0 {
+        if self.rest.left > 0 {
             return;
         }
         if pipe < PIPE_MIN_NS_PER_BYTE {
@@ -244,7 +272,7 @@ impl CompressionChooser {
                 },
             );
         // The time without compression has to be known before any comparison.
-        if self.current.is_none() && self.without_frames == 0 {
+        if self.current.is_none() && self.plain.frames == 0 {
             return;
         }
         let gain = expected < GAIN_MIN * self.expected_ns_per_byte(self.current, pipe);
@@ -268,10 +296,10 @@ impl CompressionChooser {
         }
         if choice.is_none() {
             self.trial = None;
-            (self.without_frames, self.without_lead) = (0, TRIAL_LEAD);
+            self.plain.begin_anew();
         } else if self.current.is_none() {
             self.trial =
-                Some(CompressionTrial { without_ns_per_byte: self.without_ns_per_byte, ..CompressionTrial::default() });
+                Some(CompressionTrial { without_ns_per_byte: self.plain.ns_per_byte, ..CompressionTrial::default() });
         }
         // The buffers hold more plain bytes with each stronger method, which is no lasting gain.
         if let Some(trial) = self.trial.as_mut().filter(|trial| !trial.passed_before) {

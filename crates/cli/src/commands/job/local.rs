@@ -217,9 +217,9 @@ impl LocalRun<'_> {
             *worst = exit;
         }
         if !self.is_quiet {
-            let (files, bytes) = (units::files(result.files_copied), units::size(result.bytes));
+            let (files, bytes) = (units::files(result.counts.files_copied), units::size(result.counts.bytes));
             let time = units::duration(Duration::from_secs_f64(result.seconds));
-            let failed = match result.failed {
+            let failed = match result.counts.failed {
                 0 => String::new(),
                 failed if job.description.verifies => format!(", {} different", units::count(failed)),
                 failed => format!(", {} failed", units::files(failed)),

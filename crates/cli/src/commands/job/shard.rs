@@ -15,7 +15,7 @@ use haul_job::error::{JobError, shown};
 use haul_job::plan_index::{PlanIndex, PlannedShard};
 use haul_job::shard_lock::{LockHolder, LockedWork, ShardLock};
 use haul_job::shard_progress::{LiveProgress, ShardProgress};
-use haul_job::shard_result::{ShardEnd, ShardResult, count_attempt};
+use haul_job::shard_result::{ShardCounts, ShardEnd, ShardResult, count_attempt};
 use haul_job::this_host::{host_name, unix_seconds};
 use haul_proto::path::escape;
 
@@ -201,7 +201,8 @@ fn may_still_run(job: &OpenedJob, number: u32, silent: &LockHolder) -> String {
 
 /// The result of a range whose file counts in another shard.
 fn without_files(result: ShardResult) -> ShardResult {
-    ShardResult { files_copied: 0, files_skipped: 0, ..result }
+    let counts = ShardCounts { files_copied: 0, files_skipped: 0, ..result.counts };
+    ShardResult { counts, ..result }
 }
 
 /// The figures of a result.
@@ -217,11 +218,13 @@ fn of_outcome(outcome: &Outcome) -> ShardResult {
         began: 0.0,
         seconds: 0.0,
         attempts: 0,
-        files_copied: figure(|summary| summary.files.copied) + compared.files,
-        files_skipped: figure(|summary| summary.files.skipped),
-        failed: figure(|summary| summary.files.failed) + compared.differences,
-        bytes: figure(|summary| summary.files.bytes) + compared.bytes,
-        bytes_skipped: figure(|summary| summary.files.bytes_skipped),
+        counts: ShardCounts {
+            files_copied: figure(|summary| summary.files.copied) + compared.files,
+            files_skipped: figure(|summary| summary.files.skipped),
+            failed: figure(|summary| summary.files.failed) + compared.differences,
+            bytes: figure(|summary| summary.files.bytes) + compared.bytes,
+            bytes_skipped: figure(|summary| summary.files.bytes_skipped),
+        },
         progress: ShardProgress::default(),
         message: outcome.as_ref().err().map_or_else(String::new, ToString::to_string),
         summary: json::last(outcome),

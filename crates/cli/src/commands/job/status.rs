@@ -142,7 +142,7 @@ fn shard_line(job: &OpenedJob, shard: &PlannedShard, state: &ShardState, tasks: 
                 (false, _) => harmless(why),
                 (true, ShardEnd::Failed) => {
                     let file = shown(&job.directory.failures(shard.number));
-                    format!("{} failed: see {file}", units::files(result.failed))
+                    format!("{} failed: see {file}", units::files(result.counts.failed))
                 }
                 (true, _) => String::new(),
             };
@@ -257,7 +257,7 @@ impl<'a> ShardFields<'a> {
             ShardState::Ended(result) => Some(ShardRunFields::Ended {
                 host: &result.host,
                 seconds: result.seconds,
-                failed: result.failed,
+                failed: result.counts.failed,
                 attempts: result.attempts,
                 message: Some(result.message.as_str()).filter(|message| !message.is_empty()).map(JsonMessage::from),
             }),

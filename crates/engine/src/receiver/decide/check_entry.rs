@@ -2,12 +2,9 @@
 //! links at once.
 
 use crate::receiver::decide::EntryDecider;
-use crate::receiver::job::ReceiverJob;
 use crate::receiver::place::entry_position::EntryDecision;
 use crate::receiver::place::entry_position::EntryPosition;
-use crate::receiver::tree::TargetTree;
 use crate::receiver::tree::parent_directories::DirectoryBelow;
-use haul_proto::entry::EntryKind;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
@@ -16,9 +13,6 @@ use haul_proto::path::Name;
 use haul_proto::scheduler::Chunk;
 use haul_proto::session::step::{EntryAnswer, ParentDirectory};
 use haul_proto::sync::{ChangeKind, ChangeReasons};
-use haul_proto::wire::list_batch::{ListedKinds, OperandDestination as OperandPlace};
-use rustix::fs::{CWD, RenameFlags, renameat_with, symlinkat};
-use std::fmt::Display;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -27,22 +21,20 @@ use std::sync::atomic::Ordering;
 
 use haul_base::sys::describe::describe;
 
-use crate::fs::meta::apply_to_symlink;
-use crate::fs::{Dir, FollowLinks, MetadataParts, lookup};
+use crate::fs::{Dir, FollowLinks};
 use crate::metrics::counter::add;
 use crate::receiver::TargetReceiver;
 use crate::receiver::decide::{EntryResult, NextStep};
 use crate::receiver::entry::ReceiverEntry;
-use crate::receiver::file::{ReceivingFile, UNKNOWN_SIZE};
+use crate::receiver::file::{ReceivingFile, UNKNOWN_SIZE, size_of};
 use crate::receiver::links::hard_link_guard::GuardedName;
 use crate::receiver::links::hard_links::LinkOutcome;
-use crate::receiver::metadata::rights::{has_capability, is_not_ours, is_trusted, may_have_rights};
+use crate::receiver::metadata::rights::{has_capability, is_trusted, may_have_rights};
 use crate::receiver::place::destination::DestinationKind;
 use crate::receiver::place::entry_position::TreeReplacement;
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::{ExistingStat, attributes};
 use crate::receiver::place::in_order_sink::InOrderSink;
-use crate::receiver::place::temp_names::make_temporary;
 use crate::receiver::receive::verification_queue::VerificationClaim;
 use crate::receiver::tree::parent_directories::parent_modes;
 
@@ -310,47 +302,6 @@ impl EntryDecider {
         }
     }
 
-    /// Creates a symbolic link, with its metadata.
-    fn symlink(
-        &self,
-        position: &EntryPosition,
-        entry: &Entry,
-        points_to: &[u8],
-        decided: &EntryDecision,
-        there: &ExistingStat,
-    ) -> EntryResult {
-        let (EntryPosition { dir, name, .. }, decision) = (position, decided.decision);
-        let is_kept = decision == OverwriteDecision::Keep;
-        match decision {
-            OverwriteDecision::Keep => {}
-            OverwriteDecision::ReplaceTree => {
-                let temporary = make_temporary_link(dir, name, points_to)?;
-                self.removals.replace_directory(dir, &temporary, name, &decided.removal)?;
-            }
-            OverwriteDecision::Replace => {
-                self.removals.back_up(dir, name)?;
-                make_link(dir, name, points_to, true)?;
-            }
-            _ => make_link(dir, name, points_to, false)?,
-        }
-        let changes = !self.job.creates_only || !is_kept;
-        let has_time = there.look.is_some_and(|look| is_kept && look.meta.modified == entry.meta.modified);
-        let keep = MetadataParts {
-            owner: self.job.request.metadata.owner_and_mode && changes,
-            mode: None,
-            times: changes && !has_time,
-        };
-        match apply_to_symlink(&*dir.fd()?, name, &entry.meta, keep) {
-            Ok(_) => {}
-            // Another user's link, or a file system without link times: the link itself exists.
-            Err(error) if is_not_ours(&error) => {}
-            Err(error) => return Err(error.into()),
-        }
-        self.job.report_decision(position, entry, decided);
-        add(&self.job.reporter.tally.symlinks, 1);
-        self.known_to_be_same(position, false)
-    }
-
     /// Decides about an entry, and answers it if no work is left.
     pub(crate) fn decide(
         &self,
@@ -476,19 +427,6 @@ impl EntryDecider {
         }
     }
 
-    /// Whether a symbolic link leads out of the served directory. In a dry run, its own directory may only be planned.
-    fn leads_out(&self, dir: &Dir, points_to: &[u8]) -> io::Result<bool> {
-        let (mut at, mut absent) = (dir, 0);
-        while at.is_absent() {
-            absent += 1;
-            match at.parent() {
-                Some(parent) => at = parent,
-                None => return Ok(lookup::leads_out(CWD, absent + self.job.destination.missing_depth(), points_to)),
-            }
-        }
-        Ok(lookup::leads_out(&*at.fd()?, absent, points_to))
-    }
-
     /// Whether an existing file has the digest that the source offered. An unreadable file counts as different.
     pub(crate) fn has_digest(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<bool> {
         let Some(offered) = entry.more.as_ref().and_then(|more| more.digest) else { return Ok(false) };
@@ -530,92 +468,11 @@ impl EntryDecider {
     }
 }
 
-impl TargetTree {
-    /// The destination of the source argument with this number, if the controller announced it.
-    pub(crate) fn operand_asked_for(&self, number: u32, entry: &Entry) -> Option<OperandPlace> {
-        let is_directory = entry.kind == EntryContent::Directory;
-        let fixed = || {
-            let operand = self.job.request.operands.get(number as usize)?;
-            let below = self.job.request.below.get(number as usize).cloned().unwrap_or_default();
-            (is_directory == operand.directory).then(|| OperandPlace { below, name: operand.name.clone() })
-        };
-        match (&entry.kind, self.job.request.listed) {
-            (EntryContent::HardLink { .. } | EntryContent::Node(_), _) => None,
-            // Only a sync preserves a symbolic link that is a source argument.
-            (EntryContent::Symlink { .. }, _) if !self.job.request.sync.into => None,
-            (_, ListedKinds::No) => fixed(),
-            (EntryContent::Directory, ListedKinds::Files) | (EntryContent::Stream, _) => None,
-            (_, ListedKinds::Files | ListedKinds::Trees) => self.list_batches.take_destination(number),
-        }
-    }
-
-    /// Locks the directory of a source argument against other runs.
-    pub(crate) fn lock_answer(
-        &self,
-        answer: EntryAnswer<ReceiverEntry>,
-        name: Option<&Name>,
-    ) -> EntryAnswer<ReceiverEntry> {
-        let EntryAnswer::Needed(item) = &answer else { return answer };
-        let ReceiverEntry::Directory { dir, .. } = &**item else { return answer };
-        if dir.is_absent() {
-            return answer;
-        }
-        match self.job_locks.enter(dir) {
-            Ok(()) => answer,
-            Err(error) => {
-                let own_name = matches!(self.job.destination.kind, DestinationKind::Into(_)).then_some(name);
-                let relative = own_name.flatten().map_or(&b""[..], |name| name.as_bytes());
-                self.job.fail_entry(self.job.destination.path(relative), error);
-                EntryAnswer::Refused
-            }
-        }
-    }
-}
-
-impl ReceiverJob {
-    pub(crate) fn refuse_operand(&self, refusal: OverwriteRefusal) -> EntryAnswer<ReceiverEntry> {
-        self.fail_entry(self.destination.path(b""), refusal.text());
-        EntryAnswer::Refused
-    }
-
-    /// Reports the decision about an entry that needs no further work.
-    pub(crate) fn report_decision(&self, position: &EntryPosition, entry: &Entry, decided: &EntryDecision) {
-        if let Some(change) = decided.change {
-            let size = size_of(&entry.kind);
-            self.report_item(|| self.relative(position), (EntryKind::from(&entry.kind), size), change);
-        }
-    }
-
-    /// Displayed path of a position, below the destination.
-    pub(crate) fn relative(&self, position: &EntryPosition) -> Vec<u8> {
-        // A tree with the target's own name is the prefix of all displayed paths.
-        let is_label = position.renamed && self.destination.memory.is_some();
-        if is_label { Vec::new() } else { position.dir.path_of(position.name.as_bytes()) }
-    }
-
-    pub(crate) fn refuse(&self, position: &EntryPosition, error: impl Display) -> EntryAnswer<ReceiverEntry> {
-        self.fail_entry(self.destination.path(&self.relative(position)), error);
-        EntryAnswer::Refused
-    }
-}
-
 /// The answer that requests all of a file.
 fn needed(file: ReceivingFile) -> EntryAnswer<ReceiverEntry> {
     let in_order = file.in_order_queue().is_some();
     let item = Arc::new(ReceiverEntry::File(file));
     if in_order { EntryAnswer::NeededInOrder(item) } else { EntryAnswer::Needed(item) }
-}
-
-/// The size of a file; 0 for directories and links.
-fn size_of(kind: &EntryContent) -> Option<u64> {
-    match kind {
-        EntryContent::File { size } => Some(*size),
-        EntryContent::Stream => Some(UNKNOWN_SIZE),
-        EntryContent::Directory
-        | EntryContent::Symlink { .. }
-        | EntryContent::HardLink { .. }
-        | EntryContent::Node(_) => None,
-    }
 }
 
 /// BLAKE3 of an existing file.
@@ -627,19 +484,4 @@ fn digest_of_open(file: OwnedFd) -> io::Result<Digest> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(std::fs::File::from(file))?;
     Ok(*hasher.finalize().as_bytes())
-}
-
-/// Creates a symbolic link. A replacement is created under a temporary name and renamed.
-pub(crate) fn make_link(dir: &Dir, name: &Name, points_to: &[u8], replace: bool) -> io::Result<()> {
-    let fd = dir.fd()?;
-    if !replace {
-        return Ok(symlinkat(points_to, &*fd, name.as_bytes())?);
-    }
-    let temporary = make_temporary_link(dir, name, points_to)?;
-    Ok(renameat_with(&*fd, temporary.as_bytes(), &*fd, name.as_bytes(), RenameFlags::empty())?)
-}
-
-fn make_temporary_link(dir: &Dir, name: &Name, points_to: &[u8]) -> io::Result<Name> {
-    let dir = dir.fd()?;
-    Ok(make_temporary(&dir, name, b"link", |temporary| symlinkat(points_to, &*dir, temporary.as_bytes()))?)
 }

@@ -10,6 +10,7 @@ pub mod range_decision;
 pub mod rename_detection;
 pub mod source_order;
 pub mod special_files;
+pub mod symlinks;
 pub mod transfer_decision;
 pub mod wrong_digests;
 

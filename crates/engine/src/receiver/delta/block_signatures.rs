@@ -80,7 +80,7 @@ impl DeltaStage {
         let (left, most) = match base.method {
             DeltaMethod::Blocks => (frames, PIECE_FRAMES_MAX),
             DeltaMethod::Rolling(block) => {
-                let blocks = base.size / u64::from(block);
+                let blocks = base.version.size / u64::from(block);
                 if blocks == 0 {
                     return self.report_missing_ranges(entry, &frames);
                 }
@@ -97,7 +97,7 @@ impl DeltaStage {
         let frame = self.job.request.settings.frame;
         let frame_bytes = u64::from(frame.get());
         // Nothing to sign beyond the end of the base file.
-        let end = part.range.end.min(frame.frames(base.size)).max(part.range.start);
+        let end = part.range.end.min(frame.frames(base.version.size)).max(part.range.start);
         self.report_missing_ranges(part.entry, &runs(end..part.range.end));
         if part.range.start == end {
             return Ok(());
@@ -105,7 +105,7 @@ impl DeltaStage {
         let file = base.open()?;
         // In place, a missing frame would be written even without a change.
         let is_hole = |index: u64| {
-            let len = frame.frame_len(base.size, index).unwrap_or(0);
+            let len = frame.frame_len(base.version.size, index).unwrap_or(0);
             base.in_place.is_none() && file.is_hole(index * frame_bytes, len as u64)
         };
         let frames: Vec<_> = (part.range.start..end).map(|index| (index, is_hole(index))).collect();
@@ -142,9 +142,9 @@ impl DeltaStage {
         let frame = self.job.request.settings.frame;
         let ReceiverEntry::File(file) = &*part.item else { return Ok(FrameHashes::default()) };
         let frame_bytes = u64::from(frame.get());
-        let (from, to) = (frames.start * frame_bytes, (frames.end * frame_bytes).min(base.size));
+        let (from, to) = (frames.start * frame_bytes, (frames.end * frame_bytes).min(base.version.size));
         let plan = match base.in_place {
-            Some(_) => self.job.policy.reading_through_cache(opened, base.size, from, to - from),
+            Some(_) => self.job.policy.reading_through_cache(opened, base.version.size, from, to - from),
             // Rebuilding frames rereads the file, preferably from the page cache.
             None => IoPlan { led: true, ..IoPlan::by(Route::Buffered) },
         };
@@ -153,7 +153,7 @@ impl DeltaStage {
         let mut values_of_all = Vec::new();
         for index in frames {
             let buffer = match reader.next() {
-                Some(Ok(buffer)) if frame.frame_len(base.size, index) == Some(buffer.payload().len()) => buffer,
+                Some(Ok(buffer)) if frame.frame_len(base.version.size, index) == Some(buffer.payload().len()) => buffer,
                 read => {
                     reader.give_up();
                     return Err(read.and_then(Result::err).map_or(FileError::BaseChanged, FileError::from));
@@ -182,7 +182,7 @@ impl DeltaStage {
     /// Signs some blocks of a base file. Reports all signatures after the last block.
     fn sign_blocks(&self, part: &SignatureRange, base: &BaseSource, format: SignatureFormat) -> Result<(), FileError> {
         let block = u64::from(format.block);
-        let blocks = base.size / block;
+        let blocks = base.version.size / block;
         let file = base.open()?;
         let (from, to) = (part.range.start * block, part.range.end * block);
         if !file.is_hole(from, to - from) {
@@ -223,7 +223,7 @@ impl DeltaStage {
             |machine| {
                 machine.begin_sums(part.entry, count);
                 for (first, sums) in (0..).step_by(SUMS_MAX).zip(all.chunks(SUMS_MAX)) {
-                    machine.tell_sums(part.entry, base.size, format, first, sums.to_vec());
+                    machine.tell_sums(part.entry, base.version.size, format, first, sums.to_vec());
                 }
             },
         );

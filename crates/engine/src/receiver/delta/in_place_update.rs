@@ -112,7 +112,7 @@ impl DeltaStage {
         let path = &file.path;
         let base_file = base.open_to_change()?;
         let end = in_place.end.load(Ordering::Relaxed);
-        let header = PatchHeader { inode: base.identity.inode, size, modified, end, applied: 0 };
+        let header = PatchHeader { inode: base.version.identity.inode, size, modified, end, applied: 0 };
         reserve(patch, &base_file, &header)?;
         write_at(patch, &header.encode(), 0)?;
         if to_disk {

@@ -34,15 +34,29 @@ struct Gathered {
     count: u64,
 }
 
+/// Which file it is, and in which state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BaseVersion {
+    /// Size in bytes.
+    pub size: u64,
+    /// Time of last modification.
+    modified: Timestamp,
+    /// Device and inode.
+    pub identity: FileIdentity,
+}
+
+impl From<&FileStat> for BaseVersion {
+    fn from(look: &FileStat) -> Self {
+        Self { size: look.size, modified: look.meta.modified, identity: look.identity }
+    }
+}
+
 /// A base file.
 pub struct BaseSource {
     dir: Dir,
     name: Name,
-    /// Size in bytes.
-    pub size: u64,
-    modified: Timestamp,
-    /// Device and inode.
-    pub identity: FileIdentity,
+    /// The checked file.
+    pub version: BaseVersion,
     /// How its reusable blocks are found.
     pub method: DeltaMethod,
     /// Key of its rolling signatures.
@@ -77,9 +91,7 @@ impl BaseSource {
         Ok(Self {
             dir,
             name,
-            size: look.size,
-            modified: look.meta.modified,
-            identity: look.identity,
+            version: BaseVersion::from(look),
             method,
             key: u64::from_le_bytes(random()?),
             in_place: None,
@@ -99,7 +111,7 @@ impl BaseSource {
 
     /// Its identifier for the protocol.
     pub fn id(&self) -> BaseId {
-        BaseId { device: self.identity.device, inode: self.identity.inode }
+        BaseId { device: self.version.identity.device, inode: self.version.identity.inode }
     }
 
     /// Path below the destination.
@@ -123,8 +135,7 @@ impl BaseSource {
 
     /// Verifies that it is the checked file, unchanged.
     pub fn check_unchanged(&self, now: &FileStat) -> Result<(), FileError> {
-        let is_same = (now.size, now.meta.modified, now.identity) == (self.size, self.modified, self.identity);
-        if is_same { Ok(()) } else { Err(FileError::BaseChanged) }
+        if BaseVersion::from(now) == self.version { Ok(()) } else { Err(FileError::BaseChanged) }
     }
 
     /// Opens it for an update.
@@ -146,7 +157,7 @@ impl BaseSource {
 
     /// How its blocks of `block` bytes are signed.
     pub fn signature_format(&self, block: u32) -> SignatureFormat {
-        SignatureFormat::new(self.size, block, self.key)
+        SignatureFormat::new(self.version.size, block, self.key)
     }
 
     /// Collects signatures. Returns all of them once all `blocks` are signed.
@@ -164,7 +175,7 @@ impl BaseSource {
 
     /// Checks that instructions copy only signed blocks.
     pub fn check(&self, steps: &[DeltaInstruction<'_>], frame: FramePosition) -> Result<(), ProtocolError> {
-        BaseFile { size: self.size, method: self.method }.check(steps, frame)
+        BaseFile { size: self.version.size, method: self.method }.check(steps, frame)
     }
 
     /// Rebuilds a frame.

@@ -10,6 +10,7 @@ pub mod partial;
 pub mod patch;
 pub mod written_bytes;
 
+use haul_proto::entry::EntryContent;
 use haul_proto::file_range::FileRange;
 use haul_proto::integrity::FrameLen;
 use haul_proto::journal::JournalHeader;
@@ -299,5 +300,17 @@ fn open_special(path: &Path) -> io::Result<OwnedFd> {
     match FileStat::from(&rustix::fs::stat(path)?).kind {
         FileType::Socket => Ok(UnixStream::connect(path)?.into()),
         _ => Ok(openat(CWD, path, OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty())?),
+    }
+}
+
+/// The size of a file; 0 for directories and links.
+pub fn size_of(kind: &EntryContent) -> Option<u64> {
+    match kind {
+        EntryContent::File { size } => Some(*size),
+        EntryContent::Stream => Some(UNKNOWN_SIZE),
+        EntryContent::Directory
+        | EntryContent::Symlink { .. }
+        | EntryContent::HardLink { .. }
+        | EntryContent::Node(_) => None,
     }
 }

@@ -10,8 +10,10 @@ pub mod parent_directories;
 pub mod removal_only;
 
 use crate::receiver::delete::Removals;
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::job::ReceiverJob;
 use crate::receiver::metadata::MetadataWriter;
+use crate::receiver::place::destination::DestinationKind;
 use crate::receiver::place::job_locks::JobLocks;
 use crate::receiver::place::job_quota::JobQuota;
 use crate::receiver::place::journal::JournalLocation;
@@ -21,8 +23,12 @@ use crate::receiver::tree::case_folding::CaseFolding;
 use crate::receiver::tree::list_batches::ListedBatches;
 use crate::receiver::tree::merged_sources::MergedSources;
 use crate::receiver::tree::parent_directories::Below;
+use haul_proto::entry::{Entry, EntryContent};
 use haul_proto::error::ProtocolError;
+use haul_proto::path::Name;
 use haul_proto::path::escape;
+use haul_proto::session::step::EntryAnswer;
+use haul_proto::wire::list_batch::OperandDestination;
 use haul_proto::wire::list_batch::{DestinationBatch, ListedKinds};
 use haul_proto::wire::report::WorkerMessage;
 use std::sync::Arc;
@@ -92,4 +98,46 @@ fn foreign_report(job: &Arc<ReceiverJob>) -> ForeignReport {
         let text = format!("{shown}: kept {name}, which is not haul's");
         job.reporter.send(&WorkerMessage::Warning { text });
     })
+}
+
+impl TargetTree {
+    /// The destination of the source argument with this number, if the controller announced it.
+    pub(crate) fn operand_asked_for(&self, number: u32, entry: &Entry) -> Option<OperandDestination> {
+        let is_directory = entry.kind == EntryContent::Directory;
+        let fixed = || {
+            let operand = self.job.request.operands.get(number as usize)?;
+            let below = self.job.request.below.get(number as usize).cloned().unwrap_or_default();
+            (is_directory == operand.directory).then(|| OperandDestination { below, name: operand.name.clone() })
+        };
+        match (&entry.kind, self.job.request.listed) {
+            (EntryContent::HardLink { .. } | EntryContent::Node(_), _) => None,
+            // Only a sync preserves a symbolic link that is a source argument.
+            (EntryContent::Symlink { .. }, _) if !self.job.request.sync.into => None,
+            (_, ListedKinds::No) => fixed(),
+            (EntryContent::Directory, ListedKinds::Files) | (EntryContent::Stream, _) => None,
+            (_, ListedKinds::Files | ListedKinds::Trees) => self.list_batches.take_destination(number),
+        }
+    }
+
+    /// Locks the directory of a source argument against other runs.
+    pub(crate) fn lock_answer(
+        &self,
+        answer: EntryAnswer<ReceiverEntry>,
+        name: Option<&Name>,
+    ) -> EntryAnswer<ReceiverEntry> {
+        let EntryAnswer::Needed(item) = &answer else { return answer };
+        let ReceiverEntry::Directory { dir, .. } = &**item else { return answer };
+        if dir.is_absent() {
+            return answer;
+        }
+        match self.job_locks.enter(dir) {
+            Ok(()) => answer,
+            Err(error) => {
+                let own_name = matches!(self.job.destination.kind, DestinationKind::Into(_)).then_some(name);
+                let relative = own_name.flatten().map_or(&b""[..], |name| name.as_bytes());
+                self.job.fail_entry(self.job.destination.path(relative), error);
+                EntryAnswer::Refused
+            }
+        }
+    }
 }

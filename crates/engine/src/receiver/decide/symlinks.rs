@@ -1,0 +1,87 @@
+//! Symbolic links at the target.
+
+use haul_proto::entry::Entry;
+use haul_proto::overwrite_policy::OverwriteDecision;
+use haul_proto::path::Name;
+use rustix::fs::{CWD, RenameFlags, renameat_with, symlinkat};
+use std::io;
+
+use crate::fs::meta::apply_to_symlink;
+use crate::fs::{Dir, MetadataParts, lookup};
+use crate::metrics::counter::add;
+use crate::receiver::decide::{EntryDecider, EntryResult};
+use crate::receiver::metadata::rights::is_not_ours;
+use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
+use crate::receiver::place::existing_entry::ExistingStat;
+use crate::receiver::place::temp_names::make_temporary;
+
+impl EntryDecider {
+    /// Creates a symbolic link, with its metadata.
+    pub(super) fn symlink(
+        &self,
+        position: &EntryPosition,
+        entry: &Entry,
+        points_to: &[u8],
+        decided: &EntryDecision,
+        there: &ExistingStat,
+    ) -> EntryResult {
+        let (EntryPosition { dir, name, .. }, decision) = (position, decided.decision);
+        let is_kept = decision == OverwriteDecision::Keep;
+        match decision {
+            OverwriteDecision::Keep => {}
+            OverwriteDecision::ReplaceTree => {
+                let temporary = make_temporary_link(dir, name, points_to)?;
+                self.removals.replace_directory(dir, &temporary, name, &decided.removal)?;
+            }
+            OverwriteDecision::Replace => {
+                self.removals.back_up(dir, name)?;
+                make_link(dir, name, points_to, true)?;
+            }
+            _ => make_link(dir, name, points_to, false)?,
+        }
+        let changes = !self.job.creates_only || !is_kept;
+        let has_time = there.look.is_some_and(|look| is_kept && look.meta.modified == entry.meta.modified);
+        let keep = MetadataParts {
+            owner: self.job.request.metadata.owner_and_mode && changes,
+            mode: None,
+            times: changes && !has_time,
+        };
+        match apply_to_symlink(&*dir.fd()?, name, &entry.meta, keep) {
+            Ok(_) => {}
+            // Another user's link, or a file system without link times: the link itself exists.
+            Err(error) if is_not_ours(&error) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.job.report_decision(position, entry, decided);
+        add(&self.job.reporter.tally.symlinks, 1);
+        self.known_to_be_same(position, false)
+    }
+
+    /// Whether a symbolic link leads out of the served directory. In a dry run, its own directory may only be planned.
+    pub(super) fn leads_out(&self, dir: &Dir, points_to: &[u8]) -> io::Result<bool> {
+        let (mut at, mut absent) = (dir, 0);
+        while at.is_absent() {
+            absent += 1;
+            match at.parent() {
+                Some(parent) => at = parent,
+                None => return Ok(lookup::leads_out(CWD, absent + self.job.destination.missing_depth(), points_to)),
+            }
+        }
+        Ok(lookup::leads_out(&*at.fd()?, absent, points_to))
+    }
+}
+
+/// Creates a symbolic link. A replacement is created under a temporary name and renamed.
+pub(crate) fn make_link(dir: &Dir, name: &Name, points_to: &[u8], replace: bool) -> io::Result<()> {
+    let fd = dir.fd()?;
+    if !replace {
+        return Ok(symlinkat(points_to, &*fd, name.as_bytes())?);
+    }
+    let temporary = make_temporary_link(dir, name, points_to)?;
+    Ok(renameat_with(&*fd, temporary.as_bytes(), &*fd, name.as_bytes(), RenameFlags::empty())?)
+}
+
+fn make_temporary_link(dir: &Dir, name: &Name, points_to: &[u8]) -> io::Result<Name> {
+    let dir = dir.fd()?;
+    Ok(make_temporary(&dir, name, b"link", |temporary| symlinkat(points_to, &*dir, temporary.as_bytes()))?)
+}
