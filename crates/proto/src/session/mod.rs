@@ -20,6 +20,7 @@ mod digest_state;
 pub mod source;
 pub mod step;
 pub mod target;
+mod window;
 
 #[cfg(test)]
 mod compare_tests;

@@ -27,6 +27,7 @@ use crate::ranges::RangeSet;
 use crate::scheduler::{Scheduler, WorkItem};
 use crate::session::digest_state::DigestState;
 use crate::session::source::verified::VerifiedFiles;
+use crate::session::window::EntryWindow;
 use crate::wire::message::{Exclusion, SourceMessage, TargetMessage};
 
 /// Size in bytes at which an Offer is sent, whatever the number of its entries.
@@ -55,14 +56,7 @@ pub struct SourceSession<H> {
     outbox: VecDeque<SourceMessage>,
     losses: Losses,
     flows: Flows,
-    /// Number of offered, incomplete entries, without open directories.
-    in_window: usize,
-    open_directories: usize,
-    /// Bytes counted for incomplete entries.
-    held_bytes: usize,
-    /// The part of these bytes for open directories.
-    open_bytes: usize,
-    offers_ended: bool,
+    window: EntryWindow,
     sums: bool,
     /// Bytes used by the rolling signatures of base files.
     sums_bytes: u64,
@@ -133,11 +127,7 @@ impl<H> SourceSession<H> {
             outbox: VecDeque::new(),
             losses: Losses::default(),
             flows: Flows::default(),
-            in_window: 0,
-            open_directories: 0,
-            held_bytes: 0,
-            open_bytes: 0,
-            offers_ended: false,
+            window: EntryWindow::default(),
             sums: false,
             sums_bytes: 0,
             proven: VerifiedFiles::default(),
@@ -211,10 +201,10 @@ impl<H> SourceSession<H> {
 
     /// Returns how many more entries may be offered now.
     pub fn window(&self) -> usize {
-        let directories = OPEN_DIRECTORIES_MAX.saturating_sub(self.open_directories);
+        let directories = OPEN_DIRECTORIES_MAX.saturating_sub(self.window.open_directories);
         // Files that the target wanted and then gave up stay in the scheduler until a stream takes them.
-        let unsettled = self.in_window.max(self.plan.waiting()) + self.proven.under_way();
-        if self.held_bytes > UNSETTLED_BYTES_MAX - ROOM_BYTES {
+        let unsettled = self.window.entries.max(self.plan.waiting()) + self.proven.under_way();
+        if self.window.bytes > UNSETTLED_BYTES_MAX - ROOM_BYTES {
             return 0;
         }
         ENTRY_WINDOW.saturating_sub(unsettled).min(directories)
@@ -223,7 +213,7 @@ impl<H> SourceSession<H> {
     /// Whether the target accepts the attributes of one more directory while those above it are open. Room for the
     /// names of directories remains in any case.
     pub fn has_room_for_attributes(&self, directory: &Entry) -> bool {
-        self.open_bytes + directory.held_bytes() <= OPEN_DIRECTORIES_BYTES_MAX - OPEN_DIRECTORIES_MAX * MAX_NAME
+        self.window.open_bytes + directory.held_bytes() <= OPEN_DIRECTORIES_BYTES_MAX - OPEN_DIRECTORIES_MAX * MAX_NAME
     }
 
     /// Offers an entry. It is sent by [`Self::flush_offers`], in a full batch or when the window closes.
@@ -231,20 +221,15 @@ impl<H> SourceSession<H> {
     /// # Panics
     /// If the window is closed or offers have ended: programmer's errors.
     pub fn offer(&mut self, entry: Entry, handle: Arc<H>) -> EntryId {
-        assert!(self.window() > 0 && !self.offers_ended, "an offer that may not be made");
+        assert!(self.window() > 0 && !self.window.has_ended, "an offer that may not be made");
         let id = EntryId(self.next);
         self.next += 1;
-        let state = if entry.kind == EntryContent::Directory {
-            self.open_directories += 1;
-            OfferState::Directory { ended: false, refused: false }
-        } else {
-            self.in_window += 1;
-            OfferState::Offered { kind: entry.kind.clone(), modified: entry.meta.modified }
+        let state = match &entry.kind {
+            EntryContent::Directory => OfferState::Directory { ended: false, refused: false },
+            kind => OfferState::Offered { kind: kind.clone(), modified: entry.meta.modified },
         };
-        let bytes = entry.held_bytes();
+        let bytes = self.window.add(&entry);
         self.entries.insert(id, OfferedEntry { handle, state, bytes });
-        self.held_bytes += bytes;
-        self.open_bytes += if entry.kind == EntryContent::Directory { bytes } else { 0 };
         self.batch_bytes += ENTRY_BYTES + bytes;
         self.batch.push(entry);
         if self.batch.len() == OFFER_ENTRIES_MAX || self.batch_bytes > OFFER_BYTES || self.window() == 0 {
@@ -271,9 +256,7 @@ impl<H> SourceSession<H> {
             return;
         };
         if !std::mem::replace(ended, true) {
-            self.open_directories -= 1;
-            self.open_bytes -= *bytes;
-            self.in_window += 1;
+            self.window.close_directory(*bytes);
             self.outbox.push_back(SourceMessage::DirectoryEnd { entry, complete });
             if *refused {
                 self.settle_entry(entry);
@@ -314,9 +297,9 @@ impl<H> SourceSession<H> {
     /// # Panics
     /// If a directory is open: a programmer's error.
     pub fn end_offers(&mut self) {
-        assert!(self.open_directories == 0, "the end of offers with open directories");
+        assert!(self.window.open_directories == 0, "the end of offers with open directories");
         self.flush_offers();
-        self.offers_ended = true;
+        self.window.has_ended = true;
         self.outbox.push_back(SourceMessage::OffersEnd);
     }
 
@@ -454,7 +437,7 @@ impl<H> SourceSession<H> {
 
     /// Whether all offered entries are complete, and offers have ended.
     pub fn is_finished(&self) -> bool {
-        self.offers_ended && self.entries.is_empty() && self.outbox.is_empty()
+        self.window.has_ended && self.entries.is_empty() && self.outbox.is_empty()
     }
 
     /// Records that frames of an unchanged file were read, with their BLAKE3 values.
@@ -543,11 +526,9 @@ impl<H> SourceSession<H> {
         self.settle_entry(entry);
         let id = EntryId(self.next);
         self.next += 1;
-        self.in_window += 1;
         let state = OfferState::Offered { kind: now.kind.clone(), modified: now.meta.modified };
         let now = Entry { place: EntryLocation::Again(entry), ..now };
-        let bytes = now.held_bytes();
-        self.held_bytes += bytes;
+        let bytes = self.window.add(&now);
         self.entries.insert(id, OfferedEntry { handle, state, bytes });
         self.outbox.push_back(SourceMessage::Offer { first: id, entries: vec![now] });
         Some(id)
@@ -575,8 +556,7 @@ impl<H> SourceSession<H> {
             }
         }
         if let Some(OfferedEntry { bytes, .. }) = &known {
-            self.in_window -= 1;
-            self.held_bytes -= bytes;
+            self.window.remove(*bytes);
         }
         known.is_some()
     }

@@ -493,7 +493,7 @@ fn attributes_of_open_directories_leave_room_for_their_names() {
     }
     assert!(offered > 100 && source.window() > 0, "{offered}");
     let names = (OPEN_DIRECTORIES_MAX - offered) * MAX_NAME;
-    assert!(source.open_bytes + names <= OPEN_DIRECTORIES_BYTES_MAX);
+    assert!(source.window.open_bytes + names <= OPEN_DIRECTORIES_BYTES_MAX);
 }
 
 #[test]

@@ -29,6 +29,7 @@ use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::limits::ENTRY_WINDOW;
 use crate::ranges::RangeSet;
 use crate::session::digest_state::DigestState;
+use crate::session::window::EntryWindow;
 use crate::wire::message::{Exclusion, SourceMessage, TargetMessage, TransferNeed};
 
 use self::bases::LostBases;
@@ -62,17 +63,8 @@ pub struct TargetSession<H> {
     /// Advertised hashes of base files.
     told: AdvertisedBase,
     lost_bases: LostBases,
-    in_window: usize,
-    open_directories: usize,
-    /// Bytes counted for incomplete entries.
-    held_bytes: usize,
-    /// The part of these bytes for open directories.
-    open_bytes: usize,
-    offers_ended: bool,
-    keeps_values: bool,
-    sums: bool,
-    /// The range that is received of the only file.
-    range: Option<FileRange>,
+    window: EntryWindow,
+    large_files: LargeFileSettings,
     runs: FrameRuns,
 }
 
@@ -163,14 +155,8 @@ impl<H> TargetSession<H> {
             unsure: UnansweredDigests::default(),
             told: AdvertisedBase::default(),
             lost_bases: LostBases::default(),
-            in_window: 0,
-            open_directories: 0,
-            held_bytes: 0,
-            open_bytes: 0,
-            offers_ended: false,
-            keeps_values: false,
-            sums: false,
-            range: None,
+            window: EntryWindow::default(),
+            large_files: LargeFileSettings::default(),
             runs: FrameRuns::default(),
         }
     }
@@ -178,17 +164,17 @@ impl<H> TargetSession<H> {
     /// Keeps the values of a file's frames until it is whole, so that differing frames on disk can be located: see
     /// [`FrameTree::keeping`].
     pub fn keep_values(&mut self) {
-        self.keeps_values = true;
+        self.large_files.values = true;
     }
 
     /// Receives this range of each file alone. The engine refuses every file without it.
     pub fn receive_range(&mut self, range: FileRange) {
-        self.range = Some(range);
+        self.large_files.range = Some(range);
     }
 
     /// Delays the completion of each large file until the engine has its requested digest: see [`TargetStep::Sum`].
     pub fn await_sums(&mut self) {
-        self.sums = true;
+        self.large_files.sums = true;
     }
 
     /// Records that the digest requested by [`TargetStep::Sum`] is available.
@@ -201,7 +187,7 @@ impl<H> TargetSession<H> {
     /// Handles a message from the source. All entries of an Offer need a decision before the next message.
     pub fn handle(&mut self, message: SourceMessage) -> Result<TargetStep<H>, ProtocolError> {
         self.outbox.check()?;
-        if self.offers_ended && is_new(&message) {
+        if self.window.has_ended && is_new(&message) {
             return Err(ProtocolError::OutOfTurn("an offer"));
         }
         match message {
@@ -220,10 +206,10 @@ impl<H> TargetSession<H> {
             SourceMessage::Match { entry, frames } => self.handle_same(entry, &frames),
             SourceMessage::Mismatch { entry, frames } => self.handle_differs(entry, &frames),
             SourceMessage::OffersEnd => {
-                if self.open_directories > 0 {
+                if self.window.open_directories > 0 {
                     return Err(ProtocolError::OutOfTurn("the end of all offers"));
                 }
-                self.offers_ended = true;
+                self.window.has_ended = true;
                 Ok(TargetStep::None)
             }
             SourceMessage::ListAck { before } => Ok(TargetStep::Passed(before)),
@@ -276,8 +262,7 @@ impl<H> TargetSession<H> {
             let needs = std::mem::take(&mut self.needs);
             self.outbox.push(TargetMessage::Want { first: self.needs_first, needs });
         }
-        let (frame, keeps) =
-            (self.frame, LargeFileSettings { values: self.keeps_values, sums: self.sums, range: self.range });
+        let (frame, keeps) = (self.frame, self.large_files);
         let tracked = self.entries.get_mut(&entry)?;
         match (answer, &mut tracked.state) {
             (EntryAnswer::Needed(directory), ReceiveState::Directory { handle, .. }) => *handle = Some(directory),
@@ -346,7 +331,7 @@ impl<H> TargetSession<H> {
 
     /// Whether the thread that sends messages has something to do: messages, or the end of the session.
     pub fn has_output(&self) -> bool {
-        !self.outbox.is_empty() || !self.done.is_empty() || self.offers_ended && self.entries.is_empty()
+        !self.outbox.is_empty() || !self.done.is_empty() || self.window.has_ended && self.entries.is_empty()
     }
 
     /// Returns the next message for the source.
@@ -368,7 +353,7 @@ impl<H> TargetSession<H> {
 
     /// Whether all offered entries are complete, and offers have ended.
     pub fn is_finished(&self) -> bool {
-        self.offers_ended && self.entries.is_empty() && self.outbox.is_empty() && self.done.is_empty()
+        self.window.has_ended && self.entries.is_empty() && self.outbox.is_empty() && self.done.is_empty()
     }
 
     fn handle_file_end(
@@ -405,8 +390,7 @@ impl<H> TargetSession<H> {
             _ => return Err(ProtocolError::OutOfTurn("a failure")),
         };
         if !std::mem::replace(&mut tracked.released, true) {
-            self.in_window -= 1;
-            self.held_bytes -= tracked.bytes;
+            self.window.remove(tracked.bytes);
         }
         let Some(handle) = handle else { return Ok(TargetStep::None) };
         // Frames received before the engine has removed it are late.
@@ -470,8 +454,7 @@ impl<H> TargetSession<H> {
         self.unsure.forget(entry);
         self.told.forget(entry);
         if !tracked.released {
-            self.in_window -= 1;
-            self.held_bytes -= tracked.bytes;
+            self.window.remove(tracked.bytes);
         }
         let mut parent = tracked.parent?;
         // A loop instead of recursion: a chain of refused directories may be as deep as the limit allows.
@@ -486,9 +469,8 @@ impl<H> TargetSession<H> {
                 return self.directory_step(parent);
             }
             let grandparent = tracked.parent;
-            self.held_bytes -= tracked.bytes;
+            self.window.remove(tracked.bytes);
             self.entries.remove(&parent);
-            self.in_window -= 1;
             parent = grandparent?;
         }
     }
@@ -513,10 +495,13 @@ fn is_new(message: &SourceMessage) -> bool {
 }
 
 /// Settings common to all large files of a job.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct LargeFileSettings {
+    /// Whether frames' values are kept until the file is whole.
     values: bool,
+    /// Whether a requested digest delays completion.
     sums: bool,
+    /// The range that is received of the only file.
     range: Option<FileRange>,
 }
 

@@ -451,7 +451,7 @@ fn what_the_source_gave_up_is_not_in_the_window() {
     offered(&mut target, vec![file(0); 2]);
     target.settle_entry(EntryId(0), true);
     target.abandoned(EntryId(1));
-    assert_eq!(target.in_window, ENTRY_WINDOW);
+    assert_eq!(target.window.entries, ENTRY_WINDOW);
 }
 
 #[test]
@@ -515,7 +515,7 @@ fn bytes_of_unsettled_entries_are_limited() {
     for _ in 0..most {
         offered(&mut target, vec![heavy(file(0))]);
     }
-    assert_eq!(target.held_bytes, most * bytes);
+    assert_eq!(target.window.bytes, most * bytes);
     target.admit_pack(&[packed(0)]).unwrap();
     target.settle_entry(EntryId(0), true);
     target.handle(failed(1)).unwrap();
@@ -533,9 +533,9 @@ fn bytes_of_open_directories_are_limited() {
         offered(&mut target, vec![heavy(dir())]);
     }
     target.handle(SourceMessage::DirectoryEnd { entry: EntryId(0), complete: true }).unwrap();
-    assert!(target.open_bytes < target.held_bytes);
+    assert!(target.window.open_bytes < target.window.bytes);
     target.settle_entry(EntryId(0), true);
-    assert_eq!(target.open_bytes, target.held_bytes);
+    assert_eq!(target.window.open_bytes, target.window.bytes);
     offered(&mut target, vec![heavy(dir())]);
     assert!(matches!(target.handle(offer(target.next, vec![heavy(dir())])), Err(ProtocolError::OverLimit(_))));
 }
@@ -582,7 +582,7 @@ fn a_refused_directory_takes_all_below_it() {
     assert!(matches!(target.handle(end_of(0)), Ok(TargetStep::None)));
     target.handle(SourceMessage::OffersEnd).unwrap();
     assert_eq!(drain(&mut target), [TargetMessage::Want { first: EntryId(0), needs: vec![TransferNeed::Refused; 4] }]);
-    assert!(target.is_finished() && target.entries.is_empty() && target.in_window == 0);
+    assert!(target.is_finished() && target.entries.is_empty() && target.window.entries == 0);
 }
 
 #[test]

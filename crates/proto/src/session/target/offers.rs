@@ -26,11 +26,7 @@ impl<H> TargetSession<H> {
                 _ => self.adopt(&entry.place)?,
             };
             let directory = entry.kind == EntryContent::Directory;
-            self.open_directories += usize::from(directory);
-            self.in_window += usize::from(!directory);
-            let bytes = entry.held_bytes();
-            self.held_bytes += bytes;
-            self.open_bytes += if directory { bytes } else { 0 };
+            let bytes = self.window.add(entry);
             self.check_window()?;
             let state = match directory {
                 // Its children may be in the same Offer.
@@ -75,8 +71,7 @@ impl<H> TargetSession<H> {
         };
         tracked.state = ReceiveState::Finishing;
         if !std::mem::replace(&mut tracked.released, true) {
-            self.in_window -= 1;
-            self.held_bytes -= tracked.bytes;
+            self.window.remove(tracked.bytes);
         }
         let parent = tracked.parent;
         if let Some(ReceivedEntry { state: ReceiveState::Directory { children, .. }, .. }) =
@@ -89,10 +84,10 @@ impl<H> TargetSession<H> {
     }
 
     fn check_window(&self) -> Result<(), ProtocolError> {
-        if self.in_window > ENTRY_WINDOW || self.open_directories > OPEN_DIRECTORIES_MAX {
+        if self.window.entries > ENTRY_WINDOW || self.window.open_directories > OPEN_DIRECTORIES_MAX {
             return Err(ProtocolError::OverLimit("entries that are not settled"));
         }
-        if self.held_bytes > UNSETTLED_BYTES_MAX || self.open_bytes > OPEN_DIRECTORIES_BYTES_MAX {
+        if self.window.bytes > UNSETTLED_BYTES_MAX || self.window.open_bytes > OPEN_DIRECTORIES_BYTES_MAX {
             return Err(ProtocolError::OverLimit("names and attributes of entries that are not settled"));
         }
         Ok(())
@@ -126,12 +121,10 @@ impl<H> TargetSession<H> {
                 ..
             }) => {
                 (*ended, *complete) = (true, is_complete);
-                self.open_bytes -= *bytes;
+                self.window.close_directory(*bytes);
             }
             _ => return Err(ProtocolError::OutOfTurn("the end of a directory")),
         }
-        self.open_directories -= 1;
-        self.in_window += 1;
         Ok(self.directory_step(entry).map_or(TargetStep::None, TargetStep::Finish))
     }
 }
