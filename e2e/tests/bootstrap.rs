@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use haul_e2e::{Options, ProgramRun, Remote, Sandbox, compare, contents, is_root_or_skip, stamp};
 
@@ -76,6 +76,14 @@ fn another_version_in_the_path_is_not_used() {
     assert_eq!(contents(&bin), fake.as_bytes());
 }
 
+/// Puts another file in the place of an executable, which a worker may still run.
+fn replace(place: &Path, content: &[u8]) {
+    let permissions = fs::metadata(place).unwrap().permissions();
+    fs::remove_file(place).unwrap();
+    fs::write(place, content).unwrap();
+    fs::set_permissions(place, permissions).unwrap();
+}
+
 #[test]
 fn a_damaged_copy_is_not_used() {
     let (sandbox, remote) = bare_host("");
@@ -84,7 +92,7 @@ fn a_damaged_copy_is_not_used() {
     let whole = contents(&place);
     // A copy that was cut short, as by a full disk that nobody noticed; nothing; a program that says yes to everything.
     for (target, content) in [("half", &whole[..whole.len() / 2]), ("empty", b""), ("yes", b"#!/bin/sh\nexit 0\n")] {
-        fs::write(&place, content).unwrap();
+        replace(&place, content);
         push(&sandbox, &remote, target).succeeds().says([".cache/haul"]);
         compare(&sandbox.path("source"), &sandbox.path(target)).unwrap();
         assert!(contents(&place) == whole, "{target}");
@@ -100,7 +108,7 @@ fn a_copy_that_another_user_planted_is_not_started() {
     push(&sandbox, &remote, "first").succeeds();
     let place = placed(&remote).remove(0);
     let cache = remote.home().join(".cache");
-    fs::write(&place, "#!/bin/sh\necho \"$*\" >>\"$HOME/ran\"\n").unwrap();
+    replace(&place, b"#!/bin/sh\necho \"$*\" >>\"$HOME/ran\"\n");
     fs::set_permissions(&cache, fs::Permissions::from_mode(0o777)).unwrap();
     for path in [&cache.join("haul"), place.parent().expect("a directory"), &place] {
         chown(path, Some(65534), Some(65534)).unwrap();

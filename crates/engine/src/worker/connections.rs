@@ -70,10 +70,9 @@ impl DataConnections {
         self.make_streams(streams, move |streams| match connect(&routes, &terms) {
             Ok(ConnectedStreams { connector, arrivals, streams: count, from, to }) => {
                 streams.set_connector(connector);
-                streams.take_streams(arrivals);
-                WorkerMessage::Connected { from, to, streams: count }
+                (WorkerMessage::Connected { from, to, streams: count }, Some(arrivals))
             }
-            Err(error) => WorkerMessage::CannotConnect { text: error.to_string() },
+            Err(error) => (WorkerMessage::CannotConnect { text: error.to_string() }, None),
         })
     }
 
@@ -89,28 +88,31 @@ impl DataConnections {
         self.tunnel = Some(Arc::new(tunnel));
         let streams = intake(running)?;
         let ids = connector.then(|| streams.ids());
-        self.make_streams(streams, move |streams| match prove(inner, &credentials, ids.as_ref()) {
+        self.make_streams(streams, move |_| match prove(inner, &credentials, ids.as_ref()) {
             Ok(arrivals) => {
-                streams.take_streams(arrivals);
-                WorkerMessage::Connected { from: String::new(), to: String::new(), streams: count }
+                let (from, to) = (String::new(), String::new());
+                (WorkerMessage::Connected { from, to, streams: count }, Some(arrivals))
             }
-            Err(error) => WorkerMessage::CannotConnect { text: error.to_string() },
+            Err(error) => (WorkerMessage::CannotConnect { text: error.to_string() }, None),
         })
     }
 
     /// Opens streams in a separate thread, so that the control channel is still read. `make` returns the message to
-    /// send.
+    /// send, and the streams.
     fn make_streams(
         &self,
         streams: StreamIntake,
-        make: impl FnOnce(&StreamIntake) -> WorkerMessage + Send + 'static,
+        make: impl FnOnce(&StreamIntake) -> (WorkerMessage, Option<AcceptedStreams>) + Send + 'static,
     ) -> Result<(), WorkerError> {
         let link = self.link.clone();
         let spawned = thread::Builder::new().name("haul-connect".into()).spawn(move || {
-            let said = catch_unwind(AssertUnwindSafe(|| make(&streams)));
-            let said = said
-                .unwrap_or_else(|panic| WorkerMessage::Fatal { fault: false, text: panicked("haul-connect", &*panic) });
+            let made = catch_unwind(AssertUnwindSafe(|| make(&streams)));
+            let (said, arrivals) = made.unwrap_or_else(|panic| {
+                (WorkerMessage::Fatal { fault: false, text: panicked("haul-connect", &*panic) }, None)
+            });
+            // A small job ends with its first frame: the controller hears of the connection before that.
             let _ = link.send(LinkChannel::Controller, &said.encode());
+            arrivals.into_iter().for_each(|arrivals| streams.take_streams(arrivals));
         });
         spawned.map(drop).map_err(WorkerError::Thread)
     }
