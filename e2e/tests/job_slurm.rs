@@ -12,8 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use haul_e2e::{
-    Haul, Options, ProgramRun, Remote, Rng, Running, SLURM_CONTROLLER, SLURM_NODES, Sandbox, SlurmCluster, commands,
-    listing, pid, set_mtime, within,
+    Haul, Options, ProgramRun, Remote, Rng, Running, SLURM_CONTROLLER, SLURM_NODES, Sandbox, SlurmCluster, cases,
+    commands, listing, pid, set_mtime, within,
 };
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
@@ -25,13 +25,8 @@ const SHARD_FILES: u32 = 120;
 const RUN_LIMIT: Duration = Duration::from_secs(400);
 const ROUNDS: u64 = 2;
 
-/// The number that this environment variable holds.
-fn number_from(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).ok().map_or(default, |number| number.parse().unwrap())
-}
-
 fn small_files() -> u32 {
-    u32::try_from(number_from("HAUL_SLURM_FILES", FILES.into())).unwrap()
+    u32::try_from(cases("HAUL_SLURM_FILES", FILES.into())).unwrap()
 }
 
 /// Thousands of small files, hard links across directories, links, attributes, and a large file of holes.
@@ -100,7 +95,7 @@ fn report(sandbox: &Sandbox) -> Value {
 #[test]
 fn a_job_runs_on_the_nodes_of_slurm() {
     let sandbox = Sandbox::new();
-    tree(&sandbox, number_from("HAUL_SLURM_HOLES", 1 << 30));
+    tree(&sandbox, cases("HAUL_SLURM_HOLES", 1 << 30));
     sandbox.dir("to");
     let Some(cluster) = SlurmCluster::start(&sandbox) else { return };
     let words = ["--limit", "6", "--time", "30", "--cpus-per-task", "1", "--sbatch=--comment=haul", "--then-verify"];
@@ -163,7 +158,7 @@ fn a_job_survives_killed_shards_nodes_controllers_and_submitters() {
     // A limit of the rate holds for holes, too.
     tree(&sandbox, 1 << 26);
     let Some(mut cluster) = SlurmCluster::start(&sandbox) else { return };
-    let rounds = number_from("HAUL_SLURM_ROUNDS", ROUNDS);
+    let rounds = cases("HAUL_SLURM_ROUNDS", ROUNDS);
     let seed = u64::from(std::process::id());
     let mut rng = Rng::new(seed);
     for round in 0..rounds {

@@ -147,7 +147,7 @@ fn check_count(word: &str, step: JobStep, values: &Values, operands: &[OsString]
     let has_targets = values.is_set(&flags::job::TARGETS);
     let is_source = |operand| !host_prefix(operand).is_empty() || values.is_set(&flags::job::SOURCES);
     match (step, operands.len()) {
-        (JobStep::Run, 1) if has_targets || !is_source(&operands[0]) => Ok(()),
+        (JobStep::Run, 1) if !is_source(&operands[0]) => Ok(()),
         (JobStep::Shard, 1) => Ok(()),
         (JobStep::Plan | JobStep::Run, count) if count >= 2 || count == 1 && has_targets => Ok(()),
         (JobStep::Plan | JobStep::Run, _) => {

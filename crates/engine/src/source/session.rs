@@ -410,7 +410,7 @@ impl Source {
         self.notify();
     }
 
-    pub(super) fn offer_again(&self, entry: EntryId, item: SourceEntry, look: &FileStat) {
+    fn offer_again(&self, entry: EntryId, item: SourceEntry, look: &FileStat) {
         let path = item.path();
         let mut now = self.file_entry(EntryLocation::Again(entry), look);
         self.add_attributes(&mut now, &item);
@@ -460,7 +460,7 @@ impl Source {
         self.notify_others();
     }
 
-    pub(super) fn notify_others(&self) {
+    fn notify_others(&self) {
         self.signals.window.notify_all();
         self.signals.outbox.notify_all();
         self.signals.removals.notify_all();

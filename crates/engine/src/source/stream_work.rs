@@ -89,7 +89,7 @@ impl Source {
         if is_over { None } else { self.take_work(&mut state, id, frames_max) }
     }
 
-    pub(super) fn take_work(&self, state: &mut State, id: StreamId, frames_max: u64) -> Option<WorkItem<SourceEntry>> {
+    fn take_work(&self, state: &mut State, id: StreamId, frames_max: u64) -> Option<WorkItem<SourceEntry>> {
         let was_closed = state.machine.window() == 0;
         let gets_work = state.is_in_use(id) && !self.limiter.is_paused();
         let work = if gets_work {

@@ -3,11 +3,11 @@
 //! Each final name has one temporary name, the same in every run. If another user's file, or any foreign entry, occupies
 //! this name, a random name with the same first digits replaces it.
 
+use haul_base::sys::random::random;
 use haul_proto::checksum::hex;
 use haul_proto::path::Name;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
-use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -28,10 +28,7 @@ const SHARED_DIGITS: usize = 12;
 /// A further temporary name for the same purpose: unpredictable, but recognised by its first digits.
 pub fn random_name(expected: &Name) -> io::Result<Name> {
     let Some((digits, what)) = expected.reserved_parts() else { return Err(Errno::INVAL.into()) };
-    let mut random = [0; (24 - SHARED_DIGITS) / 2];
-    if getrandom(&mut random, GetRandomFlags::empty())? != random.len() {
-        return Err(Errno::IO.into());
-    }
+    let random: [u8; (24 - SHARED_DIGITS) / 2] = random()?;
     Ok(Name::reserved(&format!("{}{}", &digits[..SHARED_DIGITS], hex(&random)), what))
 }
 
