@@ -23,31 +23,72 @@ const QUOTA_SPENT_MIN: f64 = 0.3;
 /// Share of each part, 0 to 1.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TimeShares {
-    pub read: f64,
-    pub source_cpu: f64,
-    pub source_files: f64,
-    pub pace: f64,
-    pub source_pipe: f64,
-    pub network: f64,
-    pub write: f64,
-    pub target_cpu: f64,
-    pub target_files: f64,
-    pub target_pipe: f64,
-    source_detail: Option<BottleneckDetail>,
-    target_detail: Option<BottleneckDetail>,
+    source: EndShares,
+    target: EndShares,
+    /// The rate limit.
+    pace: f64,
+    network: f64,
     /// Packet handling on one CPU for all streams.
-    pub interrupts: f64,
+    interrupts: f64,
     path: NetworkShares,
+}
+
+/// Share of each part of an end.
+#[derive(Debug, Clone, Copy, Default)]
+struct EndShares {
+    /// Reading or writing.
+    storage: f64,
+    cpu: f64,
+    /// What the lack of CPU is, once known.
+    cpu_detail: Option<BottleneckDetail>,
+    /// Opening or creating small files.
+    files: f64,
+    pipe: f64,
+}
+
+impl EndShares {
+    /// `busy`: the streams' time with work; `idle`: the most that a thread beside the streams can have held them up, as
+    /// a share of it.
+    fn of_source(source: &StreamTimes<'_>, busy: f64, elapsed: f64, idle: f64) -> Self {
+        Self {
+            storage: part(source.waiting(Stage::Read), busy),
+            cpu: part(source.computing_in([Stage::Read, Stage::Prepare, Stage::Send]), busy),
+            cpu_detail: None,
+            files: part(source.wall(Stage::Open), busy) + source.beside(Stage::Walk, elapsed).min(idle),
+            pipe: part(source.waiting(Stage::ReadPipe), elapsed),
+        }
+    }
+
+    /// The same of a target. The fsync of small files counts for them, and not for the storage.
+    fn of_target(target: &StreamTimes<'_>, busy: f64, elapsed: f64, idle: f64, has_small_files: bool) -> Self {
+        let sync = target.beside(Stage::Sync, elapsed).min(idle) + part(target.wall(Stage::Room), busy);
+        let create = part(target.wall(Stage::Create), busy) + target.beside(Stage::Examine, elapsed).min(idle);
+        let (storage_sync, files_sync) = if has_small_files { (0.0, sync) } else { (sync, 0.0) };
+        let turn = target.wall(Stage::Turn);
+        // A wait for another stream counts for what that stream does.
+        let writing = part(target.waiting(Stage::Write), target.wall(Stage::Write));
+        let computing = target.computing_in([Stage::Receive, Stage::Check, Stage::Write]);
+        Self {
+            storage: part(target.waiting(Stage::Write) + turn * writing, busy) + storage_sync,
+            cpu: part(computing + turn * (1.0 - writing), busy),
+            cpu_detail: None,
+            files: create + files_sync,
+            pipe: part(target.waiting(Stage::WritePipe), elapsed),
+        }
+    }
 }
 
 impl TimeShares {
     pub fn of(case: &JobMeasurements) -> Self {
         let (source, target) = (StreamTimes::new(&case.source), StreamTimes::new(&case.target));
         let elapsed = (case.seconds() * 1e6).max(1.0);
-        let beside = |end: &StreamTimes<'_>, stage| part(end.wall(stage), elapsed);
         let pipes = part(source.waiting(Stage::ReadPipe), elapsed).max(part(target.waiting(Stage::WritePipe), elapsed));
-        let helpers =
-            [beside(&source, Stage::Walk), beside(&target, Stage::Examine), beside(&target, Stage::Sync), pipes];
+        let helpers = [
+            source.beside(Stage::Walk, elapsed),
+            target.beside(Stage::Examine, elapsed),
+            target.beside(Stage::Sync, elapsed),
+            pipes,
+        ];
         // Streams without work wait for one of these. Otherwise no more work is left, and other streams finish it.
         let because = helpers.into_iter().fold(0.0, f64::max);
         let idle_all = source.wall(Stage::Idle);
@@ -62,30 +103,12 @@ impl TimeShares {
             (target.all - out.min(target.waiting(Stage::Receive))).max(1.0)
         };
         let idle = part(idle_for_something, of_source);
-        let beside = |end: &StreamTimes<'_>, stage| beside(end, stage).min(idle);
-        let is_small = has_small_files(case);
-        let sync = beside(&target, Stage::Sync) + part(target.wall(Stage::Room), of_target);
-        let create = part(target.wall(Stage::Create), of_target) + beside(&target, Stage::Examine);
         let received = part(received, of_target);
-        let turn = target.wall(Stage::Turn);
-        // A wait for another stream counts for what that stream does.
-        let writing = part(target.waiting(Stage::Write), target.wall(Stage::Write));
         let mut shares = Self {
-            read: part(source.waiting(Stage::Read), of_source),
-            source_cpu: part(source.computing_in([Stage::Read, Stage::Prepare, Stage::Send]), of_source),
-            source_files: part(source.wall(Stage::Open), of_source) + beside(&source, Stage::Walk),
+            source: EndShares::of_source(&source, of_source, elapsed, idle),
+            target: EndShares::of_target(&target, of_target, elapsed, idle, has_small_files(case)),
             pace: part(source.wall(Stage::Pace), of_source),
-            source_pipe: part(source.waiting(Stage::ReadPipe), elapsed),
             network: if case.is_one_worker { 0.0 } else { part(source.waiting(Stage::Send), of_source).min(received) },
-            write: part(target.waiting(Stage::Write) + turn * writing, of_target) + if is_small { 0.0 } else { sync },
-            target_cpu: part(
-                target.computing_in([Stage::Receive, Stage::Check, Stage::Write]) + turn * (1.0 - writing),
-                of_target,
-            ),
-            target_files: create + if is_small { sync } else { 0.0 },
-            target_pipe: part(target.waiting(Stage::WritePipe), elapsed),
-            source_detail: None,
-            target_detail: None,
             interrupts: match case.is_one_worker {
                 true => 0.0,
                 false => full_of_interrupts(&case.source).max(full_of_interrupts(&case.target)),
@@ -103,10 +126,12 @@ impl TimeShares {
     /// Scales the shares of an end by the time with work for at least one stream. A target may still process data from
     /// its socket buffers long after the source has sent all of it.
     fn weaken(&mut self, source: f64, target: f64) {
-        for share in [&mut self.read, &mut self.source_cpu, &mut self.source_files, &mut self.pace, &mut self.network] {
+        for share in
+            [&mut self.source.storage, &mut self.source.cpu, &mut self.source.files, &mut self.pace, &mut self.network]
+        {
             *share *= source;
         }
-        for share in [&mut self.write, &mut self.target_cpu, &mut self.target_files] {
+        for share in [&mut self.target.storage, &mut self.target.cpu, &mut self.target.files] {
             *share *= target;
         }
         self.interrupts *= source.max(target);
@@ -118,50 +143,49 @@ impl TimeShares {
         let own = |case: &JobMeasurements| (case.source.processors.own_us, case.target.processors.own_us);
         let (source_own, target_own) = own(case);
         let all_own = if case.is_one_worker { source_own } else { source_own.saturating_add(target_own) };
-        for (load, share, detail) in [
-            (&case.source, &mut self.source_cpu, &mut self.source_detail),
-            (&case.target, &mut self.target_cpu, &mut self.target_detail),
-        ] {
+        for (load, end) in [(&case.source, &mut self.source), (&case.target, &mut self.target)] {
             let own = if case.is_one_machine { all_own } else { load.processors.own_us };
             let busy = part(load.processors.busy_us as f64, load.processors.all_us as f64);
             let spent = quota_spent(load, elapsed);
-            *detail = Some(match () {
+            end.cpu_detail = Some(match () {
                 () if spent > 0.0 => BottleneckDetail::Quota,
                 () if busy >= MACHINE_BUSY => BottleneckDetail::Machine,
                 () => BottleneckDetail::Thread,
             });
-            *share = share.max(spent);
+            end.cpu = end.cpu.max(spent);
             if case.is_one_worker {
                 continue;
             }
             let is_own = own as f64 >= OWN_MIN * load.processors.busy_us as f64;
             let has_part = load.processors.own_us >= all_own / 2 || !case.is_one_machine;
             if busy >= MACHINE_BUSY && is_own && has_part && spent == 0.0 {
-                *share = share.max(busy);
+                end.cpu = end.cpu.max(busy);
             }
         }
     }
 
     /// Joins both ends' CPU shares where each stream has one thread for both: computation for one end delays the other.
     fn join_processors(&mut self) {
-        let all = (self.source_cpu + self.target_cpu).min(1.0);
-        (self.source_cpu, self.target_cpu) = if self.source_cpu >= self.target_cpu { (all, 0.0) } else { (0.0, all) };
+        let (source, target) = (&mut self.source.cpu, &mut self.target.cpu);
+        let all = (*source + *target).min(1.0);
+        (*source, *target) = if source >= target { (all, 0.0) } else { (0.0, all) };
     }
 
     /// Returns all candidates.
     pub fn candidates(&self) -> Vec<BottleneckShare> {
         let candidate = |limit, detail, share: f64| BottleneckShare { limit, detail, share: share.clamp(0.0, 1.0) };
+        let (source, target) = (&self.source, &self.target);
         let mut all = vec![
-            candidate(Bottleneck::SourceDisk, None, self.read),
-            candidate(Bottleneck::SourceCpu, self.source_detail, self.source_cpu),
+            candidate(Bottleneck::SourceDisk, None, source.storage),
+            candidate(Bottleneck::SourceCpu, source.cpu_detail, source.cpu),
             candidate(Bottleneck::RateLimit, Some(BottleneckDetail::Own), self.pace),
-            candidate(Bottleneck::SourceProgram, None, self.source_pipe),
-            candidate(Bottleneck::TargetDisk, None, self.write),
-            candidate(Bottleneck::TargetCpu, self.target_detail, self.target_cpu),
-            candidate(Bottleneck::TargetProgram, None, self.target_pipe),
+            candidate(Bottleneck::SourceProgram, None, source.pipe),
+            candidate(Bottleneck::TargetDisk, None, target.storage),
+            candidate(Bottleneck::TargetCpu, target.cpu_detail, target.cpu),
+            candidate(Bottleneck::TargetProgram, None, target.pipe),
             candidate(Bottleneck::Interrupts, None, self.interrupts),
-            candidate(Bottleneck::SmallFiles, Some(BottleneckDetail::Source), self.source_files),
-            candidate(Bottleneck::SmallFiles, Some(BottleneckDetail::Target), self.target_files),
+            candidate(Bottleneck::SmallFiles, Some(BottleneckDetail::Source), source.files),
+            candidate(Bottleneck::SmallFiles, Some(BottleneckDetail::Target), target.files),
         ];
         let NetworkShares { receiver, buffer, rest } = self.path;
         all.push(candidate(Bottleneck::ReceiverWindow, None, self.network * receiver));
@@ -188,6 +212,11 @@ impl<'l> StreamTimes<'l> {
 
     fn wall(&self, stage: Stage) -> f64 {
         self.load.spent(stage).wall_us as f64
+    }
+
+    /// Time of a stage beside the streams, as a share.
+    fn beside(&self, stage: Stage, elapsed: f64) -> f64 {
+        part(self.wall(stage), elapsed)
     }
 
     fn computing(&self, stage: Stage) -> f64 {

@@ -1,5 +1,6 @@
 //! The source's session: it offers entries, takes the target's decisions, assigns work and completes entries.
 
+mod batch;
 mod delta;
 mod flow;
 mod loss;
@@ -10,6 +11,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
+use self::batch::OfferBatch;
 use self::delta::PeerBase;
 use self::flow::{Flow, Flows};
 use self::loss::Losses;
@@ -19,8 +21,8 @@ use crate::file_range::FileRange;
 use crate::ids::{ByEntry, EntryId, PathId, StreamId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::limits::{
-    ENTRY_WINDOW, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_BYTES_MAX, OPEN_DIRECTORIES_MAX, RESENDS_PER_FILE_MAX,
-    RESENDS_PER_FRAME_MAX, UNSETTLED_BYTES_MAX,
+    ENTRY_WINDOW, OPEN_DIRECTORIES_BYTES_MAX, OPEN_DIRECTORIES_MAX, RESENDS_PER_FILE_MAX, RESENDS_PER_FRAME_MAX,
+    UNSETTLED_BYTES_MAX,
 };
 use crate::path::{MAX_NAME, Name};
 use crate::ranges::RangeSet;
@@ -30,34 +32,21 @@ use crate::session::source::verified::VerifiedFiles;
 use crate::session::window::EntryWindow;
 use crate::wire::message::{Exclusion, SourceMessage, TargetMessage};
 
-/// Size in bytes at which an Offer is sent, whatever the number of its entries.
-const OFFER_BYTES: usize = 256 << 10;
 /// Reserve of the byte limit for incomplete entries. With less room, the window is closed. It fits any entry, and files
 /// offered anew with more attributes.
 const ROOM_BYTES: usize = 4 << 20;
-/// Most bytes of an entry in an Offer besides its name, link target and extras.
-const ENTRY_BYTES: usize = 96;
 
 /// The source's side of a job. `H` is the engine's handle of an entry.
 #[derive(Debug)]
 pub struct SourceSession<H> {
-    frame: FrameLen,
-    /// Whether the job only compares and sends nothing.
-    compares: bool,
-    /// The range that is sent of the only file.
-    range: Option<FileRange>,
+    settings: SourceSettings,
     plan: Scheduler<H>,
     entries: ByEntry<OfferedEntry<H>>,
-    next: u64,
-    /// Entries before this one were sent in an Offer; the target cannot name others.
-    sent: u64,
-    batch: Vec<Entry>,
-    batch_bytes: usize,
+    batch: OfferBatch,
     outbox: VecDeque<SourceMessage>,
     losses: Losses,
     flows: Flows,
     window: EntryWindow,
-    sums: bool,
     /// Bytes used by the rolling signatures of base files.
     sums_bytes: u64,
     proven: VerifiedFiles<H>,
@@ -65,6 +54,18 @@ pub struct SourceSession<H> {
     has_refused: bool,
     /// Files and links that the target refused or failed to complete, until [`Self::take_rejected`].
     rejected: Vec<Arc<H>>,
+}
+
+/// Settings common to all files of a job.
+#[derive(Debug)]
+struct SourceSettings {
+    frame: FrameLen,
+    /// Whether the job only compares and sends nothing.
+    compares: bool,
+    /// Whether a requested digest delays the end of a file.
+    sums: bool,
+    /// The range that is sent of the only file.
+    range: Option<FileRange>,
 }
 
 #[derive(Debug)]
@@ -115,20 +116,14 @@ impl<H> SourceSession<H> {
     /// Creates a job without offers.
     pub fn new(frame: FrameLen, streams: u16) -> Self {
         Self {
-            frame,
-            compares: false,
-            range: None,
+            settings: SourceSettings { frame, compares: false, sums: false, range: None },
             plan: Scheduler::new(frame, streams),
             entries: ByEntry::default(),
-            next: 0,
-            sent: 0,
-            batch: Vec::new(),
-            batch_bytes: 0,
+            batch: OfferBatch::default(),
             outbox: VecDeque::new(),
             losses: Losses::default(),
             flows: Flows::default(),
             window: EntryWindow::default(),
-            sums: false,
             sums_bytes: 0,
             proven: VerifiedFiles::default(),
             has_refused: false,
@@ -138,23 +133,26 @@ impl<H> SourceSession<H> {
 
     /// Creates a job that only compares both ends.
     pub fn comparing(frame: FrameLen, threads: u16) -> Self {
-        Self { compares: true, ..Self::new(frame, threads) }
+        let mut session = Self::new(frame, threads);
+        session.settings.compares = true;
+        session
     }
 
     /// Sends this range of each file alone. Every offered file must have it.
     pub fn send_range(&mut self, range: FileRange) {
-        self.range = Some(range);
+        self.settings.range = Some(range);
     }
 
     /// Returns the frames of a file that are sent.
     fn frames_of(&self, size: u64) -> Range<u64> {
-        self.range.map_or(0..self.frame.frames(size), |range| range.frames(self.frame, size))
+        let SourceSettings { frame, range, .. } = self.settings;
+        range.map_or(0..frame.frames(size), |range| range.frames(frame, size))
     }
 
     /// Delays the end of each large file until the engine has its requested digest: see [`Self::frames_read`]. The
     /// target must have all its existing frames compared, so that this end reads all frames.
     pub fn await_sums(&mut self) {
-        self.sums = true;
+        self.settings.sums = true;
     }
 
     /// Records that the digest requested by [`Self::frames_read`] or [`Self::flow_read`] is available.
@@ -222,17 +220,15 @@ impl<H> SourceSession<H> {
     /// If the window is closed or offers have ended: programmer's errors.
     pub fn offer(&mut self, entry: Entry, handle: Arc<H>) -> EntryId {
         assert!(self.window() > 0 && !self.window.has_ended, "an offer that may not be made");
-        let id = EntryId(self.next);
-        self.next += 1;
+        let id = self.batch.take_id();
         let state = match &entry.kind {
             EntryContent::Directory => OfferState::Directory { ended: false, refused: false },
             kind => OfferState::Offered { kind: kind.clone(), modified: entry.meta.modified },
         };
         let bytes = self.window.add(&entry);
         self.entries.insert(id, OfferedEntry { handle, state, bytes });
-        self.batch_bytes += ENTRY_BYTES + bytes;
-        self.batch.push(entry);
-        if self.batch.len() == OFFER_ENTRIES_MAX || self.batch_bytes > OFFER_BYTES || self.window() == 0 {
+        self.batch.push(entry, bytes);
+        if self.batch.is_full() || self.window() == 0 {
             self.flush_offers();
         }
         id
@@ -240,11 +236,7 @@ impl<H> SourceSession<H> {
 
     /// Sends the batched entries.
     pub fn flush_offers(&mut self) {
-        if !self.batch.is_empty() {
-            let first = EntryId(self.next - self.batch.len() as u64);
-            self.batch_bytes = 0;
-            self.outbox.push_back(SourceMessage::Offer { first, entries: std::mem::take(&mut self.batch) });
-        }
+        self.outbox.extend(self.batch.take_offer());
     }
 
     /// Ends the offers in this directory.
@@ -366,7 +358,7 @@ impl<H> SourceSession<H> {
     pub fn poll_message(&mut self) -> Option<SourceMessage> {
         let message = self.outbox.pop_front().or_else(|| self.ask());
         if let Some(SourceMessage::Offer { entries, .. }) = &message {
-            self.sent += entries.len() as u64;
+            self.batch.count_sent(entries.len());
         }
         message
     }
@@ -461,7 +453,7 @@ impl<H> SourceSession<H> {
         let mut differ = RangeSet::new();
         for (index, value) in values {
             large.tree.insert(*index, *value);
-            let others = if self.compares { &mut differ } else { &mut large.handed };
+            let others = if self.settings.compares { &mut differ } else { &mut large.handed };
             if large.tree.contains(*index) && !same.contains(*index) {
                 others.insert(*index);
             }
@@ -492,7 +484,7 @@ impl<H> SourceSession<H> {
     /// Puts a small file back that did not fit into its pack, since one of the files has grown. It goes into a later
     /// pack, with `size` bytes.
     pub fn put_back(&mut self, entry: EntryId, size: u64) {
-        let most = self.frame.pack_file_max();
+        let most = self.settings.frame.pack_file_max();
         if let Some(OfferedEntry { state: OfferState::Small { size: planned, handed, .. }, handle, .. }) =
             self.entries.get_mut(&entry)
         {
@@ -524,8 +516,7 @@ impl<H> SourceSession<H> {
         }
         self.flush_offers();
         self.settle_entry(entry);
-        let id = EntryId(self.next);
-        self.next += 1;
+        let id = self.batch.take_id();
         let state = OfferState::Offered { kind: now.kind.clone(), modified: now.meta.modified };
         let now = Entry { place: EntryLocation::Again(entry), ..now };
         let bytes = self.window.add(&now);
@@ -535,7 +526,10 @@ impl<H> SourceSession<H> {
     }
 
     fn check_offered(&self, entry: EntryId) -> Result<(), ProtocolError> {
-        if entry.0 < self.sent { Ok(()) } else { Err(ProtocolError::Unasked("an entry that was never offered")) }
+        match entry.0 < self.batch.sent() {
+            true => Ok(()),
+            false => Err(ProtocolError::Unasked("an entry that was never offered")),
+        }
     }
 
     /// Completes an entry and forgets it. An open directory stays until it has ended, since its children name it.

@@ -5,7 +5,7 @@ use crate::entry::EntryMetadata;
 use crate::entry_extras::{EntryExtras, ExtendedAttribute};
 use crate::file_range::RangeLen;
 use crate::ids::StreamId;
-use crate::limits::{LARGE_IN_FLIGHT_MAX, RESENDS_MAX};
+use crate::limits::{LARGE_IN_FLIGHT_MAX, OFFER_ENTRIES_MAX, RESENDS_MAX};
 use crate::path::Name;
 use crate::scheduler::PIECE_FRAMES_MAX;
 use crate::wire::message::TransferNeed;

@@ -26,8 +26,6 @@ use crate::error::ProtocolError;
 use crate::file_range::FileRange;
 use crate::ids::{ByEntry, EntryId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
-use crate::limits::ENTRY_WINDOW;
-use crate::ranges::RangeSet;
 use crate::session::digest_state::DigestState;
 use crate::session::window::EntryWindow;
 use crate::wire::message::{Exclusion, SourceMessage, TargetMessage, TransferNeed};
@@ -39,22 +37,15 @@ use self::delta::AdvertisedBase;
 use self::outbox::Outbox;
 use super::step::{EntryAnswer, FileEnd, FinishedEntry, ParentDirectory, TargetStep};
 
-/// Most runs in one Done message.
-const DONE_RUNS_MAX: usize = 4096;
-const _: () = assert!(DONE_RUNS_MAX <= ENTRY_WINDOW);
-
 /// The target's side of a job. `H` is the engine's handle of an entry.
 #[derive(Debug)]
 pub struct TargetSession<H> {
-    frame: FrameLen,
+    large_files: LargeFileSettings,
     entries: ByEntry<ReceivedEntry<H>>,
     next: u64,
-    /// Decisions about the current Offer.
-    needs: Vec<TransferNeed>,
-    needs_first: EntryId,
+    decisions: OfferDecisions,
     /// Files offered anew, still without a decision: the old entries by the new ids.
     again: ByEntry<(EntryId, Arc<H>)>,
-    done: RangeSet,
     outbox: Outbox,
     /// Whether the reply to a QueryMissing is not fully sent.
     answering: bool,
@@ -64,8 +55,14 @@ pub struct TargetSession<H> {
     told: AdvertisedBase,
     lost_bases: LostBases,
     window: EntryWindow,
-    large_files: LargeFileSettings,
     runs: FrameRuns,
+}
+
+/// Decisions about the entries of the current Offer.
+#[derive(Debug)]
+struct OfferDecisions {
+    first: EntryId,
+    needs: Vec<TransferNeed>,
 }
 
 /// Runs of received frames. They are counted only after many frames have started a new run, since most runs merge soon.
@@ -143,20 +140,17 @@ impl<H> TargetSession<H> {
     /// Creates a job without offers.
     pub fn new(frame: FrameLen) -> Self {
         Self {
-            frame,
+            large_files: LargeFileSettings { frame, values: false, sums: false, range: None },
             entries: ByEntry::default(),
             next: 0,
-            needs: Vec::new(),
-            needs_first: EntryId(0),
+            decisions: OfferDecisions { first: EntryId(0), needs: Vec::new() },
             again: ByEntry::default(),
-            done: RangeSet::new(),
             outbox: Outbox::default(),
             answering: false,
             unsure: UnansweredDigests::default(),
             told: AdvertisedBase::default(),
             lost_bases: LostBases::default(),
             window: EntryWindow::default(),
-            large_files: LargeFileSettings::default(),
             runs: FrameRuns::default(),
         }
     }
@@ -256,13 +250,13 @@ impl<H> TargetSession<H> {
     }
 
     fn answer_entry(&mut self, entry: EntryId, answer: EntryAnswer<H>) -> Option<FinishedEntry<H>> {
-        assert_eq!(entry.0, self.needs_first.0 + self.needs.len() as u64, "answers in order");
-        self.needs.push(answer.need());
+        assert_eq!(entry.0, self.decisions.first.0 + self.decisions.needs.len() as u64, "answers in order");
+        self.decisions.needs.push(answer.need());
         if entry.0 + 1 == self.next {
-            let needs = std::mem::take(&mut self.needs);
-            self.outbox.push(TargetMessage::Want { first: self.needs_first, needs });
+            let needs = std::mem::take(&mut self.decisions.needs);
+            self.outbox.push(TargetMessage::Want { first: self.decisions.first, needs });
         }
-        let (frame, keeps) = (self.frame, self.large_files);
+        let settings = self.large_files;
         let tracked = self.entries.get_mut(&entry)?;
         match (answer, &mut tracked.state) {
             (EntryAnswer::Needed(directory), ReceiveState::Directory { handle, .. }) => *handle = Some(directory),
@@ -271,27 +265,27 @@ impl<H> TargetSession<H> {
                 EntryAnswer::Needed(handle) | EntryAnswer::Partial(handle),
                 ReceiveState::Examining { kind: EntryContent::File { size } },
             ) => {
-                tracked.state = receiving(frame, handle, *size, None, keeps);
+                tracked.state = receiving(settings, handle, *size, None);
             }
             (EntryAnswer::Delta(handle), ReceiveState::Examining { kind: EntryContent::File { size } })
                 if *size > BLOCK as u64 =>
             {
-                tracked.state = receiving_large(frame, handle, FlowLength::Known(*size), None, keeps);
+                tracked.state = receiving_large(settings, handle, FlowLength::Known(*size), None);
             }
             (EntryAnswer::Compare(handle), ReceiveState::Examining { kind: EntryContent::File { size } })
                 if *size > 0 =>
             {
-                tracked.state = comparing(frame, handle, *size);
+                tracked.state = comparing(settings.frame, handle, *size);
             }
             (EntryAnswer::NeededInOrder(handle), ReceiveState::Examining { kind: EntryContent::File { size } }) => {
-                tracked.state = receiving(frame, handle, *size, Some(FlowProgress::default()), keeps);
+                tracked.state = receiving(settings, handle, *size, Some(FlowProgress::default()));
             }
             (
                 EntryAnswer::Needed(handle) | EntryAnswer::NeededInOrder(handle),
                 ReceiveState::Examining { kind: EntryContent::Stream },
             ) => {
                 tracked.state =
-                    receiving_large(frame, handle, FlowLength::Open(None), Some(FlowProgress::default()), keeps);
+                    receiving_large(settings, handle, FlowLength::Open(None), Some(FlowProgress::default()));
                 // The source cannot read it again.
                 tracked.again = true;
             }
@@ -317,7 +311,7 @@ impl<H> TargetSession<H> {
         let unready = matches!(tracked.state, ReceiveState::Examining { .. } | ReceiveState::Directory { .. });
         assert!(!unready, "entry {} cannot be settled yet", entry.0);
         if done {
-            self.done.insert(entry.0);
+            self.outbox.push_done(entry);
         } else {
             self.outbox.push(TargetMessage::TargetFailed { entry });
         }
@@ -331,29 +325,19 @@ impl<H> TargetSession<H> {
 
     /// Whether the thread that sends messages has something to do: messages, or the end of the session.
     pub fn has_output(&self) -> bool {
-        !self.outbox.is_empty() || !self.done.is_empty() || self.window.has_ended && self.entries.is_empty()
+        !self.outbox.is_empty() || self.window.has_ended && self.entries.is_empty()
     }
 
     /// Returns the next message for the source.
     pub fn poll_message(&mut self) -> Option<TargetMessage> {
-        if let Some(message) = self.outbox.pop() {
-            self.answering &= message != TargetMessage::QueryEnd;
-            return Some(message);
-        }
-        if self.done.is_empty() {
-            return None;
-        }
-        let mut runs = self.done.take_ranges().into_iter().map(|run| (EntryId(run.start), run.end - run.start));
-        let first: Vec<_> = runs.by_ref().take(DONE_RUNS_MAX).collect();
-        for run in runs {
-            self.outbox.push(TargetMessage::Done { runs: vec![run] });
-        }
-        Some(TargetMessage::Done { runs: first })
+        let message = self.outbox.pop();
+        self.answering &= message != Some(TargetMessage::QueryEnd);
+        message
     }
 
     /// Whether all offered entries are complete, and offers have ended.
     pub fn is_finished(&self) -> bool {
-        self.window.has_ended && self.entries.is_empty() && self.outbox.is_empty() && self.done.is_empty()
+        self.window.has_ended && self.entries.is_empty() && self.outbox.is_empty()
     }
 
     fn handle_file_end(
@@ -366,7 +350,7 @@ impl<H> TargetSession<H> {
         if self.tracked(entry)?.is_none() {
             return Ok(TargetStep::None);
         }
-        let frame = self.frame;
+        let frame = self.large_files.frame;
         match self.entries.get_mut(&entry) {
             Some(ReceivedEntry { state: ReceiveState::Large(large), .. }) if large.end.is_none() => {
                 large.close(frame, size)?;
@@ -413,7 +397,7 @@ impl<H> TargetSession<H> {
             return TargetStep::Sum(entry, Arc::clone(&large.handle), size);
         }
         let Some(end) = large.end else { return TargetStep::None };
-        if let Some(differing) = large.take_differences(large.frames(self.frame)) {
+        if let Some(differing) = large.take_differences(large.frames(self.large_files.frame)) {
             let handle = Arc::clone(&large.handle);
             tracked.state = ReceiveState::Finishing;
             return TargetStep::Differs(entry, handle, differing);
@@ -495,8 +479,9 @@ fn is_new(message: &SourceMessage) -> bool {
 }
 
 /// Settings common to all large files of a job.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct LargeFileSettings {
+    frame: FrameLen,
     /// Whether frames' values are kept until the file is whole.
     values: bool,
     /// Whether a requested digest delays completion.
@@ -505,27 +490,20 @@ struct LargeFileSettings {
     range: Option<FileRange>,
 }
 
-fn receiving<H>(
-    frame: FrameLen,
-    handle: Arc<H>,
-    size: u64,
-    flow: Option<FlowProgress>,
-    keeps: LargeFileSettings,
-) -> ReceiveState<H> {
-    if size <= frame.pack_file_max() {
+fn receiving<H>(settings: LargeFileSettings, handle: Arc<H>, size: u64, flow: Option<FlowProgress>) -> ReceiveState<H> {
+    if size <= settings.frame.pack_file_max() {
         return ReceiveState::Small { handle };
     }
-    receiving_large(frame, handle, FlowLength::Known(size), flow, keeps)
+    receiving_large(settings, handle, FlowLength::Known(size), flow)
 }
 
 fn receiving_large<H>(
-    frame: FrameLen,
+    settings: LargeFileSettings,
     handle: Arc<H>,
     extent: FlowLength,
     flow: Option<FlowProgress>,
-    keeps: LargeFileSettings,
 ) -> ReceiveState<H> {
-    let (tree, summing) = (tree_of(frame, extent, keeps), DigestState::when(keeps.sums));
+    let (tree, summing) = (tree_of(settings, extent), DigestState::when(settings.sums));
     ReceiveState::Large(Box::new(LargeReceive { flow, summing, ..LargeReceive::new(handle, extent, tree) }))
 }
 

@@ -1,6 +1,6 @@
 //! The target's session against sources that are late, wrong or hostile.
 
-use super::outbox::{MESSAGES_MAX, RESENDS_MAX};
+use super::outbox::{DONE_RUNS_MAX, MESSAGES_MAX, RESENDS_MAX};
 use super::*;
 use crate::delta::base::BaseId;
 use crate::entry::{Entry, EntryMetadata};
@@ -8,8 +8,8 @@ use crate::entry_extras::{EntryExtras, ExtendedAttribute};
 use crate::file_range::RangeLen;
 use crate::ids::StreamId;
 use crate::limits::{
-    LOST_BASES_MAX, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_BYTES_MAX, OPEN_DIRECTORIES_MAX, UNMERGED_RUNS_MAX,
-    UNSETTLED_BYTES_MAX,
+    ENTRY_WINDOW, LOST_BASES_MAX, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_BYTES_MAX, OPEN_DIRECTORIES_MAX,
+    UNMERGED_RUNS_MAX, UNSETTLED_BYTES_MAX,
 };
 use crate::path::Name;
 use crate::session::step::LostFile;

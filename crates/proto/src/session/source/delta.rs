@@ -60,7 +60,7 @@ impl<H> SourceSession<H> {
         large.old.as_ref().ok_or(NO_OLD_FILE)?;
         let (mut end, mut left) = (first, marks.len());
         while left > 0 {
-            let len = self.frame.frame_len(large.size, end).ok_or(ProtocolError::Misplaced)?;
+            let len = self.settings.frame.frame_len(large.size, end).ok_or(ProtocolError::Misplaced)?;
             left = left.checked_sub(blocks::count(len)).ok_or(ProtocolError::Misplaced)?;
             end += 1;
         }

@@ -106,7 +106,7 @@ impl<H> SourceSession<H> {
 
     pub(super) fn begin_flow(&mut self, entry: EntryId) {
         self.flows.unread.push_back(entry);
-        let sums = self.sums;
+        let sums = self.settings.sums;
         self.entries.entry(entry).and_modify(|tracked| tracked.state = OfferState::Flow(Flow::new(sums)));
     }
 
@@ -124,7 +124,7 @@ impl<H> SourceSession<H> {
         self.flows
             .unread
             .retain(|entry| matches!(entries.get(entry), Some(OfferedEntry { state: OfferState::Flow(_), .. })));
-        let ahead = self.frame.frames_ahead();
+        let ahead = self.settings.frame.frames_ahead();
         self.flows.unread.iter().find_map(|entry| match entries.get_mut(entry) {
             Some(OfferedEntry { state: OfferState::Flow(flow), handle, .. })
                 if !flow.is_being_read && flow.read < flow.written.saturating_add(ahead) =>

@@ -57,14 +57,16 @@ impl<H> SourceSession<H> {
     fn check_need(&self, need: TransferNeed, content: &EntryContent) -> Result<(), ProtocolError> {
         let is_needless = matches!(need, TransferNeed::Nothing | TransferNeed::Same | TransferNeed::Refused);
         let is_forbidden = match is_needless {
-            true => need == TransferNeed::Same && self.compares,
-            false => (need == TransferNeed::Compare) != self.compares,
+            true => need == TransferNeed::Same && self.settings.compares,
+            false => (need == TransferNeed::Compare) != self.settings.compares,
         };
         let error = match (need, content) {
             (TransferNeed::Nothing | TransferNeed::Same, EntryContent::Stream) => "a need that a stream cannot have",
-            (TransferNeed::InOrder | TransferNeed::Delta, _) if self.range.is_some() => "a need that a range forbids",
+            (TransferNeed::InOrder | TransferNeed::Delta, _) if self.settings.range.is_some() => {
+                "a need that a range forbids"
+            }
             _ if is_forbidden => "a need that this job forbids",
-            (TransferNeed::Rest, EntryContent::File { size }) if *size <= self.frame.pack_file_max() => {
+            (TransferNeed::Rest, EntryContent::File { size }) if *size <= self.settings.frame.pack_file_max() => {
                 "a need that a small file cannot have"
             }
             (TransferNeed::Delta, EntryContent::File { size }) if *size <= BLOCK as u64 => {
@@ -103,34 +105,35 @@ impl<H> SourceSession<H> {
     fn need_file(&mut self, entry: EntryId, size: u64, modified: Timestamp, need: TransferNeed) {
         let sent = self.frames_of(size);
         let Some(tracked) = self.entries.get_mut(&entry) else { return };
-        tracked.state =
-            if size <= self.frame.pack_file_max() && !matches!(need, TransferNeed::Compare | TransferNeed::Delta) {
-                OfferState::Small { size, handed: false, begun: false, asked: 0 }
-            } else if need == TransferNeed::InOrder {
-                return self.begin_flow(entry);
-            } else {
-                let tree = FrameTree::new(self.frame.frames(size)).within(sent.clone());
-                let rest = matches!(need, TransferNeed::Rest | TransferNeed::Compare | TransferNeed::Delta);
-                let old = matches!(need, TransferNeed::Rest | TransferNeed::Delta).then(Box::default);
-                let summing = DigestState::when(self.sums);
-                let (held, handed) = (RangeSet::new(), RangeSet::new());
-                OfferState::Large(LargeOffer {
-                    size,
-                    modified,
-                    tree,
-                    ended: false,
-                    rest,
-                    held,
-                    old,
-                    handed,
-                    summing,
-                    asked: 0,
-                })
-            };
+        tracked.state = if size <= self.settings.frame.pack_file_max()
+            && !matches!(need, TransferNeed::Compare | TransferNeed::Delta)
+        {
+            OfferState::Small { size, handed: false, begun: false, asked: 0 }
+        } else if need == TransferNeed::InOrder {
+            return self.begin_flow(entry);
+        } else {
+            let tree = FrameTree::new(self.settings.frame.frames(size)).within(sent.clone());
+            let rest = matches!(need, TransferNeed::Rest | TransferNeed::Compare | TransferNeed::Delta);
+            let old = matches!(need, TransferNeed::Rest | TransferNeed::Delta).then(Box::default);
+            let summing = DigestState::when(self.settings.sums);
+            let (held, handed) = (RangeSet::new(), RangeSet::new());
+            OfferState::Large(LargeOffer {
+                size,
+                modified,
+                tree,
+                ended: false,
+                rest,
+                held,
+                old,
+                handed,
+                summing,
+                asked: 0,
+            })
+        };
         // For Rest, Compare and Delta, the frames follow in messages of their own.
         if !matches!(need, TransferNeed::Rest | TransferNeed::Compare | TransferNeed::Delta) {
             let handle = Arc::clone(&tracked.handle);
-            match self.range {
+            match self.settings.range {
                 Some(_) => self.plan.add_frames(Chunk { entry, handle, size, frames: sent, ticket: 0 }),
                 None => self.plan.add(entry, handle, size),
             }
@@ -138,7 +141,7 @@ impl<H> SourceSession<H> {
     }
 
     pub(super) fn handle_done(&mut self, first: EntryId, count: u64) -> Result<(), ProtocolError> {
-        let end = first.0.checked_add(count).filter(|end| *end <= self.sent);
+        let end = first.0.checked_add(count).filter(|end| *end <= self.batch.sent());
         let end = end.ok_or(ProtocolError::Unasked("an entry that was never offered"))?;
         for entry in (first.0..end).map(EntryId) {
             if let Some(OfferedEntry {
@@ -163,7 +166,7 @@ impl<H> SourceSession<H> {
         let OfferState::Large(LargeOffer { size, tree, handed, old, asked, .. }) = state else {
             return Err(ProtocolError::Unasked("frames of an entry without frames"));
         };
-        if self.compares {
+        if self.settings.compares {
             return Err(ProtocolError::Unasked("frames that are only compared"));
         }
         if self.plan.waiting_runs() + frames.len() > RESENDS_MAX {
@@ -171,7 +174,7 @@ impl<H> SourceSession<H> {
         }
         for frames in frames {
             check_frames(&tree.range(), &frames)?;
-            count_asked(asked, frames.end - frames.start, self.frame.frames(*size))?;
+            count_asked(asked, frames.end - frames.start, self.settings.frame.frames(*size))?;
             let came_to_nothing = handed.take_within(&frames);
             old.iter_mut().for_each(|old| old.send_whole(came_to_nothing.iter().cloned().flatten()));
             self.plan.add_frames(Chunk { entry, handle: Arc::clone(handle), size: *size, frames, ticket: 0 });
@@ -204,7 +207,7 @@ impl<H> SourceSession<H> {
             self.plan.add_compare(Chunk { entry, handle, size, frames, ticket: 0 }, values);
             return Ok(());
         }
-        if self.compares || self.sums {
+        if self.settings.compares || self.settings.sums {
             return Err(ProtocolError::Unasked("frames that are not compared"));
         }
         for (index, value) in frames.zip(values) {

@@ -101,7 +101,7 @@ fn open_index_of(
 impl<H> TargetSession<H> {
     /// Sends an Ack of a flow's written frames from time to time.
     pub(super) fn tell_written(&mut self, entry: EntryId) {
-        let step = (self.frame.frames_ahead() / TOLD_PARTS).max(1);
+        let step = (self.large_files.frame.frames_ahead() / TOLD_PARTS).max(1);
         let Some(large) = self.large_mut(entry) else { return };
         let written = large.tree.seen().first_gap();
         if let Some(flow) = &mut large.flow
@@ -114,9 +114,10 @@ impl<H> TargetSession<H> {
 }
 
 /// Returns an empty tree for the values of a file's frames.
-pub(super) fn tree_of(frame: FrameLen, extent: FlowLength, keeps: LargeFileSettings) -> FrameTree {
+pub(super) fn tree_of(settings: LargeFileSettings, extent: FlowLength) -> FrameTree {
     let FlowLength::Known(size) = extent else { return FrameTree::open() };
+    let LargeFileSettings { frame, values, range, .. } = settings;
     let frames = frame.frames(size);
-    let tree = FrameTree::new(frames).within(keeps.range.map_or(0..frames, |range| range.frames(frame, size)));
-    if keeps.values { tree.keeping_values() } else { tree }
+    let tree = FrameTree::new(frames).within(range.map_or(0..frames, |range| range.frames(frame, size)));
+    if values { tree.keeping_values() } else { tree }
 }

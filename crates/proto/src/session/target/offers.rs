@@ -12,7 +12,7 @@ use crate::session::step::TargetStep;
 
 impl<H> TargetSession<H> {
     pub(super) fn handle_offer(&mut self, first: EntryId, entries: Vec<Entry>) -> Result<TargetStep<H>, ProtocolError> {
-        if first.0 != self.next || entries.is_empty() || !self.needs.is_empty() {
+        if first.0 != self.next || entries.is_empty() || !self.decisions.needs.is_empty() {
             return Err(ProtocolError::OutOfTurn("an offer"));
         }
         for (id, entry) in (first.0..).map(EntryId).zip(&entries) {
@@ -38,7 +38,7 @@ impl<H> TargetSession<H> {
             self.entries.insert(id, ReceivedEntry { parent, state, bytes, name_len, released: false, again: false });
         }
         self.next += entries.len() as u64;
-        self.needs_first = first;
+        self.decisions.first = first;
         Ok(TargetStep::Examine(first, entries))
     }
 

@@ -3,11 +3,16 @@
 use std::collections::VecDeque;
 
 use crate::error::ProtocolError;
+use crate::ids::EntryId;
 use crate::limits::{ENTRY_WINDOW, OPEN_DIRECTORIES_MAX};
+use crate::ranges::RangeSet;
 use crate::wire::message::TargetMessage;
 
 /// Most messages: more than a source that respects the window can cause.
 pub(super) const MESSAGES_MAX: usize = 2 * (ENTRY_WINDOW + OPEN_DIRECTORIES_MAX);
+/// Most runs in one Done message.
+pub(super) const DONE_RUNS_MAX: usize = 4096;
+const _: () = assert!(DONE_RUNS_MAX <= ENTRY_WINDOW);
 /// Most bytes of messages.
 const BYTES_MAX: usize = 96 << 20;
 /// Most requests to resend.
@@ -19,6 +24,8 @@ pub(super) struct Outbox {
     messages: VecDeque<TargetMessage>,
     bytes: usize,
     resends: usize,
+    /// Completed entries, reported after the messages.
+    done: RangeSet,
 }
 
 impl Outbox {
@@ -28,15 +35,32 @@ impl Outbox {
         self.messages.push_back(message);
     }
 
+    /// Reports that an entry is complete.
+    pub(super) fn push_done(&mut self, entry: EntryId) {
+        self.done.insert(entry.0);
+    }
+
     pub(super) fn pop(&mut self) -> Option<TargetMessage> {
-        let message = self.messages.pop_front()?;
+        let Some(message) = self.messages.pop_front() else { return self.pop_done() };
         self.bytes -= message.held_bytes();
         self.resends -= usize::from(is_resend(&message));
         Some(message)
     }
 
+    fn pop_done(&mut self) -> Option<TargetMessage> {
+        if self.done.is_empty() {
+            return None;
+        }
+        let mut runs = self.done.take_ranges().into_iter().map(|run| (EntryId(run.start), run.end - run.start));
+        let first: Vec<_> = runs.by_ref().take(DONE_RUNS_MAX).collect();
+        for run in runs {
+            self.push(TargetMessage::Done { runs: vec![run] });
+        }
+        Some(TargetMessage::Done { runs: first })
+    }
+
     pub(super) fn is_empty(&self) -> bool {
-        self.messages.is_empty()
+        self.messages.is_empty() && self.done.is_empty()
     }
 
     /// Checks the limits of messages, before an action that adds to them.
@@ -63,7 +87,6 @@ fn is_resend(message: &TargetMessage) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::EntryId;
     use crate::limits::HELD_VALUES_MAX;
 
     fn over_limit(what: &'static str) -> Result<(), ProtocolError> {
