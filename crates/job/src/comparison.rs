@@ -5,7 +5,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use crate::description::JobDescription;
+use crate::description::{JobDescription, JobOrigin};
 use crate::directory::JobDirectory;
 use crate::error::{JobError, shown};
 use crate::plan_index::{PlanIndex, PlanIndexWriter, PlanTotals, PlannedShard};
@@ -27,7 +27,7 @@ pub fn create(job: &JobDirectory, description: &JobDescription) -> Result<(JobDi
     }
     let comparison = job.comparison();
     if comparison.description().exists() && !comparison.report().exists() {
-        let begun = JobDescription::read(&comparison, &description.version)?;
+        let begun = JobDescription::read(&comparison, &description.origin.version)?;
         return Ok((comparison, begun));
     }
     match fs::remove_dir_all(comparison.path()) {
@@ -36,9 +36,9 @@ pub fn create(job: &JobDirectory, description: &JobDescription) -> Result<(JobDi
         }
         _ => {}
     }
-    let (created, host) = JobDescription::created_here();
+    let origin = JobOrigin::here(&description.origin.version);
     let id = JobDescription::new_id()?;
-    let own = JobDescription { id, created, host, verifies: true, range_len: None, ..description.clone() };
+    let own = JobDescription { id, origin, verifies: true, range_len: None, ..description.clone() };
     comparison.make_folders()?;
     own.write(&comparison)?;
     Ok((comparison, own))

@@ -20,14 +20,10 @@ pub const FORMAT: u64 = 1;
 /// What a job copies, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobDescription {
-    /// The version of haul that planned it, and that runs its shards.
-    pub version: String,
     /// Random, so that two jobs in one directory are told apart.
     pub id: String,
-    /// When it was planned, for people.
-    pub created: String,
     /// Where it was planned.
-    pub host: String,
+    pub origin: JobOrigin,
     /// Remote hosts that have the source, each as typed with its colon; empty: this host has it. Shards take turns.
     pub source_hosts: Vec<OsString>,
     /// The source as it was typed; on this host, made absolute.
@@ -50,15 +46,29 @@ pub struct JobDescription {
     pub range_len: Option<RangeLen>,
 }
 
+/// Where a job was planned.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JobOrigin {
+    /// The version of haul that planned it, and that runs its shards.
+    pub version: String,
+    /// When, for people.
+    pub created: String,
+    /// The planning host.
+    pub host: String,
+}
+
+impl JobOrigin {
+    /// A plan made by `version` on this host, now.
+    pub fn here(version: &str) -> Self {
+        let created = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        Self { version: version.to_owned(), created, host: host_name() }
+    }
+}
+
 impl JobDescription {
     /// A new random id.
     pub fn new_id() -> Result<String, JobError> {
         random_label().map_err(|error| JobError::io(std::path::Path::new("/dev/urandom"), &error))
-    }
-
-    /// The present time and host, for a new description.
-    pub fn created_here() -> (String, String) {
-        (Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(), host_name())
     }
 
     /// Makes `job` a job.
@@ -66,10 +76,10 @@ impl JobDescription {
         let words = |words: &[OsString]| words.iter().map(|word| to_json(word)).collect::<Vec<_>>();
         let value = json!({
             "format": FORMAT,
-            "haul": self.version,
+            "haul": self.origin.version,
             "id": self.id,
-            "created": self.created,
-            "host": self.host,
+            "created": self.origin.created,
+            "host": self.origin.host,
             "source_hosts": words(&self.source_hosts),
             "source": to_json(self.source.as_os_str()),
             "base": to_json(self.base.as_os_str()),
@@ -123,10 +133,8 @@ impl JobDescription {
         let grows_for = value["shards_grow_for"].as_u64().and_then(|at_once| u32::try_from(at_once).ok());
         let sizes = ShardSizes { full, grows_for: grows_for.filter(|at_once| *at_once > 0) };
         Some(Self {
-            version: text("haul")?,
             id: text("id")?,
-            created: text("created")?,
-            host: text("host")?,
+            origin: JobOrigin { version: text("haul")?, created: text("created")?, host: text("host")? },
             source_hosts: words("source_hosts")?,
             source: word("source")?.into(),
             base: word("base")?.into(),
@@ -199,10 +207,12 @@ mod tests {
 
     fn description() -> JobDescription {
         JobDescription {
-            version: "0.1.0".to_owned(),
             id: "0011223344556677".to_owned(),
-            created: "2026-11-25T00:00:00Z".to_owned(),
-            host: "login1".to_owned(),
+            origin: JobOrigin {
+                version: "0.1.0".to_owned(),
+                created: "2026-11-25T00:00:00Z".to_owned(),
+                host: "login1".to_owned(),
+            },
             source_hosts: vec!["u@h:".into()],
             source: OsStr::from_bytes(b"/data/\xff").into(),
             base: "/data".into(),

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 
 use super::*;
+use crate::description::JobOrigin;
 use crate::packer::ShardSizes;
 use crate::plan_index::PlanIndex;
 use crate::shard_list::ShardListReader;
@@ -28,10 +29,8 @@ impl PlannedTree {
         make(&source);
         let job = JobDirectory::create(&temp.path().join("job")).unwrap();
         let description = JobDescription {
-            version: String::new(),
             id: String::new(),
-            created: String::new(),
-            host: String::new(),
+            origin: JobOrigin::default(),
             source_hosts: Vec::new(),
             base: temp.path().into(),
             name: "src".into(),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use haul_base::job::location::Host;
 use haul_base::job::spec::{DeltaMode, RangeLen};
-use haul_job::description::JobDescription;
+use haul_job::description::{JobDescription, JobOrigin};
 use haul_job::error::JobError;
 use haul_job::packer::{SHARDS_AT_A_TIME, ShardLimits, ShardSizes};
 use haul_job::targets::expand;
@@ -35,12 +35,9 @@ pub fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDes
             .into());
     }
     let range_len = range_len(values)?.filter(|_| source_hosts.is_empty());
-    let (created, host) = JobDescription::created_here();
     Ok(JobDescription {
-        version: version().to_owned(),
         id: JobDescription::new_id()?,
-        created,
-        host,
+        origin: JobOrigin::here(version()),
         source_hosts,
         source,
         base,

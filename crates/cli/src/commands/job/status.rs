@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use haul_job::description::JobDescription;
+use haul_job::description::JobOrigin;
 use haul_job::error::{JobError, shown};
 use haul_job::overview::{JobOverview, ShardState};
 use haul_job::plan_index::PlannedShard;
@@ -290,7 +290,7 @@ pub fn report(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let merged = MergedReport::of(&overview);
     let out = values.last(&flags::step::OUT).map(Path::new);
     if let Some(out) = out {
-        let JobDescription { created, host, .. } = &job.description;
+        let JobOrigin { created, host, .. } = &job.description.origin;
         let when = format!("planned {created} on {}", harmless(host));
         let reported = ReportedJob { what: what(&job), when, summary: &as_text(&job, &merged), overview: &overview };
         publish(out, &document(&reported))?;
