@@ -51,7 +51,7 @@ impl PathMeasurement {
         let &TcpInfo { acknowledged_bytes, is_unanswered: unanswered, .. } = info;
         self.streams.push(StreamSample { stream, acknowledged_bytes, unanswered });
         self.acknowledged_bytes = self.acknowledged_bytes.saturating_add(acknowledged_bytes);
-        self.busy += info.busy;
+        self.busy += info.busy.all;
     }
 
     fn whole(&self, path: PathId) -> SeenWhole {
@@ -182,6 +182,7 @@ impl Multipath {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::tcp_info::BusyTime;
 
     const LOOK: Duration = Duration::from_millis(250);
 
@@ -208,7 +209,8 @@ mod tests {
                 let mut seen = PathMeasurement::default();
                 for stream in [StreamId(10 * path), StreamId(10 * path + 1)] {
                     let acknowledged_bytes = mb_per_s * 125_000 * self.looks;
-                    let busy = LOOK * u32::try_from(self.looks).unwrap();
+                    let all = LOOK * u32::try_from(self.looks).unwrap();
+                    let busy = BusyTime { all, ..BusyTime::default() };
                     let is_unanswered = *mb_per_s == 0;
                     seen.alive(stream, &TcpInfo { acknowledged_bytes, busy, is_unanswered, ..TcpInfo::default() });
                 }

@@ -279,7 +279,7 @@ impl StreamPool {
             let info = lane.sample_tcp_info()?;
             all.round_trip = all.round_trip.min(info.round_trip_min);
             all.acknowledged_bytes = all.acknowledged_bytes.saturating_add(info.acknowledged_bytes);
-            all.waited += info.busy.saturating_sub(info.receiver_limited + info.buffer_limited);
+            all.waited += info.busy.network_limited();
         }
         Some(all)
     }
@@ -376,29 +376,29 @@ impl PoolState {
 
 /// Adds a stream's figures. A stream without sent segments has none.
 fn count(figures: &mut PathFigures, info: &TcpInfo) {
-    if info.segments == 0 {
+    if info.segments.sent == 0 {
         return;
     }
     let round_trip_us = micros(info.round_trip_min);
     let is_first = figures.segments == 0;
     figures.round_trip_us = if is_first { round_trip_us } else { figures.round_trip_us.min(round_trip_us) };
-    figures.segments += info.segments;
-    figures.retransmitted += info.retransmitted;
-    figures.busy_us += micros(info.busy);
-    figures.receiver_limited_us += micros(info.receiver_limited);
-    figures.buffer_limited_us += micros(info.buffer_limited);
+    figures.segments += info.segments.sent;
+    figures.retransmitted += info.segments.retransmitted;
+    figures.busy_us += micros(info.busy.all);
+    figures.receiver_limited_us += micros(info.busy.receiver_limited);
+    figures.buffer_limited_us += micros(info.busy.buffer_limited);
 }
 
 /// Returns the counters of a socket.
 fn counted(info: &TcpInfo) -> Sockets {
     Sockets {
         acknowledged_bytes: info.acknowledged_bytes,
-        segments: info.segments,
-        retransmitted: info.retransmitted,
-        reordered: info.reordered,
-        busy_us: micros(info.busy),
-        receiver_limited_us: micros(info.receiver_limited),
-        buffer_limited_us: micros(info.buffer_limited),
+        segments: info.segments.sent,
+        retransmitted: info.segments.retransmitted,
+        reordered: info.segments.reordered,
+        busy_us: micros(info.busy.all),
+        receiver_limited_us: micros(info.busy.receiver_limited),
+        buffer_limited_us: micros(info.busy.buffer_limited),
         ..Sockets::default()
     }
 }

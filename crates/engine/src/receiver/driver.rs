@@ -162,7 +162,7 @@ impl TargetReceiver {
             let mut differences = file.differences.clone();
             differences.insert(0, content);
             self.job.reporter.file_compared(|| file.relative(), file.size, None);
-            self.comparer.report_differences(&file.relative(), differences);
+            self.decider.comparer.report_differences(&file.relative(), differences);
         }
         self.end_entry(entry, true);
     }
@@ -316,7 +316,7 @@ impl TargetReceiver {
             (ReceiverEntry::Compared(compared), end) => {
                 let is_left_out =
                     |name: &Name, is_directory| self.removals.filter.leaves_out(scope.as_ref(), name, is_directory);
-                self.comparer.finish_compared(compared, end.map(|end| end.digest), complete, &is_left_out)
+                self.decider.comparer.finish_compared(compared, end.map(|end| end.digest), complete, &is_left_out)
             }
         };
         outcomes.settled.push((entry, done));

@@ -86,7 +86,6 @@ pub struct TargetReceiver {
     pub(crate) deltas: Arc<DeltaStage>,
     storage: WriteResources,
     pub(crate) committer: Arc<Committer>,
-    comparer: Arc<EntryComparer>,
     decider: Arc<EntryDecider>,
     /// Partial files of earlier runs to be verified.
     verification_queue: VerificationQueue,
@@ -137,7 +136,7 @@ impl TargetReceiver {
         let storage = WriteResources::new(&tree, context.rate);
         let committer = Arc::new(Committer::new(&digests, &links, &deltas, commit_queue));
         let comparer = Arc::new(EntryComparer::new(&links, &tree));
-        let decider = Arc::new(EntryDecider::new(&comparer, &deltas, &committer, link_dests));
+        let decider = Arc::new(EntryDecider::new(&comparer, &committer, link_dests));
         if job.destination.is_new {
             job.report_item(Vec::new, (Kinds::Directory, None), ChangeKind::Made);
         }
@@ -152,7 +151,6 @@ impl TargetReceiver {
             deltas,
             storage,
             committer,
-            comparer,
             decider,
             verification_queue: VerificationQueue::default(),
         })
@@ -183,7 +181,7 @@ impl TargetReceiver {
     /// Ends verification and comparison: all entries are complete, or the job is stopped.
     pub fn is_over(&self) {
         self.verification_queue.close();
-        self.comparer.chunks.close();
+        self.decider.comparer.chunks.close();
         self.deltas.signature_tasks.close();
         self.deltas.frame_builds.close();
     }

@@ -49,7 +49,7 @@ fn read(
 fn hash(source: &Source, item: &SourceEntry, reader: &mut FrameReader) -> Result<Digest, SourceFileError> {
     let (mut hasher, mut left) = (blake3::Hasher::new(), item.offered.size);
     while left > 0 {
-        if source.walking.is_cancelled() {
+        if source.walk.cancel.is_cancelled() {
             return Err(SourceFileError::Changed);
         }
         let buffer = reader.next().ok_or(SourceFileError::Changed)??;

@@ -71,13 +71,13 @@ fn walk(source: &Source) {
     let options = WalkOptions {
         recursive: true,
         symlinks,
-        skip: source.target_directory.get().copied(),
-        is_filtered: source.filter.is_some(),
+        skip: source.walk.target_directory.get().copied(),
+        is_filtered: source.walk.filter.is_some(),
         nodes,
         only_counts_files: !source.request.tell_left_out
-            && source.filter.as_ref().is_some_and(WalkFilter::leaves_out_all_files),
+            && source.walk.filter.as_ref().is_some_and(WalkFilter::leaves_out_all_files),
     };
-    let ahead = Prefetcher::new(options, source.walking.clone());
+    let ahead = Prefetcher::new(options, source.walk.cancel.clone());
     let mut offers = OfferBuilder {
         source,
         batch: 0,
@@ -150,12 +150,12 @@ struct OfferedOperand {
 impl OfferBuilder<'_> {
     fn all(&mut self, ahead: &Prefetcher) -> Option<()> {
         let source = self.source;
-        for ((root, path), number) in source.roots.iter().zip(&source.request.operands).zip(0..) {
+        for ((root, path), number) in source.operands.roots.iter().zip(&source.request.operands).zip(0..) {
             if let Some(root) = root {
                 self.operand(&OfferedOperand { number, path: path.as_slice().into() }, root, ahead)?;
             }
         }
-        match &source.listed {
+        match &source.operands.listed {
             Some(listed) => self.listed(listed, ahead),
             None => Some(()),
         }
@@ -183,7 +183,7 @@ impl OfferBuilder<'_> {
 
     /// Whether this is the destination directory, whose copy would contain itself.
     fn is_target_directory(&self, root: &OperandRoot, path: &[u8]) -> bool {
-        let is_target_directory = self.source.target_directory.get() == Some(&root.identity());
+        let is_target_directory = self.source.walk.target_directory.get() == Some(&root.identity());
         if is_target_directory {
             self.source.reporter.failed(path.to_vec(), "is the target of this copy");
         }
@@ -210,7 +210,7 @@ impl OfferBuilder<'_> {
             OperandKind::Null(size) => self.null(operand, *size),
             OperandKind::Pipe(pipe) => self.pipe(operand, Arc::clone(pipe)),
             OperandKind::Directory(dir) => {
-                self.tree(operand, Walker::helped(dir.clone(), ahead).filtered(self.source.filter.as_ref()))
+                self.tree(operand, Walker::helped(dir.clone(), ahead).filtered(self.source.walk.filter.as_ref()))
             }
         }
     }
@@ -281,14 +281,18 @@ impl OfferBuilder<'_> {
             }
             WalkEntry::LeftOut { parent, name, reason } => self.skip(operand, &parent, name, reason),
             WalkEntry::Failed { path, error } => {
-                let path = below(&operand.path, &path);
-                if self.source.request.skip.unreadable && error.kind() == io::ErrorKind::PermissionDenied {
-                    reporter.left_out(path, UNREADABLE);
-                } else {
-                    reporter.failed(path, describe(&error));
-                }
+                self.report_unreadable(below(&operand.path, &path), &error);
                 Some(())
             }
+        }
+    }
+
+    fn report_unreadable(&self, path: Vec<u8>, error: &io::Error) {
+        let Source { request, reporter, .. } = self.source;
+        if request.skip.unreadable && error.kind() == io::ErrorKind::PermissionDenied {
+            reporter.left_out(path, UNREADABLE);
+        } else {
+            reporter.failed(path, describe(error));
         }
     }
 
@@ -405,7 +409,7 @@ impl OfferBuilder<'_> {
     fn is_skipped(&mut self, found: &WalkEntry) -> bool {
         let is_refused = |parent: &OpenDirectory| self.source.lock().machine.is_refused(parent.id);
         let refused = self.skipping > 0
-            || self.source.has_refused.load(Ordering::Relaxed) && self.open.last().is_some_and(is_refused);
+            || self.source.walk.has_refused.load(Ordering::Relaxed) && self.open.last().is_some_and(is_refused);
         match found {
             WalkEntry::EnterDir { .. } => self.skipping += usize::from(refused),
             WalkEntry::LeaveDir { .. } if self.skipping > 0 => self.skipping -= 1,

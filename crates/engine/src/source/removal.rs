@@ -43,7 +43,7 @@ impl Source {
             Some(base) => operands::allow_base(base, bounds, ConfineRights::RemoveFiles),
         }
         let below = self.request.links != LinkRule::Follow;
-        self.roots.iter().flatten().for_each(|root| root.allow_removal(bounds, below));
+        self.operands.roots.iter().flatten().for_each(|root| root.allow_removal(bounds, below));
     }
 
     /// Removal data of a file; `None` if it stays. With followed links, a file may have several paths: removed by one,
@@ -83,7 +83,7 @@ impl Source {
     pub fn remove_proven(&self) {
         while let Some(batch) = self.wait_for_removals() {
             for removal in &batch {
-                if self.walking.is_cancelled() {
+                if self.walk.cancel.is_cancelled() {
                     return;
                 }
                 self.remove(removal);

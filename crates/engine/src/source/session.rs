@@ -62,20 +62,11 @@ pub(super) struct SourceSignals {
 /// The source's end of a job.
 pub struct Source {
     pub(super) request: SourceRequest,
-    pub(super) roots: Vec<Option<OperandRoot>>,
-    /// Further source arguments, in jobs that receive them while running.
-    pub(super) listed: Option<PendingBatches>,
-    /// The destination directory, if it is on this host: the walk skips it.
-    pub(super) target_directory: OnceLock<FileIdentity>,
+    pub(super) operands: SourceOperands,
+    pub(super) walk: WalkBounds,
     pub(super) state: Mutex<State>,
-    /// Filters of the walk.
-    pub(super) filter: Option<WalkFilter>,
-    /// The target refused a directory, so the walk skips its contents.
-    pub(super) has_refused: AtomicBool,
     /// Number of entries that the target has refused or failed to complete.
     pub(super) rejected: AtomicU64,
-    /// Cancels the walk.
-    pub(super) walking: Cancel,
     /// Read policy.
     pub(super) policy: StoragePolicy,
     /// Wakes threads.
@@ -90,6 +81,24 @@ pub struct Source {
     pub(super) owners: Option<SourceOwners>,
     /// Reports to the controller.
     pub reporter: Reporter,
+}
+
+/// The opened source arguments.
+pub(super) struct SourceOperands {
+    pub(super) roots: Vec<Option<OperandRoot>>,
+    /// Further source arguments, in jobs that receive them while running.
+    pub(super) listed: Option<PendingBatches>,
+}
+
+/// What the walk skips, and its end.
+pub(super) struct WalkBounds {
+    pub(super) filter: Option<WalkFilter>,
+    /// The destination directory, if it is on this host: the walk skips it.
+    pub(super) target_directory: OnceLock<FileIdentity>,
+    /// The target refused a directory, so the walk skips its contents.
+    pub(super) has_refused: AtomicBool,
+    /// Ends the walk early.
+    pub(super) cancel: Cancel,
 }
 
 pub(super) struct State {
@@ -163,23 +172,22 @@ impl Source {
         });
         let limiter = RateLimiter::new(request.rate_bytes_per_s);
         let policy = StoragePolicy::new(request.storage);
-        let walking = Cancel::new();
-        let listed = request.listed.then(PendingBatches::new);
-        let target_directory = OnceLock::new();
-        // The decoder has bounded the length of patterns.
-        let filter = WalkFilter::new(&request.filters).unwrap_or_else(|error| panic!("{error}"));
+        let operands = SourceOperands { roots, listed: request.listed.then(PendingBatches::new) };
+        let walk = WalkBounds {
+            // The decoder has bounded the length of patterns.
+            filter: WalkFilter::new(&request.filters).unwrap_or_else(|error| panic!("{error}")),
+            target_directory: OnceLock::new(),
+            has_refused: AtomicBool::new(false),
+            cancel: Cancel::new(),
+        };
         let flagged = AtomicU64::new(0);
         let owners = request.tell_owners.then(SourceOwners::new);
         Self {
             request,
-            filter,
-            roots,
-            listed,
-            target_directory,
+            operands,
+            walk,
             state,
-            has_refused: AtomicBool::new(false),
             rejected: AtomicU64::new(0),
-            walking,
             policy,
             signals: SourceSignals::default(),
             limiter,
@@ -192,12 +200,12 @@ impl Source {
 
     /// The source arguments as sent to the target.
     pub fn operands(&self) -> Vec<Option<TargetOperand>> {
-        self.roots.iter().map(|root| root.as_ref().map(OperandRoot::operand)).collect()
+        self.operands.roots.iter().map(|root| root.as_ref().map(OperandRoot::operand)).collect()
     }
 
     /// Adds source arguments received while the job runs.
     pub fn add_listed(&self, batch: SourceBatch) -> Result<(), ProtocolError> {
-        self.listed.as_ref().ok_or(ProtocolError::Unasked("a listed source argument"))?.add(batch)
+        self.operands.listed.as_ref().ok_or(ProtocolError::Unasked("a listed source argument"))?.add(batch)
     }
 
     /// Identifies these source arguments on this host, across runs.
@@ -217,13 +225,13 @@ impl Source {
             None => bounds.allow_reading_anything("a list may name any file, so all can be read"),
             Some(base) => operands::allow_base(base, bounds, ConfineRights::ReadTree),
         }
-        self.roots.iter().flatten().for_each(|root| root.allow(bounds));
+        self.operands.roots.iter().flatten().for_each(|root| root.allow(bounds));
     }
 
     /// Skips this directory wherever the walk finds it below a source argument. Must precede [`Self::walk`]; only the
     /// first call counts.
     pub fn skip_directory(&self, target_directory: FileIdentity) {
-        let _ = self.target_directory.set(target_directory);
+        let _ = self.walk.target_directory.set(target_directory);
     }
 
     /// A sink for `stream`, with the job's compression.
@@ -260,7 +268,7 @@ impl Source {
             rejected.clear();
         }
         if state.machine.has_refused() {
-            self.has_refused.store(true, Ordering::Relaxed);
+            self.walk.has_refused.store(true, Ordering::Relaxed);
         }
         let concerns_streams = state.machine.has_work() || state.is_over();
         drop(state);
@@ -274,7 +282,7 @@ impl Source {
 
     /// The device of the first source argument; 0 if there is none.
     pub fn device(&self) -> u64 {
-        self.roots.iter().flatten().map(|root| root.operand().device).next().unwrap_or(0)
+        self.operands.roots.iter().flatten().map(|root| root.operand().device).next().unwrap_or(0)
     }
 
     /// Waits for messages to the target; `None` after the last.
@@ -374,8 +382,8 @@ impl Source {
     /// Stops all threads at their next step.
     pub fn stop(&self) {
         self.lock().stopped = true;
-        self.walking.cancel();
-        self.listed.iter().for_each(PendingBatches::stop);
+        self.walk.cancel.cancel();
+        self.operands.listed.iter().for_each(PendingBatches::stop);
         // Data in flight no longer waits for the rate limit.
         self.limiter.set(0);
         self.limiter.pause(false);

@@ -51,12 +51,8 @@ pub struct TcpInfo {
     pub round_trip_min: Duration,
     /// Bytes that the other end has acknowledged.
     pub acknowledged_bytes: u64,
-    /// Segments sent with data, retransmits included.
-    pub segments: u64,
-    /// Segments sent again.
-    pub retransmitted: u64,
-    /// Segments that came out of order.
-    pub reordered: u64,
+    /// Segments with data.
+    pub segments: SegmentCounts,
     /// Congestion window in bytes.
     pub window_bytes: u64,
     /// Bytes in flight.
@@ -66,11 +62,36 @@ pub struct TcpInfo {
     /// The latest rate of delivery, in bytes a second.
     pub delivery_bytes_per_s: u64,
     /// Time with something to send.
-    pub busy: Duration,
+    pub busy: BusyTime,
+}
+
+/// Segments with data of one connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SegmentCounts {
+    /// Sent, retransmits included.
+    pub sent: u64,
+    /// Sent again.
+    pub retransmitted: u64,
+    /// Out of order.
+    pub reordered: u64,
+}
+
+/// Time with something to send, and what limited it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BusyTime {
+    /// All of it.
+    pub all: Duration,
     /// Part of it with a full receive window.
     pub receiver_limited: Duration,
     /// Part of it limited by the send buffer.
     pub buffer_limited: Duration,
+}
+
+impl BusyTime {
+    /// The time that the network alone limited.
+    pub fn network_limited(&self) -> Duration {
+        self.all.saturating_sub(self.receiver_limited + self.buffer_limited)
+    }
 }
 
 impl TcpInfo {
@@ -116,16 +137,20 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
         round_trip: Duration::from_micros(short(place::RTT_US)),
         round_trip_min: Duration::from_micros(short(place::MIN_RTT_US)),
         acknowledged_bytes: long(place::BYTES_ACKED),
-        segments: short(place::DATA_SEGS_OUT),
-        retransmitted: short(place::TOTAL_RETRANS),
-        reordered: short(place::REORD_SEEN),
+        segments: SegmentCounts {
+            sent: short(place::DATA_SEGS_OUT),
+            retransmitted: short(place::TOTAL_RETRANS),
+            reordered: short(place::REORD_SEEN),
+        },
         window_bytes: short(place::SND_CWND) * segment_bytes,
         under_way_bytes: short(place::UNACKED) * segment_bytes,
         receiver_bytes: short(place::SND_WND),
         delivery_bytes_per_s: long(place::DELIVERY_RATE),
-        busy: Duration::from_micros(long(place::BUSY_TIME_US)),
-        receiver_limited: Duration::from_micros(long(place::RWND_LIMITED_US)),
-        buffer_limited: Duration::from_micros(long(place::SNDBUF_LIMITED_US)),
+        busy: BusyTime {
+            all: Duration::from_micros(long(place::BUSY_TIME_US)),
+            receiver_limited: Duration::from_micros(long(place::RWND_LIMITED_US)),
+            buffer_limited: Duration::from_micros(long(place::SNDBUF_LIMITED_US)),
+        },
     })
 }
 
@@ -169,9 +194,10 @@ mod tests {
         };
         // The SYN counts as one.
         assert!((100_000..=100_001).contains(&info.acknowledged_bytes), "{info:?}");
-        assert!(info.segments > 0 && info.segments < 100_000 && info.retransmitted < info.segments, "{info:?}");
+        let SegmentCounts { sent, retransmitted, .. } = info.segments;
+        assert!((1..100_000).contains(&sent) && retransmitted < sent, "{info:?}");
         assert!(info.round_trip < Duration::from_secs(1) && info.round_trip_min <= 2 * info.round_trip, "{info:?}");
-        assert!(info.busy >= info.receiver_limited, "{info:?}");
+        assert!(info.busy.all >= info.busy.receiver_limited, "{info:?}");
         assert!(info.is_established && !info.is_unanswered, "{info:?}");
         drop(far);
         while tcp_info(&near).unwrap().is_established {

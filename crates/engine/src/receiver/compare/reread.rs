@@ -74,7 +74,7 @@ impl TargetReceiver {
             Some(part)
         };
         loop {
-            let chunk = self.comparer.chunks.pop(waits, part)?;
+            let chunk = self.decider.comparer.chunks.pop(waits, part)?;
             let Some(file) = compared_file(&chunk.handle) else { continue };
             // It may have been abandoned meanwhile, at either end.
             if !self.session.read(|machine| machine.is_known(chunk.entry)) {

@@ -92,7 +92,7 @@ impl TargetReceiver {
         self.links.count_answered_links(entries);
         // Existing frames of a file can be reported only after all answers.
         self.verification_queue.add(claims);
-        self.comparer.chunks.add(chunks);
+        self.decider.comparer.chunks.add(chunks);
         deltas
             .into_iter()
             .for_each(|(id, item, frames)| self.deltas.sign(id, &item, std::iter::once(frames).collect()));
@@ -206,7 +206,7 @@ impl EntryDecider {
             return self.job.refuse_operand(OverwriteRefusal::IsSpecial);
         };
         // Some cannot be reread, so a digest requires writing in order.
-        match ReceivingFile::special(path, size, self.digests.is_asked_for_sums()) {
+        match ReceivingFile::special(path, size, self.committer.digests.is_asked_for_sums()) {
             Ok(file) => needed(file),
             Err(error) => {
                 self.job.fail_entry(self.job.destination.path(b""), describe(&error));
@@ -223,7 +223,7 @@ impl EntryDecider {
             return EntryAnswer::Needed(Arc::new(item));
         }
         let Some(size) = size_of(&entry.kind) else { return EntryAnswer::Settled };
-        let in_order = self.digests.is_asked_for_sums();
+        let in_order = self.committer.digests.is_asked_for_sums();
         needed(ReceivingFile::discarded(path, dir.path_of(name.as_bytes()), size, in_order))
     }
 
@@ -457,6 +457,7 @@ impl EntryDecider {
     pub(crate) fn file_stays(&self, position: &EntryPosition, size: u64) -> Result<(), FileError> {
         let path = || position.dir.path_of(position.name.as_bytes());
         let digest = match self
+            .committer
             .digests
             .checksum_existing(path, || Ok(position.dir.open_file(&position.name, FollowLinks::Itself)?.0))?
         {

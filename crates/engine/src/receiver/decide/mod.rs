@@ -20,8 +20,6 @@ use crate::receiver::decide::link_dests::LinkDests;
 use crate::receiver::decide::rename_detection::RenameDetector;
 use crate::receiver::decide::wrong_digests::WrongDigests;
 use crate::receiver::delete::Removals;
-use crate::receiver::delta::DeltaStage;
-use crate::receiver::digest_checks::DigestChecks;
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::job::ReceiverJob;
 use crate::receiver::links::LinkTracker;
@@ -48,15 +46,13 @@ pub(crate) enum NextStep {
 /// Decides for each offered entry whether to transfer, update, link, rename or keep it.
 pub struct EntryDecider {
     pub(super) job: Arc<ReceiverJob>,
-    pub(super) digests: Arc<DigestChecks>,
     pub(super) metadata: Arc<MetadataWriter>,
     pub(super) session: Arc<ReceiverSession>,
     pub(super) links: Arc<LinkTracker>,
     pub(super) removals: Arc<Removals>,
     pub(super) tree: Arc<TargetTree>,
-    pub(super) deltas: Arc<DeltaStage>,
     pub(super) committer: Arc<Committer>,
-    pub(super) comparer: Arc<EntryComparer>,
+    pub(in crate::receiver) comparer: Arc<EntryComparer>,
     /// Candidates for renames at the source.
     pub(super) renames: RenameDetector,
     /// Earlier copies to link to (`--link-dest`).
@@ -68,21 +64,14 @@ pub struct EntryDecider {
 }
 
 impl EntryDecider {
-    pub(super) fn new(
-        comparer: &Arc<EntryComparer>,
-        deltas: &Arc<DeltaStage>,
-        committer: &Arc<Committer>,
-        link_dests: LinkDests,
-    ) -> Self {
+    pub(super) fn new(comparer: &Arc<EntryComparer>, committer: &Arc<Committer>, link_dests: LinkDests) -> Self {
         Self {
             job: Arc::clone(&comparer.job),
-            digests: Arc::clone(&committer.digests),
             metadata: Arc::clone(&comparer.metadata),
             session: Arc::clone(&comparer.session),
             links: Arc::clone(&comparer.links),
             removals: Arc::clone(&comparer.removals),
             tree: Arc::clone(&comparer.tree),
-            deltas: Arc::clone(deltas),
             committer: Arc::clone(committer),
             comparer: Arc::clone(comparer),
             renames: RenameDetector::default(),
