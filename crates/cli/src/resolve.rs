@@ -24,7 +24,7 @@ use haul_base::job::location::{Host, Location};
 use haul_base::job::spec::{
     Cipher, DirectIo, DirectoryOptions, Fsync, IntegrityOptions, Job, JobOptions, Login, NULL_TARGET, PartialOptions,
     RemoteAccess, ReportOptions, Retries, SkipOptions, SocketOptions, SourceOptions, StorageOptions, StorageRequest,
-    StreamOptions, Symlinks, Verify, WriteOptions, is_null,
+    StreamOptions, Symlinks, TargetOptions, Verify, WriteOptions, is_null,
 };
 use haul_engine::policy::PolicyRule;
 use haul_proto::limits::CONGESTION_MAX;
@@ -191,17 +191,19 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<ResolvedSet
     let options = JobOptions {
         source: source(values)?,
         metadata: metadata::metadata(values)?,
-        write: WriteOptions {
-            overwrite: overwrite(values),
-            modes: modes(values)?,
-            check_space: !values.is_set(&flags::NOFSCHK),
+        target: TargetOptions {
+            write: WriteOptions {
+                overwrite: overwrite(values),
+                modes: modes(values)?,
+                check_space: !values.is_set(&flags::NOFSCHK),
+            },
+            directory: DirectoryOptions { create: values.is_set(&flags::MKDIR), must_exist: false },
+            partial: partial(values),
+            delta: delta::rules(values)?,
+            sync: sync::options(values)?,
+            delete_first: sync::deletes_first(values)?,
         },
-        directory: DirectoryOptions { create: values.is_set(&flags::MKDIR), must_exist: false },
-        partial: partial(values),
         storage: storage(values)?,
-        delta: delta::rules(values)?,
-        sync: sync::options(values)?,
-        delete_first: sync::deletes_first(values)?,
         streams: streams(values)?,
         integrity: IntegrityOptions {
             verify: verify(values)?,

@@ -35,7 +35,7 @@ fn without_options_the_engine_decides() {
     assert_eq!((options.streams.rate_bytes_per_s, options.cpus.len()), (None, 0));
     assert_eq!((options.streams.cipher, options.source.symlinks), (Cipher::Auto, Symlinks::Keep));
     assert!(
-        options.write.overwrite == OverwritePolicy::Report
+        options.target.write.overwrite == OverwritePolicy::Report
             && !options.reports.files
             && !options.source.recursive
             && options.integrity.verify == Verify::Wire
@@ -53,9 +53,9 @@ fn every_option_reaches_its_setting() {
     let options = plan.job.options;
     assert!(
         options.source.recursive
-            && options.write.overwrite == OverwritePolicy::Replace
+            && options.target.write.overwrite == OverwritePolicy::Replace
             && options.metadata.owner_and_mode
-            && options.directory.create
+            && options.target.directory.create
     );
     assert!(options.integrity.verify == Verify::Memory && options.reports.files);
     assert_eq!((options.source.symlinks, options.streams.cipher), (Symlinks::Ignore, Cipher::ChaCha20Poly1305));
@@ -88,15 +88,15 @@ fn every_option_reaches_its_setting() {
 #[test]
 fn bbcps_options_reach_their_settings() {
     let options = |line| good(line).job.options;
-    assert_eq!(options("-O a b").write.overwrite, OverwritePolicy::Omit);
-    let modes = |line| (options(line).write.modes.directory, options(line).write.modes.file);
+    assert_eq!(options("-O a b").target.write.overwrite, OverwritePolicy::Omit);
+    let modes = |line| (options(line).target.write.modes.directory, options(line).target.write.modes.file);
     assert_eq!(modes("a b"), (None, None));
     assert_eq!(modes("-m 640 a b"), (None, Some(0o640)));
     assert_eq!(modes("-m 2750/640 a b"), (Some(0o2750), Some(0o640)));
     assert_eq!(modes("-m 750/ a b"), (Some(0o750), None));
     let left_out = options("-+^ a b").source.skip;
     assert!(left_out.unreadable && left_out.empty_directories);
-    assert!(!options("-F a b").write.check_space && options("a b").write.check_space);
+    assert!(!options("-F a b").target.write.check_space && options("a b").target.write.check_space);
     let window = |line| (options(line).streams.socket.window_bytes, options(line).streams.socket.window_fixed);
     assert_eq!([window("-w 4m a b"), window("-W 4m a b")], [(Some(4 << 20), false); 2]);
     assert_eq!([window("-w =4m a b"), window("-U 4m a b"), window("--wind==4m a b")], [(Some(4 << 20), true); 3]);
@@ -116,8 +116,8 @@ fn bbcps_options_reach_their_settings() {
         [options("--bwlimit 2m a b").streams.rate_bytes_per_s, options("--bwlimit 0 a b").streams.rate_bytes_per_s],
         [Some(2 << 20), None]
     );
-    let small_journals =
-        ["a b", "-k a b", "--partial a b", "-a a b", "-a=dir a b"].map(|line| options(line).partial.small_journals);
+    let small_journals = ["a b", "-k a b", "--partial a b", "-a a b", "-a=dir a b"]
+        .map(|line| options(line).target.partial.small_journals);
     assert_eq!(small_journals, [false, true, true, true, true]);
     let archive = options("--archive a b");
     assert!(archive.source.recursive && archive.metadata.owner_and_mode && archive.source.symlinks == Symlinks::Keep);
@@ -164,16 +164,16 @@ fn under_bbcps_name_its_defaults_hold() {
     let bbcp = |line| plan_under(Dialect::Bbcp, line, true).unwrap();
     let options = |line| bbcp(line).job.options;
     let plain = options("a b");
-    assert_eq!((plain.write.overwrite, plain.source.symlinks), (OverwritePolicy::ReportEqual, Symlinks::Ignore));
-    assert_eq!(plain.write.modes, ModeOptions { file: Some(0o644), directory: Some(0o755), less_umask: true });
+    assert_eq!((plain.target.write.overwrite, plain.source.symlinks), (OverwritePolicy::ReportEqual, Symlinks::Ignore));
+    assert_eq!(plain.target.write.modes, ModeOptions { file: Some(0o644), directory: Some(0o755), less_umask: true });
     assert!(!plain.reports.files);
     assert_eq!(
-        options("-m 600 a b").write.modes,
+        options("-m 600 a b").target.write.modes,
         ModeOptions { file: Some(0o600), directory: Some(0o755), less_umask: false }
     );
-    assert_eq!(options("-p -m 600 a b").write.modes.file, Some(0o600), "-p is not contradicted");
+    assert_eq!(options("-p -m 600 a b").target.write.modes.file, Some(0o600), "-p is not contradicted");
     assert_eq!(options("-@ keep a b").source.symlinks, Symlinks::Keep);
-    let rules = ["-a a b", "-f a b", "-O a b", "-f -O a b"].map(|line| options(line).write.overwrite);
+    let rules = ["-a a b", "-f a b", "-O a b", "-f -O a b"].map(|line| options(line).target.write.overwrite);
     assert_eq!(
         rules,
         [OverwritePolicy::Report, OverwritePolicy::Replace, OverwritePolicy::Omit, OverwritePolicy::Omit]
@@ -183,8 +183,8 @@ fn under_bbcps_name_its_defaults_hold() {
     assert_eq!((display("a b").mode, display("a b").progress_lines), (Mode::BbcpLines, false));
     assert!(display("-P 2 a b").progress_lines && display("-V a b").verbosity == 2);
     assert!(options("-v a b").reports.files);
-    assert!(!plain.delta.in_place && options("-f -K a b").delta.in_place, "-K keeps the inode");
-    assert!(!good("-f -K a b").job.options.delta.in_place, "under haul's name, that is --inplace");
+    assert!(!plain.target.delta.in_place && options("-f -K a b").target.delta.in_place, "-K keeps the inode");
+    assert!(!good("-f -K a b").job.options.target.delta.in_place, "under haul's name, that is --inplace");
 }
 
 #[test]

@@ -165,20 +165,10 @@ pub struct JobOptions {
     pub source: SourceOptions,
     /// The metadata that is preserved.
     pub metadata: MetadataOptions,
-    /// Rules for existing and new entries.
-    pub write: WriteOptions,
-    /// The target directory.
-    pub directory: DirectoryOptions,
-    /// Partial files and their journals.
-    pub partial: PartialOptions,
+    /// Changes at the target.
+    pub target: TargetOptions,
     /// How files are read and written.
     pub storage: StorageOptions,
-    /// Use of base files.
-    pub delta: DeltaOptions,
-    /// Changes at the target that make it equal to the sources.
-    pub sync: SyncOptions,
-    /// `--delete=before`: extraneous entries are removed before the copy starts.
-    pub delete_first: bool,
     /// How data travels.
     pub streams: StreamOptions,
     /// How copies are verified.
@@ -202,13 +192,11 @@ impl Default for JobOptions {
             compare: false,
             source: SourceOptions::default(),
             metadata: MetadataOptions { owners, ..MetadataOptions::default() },
-            write: WriteOptions::default(),
-            directory: DirectoryOptions::default(),
-            partial: PartialOptions::default(),
+            target: TargetOptions {
+                delta: DeltaOptions { delta: DeltaMode::Auto, ..DeltaOptions::default() },
+                ..TargetOptions::default()
+            },
             storage: StorageOptions::default(),
-            delta: DeltaOptions { delta: DeltaMode::Auto, ..DeltaOptions::default() },
-            sync: SyncOptions::default(),
-            delete_first: false,
             streams: StreamOptions::default(),
             integrity: IntegrityOptions::default(),
             pipes: Pipes::default(),
@@ -233,6 +221,23 @@ pub struct SourceOptions {
     pub filters: FilterOptions,
     /// `-d`: base of relative sources; their paths are recreated below the target.
     pub base: Option<PathBuf>,
+}
+
+/// Changes at the target.
+#[derive(Debug, Clone, Default)]
+pub struct TargetOptions {
+    /// Rules for existing and new entries.
+    pub write: WriteOptions,
+    /// The target directory.
+    pub directory: DirectoryOptions,
+    /// Partial files and their journals.
+    pub partial: PartialOptions,
+    /// Use of base files.
+    pub delta: DeltaOptions,
+    /// Changes that make it equal to the sources.
+    pub sync: SyncOptions,
+    /// `--delete=before`: extraneous entries are removed before the copy starts.
+    pub delete_first: bool,
 }
 
 /// Methods of reading and writing files.

@@ -90,7 +90,7 @@ fn perform_with(
     };
     let written = metrics.map_or(Ok(()), |metrics| metrics.write(&outcome));
     let exit = audience.close(outcome);
-    written.map_err(anyhow::Error::msg)?;
+    written?;
     Ok(exit)
 }
 
@@ -192,7 +192,7 @@ impl Observer for Audience {
         self.show.event(event);
         self.report.iter_mut().for_each(|report| report.event(event));
         for complaint in self.writers.iter_mut().filter_map(|writer| writer.event(event)) {
-            self.show.complain(&complaint);
+            self.show.complain(&complaint.to_string());
         }
         let is_unlisted = self.manifest.as_mut().is_some_and(|manifest| manifest.event(event));
         if let Event::Checksum { path, .. } = event
@@ -222,7 +222,7 @@ impl Audience {
             incomplete |= report.incomplete;
         }
         if let Some(Err(complaint)) = self.report.map(|report| report.finish(&outcome)) {
-            self.show.complain(&complaint);
+            self.show.complain(&complaint.to_string());
             incomplete = true;
         }
         match Exit::of(&outcome) {

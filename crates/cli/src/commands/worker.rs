@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use anyhow::Context;
 use haul_base::job::account::WorkAccount;
 use haul_base::job::credentials::ClientCredentials;
 use haul_control::launch;
@@ -69,13 +70,12 @@ fn could_not_start(error: io::Error) -> u8 {
 
 /// Replaces ssh. Its credential comes in the first line of its input.
 fn dial((host, port): (&str, u16), directory: &str) -> u8 {
-    let carry = || -> Result<(), String> {
-        signals::leave_all_but_termination().map_err(|error| error.to_string())?;
-        let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
-        let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
-        let pass = read_pass(&stdin).ok_or("no secret or key was given")?;
-        let relayed = haul_engine::serve::dial((host, port), directory, &pass, stdin, stdout);
-        relayed.map_err(|error| error.to_string())
+    let carry = || -> anyhow::Result<()> {
+        signals::leave_all_but_termination()?;
+        let stdin = io::stdin().as_fd().try_clone_to_owned()?;
+        let stdout = io::stdout().as_fd().try_clone_to_owned()?;
+        let pass = read_pass(&stdin).context("no secret or key was given")?;
+        Ok(haul_engine::serve::dial((host, port), directory, &pass, stdin, stdout)?)
     };
     carry().map_or_else(
         |text| {

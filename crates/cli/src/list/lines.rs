@@ -93,7 +93,7 @@ impl ListFileReader {
             Ok(Got::Bytes(length)) => (length, None),
             Ok(Got::NotYet) => (0, Some(ListLine::NotYet)),
             Ok(Got::End) => (0, None),
-            Err(text) => (0, Some(ListLine::End(Some(text)))),
+            Err(error) => (0, Some(ListLine::End(Some(error.to_string())))),
         };
         self.ended = length == 0 && said.is_none();
         self.offset += length as u64;

@@ -2,6 +2,7 @@
 //! without a name.
 
 use haul_base::sys::describe::describe;
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -43,7 +44,29 @@ struct Spooling {
 struct ListTextState {
     written: u64,
     /// How it ended, once it has.
-    ended: Option<Result<(), String>>,
+    ended: Option<Result<(), ListReadError>>,
+}
+
+/// Why the rest of a list is unknown.
+#[derive(Debug, Clone)]
+pub enum ListReadError {
+    /// Its file or pipe cannot be read.
+    Read(Arc<io::Error>),
+    /// Its data cannot be kept for a restarted job.
+    Keep(Arc<io::Error>),
+}
+
+impl fmt::Display for ListReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read(error) => write!(f, "cannot read the rest of the list: {}", describe(error)),
+            Self::Keep(error) => write!(
+                f,
+                "cannot keep the list for a second attempt: {}\nset TMPDIR to another directory, or use a file as the list",
+                describe(error)
+            ),
+        }
+    }
 }
 
 impl ListText {
@@ -72,9 +95,8 @@ impl ListText {
         Ok(Self { file, spooling: Some(spooling) })
     }
 
-    /// What there is from `offset` on. Where that is nothing yet, waits for it no longer than `patience`. The error says
-    /// what failed.
-    pub fn read_at(&self, offset: u64, buffer: &mut [u8], patience: Duration) -> Result<Got, String> {
+    /// What there is from `offset` on. Where that is nothing yet, waits for it no longer than `patience`.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8], patience: Duration) -> Result<Got, ListReadError> {
         if let Some(spooling) = &self.spooling {
             match spooling.wait_beyond(offset, patience) {
                 ListTextState { written, .. } if written > offset => {}
@@ -87,7 +109,7 @@ impl ListText {
                 Ok(0) => return Ok(Got::End),
                 Ok(length) => return Ok(Got::Bytes(length)),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(format!("cannot read the rest of the list: {}", describe(&error))),
+                Err(error) => return Err(ListReadError::Read(Arc::new(error))),
             }
         }
     }
@@ -101,15 +123,10 @@ impl Spooling {
                 Ok(0) => break Ok(()),
                 Ok(length) => match spool.write_all(&buffer[..length]) {
                     Ok(()) => self.lock().written += length as u64,
-                    Err(error) => {
-                        break Err(format!(
-                            "cannot keep the list for a second attempt: {}\nset TMPDIR to another directory, or use a file as the list",
-                            describe(&error)
-                        ));
-                    }
+                    Err(error) => break Err(ListReadError::Keep(Arc::new(error))),
                 },
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => break Err(format!("cannot read the rest of the list: {}", describe(&error))),
+                Err(error) => break Err(ListReadError::Read(Arc::new(error))),
             }
             self.changed.notify_all();
         };

@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use anyhow::{Context, anyhow, bail, ensure};
 use haul_base::job::event::Event;
 use haul_base::job::spec::{ChecksumAlgorithm, ExpectedDigests};
 use haul_proto::limits::EXPECTED_LINES_MAX;
@@ -47,23 +48,23 @@ pub struct Halves {
 
 impl Manifest {
     /// Reads `file`. `algorithm` is what the user says that it has.
-    pub fn read(file: &Path, algorithm: Option<ChecksumAlgorithm>) -> Result<Self, String> {
+    pub fn read(file: &Path, algorithm: Option<ChecksumAlgorithm>) -> anyhow::Result<Self> {
         let shown = escape(file.as_os_str().as_bytes());
         let mut lines: Option<ExpectedDigests> = None;
         let mut problem = None;
         let read = each_line(file, |number, text| {
-            let added = add(&mut lines, algorithm, text).map_err(|why| format!("{shown}:{number}: {why}"));
+            let added = add(&mut lines, algorithm, text).map_err(|why| anyhow!("{shown}:{number}: {why}"));
             problem = added.err();
             problem.is_none()
         });
-        read.map_err(|error| format!("{shown}: {error}"))?;
+        read.map_err(|error| anyhow!("{shown}: {error}"))?;
         if let Some(problem) = problem {
             return Err(problem);
         }
-        let mut lines = lines.ok_or_else(|| format!("{shown}: empty"))?;
+        let mut lines = lines.ok_or_else(|| anyhow!("{shown}: empty"))?;
         if let Some(second) = lines.sort() {
             let line = nth(file, second).unwrap_or_default();
-            return Err(format!("{shown}: {}: two lines with different digests", escape(&line)));
+            bail!("{shown}: {}: two lines with different digests", escape(&line));
         }
         let met = vec![0; lines.len().div_ceil(64)];
         Ok(Self { file: file.to_owned(), lines: Arc::new(lines), met, unlisted: Vec::new(), unlisted_count: 0 })
@@ -157,38 +158,38 @@ fn list_names(what: &str, names: &[Vec<u8>], count: u64) -> String {
 }
 
 /// Adds a line, and finds out with the first one which digests there are.
-fn add(lines: &mut Option<ExpectedDigests>, algorithm: Option<ChecksumAlgorithm>, text: &[u8]) -> Result<(), String> {
-    let no_line = || "not a line of sha256sum, md5sum, b3sum or the like".to_owned();
-    let line = ManifestLine::parse(text).ok_or_else(no_line)?;
+fn add(lines: &mut Option<ExpectedDigests>, algorithm: Option<ChecksumAlgorithm>, text: &[u8]) -> anyhow::Result<()> {
+    let line = ManifestLine::parse(text).context("not a line of sha256sum, md5sum, b3sum or the like")?;
     let lines = match lines {
         Some(lines) => lines,
         none => none.insert(ExpectedDigests::new(algorithm_of(&line, algorithm)?)),
     };
     let (is, expected) = (line.algorithm.unwrap_or(lines.algorithm()), lines.algorithm());
     if is != expected || line.digest.len() != expected.bytes() {
-        return Err(format!("not {}, unlike the lines before\nuse one file for each kind of digest", expected.name()));
+        bail!("not {}, unlike the lines before\nuse one file for each kind of digest", expected.name());
     }
     lines
         .add(&line.path, &line.digest)
-        .map_err(|_| format!("more than {EXPECTED_LINES_MAX} lines\nsplit the list and the copy"))
+        .map_err(|_| anyhow!("more than {EXPECTED_LINES_MAX} lines\nsplit the list and the copy"))
 }
 
 /// Which digest a first line has: what it says, what the user says, or the only one of that length.
-fn algorithm_of(line: &ManifestLine, said: Option<ChecksumAlgorithm>) -> Result<ChecksumAlgorithm, String> {
+fn algorithm_of(line: &ManifestLine, said: Option<ChecksumAlgorithm>) -> anyhow::Result<ChecksumAlgorithm> {
     let digits = 2 * line.digest.len();
     if let Some(algorithm) = line.algorithm.or(said) {
         let fits = algorithm.bytes() == line.digest.len() && said.is_none_or(|said| said == algorithm);
         let name = said.unwrap_or(algorithm).name();
-        return if fits { Ok(algorithm) } else { Err(format!("not {name}, the digest of --checksum-alg or -E")) };
+        ensure!(fits, "not {name}, the digest of --checksum-alg or -E");
+        return Ok(algorithm);
     }
     let those: Vec<_> = ChecksumAlgorithm::all().filter(|algorithm| algorithm.bytes() == line.digest.len()).collect();
     let names: Vec<_> = those.iter().map(|algorithm| algorithm.name()).collect();
     match those[..] {
         [algorithm] => Ok(algorithm),
-        [] => Err(format!("unknown digest of {digits} digits")),
+        [] => bail!("unknown digest of {digits} digits"),
         _ => {
             let names = names.join(" or ");
-            Err(format!("{digits} digits are {names}\nchoose one with --checksum-alg ALG"))
+            bail!("{digits} digits are {names}\nchoose one with --checksum-alg ALG")
         }
     }
 }

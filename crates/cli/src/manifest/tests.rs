@@ -9,7 +9,8 @@ fn manifest(text: &str, algorithm: Option<ChecksumAlgorithm>) -> Result<Read, St
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("sums");
     std::fs::write(&file, text).unwrap();
-    let manifest = Manifest::read(&file, algorithm).map_err(|error| error.split_once("sums").unwrap().1.to_owned());
+    let manifest =
+        Manifest::read(&file, algorithm).map_err(|error| error.to_string().split_once("sums").unwrap().1.to_owned());
     Ok((manifest?, dir))
 }
 

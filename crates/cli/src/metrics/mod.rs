@@ -37,14 +37,15 @@ impl JobMetrics {
     }
 
     /// Replaces the file. The message of an error names it.
-    pub fn write(&self, outcome: &Outcome) -> Result<(), String> {
+    pub fn write(&self, outcome: &Outcome) -> anyhow::Result<()> {
         let earlier = last_success(&self.path);
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let written = Pending::create(&self.path, ReplaceableFile::Metrics).and_then(|pending| {
             pending.writer()?.write_all(self.text(outcome, now_s, earlier).as_bytes())?;
             pending.publish()
         });
-        written.map_err(|error| format!("--metrics {}: {error}", escape(self.path.as_os_str().as_encoded_bytes())))
+        written
+            .map_err(|error| anyhow::anyhow!("--metrics {}: {error}", escape(self.path.as_os_str().as_encoded_bytes())))
     }
 
     #[allow(clippy::cast_precision_loss, reason = "a sample is a float")]

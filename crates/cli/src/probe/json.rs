@@ -35,9 +35,31 @@ pub struct ProbedEndFields<'a> {
     cores: u16,
     aes: bool,
     version: &'a str,
+    #[serde(flatten)]
+    cpu_rates: CpuRateFields,
+    #[serde(flatten)]
+    sockets: SocketLimitFields,
+    free_memory_bytes: u64,
+    congestion_controls: Vec<&'a str>,
+    max_startups: Option<&'a str>,
+    clock_ahead_s: f64,
+    #[serde(flatten)]
+    free_space: FreeSpaceFields,
+}
+
+/// Rates of one CPU.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct CpuRateFields {
     hash_bytes_per_s: u64,
     checksum_bytes_per_s: u64,
     seal_bytes_per_s: u64,
+}
+
+/// The kernel's limits of sockets.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SocketLimitFields {
     tcp_receive_window_max_bytes: u64,
     tcp_send_window_max_bytes: u64,
     rmem_max_bytes: u64,
@@ -46,10 +68,12 @@ pub struct ProbedEndFields<'a> {
     wmem_default_bytes: u64,
     optmem_max_bytes: u64,
     netdev_max_backlog_packets: u64,
-    free_memory_bytes: u64,
-    congestion_controls: Vec<&'a str>,
-    max_startups: Option<&'a str>,
-    clock_ahead_s: f64,
+}
+
+/// What is free at the path.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FreeSpaceFields {
     free_bytes: Option<u64>,
     free_files: Option<u64>,
 }
@@ -140,23 +164,29 @@ pub fn end(end: &EndMeasurement, which: &str) -> String {
         cores: hello.cores,
         aes: hello.aes,
         version: &measured.version,
-        hash_bytes_per_s: measured.hash_bytes_per_s,
-        checksum_bytes_per_s: measured.check_bytes_per_s,
-        seal_bytes_per_s: measured.seal_bytes_per_s,
-        tcp_receive_window_max_bytes: hello.windows.receive_max_bytes,
-        tcp_send_window_max_bytes: hello.windows.send_max_bytes,
-        rmem_max_bytes: network.receive.max_bytes,
-        wmem_max_bytes: network.send.max_bytes,
-        rmem_default_bytes: network.receive.default_bytes,
-        wmem_default_bytes: network.send.default_bytes,
-        optmem_max_bytes: network.optmem_max_bytes,
-        netdev_max_backlog_packets: network.backlog_max_packets,
+        cpu_rates: CpuRateFields {
+            hash_bytes_per_s: measured.hash_bytes_per_s,
+            checksum_bytes_per_s: measured.check_bytes_per_s,
+            seal_bytes_per_s: measured.seal_bytes_per_s,
+        },
+        sockets: SocketLimitFields {
+            tcp_receive_window_max_bytes: hello.windows.receive_max_bytes,
+            tcp_send_window_max_bytes: hello.windows.send_max_bytes,
+            rmem_max_bytes: network.receive.max_bytes,
+            wmem_max_bytes: network.send.max_bytes,
+            rmem_default_bytes: network.receive.default_bytes,
+            wmem_default_bytes: network.send.default_bytes,
+            optmem_max_bytes: network.optmem_max_bytes,
+            netdev_max_backlog_packets: network.backlog_max_packets,
+        },
         free_memory_bytes: network.free_memory_bytes,
         congestion_controls: measured.congestion_controls.split_whitespace().collect(),
         max_startups: Some(measured.max_startups.as_str()).filter(|value| !value.is_empty()),
         clock_ahead_s: end.clock_ahead_us as f64 / 1e6,
-        free_bytes: place.map(|place| place.free_bytes),
-        free_files: place.filter(|place| place.counts_files).map(|place| place.free_files),
+        free_space: FreeSpaceFields {
+            free_bytes: place.map(|place| place.free_bytes),
+            free_files: place.filter(|place| place.counts_files).map(|place| place.free_files),
+        },
     })))
 }
 

@@ -108,7 +108,7 @@ impl JobReport {
     }
 
     /// Writes it. The error says what could not be done, in a line for people.
-    pub fn finish(mut self, outcome: &Outcome) -> Result<(), String> {
+    pub fn finish(mut self, outcome: &Outcome) -> anyhow::Result<()> {
         self.series.end();
         if self.unnamed > 0 {
             self.failures.push(format!("and {} more", self.unnamed));
@@ -116,7 +116,7 @@ impl JobReport {
         let Self { what, when, series, failures, .. } = &self;
         let document = document(&Transfer { what, when, series, outcome, failures });
         write_to(self.pending, &self.form.write(&document))
-            .map_err(|error| format!("--report {}: cannot write it: {error}", self.to))
+            .map_err(|error| anyhow::anyhow!("--report {}: cannot write it: {error}", self.to))
     }
 }
 

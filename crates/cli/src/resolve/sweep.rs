@@ -106,7 +106,7 @@ fn measure(options: &mut JobOptions, sources: &[Location], target: &Location, va
         options.streams.compression = CompressionPolicy::Off;
     }
     options.streams.within_host = is_here;
-    options.partial = PartialOptions::NONE;
+    options.target.partial = PartialOptions::NONE;
     options.integrity.digest_existing = false;
     options.reports = ReportOptions { files: false, progress_every: PROGRESS_EVERY };
 }

@@ -219,9 +219,9 @@ pub fn imply(options: &mut JobOptions, values: &Values, target: &Location) {
     let keeps_modes = !values.is_set(&flags::MODE) && !matches!(target.host, Host::Served { .. });
     options.source.recursive = true;
     options.metadata.owner_and_mode |= keeps_modes;
-    options.write.overwrite =
+    options.target.write.overwrite =
         if leaves_what_is_there(values) { OverwritePolicy::Omit } else { OverwritePolicy::Follow };
-    options.sync.into = true;
+    options.target.sync.into = true;
 }
 
 /// `SOURCE/` means the contents of SOURCE, as in rsync.

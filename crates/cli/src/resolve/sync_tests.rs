@@ -1,6 +1,6 @@
 //! What a sync comes to, the same options in a copy, and what cannot stand together.
 
-use haul_base::job::spec::{EqualityTest, PreserveOptions};
+use haul_base::job::spec::{EqualityTest, PreserveOptions, TargetOptions};
 
 use super::super::tests::{good, plan_of};
 use super::*;
@@ -11,14 +11,15 @@ fn options(line: &str) -> JobOptions {
 
 #[test]
 fn a_sync_keeps_what_rsyncs_a_keeps_and_removes_nothing() {
-    let JobOptions { source, metadata, write, sync, delete_first, .. } = options("sync a b");
+    let JobOptions { source, metadata, target: TargetOptions { write, sync, delete_first, .. }, .. } =
+        options("sync a b");
     assert!(source.recursive && write.overwrite == OverwritePolicy::Follow);
     assert!(metadata.owner_and_mode && metadata.preserve == PreserveOptions::default());
     assert_eq!(sync, SyncOptions { into: true, ..SyncOptions::default() });
     assert!(!delete_first);
     let copied = options("-rf a b");
-    assert!(!copied.metadata.owner_and_mode && copied.write.overwrite == OverwritePolicy::Replace);
-    assert_eq!(copied.sync, SyncOptions::default());
+    assert!(!copied.metadata.owner_and_mode && copied.target.write.overwrite == OverwritePolicy::Replace);
+    assert_eq!(copied.target.sync, SyncOptions::default());
 }
 
 #[test]
@@ -38,8 +39,8 @@ fn a_slash_behind_a_source_means_what_is_in_it_in_a_sync_alone() {
 fn every_option_reaches_its_rule_in_a_sync_and_in_a_copy() {
     for (how, into) in [("sync", true), ("-rf", false)] {
         let options = |options: &str| self::options(&format!("{how} {options} a b"));
-        let rules = |line: &str| SyncOptions { into: false, ..options(line).sync };
-        assert_eq!(options("--items").sync.into, into);
+        let rules = |line: &str| SyncOptions { into: false, ..options(line).target.sync };
+        assert_eq!(options("--items").target.sync.into, into);
         let none = SyncOptions::default();
         let equal = |line| rules(line).equal;
         assert_eq!(
@@ -60,11 +61,11 @@ fn every_option_reaches_its_rule_in_a_sync_and_in_a_copy() {
         ] {
             let options = options(line);
             assert_eq!(
-                (SyncOptions { into: false, ..options.sync }, options.delete_first),
+                (SyncOptions { into: false, ..options.target.sync }, options.target.delete_first),
                 (deleting(delete), first),
                 "{line}"
             );
-            assert_eq!(options.write.overwrite, OverwritePolicy::Follow, "what is something else gives way");
+            assert_eq!(options.target.write.overwrite, OverwritePolicy::Follow, "what is something else gives way");
         }
         assert_eq!(
             rules("--delete --max-delete 0 --delete-excluded --ignore-errors"),
@@ -78,15 +79,15 @@ fn every_option_reaches_its_rule_in_a_sync_and_in_a_copy() {
         assert_eq!(rules("--backup-dir old"), SyncOptions { backup_dir: b"old".to_vec(), ..none.clone() });
         let linked = rules("--link-dest ../1 --link-dest=/abs/2");
         assert_eq!(linked.link_dests, [b"../1".to_vec(), b"/abs/2".to_vec()]);
-        assert!(options("--remove-source-files").sync.source_removes);
+        assert!(options("--remove-source-files").target.sync.source_removes);
     }
     for line in
         ["sync --compare exists a b", "sync --ignore-existing a b", "-r --ignore-existing a b", "sync --omit a b"]
     {
-        assert_eq!(options(line).write.overwrite, OverwritePolicy::Omit, "{line}");
+        assert_eq!(options(line).target.write.overwrite, OverwritePolicy::Omit, "{line}");
     }
-    assert_eq!(options("sync --delete before a").sync.delete, DeleteMode::After);
-    assert!(!options("sync --delete before a").delete_first, "a source of that name is no argument");
+    assert_eq!(options("sync --delete before a").target.sync.delete, DeleteMode::After);
+    assert!(!options("sync --delete before a").target.delete_first, "a source of that name is no argument");
 }
 
 #[test]

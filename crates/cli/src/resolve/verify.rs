@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use haul_base::job::spec::{
     Fsync, Job, JobOptions, MetadataOptions, PartialOptions, ReportOptions, SourceOptions, StorageOptions,
-    StreamOptions,
+    StreamOptions, TargetOptions,
 };
 
 use super::{
@@ -37,7 +37,7 @@ pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bo
         storage: StorageOptions { fsync: Fsync::None, ..storage(values)? },
         cpus: values.get(&flags::CPUS)?.unwrap_or_default(),
         reports: ReportOptions { files: display.mode == Mode::Json, progress_every: progress_every(values, &display)? },
-        partial: PartialOptions::NONE,
+        target: TargetOptions { partial: PartialOptions::NONE, ..JobOptions::default().target },
         ..JobOptions::default()
     };
     let job = Job { sources, list, target, options, access: access(values, stderr_is_terminal)? };
@@ -74,10 +74,14 @@ mod tests {
         assert!(
             job.options.compare
                 && job.options.source.recursive
-                && job.options.write.overwrite == OverwritePolicy::Report
-                && !job.options.directory.create
+                && job.options.target.write.overwrite == OverwritePolicy::Report
+                && !job.options.target.directory.create
         );
-        assert!(!job.options.partial.resume && job.options.partial.journal_dir.is_none() && checksums.is_none());
+        assert!(
+            !job.options.target.partial.resume
+                && job.options.target.partial.journal_dir.is_none()
+                && checksums.is_none()
+        );
         assert_eq!(job.options.streams.count, Some(3));
     }
 

@@ -58,13 +58,8 @@ pub enum SurveyLine<'a> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct SurveySummaryFields<'a> {
-    files: u64,
-    bytes: u64,
-    data_bytes: u64,
-    directories: u64,
-    links: u64,
-    others: u64,
-    linked: SumFields,
+    #[serde(flatten)]
+    found: FoundFields,
     filtered: u64,
     left_out: u64,
     unreadable: u64,
@@ -73,6 +68,19 @@ pub struct SurveySummaryFields<'a> {
     target: Option<TargetFields>,
     estimate: Option<EstimateFields<'a>>,
     status: u8,
+}
+
+/// All entries.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FoundFields {
+    #[serde(flatten)]
+    sum: TotalsFields,
+    data_bytes: u64,
+    directories: u64,
+    links: u64,
+    others: u64,
+    linked: SumFields,
 }
 
 /// A number of files and their bytes, within a line.
@@ -192,13 +200,14 @@ impl<'a> SurveySummaryFields<'a> {
     fn new(survey: &Survey, outlook: &'a Outlook, status: u8) -> Self {
         let totals = &survey.totals;
         Self {
-            files: totals.files.files,
-            bytes: totals.files.bytes,
-            data_bytes: totals.data_bytes,
-            directories: totals.directories,
-            links: totals.links,
-            others: totals.others,
-            linked: totals.linked.into(),
+            found: FoundFields {
+                sum: totals.files.into(),
+                data_bytes: totals.data_bytes,
+                directories: totals.directories,
+                links: totals.links,
+                others: totals.others,
+                linked: totals.linked.into(),
+            },
             filtered: totals.filtered,
             left_out: totals.left_out,
             unreadable: survey.unreadable.count,

@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
+use anyhow::{anyhow, bail};
 use haul_base::sys::random::random;
 use haul_proto::path::escape;
 use rustix::fs::{FlockOperation, flock};
@@ -37,17 +38,17 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens `path`, or creates it. The error is in lines for people.
-    pub fn open(path: &Path, header: &Header) -> Result<Self, String> {
+    /// Opens `path`, or creates it.
+    pub fn open(path: &Path, header: &Header) -> anyhow::Result<Self> {
         let shown = escape(path.as_os_str().as_encoded_bytes());
-        let cannot = |error: io::Error| format!("{shown}: {error}");
+        let cannot = |error: io::Error| anyhow!("{shown}: {error}");
         let file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(cannot)?;
         if let Err(Errno::AGAIN) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            return Err(format!("{shown}: another haul sweep is writing it"));
+            bail!("{shown}: another haul sweep is writing it");
         }
         let size = file.metadata().map_err(cannot)?.len();
         if size > BYTES_MAX {
-            return Err(format!("{shown}: not a record of a sweep\nuse another one with --out"));
+            bail!("{shown}: not a record of a sweep\nuse another one with --out");
         }
         let text = fs::read_to_string(path).map_err(cannot)?;
         let mut journal = Self { file, runs: Vec::new(), number: 0, is_resumed: false };
@@ -57,7 +58,7 @@ impl Journal {
         }
         // What a killed run left half written is not there.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        journal.read(&text[..whole], header).map_err(|why| format!("{shown}: {why}"))?;
+        journal.read(&text[..whole], header).map_err(|why| anyhow!("{shown}: {why}"))?;
         journal.file.set_len(whole as u64).map_err(cannot)?;
         journal.is_resumed = true;
         Ok(journal)
@@ -74,28 +75,28 @@ impl Journal {
         self.file.write_all(text.as_bytes())
     }
 
-    fn read(&mut self, text: &str, header: &Header) -> Result<(), String> {
+    fn read(&mut self, text: &str, header: &Header) -> anyhow::Result<()> {
         const OTHER: &str = "use another record with --out, or move this one";
         let mut lines = text.lines();
         if lines.next() != Some(FIRST) {
-            return Err(format!("not a record of a sweep\n{OTHER}"));
+            bail!("not a record of a sweep\n{OTHER}");
         }
         let expected = [("source", &header.source), ("target", &header.target), ("options", &header.options)];
         for (what, wanted) in expected {
             let there = lines.next().and_then(|line| line.strip_prefix(&format!("# {what} "))).unwrap_or_default();
             if there != wanted {
                 let [there, wanted] = [there, wanted].map(|text| if text.is_empty() { "nothing" } else { text });
-                return Err(format!("record of another sweep: its {what} is {there}, not {wanted}\n{OTHER}"));
+                bail!("record of another sweep: its {what} is {there}, not {wanted}\n{OTHER}");
             }
         }
         let number = lines.next().and_then(|line| u64::from_str_radix(line.strip_prefix("# number ")?, 16).ok());
-        self.number = number.ok_or_else(|| format!("unreadable number\n{OTHER}"))?;
+        self.number = number.ok_or_else(|| anyhow!("unreadable number\n{OTHER}"))?;
         if lines.next() != Some(&columns().join(",")) {
-            return Err(format!("written by another version of haul\n{OTHER}"));
+            bail!("written by another version of haul\n{OTHER}");
         }
         for (at, line) in lines.enumerate() {
             let run = cells(line).and_then(|cells| SweepRun::of_cells(&cells));
-            self.runs.push(run.ok_or_else(|| format!("unreadable line {}\n{OTHER}", at + 7))?);
+            self.runs.push(run.ok_or_else(|| anyhow!("unreadable line {}\n{OTHER}", at + 7))?);
         }
         Ok(())
     }
@@ -228,7 +229,7 @@ mod tests {
         let path = dir.path().join("sweep.csv");
         Journal::open(&path, &header()).unwrap().add(run(1, "8k", "1", 1e8)).unwrap();
         let before = fs::read(&path).unwrap();
-        let refused = |header: &Header| Journal::open(&path, header).err().unwrap();
+        let refused = |header: &Header| Journal::open(&path, header).err().unwrap().to_string();
         let said = refused(&Header { target: "db2:null:".into(), ..header() });
         assert!(said.contains("record of another sweep: its target is db1:null:, not db2:null:"), "{said}");
         let said = refused(&Header { options: String::new(), ..header() });
@@ -246,7 +247,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("sweep.csv");
         let _first = Journal::open(&path, &header()).unwrap();
-        assert!(Journal::open(&path, &header()).err().unwrap().contains("another haul sweep"));
+        assert!(Journal::open(&path, &header()).err().unwrap().to_string().contains("another haul sweep"));
     }
 
     #[test]

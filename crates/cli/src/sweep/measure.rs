@@ -109,7 +109,7 @@ fn placed(job: &Job, number: u64) -> Option<(Job, Option<ScratchSpace>)> {
     }
     let scratch = ScratchSpace::below(&job.target, number)?;
     let mut job = Job { target: scratch.data(), ..job.clone() };
-    job.options.directory.create = true;
+    job.options.target.directory.create = true;
     Some((job, Some(scratch)))
 }
 
@@ -154,10 +154,12 @@ mod tests {
     fn what_is_written_goes_into_a_directory_of_its_own() {
         let (placed_job, scratch) = placed(&job("/archive"), 7).unwrap();
         assert_eq!(placed_job.target.path.to_str(), Some("/archive/haul-sweep-794bb29cbcd99681/data"));
-        assert!(placed_job.options.directory.create && scratch.is_some());
+        assert!(placed_job.options.target.directory.create && scratch.is_some());
         for nowhere in ["null:", "/dev/null"] {
             let (job, scratch) = placed(&job(nowhere), 7).unwrap();
-            assert!(scratch.is_none() && job.target.path.to_str() == Some(nowhere) && !job.options.directory.create);
+            assert!(
+                scratch.is_none() && job.target.path.to_str() == Some(nowhere) && !job.options.target.directory.create
+            );
         }
         assert!(placed(&job("a\nb"), 7).is_none());
     }

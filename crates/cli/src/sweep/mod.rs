@@ -75,7 +75,7 @@ impl Sweep {
         bench: SweepBench<'_>,
         listener: &mut dyn Listener,
     ) -> anyhow::Result<SweepEnd> {
-        let journal = Journal::open(&self.named("csv"), &self.header).map_err(anyhow::Error::msg)?;
+        let journal = Journal::open(&self.named("csv"), &self.header)?;
         let mut under_way = RunningSweep { sweep: self, journal, transport: None, addresses: HashMap::new(), bench };
         let ended = under_way.all(cancel, listener)?;
         under_way.save()?;

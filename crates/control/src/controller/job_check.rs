@@ -8,8 +8,8 @@ pub fn check_job(job: &Job) -> Result<(), Error> {
     if job.sources.is_empty() == job.list.is_none() {
         return Err(Error::Usage("sources are either arguments or a list (-I), not both".into()));
     }
-    let sync = &job.options.sync;
-    if job.options.sync.source_removes && (sync.deletes() || sync.replaces_trees) {
+    let sync = &job.options.target.sync;
+    if job.options.target.sync.source_removes && (sync.deletes() || sync.replaces_trees) {
         return Err(Error::Usage("--remove-source-files cannot be used with --delete".into()));
     }
     if job.sources.iter().any(|source| source.host != *job.source_host()) {

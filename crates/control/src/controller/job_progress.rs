@@ -250,7 +250,7 @@ impl EndedAttempt<'_> {
             delta: progress.delta.filter(|figures| figures.files > 0),
             sync: progress.sync,
             compression: source.compression.map(|method| CompressionResult::new(method, &source.counters)),
-            is_dry: options.sync.is_dry,
+            is_dry: options.target.sync.is_dry,
             is_timed: options.stop.after.is_some() && !progress.is_over(),
             ends: [0, 1].map(|end| end_summary(&progress.ends[end], &self.reports[end])),
             connection: self.connection,

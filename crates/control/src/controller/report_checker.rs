@@ -120,14 +120,14 @@ struct RequestedReports {
 impl RequestedReports {
     fn of(job: &Job) -> Self {
         let options: &JobOptions = &job.options;
-        let delta = options.delta;
+        let delta = options.target.delta;
         Self {
             files: options.reports.files,
-            items: options.sync.tells_items,
+            items: options.target.sync.tells_items,
             checksum: options.integrity.checksum.as_ref().map(|asked| (asked.algorithm.bytes(), asked.at_source)),
             compares: options.compare,
-            resumes: options.partial.resume,
-            deltas: delta.delta != DeltaMode::Off || delta.in_place || options.sync.detect_renames,
+            resumes: options.target.partial.resume,
+            deltas: delta.delta != DeltaMode::Off || delta.in_place || options.target.sync.detect_renames,
             lists: job.list.is_some(),
             measures: false,
         }

@@ -1,5 +1,7 @@
 use haul_base::job::location::{Host, Location};
-use haul_base::job::spec::{ChecksumOptions, IntegrityOptions, PartialOptions, RemoteAccess, ReportOptions};
+use haul_base::job::spec::{
+    ChecksumOptions, IntegrityOptions, PartialOptions, RemoteAccess, ReportOptions, TargetOptions,
+};
 
 use super::*;
 use haul_proto::checksum::ChecksumAlgorithm;
@@ -71,7 +73,10 @@ fn one_worker_speaks_for_both_ends() {
 #[test]
 fn what_nobody_asked_for_is_a_fault() {
     let confined = || WorkerMessage::Sandboxed(SandboxReport { confinement: Confinement::Full, reason: String::new() });
-    let mut reports = working(JobOptions { partial: PartialOptions::NONE, ..JobOptions::default() });
+    let mut reports = working(JobOptions {
+        target: TargetOptions { partial: PartialOptions::NONE, ..JobOptions::default().target },
+        ..JobOptions::default()
+    });
     let resumed =
         WorkerMessage::Resumed(ResumeReport { path: "/t/x".into(), size: 2, held: 1, damaged: 0, compared: false });
     for message in [

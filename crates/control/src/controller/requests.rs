@@ -45,19 +45,19 @@ pub fn source_request(job: &Job, settings: SessionSettings, rate_bytes_per_s: u6
         listed: job.list.is_some(),
         base: base.map(|base| base.as_os_str().as_bytes().to_vec()),
         recursive: options.source.recursive,
-        links: links(options.source.symlinks, options.sync.into),
+        links: links(options.source.symlinks, options.target.sync.into),
         skip: options.source.skip,
         preserve: options.metadata.preserve,
         filters: options.source.filters.clone(),
-        tell_left_out: options.compare || options.sync.replaces_trees,
+        tell_left_out: options.compare || options.target.sync.replaces_trees,
         storage: options.storage.source,
         rate_bytes_per_s,
         compression: options.streams.compression,
         pipe: pipe(options.pipes.source.as_ref()),
         compare: options.compare,
-        tell_digests: options.sync.equal == EqualityTest::Digest,
+        tell_digests: options.target.sync.equal == EqualityTest::Digest,
         tell_owners: options.metadata.owner_and_mode && options.metadata.owners != OwnerOptions::default(),
-        remove_files: options.sync.source_removes,
+        remove_files: options.target.sync.source_removes,
         range: match options.range {
             Some(JobRange::One(range)) => Some(range),
             Some(JobRange::Finish(_)) | None => None,
@@ -87,15 +87,15 @@ pub fn target_request(
         origin: arguments.origin,
         again: earlier.was_under_way,
         own_tree: earlier.own_tree,
-        directory: options.directory,
+        directory: options.target.directory,
         metadata: options.metadata.clone(),
         verify: options.integrity.verify,
         digest_existing: options.integrity.digest_existing,
         filters: options.source.filters.clone(),
-        write: WriteOptions { overwrite: overwrite(options, earlier), ..options.write },
+        write: WriteOptions { overwrite: overwrite(options, earlier), ..options.target.write },
         below: arguments.below,
         storage: options.storage.target,
-        partial: options.partial.clone(),
+        partial: options.target.partial.clone(),
         fsync: match (options.storage.fsync, options.integrity.verify) {
             // Read-back verification needs the data on disk.
             (Fsync::None, Verify::Disk) => Fsync::Data,
@@ -104,7 +104,7 @@ pub fn target_request(
         delta: match options.compare || options.range.is_some() {
             true => DeltaOptions::default(),
             // Wrong deltas count over all attempts.
-            false => DeltaOptions { wrong_before: earlier.wrong_deltas, ..options.delta },
+            false => DeltaOptions { wrong_before: earlier.wrong_deltas, ..options.target.delta },
         },
         sync,
         pipe: pipe(options.pipes.target.as_ref()),
@@ -118,7 +118,7 @@ pub fn target_request(
 
 /// Files of an earlier attempt of this job are complete and not reported.
 fn overwrite(options: &JobOptions, earlier: &EarlierAttempts) -> OverwritePolicy {
-    match options.write.overwrite {
+    match options.target.write.overwrite {
         OverwritePolicy::ReportEqual if earlier.was_under_way => OverwritePolicy::Report,
         policy => policy,
     }
@@ -130,7 +130,7 @@ pub fn keeps_extraneous(options: &SyncOptions, is_missing: bool) -> bool {
 }
 
 fn sync_options(options: &JobOptions, is_missing: bool) -> SyncOptions {
-    let mut sync = options.sync.clone();
+    let mut sync = options.target.sync.clone();
     if keeps_extraneous(&sync, is_missing) {
         sync.delete = DeleteMode::No;
     }

@@ -5,7 +5,7 @@ use haul_base::job::error::{Error, GO_ON, Outcome};
 use haul_base::job::event::{Event, Observer};
 use haul_base::job::location::Host;
 use haul_base::job::runtime_control::RuntimeControl;
-use haul_base::job::spec::{DeleteMode, Job, JobOptions, PipeEnd, SyncOptions, WorkerProgram};
+use haul_base::job::spec::{DeleteMode, Job, PipeEnd, WorkerProgram};
 use haul_base::job::summary::{JobTimes, Summary, TransferTotals};
 use haul_base::sys::cancel::Cancel;
 use haul_proto::limits::WRONG_DELTAS_MAX;
@@ -29,22 +29,21 @@ const GREETING_PART: u32 = 5;
 /// # Errors
 /// See [`Error`]. Single files that fail are events, counted in the summary.
 pub fn run(
-    job: Job,
+    mut job: Job,
     program: WorkerProgram,
     cancel: &Cancel,
     steering: &RuntimeControl,
     observer: &mut dyn Observer,
 ) -> Outcome {
-    if !job.options.delete_first {
+    if !job.options.target.delete_first {
         return run_all(job, &program, cancel, steering, observer);
     }
-    let sync = SyncOptions { delete: DeleteMode::Only, ..job.options.sync.clone() };
-    let removing = Job { options: JobOptions { sync, ..job.options.clone() }, ..job.clone() };
+    let mut removing = job.clone();
+    removing.options.target.sync.delete = DeleteMode::Only;
     let removed = run_all(removing, &program, cancel, steering, observer)?;
-    let removed_before = removed.sync.removed;
-    let sync = SyncOptions { delete: DeleteMode::No, removed_before, ..job.options.sync };
-    let copying = Job { options: JobOptions { sync, ..job.options }, ..job };
-    let copied = run_all(copying, &program, cancel, steering, observer)?;
+    let sync = &mut job.options.target.sync;
+    (sync.delete, sync.removed_before) = (DeleteMode::No, removed.sync.removed);
+    let copied = run_all(job, &program, cancel, steering, observer)?;
     Ok(Summary {
         files: TransferTotals { failed: copied.files.failed + removed.files.failed, ..copied.files },
         sync: copied.sync.plus(removed.sync),
@@ -96,7 +95,7 @@ fn run_all(
         };
         totals.add(&ends, sync);
         // `--max-delete` limits the total over all attempts.
-        let removed_before = &mut job.options.sync.removed_before;
+        let removed_before = &mut job.options.target.sync.removed_before;
         *removed_before = removed_before.saturating_add(sync.removed);
         told.event(&again(&error, &next, &job));
         pause(next.pause, cancel)?;

@@ -77,7 +77,7 @@ fn needs_blake3(options: &JobOptions, workers: &Workers) -> bool {
     options.integrity.blake3
         || options.compare
         || options.integrity.verify != Verify::Wire
-        || options.delta.looks_everywhere()
+        || options.target.delta.looks_everywhere()
         || options.integrity.checksum.as_ref().is_some_and(|checksum| checksum.algorithm == ChecksumAlgorithm::Blake3)
         || WorkerRole::BOTH.iter().any(|role| workers.hello(*role).requires_blake3)
 }

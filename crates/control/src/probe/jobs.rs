@@ -7,7 +7,7 @@ use std::time::Duration;
 use haul_base::job::location::{Host, Location};
 use haul_base::job::spec::{
     CacheUse, CompressionPolicy, DirectIo, Fsync, IntegrityOptions, Job, JobOptions, NULL_TARGET, PartialOptions,
-    RemoteAccess, ReportOptions, Retries, SourceOptions,
+    RemoteAccess, ReportOptions, Retries, SourceOptions, TargetOptions,
 };
 
 use super::{Probe, ProbePart};
@@ -66,7 +66,7 @@ impl Probe {
             ProbePart::Network { streams } => options.streams.count = streams.or(options.streams.count),
             ProbePart::Write { direct: is_direct } => options.storage.target.direct = direct(is_direct),
             ProbePart::Back => {}
-            ProbePart::Whole => options.directory.create = true,
+            ProbePart::Whole => options.target.directory.create = true,
         }
         let is_zeros = !matches!(part, ProbePart::Read { .. } | ProbePart::Whole) || self.source.is_none();
         if is_zeros && options.streams.compression == CompressionPolicy::Auto {
@@ -91,7 +91,7 @@ impl Probe {
         let copy = self.options.clone();
         let options = JobOptions {
             source: SourceOptions { recursive: true, base: None, ..copy.source },
-            partial: PartialOptions::NONE,
+            target: TargetOptions { partial: PartialOptions::NONE, ..copy.target },
             integrity: IntegrityOptions { blake3: false, digest_existing: false, ..copy.integrity },
             reports: ReportOptions { files: false, progress_every: LOOK_EVERY },
             ..copy
@@ -195,7 +195,11 @@ mod tests {
         let of_files = probe(Some(Location { host: Host::Local, path: "run7".into() }));
         let whole = of_files.job_of(ProbePart::Whole, Path::new("/s"), 99);
         assert_eq!(whole.options.streams.compression, CompressionPolicy::Auto);
-        assert!(!whole.options.partial.resume && !whole.options.partial.keep && whole.access.retries == Retries::NEVER);
+        assert!(
+            !whole.options.target.partial.resume
+                && !whole.options.target.partial.keep
+                && whole.access.retries == Retries::NEVER
+        );
         let network = of_files.job_of(ProbePart::Network { streams: None }, Path::new("/s"), 99);
         assert_eq!(
             (network.options.streams.count, network.options.streams.compression),

@@ -43,7 +43,7 @@ pub fn adopt(plan: &mut Plan) {
     rustix::process::umask(Mode::from_raw_mode(UMASK));
     let job = &mut plan.job;
     if job.options.pipes.source.is_none() && job.options.pipes.target.is_none() && job.options.source.recursive {
-        job.options.directory.must_exist = true;
+        job.options.target.directory.must_exist = true;
         let is_remote = |source: &Location| source.host != Host::Local;
         let sources = std::mem::take(&mut job.sources).into_iter();
         // `HOST:DIR/` means the contents of DIR.
@@ -56,7 +56,7 @@ pub fn adopt(plan: &mut Plan) {
             place.path = without_shell(place.path.as_os_str()).into();
         }
     }
-    if let Some(checksum) = job.options.integrity.checksum.as_mut().filter(|_| job.options.delta.in_place) {
+    if let Some(checksum) = job.options.integrity.checksum.as_mut().filter(|_| job.options.target.delta.in_place) {
         // A file that is changed in its place is not read from its beginning to its end; the source's data is.
         checksum.at_source = true;
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -13,11 +13,11 @@ use haul_base::job::error::{Error, FIRST_FAILURE, Outcome};
 use haul_base::job::event::{ChangeKind, EntryKind, Event, FileReport, ItemReport, Observer, Progress, ResumeReport};
 use haul_base::job::spec::{ChecksumAlgorithm, Job};
 use haul_base::job::summary::Summary;
-use haul_proto::path::escape;
 
 use super::digest_lines::DigestLines;
 use super::statistics::Statistics;
-use super::{has_one_source, log, stamp, status};
+use super::target_names::TargetNames;
+use super::{log, stamp, status};
 use crate::show::human::Human;
 use crate::show::meter::IntervalMeter;
 use crate::show::{self, Show};
@@ -58,62 +58,68 @@ pub struct Lines {
     /// The log, or else standard error.
     text: TextOutput,
     style: Style,
-    target: PathBuf,
-    /// Parents of the sources: the rest of a source's path is its path below the target.
-    parents: Vec<PathBuf>,
-    has_one_source: bool,
+    names: TargetNames,
     status: Rc<Cell<u8>>,
     /// `-V`.
     pub statistics: Option<Statistics>,
     /// `-E ALG=`.
-    pub digests: Option<(ChecksumAlgorithm, DigestLines)>,
+    pub digests: Option<ReportedDigests>,
     /// Whether a line ends the log.
     pub ends_log: bool,
-    started: Instant,
-    meter: IntervalMeter,
-    next_progress: Duration,
-    moved: u64,
-    /// The last file that the target began.
-    last_begun: Option<PathBuf>,
-    /// Digests of one source that came before the name of its target: paths and values.
-    held_digests: Vec<(Vec<u8>, Vec<u8>)>,
+    pace: CopyPace,
     /// Started files under `-a`, and whether the offset was shown. The report of a resume may come before that of the
     /// start.
     begun: BTreeMap<Vec<u8>, bool>,
-    /// Lines that wait for the number of files; `None` once it is shown.
+    index: FileIndex,
+    failure: Option<String>,
+}
+
+/// Digests, on their way to a file or standard output.
+pub struct ReportedDigests {
+    algorithm: ChecksumAlgorithm,
+    lines: DigestLines,
+    /// Digests of one source that came before the name of its target: paths and values.
+    held: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl ReportedDigests {
+    /// Digests of `algorithm` on `lines`.
+    pub fn new(algorithm: ChecksumAlgorithm, lines: DigestLines) -> Self {
+        Self { algorithm, lines, held: Vec::new() }
+    }
+}
+
+/// How fast data has moved since the connection.
+struct CopyPace {
+    started: Instant,
+    meter: IntervalMeter,
+    next_line: Duration,
+    moved: u64,
+}
+
+/// The number of files, before it is known.
+struct FileIndex {
+    /// Lines that wait for it; `None` once it is shown.
     held: Option<Vec<String>>,
     directories: Option<u64>,
-    failure: Option<String>,
 }
 
 impl Lines {
     /// Lines on `text` about `job`; `status` gets the exit status.
     pub fn new(human: Human, text: TextOutput, style: Style, job: &Job, status: Rc<Cell<u8>>) -> Self {
-        let parent = |path: &Path| path.parent().map(Path::to_owned).unwrap_or_default();
-        let parents = match &job.options.source.base {
-            Some(base) => vec![base.clone()],
-            None => job.sources.iter().map(|source| parent(&source.path)).collect(),
-        };
+        let next_line = style.progress_every.unwrap_or_default();
         let mut lines = Self {
             human,
             text,
             style,
-            target: job.target.path.clone(),
-            parents,
-            has_one_source: has_one_source(job),
+            names: TargetNames::new(job),
             status,
             statistics: None,
             digests: None,
             ends_log: false,
-            started: Instant::now(),
-            meter: IntervalMeter::default(),
-            next_progress: style.progress_every.unwrap_or_default(),
-            moved: 0,
-            last_begun: None,
-            held_digests: Vec::new(),
+            pace: CopyPace { started: Instant::now(), meter: IntervalMeter::default(), next_line, moved: 0 },
             begun: BTreeMap::new(),
-            held: style.indexes.then(Vec::new),
-            directories: None,
+            index: FileIndex { held: style.indexes.then(Vec::new), directories: None },
             failure: None,
         };
         if style.indexes {
@@ -124,7 +130,7 @@ impl Lines {
 
     /// Shows a line, after the number of files.
     fn line(&mut self, line: String) {
-        match &mut self.held {
+        match &mut self.index.held {
             Some(held) if held.len() < HELD_MAX => held.push(line),
             Some(_) => {
                 self.release();
@@ -135,7 +141,7 @@ impl Lines {
     }
 
     fn release(&mut self) {
-        self.held.take().into_iter().flatten().for_each(|line| self.text.plain(&line));
+        self.index.held.take().into_iter().flatten().for_each(|line| self.text.plain(&line));
     }
 
     /// The number of files, once the target has seen all directories.
@@ -152,9 +158,9 @@ impl Lines {
     }
 
     fn progress(&mut self, progress: &Progress) {
-        let now = self.started.elapsed();
-        self.moved = progress.moved();
-        let is_settled = self.directories.replace(progress.directories) == Some(progress.directories);
+        let now = self.pace.started.elapsed();
+        self.pace.moved = progress.moved();
+        let is_settled = self.index.directories.replace(progress.directories) == Some(progress.directories);
         if progress.walk_complete && is_settled {
             self.index(progress.files_found, progress.directories);
         }
@@ -166,17 +172,17 @@ impl Lines {
         if let Some(statistics) = &mut self.statistics {
             statistics.initial(progress).into_iter().for_each(|line| self.text.plain(&line));
         }
-        let Some(every) = self.style.progress_every.filter(|_| now >= self.next_progress) else { return };
-        self.next_progress = now + every;
-        let average = bytes_per_s(self.moved, now);
-        let current = self.meter.update(now, progress).bytes_per_s.unwrap_or_default();
+        let Some(every) = self.style.progress_every.filter(|_| now >= self.pace.next_line) else { return };
+        self.pace.next_line = now + every;
+        let average = bytes_per_s(self.pace.moved, now);
+        let current = self.pace.meter.update(now, progress).bytes_per_s.unwrap_or_default();
         let current = self.style.is_verbose.then_some(current);
         self.line(progress_line(&stamp(), percent(done, progress.bytes_found), current, average));
     }
 
     /// A file that the target begins.
     fn begin(&mut self, path: &[u8]) {
-        self.last_begun = Some(OsStr::from_bytes(path).into());
+        self.names.begin(Path::new(OsStr::from_bytes(path)));
         self.release_digests();
         match self.style {
             Style { announces: false, .. } => {}
@@ -184,7 +190,7 @@ impl Lines {
                 self.begun.entry(path.to_vec()).or_insert(false);
             }
             _ => {
-                let path = self.shown(Path::new(OsStr::from_bytes(path)));
+                let path = self.names.shown(Path::new(OsStr::from_bytes(path)));
                 self.line(format!("bbcp: Creating {path}"));
             }
         }
@@ -192,7 +198,7 @@ impl Lines {
 
     fn resume(&mut self, path: &Path, offset: u64) {
         if self.style.is_verbose {
-            self.line(format!("bbcp: Will try to complete copying {}", self.shown(path)));
+            self.line(format!("bbcp: Will try to complete copying {}", self.names.shown(path)));
         }
         if self.style.announces {
             self.begun.insert(path.as_os_str().as_bytes().to_vec(), true);
@@ -201,19 +207,19 @@ impl Lines {
     }
 
     fn append(&mut self, path: &Path, offset: u64) {
-        self.line(format!("bbcp: Appending to {} at offset {offset}", self.shown(path)));
+        self.line(format!("bbcp: Appending to {} at offset {offset}", self.names.shown(path)));
     }
 
     fn done(&mut self, path: &[u8], size: u64, copied: bool) {
-        let whole = whole_path(&self.target, path);
-        let shown = self.shown(&whole);
+        let whole = self.names.whole(path);
+        let shown = self.names.shown(&whole);
         match (copied, self.style) {
             (true, style) => {
                 if self.begun.remove(whole.as_os_str().as_bytes()) == Some(false) {
                     self.append(&whole, 0);
                 }
                 if style.is_verbose {
-                    let rate = bytes_per_s(self.moved.max(size), self.started.elapsed());
+                    let rate = bytes_per_s(self.pace.moved.max(size), self.pace.started.elapsed());
                     self.line(format!("File {shown} created; {size} bytes at {}", binary_rate(rate)));
                 }
             }
@@ -231,7 +237,7 @@ impl Lines {
         self.failure.get_or_insert_with(|| message.to_owned());
         self.release();
         let (first, hints) = message.split_once('\n').unwrap_or((message, ""));
-        let shown = self.shown(Path::new(OsStr::from_bytes(path)));
+        let shown = self.names.shown(Path::new(OsStr::from_bytes(path)));
         match words(first, &shown, self.style.appends) {
             Some(words) => self.text.error(format!("{words}\n{hints}").trim_end()),
             None => self.human.event(event),
@@ -239,42 +245,26 @@ impl Lines {
     }
 
     fn digest(&mut self, path: &[u8], digest: &[u8]) {
-        if self.has_one_source && self.last_begun.is_none() {
-            self.held_digests.push((path.to_vec(), digest.to_vec()));
-        } else {
-            self.write_digest(path, digest);
+        match &mut self.digests {
+            Some(output) if self.names.is_unknown() => output.held.push((path.to_vec(), digest.to_vec())),
+            _ => self.write_digest(path, digest),
         }
     }
 
     fn release_digests(&mut self) {
-        std::mem::take(&mut self.held_digests).iter().for_each(|(path, digest)| self.write_digest(path, digest));
+        let held = self.digests.as_mut().map(|output| std::mem::take(&mut output.held));
+        held.iter().flatten().for_each(|(path, digest)| self.write_digest(path, digest));
     }
 
     fn write_digest(&mut self, path: &[u8], digest: &[u8]) {
-        let mut path = self.digested(Path::new(OsStr::from_bytes(path)));
-        if path == self.target && path.is_relative() {
+        let Some(ReportedDigests { algorithm, lines, .. }) = &mut self.digests else { return };
+        let mut path = self.names.digested(Path::new(OsStr::from_bytes(path)));
+        if self.names.is_in_current_directory(&path) {
             path = Path::new(".").join(path);
         }
-        let Some((algorithm, lines)) = &mut self.digests else { return };
         if let Err(error) = lines.add(*algorithm, digest, &path) {
             self.human.complain(&format!("cannot write the checksums: {error}"));
         }
-    }
-
-    /// The file at the target with a digest: the engine names the source's, where the digest is of that.
-    fn digested(&self, path: &Path) -> PathBuf {
-        if let Some(begun) = self.last_begun.as_ref().filter(|begun| self.has_one_source && **begun == self.target) {
-            return begun.clone();
-        }
-        let parents = self.parents.iter().filter(|parent| !parent.as_os_str().is_empty());
-        let below = parents.filter_map(|parent| path.strip_prefix(parent).ok()).next().unwrap_or(path);
-        whole_path(&self.target, below.as_os_str().as_bytes())
-    }
-
-    /// A path as bbcp shows it: a typed file in the current directory begins with `./`.
-    fn shown(&self, path: &Path) -> String {
-        let prefix = if path == self.target && path.is_relative() { "./" } else { "" };
-        format!("{prefix}{}", escape(path.as_os_str().as_bytes()))
     }
 
     fn summary(&mut self, summary: &Summary) {
@@ -300,7 +290,7 @@ impl Observer for Lines {
     fn event(&mut self, event: &Event) {
         match event {
             Event::Connected { .. } => {
-                (self.started, self.meter) = (Instant::now(), IntervalMeter::default());
+                (self.pace.started, self.pace.meter) = (Instant::now(), IntervalMeter::default());
                 if self.style.is_debug {
                     self.human.event(event);
                 }
@@ -310,7 +300,7 @@ impl Observer for Lines {
                 let begins = matches!(item.change, ChangeKind::Made | ChangeKind::Replaced(_));
                 if item.what == EntryKind::File && begins {
                     if self.style.appends && self.style.replaces && item.change != ChangeKind::Made {
-                        let path = self.shown(Path::new(OsStr::from_bytes(path)));
+                        let path = self.names.shown(Path::new(OsStr::from_bytes(path)));
                         let text = format!("bbcp: File {path} changed since the copy completed; copy restarting.");
                         self.line(text);
                     }
@@ -365,12 +355,6 @@ fn words(failure: &str, path: &str, appends: bool) -> Option<String> {
         "is a directory" => format!("{path} is a directory."),
         _ => return None,
     })
-}
-
-/// Where a file is: bbcp says the whole path. A file that got the target's own name is the target.
-fn whole_path(target: &Path, relative: &[u8]) -> PathBuf {
-    let relative = Path::new(OsStr::from_bytes(relative));
-    if target.file_name() == Some(relative.as_os_str()) { target.to_owned() } else { target.join(relative) }
 }
 
 /// With `-v` the rate since the last line and the average; without it the average alone.

@@ -73,7 +73,7 @@ fn progress_has_bbcps_form() {
 
 #[test]
 fn the_whole_path_is_named() {
-    let whole = |target: &str, relative: &str| whole_path(Path::new(target), relative.as_bytes());
+    let whole = |target: &str, relative: &str| TargetNames::new(&job(&["a"], target)).whole(relative.as_bytes());
     assert_eq!(whole("/home/u/", "file.256m"), Path::new("/home/u/file.256m"));
     assert_eq!(whole("test.file", "test.file"), Path::new("test.file"));
     assert_eq!(whole(".", "F"), Path::new("./F"));
@@ -172,7 +172,7 @@ fn a_digest_names_the_target() {
     let path = |job: &Job, begun_at: Option<&str>, path: &str| {
         let mut desk = desk(Style::default(), job);
         begun_at.iter().for_each(|at| desk.lines.event(&begun(at)));
-        desk.lines.digested(Path::new(path))
+        desk.lines.names.digested(Path::new(path))
     };
     assert_eq!(path(&job(&["from/a"], "to"), Some("to"), "from/a"), Path::new("to"), "a file with a new name");
     assert_eq!(path(&job(&["from/a"], "to"), Some("to/a"), "from/a"), Path::new("to/a"));

@@ -8,6 +8,7 @@ mod lines;
 mod log;
 mod statistics;
 mod status;
+mod target_names;
 
 use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
@@ -18,7 +19,7 @@ use haul_base::job::location::Host;
 use haul_base::job::spec::{ChecksumAlgorithm, Job, OverwritePolicy};
 
 use self::digest_lines::DigestLines;
-use self::lines::{Lines, Style};
+use self::lines::{Lines, ReportedDigests, Style};
 use self::statistics::Statistics;
 use super::copy;
 use crate::args::UsageError;
@@ -92,7 +93,7 @@ fn style(values: &Values, plan: &Plan) -> Style {
         has_statistics: verbosity > 1,
         is_debug: verbosity > 2,
         indexes: options.source.recursive && (progress || verbosity > 0),
-        omits: options.write.overwrite == OverwritePolicy::Omit,
+        omits: options.target.write.overwrite == OverwritePolicy::Omit,
         appends: values.is_set(&flags::APPEND),
         replaces: values.is_set(&flags::FORCE),
         is_piped: options.pipes.source.is_some(),
@@ -105,7 +106,7 @@ fn suit(plan: &mut Plan, style: Style) -> Option<ShownDigest> {
     let options = &mut plan.job.options;
     options.stop.at_failure = true;
     options.reports.files |= style.announces || style.appends || style.is_verbose;
-    options.sync.tells_items = style.announces || style.appends || digest.is_some();
+    options.target.sync.tells_items = style.announces || style.appends || digest.is_some();
     options.reports.progress_every = options.reports.progress_every.min(SAMPLE_EVERY);
     digest
 }
@@ -131,7 +132,7 @@ fn lines(plan: &Plan, style: Style, digest: Option<ShownDigest>, status: Rc<Cell
     lines.statistics = style.has_statistics.then_some(statistics);
     lines.ends_log = plan.display.log.is_some();
     if let Some((algorithm, sink)) = digest {
-        lines.digests = Some((algorithm, DigestLines::new(&sink, target_host)?));
+        lines.digests = Some(ReportedDigests::new(algorithm, DigestLines::new(&sink, target_host)?));
     }
     Ok(lines)
 }

@@ -75,7 +75,7 @@ pub fn with_files(values: Values, operands: &[OsString]) -> anyhow::Result<Value
 /// The target of each part is a directory, and a symbolic link in a list stays one, as in a sync. What is replaced is
 /// decided as in a copy.
 pub fn into_directory(plan: &mut Plan) {
-    plan.job.options.sync.into = true;
+    plan.job.options.target.sync.into = true;
 }
 
 /// The lists of shards as sources.

@@ -88,7 +88,7 @@ pub fn create(values: &Values, operands: &[OsString], dir: &OsStr) -> anyhow::Re
             .remedy("add -r to copy it with all that is in it")
             .into());
     }
-    if job.description.range_len.is_some() && whole.job.options.delta.in_place {
+    if job.description.range_len.is_some() && whole.job.options.target.delta.in_place {
         return Err(in_place_with_ranges().into());
     }
     claim(&job.directory, &job.description)?;

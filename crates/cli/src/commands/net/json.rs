@@ -32,12 +32,8 @@ pub enum NetLine<'a> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct NetTotalFields {
-    bytes: u64,
-    seconds: f64,
-    bytes_per_s: f64,
-    streams: u16,
-    segments: u64,
-    retransmitted: u64,
+    #[serde(flatten)]
+    traffic: TrafficFields,
     ping_idle: Option<EchoFields>,
     ping_loaded: Option<EchoFields>,
     tcp_round_trip_s: Option<RoundTripFields>,
@@ -45,6 +41,18 @@ pub struct NetTotalFields {
     target_cpus: CpuFields,
     limited_by: &'static str,
     status: u8,
+}
+
+/// What was sent.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct TrafficFields {
+    bytes: u64,
+    seconds: f64,
+    bytes_per_s: f64,
+    streams: u16,
+    segments: u64,
+    retransmitted: u64,
 }
 
 /// ICMP echoes.
@@ -87,12 +95,14 @@ pub fn interval(interval: &IntervalFigures) -> String {
 pub fn total(figures: &NetFigures, status: u8) -> String {
     let cpus = |(in_use, cores): (f64, u16)| CpuFields { cores, in_use };
     encode(&NetLine::Net(NetTotalFields {
-        bytes: figures.bytes,
-        seconds: figures.elapsed.as_secs_f64(),
-        bytes_per_s: figures.bytes_per_s,
-        streams: figures.streams,
-        segments: figures.segments,
-        retransmitted: figures.retransmitted,
+        traffic: TrafficFields {
+            bytes: figures.bytes,
+            seconds: figures.elapsed.as_secs_f64(),
+            bytes_per_s: figures.bytes_per_s,
+            streams: figures.streams,
+            segments: figures.segments,
+            retransmitted: figures.retransmitted,
+        },
         ping_idle: figures.echoes.idle.map(EchoFields::from),
         ping_loaded: figures.echoes.loaded.map(EchoFields::from),
         tcp_round_trip_s: figures.tcp_s.map(|[min, mean]| RoundTripFields { mean, min }),

@@ -1,6 +1,8 @@
 use haul_base::job::event::{NetworkPath, SlowFile, SourceActivity, StreamFigures, StreamPath};
 use haul_base::job::spec::Cipher;
 
+use super::super::message_log::LINES_MAX;
+use super::super::rate_history::POINT;
 use super::*;
 use crate::show::verdict::tests::example;
 
@@ -47,8 +49,8 @@ pub fn busy() -> Board {
         let at = Duration::from_secs(3) + POINT * u32::try_from(halves).unwrap();
         board.event(at, &Event::Progress(Box::new(progress(halves))));
     }
-    board.say("db1: run7/b: no space left\n      free some", true);
-    board.say("run7/pipe: left out: is a FIFO", false);
+    board.messages.add("db1: run7/b: no space left\n      free some", true);
+    board.messages.add("run7/pipe: left out: is a FIFO", false);
     board
 }
 
@@ -60,9 +62,9 @@ fn typed(board: &mut Board, keys: &str) -> Vec<Wish> {
 #[test]
 fn rates_and_points_are_of_the_present() {
     let board = busy();
-    assert!((39e6..41e6).contains(&board.rate), "{}", board.rate);
-    assert_eq!(board.points(3), [40_000_000; 3]);
-    assert_eq!((board.points(1000).len(), board.elapsed), (40, Duration::from_secs(20)));
+    assert!((39e6..41e6).contains(&board.rate.bytes_per_s), "{}", board.rate.bytes_per_s);
+    assert_eq!(board.rate.points(3), [40_000_000; 3]);
+    assert_eq!((board.rate.points(1000).len(), board.rate.elapsed), (40, Duration::from_secs(20)));
     assert_eq!(board.lanes.rows().len(), 2);
 }
 
@@ -108,17 +110,17 @@ fn it_is_ended_once() {
 #[test]
 fn who_looks_at_earlier_words_goes_on_seeing_them() {
     let mut board = busy();
-    let lines = board.said.len();
+    let lines = board.messages.len();
     board.key(Key::Up);
-    board.say("one\ntwo", false);
-    assert_eq!(board.scrolled, 3);
+    board.messages.add("one\ntwo", false);
+    assert_eq!(board.messages.below(), 3);
     board.key(Key::PageUp);
-    assert_eq!(board.scrolled, lines + 1, "not beyond the first");
+    assert_eq!(board.messages.below(), lines + 1, "not beyond the first");
     board.key(Key::PageDown);
     board.key(Key::Down);
-    assert_eq!(board.scrolled, 0);
-    (0..2 * SAID_MAX).for_each(|_| board.say("line", false));
-    assert_eq!(board.said.len(), SAID_MAX);
+    assert_eq!(board.messages.below(), 0);
+    (0..2 * LINES_MAX).for_each(|_| board.messages.add("line", false));
+    assert_eq!(board.messages.len(), LINES_MAX);
 }
 
 #[test]
@@ -132,8 +134,8 @@ fn an_attempt_counts_from_its_own_begin() {
         left: None,
     };
     board.event(Duration::from_secs(30), &again);
-    assert_eq!((board.phase, board.rate), (Phase::Connecting, 0.0));
+    assert_eq!((board.phase, board.rate.bytes_per_s), (Phase::Connecting, 0.0));
     board.event(Duration::from_secs(40), &Event::Progress(Box::new(progress(1))));
     board.event(Duration::from_secs(41), &Event::Progress(Box::new(progress(3))));
-    assert_eq!((board.phase, board.points(1)), (Phase::Running, vec![40_000_000]));
+    assert_eq!((board.phase, board.rate.points(1)), (Phase::Running, vec![40_000_000]));
 }

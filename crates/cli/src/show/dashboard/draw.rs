@@ -149,7 +149,7 @@ fn rule(page: &mut ScreenPart<'_>, title: &str, look: TerminalStyle) {
 
 fn graph(page: &mut ScreenPart<'_>, board: &Board, look: TerminalStyle) {
     let Rect { x, y, width, height } = page.left;
-    let points = board.points(width.into());
+    let points = board.rate.points(width.into());
     let most = points.iter().copied().max().unwrap_or(0).max(1);
     let style = look.tinted(Color::Green, Modifier::empty());
     let bars = if look.unicode { BARS } else { ASCII_BARS };
@@ -187,10 +187,8 @@ fn in_columns(cells: &[String; 5]) -> String {
 }
 
 fn draw_messages(page: &mut ScreenPart<'_>, board: &Board, look: TerminalStyle) {
-    let end = board.said.len().saturating_sub(board.scrolled);
-    let start = end.saturating_sub(page.left.height.into());
-    for said in board.said.range(start..end) {
-        page.line(&said.text, if said.is_error { look.error() } else { Style::new() });
+    for line in board.messages.visible(page.left.height.into()) {
+        page.line(&line.text, if line.is_error { look.error() } else { Style::new() });
     }
 }
 

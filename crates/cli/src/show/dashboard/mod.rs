@@ -9,6 +9,8 @@ mod draw;
 mod keys;
 mod lanes;
 mod layout;
+mod message_log;
+mod rate_history;
 pub mod screen;
 mod steps;
 mod words;
@@ -114,7 +116,7 @@ impl Dashboard {
         if !said.is_empty() {
             let said = String::from_utf8_lossy(&said);
             let lines: Vec<_> = said.lines().map(|line| line.strip_prefix("haul: ").unwrap_or(line)).collect();
-            self.shared.board().say(&lines.join("\n"), is_error);
+            self.shared.board().messages.add(&lines.join("\n"), is_error);
         }
     }
 

@@ -37,13 +37,13 @@ pub const STREAM_HEAD: [&str; 5] = ["stream", "rate", "rtt", "resent", "path"];
 /// Title of a panel.
 pub fn title(panel: Panel, board: &Board) -> String {
     match panel {
-        Panel::Graph => format!("rate, now {}", rate(board.rate)),
+        Panel::Graph => format!("rate, now {}", rate(board.rate.bytes_per_s)),
         Panel::Streams => "streams".to_owned(),
         Panel::Verdict => "limited by".to_owned(),
         Panel::Queue => "files".to_owned(),
         Panel::Slowest => "slowest files".to_owned(),
-        Panel::Said if board.scrolled > 0 => {
-            format!("messages, {} below", counted(board.scrolled as u64, "line", "lines"))
+        Panel::Said if board.messages.below() > 0 => {
+            format!("messages, {} below", counted(board.messages.below() as u64, "line", "lines"))
         }
         Panel::Said => "messages".to_owned(),
     }
@@ -54,7 +54,7 @@ pub fn progress(board: &Board, columns: usize) -> String {
     if board.phase == Phase::Connecting && board.progress.files_found == 0 {
         return String::new();
     }
-    let pace = Pace { bytes_per_s: Some(board.rate), measured: board.elapsed };
+    let pace = Pace { bytes_per_s: Some(board.rate.bytes_per_s), measured: board.rate.elapsed };
     progress_line::with_bar("", &board.progress, pace, columns)
 }
 

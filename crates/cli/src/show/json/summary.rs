@@ -21,38 +21,106 @@ use crate::units::bytes_per_s;
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct CopySummaryFields<'a> {
+    #[serde(flatten)]
+    entries: CopiedEntryFields,
+    #[serde(flatten)]
+    data: CopiedDataFields,
+    #[serde(flatten)]
+    connection: ConnectionFields<'a>,
+    #[serde(flatten)]
+    diagnosis: DiagnosisFields<'a>,
+    #[serde(flatten)]
+    wire: WireFields,
+    #[serde(flatten)]
+    workers: WorkerFields,
+    #[serde(serialize_with = "sorted")]
+    slowest: Vec<SlowFileFields>,
+    #[serde(flatten)]
+    written: WrittenFields,
+    #[serde(flatten)]
+    sync: SyncFields,
+    read_back: Option<ReadBackFields>,
+    #[serde(flatten)]
+    sandboxes: SandboxesFields<'a>,
+    status: u8,
+}
+
+/// Entries of a copy.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct CopiedEntryFields {
     files_copied: u64,
     files_skipped: u64,
     failed: u64,
+    #[serde(flatten)]
+    walked: WalkedFields,
+}
+
+/// Entries besides files, and those that the walk left out.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct WalkedFields {
     directories: u64,
     symlinks: u64,
     left_out: u64,
     filtered: u64,
+}
+
+/// Bytes of a copy, and its time.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct CopiedDataFields {
     bytes: u64,
     bytes_skipped: u64,
     seconds: f64,
     paused_s: f64,
     bytes_per_s: f64,
     restarts: u32,
+}
+
+/// The data connections.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ConnectionFields<'a> {
     #[serde(serialize_with = "sorted")]
     transport: TransportFields<'a>,
     streams: u16,
     cipher: Option<&'static str>,
     path: Option<PathFiguresFields>,
+}
+
+/// What limited the copy.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct DiagnosisFields<'a> {
     verdict: Option<VerdictFields<'a>>,
     parts: BTreeMap<&'static str, PartFields>,
     load: LoadFields,
+}
+
+/// Data on the wire.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct WireFields {
     rate_limit_bytes_per_s: Option<u64>,
     frames_resent: u64,
     bytes_on_wire: u64,
     compression: Option<CompressionFields>,
-    #[serde(flatten)]
-    workers: WorkerFields,
-    #[serde(serialize_with = "sorted")]
-    slowest: Vec<SlowFileFields>,
+}
+
+/// How the target wrote.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct WrittenFields {
     cloned_bytes: u64,
     durable: bool,
     delta: Option<DeltaFields>,
+}
+
+/// Changes besides copied files.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SyncFields {
     deleted: u64,
     backed_up: u64,
     linked: u64,
@@ -60,10 +128,14 @@ pub struct CopySummaryFields<'a> {
     deleted_at_source: u64,
     left_at_source: u64,
     dry_run: bool,
-    read_back: Option<ReadBackFields>,
+}
+
+/// How far the kernel confined both workers.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SandboxesFields<'a> {
     source_sandbox: Option<SandboxFields<'a>>,
     target_sandbox: Option<SandboxFields<'a>>,
-    status: u8,
 }
 
 /// The result of a comparison.
@@ -74,17 +146,15 @@ pub struct VerifySummaryFields<'a> {
     bytes_compared: u64,
     differences: u64,
     failed: u64,
-    directories: u64,
-    symlinks: u64,
-    left_out: u64,
-    filtered: u64,
+    #[serde(flatten)]
+    walked: WalkedFields,
     seconds: f64,
     bytes_per_s: f64,
     restarts: u32,
     #[serde(flatten)]
     workers: WorkerFields,
-    source_sandbox: Option<SandboxFields<'a>>,
-    target_sandbox: Option<SandboxFields<'a>>,
+    #[serde(flatten)]
+    sandboxes: SandboxesFields<'a>,
     status: u8,
 }
 
@@ -165,53 +235,60 @@ struct SlowFileFields {
 impl<'a> CopySummaryFields<'a> {
     /// Of a job that ended with `status`.
     pub fn new(summary: &'a Summary, status: u8) -> Self {
-        let (counters, sync) = (&summary.counters, &summary.sync);
+        let Summary { files, times, connection, diagnosis, counters, sync, integrity, .. } = summary;
+        let verdict = diagnosis.verdict.as_ref();
         Self {
-            files_copied: summary.files.copied,
-            files_skipped: summary.files.skipped,
-            failed: summary.files.failed,
-            directories: counters.directories,
-            symlinks: counters.symlinks,
-            left_out: summary.files.left_out,
-            filtered: counters.filtered,
-            bytes: summary.files.bytes,
-            bytes_skipped: summary.files.bytes_skipped,
-            seconds: summary.times.elapsed.as_secs_f64(),
-            paused_s: summary.times.paused.as_secs_f64(),
-            bytes_per_s: bytes_per_s(summary.files.bytes, summary.times.elapsed),
-            restarts: summary.times.restarts,
-            transport: (&summary.connection.transport).into(),
-            streams: summary.connection.streams,
-            cipher: summary.connection.cipher.map(names::cipher),
-            path: PathFiguresFields::of(&summary.connection.path),
-            verdict: summary
-                .diagnosis
-                .verdict
-                .as_ref()
-                .map(|verdict| VerdictFields::new(verdict, &summary.diagnosis.advice)),
-            parts: parts::fields(summary),
-            load: LoadFields::new(&summary.ends),
-            rate_limit_bytes_per_s: summary.connection.rate_limit_bytes_per_s,
-            frames_resent: counters.frames_resent,
-            bytes_on_wire: counters.bytes_on_wire,
-            compression: summary
-                .compression
-                .map(|CompressionResult { method, ratio }| CompressionFields::new(method, ratio)),
+            entries: CopiedEntryFields {
+                files_copied: files.copied,
+                files_skipped: files.skipped,
+                failed: files.failed,
+                walked: summary.into(),
+            },
+            data: CopiedDataFields {
+                bytes: files.bytes,
+                bytes_skipped: files.bytes_skipped,
+                seconds: times.elapsed.as_secs_f64(),
+                paused_s: times.paused.as_secs_f64(),
+                bytes_per_s: bytes_per_s(files.bytes, times.elapsed),
+                restarts: times.restarts,
+            },
+            connection: ConnectionFields {
+                transport: (&connection.transport).into(),
+                streams: connection.streams,
+                cipher: connection.cipher.map(names::cipher),
+                path: PathFiguresFields::of(&connection.path),
+            },
+            diagnosis: DiagnosisFields {
+                verdict: verdict.map(|verdict| VerdictFields::new(verdict, &diagnosis.advice)),
+                parts: parts::fields(summary),
+                load: LoadFields::new(&summary.ends),
+            },
+            wire: WireFields {
+                rate_limit_bytes_per_s: connection.rate_limit_bytes_per_s,
+                frames_resent: counters.frames_resent,
+                bytes_on_wire: counters.bytes_on_wire,
+                compression: summary
+                    .compression
+                    .map(|CompressionResult { method, ratio }| CompressionFields::new(method, ratio)),
+            },
             workers: summary.into(),
-            slowest: summary.diagnosis.slowest.iter().map(SlowFileFields::from).collect(),
-            cloned_bytes: summary.files.cloned_bytes,
-            durable: summary.integrity.durable,
-            delta: summary.delta.as_ref().map(DeltaFields::from),
-            deleted: sync.removed,
-            backed_up: sync.backed_up,
-            linked: sync.linked,
-            adjusted: sync.adjusted,
-            deleted_at_source: sync.removed_at_source,
-            left_at_source: sync.left_at_source,
-            dry_run: summary.is_dry,
-            read_back: summary.integrity.read_back.as_ref().map(ReadBackFields::from),
-            source_sandbox: summary.ends[0].sandbox.as_ref().map(SandboxFields::from),
-            target_sandbox: summary.ends[1].sandbox.as_ref().map(SandboxFields::from),
+            slowest: diagnosis.slowest.iter().map(SlowFileFields::from).collect(),
+            written: WrittenFields {
+                cloned_bytes: files.cloned_bytes,
+                durable: integrity.durable,
+                delta: summary.delta.as_ref().map(DeltaFields::from),
+            },
+            sync: SyncFields {
+                deleted: sync.removed,
+                backed_up: sync.backed_up,
+                linked: sync.linked,
+                adjusted: sync.adjusted,
+                deleted_at_source: sync.removed_at_source,
+                left_at_source: sync.left_at_source,
+                dry_run: summary.is_dry,
+            },
+            read_back: integrity.read_back.as_ref().map(ReadBackFields::from),
+            sandboxes: summary.into(),
             status,
         }
     }
@@ -226,17 +303,34 @@ impl<'a> VerifySummaryFields<'a> {
             bytes_compared: bytes,
             differences,
             failed: summary.files.failed,
-            directories: summary.counters.directories,
-            symlinks: summary.counters.symlinks,
-            left_out: summary.files.left_out,
-            filtered: summary.counters.filtered,
+            walked: summary.into(),
             seconds: summary.times.elapsed.as_secs_f64(),
             bytes_per_s: bytes_per_s(bytes, summary.times.elapsed),
             restarts: summary.times.restarts,
             workers: summary.into(),
-            source_sandbox: summary.ends[0].sandbox.as_ref().map(SandboxFields::from),
-            target_sandbox: summary.ends[1].sandbox.as_ref().map(SandboxFields::from),
+            sandboxes: summary.into(),
             status,
+        }
+    }
+}
+
+impl From<&Summary> for WalkedFields {
+    fn from(Summary { files, counters, .. }: &Summary) -> Self {
+        Self {
+            directories: counters.directories,
+            symlinks: counters.symlinks,
+            left_out: files.left_out,
+            filtered: counters.filtered,
+        }
+    }
+}
+
+impl<'a> From<&'a Summary> for SandboxesFields<'a> {
+    fn from(summary: &'a Summary) -> Self {
+        let [source, target] = &summary.ends;
+        Self {
+            source_sandbox: source.sandbox.as_ref().map(SandboxFields::from),
+            target_sandbox: target.sandbox.as_ref().map(SandboxFields::from),
         }
     }
 }

@@ -144,7 +144,7 @@ impl<'a> TransferController<'a> {
     /// Sends the Request to the target, and starts it before the source, so that it is ready for the first offer.
     /// Returns device and inode number of its directory, if the source's are comparable, and whether it is a new tree.
     fn prepare_target(&mut self, arguments: SourceArguments) -> Result<(Option<(u64, u64)>, bool), Error> {
-        if keeps_extraneous(&self.job.options.sync, arguments.is_missing) {
+        if keeps_extraneous(&self.job.options.target.sync, arguments.is_missing) {
             self.events.emit(Event::Warning(NOTHING_REMOVED.into()));
         }
         let source_boot = arguments.boot;

@@ -126,7 +126,7 @@ impl SlurmClient<'_> {
         // An interrupted submission may have been accepted: it is waited for.
         let cancel = Some(self.cancel).filter(|_| program != "sbatch");
         let (status, said, complaint) =
-            output(child, cancel).map_err(|why| SlurmCallError::Later(format!("{program}: {why}")))?;
+            output(child, cancel).map_err(|error| SlurmCallError::Later(format!("{program}: {}", describe(&error))))?;
         match status {
             true => Ok(said),
             // scontrol writes some errors to standard output.
@@ -156,7 +156,7 @@ fn failure(program: &str, complaint: &str) -> SlurmCallError {
 }
 
 /// Whether it succeeded, and what it wrote.
-fn output(mut child: Child, cancel: Option<&Cancel>) -> Result<(bool, String, String), String> {
+fn output(mut child: Child, cancel: Option<&Cancel>) -> io::Result<(bool, String, String)> {
     let [said, complaint] = [
         child.stdout.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>),
         child.stderr.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>),
@@ -170,16 +170,14 @@ fn output(mut child: Child, cancel: Option<&Cancel>) -> Result<(bool, String, St
     });
     let deadline = Instant::now() + CALL_LIMIT;
     let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) => {}
-            Err(error) => return Err(describe(&error)),
+        if let Some(status) = child.try_wait()? {
+            break status;
         }
         let is_cancelled = cancel.is_some_and(Cancel::is_cancelled);
         if is_cancelled || Instant::now() >= deadline {
             let _ = child.kill();
             let _ = child.wait();
-            return Err(if is_cancelled { "interrupted" } else { "no answer within 60 s" }.to_owned());
+            return Err(io::Error::other(if is_cancelled { "interrupted" } else { "no answer within 60 s" }));
         }
         thread::sleep(LOOK_EVERY);
     };

@@ -1,0 +1,74 @@
+//! The dashboard's messages, and which of them are visible.
+
+use std::collections::VecDeque;
+
+/// Most lines kept.
+pub const LINES_MAX: usize = 500;
+/// Lines that a screenful back is.
+const PAGE: usize = 5;
+
+/// The latest messages.
+#[derive(Default)]
+pub struct MessageLog {
+    /// The latest last.
+    lines: VecDeque<MessageLine>,
+    /// Number of lines below the visible ones.
+    below: usize,
+}
+
+/// A line of a message.
+pub struct MessageLine {
+    /// Its text.
+    pub text: String,
+    /// Whether it is about an error.
+    pub is_error: bool,
+}
+
+impl MessageLog {
+    /// Adds a message. A view of earlier lines stays where it is.
+    pub fn add(&mut self, message: &str, is_error: bool) {
+        let before = self.lines.len();
+        self.lines.extend(message.lines().map(|line| MessageLine { text: line.to_owned(), is_error }));
+        if self.below > 0 {
+            self.below += self.lines.len() - before;
+        }
+        self.lines.drain(..self.lines.len().saturating_sub(LINES_MAX));
+        self.up(0);
+    }
+
+    /// Moves the view to earlier lines.
+    pub fn up(&mut self, lines: usize) {
+        self.below = (self.below + lines).min(self.lines.len().saturating_sub(1));
+    }
+
+    /// Moves the view to later lines.
+    pub fn down(&mut self, lines: usize) {
+        self.below = self.below.saturating_sub(lines);
+    }
+
+    /// Moves the view a screenful up.
+    pub fn page_up(&mut self) {
+        self.up(PAGE);
+    }
+
+    /// Moves the view a screenful down.
+    pub fn page_down(&mut self) {
+        self.down(PAGE);
+    }
+
+    /// Number of lines below the visible ones.
+    pub fn below(&self) -> usize {
+        self.below
+    }
+
+    /// The visible lines, at most this number.
+    pub fn visible(&self, most: usize) -> impl Iterator<Item = &MessageLine> {
+        let end = self.lines.len().saturating_sub(self.below);
+        self.lines.range(end.saturating_sub(most)..end)
+    }
+
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+}
