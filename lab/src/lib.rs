@@ -30,6 +30,7 @@ mod strangers;
 mod table;
 mod throttle;
 mod tree;
+mod vectors;
 mod wan;
 
 pub use cabled_hosts::CabledHosts;
@@ -51,4 +52,5 @@ pub use strangers::{Answers, Loiterers, knock};
 pub use table::{aligned, number};
 pub use throttle::Throttle;
 pub use tree::TestTree;
+pub use vectors::{check_vectors, documented_vector};
 pub use wan::{Congestion, Count, Wan, WanSettings};

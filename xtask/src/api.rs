@@ -14,7 +14,7 @@ use crate::run::{Output, run};
 use crate::tools::{CARGO_PUBLIC_API, CARGO_SEMVER_CHECKS};
 use crate::workspace::{cargo, root};
 
-const LIBRARIES: [&str; 4] = ["haul-proto", "haul-base", "haul-engine", "haul-control"];
+const LIBRARIES: [&str; 6] = ["haul-proto", "haul-base", "haul-engine", "haul-control", "haul-serve", "haul-inspect"];
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// Options of the chore.

@@ -20,6 +20,8 @@ pub const CRATES: &[&str] = &[
     "crates/base/src",
     "crates/engine/src",
     "crates/control/src",
+    "crates/serve/src",
+    "crates/inspect/src",
     "crates/job/src",
     "crates/cli/src",
     "bench/src",

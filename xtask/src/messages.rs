@@ -22,8 +22,10 @@ const PRODUCT: &[&str] = &[
     "crates/cli/src",
     "crates/control/src",
     "crates/engine/src",
+    "crates/inspect/src",
     "crates/job/src",
     "crates/proto/src",
+    "crates/serve/src",
 ];
 /// Sources of documents and of commands for a shell: they hold no messages.
 const NO_MESSAGES: &[&str] = &[

@@ -31,11 +31,11 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use haul_base::job::credentials::{KnownClient, PrivateKey, PublicKey};
-use haul_engine::serve::{ServedContent, ServedCredential, ServedDirectory};
 use haul_engine::worker::client_limits::{ServePolicy, ServedAccess};
 use haul_proto::limits::RATE_MIN;
 use haul_proto::path::escape;
 use haul_proto::wire::serve::is_directory_name;
+use haul_serve::{ServedContent, ServedCredential, ServedDirectory};
 use ipnet::IpNet;
 use jiff::Timestamp;
 use jiff::civil::Date;

@@ -23,13 +23,14 @@ mod source;
 pub mod worker;
 
 pub mod partials;
-pub mod serve;
-pub mod survey;
-
-pub mod explain;
 
 #[cfg(test)]
 mod testing;
 
+// For the server (haul-serve) and for surveys (haul-inspect).
+pub use io::storage::calls::read_at;
+pub use io::storage::extents::FileExtents;
 pub use io::{checksum, codec};
-pub use net::stream::aead;
+pub use net::stream::{accept, aead, preauth};
+pub use receiver::made_by;
+pub use source::origin;

@@ -5,6 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use haul_lab::{check_vectors, documented_vector};
 use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::compression::Codec;
 use haul_proto::compression::CompressionPolicy;
@@ -56,40 +57,6 @@ const JOB: JobNumber = JobNumber(1);
 const NOON: Timestamp = Timestamp { seconds: 1_700_000_000, nanoseconds: 500_000_000 };
 
 const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 2, 3));
-
-type Vectors = Vec<(&'static str, Vec<u8>)>;
-
-/// A block of the document, without its fences.
-fn block(name: &str) -> &'static str {
-    let opening = format!("```vectors {name}\n");
-    let (_, rest) = TEXT.split_once(&opening).unwrap_or_else(|| panic!("docs/PROTOCOL.md has no block '{name}'"));
-    rest.split_once("```").expect("a block has an end").0
-}
-
-fn rendered(vectors: &Vectors) -> String {
-    let mut text = String::new();
-    for (name, bytes) in vectors {
-        text.push_str(&format!("{name}\n"));
-        for line in bytes.chunks(32) {
-            let digits: String = line.iter().map(|byte| format!("{byte:02x}")).collect();
-            text.push_str(&format!("  {digits}\n"));
-        }
-    }
-    text
-}
-
-fn check(name: &str, vectors: &Vectors) {
-    let ours = rendered(vectors);
-    assert!(block(name) == ours, "docs/PROTOCOL.md, block '{name}': this code makes\n{ours}");
-}
-
-/// The bytes of one vector as the document has them.
-fn documented(name: &str, vector: &str) -> Vec<u8> {
-    let lines = block(name).lines().skip_while(|line| *line != vector).skip(1);
-    let digits: String = lines.take_while(|line| line.starts_with(' ')).map(str::trim).collect();
-    let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).expect("hexadecimal digits");
-    (0..digits.len()).step_by(2).map(byte).collect()
-}
 
 fn name(text: &str) -> Name {
     Name::new(text.as_bytes()).expect("a name")
@@ -204,12 +171,12 @@ fn target_messages() -> Vec<(&'static str, TargetMessage)> {
 fn messages_between_the_ends() {
     let ours = source_messages().into_iter().map(|(name, message)| (name, message.encode(JOB)));
     let theirs = target_messages().into_iter().map(|(name, message)| (name, message.encode(JOB)));
-    check("messages", &ours.chain(theirs).collect());
+    check_vectors("messages", &ours.chain(theirs).collect::<Vec<_>>());
     for (name, message) in source_messages() {
-        assert_eq!(SourceMessage::decode(&documented("messages", name), JOB), Ok(message));
+        assert_eq!(SourceMessage::decode(&documented_vector("messages", name), JOB), Ok(message));
     }
     for (name, message) in target_messages() {
-        assert_eq!(TargetMessage::decode(&documented("messages", name), JOB), Ok(message));
+        assert_eq!(TargetMessage::decode(&documented_vector("messages", name), JOB), Ok(message));
     }
 }
 
@@ -440,14 +407,14 @@ fn the_link() {
         ("Synced", synced().encode()),
     ];
     vectors.extend(controller_messages().into_iter().map(|(name, message)| (name, message.encode())));
-    check("link", &vectors);
-    assert_eq!(WorkerMessage::decode(&documented("link", "Hello")), Ok(hello()));
-    assert_eq!(WorkerMessage::decode(&documented("link", "TargetReady")), Ok(target_ready()));
-    assert_eq!(WorkerMessage::decode(&documented("link", "Measured")), Ok(measured()));
-    assert_eq!(WorkerMessage::decode(&documented("link", "Item")), Ok(item()));
-    assert_eq!(WorkerMessage::decode(&documented("link", "Synced")), Ok(synced()));
+    check_vectors("link", &vectors);
+    assert_eq!(WorkerMessage::decode(&documented_vector("link", "Hello")), Ok(hello()));
+    assert_eq!(WorkerMessage::decode(&documented_vector("link", "TargetReady")), Ok(target_ready()));
+    assert_eq!(WorkerMessage::decode(&documented_vector("link", "Measured")), Ok(measured()));
+    assert_eq!(WorkerMessage::decode(&documented_vector("link", "Item")), Ok(item()));
+    assert_eq!(WorkerMessage::decode(&documented_vector("link", "Synced")), Ok(synced()));
     for (name, message) in controller_messages() {
-        assert!(ControllerMessage::decode(&documented("link", name)) == Ok(message), "{name}");
+        assert!(ControllerMessage::decode(&documented_vector("link", name)) == Ok(message), "{name}");
     }
 }
 
@@ -508,12 +475,12 @@ fn records_before_they_are_sealed() {
         encode_trailer(&shape, &trailer, &mut out);
         vectors.push((name, out.into_bytes()));
     }
-    check("trailers", &vectors);
+    check_vectors("trailers", &vectors);
     for (name, payload, shape, trailer) in shaped_trailers() {
-        assert_eq!(decode_trailer(&documented("trailers", name), payload), Ok((shape, trailer)));
+        assert_eq!(decode_trailer(&documented_vector("trailers", name), payload), Ok((shape, trailer)));
     }
     for (name, payload, trailer) in trailers() {
-        assert_eq!(RecordTrailer::decode(&documented("trailers", name), payload), Ok(trailer));
+        assert_eq!(RecordTrailer::decode(&documented_vector("trailers", name), payload), Ok(trailer));
     }
 }
 
@@ -523,7 +490,7 @@ fn greeting_and_answer() {
     let greeting =
         StreamGreeting { session: JobId([0x11; 16]), stream: StreamId(3), path: PathId(0), random: counted(0x20) };
     let answer = GreetingAnswer { random: counted(0x40) };
-    check("handshake", &vec![("greeting", greeting.encode().to_vec()), ("answer", answer.encode().to_vec())]);
+    check_vectors("handshake", &[("greeting", greeting.encode().to_vec()), ("answer", answer.encode().to_vec())]);
 }
 
 #[test]
@@ -546,7 +513,7 @@ fn a_file_of_three_frames() {
     let digest = tree.digest().expect("all frames are there");
     assert_eq!(digest, *blake3::hash(&content).as_bytes());
     vectors.push(("digest", digest.to_vec()));
-    check("integrity", &vectors);
+    check_vectors("integrity", &vectors);
 }
 
 /// The number in the document's table of limits.

@@ -10,7 +10,8 @@ use super::commands::{fail, succeeds};
 use crate::workspace::cargo;
 
 /// In the order of their dependencies.
-const CRATES: [&str; 6] = ["haul-proto", "haul-base", "haul-engine", "haul-control", "haul-job", "haul"];
+const CRATES: [&str; 8] =
+    ["haul-proto", "haul-base", "haul-engine", "haul-control", "haul-serve", "haul-inspect", "haul-job", "haul"];
 const PACKAGE_LIMIT: Duration = Duration::from_secs(120);
 /// It compiles everything, unoptimised.
 const INSTALL_LIMIT: Duration = Duration::from_secs(40 * 60);

@@ -17,8 +17,16 @@ const TARGET: &str = "aarch64-unknown-linux-gnu";
 /// Building for another target begins with nothing, and emulated tests take many times as long.
 const LIMIT: Duration = Duration::from_secs(2 * 3600);
 /// Crates whose unit tests are run.
-const CRATES: [&str; 12] =
-    ["-p", "haul-proto", "-p", "haul-base", "-p", "haul-engine", "-p", "haul-control", "-p", "haul-job", "-p", "haul"];
+const CRATES: [&str; 8] = [
+    "--package=haul-proto",
+    "--package=haul-base",
+    "--package=haul-engine",
+    "--package=haul-control",
+    "--package=haul-serve",
+    "--package=haul-inspect",
+    "--package=haul-job",
+    "--package=haul",
+];
 
 /// Options of the chore.
 #[derive(Debug, Args)]

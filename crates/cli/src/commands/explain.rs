@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use haul_base::job::location::Host;
 use haul_base::job::spec::{FilterOptions, Job};
-use haul_engine::explain::{Explained, Reason, explain};
+use haul_inspect::explain::{Explained, Reason, explain};
 use haul_proto::filter::ExceededLimit;
 use haul_proto::path::escape;
 

@@ -13,7 +13,7 @@ use haul_base::job::rate::RateHandle;
 use haul_base::job::spec::Symlinks;
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe;
-use haul_engine::survey::{self, Ask, Survey};
+use haul_inspect::survey::{self, Ask, Survey};
 use haul_proto::path::escape;
 use jiff::Zoned;
 

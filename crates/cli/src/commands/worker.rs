@@ -75,7 +75,7 @@ fn dial((host, port): (&str, u16), directory: &str) -> u8 {
         let stdin = io::stdin().as_fd().try_clone_to_owned()?;
         let stdout = io::stdout().as_fd().try_clone_to_owned()?;
         let pass = read_pass(&stdin).context("no secret or key was given")?;
-        Ok(haul_engine::serve::dial((host, port), directory, &pass, stdin, stdout)?)
+        Ok(haul_serve::dial((host, port), directory, &pass, stdin, stdout)?)
     };
     carry().map_or_else(
         |text| {

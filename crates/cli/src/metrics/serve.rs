@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use haul_base::job::account::{WorkAccount, WorkKind};
 use haul_base::job::work_progress::{WorkProgress, WorkSnapshot};
-use haul_engine::serve::ServeEvent;
+use haul_serve::ServeEvent;
 
 use super::text::{MetricFamily, MetricsFormat, text};
 

@@ -1,7 +1,7 @@
 //! What a server logs: a line for each client that comes and goes, for people or as JSON.
 
 use haul_base::job::account::{WorkAccount, WorkDone};
-use haul_engine::serve::{ServeEvent, ServedDirectory};
+use haul_serve::{ServeEvent, ServedDirectory};
 use ipnet::IpNet;
 use jiff::Timestamp;
 use serde::Serialize;

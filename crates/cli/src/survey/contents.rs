@@ -1,6 +1,6 @@
 //! Contents of a survey's report, as a document of headings and tables.
 
-use haul_engine::survey::{
+use haul_inspect::survey::{
     CompressionSample, DuplicateFiles, DuplicateSet, FileTotals, SizeClass, Survey, SurveyTotals, TargetSurvey,
     UnreadableEntry,
 };
@@ -239,7 +239,7 @@ pub fn ending(ending: &[u8]) -> String {
 pub mod tests {
     use super::*;
     use crate::survey::outlook::Outlook;
-    use haul_engine::survey::{BigDirectory, BigFile, ExtensionTotals, MethodResult, SurveyDirectory};
+    use haul_inspect::survey::{BigDirectory, BigFile, ExtensionTotals, MethodResult, SurveyDirectory};
     use haul_proto::compression::CompressionMethod;
 
     fn sum_of(files: u64, bytes: u64) -> FileTotals {

@@ -1,6 +1,6 @@
 //! A survey, for programs: one object a line (docs/JSON.md).
 
-use haul_engine::survey::{CompressionSample, DuplicateFiles, DuplicateSet, FileTotals, Survey, TargetSurvey};
+use haul_inspect::survey::{CompressionSample, DuplicateFiles, DuplicateSet, FileTotals, Survey, TargetSurvey};
 use haul_proto::checksum::hex;
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! Data of a page's map: an array for each directory, `[name, bytes, files, own bytes, own files, bytes not drawn,
 //! files not drawn, directories]`, and one for each type.
 
-use haul_engine::survey::{Survey, SurveyDirectory};
+use haul_inspect::survey::{Survey, SurveyDirectory};
 use haul_proto::path::{disturbs, escape};
 use serde_json::{Value, json};
 

@@ -9,7 +9,7 @@ pub mod page;
 pub mod progress;
 pub mod words;
 
-use haul_engine::survey::Survey;
+use haul_inspect::survey::Survey;
 
 use self::outlook::Outlook;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_engine::survey::Survey;
+use haul_inspect::survey::Survey;
 use haul_proto::path::escape;
 
 use crate::probe::figures::ProbeFigures;

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use haul_engine::survey::{SurveyProgress, SurveyStage};
+use haul_inspect::survey::{SurveyProgress, SurveyStage};
 
 use crate::units::{files, size};
 

@@ -1,4 +1,4 @@
-//! Starts a worker behind `haul serve`, through a process of haul's own instead of ssh (`haul_engine::serve::dial`). The
+//! Starts a worker behind `haul serve`, through a process of haul's own instead of ssh (`haul_serve::dial`). The
 //! secret or the key goes first over its standard input.
 
 use std::io::Write;

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use haul_engine::policy::PolicyRule;
-use haul_engine::serve::ServedContent;
 use haul_engine::worker::client_limits::ServedAccess;
+use haul_serve::ServedContent;
 
 use crate::args::UsageError;
 use crate::args::flags;

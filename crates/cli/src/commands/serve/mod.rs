@@ -13,12 +13,12 @@ use anyhow::Context;
 use haul_base::job::credentials::{ClientCredentials, KnownClient, OPEN, PrivateKey, Secret};
 use haul_base::sys::describe::without_numbers;
 use haul_engine::policy::audit::AuditDestination;
-use haul_engine::serve::{
-    ReloadedOffer, ServeEvent, ServeListener, ServeOffer, ServeUntil, ServedContent, ServedCredential, ServedDirectory,
-};
 use haul_engine::worker::client_limits::{ServePolicy, ServedAccess, sandbox};
 use haul_proto::path::escape;
 use haul_proto::wire::sandbox::Confinement;
+use haul_serve::{
+    ReloadedOffer, ServeEvent, ServeListener, ServeOffer, ServeUntil, ServedContent, ServedCredential, ServedDirectory,
+};
 use ipnet::IpNet;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 

@@ -75,7 +75,7 @@ pub fn listen(
 
 /// Binds the first free port of the requested ones. The worker of a job that has just ended may hold one for a moment:
 /// if all are in use, waits up to [`PORT_WAIT_MAX`]. The error is that of the last port.
-pub(crate) fn bind(place: AcceptAddress, options: &SocketOptions) -> io::Result<TcpListener> {
+pub fn bind(place: AcceptAddress, options: &SocketOptions) -> io::Result<TcpListener> {
     let deadline = Instant::now() + PORT_WAIT_MAX;
     loop {
         match bind_first_free(place, options) {
@@ -170,7 +170,7 @@ fn prove(
 
 /// Waits for the next connection, or where that cannot be taken for now (no descriptor is left), for a moment: it is
 /// still there, and asking for it at once would burn a core.
-pub(crate) fn pause_after(error: &io::Error, listener: &TcpListener) {
+pub fn pause_after(error: &io::Error, listener: &TcpListener) {
     match error.kind() {
         io::ErrorKind::WouldBlock => wait_for_connection(listener),
         _ => std::thread::sleep(POLL),

@@ -9,7 +9,7 @@ pub mod compress;
 pub mod connect;
 pub mod connector;
 pub mod handshake;
-pub(crate) mod preauth;
+pub mod preauth;
 pub mod seal;
 pub mod socket;
 #[cfg(test)]

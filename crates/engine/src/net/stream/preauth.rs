@@ -22,7 +22,7 @@ const PRESSURE: usize = PENDING_CONNECTIONS_MAX / 2;
 const THREADS_MAX: usize = 2 * PENDING_CONNECTIONS_MAX;
 
 /// A listener's unauthenticated connections.
-pub(crate) struct PendingConnections {
+pub struct PendingConnections {
     from_network_max: usize,
     state: Mutex<PreauthState>,
 }
@@ -62,7 +62,7 @@ impl AddressPrefix {
 }
 
 /// The place of an unauthenticated connection; returned on drop.
-pub(crate) struct PendingPlace {
+pub struct PendingPlace {
     number: u64,
     is_proven: Cell<bool>,
     all: Arc<PendingConnections>,
@@ -70,12 +70,12 @@ pub(crate) struct PendingPlace {
 
 impl PendingConnections {
     /// For a listener, with at most this many of one network.
-    pub(crate) fn new(from_network_max: usize) -> Arc<Self> {
+    pub fn new(from_network_max: usize) -> Arc<Self> {
         Arc::new(Self { from_network_max, state: Mutex::default() })
     }
 
     /// Admits a connection, and closes others for it if necessary. `None` if it is refused.
-    pub(crate) fn admit(self: &Arc<Self>, socket: impl AsFd, address: IpAddr) -> Option<PendingPlace> {
+    pub fn admit(self: &Arc<Self>, socket: impl AsFd, address: IpAddr) -> Option<PendingPlace> {
         self.admit_at(socket, address, Instant::now())
     }
 
@@ -141,7 +141,7 @@ impl PendingConnection {
 
 impl PendingPlace {
     /// The connection is authenticated, and returns its place. An error if it was closed before.
-    pub(crate) fn prove(&self) -> io::Result<()> {
+    pub fn prove(&self) -> io::Result<()> {
         let mut state = lock(&self.all.state);
         match state.pending.iter().position(|pending| pending.number == self.number) {
             Some(at) => {
@@ -155,13 +155,13 @@ impl PendingPlace {
     }
 
     /// Whether the connection has lost its place to a newer one.
-    pub(crate) fn is_lost(&self) -> bool {
+    pub fn is_lost(&self) -> bool {
         !self.is_proven.get() && !lock(&self.all.state).pending.iter().any(|pending| pending.number == self.number)
     }
 }
 
 /// Why a connection was closed for others.
-pub(crate) const CROWDED_OUT: &str = "too many unauthenticated connections: closed for newer ones";
+pub const CROWDED_OUT: &str = "too many unauthenticated connections: closed for newer ones";
 
 impl Drop for PendingPlace {
     fn drop(&mut self) {

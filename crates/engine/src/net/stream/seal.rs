@@ -147,4 +147,4 @@ mod tests;
 
 #[cfg(test)]
 #[path = "vector_tests.rs"]
-pub(crate) mod vectors;
+mod vectors;

@@ -2,6 +2,7 @@
 //! drift. The vectors of everything else are tested in haul-proto.
 
 use super::*;
+use haul_lab::check_vectors;
 use haul_proto::encoding::Writer;
 use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
 use haul_proto::integrity::{FrameLen, frame_check};
@@ -10,30 +11,7 @@ use haul_proto::wire::frame::{DataFrame, RecordPrefix, RecordTrailer};
 use haul_proto::wire::handshake::{GreetingAnswer, StreamGreeting, transcript};
 use haul_proto::wire::sparse::PayloadShape;
 
-const TEXT: &str = include_str!("../../../../../docs/PROTOCOL.md");
 const PAYLOAD: &[u8] = b"eleven byte";
-
-pub(crate) type Vectors = Vec<(String, Vec<u8>)>;
-
-/// A block of the document, without its fences.
-fn block(name: &str) -> &'static str {
-    let opening = format!("```vectors {name}\n");
-    let (_, rest) = TEXT.split_once(&opening).unwrap_or_else(|| panic!("docs/PROTOCOL.md has no block '{name}'"));
-    rest.split_once("```").expect("a block has an end").0
-}
-
-/// What this code makes is what the document has.
-pub(crate) fn check(name: &str, vectors: &Vectors) {
-    let mut ours = String::new();
-    for (name, bytes) in vectors {
-        ours.push_str(&format!("{name}\n"));
-        for line in bytes.chunks(32) {
-            let digits: String = line.iter().map(|byte| format!("{byte:02x}")).collect();
-            ours.push_str(&format!("  {digits}\n"));
-        }
-    }
-    assert!(block(name) == ours, "docs/PROTOCOL.md, block '{name}': this code makes\n{ours}");
-}
 
 /// What both ends of the document's example said, under one suite.
 fn example_transcript(suite: CipherSuite) -> Vec<u8> {
@@ -92,7 +70,7 @@ fn open_by_the_document(suite: CipherSuite, key: &[u8], counter: u64, wire: &[u8
 
 #[test]
 fn keys() {
-    let mut vectors = Vectors::new();
+    let mut vectors = Vec::new();
     for (suite, number) in CipherSuite::ALL {
         let salt = digest(&SHA256, &example_transcript(suite));
         vectors.push((format!("suite {number}, SHA-256 of the transcript"), salt.as_ref().to_vec()));
@@ -105,12 +83,12 @@ fn keys() {
             }
         }
     }
-    check("keys", &vectors);
+    check_vectors("keys", &vectors);
 }
 
 #[test]
 fn sealed_records() {
-    let mut vectors = Vectors::new();
+    let mut vectors = Vec::new();
     for (suite, number) in CipherSuite::ALL {
         let keys = example_schedule(suite, REKEY_BYTES);
         let mut sealer = keys.sealer(KeyDirection::FromConnector).expect("a sealer");
@@ -129,7 +107,7 @@ fn sealed_records() {
     let key = key_bytes(&keys, KeyDirection::FromConnector, 1);
     check_data(&open_by_the_document(CipherSuite::Aes256Gcm, &key, 1, &rekeyed));
     vectors.push(("suite 1, record 1 where a key seals 100 bytes".into(), rekeyed));
-    check("records", &vectors);
+    check_vectors("records", &vectors);
 }
 
 fn check_data((payload, trailer): &(Vec<u8>, Vec<u8>)) {

@@ -9,9 +9,9 @@ use haul_base::sys::child::{SpawnedChild, spawn};
 use haul_base::sys::inherited_fds::hand_over;
 use haul_base::sys::sync::lock;
 
-use crate::net::stream::preauth::PendingConnections;
-use crate::serve::ServeObserver;
-use crate::serve::unauthenticated::UnauthenticatedClients;
+use crate::ServeObserver;
+use crate::unauthenticated::UnauthenticatedClients;
+use haul_engine::preauth::PendingConnections;
 use haul_proto::limits::GREETING_DEADLINE_MS;
 use haul_proto::wire::serve::UNPROVEN_MAX;
 use rustls::{Connection, ServerConfig};
@@ -26,11 +26,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::relay::relay;
 use super::tls;
-use crate::net::stream::preauth::PendingPlace;
-use crate::serve::auth::{answer, as_server};
-use crate::serve::offer::{ServeEvent, ServeOffer, ServedContent, ServedDirectory};
-use crate::serve::preauth_socket::PreauthSocket;
-use crate::worker::client_limits::{ClientLimits, ServedPipe};
+use crate::auth::{answer, as_server};
+use crate::offer::{ServeEvent, ServeOffer, ServedContent, ServedDirectory};
+use crate::preauth_socket::PreauthSocket;
+use haul_engine::preauth::PendingPlace;
+use haul_engine::worker::client_limits::{ClientLimits, ServedPipe};
 
 /// How long the worker of a lost client may take to clean up.
 const TIDY: Duration = Duration::from_secs(10);

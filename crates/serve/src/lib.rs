@@ -8,6 +8,8 @@
 //! - `server`, `session`: the listener, and one client of it. `relay`: between TLS and the worker's pipes. `dial`: the
 //!   client.
 
+#![deny(unsafe_code)]
+
 mod auth;
 mod dial;
 mod offer;

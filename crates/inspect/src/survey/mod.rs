@@ -24,7 +24,7 @@ use haul_base::job::error::Error;
 use haul_base::job::spec::{FilterOptions, Symlinks};
 use haul_base::sys::cancel::Cancel;
 
-use crate::fs::WalkFilter;
+use haul_engine::fs::WalkFilter;
 
 pub use self::duplicates::{DuplicateFiles, DuplicateSet};
 pub use self::sample::{CompressionSample, MethodResult};

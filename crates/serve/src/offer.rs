@@ -2,23 +2,18 @@
 
 use haul_base::job::account::WorkAccount;
 use haul_base::job::credentials::KnownClient;
-use haul_base::job::spec::PrivateKey;
-use haul_base::job::spec::PublicKey;
-use haul_base::job::spec::WorkerProgram;
+use haul_base::job::spec::{PrivateKey, PublicKey, WorkerProgram};
 use haul_base::job::work_progress::WorkProgress;
-
-use crate::policy::audit::AuditDestination;
-use crate::worker::client_limits::ServePolicy;
-use crate::worker::client_limits::ServedAccess;
+use haul_engine::policy::audit::AuditDestination;
+use haul_engine::worker::client_limits::{ServePolicy, ServedAccess};
 use ipnet::IpNet;
 use std::ffi::OsString;
-use std::net::IpAddr;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+
 /// A served directory.
 #[derive(Debug, Clone)]
 pub struct ServedDirectory {

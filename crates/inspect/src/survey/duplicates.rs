@@ -12,10 +12,10 @@ use haul_base::sys::cancel::Cancel;
 
 use super::catalog::{Catalog, CatalogOpener, FileId};
 use super::tally::FileTotals;
-use crate::fs::{FileIdentity, FollowLinks};
-use crate::io::storage::calls::read_at;
 use crate::survey::top_n::TopN;
-use crate::sys::machine::cores;
+use haul_engine::fs::{FileIdentity, FollowLinks};
+use haul_engine::read_at;
+use haul_engine::sys::machine::cores;
 
 /// Bytes at the beginning of a file that are compared before the whole.
 const HEAD: u64 = 64 << 10;
@@ -276,7 +276,7 @@ fn runs(files: &[DuplicateDigest]) -> impl Iterator<Item = &[DuplicateDigest]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fs::Dir;
+    use haul_engine::fs::Dir;
     use haul_proto::path::Name;
     use std::path::Path;
 

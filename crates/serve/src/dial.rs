@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use super::relay::relay;
 use super::tls;
-use crate::serve::auth::{AuthError, as_client};
-use crate::serve::preauth_socket::PreauthSocket;
+use crate::auth::{AuthError, as_client};
+use crate::preauth_socket::PreauthSocket;
 
 /// Connect timeout of one address.
 const CONNECT: Duration = Duration::from_secs(10);

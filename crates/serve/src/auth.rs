@@ -14,7 +14,7 @@ use haul_proto::wire::serve::{
 use rustls::{ClientConnection, ConnectionCommon, ServerConnection, SideData, Stream};
 use std::io::{self, Read, Write};
 
-use crate::serve::preauth_socket::PreauthSocket;
+use crate::preauth_socket::PreauthSocket;
 
 type ExportedKey = [u8; EXPORTED_LEN];
 

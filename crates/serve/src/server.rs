@@ -1,10 +1,7 @@
 //! A server: listens, and runs a thread ([`super::session`]) for each client until it is stopped.
 
-use crate::serve::ReloadedOffer;
-use crate::serve::ServeEvent;
-use crate::serve::ServeObserver;
-use crate::serve::ServeOffer;
-use crate::serve::session::ServeShared;
+use crate::session::ServeShared;
+use crate::{ReloadedOffer, ServeEvent, ServeObserver, ServeOffer};
 use haul_proto::limits::PENDING_CLIENTS_FROM_NETWORK_MAX;
 use haul_proto::path::escape;
 use std::io;
@@ -19,9 +16,9 @@ use haul_base::sys::sync::lock;
 
 use super::session::{ClientCounts, ServeSessions, serve};
 use super::tls;
-use crate::net::stream::accept::{AcceptAddress, bind, pause_after};
-use crate::net::stream::preauth::{CROWDED_OUT, PendingConnections};
-use crate::serve::unauthenticated::UnauthenticatedClients;
+use crate::unauthenticated::UnauthenticatedClients;
+use haul_engine::accept::{AcceptAddress, bind, pause_after};
+use haul_engine::preauth::{CROWDED_OUT, PendingConnections};
 use haul_proto::wire::socket_options::SocketOptions;
 
 /// How often the end of the clients is checked.

@@ -1,7 +1,6 @@
-use super::super::tls;
 use super::*;
-use crate::net::stream::seal::vectors::check;
-use crate::serve::dial::has_ended;
+use crate::dial::has_ended;
+use crate::tls;
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
@@ -127,12 +126,12 @@ fn proofs_are_those_of_the_document() {
     let (by_secret, by_key) = (ClientCredentials::Secret(secret(0x11)), keys(0x22, 0x33));
     let server = key(0x33);
     let known = KnownClient::Key(key(0x22).public().unwrap());
-    let vectors = vec![
+    let vectors = [
         ("client, secret 11...", prove_client(&by_secret, &exported).unwrap().encode()),
         ("server, secret 11...", prove_server(&KnownClient::Secret(secret(0x11)), None, &exported).unwrap()),
         ("client, private key 22...", prove_client(&by_key, &exported).unwrap().encode()),
         ("public key of the server's 33...", server.public().unwrap().bytes().to_vec()),
         ("server, private key 33...", prove_server(&known, Some(&server), &exported).unwrap()),
     ];
-    check("serve", &vectors.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect());
+    haul_lab::check_vectors("serve", &vectors);
 }

@@ -19,14 +19,14 @@ use super::sample::FramePicker;
 use super::tally::{BigDirectory, BigFile, FileTotals, LinkedTally, SizeClasses, SurveyTotals, UnreadableEntry};
 use super::tree::SurveyDirectory;
 use super::{Ask, Survey, SurveyObserver, SurveyProgress, SurveyStage, duplicates};
-use crate::fs::{
-    Dir, DirAccess, FdCache, FileStat, FollowLinks, MAX_OPEN_DIRECTORIES, Prefetcher, WalkEntry, WalkFilter,
-};
-use crate::fs::{SpecialFiles, WalkOptions, Walker};
-use crate::io::storage::extents::FileExtents;
 use crate::survey::extensions::ExtensionTable;
 use crate::survey::target_survey::TargetComparison;
 use crate::survey::top_n::TopN;
+use haul_engine::FileExtents;
+use haul_engine::fs::{
+    Dir, DirAccess, FdCache, FileStat, FollowLinks, MAX_OPEN_DIRECTORIES, Prefetcher, WalkEntry, WalkFilter,
+};
+use haul_engine::fs::{SpecialFiles, WalkOptions, Walker};
 
 /// Files and directories that are named of the biggest.
 const BIGGEST: usize = 20;

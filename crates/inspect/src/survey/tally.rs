@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::fs::{FileIdentity, FileStat};
+use haul_engine::fs::{FileIdentity, FileStat};
 
 /// Most unreadable entries named.
 const UNREADABLE_MAX: usize = 20;

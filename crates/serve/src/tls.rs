@@ -1,5 +1,5 @@
 //! TLS 1.3 of client and server, with an unchecked raw public key instead of a certificate. The peer authenticates by a
-//! proof over keying material that only these two ends can derive ([`crate::serve::auth`]).
+//! proof over keying material that only these two ends can derive ([`crate::auth`]).
 
 use aws_lc_rs::signature::Ed25519KeyPair;
 use rustls::client::Resumption;

@@ -11,10 +11,10 @@ use haul_proto::compression::{CompressionMethod, LEVEL_DEFAULT};
 use haul_proto::integrity::FrameLen;
 use haul_proto::path::Name;
 
-use crate::fs::{Dir, FollowLinks};
-use crate::io::codec::PayloadCompressor;
-use crate::io::storage::calls::read_at;
-use crate::io::storage::extents::FileExtents;
+use haul_engine::FileExtents;
+use haul_engine::codec::PayloadCompressor;
+use haul_engine::fs::{Dir, FollowLinks};
+use haul_engine::read_at;
 
 /// Bytes that are picked. So many frames are read at most: 64 MiB.
 const PICKS: usize = 128;

@@ -12,7 +12,7 @@ use haul_base::job::display_path::below;
 use haul_proto::path::Name;
 
 use super::tally::FileTotals;
-use crate::fs::{Dir, FileStat, FollowLinks};
+use haul_engine::fs::{Dir, FileStat, FollowLinks};
 
 /// Most files.
 const FILES_MAX: usize = 1 << 20;
@@ -310,7 +310,7 @@ mod tests {
 
     fn read(file: impl AsFd) -> Vec<u8> {
         let mut bytes = [0; 64];
-        let len = crate::io::storage::calls::read_at(file, &mut bytes, 0).unwrap();
+        let len = haul_engine::read_at(file, &mut bytes, 0).unwrap();
         bytes[..len].to_vec()
     }
 

@@ -15,9 +15,9 @@ use rustix::io::Errno;
 
 use super::Ask;
 use super::tally::FileTotals;
-use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
-use crate::receiver::made_by;
-use crate::source::origin;
+use haul_engine::fs::{Dir, FileIdentity, FileStat, FollowLinks};
+use haul_engine::made_by;
+use haul_engine::origin;
 
 /// Comparison with the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use crate::fs::{Dir, FileStat, FollowLinks, PatternFile, WalkFilter};
+use haul_engine::fs::{Dir, FileStat, FollowLinks, PatternFile, WalkFilter};
 
 /// What becomes of a path, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
