@@ -74,7 +74,7 @@ pub fn listen(
 }
 
 /// Binds the first free port of the requested ones. The worker of a job that has just ended may hold one for a moment:
-/// if all are in use, waits up to [`PORT_WAIT_MAX`]. The error is that of the last port.
+/// if all are in use, waits up to 1 s. The error is that of the last port.
 pub fn bind(place: AcceptAddress, options: &SocketOptions) -> io::Result<TcpListener> {
     let deadline = Instant::now() + PORT_WAIT_MAX;
     loop {
