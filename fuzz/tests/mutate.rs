@@ -13,7 +13,7 @@ use peak_alloc::PeakAlloc;
 static MEMORY: PeakAlloc = PeakAlloc;
 
 /// Seconds for each target, unless `HAUL_FUZZ_SECONDS` says otherwise.
-const SECONDS: u64 = 3;
+const SECONDS: u64 = 1;
 /// Most bytes that a target may have allocated at a time, whatever its input: of inputs of at most 8 KiB, what is made
 /// of one is bounded by the limits of the protocol. What C code allocates (zstd) is not seen.
 const MEMORY_MAX: usize = 4 << 20;

@@ -19,7 +19,7 @@ use crate::workspace::{cargo, root};
 /// machines.
 const E2E_THREADS: &str = "--test-threads=2";
 /// How many executables run at once: many of their tests wait for something, and not for a processor.
-const AT_ONCE: usize = 3;
+const AT_ONCE: usize = 4;
 /// Those that take longest, in the order in which they are begun with: or the last one would be waited for alone. Some
 /// of them wait most of the time, and others compute.
 const LONG: &[&str] = &[
