@@ -73,7 +73,10 @@ impl EntryDecider {
             if ExistingStat::at(&position.dir, &position.name)?.look.is_some() {
                 remove_left(&path, range.len(), size);
             }
-            return self.try_answer(&EntryPosition { fresh: false, ..position.clone() }, entry);
+            if position.decided_again {
+                return Err(FileError::ChangesAtTarget);
+            }
+            return self.try_answer(&EntryPosition { fresh: false, decided_again: true, ..position.clone() }, entry);
         }
         let item = |OpenRange { leaf, file, journal }| {
             let named = NamedFile { more: entry.more.clone(), ..NamedFile::new(path.clone(), entry.meta) };
@@ -215,4 +218,53 @@ fn check_ranges(
     }
     check_length(file, size)?;
     Ok(tree.digest())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::Dir;
+    use crate::metrics::reporter::Reporter;
+    use crate::receiver::TargetReceiver;
+    use crate::receiver::place::entry_position::TreeReplacement;
+    use crate::receiver::worker_context::WorkerContext;
+    use crate::testing::target_request;
+    use haul_base::control_channel::LinkWriter;
+    use haul_proto::entry::{EntryContent, EntryLocation, FileVersion, Timestamp};
+    use haul_proto::overwrite_policy::{OverwritePolicy, OverwriteRefusal};
+    use haul_proto::path::Name;
+    use haul_proto::wire::request::TargetOperand;
+
+    #[test]
+    fn an_existing_file_that_changes_is_decided_about_once_more_and_then_fails() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::write(place.path().join("f"), "of another run").unwrap();
+        let name = Name::new(b"f").unwrap();
+        let operand = TargetOperand { name: Some(name.clone()), directory: false, device: 0, inode: 0 };
+        let reporter = Reporter::new(LinkWriter::new(io::sink()), false);
+        let mut request = target_request(place.path(), vec![operand]);
+        request.write.overwrite = OverwritePolicy::Report;
+        let target = TargetReceiver::prepare(request, reporter, &WorkerContext::default(), None);
+        let target = target.map_err(|refused| refused.text).unwrap();
+        let (noon, size) = (Timestamp { seconds: 1_700_000_000, nanoseconds: 0 }, 3 * RangeLen::MIN.get());
+        let entry = Entry {
+            place: EntryLocation::Operand(0),
+            kind: EntryContent::File { size },
+            meta: EntryMetadata { mode: 0o644, uid: 0, gid: 0, modified: noon },
+            version: Some(FileVersion { device: 1, inode: 2, changed: noon }),
+            more: None,
+        };
+        let range = (size, RangeLen::MIN.range(0).unwrap());
+        let decided =
+            EntryDecision { decision: OverwriteDecision::Create, change: None, removal: TreeReplacement::default() };
+        let position = EntryPosition::in_directory(Dir::open_root(place.path()).unwrap(), name);
+        // It was not there at the decision.
+        let answer = |position: &EntryPosition| {
+            target.decider.receive_range(position, &entry, range, &decided, &ExistingStat::NOTHING)
+        };
+        let first = answer(&position);
+        assert!(matches!(first, Err(FileError::Refused(OverwriteRefusal::Exists))), "{:?}", first.err());
+        let again = EntryPosition { decided_again: true, ..position };
+        assert!(matches!(answer(&again), Err(FileError::ChangesAtTarget)));
+    }
 }

@@ -25,12 +25,23 @@ pub(crate) struct EntryPosition {
     pub inside: bool,
     /// Plan for an existing directory to be replaced. For a file offered again, the decision is an earlier one.
     pub removal: Option<Box<TreeReplacement>>,
+    /// Another run changed the existing entry after a first decision.
+    pub decided_again: bool,
 }
 
 impl EntryPosition {
     /// A name in an existing directory.
     pub fn in_directory(dir: Dir, name: Name) -> Self {
-        Self { dir, name, fresh: false, renamed: false, alone: false, inside: false, removal: None }
+        Self {
+            dir,
+            name,
+            fresh: false,
+            renamed: false,
+            alone: false,
+            inside: false,
+            removal: None,
+            decided_again: false,
+        }
     }
 }
 

@@ -112,6 +112,8 @@ pub enum FileError {
     Damaged(#[from] DiskDamage),
     #[error("{0}")]
     Program(#[from] ProgramError),
+    #[error("the existing file changes at the target\nrerun the command when nothing writes to it")]
+    ChangesAtTarget,
     #[error("has no such range\nplan the job again")]
     NoRange,
     #[error("none of its {0} ranges is at the target\nrun their shards")]
