@@ -24,7 +24,6 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::elf;
 use crate::install::{PROGRAM, install};
 use crate::workspace::root;
 use commands::fail;
@@ -91,7 +90,7 @@ fn dist(arguments: &DistArguments) -> Result<(), String> {
         None => build::build(root(), &target)?,
     };
     let content = fs::read(&built).map_err(|error| fail(&built, error))?;
-    elf::check_static(&content).map_err(|why| fail(&built, why))?;
+    build::check_static(&content).map_err(|why| fail(&built, why))?;
     if arguments.executable.is_none() {
         check_size(content.len()).map_err(|why| fail(&built, why))?;
         build::check_no_folders(&content, root()).map_err(|why| fail(&built, why))?;

@@ -12,7 +12,6 @@ mod coverage;
 mod dist;
 #[cfg(test)]
 mod documents;
-mod elf;
 mod fuzz;
 mod house;
 mod imports;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use haul_control::launch::elf::machine_of_static;
 use haul_lab::find_program;
 
 use super::commands::{fail, succeeds};
@@ -150,6 +151,20 @@ pub(super) fn source_date() -> Result<u64, String> {
     })
 }
 
+/// Where an ELF header has the file's type, and that of a position-independent executable (elf(5)).
+const E_TYPE: usize = 16;
+const ET_DYN: u8 = 3;
+
+/// Checks that `content` is a static executable, position independent where Rust links such ones. Returns its machine.
+pub(super) fn check_static(content: &[u8]) -> Result<&'static str, String> {
+    let machine = machine_of_static(content).ok_or("it is no static executable, so it needs the system's libraries")?;
+    // Rust links static executables for aarch64 at a fixed address.
+    match machine == "aarch64" || content.get(E_TYPE) == Some(&ET_DYN) {
+        true => Ok(machine),
+        false => Err("it is not position independent".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,5 +182,22 @@ mod tests {
         let content = format!("\0panicked at {}/crates/cli/src/main.rs\0", here.display());
         assert!(check_no_folders(content.as_bytes(), root()).is_err_and(|why| why.contains("it names")));
         assert_eq!(check_no_folders(b"panicked at /haul/crates/cli/src/main.rs", root()), Ok(()));
+    }
+
+    #[test]
+    fn a_static_executable_is_position_independent_where_rust_links_such_ones() {
+        let headers = |kind: u8, machine: u8, segment: u8| {
+            let mut file = vec![0; 120];
+            file[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+            for (at, byte) in [(16, kind), (18, machine), (24, 1), (32, 64), (54, 56), (56, 1), (64, segment)] {
+                file[at] = byte;
+            }
+            file
+        };
+        let (fixed, x86_64, aarch64, interpreter) = (2, 62, 183, 3);
+        assert_eq!(check_static(&headers(ET_DYN, x86_64, 1)), Ok("x86_64"));
+        assert_eq!(check_static(&headers(fixed, aarch64, 1)), Ok("aarch64"));
+        assert!(check_static(&headers(fixed, x86_64, 1)).is_err_and(|why| why.contains("position")));
+        assert!(check_static(&headers(ET_DYN, x86_64, interpreter)).is_err_and(|why| why.contains("no static")));
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::build::host;
+use super::build::{check_static, host};
 use super::commands::{fail, succeeds};
 use crate::workspace::cargo;
 
@@ -54,7 +54,7 @@ pub(super) fn check(archives: &[PathBuf], version: &str) -> Result<(), String> {
     succeeds(&mut command, INSTALL_LIMIT)?;
     let program = home.join("bin/haul");
     let content = fs::read(&program).map_err(|error| fail(&program, error))?;
-    crate::elf::check_static(&content).map_err(|why| fail(&program, why))?;
+    check_static(&content).map_err(|why| fail(&program, why))?;
     let mut demo = Command::new(&program);
     demo.args(["demo", "--size", "10m"]).env("HOME", &home).current_dir(folder);
     succeeds(&mut demo, PACKAGE_LIMIT)?;

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use super::build::check_static;
 use super::cell::Cell;
 use super::commands::fail;
-use crate::elf;
 
 /// Where the package has its executables, beside the `bin` of haul.
 const DIRECTORY: &str = "usr/lib/haul";
@@ -24,13 +24,12 @@ const COPY: [&str; 3] =
 /// Fails unless `file` is a released executable of this version, for another architecture than `target`'s.
 pub(super) fn check_file(file: &Path, version: &str, target: &str) -> Result<(), String> {
     let content = fs::read(file).map_err(|error| fail(file, error))?;
-    elf::check_static(&content).map_err(|why| fail(file, why))?;
-    check_name(&file.file_name().unwrap_or_default().to_string_lossy(), elf::architecture(&content), version, target)
+    let machine = check_static(&content).map_err(|why| fail(file, why))?;
+    check_name(&file.file_name().unwrap_or_default().to_string_lossy(), machine, version, target)
         .map_err(|why| fail(file, why))
 }
 
-fn check_name(name: &str, architecture: Option<&str>, version: &str, target: &str) -> Result<(), String> {
-    let architecture = architecture.ok_or("it is for no architecture that haul is released for")?;
+fn check_name(name: &str, architecture: &str, version: &str, target: &str) -> Result<(), String> {
     let released = format!("haul-{version}-{architecture}-unknown-linux-gnu");
     match target.split('-').next() == Some(architecture) {
         true => Err(format!("it is for {architecture}, as haul itself: the package is for others")),
@@ -66,11 +65,10 @@ mod tests {
     fn only_executables_that_haul_would_find_are_packaged() {
         let (name, target) = ("haul-0.1.0-aarch64-unknown-linux-gnu", "x86_64-unknown-linux-gnu");
         let check = |name, architecture| check_name(name, architecture, "0.1.0", target);
-        assert_eq!(check(name, Some("aarch64")), Ok(()));
-        assert!(check(name, Some("x86_64")).is_err_and(|why| why.contains("as haul itself")));
-        assert!(check(name, None).is_err());
+        assert_eq!(check(name, "aarch64"), Ok(()));
+        assert!(check(name, "x86_64").is_err_and(|why| why.contains("as haul itself")));
         for other in ["haul", "haul-0.1.1-aarch64-unknown-linux-gnu"] {
-            assert!(check(other, Some("aarch64")).is_err_and(|why| why.contains(name)), "{other}");
+            assert!(check(other, "aarch64").is_err_and(|why| why.contains(name)), "{other}");
         }
     }
 }

@@ -4,7 +4,7 @@
 
 /// Bytes at the start of the file that [`machine_of_static`] reads. Linkers put the program headers right after the
 /// header.
-pub(super) const HEAD: usize = 16 * 1024;
+pub const HEAD: usize = 16 * 1024;
 
 /// `ET_EXEC`: at a fixed address, as Rust links static executables for aarch64.
 const TYPE_EXEC: u16 = 2;
@@ -17,8 +17,8 @@ const SEGMENT_SIZE: usize = 56;
 
 /// Returns the machine of a static executable, as `uname -m` names it. `None` for any other file.
 ///
-/// `head` is the file's first [`HEAD`] bytes, or all of a shorter file.
-pub(super) fn machine_of_static(head: &[u8]) -> Option<&'static str> {
+/// `head` is at least the file's first [`HEAD`] bytes, or all of a shorter file.
+pub fn machine_of_static(head: &[u8]) -> Option<&'static str> {
     let class_64_little_endian = head.starts_with(b"\x7fELF\x02\x01\x01");
     if !class_64_little_endian || ![TYPE_EXEC, TYPE_DYN].contains(&u16_at(head, 16)?) || u64_at(head, 24)? == 0 {
         return None;

@@ -10,7 +10,7 @@
 //! - `failure`: the errors of a failed start.
 
 mod command;
-mod elf;
+pub mod elf;
 mod executable;
 mod executables;
 mod failure;
