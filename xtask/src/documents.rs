@@ -247,6 +247,27 @@ fn functions_in_the_architecture_exist() {
     assert!(count > 50 && missing.is_empty(), "{count} functions, missing:\n{}", missing.join("\n"));
 }
 
+/// A port of the range that the kernel takes for outgoing connections may be taken when the guide's commands are tried:
+/// a closed connection keeps it for a minute.
+#[test]
+fn ports_of_tried_commands_are_none_of_outgoing_connections() {
+    const EPHEMERAL_MIN: u16 = 32_768;
+    let (mut ports, mut bad) = (0, Vec::new());
+    for document in documents(&root().join("docs")) {
+        let text = fs::read_to_string(&document).expect("it is there");
+        for line in text.lines().filter(|line| line.starts_with("$ ")) {
+            let words: Vec<_> = line.split_whitespace().collect();
+            for pair in words.windows(2).filter(|pair| pair[0] == "-Z") {
+                ports += 1;
+                if pair[1].parse().is_ok_and(|port: u16| port >= EPHEMERAL_MIN) {
+                    bad.push(format!("{}: {line}", document.display()));
+                }
+            }
+        }
+    }
+    assert!(ports > 2 && bad.is_empty(), "{ports} ports, bad:\n{}", bad.join("\n"));
+}
+
 #[test]
 fn commit_subjects_name_an_area_and_fit_a_line() {
     let mut git = Command::new("git");
