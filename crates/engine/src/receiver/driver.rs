@@ -28,6 +28,7 @@ use crate::receiver::durability::fsync::{FsyncTarget, sync_all};
 use crate::receiver::entry::{Compared, ComparedFile, ReceiverEntry};
 use crate::receiver::links::hard_links::{LinkOutcome, LinkStep, OtherLinkName};
 use crate::receiver::place::error::FileError;
+use crate::receiver::receive::verification_queue::VerificationClaim;
 use crate::receiver::session::StreamRequest;
 use crate::receiver::written_frame::WrittenFrame;
 
@@ -75,6 +76,18 @@ impl TargetReceiver {
             }
         }
         Ok(())
+    }
+
+    /// Moves steps that read files to another thread, so that the thread for messages stays responsive.
+    fn without_reading(&self, step: TargetStep<ReceiverEntry>) -> TargetStep<ReceiverEntry> {
+        match step {
+            TargetStep::Sum(entry, item, size) if !matches!(&*item, ReceiverEntry::File(file) if file.in_order_queue().is_some()) =>
+            {
+                self.verification_queue.add(vec![VerificationClaim::Sum(entry, item, size)]);
+                TargetStep::None
+            }
+            step => step,
+        }
     }
 
     /// Executes a step of the state machine.

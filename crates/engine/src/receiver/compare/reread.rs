@@ -40,7 +40,7 @@ impl TargetReceiver {
                     held.push(VerifiedFrames { entry: begun.chunk.entry, first: begun.chunk.frames.start, values });
                     reader.end();
                     if held.len() == TOLD_FILES || begun.chunk.frames.end - begun.chunk.frames.start > 1 {
-                        self.report_verified(std::mem::take(&mut held), true);
+                        self.report_held(std::mem::take(&mut held), true);
                     }
                 }
                 Err(error) => {
@@ -55,7 +55,7 @@ impl TargetReceiver {
     /// The next chunk; reports results before it waits.
     fn next_chunk(&self, reader: &mut FrameReader, held: &mut Vec<VerifiedFrames>) -> Option<ReReadChunk> {
         self.start_chunk(reader, false).or_else(|| {
-            self.report_verified(std::mem::take(held), true);
+            self.report_held(std::mem::take(held), true);
             self.start_chunk(reader, true)
         })
     }

@@ -3,24 +3,10 @@
 use crate::receiver::TargetReceiver;
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::error::FileError;
-use crate::receiver::receive::verification_queue::VerificationClaim;
 use haul_proto::ids::EntryId;
-use haul_proto::session::step::TargetStep;
 use std::sync::Arc;
 
 impl TargetReceiver {
-    /// Moves steps that read files to another thread, so that the thread for messages stays responsive.
-    pub(crate) fn without_reading(&self, step: TargetStep<ReceiverEntry>) -> TargetStep<ReceiverEntry> {
-        match step {
-            TargetStep::Sum(entry, item, size) if !matches!(&*item, ReceiverEntry::File(file) if file.in_order_queue().is_some()) =>
-            {
-                self.verification_queue.add(vec![VerificationClaim::Sum(entry, item, size)]);
-                TargetStep::None
-            }
-            step => step,
-        }
-    }
-
     /// Completes the digest of a large file of `size` bytes with all frames written.
     pub(crate) fn sum_up(&self, entry: EntryId, item: &Arc<ReceiverEntry>, size: u64) {
         let ReceiverEntry::File(file) = &**item else { return };

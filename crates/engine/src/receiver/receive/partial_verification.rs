@@ -100,7 +100,7 @@ impl TargetReceiver {
             compared: finding.compare,
         }));
         // These may be the last frames of the whole job, after which no report is received.
-        finding.report(self);
+        self.report_held(finding.take_held(), finding.compare);
         Ok(())
     }
 
@@ -122,7 +122,7 @@ impl TargetReceiver {
             if self.session.is_stopped() {
                 return Ok(false);
             }
-            finding.report(self);
+            self.report_held(finding.take_held(), finding.compare);
             let count = (run.end - index).min(TOLD_EVERY as u64);
             for recorded in journal.records(index, usize::try_from(count).unwrap_or(TOLD_EVERY))? {
                 let buffer = reader.next().ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))??;
@@ -135,8 +135,16 @@ impl TargetReceiver {
                 }
                 reader.give_back(buffer);
                 match value {
-                    Some(value) => finding.record_held(self, index, value, len.unwrap_or(0) as u64),
-                    None => finding.lack(self, index),
+                    Some(value) => {
+                        let len = len.unwrap_or(0) as u64;
+                        add(&self.job.reporter.tally.bytes_skipped, len);
+                        self.report_held(finding.record_held(index, value, len), finding.compare);
+                    }
+                    None => {
+                        finding.damaged += 1;
+                        let frames = index..index + 1;
+                        self.session.apply(|machine| machine.lacks(finding.entry, std::slice::from_ref(&frames)));
+                    }
                 }
                 index += 1;
             }
@@ -147,9 +155,9 @@ impl TargetReceiver {
 }
 
 impl TargetReceiver {
-    /// Reports verified frames of several files to the source. Frames to be compared wait while the source has many
-    /// others to compare.
-    pub(crate) fn report_verified(&self, held: Vec<VerifiedFrames>, compare: bool) {
+    /// Reports verified frames to the source, in any number of files. Frames to be compared wait while the source has
+    /// many others to compare.
+    pub(crate) fn report_held(&self, held: impl IntoIterator<Item = VerifiedFrames>, compare: bool) {
         for VerifiedFrames { entry, first, values } in held {
             let step = self.session.apply_when(
                 |machine| !compare || machine.may_hold(values.len()),
@@ -177,29 +185,22 @@ impl TargetReceiver {
 }
 
 impl VerificationResult {
-    fn record_held(&mut self, target: &TargetReceiver, index: u64, value: Digest, len: u64) {
-        if self.first + self.values.len() as u64 != index {
-            self.report(target);
+    /// Records a verified frame. Returns those before it, if it does not follow them.
+    fn record_held(&mut self, index: u64, value: Digest, len: u64) -> Option<VerifiedFrames> {
+        let follows = self.first + self.values.len() as u64 == index;
+        let earlier = if follows { None } else { self.take_held() };
+        if !follows {
             self.first = index;
         }
         self.values.push(value);
         self.held_bytes += len;
-        add(&target.job.reporter.tally.bytes_skipped, len);
+        earlier
     }
 
-    fn lack(&mut self, target: &TargetReceiver, index: u64) {
-        self.damaged += 1;
-        target.session.apply(|machine| machine.lacks(self.entry, std::slice::from_ref(&(index..index + 1))));
-    }
-
-    /// Reports the frames verified since the last report.
-    fn report(&mut self, target: &TargetReceiver) {
-        let values = std::mem::take(&mut self.values);
-        let first = self.first;
+    /// Takes the frames verified since the last report.
+    fn take_held(&mut self) -> Option<VerifiedFrames> {
+        let (entry, first, values) = (self.entry, self.first, std::mem::take(&mut self.values));
         self.first += values.len() as u64;
-        if values.is_empty() {
-            return;
-        }
-        target.report_verified(vec![VerifiedFrames { entry: self.entry, first, values }], self.compare);
+        (!values.is_empty()).then_some(VerifiedFrames { entry, first, values })
     }
 }
