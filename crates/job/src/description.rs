@@ -22,7 +22,7 @@ pub const FORMAT: u64 = 1;
 pub struct JobDescription {
     /// Random, so that two jobs in one directory are told apart.
     pub id: String,
-    /// Where it was planned.
+    /// Where and when it was planned.
     pub origin: JobOrigin,
     /// Remote hosts that have the source, each as typed with its colon; empty: this host has it. Shards take turns.
     pub source_hosts: Vec<OsString>,
@@ -46,7 +46,7 @@ pub struct JobDescription {
     pub range_len: Option<RangeLen>,
 }
 
-/// Where a job was planned.
+/// Where and when a job was planned.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JobOrigin {
     /// The version of haul that planned it, and that runs its shards.

@@ -7,6 +7,8 @@ use super::build::check_static;
 use super::cell::Cell;
 use super::commands::fail;
 
+/// Architectures that haul is released for.
+const RELEASED: [&str; 2] = ["x86_64", "aarch64"];
 /// Where the package has its executables, beside the `bin` of haul.
 const DIRECTORY: &str = "usr/lib/haul";
 /// Stands for ssh: runs the command that is its last word as a host of another architecture would. busybox's shell runs
@@ -30,6 +32,9 @@ pub(super) fn check_file(file: &Path, version: &str, target: &str) -> Result<(),
 }
 
 fn check_name(name: &str, architecture: &str, version: &str, target: &str) -> Result<(), String> {
+    if !RELEASED.contains(&architecture) {
+        return Err("it is for no architecture that haul is released for".to_owned());
+    }
     let released = format!("haul-{version}-{architecture}-unknown-linux-gnu");
     match target.split('-').next() == Some(architecture) {
         true => Err(format!("it is for {architecture}, as haul itself: the package is for others")),
@@ -67,6 +72,9 @@ mod tests {
         let check = |name, architecture| check_name(name, architecture, "0.1.0", target);
         assert_eq!(check(name, "aarch64"), Ok(()));
         assert!(check(name, "x86_64").is_err_and(|why| why.contains("as haul itself")));
+        assert!(
+            check("haul-0.1.0-riscv64-unknown-linux-gnu", "riscv64").is_err_and(|why| why.contains("no architecture"))
+        );
         for other in ["haul", "haul-0.1.1-aarch64-unknown-linux-gnu"] {
             assert!(check(other, "aarch64").is_err_and(|why| why.contains(name)), "{other}");
         }

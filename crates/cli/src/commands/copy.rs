@@ -192,7 +192,7 @@ impl Observer for Audience {
         self.show.event(event);
         self.report.iter_mut().for_each(|report| report.event(event));
         for complaint in self.writers.iter_mut().filter_map(|writer| writer.event(event)) {
-            self.show.complain(&complaint.to_string());
+            self.show.complain(&complaint);
         }
         let is_unlisted = self.manifest.as_mut().is_some_and(|manifest| manifest.event(event));
         if let Event::Checksum { path, .. } = event

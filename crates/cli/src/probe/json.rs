@@ -70,7 +70,7 @@ struct SocketLimitFields {
     netdev_max_backlog_packets: u64,
 }
 
-/// What is free at the path.
+/// Free space at the path.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FreeSpaceFields {

@@ -9,7 +9,7 @@ pub fn check_job(job: &Job) -> Result<(), Error> {
         return Err(Error::Usage("sources are either arguments or a list (-I), not both".into()));
     }
     let sync = &job.options.target.sync;
-    if job.options.target.sync.source_removes && (sync.deletes() || sync.replaces_trees) {
+    if sync.source_removes && (sync.deletes() || sync.replaces_trees) {
         return Err(Error::Usage("--remove-source-files cannot be used with --delete".into()));
     }
     if job.sources.iter().any(|source| source.host != *job.source_host()) {

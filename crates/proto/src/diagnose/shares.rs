@@ -39,7 +39,7 @@ struct EndShares {
     /// Reading or writing.
     storage: f64,
     cpu: f64,
-    /// What the lack of CPU is, once known.
+    /// The kind of CPU shortage, once known.
     cpu_detail: Option<BottleneckDetail>,
     /// Opening or creating small files.
     files: f64,

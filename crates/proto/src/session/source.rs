@@ -17,7 +17,7 @@ use self::flow::{Flow, Flows};
 use self::loss::Losses;
 use crate::entry::{Entry, EntryContent, EntryLocation, Timestamp};
 use crate::error::ProtocolError;
-use crate::file_range::FileRange;
+use crate::file_range::{FileRange, frames_of};
 use crate::ids::{ByEntry, EntryId, PathId, StreamId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::limits::{
@@ -145,8 +145,7 @@ impl<H> SourceSession<H> {
 
     /// Returns the frames of a file that are sent.
     fn frames_of(&self, size: u64) -> Range<u64> {
-        let SourceSettings { frame, range, .. } = self.settings;
-        range.map_or(0..frame.frames(size), |range| range.frames(frame, size))
+        frames_of(self.settings.range, self.settings.frame, size)
     }
 
     /// Delays the end of each large file until the engine has its requested digest: see [`Self::frames_read`]. The

@@ -40,7 +40,7 @@ use super::step::{EntryAnswer, FileEnd, FinishedEntry, ParentDirectory, TargetSt
 /// The target's side of a job. `H` is the engine's handle of an entry.
 #[derive(Debug)]
 pub struct TargetSession<H> {
-    large_files: LargeFileSettings,
+    settings: TargetSettings,
     entries: ByEntry<ReceivedEntry<H>>,
     next: u64,
     decisions: OfferDecisions,
@@ -140,7 +140,7 @@ impl<H> TargetSession<H> {
     /// Creates a job without offers.
     pub fn new(frame: FrameLen) -> Self {
         Self {
-            large_files: LargeFileSettings { frame, values: false, sums: false, range: None },
+            settings: TargetSettings { frame, values: false, sums: false, range: None },
             entries: ByEntry::default(),
             next: 0,
             decisions: OfferDecisions { first: EntryId(0), needs: Vec::new() },
@@ -158,17 +158,17 @@ impl<H> TargetSession<H> {
     /// Keeps the values of a file's frames until it is whole, so that differing frames on disk can be located: see
     /// [`FrameTree::keeping`].
     pub fn keep_values(&mut self) {
-        self.large_files.values = true;
+        self.settings.values = true;
     }
 
     /// Receives this range of each file alone. The engine refuses every file without it.
     pub fn receive_range(&mut self, range: FileRange) {
-        self.large_files.range = Some(range);
+        self.settings.range = Some(range);
     }
 
     /// Delays the completion of each large file until the engine has its requested digest: see [`TargetStep::Sum`].
     pub fn await_sums(&mut self) {
-        self.large_files.sums = true;
+        self.settings.sums = true;
     }
 
     /// Records that the digest requested by [`TargetStep::Sum`] is available.
@@ -256,7 +256,7 @@ impl<H> TargetSession<H> {
             let needs = std::mem::take(&mut self.decisions.needs);
             self.outbox.push(TargetMessage::Want { first: self.decisions.first, needs });
         }
-        let settings = self.large_files;
+        let settings = self.settings;
         let tracked = self.entries.get_mut(&entry)?;
         match (answer, &mut tracked.state) {
             (EntryAnswer::Needed(directory), ReceiveState::Directory { handle, .. }) => *handle = Some(directory),
@@ -350,7 +350,7 @@ impl<H> TargetSession<H> {
         if self.tracked(entry)?.is_none() {
             return Ok(TargetStep::None);
         }
-        let frame = self.large_files.frame;
+        let frame = self.settings.frame;
         match self.entries.get_mut(&entry) {
             Some(ReceivedEntry { state: ReceiveState::Large(large), .. }) if large.end.is_none() => {
                 large.close(frame, size)?;
@@ -397,7 +397,7 @@ impl<H> TargetSession<H> {
             return TargetStep::Sum(entry, Arc::clone(&large.handle), size);
         }
         let Some(end) = large.end else { return TargetStep::None };
-        if let Some(differing) = large.take_differences(large.frames(self.large_files.frame)) {
+        if let Some(differing) = large.take_differences(large.frames(self.settings.frame)) {
             let handle = Arc::clone(&large.handle);
             tracked.state = ReceiveState::Finishing;
             return TargetStep::Differs(entry, handle, differing);
@@ -478,9 +478,9 @@ fn is_new(message: &SourceMessage) -> bool {
     }
 }
 
-/// Settings common to all large files of a job.
+/// Settings common to all files of a job.
 #[derive(Debug, Clone, Copy)]
-struct LargeFileSettings {
+struct TargetSettings {
     frame: FrameLen,
     /// Whether frames' values are kept until the file is whole.
     values: bool,
@@ -490,7 +490,7 @@ struct LargeFileSettings {
     range: Option<FileRange>,
 }
 
-fn receiving<H>(settings: LargeFileSettings, handle: Arc<H>, size: u64, flow: Option<FlowProgress>) -> ReceiveState<H> {
+fn receiving<H>(settings: TargetSettings, handle: Arc<H>, size: u64, flow: Option<FlowProgress>) -> ReceiveState<H> {
     if size <= settings.frame.pack_file_max() {
         return ReceiveState::Small { handle };
     }
@@ -498,7 +498,7 @@ fn receiving<H>(settings: LargeFileSettings, handle: Arc<H>, size: u64, flow: Op
 }
 
 fn receiving_large<H>(
-    settings: LargeFileSettings,
+    settings: TargetSettings,
     handle: Arc<H>,
     extent: FlowLength,
     flow: Option<FlowProgress>,

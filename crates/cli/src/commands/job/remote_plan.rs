@@ -78,14 +78,14 @@ fn source_of(job: &OpenedJob, ends: &PartEnds) -> String {
 /// The copy as a dry run into a directory that stays empty.
 fn dry_run(job: &OpenedJob, mut plan: Plan) -> Plan {
     plan.job.target = Location { host: Host::Local, path: job.directory.vacant_target() };
-    let options = &mut plan.job.options;
-    options.target.sync.is_dry = true;
-    options.target.sync.tells_items = true;
-    options.target.sync.delete = DeleteMode::No;
-    options.target.sync.backup_dir.clear();
-    options.target.sync.link_dests.clear();
-    options.target.directory.create = false;
-    options.target.write.check_space = false;
+    let options = &mut plan.job.options.target;
+    options.sync.is_dry = true;
+    options.sync.tells_items = true;
+    options.sync.delete = DeleteMode::No;
+    options.sync.backup_dir.clear();
+    options.sync.link_dests.clear();
+    options.directory.create = false;
+    options.write.check_space = false;
     // A second walk would report what is planned already.
     plan.job.access.retries = Retries::NEVER;
     plan

@@ -43,7 +43,7 @@ pub struct NetTotalFields {
     status: u8,
 }
 
-/// What was sent.
+/// The sent data.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct TrafficFields {

@@ -7,7 +7,7 @@ use haul_base::job::event::{Event, Progress, TransportPath};
 
 use super::keys::Key;
 use super::lanes::Lanes;
-use super::message_log::MessageLog;
+use super::message_log::{MessageLog, PAGE};
 use super::rate_history::RateHistory;
 use super::steps;
 
@@ -136,9 +136,9 @@ impl Board {
             Key::Escape => self.helps = false,
             Key::Char('\t') => self.wants_slowest = !self.wants_slowest,
             Key::Up => self.messages.up(1),
-            Key::PageUp => self.messages.page_up(),
+            Key::PageUp => self.messages.up(PAGE),
             Key::Down => self.messages.down(1),
-            Key::PageDown => self.messages.page_down(),
+            Key::PageDown => self.messages.down(PAGE),
             Key::Char('q') if self.phase != Phase::Stopping => {
                 self.phase = Phase::Stopping;
                 return Some(Wish::End);

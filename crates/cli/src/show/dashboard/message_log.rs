@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 /// Most lines kept.
 pub const LINES_MAX: usize = 500;
 /// Lines that a screenful back is.
-const PAGE: usize = 5;
+pub const PAGE: usize = 5;
 
 /// The latest messages.
 #[derive(Default)]
@@ -33,12 +33,12 @@ impl MessageLog {
             self.below += self.lines.len() - before;
         }
         self.lines.drain(..self.lines.len().saturating_sub(LINES_MAX));
-        self.up(0);
+        self.below = self.below.min(self.below_max());
     }
 
     /// Moves the view to earlier lines.
     pub fn up(&mut self, lines: usize) {
-        self.below = (self.below + lines).min(self.lines.len().saturating_sub(1));
+        self.below = (self.below + lines).min(self.below_max());
     }
 
     /// Moves the view to later lines.
@@ -46,14 +46,9 @@ impl MessageLog {
         self.below = self.below.saturating_sub(lines);
     }
 
-    /// Moves the view a screenful up.
-    pub fn page_up(&mut self) {
-        self.up(PAGE);
-    }
-
-    /// Moves the view a screenful down.
-    pub fn page_down(&mut self) {
-        self.down(PAGE);
+    /// The most lines that can be below: the first one stays visible.
+    fn below_max(&self) -> usize {
+        self.lines.len().saturating_sub(1)
     }
 
     /// Number of lines below the visible ones.

@@ -187,9 +187,9 @@ impl TargetReceiver {
 impl VerificationResult {
     /// Records a verified frame. Returns those before it, if it does not follow them.
     fn record_held(&mut self, index: u64, value: Digest, len: u64) -> Option<VerifiedFrames> {
-        let follows = self.first + self.values.len() as u64 == index;
-        let earlier = if follows { None } else { self.take_held() };
-        if !follows {
+        let mut earlier = None;
+        if self.first + self.values.len() as u64 != index {
+            earlier = self.take_held();
             self.first = index;
         }
         self.values.push(value);

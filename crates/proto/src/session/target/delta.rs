@@ -102,7 +102,7 @@ impl<H> TargetSession<H> {
         plain: usize,
     ) -> Result<Option<std::sync::Arc<H>>, ProtocolError> {
         let admitted = self.admit_frame(entry, offset, plain)?;
-        if admitted.is_some() && !self.told.has(entry, offset / u64::from(self.large_files.frame.get())) {
+        if admitted.is_some() && !self.told.has(entry, offset / u64::from(self.settings.frame.get())) {
             return Err(ProtocolError::Unasked("a delta frame without a base file"));
         }
         Ok(admitted)

@@ -1,8 +1,9 @@
 //! Flows at the target: files received in sequential order, each frame on any stream. The source cannot read a frame
 //! twice, and receives an Ack of the written frames. The size of some flows is known only at their end.
 
-use super::{LargeFileSettings, LargeReceive, TargetSession};
+use super::{LargeReceive, TargetSession, TargetSettings};
 use crate::error::ProtocolError;
+use crate::file_range::frames_of;
 use crate::ids::EntryId;
 use crate::integrity::{FrameLen, FrameTree};
 use crate::wire::message::TargetMessage;
@@ -101,7 +102,7 @@ fn open_index_of(
 impl<H> TargetSession<H> {
     /// Sends an Ack of a flow's written frames from time to time.
     pub(super) fn tell_written(&mut self, entry: EntryId) {
-        let step = (self.large_files.frame.frames_ahead() / TOLD_PARTS).max(1);
+        let step = (self.settings.frame.frames_ahead() / TOLD_PARTS).max(1);
         let Some(large) = self.large_mut(entry) else { return };
         let written = large.tree.seen().first_gap();
         if let Some(flow) = &mut large.flow
@@ -114,10 +115,9 @@ impl<H> TargetSession<H> {
 }
 
 /// Returns an empty tree for the values of a file's frames.
-pub(super) fn tree_of(settings: LargeFileSettings, extent: FlowLength) -> FrameTree {
+pub(super) fn tree_of(settings: TargetSettings, extent: FlowLength) -> FrameTree {
     let FlowLength::Known(size) = extent else { return FrameTree::open() };
-    let LargeFileSettings { frame, values, range, .. } = settings;
-    let frames = frame.frames(size);
-    let tree = FrameTree::new(frames).within(range.map_or(0..frames, |range| range.frames(frame, size)));
+    let TargetSettings { frame, values, range, .. } = settings;
+    let tree = FrameTree::new(frame.frames(size)).within(frames_of(range, frame, size));
     if values { tree.keeping_values() } else { tree }
 }

@@ -23,7 +23,7 @@ impl<H> TargetSession<H> {
         if self.runs.are_too_many {
             return Err(ProtocolError::OverLimit("frames with gaps between them"));
         }
-        let frame = self.large_files.frame;
+        let frame = self.settings.frame;
         self.tracked(entry)?;
         let Some(tracked) = self.entries.get_mut(&entry) else { return Ok(None) };
         match &mut tracked.state {
@@ -42,7 +42,7 @@ impl<H> TargetSession<H> {
 
     /// Records that an admitted frame is written; `value` is its BLAKE3 value.
     pub fn frame_written(&mut self, entry: EntryId, offset: u64, value: Digest) -> TargetStep<H> {
-        let frame = u64::from(self.large_files.frame.get());
+        let frame = u64::from(self.settings.frame.get());
         if let Some(ReceivedEntry { state: ReceiveState::Large(large), .. }) = self.entries.get_mut(&entry) {
             let index = offset / frame;
             large.in_hand.remove(&index);
@@ -73,7 +73,7 @@ impl<H> TargetSession<H> {
 
     /// Releases an admitted frame unwritten, since it will be sent again.
     pub fn release_frame(&mut self, entry: EntryId, offset: u64) {
-        let index = offset / u64::from(self.large_files.frame.get());
+        let index = offset / u64::from(self.settings.frame.get());
         if let Some(ReceivedEntry { state: ReceiveState::Large(large), .. }) = self.entries.get_mut(&entry) {
             large.in_hand.remove(&index);
         }
@@ -81,7 +81,7 @@ impl<H> TargetSession<H> {
 
     /// Requests a damaged admitted frame again, unless its file is complete meanwhile.
     pub fn resend_frame(&mut self, entry: EntryId, offset: u64) {
-        let index = offset / u64::from(self.large_files.frame.get());
+        let index = offset / u64::from(self.settings.frame.get());
         if let Some(large) = self.large_mut(entry) {
             large.in_hand.remove(&index);
             self.lacks(entry, &[index..index + 1]);

@@ -40,7 +40,7 @@ impl<H> TargetSession<H> {
     }
 
     fn answer_for(&mut self, entry: EntryId, packed: &mut Vec<EntryId>) -> Result<(), ProtocolError> {
-        let frame = self.large_files.frame;
+        let frame = self.settings.frame;
         match self.tracked(entry)?.map(|tracked| &tracked.state) {
             None | Some(ReceiveState::Finishing) => {}
             Some(ReceiveState::Small { .. }) => packed.push(entry),
