@@ -6,7 +6,7 @@ use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::expected_digests::ExpectedDigests;
 use haul_proto::integrity::Digest;
 use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
-use haul_proto::wire::frame::DataFrame;
+use haul_proto::wire::frame::{DataFrame, PackFrame};
 use haul_proto::wire::report::WorkerMessage;
 use std::fs::File;
 use std::io::{self, Read};
@@ -170,5 +170,37 @@ impl DigestChecks {
     pub(crate) fn read_again(&self, file: &ReceivingFile, index: u64, room: &mut [u8]) -> io::Result<usize> {
         let Some(Ok(opened)) = file.opened() else { return Err(io::ErrorKind::NotFound.into()) };
         read_at(&**opened.fd(), room, index * u64::from(self.job.request.settings.frame.get()))
+    }
+
+    /// Whether the payload has the source's BLAKE3 digest, if the target computes it.
+    pub(crate) fn hashes_agree(&self, frame: &DataFrame, file: &ReceivingFile, payload: &[u8]) -> bool {
+        let len = self.job.request.settings.frame;
+        let index = frame.offset / u64::from(len.get());
+        let hash = |is_only| len.hash_in(index, payload, is_only) == frame.value;
+        !self.job.rehashes()
+            || match file.is_open_ended() {
+                // Whether the first frame is the only one is unknown yet.
+                true => hash(false) || index == 0 && hash(true),
+                false => hash(len.frames(file.size()) == 1),
+            }
+    }
+
+    pub(crate) fn pack_hashes_agree(&self, pack: &PackFrame, payload: &[u8]) -> bool {
+        let mut rest = payload;
+        !self.job.rehashes()
+            || pack.files.iter().all(|file| {
+                let (bytes, behind) = rest.split_at(rest.len().min(file.len as usize));
+                rest = behind;
+                *blake3::hash(bytes).as_bytes() == file.digest
+            })
+    }
+
+    /// Completes the requested digest of a large file of `size` bytes with all frames written, as long as `goes_on`:
+    /// rereads the frames that it lacks.
+    pub(crate) fn complete_sum(&self, file: &ReceivingFile, size: u64, goes_on: impl Fn() -> bool) -> io::Result<()> {
+        let Some(sum) = self.sum(file) else { return Ok(()) };
+        sum.finish(size, |index, room: &mut [u8]| self.read_again(file, index, room), goes_on)?;
+        let _ = file.sum.value.set(sum.value().unwrap_or_default().to_vec());
+        Ok(())
     }
 }

@@ -1,18 +1,19 @@
 //! What happens to an entry at the target: the messages, frames and files of all threads come here, and each step of
 //! the state machine is executed here. An ended entry may end others, so ends are handled in a loop.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use haul_base::sys::sync::lock;
-use haul_proto::entry::EntryContent;
+use haul_proto::entry::{Entry, EntryContent};
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::EntryId;
 use haul_proto::journal::JournalRecord;
 use haul_proto::path::Name;
+use haul_proto::scheduler::Chunk;
 use haul_proto::session::differing::Differing;
-use haul_proto::session::step::{FinishedEntry, TargetStep};
+use haul_proto::session::step::{EntryAnswer, FinishedEntry, TargetStep};
 use haul_proto::wire::message::SourceMessage;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::resource_metrics::Stage;
@@ -21,14 +22,10 @@ use crate::metrics::stage_timer::during;
 use crate::receiver::TargetReceiver;
 use crate::receiver::commit::outcomes::EntryOutcomes;
 use crate::receiver::compare::entries::content;
-use crate::receiver::delta::block_signatures::FailedUpdate;
-use crate::receiver::durability::commit_queue::{CommitTask, PendingCommit};
-use crate::receiver::durability::complete_file::PublishedFile;
-use crate::receiver::durability::fsync::{FsyncTarget, sync_all};
 use crate::receiver::entry::{Compared, ComparedFile, ReceiverEntry};
 use crate::receiver::links::hard_links::{LinkOutcome, LinkStep, OtherLinkName};
 use crate::receiver::place::error::FileError;
-use crate::receiver::receive::verification_queue::VerificationClaim;
+use crate::receiver::receive::partial_verification::{VerificationClaim, VerifiedFrames};
 use crate::receiver::session::StreamRequest;
 use crate::receiver::written_frame::WrittenFrame;
 
@@ -42,14 +39,6 @@ struct Consequences {
 }
 
 impl TargetReceiver {
-    /// Signs base files until the job is over.
-    pub fn sign_base_files(&self) {
-        let mut reader = self.job.reader();
-        while let Some(FailedUpdate { entry, item, error }) = self.deltas.sign_up_to_failure(&mut reader) {
-            self.fail_file(entry, &item, &error);
-        }
-    }
-
     /// Handles a message from the source. This thread also answers offers.
     pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolError> {
         let message = SourceMessage::decode_keeping(bytes, self.job.request.settings.number, self.job.extras_kept())?;
@@ -83,7 +72,7 @@ impl TargetReceiver {
         match step {
             TargetStep::Sum(entry, item, size) if !matches!(&*item, ReceiverEntry::File(file) if file.in_order_queue().is_some()) =>
             {
-                self.verification_queue.add(vec![VerificationClaim::Sum(entry, item, size)]);
+                self.verifier.claims.add(vec![VerificationClaim::Sum(entry, item, size)]);
                 TargetStep::None
             }
             step => step,
@@ -91,7 +80,7 @@ impl TargetReceiver {
     }
 
     /// Executes a step of the state machine.
-    pub(crate) fn run_step(&self, step: TargetStep<ReceiverEntry>) {
+    pub(super) fn run_step(&self, step: TargetStep<ReceiverEntry>) {
         match step {
             TargetStep::None | TargetStep::Passed(_) | TargetStep::Owner { .. } | TargetStep::Patterns(..) => {}
             TargetStep::LeftOut(item, names) => match &*item {
@@ -132,8 +121,75 @@ impl TargetReceiver {
         }
     }
 
+    /// Answers all entries of an Offer.
+    fn decide_entries(&self, first: EntryId, entries: &[Entry]) {
+        let (mut claims, mut chunks, mut deltas, mut links) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (id, entry) in (first.0..).map(EntryId).zip(entries) {
+            self.removals.note_name(entry);
+            let turn = self.decider.first_of_sources(entry);
+            let entry = turn.as_deref().unwrap_or(entry);
+            let (answer, link) = match &turn {
+                Some(_) => self.decider.answer_offered(id, entry),
+                None => (EntryAnswer::Refused, None),
+            };
+            links.extend(link);
+            match (&answer, &entry.kind) {
+                (EntryAnswer::Partial(item), _) => claims.push(VerificationClaim::Part(id, Arc::clone(item))),
+                (EntryAnswer::Delta(item), EntryContent::File { size }) => {
+                    deltas.push((id, Arc::clone(item), 0..self.job.request.settings.frame.frames(*size)));
+                }
+                (EntryAnswer::Compare(item), EntryContent::File { size }) => {
+                    let frames = 0..self.job.request.settings.frame.frames(*size);
+                    chunks.push(Chunk { entry: id, handle: Arc::clone(item), size: *size, frames, ticket: 0 });
+                }
+                (EntryAnswer::Needed(_), EntryContent::Directory) => self.removals.filter.enter(id, entry),
+                _ => {}
+            }
+            let ended = match &answer {
+                EntryAnswer::Settled | EntryAnswer::Same => Some(true),
+                EntryAnswer::Refused => Some(false),
+                _ => None,
+            };
+            self.finish(self.session.apply(|machine| machine.answer(id, answer)));
+            if let Some(is_there) = ended {
+                self.end_links(id, self.decider.outcome_for_links(id, entry, is_there));
+            }
+        }
+        links.into_iter().for_each(|other| self.add_hard_link(other));
+        self.links.count_answered_links(entries);
+        // Existing frames of a file can be reported only after all answers.
+        self.verifier.claims.add(claims);
+        self.decider.comparer.chunks.add(chunks);
+        for (id, item, frames) in deltas {
+            self.deltas.sign(id, &item, vec![frames]);
+        }
+    }
+
+    /// Completes the requested digest of a large file with all frames written.
+    pub(super) fn sum_up(&self, entry: EntryId, item: &ReceiverEntry, size: u64) {
+        let ReceiverEntry::File(file) = item else { return };
+        match self.digests.complete_sum(file, size, || !self.session.is_stopped()) {
+            Ok(()) => self.run_step(self.session.apply(|machine| machine.summed(entry))),
+            // A stopped job reports nothing more.
+            Err(_) if self.session.is_stopped() => {}
+            Err(error) => self.fail_file(entry, item, &FileError::Reread(error.into())),
+        }
+    }
+
+    /// Reports verified frames to the source, in any number of files. Frames to be compared wait while the source has
+    /// many others to compare.
+    pub(super) fn report_held(&self, held: impl IntoIterator<Item = VerifiedFrames>, compare: bool) {
+        for VerifiedFrames { entry, first, values } in held {
+            let step = self.session.apply_when(
+                |machine| !compare || machine.may_hold(values.len()),
+                |machine| machine.holds(entry, first, &values, compare),
+            );
+            self.run_step(step);
+        }
+    }
+
     /// Handles a frame that was written, or could not be.
-    pub(crate) fn frame_written(&self, WrittenFrame { item, frame, len, result }: WrittenFrame) {
+    pub(super) fn frame_written(&self, WrittenFrame { item, frame, len, result }: WrittenFrame) {
         if let Err(error) = result {
             return self.fail_file(frame.entry, &item, &error);
         }
@@ -153,7 +209,7 @@ impl TargetReceiver {
     }
 
     /// Fails a file, unless it has ended or was offered again.
-    pub(crate) fn fail_file(&self, entry: EntryId, item: &ReceiverEntry, error: &FileError) {
+    pub(super) fn fail_file(&self, entry: EntryId, item: &ReceiverEntry, error: &FileError) {
         let ReceiverEntry::File(file) = item else { return };
         let next = self.session.apply(|machine| {
             // Data of an entry that was offered again belongs to the new offer.
@@ -181,62 +237,15 @@ impl TargetReceiver {
     }
 
     /// Handles a failed comparison.
-    pub(crate) fn compare_failed(&self, entry: EntryId, file: &ComparedFile, error: &FileError) {
+    pub(super) fn compare_failed(&self, entry: EntryId, file: &ComparedFile, error: &FileError) {
         if !file.failed.swap(true, Ordering::Relaxed) {
             self.job.fail(self.job.destination.path(&file.relative()), error);
             self.end_entry(entry, false);
         }
     }
 
-    /// Commits groups until the job is over, and runs checkpoints.
-    pub fn run_commits(&self) {
-        let mut named = Vec::new();
-        while let Some(task) = self.committer.commit_queue.next(!named.is_empty()) {
-            match task {
-                CommitTask::Group(group) => named = self.commit_group(group, named),
-                CommitTask::Checkpoint => self.committer.commit_queue.checkpoint(&self.job),
-            }
-        }
-    }
-
-    /// Syncs a group and names its files. The same sync makes the previous group's names durable: those files are
-    /// complete, and this group's are returned.
-    fn commit_group(&self, group: Vec<PendingCommit>, named: Vec<PublishedFile>) -> Vec<PublishedFile> {
-        let (mut files, mut directories) = (Vec::new(), HashMap::new());
-        for pending in group {
-            match pending {
-                PendingCommit::File(whole) => files.push(whole),
-                PendingCommit::Directory(dir, disk) => drop(directories.insert(dir.identity(), (dir, disk, true))),
-            }
-        }
-        for named in &named {
-            if let (Some(dir), Some(disk)) = (named.file().dir(), &named.disk) {
-                let directory = || (dir.clone(), Arc::clone(disk), false);
-                directories.entry(dir.identity()).or_insert_with(directory);
-            }
-        }
-        let directories: Vec<_> = directories.into_values().collect();
-        let contents = files.iter().filter_map(|whole| Some((whole.disk.as_ref()?, FsyncTarget::File(whole.fd()))));
-        let names = directories.iter().map(|(dir, disk, _)| (disk, FsyncTarget::Directory(dir)));
-        let mut results = sync_all(&contents.chain(names).collect::<Vec<_>>()).into_iter();
-        if self.committer.commit_queue.is_stopped() {
-            return Vec::new();
-        }
-        let results_of_files: Vec<_> = results.by_ref().take(files.len()).collect();
-        let mut ends = EntryOutcomes::default();
-        self.committer.conclude_named(named, &self.committer.lost_names(&directories, results), &mut ends);
-        if self.committer.reads_back() {
-            // Complete files do not wait for slow ones.
-            self.end_entries(std::mem::take(&mut ends));
-        }
-        let on_disk = self.committer.without_lost(files.into_iter().zip(results_of_files), &mut ends);
-        let named = self.committer.name_all(on_disk, &mut ends);
-        self.end_entries(ends);
-        named
-    }
-
     /// Creates a hard link, now or once its file is complete.
-    pub(crate) fn add_hard_link(&self, other: OtherLinkName) {
+    pub(super) fn add_hard_link(&self, other: OtherLinkName) {
         let EntryContent::HardLink { to, .. } = other.offered.kind else { return };
         let link = lock(&self.links.hard_links.0).add(to, other);
         self.follow(Consequences { links: [link].into(), ..Consequences::default() });
@@ -248,17 +257,17 @@ impl TargetReceiver {
     }
 
     /// Ends entries under one lock of the session, and whatever ends with them.
-    pub(crate) fn end_entries(&self, outcomes: EntryOutcomes) {
+    pub(super) fn end_entries(&self, outcomes: EntryOutcomes) {
         self.follow(self.settle_outcomes(outcomes));
     }
 
     /// Completes an entry of the session, and whatever ends with it.
-    pub(crate) fn finish(&self, finished: Option<FinishedEntry<ReceiverEntry>>) {
+    pub(super) fn finish(&self, finished: Option<FinishedEntry<ReceiverEntry>>) {
         self.follow(Consequences { finished: finished.into_iter().collect(), ..Consequences::default() });
     }
 
     /// Creates the hard links that waited for an entry that ended otherwise than by [`Self::end_entries`].
-    pub(crate) fn end_links(&self, entry: EntryId, outcome: LinkOutcome) {
+    pub(super) fn end_links(&self, entry: EntryId, outcome: LinkOutcome) {
         let links = self.waiting_links([(entry, outcome)]);
         self.follow(Consequences { links, ..Consequences::default() });
     }

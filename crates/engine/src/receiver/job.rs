@@ -7,7 +7,9 @@ use crate::fs::FileIdentity;
 use crate::io::program::ProgramError;
 use crate::io::storage::policy::StoragePolicy;
 use crate::io::storage::read::FrameReader;
+use crate::metrics::counter::add;
 use crate::metrics::reporter::Reporter;
+use crate::policy::audit::AuditAction;
 use crate::policy::{HostPolicy, PolicyRule};
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
@@ -22,13 +24,16 @@ use crate::receiver::place::job_locks::LockEvent;
 use crate::receiver::worker_context::WorkerContext;
 use haul_proto::entry::{Entry, EntryKind};
 use haul_proto::entry_extras::ExtrasFilter;
-use haul_proto::overwrite_policy::OverwriteRefusal;
+use haul_proto::error::ProtocolError;
+use haul_proto::ids::JobNumber;
+use haul_proto::overwrite_policy::{OverwriteRefusal, OverwriteRules};
 use haul_proto::path::escape;
 use haul_proto::session::step::EntryAnswer;
-use haul_proto::sync::EqualityTest;
+use haul_proto::sync::{ChangeKind, EqualityTest, ItemChange};
 use haul_proto::wire::list_batch::ListedKinds;
-use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::report::{ItemReport, WorkerMessage};
 use haul_proto::wire::request::{TargetOperand, TargetRequest};
+use haul_proto::wire::storage::Verify;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -128,6 +133,16 @@ impl ReceiverJob {
 }
 
 impl ReceiverJob {
+    /// Whether the job only compares.
+    pub fn compares(&self) -> bool {
+        self.request.compare.is_some()
+    }
+
+    /// Whether the source is in this process.
+    pub(super) fn is_within_process(&self) -> bool {
+        self.is_both_ends.load(Ordering::Relaxed)
+    }
+
     /// Totals for a server's log.
     pub fn did(&self) -> WorkDone {
         let counters = self.reporter.tally.counters();
@@ -187,6 +202,68 @@ impl ReceiverJob {
     pub(super) fn fail(&self, path: Vec<u8>, error: impl Display) {
         self.reporter.failed(path, error.to_string());
     }
+
+    /// Reports a file that does not support the requested direct I/O.
+    pub(crate) fn report_refusal(&self, file: &ReceivingFile) {
+        let path = escape(&file.display_path(&self.destination));
+        let text = format!("{path}: no O_DIRECT writes, so the page cache is used");
+        self.reporter.send(&WorkerMessage::Warning { text });
+    }
+
+    /// Whether the target computes BLAKE3 too: with `--verify=memory`, and for an audit log, for which a hostile source
+    /// could claim another file's digest.
+    pub(super) fn rehashes(&self) -> bool {
+        self.request.verify == Verify::Memory || self.reporter.is_audited() && !self.is_within_process()
+    }
+
+    pub(crate) fn check_job(&self, job: JobNumber) -> Result<(), ProtocolError> {
+        if job == self.request.settings.number { Ok(()) } else { Err(ProtocolError::Unasked("another job")) }
+    }
+
+    /// Whether this is a dry run.
+    pub(super) fn is_dry(&self) -> bool {
+        self.request.sync.is_dry
+    }
+
+    /// The rules for existing entries.
+    pub(super) fn overwrite_rules(&self) -> OverwriteRules {
+        OverwriteRules::new(self.request.write.overwrite, &self.request.sync)
+    }
+
+    /// Reports a creation, change or removal, or in a dry run its plan. `relative` returns the path below the
+    /// destination; it is called only if a report is sent. The size is that of a file.
+    pub(super) fn report_item(
+        &self,
+        relative: impl FnOnce() -> Vec<u8>,
+        (what, size): (EntryKind, Option<u64>),
+        change: ChangeKind,
+    ) {
+        let tally = &self.reporter.sync;
+        match change {
+            ChangeKind::Adjusted(_) => add(&tally.adjusted, 1),
+            ChangeKind::Linked => add(&tally.linked, 1),
+            ChangeKind::Removed => add(&tally.removed, 1),
+            ChangeKind::Made | ChangeKind::Replaced(_) => {}
+        }
+        let is_told = self.request.sync.tells_items;
+        let audited = audited(what, change).filter(|_| self.reporter.is_audited() && !self.is_dry());
+        if !is_told && audited.is_none() {
+            return;
+        }
+        let path = self.destination.path(&relative());
+        if let Some(action) = audited {
+            self.reporter.audit_change(action, what, &path);
+        }
+        if is_told {
+            self.reporter.send(&WorkerMessage::Item(ItemReport { path, item: ItemChange { what, change }, size }));
+        }
+    }
+
+    /// Reports a file linked to an earlier copy.
+    pub(super) fn report_linked(&self, relative: impl Fn() -> Vec<u8>, size: u64) {
+        self.report_item(&relative, (EntryKind::File, Some(size)), ChangeKind::Linked);
+        self.reporter.file_there(&relative, size, None);
+    }
 }
 
 /// Whether the host's policy permits block signatures for sources. Warns if the request asked for more than the
@@ -225,5 +302,16 @@ impl ReceiverJob {
     pub(crate) fn refuse(&self, position: &EntryPosition, error: impl Display) -> EntryAnswer<ReceiverEntry> {
         self.fail_entry(self.destination.path(&self.relative(position)), error);
         EntryAnswer::Refused
+    }
+}
+
+/// The audit log's term for a change. Received and unchanged files have records of their own.
+fn audited(what: EntryKind, change: ChangeKind) -> Option<AuditAction> {
+    match (what, change) {
+        (_, ChangeKind::Removed) => Some(AuditAction::Removed),
+        (_, ChangeKind::Adjusted(_)) => Some(AuditAction::Changed),
+        (EntryKind::File, _) => None,
+        (_, ChangeKind::Made | ChangeKind::Linked) => Some(AuditAction::Made),
+        (_, ChangeKind::Replaced(_)) => Some(AuditAction::Replaced),
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! [`TargetReceiver`] joins components, each with its own state. [`session`] holds the protocol's state machine behind
 //! a lock. One thread answers offers ([`decide`]), one sends the session's messages, one for each stream delivers
-//! frames ([`receive`]), and one commits complete files ([`commit`]). [`driver`] joins them. [`place`] and [`tree`] know the
+//! frames ([`receive`]), and one commits complete files ([`commit`]). [`threads`] has their loops, and [`driver`] says what
+//! happens next to an entry. [`place`] and [`tree`] know the
 //! destination. Jobs that only compare ([`compare`]) read files instead.
 
 mod bounded_queue;
@@ -25,6 +26,7 @@ mod race_tests;
 mod receive;
 mod session;
 mod source_names;
+mod threads;
 mod tree;
 mod worker_context;
 mod written_frame;
@@ -55,8 +57,8 @@ use crate::receiver::metadata::owners::TargetOwners;
 use crate::receiver::place::destination::{self, RefusedRequest};
 use crate::receiver::place::job_quota::JobQuota;
 use crate::receiver::place::journal::JournalLocation;
-use crate::receiver::receive::WriteResources;
-use crate::receiver::receive::verification_queue::VerificationQueue;
+use crate::receiver::receive::FrameReceiver;
+use crate::receiver::receive::partial_verification::PartialVerifier;
 use crate::receiver::session::{ReceiverSession, SessionOutput};
 use crate::receiver::tree::TargetTree;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
@@ -84,11 +86,10 @@ pub struct TargetReceiver {
     removals: Arc<Removals>,
     pub(crate) tree: Arc<TargetTree>,
     pub(crate) deltas: Arc<DeltaStage>,
-    storage: WriteResources,
     pub(crate) committer: Arc<Committer>,
-    decider: Arc<EntryDecider>,
-    /// Partial files of earlier runs to be verified.
-    verification_queue: VerificationQueue,
+    decider: EntryDecider,
+    verifier: PartialVerifier,
+    pub(crate) frames: FrameReceiver,
 }
 
 fn journals(request: &TargetRequest) -> Result<JournalLocation, RefusedRequest> {
@@ -133,10 +134,11 @@ impl TargetReceiver {
         let removals = Arc::new(Removals::new(&metadata, &session, backup, extraneous));
         let tree = Arc::new(TargetTree::new(&removals, journals, quota));
         let deltas = Arc::new(DeltaStage::new(&tree));
-        let storage = WriteResources::new(&tree, context.rate);
         let committer = Arc::new(Committer::new(&digests, &links, &deltas, commit_queue));
         let comparer = Arc::new(EntryComparer::new(&links, &tree));
-        let decider = Arc::new(EntryDecider::new(&comparer, &committer, link_dests));
+        let decider = EntryDecider::new(&comparer, &committer, link_dests);
+        let verifier = PartialVerifier::new(&digests, &deltas);
+        let frames = FrameReceiver::new(&committer, context.rate);
         if job.destination.is_new {
             job.report_item(Vec::new, (Kinds::Directory, None), ChangeKind::Made);
         }
@@ -149,10 +151,10 @@ impl TargetReceiver {
             removals,
             tree,
             deltas,
-            storage,
             committer,
             decider,
-            verification_queue: VerificationQueue::default(),
+            verifier,
+            frames,
         })
     }
 
@@ -180,7 +182,7 @@ impl TargetReceiver {
 
     /// Ends verification and comparison: all entries are complete, or the job is stopped.
     pub fn is_over(&self) {
-        self.verification_queue.close();
+        self.verifier.claims.close();
         self.decider.comparer.chunks.close();
         self.deltas.signature_tasks.close();
         self.deltas.frame_builds.close();
@@ -204,7 +206,7 @@ impl TargetReceiver {
     /// Stops all threads at their next step and removes incomplete files.
     pub fn stop(&self) {
         self.session.stop();
-        self.storage.rate_limit.set(0);
+        self.frames.rate_limit.set(0);
         self.committer.commit_queue.stop();
         self.is_over();
         self.tree.job_locks.close();

@@ -21,7 +21,7 @@ pub struct DirectSink<'t> {
 impl<'t> DirectSink<'t> {
     /// Creates the sink of one stream.
     pub fn new(target: &'t TargetReceiver) -> Self {
-        Self { target, writer: target.writer() }
+        Self { target, writer: target.frames.writer() }
     }
 }
 

@@ -2,7 +2,6 @@
 //! changes and removes nothing. [`crate::receiver::compare::reread`] reads the contents of files.
 
 use crate::receiver::compare::EntryComparer;
-use crate::receiver::job::ReceiverJob;
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::entry_kind;
 use haul_proto::entry::EntryKind;
@@ -29,13 +28,6 @@ use crate::metrics::counter::add;
 use crate::receiver::entry::{Compared, ComparedDirectory, ComparedFile, ReceiverEntry};
 use crate::receiver::place::destination::DestinationKind;
 use crate::receiver::source_names::SourceNames;
-
-impl ReceiverJob {
-    /// Whether the job only compares.
-    pub fn compares(&self) -> bool {
-        self.request.compare.is_some()
-    }
-}
 
 impl EntryComparer {
     /// Directory and name of a compared entry.

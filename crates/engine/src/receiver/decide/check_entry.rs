@@ -10,7 +10,6 @@ use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
 use haul_proto::overwrite_policy::{ExistingEntry, OverwriteDecision, OverwritePolicy, OverwriteRefusal, decide};
 use haul_proto::path::Name;
-use haul_proto::scheduler::Chunk;
 use haul_proto::session::step::{EntryAnswer, ParentDirectory};
 use haul_proto::sync::{ChangeKind, ChangeReasons};
 use std::io;
@@ -23,83 +22,56 @@ use haul_base::sys::describe::describe;
 
 use crate::fs::{Dir, FollowLinks};
 use crate::metrics::counter::add;
-use crate::receiver::TargetReceiver;
 use crate::receiver::decide::{EntryResult, NextStep};
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::{ReceivingFile, UNKNOWN_SIZE, size_of};
 use crate::receiver::links::hard_link_guard::GuardedName;
-use crate::receiver::links::hard_links::LinkOutcome;
+use crate::receiver::links::hard_links::{LinkOutcome, OtherLinkName};
 use crate::receiver::metadata::rights::{has_capability, is_trusted, may_have_rights};
 use crate::receiver::place::destination::DestinationKind;
 use crate::receiver::place::entry_position::TreeReplacement;
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::{ExistingStat, attributes};
 use crate::receiver::place::in_order_sink::InOrderSink;
-use crate::receiver::receive::verification_queue::VerificationClaim;
 use crate::receiver::tree::parent_directories::parent_modes;
 
-impl TargetReceiver {
-    /// Answers all entries of an Offer.
-    pub(crate) fn decide_entries(&self, first: EntryId, entries: &[Entry]) {
-        let (mut claims, mut chunks, mut deltas, mut links) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (id, entry) in (first.0..).map(EntryId).zip(entries) {
-            self.removals.note_name(entry);
-            let turn = self.decider.first_of_sources(entry);
-            let entry = turn.as_deref().unwrap_or(entry);
-            let answer = match &entry.kind {
-                _ if turn.is_none() => EntryAnswer::Refused,
-                _ if self.removals.removes_only() => self.tree.answer_only_removal(entry),
-                EntryContent::HardLink { .. } if self.job.compares() => self.decider.answer(entry),
-                EntryContent::HardLink { .. } => {
-                    let (answer, other) = self.decider.answer_link(id, entry);
-                    links.extend(other);
-                    answer
-                }
-                _ => {
-                    self.decider.expect_links(id, entry);
-                    self.decider.answer(entry)
-                }
-            };
-            let is_there = matches!(answer, EntryAnswer::Settled | EntryAnswer::Same);
-            let is_refused = matches!(answer, EntryAnswer::Refused);
-            match (&answer, &entry.kind) {
-                (EntryAnswer::Partial(item), _) => claims.push(VerificationClaim::Part(id, Arc::clone(item))),
-                (EntryAnswer::Delta(item), EntryContent::File { size }) => {
-                    deltas.push((id, Arc::clone(item), 0..self.job.request.settings.frame.frames(*size)));
-                }
-                (EntryAnswer::Compare(item), EntryContent::File { size }) => {
-                    let frames = 0..self.job.request.settings.frame.frames(*size);
-                    chunks.push(Chunk { entry: id, handle: Arc::clone(item), size: *size, frames, ticket: 0 });
-                }
-                (EntryAnswer::Needed(_), EntryContent::Directory) => self.removals.filter.enter(id, entry),
-                _ => {}
-            }
-            let next = self.session.apply(|machine| machine.answer(id, answer));
-            self.finish(next);
-            if is_there && entry.further_names().is_some() {
-                self.decider.record_existing_first_name(id, entry);
-            }
-            let would_be_new = self.job.is_dry() && self.decider.dry_new.swap(false, Ordering::Relaxed);
-            if is_there && self.decider.stays_another(entry) {
-                self.end_links(id, LinkOutcome::Another);
-            } else if is_there && would_be_new {
-                self.end_links(id, LinkOutcome::WouldBeNew);
-            } else if is_there || is_refused {
-                self.end_links(id, if is_there { LinkOutcome::There } else { LinkOutcome::Failed });
-            }
-        }
-        links.into_iter().for_each(|other| self.add_hard_link(other));
-        self.links.count_answered_links(entries);
-        // Existing frames of a file can be reported only after all answers.
-        self.verification_queue.add(claims);
-        self.decider.comparer.chunks.add(chunks);
-        deltas
-            .into_iter()
-            .for_each(|(id, item, frames)| self.deltas.sign(id, &item, std::iter::once(frames).collect()));
-    }
-}
-
 impl EntryDecider {
+    /// Answers an offered entry. A hard link is to be created after all answers to its Offer.
+    pub(crate) fn answer_offered(
+        &self,
+        id: EntryId,
+        entry: &Entry,
+    ) -> (EntryAnswer<ReceiverEntry>, Option<OtherLinkName>) {
+        self.dry_new.store(false, Ordering::Relaxed);
+        let answer = match &entry.kind {
+            _ if self.removals.removes_only() => self.tree.answer_only_removal(entry),
+            EntryContent::HardLink { .. } if !self.job.compares() => return self.answer_link(id, entry),
+            EntryContent::HardLink { .. } => self.answer(entry),
+            _ => {
+                self.expect_links(id, entry);
+                self.answer(entry)
+            }
+        };
+        (answer, None)
+    }
+
+    /// Whether an entry that its answer has ended can have hard links.
+    pub(crate) fn outcome_for_links(&self, id: EntryId, entry: &Entry, is_there: bool) -> LinkOutcome {
+        if !is_there {
+            return LinkOutcome::Failed;
+        }
+        if entry.further_names().is_some() {
+            self.record_existing_first_name(id, entry);
+        }
+        if self.stays_another(entry) {
+            LinkOutcome::Another
+        } else if self.dry_new.load(Ordering::Relaxed) {
+            LinkOutcome::WouldBeNew
+        } else {
+            LinkOutcome::There
+        }
+    }
+
     fn answer(&self, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
         let parent = self.session.read(|machine| machine.parent(&entry.place));
         if self.job.compares() {
@@ -314,7 +286,7 @@ impl EntryDecider {
             OverwriteDecision::Compare if self.has_digest(dir, name, entry)? => OverwriteDecision::Keep,
             OverwriteDecision::Compare => OverwriteDecision::Replace,
             OverwriteDecision::Keep | OverwriteDecision::Omit
-                if self.job.is_half_changed(position, entry, there)? =>
+                if self.committer.deltas.is_half_changed(position, entry, there)? =>
             {
                 OverwriteDecision::Replace
             }

@@ -3,7 +3,6 @@
 pub mod check_entry;
 pub mod dry_run;
 pub mod hard_links;
-pub mod item_reports;
 pub mod known_equal;
 pub mod link_dests;
 pub mod range_decision;

@@ -1,18 +1,14 @@
 //! Devices, FIFOs and sockets: created on request, never opened.
 
 use crate::receiver::decide::{EntryDecider, EntryResult};
-use crate::receiver::metadata::MetadataWriter;
 use haul_proto::entry::{DeviceNumber, EntryMetadata, SpecialFile};
 use haul_proto::overwrite_policy::OverwriteDecision;
 use haul_proto::path::Name;
 use haul_proto::session::step::EntryAnswer;
 use rustix::fs::{AtFlags, FileType, Mode, makedev, mknodat, renameat, unlinkat};
 use rustix::io::Errno;
-use std::io;
 use std::os::fd::OwnedFd;
 
-use crate::fs::MetadataParts;
-use crate::fs::meta::{apply_to_node, mode_without_preserve};
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::ExistingStat;
@@ -69,14 +65,6 @@ impl EntryDecider {
     pub(crate) fn may_make_node(&self, node: SpecialFile) -> bool {
         let kept = self.job.request.metadata.preserve;
         if is_device(node) { kept.devices } else { kept.specials }
-    }
-}
-
-impl MetadataWriter {
-    fn set_node_metadata(&self, dir: &OwnedFd, name: &Name, meta: &EntryMetadata, times: bool) -> io::Result<()> {
-        let preserve = self.job.request.metadata.owner_and_mode;
-        let mode = if preserve { meta.mode } else { mode_without_preserve(meta.mode, self.job.umask) };
-        apply_to_node(dir, name, meta, MetadataParts { owner: preserve, mode: Some(mode), times }).map(|_| ())
     }
 }
 

@@ -3,11 +3,9 @@
 use crate::receiver::delta::DeltaStage;
 use crate::receiver::file::base::BaseSource;
 use crate::receiver::file::base::open_to_write;
-use crate::receiver::job::ReceiverJob;
 use haul_proto::delta::{DeltaMethod, method};
 use rustix::fs::FileType;
 use std::io;
-use std::sync::atomic::Ordering;
 
 use crate::fs::{FileStat, FollowLinks};
 use crate::receiver::file::patch::InPlaceUpdate;
@@ -43,12 +41,5 @@ impl DeltaStage {
     /// Whether frames may be rebuilt from it: see [`haul_proto::session::target`].
     pub(crate) fn may_use(&self, base: &BaseSource) -> bool {
         self.job.allows_deltas && self.session.read(|machine| machine.may_use_base(base.id()))
-    }
-}
-
-impl ReceiverJob {
-    /// Whether the source is in this process.
-    pub(crate) fn is_within_process(&self) -> bool {
-        self.is_both_ends.load(Ordering::Relaxed)
     }
 }

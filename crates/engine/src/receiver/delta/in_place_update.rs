@@ -8,7 +8,6 @@
 use crate::receiver::delta::DeltaStage;
 use crate::receiver::file::patch::InPlaceUpdate;
 use crate::receiver::file::patch::patch_name;
-use crate::receiver::job::ReceiverJob;
 use haul_proto::delta::instructions::DeltaInstruction;
 use haul_proto::delta::patch::{HEADER_LEN, PIECE_HEAD, PatchChunk, PatchHeader};
 use haul_proto::entry::{Entry, EntryContent, EntryMetadata, Timestamp};
@@ -26,10 +25,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::fs::{FileStat, FollowLinks};
-use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::calls::{read_at, write_at};
 use crate::io::storage::holes::punch;
-use crate::receiver::TargetReceiver;
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::file::base::{BaseSource, open_to_write};
@@ -47,58 +44,42 @@ const READ_BYTES: usize = 2 << 20;
 /// Smallest reserve: a file system needs some space for its own blocks.
 const RESERVE_BYTES_MIN: u64 = 64 << 10;
 
-impl TargetReceiver {
-    /// Receives a frame as delta instructions.
+impl DeltaStage {
+    /// Receives a frame as delta instructions. `None` if it is to be sent again.
     pub(crate) fn deliver_in_place(
         &self,
         item: &Arc<ReceiverEntry>,
         (base, in_place): (&BaseSource, &InPlaceUpdate),
         steps: &[DeltaInstruction<'_>],
         frame: &DeltaFrame,
-    ) -> Result<(), ProtocolError> {
-        let ReceiverEntry::File(file) = &**item else { return Ok(()) };
+    ) -> Result<Option<WrittenFrame>, ProtocolError> {
+        let ReceiverEntry::File(file) = &**item else { return Ok(None) };
         let settings = self.job.settings();
         let index = frame.offset / u64::from(settings.frame.get());
         let is_only = settings.frame.frames(file.size()) == 1;
         let changes = in_place.changes(index, steps, frame, is_only)?;
         let rebuilt = if changes.is_some() { Rebuilt::Right } else { Rebuilt::Wrong };
-        let (true, Some(changes)) = (self.deltas.conclude_delta(base, frame, rebuilt)?, changes) else {
-            return Ok(());
+        let (true, Some(changes)) = (self.conclude_delta(base, frame, rebuilt)?, changes) else {
+            return Ok(None);
         };
         let data = DataFrame { job: frame.job, entry: frame.entry, offset: frame.offset, check: 0, value: frame.value };
-        self.write_patch(item, file, in_place, &data, frame.plain, &changes);
-        Ok(())
+        Ok(Some(self.write_patch(item, (file, in_place), &data, frame.plain, &changes)))
     }
 
-    /// Receives a whole frame.
-    pub(crate) fn whole_in_place(
+    /// Writes the changed pieces of a frame of `len` bytes into the patch.
+    pub(crate) fn write_patch(
         &self,
         item: &Arc<ReceiverEntry>,
-        in_place: &InPlaceUpdate,
-        frame: &DataFrame,
-        buffer: &FrameBuffer,
-    ) {
-        let ReceiverEntry::File(file) = &**item else { return };
-        let bytes = buffer.payload();
-        self.write_patch(item, file, in_place, frame, bytes.len(), &[(frame.offset, bytes)]);
-    }
-
-    fn write_patch(
-        &self,
-        item: &Arc<ReceiverEntry>,
-        file: &ReceivingFile,
-        in_place: &InPlaceUpdate,
+        (file, in_place): (&ReceivingFile, &InPlaceUpdate),
         frame: &DataFrame,
         len: usize,
         pieces: &[(u64, &[u8])],
-    ) {
+    ) -> WrittenFrame {
         let opened = file.open_once(&self.tree.temp_files, &self.tree.job_locks);
         let result = opened.and_then(|patch| Ok(in_place.write(patch.fd(), pieces, file.with_holes().is_some())?));
-        self.frame_written(WrittenFrame { item: Arc::clone(item), frame: frame.clone(), len, result });
+        WrittenFrame { item: Arc::clone(item), frame: frame.clone(), len, result }
     }
-}
 
-impl DeltaStage {
     /// Names a complete patch and applies it. One thread does so for all files, so two names of a file are not updated at
     /// the same time: the second one finds it changed. With `to_disk`, syncs the patch before, and the file after.
     pub(crate) fn apply_patch(
@@ -139,9 +120,7 @@ impl DeltaStage {
         };
         carried().map_err(|error| FileError::Patch(error.into()))
     }
-}
 
-impl ReceiverJob {
     /// Whether an interrupted update may have half changed a file that would stay. Its time is then new, so `--update`
     /// would mistake it for another program's change; and its size may be right.
     pub(crate) fn is_half_changed(
@@ -150,8 +129,8 @@ impl ReceiverJob {
         entry: &Entry,
         there: &ExistingStat,
     ) -> io::Result<bool> {
-        let sync = &self.request.sync;
-        let replaces = matches!(self.request.write.overwrite, OverwritePolicy::Replace | OverwritePolicy::Follow);
+        let sync = &self.job.request.sync;
+        let replaces = matches!(self.job.request.write.overwrite, OverwritePolicy::Replace | OverwritePolicy::Follow);
         let (EntryContent::File { .. }, ExistingEntry::File { modified, .. }, Some(look)) =
             (&entry.kind, &there.existing, &there.look)
         else {
@@ -174,9 +153,7 @@ impl ReceiverJob {
             Err(_) => Ok(false),
         }
     }
-}
 
-impl DeltaStage {
     /// Applies an earlier run's patch to the existing file, as far as possible. The result is verified like any base
     /// file: it may have changed since, or its inode may have been reused.
     pub(crate) fn recover(&self, path: &TargetPath) -> io::Result<()> {

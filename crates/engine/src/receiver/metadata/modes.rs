@@ -3,10 +3,12 @@
 use crate::receiver::metadata::MetadataWriter;
 use haul_proto::entry::EntryMetadata;
 use haul_proto::entry_extras::ExtendedAttribute;
+use haul_proto::path::Name;
 use rustix::fs::{Mode, fchmod};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
+use crate::fs::meta::apply_to_node;
 use crate::fs::{MetadataParts, mode_without_preserve};
 
 impl MetadataWriter {
@@ -73,5 +75,33 @@ impl MetadataWriter {
             fchmod(&fd, Mode::from_raw_mode(mode.into()))?;
         }
         Ok(refused)
+    }
+
+    /// Sets metadata of a device, FIFO or socket, which is not opened.
+    pub(crate) fn set_node_metadata(
+        &self,
+        dir: &OwnedFd,
+        name: &Name,
+        meta: &EntryMetadata,
+        times: bool,
+    ) -> io::Result<()> {
+        let preserve = self.job.request.metadata.owner_and_mode;
+        let mode = if preserve { meta.mode } else { mode_without_preserve(meta.mode, self.job.umask) };
+        apply_to_node(dir, name, meta, MetadataParts { owner: preserve, mode: Some(mode), times }).map(|_| ())
+    }
+
+    /// Private and writable until the directory is complete.
+    pub(crate) fn first_mode(&self, meta: &EntryMetadata) -> u32 {
+        if self.job.request.metadata.owner_and_mode { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 }
+    }
+
+    /// The mode of a directory above a source argument. It belongs to this user, whatever the source's owner: modes for
+    /// another owner or group have no meaning.
+    pub(crate) fn mode_above(&self, source_mode: u16) -> u16 {
+        if self.job.request.metadata.owner_and_mode {
+            source_mode & 0o1777
+        } else {
+            mode_without_preserve(source_mode, self.job.umask)
+        }
     }
 }

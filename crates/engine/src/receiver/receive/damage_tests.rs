@@ -2,6 +2,7 @@
 //! decryption. In the latter cases, the target requests exactly the damaged data again.
 
 use super::*;
+use crate::receiver::TargetReceiver;
 use haul_lab::{Rng, cases, count};
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
 use haul_proto::ids::EntryId;
@@ -12,6 +13,7 @@ use haul_proto::path::Name;
 use haul_proto::wire::handshake::{CipherSuite, KeyDirection};
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
 use haul_proto::wire::request::{SessionSettings, TargetOperand, TargetRequest};
+use haul_proto::wire::storage::Verify;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -216,7 +218,7 @@ fn a_bit_that_flips_in_memory_is_asked_for_again_and_nothing_else_is() {
     let flips = cases("HAUL_FLIPS", 20_000) / 20;
     let mut rng = Rng::new(1);
     let (site, said) = site_of_frames_and_a_pack(&mut rng, Verify::Wire);
-    let mut writer = FrameWriter::new(FRAME_MIN as usize, 2);
+    let mut writer = site.target.frames.writer();
     let mut flipped = 0;
     for (left, buffer) in (1..=said.len() as u64).rev().zip(&said) {
         for _ in 0..(flips - flipped) / left {
@@ -243,7 +245,7 @@ fn a_bit_that_no_check_can_see_makes_a_file_that_is_seen_to_be_wrong() {
     for verify in [Verify::Wire, Verify::Memory] {
         let mut rng = Rng::new(2);
         let (site, said) = site_of_frames_and_a_pack(&mut rng, verify);
-        let mut writer = FrameWriter::new(FRAME_MIN as usize, 2);
+        let mut writer = site.target.frames.writer();
         let moments = [Moment::Unseen].into_iter().chain([Moment::Never].into_iter().cycle());
         said.iter().zip(moments).for_each(|(buffer, moment)| bring(&site, buffer, &mut writer, &mut rng, moment));
         site.end_file(0);
@@ -261,7 +263,7 @@ fn a_source_cannot_forge_the_digests_of_an_audit_log() {
     let audit = AuditLog::open(&to, &AuditClient::default(), "/".into()).unwrap();
     let mut rng = Rng::new(3);
     let site = Site::with([70_000, 300].map(|len| rng.bytes(len)).to_vec(), settings(), Verify::Wire, audit);
-    let mut writer = FrameWriter::new(FRAME_MIN as usize, 2);
+    let mut writer = site.target.frames.writer();
     let forged = [7; 32];
     for mut said in [site.data(0, 0), site.pack(1..2)] {
         match &mut said.trailer {
@@ -285,7 +287,7 @@ fn files_arrive_in_a_session_without_blake3() {
         Verify::Wire,
         None,
     );
-    let mut writer = FrameWriter::new(FRAME_MIN as usize, 2);
+    let mut writer = site.target.frames.writer();
     let (mut data, mut pack) = (site.data(0, 0), site.pack(1..2));
     let digest = check_value(frame_check(&data.payload));
     let RecordTrailer::Data(frame) = &mut data.trailer else { unreachable!() };

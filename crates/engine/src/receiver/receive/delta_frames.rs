@@ -3,12 +3,12 @@
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::holes::map_of_zeros;
 use crate::metrics::stage_timer::during;
-use crate::receiver::TargetReceiver;
 use crate::receiver::delta::delta_apply::DeltaFrameBuild;
 use crate::receiver::delta::delta_apply::WAITING_MAX;
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::file::base::BaseSource;
+use crate::receiver::receive::FrameReceiver;
 use crate::receiver::receive::frame_writer::FrameWriter;
 use haul_proto::delta::base::FramePosition;
 use haul_proto::delta::instructions::{DeltaInstruction, decode};
@@ -17,31 +17,18 @@ use haul_proto::integrity::frame_check;
 use haul_proto::session::target::Rebuilt;
 use haul_proto::wire::frame::{DataFrame, DeltaFrame};
 use haul_proto::wire::resource_metrics::Stage;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-impl TargetReceiver {
-    /// Rebuilds frames until the job is over, or until the source has sent too many wrong ones.
-    pub fn make_frames(&self) -> Result<(), ProtocolError> {
-        let mut writer = None;
-        while let Some(DeltaFrameBuild { item, frame, instructions }) = self.next_making(&mut writer) {
-            let writer = writer.get_or_insert_with(|| self.storage.writer());
-            let ReceiverEntry::File(file) = &*item else { continue };
-            // The stream that received them has decoded them before.
-            let Ok(steps) = decode(&instructions, frame.offset, frame.plain) else { continue };
-            if let Some(base) = file.base() {
-                self.rebuild_frame(writer, &item, (file, base), &steps, &frame)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The next frame to rebuild. Unreported results are sent before a wait.
-    fn next_making(&self, writer: &mut Option<FrameWriter>) -> Option<DeltaFrameBuild> {
-        self.deltas.frame_builds.pop(false, VecDeque::pop_front).or_else(|| {
-            writer.iter_mut().for_each(|writer| self.drain(writer));
-            self.deltas.frame_builds.next()
-        })
+impl FrameReceiver {
+    /// Rebuilds a queued frame, and writes it. Fails once the source has sent too many wrong ones.
+    pub(crate) fn build_frame(&self, writer: &mut FrameWriter, build: &DeltaFrameBuild) -> Result<(), ProtocolError> {
+        let DeltaFrameBuild { item, frame, instructions } = build;
+        let ReceiverEntry::File(file) = &**item else { return Ok(()) };
+        // The stream that received them has decoded them before.
+        let (Ok(steps), Some(base)) = (decode(instructions, frame.offset, frame.plain), file.base()) else {
+            return Ok(());
+        };
+        self.rebuild_frame(writer, item, (file, base), &steps, frame)
     }
 
     /// Receives delta instructions, and queues the frame. Returns a free buffer.
@@ -68,7 +55,8 @@ impl TargetReceiver {
         let old = steps.iter().map(|step| if let DeltaInstruction::Old { len, .. } = step { *len } else { 0 }).sum();
         self.job.reporter.delta.carried(buffer.received_len(), old);
         if let Some(in_place) = &base.in_place {
-            self.deliver_in_place(&item, (base, in_place), &steps, frame)?;
+            let written = self.deltas.deliver_in_place(&item, (base, in_place), &steps, frame)?;
+            written.into_iter().for_each(|written| writer.add_written(written));
             return Ok(buffer);
         }
         let making = DeltaFrameBuild { item, frame: frame.clone(), instructions: buffer.payload().to_vec() };
@@ -112,7 +100,7 @@ impl TargetReceiver {
         self.digests.update(file, &data, made.payload());
         // Instructions do not distinguish holes from zeros.
         made.set_map(if file.with_holes().is_some() { map_of_zeros(made.payload()) } else { None });
-        let free = self.write(writer, item, &data, made);
+        let free = writer.write(item, &data, made);
         writer.spare = Some(free);
         Ok(())
     }

@@ -1,11 +1,11 @@
 //! Writes of one stream. A buffered write of a frame is complete when the call returns. With O_DIRECT, writes are in
 //! flight while the stream receives into another buffer, and the session learns of a frame once the disk has it.
 
-use crate::receiver::receive::WriteResources;
 use haul_proto::wire::frame::DataFrame;
 use haul_proto::wire::resource_metrics::Stage;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,13 +21,20 @@ use crate::io::storage::policy::IoPlan;
 use crate::io::storage::{ALIGNMENT, FileAccess, FinishedIo, IoMethod, IoRequest, StreamStorage, is_refusal};
 use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
+use crate::receiver::commit::outcomes::EntryOutcomes;
+use crate::receiver::digest_checks::DigestChecks;
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
+use crate::receiver::job::ReceiverJob;
 use crate::receiver::place::error::FileError;
+use crate::receiver::tree::TargetTree;
 use crate::receiver::written_frame::WrittenFrame;
 
 /// The writer of one stream.
 pub struct FrameWriter {
+    pub(super) job: Arc<ReceiverJob>,
+    pub(super) digests: Arc<DigestChecks>,
+    pub(super) tree: Arc<TargetTree>,
     engines: StreamStorage<PendingWrite>,
     depth: usize,
     free: Vec<FrameBuffer>,
@@ -39,8 +46,12 @@ pub struct FrameWriter {
     /// Buffer for rebuilt frames, once needed.
     pub spare: Option<FrameBuffer>,
     taken: StreamBuffers,
-    /// Completed writes, not reported yet.
-    written: Vec<WrittenFrame>,
+    /// Ended writes, not reported yet.
+    written: VecDeque<WrittenFrame>,
+    /// The file whose queued frames this stream writes in order.
+    pub(super) in_order: Option<Arc<ReceiverEntry>>,
+    /// Ended files of packs, not reported yet.
+    pub(super) ended: EntryOutcomes,
 }
 
 /// Most bytes of buffers for direct writes, over all streams of a target. A stream without a share waits for each
@@ -91,43 +102,34 @@ struct WriteRun {
     ranges: Vec<(u64, u64)>,
 }
 
-impl WriteResources {
-    /// A writer for one more stream.
-    pub(crate) fn writer(&self) -> FrameWriter {
-        let frame_bytes = self.job.request.settings.frame.bytes();
-        let taken = StreamBuffers { all: self.buffers.clone(), bytes: 0 };
-        FrameWriter { taken, ..FrameWriter::new(frame_bytes, self.job.policy.depth(frame_bytes)) }
-    }
-}
-
 impl FrameWriter {
-    /// For frames of up to `frame_bytes`, with up to `depth` in flight.
-    pub fn new(frame_bytes: usize, depth: usize) -> Self {
-        let (engines, meter) = (StreamStorage::new(depth), IoMeter::default());
+    /// The writer of one more stream.
+    pub(super) fn new(digests: &Arc<DigestChecks>, tree: &Arc<TargetTree>, buffers: &WriteBuffers) -> Self {
+        let frame_bytes = tree.job.request.settings.frame.bytes();
+        let depth = tree.job.policy.depth(frame_bytes);
         Self {
-            engines,
+            job: Arc::clone(&tree.job),
+            digests: Arc::clone(digests),
+            tree: Arc::clone(tree),
+            engines: StreamStorage::new(depth),
             depth,
             free: Vec::new(),
             made: 0,
             frame_bytes,
             run: None,
-            meter,
+            meter: IoMeter::default(),
             spare: None,
-            taken: StreamBuffers::default(),
-            written: Vec::new(),
+            taken: StreamBuffers { all: buffers.clone(), bytes: 0 },
+            written: VecDeque::new(),
+            in_order: None,
+            ended: EntryOutcomes::default(),
         }
     }
 
     /// Writes a verified frame. Returns a free buffer.
-    pub fn write(
-        &mut self,
-        resources: &WriteResources,
-        item: &Arc<ReceiverEntry>,
-        frame: &DataFrame,
-        buffer: FrameBuffer,
-    ) -> FrameBuffer {
+    pub fn write(&mut self, item: &Arc<ReceiverEntry>, frame: &DataFrame, buffer: FrameBuffer) -> FrameBuffer {
         let ReceiverEntry::File(file) = &**item else { return buffer };
-        let opened = match file.open_once(&resources.tree.temp_files, &resources.tree.job_locks) {
+        let opened = match file.open_once(&self.tree.temp_files, &self.tree.job_locks) {
             Ok(opened) => opened,
             Err(error) => {
                 self.complete(item, frame, buffer.payload().len(), Err(error));
@@ -141,9 +143,9 @@ impl FrameWriter {
             self.complete(item, frame, len, written.map_err(FileError::from));
             return buffer;
         }
-        let plan = self.plan_write(resources, file, &opened, frame.offset, len as u64);
+        let plan = self.plan_write(file, &opened, frame.offset, len as u64);
         if plan.method == IoMethod::Direct && len >= ALIGNMENT {
-            return self.write_direct(resources, item, &opened, frame, buffer);
+            return self.write_direct(item, &opened, frame, buffer);
         }
         let write = || file.write_frame(&opened, buffer.payload(), frame.offset, &plan);
         let written = during(Stage::Write, || self.meter.time(write));
@@ -152,19 +154,19 @@ impl FrameWriter {
     }
 
     /// Waits for all writes in flight.
-    pub fn drain(&mut self, resources: &WriteResources) {
-        while self.take_one(resources, true) {}
+    pub fn drain(&mut self) {
+        while self.take_one(true) {}
     }
 
     /// Waits until `socket` is readable, or a write is complete: the peer may wait for its acknowledgement before it
     /// sends more. Returns whether the socket is to be read now.
-    pub fn wait_for(&mut self, resources: &WriteResources, socket: BorrowedFd<'_>) -> bool {
+    pub fn wait_for(&mut self, socket: BorrowedFd<'_>) -> bool {
         while self.engines.under_way() > 0 {
-            if self.take_one(resources, false) {
+            if self.take_one(false) {
                 return false;
             }
             let Some(ready) = self.engines.readiness() else {
-                self.drain(resources);
+                self.drain();
                 return true;
             };
             let mut watched = [PollFd::new(&socket, PollFlags::IN), PollFd::new(&ready, PollFlags::IN)];
@@ -172,7 +174,7 @@ impl FrameWriter {
                 Ok(_) if !watched[0].revents().is_empty() => return true,
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => {
-                    self.drain(resources);
+                    self.drain();
                     return true;
                 }
             }
@@ -180,24 +182,32 @@ impl FrameWriter {
         true
     }
 
-    /// Takes the completed writes, and those that failed.
-    pub fn take_written(&mut self) -> Vec<WrittenFrame> {
-        std::mem::take(&mut self.written)
+    /// The next ended write: one that is complete, or failed.
+    pub fn next_written(&mut self) -> Option<WrittenFrame> {
+        self.written.pop_front().or_else(|| self.write_in_order())
+    }
+
+    /// Takes the ended files of packs.
+    pub fn take_ended(&mut self) -> EntryOutcomes {
+        std::mem::take(&mut self.ended)
+    }
+
+    /// Adds a write that has ended elsewhere.
+    pub(super) fn add_written(&mut self, written: WrittenFrame) {
+        self.written.push_back(written);
+    }
+
+    /// Ends a frame that cannot be written.
+    pub(super) fn fail(&mut self, item: &Arc<ReceiverEntry>, frame: &DataFrame, error: FileError) {
+        self.complete(item, frame, 0, Err(error));
     }
 
     fn complete(&mut self, item: &Arc<ReceiverEntry>, frame: &DataFrame, len: usize, result: Result<(), FileError>) {
-        self.written.push(WrittenFrame { item: Arc::clone(item), frame: frame.clone(), len, result });
+        self.add_written(WrittenFrame { item: Arc::clone(item), frame: frame.clone(), len, result });
     }
 
     /// The write method of a frame: that of its run, or by policy.
-    fn plan_write(
-        &mut self,
-        resources: &WriteResources,
-        file: &ReceivingFile,
-        opened: &Arc<OpenedFile>,
-        offset: u64,
-        len: u64,
-    ) -> IoPlan {
+    fn plan_write(&mut self, file: &ReceivingFile, opened: &Arc<OpenedFile>, offset: u64, len: u64) -> IoPlan {
         if file.is_open_ended() {
             // A file is allocated before direct writes, while no other thread uses it.
             return IoPlan::by(IoMethod::Buffered);
@@ -208,10 +218,10 @@ impl FrameWriter {
             self.meter.count(len);
             return IoPlan { drop: run.drop, ..IoPlan::by(run.method) };
         }
-        self.end_run(resources);
-        let plan = resources.job.policy.writing(opened, file.size(), RUN_BYTES);
-        if plan.method == IoMethod::Buffered && file.named().is_some() && resources.job.policy.is_refusal_news() {
-            resources.job.report_refusal(file);
+        self.end_run();
+        let plan = self.job.policy.writing(opened, file.size(), RUN_BYTES);
+        if plan.method == IoMethod::Buffered && file.named().is_some() && self.job.policy.is_refusal_news() {
+            self.job.report_refusal(file);
         }
         if let Some(trial) = &plan.trial {
             self.meter.reset(true);
@@ -224,10 +234,10 @@ impl FrameWriter {
     }
 
     /// Ends a run once the disk has all of its data: only then are both methods comparable.
-    fn end_run(&mut self, resources: &WriteResources) {
+    fn end_run(&mut self) {
         let Some(run) = self.run.take() else { return };
         match run.method {
-            IoMethod::Direct => self.drain(resources),
+            IoMethod::Direct => self.drain(),
             IoMethod::Buffered => {
                 let write_back = || run.ranges.iter().for_each(|&(offset, len)| run.file.await_write_back(offset, len));
                 during(Stage::Write, || self.meter.time(write_back));
@@ -240,7 +250,6 @@ impl FrameWriter {
     /// Writes a frame's whole blocks with O_DIRECT. The rest of the file's last block goes through the page cache.
     fn write_direct(
         &mut self,
-        resources: &WriteResources,
         item: &Arc<ReceiverEntry>,
         opened: &Arc<OpenedFile>,
         frame: &DataFrame,
@@ -261,17 +270,17 @@ impl FrameWriter {
             }
         };
         while self.engines.under_way() >= self.depth {
-            self.take_one(resources, true);
+            self.take_one(true);
         }
         let tag = PendingWrite { item: Arc::clone(item), file: Arc::clone(opened), frame: frame.clone() };
         let offset = frame.offset;
         let request = IoRequest { access: FileAccess::Write, file: direct, buffer, len: blocks, offset, tag };
         during(Stage::Write, || self.meter.time(|| self.engines.submit(IoMethod::Direct, request)));
-        self.free_buffer(resources)
+        self.free_buffer()
     }
 
-    fn free_buffer(&mut self, resources: &WriteResources) -> FrameBuffer {
-        while self.take_one(resources, false) {}
+    fn free_buffer(&mut self) -> FrameBuffer {
+        while self.take_one(false) {}
         loop {
             if let Some(buffer) = self.free.pop() {
                 return buffer;
@@ -281,12 +290,12 @@ impl FrameWriter {
                 self.made += 1;
                 return FrameBuffer::with_capacity(self.frame_bytes);
             }
-            self.take_one(resources, true);
+            self.take_one(true);
         }
     }
 
     /// Reports one completed write. `false` if there is none.
-    fn take_one(&mut self, resources: &WriteResources, wait: bool) -> bool {
+    fn take_one(&mut self, wait: bool) -> bool {
         let finished = during(Stage::Write, || self.meter.time(|| self.engines.finished(wait)));
         let Some(FinishedIo { request, result }) = finished else { return false };
         let IoRequest { mut buffer, len, offset, tag, .. } = request;
@@ -294,11 +303,11 @@ impl FrameWriter {
         let blocks = &buffer.room_mut()[..len];
         let written = match result {
             Ok(written) => {
-                add(&resources.job.reporter.tally.bytes_direct, written as u64);
+                add(&self.job.reporter.tally.bytes_direct, written as u64);
                 write_at(&**file.fd(), &blocks[written.min(len)..], offset + written as u64)
             }
             Err(error) if is_refusal(&error) => {
-                lock(&resources.job.policy.trial(&file)).refuse();
+                lock(&self.job.policy.trial(&file)).refuse();
                 write_at(&**file.fd(), blocks, offset)
             }
             Err(error) => Err(error),

@@ -9,17 +9,18 @@ use std::sync::Arc;
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::calls::write_on;
 use crate::metrics::stage_timer::during;
-use crate::receiver::TargetReceiver;
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::in_order_queue::InOrderQueue;
 use crate::receiver::file::{Receiving, ReceivingFile};
 use crate::receiver::place::error::FileError;
+use crate::receiver::receive::frame_writer::FrameWriter;
 use crate::receiver::written_frame::WrittenFrame;
 
-impl TargetReceiver {
-    /// Queues a frame, and writes the frames now in order unless another stream does. Returns a free buffer.
-    pub(crate) fn write_in_order(
-        &self,
+impl FrameWriter {
+    /// Queues a frame. [`FrameWriter::next_written`] writes the frames now in order, unless another stream does. Returns
+    /// a free buffer.
+    pub(super) fn queue_in_order(
+        &mut self,
         queue: &InOrderQueue,
         item: &Arc<ReceiverEntry>,
         frame: &DataFrame,
@@ -28,21 +29,24 @@ impl TargetReceiver {
         let frame_len = u64::from(self.job.request.settings.frame.get());
         let capacity = buffer.capacity();
         if queue.add(frame.offset / frame_len, frame, buffer) {
-            self.write_queued(queue, item);
+            self.in_order = Some(Arc::clone(item));
         }
         queue.free_buffer(capacity)
     }
 
-    fn write_queued(&self, queue: &InOrderQueue, item: &Arc<ReceiverEntry>) {
-        let ReceiverEntry::File(file) = &**item else { return };
-        while let Some((index, frame, buffer)) = queue.take_next() {
-            self.digests.pass_in_turn(file, index, buffer.payload());
-            let written = during(Stage::WritePipe, || self.write_to_sink(file, buffer.payload()));
-            queue.record_write(written.is_err());
-            let (item, len) = (Arc::clone(item), buffer.payload().len());
-            self.frame_written(WrittenFrame { item, frame, len, result: written });
-            queue.recycle(buffer);
-        }
+    /// Writes the next queued frame of the file whose turn this stream has.
+    pub(super) fn write_in_order(&mut self) -> Option<WrittenFrame> {
+        let item = self.in_order.take()?;
+        let ReceiverEntry::File(file) = &*item else { return None };
+        let queue = file.in_order_queue()?;
+        let (index, frame, buffer) = queue.take_next()?;
+        self.digests.pass_in_turn(file, index, buffer.payload());
+        let (result, len) =
+            (during(Stage::WritePipe, || self.write_to_sink(file, buffer.payload())), buffer.payload().len());
+        queue.record_write(result.is_err());
+        queue.recycle(buffer);
+        self.in_order = Some(Arc::clone(&item));
+        Some(WrittenFrame { item, frame, len, result })
     }
 
     fn write_to_sink(&self, file: &ReceivingFile, bytes: &[u8]) -> Result<(), FileError> {

@@ -1,43 +1,59 @@
-//! Frames from the streams: verified and written.
+//! Frames from the streams: verified and written. Partial files of earlier runs: verified, so that their frames are not
+//! sent again.
 
 pub mod deliver;
 pub mod delta_frames;
 pub mod frame_writer;
 pub mod in_order;
-pub mod late_checksums;
 pub mod partial_verification;
 pub mod reflink;
 pub mod reflink_support;
-pub mod verification_queue;
 
 use crate::net::rate_limiter::RateLimiter;
+use crate::receiver::commit::Committer;
+use crate::receiver::delta::DeltaStage;
+use crate::receiver::digest_checks::DigestChecks;
 use crate::receiver::job::ReceiverJob;
-use crate::receiver::receive::frame_writer::WriteBuffers;
+use crate::receiver::receive::frame_writer::{FrameWriter, WriteBuffers};
 use crate::receiver::receive::reflink_support::ReflinkSupport;
+use crate::receiver::session::ReceiverSession;
 use crate::receiver::tree::TargetTree;
 use std::sync::Arc;
 
-/// Resources shared by all streams for writes: the rate limit, buffers, and known capabilities of file systems.
-pub struct WriteResources {
+/// Verifies the records of all streams, and writes their data.
+pub struct FrameReceiver {
     pub(super) job: Arc<ReceiverJob>,
+    pub(super) session: Arc<ReceiverSession>,
+    pub(super) digests: Arc<DigestChecks>,
     pub(super) tree: Arc<TargetTree>,
+    pub(super) deltas: Arc<DeltaStage>,
+    pub(super) committer: Arc<Committer>,
     /// The rate limit for received data.
     pub(super) rate_limit: RateLimiter,
     /// Buffers for direct writes.
-    pub(super) buffers: WriteBuffers,
+    buffers: WriteBuffers,
     /// File systems without reflinks.
-    pub(super) reflinks: ReflinkSupport,
+    reflinks: ReflinkSupport,
 }
 
-impl WriteResources {
+impl FrameReceiver {
     /// `rate` is in bytes per second.
-    pub(super) fn new(tree: &Arc<TargetTree>, rate: Option<u64>) -> Self {
+    pub(super) fn new(committer: &Arc<Committer>, rate: Option<u64>) -> Self {
         Self {
-            job: Arc::clone(&tree.job),
-            tree: Arc::clone(tree),
+            job: Arc::clone(&committer.job),
+            session: Arc::clone(&committer.session),
+            digests: Arc::clone(&committer.digests),
+            tree: Arc::clone(&committer.tree),
+            deltas: Arc::clone(&committer.deltas),
+            committer: Arc::clone(committer),
             rate_limit: RateLimiter::new(rate.unwrap_or(0)),
             buffers: WriteBuffers::default(),
             reflinks: ReflinkSupport::default(),
         }
+    }
+
+    /// The writer of one more stream.
+    pub(crate) fn writer(&self) -> FrameWriter {
+        FrameWriter::new(&self.digests, &self.tree, &self.buffers)
     }
 }

@@ -1,11 +1,11 @@
-//! Partial files of earlier runs: found, and verified frame by frame before they count. The journal lists the frames; a
-//! read verifies each.
+//! Partial files of earlier runs: verified frame by frame before they count. The journal lists the frames; a read
+//! verifies each.
 
-use crate::receiver::file::partial::gaps;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::{Digest, frame_check};
 use haul_proto::journal::{self, check_value};
 use haul_proto::wire::report::{ResumeReport, WorkerMessage};
+use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,14 +15,35 @@ use crate::io::storage::file::OpenedFile;
 use crate::io::storage::policy::IoPlan;
 use crate::io::storage::read::FrameReader;
 use crate::metrics::counter::add;
-use crate::receiver::TargetReceiver;
+use crate::receiver::bounded_queue::BoundedQueue;
+use crate::receiver::delta::DeltaStage;
+use crate::receiver::digest_checks::DigestChecks;
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
-use crate::receiver::place::journal::OpenJournal;
-use crate::receiver::receive::verification_queue::VerificationClaim;
+use crate::receiver::file::partial::gaps;
+use crate::receiver::job::ReceiverJob;
+use crate::receiver::session::ReceiverSession;
 
 /// Most frames in one report to the source.
-const TOLD_EVERY: usize = 64;
+const TOLD_EVERY: u64 = 64;
+
+/// Data of a file to be read before the file can be complete.
+pub enum VerificationClaim {
+    /// A partial file to verify, already answered.
+    Part(EntryId, Arc<ReceiverEntry>),
+    /// The unhashed rest of a file of this many bytes with a requested digest.
+    Sum(EntryId, Arc<ReceiverEntry>, u64),
+}
+
+/// Verifies partial files.
+pub struct PartialVerifier {
+    job: Arc<ReceiverJob>,
+    session: Arc<ReceiverSession>,
+    digests: Arc<DigestChecks>,
+    deltas: Arc<DeltaStage>,
+    /// Claims to verify.
+    pub(crate) claims: BoundedQueue<VerificationClaim>,
+}
 
 /// Consecutive frames present in a file, and their digests.
 pub struct VerifiedFrames {
@@ -34,35 +55,39 @@ pub struct VerifiedFrames {
     pub values: Vec<Digest>,
 }
 
-/// The result of verifying one file, not yet reported.
-struct VerificationResult {
+/// A partial file under verification.
+pub struct PartialVerification<'f> {
     entry: EntryId,
-    compare: bool,
-    first: u64,
-    values: Vec<Digest>,
+    file: &'f ReceivingFile,
+    opened: Arc<OpenedFile>,
+    reader: FrameReader,
+    /// Recorded frames to verify. The reader has the rest of the first range.
+    left: VecDeque<Range<u64>>,
+    is_reported: bool,
+    /// Whether the source compares the verified frames.
+    pub compare: bool,
     held_bytes: u64,
     damaged: u64,
 }
 
-impl TargetReceiver {
-    /// Verifies claims in order until the job is over.
-    pub fn run_verification(&self) {
-        while let Some(claim) = self.verification_queue.next() {
-            let (entry, item) = match claim {
-                VerificationClaim::Sum(entry, item, size) => {
-                    self.sum_up(entry, &item, size);
-                    continue;
-                }
-                VerificationClaim::Part(entry, item) => (entry, item),
-            };
-            let ReceiverEntry::File(file) = &*item else { continue };
-            if let Err(error) = self.verify_partial(entry, &item, file) {
-                self.fail_file(entry, &item, &error.into());
-            }
+impl PartialVerifier {
+    pub(crate) fn new(digests: &Arc<DigestChecks>, deltas: &Arc<DeltaStage>) -> Self {
+        Self {
+            job: Arc::clone(&deltas.job),
+            session: Arc::clone(&deltas.session),
+            digests: Arc::clone(digests),
+            deltas: Arc::clone(deltas),
+            claims: BoundedQueue::default(),
         }
     }
 
-    fn verify_partial(&self, entry: EntryId, item: &Arc<ReceiverEntry>, file: &ReceivingFile) -> io::Result<()> {
+    /// Begins with a file, and reports its unrecorded frames as missing.
+    pub(crate) fn begin<'f>(
+        &self,
+        entry: EntryId,
+        item: &Arc<ReceiverEntry>,
+        file: &'f ReceivingFile,
+    ) -> io::Result<PartialVerification<'f>> {
         let Some(journal) = file.journal() else { return Err(io::Error::other("its journal is gone")) };
         let recorded = journal.recorded()?;
         // Unrecorded frames can be requested during verification.
@@ -71,100 +96,93 @@ impl TargetReceiver {
             Some(_) => self.deltas.sign(entry, item, gaps.clone()),
             None => self.deltas.report_missing_ranges(entry, &gaps),
         }
-        let mut finding = VerificationResult {
+        let Some(Ok(opened)) = file.opened() else { return Err(io::Error::other("its partial file is gone")) };
+        // Requested frames need no verification.
+        let is_asked_for = |run: &Range<u64>| gaps.last().is_some_and(|last| last.contains(&run.start));
+        let mut verification = PartialVerification {
             entry,
+            file,
+            opened: Arc::new(OpenedFile::to_read(opened.fd())?),
+            reader: self.job.reader(),
+            left: recorded.iter().filter(|run| !is_asked_for(run)).collect(),
+            is_reported: false,
             // If the source computes a digest, it reads the whole file.
             compare: file.is_to_be_compared() || self.digests.has_sums_elsewhere(),
-            first: 0,
-            values: Vec::new(),
             held_bytes: 0,
             damaged: 0,
         };
-        let Some(Ok(opened)) = file.opened() else { return Err(io::Error::other("its partial file is gone")) };
-        let opened = Arc::new(OpenedFile::to_read(opened.fd())?);
-        let mut reader = self.job.reader();
-        // Requested frames need no verification.
-        let is_asked_for = |run: &Range<u64>| gaps.last().is_some_and(|last| last.contains(&run.start));
-        for run in recorded.iter().filter(|run| !is_asked_for(run)) {
-            if !self.verify_run(&mut finding, &mut reader, (file, &opened), journal, run)? {
-                return Ok(());
-            }
-        }
-        let path = file.display_path(&self.job.destination);
-        let (size, held, damaged) = (file.size(), finding.held_bytes, finding.damaged);
-        self.job.reporter.send(&WorkerMessage::Resumed(ResumeReport {
-            path,
-            size,
-            held,
-            damaged,
-            compared: finding.compare,
-        }));
-        // These may be the last frames of the whole job, after which no report is received.
-        self.report_held(finding.take_held(), finding.compare);
-        Ok(())
+        self.begin_range(&mut verification);
+        Ok(verification)
     }
 
-    /// Verifies consecutive recorded frames. `false` when the job is over.
-    fn verify_run(
-        &self,
-        finding: &mut VerificationResult,
-        reader: &mut FrameReader,
-        (file, opened): (&ReceivingFile, &Arc<OpenedFile>),
-        journal: &OpenJournal,
-        run: Range<u64>,
-    ) -> io::Result<bool> {
-        let frame = self.job.request.settings.frame;
-        let frame_bytes = u64::from(frame.get());
+    /// Verifies some more frames. Reports the file with the last of them, before they may end the job. `None` after
+    /// that, and when the job is over.
+    pub(crate) fn next(&self, verification: &mut PartialVerification<'_>) -> io::Result<Option<Vec<VerifiedFrames>>> {
+        if verification.is_reported || self.session.is_stopped() {
+            return Ok(None);
+        }
+        let held = self.verify_some(verification)?;
+        if verification.left.is_empty() {
+            let PartialVerification { file, compare, held_bytes, damaged, .. } = *verification;
+            let (path, size) = (file.display_path(&self.job.destination), file.size());
+            let report = ResumeReport { path, size, held: held_bytes, damaged, compared: compare };
+            self.job.reporter.send(&WorkerMessage::Resumed(report));
+            verification.is_reported = true;
+        }
+        Ok(Some(held))
+    }
+
+    /// Queues the first range in the reader.
+    fn begin_range(&self, PartialVerification { opened, reader, left, file, .. }: &mut PartialVerification<'_>) {
+        let Some(range) = left.front() else { return };
+        let frame_bytes = u64::from(self.job.request.settings.frame.get());
         let plan = IoPlan { cached: opened.in_memory(), ..IoPlan::by(IoMethod::Buffered) };
-        reader.add(Arc::clone(opened), plan, run.start * frame_bytes, (run.end * frame_bytes).min(file.size()));
-        let mut index = run.start;
-        while index < run.end {
-            if self.session.is_stopped() {
-                return Ok(false);
-            }
-            self.report_held(finding.take_held(), finding.compare);
-            let count = (run.end - index).min(TOLD_EVERY as u64);
-            for recorded in journal.records(index, usize::try_from(count).unwrap_or(TOLD_EVERY))? {
-                let buffer = reader.next().ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))??;
-                let len = frame.frame_len(file.size(), index);
-                let value = recorded
-                    .filter(|_| len == Some(buffer.payload().len()))
-                    .and_then(|recorded| self.verified_value(&recorded, file.size(), index, buffer.payload()));
-                if value.is_some() && !finding.compare {
-                    self.digests.pass_held(file, index, buffer.payload());
-                }
-                reader.give_back(buffer);
-                match value {
-                    Some(value) => {
-                        let len = len.unwrap_or(0) as u64;
-                        add(&self.job.reporter.tally.bytes_skipped, len);
-                        self.report_held(finding.record_held(index, value, len), finding.compare);
-                    }
-                    None => {
-                        finding.damaged += 1;
-                        let frames = index..index + 1;
-                        self.session.apply(|machine| machine.lacks(finding.entry, std::slice::from_ref(&frames)));
-                    }
-                }
-                index += 1;
-            }
-        }
-        reader.end();
-        Ok(true)
+        let end = (range.end * frame_bytes).min(file.size());
+        reader.add(Arc::clone(opened), plan, range.start * frame_bytes, end);
     }
-}
 
-impl TargetReceiver {
-    /// Reports verified frames to the source, in any number of files. Frames to be compared wait while the source has
-    /// many others to compare.
-    pub(crate) fn report_held(&self, held: impl IntoIterator<Item = VerifiedFrames>, compare: bool) {
-        for VerifiedFrames { entry, first, values } in held {
-            let step = self.session.apply_when(
-                |machine| !compare || machine.may_hold(values.len()),
-                |machine| machine.holds(entry, first, &values, compare),
-            );
-            self.run_step(step);
+    /// Verifies the next frames of the first range, and reports damaged ones as missing.
+    fn verify_some(&self, verification: &mut PartialVerification<'_>) -> io::Result<Vec<VerifiedFrames>> {
+        let (file, entry) = (verification.file, verification.entry);
+        let (Some(range), Some(journal)) = (verification.left.front_mut(), file.journal()) else {
+            return Ok(Vec::new());
+        };
+        let count = (range.end - range.start).min(TOLD_EVERY);
+        let frames = range.start..range.start + count;
+        range.start = frames.end;
+        let (frame, mut held) = (self.job.request.settings.frame, Vec::<VerifiedFrames>::new());
+        let mut is_consecutive = false;
+        for (index, recorded) in frames.clone().zip(journal.records(frames.start, count as usize)?) {
+            let buffer = verification.reader.next().ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))??;
+            let len = frame.frame_len(file.size(), index);
+            let value = recorded
+                .filter(|_| len == Some(buffer.payload().len()))
+                .and_then(|recorded| self.verified_value(&recorded, file.size(), index, buffer.payload()));
+            if value.is_some() && !verification.compare {
+                self.digests.pass_held(file, index, buffer.payload());
+            }
+            verification.reader.give_back(buffer);
+            match (value, held.last_mut()) {
+                (Some(value), Some(last)) if is_consecutive => last.values.push(value),
+                (Some(value), _) => held.push(VerifiedFrames { entry, first: index, values: vec![value] }),
+                (None, _) => {
+                    verification.damaged += 1;
+                    self.session.apply(|machine| machine.lacks(entry, &[index..index + 1]));
+                }
+            }
+            is_consecutive = value.is_some();
+            if is_consecutive {
+                let len = len.unwrap_or(0) as u64;
+                add(&self.job.reporter.tally.bytes_skipped, len);
+                verification.held_bytes += len;
+            }
         }
+        if verification.left.front().is_some_and(Range::is_empty) {
+            verification.reader.end();
+            verification.left.pop_front();
+            self.begin_range(verification);
+        }
+        Ok(held)
     }
 
     /// The digest of a frame in this session, if it matches its record.
@@ -181,26 +199,5 @@ impl TargetReceiver {
         let value = wanted.then(|| self.job.request.settings.frame.hash(size, index, payload));
         let is_same = check == recorded.check && recorded.value.is_none_or(|recorded| Some(recorded) == value);
         is_same.then(|| value.filter(|_| has_values).unwrap_or_else(|| check_value(check)))
-    }
-}
-
-impl VerificationResult {
-    /// Records a verified frame. Returns those before it, if it does not follow them.
-    fn record_held(&mut self, index: u64, value: Digest, len: u64) -> Option<VerifiedFrames> {
-        let mut earlier = None;
-        if self.first + self.values.len() as u64 != index {
-            earlier = self.take_held();
-            self.first = index;
-        }
-        self.values.push(value);
-        self.held_bytes += len;
-        earlier
-    }
-
-    /// Takes the frames verified since the last report.
-    fn take_held(&mut self) -> Option<VerifiedFrames> {
-        let (entry, first, values) = (self.entry, self.first, std::mem::take(&mut self.values));
-        self.first += values.len() as u64;
-        (!values.is_empty()).then_some(VerifiedFrames { entry, first, values })
     }
 }

@@ -2,9 +2,12 @@
 //! in one process, and support by the file system. The data never passes through memory, so it is not verified and has
 //! no digest to report. Jobs that need either copy instead.
 
-use crate::receiver::receive::WriteResources;
+use crate::receiver::receive::FrameReceiver;
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::EntryId;
+use haul_proto::integrity::NO_VALUE;
+use haul_proto::session::step::TargetStep;
+use haul_proto::session::target::TargetSession;
 use haul_proto::wire::resource_metrics::Stage;
 use rustix::io::Errno;
 use std::io;
@@ -14,43 +17,40 @@ use std::sync::Arc;
 use crate::io::storage::file::OpenedFile;
 use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
-use crate::receiver::TargetReceiver;
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::named::NamedFile;
-use haul_proto::integrity::NO_VALUE;
 
-impl TargetReceiver {
-    /// Clones frames of a file from `source`, which then count as written. `false` if that is impossible or unwanted:
-    /// nothing has changed, and the frames must be delivered.
+impl FrameReceiver {
+    /// Clones frames of a file from `source`, which then count as written. Returns the steps that follow. `None` if that
+    /// is impossible or unwanted: nothing has changed, and the frames must be delivered.
     pub(crate) fn share(
         &self,
         source: &OpenedFile,
         entry: EntryId,
         size: u64,
         frames: Range<u64>,
-    ) -> Result<bool, ProtocolError> {
+    ) -> Result<Option<Vec<TargetStep<ReceiverEntry>>>, ProtocolError> {
         let needs_contents = self.job.request.settings.blake3 || self.digests.is_asked_for_sums();
-        if needs_contents || self.job.policy.is_forced() || self.storage.reflinks.is_refused(source) {
-            return Ok(false);
+        if needs_contents || self.job.policy.is_forced() || self.reflinks.is_refused(source) {
+            return Ok(None);
         }
         self.committer.commit_queue.wait_for_room();
-        let Some(item) = self.admit_all(entry, size, &frames)? else { return Ok(false) };
+        let Some(item) = self.admit_all(entry, size, &frames)? else { return Ok(None) };
         let frame_bytes = u64::from(self.job.request.settings.frame.get());
         let offset = frames.start.saturating_mul(frame_bytes);
         let len = frames.end.saturating_mul(frame_bytes).min(size).saturating_sub(offset);
-        if !during(Stage::Write, || self.storage.share_range(source, &item, offset, len)) {
+        if !during(Stage::Write, || self.share_range(source, &item, offset, len)) {
             self.release(entry, frames);
-            return Ok(false);
+            return Ok(None);
         }
         if let ReceiverEntry::File(file) = &*item {
             file.count_written(len, &self.job.reporter.tally.bytes_written);
         }
         add(&self.job.reporter.tally.bytes_cloned, len);
-        let steps: Vec<_> = self
-            .session
-            .apply(|machine| frames.map(|index| machine.frame_written(entry, index * frame_bytes, NO_VALUE)).collect());
-        steps.into_iter().for_each(|step| self.run_step(step));
-        Ok(true)
+        let written = |machine: &mut TargetSession<_>| {
+            frames.map(|index| machine.frame_written(entry, index * frame_bytes, NO_VALUE)).collect()
+        };
+        Ok(Some(self.session.apply(written)))
     }
 
     /// Admits all frames or none: `None` if one of them exists or is being written, or if the file has no blocks.
@@ -84,9 +84,7 @@ impl TargetReceiver {
         let frame_bytes = u64::from(self.job.request.settings.frame.get());
         self.session.apply(|machine| frames.for_each(|index| machine.release_frame(entry, index * frame_bytes)));
     }
-}
 
-impl WriteResources {
     fn share_range(&self, source: &OpenedFile, item: &ReceiverEntry, offset: u64, len: u64) -> bool {
         let ReceiverEntry::File(file) = item else { return false };
         // The delivery of its frames reports a file that cannot be opened.

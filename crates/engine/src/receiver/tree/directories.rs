@@ -1,6 +1,5 @@
 //! Directories: created if missing, opened, and recorded if a later run must recognise them.
 
-use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::tree::TargetTree;
 use haul_proto::entry::{Entry, EntryMetadata};
 use haul_proto::overwrite_policy::OverwriteDecision;
@@ -118,13 +117,6 @@ impl TargetTree {
         if memory.keep(dir.identity()).is_err() {
             self.job.reporter.send(&cannot_remember(&self.job.destination));
         }
-    }
-}
-
-impl MetadataWriter {
-    /// Private and writable until the directory is complete.
-    pub(crate) fn first_mode(&self, meta: &EntryMetadata) -> u32 {
-        if self.job.request.metadata.owner_and_mode { 0o700 } else { u32::from(meta.mode & 0o777) | 0o700 }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Directories between the target and source arguments (`-d`): created if missing, one component at a time and never
 //! through a symbolic link.
 
-use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::tree::TargetTree;
 use haul_proto::entry::Entry;
 use haul_proto::overwrite_policy::OverwriteRefusal;
@@ -15,7 +14,7 @@ use std::sync::Mutex;
 use haul_base::sys::sync::lock;
 
 use super::directories::make_directory;
-use crate::fs::{Dir, FileStat, FollowLinks, mode_without_preserve};
+use crate::fs::{Dir, FileStat, FollowLinks};
 
 /// The most recent of these directories, by their names below the destination.
 #[derive(Default)]
@@ -96,18 +95,6 @@ impl TargetTree {
         // A listed tree could contain an entry that is listed, too.
         let fresh = is_new && self.job.request.listed == ListedKinds::Files;
         Ok(DirectoryBelow { dir, fresh })
-    }
-}
-
-impl MetadataWriter {
-    /// The mode of a directory above a source argument. It belongs to this user, whatever the source's owner: modes for
-    /// another owner or group have no meaning.
-    fn mode_above(&self, source_mode: u16) -> u16 {
-        if self.job.request.metadata.owner_and_mode {
-            source_mode & 0o1777
-        } else {
-            mode_without_preserve(source_mode, self.job.umask)
-        }
     }
 }
 

@@ -1,0 +1,209 @@
+//! The loops of the target's threads. Components produce results; [`super::driver`] says what follows from them.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use haul_proto::error::ProtocolError;
+use haul_proto::ids::EntryId;
+use haul_proto::wire::frame::RecordTrailer;
+
+use crate::io::frame_buffer::FrameBuffer;
+use crate::io::storage::file::OpenedFile;
+use crate::net::stream::{DataStream, StreamError};
+use crate::receiver::TargetReceiver;
+use crate::receiver::commit::outcomes::EntryOutcomes;
+use crate::receiver::compare::reread::{ComparisonReader, HashedChunk, compared_file};
+use crate::receiver::delta::block_signatures::FailedUpdate;
+use crate::receiver::durability::commit_queue::{CommitTask, PendingCommit};
+use crate::receiver::durability::complete_file::PublishedFile;
+use crate::receiver::durability::fsync::{FsyncTarget, sync_all};
+use crate::receiver::entry::ReceiverEntry;
+use crate::receiver::place::error::FileError;
+use crate::receiver::receive::frame_writer::FrameWriter;
+use crate::receiver::receive::partial_verification::VerificationClaim;
+
+/// Most small files in one report of a comparison.
+const TOLD_FILES: usize = 64;
+
+impl TargetReceiver {
+    /// Runs one stream until its End, or until it breaks.
+    pub fn run_stream(&self, stream: &mut DataStream) -> Result<(), StreamError> {
+        let mut writer = self.frames.writer();
+        let carried = self.receive(stream, &mut writer);
+        // Completed writes count: their frames are not sent again.
+        self.drain(&mut writer);
+        carried
+    }
+
+    fn receive(&self, stream: &mut DataStream, writer: &mut FrameWriter) -> Result<(), StreamError> {
+        let mut buffer = FrameBuffer::new(self.job.request.settings.frame);
+        loop {
+            while !writer.wait_for(stream.socket()) {
+                self.report_written(writer);
+            }
+            self.report_written(writer);
+            let trailer = stream.receive(&mut buffer)?;
+            self.frames.rate_limit.permit().take_all(stream.carried());
+            match trailer {
+                // Finished and End are not counted.
+                RecordTrailer::End { records } if records == stream.received() - 2 => return Ok(()),
+                RecordTrailer::End { .. } => return Err(ProtocolError::OutOfTurn("the end of a stream").into()),
+                trailer => buffer = self.deliver(writer, &trailer, buffer)?,
+            }
+        }
+    }
+
+    /// Verifies and writes a record's data, or starts the write. Returns a free buffer.
+    pub(crate) fn deliver(
+        &self,
+        writer: &mut FrameWriter,
+        trailer: &RecordTrailer,
+        buffer: FrameBuffer,
+    ) -> Result<FrameBuffer, ProtocolError> {
+        let free = self.frames.deliver(writer, trailer, buffer)?;
+        self.report_written(writer);
+        Ok(free)
+    }
+
+    /// Clones frames of a file from `source`. `false` if they must be delivered instead.
+    pub(crate) fn share(
+        &self,
+        source: &OpenedFile,
+        entry: EntryId,
+        size: u64,
+        frames: Range<u64>,
+    ) -> Result<bool, ProtocolError> {
+        let Some(steps) = self.frames.share(source, entry, size, frames)? else { return Ok(false) };
+        steps.into_iter().for_each(|step| self.run_step(step));
+        Ok(true)
+    }
+
+    /// Waits for all writes in flight.
+    pub(crate) fn drain(&self, writer: &mut FrameWriter) {
+        writer.drain();
+        self.report_written(writer);
+    }
+
+    fn report_written(&self, writer: &mut FrameWriter) {
+        while let Some(written) = writer.next_written() {
+            self.frame_written(written);
+        }
+        self.end_entries(writer.take_ended());
+    }
+
+    /// Rebuilds frames until the job is over, or until the source has sent too many wrong ones.
+    pub fn make_frames(&self) -> Result<(), ProtocolError> {
+        let mut writer = self.frames.writer();
+        while let Some(build) = self.deltas.frame_builds.pop(false, VecDeque::pop_front).or_else(|| {
+            // Results are reported before a wait.
+            self.drain(&mut writer);
+            self.deltas.frame_builds.next()
+        }) {
+            self.frames.build_frame(&mut writer, &build)?;
+            self.report_written(&mut writer);
+        }
+        Ok(())
+    }
+
+    /// Signs base files until the job is over.
+    pub fn sign_base_files(&self) {
+        let mut reader = self.job.reader();
+        while let Some(FailedUpdate { entry, item, error }) = self.deltas.sign_up_to_failure(&mut reader) {
+            self.fail_file(entry, &item, &error);
+        }
+    }
+
+    /// Verifies claims in order until the job is over.
+    pub fn run_verification(&self) {
+        while let Some(claim) = self.verifier.claims.next() {
+            match claim {
+                VerificationClaim::Sum(entry, item, size) => self.sum_up(entry, &item, size),
+                VerificationClaim::Part(entry, item) => {
+                    if let Err(error) = self.verify_partial(entry, &item) {
+                        self.fail_file(entry, &item, &error);
+                    }
+                }
+            }
+        }
+    }
+
+    fn verify_partial(&self, entry: EntryId, item: &Arc<ReceiverEntry>) -> Result<(), FileError> {
+        let ReceiverEntry::File(file) = &**item else { return Ok(()) };
+        let mut verification = self.verifier.begin(entry, item, file)?;
+        while let Some(held) = self.verifier.next(&mut verification)? {
+            self.report_held(held, verification.compare);
+        }
+        Ok(())
+    }
+
+    /// Reads files for comparison until the job is over.
+    pub fn run_comparison(&self) {
+        let (mut reader, mut held) = (ComparisonReader::new(self.job.reader()), Vec::new());
+        let comparer = &self.decider.comparer;
+        while let Some(HashedChunk { entry, item, frames }) = comparer.hash_next(&mut reader, false).or_else(|| {
+            // Results are reported before a wait.
+            self.report_held(std::mem::take(&mut held), true);
+            comparer.hash_next(&mut reader, true)
+        }) {
+            match (frames, compared_file(&item)) {
+                (Ok(frames), _) => {
+                    let is_large = frames.values.len() > 1;
+                    held.push(frames);
+                    if is_large || held.len() == TOLD_FILES {
+                        self.report_held(std::mem::take(&mut held), true);
+                    }
+                }
+                (Err(error), Some(file)) => self.compare_failed(entry, file, &error),
+                (Err(_), None) => {}
+            }
+        }
+    }
+
+    /// Commits groups until the job is over, and runs checkpoints.
+    pub fn run_commits(&self) {
+        let mut named = Vec::new();
+        while let Some(task) = self.committer.commit_queue.next(!named.is_empty()) {
+            match task {
+                CommitTask::Group(group) => named = self.commit_group(group, named),
+                CommitTask::Checkpoint => self.committer.commit_queue.checkpoint(&self.job),
+            }
+        }
+    }
+
+    /// Syncs a group and names its files. The same sync makes the previous group's names durable: those files are
+    /// complete, and this group's are returned.
+    fn commit_group(&self, group: Vec<PendingCommit>, named: Vec<PublishedFile>) -> Vec<PublishedFile> {
+        let (mut files, mut directories) = (Vec::new(), HashMap::new());
+        for pending in group {
+            match pending {
+                PendingCommit::File(whole) => files.push(whole),
+                PendingCommit::Directory(dir, disk) => drop(directories.insert(dir.identity(), (dir, disk, true))),
+            }
+        }
+        for named in &named {
+            if let (Some(dir), Some(disk)) = (named.file().dir(), &named.disk) {
+                let directory = || (dir.clone(), Arc::clone(disk), false);
+                directories.entry(dir.identity()).or_insert_with(directory);
+            }
+        }
+        let directories: Vec<_> = directories.into_values().collect();
+        let contents = files.iter().filter_map(|whole| Some((whole.disk.as_ref()?, FsyncTarget::File(whole.fd()))));
+        let names = directories.iter().map(|(dir, disk, _)| (disk, FsyncTarget::Directory(dir)));
+        let mut results = sync_all(&contents.chain(names).collect::<Vec<_>>()).into_iter();
+        if self.committer.commit_queue.is_stopped() {
+            return Vec::new();
+        }
+        let results_of_files: Vec<_> = results.by_ref().take(files.len()).collect();
+        let mut ends = EntryOutcomes::default();
+        self.committer.conclude_named(named, &self.committer.lost_names(&directories, results), &mut ends);
+        if self.committer.reads_back() {
+            // Complete files do not wait for slow ones.
+            self.end_entries(std::mem::take(&mut ends));
+        }
+        let on_disk = self.committer.without_lost(files.into_iter().zip(results_of_files), &mut ends);
+        let named = self.committer.name_all(on_disk, &mut ends);
+        self.end_entries(ends);
+        named
+    }
+}
