@@ -15,34 +15,34 @@ use crate::manifest::line::LineFormat;
 use crate::pending::{Pending, ReplaceableFile};
 use crate::text::harmless;
 
-/// Bytes of lines that are collected before they are written.
+/// Size of the write buffer, in bytes.
 const BUFFER: usize = 64 << 10;
 
-/// The lines, on their way to where they go.
+/// A writer of digest lines.
 pub struct Checksums {
     shown: String,
     form: LineFormat,
     out: BufWriter<Box<dyn Write>>,
-    /// The file, unless that is standard output.
+    /// The file; `None` for standard output.
     pending: Option<Pending>,
     incomplete: bool,
-    /// A person reads them, and names are shown without what could disturb a terminal.
+    /// Whether to escape control characters for a terminal.
     on_terminal: bool,
     without_digest: u64,
     broken: Option<io::Error>,
 }
 
-/// What the lines do not cover, and whether they could be written.
+/// Missing lines, and whether the others could be written.
 #[derive(Debug)]
 pub struct ChecksumReport {
-    /// Whether lines are missing that should be there: a job with them did not do all it was asked for.
+    /// Whether lines are missing: the job is then incomplete.
     pub incomplete: bool,
-    /// What to say, one message each.
+    /// Messages for the user.
     pub messages: Vec<String>,
 }
 
 impl Checksums {
-    /// Opens `to`, or standard output for `-`. A file keeps its old content until the job is over.
+    /// Opens `to`, or standard output for `-`. A file keeps its old contents until the job ends.
     pub fn create(to: &Path, form: LineFormat) -> io::Result<Self> {
         let shown = match to.as_os_str().as_encoded_bytes() {
             b"-" => "standard output".to_owned(),
@@ -57,14 +57,14 @@ impl Checksums {
         Ok(Self { pending, on_terminal, ..Self::to(out, shown, form) })
     }
 
-    /// Lines behind what the file has.
+    /// Appends to a file.
     pub fn append(to: &Path, form: LineFormat) -> io::Result<Self> {
         ReplaceableFile::Checksums.check(to)?;
         let out = OpenOptions::new().create(true).append(true).open(to)?;
         Ok(Self::to(Box::new(out), escape(to.as_os_str().as_encoded_bytes()), form))
     }
 
-    /// Lines on standard error, where standard output has something else.
+    /// Writes to standard error, if standard output has other output.
     pub fn on_standard_error(form: LineFormat) -> Self {
         Self {
             on_terminal: io::stderr().is_terminal(),
@@ -77,7 +77,7 @@ impl Checksums {
         Self { shown, form, out, pending: None, incomplete: false, on_terminal: false, without_digest: 0, broken: None }
     }
 
-    /// Takes the report of a file, if it has the wanted digest. Returns a warning for a name that cannot be written.
+    /// Adds the file of an event, if it has the requested digest. Returns a warning for a name that cannot be written.
     pub fn event(&mut self, event: &Event) -> Option<String> {
         match (event, self.form) {
             (Event::FileDone(FileReport { path, digest, .. }), LineFormat::B3sum) => {
@@ -90,7 +90,7 @@ impl Checksums {
         }
     }
 
-    /// Takes the line of a finished file.
+    /// Adds the line of a complete file.
     fn add(&mut self, path: &[u8], digest: Option<&[u8]>) -> Option<String> {
         let Some(digest) = digest else {
             self.without_digest += 1;
@@ -106,7 +106,7 @@ impl Checksums {
         None
     }
 
-    /// Terminals get each line at once.
+    /// Writes a line; to a terminal, without delay.
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
         if !self.on_terminal {
             return self.out.write_all(line);
@@ -116,7 +116,7 @@ impl Checksums {
         self.out.flush()
     }
 
-    /// Gives the file its name. Whatever the lines lack is in the report.
+    /// Publishes the file. The report lists missing lines.
     pub fn finish(mut self) -> ChecksumReport {
         let mut report = ChecksumReport { incomplete: self.incomplete, messages: Vec::new() };
         let written = self.broken.take().map_or(Ok(()), Err).and_then(|()| self.out.flush());

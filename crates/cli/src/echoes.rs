@@ -1,4 +1,4 @@
-//! ICMP echoes of the other host: of the idle path, and while data flows.
+//! ICMP echoes of the other host, on the idle path and under load.
 
 use std::net::{IpAddr, UdpSocket};
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use haul_control::probe::ping::Ping;
 use crate::show::paths::without_port;
 
 const UNDER_LOAD_EVERY: Duration = Duration::from_millis(200);
-/// Queues on the path are empty after this time.
+/// Time in which queues on the path drain.
 const DRAIN: Duration = Duration::from_millis(300);
 const IDLE_ECHOES: usize = 10;
 const IDLE_EVERY: Duration = Duration::from_millis(20);
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// Times of echoes, in seconds.
+/// Round-trip times of echoes, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EchoFigures {
     /// The shortest.
@@ -30,7 +30,7 @@ pub struct EchoFigures {
 }
 
 impl EchoFigures {
-    /// Of some times; `None` without any.
+    /// The figures of some times; `None` without any.
     pub fn of(times: &mut [Duration]) -> Option<Self> {
         times.sort_unstable();
         let seconds = |time: Option<&Duration>| time.map(Duration::as_secs_f64);
@@ -59,7 +59,7 @@ pub struct Echoes {
 }
 
 impl Echoes {
-    /// Starts to ping `address`. `None` where this user may not send echoes.
+    /// Starts to ping `address`. `None` if this user may not send echoes.
     pub fn start(address: IpAddr) -> Option<Self> {
         let ping = Ping::open(address).ok()?;
         let is_over = Arc::<AtomicBool>::default();
@@ -68,14 +68,14 @@ impl Echoes {
         Some(Self { address, is_over, thread })
     }
 
-    /// The data has ended.
+    /// Stops at the end of the data.
     pub fn finish(self) -> Option<EchoFigures> {
         self.is_over.store(true, Ordering::Release);
         self.thread.thread().unpark();
         self.thread.join().unwrap_or_default()
     }
 
-    /// The same, and afterwards the idle path.
+    /// Stops, and then measures the idle path.
     pub fn finish_idle(self) -> RoundTrips {
         let address = self.address;
         let loaded = self.finish();
@@ -93,19 +93,19 @@ fn loaded(mut ping: Ping, is_over: &AtomicBool) -> Option<EchoFigures> {
     EchoFigures::of(&mut times)
 }
 
-/// Echoes while nothing else flows; `None` where they are not permitted or not answered.
+/// Echoes of the idle path; `None` if they are not permitted or not answered.
 pub fn idle(address: IpAddr) -> Option<EchoFigures> {
     let mut ping = Ping::open(address).ok()?;
     let mut times = Vec::new();
     for _ in 0..IDLE_ECHOES {
-        // A host that drops one echo of an idle path drops all.
+        // A host that drops one echo on an idle path drops all.
         times.push(ping.round_trip(LIMIT).ok().flatten()?);
         thread::sleep(IDLE_EVERY);
     }
     EchoFigures::of(&mut times)
 }
 
-/// The address of the other host: the end of the connection that this host does not have. `None` without TCP.
+/// The address of the other host: the connection's end that is not on this host. `None` without TCP.
 pub fn other_end(transport: &TransportPath) -> Option<IpAddr> {
     let TransportPath::Tcp { path, .. } = transport else { return None };
     let [from, to] = [&path.from, &path.to].map(|end| without_port(end).parse::<IpAddr>().ok());

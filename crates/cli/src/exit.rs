@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 use haul_base::job::error::{Error, Outcome};
 
-/// What the command's exit status says.
+/// An exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
     /// Everything is complete and verified.
     Done = 0,
-    /// Some files failed, or differ, and each was named; or the job could not do its work.
+    /// Some files failed or differ, each reported by name; or the job failed.
     Failed = 1,
     /// The command line, or its request, is invalid.
     Usage = 2,

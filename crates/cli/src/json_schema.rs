@@ -1,4 +1,4 @@
-//! The JSON Schema of all lines (docs/reference/json.schema.json), made from the types that print them.
+//! The JSON Schema of all lines (docs/reference/json.schema.json), generated from their types.
 
 use std::fs;
 
@@ -41,7 +41,7 @@ fn line<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// Allows no fields but those that are declared. Alternatives of an object's fields are closed by that object.
+/// Forbids undeclared fields. An object also closes the alternatives of its fields.
 fn close(schema: &mut Value, is_alternative: bool) {
     const COMBINE: [&str; 2] = ["anyOf", "oneOf"];
     match schema {

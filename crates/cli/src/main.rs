@@ -35,7 +35,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
-    // Where it cannot be done, it stays as it was typed: SECURITY.md says so.
+    // On failure, the words remain visible: see SECURITY.md.
     let _ = haul_engine::sys::arguments::overwrite(&words, args::served::secret_in);
     let mut words = words.into_iter();
     let program = words.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the options say of how data connections are made.
+//! Options of data connections.
 
 use haul_base::job::spec::{AddressFamily, CallbackAddress, NetworkOptions};
 use haul_proto::path::escape;
@@ -9,7 +9,7 @@ use crate::args::flag::{Flag, Single};
 use crate::args::flags;
 use crate::args::values::Values;
 
-/// What the options of a copy say.
+/// The settings by the options of a copy.
 pub fn network(values: &Values) -> Result<NetworkOptions, UsageError> {
     let callback = callback(values)?;
     let ports = values.get(&flags::PORT)?;
@@ -28,7 +28,7 @@ pub fn network(values: &Values) -> Result<NetworkOptions, UsageError> {
     })
 }
 
-/// The only kind of addresses that is to be used in one of these places.
+/// The address family required for one of these connections.
 pub fn family(values: &Values, places: &str) -> Result<Option<AddressFamily>, UsageError> {
     let is_for = |flag: &Flag<Single<&'static str>>| -> Result<bool, UsageError> {
         Ok(values.get(flag)?.is_some_and(|word| word.contains(|place| places.contains(place))))

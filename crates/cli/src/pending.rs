@@ -24,10 +24,10 @@ pub fn remove_unfinished() {
     UNFINISHED.remove_all();
 }
 
-/// Temporary files, to be removed on whatever way the process ends.
+/// Temporary files, removed whenever the process ends.
 struct Unfinished(Mutex<BTreeSet<PathBuf>>);
 
-/// Which files haul replaces or appends to: those made by haul, by their beginning. Empty files, devices and FIFOs
+/// Kinds of files that haul replaces or appends to, recognised by their beginning. Empty files, devices and FIFOs
 /// qualify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplaceableFile {
@@ -47,7 +47,7 @@ impl ReplaceableFile {
     /// Number of bytes examined in a file.
     const BEGINNING: u64 = 8192;
 
-    /// An error where another file than such a one is at `path`.
+    /// Fails if another kind of file is at `path`.
     pub fn check(self, path: &Path) -> io::Result<()> {
         let has_content = fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0);
         if self == Self::Anything || !has_content {
@@ -82,7 +82,7 @@ impl ReplaceableFile {
     }
 }
 
-/// A file that has no name of its own yet; removed unless it gets it. A device has its name already.
+/// A file under a temporary name; removed unless published. A device keeps its name.
 pub struct Pending {
     file: File,
     names: Option<Names>,
@@ -94,8 +94,8 @@ struct Names {
 }
 
 impl Pending {
-    /// Begins the file `to`. An existing file keeps its contents until the end. The destination of a link is replaced,
-    /// not the link; a device is written to.
+    /// Creates a temporary file for `to`. An existing file keeps its contents until the end. The destination of a link
+    /// is replaced, not the link; a device is written to.
     pub fn create(to: &Path, own: ReplaceableFile) -> io::Result<Self> {
         own.check(to)?;
         let target = fs::canonicalize(to).unwrap_or_else(|_| to.to_owned());
@@ -118,7 +118,7 @@ impl Pending {
         let pending = Self { file, names: Some(Names { temporary, target }) };
         match flock(&pending.file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::AGAIN) => Err(taken()),
-            // Where nothing can be locked, two runs at a time are not noticed.
+            // Without locks, concurrent runs are not detected.
             _ => Ok(pending),
         }
     }
@@ -128,7 +128,7 @@ impl Pending {
         self.file.try_clone()
     }
 
-    /// Gives it its name.
+    /// Publishes the file.
     pub fn publish(mut self) -> io::Result<()> {
         let Some(Names { temporary, target }) = &self.names else { return Ok(()) };
         self.file.sync_all()?;
@@ -143,7 +143,7 @@ impl Pending {
     }
 }
 
-/// Whether a temporary name is still that of this file.
+/// Whether a temporary name still refers to this file.
 fn is_there(file: &File, temporary: &Path) -> bool {
     let (Ok(ours), Ok(there)) = (file.metadata(), fs::symlink_metadata(temporary)) else { return false };
     (ours.dev(), ours.ino()) == (there.dev(), there.ino())
@@ -170,16 +170,15 @@ impl Unfinished {
     }
 }
 
-/// The same in every run, so that what a killed run left is found by the next; of the form that haul leaves out when
-/// it copies a directory.
+/// The temporary name: constant, so that the next run finds the remains of a killed one, and in the form that copies
+/// exclude.
 fn temporary_name(target: &Path) -> io::Result<String> {
     let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let digest = blake3::Hasher::new().update(b"checksums\0").update(name.as_bytes()).finalize();
     Ok(format!(".haul-{}.part", &digest.to_hex()[..24]))
 }
 
-/// Removes the remains of a killed run. A file being written by another run is an error, and stays, as does an entry
-/// that is not a file, whose name then cannot be used.
+/// Removes the remains of a killed run. Fails for another run's active file, and for an entry that is not a file.
 fn remove_stale(temporary: &Path) -> io::Result<()> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits();
     let opened = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(temporary);

@@ -1,5 +1,4 @@
-//! Which ends of a copy are pipes: `-` for standard input and output or the pipe of a server, `-N` for FIFOs and
-//! programs.
+//! Pipes as ends of a copy: `-` for standard input and output or a server's pipe, `-N` for FIFOs and programs.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,7 +14,7 @@ use crate::args::flags;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 
-/// The word for standard input or output.
+/// The operand for standard input or output.
 const STANDARD: &str = "-";
 
 /// Locations of all operands. The last operand is the target.
@@ -29,7 +28,7 @@ pub fn locations(values: &Values, operands: &[OsString]) -> Result<Vec<Location>
     operands.iter().enumerate().map(location).collect()
 }
 
-/// A line of shell has a host before it only where that could be one: `tar -cf - a:b` is for this machine.
+/// Parses a program. A word before a colon is a host only if it can be one: `tar -cf - a:b` is local.
 fn program_operand(operand: &OsString) -> Result<Location, UsageError> {
     let before_colon = operand.as_bytes().split(|byte| *byte == b':').next().unwrap_or_default();
     match before_colon.iter().any(|byte| byte.is_ascii_whitespace() || b"'\"|;&<>()$`=".contains(byte)) {
@@ -75,7 +74,7 @@ pub fn pipes(
     Ok(Pipes { source, target })
 }
 
-/// Whether this is the pipe of a server, as its line names it.
+/// Whether this is a server's pipe.
 fn is_served_pipe(location: &Location) -> bool {
     matches!(location.host, Host::Served { .. }) && location.path.as_os_str() == STANDARD
 }

@@ -1,7 +1,7 @@
 //! The second level of arguments: from the command line to a plan.
 //!
-//! Everything that the engine and the display need is decided here, once. No disk or network is consulted, except for
-//! the first line of a list, which names its host, and for filter files.
+//! All decisions for the engine and the display are made here, once. Nothing is read from disk or network, except the
+//! first line of a list, which names its host, and filter files.
 
 mod delta;
 mod details;
@@ -56,21 +56,21 @@ const JSON_PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// A copy, and its display.
 #[derive(Debug)]
 pub struct Plan {
-    /// What the engine does.
+    /// The job for the engine.
     pub job: Job,
-    /// What the user sees.
+    /// The display.
     pub display: Display,
-    /// Where `--checksums` writes; `-` is standard output.
+    /// The file of `--checksums`; `-` is standard output.
     pub checksums: Option<PathBuf>,
     /// Output of other digests.
     pub digests: Digests,
-    /// Where `--report` writes.
+    /// The file of `--report`.
     pub report: Option<PathBuf>,
-    /// Where `--metrics` writes.
+    /// The file of `--metrics`.
     pub metrics: Option<PathBuf>,
-    /// `-t`: when it is given up, counted from the beginning of the command.
+    /// `-t`: the time limit, from the start of the command.
     pub time_limit: Option<Duration>,
-    /// Lines shown before it begins.
+    /// Lines to show before its start.
     pub notes: Vec<String>,
 }
 
@@ -83,13 +83,13 @@ pub struct ResolvedSettings {
     pub access: RemoteAccess,
     /// For the display.
     pub display: Display,
-    /// Where `--checksums` writes.
+    /// The file of `--checksums`.
     pub checksums: Option<PathBuf>,
     /// Output of other digests.
     pub digests: Digests,
-    /// Where `--report` writes.
+    /// The file of `--report`.
     pub report: Option<PathBuf>,
-    /// Where `--metrics` writes.
+    /// The file of `--metrics`.
     pub metrics: Option<PathBuf>,
     /// `-t`.
     pub time_limit: Option<Duration>,
@@ -105,7 +105,7 @@ pub fn sync(values: &Values, operands: &[OsString], stderr_is_terminal: bool) ->
     planned(values, operands, stderr_is_terminal, true)
 }
 
-/// The same for a copy or a sync.
+/// The plan for a copy or a sync.
 fn planned(
     values: &Values,
     operands: &[OsString],
@@ -127,7 +127,7 @@ fn planned(
     sync::refuse_places(values, is_sync, &pipes, &places)?;
     if is_null(&target.path) {
         target.path = NULL_TARGET.into();
-        // A name that is discarded has nothing to be linked to.
+        // Discarded files cannot be linked to.
         settings.options.metadata.preserve.hard_links = false;
     }
     settings.options.source.filters = filters(values)?;
@@ -144,23 +144,23 @@ fn planned(
     Ok(Plan { job, display, checksums, digests, report, metrics, time_limit, notes })
 }
 
-/// The names of the hosts at both ends, without users; none is this machine.
+/// The names of the hosts at both ends, without users; `None` for this machine.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct HostNames {
-    /// That of the sources.
+    /// The host of the sources.
     pub source: Option<String>,
-    /// That of the target.
+    /// The host of the target.
     pub target: Option<String>,
 }
 
-/// Between which hosts `operands` are copied.
+/// The hosts of `operands`.
 pub fn hosts(values: &Values, operands: &[OsString]) -> Result<HostNames, UsageError> {
     let TypedEnds { sources, target, base } = ends(values, operands)?;
     let name = |place: &Location| match &place.host {
         Host::Local => None,
         Host::Remote { name, .. } | Host::Served { name, .. } => Some(name.clone()),
     };
-    // Of a list, the base alone says it before the list is read.
+    // For a list, only the base is known before the list is read.
     Ok(HostNames { source: sources.first().or(base.as_ref()).and_then(name), target: name(&target) })
 }
 
@@ -168,7 +168,7 @@ pub fn hosts(values: &Values, operands: &[OsString]) -> Result<HostNames, UsageE
 struct TypedEnds {
     sources: Vec<Location>,
     target: Location,
-    /// Where relative sources are.
+    /// The base of relative sources.
     base: Option<Location>,
 }
 
@@ -181,7 +181,7 @@ fn ends(values: &Values, operands: &[OsString]) -> Result<TypedEnds, UsageError>
     Ok(TypedEnds { sources, target, base })
 }
 
-/// What the options of a copy say.
+/// The settings by the options of a copy.
 pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<ResolvedSettings, UsageError> {
     let display = display(values, stderr_is_terminal)?;
     let checksums = checksums(values)?;
@@ -245,7 +245,7 @@ fn source(values: &Values) -> Result<SourceOptions, UsageError> {
     })
 }
 
-/// Without resume, the next run has no use for partial files.
+/// Without resume, the next run cannot use partial files.
 fn partial(values: &Values) -> PartialOptions {
     let resume = !values.is_set(&flags::NO_RESUME);
     let journal_dir = values.last(&flags::APPEND).filter(|dir| !dir.is_empty());
@@ -301,7 +301,7 @@ fn report(values: &Values) -> Result<Option<PathBuf>, UsageError> {
     Ok(file)
 }
 
-/// How often progress is shown.
+/// The interval of progress.
 fn progress_every(values: &Values, display: &Display) -> Result<Duration, UsageError> {
     Ok(match values.get(&flags::PROGRESS)? {
         Some(seconds) => Duration::from_secs(seconds.into()),
@@ -310,8 +310,8 @@ fn progress_every(values: &Values, display: &Display) -> Result<Duration, UsageE
     })
 }
 
-/// `-u`: direct I/O at the source and at the target. An end that is not named stays automatic. Writes in order go
-/// through the page cache, since direct I/O has several writes in flight.
+/// `-u`: direct I/O at the source and at the target; automatic for an end that is not named. In-order writes use the
+/// page cache, since direct I/O has several writes in flight.
 fn unbuffered(values: &Values) -> Result<(DirectIo, DirectIo), UsageError> {
     let (auto, always, never) = (DirectIo::Auto, DirectIo::Always, DirectIo::Never);
     let ends = values.argument(&flags::UNBUFFERED);
@@ -405,7 +405,7 @@ fn login(values: &Values) -> Result<Login, UsageError> {
     })
 }
 
-/// One limit alone replaces the default; with any limit, the first attempt has it, too.
+/// One limit alone replaces the default. Limits also apply to the first attempt.
 fn retries(values: &Values) -> Result<Retries, UsageError> {
     let times = values.get(&flags::RETRIES)?;
     let time = values.get(&flags::RETRY_FOR)?;
@@ -472,7 +472,7 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
     Ok(Display { mode, verbosity, progress_lines: lines, dialect, bits: values.is_set(&flags::BITS), log })
 }
 
-/// Whether each complete file is reported.
+/// Whether the engine reports each complete file.
 fn tells_of_files(display: &Display) -> bool {
     match display.mode {
         Mode::Json => true,
@@ -481,7 +481,7 @@ fn tells_of_files(display: &Display) -> bool {
     }
 }
 
-/// One host for all sources: one worker reads them all.
+/// All sources must share a host, since one worker reads them.
 fn check_hosts(sources: &[Location]) -> Result<(), UsageError> {
     let Some(first) = sources.first() else { return Ok(()) };
     match sources.iter().find(|source| source.host != first.host) {

@@ -16,17 +16,17 @@ use crate::args::flags;
 use crate::args::operand::host_label;
 use crate::args::values::Values;
 
-/// A file with a secret is no longer than this.
+/// Longest file with a secret.
 const FILE_MAX: u64 = 4096;
 /// Opening never blocks, even on a FIFO.
 const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
 
-/// What such a file has.
+/// The contents of such a file.
 #[derive(Debug, Clone)]
 pub enum SecretFileState {
-    /// What a client and a server know.
+    /// A secret shared by client and server.
     Secret(Secret),
-    /// What only its owner has.
+    /// A private key.
     Key(PrivateKey),
 }
 
@@ -66,7 +66,7 @@ fn check_private(path: &Path, file: &File) -> Result<(), UsageError> {
             }
         });
     }
-    // Whoever may write to its directory can put another file in its place. A link's own directory counts, too.
+    // Writers of its directory can replace the file. A link's own directory counts too.
     let real = std::fs::canonicalize(path).map_err(failed)?;
     for directory in [path, &real].map(directory_of) {
         let found = std::fs::metadata(directory).map_err(failed)?;
@@ -88,16 +88,16 @@ fn check_private(path: &Path, file: &File) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// Why a file or directory does not keep a secret.
+/// A reason why a file or directory exposes a secret.
 #[derive(Debug, PartialEq, Eq)]
 enum Exposed {
     /// Its owner is this user: neither root nor the caller.
     Owner(u32),
-    /// Its mode lets others in.
+    /// Its mode permits others.
     Mode,
 }
 
-/// A file that is readable by its group alone may be root's: that is how a service gets its secret.
+/// Whether a file is exposed. root's file may be readable by its group: services get secrets that way.
 fn exposes_file(user: u32, owner: u32, mode: u32) -> Option<Exposed> {
     let allowed = if owner == user { 0o700 } else { 0o740 };
     match owner == user || owner == 0 {
@@ -106,7 +106,7 @@ fn exposes_file(user: u32, owner: u32, mode: u32) -> Option<Exposed> {
     }
 }
 
-/// A directory may be writable by a group that has its user's number: such a group is that user's alone.
+/// Whether a directory is exposed. A group with the user's number may write: it is the user's own.
 fn exposes_directory(user: u32, owner: u32, group: u32, mode: u32) -> Option<Exposed> {
     let is_sticky = mode & 0o1000 != 0;
     let open = if group == user && owner == user { 0o002 } else { 0o022 };
@@ -120,14 +120,14 @@ fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// As a shell takes it.
+/// Quotes a path for a shell.
 fn quoted(path: &Path) -> String {
     let shown = escape(path.as_os_str().as_bytes());
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:".contains(letter);
     if shown.chars().all(is_plain) { shown } else { format!("'{}'", shown.replace('\'', "'\\''")) }
 }
 
-/// Makes a private key in a new file, and returns the public one.
+/// Creates a private key in a new file, and returns the public key.
 pub fn make_key(file: &OsStr) -> Result<PublicKey, UsageError> {
     let made = PrivateKey::new().and_then(|own| {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;

@@ -1,10 +1,9 @@
-//! Signals, and the loss of the terminal: which stop a job.
+//! Signals and the loss of the terminal, which stop a job.
 //!
-//! SIGINT and SIGTERM cancel; a running job has [`GRACE`] to end by itself, and
-//! a second signal ends the process at once. SIGHUP is ignored, here and by all
-//! children (ssh too, which inherits that). A job that was in the foreground
-//! when its terminal closes is cancelled; one in the background continues.
-//! SIGUSR1 doubles the limit on the rate, SIGUSR2 halves it. A job whose time is up (`-t`) is cancelled, too.
+//! SIGINT and SIGTERM cancel. A running job has [`GRACE`] to end by itself; a second signal ends the process at once.
+//! SIGHUP is ignored, also by all children, which inherit that. If its terminal closes, a foreground job is cancelled,
+//! and a background job continues. SIGUSR1 doubles the rate limit, SIGUSR2 halves it. The time limit (`-t`) also
+//! cancels.
 
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::OwnedFd;
@@ -26,14 +25,14 @@ use signal_hook::low_level::unregister;
 use crate::exit::Exit;
 use crate::terminal::Controlling;
 
-/// How long a cancelled job may take to end. With it, everything has ended a second after Ctrl-C.
+/// Time for a cancelled job to end, so that everything has ended a second after Ctrl-C.
 const GRACE: Duration = Duration::from_millis(900);
 /// The grace period after a time limit: no user waits, and the final report is wanted.
 const TIME_GRACE: Duration = Duration::from_secs(5);
 /// Interval between checks of the terminal.
 const TERMINAL_EVERY: Duration = Duration::from_millis(200);
 
-/// Turns signals into a cancelled job, or into another rate, for as long as it lives.
+/// Handles signals until dropped: cancels the job, or changes its rate.
 pub struct Watch {
     registered: Vec<SigId>,
     ended: Arc<AtomicBool>,
@@ -45,7 +44,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins to watch on behalf of `cancel` and `rate`, for `limit` at most.
+    /// Starts to handle signals for `cancel` and `rate`, with the time `limit`.
     pub fn start(cancel: Cancel, rate: RateHandle, limit: Option<Duration>) -> io::Result<Self> {
         let deadline = limit.map(|limit| Instant::now() + limit);
         let hangup_was_ignored = ignore_hangup()?;
@@ -77,8 +76,8 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Runs `job`, which has to end within [`GRACE`] of being cancelled. What comes before and after it (the
-    /// demo removes its data) may take its time.
+    /// Runs `job`, which must end within [`GRACE`] of a cancellation. Work before and after it, such as removal of the
+    /// demo's data, has no limit.
     pub fn during<T>(&self, job: impl FnOnce() -> T) -> T {
         self.job_runs.store(true, Ordering::Release);
         let result = job();
@@ -86,15 +85,15 @@ impl Watch {
         result
     }
 
-    /// What to say once the job was cancelled because its time was up.
+    /// The message about the time limit, if it cancelled the job.
     pub fn time_is_up(&self) -> Option<String> {
         self.time_is_up.load(Ordering::Acquire).then(|| time_was_up(self.limit))
     }
 
-    /// Once the job was `stopped`, another signal ends the process.
+    /// Registers the handlers. Once `stopped`, another signal ends the process.
     fn register(&mut self, stopped: &Arc<AtomicBool>) -> io::Result<()> {
         let ignored = ignored_signals();
-        // A shell without job control starts background jobs with SIGINT ignored, and means it.
+        // A shell without job control starts background jobs with SIGINT ignored, which stays so.
         for signal in [SIGINT, SIGTERM].into_iter().filter(|signal| *signal == SIGTERM || !ignored.contains(signal)) {
             let status = Exit::Interrupted.number().into();
             let conditional = signal_hook::flag::register_conditional_shutdown(signal, status, Arc::clone(stopped))?;
@@ -118,7 +117,7 @@ impl Drop for Watch {
     }
 }
 
-/// What the thread holds.
+/// State of the watching thread.
 struct Watcher {
     cancel: Cancel,
     rate: RateHandle,
@@ -131,7 +130,7 @@ struct Watcher {
     ended: Arc<AtomicBool>,
     job_runs: Arc<AtomicBool>,
     stopped: Arc<AtomicBool>,
-    /// When the job's time is up.
+    /// The end of the time limit.
     deadline: Option<Instant>,
     time_is_up: Arc<AtomicBool>,
     limit: Option<Duration>,
@@ -178,7 +177,7 @@ impl Watcher {
 
     /// Cancels the job; ends the process if the job does not.
     fn stop(&self) {
-        // First of all: what ends this process at once, ends it with the terminal as it was.
+        // First, restore the terminal: the process may end at any time.
         #[cfg(feature = "tui")]
         crate::show::dashboard::screen::give_back_for_good();
         self.stopped.store(true, Ordering::Release);
@@ -205,16 +204,16 @@ fn time_was_up(limit: Option<Duration>) -> String {
     format!("the time limit of {seconds} s (-t) is over\n{GO_ON}")
 }
 
-/// What stops a worker from outside.
+/// A worker's termination request.
 pub struct Termination {
-    /// Can be read once SIGTERM has come.
+    /// Readable after SIGTERM.
     pub stop: OwnedFd,
-    /// Whether it has come.
+    /// Whether SIGTERM was received.
     pub came: Arc<AtomicBool>,
 }
 
-/// A worker ends with its controller: a Ctrl-C that reaches both is the controller's to handle. SIGTERM makes it remove
-/// unfinished files and end; a second one ends the process at once.
+/// Leaves Ctrl-C to the controller, with which a worker ends. SIGTERM makes the worker remove partial files and end; a
+/// second one ends the process at once.
 pub fn leave_to_controller() -> io::Result<Termination> {
     leave_all_but_termination()?;
     let (stop, wake) = UnixStream::pair()?;
@@ -225,7 +224,7 @@ pub fn leave_to_controller() -> io::Result<Termination> {
     Ok(Termination { stop: stop.into(), came })
 }
 
-/// Signals of the terminal, or to all processes named haul, are for the controller.
+/// Leaves signals of the terminal, or to all processes named haul, to the controller.
 pub fn leave_all_but_termination() -> io::Result<()> {
     ignore_hangup()?;
     for signal in [SIGINT, SIGUSR1, SIGUSR2] {
@@ -234,7 +233,7 @@ pub fn leave_all_but_termination() -> io::Result<()> {
     Ok(())
 }
 
-/// Signals that this process was started with ignored: the kernel's mask, bit 0 for signal 1 (proc(5), SigIgn).
+/// Signals ignored since the start of this process: the kernel's mask, bit 0 for signal 1 (proc(5), SigIgn).
 fn ignored_signals() -> Vec<i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,25 +1,25 @@
-//! Lines in a file, each after the time at which it was written.
+//! Lines in a file, each with a timestamp.
 
 use std::fs::File;
 use std::io::{self, Write};
 
-/// Writes the time before each line.
+/// Writes a timestamp before each line.
 pub struct StampedLines {
     out: File,
     stamp: fn() -> String,
-    /// A line that has no time before it.
+    /// A line without a timestamp.
     bare: &'static str,
 }
 
 impl StampedLines {
-    /// Lines at the end of `out`.
+    /// Appends lines to `out`.
     pub fn new(out: File, stamp: fn() -> String, bare: &'static str) -> Self {
         Self { out, stamp, bare }
     }
 }
 
 impl Write for StampedLines {
-    /// Takes whole lines: [`crate::text::TextOutput`] writes no others.
+    /// Writes whole lines, as [`crate::text::TextOutput`] does.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let stamp = (self.stamp)();
         let mut stamped = Vec::with_capacity(bytes.len() + stamp.len() + 1);

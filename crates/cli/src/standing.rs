@@ -66,14 +66,14 @@ const KEYS: [&str; 12] = [
 ];
 /// Keys of a client key's table.
 const CLIENT_KEY: [&str; 3] = ["key", "expires", "revoked"];
-/// What names the file with the server's own key.
+/// The key for the file with the server's own key.
 const OWN_KEY: &str = "key";
-/// What names the address of the server's metrics.
+/// The key for the address of the server's metrics.
 const METRICS: &str = "metrics";
 
 /// Harm by the writer of such a file.
 const LETS_CLIENTS_IN: &str = "could give clients access to any directory";
-/// What to do about another user's file.
+/// Remedy for another user's file.
 const COPY_IT: &str = "copy it to a file of your own, or of root";
 
 /// Contents of such a file.
@@ -83,11 +83,11 @@ pub struct StandingDirectory {
     pub directories: Vec<ServedDirectory>,
     /// The server's private key.
     pub key: Option<PrivateKey>,
-    /// Where metrics are served.
+    /// The address of the metrics.
     pub metrics: Option<String>,
 }
 
-/// What stands above all tables.
+/// Settings above all tables.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ServerSettings {
     /// The name of the file with the server's key.
@@ -95,7 +95,7 @@ struct ServerSettings {
     metrics: Option<String>,
 }
 
-/// What `file` has.
+/// Reads `file`.
 pub fn read(file: &OsStr) -> Result<StandingDirectory, UsageError> {
     let shown = escape(file.as_bytes());
     let in_file = |error: UsageError| error.at(&shown);
@@ -129,7 +129,7 @@ fn own_key(file: &str) -> Result<PrivateKey, UsageError> {
     }
 }
 
-/// A directory as it is written.
+/// A directory's table.
 #[derive(Debug, PartialEq, Eq)]
 struct WrittenDirectory {
     name: String,
@@ -145,17 +145,17 @@ struct WrittenDirectory {
     policy: ServePolicy,
 }
 
-/// A client's public key, as it is written.
+/// A client's public key with its conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ClientKey {
     key: PublicKey,
-    /// From then on it opens nothing.
+    /// The end of its validity.
     expires: Option<SystemTime>,
-    /// It opens nothing, also where it is written again.
+    /// Whether it is revoked, in all its entries.
     is_revoked: bool,
 }
 
-/// A key alone, or a table with the key, when it expires and whether it was revoked.
+/// Parses a key alone, or a table with the key, its expiry and its revocation.
 fn client_key(value: &DeValue<'_>) -> Result<ClientKey, UsageError> {
     let parse = |text: &str| PublicKey::parse(text).ok_or_else(|| UsageError::new(format!("{text}: not a public key")));
     if let Some(text) = value.as_str() {
@@ -190,7 +190,7 @@ fn client_key(value: &DeValue<'_>) -> Result<ClientKey, UsageError> {
     Ok(ClientKey { key, expires, is_revoked })
 }
 
-/// The end of a day of UTC, or a time.
+/// Parses an expiry: the end of a day in UTC, or a time.
 fn expiry(text: &str) -> Option<SystemTime> {
     let end_of_day = |day: Date| Some(day.tomorrow().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp());
     let time = text.parse::<Timestamp>().ok().or_else(|| text.parse::<Date>().ok().and_then(end_of_day));
@@ -355,11 +355,11 @@ fn complete(written: WrittenDirectory) -> Result<ServedDirectory, UsageError> {
 /// A network in CIDR notation, or one address.
 pub fn network(text: &str) -> Option<IpNet> {
     let network: IpNet = text.parse().or_else(|_| text.parse().map(|address: IpAddr| IpNet::from(address))).ok()?;
-    // Clients with such an address are known by their IPv4 address.
+    // IPv4-mapped addresses are refused: clients are known by their IPv4 address.
     (network.addr().to_canonical() == network.addr()).then_some(network)
 }
 
-/// A directory as a server has it.
+/// Makes a served directory's path absolute.
 pub fn absolute(path: &Path) -> Result<PathBuf, UsageError> {
     let shown = escape(path.as_os_str().as_bytes());
     match fs::canonicalize(path) {

@@ -1,4 +1,4 @@
-//! Whether there is a terminal, whether haul may draw on it, and whether it still exists.
+//! Properties of the terminal: existence, colours, size, and the foreground job.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -11,14 +11,14 @@ pub fn stderr_is_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Whether errors may be coloured: on a terminal that can, unless NO_COLOR is set (<https://no-color.org>).
+/// Whether errors may be coloured: on a terminal with colours, unless NO_COLOR is set (<https://no-color.org>).
 pub fn stderr_takes_colour() -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     stderr_is_terminal() && !refused && !dumb
 }
 
-/// Whether the locale says that there are more characters than ASCII's (locale(7)).
+/// Whether the locale has characters beyond ASCII (locale(7)).
 #[cfg(feature = "tui")]
 pub fn takes_unicode() -> bool {
     let named = ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(std::env::var_os).find(|value| !value.is_empty());
@@ -30,7 +30,8 @@ pub fn takes_unicode() -> bool {
 
 /// Whether this job is in the foreground of the terminal of standard error.
 ///
-/// A terminal that controls no session (in some containers) has no background; one that is gone has no foreground.
+/// A terminal that controls no session (in some containers) has only foreground jobs; a closed one has only background
+/// jobs.
 pub fn in_foreground() -> bool {
     match holds(io::stderr().as_fd()) {
         Ok(holds) => holds,
@@ -44,13 +45,13 @@ pub fn hides_typing() -> bool {
     modes.is_ok_and(|modes| !modes.local_modes.contains(rustix::termios::LocalModes::ECHO))
 }
 
-/// Columns of standard error's terminal; 80 if it does not say.
+/// Columns of standard error's terminal; 80 if unknown.
 pub fn stderr_columns() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stderr());
     size.map_or(80, |size| if size.ws_col == 0 { 80 } else { size.ws_col.into() })
 }
 
-/// Columns and rows of standard error's terminal; 80 and 24 if it does not say.
+/// Columns and rows of standard error's terminal; 80 and 24 if unknown.
 #[cfg(feature = "tui")]
 pub fn stderr_size() -> (u16, u16) {
     let size = rustix::termios::tcgetwinsize(io::stderr()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
@@ -61,7 +62,7 @@ pub fn stderr_size() -> (u16, u16) {
 pub struct Controlling(File);
 
 impl Controlling {
-    /// `None` where the session has none.
+    /// Opens the session's terminal; `None` without one.
     pub fn open() -> Option<Self> {
         File::open("/dev/tty").ok().map(Self)
     }

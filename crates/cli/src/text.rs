@@ -1,4 +1,4 @@
-//! Lines on standard error: what a person reads, without progress and without the summary.
+//! Lines on standard error, besides progress and the summary.
 //!
 //! Errors are ignored: a closed terminal must not stop a job.
 
@@ -7,7 +7,7 @@ use std::io::Write;
 use haul_base::sys::describe::without_numbers;
 use haul_proto::path::escape;
 
-/// Where lines go, and whether they may be coloured.
+/// The output of lines, with or without colours.
 pub struct TextOutput {
     out: Box<dyn Write>,
     colour: bool,
@@ -20,29 +20,29 @@ impl TextOutput {
         Self { out, colour, program: "haul" }
     }
 
-    /// The same, with another name before its lines.
+    /// Sets another program name before its lines.
     pub fn called(self, program: &'static str) -> Self {
         Self { program, ..self }
     }
 
-    /// `haul: WHAT` (or `bbcp: WHAT`), and the further lines of `message` below it: hints, unless they begin with
-    /// `note: ` or are indented.
+    /// Writes `haul: WHAT` (or `bbcp: WHAT`), and the further lines of `message`: hints, unless they begin with `note:
+    /// ` or are indented.
     pub fn error(&mut self, message: &str) {
         self.message(message, true);
     }
 
-    /// The same for output other than errors.
+    /// Writes a message that is not an error.
     pub fn notice(&mut self, message: &str) {
         self.message(message, false);
     }
 
-    /// `haul: HOST: PATH: WHAT`, and hints below it.
+    /// Writes `haul: HOST: PATH: WHAT`, and hints.
     pub fn failure(&mut self, host: &str, path: &[u8], message: &str) {
         let host = if host.is_empty() { String::new() } else { format!("{host}: ") };
         self.error(&format!("{host}{}: {message}", escape(path)));
     }
 
-    /// A line as it is.
+    /// Writes a line unchanged.
     pub fn plain(&mut self, line: &str) {
         self.write(&format!("{line}\n"));
     }
@@ -67,8 +67,8 @@ impl TextOutput {
     }
 }
 
-/// What may quote another machine on one line, without what could disturb a terminal.
-/// Names in it are escaped already, so backslashes stay as they are.
+/// Escapes control characters in text that may be another machine's. Names in it are escaped already, so backslashes
+/// stay.
 pub fn harmless(line: &str) -> String {
     line.split('\\').map(|piece| escape(piece.as_bytes())).collect::<Vec<_>>().join("\\")
 }

@@ -1,4 +1,4 @@
-//! Numbers for people: decimal units, thousands separators, times as one says them.
+//! Numbers for people: decimal units, thousands separators, times.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -42,13 +42,13 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// `203.4 of 333.1 GB`: both in the unit of the second.
+/// `203.4 of 333.1 GB`: both in the unit of the total.
 pub fn part_of(bytes: u64, total: u64) -> String {
     let unit = unit_of(total, |scaled| if scaled < 9.995 { 2 } else { 1 });
     format!("{} of {} {}", scaled(bytes, unit, in_tenths(total, unit)), scaled(total, unit, false), UNITS[unit])
 }
 
-/// A limit that was set, as a rate.
+/// A rate limit.
 pub fn limit(bytes_per_s: u64) -> String {
     rate(self::bytes_per_s(bytes_per_s, Duration::from_secs(1)))
 }
@@ -56,7 +56,7 @@ pub fn limit(bytes_per_s: u64) -> String {
 /// Whether rates are in bits: one choice for the whole process.
 static SHOWS_BITS: AtomicBool = AtomicBool::new(false);
 
-/// From now on, [`rate`] says bits per second (`--bits`).
+/// Makes [`rate`] use bits per second (`--bits`).
 pub fn show_bits() {
     SHOWS_BITS.store(true, Ordering::Relaxed);
 }
@@ -69,12 +69,12 @@ pub fn rate(bytes_per_s: f64) -> String {
     per_second(bytes_per_s, RATE_UNITS)
 }
 
-/// `9.41 Gbit/s`: as network cards are sold.
+/// `9.41 Gbit/s`.
 pub fn bit_rate(bytes_per_s: f64) -> String {
     per_second(8.0 * bytes_per_s, BIT_UNITS)
 }
 
-/// Three digits, in the smallest of `units` that takes no more; each is 1,000 of the one before.
+/// Three digits in the smallest possible of `units`, each 1,000 times the one before.
 fn per_second<const N: usize>(rate: f64, units: [&str; N]) -> String {
     let mut value = rate.max(0.0);
     let mut unit = 0;
@@ -112,7 +112,7 @@ pub fn duration(elapsed: Duration) -> String {
     }
 }
 
-/// `2 s`, `9 min 58 s`: a time that is still to come, rounded up to the second.
+/// `2 s`, `9 min 58 s`: a remaining time, rounded up to the second.
 pub fn time_ahead(time: Duration) -> String {
     let whole = Duration::from_secs(time.as_secs() + u64::from(time.subsec_nanos() > 0));
     match whole.as_secs() {
@@ -132,7 +132,7 @@ pub fn ago(elapsed: Duration) -> String {
     }
 }
 
-/// Percentage of `total` that is done, such as 61. It is rounded down, so that 100 means all.
+/// Percentage of `total`, rounded down, so that 100 means all.
 pub fn percent(done: u64, total: u64) -> u64 {
     match total {
         0 => 100,

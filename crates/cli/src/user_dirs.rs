@@ -7,7 +7,7 @@ pub fn config_dir() -> Option<PathBuf> {
     absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))
 }
 
-/// Directory of files that can be fetched again, among them released executables for other systems.
+/// Directory of replaceable files, such as released executables for other systems.
 pub fn cache_dir() -> Option<PathBuf> {
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
     Some(cache.join("haul"))

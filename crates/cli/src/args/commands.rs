@@ -1,8 +1,8 @@
-//! The one table of commands: parser, help, manual and completions are made from it.
+//! The table of commands: the source of the parser, the help, the manual and the completions.
 
 use super::nearest::nearest;
 
-/// A word that is a command in first position.
+/// A command: a word in first position.
 pub struct CommandRow {
     /// The word.
     pub name: &'static str,
@@ -38,14 +38,14 @@ pub fn names() -> Vec<&'static str> {
     COMMANDS.iter().map(|row| row.name).collect()
 }
 
-/// The command that `typed` may be a slip for. One letter makes a short command into any other word: `new` is no `net`.
+/// The command that `typed` probably misspells. Short commands match only exactly: `new` is not `net`.
 pub fn near(typed: &str) -> Option<&'static str> {
     let long: Vec<_> = COMMANDS.iter().map(|row| row.name).filter(|name| name.len() > 3).collect();
     nearest(typed, &long)
 }
 
 impl CommandRow {
-    /// How it is written, without `haul`: `sync SOURCE... TARGET`.
+    /// Its usage, without `haul`: `sync SOURCE... TARGET`.
     pub fn signature(&self) -> String {
         format!("{} {}", self.name, self.arguments).trim_end().to_owned()
     }

@@ -1,15 +1,15 @@
-//! Completions for bash, zsh and fish, made from the table of options.
+//! Completions for bash, zsh and fish, generated from the table of options.
 
 use super::commands::names;
 use super::flags::COPY;
 use super::row::{HelpSection, OptionRow, Takes};
 
-/// Options that can be typed, and have an effect.
+/// Options with an effect.
 fn rows() -> impl Iterator<Item = &'static OptionRow> {
     COPY.iter().filter(|row| row.section != HelpSection::Unlisted)
 }
 
-/// Whether an option cannot do without an argument.
+/// Whether an option requires an argument.
 fn needs_argument(row: &OptionRow) -> bool {
     matches!(row.takes, Takes::One(_) | Takes::Each(_))
 }
@@ -63,7 +63,7 @@ fn zsh() -> String {
             (false, _) => String::new(),
         };
         let about = quoted(row.help);
-        // Others mean something in this language.
+        // Other characters have a meaning in zsh.
         let letters = row.letter.iter().chain(&row.other_letter).filter(|letter| letter.is_ascii_alphanumeric());
         let letters = letters.map(|letter| format!("-{letter}"));
         let names = row.long_forms().map(|name| format!("--{name}{}", if argument.is_empty() { "" } else { "=" }));

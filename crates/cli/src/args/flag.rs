@@ -1,4 +1,4 @@
-//! An option with the type of its arguments: how product code names it, and reads it from [`super::values::Values`].
+//! An option with the type of its arguments. Product code reads it from [`super::values::Values`].
 
 use std::ops::Deref;
 
@@ -6,22 +6,22 @@ use super::UsageError;
 use super::argument::Argument;
 use super::row::{OptionRow, Takes};
 
-/// Makes a value of an argument.
+/// Parses an argument.
 pub type Parse<T> = fn(Argument<'_>) -> Result<T, UsageError>;
 
 /// An option. `K` is [`Switch`], [`Single`] or [`Repeated`].
 pub struct Flag<K> {
-    /// How it is typed and described.
+    /// Its names and its help.
     pub row: OptionRow,
-    /// How its arguments are read.
+    /// The parser of its arguments.
     pub kind: K,
 }
 
-/// It takes no argument.
+/// An option without an argument.
 pub struct Switch;
-/// Its last argument counts.
+/// An option whose last argument counts.
 pub struct Single<T>(pub Parse<T>);
-/// All its arguments count.
+/// A repeatable option: all arguments count.
 pub struct Repeated<T>(pub Parse<T>);
 
 impl<K> Deref for Flag<K> {
@@ -32,7 +32,7 @@ impl<K> Deref for Flag<K> {
     }
 }
 
-/// Kinds are compared with [`Takes`] when haul is compiled.
+/// Compile-time checks that a kind fits its [`Takes`].
 impl OptionRow {
     pub(super) const fn switch(self) -> Flag<Switch> {
         assert!(matches!(self.takes, Takes::Nothing | Takes::Repeats));
@@ -50,8 +50,8 @@ impl OptionRow {
     }
 }
 
-/// Declares options, and the list of all options of a command. A name alone lists an option that is declared elsewhere,
-/// perhaps with another help text.
+/// Declares options, and the list of all options of a command. A bare name lists an option declared elsewhere,
+/// optionally with another help text.
 macro_rules! options {
     ($(#[$doc:meta])* $list:ident;
      $($name:ident $(.$change:ident($($with:expr),*))* $(: $kind:ty = $flag:expr)?;)*) => {

@@ -1,6 +1,6 @@
-//! The options: each is declared here once, and parser, help, manual and completions are made from it.
+//! The options. Each is declared here once, for the parser, the help, the manual and the completions.
 //!
-//! Letters are bbcp's. Other commands have lists of their own below, with options of a copy among theirs.
+//! Letters are bbcp's. Other commands have their own lists below, which include options of a copy.
 
 pub mod demo;
 pub mod job;
@@ -35,7 +35,7 @@ use super::row::HelpSection::{
 use super::row::Takes::{self, Each, Nothing, One, Perhaps, Place, Repeats, Time, Word};
 use super::row::{OptionRow, row};
 
-/// bbcp's levels are 0 to 9; those of zstd are 1 to 19, and 0 is off in both.
+/// bbcp has levels 0 to 9, zstd 1 to 19. In both, 0 is off.
 const COMPRESS_MODES: Takes = Word {
     name: "MODE",
     known: &[
@@ -45,16 +45,16 @@ const COMPRESS_MODES: Takes = Word {
     absent: "auto",
 };
 
-/// bbcp's `-y d` (the file) and `-y dd` (its directory, too), and words for the same.
+/// bbcp's `-y d` (the file) and `-y dd` (also its directory), and haul's words for them.
 const FSYNC_MODES: Takes = Word { name: "MODE", known: &["none", "data", "full", "d", "dd"], absent: "full" };
 
-/// Alone, it is rsync's.
+/// Without an argument, it is rsync's option.
 const SPARSE_MODES: Takes = Word { name: "MODE", known: &["keep", "make", "fill"], absent: "make" };
 
-/// When extraneous entries are removed.
+/// The time at which extraneous entries are removed.
 const DELETE_TIMES: Takes = Word { name: "WHEN", known: &["before", "during", "after"], absent: "after" };
 
-/// bbcp's places at which only one kind of addresses is used: c for ssh, s and t for the data.
+/// bbcp's letters for connections with one address family: c for ssh, s and t for the data.
 const PLACES: Takes = Word {
     name: "WHERE",
     known: &["c", "s", "t", "cs", "ct", "st", "cst", "c,s", "c,t", "s,t", "c,s,t"],

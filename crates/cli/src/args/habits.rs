@@ -1,6 +1,6 @@
-//! Habits from scp, rsync and other programs that mean something else in haul. They are refused with a hint.
+//! Command lines of scp, rsync and other programs with another meaning in haul. They are refused with a hint.
 //!
-//! Only lines that would go wrong are refused. Each refusal names the line of haul to type instead.
+//! Only command lines that would do the wrong thing are refused. Each refusal names haul's equivalent.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -17,7 +17,7 @@ use super::nearest::nearest;
 use super::row::OptionRow;
 use super::values::Values;
 
-/// Options of scp and rsync that haul does not have, and what to type instead.
+/// Options of scp and rsync that haul lacks, and their replacements.
 const FOREIGN: &[(&str, &str)] = &[
     ("-J", "scp's -J GATE is --ssh-option ProxyJump=GATE"),
     ("-3", "scp's -3 is automatic where the two hosts cannot reach each other: omit it"),
@@ -55,7 +55,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("--man", "write haul man"),
 ];
 
-/// An option that takes an argument here, and none, or another one, in scp or rsync.
+/// An option with an argument here, and with none or another one in scp or rsync.
 struct Habit {
     row: &'static OptionRow,
     is_argument: fn(&str) -> bool,
@@ -87,34 +87,34 @@ const fn habit(
     Habit { row, is_argument, needs, instead }
 }
 
-/// Commands of other programs that run on a host: `ssh HOST WORD PATH` does it.
+/// Shell commands on a host, which ssh runs: `ssh HOST WORD PATH`.
 const SHELL_COMMANDS: [&str; 15] =
     ["cat", "chmod", "chown", "df", "du", "find", "ln", "ls", "mkdir", "mv", "rm", "rmdir", "stat", "touch", "tree"];
-/// Words for a copy.
+/// Other programs' words for a copy.
 const COPY_COMMANDS: [&str; 14] = [
     "copy", "cp", "download", "fetch", "get", "move", "pull", "push", "put", "receive", "rsync", "scp", "send",
     "upload",
 ];
-/// Words for a comparison.
+/// Other programs' words for a comparison.
 const COMPARE_COMMANDS: [&str; 4] = ["check", "cmp", "compare", "diff"];
 
-/// Ciphers by the names that ssh has for them begin or end like this.
+/// Beginnings and endings of ssh's cipher names.
 const SSH_CIPHERS: [&str; 4] = ["-ctr", "-cbc", "-gcm@openssh.com", "-poly1305@openssh.com"];
 
-/// Where a file of options is none, perhaps this was meant.
+/// Hint for a file that is not a file of options.
 pub const SCPS_COMPRESSION: &str = "scp's -C is automatic where it pays: omit it";
 
-/// What to type instead of an option that haul does not have.
+/// The replacement for an option that haul lacks.
 pub fn meant_by(shown: &str) -> Option<&'static str> {
     FOREIGN.iter().find(|(option, _)| *option == shown).map(|(_, instead)| *instead)
 }
 
-/// What to type instead of an option that was typed without its argument.
+/// The replacement for an option without its argument.
 pub fn meant_without_argument(row: &OptionRow) -> Option<&'static str> {
     HABITS.iter().find(|habit| habit.row.is(row)).map(|habit| habit.instead)
 }
 
-/// Refuses the next word as an argument of an option that takes none in scp or rsync.
+/// Refuses an argument of an option that has none in scp or rsync.
 pub fn refuse_argument(row: &OptionRow, argument: &OsStr) -> Result<(), UsageError> {
     let is_argument = |habit: &&Habit| argument.to_str().is_some_and(habit.is_argument);
     match HABITS.iter().find(|habit| habit.row.is(row)).filter(|habit| !is_argument(habit)) {
@@ -123,7 +123,7 @@ pub fn refuse_argument(row: &OptionRow, argument: &OsStr) -> Result<(), UsageErr
     }
 }
 
-/// Refuses the letter n, which copies in bbcp and copies nothing in rsync.
+/// Refuses the letter n: bbcp copies, rsync makes a dry run.
 pub fn refuse_letter(row: &OptionRow) -> Result<(), UsageError> {
     match row.is(&flags::NODNS) {
         true => Err(UsageError::new("-n is ambiguous: rsync's is a dry run, bbcp's skips name lookups and copies")
@@ -132,7 +132,7 @@ pub fn refuse_letter(row: &OptionRow) -> Result<(), UsageError> {
     }
 }
 
-/// What to type instead of a word that is a command elsewhere, and no file here. Its arguments name `path` on `host`.
+/// The replacement for another program's command, if no file has that name. Its arguments name `path` on `host`.
 pub fn foreign_command(word: &str, host: &str, path: &Path) -> Option<String> {
     let path = escape(path.as_os_str().as_bytes());
     match word {
@@ -145,7 +145,7 @@ pub fn foreign_command(word: &str, host: &str, path: &Path) -> Option<String> {
     }
 }
 
-/// Refuses words that bbcp's letters would take apart into something else.
+/// Refuses words that bbcp's letters would split into other options.
 pub fn refuse_words(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<(), UsageError> {
     let before_dashes = || words.iter().take_while(|word| *word != "--").enumerate();
     for (at, word) in before_dashes() {
@@ -180,7 +180,7 @@ pub fn refuse_words(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Resu
     Ok(())
 }
 
-/// Refuses a file that scp's `-F` would have had as an argument, and other operands that are none.
+/// Refuses the argument of scp's `-F` as an operand, and other words that are not operands.
 pub fn refuse_operands(
     values: &Values,
     operands: &[OsString],
@@ -206,7 +206,7 @@ pub fn refuse_operands(
     }
 }
 
-/// Returns notes on lines that may mean something else than intended. They are carried out.
+/// Returns notes on ambiguous command lines, which are still executed.
 pub fn notes(values: &Values, is_remote: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let seconds = values.get(&flags::PROGRESS).ok().flatten();
@@ -251,12 +251,12 @@ fn sshs_option(typed: &str, option: &str) -> UsageError {
     meant(&format!("{what}: -o (write sequentially) takes no argument"), &format!("ssh's -o is --ssh-option {option}"))
 }
 
-/// rsync's -z, -n and -X behind its -a: bbcp's would be another direction, a copy, and nothing at all.
+/// Letters behind -a as rsync's: bbcp's -z, -n and -X have other meanings.
 fn is_rsyncs(letters: &str) -> bool {
     letters.contains(['z', 'n', 'X']) && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
 }
 
-/// `BatchMode=yes`, as ssh_config(5) has its words.
+/// Whether this is an option of ssh_config(5): `BatchMode=yes`.
 fn is_ssh_option(text: &str) -> bool {
     let name = text.split('=').next().unwrap_or_default();
     name.len() < text.len()
@@ -264,7 +264,7 @@ fn is_ssh_option(text: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// `sha256`, `%md5`, `md5=FILE`: what `--checksum` takes, or something close to it.
+/// Whether this resembles an argument of `--checksum`: `sha256`, `%md5`, `md5=FILE`.
 fn is_digest(text: &str) -> bool {
     let name = text.trim_start_matches('%').split('=').next().unwrap_or_default().to_ascii_lowercase();
     let names: Vec<_> = ChecksumAlgorithm::all().map(ChecksumAlgorithm::name).collect();
@@ -283,7 +283,7 @@ fn begins_with_digit(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_digit())
 }
 
-/// Which ends of a copy, or a list of these.
+/// Whether this names ends of a copy.
 fn is_ends(text: &str) -> bool {
     text.split(',').all(|ends| ["s", "t", "st", "off", "auto"].contains(&ends))
 }

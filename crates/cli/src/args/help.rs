@@ -1,4 +1,5 @@
-//! The help, made from the tables of options and commands: one screen, everything, or one option, command or topic.
+//! The help, generated from the tables of options and commands: one screen, everything, or one option, command or
+//! topic.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -51,7 +52,7 @@ pub fn on(dialect: Dialect, topic: &OsStr) -> Result<String, UsageError> {
     if let Some(script) = completions::script(text) {
         return Ok(script);
     }
-    // `haul help version` is about the command and the option.
+    // `version` names a command and an option.
     if COMMANDS.iter().any(|row| row.name == text) {
         return Ok(command(text));
     }
@@ -103,7 +104,7 @@ fn one(row: &OptionRow) -> String {
 /// The usage under the name bbcp.
 pub const BBCP_USAGE: &str = "Usage:   bbcp [OPTIONS] SOURCE... TARGET        each a path or [user@][host:]path";
 
-/// The options that bbcp has, in its order of letters.
+/// bbcp's options, in its order of letters.
 pub fn bbcp() -> String {
     let mut text = format!(
         "{BBCP_USAGE}\n\n\
@@ -117,7 +118,7 @@ pub fn bbcp() -> String {
     text
 }
 
-/// One screen: the commands, and the options used most.
+/// One screen: the commands and the most used options.
 pub fn short() -> String {
     let mut text = String::from(
         "haul copies files between hosts: encrypted, verified, over parallel streams\n\n\
@@ -453,7 +454,7 @@ fn push_rows<'a>(text: &mut String, rows: impl Iterator<Item = &'a OptionRow>) {
     rows.for_each(|row| push_entry(text, &row.signature(), row.help));
 }
 
-/// An option or command, with its text beside it, or below where it is too long.
+/// An option or command with its text beside it, or below if the name is too long.
 fn push_entry(text: &mut String, signature: &str, about: &str) {
     let mut lines = wrapped(about, TEXT_WIDTH).into_iter();
     match signature.chars().count() <= SIGNATURE_WIDTH {
@@ -466,7 +467,7 @@ fn push_entry(text: &mut String, signature: &str, about: &str) {
     lines.for_each(|line| text.push_str(&format!("  {:<SIGNATURE_WIDTH$} {line}\n", "")));
 }
 
-/// `text` in lines of at most `width` columns, broken at spaces.
+/// Wraps `text` at spaces to `width` columns.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {

@@ -1,4 +1,4 @@
-//! `haul job`: its steps, their options, and the words that a copy of a shard is given.
+//! `haul job`: its steps, their options, and the options of a shard's copy.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -20,7 +20,7 @@ use super::{Dialect, UsageError};
 pub enum JobStep {
     /// Divides the source into shards.
     Plan,
-    /// Plans, copies and finishes, or continues that.
+    /// Plans, copies and finishes, or resumes.
     Run,
     /// Copies one shard.
     Shard,
@@ -34,7 +34,7 @@ pub enum JobStep {
     Report,
     /// Stops the job.
     Cancel,
-    /// Prints what Kubernetes runs.
+    /// Prints a manifest for Kubernetes.
     Manifest,
 }
 
@@ -59,11 +59,11 @@ pub struct JobWords {
     pub step: JobStep,
     /// Its options.
     pub values: Values,
-    /// Its operands, in a number that the step takes.
+    /// Its operands, in a valid number.
     pub operands: Vec<OsString>,
 }
 
-/// Options of a copy that say nothing of a shard.
+/// Options of a copy without a meaning for a shard.
 const REFUSED: [&OptionRow; 18] = [
     &flags::INFILES.row,
     &flags::NULL.row,
@@ -85,7 +85,7 @@ const REFUSED: [&OptionRow; 18] = [
     &flags::LICENSE.row,
 ];
 
-/// Options with the name of a file on the host where they are typed.
+/// Options that name a file on the host of the command line.
 const FILES: [&OptionRow; 6] = [
     &flags::CONFIG.row,
     &flags::INCLUDE_FROM.row,
@@ -96,7 +96,7 @@ const FILES: [&OptionRow; 6] = [
 ];
 
 static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| {
-    // --sync is a sync here, and no other name of --fsync.
+    // In a job, --sync means a sync, not --fsync.
     let copy = COPY.iter().filter(|row| !row.is(&flags::HELP)).cloned();
     let copy = copy.map(|row| if row.alias == Some("sync") { OptionRow { alias: None, ..row } } else { row });
     flags::job::ALL.iter().cloned().chain(copy).collect()
@@ -112,7 +112,7 @@ pub fn is_step(word: &OsStr) -> bool {
     JobStep::WORDS.iter().any(|(step, _)| word == *step)
 }
 
-/// Makes sense of the words after `haul job`; `None` asks for help.
+/// Parses the words after `haul job`; `None` asks for help.
 pub fn parse(words: &[OsString]) -> Result<Option<JobWords>, UsageError> {
     let names = JobStep::WORDS.map(|(word, _)| word);
     let Some(first) = words.first().filter(|first| !["-h", "--help"].iter().any(|help| *first == help)) else {
@@ -173,7 +173,7 @@ fn refuse_useless(values: &Values) -> Result<(), UsageError> {
     }
 }
 
-/// The options of the copy among those of `haul job plan`, each as one word that any host understands.
+/// The options of the copy among those of `haul job plan`, each as one word in host-independent form.
 pub fn copy_options(values: &Values) -> Result<Vec<OsString>, UsageError> {
     let is_own = |row: &OptionRow| flags::job::ALL.iter().any(|own| own.is(row));
     let given = values.given().iter().filter(|(row, _)| !is_own(row));
@@ -207,18 +207,18 @@ fn absolute(file: &OsStr) -> Result<OsString, UsageError> {
     std::path::absolute(Path::new(file)).map(Into::into).map_err(wrong)
 }
 
-/// The part of a job that a copy makes.
+/// The part of a job in one copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobPart {
-    /// Files that a list names: filters were applied when it was written, and nothing is deleted.
+    /// Listed files. Filters were applied to the list, and nothing is deleted.
     List,
-    /// Everything that the source has.
+    /// The whole source.
     Whole,
-    /// Directories alone, with what belongs to them.
+    /// Directories alone, with their metadata.
     Directories,
 }
 
-/// Options of the copy of a part, from those that the job keeps.
+/// Options of the copy of a part, from the job's options.
 pub fn part_values(options: &[OsString], more: &[OsString], part: JobPart) -> Result<Values, UsageError> {
     let own: &[&str] = if part == JobPart::Directories { &["--include=*/", "--exclude=*"] } else { &[] };
     let words = options.iter().cloned().chain(more.iter().cloned()).chain(own.iter().map(OsString::from));
@@ -233,12 +233,12 @@ pub fn part_values(options: &[OsString], more: &[OsString], part: JobPart) -> Re
 const DELETES: [&OptionRow; 4] =
     [&flags::DELETE.row, &flags::DELETE_EXCLUDED.row, &flags::MAX_DELETE.row, &flags::IGNORE_ERRORS.row];
 
-/// Whether an option leaves files out.
+/// Whether an option excludes files.
 fn is_filter(row: &OptionRow) -> bool {
     row.section == HelpSection::Filtering || row.is(&flags::FILTER)
 }
 
-/// Options of the comparison of a part: those of its copy that a comparison has.
+/// Options of the comparison of a part: those of its copy that apply to comparisons.
 pub fn verify_values(options: &[OsString], more: &[OsString], part: JobPart) -> Result<Values, UsageError> {
     let copy = part_values(options, more, part)?;
     let row = |copied: &OptionRow| flags::verify::ALL.iter().find(|row| row.is(copied));

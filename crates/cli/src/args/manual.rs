@@ -1,4 +1,4 @@
-//! The manual page haul(1), made from the table of options. Its language is that of man(7).
+//! The manual page haul(1), generated from the table of options, in the language of man(7).
 
 use super::commands::COMMANDS;
 use super::flags::{self, COPY};
@@ -126,7 +126,7 @@ fn paragraph(page: &mut String, content: &str) {
     page.push_str(&format!(".PP\n{}\n", text(content)));
 }
 
-/// Text in which nothing is a request or an escape, and hyphens can be pasted.
+/// Escapes text for man(7), with hyphens that can be pasted.
 fn text(content: &str) -> String {
     let special = |c: char| match c {
         '\\' => "\\e".to_owned(),

@@ -1,4 +1,4 @@
-//! The reference of options in `docs/OPTIONS.md`, made from the table of options: `haul help markdown`.
+//! The reference in `docs/OPTIONS.md`, generated from the table of options: `haul help markdown`.
 
 use super::flags::{self, COPY};
 use super::row::{HelpSection, OptionRow};
@@ -46,12 +46,12 @@ fn table<'a>(page: &mut String, heading: &str, rows: impl Iterator<Item = &'a Op
     }
 }
 
-/// How an option is written, between the bars of a table.
+/// An option's usage as a table cell.
 fn code(row: &OptionRow) -> String {
     row.full_signature().replace('|', "\\|")
 }
 
-/// Text in which nothing is markup.
+/// Escapes text for Markdown.
 fn text(content: &str) -> String {
     let mut shown = String::with_capacity(content.len());
     for c in content.chars() {

@@ -1,11 +1,11 @@
-//! Options of commands that measure a copy without making one: their own, and those of a copy that say how data travels
-//! and hosts are reached.
+//! Options of commands that measure a copy without making one: their own, and those of a copy for performance and
+//! connections.
 
 use super::flags::COPY;
 use super::row::{HelpSection, OptionRow};
 use super::values::Values;
 
-/// `own`, and a copy's: those for performance and connections, and `others` besides.
+/// `own`, a copy's options for performance and connections, and `others`.
 pub fn rows(own: &[OptionRow], others: &[&OptionRow]) -> Vec<OptionRow> {
     let is_kept = |row: &&OptionRow| {
         matches!(row.section, HelpSection::Performance | HelpSection::Connecting) || row.is_any(others)
@@ -13,7 +13,7 @@ pub fn rows(own: &[OptionRow], others: &[&OptionRow]) -> Vec<OptionRow> {
     own.iter().chain(COPY.iter().filter(is_kept)).cloned().collect()
 }
 
-/// The command's `own` options, and those of the copy that it has in mind.
+/// Separates the command's `own` options from those of the copy.
 pub fn split(values: &Values, own: &'static [OptionRow]) -> (Values, Values) {
     let is_own = |row: &OptionRow| own.iter().any(|own| own.is(row));
     let given = values.given().iter().cloned();

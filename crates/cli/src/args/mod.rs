@@ -1,6 +1,6 @@
-//! The first level of arguments: the command line, checked word by word.
+//! The first level of arguments: the command line, word by word.
 //!
-//! Nothing here reads files or decides on a job; [`crate::resolve`] does that.
+//! [`crate::resolve`] makes a job from them. Nothing here reads files.
 
 pub mod argument;
 mod commands;
@@ -44,12 +44,12 @@ use row::OptionRow;
 pub enum Dialect {
     /// haul's own.
     Haul,
-    /// bbcp's, to the letter: it was started under that name.
+    /// bbcp's, exactly: haul was started under that name.
     Bbcp,
 }
 
 impl Dialect {
-    /// By the name that the program was started under.
+    /// The dialect for a program name.
     pub fn of(program: &OsStr) -> Self {
         let name = program.as_bytes().rsplit(|&byte| byte == b'/').next();
         if name == Some(b"bbcp") { Self::Bbcp } else { Self::Haul }
@@ -69,8 +69,7 @@ impl Dialect {
     }
 }
 
-/// An invalid command line: exit status 2. `Display` gives one line for the error, and one that begins with `hint:` for
-/// each remedy.
+/// An invalid command line: exit status 2. `Display` gives one line for the error, and a `hint:` line for each remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageError {
     what: String,
@@ -78,14 +77,14 @@ pub struct UsageError {
 }
 
 impl UsageError {
-    /// An error of one line, and a remedy from each further line.
+    /// Makes an error from the first line, and a remedy from each further one.
     pub fn of_lines(text: &str) -> Self {
         let mut lines = text.lines();
         let error = Self::new(lines.next().unwrap_or_default());
         lines.fold(error, Self::remedy)
     }
 
-    /// An error that names the word that is wrong.
+    /// An error that names the invalid word.
     pub fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), remedies: Vec::new() }
     }
@@ -95,12 +94,12 @@ impl UsageError {
         Self::new(format!("{} cannot be used with {}", a.typed(), b.typed()))
     }
 
-    /// The same with the position of the word in front.
+    /// Prefixes the error with the position of the word.
     pub fn at(self, place: &str) -> Self {
         Self { what: format!("{place}: {}", self.what), ..self }
     }
 
-    /// Adds a line that says what to write instead.
+    /// Adds a remedy.
     pub fn remedy(mut self, line: impl Into<String>) -> Self {
         self.remedies.push(line.into());
         self

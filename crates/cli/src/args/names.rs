@@ -11,7 +11,7 @@ pub enum Named {
     One(&'static OptionRow),
     /// The beginning of several.
     Several(Vec<&'static str>),
-    /// None; perhaps this was meant.
+    /// None; the closest name.
     None(Option<&'static str>),
 }
 
@@ -46,7 +46,7 @@ pub fn letter(table: &'static [OptionRow], dialect: Dialect, letter: char) -> Op
     table.iter().find(|row| dialect.has(row) && row.has_letter(letter))
 }
 
-/// Its long forms, as far as they can be typed.
+/// Its long forms in this dialect.
 fn forms(row: &'static OptionRow, dialect: Dialect) -> impl Iterator<Item = &'static str> {
     let bbcps = bbcp_name(row).map(|(name, _)| name).filter(|_| dialect == Dialect::Bbcp);
     row.long_forms().filter(move |_| dialect == Dialect::Haul).chain(bbcps)

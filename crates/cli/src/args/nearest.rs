@@ -1,6 +1,6 @@
-//! "Did you mean": the known word closest to the typed one.
+//! "Did you mean": the known word closest to a typed one.
 
-/// The candidate that at most a third of its letters separate from `typed`.
+/// The closest candidate, if at most a third of its letters differ.
 pub fn nearest<'a>(typed: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let near = candidates.iter().map(|word| (distance(typed, word), *word)).min()?;
     (near.0 <= near.1.len().div_ceil(3)).then_some(near.1)

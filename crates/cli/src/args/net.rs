@@ -1,4 +1,4 @@
-//! Options of `haul net`: its own, and those of a copy that say how data travels and hosts are reached.
+//! Options of `haul net`: its own, and those of a copy for performance and connections.
 
 use std::sync::LazyLock;
 
@@ -17,7 +17,7 @@ pub fn rows() -> &'static [OptionRow] {
     &ALL
 }
 
-/// Whether data comes from the host, and the options of the copy.
+/// Whether the host is the source, and the options of the copy.
 pub fn split(values: &Values) -> (bool, Values) {
     let (own, copy) = measurement::split(values, flags::net::ALL);
     (own.is_set(&flags::net::REVERSE), copy)

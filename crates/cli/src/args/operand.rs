@@ -1,6 +1,6 @@
 //! Operands, by scp's rules: local or remote.
 //!
-//! The host is the part before the first colon, if no slash comes earlier. Nothing is looked up here: no file, no name.
+//! The host is the part before the first colon, if no slash comes earlier. No file and no name is looked up.
 
 use std::ffi::OsStr;
 use std::net::Ipv6Addr;
@@ -16,7 +16,7 @@ use super::UsageError;
 use super::flags;
 use super::served::parse_served;
 
-/// What one operand names. `null:` and `null:SIZE` are on this machine (a host of that name is `[null]:`).
+/// Parses an operand. `null:` and `null:SIZE` are local (a host of that name is `[null]:`).
 pub fn parse_operand(operand: &OsStr) -> Result<Location, UsageError> {
     let bytes = operand.as_bytes();
     if bytes.is_empty() {
@@ -35,7 +35,7 @@ pub fn parse_operand(operand: &OsStr) -> Result<Location, UsageError> {
     Ok(Location { host: Host::Remote { user, name }, path })
 }
 
-/// The host of an operand as typed, with its colon; empty where it has none.
+/// The host of an operand as typed, with its colon; empty for a local path.
 pub fn host_prefix(operand: &OsStr) -> &OsStr {
     let bytes = operand.as_bytes();
     OsStr::from_bytes(host_colon(bytes).map_or(&[], |colon| &bytes[..=colon]))
@@ -71,7 +71,7 @@ fn split_host(operand: &[u8], before: &[u8]) -> Result<(Option<String>, String),
     Ok((user.map(str::to_owned), name.to_owned()))
 }
 
-/// ssh would take a word that begins with `-` for an option, and shells would read the rest.
+/// Refuses words that ssh would take for an option, or a shell for syntax.
 fn check_word(operand: &[u8], what: &str, word: &str) -> Result<(), UsageError> {
     const NEVER: &str = "'\"`$\\;&<>|(){}[]*?!#";
     if word.is_empty() {
@@ -92,7 +92,7 @@ fn invalid(operand: &[u8], what: &str, why: &str) -> UsageError {
         .remedy(format!("for a local file, write ./{shown}"))
 }
 
-/// The path after the colon; the login directory is what a relative one starts in.
+/// The path after the colon. A relative path starts in the login directory.
 fn remote_path(operand: &[u8], path: &[u8]) -> Result<PathBuf, UsageError> {
     if path.contains(&0) {
         return Err(UsageError::new(format!("{}: a path cannot contain NUL", escape(operand))));
@@ -116,7 +116,7 @@ fn other_home(operand: &[u8], path: &[u8]) -> UsageError {
         .remedy(format!("write the full path ({host}/home/...), or {host}./{path} for a file of that name"))
 }
 
-/// Refuses `12:30.log` where a local file has that name: by scp's rule, it is a path on the host 12.
+/// Refuses `12:30.log` if a local file has that name: by scp's rule, it is a path on the host 12.
 pub fn refuse_local_file_with_colon(operand: &OsStr, exists: &dyn Fn(&OsStr) -> bool) -> Result<(), UsageError> {
     let bytes = operand.as_bytes();
     let is_remote = matches!(parse_operand(operand), Ok(Location { host: Host::Remote { .. }, .. }));
@@ -131,7 +131,7 @@ pub fn refuse_local_file_with_colon(operand: &OsStr, exists: &dyn Fn(&OsStr) -> 
         .remedy(format!("write ./{shown} for the file, or {user}[{host}]:{path} for the host")))
 }
 
-/// `::1:/x` would be a local file by scp's rule, and `fe80::1:/x` a path on the host fe80: neither is meant.
+/// Refuses `::1:/x`, by scp's rule a local file, and `fe80::1:/x`, a path on the host fe80: neither is intended.
 fn refuse_bare_ipv6(operand: &[u8]) -> Result<(), UsageError> {
     let end = operand.iter().position(|&b| b == b'/').unwrap_or(operand.len());
     let Some(colon) = operand[..end].iter().rposition(|&b| b == b':') else { return Ok(()) };
@@ -149,7 +149,7 @@ fn refuse_bare_ipv6(operand: &[u8]) -> Result<(), UsageError> {
         .remedy(format!("write {user}[{address}]:{path}, or ./{shown} for a local file")))
 }
 
-/// `ssh://host/path` would otherwise be the path `//host/path` on a host called ssh.
+/// Refuses `ssh://host/path`, which would be the path `//host/path` on the host ssh.
 fn refuse_url(operand: &[u8]) -> Result<(), UsageError> {
     let Some(at) = operand.windows(3).position(|three| three == b"://") else { return Ok(()) };
     if at == 0 || !operand[..at].iter().all(u8::is_ascii_alphanumeric) {
@@ -184,7 +184,7 @@ pub fn on_base(source: &mut Location, base: &Location) -> Result<(), UsageError>
     }
 }
 
-/// A host as the user named it.
+/// A host as typed.
 pub fn host_label(host: &Host) -> String {
     match host {
         Host::Local => "this machine".to_owned(),

@@ -1,4 +1,4 @@
-//! Words to what the user wants: a copy, another command, or help.
+//! From words to a command: a copy, another command, or help.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -15,18 +15,18 @@ use super::values::Values;
 use super::worker_task::{WorkerTask, worker_task};
 use super::{Dialect, UsageError, commands, completions, habits, help, manual, rsync, version};
 
-/// What the user wants.
+/// A parsed command line.
 #[derive(Debug)]
 pub enum Command {
     /// Copy files.
     Copy(Values, Vec<OsString>),
-    /// `haul sync`: make the target the same.
+    /// `haul sync`: make the target match the sources.
     Sync(Values, Vec<OsString>),
-    /// `haul verify`: compare what a copy would have made.
+    /// `haul verify`: compare sources and target.
     Verify(Values, Vec<OsString>),
-    /// `haul probe`: its own options, those of the copy that is meant, and a target, or a source and a target.
+    /// `haul probe`: its own options, those of the copy, and a target, or a source and a target.
     Probe(Values, Values, Vec<OsString>),
-    /// `haul net`: whether data comes from the host, the options of the copy, and the host.
+    /// `haul net`: whether the host is the source, the options of the copy, and the host.
     Net(bool, Values, OsString),
     /// `haul sweep`: measure the same copy with many settings.
     Sweep(Values, Vec<OsString>),
@@ -42,19 +42,19 @@ pub enum Command {
     Status(Values, Vec<OsString>),
     /// `haul clean`: paths to examine.
     Clean(Values, Vec<OsString>),
-    /// `haul serve`: the directory or `-`, unless `--pipe` names a program or a file several directories.
+    /// `haul serve`: the directory or `-`; `None` with `--pipe` or a file of directories.
     Serve(Values, Option<OsString>),
-    /// `haul config`: options of a copy, whether JSON is wanted, and the host.
+    /// `haul config`: options of a copy, whether to print JSON, and the host.
     Config(Values, bool, Option<OsString>),
-    /// `haul worker`: started by a controller, never by a person.
+    /// `haul worker`: started by a controller only.
     Worker(WorkerTask),
-    /// `haul --version --verbose`: the version, and how this CPU seals and hashes.
+    /// `haul --version --verbose`: the version, and this CPU's speed of encryption and hashing.
     Version,
-    /// Text that was asked for.
+    /// Print this text.
     Print(String),
 }
 
-/// Makes sense of the words after the program's name. `exists` says whether a file of that name is here.
+/// Parses the words after the program's name. `exists` tests for a local file.
 pub fn parse(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     if dialect == Dialect::Bbcp {
         return match worker_task(&words) {
@@ -132,7 +132,7 @@ fn refuse_what_cannot_be_had(values: &Values) -> Result<(), UsageError> {
     known.map_or(Ok(()), |(row, why)| Err(refused(row, why)))
 }
 
-/// An option that is known and cannot be had.
+/// The error for an unsupported option.
 pub fn refused(row: &OptionRow, why: &str) -> UsageError {
     let mut lines = why.lines();
     let error = UsageError::new(format!("{}: {}", row.typed(), lines.next().unwrap_or_default()));
@@ -166,7 +166,7 @@ fn demo(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, 
 
 /// `haul sync` takes sources and a target, and all options of a copy.
 fn sync(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    // Where a file has the command's name, a copy may be meant.
+    // If a file has the command's name, a copy may be intended.
     let words = if exists(OsStr::new("sync")) { words.to_vec() } else { rsync::without_letters(words)? };
     if !exists(OsStr::new("sync")) {
         habits::refuse_words(&words, exists)?;
@@ -258,9 +258,9 @@ fn sweep(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command,
     })
 }
 
-/// `haul job STEP` takes what that step needs.
+/// `haul job STEP` takes the operands of that step.
 fn job(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
-    // A job's directory is often called job: a step after it leaves no doubt.
+    // A job's directory is often called job. A step after it resolves the ambiguity.
     let is_step = words.first().is_some_and(|word| super::job::is_step(word) && !exists(word));
     if exists(OsStr::new("job")) && !is_step {
         return Err(command_or_file("job").remedy("run haul in another directory for the command"));
@@ -275,7 +275,7 @@ fn job(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, U
     }
 }
 
-/// `haul config` takes a host, and what a copy would be given. `--json` is about its own lines.
+/// `haul config` takes a host, and options of a copy. `--json` applies to its own output.
 fn config(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     let (json, words): (Vec<_>, Vec<_>) = words.iter().cloned().partition(|word| word == "--json");
     with_operands("config", COPY, &words, exists, |values, mut operands| match operands.len() {
@@ -284,7 +284,7 @@ fn config(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command
     })
 }
 
-/// The name of the host that a command was given, without a user.
+/// The host of a command, without a user.
 pub fn command_host(word: &OsStr) -> Result<String, UsageError> {
     let bytes = word.as_bytes();
     let operand = if bytes.ends_with(b":") { bytes.to_vec() } else { [bytes, b":"].concat() };
@@ -305,7 +305,7 @@ fn partials(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) 
     })
 }
 
-/// A command that takes operands, as a copy does: where a file has the command's name, nothing is guessed.
+/// A command with operands. If a file has the command's name, haul does not guess.
 fn with_operands(
     command: &str,
     table: &'static [OptionRow],
@@ -314,7 +314,7 @@ fn with_operands(
     make: impl FnOnce(Values, Vec<OsString>) -> Result<Command, UsageError>,
 ) -> Result<Command, UsageError> {
     let may_be_a_copy = exists(OsStr::new(command));
-    // Of one operand, nothing that could be a source is an option's argument.
+    // With one operand, an optional argument never takes a possible source.
     let operands = if command == "sync" { 2 } else { 1 };
     let grammar = Grammar { dialect: Dialect::Haul, operands, has_rest: false };
     let Scanned { values, operands, .. } = match scan(table, words.to_vec(), grammar) {
@@ -342,7 +342,7 @@ fn about(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command,
     }
 }
 
-/// `haul completions`, `haul man` and `haul version` print something and take no paths.
+/// `haul completions`, `haul man` and `haul version` print text and take no paths.
 fn prints(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     let words: Vec<_> = words.iter().map(|word| shown(word)).collect();
     let words: Vec<_> = words.iter().map(String::as_str).collect();
@@ -369,7 +369,7 @@ fn prints(command: &str, words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) ->
     }
 }
 
-/// `haul serve` takes one directory, or a file that names several.
+/// `haul serve` takes one directory, or a file of several.
 fn serve(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     with_operands("serve", flags::serve::ALL, words, exists, |values, directories| {
         let is_standing = values.is_set(&flags::serve::CONFIG);
@@ -426,7 +426,7 @@ fn one_operand(dialect: Dialect, operand: &OsStr, exists: &dyn Fn(&OsStr) -> boo
     ))
 }
 
-/// A first source that does not exist may be meant as a command: nothing is copied then.
+/// Refuses a first source that does not exist and resembles a command.
 fn mistyped_command(operands: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Option<UsageError> {
     let first = operands.first()?;
     let text = first.to_str().filter(|text| text.chars().all(|c| c.is_ascii_lowercase() || c == '-'))?;
@@ -449,7 +449,7 @@ fn no_command(text: &str) -> UsageError {
     UsageError::new(format!("{text}: no such command or file"))
 }
 
-/// Sources below a base are not in this directory, and a program is no file.
+/// Sources below a base are not in this directory, and programs are not files.
 fn refuse_local_files_with_colons(
     values: &Values,
     operands: &[OsString],

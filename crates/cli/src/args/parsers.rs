@@ -1,4 +1,4 @@
-//! What arguments of options stand for, where that takes more than a line of the declaration.
+//! Parsers of arguments that take more than one line in the declaration.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -16,7 +16,7 @@ type Parsed<T> = Result<T, UsageError>;
 
 const RATES: &str = "from 1k to 1024g, in bytes a second";
 
-/// When extraneous entries are removed.
+/// The time at which extraneous entries are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeleteTime {
     /// Before the copy.
@@ -27,7 +27,7 @@ pub enum DeleteTime {
     After,
 }
 
-/// As it was typed.
+/// The argument as typed.
 pub fn raw(argument: Argument<'_>) -> Parsed<OsString> {
     Ok(argument.value.to_owned())
 }
@@ -44,7 +44,7 @@ pub fn word(argument: Argument<'_>) -> Parsed<String> {
     }
 }
 
-/// `-t`, and the duration of a copy to nowhere.
+/// `-t`, and the duration of a copy to null.
 pub fn run_time(argument: Argument<'_>) -> Parsed<Duration> {
     argument.time(Duration::from_secs(1)..=Duration::from_secs(365 * 86_400), "from 1s to 365d")
 }
@@ -53,7 +53,7 @@ pub fn rate(argument: Argument<'_>) -> Parsed<u64> {
     argument.size(RATE_MIN..=RATE_MAX, RATES)
 }
 
-/// rsync's limit: KiB a second where no unit is named; 0 is none.
+/// rsync's limit: KiB per second without a unit; 0 is none.
 pub fn bwlimit(argument: Argument<'_>) -> Parsed<Option<u64>> {
     let text = argument.value.to_str().unwrap_or_default();
     let with_unit = if text.bytes().all(|byte| byte.is_ascii_digit()) { format!("{text}k") } else { text.to_owned() };
@@ -72,19 +72,19 @@ pub fn frame(argument: Argument<'_>) -> Parsed<u32> {
     }
 }
 
-/// `[=]SIZE`: the size, and whether it is to be used even if tuning could do better.
+/// `[=]SIZE`: the size, and whether it overrides tuning.
 pub fn window(argument: Argument<'_>) -> Parsed<(u32, bool)> {
     let fixed = argument.value.as_bytes().strip_prefix(b"=");
     let (bytes, _) = forced_window(Argument { value: fixed.map_or(argument.value, OsStr::from_bytes), ..argument })?;
     Ok((bytes, fixed.is_some()))
 }
 
-/// The same of a size that is always used.
+/// `SIZE`, which always overrides tuning.
 pub fn forced_window(argument: Argument<'_>) -> Parsed<(u32, bool)> {
     Ok((argument.size(4 << 10..=1 << 30, "from 4k to 1g")?, true))
 }
 
-/// `[+]N`: whether it is for the target, and the number of frames in flight.
+/// `[+]N`: whether it applies to the target, and the number of frames in flight.
 pub fn queue_depth(argument: Argument<'_>) -> Parsed<(bool, u8)> {
     let at_target = argument.value.as_bytes().strip_prefix(b"+");
     let number = Argument { value: at_target.map_or(argument.value, OsStr::from_bytes), ..argument };
@@ -133,7 +133,7 @@ pub fn equality(argument: Argument<'_>) -> Parsed<Option<EqualityTest>> {
     ])
 }
 
-/// Where only one kind of addresses is used.
+/// Connections with one address family.
 pub fn places(argument: Argument<'_>) -> Parsed<&'static str> {
     argument.choice(&["c", "s", "t", "cs", "ct", "st", "cst", "c,s", "c,t", "s,t", "c,s,t"].map(|word| (word, word)))
 }
@@ -154,7 +154,7 @@ pub fn ports(argument: Argument<'_>) -> Parsed<(u16, u16)> {
     }
 }
 
-/// The length of ranges of a file; 0 for none.
+/// The length of file ranges; 0 for none.
 pub fn range_len(argument: Argument<'_>) -> Parsed<u64> {
     let limits = "that is 0, or a power of two from 1m on";
     let bytes = argument.size(0..=u64::MAX, limits)?;

@@ -1,4 +1,4 @@
-//! Options of `haul probe`: its own, and those of a copy that say how data travels and hosts are reached.
+//! Options of `haul probe`: its own, and those of a copy for performance and connections.
 
 use std::sync::LazyLock;
 
@@ -26,7 +26,7 @@ pub fn rows() -> &'static [OptionRow] {
     &ALL
 }
 
-/// A probe's own, and those of the copy that it has in mind.
+/// Separates a probe's own options from those of the copy.
 pub fn split(values: &Values) -> (Values, Values) {
     measurement::split(values, flags::probe::ALL)
 }

@@ -1,14 +1,13 @@
 //! A row of the table of options: an option, its names, its argument and its place in the help.
 //!
-//! How a row takes its argument is a variant of [`Takes`], so that optional arguments and prefixes get a variant each
-//! and no special case.
+//! [`Takes`] has a variant for each form of argument, so that none needs a special case.
 
 use std::fmt;
 
 /// An option.
 #[derive(Clone, Copy)]
 pub struct OptionRow {
-    /// The name that code uses for it; also its long form, unless `long` says otherwise.
+    /// Its name in the code, and its long form if `long` is set.
     pub id: &'static str,
     /// Whether `--id` can be typed (bbcp has options with a letter only).
     pub long: bool,
@@ -22,21 +21,21 @@ pub struct OptionRow {
     pub bbcp: Option<Bbcp>,
     /// Its argument.
     pub takes: Takes,
-    /// What can be its argument, where that is one of a few words.
+    /// The permitted words, if its argument is one of a few.
     pub words: &'static [&'static str],
     /// Description in the help: one line, wrapped when printed.
     pub help: &'static str,
-    /// Where the help lists it.
+    /// Its section in the help.
     pub section: HelpSection,
-    /// Whether it is one of the few on the first screen of help.
+    /// Whether the first screen of help lists it.
     pub essential: bool,
-    /// Whether it says what one job does: it has no place in a configuration file.
+    /// Whether it belongs to one job, so that configuration files cannot have it.
     pub of_one_job: bool,
-    /// It is known and cannot be had: why, and on a second line what to do instead.
+    /// For an unsupported option: the reason, and a remedy on a second line.
     pub refusal: Option<&'static str>,
 }
 
-/// What bbcp has of an option.
+/// bbcp's form of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bbcp {
     /// The letter alone.
@@ -48,11 +47,11 @@ pub enum Bbcp {
 /// How an option takes its argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
-    /// None. Typed twice, it is still set once.
+    /// None. Repetition has no effect.
     Nothing,
-    /// None, and it counts how often it was typed.
+    /// None. Repetitions are counted.
     Repeats,
-    /// One, called this in the help. Typed twice, the last one holds.
+    /// One, with this name in the help. The last one counts.
     One(&'static str),
     /// Repeatable; all values count.
     Each(&'static str),
@@ -64,7 +63,7 @@ pub enum Takes {
     Time {
         /// Name in the help.
         name: &'static str,
-        /// The time that is meant where there is none.
+        /// The default time.
         absent: &'static str,
     },
     /// One of a few words, or none.
@@ -73,7 +72,7 @@ pub enum Takes {
         name: &'static str,
         /// All words.
         known: &'static [&'static str],
-        /// The word that is meant where there is none.
+        /// The default word.
         absent: &'static str,
     },
 }
@@ -83,13 +82,13 @@ pub enum Takes {
 pub enum HelpSection {
     /// Selection of files, and treatment of existing ones.
     Copying,
-    /// Which files are copied.
+    /// Selection of files.
     Filtering,
-    /// How the target is made to match the sources.
+    /// Synchronisation of the target.
     Syncing,
     /// Streams, rates and I/O.
     Performance,
-    /// How the other host is reached.
+    /// Connections to the other host.
     Connecting,
     /// Verification.
     Integrity,
@@ -102,7 +101,7 @@ pub enum HelpSection {
 }
 
 impl HelpSection {
-    /// Those that are listed, with their headings.
+    /// Listed sections with their headings.
     pub const LISTED: [(Self, &'static str); 8] = [
         (Self::Copying, "Copying"),
         (Self::Filtering, "Filtering"),
@@ -192,7 +191,7 @@ impl OptionRow {
         self
     }
 
-    /// The same with another help text, in a command that bbcp does not have.
+    /// Replaces the help text, for a command that bbcp lacks.
     pub(super) const fn says(mut self, help: &'static str) -> Self {
         self.help = help;
         self.without_bbcp()
@@ -213,7 +212,7 @@ impl OptionRow {
         self
     }
 
-    /// Whether it is the same option, perhaps of another command.
+    /// Whether it is the same option, also of another command.
     pub fn is(&self, other: &Self) -> bool {
         self.id == other.id
     }
@@ -223,12 +222,12 @@ impl OptionRow {
         others.iter().any(|other| self.is(other))
     }
 
-    /// Whether it is of this name in a configuration file, where each has one.
+    /// Whether this is its key in a configuration file.
     pub fn has_key(&self, key: &str) -> bool {
         self.id == key || self.alias == Some(key)
     }
 
-    /// How a person types it, without its argument: `--streams`, or `-S` where there is no long form.
+    /// Its typed form without an argument: `--streams`, or `-S` without a long form.
     pub fn typed(&self) -> String {
         match self.letter {
             Some(letter) if !self.long => format!("-{letter}"),
@@ -246,7 +245,7 @@ impl OptionRow {
         self.long.then_some(self.id).into_iter().chain(self.alias)
     }
 
-    /// How it is written: `-s, --streams N`.
+    /// Its usage: `-s, --streams N`.
     pub fn signature(&self) -> String {
         let mut shown = match self.letter {
             Some(letter) if self.long => format!("-{letter}, --{}", self.id),
@@ -263,7 +262,7 @@ impl OptionRow {
         shown
     }
 
-    /// The same with its other names: `-w, --windowsz [=]SIZE, -W`.
+    /// Its usage with all names: `-w, --windowsz [=]SIZE, -W`.
     pub fn full_signature(&self) -> String {
         let mut shown = self.signature().trim_start().to_owned();
         self.alias.iter().for_each(|alias| shown.push_str(&format!(", --{alias}")));

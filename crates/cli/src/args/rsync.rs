@@ -1,6 +1,5 @@
-//! rsync's letters for `haul sync`: each becomes haul's option with the same meaning, or is refused. Long options are
-//! haul's everywhere. A lone letter that takes an argument in other commands of haul is refused too: `-i KEY` would
-//! copy the key.
+//! rsync's letters for `haul sync`. Each becomes haul's option with the same meaning, or is refused. Long options are
+//! always haul's. A lone letter with an argument in other commands of haul is refused too: `-i KEY` would copy the key.
 
 use std::ffi::{OsStr, OsString};
 
@@ -9,16 +8,16 @@ use super::names::{self, Named};
 use super::row::{OptionRow, Takes};
 use super::{Dialect, UsageError};
 
-/// What a letter of rsync's is here.
+/// The meaning of a letter of rsync.
 #[derive(Clone, Copy)]
 enum Meaning {
-    /// So anyway.
+    /// Always on in a sync.
     Implied,
-    /// These words.
+    /// These options.
     Is(&'static [&'static str]),
     /// This option, with the letter's argument.
     With(&'static str),
-    /// Nothing: what to type instead.
+    /// Refused, with the replacement.
     Refused(&'static str),
 }
 
@@ -78,7 +77,7 @@ const LETTERS: &[(char, Meaning)] = &[
     ('8', Refused("names are always printed unescaped, except for control characters")),
 ];
 
-/// The words of `haul sync` with long options instead of rsync's letters.
+/// Replaces rsync's letters by long options.
 pub fn without_letters(words: &[OsString]) -> Result<Vec<OsString>, UsageError> {
     let mut out = Vec::with_capacity(words.len());
     let mut words = words.iter().peekable();
@@ -108,7 +107,7 @@ pub fn without_letters(words: &[OsString]) -> Result<Vec<OsString>, UsageError> 
     Ok(out)
 }
 
-/// Whether the word behind this long option is its argument, whatever it is.
+/// Whether this long option always takes the next word.
 fn takes_next_word(long: &str) -> bool {
     match names::long(COPY, Dialect::Haul, long) {
         Named::One(row) => needs_argument(row),
@@ -120,13 +119,13 @@ fn needs_argument(row: &OptionRow) -> bool {
     matches!(row.takes, Takes::One(_) | Takes::Each(_))
 }
 
-/// Puts what the letters of one word mean behind `out`. Whether the next word is an argument of the last one.
+/// Appends the meaning of one word's letters to `out`. Returns whether the last one takes the next word.
 fn translate(letters: &str, next: Option<&OsString>, out: &mut Vec<OsString>) -> Result<bool, UsageError> {
     refuse_other_commands_argument(letters, next)?;
     for (at, letter) in letters.char_indices() {
         let Some((_, meaning)) = LETTERS.iter().find(|(known, _)| *known == letter) else {
             let Some(own) = names::letter(COPY, Dialect::Haul, letter) else { return Err(unknown(letters, letter)) };
-            // haul's own letter, and the rest of the word, which may be its argument.
+            // haul's own letter. The rest of the word may be its argument.
             out.push(format!("-{}", &letters[at..]).into());
             return Ok(needs_argument(own) && letters.len() == at + letter.len_utf8());
         };
@@ -151,7 +150,7 @@ fn translate(letters: &str, next: Option<&OsString>, out: &mut Vec<OsString>) ->
     Ok(false)
 }
 
-/// A lone letter that takes an argument in other commands of haul: its meaning is ambiguous.
+/// Refuses a lone letter with an argument in other commands of haul: it is ambiguous.
 fn refuse_other_commands_argument(letters: &str, next: Option<&OsString>) -> Result<(), UsageError> {
     let mut chars = letters.chars();
     let Some((letter, row)) =

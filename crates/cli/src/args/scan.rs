@@ -1,9 +1,9 @@
 //! From words to options and operands, by the table of options.
 //!
-//! Two styles are accepted. haul's is that of most programs: options in any position, `-s4` is `-s 4`, and `--` ends
-//! them. bbcp's has options before operands, and the letters of one word take their arguments from the following words
-//! in order (`-sP 4 2`). In both, an optional argument is taken only if it is valid for the option and enough operands
-//! remain: `haul -c 3 db1:` copies the file 3.
+//! Two styles are accepted. haul's is that of most programs: options in any position, `-s4` for `-s 4`, and `--` as
+//! their end. bbcp's has options before operands, and the letters of one word take arguments from the following words
+//! in order (`-sP 4 2`). In both, an option takes an optional argument only if it is valid and enough operands remain:
+//! `haul -c 3 db1:` copies the file 3.
 
 use std::ffi::{OsStr, OsString};
 use std::iter::Peekable;
@@ -18,20 +18,20 @@ use super::time::parse_time;
 use super::values::Values;
 use super::{Dialect, UsageError, flags, habits};
 
-/// Where every option is listed.
+/// The command that lists all options.
 const HELP: &str = "haul --help all";
 
-/// `--OPTION=default` is as if nothing had said that option: no word before it, and no file.
+/// `--OPTION=default` resets an option, whether it was typed before or is set in a file.
 pub const DEFAULT: &[u8] = b"default";
 
-/// How words are read.
+/// Rules for a scan.
 #[derive(Clone, Copy)]
 pub struct Grammar {
     /// The program of the command line.
     pub dialect: Dialect,
-    /// Fewest operands: an optional argument is not taken if too few operands would remain.
+    /// Minimum number of operands. An optional argument never takes one of them.
     pub operands: usize,
-    /// What follows `--` is kept apart.
+    /// Whether words after `--` are returned separately.
     pub has_rest: bool,
 }
 
@@ -42,11 +42,11 @@ pub struct Scanned {
     pub values: Values,
     /// The operands.
     pub operands: Vec<OsString>,
-    /// What followed `--`, where that is kept apart.
+    /// Words after `--`, if returned separately.
     pub rest: Vec<OsString>,
 }
 
-/// Sorts `words`.
+/// Separates options from operands.
 pub fn scan(table: &'static [OptionRow], words: Vec<OsString>, grammar: Grammar) -> Result<Scanned, UsageError> {
     let mut scan = Scan {
         table,
@@ -61,10 +61,10 @@ pub fn scan(table: &'static [OptionRow], words: Vec<OsString>, grammar: Grammar)
     Ok(scan.decide())
 }
 
-/// A word that is no option.
+/// A word that is not an option.
 struct ScannedWord {
     word: OsString,
-    /// The option before it, which may have it as its argument.
+    /// The option before it, which may take it as an argument.
     follows: Option<usize>,
 }
 
@@ -99,7 +99,7 @@ impl Scan {
         Ok(())
     }
 
-    /// What follows `--` is no option.
+    /// `--`: the following words are not options.
     fn end(&mut self) {
         let words: Vec<_> = self.words.by_ref().collect();
         if self.grammar.has_rest {
@@ -109,8 +109,7 @@ impl Scan {
         }
     }
 
-    /// bbcp's options end where its operands begin. It would take an option that comes later for a file, the last one
-    /// for the target.
+    /// Refuses options after operands: bbcp would take them for files, and the last one for the target.
     fn only_operands(&mut self) -> Result<(), UsageError> {
         while let Some(word) = self.words.next() {
             if word == "--" {
@@ -143,7 +142,7 @@ impl Scan {
             }
             Named::None(near) => return Err(self.unknown(&shown, near)),
         };
-        // rsync's --group would be the beginning of --groupmap.
+        // rsync's --group would abbreviate --groupmap.
         if self.meant(&shown).is_some() && !row.long_forms().any(|form| form.as_bytes() == name) {
             return Err(self.unknown(&shown, None));
         }
@@ -188,7 +187,7 @@ impl Scan {
         Ok(())
     }
 
-    /// The argument behind an option in the same word, if `rest` is one.
+    /// The argument within the same word, if `rest` is one.
     fn attached<'w>(&self, row: &OptionRow, rest: &'w [u8]) -> Option<&'w [u8]> {
         if rest.is_empty() || self.grammar.dialect == Dialect::Bbcp {
             return None;
@@ -197,7 +196,7 @@ impl Scan {
         let without_equals = || rest.strip_prefix(b"=").unwrap_or(rest);
         match row.takes {
             Takes::Nothing | Takes::Repeats | Takes::Perhaps(_) => None,
-            // There it means something.
+            // There, the `=` is significant.
             Takes::One(name) if name.starts_with("[=]") => Some(rest),
             Takes::One(_) | Takes::Each(_) => Some(without_equals()),
             Takes::Place(_) => matches!(rest[0], b'=' | b'/').then(without_equals),
@@ -260,12 +259,12 @@ impl Scan {
         .remedy(format!("{HELP} lists all options; for a file of that name, write ./{shown}"))
     }
 
-    /// What to type instead of an option of scp's or rsync's.
+    /// The replacement for an option of scp or rsync.
     fn meant(&self, shown: &str) -> Option<&'static str> {
         habits::meant_by(shown).filter(|_| self.grammar.dialect == Dialect::Haul)
     }
 
-    /// Gives options the words that they may have, as long as there are operands enough.
+    /// Assigns optional arguments, as long as enough operands remain.
     fn decide(self) -> Scanned {
         let Self { grammar, mut given, undone, found, rest, table, .. } = self;
         let is_listed = given.iter().any(|(row, _)| row.is(&flags::INFILES));
@@ -290,12 +289,12 @@ impl Scan {
     }
 }
 
-/// Whether an option that may do without an argument can have this one.
+/// Whether this is a valid optional argument.
 fn knows(row: &OptionRow, word: &OsStr, dialect: Dialect) -> bool {
     let bytes = word.as_bytes();
     match row.takes {
         Takes::Perhaps(_) => true,
-        // bbcp takes any. Here it may well be a file to be copied.
+        // bbcp takes any. For haul, it may be a file to copy.
         Takes::Place(_) => dialect == Dialect::Bbcp || (bytes.starts_with(b"/") && bytes.ends_with(b"/")),
         Takes::Word { known, .. } => known.iter().any(|known| word == *known),
         Takes::Time { .. } => word.to_str().is_some_and(|word| parse_time(word).is_some()),

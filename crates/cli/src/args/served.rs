@@ -1,7 +1,7 @@
 //! Operands at a server: `haul://HOST[:PORT]/[DIRECTORY[/PATH]][#PASS[:PATH]]`. PASS is a secret, the server's public
 //! key, or `open`.
 //!
-//! It is of a fixed form, so that what `haul serve` printed can be pasted, and a colon and a path put behind it.
+//! Its form is fixed: users paste the line that `haul serve` printed, and append `:PATH`.
 
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -16,12 +16,12 @@ use haul_proto::wire::serve::is_directory_name;
 
 use super::UsageError;
 
-/// What these operands begin with.
+/// Their prefix.
 const SCHEME: &[u8] = b"haul://";
-/// The port where none is named; a standing server's.
+/// The default port, of a standing server.
 pub const PORT: u16 = 5031;
 
-/// What an operand names at a server; `None` where it is none of these.
+/// Parses an operand at a server; `None` for any other operand.
 pub fn parse_served(operand: &OsStr) -> Option<Result<Location, UsageError>> {
     operand.as_bytes().strip_prefix(SCHEME).map(parse)
 }
@@ -56,7 +56,7 @@ fn parse(rest: &[u8]) -> Result<Location, UsageError> {
     Ok(Location { host, path: PathBuf::from(OsStr::from_bytes(path)) })
 }
 
-/// The part before `#`, the secret or key behind it, and the path behind that.
+/// Splits an operand into the address, the secret or key after `#`, and the path.
 fn split_pass(rest: &[u8]) -> Result<(&[u8], ClientCredentials, &[u8]), UsageError> {
     let Some(hash) = rest.iter().position(|&byte| byte == b'#') else {
         return Ok((rest, ClientCredentials::Missing, b""));
@@ -71,7 +71,7 @@ fn split_pass(rest: &[u8]) -> Result<(&[u8], ClientCredentials, &[u8]), UsageErr
         .then_some(ClientCredentials::Open)
         .or_else(|| Secret::parse(text).map(ClientCredentials::Secret))
         .or_else(|| PublicKey::parse(text).map(ClientCredentials::Server));
-    // The typed text is not shown: it may be a mistyped secret.
+    // The text may be a mistyped secret, so the message does not show it.
     let none = "after # belongs a secret (32 hexadecimal digits), a public key (haul-public-...) or the word open";
     Ok((place, pass.ok_or_else(|| refused(place, none))?, path))
 }

@@ -1,6 +1,6 @@
-//! Sizes as bbcp takes them: an integer with an optional k, m or g (powers of 1024).
+//! Sizes in bbcp's form: an integer with an optional k, m or g (powers of 1024).
 
-/// Parses a size in bytes; the error says why `text` is none.
+/// Parses a size in bytes.
 pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     let (digits, unit) = match text.char_indices().last() {
         Some((at, 'k' | 'K')) => (&text[..at], 1 << 10),
@@ -15,12 +15,12 @@ pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     number.checked_mul(unit).ok_or(SizeError::TooLarge)
 }
 
-/// Why a text is not a size.
+/// An invalid size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SizeError {
-    /// Not digits with one unit letter at most.
+    /// Not digits with at most one unit letter.
     Form,
-    /// More than 64 bits hold.
+    /// More than 64 bits.
     TooLarge,
 }
 

@@ -1,11 +1,11 @@
-//! Options of `haul sweep`: its own, and those of a copy; some take lists.
+//! Options of `haul sweep`: its own, and those of a copy, some with lists.
 
 use std::sync::LazyLock;
 
 use super::flags::{self, COPY};
 use super::row::OptionRow;
 
-/// Options of a copy that all runs of a sweep can have.
+/// Options of a copy that apply to all runs of a sweep.
 const KEPT: [&OptionRow; 40] = [
     &flags::CONFIG.row,
     &flags::RECURSIVE.row,

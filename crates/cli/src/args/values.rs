@@ -1,4 +1,4 @@
-//! The options of a command line and of configuration files, as they were given.
+//! The options of a command line and of configuration files, as given.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -8,17 +8,17 @@ use super::flag::{Flag, Repeated, Single, Switch};
 use super::row::{OptionRow, Takes};
 use super::{Dialect, UsageError};
 
-/// Options that were given, of one table.
+/// Given options of one table.
 #[derive(Clone)]
 pub struct Values {
     table: &'static [OptionRow],
     dialect: Dialect,
     given: Vec<(&'static OptionRow, Option<OsString>)>,
-    /// So many of those, the first ones, were typed; the others come from a file.
+    /// The number of typed options, which come first. The others are from files.
     typed: usize,
-    /// Options for which the default was asked for.
+    /// Options that were reset to their defaults.
     undone: Vec<&'static OptionRow>,
-    /// What holds for logging in at a remote target, where that is not the same as at a remote source.
+    /// Options for the login at a remote target, if they differ from a remote source's.
     at_target: Option<Box<Values>>,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Debug for Values {
 }
 
 impl Values {
-    /// Those of `table` that were found, in their order.
+    /// The typed options of `table`, in their order.
     pub fn new(
         table: &'static [OptionRow],
         dialect: Dialect,
@@ -38,43 +38,43 @@ impl Values {
         Self { table, dialect, typed: given.len(), given, undone: Vec::new(), at_target: None }
     }
 
-    /// Resets `rows`, whatever a file says.
+    /// Resets `rows`, also those set in files.
     pub fn undoing(self, rows: Vec<&'static OptionRow>) -> Self {
         Self { undone: rows, ..self }
     }
 
-    /// The same with what a file says.
+    /// Adds the options of a file.
     pub fn and(mut self, more: Vec<(&'static OptionRow, Option<OsString>)>) -> Self {
         self.given.extend(more);
         self
     }
 
-    /// The same with other options instead of all.
+    /// Replaces all options.
     pub fn with(&self, given: Vec<(&'static OptionRow, Option<OsString>)>) -> Self {
         Self { typed: given.len(), given, ..self.clone() }
     }
 
-    /// The same where other options hold for logging in at the target.
+    /// Sets other options for the login at the target.
     pub fn logging_in_at_target_as(self, target: Self) -> Self {
         Self { at_target: Some(Box::new(target)), ..self }
     }
 
-    /// The options that hold for logging in at the target, where they are not these.
+    /// The options for the login at the target, if they differ from these.
     pub fn at_target(&self) -> Option<&Self> {
         self.at_target.as_deref()
     }
 
-    /// The options that there are.
+    /// All known options.
     pub fn table(&self) -> &'static [OptionRow] {
         self.table
     }
 
-    /// Options for which the default was asked for.
+    /// Options that were reset to their defaults.
     pub fn undone(&self) -> &[&'static OptionRow] {
         &self.undone
     }
 
-    /// Whether the command line has this option; a configuration file alone does not count.
+    /// Whether the command line has this option, not only a configuration file.
     pub fn is_typed(&self, option: &OptionRow) -> bool {
         self.given.iter().take(self.typed).any(|(row, _)| row.is(option))
     }
@@ -84,7 +84,7 @@ impl Values {
         self.dialect
     }
 
-    /// All options that were given, in their order.
+    /// All given options, in order.
     pub fn given(&self) -> &[(&'static OptionRow, Option<OsString>)] {
         &self.given
     }
@@ -104,17 +104,17 @@ impl Values {
         u8::try_from(self.of(switch).count()).unwrap_or(u8::MAX)
     }
 
-    /// Returns its last argument. For an option without one: the implied argument, if any.
+    /// Returns its last argument, or the implied one of an option without an argument.
     pub fn last<T>(&self, flag: &Flag<Single<T>>) -> Option<&OsStr> {
         self.argument(flag).map(|argument| argument.value)
     }
 
-    /// The same for a conversion of its own.
+    /// Its last argument with the option, for conversions.
     pub fn argument<T>(&self, flag: &Flag<Single<T>>) -> Option<Argument<'_>> {
         self.of(flag).last()
     }
 
-    /// What its last argument stands for.
+    /// The value of its last argument.
     pub fn get<T>(&self, flag: &Flag<Single<T>>) -> Result<Option<T>, UsageError> {
         self.argument(flag).map(flag.kind.0).transpose()
     }
@@ -124,12 +124,12 @@ impl Values {
         self.of(flag).map(|argument| argument.value).collect()
     }
 
-    /// What all its arguments stand for.
+    /// The values of all its arguments.
     pub fn all<T>(&self, flag: &Flag<Repeated<T>>) -> Result<Vec<T>, UsageError> {
         self.of(flag).map(flag.kind.0).collect()
     }
 
-    /// A command without some options of a copy may still ask for them: they were not given.
+    /// A command without an option of a copy may still query it: it is unset.
     fn of(&self, option: &OptionRow) -> impl Iterator<Item = Argument<'_>> {
         let id = option.id;
         self.given.iter().filter(move |(row, _)| row.id == id).map(|(row, argument)| {

@@ -1,9 +1,9 @@
 //! Version and licence of haul.
 
-/// What `--version` prints.
+/// Output of `--version`.
 pub const VERSION: &str = concat!("haul ", env!("CARGO_PKG_VERSION"), "\n");
 
-/// What `--license` prints.
+/// Output of `--license`.
 pub const LICENSE: &str = concat!(
     "haul ",
     env!("CARGO_PKG_VERSION"),

@@ -1,17 +1,17 @@
-//! The words that start a worker: haul writes them, never a person.
+//! The command line of a worker, written by haul only.
 
 use std::ffi::OsString;
 
 use haul_engine::worker::client_limits::ClientLimits;
 
-/// What a worker is asked to do.
+/// A worker's task.
 #[derive(Debug, PartialEq, Eq)]
 pub enum WorkerTask {
-    /// Take a Request from standard input and work. These descriptors are the caller's standard input and output.
+    /// Read a Request from standard input and execute it. These descriptors are the caller's standard input and output.
     Run { input: Option<i32>, output: Option<i32> },
-    /// Keep a program, given by the first word's end and a line of shell.
+    /// Supervise a program, a line of shell; the first word ends with its marker.
     Keep(String, OsString),
-    /// Replace ssh: carry data to a server and back.
+    /// Replace ssh: relay data between standard streams and a server.
     Dial {
         /// Name or address.
         host: String,
@@ -20,15 +20,15 @@ pub enum WorkerTask {
         /// The directory there.
         directory: String,
     },
-    /// Work for a server, held to this: in this directory, or with this program.
+    /// Work for a server within these limits, in this directory or with this program.
     Served(ClientLimits, OsString),
-    /// Say which version this is.
+    /// Print the version.
     Identify,
-    /// Say whether this executable has this SHA-256 value (64 hexadecimal digits).
+    /// Check this executable's SHA-256 digest (64 hexadecimal digits).
     Verify(String),
 }
 
-/// What these words ask of a worker; `None` if they are none of its own.
+/// Parses a worker's command line; `None` for any other one.
 pub fn worker_task(words: &[OsString]) -> Option<WorkerTask> {
     if let [worker, word, command] = words
         && worker == "worker"

@@ -1,4 +1,4 @@
-//! `haul clean PATH...`: removes what unfinished copies have left.
+//! `haul clean PATH...`: removes partial files of unfinished copies.
 
 use std::ffi::OsString;
 

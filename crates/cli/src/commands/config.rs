@@ -110,7 +110,7 @@ impl Origin<'_> {
     }
 }
 
-/// What the help names as the default: `(default: 13s)`, or `auto (default)`.
+/// The default named in the help: `(default: 13s)`, or `auto (default)`.
 fn default(row: &OptionRow) -> Option<String> {
     let help = row.help;
     if let Some((_, rest)) = help.split_once("(default: ") {

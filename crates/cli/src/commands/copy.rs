@@ -1,4 +1,4 @@
-//! `haul SOURCE... TARGET`: runs a job and shows it.
+//! `haul SOURCE... TARGET`: runs a job and displays it.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -36,12 +36,12 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     explain::asked(values, &plan).unwrap_or_else(|| carry_out(plan))
 }
 
-/// The same for a job that is planned.
+/// Runs a planned job.
 pub fn carry_out(plan: Plan) -> anyhow::Result<Exit> {
     carry_out_with(plan, display)
 }
 
-/// The same with the display that `make` returns.
+/// Runs a planned job with the display that `make` returns.
 pub fn carry_out_with(plan: Plan, make: impl MakeDisplay) -> anyhow::Result<Exit> {
     let cancel = Cancel::new();
     let steering = RuntimeControl::new();
@@ -99,7 +99,7 @@ fn metrics(to: &Path, target: &Path) -> anyhow::Result<JobMetrics> {
     JobMetrics::create(to, target).map_err(|error| anyhow::anyhow!("--metrics {shown}: {error}"))
 }
 
-/// A dashboard has the terminal for itself.
+/// Refuses other output to the terminal of a dashboard.
 fn refuse_two_on_a_screen(plan: &Plan) -> Result<(), UsageError> {
     let lines = plan.checksums.as_deref() == Some(Path::new("-"));
     let digests = matches!(plan.digests.told, Some((_, DigestSink::Shown)));
@@ -157,7 +157,7 @@ fn writers(plan: &Plan) -> anyhow::Result<Vec<Checksums>> {
     Ok(writers)
 }
 
-/// A cancelled job may fail in many ways, all with this reason.
+/// Turns any failure of a cancelled job into an interruption.
 fn interrupted(outcome: Outcome) -> Outcome {
     outcome.map_err(|_| Error::Interrupted)
 }
@@ -204,7 +204,7 @@ impl Observer for Audience {
 }
 
 impl Audience {
-    /// Ends all output; what could not be written makes a good job a failed one.
+    /// Ends all output. A write error makes a successful job a failed one.
     fn close(mut self, mut outcome: Outcome) -> Exit {
         if let (Some(manifest), Ok(summary)) = (self.manifest.take(), &mut outcome) {
             let halves = manifest.halves();

@@ -1,4 +1,4 @@
-//! `--explain PATH`: says whether a copy would take PATH, and which rule says so; copies nothing.
+//! `--explain PATH`: prints whether a copy would include PATH, and by which rule. Copies nothing.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::commands::output::print;
 use crate::exit::Exit;
 use crate::resolve::{Plan, typed_lists};
 
-/// Explains what the option names, if it was given.
+/// Explains the option's path, if given.
 pub fn asked(values: &Values, plan: &Plan) -> Option<anyhow::Result<Exit>> {
     let path = values.last(&flags::EXPLAIN)?;
     Some(found(&plan.job, Path::new(path)).and_then(|(operand, below)| {
@@ -28,7 +28,7 @@ pub fn asked(values: &Values, plan: &Plan) -> Option<anyhow::Result<Exit>> {
     }))
 }
 
-/// The source that a path is below, and the path from there.
+/// The source of a path, and the path relative to it.
 fn found(job: &Job, path: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
     if *job.source_host() != Host::Local {
         let what = format!("--explain needs a local source, but this one is on {}", host_label(job.source_host()));

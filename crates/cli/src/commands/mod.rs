@@ -1,4 +1,4 @@
-//! The commands: one file each. Each returns an exit status.
+//! The commands, one per file. Each returns an exit status.
 
 mod bbcp;
 pub mod clean;
@@ -32,7 +32,7 @@ use crate::exit::Exit;
 use crate::resolve::{HostNames, hosts};
 use crate::show;
 
-/// Does what the words after the program's name ask for; `program` is that name.
+/// Executes a command line; `program` is the program's name.
 pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
     haul_engine::sys::secrecy::forbid_tracing();
     let dialect = Dialect::of(program);
@@ -56,18 +56,18 @@ pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
     })
 }
 
-/// Adds the settings of configuration files, also those for the hosts of `operands`.
+/// Adds the options of configuration files, with those for the hosts of `operands`.
 fn between(values: Values, operands: &[OsString]) -> anyhow::Result<Values> {
     let hosts = hosts(&values, operands)?;
     Ok(crate::config::complete(values, &hosts)?)
 }
 
-/// Adds the settings of configuration files for a command on this host.
+/// Adds the options of configuration files for a command on this host.
 fn here(values: Values) -> anyhow::Result<Values> {
     Ok(crate::config::complete(values, &HostNames::default())?)
 }
 
-/// Runs a command; its exit status.
+/// Runs a command. Returns its exit status.
 fn run_command(command: Command) -> anyhow::Result<u8> {
     let exit = match command {
         Command::Copy(values, operands) => copy::run(&between(values, &operands)?, &operands),

@@ -7,7 +7,7 @@ use haul_base::job::spec::WorkerProgram;
 
 use crate::user_dirs;
 
-/// This executable as the engine starts it. If its file was replaced, the kernel still has the one that runs.
+/// This executable for workers, also if its file has been replaced.
 pub fn own_program() -> WorkerProgram {
     // A missing executable is reported when a worker starts.
     let executable = own_executable().unwrap_or_else(|_| Path::new("/proc/self/exe").to_owned());

@@ -1,4 +1,4 @@
-//! What `haul status` and `haul clean` share: the paths that they are given, one after the other, and what they say.
+//! Common code of `haul status` and `haul clean`: visits paths, and reports partial files.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use crate::exit::Exit;
 use crate::show;
 use crate::show::partials::{PartialOutcome, PartialsFormat, Sum};
 
-/// Where lines and errors go, and what there was so far.
+/// Output, errors and totals of a visit.
 pub struct Account {
     form: PartialsFormat,
     out: io::Stdout,
@@ -67,7 +67,7 @@ pub fn visit(
 }
 
 impl Account {
-    /// Says what became of one.
+    /// Reports the outcome for a partial file.
     pub fn report(&mut self, about: &PartialDetails, fate: PartialOutcome) {
         if fate == PartialOutcome::Removed {
             self.removed.add(about);
@@ -75,13 +75,13 @@ impl Account {
         self.say(&self.form.line(about, fate));
     }
 
-    /// Names an entry that could not be checked or removed.
+    /// Reports an entry that could not be checked or removed.
     pub fn fail(&mut self, path: &[u8], text: &str) {
         self.failed = true;
         show::stderr().failure("", path, text);
     }
 
-    /// A reader that has seen enough is no error.
+    /// A closed pipe is no error.
     fn say(&mut self, line: &str) {
         let said = self.out.write_all(line.as_bytes()).and_then(|()| self.out.flush());
         if let Err(error) = said.as_ref().map_err(io::Error::kind)
@@ -92,7 +92,7 @@ impl Account {
     }
 }
 
-/// Other hosts are not examined: use ssh for that.
+/// Refuses paths on other hosts.
 pub(super) fn refuse_remote(command: &str, path: &OsStr) -> Result<(), UsageError> {
     let Location { host, path: there } = parse_operand(path)?;
     let Host::Remote { user, name } = host else {

@@ -1,4 +1,4 @@
-//! `haul probe [SOURCE] TARGET`: measures what a copy is made of, says what to expect, and may save what it recommends.
+//! `haul probe [SOURCE] TARGET`: measures the parts of a copy, predicts its rate, and can save recommended options.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ pub fn run(own: &Values, copy: &Values, operands: &[OsString]) -> anyhow::Result
     }
 }
 
-/// Begins the file of `--sysctl`.
+/// Creates the file of `--sysctl`.
 fn sysctl_file(probe: &Probe, file: &OsStr, copy: &Values) -> anyhow::Result<SysctlFile> {
     if probe.is_one_worker() {
         let error = UsageError::new("--sysctl: both ends are on this host, without a network");
@@ -82,7 +82,7 @@ fn sysctl_file(probe: &Probe, file: &OsStr, copy: &Values) -> anyhow::Result<Sys
     SysctlFile::begin(Path::new(file), copy.is_set(&flags::FORCE))
 }
 
-/// Where a profile of the host belongs.
+/// The file and section for the host's options.
 fn place_to_save(probe: &Probe, copy: &Values) -> Result<Saved, UsageError> {
     let source = probe.source.as_ref().map(|source| (&source.host, Direction::From));
     let ends = [Some((&probe.target.host, Direction::To)), source];
@@ -100,13 +100,13 @@ fn place_to_save(probe: &Probe, copy: &Values) -> Result<Saved, UsageError> {
     Ok(Saved { path, host, direction })
 }
 
-/// Where the results are to be saved.
+/// The destination of saved options.
 struct Saved {
-    /// The file to be changed.
+    /// The file to change.
     path: PathBuf,
-    /// The host whose section it is.
+    /// The host of the section.
     host: String,
-    /// Whether data goes there, or comes from there.
+    /// The direction of the data.
     direction: Direction,
 }
 
@@ -117,9 +117,9 @@ struct ProbeMessages {
     is_one: bool,
     knows_way: bool,
     has_failed_part: bool,
-    /// Of `-w`.
+    /// The size given by `-w`.
     window_bytes: Option<u32>,
-    /// Each worker's measurements; empty where the network alone is measured.
+    /// Each worker's measurements; empty if only the network is measured.
     ends: Vec<EndMeasurement>,
     path: MeasuredPath,
 }
@@ -172,7 +172,7 @@ impl ProbeMessages {
         Ok(exit)
     }
 
-    /// Says what the measured path needs.
+    /// Shows the checks of the measured path.
     fn path_checks(&self) {
         for check in self.ends.iter().flat_map(|end| self.path.checks(end, self.window_bytes)) {
             self.say(|| shown::check(&check), || json::check(&check));
@@ -185,7 +185,7 @@ impl ProbeMessages {
     }
 }
 
-/// Saves, and says where.
+/// Saves options, and returns a line about it.
 fn saved(found: &Forecast, options: &[Option_], place: &Saved) -> anyhow::Result<String> {
     let Saved { path, host, direction } = place;
     let limit = show::verdict::words(found.limit);

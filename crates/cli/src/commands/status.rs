@@ -1,4 +1,4 @@
-//! `haul status PATH...`: what unfinished copies have left, and how far it is.
+//! `haul status PATH...`: partial files of unfinished copies, and their progress.
 
 use std::ffi::OsString;
 

@@ -1,4 +1,4 @@
-//! `haul survey PATH...`: shows what a transfer would be made of.
+//! `haul survey PATH...`: shows the composition of a transfer.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -36,13 +36,13 @@ use crate::survey::{SurveyView, contents, json, page, words};
 use crate::terminal;
 use crate::user_dirs::state_dir;
 
-/// How long files are read.
+/// Default time for reading files.
 const TIME: Duration = Duration::from_secs(60);
-/// Rows of tables in words, and on a page.
+/// Rows of tables as text, and on a page.
 const ROWS: usize = 10;
 const PAGE_ROWS: usize = 20;
 
-/// Looks at `paths`.
+/// Surveys `paths`.
 pub fn run(values: &Values, paths: &[OsString]) -> anyhow::Result<Exit> {
     let (ask, host) = asked(values, paths)?;
     let page = values.last(&flags::survey::HTML).map(|to| begin(Path::new(to))).transpose()?;
@@ -66,7 +66,7 @@ pub fn run(values: &Values, paths: &[OsString]) -> anyhow::Result<Exit> {
     }
 }
 
-/// What the engine is asked, and the host that a copy would go to.
+/// The request for the engine, and the target host.
 fn asked(values: &Values, paths: &[OsString]) -> Result<(Ask, Option<String>), UsageError> {
     paths.iter().try_for_each(|path| refuse_remote("survey", path))?;
     let paths = paths.iter().map(|path| Ok(parse_operand(path)?.path)).collect::<Result<Vec<_>, UsageError>>()?;
@@ -84,7 +84,7 @@ fn asked(values: &Values, paths: &[OsString]) -> Result<(Ask, Option<String>), U
     Ok((ask, host))
 }
 
-/// A local directory is examined; for another host, the saved measurements are used.
+/// The target: a local directory to compare with, or a host with saved measurements.
 fn target(to: &OsStr) -> Result<(Option<PathBuf>, Option<String>), UsageError> {
     let place = parse_operand(to)?;
     match place.host {
@@ -95,7 +95,7 @@ fn target(to: &OsStr) -> Result<(Option<PathBuf>, Option<String>), UsageError> {
     }
 }
 
-/// The page appears when it is whole; that it cannot be written is known before the survey.
+/// Creates the page before the survey, so that errors appear early. It is published when complete.
 fn begin(to: &Path) -> anyhow::Result<(Pending, String)> {
     let shown = format!("--html {}", escape(to.as_os_str().as_bytes()));
     let pending =

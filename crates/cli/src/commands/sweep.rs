@@ -1,4 +1,4 @@
-//! `haul sweep SOURCE TARGET`: plans a sweep, carries it out, and says what comes of it.
+//! `haul sweep SOURCE TARGET`: plans a sweep, runs it, and shows the results.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -58,7 +58,7 @@ pub enum SweepLine<'a> {
     },
 }
 
-/// Says what happens.
+/// Shows the events of a sweep.
 struct SweepMessages {
     text: TextOutput,
     mode: Mode,
@@ -84,7 +84,7 @@ impl SweepMessages {
     }
 
     fn send(&mut self, line: &SweepLine<'_>) {
-        // A reader that has seen enough is no error: what counts is in the files.
+        // A closed pipe is no error: the files have the results.
         print(&encode(line));
     }
 }

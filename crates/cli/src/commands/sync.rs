@@ -1,4 +1,4 @@
-//! `haul sync SOURCE... TARGET`: makes the target the same as the sources.
+//! `haul sync SOURCE... TARGET`: makes the target match the sources.
 
 use std::ffi::OsString;
 

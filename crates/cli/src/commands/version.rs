@@ -1,4 +1,4 @@
-//! `haul --version --verbose`: the version, and what this CPU does with the bytes of a copy.
+//! `haul --version --verbose`: the version, and this CPU's speed of encryption and hashing.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::commands::output::print;
 use crate::exit::Exit;
 use crate::units::rate;
 
-/// Long enough for a figure of two digits.
+/// Time per measurement, for two significant digits.
 const EACH: Duration = Duration::from_millis(20);
 
-/// Measures, and prints one line a primitive.
+/// Measures, and prints one line per primitive.
 pub fn run() -> Result<Exit> {
     let mut text = VERSION.to_owned();
     for Primitive { name, library, bytes_per_s } in primitives(EACH).map_err(Error::msg)? {

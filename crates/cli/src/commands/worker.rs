@@ -1,4 +1,4 @@
-//! `haul worker`: one end of a copy. A controller starts it and talks to it over standard input and output.
+//! `haul worker`: one end of a copy, controlled over standard input and output.
 
 use std::ffi::OsStr;
 use std::io;
@@ -23,10 +23,10 @@ use crate::exit::Exit;
 use crate::user_dirs::state_dir;
 use crate::{host_policy, show, signals};
 
-/// The line with the credential is shorter.
+/// Upper limit of the line with the credential.
 const PASS_MAX: usize = 512;
 
-/// Does what the controller asks for.
+/// Executes a worker's task.
 pub fn run(what: &WorkerTask) -> u8 {
     match what {
         WorkerTask::Identify => {
@@ -49,7 +49,7 @@ pub fn run(what: &WorkerTask) -> u8 {
     }
 }
 
-/// What goes wrong here is the last that is heard of the program.
+/// Supervises a program.
 fn keep(word: &str, command: &OsStr) -> u8 {
     let kept = signals::leave_to_controller()
         .and_then(|termination| haul_engine::worker::keep_program(word, command, &termination.stop).transpose());
@@ -68,7 +68,7 @@ fn could_not_start(error: io::Error) -> u8 {
     Exit::Failed.number()
 }
 
-/// Replaces ssh. Its credential comes in the first line of its input.
+/// Replaces ssh. The first line of its input has the credential.
 fn dial((host, port): (&str, u16), directory: &str) -> u8 {
     let carry = || -> anyhow::Result<()> {
         signals::leave_all_but_termination()?;
@@ -86,7 +86,7 @@ fn dial((host, port): (&str, u16), directory: &str) -> u8 {
     )
 }
 
-/// Byte by byte: what follows is not for this.
+/// Reads the credential byte by byte: the following bytes belong to others.
 fn read_pass(stdin: &OwnedFd) -> Option<ClientCredentials> {
     let mut line = Vec::new();
     while line.len() < PASS_MAX {
@@ -100,9 +100,9 @@ fn read_pass(stdin: &OwnedFd) -> Option<ClientCredentials> {
     None
 }
 
-/// Works for a server, which reads the account of the work from standard error.
+/// Works for a server, which reads the work's totals from standard error.
 fn serve(terms: &ClientLimits, place: &OsStr) -> io::Result<u8> {
-    // The server's descriptors before any other file is opened.
+    // Takes the server's descriptors before any other file is opened.
     let allowance = terms.take_allowance()?;
     let progress = terms.take_progress()?;
     let pipes = terms.open_pipe(place)?;
@@ -122,7 +122,7 @@ fn work(pipes: InheritedPipes, environment: &Environment) -> io::Result<u8> {
     let stdin = io::stdin().as_fd().try_clone_to_owned()?;
     let stdout = io::stdout().as_fd().try_clone_to_owned()?;
     let (ended, mut account) = haul_engine::worker::run(stdin, stdout, termination.stop, pipes, environment);
-    // The controller shows it, if it can.
+    // The controller shows the error, if it can.
     if termination.came.load(Ordering::Acquire) {
         show::stderr().error("the worker was terminated (SIGTERM)");
         account.why = Some("terminated".into());
@@ -139,7 +139,7 @@ fn work(pipes: InheritedPipes, environment: &Environment) -> io::Result<u8> {
     })
 }
 
-/// To the server, on standard error.
+/// Reports totals to the server, on standard error.
 fn report_account(account: &WorkAccount) {
     account.lines().iter().for_each(|line| eprintln!("{line}"));
 }
@@ -158,15 +158,15 @@ fn environment(served: Option<ClientLimits>, host: HostRequest) -> Environment {
     }
 }
 
-/// What the host asks of a worker. Read and opened before the kernel confines this process.
+/// The host's requirements for a worker, read before the sandbox starts.
 struct HostRequest {
     policy: HostPolicy,
     audit: Result<Option<Arc<AuditLog>>, Arc<AuditError>>,
 }
 
 impl HostRequest {
-    /// `served` is the client of the server that started the worker, `directory` what its paths begin in, and `also` the
-    /// server's own log.
+    /// `served` is the client of the worker's server, `directory` the base of its paths, and `also` the server's own
+    /// log.
     fn open(served: Option<String>, directory: PathBuf, also: Option<AuditDestination>) -> Self {
         let policy = host_policy::read();
         let mut logs = policy.audit().to_vec();
@@ -180,7 +180,7 @@ fn ssh_connection() -> Option<String> {
     std::env::var("SSH_CONNECTION").ok().filter(|value| !value.is_empty())
 }
 
-/// Can only be read by setting it; no thread has started yet that could see it change.
+/// The umask can only be read by setting it. No other thread exists yet.
 fn umask() -> u16 {
     let mask = rustix::process::umask(rustix::fs::Mode::empty());
     rustix::process::umask(mask);

@@ -1,7 +1,7 @@
-//! bbcp's files of options, under its name: `-C FILE`, and what `bbcp_CONFIGFN` names, else `~/.bbcp.cf`.
+//! bbcp's files of options, under its name: `-C FILE`, and `bbcp_CONFIGFN` or `~/.bbcp.cf`.
 //!
-//! Each line has an option as on the command line, and the rest of the line is its argument, spaces and all. A file counts
-//! where it is named: what comes later on the command line goes before it.
+//! Each line has an option as on the command line; the rest of the line, spaces included, is its argument. A file takes
+//! effect at its position: later options on the command line take precedence.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use crate::args::values::Values;
 use crate::args::{Dialect, UsageError};
 use crate::resolve::settings;
 
-/// How many files may name each other.
+/// Deepest nesting of files.
 const DEPTH_MAX: usize = 4;
 
-/// The command line, with the contents of files.
+/// Completes the command line with the options of files.
 pub fn complete(values: &Values) -> Result<Values, UsageError> {
     let mut given = Vec::new();
     if let Some(path) = everybodys() {
@@ -32,14 +32,14 @@ pub fn complete(values: &Values) -> Result<Values, UsageError> {
     Ok(Values::new(values.table(), Dialect::Bbcp, given))
 }
 
-/// The file that is read without being named on the command line.
+/// The default file.
 fn everybodys() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let at_home = || variable("HOME").map(|home| home.join(".bbcp.cf")).filter(|path| path.exists());
     variable("bbcp_CONFIGFN").or_else(at_home)
 }
 
-/// Adds what a file says.
+/// Adds the options of a file.
 fn add(given: &mut Vec<Given>, path: &Path, depth: usize) -> Result<(), UsageError> {
     let shown = file::shown(path);
     let text = file::read(path)?.ok_or_else(|| UsageError::new(format!("{shown}: no such file")))?;
@@ -62,7 +62,7 @@ fn add(given: &mut Vec<Given>, path: &Path, depth: usize) -> Result<(), UsageErr
     Ok(())
 }
 
-/// The options of a line, each understood.
+/// The options of a line.
 fn options(line: &str) -> Result<Vec<Given>, UsageError> {
     let (option, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let words = [option, argument.trim_start()].into_iter().filter(|word| !word.is_empty());

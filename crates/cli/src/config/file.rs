@@ -1,4 +1,4 @@
-//! The files that haul is configured by: where they are, and what may be read.
+//! Configuration files: their places, and checks of their owners and modes.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -13,9 +13,9 @@ use crate::args::UsageError;
 
 /// Longest configuration file, in bytes.
 pub const CONFIG_MAX: usize = 256 << 10;
-/// Of all users of this machine.
+/// The system's configuration file.
 const SYSTEM: &str = "/etc/haul/config.toml";
-/// Bits of a mode that let others write.
+/// Mode bits for writes by others.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// The user's file.
@@ -31,14 +31,14 @@ pub fn places() -> Vec<PathBuf> {
     users().into_iter().chain([PathBuf::from(SYSTEM)]).collect()
 }
 
-/// A path as messages name it.
+/// A path in messages.
 pub fn shown(path: &Path) -> String {
     escape(path.as_os_str().as_bytes())
 }
 
 /// Harm by the writer of a file of options.
 const STARTS_COMMANDS: &str = "could make haul start commands";
-/// What to do about another user's file of options.
+/// Remedy for another user's file of options.
 const NAME_ANOTHER: &str = "haul reads only your and root's files; -C FILE reads another one, -C /dev/null none";
 
 /// Returns the contents of a file of options; `None` if it is absent.
@@ -46,21 +46,21 @@ pub fn read(path: &Path) -> Result<Option<String>, UsageError> {
     read_trusted(path, STARTS_COMMANDS, NAME_ANOTHER)
 }
 
-/// Returns the contents of a file that only this user and root can write; `None` if it is absent. The error for another
-/// file says which `harm` its writer could do, and the `remedy` for another user's file.
+/// Returns the contents of a file that only this user and root can write; `None` if it is absent. The error names the
+/// `harm` that another writer could do, and the `remedy` for another user's file.
 pub fn read_trusted(path: &Path, harm: &str, remedy: &str) -> Result<Option<String>, UsageError> {
     let failed = |error: &std::io::Error| UsageError::new(format!("{}: {}", shown(path), describe(error)));
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
-        // A closed home directory belongs to another user, for instance where sudo keeps HOME.
+        // An inaccessible home directory belongs to another user, for instance if sudo keeps HOME.
         Err(error) if error.kind() == ErrorKind::PermissionDenied && path.symlink_metadata().is_err() => {
             return Ok(None);
         }
         Err(error) => return Err(failed(&error)),
     };
     let metadata = file.metadata().map_err(|error| failed(&error))?;
-    // The null device is everybody's, and says nothing.
+    // Everyone can write to the null device, which has no contents.
     if !metadata.file_type().is_char_device() {
         refuse_writable_by_others(path, metadata.uid(), metadata.mode(), harm, remedy)?;
     }

@@ -1,9 +1,8 @@
 //! Configuration files: options of a copy, for all hosts or for a job's hosts.
 //!
-//! The command line takes precedence over the user's file, that over the system's, and in a file the more specific
-//! section over the more general one. An option that contradicts one of higher precedence is dropped: users who type
-//! `--bwlimit` need not know of an `xfrrate` in a file. Only a user's command reads these files: no worker, and no
-//! library.
+//! Precedence: the command line, the user's file, the system's file; within a file, the more specific section. An
+//! option that contradicts one of higher precedence is dropped: `--bwlimit` on the command line overrides `xfrrate` in
+//! a file. Only a user's command reads these files: no worker, and no library.
 
 mod bbcp;
 mod file;
@@ -25,7 +24,7 @@ pub use self::file::{read as text, read_trusted, shown};
 pub use self::profile::{ProfileLine, ProfileSetting, check};
 use self::profile::{ProfileSection, parse};
 
-/// Options of a host's login, not of the job: each end has its own.
+/// Options of a host's login: each end has its own.
 const OF_A_LOGIN: [&OptionRow; 6] = [
     &flags::IDFILE.row,
     &flags::SSH_CONFIG.row,
@@ -44,23 +43,23 @@ enum ConfigEnd {
     Target,
 }
 
-/// A file that was looked for.
+/// A configuration file, which may be absent.
 #[derive(Debug)]
 pub struct Loaded {
-    /// Its path, as messages name it.
+    /// Its path in messages.
     pub shown: String,
     /// Its sections; `None` if it does not exist.
     sections: Option<Vec<ProfileSection>>,
 }
 
 impl Loaded {
-    /// Whether there is such a file.
+    /// Whether the file exists.
     pub fn is_there(&self) -> bool {
         self.sections.is_some()
     }
 }
 
-/// What files say to a job.
+/// The options of files for a job.
 #[derive(Debug, Default)]
 pub struct ConfigSettings {
     /// The settings in force.
@@ -69,7 +68,7 @@ pub struct ConfigSettings {
     pub left_out: Vec<(ProfileSetting, UsageError)>,
 }
 
-/// Completes typed options by those of files, for a job between these hosts.
+/// Completes typed options with those of files, for a job between these hosts.
 pub fn complete(values: Values, hosts: &HostNames) -> Result<Values, UsageError> {
     if values.dialect() == Dialect::Bbcp {
         return bbcp::complete(&values);
@@ -90,12 +89,12 @@ fn with_files(values: Values, files: &[Loaded], hosts: &HostNames) -> Values {
     values.and(at_source).logging_in_at_target_as(typed.and(at_target))
 }
 
-/// The user's own file; `None` where nothing says where it would be.
+/// The user's own file; `None` without a known place.
 pub fn users_file() -> Option<PathBuf> {
     file::users()
 }
 
-/// Whether a text can be a configuration file.
+/// Checks the text of a configuration file.
 pub fn check_text(shown: &str, text: &str) -> Result<(), UsageError> {
     parse(shown, text).map(drop)
 }
@@ -110,7 +109,7 @@ pub fn load(values: &Values) -> Result<Vec<Loaded>, UsageError> {
     let Some(named) = values.last(&flags::CONFIG) else {
         return file::places().iter().map(|path| load(path)).collect();
     };
-    // Whoever knows scp may have meant something else.
+    // scp's -C is another option.
     let is_ours = named.as_bytes().ends_with(b".toml");
     let perhaps = |error: UsageError| if is_ours { error } else { error.remedy(habits::SCPS_COMPRESSION) };
     match load(Path::new(named)).map_err(perhaps)? {
@@ -119,7 +118,7 @@ pub fn load(values: &Values) -> Result<Vec<Loaded>, UsageError> {
     }
 }
 
-/// Options of the files for a job between these hosts. Those of a login are for the first remote end.
+/// Options of files for a job between these hosts. Those of a login apply to the first remote end.
 pub fn config_settings(values: &Values, files: &[Loaded], hosts: &HostNames) -> ConfigSettings {
     let end = if hosts.source.is_none() && hosts.target.is_some() { ConfigEnd::Target } else { ConfigEnd::Source };
     said_at(values, files, hosts, end)
@@ -153,14 +152,14 @@ fn said_at(values: &Values, files: &[Loaded], hosts: &HostNames, login: ConfigEn
     said
 }
 
-/// The ends that a section is for.
+/// The ends that a section applies to.
 #[derive(Debug, Clone, Copy)]
 struct SectionEnds {
     source: bool,
     target: bool,
 }
 
-/// The sections of a file that are for this job, the more particular first; of two that are equally so, the target's.
+/// The sections of a file for this job, the more specific first; of two equally specific ones, the target's.
 fn in_turn<'f>(file: &'f Loaded, hosts: &HostNames) -> Vec<(&'f ProfileSection, SectionEnds)> {
     let ends = |section: &ProfileSection| match &section.host {
         None => SectionEnds { source: true, target: true },
@@ -175,7 +174,7 @@ fn in_turn<'f>(file: &'f Loaded, hosts: &HostNames) -> Vec<(&'f ProfileSection, 
     found
 }
 
-/// Whether what a section for these ends says of an option means this job.
+/// Whether an option in a section for these ends applies to this job.
 fn is_about(row: &OptionRow, at: SectionEnds, login: ConfigEnd) -> bool {
     match row {
         row if row.is(&flags::SOURCE_COMMAND) => at.source,
@@ -188,7 +187,7 @@ fn is_about(row: &OptionRow, at: SectionEnds, login: ConfigEnd) -> bool {
     }
 }
 
-/// An option as it was given, perhaps with an argument.
+/// A given option, with its argument if any.
 type Given = (&'static OptionRow, Option<OsString>);
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Patterns of host names: which hosts one is for, and which of two is the more particular one.
+//! Patterns of host names: matching, and precedence by specificity.
 
-/// Whether `host` matches `pattern`: `*` for any letters, `?` for one. Case does not matter in host names.
+/// Whether `host` matches `pattern`: `*` for any characters, `?` for one, case-insensitive.
 pub fn matches(pattern: &str, host: &str) -> bool {
     let (pattern, host) = (pattern.as_bytes(), host.as_bytes());
     let (mut in_pattern, mut in_host) = (0, 0);

@@ -1,7 +1,7 @@
 //! Contents of a configuration file: options of a copy by their long names, for all hosts or for some.
 //!
-//! The values are those of the command line, and are parsed like them. A file with any error is refused as a whole,
-//! even if the present host does not need the wrong part.
+//! Values are parsed as on the command line. A file with any error is refused as a whole, even if the error is in
+//! another host's section.
 
 use std::ffi::OsString;
 use std::ops::Range;
@@ -20,17 +20,17 @@ use crate::args::values::Values;
 use crate::args::{Dialect, UsageError};
 use crate::resolve::settings;
 
-/// The table that has a table for each pattern of hosts.
+/// The table of host patterns.
 const HOST: &str = "host";
-/// Most times that `verbose` can be given.
+/// Highest level of `verbose`.
 const VERBOSE_MAX: usize = 3;
 
-/// One thing that a file says.
+/// A setting in a file.
 #[derive(Debug, Clone)]
 pub struct ProfileSetting {
     /// The option.
     pub row: &'static OptionRow,
-    /// Its arguments, one for each time that it is given; none at all where its default is asked for.
+    /// Its arguments, one per repetition; empty to reset it to its default.
     pub arguments: Vec<Option<OsString>>,
     /// Its position.
     pub place: ProfileLine,
@@ -39,15 +39,15 @@ pub struct ProfileSetting {
 /// A line of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfileLine {
-    /// The file, as messages name it.
+    /// The file's name in messages.
     pub file: Rc<str>,
     /// The line, from 1.
     pub line: usize,
-    /// The pattern of its table.
+    /// The host pattern of its table.
     pub host: Option<Rc<str>>,
 }
 
-/// What holds for the same hosts.
+/// A section: settings for the same hosts.
 #[derive(Debug)]
 pub struct ProfileSection {
     /// The pattern of their names; `None` for every job.
@@ -57,13 +57,13 @@ pub struct ProfileSection {
 }
 
 impl ProfileSetting {
-    /// The option as often as it is given.
+    /// The option, once per repetition.
     pub fn given(&self) -> impl Iterator<Item = (&'static OptionRow, Option<OsString>)> {
         self.arguments.iter().map(|argument| (self.row, argument.clone()))
     }
 }
 
-/// The sections of a file's text, the more particular ones first; of two that are equally so, the later one.
+/// The sections of a file's text, the more specific first; of two equally specific ones, the later one.
 pub fn parse(file: &str, text: &str) -> Result<Vec<ProfileSection>, UsageError> {
     let reader = ProfileReader { file: file.into(), text };
     let document = DeTable::parse(text).map_err(|error| {
@@ -95,14 +95,14 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<ProfileSection>, UsageError> 
     Ok(sections)
 }
 
-/// What a table has, in the order of the file.
+/// The entries of a table, in the order of the file.
 fn in_order<'a, 't>(table: &'a DeTable<'t>) -> Vec<(&'a Spanned<toml::de::DeString<'t>>, &'a Spanned<DeValue<'t>>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     entries
 }
 
-/// Contradictory options: the error names the line of the last one.
+/// Refuses contradictory options. The error names the line of the last one.
 fn refuse_contradictions(section: &ProfileSection) -> Result<(), UsageError> {
     let mut given = Vec::new();
     for setting in &section.settings {
@@ -112,13 +112,13 @@ fn refuse_contradictions(section: &ProfileSection) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// What reads the command line has to understand it.
+/// Checks options by the parser of the command line.
 pub fn check(given: Vec<(&'static OptionRow, Option<OsString>)>) -> Result<(), UsageError> {
     settings(&Values::new(COPY, Dialect::Haul, given), false).map(drop)
 }
 
 impl ProfileLine {
-    /// Returns the error with its place in the file.
+    /// Prefixes an error with its place in the file.
     pub fn before(&self, error: UsageError) -> UsageError {
         error.at(&format!("{}:{}", self.file, self.line))
     }
@@ -189,7 +189,7 @@ impl ProfileReader<'_> {
                 let times = self.text[value.span()].parse().ok().filter(|times| *times <= VERBOSE_MAX)?;
                 Some(vec![None; times])
             }
-            // The number as written: a file accepts what the command line accepts.
+            // The number as written: a file accepts the same forms as the command line.
             DeValue::Integer(_) if !takes_none => Some(vec![typed(&self.text[value.span()])]),
             DeValue::Array(several) if matches!(row.takes, Takes::Each(_)) => {
                 let each = several.iter().map(|one| match one.get_ref() {
@@ -203,7 +203,7 @@ impl ProfileReader<'_> {
     }
 }
 
-/// The option of a name, if files may have it.
+/// The option of a key, if files may have it.
 fn row(key: &str) -> Result<&'static OptionRow, UsageError> {
     let shown = escape(key.as_bytes());
     match COPY.iter().find(|row| row.has_key(key)) {

@@ -1,4 +1,4 @@
-//! A list's text as sources, line by line.
+//! Reads a list's text as sources, line by line.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -13,52 +13,52 @@ use super::text::{Got, ListText};
 use crate::args::UsageError;
 use crate::args::operand::{host_label, on_base, parse_operand};
 
-/// Bytes that are read at a time.
+/// Read size in bytes.
 const PIECE: usize = 64 << 10;
 /// Most bytes shown of a line that is too long.
 const SHOWN_MAX: usize = 80;
 
-/// How a list is written, and what it is read with.
+/// A list's text and its format.
 pub struct ListFormat {
-    /// Where it is from, as it is shown.
+    /// Its origin, for messages.
     pub name: String,
-    /// What is in it.
+    /// Its text.
     pub text: ListText,
-    /// What ends a line.
+    /// The line terminator.
     pub end: u8,
-    /// Sources that were typed, and come first.
+    /// Typed sources, which come first.
     pub typed: Vec<Location>,
-    /// Where relative paths begin.
+    /// The base of relative paths.
     pub base: Option<Location>,
 }
 
 /// Reads a list from its beginning.
 pub struct ListFileReader {
     written: Arc<ListFormat>,
-    /// What all sources have to be on.
+    /// The common host of all sources.
     host: Option<Host>,
-    /// How many of the sources that were typed were taken.
+    /// Number of returned typed sources.
     typed: usize,
-    /// What was read, from here on, is not yet taken.
+    /// Bytes that were read, but not returned.
     buffer: Vec<u8>,
     at: usize,
-    /// Continuation of the text.
+    /// Offset of the next read.
     offset: u64,
-    /// The number of the last line; 0 among the sources that were typed.
+    /// The number of the last line; 0 for typed sources.
     number: u64,
-    /// The beginning of a line that is longer than any path: the rest of it is passed over.
+    /// The start of a line longer than any path, whose rest is skipped.
     too_long: Option<Vec<u8>>,
     ended: bool,
 }
 
 impl ListFileReader {
-    /// Nothing is read yet.
+    /// A reader at the beginning.
     pub fn new(written: Arc<ListFormat>, host: Option<Host>) -> Self {
         let (buffer, too_long) = (Vec::new(), None);
         Self { written, host, typed: 0, buffer, at: 0, offset: 0, number: 0, too_long, ended: false }
     }
 
-    /// The next line that is at hand, without what ends it.
+    /// The next buffered line, without its terminator.
     fn line_at_hand(&mut self) -> Option<Vec<u8>> {
         let rest = &self.buffer[self.at..];
         let line = match rest.iter().position(|byte| *byte == self.written.end) {
@@ -77,7 +77,7 @@ impl ListFileReader {
         Some(line)
     }
 
-    /// Reads on; what there is to say where there is nothing more at hand.
+    /// Reads more. Returns a state if no data is available.
     fn read(&mut self, patience: Duration) -> Option<ListLine> {
         self.buffer.drain(..self.at);
         self.at = 0;
@@ -101,7 +101,7 @@ impl ListFileReader {
         said
     }
 
-    /// What a line names; `None` where it is empty.
+    /// The source of a line; `None` if it is empty.
     fn source(&mut self, mut line: Vec<u8>) -> Option<ListLine> {
         if let Some(beginning) = self.too_long.take() {
             return Some(ListLine::Bad(beginning, self.too_long_text()));

@@ -1,7 +1,7 @@
-//! `-I`: sources from a file or standard input, one a line, read while the job runs.
+//! `-I`: sources from a file or standard input, one per line, read while the job runs.
 //!
-//! Lines are operands. Everything between two line ends is a path, blanks included; a carriage return before a line end
-//! belongs to it. With `-0`, only NUL ends a path.
+//! Lines are operands. Everything between two line feeds is a path, blanks and carriage returns included. With `-0`,
+//! NUL ends a path.
 
 mod lines;
 mod text;
@@ -21,10 +21,10 @@ use crate::args::UsageError;
 use crate::args::flags;
 use crate::args::values::Values;
 
-/// For how long the first line is waited for at a time.
+/// Longest single wait for the first line.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The list that `-I` names, if it does. `sources`, which were typed, come before its lines; `base` is that of `-d`.
+/// The list of `-I`, if given. Typed `sources` come before its lines; `base` is that of `-d`.
 pub fn list(
     values: &Values,
     sources: &mut Vec<Location>,
@@ -58,7 +58,7 @@ pub fn list(
     Ok(Some(SourceList { name, host, open }))
 }
 
-/// The host of the first source, which the others have to share.
+/// The host of the first source. All others must share it.
 fn first_host(mut lines: ListFileReader) -> Option<Host> {
     loop {
         match lines.next(PATIENCE) {

@@ -1,5 +1,4 @@
-//! The text of a list. A restarted job reads it again from its beginning, so the data of a pipe is kept in a file
-//! without a name.
+//! The text of a list. A restarted job rereads it, so data from a pipe is kept in an unnamed file.
 
 use haul_base::sys::describe::describe;
 use std::fmt;
@@ -13,24 +12,24 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Bytes that are read from a pipe at a time.
+/// Read size for pipes, in bytes.
 const PIECE: usize = 64 << 10;
 
 /// The text of a list.
 pub struct ListText {
     file: File,
-    /// Where it comes out of a pipe: how far it is there.
+    /// The state of a pipe's copy; `None` for a file.
     spooling: Option<Arc<Spooling>>,
 }
 
-/// What there is at some place of a list.
+/// The available data at an offset of a list.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Got {
-    /// So many bytes.
+    /// This number of bytes.
     Bytes(usize),
     /// Nothing yet.
     NotYet,
-    /// Nothing, and there will be no more.
+    /// The end of the list.
     End,
 }
 
@@ -43,16 +42,16 @@ struct Spooling {
 #[derive(Default)]
 struct ListTextState {
     written: u64,
-    /// How it ended, once it has.
+    /// The result, once it has ended.
     ended: Option<Result<(), ListReadError>>,
 }
 
-/// Why the rest of a list is unknown.
+/// An error in reading a list.
 #[derive(Debug, Clone)]
 pub enum ListReadError {
     /// Its file or pipe cannot be read.
     Read(Arc<io::Error>),
-    /// Its data cannot be kept for a restarted job.
+    /// Its data cannot be stored for a restarted job.
     Keep(Arc<io::Error>),
 }
 
@@ -70,7 +69,7 @@ impl fmt::Display for ListReadError {
 }
 
 impl ListText {
-    /// Of a file, or of what has a file's name: a FIFO, or a shell's `<(COMMAND)`.
+    /// Opens a file, a FIFO, or a shell's `<(COMMAND)`.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         match file.metadata()?.file_type() {
@@ -80,22 +79,22 @@ impl ListText {
         }
     }
 
-    /// Of standard input.
+    /// Opens standard input.
     pub fn standard_input() -> io::Result<Self> {
         Self::spooled(File::from(io::stdin().as_fd().try_clone_to_owned()?))
     }
 
-    /// Of what can be read but once.
+    /// Copies a pipe, which can be read only once.
     pub fn spooled(pipe: File) -> io::Result<Self> {
         let file = nameless()?;
         let (spool, spooling) = (file.try_clone()?, Arc::new(Spooling::default()));
         let filling = Arc::clone(&spooling);
-        // The pipe's writer may block this thread for ever: no other thread waits for it.
+        // The pipe's writer may block this thread forever, so no other thread waits for it.
         thread::Builder::new().name("haul-spool".into()).spawn(move || filling.fill(pipe, &spool))?;
         Ok(Self { file, spooling: Some(spooling) })
     }
 
-    /// What there is from `offset` on. Where that is nothing yet, waits for it no longer than `patience`.
+    /// Reads from `offset`. Waits for data for at most `patience`.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8], patience: Duration) -> Result<Got, ListReadError> {
         if let Some(spooling) = &self.spooling {
             match spooling.wait_beyond(offset, patience) {
@@ -134,7 +133,7 @@ impl Spooling {
         self.changed.notify_all();
     }
 
-    /// How far it is, once it is beyond `offset`, has ended, or has taken too long.
+    /// Waits until data is beyond `offset`, the list has ended, or the time is up. Returns the state.
     fn wait_beyond(&self, offset: u64, patience: Duration) -> ListTextState {
         let waits = |state: &mut ListTextState| state.written <= offset && state.ended.is_none();
         let waited = self.changed.wait_timeout_while(self.lock(), patience, waits);
@@ -147,7 +146,7 @@ impl Spooling {
     }
 }
 
-/// A file of this process alone, which is gone when it ends.
+/// Creates an unnamed temporary file.
 fn nameless() -> io::Result<File> {
     let path = std::env::temp_dir().join(format!("haul-list-{}", process::id()));
     let made = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path)?;

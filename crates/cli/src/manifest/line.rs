@@ -1,4 +1,4 @@
-//! A line of a manifest: a digest and a name, as sha256sum, b3sum and their like write and read it.
+//! A line of a manifest: a digest and a name, in the forms of sha256sum, b3sum and bbcp.
 
 use haul_base::job::spec::ChecksumAlgorithm;
 use haul_proto::checksum::{from_hex, hex};
@@ -7,20 +7,19 @@ use haul_proto::path::escape;
 /// b3sum refuses names with the replacement character.
 const REPLACEMENT: char = '\u{fffd}';
 
-/// How a line is written.
+/// The form of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineFormat {
-    /// As b3sum does: names are UTF-8.
+    /// b3sum's, with names in UTF-8.
     B3sum,
-    /// As sha256sum, md5sum and their like do: names are bytes.
+    /// That of sha256sum, md5sum and similar programs, with names as bytes.
     Coreutils,
-    /// As bbcp does: the algorithm, the digest and the name. Not for programs to read names from: these are escaped.
+    /// bbcp's: the algorithm, the digest and the escaped name. Programs cannot read names from it.
     Bbcp(ChecksumAlgorithm),
 }
 
 impl LineFormat {
-    /// The line of a file; `None` for a name that readers could not read back. A backslash in front marks an escaped
-    /// name.
+    /// The line of a file; `None` for a name that cannot be read back. A leading backslash marks an escaped name.
     pub fn line(self, path: &[u8], digest: &[u8]) -> Option<Vec<u8>> {
         let digest = hex(digest);
         if let Self::Bbcp(algorithm) = self {
@@ -47,10 +46,10 @@ impl LineFormat {
     }
 }
 
-/// What a line says.
+/// A parsed line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ManifestLine {
-    /// Which digest it is, where the line says so (`--tag`).
+    /// The algorithm, if the line names it (`--tag`).
     pub algorithm: Option<ChecksumAlgorithm>,
     /// The digest.
     pub digest: Vec<u8>,
@@ -59,7 +58,7 @@ pub struct ManifestLine {
 }
 
 impl ManifestLine {
-    /// Reads a line without its line feed; `None` where it is no line of a manifest.
+    /// Parses a line without its line feed; `None` if it is not a line of a manifest.
     pub fn parse(line: &[u8]) -> Option<Self> {
         let (line, is_escaped) = match line.strip_prefix(b"\\") {
             Some(rest) => (rest, true),
@@ -72,7 +71,7 @@ impl ManifestLine {
     }
 }
 
-/// Whether a line is one of bbcp's form: `md5: DIGEST NAME`.
+/// Whether a line has bbcp's form: `md5: DIGEST NAME`.
 pub fn is_bbcps(line: &[u8]) -> bool {
     let mut words = line.splitn(3, |byte| *byte == b' ');
     let (Some(name), Some(digest), Some(_)) = (words.next(), words.next(), words.next()) else { return false };

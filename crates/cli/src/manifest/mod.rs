@@ -1,5 +1,5 @@
-//! `--expect FILE`: expected digests, checked before files get their names, and lines and files without a
-//! counterpart. [`ExpectedDigests`] holds the lines; the file is read once more to report names.
+//! `--expect FILE`: expected digests, checked before files get their names. Reports lines and files without a
+//! counterpart. [`ExpectedDigests`] has the lines; the file is reread to report names.
 
 pub mod line;
 
@@ -20,34 +20,34 @@ use crate::units::counted;
 
 /// Most names reported of lines without a file, or files without a line.
 const NAMED_MAX: usize = 20;
-/// No line is longer: a name that is shown has no more bytes, and each may be escaped.
+/// Longest line: the longest displayable name, with every byte escaped.
 const LINE_MAX: usize = 256 << 10;
 
-/// A manifest, and what has come of it.
+/// A manifest, and its matches so far.
 pub struct Manifest {
     file: PathBuf,
     /// The lines.
     pub lines: Arc<ExpectedDigests>,
-    /// A bit for each line: a file has its name.
+    /// A bit per line: a file has its name.
     met: Vec<u64>,
-    /// The first files that have no line, and how many there are.
+    /// The first files without a line, and their total.
     unlisted: Vec<Vec<u8>>,
     unlisted_count: u64,
 }
 
-/// What has no other half.
+/// Lines and files without a counterpart.
 #[derive(Debug, Default)]
 pub struct Halves {
     /// Files without a line, and lines without a file.
     pub count: u64,
-    /// What to say, one message each.
+    /// Messages for the user.
     pub messages: Vec<String>,
-    /// Names of lines that have no file.
+    /// Names of lines without a file.
     pub unmet: Vec<Vec<u8>>,
 }
 
 impl Manifest {
-    /// Reads `file`. `algorithm` is what the user says that it has.
+    /// Reads `file`. `algorithm` is given by the user.
     pub fn read(file: &Path, algorithm: Option<ChecksumAlgorithm>) -> anyhow::Result<Self> {
         let shown = escape(file.as_os_str().as_bytes());
         let mut lines: Option<ExpectedDigests> = None;
@@ -70,7 +70,7 @@ impl Manifest {
         Ok(Self { file: file.to_owned(), lines: Arc::new(lines), met, unlisted: Vec::new(), unlisted_count: 0 })
     }
 
-    /// Takes the report of a file. Returns whether the file has no line.
+    /// Records the file of an event. Returns whether it has no line.
     pub fn event(&mut self, event: &Event) -> bool {
         match event {
             Event::Checksum { path, .. } => {
@@ -83,7 +83,7 @@ impl Manifest {
                 }
                 !is_listed
             }
-            // Its path has the target's before it, or the source's.
+            // The path begins with the target's or the source's.
             Event::FileFailed { path, .. } => {
                 let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at + 1);
                 let starts: Vec<_> = [0].into_iter().chain(ends).collect();
@@ -107,7 +107,7 @@ impl Manifest {
         self.met[line / 64] & 1 << (line % 64) != 0
     }
 
-    /// What has no other half, when all is over.
+    /// Lines and files without a counterpart, at the end.
     pub fn halves(self) -> Halves {
         let unmet_count = (0..self.lines.len()).filter(|line| !self.is_met(*line)).count() as u64;
         let mut halves = Halves { count: self.unlisted_count + unmet_count, ..Halves::default() };
@@ -128,7 +128,7 @@ impl Manifest {
         halves
     }
 
-    /// The first of them; none if the file is gone or changed.
+    /// The first lines without a file; none if the manifest is gone or changed.
     fn unmet(&self) -> io::Result<Vec<Vec<u8>>> {
         let (mut names, mut index) = (Vec::new(), 0);
         each_line(&self.file, |_, text| {
@@ -157,7 +157,7 @@ fn list_names(what: &str, names: &[Vec<u8>], count: u64) -> String {
     text
 }
 
-/// Adds a line, and finds out with the first one which digests there are.
+/// Adds a line. The first one determines the algorithm.
 fn add(lines: &mut Option<ExpectedDigests>, algorithm: Option<ChecksumAlgorithm>, text: &[u8]) -> anyhow::Result<()> {
     let line = ManifestLine::parse(text).context("not a line of sha256sum, md5sum, b3sum or the like")?;
     let lines = match lines {
@@ -173,7 +173,7 @@ fn add(lines: &mut Option<ExpectedDigests>, algorithm: Option<ChecksumAlgorithm>
         .map_err(|_| anyhow!("more than {EXPECTED_LINES_MAX} lines\nsplit the list and the copy"))
 }
 
-/// Which digest a first line has: what it says, what the user says, or the only one of that length.
+/// The algorithm of the first line: as named in it or by the user, or the only one with that length.
 fn algorithm_of(line: &ManifestLine, said: Option<ChecksumAlgorithm>) -> anyhow::Result<ChecksumAlgorithm> {
     let digits = 2 * line.digest.len();
     if let Some(algorithm) = line.algorithm.or(said) {
@@ -194,7 +194,7 @@ fn algorithm_of(line: &ManifestLine, said: Option<ChecksumAlgorithm>) -> anyhow:
     }
 }
 
-/// The name in a line, counted from 0.
+/// The name in the line of this index.
 fn nth(file: &Path, index: usize) -> io::Result<Vec<u8>> {
     let (mut at, mut name) = (0, Vec::new());
     each_line(file, |_, text| {
@@ -207,7 +207,7 @@ fn nth(file: &Path, index: usize) -> io::Result<Vec<u8>> {
     Ok(name)
 }
 
-/// Calls `take` with each line that is not empty and no comment, and its number, until it says that this is enough.
+/// Calls `take` with each line that is neither empty nor a comment, and its number, until it returns `false`.
 fn each_line(file: &Path, mut take: impl FnMut(u64, &[u8]) -> bool) -> io::Result<()> {
     let mut reader = BufReader::new(File::open(file)?);
     let (mut number, mut text) = (0u64, Vec::new());

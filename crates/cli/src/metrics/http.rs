@@ -21,7 +21,7 @@ const REQUEST_TIME: Duration = Duration::from_secs(5);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const UNIX: &str = "unix:";
 
-/// Where metrics are served.
+/// The address of the metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MetricsAddress {
     /// An address and port.
@@ -50,13 +50,13 @@ impl fmt::Display for MetricsAddress {
     }
 }
 
-/// A listening socket; that of the file system is removed at the end.
+/// A listening socket. A Unix socket is removed at the end.
 pub struct MetricsListener {
     socket: PathBuf,
 }
 
 impl MetricsListener {
-    /// Listens, and starts the thread that answers.
+    /// Listens, and starts the answering thread.
     pub fn start(address: &MetricsAddress, metrics: Arc<ServeMetrics>) -> io::Result<Self> {
         let accept: Box<dyn Fn() -> io::Result<Box<dyn MetricsClient>> + Send> = match address {
             MetricsAddress::Tcp(address) => {
@@ -72,7 +72,7 @@ impl MetricsListener {
         thread::Builder::new().name("haul-metrics".into()).spawn(move || {
             loop {
                 match accept() {
-                    // A client that is gone needs no answer.
+                    // Errors of a client are ignored.
                     Ok(mut client) => drop(answer(&mut *client, &metrics)),
                     Err(_) => thread::sleep(ACCEPT_PAUSE),
                 }
@@ -90,7 +90,7 @@ impl Drop for MetricsListener {
     }
 }
 
-/// Replaces a socket that a killed server left, and nothing else.
+/// Binds a Unix socket. Replaces only the socket of a killed server.
 fn bind_unix(path: &PathBuf) -> io::Result<UnixListener> {
     let result = UnixListener::bind(path);
     let is_used = result.as_ref().is_err_and(|error| error.kind() == ErrorKind::AddrInUse);
@@ -137,7 +137,7 @@ fn answer(client: &mut dyn MetricsClient, metrics: &ServeMetrics) -> io::Result<
     Ok(())
 }
 
-/// The lines of a request up to the empty one; `None` where these are too long.
+/// The lines of a request up to the empty one; `None` if they are too long.
 fn read_request(client: &mut dyn MetricsClient, until: Instant) -> io::Result<Option<String>> {
     let mut request = Vec::new();
     let mut piece = [0; REQUEST_MAX];
@@ -177,7 +177,7 @@ fn reply(request: &str, metrics: &ServeMetrics) -> String {
     }
 }
 
-/// OpenMetrics where the client takes it.
+/// The format by the client's Accept header.
 fn format<'a>(mut headers: impl Iterator<Item = &'a str>) -> (MetricsFormat, &'static str) {
     let takes_open_metrics = headers.any(|header| {
         let (name, value) = header.split_once(':').unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `--metrics FILE`: the result of a job as OpenMetrics text, which node_exporter's textfile collector reads. `serve` and
+//! `--metrics FILE`: the result of a job as OpenMetrics text, for node_exporter's textfile collector. `serve` and
 //! `http` have the metrics of a server.
 
 pub mod http;
@@ -17,9 +17,9 @@ use self::text::{MetricFamily, MetricsFormat, text};
 use crate::exit::Exit;
 use crate::pending::{Pending, ReplaceableFile};
 
-/// The metric that a later run takes over: a failed job keeps the time of the last success.
+/// The metric that a failed job keeps from an earlier run: the time of the last success.
 const LAST_SUCCESS: &str = "haul_job_last_success_timestamp_seconds";
-/// Most bytes of an earlier file that are read.
+/// Most bytes read of an earlier file.
 const EARLIER_MAX: u64 = 64 << 10;
 
 /// A file for the metrics of a job.

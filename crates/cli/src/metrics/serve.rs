@@ -1,4 +1,4 @@
-//! What clients of `haul serve` did, as metrics.
+//! Metrics of the clients of `haul serve`.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,9 +11,9 @@ use haul_serve::ServeEvent;
 
 use super::text::{MetricFamily, MetricsFormat, text};
 
-/// Directories with figures of their own; a file that is changed and reloaded could name ever more.
+/// Most directories with separate figures: reloads of a changed file could add any number.
 const DIRECTORIES_MAX: usize = 256;
-/// The directory of all further ones. No directory can have this name.
+/// The name for all further directories. No directory can have it.
 const OTHERS: &str = "(others)";
 const KINDS: [WorkKind; 3] = [WorkKind::Sent, WorkKind::Received, WorkKind::Compared];
 
@@ -29,7 +29,7 @@ struct ServeFigures {
     unauthenticated: u64,
 }
 
-/// A client's job, and how much of it is in its directory's figures.
+/// A client's job, and the part counted in its directory's figures.
 #[derive(Debug)]
 struct RunningWork {
     peer: SocketAddr,
@@ -104,7 +104,7 @@ impl ServeFigures {
         }
     }
 
-    /// Adds what running jobs have done since the last call.
+    /// Adds the progress of running jobs since the last call.
     fn count_running(&mut self) {
         for mut running in std::mem::take(&mut self.running) {
             let directory = running.directory.clone();
@@ -194,7 +194,7 @@ impl DirectoryFigures {
         }
     }
 
-    /// Adds what exceeds `counted` to the counters, so that they never decrease.
+    /// Adds the excess over `counted` to the counters, so that they never decrease.
     fn raise(&mut self, what: WorkKind, counted: &mut WorkFigures, done: WorkFigures) {
         let Some(at) = KINDS.iter().position(|kind| *kind == what) else { return };
         let work = &mut self.work[at];
@@ -222,7 +222,7 @@ impl RunningWork {
         self.bottleneck = Some(bottleneck.id());
     }
 
-    /// Counts the rest, from the worker's own account.
+    /// Counts the rest of a job, from the worker's totals.
     fn count_end(&mut self, account: &WorkAccount, directory: &mut DirectoryFigures) {
         if let Some(done) = &account.did {
             let all = WorkFigures { files: done.files, bytes: done.bytes, failed: done.failed };

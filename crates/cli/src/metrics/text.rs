@@ -1,5 +1,5 @@
-//! Metrics as text: OpenMetrics (<https://prometheus.io/docs/specs/om/open_metrics_spec/>), or the older format of
-//! Prometheus, which names the families of counters differently.
+//! Metrics as text: OpenMetrics (<https://prometheus.io/docs/specs/om/open_metrics_spec/>), or Prometheus's older
+//! format, with other names for counter families.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ pub struct MetricFamily {
     pub name: &'static str,
     /// Its kind.
     pub kind: MetricKind,
-    /// What it is.
+    /// Its description.
     pub help: &'static str,
     /// Its values, each with its labels.
     pub samples: Vec<(Vec<(&'static str, String)>, f64)>,

@@ -1,5 +1,4 @@
-//! Buffers that a measured path needs: the bandwidth-delay product, the kernel settings below it, and the memory that
-//! all streams take.
+//! Buffers for a measured path: its bandwidth-delay product, smaller kernel settings, and the memory of all streams.
 
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use super::ready::Check;
 use crate::text::harmless;
 use crate::units::{counted, rate, size};
 
-/// A kernel setting with a largest buffer size.
+/// A kernel setting for the largest buffer size.
 pub struct BufferLimit {
     /// Its name for sysctl(8).
     pub name: &'static str,
@@ -20,11 +19,11 @@ pub struct BufferLimit {
     pub before: fn(&NetworkSettings) -> Vec<u64>,
     /// The largest size of one host; 0 if unknown.
     pub max_bytes: fn(&NetworkSettings) -> u64,
-    /// The smallest size that a path needs.
+    /// The smallest sufficient size for a path.
     pub min_bytes: fn(BufferNeeds) -> u64,
     /// The size to set for a path.
     pub wanted_bytes: fn(BufferNeeds) -> u64,
-    /// Whether it matters with `-w` alone.
+    /// Whether it applies only with `-w`.
     pub of_window_option: bool,
 }
 
@@ -71,7 +70,7 @@ impl BufferLimit {
     }
 }
 
-/// What the network parts of a probe found, in both directions together.
+/// The network results of a probe, for both directions.
 #[derive(Debug, Clone, Default)]
 pub struct MeasuredPath {
     bytes_per_s: f64,
@@ -82,7 +81,7 @@ pub struct MeasuredPath {
 }
 
 impl MeasuredPath {
-    /// Adds a part, if it is of the network.
+    /// Adds a network part; ignores others.
     pub fn add(&mut self, part: ProbePart, sample: &ProbeSample) {
         if !matches!(part, ProbePart::Network { .. } | ProbePart::Back) {
             return;
@@ -97,14 +96,14 @@ impl MeasuredPath {
         }
     }
 
-    /// What the path needs; `None` without a round-trip time.
+    /// The path's needs; `None` without a round-trip time.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a conversion of floats saturates")]
     pub fn needs(&self) -> Option<BufferNeeds> {
         let round_trip_us = u64::try_from(self.round_trip.as_micros()).unwrap_or(u64::MAX);
         (round_trip_us > 0).then(|| BufferNeeds::of_path(self.bytes_per_s as u64, round_trip_us))
     }
 
-    /// The bandwidth-delay product as a calculation.
+    /// The calculation of the bandwidth-delay product.
     pub fn product(&self, needs: BufferNeeds) -> String {
         let ms = self.round_trip.as_secs_f64() * 1000.0;
         format!("BDP {} x {ms:.1} ms = {}", rate(self.bytes_per_s), size(needs.in_flight_bytes))
@@ -118,7 +117,7 @@ impl MeasuredPath {
         [interface, buffers, memory].into_iter().flatten().collect()
     }
 
-    /// The interface of an end that has an address of the path.
+    /// An end's interface with an address of the path.
     fn interface<'a>(&self, end: &'a EndMeasurement) -> Option<&'a InterfaceSettings> {
         let ends = [&self.transport.from, &self.transport.to].map(|end| end.parse::<std::net::SocketAddr>().ok());
         let is_used = |address| ends.iter().flatten().any(|end| end.ip() == address);

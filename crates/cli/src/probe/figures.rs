@@ -10,12 +10,12 @@ use super::save::replace;
 
 /// The file in the state directory.
 const FILE: &str = "probes.toml";
-/// It is not read if it has more bytes.
+/// Largest file that is read.
 const FILE_MAX: u64 = 1 << 20;
 /// Only the user may read and write it.
 const MODE: u32 = 0o600;
 
-/// In which direction a probe went.
+/// The direction of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From here to the host.
@@ -24,14 +24,14 @@ pub enum Direction {
     From,
 }
 
-/// What a probe expected.
+/// The forecast of a probe.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProbeFigures {
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_s: f64,
-    /// What would limit it, in words.
+    /// The predicted bottleneck, in words.
     pub limit: String,
-    /// When that was.
+    /// The time of the probe.
     pub when: String,
 }
 
@@ -44,14 +44,14 @@ impl Direction {
     }
 }
 
-/// Saves the forecast of a host, and replaces the earlier one.
+/// Saves the forecast of a host in place of the earlier one.
 pub fn keep(state: &Path, direction: Direction, host: &str, figures: &ProbeFigures) -> anyhow::Result<()> {
     let path = state.join(FILE);
     let new = with_figures(&text(&path)?, direction, host, figures);
     replace(&path, &new, MODE).with_context(|| format!("cannot write {}", crate::config::shown(&path)))
 }
 
-/// Returns the last saved figures; `None` if there are none, or they cannot be read.
+/// Returns the last saved figures; `None` if absent or unreadable.
 pub fn last(state: &Path, direction: Direction, host: &str) -> Option<ProbeFigures> {
     let document: DocumentMut = text(&state.join(FILE)).ok()?.parse().ok()?;
     let kept = document.get(direction.key())?.get(host)?;
@@ -71,7 +71,7 @@ fn text(path: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// An unreadable file is started over: nothing in it was written by hand.
+/// An unreadable file is replaced: users do not edit it.
 #[allow(clippy::cast_possible_truncation, reason = "it saturates")]
 fn with_figures(old: &str, direction: Direction, host: &str, figures: &ProbeFigures) -> String {
     let mut document: DocumentMut = old.parse().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A probe, for programs: one object a line (docs/JSON.md).
+//! A probe as JSON, one object per line (docs/JSON.md).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub enum ProbeLine<'a> {
     Error { message: JsonMessage, status: u8 },
 }
 
-/// What an end is like.
+/// The properties of an end.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct ProbedEndFields<'a> {
@@ -88,7 +88,7 @@ pub struct ProbedPartFields<'a> {
     result: PartResult<'a>,
 }
 
-/// Which part.
+/// The name of a part.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "part", rename_all = "snake_case")]
@@ -108,7 +108,7 @@ enum PartResult<'a> {
     Failed { message: JsonMessage },
 }
 
-/// What a part reached.
+/// The result of a part.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct PartSampleFields<'a> {
@@ -127,7 +127,7 @@ struct PartSampleFields<'a> {
     transport: TransportFields<'a>,
 }
 
-/// What a copy would reach.
+/// The predicted rate of a copy.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub struct ForecastFields<'a> {
@@ -140,7 +140,7 @@ pub struct ForecastFields<'a> {
     status: u8,
 }
 
-/// What would limit next.
+/// The next bottleneck.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct NextLimitFields {
@@ -153,7 +153,7 @@ pub fn check(Check { id, host, is_fine, text, .. }: &Check) -> String {
     encode(&ProbeLine::Check { id, host: host.as_deref(), fine: *is_fine, message: text.as_str().into() })
 }
 
-/// What an end is like.
+/// The properties of an end.
 pub fn end(end: &EndMeasurement, which: &str) -> String {
     let (measured, hello) = (&end.measured, &end.hello);
     let network = &measured.network;
@@ -190,7 +190,7 @@ pub fn end(end: &EndMeasurement, which: &str) -> String {
     })))
 }
 
-/// What a part reached.
+/// The result of a part.
 pub fn sample(part: ProbePart, sample: &ProbeSample) -> String {
     let [rtt_s, rtt_loaded_s] = match sample.round_trips {
         Some(both) => both.map(|time| Some(time.as_secs_f64())),
@@ -255,7 +255,7 @@ pub fn notice(message: &str) -> String {
     encode(&ProbeLine::Notice { message: message.into() })
 }
 
-/// Why it ended.
+/// The error that ended the probe.
 pub fn error(message: &str, exit: Exit) -> String {
     encode(&ProbeLine::Error { message: message.into(), status: exit.number() })
 }

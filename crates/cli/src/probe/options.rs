@@ -1,4 +1,4 @@
-//! What a probe recommends, as options.
+//! A probe's recommendations as options.
 
 use haul_proto::forecast::SuggestedSetting;
 
@@ -6,10 +6,10 @@ use crate::args::flags;
 use crate::args::row::{HelpSection, OptionRow, Takes};
 use crate::args::values::Values;
 
-/// An option and its argument; `None` where it has none.
+/// An option and its argument, if any.
 pub type Option_ = (&'static OptionRow, Option<String>);
 
-/// Options worth saving: recommended ones, and those of the command line, which applied to the measurement.
+/// Options to save: recommended ones, and those of the command line, which applied to the measurement.
 pub fn recommended(settings: &[SuggestedSetting], asked: &Values) -> Vec<Option_> {
     let found: Vec<_> = settings.iter().map(option).collect();
     let is_found = |row: &OptionRow| found.iter().any(|(found, _): &Option_| found.is(row));
@@ -33,7 +33,7 @@ fn option(setting: &SuggestedSetting) -> Option_ {
     (row, Some(argument))
 }
 
-/// As they are typed.
+/// The options as typed.
 pub fn typed(options: &[Option_]) -> String {
     let one = |(row, argument): &Option_| match argument {
         Some(argument) if !matches!(row.takes, Takes::Nothing) => format!("{} {argument}", row.typed()),

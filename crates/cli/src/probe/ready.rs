@@ -1,4 +1,4 @@
-//! Whether hosts are ready: what would keep transfers from starting, or from being fast, as far as a probe can see it.
+//! Readiness of hosts: detectable problems that would prevent transfers or slow them down.
 
 use haul_base::job::event::TransportPath;
 use haul_control::probe::EndMeasurement;
@@ -10,25 +10,25 @@ use crate::units::{count, size};
 /// One check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// What programs know it by.
+    /// Its identifier for programs.
     pub id: &'static str,
-    /// The host; `None` where it is about both.
+    /// The host; `None` for both.
     pub host: Option<String>,
-    /// Whether it is as it should be.
+    /// Whether it passed.
     pub is_fine: bool,
     /// The finding, with a remedy for a problem.
     pub text: String,
 }
 
-/// Clocks that differ by less are one.
+/// Largest acceptable difference of clocks.
 const CLOCK_MAX_US: u64 = 2_000_000;
-/// A window that is smaller than this is too small for most distances.
+/// Smaller windows are too small for most long paths.
 const WINDOW_MIN: u64 = 4 << 20;
-/// Less than this is little.
+/// Smallest sufficient free space.
 const FREE_MIN_BYTES: u64 = 1 << 30;
 const FREE_MIN_FILES: u64 = 10_000;
 
-/// Reports of both ends. One worker for both reports once.
+/// Checks of both ends; once, if one worker is both ends.
 pub fn of_ends(ends: &[EndMeasurement; 2], is_one: bool) -> Vec<Check> {
     let several = if is_one { &ends[1..] } else { &ends[..] };
     let mut checks: Vec<_> = several.iter().flat_map(of_end).collect();
@@ -136,7 +136,7 @@ fn place(end: &EndMeasurement) -> Option<Check> {
     Some(Check { id: "space", host: Some(end.label.clone()), is_fine, text })
 }
 
-/// Whether data goes where it goes fast.
+/// The check of the transport path.
 pub fn of_transport(transport: &TransportPath) -> Check {
     let (is_fine, text) = match transport {
         TransportPath::Ssh { because } => (

@@ -1,5 +1,5 @@
-//! Writes what a probe recommends into the user's configuration, in the section of the host: other lines and comments stay as
-//! they are. The new file is tried with what reads it before it takes the old one's place.
+//! Saves a probe's recommendations to the user's configuration, in the section of the host. Other lines and comments
+//! stay. The new file is parsed before it replaces the old one.
 
 use std::fs::{self, File, Permissions};
 use std::io::{ErrorKind, Write};
@@ -13,9 +13,9 @@ use super::options::Option_;
 use crate::args::row::Takes;
 use crate::config;
 
-/// Only the user may read and write a file that is made.
+/// The mode of a new file: for the user only.
 const MODE: u32 = 0o600;
-/// Where sections of hosts are.
+/// The table of host sections.
 const HOST: &str = "host";
 
 /// Adds `options` for `host` to the file at `path`; a new section begins with `remark`.
@@ -64,7 +64,7 @@ fn written(takes: Takes, argument: Option<&str>) -> Item {
     }
 }
 
-/// Whole or not at all.
+/// Replaces a file atomically.
 pub(super) fn replace(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
     let directory = path.parent().context("no directory")?;
     fs::create_dir_all(directory)?;

@@ -1,4 +1,4 @@
-//! A probe for people: a line for each check or measurement once it is known, and the forecast.
+//! A probe for people: a line for each check or measurement, and the forecast.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::units::{counted, duration, rate, size};
 /// Bytes of the transfer in the forecast.
 const EXAMPLE_BYTES: u64 = 100_000_000_000;
 
-/// A line of two columns and the rest.
+/// A line with two columns and text.
 fn line(label: &str, what: &str, text: &str) -> String {
     format!("{label:<12}{what:<26}{text}")
 }
@@ -26,7 +26,7 @@ pub fn check(check: &Check) -> String {
     line(label, &check.host.as_deref().map(harmless).unwrap_or_default(), &check.text)
 }
 
-/// How fast an end computes.
+/// An end's speed of computation.
 pub fn computing(end: &EndMeasurement) -> String {
     let measured = &end.measured;
     let [hash, check, seal] = [measured.hash_bytes_per_s, measured.check_bytes_per_s, measured.seal_bytes_per_s]
@@ -35,7 +35,7 @@ pub fn computing(end: &EndMeasurement) -> String {
     line("cpu", &harmless(&end.label), &format!("{cores}, each: hashing {hash}, checksums {check}, sealing {seal}"))
 }
 
-/// What a part reached.
+/// The result of a part.
 pub fn sample(part: ProbePart, sample: &ProbeSample) -> String {
     let (label, what) = name(part, sample.streams);
     let mut text = rate(sample.rate);
@@ -62,7 +62,7 @@ pub fn failed(part: ProbePart, why: &str) -> String {
     line(label, &what, &format!("not measured: {}", harmless(why.lines().next().unwrap_or_default())))
 }
 
-/// What a part is called. `chosen` is the number of streams that haul chose; 0 if that is not known.
+/// The name of a part. `chosen` is the number of streams that haul chose; 0 if unknown.
 fn name(part: ProbePart, chosen: u16) -> (&'static str, String) {
     let streams = |number: u16| counted(number.into(), "stream", "streams");
     match part {
@@ -78,7 +78,7 @@ fn name(part: ProbePart, chosen: u16) -> (&'static str, String) {
     }
 }
 
-/// How data travels.
+/// The transport path.
 pub fn transport(transport: &TransportPath) -> Option<String> {
     match transport {
         TransportPath::Tcp { path, .. } => Some(line("way", "", &paths::without_ports(path))),

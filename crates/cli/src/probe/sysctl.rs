@@ -13,7 +13,7 @@ use crate::pending::{Pending, ReplaceableFile};
 use crate::text::harmless;
 use crate::units::size;
 
-/// Most bytes of a minimum or default that are taken over from a host.
+/// Largest minimum or default size that is taken from a host.
 const DEFAULT_MAX: u64 = 16 << 20;
 /// The kernel's largest value: these settings are of type `int`.
 const KERNEL_MAX: u64 = i32::MAX as u64;
@@ -37,8 +37,8 @@ impl SysctlFile {
         Ok(Self { path: path.to_owned(), pending, replaces })
     }
 
-    /// Writes the settings of both ends for `path`; returns its line for the user. Without one to raise, there is no
-    /// file.
+    /// Writes the settings of both ends for `path`; returns its line for the user. Writes no file if no setting is too
+    /// small.
     pub fn write(self, ends: &[EndMeasurement], path: &MeasuredPath) -> io::Result<SysctlOutcome> {
         let file = shown(&self.path);
         let Some(needs) = path.needs() else { return Ok(SysctlOutcome::Unknown) };
@@ -57,7 +57,7 @@ impl SysctlFile {
     }
 }
 
-/// What became of the file.
+/// The outcome for the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SysctlOutcome {
     /// The file exists; its name as shown.
@@ -69,7 +69,7 @@ pub enum SysctlOutcome {
 }
 
 impl SysctlOutcome {
-    /// For people.
+    /// The outcome as text.
     pub fn text(&self) -> String {
         match self {
             Self::Written(file) => format!("{file}: review it, then: sysctl -p {file}"),
@@ -78,7 +78,7 @@ impl SysctlOutcome {
         }
     }
 
-    /// The file, where there is one.
+    /// The file, if written.
     pub fn file(&self) -> Option<&str> {
         match self {
             Self::Written(file) => Some(file),
@@ -104,7 +104,7 @@ fn setting(limit: &BufferLimit, ends: &[EndMeasurement], needs: BufferNeeds) -> 
         [(limit.before)(network), vec![(limit.max_bytes)(network)]].concat()
     };
     let ends: Vec<_> = ends.iter().filter(|end| (limit.max_bytes)(&end.measured.network) > 0).collect();
-    // Each socket takes its default size: another host does not decide about that memory.
+    // Each socket takes its default size of memory, so another host's value is not taken unchecked.
     let kept = |end: &&EndMeasurement| {
         let network = &end.measured.network;
         let before = (limit.before)(network).into_iter().map(|bytes| bytes.min(DEFAULT_MAX));

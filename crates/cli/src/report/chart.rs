@@ -13,26 +13,26 @@ pub const LINES_MAX: usize = 12;
 pub struct Chart {
     /// Its title.
     pub title: String,
-    /// What goes from left to right, and what that is called.
+    /// The quantity on the x-axis, and its name.
     pub x: (Quantity, &'static str),
-    /// What goes upwards.
+    /// The quantity on the y-axis.
     pub y: (Quantity, &'static str),
     /// The figures.
     pub marks: Marks,
-    /// What happened at places from left to right.
+    /// Events along the x-axis.
     pub happened: Vec<(f64, String)>,
 }
 
-/// How figures are drawn.
+/// The kind of chart.
 #[derive(Debug, Clone)]
 pub enum Marks {
     /// Lines through points.
     Lines(Vec<ChartLine>),
     /// The same points without lines.
     Points(Vec<ChartLine>),
-    /// A bar for each name, upwards.
+    /// A vertical bar for each name.
     Bars(Vec<ChartBar>),
-    /// Stretches from left to right, a row for each name.
+    /// Horizontal spans, a row for each name.
     Spans(Vec<Span>),
     /// A cell for each pair of names.
     Heat(HeatMap),
@@ -41,11 +41,11 @@ pub enum Marks {
 /// Figures of all pairs of two lists.
 #[derive(Debug, Clone)]
 pub struct HeatMap {
-    /// What a cell's figure is.
+    /// The quantity of a cell.
     pub quantity: Quantity,
-    /// Names from left to right.
+    /// Names on the x-axis.
     pub columns: Vec<String>,
-    /// Names from bottom to top, with a figure for each column.
+    /// Names on the y-axis, with a figure for each column.
     pub rows: Vec<(String, Vec<Option<f64>>)>,
 }
 
@@ -61,11 +61,11 @@ pub struct ChartLine {
 /// A point of a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChartPoint {
-    /// From left to right.
+    /// Position on the x-axis.
     pub x: f64,
-    /// Upwards.
+    /// Position on the y-axis.
     pub y: f64,
-    /// The middle half of its values, where it represents several.
+    /// The interquartile range, for a point of several values.
     pub spread: Option<(f64, f64)>,
 }
 
@@ -74,25 +74,25 @@ pub struct ChartPoint {
 pub struct ChartBar {
     /// Its label.
     pub name: String,
-    /// How high it is.
+    /// Its height.
     pub value: f64,
     /// As in [`ChartPoint`].
     pub spread: Option<(f64, f64)>,
 }
 
-/// A stretch.
+/// A span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
     /// Label of its row.
     pub name: String,
-    /// Where it begins.
+    /// Its start.
     pub from: f64,
-    /// Where it ends.
+    /// Its end.
     pub to: f64,
 }
 
 impl ChartPoint {
-    /// One figure.
+    /// A point of one figure.
     pub const fn new(x: f64, y: f64) -> Self {
         Self { x, y, spread: None }
     }
@@ -106,7 +106,7 @@ impl ChartLine {
 }
 
 impl Chart {
-    /// Whether there is something to be drawn.
+    /// Whether the chart has figures.
     pub fn has_figures(&self) -> bool {
         match &self.marks {
             Marks::Lines(lines) => lines.iter().any(|line| line.points.len() > 1),
@@ -117,7 +117,7 @@ impl Chart {
         }
     }
 
-    /// The largest figures from left to right and upwards.
+    /// The largest x and y.
     pub fn extent(&self) -> (f64, f64) {
         let most = |figures: &mut dyn Iterator<Item = f64>| figures.fold(0.0, f64::max);
         let upper = |value: f64, spread: Option<(f64, f64)>| spread.map_or(value, |(_, high)| high.max(value));
@@ -166,7 +166,7 @@ impl HeatMap {
         figures.flatten().copied().fold(f64::MIN_POSITIVE, f64::max)
     }
 
-    /// The unit of its figures, and how many base units it has.
+    /// The unit of its figures, and its size in base units.
     pub fn unit(&self) -> (&'static str, f64) {
         self.quantity.unit(self.most())
     }
@@ -181,9 +181,9 @@ impl HeatMap {
     }
 }
 
-/// A row for each place from left to right, a column for each line.
+/// A row for each x, a column for each line.
 fn lines_table(x: (Quantity, &str), y: Quantity, lines: &[ChartLine]) -> Table {
-    // Figures that are not negative are in the same order as their bits.
+    // Non-negative floats sort like their bits.
     let places: BTreeSet<u64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x.to_bits()).collect();
     let mut columns = vec![x.1.to_owned()];
     columns.extend(lines.iter().map(|line| line.name.clone()));

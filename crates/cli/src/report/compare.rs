@@ -15,16 +15,16 @@ use super::track::Track;
 use super::transfer::rates_over_time;
 use crate::units;
 
-/// A longer line is no event of haul.
+/// Longest line of an event.
 const LINE_MAX: u64 = 1 << 20;
 
-/// A copy as its events have it.
+/// A copy, by its events.
 #[derive(Debug)]
 pub struct RecordedCopy {
     name: String,
     begun: Duration,
     moved: Track<Moved>,
-    /// Its last line: `summary` or `error`. `None` where haul was killed.
+    /// Its last line: `summary` or `error`. `None` if haul was killed.
     last: Option<Value>,
 }
 
@@ -51,7 +51,7 @@ impl RecordedCopy {
                     copy.moved.record(now, Moved { bytes, ..Moved::default() }, bytes > 0);
                     (before, is_progress) = (written, true);
                 }
-                // An attempt counts from zero.
+                // Each attempt counts from zero.
                 (Some("again"), _) => before = 0,
                 (Some("summary" | "error"), _) => copy.last = Some(event),
                 _ => {}

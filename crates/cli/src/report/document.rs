@@ -24,23 +24,23 @@ pub struct DocumentPart {
     pub blocks: Vec<DocumentBlock>,
 }
 
-/// A piece of a part.
+/// An element of a part.
 #[derive(Debug)]
 pub enum DocumentBlock {
     /// A paragraph.
     Text(String),
-    /// Lines, one below the other.
+    /// A list.
     List(Vec<String>),
     /// A picture; its figures follow as a table.
     Chart(Chart),
     /// Figures.
     Table(Table),
-    /// Details that few readers need: folded where possible.
+    /// Details for few readers, folded if possible.
     Folded(String, Table),
 }
 
 impl Document {
-    /// Adds a part, unless there is nothing in it.
+    /// Adds a part, unless it is empty.
     pub fn part(&mut self, heading: &str, blocks: Vec<DocumentBlock>) {
         if !blocks.is_empty() {
             self.parts.push(DocumentPart { heading: heading.to_owned(), blocks });

@@ -2,7 +2,7 @@
 
 use haul_proto::path::disturbs;
 
-/// Text without tags, ends of attributes, or changes of direction. A line feed stays: it separates lines of a title.
+/// Escapes markup and bidirectional controls. A line feed stays: it separates lines of a title.
 pub fn text(content: &str) -> String {
     let mut shown = String::with_capacity(content.len());
     for c in content.chars() {
@@ -18,7 +18,7 @@ pub fn text(content: &str) -> String {
     shown
 }
 
-/// Text for plotters, which escapes tags itself.
+/// Escapes text for plotters, which escapes markup itself.
 pub fn harmless(content: &str) -> String {
     let mut shown = String::with_capacity(content.len());
     content.chars().for_each(|c| push_harmless(&mut shown, c));

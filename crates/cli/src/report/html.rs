@@ -1,5 +1,5 @@
-//! A report as one self-contained page of HTML: no external script, font or picture. The page itself tells the browser
-//! to fetch nothing, so a hostile name in it has no effect.
+//! A report as one self-contained HTML page without external scripts, fonts or pictures. Its content security policy
+//! forbids all requests, so a hostile name has no effect.
 
 use std::fmt::Write;
 
@@ -14,13 +14,13 @@ use super::table::Table;
 /// Rows of the table below a chart.
 const ROWS_MAX: usize = 600;
 
-/// What a page has besides its document: the only one of its scripts that browsers run, and what that needs.
+/// Additions to a page's document: its only permitted script, and the script's data.
 pub struct Extra<'e> {
-    /// Added to the style.
+    /// Additional style.
     pub style: &'e str,
-    /// Elements in front of the document's parts.
+    /// Elements before the document's parts.
     pub body: &'e str,
-    /// JSON without anything that could end a script, in the element that is called `data`.
+    /// JSON for the element `data`, escaped for a script element.
     pub data: &'e str,
     /// The script.
     pub script: &'e str,
@@ -61,7 +61,7 @@ pub fn page_with(document: &Document, extra: Option<&Extra<'_>>) -> String {
     page
 }
 
-/// SHA-256 in base64, as a policy names a script (Content Security Policy Level 3, 2.3.1).
+/// The script's SHA-256 in base64, for a policy (Content Security Policy Level 3, 2.3.1).
 fn digest(script: &str) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let digest = sum_of(ChecksumAlgorithm::Sha256, script.as_bytes());
@@ -103,7 +103,7 @@ fn push_folded(page: &mut String, what: &str, table: &Table) {
     page.push_str("</details>\n");
 }
 
-/// A table without headings has labels and their values.
+/// A table without headings has labels and values.
 fn push_table(page: &mut String, table: &Table) {
     let class = if table.columns.is_empty() { " class=\"facts\"" } else { "" };
     page.push_str(&format!("<div class=\"wide\"><table{class}>\n"));

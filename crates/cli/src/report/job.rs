@@ -17,16 +17,16 @@ use crate::units;
 
 /// Points of a line over time.
 const SLICES: usize = 240;
-/// Shards that are named where they are not done.
+/// Most unfinished shards listed by number.
 const NAMED_MAX: usize = 200;
 
-/// What a report of a job is made from.
+/// The data of a job's report.
 pub struct ReportedJob<'a> {
     /// Sources and target.
     pub what: String,
-    /// When it was planned, and where.
+    /// The time and host of its plan.
     pub when: String,
-    /// Its merged figures, a line each.
+    /// Its merged figures, one per line.
     pub summary: &'a str,
     /// Its shards.
     pub overview: &'a JobOverview,
@@ -79,7 +79,7 @@ fn unfinished(overview: &JobOverview) -> Vec<DocumentBlock> {
     if lines.is_empty() { Vec::new() } else { vec![DocumentBlock::List(lines)] }
 }
 
-/// Slices of a job's time, and what all shards together did in each.
+/// Slices of a job's time, with the sums of all shards.
 struct Timeline {
     slice_s: f64,
     bytes: Vec<f64>,
@@ -110,7 +110,7 @@ impl Timeline {
         }
     }
 
-    /// A figure of each slice for each of its seconds.
+    /// A figure of each slice per second.
     fn line(&self, name: &str, sums: &[f64]) -> ChartLine {
         let point = |(at, sum): (usize, &f64)| ChartPoint::new((at as f64 + 0.5) * self.slice_s, sum / self.slice_s);
         ChartLine::new(name, sums.iter().enumerate().map(point).collect())
@@ -135,7 +135,7 @@ fn words(limit: &str) -> String {
     known.map_or_else(|| harmless(limit), |known| verdict::words(known).to_owned())
 }
 
-/// The limit of a shard, as its summary names it.
+/// The bottleneck in a shard's summary.
 fn limit(result: &ShardResult) -> &str {
     result.summary["verdict"]["limit"].as_str().unwrap_or("unknown")
 }

@@ -1,4 +1,4 @@
-//! A report as Markdown: charts become a line of blocks for each of their lines, and a short table.
+//! A report as Markdown: charts become lines of block characters and a short table.
 
 use super::chart::{Chart, ChartPoint, Marks};
 use super::document::{Document, DocumentBlock};
@@ -45,7 +45,7 @@ fn push_block(page: &mut String, block: &DocumentBlock) {
     }
 }
 
-/// Each line as blocks of eight heights, all to the same scale.
+/// Appends each line as blocks of eight heights, all to the same scale.
 fn push_blocks(page: &mut String, chart: &Chart) {
     let Marks::Lines(lines) = &chart.marks else { return };
     let (_, most) = chart.extent();
@@ -58,7 +58,7 @@ fn push_blocks(page: &mut String, chart: &Chart) {
     }
 }
 
-/// How high the mean of some points is.
+/// The block for the mean of some points.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is from 0 to 7")]
 fn block(points: &[ChartPoint], most: f64) -> char {
     let mean = points.iter().map(|point| point.y).sum::<f64>() / points.len() as f64;

@@ -1,6 +1,6 @@
-//! `--report FILE`: the result and course of a job, for people: a page of HTML, or Markdown.
+//! `--report FILE`: the result and progress of a job, as an HTML page or Markdown.
 //!
-//! It is written after the job, even a failed one, under another name that becomes FILE at the end.
+//! It is written after the job, also a failed one, under a temporary name.
 
 pub mod chart;
 pub mod compare;
@@ -40,17 +40,17 @@ use crate::text::harmless;
 /// Most failures in a report; standard error has all.
 const FAILURES_MAX: usize = 200;
 
-/// What a report is written in.
+/// The format of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportFormat {
     /// A page for browsers.
     Html,
-    /// Text that can become a page.
+    /// Markdown.
     Markdown,
 }
 
 impl ReportFormat {
-    /// By the name's ending.
+    /// The format for a file name extension.
     pub fn of(file: &Path) -> Result<Self, UsageError> {
         let ending = file.extension().map(|ending| ending.to_ascii_lowercase());
         match ending.as_deref().map(OsStrExt::as_bytes) {
@@ -83,12 +83,12 @@ pub struct JobReport {
     begun: Instant,
     series: Series,
     failures: Vec<String>,
-    /// Failures beyond those.
+    /// Number of failures beyond the limit.
     unnamed: u64,
 }
 
 impl JobReport {
-    /// Begins a report of `job` at `to`; fails if that cannot be written.
+    /// Starts a report of `job` at `to`; fails if that is not writable.
     pub fn create(to: &Path, job: &Job) -> anyhow::Result<Self> {
         let form = ReportFormat::of(to)?;
         let shown = escape(to.as_os_str().as_bytes());
@@ -107,7 +107,7 @@ impl JobReport {
         })
     }
 
-    /// Writes it. The error says what could not be done, in a line for people.
+    /// Writes it. The error is one line for the user.
     pub fn finish(mut self, outcome: &Outcome) -> anyhow::Result<()> {
         self.series.end();
         if self.unnamed > 0 {
@@ -133,7 +133,7 @@ impl Observer for JobReport {
     }
 }
 
-/// Writes a report that is complete, in the format that the name of `to` asks for.
+/// Writes a complete report, in the format of `to`'s extension.
 pub fn publish(to: &Path, document: &Document) -> anyhow::Result<()> {
     let page = ReportFormat::of(to)?.write(document);
     let written = Pending::create(to, ReplaceableFile::Page).and_then(|pending| write_to(pending, &page));
@@ -145,7 +145,7 @@ fn write_to(pending: Pending, content: &str) -> io::Result<()> {
     pending.publish()
 }
 
-/// `run7 + 2 to db1:/archive`, as the user named them.
+/// The title: `run7 + 2 to db1:/archive`, as typed.
 fn what(job: &Job) -> String {
     let first = job.sources.first().map(named).unwrap_or_default();
     let more = job.sources.len().saturating_sub(1);
@@ -153,7 +153,7 @@ fn what(job: &Job) -> String {
     format!("{first}{more} to {}", named(&job.target))
 }
 
-/// A place as the user named it.
+/// A location as typed.
 fn named(place: &Location) -> String {
     let path = escape(place.path.as_os_str().as_bytes());
     match &place.host {

@@ -1,31 +1,31 @@
-//! What the figures of a chart and its table measure, and in which unit.
+//! Quantities of charts and tables, and their units.
 
 use std::time::Duration;
 
 use crate::units::{count, duration, rate};
 
-/// A measured quantity. Figures are in base units: bytes per second, seconds, pieces, fractions.
+/// A measured quantity. Figures are in base units: bytes per second, seconds, counts, fractions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
-    /// Bytes a second.
+    /// Bytes per second.
     Rate,
-    /// Seconds that pass.
+    /// Elapsed seconds.
     Time,
-    /// Seconds that a packet takes.
+    /// Seconds of a round trip.
     RoundTrip,
-    /// Bytes, a power of two on a logarithmic axis.
+    /// Bytes; powers of two on a logarithmic axis.
     Size,
-    /// Pieces.
+    /// A count.
     Count,
-    /// Parts of one.
+    /// A fraction of one.
     Share,
 }
 
-/// A unit: its name, and how many base units it has.
+/// A unit: its name, and its size in base units.
 type Unit = (&'static str, f64);
 
 impl Quantity {
-    /// The largest unit that `most` reaches.
+    /// The largest unit not above `most`.
     pub fn unit(self, most: f64) -> Unit {
         let units: &[Unit] = match self {
             Self::Rate => &[("B/s", 1.0), ("kB/s", 1e3), ("MB/s", 1e6), ("GB/s", 1e9), ("TB/s", 1e12)],
@@ -34,7 +34,7 @@ impl Quantity {
             Self::Count | Self::Size => &[("", 1.0)],
             Self::Share => &[("%", 0.01)],
         };
-        // Two minutes are better shown as 120 s.
+        // Two minutes are displayed as 120 s.
         let least = if self == Self::Time { 3.0 } else { 1.0 };
         let fits = |unit: &&Unit| unit.1 * least <= most;
         units.iter().rev().find(fits).or(units.first()).copied().unwrap_or(("", 1.0))
@@ -56,7 +56,7 @@ impl Quantity {
     }
 }
 
-/// With a binary unit, as options have it.
+/// A size with a binary unit, as in options.
 fn binary_size(bytes: f64) -> String {
     let units = [(2f64.powi(40), "TiB"), (2f64.powi(30), "GiB"), (2f64.powi(20), "MiB"), (1024.0, "KiB")];
     let (size, unit) = units.into_iter().find(|(size, _)| *size <= bytes).unwrap_or((1.0, "B"));

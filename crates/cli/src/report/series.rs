@@ -1,4 +1,4 @@
-//! Time series of a job: moved bytes, its connections' figures, its bottlenecks.
+//! Time series of a job: transferred bytes, connections, bottlenecks.
 
 use std::time::Duration;
 
@@ -6,28 +6,28 @@ use haul_base::job::event::{Bottleneck, Event, Progress, Sockets};
 
 use super::track::{Additive, Track, TrackSample};
 
-/// Most happenings that are remembered.
+/// Most remembered events.
 const HAPPENED_MAX: usize = 64;
-/// Most streams drawn apart, replaced ones included.
+/// Most streams drawn separately, replaced ones included.
 const STREAMS_MAX: usize = 512;
 
-/// Moved files and bytes.
+/// Transferred files and bytes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Moved {
-    /// Bytes that were written, or compared.
+    /// Written or compared bytes.
     pub bytes: u64,
     /// Streams in use at the end.
     pub streams: u16,
-    /// What limited it at the end.
+    /// The bottleneck at the end.
     pub limit: Option<Bottleneck>,
 }
 
-/// What the connections met with.
+/// Figures of the connections.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Met {
     /// The kernel's figures of all connections together.
     pub sockets: Sockets,
-    /// Bytes of each stream that were acknowledged, in the order of [`Series::streams`].
+    /// Acknowledged bytes of each stream, in the order of [`Series::streams`].
     pub bytes: Vec<u64>,
 }
 
@@ -46,7 +46,7 @@ impl Additive for Met {
 }
 
 impl Met {
-    /// The mean round trip, in seconds, where one was seen.
+    /// The mean round trip in seconds, if any was measured.
     pub fn round_trip(&self) -> Option<f64> {
         let Sockets { looks, rtt_us, .. } = self.sockets;
         (looks > 0).then(|| rtt_us as f64 / looks as f64 / 1e6)
@@ -65,13 +65,13 @@ pub struct Series {
 }
 
 impl Series {
-    /// Takes note of an event at this time since the command began.
+    /// Records an event at this time since the start of the command.
     pub fn event(&mut self, now: Duration, event: &Event) {
         match event {
             Event::Connected { .. } => self.begin(now),
             Event::Progress(progress) => self.sample(now, progress),
             Event::Restarted { reason, .. } => {
-                // An attempt counts from zero, and its streams are others.
+                // Each attempt counts from zero, and has other streams.
                 self.before = Progress::default();
                 self.happens(now, format!("reconnected: {}", reason.lines().next().unwrap_or_default()));
             }
@@ -93,38 +93,38 @@ impl Series {
         }
     }
 
-    /// The job has ended: the rest becomes a sample.
+    /// Ends the series: the rest becomes a sample.
     pub fn end(&mut self) {
         self.moved.end();
         self.met.end();
     }
 
-    /// Returns moved files and bytes, in samples without gaps.
+    /// Returns transferred files and bytes, in samples without gaps.
     pub fn moved(&self) -> &[TrackSample<Moved>] {
         self.moved.samples()
     }
 
-    /// What the connections met with, the same way.
+    /// Returns figures of the connections, in samples without gaps.
     pub fn met(&self) -> &[TrackSample<Met>] {
         self.met.samples()
     }
 
-    /// The numbers of the streams, as [`Met::bytes`] has them.
+    /// The numbers of the streams, in the order of [`Met::bytes`].
     pub fn streams(&self) -> &[u64] {
         &self.streams
     }
 
-    /// What happened, and when.
+    /// Events and their times.
     pub fn happened(&self) -> &[(Duration, String)] {
         &self.happened
     }
 
-    /// When data streams were up for the first time.
+    /// The first time with data streams.
     pub fn begun(&self) -> Option<Duration> {
         self.begun
     }
 
-    /// The mean round trip of all the time, in seconds, where one was seen.
+    /// The mean round trip of the whole time in seconds, if any was measured.
     pub fn round_trip(&self) -> Option<f64> {
         let mut all = Met::default();
         self.met().iter().for_each(|sample| all.sockets.add(&sample.figures.sockets));
@@ -133,7 +133,7 @@ impl Series {
 
     fn begin(&mut self, now: Duration) {
         self.begun.get_or_insert(now);
-        // What went before carried nothing, and is not mixed with what did.
+        // The time before the connection is a sample of its own.
         self.moved.close(now);
         self.met.close(now);
     }
@@ -149,7 +149,7 @@ impl Series {
         self.before = progress.clone();
     }
 
-    /// Bytes of each stream since the progress before.
+    /// Bytes of each stream since the previous progress.
     fn by_stream(&mut self, progress: &Progress) -> Vec<u64> {
         let mut bytes = vec![0; self.streams.len()];
         for figures in &progress.per_stream {

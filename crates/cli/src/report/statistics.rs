@@ -1,34 +1,34 @@
-//! Figures of many: the median, the quarters around it, what lies far outside, and how they are distributed.
+//! Statistics: quartiles, outliers and distributions.
 
 use super::chart::ChartPoint;
 use super::quantity::Quantity;
 
-/// Distance from the middle half, in its widths, beyond which a value is an outlier (Tukey).
+/// Distance of outliers from the interquartile range, in its widths (Tukey).
 const FENCE: f64 = 1.5;
-/// Fewer values have no outliers.
+/// Smallest number of values with outliers.
 const OUTLIERS_FROM: usize = 4;
 /// Points of a distribution.
 const POINTS_MAX: usize = 200;
 
-/// Where the quarters of some figures end.
+/// The quartiles of some figures.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quartiles {
-    /// The least.
+    /// The minimum.
     pub least: f64,
-    /// A quarter is not above this.
+    /// The first quartile.
     pub first: f64,
     /// The median.
     pub median: f64,
-    /// A quarter is not below this.
+    /// The third quartile.
     pub third: f64,
-    /// The most.
+    /// The maximum.
     pub most: f64,
-    /// How many they are.
+    /// The number of figures.
     pub count: usize,
 }
 
 impl Quartiles {
-    /// Those of `figures`; `None` where there are none. Between two figures, in proportion.
+    /// The quartiles of `figures`, with linear interpolation; `None` without figures.
     pub fn of(figures: &[f64]) -> Option<Self> {
         let sorted = sorted(figures);
         let (&least, &most) = (sorted.first()?, sorted.last()?);
@@ -36,13 +36,13 @@ impl Quartiles {
         Some(Self { least, first, median, third, most, count: sorted.len() })
     }
 
-    /// Whether a figure lies far outside of what the others are.
+    /// Whether a figure is an outlier.
     pub fn is_outlier(&self, figure: f64) -> bool {
         let width = (self.third - self.first) * FENCE;
         self.count >= OUTLIERS_FROM && !(self.first - width..=self.third + width).contains(&figure)
     }
 
-    /// For people; `of` says what half of is meant.
+    /// A sentence for people; `of` names the population.
     pub fn sentence(&self, quantity: Quantity, of: &str) -> String {
         let [least, first, median, third, most] =
             [self.least, self.first, self.median, self.third, self.most].map(|figure| quantity.shown(figure));
@@ -50,7 +50,7 @@ impl Quartiles {
     }
 }
 
-/// How many of `figures` are not above a figure, for figures from the least to the most.
+/// The cumulative distribution of `figures`.
 pub fn distribution(figures: &[f64]) -> Vec<ChartPoint> {
     let sorted = sorted(figures);
     let every = sorted.len().div_ceil(POINTS_MAX).max(1);
@@ -65,7 +65,7 @@ fn sorted(figures: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// The figure at a part of the way from the first of `sorted` to the last.
+/// The quantile of `sorted` at a fraction.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is a place in the list")]
 fn at(sorted: &[f64], part: f64) -> f64 {
     let place = part * sorted.len().saturating_sub(1) as f64;

@@ -1,7 +1,7 @@
 //! Draws a chart as SVG with plotters.
 //!
-//! Its colours are those of a light page; `style.css` has a variable for each, with another value in the dark. `<title>` elements say the figures under the
-//! pointer, without a script.
+//! Its colours are those of a light page; `style.css` has a variable for each, with a value for dark pages. `<title>`
+//! elements show the figures under the pointer, without a script.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -20,7 +20,7 @@ use super::quantity::Quantity;
 
 const WIDTH: u32 = 880;
 const HEIGHT: u32 = 330;
-/// Room for labels.
+/// Width for labels.
 const LEFT: u32 = 76;
 const LEFT_OF_NAMES: u32 = 150;
 const BOTTOM: u32 = 53;
@@ -30,11 +30,11 @@ const RIGHT: u32 = 24;
 const EDGE: u32 = 7;
 /// Height of a row with a name.
 const ROW: u32 = 26;
-/// Points that get a mark of their own.
+/// Most points with dots.
 const DOTS_MAX: usize = 60;
-/// Places under the pointer.
+/// Most strips under the pointer.
 const STRIPS_MAX: usize = 300;
-/// Width of a character of a label, about.
+/// Approximate width of a label's character.
 const CHARACTER: u32 = 7;
 /// Opacity of the hottest cell: its figure stays readable.
 const HOTTEST: f64 = 0.7;
@@ -62,7 +62,7 @@ type Svg<'s> = SVGBackend<'s>;
 type PlotContext<'c, 's> = ChartContext<'c, Svg<'s>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 type DrawingResult = Result<(), Box<dyn std::error::Error>>;
 
-/// The chart, or nothing where it has no figures.
+/// Draws a chart; empty without figures.
 pub fn draw(chart: &Chart) -> String {
     if !chart.has_figures() {
         return String::new();
@@ -88,7 +88,7 @@ pub fn draw(chart: &Chart) -> String {
     )
 }
 
-/// The names of lines with their colours, where there are several.
+/// The names of lines with their colours, for several lines.
 pub fn legend(chart: &Chart) -> String {
     let (Marks::Lines(lines) | Marks::Points(lines)) = &chart.marks else { return String::new() };
     if lines.len() < 2 {
@@ -113,7 +113,7 @@ fn colour(number: usize) -> RGBColor {
 /// An axis: of figures, or of names at whole numbers.
 struct Axis {
     quantity: Quantity,
-    /// Base units of the unit that is shown.
+    /// The displayed unit, in base units.
     unit: f64,
     label: String,
     range: Range<f64>,
@@ -165,7 +165,7 @@ impl Axis {
         }
     }
 
-    /// The place of a figure.
+    /// The position of a figure.
     fn at(&self, value: f64) -> f64 {
         if self.quantity == Quantity::Size { value.max(1.0).log2() } else { value / self.unit }
     }
@@ -174,7 +174,7 @@ impl Axis {
         self.names.as_ref().map_or(of_figures, |names| names.len() + 1)
     }
 
-    /// The label of a place; places between names or powers of two have none.
+    /// The label of a position; empty between names or powers of two.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "names are few, and negative is none")]
     fn tick(&self, at: f64) -> String {
         let is_whole = (at - at.round()).abs() < 1e-6;
@@ -194,7 +194,7 @@ struct Plot<'a> {
     chart: &'a Chart,
     x: Axis,
     y: Axis,
-    /// What the pointer finds, in front of all else.
+    /// Hover elements, above all others.
     hints: String,
 }
 
@@ -240,7 +240,7 @@ impl Plot<'_> {
         Ok(())
     }
 
-    /// What happened, as lines from top to bottom.
+    /// Draws events as vertical lines.
     fn happened(&mut self, context: &mut PlotContext<'_, '_>) -> DrawingResult {
         let Range { start, end } = self.y.range.clone();
         for (at, what) in &self.chart.happened {
@@ -271,7 +271,7 @@ impl Plot<'_> {
         Ok(())
     }
 
-    /// An error bar around a median.
+    /// Draws an error bar around a median.
     fn spread(
         &self,
         context: &mut PlotContext<'_, '_>,
@@ -287,7 +287,7 @@ impl Plot<'_> {
         Ok(())
     }
 
-    /// Strips from top to bottom that say the figures below the pointer.
+    /// Adds vertical strips that show the figures under the pointer.
     fn strips(&mut self, context: &PlotContext<'_, '_>, lines: &[ChartLine]) {
         let table = self.chart.table();
         let mut places: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| self.x.at(point.x)).collect();
@@ -313,7 +313,7 @@ impl Plot<'_> {
     }
 
     fn bars(&mut self, context: &mut PlotContext<'_, '_>, bars: &[ChartBar]) -> DrawingResult {
-        // Few bars are no wider than many.
+        // Limits the width of few bars.
         let half = (0.05 * bars.len() as f64).min(0.3);
         for (number, bar) in bars.iter().enumerate() {
             let middle = number as f64;
@@ -370,7 +370,7 @@ impl Plot<'_> {
     }
 }
 
-/// The names of stretches, each once, in the order in which they come.
+/// The names of spans, each once, in their order.
 fn rows(spans: &[Span]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for span in spans {
@@ -381,7 +381,7 @@ fn rows(spans: &[Span]) -> Vec<&str> {
     names
 }
 
-/// A name shortened to the available room.
+/// A name shortened to the available width.
 fn shortened(name: &str, room: u32) -> String {
     let most = usize::try_from(room / CHARACTER).unwrap_or(0).max(4);
     let name = harmless(name);

@@ -5,7 +5,7 @@
 pub struct Table {
     /// The columns' heads.
     pub columns: Vec<String>,
-    /// The cells of each row, as many as there are columns. All but the first column are figures.
+    /// The cells of each row, one per column. All but the first column are figures.
     pub rows: Vec<Vec<String>>,
 }
 

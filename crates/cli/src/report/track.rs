@@ -1,29 +1,28 @@
-//! Figures over time, in memory that does not grow with the time: when there are too many samples, two become one, and
-//! from then on each takes twice as long.
+//! A time series in constant memory: beyond a number of samples, pairs are merged, and the sample length doubles.
 
 use std::time::Duration;
 
-/// Most samples. A chart is not much wider.
+/// Most samples, about the width of a chart.
 pub const SAMPLES_MAX: usize = 480;
-/// First length of a sample: about the interval of the workers' reports.
+/// Initial length of a sample: about the interval of the workers' reports.
 const FIRST_STEP: Duration = Duration::from_millis(500);
 /// Number of such intervals after which a sample ends without a report.
 const PATIENCE: u32 = 4;
 
-/// What can be added up over time.
+/// Figures that can be summed over time.
 pub trait Additive: Default {
     /// Adds the following figures.
     fn add(&mut self, next: Self);
 }
 
-/// What came within a stretch of time. Times are since the command began.
+/// The figures of a period. Times are since the start of the command.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TrackSample<T> {
-    /// When it begins.
+    /// Its start.
     pub from: Duration,
-    /// When it ends.
+    /// Its end.
     pub to: Duration,
-    /// What came.
+    /// Its figures.
     pub figures: T,
 }
 
@@ -38,7 +37,7 @@ impl<T> TrackSample<T> {
         f64::midpoint(self.from.as_secs_f64(), self.to.as_secs_f64())
     }
 
-    /// So many in this time are how many a second.
+    /// A count of this period, per second.
     pub fn a_second(&self, count: u64) -> f64 {
         match self.seconds() {
             seconds if seconds > 0.0 => count as f64 / seconds,
@@ -66,8 +65,8 @@ impl<T: Additive> Default for Track<T> {
 }
 
 impl<T: Additive> Track<T> {
-    /// Records the figures until `now`. Reports come at intervals: a sample that ended between two of them would have
-    /// too little, so it ends only with something `new`, or after a long silence.
+    /// Records the figures until `now`. A sample ends only with a `new` report, or after a long silence: reports come
+    /// at intervals, and a sample between two of them would be too low.
     pub fn record(&mut self, now: Duration, figures: T, new: bool) {
         self.open.to = now.max(self.open.from);
         self.open.figures.add(figures);

@@ -1,4 +1,4 @@
-//! The report of one transfer: its result and its course.
+//! The report of one transfer: its result and progress.
 
 use std::time::Duration;
 
@@ -18,17 +18,17 @@ use super::track::TrackSample;
 use crate::show::{json, parts, summary, verdict};
 use crate::units;
 
-/// What a report of a transfer is made from.
+/// The data of a transfer's report.
 pub struct Transfer<'a> {
     /// Sources and target as typed.
     pub what: &'a str,
-    /// When it began, for people.
+    /// Its start time, as text.
     pub when: &'a str,
-    /// How it went.
+    /// Its time series.
     pub series: &'a Series,
     /// Its result.
     pub outcome: &'a Outcome,
-    /// What failed, a line each.
+    /// Its failures, one per line.
     pub failures: &'a [String],
 }
 
@@ -173,7 +173,7 @@ fn by_stream(series: &Series) -> Vec<ChartLine> {
     ]
 }
 
-/// What limited the transfer, from when to when.
+/// The bottlenecks of the transfer over time.
 fn limits(series: &Series) -> Vec<DocumentBlock> {
     let mut spans: Vec<Span> = Vec::new();
     for sample in series.moved() {
@@ -192,7 +192,7 @@ fn limits(series: &Series) -> Vec<DocumentBlock> {
     vec![DocumentBlock::Chart(Chart { marks: Marks::Spans(spans), happened: happened(series), ..chart })]
 }
 
-/// How busy disks, CPUs and the network were.
+/// The utilisation of disks, CPUs and the network.
 fn path_parts(outcome: &Outcome) -> Vec<DocumentBlock> {
     let rows: Vec<_> = outcome.iter().flat_map(parts::rows).map(Vec::from).collect();
     if rows.is_empty() {
@@ -211,7 +211,7 @@ fn happened(series: &Series) -> Vec<(f64, String)> {
     series.happened().iter().map(|(at, what)| (at.as_secs_f64(), what.clone())).collect()
 }
 
-/// The files that took longest.
+/// The slowest files.
 fn slowest(outcome: &Outcome) -> Vec<DocumentBlock> {
     let Ok(Summary { diagnosis: Diagnosis { slowest, .. }, .. }) = outcome else { return Vec::new() };
     if slowest.is_empty() {
@@ -225,7 +225,7 @@ fn slowest(outcome: &Outcome) -> Vec<DocumentBlock> {
     vec![DocumentBlock::Text("From the first byte written to the final name".into()), DocumentBlock::Table(table)]
 }
 
-/// All that `--json` says in its last line.
+/// All figures of the last line of `--json`.
 fn figures(outcome: &Outcome) -> Vec<DocumentBlock> {
     let mut table = Table::new(&["field", "value"]);
     flatten("", &json::last(outcome), &mut table.rows);

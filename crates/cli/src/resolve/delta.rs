@@ -1,4 +1,4 @@
-//! `--delta` and `--inplace`: use of replaced files as base files.
+//! `--delta` and `--inplace`: replaced files as base files.
 
 use haul_base::job::spec::{DeltaMode, DeltaOptions, Verify};
 
@@ -7,7 +7,7 @@ use crate::args::row::OptionRow;
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError};
 
-/// The rules that were asked for.
+/// The requested rules.
 pub fn rules(values: &Values) -> Result<DeltaOptions, UsageError> {
     let delta = values.get(&flags::DELTA)?.unwrap_or(DeltaMode::Auto);
     if values.is_set(&flags::INPLACE) {
@@ -17,12 +17,12 @@ pub fn rules(values: &Values) -> Result<DeltaOptions, UsageError> {
     Ok(DeltaOptions { delta, in_place, wrong_before: 0 })
 }
 
-/// bbcp's `-K`: a replaced file keeps its inode, so that its other names see the new contents.
+/// bbcp's `-K`: a replaced file keeps its inode, so that its other names have the new contents.
 fn keeps_inode(values: &Values) -> bool {
     values.dialect() == Dialect::Bbcp && values.is_set(&flags::TRUNCATE)
 }
 
-/// A file updated in place is not read from beginning to end, and has no second file that could be hashed.
+/// Refuses digests with updates in place: the file is not read from beginning to end.
 fn refuse_contradictions(values: &Values, delta: DeltaMode) -> Result<(), UsageError> {
     if let Some(other) = values.first_of(&[&flags::OMIT, &flags::CHECKSUM, &flags::EXPECT]) {
         return Err(UsageError::contradiction(&flags::INPLACE, other));

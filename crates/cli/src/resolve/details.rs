@@ -1,4 +1,4 @@
-//! Arguments that have a form of their own, and options that exclude each other.
+//! Arguments with special forms, and mutually exclusive options.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -48,7 +48,7 @@ pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
     }
 }
 
-/// `--tui`. It needs a terminal, and a haul that was built with it.
+/// `--tui`. It needs a terminal, and a build with the feature.
 pub fn tui(values: &Values, stderr_is_terminal: bool) -> Result<bool, UsageError> {
     if !values.is_set(&flags::TUI) {
         return Ok(false);
@@ -67,7 +67,7 @@ pub fn tui(values: &Values, stderr_is_terminal: bool) -> Result<bool, UsageError
     Ok(true)
 }
 
-/// The rule for existing files. bbcp reports any existing file, except with `-a`.
+/// The overwrite policy. bbcp reports any existing file, except with `-a`.
 pub fn overwrite(values: &Values) -> OverwritePolicy {
     match values.dialect() {
         _ if sync::leaves_what_is_there(values) => OverwritePolicy::Omit,
@@ -118,7 +118,7 @@ pub fn buffers(values: &Values) -> Result<(u8, u8), UsageError> {
     Ok(ends)
 }
 
-/// `-B SIZE`: files are read and written in frames, and this is the nearest one.
+/// `-B SIZE`: the nearest frame length.
 pub fn buffer_size(values: &Values) -> Result<Option<u32>, UsageError> {
     let size = values.get(&flags::BUFFSZ)?;
     let nearest = |bytes: u64| {
@@ -136,7 +136,7 @@ pub fn log(values: &Values) -> Result<Option<PathBuf>, UsageError> {
     }
 }
 
-/// What `--rsh` says of ssh.
+/// ssh's options in `--rsh`.
 #[derive(Debug, Default)]
 pub struct Shell {
     /// `-p`.
@@ -149,8 +149,8 @@ pub struct Shell {
     pub options: Vec<String>,
 }
 
-/// `--rsh 'ssh -F FILE -p PORT -i KEY -o OPTION'`, as rsync's users write it. Any other command needs `-S` or `-T`,
-/// which have placeholders for host and user.
+/// `--rsh 'ssh -F FILE -p PORT -i KEY -o OPTION'`, as in rsync. Any other command needs `-S` or `-T`, which have
+/// placeholders for host and user.
 pub fn shell(values: &Values) -> Result<Shell, UsageError> {
     let mut shell = Shell::default();
     let Some(command) = values.get(&flags::RSH)? else { return Ok(shell) };

@@ -1,4 +1,4 @@
-//! `-E`, `--checksum-alg` and `--expect`: the digest of each file, where it is computed, and its use.
+//! `-E`, `--checksum-alg` and `--expect`: the digest of each file, the end that computes it, and its use.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -14,14 +14,14 @@ use crate::args::row::OptionRow;
 use crate::args::values::Values;
 use crate::args::{Dialect, UsageError};
 
-/// What the digests of files are for.
+/// Uses of the files' digests.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Digests {
     /// Output of `-E`: lines in bbcp's form.
     pub told: Option<(ChecksumAlgorithm, DigestSink)>,
-    /// `--checksum-alg`: what the lines of `--checksums` have, where it is not BLAKE3 in b3sum's form.
+    /// `--checksum-alg`: the algorithm of `--checksums`; `None` for BLAKE3 in b3sum's form.
     pub of_lines: Option<ChecksumAlgorithm>,
-    /// `--expect`, and which digest the user says that it has.
+    /// The file of `--expect`, and its algorithm if given.
     pub expected: Option<(PathBuf, Option<ChecksumAlgorithm>)>,
 }
 
@@ -30,11 +30,11 @@ pub struct Digests {
 pub enum DigestSink {
     /// On standard output.
     Shown,
-    /// Behind what this file has.
+    /// Appended to this file.
     Added(PathBuf),
 }
 
-/// What `-E` says.
+/// A parsed argument of `-E`.
 struct DigestOutput {
     algorithm: ChecksumAlgorithm,
     at_source: bool,
@@ -48,7 +48,7 @@ enum DigestMode {
     Compare(Vec<u8>),
 }
 
-/// What the options say: for the engine, but for what the file of `--expect` says; and for the display.
+/// The digests for the engine, without the contents of the file of `--expect`, and for the display.
 pub fn digests(values: &Values) -> Result<(Option<ChecksumOptions>, Digests), UsageError> {
     let asked = values.last(&flags::CHECKSUM).map(asked).transpose()?;
     // bbcp prints a digest only with `=`.
@@ -97,7 +97,7 @@ pub fn digests(values: &Values) -> Result<(Option<ChecksumOptions>, Digests), Us
     Ok((checksum, Digests { told, of_lines, expected }))
 }
 
-/// Whether the BLAKE3 of each file is computed, where that is asked for or shown.
+/// Whether the BLAKE3 digest of each file is computed: if requested or displayed.
 pub fn blake3(values: &Values, writes_lines: bool) -> Result<bool, UsageError> {
     let asked = values.get(&flags::DIGEST)?;
     if asked == Some(false) && (writes_lines || values.is_set(&flags::VERIFY)) {
@@ -108,7 +108,7 @@ pub fn blake3(values: &Values, writes_lines: bool) -> Result<bool, UsageError> {
     Ok(asked.unwrap_or(writes_lines || values.is_set(&flags::JSON)))
 }
 
-/// One digest is computed beside BLAKE3, and at one end.
+/// Refuses a second digest: besides BLAKE3, one is computed, at one end.
 fn refuse_a_second(asked: &DigestOutput, named: Option<ChecksumAlgorithm>, expects: bool) -> Result<(), UsageError> {
     if named.is_some_and(|named| named != asked.algorithm && named != ChecksumAlgorithm::Blake3) {
         return Err(UsageError::new("-E and --checksum-alg name different digests, but only one can be computed")
@@ -126,7 +126,7 @@ fn refuse_a_second(asked: &DigestOutput, named: Option<ChecksumAlgorithm>, expec
     Ok(())
 }
 
-/// `[%]ALGORITHM[=[VALUE or FILE]]`. What has as many hexadecimal digits as the algorithm's digests is a value.
+/// `[%]ALGORITHM[=[VALUE or FILE]]`. An argument with the hexadecimal digits of the algorithm is a value.
 fn asked(value: &OsStr) -> Result<DigestOutput, UsageError> {
     let bytes = value.as_bytes();
     let (bytes, at_source) = match bytes.strip_prefix(b"%") {
@@ -156,7 +156,7 @@ fn neither(algorithm: ChecksumAlgorithm, text: &[u8]) -> UsageError {
         .remedy(format!("for a file of that name, write -E {name}=./{shown}"))
 }
 
-/// The algorithm of this name.
+/// Parses the name of an algorithm.
 fn algorithm(row: &OptionRow, value: &OsStr, name: &OsStr) -> Result<ChecksumAlgorithm, UsageError> {
     let names = || ChecksumAlgorithm::all().map(ChecksumAlgorithm::name).collect::<Vec<_>>().join(", ");
     name.to_str()

@@ -1,4 +1,4 @@
-//! `--duration`, and `-t` of a copy that keeps nothing: such a copy ends well when its time is over.
+//! `--duration`, and `-t` of a copy to null, which ends successfully when its time is up.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::args::values::Values;
 /// More zeros than any copy sends: 1 PiB.
 pub const ENDLESS_ZEROS: &str = "null:1024t";
 
-/// How long data flows to `target`; a time limit that ends the copy well is taken out of `time_limit`.
+/// The duration of the data flow to `target`. Clears a `time_limit` that ends the copy successfully.
 pub fn of_copy(
     values: &Values,
     sources: &mut [Location],

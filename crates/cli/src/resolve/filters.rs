@@ -19,7 +19,7 @@ use crate::args::row::OptionRow;
 use crate::args::time::parse_time;
 use crate::args::values::Values;
 
-/// The filter rules of all options. Reads filter files.
+/// The filter rules of all options, with those of filter files.
 pub fn filters(values: &Values) -> Result<FilterOptions, UsageError> {
     filters_at(values, SystemTime::now())
 }
@@ -77,7 +77,7 @@ impl TypedList<'_> {
         Some(remedies.into_iter().flatten().fold(bad(self.row, self.argument, &why), UsageError::remedy))
     }
 
-    /// Returns what to type instead of a rule.
+    /// Returns the replacement for a rule.
     fn instead_of(&self, rule: &RsyncRule<'_>) -> String {
         let pattern = escape(rule.argument);
         let excludes = match rule.action {
@@ -103,7 +103,7 @@ impl TypedList<'_> {
         }
     }
 
-    /// Returns how to write a name that has the form of a rule.
+    /// Returns a hint for a name that has the form of a rule.
     fn name_hint(&self, text: &[u8]) -> String {
         let quote = if self.is_file { "" } else { "'" };
         format!("for a name that begins so, write {quote}\\{}{quote}", escape(text))
@@ -170,7 +170,7 @@ fn names(values: &Values) -> Result<Vec<Name>, UsageError> {
     }
 }
 
-/// Whoever writes rules in git's order, the general ones first, would copy nothing.
+/// Refuses rules that exclude everything, such as rules in git's order with the general ones first.
 fn refuse_what_takes_nothing(values: &Values, filters: &FilterOptions) -> Result<(), UsageError> {
     let number = Matcher::new(filters).ok().and_then(|matcher| matcher.leaves_out_everything());
     match number.and_then(|number| typed_lists(values).nth(number)) {
@@ -183,7 +183,7 @@ fn refuse_what_takes_nothing(values: &Values, filters: &FilterOptions) -> Result
     }
 }
 
-/// A point in time, in seconds since 1970, or as long ago.
+/// A point in time in seconds since 1970, given as a date or an age.
 fn moment(values: &Values, flag: &Flag<Single<OsString>>, now: SystemTime) -> Result<Option<i64>, UsageError> {
     let Some(argument) = values.argument(flag) else { return Ok(None) };
     let text = argument.value.to_str().unwrap_or_default();
@@ -196,7 +196,7 @@ fn moment(values: &Values, flag: &Flag<Single<OsString>>, now: SystemTime) -> Re
     moment.map(Some).ok_or_else(|| argument.bad(why))
 }
 
-/// `YYYY-MM-DD`, with `THH:MM` or `THH:MM:SS` behind it, and perhaps `Z`.
+/// `YYYY-MM-DD`, optionally with `THH:MM` or `THH:MM:SS`, and `Z`.
 fn point(text: &str) -> Option<i64> {
     let text = text.strip_suffix('Z').unwrap_or(text);
     let (date, time) = text.split_once('T').unwrap_or((text, "00:00"));
@@ -210,7 +210,7 @@ fn point(text: &str) -> Option<i64> {
     let in_month = *days.get(usize::try_from(month).ok()?.checked_sub(1)?)?;
     let is_good = year >= 1970 && (1..=in_month).contains(&day) && hour < 24 && minute < 60 && second < 60;
     let before: i64 = days.iter().take(usize::try_from(month).ok()? - 1).sum();
-    // Years that can be divided by 4, less those by 100, more those by 400.
+    // Leap years: divisible by 4, except by 100, but also by 400.
     let leaps = |year: i64| year / 4 - year / 100 + year / 400;
     let total = (year - 1970) * 365 + leaps(year - 1) - leaps(1969) + before + day - 1;
     is_good.then_some(((total * 24 + hour) * 60 + minute) * 60 + second)

@@ -33,7 +33,7 @@ pub fn preserves(values: &Values) -> bool {
     values.first_of(&[&flags::PRESERVE, &flags::ARCHIVE, &flags::ACLS]).is_some()
 }
 
-/// All that can be kept by anybody. Devices take root, and mean something on their own machine only.
+/// All properties that any user can preserve. Devices need root, and have a meaning only on their own machine.
 pub const ALL: PreserveOptions = PreserveOptions {
     holes: HolePolicy::Keep,
     hard_links: true,

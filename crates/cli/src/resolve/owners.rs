@@ -1,4 +1,4 @@
-//! Owners at the target: by name, or by `--usermap`, `--groupmap` and `--chown`.
+//! Owners at the target: by name, or mapped by `--usermap`, `--groupmap` and `--chown`.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -12,7 +12,7 @@ use crate::args::flags;
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
 
-/// What the options say; `is_kept`: owners are kept, whatever options say.
+/// The mapping by the options. With `is_kept`, owners are preserved in any case.
 pub fn owners(values: &Values, is_kept: bool) -> Result<OwnerOptions, UsageError> {
     let all: [&OptionRow; 4] = [&flags::NUMERIC_IDS, &flags::USERMAP, &flags::GROUPMAP, &flags::CHOWN];
     if let Some(row) = all.into_iter().find(|row| values.is_typed(row) && !is_kept && !preserves(values)) {
@@ -74,14 +74,14 @@ fn range(text: &[u8]) -> Option<(u32, u32)> {
     }
 }
 
-/// Digits alone: +5 is a name.
+/// Digits only: `+5` is a name.
 fn number(text: &str) -> Option<u32> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
 fn account(argument: Argument<'_>, text: &[u8]) -> Result<OwnerAccount, UsageError> {
     match std::str::from_utf8(text).ok().and_then(number) {
-        // To the system, the greatest one is none.
+        // The system reserves the largest id.
         Some(u32::MAX) => Err(argument.bad("4294967295 is not a valid ID")),
         Some(number) => Ok(OwnerAccount::Id(number)),
         None => name(argument, text).map(OwnerAccount::Name),

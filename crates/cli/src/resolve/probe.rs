@@ -16,11 +16,11 @@ use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::show::display::Display;
 
-/// How long a part takes.
+/// Default time of a part.
 const TIME: Duration = Duration::from_secs(3);
-/// Most that a part writes, in bytes.
+/// Most bytes written by a part.
 const SIZE: u64 = 4 << 30;
-/// Numbers of streams that are tried besides haul's own choice.
+/// Numbers of streams to try besides haul's choice.
 const STREAMS: [u16; 2] = [1, 4];
 
 /// The probe of `operands`, its output, and `-t`.
@@ -44,7 +44,7 @@ pub fn probe(
     let ResolvedSettings { options, access, display, time_limit, .. } = settings(copy, stderr_is_terminal)?;
     let streams = match (own.get(&flags::probe::TRY_STREAMS)?, options.streams.count) {
         (Some(asked), _) => asked.into_iter().filter(|streams| *streams > 0).collect(),
-        // With a given number, only that one is measured.
+        // A given number is the only one measured.
         (None, Some(_)) => Vec::new(),
         (None, None) => STREAMS.to_vec(),
     };
@@ -65,7 +65,7 @@ pub fn probe(
     Ok((probe, display, time_limit))
 }
 
-/// A probe measures memory to memory anyway.
+/// Refuses null and pipes: a probe always measures memory to memory.
 fn refuse_what_is_no_place(place: &Location) -> Result<(), UsageError> {
     match names_null(place.path.as_os_str()) {
         true => Err(UsageError::new(format!(

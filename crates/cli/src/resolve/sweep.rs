@@ -23,7 +23,7 @@ use crate::sweep::Sweep;
 use crate::sweep::journal::Header;
 use crate::sweep::setting::{DIMENSIONS, SweepSetting, settings};
 
-/// What the files are called.
+/// Default name of the files.
 const OUT: &str = "sweep";
 /// Interval between progress checks.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
@@ -50,7 +50,7 @@ pub fn sweep(
         let mut sources = sources_of(&setting, &sources)?;
         options.stop.after = duration::of_copy(&copy, &mut sources, &target.path, &mut None)?;
         measure(&mut options, &sources, &target, values);
-        // A run that was begun again is no measurement.
+        // A restarted run is not a measurement.
         let access = haul_base::job::spec::RemoteAccess { retries: Retries::NEVER, ..access };
         jobs.push((setting, Job { sources, list: None, target, options, access }));
     }
@@ -100,7 +100,7 @@ fn sources_of(setting: &SweepSetting, typed: &[Location]) -> Result<Vec<Location
 /// Adapts the options of a copy to a measurement.
 fn measure(options: &mut JobOptions, sources: &[Location], target: &Location, values: &Values) {
     let is_here = sources.iter().chain([target]).all(|place| place.host == Host::Local);
-    // Zeros would be compressed to nothing.
+    // Zeros are not compressed, since they would vanish.
     let is_zeros = sources.iter().any(|source| names_null(source.path.as_os_str()));
     if is_zeros && !values.is_set(&flags::COMPRESS) {
         options.streams.compression = CompressionPolicy::Off;
@@ -111,7 +111,7 @@ fn measure(options: &mut JobOptions, sources: &[Location], target: &Location, va
     options.reports = ReportOptions { files: false, progress_every: PROGRESS_EVERY };
 }
 
-/// Copies have to be removed, and a user's own command can only start a worker.
+/// Refuses targets whose copies cannot be removed: a user's own command can only start a worker.
 fn refuse_what_stays(values: &Values, target: &Location) -> Result<(), UsageError> {
     let stays = target.host != Host::Local && !crate::sweep::is_nowhere(target);
     if stays && matches!(target.host, Host::Served { .. }) {
@@ -134,7 +134,7 @@ fn out(values: &Values) -> Result<PathBuf, UsageError> {
     }
 }
 
-/// Options common to all runs; not the results' place, the number of runs or the output.
+/// The header: options common to all runs, without the results' place, the number of runs and the output.
 fn header(values: &Values, operands: &[OsString]) -> Header {
     let others: &[&OptionRow] = &[
         &flags::sweep::REPEAT,
@@ -154,7 +154,7 @@ fn header(values: &Values, operands: &[OsString]) -> Header {
             format!("{}{}", row.typed(), argument.unwrap_or_default())
         })
         .collect();
-    // Their order means nothing.
+    // Their order is insignificant.
     options.sort();
     let mut shown: Vec<_> = operands.iter().map(|operand| escape(operand.as_bytes())).collect();
     let target = shown.pop().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What makes the target the same as the sources: `haul sync`, and the same options in a copy.
+//! Options that make the target match the sources: `haul sync`, and the same options in a copy.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -66,7 +66,7 @@ fn delete_max(values: &Values) -> Result<Option<u64>, UsageError> {
     Ok(limit.or_else(|| values.is_set(&flags::ALLOW_EMPTY_SOURCE).then_some(u64::MAX)))
 }
 
-/// Whether existing entries stay, whatever they are.
+/// Whether all existing entries stay.
 pub fn leaves_what_is_there(values: &Values) -> bool {
     values.first_of(&[&flags::OMIT, &flags::IGNORE_EXISTING]).is_some()
         || values.get(&flags::COMPARE).is_ok_and(|how| how == Some(None))
@@ -142,12 +142,12 @@ fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
     }
 }
 
-/// Options that mean nothing without another, or not in a copy.
+/// Refuses options that need another one, or a sync.
 pub fn refuse_what_lacks(values: &Values, is_sync: bool) -> Result<(), UsageError> {
     let deletes = values.is_set(&flags::DELETE);
     let of_delete: [&OptionRow; 4] =
         [&flags::DELETE_EXCLUDED, &flags::IGNORE_ERRORS, &flags::MAX_DELETE, &flags::ALLOW_EMPTY_SOURCE];
-    // A limit in a file waits for a job that removes something.
+    // A limit in a configuration file applies only to jobs that delete.
     if let Some(row) = of_delete.into_iter().find(|row| values.is_typed(row) && !deletes) {
         return Err(UsageError::new(format!("{} needs --delete", row.typed())));
     }
@@ -168,7 +168,7 @@ pub fn refuse_what_lacks(values: &Values, is_sync: bool) -> Result<(), UsageErro
     }
 }
 
-/// `--delete` removes everything that is not named, so it needs an unambiguous command.
+/// `--delete` removes everything else at the target, so it needs an unambiguous command.
 fn refuse_to_delete(values: &Values, is_sync: bool) -> Result<(), UsageError> {
     let whole = |typed: &str, why: &str| {
         Err(UsageError::new(format!("--delete cannot be used with {typed}, {why}"))
@@ -188,7 +188,7 @@ fn refuse_to_delete(values: &Values, is_sync: bool) -> Result<(), UsageError> {
     }
 }
 
-/// Pipes and null have nothing to compare or remove; and a key is for a host.
+/// Refuses pipes and null, which have nothing to compare or delete, and a key without a host.
 pub fn refuse_places(values: &Values, is_sync: bool, pipes: &Pipes, places: &[&Location]) -> Result<(), UsageError> {
     let is_null = places.iter().any(|place| names_null(place.path.as_os_str()));
     let what = match (pipes.source.is_some() || pipes.target.is_some(), is_null) {
@@ -214,7 +214,7 @@ pub fn refuse_places(values: &Values, is_sync: bool, pipes: &Pipes, places: &[&L
     Ok(())
 }
 
-/// What a sync implies. A server's files are its own: modes and owners are kept there only if that is asked for.
+/// Sets the options that a sync implies. A server keeps modes and owners only on request.
 pub fn imply(options: &mut JobOptions, values: &Values, target: &Location) {
     let keeps_modes = !values.is_set(&flags::MODE) && !matches!(target.host, Host::Served { .. });
     options.source.recursive = true;

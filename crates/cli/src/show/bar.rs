@@ -1,4 +1,4 @@
-//! The progress bar on a terminal. It is drawn only while the job is in the foreground.
+//! The progress bar on a terminal, drawn only while the job is in the foreground.
 
 use std::io;
 use std::time::Instant;
@@ -13,18 +13,18 @@ use super::meter::Meter;
 use super::progress_line;
 use crate::terminal;
 
-/// The bar, and words above it.
+/// The bar, and messages above it.
 pub struct BarView {
     human: Human,
     title: String,
     meter: Meter,
     started: Instant,
-    /// From the first figures on: before, ssh may be asking for a password.
+    /// The bar, after the first figures: before, ssh may ask for a password.
     drawn: Option<ProgressBar>,
 }
 
 impl BarView {
-    /// A bar with `title` in front.
+    /// A bar with a leading `title`.
     pub fn new(human: Human, title: &str) -> Self {
         Self { human, title: title.to_owned(), meter: Meter::default(), started: Instant::now(), drawn: None }
     }
@@ -37,12 +37,12 @@ impl BarView {
         }
     }
 
-    /// Measures from here on: the counters start again with each connection.
+    /// Restarts the measurement: each connection starts new counters.
     fn restart(&mut self) {
         (self.started, self.meter) = (Instant::now(), Meter::default());
     }
 
-    /// Removes the line, since its figures are no longer true and ssh may ask for a password again.
+    /// Removes the line: its figures are outdated, and ssh may ask for a password again.
     fn clear(&mut self) {
         if let Some(drawn) = self.drawn.take() {
             if !terminal::in_foreground() {
@@ -52,7 +52,7 @@ impl BarView {
         }
     }
 
-    /// Lets words be said above the bar.
+    /// Prints messages above the bar.
     fn say(&mut self, words: impl FnOnce(&mut Human)) {
         match &self.drawn {
             Some(drawn) if terminal::in_foreground() => drawn.suspend(|| words(&mut self.human)),
@@ -61,8 +61,8 @@ impl BarView {
     }
 }
 
-/// A line redrawn with each message, so that numbers and bar belong to one moment.
-/// The message fits already: indicatif would count characters, not columns.
+/// A bar redrawn with each message, so that figures and bar match. The message is cut beforehand: indicatif would count
+/// characters, not columns.
 fn new_bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
     if let Ok(style) = ProgressStyle::with_template("{msg}") {

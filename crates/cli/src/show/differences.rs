@@ -1,4 +1,4 @@
-//! What differs between two trees, in words and for programs.
+//! Differences between two trees, as text and JSON.
 
 use std::ops::Range;
 
@@ -7,12 +7,12 @@ use haul_proto::path::escape;
 use serde::Serialize;
 use std::borrow::Cow;
 
-/// Most ranges of bytes that are named in words.
+/// Most byte ranges in a text.
 const RANGES_SHOWN: usize = 8;
-/// Most extended attributes that are named in words.
+/// Most extended attributes in a text.
 const ATTRIBUTES_SHOWN: usize = 8;
 
-/// How an entry at the target differs, to follow its path.
+/// The differences of an entry, as text after its path.
 pub fn words(differences: &[Difference]) -> String {
     differences.iter().map(phrase).collect::<Vec<_>>().join("; ")
 }
@@ -75,7 +75,7 @@ fn node_name(node: SpecialFile) -> String {
     }
 }
 
-/// `0-524287, 1048576-1572863`: the first and the last byte of each block that differs.
+/// `0-524287, 1048576-1572863`: the first and the last byte of each differing block.
 fn in_bytes(ranges: &[Range<u64>], bytes: u64) -> String {
     let shown = &ranges[..ranges.len().min(RANGES_SHOWN)];
     let mut words: Vec<_> = shown.iter().map(|range| format!("{}-{}", range.start, range.end - 1)).collect();
@@ -104,7 +104,7 @@ fn a(what: EntryKind) -> &'static str {
     }
 }
 
-/// What an entry is, for programs.
+/// The kind of an entry, for programs.
 pub fn name(what: EntryKind) -> &'static str {
     match what {
         EntryKind::File => "file",
@@ -114,7 +114,7 @@ pub fn name(what: EntryKind) -> &'static str {
     }
 }
 
-/// The same for programs.
+/// Differences as JSON.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "what", rename_all = "snake_case")]

@@ -1,10 +1,10 @@
-//! How a job is displayed: the form of progress, verbosity, and the log.
+//! The display of a job: progress, verbosity and the log.
 
 use std::path::PathBuf;
 
 use crate::args::Dialect;
 
-/// What the user sees.
+/// The display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Display {
     /// The form of progress.
@@ -13,11 +13,11 @@ pub struct Display {
     pub verbosity: u8,
     /// Whether bbcp's lines include progress: `-P`.
     pub progress_lines: bool,
-    /// The program name in front of lines, and its wording.
+    /// The dialect of messages, with its program name.
     pub dialect: Dialect,
     /// `--bits`: rates are in bits per second.
     pub bits: bool,
-    /// `-l`: where it is added to; `None` for standard error.
+    /// `-l`: the log; `None` for standard error.
     pub log: Option<PathBuf>,
 }
 
@@ -26,9 +26,9 @@ pub struct Display {
 pub enum Mode {
     /// A bar on the terminal.
     Bar,
-    /// None; errors and the summary.
+    /// Errors and the summary, without progress.
     Plain,
-    /// The whole terminal, and keys.
+    /// The full-screen display with keys.
     Tui,
     /// haul's progress line, printed at intervals.
     ProgressLines,

@@ -1,4 +1,4 @@
-//! Events and the result in words, without progress: the output when standard error is no terminal.
+//! Events and the result as text, without progress: the output if standard error is not a terminal.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -12,30 +12,30 @@ use super::{Show, names, parts, paths, streams, summary};
 use crate::terminal;
 use crate::text::{TextOutput, harmless};
 
-/// Failures listed on a terminal; the others are counted.
+/// Most failures listed on a terminal; the others are counted.
 const FAILURES_SHOWN: u64 = 10;
-/// Hints that are remembered, and so not repeated.
+/// Most remembered hints, which are not repeated.
 const HINTS_REMEMBERED: usize = 64;
 
 /// Level of detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
-    /// What failed.
+    /// Failures only.
     Errors,
-    /// Also what one would miss, and the summary.
+    /// Also warnings and the summary.
     Normal,
-    /// Also how the ends are connected.
+    /// Also connections.
     Verbose,
-    /// Also what the path was like.
+    /// Also figures of the path.
     Path,
-    /// Also each file that is done.
+    /// Also each complete file.
     Files,
 }
 
-/// Words on standard error, and lists on standard output.
+/// Messages on standard error, and lists on standard output.
 pub struct Human {
     text: TextOutput,
-    /// Where lists go (`--items`, `--dry-run`); `None`: to the other words.
+    /// Output of lists (`--items`, `--dry-run`); `None`: with the messages.
     list: Option<Box<dyn Write>>,
     /// A line of a list could not be written.
     failed: Option<io::Error>,
@@ -81,18 +81,18 @@ impl FailureList {
 }
 
 impl Human {
-    /// Says as much as `level` on `text`.
+    /// Writes messages of `level` to `text`.
     pub fn new(text: TextOutput, level: Verbosity) -> Self {
         let (tally, failures) = (Tally::default(), FailureList::default());
         Self { text, list: None, failed: None, level, is_terminal: false, tally, failures }
     }
 
-    /// The same, with lists on `list`.
+    /// Writes lists to `list`.
     pub fn with_list(self, list: Box<dyn Write>) -> Self {
         Self { list: Some(list), ..self }
     }
 
-    /// The same for a terminal: few failures listed, slow logins named.
+    /// Adapts to a terminal: few failures are listed, and slow logins reported.
     pub fn on_terminal(mut self) -> Self {
         self.is_terminal = true;
         self.failures.limit = Some(FAILURES_SHOWN);
@@ -243,7 +243,7 @@ impl Show for Human {
     }
 }
 
-/// When it is given up.
+/// The text about the retry limit.
 fn until(attempt: u32, attempts: Option<u32>, left: Option<Duration>) -> String {
     match (attempts, left) {
         (Some(attempts), _) => format!(" ({attempt} of {attempts})"),
@@ -252,7 +252,7 @@ fn until(attempt: u32, attempts: Option<u32>, left: Option<Duration>) -> String 
     }
 }
 
-/// Addresses and reasons are what a worker said: each stays on its line.
+/// Formats a transport path. Addresses and reasons are a worker's text, so line feeds are escaped.
 fn connection(transport: &TransportPath) -> String {
     match transport {
         TransportPath::None => "no data to move".to_owned(),

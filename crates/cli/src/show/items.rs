@@ -1,4 +1,4 @@
-//! Created, changed and removed entries: a line each, for people and for programs, and their numbers.
+//! Created, changed and removed entries: lines for people and programs, and totals.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::differences::name;
 use crate::units::{count, duration};
 
-/// The words for reasons, the same for people and for programs.
+/// The names of reasons, for people and programs.
 const REASONS: [(ChangeReasons, &str); 8] = [
     (ChangeReasons::KIND, "kind"),
     (ChangeReasons::SIZE, "size"),
@@ -31,7 +31,7 @@ pub fn words(path: &[u8], item: &ItemChange) -> String {
     format!("{:<11}{}{slash}{because}", change(item), escape(path))
 }
 
-/// The fields of its event, besides its name.
+/// The fields of its event.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ItemFields {
@@ -65,7 +65,7 @@ fn reasons(item: &ItemChange) -> Vec<&'static str> {
     }
 }
 
-/// How many there were of each.
+/// Totals of each kind.
 #[derive(Debug, Default)]
 pub struct Tally {
     made: u64,
@@ -76,7 +76,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// One more.
+    /// Counts one more.
     pub fn add(&mut self, item: &ItemChange) {
         *match item.change {
             ChangeKind::Made => &mut self.made,

@@ -1,4 +1,4 @@
-//! haul's progress line, printed again and again (`-P`): for logs, and for terminals that are not drawn on.
+//! haul's progress line at intervals (`-P`), for logs and simple terminals.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -12,19 +12,19 @@ use super::meter::IntervalMeter;
 use super::progress_line;
 use crate::text::TextOutput;
 
-/// Progress lines, and messages between them.
+/// Progress lines with messages among them.
 pub struct ProgressLines {
     human: Human,
     text: TextOutput,
     name: String,
-    /// Columns to fit; `None`: any number.
+    /// The available columns; `None` for no limit.
     columns: fn() -> Option<usize>,
     started: Instant,
     meter: IntervalMeter,
 }
 
 impl ProgressLines {
-    /// Lines on `text`, each with `name` in front.
+    /// Writes lines to `text`, each with a leading `name`.
     pub fn new(human: Human, text: TextOutput, name: &str, columns: fn() -> Option<usize>) -> Self {
         let (started, meter) = (Instant::now(), IntervalMeter::default());
         Self { human, text, name: name.to_owned(), columns, started, meter }

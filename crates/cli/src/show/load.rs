@@ -1,4 +1,4 @@
-//! Where both ends' time went, as JSON.
+//! Resource metrics of both ends as JSON.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 /// Named counters.
 type CounterValues = BTreeMap<&'static str, u64>;
 
-/// Of source and target, with their streams.
+/// Metrics of source and target, with their streams.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LoadFields {
@@ -17,7 +17,7 @@ pub struct LoadFields {
     target: Option<EndLoadFields>,
 }
 
-/// Of one end.
+/// Metrics of one end.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct EndLoadFields {
@@ -35,7 +35,7 @@ struct EndLoadFields {
 }
 
 impl LoadFields {
-    /// Of both ends.
+    /// The metrics of both ends.
     pub fn new(ends: &[EndSummary; 2]) -> Self {
         let [source, target] = [0, 1].map(|end| EndLoadFields::of(&ends[end].load, end, &ends[end].streams));
         Self { source, target }

@@ -1,4 +1,4 @@
-//! A steady rate from figures that come at uneven times.
+//! A smoothed rate from figures at irregular intervals.
 
 use std::time::Duration;
 
@@ -7,29 +7,28 @@ use haul_base::job::event::Progress;
 use super::progress_line::Pace;
 use crate::units::bytes_per_s;
 
-/// After this long, two thirds of the shown rate are newer.
+/// The time constant of the average.
 const MEMORY_S: f64 = 3.0;
-/// A step that is longer, and more than [`GAP_STEPS`] times the step before it, is a pause: haul was stopped.
+/// A step that is longer than this, and [`GAP_STEPS`] times the step before, is a pause: haul was stopped.
 const GAP_S: f64 = 2.0;
 /// See [`GAP_S`].
 const GAP_STEPS: f64 = 3.0;
-/// Lines come at least a second apart, apart from the last one.
+/// Shortest interval before the last line with a rate of its own.
 const LAST_STEP: Duration = Duration::from_millis(900);
 
-/// Bytes and seconds, the older the lighter: their quotient is a rate that no short step can upset.
+/// Exponentially weighted bytes and seconds, whose quotient is a steady rate.
 #[derive(Debug, Default)]
 pub struct Meter {
     last: (Duration, u64),
     step_s: f64,
     bytes: f64,
     seconds: f64,
-    /// When the measurement began.
+    /// The start of the measurement.
     since: Duration,
 }
 
 impl Meter {
-    /// Records that `bytes` were through at `now` (both since the start), and returns the rate.
-    /// After a pause it is measured afresh.
+    /// Records `bytes` at `now` (both since the start), and returns the rate. A pause restarts the measurement.
     #[allow(clippy::cast_precision_loss, reason = "a rate is shown with three digits")]
     pub fn update(&mut self, now: Duration, bytes: u64) -> Pace {
         let (then, before) = std::mem::replace(&mut self.last, (now, bytes));
@@ -46,7 +45,7 @@ impl Meter {
         Pace { bytes_per_s, measured: now.saturating_sub(self.since) }
     }
 
-    /// Measures from the last figures on.
+    /// Restarts the measurement at the last figures.
     pub fn forget(&mut self) {
         *self = Self { last: self.last, since: self.last.0, ..Self::default() };
     }
@@ -56,7 +55,7 @@ fn is_gap(step_s: f64, step_before_s: f64) -> bool {
     step_before_s > 0.0 && step_s > GAP_S.max(GAP_STEPS * step_before_s)
 }
 
-/// The rate from one line to the next, and the average with the last line.
+/// The rate between lines, and the average for the last line.
 #[derive(Debug, Default)]
 pub struct IntervalMeter {
     last: (Duration, u64),
@@ -64,7 +63,7 @@ pub struct IntervalMeter {
 }
 
 impl IntervalMeter {
-    /// The rate since the last line. The last line has the average: its own interval may be next to nothing.
+    /// The rate since the last line. The last line has the average, since its own interval may be very short.
     pub fn update(&mut self, now: Duration, progress: &Progress) -> Pace {
         let moved = progress.moved();
         let (then, before) = std::mem::replace(&mut self.last, (now, moved));

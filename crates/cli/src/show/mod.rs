@@ -1,4 +1,4 @@
-//! What people and programs see of a job. One form a file; each observes the engine's events.
+//! Displays of a job for people and programs, one form per file. Each observes the engine's events.
 
 mod bar;
 #[cfg(feature = "tui")]
@@ -58,7 +58,7 @@ pub fn new(display: &Display, title: &str, steering: &RuntimeControl) -> anyhow:
         human = human.on_terminal();
     }
     let human = match display.mode {
-        // A dashboard has the terminal for itself.
+        // Refuses other output to the terminal of a dashboard.
         Mode::Tui => human,
         _ => human.with_list(list()),
     };
@@ -68,7 +68,7 @@ pub fn new(display: &Display, title: &str, steering: &RuntimeControl) -> anyhow:
         Mode::Bar => Box::new(bar::BarView::new(human, title)),
         #[cfg(feature = "tui")]
         Mode::Tui => Box::new(dashboard::Dashboard::new(human, level, title, steering)?),
-        // It was refused when the options were read.
+        // Refused with the options.
         #[cfg(not(feature = "tui"))]
         Mode::Tui => Box::new(human),
         Mode::ProgressLines => {
@@ -82,7 +82,7 @@ pub fn new(display: &Display, title: &str, steering: &RuntimeControl) -> anyhow:
     })
 }
 
-/// Where lines go: to standard error, or behind what a file has already.
+/// The output: standard error, or a log.
 fn output(display: &Display) -> anyhow::Result<TextOutput> {
     let text = match &display.log {
         #[cfg(feature = "tui")]
@@ -104,7 +104,7 @@ fn list() -> Box<dyn Write> {
     if out.is_terminal() { Box::new(out) } else { Box::new(BufWriter::new(out)) }
 }
 
-/// Opens a log to append to, and starts it where there is none. A device or a FIFO has no header.
+/// Opens a log to append to, or creates it. A device or a FIFO has no header.
 fn open_log(path: &Path) -> anyhow::Result<File> {
     let open = || {
         ReplaceableFile::Log.check(path)?;

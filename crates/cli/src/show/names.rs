@@ -1,9 +1,9 @@
-//! The words for ciphers and ways, the same for people and for programs.
+//! Names of ciphers and transport paths, for people and programs.
 
 use haul_base::job::event::TransportPath;
 use haul_base::job::spec::Cipher;
 
-/// As `--cipher` and the events call it.
+/// The name in `--cipher` and events.
 pub fn cipher(cipher: Cipher) -> &'static str {
     match cipher {
         Cipher::Auto => "auto",
@@ -14,7 +14,7 @@ pub fn cipher(cipher: Cipher) -> &'static str {
     }
 }
 
-/// How streams of this way are sealed; nothing is where no socket is used.
+/// The cipher of this transport path; none without a socket.
 pub fn sealed(transport: &TransportPath, cipher: Cipher) -> Option<&'static str> {
     matches!(transport, TransportPath::Tcp { .. } | TransportPath::Ssh { .. }).then(|| self::cipher(cipher))
 }

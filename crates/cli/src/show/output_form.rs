@@ -1,11 +1,11 @@
-//! What every form of output does.
+//! The interface of all forms of output.
 
 use std::io;
 
 use haul_base::job::error::Outcome;
 use haul_base::job::event::Observer;
 
-/// One half of a pair without the other.
+/// A file or line without its counterpart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Half {
     /// A file.
@@ -16,12 +16,12 @@ pub enum Half {
 
 /// A form of output.
 pub trait Show: Observer {
-    /// Says something that the engine does not know of.
+    /// Shows a message from outside the engine.
     fn complain(&mut self, message: &str);
 
     /// With `--expect`: a file without a line, or a line without a file. Text output reports them at the end.
     fn without_other_half(&mut self, _half: Half, _path: &[u8]) {}
 
-    /// Shows the result and ends. Fails only where lines were for a program and could not be written.
+    /// Shows the result, and ends. Fails only if lines for a program could not be written.
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()>;
 }

@@ -1,4 +1,4 @@
-//! What unfinished copies have left, as `haul status` and `haul clean` show it: a line each, in words or as JSON.
+//! Partial files in `haul status` and `haul clean`: one line each, as text or JSON.
 
 use haul_engine::partials::{PartialDetails, PartialExtent, PartialState};
 use haul_proto::path::escape;
@@ -10,7 +10,7 @@ use crate::units;
 /// A form of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartialsFormat {
-    /// For people.
+    /// The outcome as text.
     Words,
     /// For programs: see docs/JSON.md.
     Json,
@@ -19,25 +19,25 @@ pub enum PartialsFormat {
 /// Result for one entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartialOutcome {
-    /// It was only to be shown.
+    /// It was only shown.
     Shown,
     /// It was removed.
     Removed,
-    /// It was left alone, though it was to be removed.
+    /// It was kept, despite a request to remove it.
     Kept,
 }
 
-/// How many, and how much space they take.
+/// A number of partial files, and their disk space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sum {
-    /// How many.
+    /// Number of files.
     pub count: u64,
     /// Bytes on the disk.
     pub disk_bytes: u64,
 }
 
 impl Sum {
-    /// One more.
+    /// Counts one more.
     pub fn add(&mut self, about: &PartialDetails) {
         self.count += 1;
         self.disk_bytes += about.disk_bytes;
@@ -53,7 +53,7 @@ impl PartialsFormat {
         }
     }
 
-    /// The last line. `below` is what the user named.
+    /// The last line. `below` is the typed path.
     pub fn sum(self, found: Sum, removed: Option<Sum>, below: &str) -> String {
         match (self, removed) {
             (Self::Json, _) => encode(&PartialLine::Summary {

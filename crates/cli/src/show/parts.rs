@@ -1,4 +1,4 @@
-//! How busy each part of the path was: disks, CPUs and the network, as a table and for programs.
+//! Utilisation of each part of the path (disks, CPUs, the network), as a table and JSON.
 
 use haul_base::job::summary::Summary;
 use haul_proto::diagnose::JobMeasurements;
@@ -33,7 +33,7 @@ pub fn table(summary: &Summary) -> String {
     std::iter::once(&heading).chain(&rows).map(line).collect()
 }
 
-/// How busy a part was, as JSON.
+/// The utilisation of a part as JSON.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PartFields {
@@ -42,7 +42,7 @@ pub struct PartFields {
     bytes_per_s: f64,
 }
 
-/// The same for programs, by the names of the parts.
+/// The utilisation of all parts, by name.
 pub fn fields(summary: &Summary) -> BTreeMap<&'static str, PartFields> {
     let fields = |of: &PartUse| PartFields {
         bound_bytes_per_s: of.bound_bytes_per_s(),

@@ -1,4 +1,4 @@
-//! A path between two hosts, for people. Addresses and interfaces are what a worker said: they disturb no terminal.
+//! A path between two hosts, as text. Addresses and interfaces are a worker's text, so they are escaped.
 
 use haul_base::job::event::NetworkPath;
 
@@ -25,7 +25,7 @@ fn over(path: &NetworkPath) -> String {
     }
 }
 
-/// As network cards are sold.
+/// The speed in a network card's usual unit.
 fn speed(mbit_per_s: u32) -> String {
     match (mbit_per_s / 1000, mbit_per_s % 1000) {
         (0, mbit) => format!("{mbit} Mbit/s"),
@@ -34,7 +34,7 @@ fn speed(mbit_per_s: u32) -> String {
     }
 }
 
-/// `[::1]:4711` as `::1`.
+/// Removes the port: `[::1]:4711` to `::1`.
 pub fn without_port(address: &str) -> &str {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     host.trim_start_matches('[').trim_end_matches(']')
@@ -44,7 +44,7 @@ pub fn without_port(address: &str) -> &str {
 pub mod tests {
     use super::*;
 
-    /// Of which no more is known than its addresses.
+    /// A path with addresses only.
     pub fn bare(from: &str, to: &str) -> NetworkPath {
         NetworkPath { from: from.into(), to: to.into(), ..NetworkPath::default() }
     }

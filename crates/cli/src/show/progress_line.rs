@@ -10,29 +10,29 @@ use crate::units::{count, counted, part_of, percent, rate, size, time_ahead};
 
 /// Longest name, in columns.
 const MAX_NAME: usize = 24;
-/// Shortest: the fields that stay to the last fit behind it in 40 columns.
+/// Shortest name: the last remaining fields fit after it in 40 columns.
 const MIN_NAME: usize = 5;
 /// Widest bar, in columns.
 const MAX_BAR: usize = 30;
-/// A narrower one says nothing.
+/// Narrowest useful bar.
 const MIN_BAR: usize = 8;
-/// Between two fields.
+/// The space between two fields.
 const GAP: &str = "  ";
-/// No time left is shown before this much of the job has been seen.
+/// Shortest measurement for an estimate of the remaining time.
 const ETA_AFTER: Duration = Duration::from_secs(1);
-/// Times left beyond this say only that the rate is near zero.
+/// Longest displayed remaining time: beyond it, the rate is near zero.
 const MAX_ETA_S: f64 = 99.0 * 86_400.0;
 
-/// How fast the job is.
+/// The rate of a job.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
-    /// The rate; `None` until it can be known.
+    /// The rate; `None` until measured.
     pub bytes_per_s: Option<f64>,
     /// The time over which it was measured.
     pub measured: Duration,
 }
 
-/// What a field is, the most important first: the last is dropped first.
+/// Priorities of fields, the most important first. The last is dropped first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Priority {
     Share,
@@ -44,7 +44,7 @@ enum Priority {
     Streams,
 }
 
-/// Name, bar and figures in at most `columns`. The bar is dropped first, and the name is shortened last.
+/// A line of name, bar and figures in at most `columns`. The bar is dropped first, and the name shortened last.
 pub fn with_bar(name: &str, progress: &Progress, pace: Pace, columns: usize) -> String {
     let (mut parts, room) = fitted(name, fields(progress, pace), columns);
     let cells = room.saturating_sub("[]".len()).min(MAX_BAR);
@@ -55,12 +55,12 @@ pub fn with_bar(name: &str, progress: &Progress, pace: Pace, columns: usize) -> 
     parts.join(GAP)
 }
 
-/// The same without a bar.
+/// A line without a bar.
 pub fn without_bar(name: &str, progress: &Progress, pace: Pace, columns: usize) -> String {
     fitted(name, fields(progress, pace), columns).0.join(GAP)
 }
 
-/// The name and the fields that fit, in their order, and the columns left for one more.
+/// The name and the fitting fields, in order, and the remaining columns.
 fn fitted(name: &str, fields: Vec<(Priority, String)>, columns: usize) -> (Vec<String>, usize) {
     let taken = |field: &str| field.width() + GAP.len();
     let essential = fields.iter().filter(|(priority, _)| *priority <= Priority::TimeLeft);
@@ -81,7 +81,7 @@ fn fitted(name: &str, fields: Vec<(Priority, String)>, columns: usize) -> (Vec<S
     (name.into_iter().chain(shown).collect(), room.saturating_sub(GAP.len()))
 }
 
-/// The fields in the order in which they are shown.
+/// The fields in display order.
 fn fields(progress: &Progress, pace: Pace) -> Vec<(Priority, String)> {
     let (done, found) = (progress.done(), progress.bytes_found);
     let mut fields = Vec::new();
@@ -118,7 +118,7 @@ fn cells_of(progress: &Progress, cells: usize) -> String {
     format!("{:<cells$}", format!("{}{head}", "=".repeat(full)))
 }
 
-/// The total is omitted where the walk is reported later than the files.
+/// A count with its total, without the total while the walk lags behind.
 fn so_far(done: String, found: Option<String>) -> String {
     match found {
         Some(found) => format!("{done} of {found}"),
@@ -132,7 +132,7 @@ fn time_left(bytes: u64, bytes_per_s: f64) -> Option<String> {
     (seconds < MAX_ETA_S).then(|| format!("{} left", time_ahead(Duration::from_secs_f64(seconds))))
 }
 
-/// The start of `name` and three dots, where it has more columns.
+/// Shortens `name` to `columns`, with three dots.
 fn shortened(name: &str, columns: usize) -> String {
     const DOTS: &str = "...";
     if name.width() <= columns {

@@ -1,4 +1,4 @@
-//! What a server logs: a line for each client that comes and goes, for people or as JSON.
+//! A server's log: a line for each start and end of a client, as text or JSON.
 
 use haul_base::job::account::{WorkAccount, WorkDone};
 use haul_serve::{ServeEvent, ServedDirectory};
@@ -11,7 +11,7 @@ use crate::args::UsageError;
 use crate::text::harmless;
 use crate::units::size;
 
-/// Formats an event for people. Some of its text comes from clients.
+/// Formats an event as text, with clients' text escaped.
 pub fn line(served: &ServeEvent) -> String {
     harmless(&words(served))
 }
@@ -96,7 +96,7 @@ pub enum ServeLine<'a> {
     },
 }
 
-/// When a client of which directory did something.
+/// The time, the client and the directory of an event.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ServedClient<'a> {
@@ -105,7 +105,7 @@ pub struct ServedClient<'a> {
     directory: &'a str,
 }
 
-/// What a client's worker did.
+/// The work of a client.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ServedWork<'a> {
@@ -122,7 +122,7 @@ impl ServeLine<'_> {
     }
 }
 
-/// With its fields in the order of their names.
+/// A line with sorted fields.
 struct Sorted<'a>(&'a ServeLine<'a>);
 
 impl Serialize for Sorted<'_> {
@@ -131,7 +131,7 @@ impl Serialize for Sorted<'_> {
     }
 }
 
-/// As JSON, one object a line.
+/// Formats an event as a JSON line.
 pub fn object(served: &ServeEvent) -> String {
     let at = |peer: &std::net::SocketAddr, directory| ServedClient { time: now(), peer: peer.to_string(), directory };
     match served {
@@ -162,7 +162,7 @@ fn now() -> String {
     Timestamp::now().to_string()
 }
 
-/// That the file of a standing server was read again, or why it could not be.
+/// The line about a reload of a standing server's file, or its error.
 pub fn reloaded(error: Option<&UsageError>, is_json: bool) -> String {
     let now = Timestamp::now();
     let why = error.map(|error| error.to_string().lines().next().unwrap_or_default().to_owned());
@@ -181,7 +181,7 @@ pub fn reloaded(error: Option<&UsageError>, is_json: bool) -> String {
     }
 }
 
-/// That the kernel does not hold the server's workers to their directories, or not in all.
+/// The warning about workers without a sandbox, or with a partial one.
 pub fn unconfined(reason: &str, is_json: bool) -> String {
     let now = Timestamp::now();
     match is_json {
@@ -193,7 +193,7 @@ pub fn unconfined(reason: &str, is_json: bool) -> String {
     }
 }
 
-/// The warning about a directory that needs no secret, at the start.
+/// The warning at the start about a directory without a secret.
 pub fn open(directory: &ServedDirectory, is_json: bool) -> String {
     let now = Timestamp::now();
     let networks: Vec<_> = directory.open_to.iter().map(IpNet::to_string).collect();

@@ -1,17 +1,17 @@
-//! A table of the streams of a job: what each one's threads did, and what its socket met with (`-V`).
+//! A table of the streams of a job: their threads' time and their sockets' figures (`-V`).
 
 use haul_base::job::event::StreamFigures;
 use std::time::Duration;
 
 use crate::units::{count, duration, size};
 
-/// Streams in the table: the others are in `--json`.
+/// Most streams in the table; `--json` has all.
 const SHOWN_MAX: usize = 32;
 
-/// What a stream without a word from that end has in a column.
+/// The cell of an unknown figure.
 const NONE: &str = "-";
 
-/// The lines of the table, each ended; nothing where there are no streams.
+/// The lines of the table, each ended; empty without streams.
 pub fn table([source, target]: [&[StreamFigures]; 2]) -> String {
     if source.is_empty() {
         return String::new();
@@ -48,7 +48,7 @@ pub fn table([source, target]: [&[StreamFigures]; 2]) -> String {
 fn row(source: &StreamFigures, target: Option<&StreamFigures>) -> [String; 16] {
     let time = |us: u64| duration(Duration::from_micros(us));
     let there = |of: fn(&StreamFigures) -> u64| target.map_or(NONE.to_owned(), |target| time(of(target)));
-    // Only what went through TCP has the rest.
+    // Only TCP has the following figures.
     let tcp = |text: String| if source.segments > 0 { text } else { NONE.to_owned() };
     [
         source.stream.to_string(),

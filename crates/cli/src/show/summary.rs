@@ -9,7 +9,7 @@ use super::{names, paths, verdict};
 use crate::text::{harmless, within};
 use crate::units::{bytes_per_s, count, counted, duration, files, limit, rate, size};
 
-/// The lines of the summary, each ended, below its first. `verbose` adds memory and what else was made.
+/// The lines of the summary after its first, each ended. `verbose` adds memory and other entries.
 pub fn below(headline: &str, summary: &Summary, verbose: bool) -> String {
     let mut lines = vec![headline.to_owned()];
     lines.extend(facts(summary, verbose).into_iter().map(|(label, text)| format!("{label:<12}{text}")));
@@ -17,18 +17,18 @@ pub fn below(headline: &str, summary: &Summary, verbose: bool) -> String {
     lines.join("\n")
 }
 
-/// Copies that took this long get details without being asked.
+/// Shortest copies with details by default.
 const LONG: Duration = Duration::from_secs(10);
 
-/// Labels and texts of the lines below the first. Details of the path and the time are for `verbose`, for long runs,
-/// and for those with advice.
+/// Labels and texts of the lines after the first. Details of the path and the time are for `verbose`, long runs, and
+/// runs with recommendations.
 pub fn facts(summary: &Summary, verbose: bool) -> Vec<(&'static str, String)> {
     let is_detailed = verbose || summary.times.elapsed >= LONG || !summary.diagnosis.advice.is_empty();
     let connection = &summary.connection;
     let mut facts = entry_facts(summary);
     let mut add = |label: &'static str, text: Option<String>| facts.extend(text.map(|text| (label, text)));
     add("also", verbose.then(|| also(summary)));
-    // Of a dry run, how nothing travelled says nothing.
+    // A dry run sends no data, so its connection is omitted.
     let shows_connection =
         connection.streams > 0 && !summary.is_dry && (is_detailed || is_fallback(&connection.transport));
     add("connection", shows_connection.then(|| transport(summary)));
@@ -82,10 +82,10 @@ fn also(summary: &Summary) -> String {
     format!("{directories}, {}", counted(summary.counters.symlinks, "symbolic link", "symbolic links"))
 }
 
-/// Why files stay at the source that were to be deleted.
+/// The reason why source files were kept.
 const KEPT: &str = "not sent in this run, so not verified (--compare digest verifies them)";
 
-/// What else was done so that the target is the same; in a dry run, nothing was.
+/// Facts about other changes of a sync.
 fn sync_facts(summary: &Summary) -> Vec<(&'static str, String)> {
     let SyncCounters { removed, backed_up, linked, adjusted, removed_at_source, left_at_source } = match summary.is_dry
     {
@@ -104,7 +104,7 @@ fn sync_facts(summary: &Summary) -> Vec<(&'static str, String)> {
     all.into_iter().filter(|(number, ..)| *number > 0).map(|(_, label, text)| (label, text)).collect()
 }
 
-/// What the path was like, as the source's kernel saw it; nothing where none was used.
+/// The path's figures by the source's kernel; empty without a path.
 pub fn path(summary: &Summary) -> String {
     let path = &summary.connection.path;
     if path.segments == 0 {
@@ -122,7 +122,7 @@ pub fn path(summary: &Summary) -> String {
     )
 }
 
-/// How far each end's kernel held it to its task. Reasons are what a worker said.
+/// The sandboxes of both ends. Reasons are a worker's text.
 fn sandbox(summary: &Summary) -> Option<String> {
     let said = |sandbox: &SandboxReport| match sandbox.reason.as_str() {
         "" => sandbox.confinement.word().to_owned(),
@@ -135,7 +135,7 @@ fn sandbox(summary: &Summary) -> Option<String> {
     }
 }
 
-/// Whether an end had nothing but itself to hold it.
+/// Whether an end had no sandbox.
 fn is_unconfined(summary: &Summary) -> bool {
     let ends = [&summary.ends[0].sandbox, &summary.ends[1].sandbox];
     ends.into_iter().flatten().any(|sandbox| sandbox.confinement == Confinement::None)
@@ -199,7 +199,7 @@ fn proof(summary: &Summary) -> String {
     if summary.integrity.durable { format!("{proof}, durable") } else { proof }
 }
 
-/// Where it was read back from, honestly.
+/// The source of the read-back: disk or cache.
 fn read_back(read: &ReadBackBytes) -> String {
     let parts = [
         (read.disk_bytes, "from the disk"),
@@ -211,7 +211,7 @@ fn read_back(read: &ReadBackBytes) -> String {
     if said.is_empty() { "nothing to read".to_owned() } else { said.join("; ") }
 }
 
-/// Where most bytes went past the page cache.
+/// The line about direct I/O, if most bytes used it.
 fn storage(summary: &Summary) -> Option<String> {
     let moved = summary.integrity.comparison.map_or(summary.files.bytes, |comparison| comparison.bytes);
     let most = |direct: u64| direct > moved / 2;
@@ -223,12 +223,12 @@ fn storage(summary: &Summary) -> Option<String> {
     }
 }
 
-/// Whether another path was wanted, and could not be used.
+/// Whether a preferred path could not be used.
 fn is_fallback(path: &TransportPath) -> bool {
     matches!(path, TransportPath::Ssh { .. } | TransportPath::Tcp { instead_of: Some(_), .. })
 }
 
-/// Addresses and reasons are what a worker said: they are shown without what could disturb a terminal.
+/// The line about the connection. Addresses and reasons are a worker's text, so they are escaped.
 fn transport(summary: &Summary) -> String {
     let streams = counted(summary.connection.streams.into(), "stream", "streams");
     match &summary.connection.transport {
@@ -267,7 +267,7 @@ pub mod tests {
         TransportPath::Tcp { path, others: Vec::new(), instead_of: None }
     }
 
-    /// The run that the documentation shows.
+    /// The run in the documentation.
     pub fn example() -> Summary {
         Summary {
             files: TransferTotals {

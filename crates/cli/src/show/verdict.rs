@@ -1,4 +1,4 @@
-//! What limited a job, in words and as JSON.
+//! The bottleneck of a job, as text and JSON.
 
 use haul_base::job::event::{Bottleneck, BottleneckDetail, Fact, FactUnit, Verdict};
 use haul_base::job::summary::Recommendation;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use crate::text::harmless;
 use crate::units::{rate, size};
 
-/// Facts in the summary: the others are for `--json` and documentation.
+/// Most facts in the summary; `--json` has all.
 const FACTS_SHOWN: usize = 2;
 
-/// A line of the summary; `None` where too little was measured.
+/// A line of the summary; `None` with too few measurements.
 pub fn line(verdict: &Verdict) -> Option<String> {
     let next = verdict.next.filter(|_| verdict.limit != Bottleneck::None);
     let next = next.map(|next| format!("; next: {} at {}", words(next.limit), percent(next.share))).unwrap_or_default();
@@ -30,7 +30,7 @@ pub fn line(verdict: &Verdict) -> Option<String> {
     }
 }
 
-/// What could be done, in a line. Interfaces are named as a worker says.
+/// A recommendation on one line. Interface names are a worker's text.
 pub fn advice(Recommendation { text, command }: &Recommendation) -> String {
     let command = command.as_ref().map(|command| format!(": {}", harmless(command))).unwrap_or_default();
     format!("{}{command}", harmless(text))
@@ -48,7 +48,7 @@ pub fn named(verdict: &Verdict) -> String {
     }
 }
 
-/// What people know a limit by.
+/// The name of a bottleneck.
 pub fn words(limit: Bottleneck) -> &'static str {
     match limit {
         Bottleneck::SourceDisk => "source disk",
@@ -84,7 +84,7 @@ fn kind(limit: Bottleneck, detail: BottleneckDetail) -> &'static str {
     }
 }
 
-/// A share, as people say it.
+/// A share in percent.
 pub fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
@@ -103,12 +103,12 @@ pub fn fact_text(fact: &Fact) -> String {
     fact.figure.words().replace("{}", &value)
 }
 
-/// Without a fraction; values out of range, and NaN, become the nearest possible one.
+/// Rounds to an integer, saturating; NaN becomes 0.
 fn whole(value: f64) -> u64 {
     Duration::try_from_secs_f64(value.max(0.0)).map_or(u64::MAX, |rounded| rounded.as_secs())
 }
 
-/// What limits, as JSON.
+/// A bottleneck as JSON.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LimitFields {
@@ -136,7 +136,7 @@ pub struct VerdictFields<'a> {
     share: f64,
 }
 
-/// What could be done, as JSON.
+/// A recommendation as JSON.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct AdviceFields<'a> {
@@ -145,7 +145,7 @@ struct AdviceFields<'a> {
 }
 
 impl<'a> VerdictFields<'a> {
-    /// The verdict, and what could be done.
+    /// The verdict with recommendations.
     pub fn new(verdict: &Verdict, advice: &'a [Recommendation]) -> Self {
         let advice =
             advice.iter().map(|Recommendation { text, command }| AdviceFields { command: command.as_deref(), text });
@@ -161,7 +161,7 @@ impl<'a> VerdictFields<'a> {
     }
 }
 
-/// As many digits as it is worth.
+/// Rounds to the significant digits.
 fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
@@ -171,7 +171,7 @@ pub mod tests {
     use super::*;
     use haul_base::job::event::{BottleneckShare, Figure};
 
-    /// What the documentation shows.
+    /// The verdict in the documentation.
     pub fn example() -> Verdict {
         let fact = |figure, value| Fact { figure, value };
         Verdict {

@@ -1,4 +1,4 @@
-//! Contents of a survey's report, as a document of headings and tables.
+//! The contents of a survey's report, as a document.
 
 use haul_inspect::survey::{
     CompressionSample, DuplicateFiles, DuplicateSet, FileTotals, SizeClass, Survey, SurveyTotals, TargetSurvey,
@@ -13,7 +13,7 @@ use crate::report::table::Table;
 use crate::text::harmless;
 use crate::units::{count, counted, files, percent, rate, size};
 
-/// Below this part nothing worth while is saved by compression.
+/// Largest compressed share that is worth compression.
 const STUBBORN_MIN: f64 = 0.95;
 /// Largest rounding error of a byte count.
 const LEFT_MAX: f64 = 0.95;
@@ -125,7 +125,7 @@ fn sample(sample: &CompressionSample) -> Vec<DocumentBlock> {
     vec![facts(rows)]
 }
 
-/// What a copy between two hosts would choose by itself.
+/// The compression that a copy between hosts would choose.
 fn choice(sample: &CompressionSample) -> String {
     let quickest = sample.methods.iter().find_map(|packed| packed.bytes_per_s);
     let best = sample.methods.iter().map(|packed| packed.left).fold(1.0, f64::min);
@@ -230,7 +230,7 @@ fn kinds(survey: &Survey, rows: usize) -> Vec<DocumentBlock> {
     table(&["type", "bytes", "of bytes", "files"], shown)
 }
 
-/// How a type is called.
+/// The name of a file type.
 pub fn ending(ending: &[u8]) -> String {
     if ending.is_empty() { "(none)".to_owned() } else { format!(".{}", escape(ending)) }
 }
@@ -246,7 +246,7 @@ pub mod tests {
         FileTotals { files, bytes }
     }
 
-    /// A survey in which everything occurs.
+    /// A survey with all kinds of results.
     pub fn example() -> Survey {
         let packed = |method, left, speed| MethodResult { method, left, bytes_per_s: Some(speed) };
         let node = |name: &str, all: FileTotals, own: FileTotals, children| SurveyDirectory {
@@ -319,7 +319,7 @@ pub mod tests {
         }
     }
 
-    /// What is shown of it.
+    /// The view of a survey.
     pub fn shown<'s>(survey: &'s Survey, outlook: &'s Outlook) -> SurveyView<'s> {
         SurveyView { what: "run7".to_owned(), survey, outlook }
     }

@@ -1,4 +1,4 @@
-//! A survey, for programs: one object a line (docs/JSON.md).
+//! A survey as JSON, one object per line (docs/JSON.md).
 
 use haul_inspect::survey::{CompressionSample, DuplicateFiles, DuplicateSet, FileTotals, Survey, TargetSurvey};
 use haul_proto::checksum::hex;
@@ -91,7 +91,7 @@ pub struct TotalsFields {
     bytes: u64,
 }
 
-/// The same as an object.
+/// Files and bytes as an object.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SumFields {
@@ -112,7 +112,7 @@ struct DuplicatesFields {
     spare: SumFields,
 }
 
-/// How far data can be compressed.
+/// The compressibility of data.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SampleFields {
@@ -141,7 +141,7 @@ struct TargetFields {
     send_bytes: u64,
 }
 
-/// How long a copy will take.
+/// The estimated time of a copy.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct EstimateFields<'a> {
@@ -268,7 +268,7 @@ impl From<&TargetSurvey> for TargetFields {
 }
 
 impl<'a> EstimateFields<'a> {
-    /// `None` where the host was not measured.
+    /// The estimate; `None` without measurements of the host.
     fn of(outlook: &'a Outlook) -> Option<Self> {
         let Outlook::Measured { host, figures, bytes, time } = outlook else { return None };
         let (bytes_per_s, measured) = (figures.bytes_per_s, figures.when.as_str());

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 use super::contents::ending;
 
-/// JSON for a page: nothing in it ends a script or begins a tag.
+/// JSON for a page, escaped for a script element.
 pub fn data(survey: &Survey) -> String {
     let types = survey.kinds.iter().map(|kind| json!([ending(&kind.ending), kind.sum.bytes, kind.sum.files]));
     let others = json!(["(others)", survey.other_kinds.bytes, survey.other_kinds.files]);
     let types: Vec<_> = types.chain((survey.other_kinds.files > 0).then_some(others)).collect();
     let root = root(&survey.tree);
-    // Patterns begin below a directory that was named.
+    // Patterns start below a named directory.
     let depth = if std::ptr::eq(root, &survey.tree) { 2 } else { 1 };
     let all = json!({"dirs": node(root), "types": types, "depth": depth}).to_string();
     all.chars().fold(String::with_capacity(all.len()), |mut shown, c| {
@@ -28,7 +28,7 @@ pub fn data(survey: &Survey) -> String {
     })
 }
 
-/// Where one directory alone was named, that.
+/// The root of the map: the directory itself, if only one was named.
 fn root(tree: &SurveyDirectory) -> &SurveyDirectory {
     match tree.children.as_slice() {
         [only] if tree.own.files == 0 && tree.rest.files == 0 => only,

@@ -1,5 +1,4 @@
-//! What `haul survey` shows of what the engine found: as words, as JSON, and as a page. Words and page are made from one
-//! document.
+//! Output of `haul survey`: text, JSON and a page. Text and page are made from one document.
 
 pub mod contents;
 pub mod json;
@@ -13,12 +12,12 @@ use haul_inspect::survey::Survey;
 
 use self::outlook::Outlook;
 
-/// What is shown.
+/// A view of a survey.
 pub struct SurveyView<'s> {
-    /// What was named, for people.
+    /// The typed paths, as text.
     pub what: String,
-    /// What was found.
+    /// The results.
     pub survey: &'s Survey,
-    /// How long a copy will take.
+    /// The estimated time of a copy.
     pub outlook: &'s Outlook,
 }

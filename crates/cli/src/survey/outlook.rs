@@ -1,4 +1,4 @@
-//! How long a copy will take: by what the last `haul probe --save` for that host expected.
+//! The estimated time of a copy, by the last `haul probe --save` for its host.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use haul_proto::path::escape;
 use crate::probe::figures::ProbeFigures;
 use crate::units::{duration, rate, size};
 
-/// What can be said.
+/// An estimate.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outlook {
     /// No host was named.
     NoHost,
-    /// This host was never measured, or that was not saved.
+    /// The host has no saved measurements.
     Unmeasured(String),
-    /// It was.
+    /// The host has saved measurements.
     Measured {
         /// The host.
         host: String,
-        /// What was expected then.
+        /// The saved forecast.
         figures: ProbeFigures,
-        /// What would be sent, in bytes.
+        /// Bytes to send.
         bytes: u64,
-        /// How long that takes.
+        /// The estimated time.
         time: Duration,
     },
 }
@@ -32,7 +32,7 @@ pub enum Outlook {
 const TIME_MAX_S: f64 = 1e9;
 
 impl Outlook {
-    /// For a copy to `host`.
+    /// The estimate for a copy to `host`.
     pub fn new(survey: &Survey, host: Option<String>, figures: Option<ProbeFigures>) -> Self {
         let Some(host) = host else { return Self::NoHost };
         let Some(figures) = figures else { return Self::Unmeasured(host) };
@@ -41,7 +41,7 @@ impl Outlook {
         Self::Measured { host, figures, bytes, time: Duration::from_secs_f64(seconds) }
     }
 
-    /// For people, a line.
+    /// The estimate as a line of text.
     pub fn words(&self) -> String {
         match self {
             Self::NoHost => {

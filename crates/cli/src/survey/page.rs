@@ -6,10 +6,10 @@ use crate::report::html::{Extra, page_with};
 use super::SurveyView;
 use super::map;
 
-/// Draws the map, and lets it be walked in.
+/// Draws the interactive map.
 const SCRIPT: &str = include_str!("map.js");
 const STYLE: &str = include_str!("map.css");
-/// Where the map is drawn; without scripts, that is said.
+/// The map's element, with a note for browsers without scripts.
 const PLACE: &str = "<noscript><p class=\"small\">The map of bytes needs scripts; the tables below do not.</p></noscript>\n\
      <div id=\"map-head\" hidden><nav id=\"way\" aria-label=\"way to this directory\"></nav>\
      <div id=\"modes\"><button type=\"button\" id=\"by-dir\">directories</button>\

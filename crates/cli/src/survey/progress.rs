@@ -1,4 +1,4 @@
-//! How far a survey is, on one line of a terminal that is rubbed out in the end.
+//! The progress of a survey on one line of a terminal, erased at the end.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -9,12 +9,12 @@ use crate::units::{files, size};
 
 /// Interval between updates.
 const EVERY: Duration = Duration::from_millis(200);
-/// Rubs out the line (ECMA-48, EL).
+/// Erases the line (ECMA-48, EL).
 const RUB_OUT: &str = "\r\x1b[K";
 
 /// The line.
 pub struct ProgressLine<W: Write> {
-    /// `None` where there is no terminal.
+    /// The terminal, if any.
     out: Option<W>,
     due: Instant,
     is_there: bool,
@@ -26,7 +26,7 @@ impl<W: Write> ProgressLine<W> {
         Self { out, due: Instant::now() + EVERY, is_there: false }
     }
 
-    /// Shows it, if the last time is long enough ago.
+    /// Shows progress, at intervals.
     pub fn show(&mut self, progress: SurveyProgress) {
         if self.out.is_some() && Instant::now() >= self.due {
             self.due = Instant::now() + EVERY;
@@ -35,14 +35,14 @@ impl<W: Write> ProgressLine<W> {
         }
     }
 
-    /// Rubs it out.
+    /// Erases the line.
     pub fn end(&mut self) {
         if std::mem::take(&mut self.is_there) {
             self.write(RUB_OUT);
         }
     }
 
-    /// A terminal that is gone is no error.
+    /// Errors of a closed terminal are ignored.
     fn write(&mut self, text: &str) {
         if let Some(out) = &mut self.out {
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -1,4 +1,4 @@
-//! A survey as words: figures first and names last, since names may be long.
+//! A survey as text: figures first and names last, since names may be long.
 
 use crate::report::document::{Document, DocumentBlock};
 use crate::report::table::Table;

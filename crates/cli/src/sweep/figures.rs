@@ -1,4 +1,4 @@
-//! What is recorded of a run. One table: the columns of the CSV and the fields of the JSON are made from it.
+//! The record of a run. One table has the columns of the CSV and the fields of the JSON.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,19 +17,19 @@ use crate::units::bytes_per_s;
 /// A run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweepRun {
-    /// Which of the repetitions it belongs to, from 1.
+    /// Its round, from 1.
     pub round: u32,
-    /// With which setting.
+    /// Its setting.
     pub setting: SweepSetting,
-    /// When it began, in seconds since 1970.
+    /// Its start, in seconds since 1970.
     pub began: f64,
-    /// What limited it, as `--json` names it; empty where that is not known.
+    /// The bottleneck, as in `--json`; empty if unknown.
     pub limited_by: String,
-    /// What came of it, or why nothing did.
+    /// Its figures, or its error.
     pub result: Result<Figures, String>,
 }
 
-/// A figure: what it is called, and how it is read from and written to others.
+/// A figure: its name, and its accessors.
 struct Field {
     name: &'static str,
     get: fn(&Figures) -> f64,
@@ -60,56 +60,56 @@ macro_rules! figures {
 }
 
 figures! {
-    /// Bytes that were copied.
+    /// Copied bytes.
     bytes,
-    /// Time of the whole command: logins, finding a way, the copy.
+    /// Time of the whole command: logins, connections, the copy.
     real_s,
-    /// From the moment when data streams were up to the end.
+    /// Time with data streams.
     data_s,
     /// [`Self::bytes`] in [`Self::data_s`].
     bytes_per_s,
-    /// Time that the programs at both ends computed themselves.
+    /// User CPU time at both ends.
     user_s,
-    /// Time that the systems at both ends computed for them.
+    /// System CPU time at both ends.
     system_s,
-    /// The same of the source alone, user and system.
+    /// CPU time of the source.
     source_cpu_s,
-    /// The same of the target alone.
+    /// CPU time of the target.
     target_cpu_s,
-    /// The shortest round trip that the kernel saw: before there was a queue.
+    /// The kernel's shortest round trip, without a queue.
     rtt_unloaded_s,
-    /// The mean round trip while the data flowed.
+    /// The mean round trip under load.
     rtt_loaded_s,
-    /// The shortest of ten ICMP echoes right before the run.
+    /// The shortest of ten ICMP echoes before the run.
     ping_unloaded_min_s,
-    /// Their median.
+    /// The median of these echoes.
     ping_unloaded_s,
-    /// The median of ICMP echoes while the data flowed.
+    /// The median of ICMP echoes under load.
     ping_loaded_s,
     /// Segments sent.
     segments,
-    /// The retransmitted part of these.
+    /// Retransmitted segments.
     retransmitted,
     /// Streams in use at the end.
     streams_used,
-    /// The largest effective window of a stream: the smaller one of congestion window and receive window. The mean of
-    /// all streams.
+    /// The largest effective window of a stream (the smaller one of congestion window and receive window), as the mean
+    /// of all streams.
     stream_window_bytes,
-    /// Bytes that went past the source's page cache.
+    /// Bytes read with direct I/O.
     source_direct_bytes,
-    /// Bytes that went past the target's.
+    /// Bytes written with direct I/O.
     target_direct_bytes,
     /// Bytes on the wire.
     bytes_on_wire,
-    /// Bytes that were not copied but shared.
+    /// Reflinked bytes.
     cloned_bytes,
-    /// 1 where all was on the target's disk at the end, 0 where not.
+    /// 1 if all data was on the target's disk at the end, 0 otherwise.
     durable,
 }
 
 /// Columns before the figures.
 const BEFORE: [&str; 2] = ["round", "began"];
-/// Columns behind them.
+/// Columns after the figures.
 const LIMITED_BY: &str = "limited_by";
 const FAILURE: &str = "failure";
 
@@ -125,7 +125,7 @@ pub fn columns() -> Vec<&'static str> {
 }
 
 impl Figures {
-    /// From what a job said at its end, and while it ran, and from ICMP echoes.
+    /// The figures of a job's summary, its time series and ICMP echoes.
     pub fn of(summary: &Summary, series: &Series, echoes: RoundTrips) -> Self {
         let real = summary.times.elapsed;
         let data = real.saturating_sub(series.begun().unwrap_or_default());
@@ -160,7 +160,7 @@ impl Figures {
         }
     }
 
-    /// CPUs that both ends kept busy.
+    /// CPUs in use at both ends.
     pub fn cpus(&self) -> f64 {
         (self.source_cpu_s + self.target_cpu_s) / self.real_s
     }
@@ -171,7 +171,7 @@ impl Figures {
     }
 }
 
-/// The mean of the largest effective windows of `streams`; not a number without TCP.
+/// The mean of the largest effective windows of `streams`; NaN without TCP.
 fn mean_window_bytes(streams: &[StreamFigures]) -> f64 {
     let windows = || streams.iter().filter(|stream| stream.segments > 0).map(|stream| stream.effective_window_bytes);
     windows().map(|bytes| bytes as f64).sum::<f64>() / windows().count() as f64
@@ -191,7 +191,7 @@ impl SweepRun {
         cells
     }
 
-    /// What a row says; `None` if it says nothing of the kind.
+    /// Parses a row; `None` if it is invalid.
     pub fn of_cells(cells: &[String]) -> Option<Self> {
         let (before, rest) = cells.split_at_checked(BEFORE.len())?;
         let (words, rest) = rest.split_at_checked(COUNT)?;

@@ -1,4 +1,4 @@
-//! NAME.csv: the runs of a sweep, a line each, written after each run. A stopped sweep resumes from it: recorded runs
+//! NAME.csv: the runs of a sweep, one line each, written after each run. A stopped sweep resumes from it: recorded runs
 //! are not repeated. Its first lines identify the sweep.
 
 use std::fs::{self, File, OpenOptions};
@@ -15,17 +15,17 @@ use super::figures::{SweepRun, columns};
 use super::setting::SweepSetting;
 
 const FIRST: &str = "# haul sweep 1";
-/// Longer ones are none of haul's.
+/// Largest file that is read.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// Of which sweep it is: what may not change from one call to the next. Lists may grow.
+/// The identity of a sweep, constant between calls. Lists may grow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// The source as typed, escaped.
     pub source: String,
     /// The target as typed, escaped.
     pub target: String,
-    /// Options that all runs have in common, as typed, escaped.
+    /// Options common to all runs, as typed, escaped.
     pub options: String,
 }
 
@@ -56,7 +56,7 @@ impl Journal {
             journal.file.set_len(0).and_then(|()| journal.begin(header)).map_err(cannot)?;
             return Ok(journal);
         }
-        // What a killed run left half written is not there.
+        // Ignore a line that a killed run left incomplete.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         journal.read(&text[..whole], header).map_err(|why| anyhow!("{shown}: {why}"))?;
         journal.file.set_len(whole as u64).map_err(cannot)?;
@@ -110,28 +110,28 @@ impl Journal {
         Ok(())
     }
 
-    /// All runs that were made.
+    /// All recorded runs.
     pub fn runs(&self) -> &[SweepRun] {
         &self.runs
     }
 
-    /// Whether a run was made already.
+    /// Whether a run is recorded.
     pub fn has(&self, round: u32, setting: &SweepSetting) -> bool {
         self.runs.iter().any(|run| run.round == round && run.setting == *setting)
     }
 
-    /// Whether it was there already: an earlier call may have been killed.
+    /// Whether the file existed: an earlier call may have been killed.
     pub fn is_resumed(&self) -> bool {
         self.is_resumed
     }
 
-    /// A number that no other sweep has.
+    /// The unique number of the sweep.
     pub fn number(&self) -> u64 {
         self.number
     }
 }
 
-/// A cell as CSV has it (RFC 4180). There are no line feeds in it.
+/// Quotes a cell for CSV (RFC 4180). It has no line feeds.
 fn quoted(cell: &str) -> String {
     let cell = cell.replace(['\n', '\r'], " ");
     match cell.contains([',', '"']) {

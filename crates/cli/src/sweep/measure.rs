@@ -17,34 +17,33 @@ use crate::echoes::{Echoes, RoundTrips, idle, other_end};
 use crate::report::series::Series;
 use crate::signals::Watch;
 
-/// What runs need.
+/// The environment of runs.
 pub struct SweepBench<'a> {
-    /// What workers are started from.
+    /// The executable of workers.
     pub program: WorkerProgram,
-    /// Tells of signals.
+    /// Handles signals.
     pub watch: &'a Watch,
     /// For SIGUSR1 and SIGUSR2.
     pub steering: &'a RuntimeControl,
 }
 
-/// What came of a run.
+/// The result of a run.
 pub struct MeasuredRun {
-    /// The run; `None` where it was stopped.
+    /// The run; `None` if it was stopped.
     pub run: Option<SweepRun>,
-    /// How data travelled.
+    /// The transport path.
     pub transport: Option<TransportPath>,
-    /// Reason that its copy could not be removed, in one line.
+    /// Why its copy could not be removed, in one line.
     pub leftover: Option<String>,
 }
 
 impl SweepBench<'_> {
-    /// Removes what an earlier call left that was killed in a run.
+    /// Removes the remains of a killed call.
     pub fn clear(&self, job: &Job, number: u64) -> anyhow::Result<()> {
         placed(job, number).and_then(|(_, scratch)| scratch).map_or(Ok(()), |scratch| scratch.remove(&job.access))
     }
 
-    /// Makes the run. `number` is that of the sweep; `address` is the other host's, where it is known from an earlier
-    /// run.
+    /// Makes a run. `number` is that of the sweep; `address` is the other host's, if known from an earlier run.
     pub fn measure(
         &self,
         (round, setting, job): (u32, &SweepSetting, &Job),
@@ -87,7 +86,7 @@ impl SweepBench<'_> {
     }
 }
 
-/// The address of the host that is not this one, by its name. A name that only ssh knows has none, nor has this host.
+/// The address of the other host, by its name; `None` for a name known only to ssh, or if there is no other host.
 fn host_address(job: &Job) -> Option<IpAddr> {
     let (Host::Remote { name, .. } | Host::Served { name, .. }) =
         [job.source_host(), &job.target.host].into_iter().find(|host| **host != Host::Local)?
@@ -97,12 +96,12 @@ fn host_address(job: &Job) -> Option<IpAddr> {
     (name.as_str(), 0).to_socket_addrs().ok()?.next().map(|address| address.ip())
 }
 
-/// Whether nothing that is copied there stays.
+/// Whether the target discards data.
 pub fn is_nowhere(target: &Location) -> bool {
     is_null(&target.path) || target.path.as_os_str() == NULL_TARGET
 }
 
-/// The job with a directory of its own as the target, unless that is null. `None` where that cannot be.
+/// The job with its own scratch directory as the target, unless the target is null. `None` if impossible.
 fn placed(job: &Job, number: u64) -> Option<(Job, Option<ScratchSpace>)> {
     if is_nowhere(&job.target) {
         return Some((job.clone(), None));
@@ -113,12 +112,12 @@ fn placed(job: &Job, number: u64) -> Option<(Job, Option<ScratchSpace>)> {
     Some((job, Some(scratch)))
 }
 
-/// Watches a run.
+/// Observes a run.
 struct Witness {
     begun: Instant,
     series: Series,
     echoes: Option<Echoes>,
-    /// The first thing that failed.
+    /// The first failure.
     failure: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! `haul sweep`: the same copy with many settings, several times over, measured.
+//! `haul sweep`: measures the same copy with many settings, in several rounds.
 
 pub mod figures;
 pub mod journal;
@@ -34,41 +34,41 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Number of consecutive failures that ends a sweep.
 const FAILURES_MAX: usize = 3;
 
-/// A sweep that is planned.
+/// A planned sweep.
 pub struct Sweep {
     /// All runs, each a job: by round and setting.
     pub runs: Vec<(u32, SweepSetting, Job)>,
     /// Header of its journal.
     pub header: Header,
-    /// `--out`: what the files are called, without their endings.
+    /// `--out`: the name of the files, without extensions.
     pub out: PathBuf,
-    /// `--report`: a page as well.
+    /// `--report`: writes a page too.
     pub report: bool,
-    /// `--no-pause` clears it: after each run, as long a pause.
+    /// Whether each run is followed by a pause of its length; cleared by `--no-pause`.
     pub pause: bool,
 }
 
 /// Events of a sweep.
 pub trait Listener {
-    /// A run is over: the how manieth it was, of how many.
+    /// A run has ended, with its number and the total.
     fn run(&mut self, number: usize, of: usize, run: &SweepRun);
-    /// Something else worth a line.
+    /// Another message.
     fn notice(&mut self, line: &str);
 }
 
 /// How a sweep ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SweepEnd {
-    /// All runs were made, and none failed.
+    /// All runs succeeded.
     Well,
-    /// Some failed.
+    /// Some runs failed.
     WithFailures,
     /// It was stopped: the same command resumes.
     Stopped,
 }
 
 impl Sweep {
-    /// Makes all runs that were not made yet.
+    /// Makes all missing runs.
     pub fn carry_out(
         &self,
         cancel: &Cancel,
@@ -84,7 +84,7 @@ impl Sweep {
         Ok(ended)
     }
 
-    /// NAME with an ending. A dot in NAME is no ending.
+    /// NAME with an extension. Dots in NAME stay.
     pub fn named(&self, ending: &str) -> PathBuf {
         let mut name = self.out.clone().into_os_string();
         name.push(OsStr::new("."));
@@ -96,9 +96,9 @@ impl Sweep {
 struct RunningSweep<'a> {
     sweep: &'a Sweep,
     journal: Journal,
-    /// How data travelled, once that is known.
+    /// The transport path, once known.
     transport: Option<TransportPath>,
-    /// The other host's address for each target, once it is known.
+    /// The other host's address for each target, once known.
     addresses: HashMap<&'a str, IpAddr>,
     bench: SweepBench<'a>,
 }
@@ -136,7 +136,7 @@ impl RunningSweep<'_> {
             self.journal.add(run)?;
             self.save()?;
             if leftover.is_some() {
-                // The next run would find its files there already.
+                // The next run would find existing files.
                 return Ok(SweepEnd::WithFailures);
             }
             if failures_in_a_row == FAILURES_MAX {
@@ -179,7 +179,7 @@ fn write(to: &Path, content: &str, own: ReplaceableFile) -> anyhow::Result<()> {
         .map_err(|error| anyhow::anyhow!("{}: {error}", haul_proto::path::escape(to.as_os_str().as_encoded_bytes())))
 }
 
-/// Waits; whether it was not stopped.
+/// Waits. Returns `false` if stopped.
 fn rest(time: Duration, cancel: &Cancel) -> bool {
     let until = Instant::now() + time;
     while !cancel.is_cancelled() {

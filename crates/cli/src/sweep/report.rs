@@ -1,4 +1,4 @@
-//! The report of a sweep: rate against streams for each window (or whatever was varied), rate against time,
+//! The report of a sweep: rate against streams for each window (or other varied settings), rate against time,
 //! distributions, and all figures.
 
 use super::figures::{Figures, SweepRun, columns};
@@ -14,7 +14,7 @@ use crate::report::statistics::{Quartiles, distribution};
 use crate::report::table::Table;
 use crate::units::counted;
 
-/// Dimensions that can go from left to right, the first choice first.
+/// Dimensions for the x-axis, by preference.
 const ACROSS: [&str; 4] = ["streams", "rate_limit", "size", "duration"];
 
 /// The name of a line without others.
@@ -72,7 +72,7 @@ fn number(at: usize, word: &str) -> Option<f64> {
     }
 }
 
-/// Dimensions that go from left to right: those of numbers that were varied.
+/// Dimensions for the x-axis: varied numbers.
 fn across(groups: &[Group<'_>]) -> Vec<usize> {
     let varied = varied(groups);
     let is_number = |at: usize| groups.iter().all(|group| number(at, &group.setting.0[at]).is_some());
@@ -80,11 +80,11 @@ fn across(groups: &[Group<'_>]) -> Vec<usize> {
     places.filter(|&at| varied[at] && is_number(at)).collect()
 }
 
-/// Groups that have all in common but the dimension that goes from left to right.
+/// Groups that differ only in the dimension of the x-axis.
 struct SweepRow<'a, 'b> {
     /// Their common setting.
     name: String,
-    /// By what rows are sorted: the same as numbers.
+    /// Sort key: the setting as numbers.
     order: Vec<Option<u64>>,
     groups: Vec<&'b Group<'a>>,
 }
@@ -136,7 +136,7 @@ fn by_setting(groups: &[Group<'_>]) -> Vec<DocumentBlock> {
     charts.into_iter().map(DocumentBlock::Chart).collect()
 }
 
-/// The median rate for each pair of words of the first two dimensions that were varied; of several, the highest.
+/// The median rate for each pair of values of the first two varied dimensions; the highest of several.
 fn heat(groups: &[Group<'_>]) -> Option<Chart> {
     let varied = varied(groups);
     let mut dimensions = (0..COUNT).filter(|at| varied[*at]);
@@ -157,7 +157,7 @@ fn heat(groups: &[Group<'_>]) -> Option<Chart> {
     })
 }
 
-/// The words of a dimension, numbers in their order.
+/// The values of a dimension, numbers in order.
 fn words(groups: &[Group<'_>], at: usize) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for group in groups {
@@ -169,8 +169,8 @@ fn words(groups: &[Group<'_>], at: usize) -> Vec<String> {
     words
 }
 
-/// Figures against what goes from left to right, lines for each combination of the rest. `figures` have names, empty
-/// for a single one.
+/// Figures against the x-axis, with a line for each combination of the rest. `figures` have names, empty for a single
+/// one.
 fn curves(
     groups: &[Group<'_>],
     at: usize,
@@ -214,7 +214,7 @@ fn capital(text: &str) -> String {
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
-/// The highest lines, as many as are distinguishable.
+/// The highest distinguishable lines.
 fn shown(mut lines: Vec<ChartLine>) -> Vec<ChartLine> {
     if lines.len() > LINES_MAX {
         let top = |line: &ChartLine| line.points.iter().map(|point| point.y).fold(0.0, f64::max);
@@ -243,7 +243,7 @@ fn bars(groups: &[Group<'_>], varied: &[bool; COUNT]) -> Chart {
     }
 }
 
-/// Round trips without and with load: by ICMP, and of the data's connections.
+/// Round trips when idle and under load, of ICMP and of the data's connections.
 fn round_trips(groups: &[Group<'_>]) -> Vec<DocumentBlock> {
     let Some(&at) = across(groups).first() else { return Vec::new() };
     let by_icmp = curves(groups, at, (Quantity::RoundTrip, "ICMP round trip"), |group| {
@@ -261,7 +261,7 @@ fn round_trips(groups: &[Group<'_>]) -> Vec<DocumentBlock> {
     [by_icmp, by_tcp].into_iter().filter(Chart::has_figures).map(DocumentBlock::Chart).collect()
 }
 
-/// CPUs that both ends kept busy, against the rate: a point for each setting.
+/// CPUs in use at both ends against the rate, a point for each setting.
 fn cpu(groups: &[Group<'_>]) -> Vec<DocumentBlock> {
     let medians = |figure: fn(&Figures) -> f64| {
         let point = |group: &Group<'_>| {
@@ -321,7 +321,7 @@ fn distributions(groups: &[Group<'_>]) -> Vec<DocumentBlock> {
     })]
 }
 
-/// Of each setting, medians; of rates, the quarters as well.
+/// The medians of each setting, with quartiles of rates.
 fn settings(groups: &[Group<'_>]) -> Table {
     let mut table = Table::new(&[
         "setting",

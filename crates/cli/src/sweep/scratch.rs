@@ -18,16 +18,16 @@ use haul_proto::path::escape;
 const PREFIX: &str = "haul-sweep-";
 /// Time limit of the creation, and of the removal.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// The entry of a scratch directory that takes what is copied.
+/// The entry of a scratch directory for copied data.
 const DATA: &str = "data";
 /// Creates and marks a directory. Directory and token come from standard input, so that no login shell parses them. Another
 /// directory in its place is not marked, since it is not empty.
 const CREATE: &str = r#"exec sh -c 'unset CDPATH; IFS= read -r d && IFS= read -r t && case "$d" in ?*/*) mkdir -p -- "${d%/*}";; esac && umask 077 && mkdir -- "$d" && cd -P -- "$d" && [ -z "$(ls -A)" ] && echo "$t" >@MARKER@'"#;
 /// Removes the contents of a directory with this token, and then the directory, if it is there.
 const REMOVE: &str = r#"exec sh -c 'unset CDPATH; IFS= read -r d && IFS= read -r t && if [ -d "$d" ] || [ -h "$d" ]; then (cd -P -- "$d" && { [ -f @MARKER@ ] && IFS= read -r m <@MARKER@ && [ "$m" = "$t" ] || { echo "@FOREIGN@" >&2; exit 1; }; } && rm -rf -- @DATA@ @MARKER@) && rmdir -- "$d"; fi'"#;
-/// Said of another directory.
+/// The error for another directory.
 const FOREIGN: &str = "not created by this sweep";
-/// Said of a server, which lets no client remove its directories.
+/// The error for a server, which forbids removal of its directories.
 const SERVED: &str = "a server forbids deleting";
 
 /// A scratch directory, which may not exist yet.
@@ -48,7 +48,7 @@ impl ScratchSpace {
         is_one_line.then(|| Self { directory: Location { host: target.host.clone(), path }, token })
     }
 
-    /// Returns where a run copies to.
+    /// The target of a run.
     pub fn data(&self) -> Location {
         Location { host: self.directory.host.clone(), path: self.directory.path.join(DATA) }
     }

@@ -11,7 +11,7 @@ use crate::args::flags;
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
 
-/// An option that can have a list of arguments.
+/// An option with a list of arguments.
 pub struct Dimension {
     /// The option.
     pub flag: &'static Flag<Single<OsString>>,
@@ -21,7 +21,7 @@ pub struct Dimension {
     pub slac: &'static [&'static str],
 }
 
-/// How many dimensions there are.
+/// Number of dimensions.
 pub const COUNT: usize = 10;
 
 /// All dimensions. The first gives the lines of a chart, the second its horizontal axis.
@@ -50,11 +50,11 @@ pub const DIMENSIONS: [Dimension; COUNT] = [
     Dimension { flag: &flags::sweep::TARGET, name: "target", slac: &[] },
 ];
 
-/// Leaves a dimension to haul, as a copy without that option does.
+/// Leaves a dimension to haul, like a copy without the option.
 pub const AUTO: &str = "auto";
-/// The cipher that is none: an option of its own.
+/// No cipher: a separate option.
 const NO_CIPHER: &str = "none";
-/// Stands for SLAC's list.
+/// The word for SLAC's list.
 const SLAC: &str = "slac";
 
 /// One word for each dimension.
@@ -62,7 +62,7 @@ const SLAC: &str = "slac";
 pub struct SweepSetting(pub [String; COUNT]);
 
 impl SweepSetting {
-    /// For people: the value, or `automatic`.
+    /// The value as text, or `automatic`.
     pub fn label(&self) -> String {
         let set = DIMENSIONS.iter().zip(&self.0).filter(|(_, word)| *word != AUTO);
         let said: Vec<_> =
@@ -70,7 +70,7 @@ impl SweepSetting {
         if said.is_empty() { "automatic".to_owned() } else { said.join(", ") }
     }
 
-    /// The word of a dimension; `None` where it is not varied.
+    /// The value of a dimension; `None` if it is not varied.
     pub fn word(&self, option: &OptionRow) -> Option<&str> {
         let word = DIMENSIONS.iter().zip(&self.0).find(|(dimension, _)| dimension.flag.is(option))?.1;
         (word != AUTO).then_some(word)
@@ -93,10 +93,10 @@ impl SweepSetting {
     }
 }
 
-/// All settings, in the order in which they are run: of each window all numbers of streams, and so on. Where nothing is
-/// varied at all, they are SLAC's windows and streams. `target` is the first of several targets.
+/// All settings in the order of the runs: for each window all numbers of streams, and so on. By default, they are
+/// SLAC's windows and streams. `target` is the first of several targets.
 pub fn settings(values: &Values, target: &str) -> Result<Vec<SweepSetting>, UsageError> {
-    // Settings of a configuration file are for copies.
+    // Options of a configuration file apply to copies.
     let is_any = DIMENSIONS.iter().any(|dimension| values.is_typed(dimension.flag));
     let mut settings = vec![Vec::new()];
     for dimension in &DIMENSIONS {

@@ -1,4 +1,4 @@
-//! What the runs of a sweep say together: medians and quartiles of each setting, outliers, warnings; and NAME.json.
+//! The summary of a sweep: medians and quartiles of each setting, outliers, warnings; and NAME.json.
 
 use serde_json::{Map, Value, json};
 
@@ -23,19 +23,19 @@ const OTHERS: [(&str, Figure); 8] = [
     ("ping_loaded_s", |figures| figures.ping_loaded_s),
 ];
 
-/// What the runs with one setting say.
+/// The runs with one setting.
 #[derive(Debug, Clone)]
 pub struct Group<'a> {
     /// The setting.
     pub setting: &'a SweepSetting,
-    /// Those that were no failures.
+    /// Successful runs.
     pub good: Vec<(&'a SweepRun, &'a Figures)>,
-    /// How many failed.
+    /// Number of failed runs.
     pub failed: usize,
 }
 
 impl<'a> Group<'a> {
-    /// The runs by setting, in the order in which settings came first.
+    /// The runs by setting, in the order of their first runs.
     pub fn all(runs: &'a [SweepRun]) -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::new();
         for run in runs {
@@ -52,7 +52,7 @@ impl<'a> Group<'a> {
         groups
     }
 
-    /// The quarters of a figure; `None` where no run has it.
+    /// The quartiles of a figure; `None` if no run has it.
     pub fn quartiles(&self, figure: impl Fn(&Figures) -> f64) -> Option<Quartiles> {
         Quartiles::of(&self.good.iter().map(|(_, figures)| figure(figures)).collect::<Vec<_>>())
     }
@@ -62,7 +62,7 @@ impl<'a> Group<'a> {
         self.quartiles(|figures| figures.bytes_per_s)
     }
 
-    /// What limited most of its runs.
+    /// The most frequent bottleneck.
     pub fn limited_by(&self) -> Option<&'a str> {
         let limits = || self.good.iter().map(|(run, _)| run.limited_by.as_str()).filter(|limit| !limit.is_empty());
         limits().max_by_key(|limit| limits().filter(|other| other == limit).count())
@@ -102,7 +102,7 @@ pub fn fastest<'a, 'b>(groups: &'b [Group<'a>]) -> Option<(&'b Group<'a>, Quarti
     rated.max_by(|(_, a), (_, b)| a.median.total_cmp(&b.median))
 }
 
-/// What to beware of in these figures: outliers, failures, and `flattery`.
+/// Warnings about the figures: outliers, failures, and `flattery`.
 pub fn warnings(groups: &[Group<'_>], flattery: &[String]) -> Vec<String> {
     let mut warnings = Vec::new();
     for group in groups {

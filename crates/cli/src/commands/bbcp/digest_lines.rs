@@ -14,14 +14,14 @@ use crate::resolve::DigestSink;
 
 const LABEL: &str = "Checksum: ";
 
-/// Where the lines go.
+/// Destination of the lines.
 pub struct DigestLines {
     out: Box<dyn Write>,
     host: String,
 }
 
 impl DigestLines {
-    /// Lines about files on `host`: on standard error, or after those that a file has.
+    /// Lines about files on `host`, on standard error or appended to a file.
     pub fn new(sink: &DigestSink, host: String) -> anyhow::Result<Self> {
         let out: Box<dyn Write> = match sink {
             DigestSink::Shown => Box::new(io::stderr()),
@@ -41,7 +41,7 @@ impl DigestLines {
     }
 }
 
-/// Opens a list of checksums; another file stays as it is.
+/// Opens a list of checksums to append to. Any other file is refused.
 fn append(path: &Path) -> io::Result<File> {
     let mut first = Vec::new();
     let is_bbcps = File::open(path)

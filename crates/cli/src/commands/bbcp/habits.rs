@@ -1,4 +1,4 @@
-//! What a real bbcp does with paths, modes and programs that haul, under its own name, does otherwise.
+//! bbcp's treatment of paths, modes and programs, where haul's own differs.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -13,16 +13,16 @@ use crate::args::row::OptionRow;
 use crate::args::values::Values;
 use crate::resolve::{Plan, contents};
 
-/// Modes of new files and directories are 644 and 755, whatever the user's umask is.
+/// The fixed umask of new files and directories: modes 644 and 755.
 const UMASK: u32 = 0o022;
 
-/// Options that bbcp refuses beside `-N`.
+/// Options that bbcp refuses with `-N`.
 const NOT_WITH_PIPES: &[&OptionRow] =
     &[&flags::APPEND.row, &flags::DIRBASE.row, &flags::TRUNCATE.row, &flags::RECURSIVE.row, &flags::UNBUFFERED.row];
-/// Options that bbcp refuses where the target is a pipe.
+/// Options that bbcp refuses if the target is a pipe.
 const NOT_WITH_TARGET_PIPES: &[&OptionRow] = &[&flags::FORCE.row, &flags::MODE.row, &flags::PRESERVE.row];
 
-/// Refuses pairs of options that haul has a use for, but bbcp has not.
+/// Refuses pairs of options that bbcp refuses and haul allows.
 pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
     let pipe = values.last(&flags::PIPE).map(OsStr::as_bytes);
     let target = pipe.filter(|ends| ends.contains(&b'o'));
@@ -38,7 +38,7 @@ pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// Changes a plan into what bbcp would do.
+/// Changes a plan to bbcp's behaviour.
 pub fn adopt(plan: &mut Plan) {
     rustix::process::umask(Mode::from_raw_mode(UMASK));
     let job = &mut plan.job;
@@ -57,12 +57,12 @@ pub fn adopt(plan: &mut Plan) {
         }
     }
     if let Some(checksum) = job.options.integrity.checksum.as_mut().filter(|_| job.options.target.delta.in_place) {
-        // A file that is changed in its place is not read from its beginning to its end; the source's data is.
+        // A file updated in place is not read from beginning to end; the source's is.
         checksum.at_source = true;
     }
 }
 
-/// Words of a program reach it as they are: no shell expands them. A single word may also be a FIFO.
+/// Quotes a program's words, since bbcp has no shell expand them. A single word may also be a FIFO.
 fn without_shell(program: &OsStr) -> OsString {
     let words: Vec<_> = program.as_bytes().split(|byte| *byte == b' ').filter(|word| !word.is_empty()).collect();
     if words.len() < 2 {

@@ -24,17 +24,17 @@ use crate::show::{self, Show};
 use crate::text::TextOutput;
 use crate::units::{bytes_per_s, percent};
 
-/// Most lines that wait for the number of files.
+/// Most lines held for the number of files.
 const HELD_MAX: usize = 4096;
 
-/// Which lines are shown.
+/// The kinds of lines to show.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Style {
     /// `-P`: the time between two progress lines.
     pub progress_every: Option<Duration>,
-    /// `-v`: complete files, and the end.
+    /// `-v`: complete files, and the last line.
     pub is_verbose: bool,
-    /// `-P` or `-V`: files that begin.
+    /// `-P` or `-V`: started files.
     pub announces: bool,
     /// `-V`: windows and CPU time.
     pub has_statistics: bool,
@@ -52,10 +52,10 @@ pub struct Style {
     pub is_piped: bool,
 }
 
-/// bbcp's lines, and errors of haul between them.
+/// bbcp's lines, with haul's errors among them.
 pub struct Lines {
     human: Human,
-    /// The log, or else standard error.
+    /// The log, or standard error.
     text: TextOutput,
     style: Style,
     names: TargetNames,
@@ -74,22 +74,22 @@ pub struct Lines {
     failure: Option<String>,
 }
 
-/// Digests, on their way to a file or standard output.
+/// Digests for a file or standard output.
 pub struct ReportedDigests {
     algorithm: ChecksumAlgorithm,
     lines: DigestLines,
-    /// Digests of one source that came before the name of its target: paths and values.
+    /// Paths and digests of a single source, until its name at the target is known.
     held: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl ReportedDigests {
-    /// Digests of `algorithm` on `lines`.
+    /// Writes digests of `algorithm` to `lines`.
     pub fn new(algorithm: ChecksumAlgorithm, lines: DigestLines) -> Self {
         Self { algorithm, lines, held: Vec::new() }
     }
 }
 
-/// How fast data has moved since the connection.
+/// The rate since the connection.
 struct CopyPace {
     started: Instant,
     meter: IntervalMeter,
@@ -97,15 +97,15 @@ struct CopyPace {
     moved: u64,
 }
 
-/// The number of files, before it is known.
+/// The line with the number of files.
 struct FileIndex {
-    /// Lines that wait for it; `None` once it is shown.
+    /// Lines to show after it; `None` once it is shown.
     held: Option<Vec<String>>,
     directories: Option<u64>,
 }
 
 impl Lines {
-    /// Lines on `text` about `job`; `status` gets the exit status.
+    /// Writes lines about `job` to `text`; `status` gets the exit status.
     pub fn new(human: Human, text: TextOutput, style: Style, job: &Job, status: Rc<Cell<u8>>) -> Self {
         let next_line = style.progress_every.unwrap_or_default();
         let mut lines = Self {
@@ -144,7 +144,7 @@ impl Lines {
         self.index.held.take().into_iter().flatten().for_each(|line| self.text.plain(&line));
     }
 
-    /// The number of files, once the target has seen all directories.
+    /// Shows the number of files, once the target has seen all directories.
     fn index(&mut self, files: u64, directories: u64) {
         if !self.style.indexes {
             return;
@@ -180,7 +180,7 @@ impl Lines {
         self.line(progress_line(&stamp(), percent(done, progress.bytes_found), current, average));
     }
 
-    /// A file that the target begins.
+    /// Shows a file that the target has started.
     fn begin(&mut self, path: &[u8]) {
         self.names.begin(Path::new(OsStr::from_bytes(path)));
         self.release_digests();
@@ -344,7 +344,7 @@ impl Show for Lines {
     }
 }
 
-/// bbcp's words for the failures that scripts look for.
+/// bbcp's messages for the failures that scripts look for.
 fn words(failure: &str, path: &str, appends: bool) -> Option<String> {
     Some(match failure {
         "already exists and differs" if appends => {
@@ -357,14 +357,14 @@ fn words(failure: &str, path: &str, appends: bool) -> Option<String> {
     })
 }
 
-/// With `-v` the rate since the last line and the average; without it the average alone.
+/// A progress line, with the average rate; with `-v`, also the rate since the last line.
 fn progress_line(stamp: &str, percent: u64, current: Option<f64>, average: f64) -> String {
     let average = binary_rate(average);
     let rates = current.map_or(average.clone(), |current| format!("{}, avg {average}", binary_rate(current)));
     format!("bbcp: {stamp}  {percent}% done; {rates}")
 }
 
-/// `6.9 MB/s`, where a megabyte is 1,048,576 bytes.
+/// `6.9 MB/s`, with megabytes of 1,048,576 bytes.
 fn binary_rate(bytes_per_s: f64) -> String {
     let mut value = bytes_per_s;
     let mut unit = "";

@@ -1,4 +1,4 @@
-//! bbcp's log (`-l FILE`): each line has a date and a time, and a line of `=-` ends a run.
+//! bbcp's log (`-l FILE`): lines with date and time, and a line of `=-` after each run.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read};
@@ -11,13 +11,13 @@ use super::stamp;
 use crate::pending::ReplaceableFile;
 use crate::stamped_lines::StampedLines;
 
-/// The line that ends a run.
+/// The line after a run.
 pub const END: &str = "=-=-=-=-=-=-=-=";
 
-/// Longest beginning of a file that is read to recognise a log.
+/// Bytes that are read to recognise a log.
 const BEGINNING: u64 = 64;
 
-/// Opens a log to append to. A file that is no log stays as it is.
+/// Opens a log to append to. Any other file is refused.
 pub fn open(path: &Path) -> anyhow::Result<StampedLines> {
     let open = || {
         if !is_bbcps(path) {
@@ -30,7 +30,7 @@ pub fn open(path: &Path) -> anyhow::Result<StampedLines> {
     Ok(StampedLines::new(file, stamp, END))
 }
 
-/// Whether a file begins as a log of bbcp: with a date and a time, or with the end of a run.
+/// Whether a file begins like bbcp's log: with date and time, or with the end of a run.
 fn is_bbcps(path: &Path) -> bool {
     let mut first = Vec::new();
     let read = File::open(path).and_then(|file| BufReader::new(file.take(BEGINNING)).read_until(b'\n', &mut first));

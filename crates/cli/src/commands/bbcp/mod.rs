@@ -1,6 +1,6 @@
-//! haul under the name bbcp: bbcp's words, streams and exit statuses around a copy of haul.
+//! haul under the name bbcp: a copy with bbcp's messages, output streams and exit statuses.
 //!
-//! bbcp's options are parsed with haul's own ([`crate::args`]); nothing else here is used under haul's own name.
+//! bbcp's options are parsed with haul's ([`crate::args`]). Nothing here is used under haul's own name.
 
 mod digest_lines;
 mod habits;
@@ -32,12 +32,12 @@ use crate::show;
 use crate::show::human::{Human, Verbosity};
 use crate::text::TextOutput;
 
-/// Longest time between two samples of a job, however rare progress lines are.
+/// Longest time between two samples of a job, also with rare progress lines.
 const SAMPLE_EVERY: Duration = Duration::from_millis(250);
-/// Commands of bbftp, which its `-e` takes.
+/// Commands of bbftp's `-e`.
 const BBFTP_COMMANDS: &[&str] = &["put", "get", "mput", "mget", "cd", "lcd", "ls", "dir", "mkdir", "rm", "setnbstream"];
 
-/// The digest of `-E`, and where it goes.
+/// The digest of `-E`, and its destination.
 type ShownDigest = (ChecksumAlgorithm, DigestSink);
 
 /// Copies `operands` as bbcp does. Returns the exit status.
@@ -58,7 +58,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<u8> {
     })
 }
 
-/// Shows why a command line started no job. Returns the exit status.
+/// Shows an error that prevented a job. Returns the exit status.
 pub fn refuse(error: &anyhow::Error) -> u8 {
     show::stderr().called("bbcp").error(&error.to_string());
     let status = status::of_refusal(error);
@@ -68,7 +68,7 @@ pub fn refuse(error: &anyhow::Error) -> u8 {
     status
 }
 
-/// bbftp's `-e` takes commands; bbcp's takes nothing, and would copy a file of that name.
+/// Refuses bbftp's `-e` with commands: bbcp's `-e` has no argument, and would copy a file of that name.
 fn refuse_bbftp(values: &Values, operands: &[OsString]) -> Result<(), UsageError> {
     let Some(first) = operands.first().and_then(|word| word.to_str()).filter(|_| values.is_set(&flags::ERROR_CHECK))
     else {
@@ -100,7 +100,7 @@ fn style(values: &Values, plan: &Plan) -> Style {
     }
 }
 
-/// Sets what bbcp's lines need from the engine, and takes over the output of `-E`.
+/// Requests the events for bbcp's lines from the engine, and takes over the output of `-E`.
 fn suit(plan: &mut Plan, style: Style) -> Option<ShownDigest> {
     let digest = plan.digests.told.take();
     let options = &mut plan.job.options;
@@ -137,7 +137,7 @@ fn lines(plan: &Plan, style: Style, digest: Option<ShownDigest>, status: Rc<Cell
     Ok(lines)
 }
 
-/// A host as bbcp names it: as typed, without the user.
+/// A host in bbcp's form: as typed, without the user.
 fn host_name(host: &Host) -> String {
     match host {
         Host::Local => "localhost".to_owned(),

@@ -1,4 +1,4 @@
-//! bbcp's statistics (`-V`): socket windows and CPU time of both ends, as haul measures them.
+//! bbcp's statistics (`-V`): socket windows and CPU time of both ends, measured by haul.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ impl Statistics {
         Self { hosts, socket, has_initial: false }
     }
 
-    /// The lines of the first sample of the sockets; none after it, and none within one machine.
+    /// Lines after the first sample of the sockets; otherwise none.
     pub fn initial(&mut self, progress: &Progress) -> Vec<String> {
         let Some(stream) = progress.per_stream.iter().find(|stream| stream.buffer_bytes > 0) else { return Vec::new() };
         if std::mem::replace(&mut self.has_initial, true) {
@@ -32,7 +32,7 @@ impl Statistics {
         reduced.into_iter().chain(self.windows(kind, stream)).collect()
     }
 
-    /// The lines at the end of a job.
+    /// Lines at the end of a job.
     pub fn last(&self, summary: &Summary) -> Vec<String> {
         let mut lines = vec![
             cpu("Source", summary.ends[0].cpu, summary.ends[0].system),
@@ -60,7 +60,7 @@ impl Statistics {
         ]
     }
 
-    /// Where the kernel grants less than `-w` asks for.
+    /// A line if the kernel grants less than `-w`.
     fn reduced(&self, stream: &StreamFigures) -> Option<String> {
         let wanted = u64::from(self.socket.window_bytes?);
         (stream.buffer_bytes < wanted).then(|| format!("bbcp: Window size reduced to {} bytes.", stream.buffer_bytes))

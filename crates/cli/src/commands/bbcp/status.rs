@@ -1,4 +1,4 @@
-//! Exit statuses under the name bbcp: numbers that scripts written for bbcp test. docs/BBCP.md has the same table.
+//! Exit statuses under the name bbcp, for scripts written for it. docs/BBCP.md has the same table.
 //!
 //! bbcp ends with an error number, or with its negative modulo 256; haul's own statuses are in [`crate::exit`].
 
@@ -7,7 +7,7 @@ use haul_base::job::error::{Error, Outcome};
 use crate::args::UsageError;
 use crate::exit::Exit;
 
-/// A status, and the messages of haul that lead to it.
+/// A status and its messages of haul.
 struct StatusRow {
     /// The exit status.
     status: u8,
@@ -24,7 +24,7 @@ const fn row(status: u8, meaning: &'static str, phrases: &'static [&'static str]
 
 /// Success.
 const DONE: u8 = 0;
-/// A value that an option cannot have, or no source or target.
+/// An invalid argument, or no source or target.
 const USAGE: u8 = 1;
 /// Death by SIGINT, as a shell reports it.
 const INTERRUPTED: u8 = 130;
@@ -105,7 +105,7 @@ pub fn of_incomplete(exit: Exit) -> u8 {
     if exit == Exit::Done { DONE } else { OTHER }
 }
 
-/// Whether bbcp shows its usage, on standard output, after this error.
+/// Whether bbcp prints its usage to standard output after this error.
 pub fn shows_usage(error: &str) -> bool {
     let first = first_line(error);
     of_text(first) == Some(OTHER) || first.starts_with("no source ") || first.starts_with("no target ")

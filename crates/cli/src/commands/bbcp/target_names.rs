@@ -1,4 +1,4 @@
-//! Files at the target, as bbcp names them.
+//! Names of files at the target, in bbcp's form.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -12,15 +12,15 @@ use super::has_one_source;
 /// The names of a job's files at the target.
 pub struct TargetNames {
     target: PathBuf,
-    /// Parents of the sources: the rest of a source's path is its path below the target.
+    /// Parents of the sources: the rest of a source's path is its path at the target.
     parents: Vec<PathBuf>,
     has_one_source: bool,
-    /// The last file that the target began.
+    /// The last file that the target started.
     last_begun: Option<PathBuf>,
 }
 
 impl TargetNames {
-    /// Of a job.
+    /// The names for a job.
     pub fn new(job: &Job) -> Self {
         let parent = |path: &Path| path.parent().map(Path::to_owned).unwrap_or_default();
         let parents = match &job.options.source.base {
@@ -31,23 +31,23 @@ impl TargetNames {
         Self { target, parents, has_one_source: has_one_source(job), last_begun: None }
     }
 
-    /// Takes the name of a file that the target begins.
+    /// Records a file that the target has started.
     pub fn begin(&mut self, path: &Path) {
         self.last_begun = Some(path.to_owned());
     }
 
-    /// Whether the only source may have got another name, which the target has not said yet.
+    /// Whether the only source may have another name at the target, which is still unknown.
     pub fn is_unknown(&self) -> bool {
         self.has_one_source && self.last_begun.is_none()
     }
 
-    /// A path as bbcp shows it: a typed file in the current directory begins with `./`.
+    /// A path in bbcp's form: a typed file in the current directory begins with `./`.
     pub fn shown(&self, path: &Path) -> String {
         let prefix = if self.is_in_current_directory(path) { "./" } else { "" };
         format!("{prefix}{}", escape(path.as_os_str().as_bytes()))
     }
 
-    /// The whole path of a file below the target. A file that got the target's own name is the target.
+    /// The full path of a file at the target. A file with the target's own name is the target.
     pub fn whole(&self, relative: &[u8]) -> PathBuf {
         let relative = Path::new(OsStr::from_bytes(relative));
         match self.target.file_name() == Some(relative.as_os_str()) {
@@ -56,7 +56,7 @@ impl TargetNames {
         }
     }
 
-    /// The file at the target with a digest: the engine names the source's, where the digest is of that.
+    /// The file at the target for a digest, which may be reported for the source's path.
     pub fn digested(&self, path: &Path) -> PathBuf {
         if let Some(begun) = self.last_begun.as_ref().filter(|begun| self.has_one_source && **begun == self.target) {
             return begun.clone();

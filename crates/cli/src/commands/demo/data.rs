@@ -6,16 +6,16 @@ use std::path::Path;
 
 /// Small files.
 const SMALL_FILES: u64 = 300;
-/// Directories that they are in.
+/// Their directories.
 const DIRECTORIES: u64 = 12;
-/// Small files have this share of the bytes at most...
+/// The largest share of small files in the bytes, as a divisor.
 const SMALL_SHARE: u64 = 8;
-/// ...and no more than this many together.
+/// The most bytes of all small files.
 const SMALL_BYTES: u64 = 16 << 20;
 /// Bytes made at a time.
 const BLOCK: usize = 1 << 20;
 
-/// Makes `bytes` of data in the new directory `root`. False if `stop` said so before it was done.
+/// Makes `bytes` of data in the new directory `root`. Returns `false` if `stop` ended it early.
 pub fn make(root: &Path, bytes: u64, stop: &dyn Fn() -> bool) -> io::Result<bool> {
     let mut noise = Noise::new();
     let budget = (bytes / SMALL_SHARE).min(SMALL_BYTES);
@@ -35,7 +35,7 @@ pub fn make(root: &Path, bytes: u64, stop: &dyn Fn() -> bool) -> io::Result<bool
     noise.fill(&root.join("big"), left, stop)
 }
 
-/// Sizes from nothing to twice the mean, that add up to `budget` at most.
+/// Sizes from 0 to twice the mean. Their sum is at most `budget`.
 fn small_size(number: u64, budget: u64) -> u64 {
     2 * budget / SMALL_FILES * number / SMALL_FILES
 }

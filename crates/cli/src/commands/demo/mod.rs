@@ -1,4 +1,4 @@
-//! `haul demo`: a copy on this machine through the real path, on data of its own, compared afterwards.
+//! `haul demo`: makes data, copies it on this machine as between two hosts, and compares.
 
 mod compare;
 mod data;
@@ -25,7 +25,7 @@ use crate::signals::Watch;
 use crate::terminal;
 use crate::{show, units};
 
-/// How much data is made.
+/// Default size of the data.
 const DEFAULT_BYTES: u64 = 1 << 30;
 
 /// Makes data, copies it, compares, removes it.
@@ -95,14 +95,14 @@ fn plan(settings: ResolvedSettings, source: &Path, target: &Path) -> Plan {
     Plan { job, display, checksums, digests, report, metrics, time_limit, notes: Vec::new() }
 }
 
-/// What the demo makes in its directory.
+/// Names in the demo's directory.
 const MADE: [&str; 2] = ["source", "target"];
 
 fn is_of_demo(name: &Name) -> bool {
     MADE.iter().any(|made| name.as_bytes() == made.as_bytes())
 }
 
-/// The demo's own directory, removed with its contents unless it is to be kept.
+/// The demo's own directory, removed with its contents unless the user keeps it.
 struct DemoDirectory {
     path: PathBuf,
     made: MadeDirectory,
@@ -121,7 +121,7 @@ impl DemoDirectory {
         self.path.display().to_string()
     }
 
-    /// Removes it, and says so if it cannot.
+    /// Removes it, and reports an error.
     fn close(mut self) -> anyhow::Result<()> {
         if !std::mem::replace(&mut self.keep, true) {
             self.made.remove(is_of_demo).with_context(|| format!("cannot delete {}", self.shown()))?;
@@ -138,7 +138,7 @@ impl Drop for DemoDirectory {
     }
 }
 
-/// The data and its copy need room.
+/// Checks the free space for the data and its copy.
 fn check_space(parent: &Path, bytes: u64) -> anyhow::Result<()> {
     let there = rustix::fs::statvfs(parent).map_err(io::Error::from).with_context(|| parent.display().to_string())?;
     let free = there.f_bavail.saturating_mul(there.f_frsize);

@@ -1,4 +1,4 @@
-//! `haul job cancel JOB`: shards that run or start stop within seconds.
+//! `haul job cancel JOB`: running and new shards stop within seconds.
 
 use std::ffi::OsString;
 
@@ -13,7 +13,7 @@ use super::slurm::view::cancel_tasks;
 use crate::exit::Exit;
 use crate::show;
 
-/// Marks the job of `operands`.
+/// Marks the job as cancelled.
 pub fn run(operands: &[OsString]) -> anyhow::Result<Exit> {
     let job = OpenedJob::open(&operands[0])?;
     let comparison = OpenedJob::open(job.directory.comparison().path().as_os_str()).ok();

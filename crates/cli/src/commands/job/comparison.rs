@@ -1,4 +1,4 @@
-//! The comparison of a job that is finished.
+//! The comparison of a finished job.
 
 use haul_job::comparison::create;
 
@@ -12,7 +12,7 @@ pub fn begin(job: &OpenedJob) -> anyhow::Result<OpenedJob> {
     continued(OpenedJob { directory, description })
 }
 
-/// Whether a job that ended so has something to compare.
+/// Whether a job with this exit status is to be compared.
 pub fn is_to_be_compared(job: &OpenedJob, exit: Exit) -> bool {
     let is_finished = matches!(exit, Exit::Done | Exit::Failed) && job.directory.report().exists();
     is_finished && !job.description.verifies

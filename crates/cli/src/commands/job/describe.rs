@@ -1,4 +1,4 @@
-//! The description of a job by its command line, in words that every host understands.
+//! The description of a job from its command line, in host-independent form.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -51,7 +51,7 @@ pub fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDes
     })
 }
 
-/// How many operands behind a remote source are the same path on other hosts. The last operand is a target.
+/// The number of operands after a remote source with the same path on other hosts. The last operand is a target.
 fn following_sources(first: &OsStr, others: &[OsString], has_targets: bool) -> usize {
     let most = if has_targets { others.len() } else { others.len().saturating_sub(1) };
     others[..most].iter().take_while(|other| is_on_another_host(first, other)).count()
@@ -68,7 +68,7 @@ fn path_bytes(operand: &OsStr) -> &[u8] {
     &operand.as_bytes()[host_prefix(operand).len()..]
 }
 
-/// Each word, or those that a range of numbers in it stands for.
+/// Expands a range of numbers in each word.
 fn expanded(words: &[OsString]) -> Result<Vec<OsString>, JobError> {
     Ok(words.iter().map(|word| expand(word)).collect::<Result<Vec<_>, _>>()?.concat())
 }
@@ -91,7 +91,7 @@ fn source_hosts(sources: &[OsString]) -> Result<Vec<OsString>, UsageError> {
     }
 }
 
-/// Ranges are no deltas: where these were asked for, files are copied whole.
+/// The range length; `None` with deltas, which ranges exclude.
 fn range_len(values: &Values) -> Result<Option<RangeLen>, UsageError> {
     let typed = values.get(&flags::job::SHARD_RANGE)?;
     let is_in_place = values.is_set(&flags::INPLACE);
@@ -113,7 +113,7 @@ pub fn in_place_with_ranges() -> UsageError {
         .remedy("--shard-range 0 copies each file by one shard")
 }
 
-/// Shards of a typed size are all of that size.
+/// Sizes of shards: a typed size applies to all.
 fn shard_sizes(values: &Values) -> Result<ShardSizes, UsageError> {
     let default = ShardLimits::default();
     let (bytes, files) = (values.get(&flags::job::SHARD_BYTES)?, values.get(&flags::job::SHARD_FILES)?);
@@ -123,8 +123,8 @@ fn shard_sizes(values: &Values) -> Result<ShardSizes, UsageError> {
     Ok(ShardSizes { full, grows_for: (!is_exact).then_some(named.unwrap_or(SHARDS_AT_A_TIME)) })
 }
 
-/// The source, the base of its lists, and its name below that. As in a copy, `.` stands for the contents of a
-/// directory, and in a sync a slash at the end does.
+/// The source, the base of its lists, and its name below that. As in a copy, `.` means the contents of a directory; in
+/// a sync, a trailing slash does.
 fn source(typed: &OsStr, is_sync: bool) -> Result<(PathBuf, PathBuf, OsString), UsageError> {
     let location = parse_operand(typed)?;
     let source = match location.host {
@@ -155,7 +155,7 @@ fn targets(values: &Values, operands: &[OsString]) -> anyhow::Result<Vec<OsStrin
     }
 }
 
-/// Operands in the file that an option names, one a line.
+/// Operands from an option's file, one per line.
 fn lines(values: &Values, option: &'static Flag<Single<OsString>>) -> Result<Vec<OsString>, UsageError> {
     let Some(file) = values.last(option) else { return Ok(Vec::new()) };
     let wrong = |error| UsageError::new(format!("{} {}: {error}", option.typed(), escape(file.as_bytes())));
@@ -164,7 +164,7 @@ fn lines(values: &Values, option: &'static Flag<Single<OsString>>) -> Result<Vec
     Ok(lines.map(|line| OsStr::from_bytes(line).to_owned()).collect())
 }
 
-/// A target as any host understands it.
+/// A target in host-independent form.
 fn target_word(typed: &OsStr) -> Result<OsString, UsageError> {
     let location = parse_operand(typed)?;
     match location.host {

@@ -1,7 +1,7 @@
-//! Two jobs into one place: refused by name, where this user's state directory knows of the first one.
+//! Two jobs with one target: refused by name, if this user's state directory has a mark of the first one.
 //!
-//! A target may be on any host, so a mark there would need a copy of its own. The state directory of a user is usually
-//! one for all hosts of a cluster.
+//! A target may be on any host, so a mark there would need a copy of its own. The hosts of a cluster usually share a
+//! user's state directory.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::opened::{OpenedJob, version};
 use crate::user_dirs::state_dir;
 
-/// The mark of each target's place.
+/// The mark of each target.
 fn marks(description: &JobDescription) -> Vec<(PathBuf, &OsStr)> {
     let Some(state) = state_dir() else { return Vec::new() };
     let mark = |target: &OsStr| {
@@ -30,8 +30,7 @@ fn marks(description: &JobDescription) -> Vec<(PathBuf, &OsStr)> {
     description.targets.iter().map(|target| (mark(target), target.as_os_str())).collect()
 }
 
-/// Refuses a job into a place that another one is at, and marks it for this one. A comparison writes nothing, and needs
-/// no mark.
+/// Refuses a job whose target another job uses, and marks the target. A comparison writes nothing, and needs no mark.
 pub fn claim(directory: &JobDirectory, description: &JobDescription) -> Result<(), JobError> {
     if description.verifies {
         return Ok(());
@@ -47,7 +46,7 @@ pub fn claim(directory: &JobDirectory, description: &JobDescription) -> Result<(
             ));
         }
         let value = json!({ "job": to_json(directory.path().as_os_str()), "id": description.id });
-        // Without a home, two jobs are not told apart.
+        // Without a home directory, two jobs are not detected.
         let made = mark.parent().is_some_and(|parent| fs::create_dir_all(parent).is_ok());
         if made {
             replace(&mark, value.to_string().as_bytes())?;
@@ -66,7 +65,7 @@ pub fn continued(job: OpenedJob) -> anyhow::Result<OpenedJob> {
     }
 }
 
-/// The job of a mark, where it is neither finished nor cancelled.
+/// The job of a mark, if it is neither finished nor cancelled.
 fn living(mark: &std::path::Path) -> Option<OpenedJob> {
     let value: Value = serde_json::from_str(&fs::read_to_string(mark).ok()?).ok()?;
     let directory = JobDirectory::open(from_json(&value["job"])?.as_ref()).ok()?;
@@ -76,7 +75,7 @@ fn living(mark: &std::path::Path) -> Option<OpenedJob> {
     (is_it && !is_over).then_some(OpenedJob { directory, description })
 }
 
-/// Removes the marks of a job that is over.
+/// Removes the marks of an ended job.
 pub fn release(job: &OpenedJob) {
     for (mark, _) in marks(&job.description) {
         let value: Value =

@@ -1,4 +1,4 @@
-//! `haul job finish JOB`: what no shard can do alone, and one report.
+//! `haul job finish JOB`: work that no shard can do alone, and one report.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -32,9 +32,9 @@ use crate::exit::Exit;
 use crate::show::{self, json};
 use crate::signals::Watch;
 
-/// Numbers of missing shards that are listed.
+/// Most missing shards listed by number.
 const LISTED: usize = 20;
-/// How often `--wait` looks at the shards.
+/// Interval at which `--wait` checks the shards.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Finishes the job of `operands`.
@@ -53,7 +53,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     })
 }
 
-/// Waits until every shard is done or has failed. An interrupted one is expected to be run again.
+/// Waits until every shard is done or has failed. An interrupted one is expected to run again.
 fn wait_for_shards(job: &OpenedJob, cancel: &Cancel) -> Result<(), JobError> {
     loop {
         job.directory.refuse_cancelled()?;
@@ -72,7 +72,7 @@ fn wait_for_shards(job: &OpenedJob, cancel: &Cancel) -> Result<(), JobError> {
 pub struct JobFinish<'a> {
     /// The job.
     pub job: &'a OpenedJob,
-    /// What the user sees.
+    /// The display.
     pub display: PartDisplay,
     /// Whether source and target are compared.
     pub verifies: bool,
@@ -83,7 +83,7 @@ pub struct JobFinish<'a> {
 }
 
 impl JobFinish<'_> {
-    /// Finishes, if every shard is done.
+    /// Finishes the job, if every shard is done.
     pub fn carry_out(&self) -> anyhow::Result<Exit> {
         let directory = &self.job.directory;
         directory.refuse_cancelled()?;
@@ -111,7 +111,7 @@ impl JobFinish<'_> {
             return Ok(named);
         }
         let part = self.part(&totals);
-        // That no file is left by the filters of this part is no news.
+        // A part without files is normal, except in a whole copy.
         let is_usual = part == JobPart::Whole || self.display == PartDisplay::Json;
         let display = if is_usual { self.display } else { PartDisplay::Quiet };
         let outcome = self.copy_part(&cancel, &mut |ends| whole_plan(self.job, ends, display, part))?;
@@ -137,7 +137,7 @@ impl JobFinish<'_> {
         })
     }
 
-    /// Compares what no shard has: directories, or everything where links and special files are kept.
+    /// Compares entries outside of shards: directories, or everything if links and special files are preserved.
     fn finish_comparison(&self, overview: &JobOverview, totals: &PlanTotals, cancel: &Cancel) -> anyhow::Result<Exit> {
         let (directory, part) = (&self.job.directory, self.part(totals));
         let display = if self.display == PartDisplay::Json { self.display } else { PartDisplay::Quiet };
@@ -153,7 +153,7 @@ impl JobFinish<'_> {
         Ok(if is_same { Exit::Done } else { Exit::Failed })
     }
 
-    /// Gives files their names whose ranges shards have copied: one copy for each length of ranges.
+    /// Names files that were copied in ranges: one copy for each range length.
     fn name_divided_files(&self, overview: &JobOverview, cancel: &Cancel) -> anyhow::Result<Exit> {
         let mut lists: BTreeMap<u64, (RangeLen, Vec<PathBuf>)> = BTreeMap::new();
         for (shard, _) in &overview.shards {
@@ -191,7 +191,7 @@ impl JobFinish<'_> {
         Ok(exit)
     }
 
-    /// Directories are enough where every other entry is in a list: nothing else is compared again.
+    /// The part for the last copy: directories alone, if lists have every other entry.
     fn part(&self, totals: &PlanTotals) -> JobPart {
         let has_unlisted = totals.linked > 0 || totals.others > 0;
         if deletes(self.job) || has_unlisted { JobPart::Whole } else { JobPart::Directories }

@@ -1,4 +1,4 @@
-//! `haul job run`: plans, copies shards on this host while the plan is written, and finishes.
+//! `haul job run`: plans, copies shards on this host during the plan, and finishes.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -31,10 +31,10 @@ use crate::show;
 use crate::signals::Watch;
 use crate::units;
 
-/// A worker without a shard that hears of none looks for one so often: another process may plan.
+/// Interval at which an idle worker checks for shards: another process may plan.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Runs the job that `operands` describe, or continues the one that they name.
+/// Runs the job that `operands` describe, or resumes the one that they name.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     run_job(values, &job_of(values, operands)?)
 }
@@ -129,7 +129,7 @@ struct LocalRun<'a> {
     cancel: &'a Cancel,
     steering: &'a RuntimeControl,
     is_quiet: bool,
-    /// Shards that a worker has or had.
+    /// Shards that workers have claimed.
     taken: Mutex<BTreeSet<u32>>,
     news: Mutex<PlanNews>,
     changed: Condvar,
@@ -137,11 +137,11 @@ struct LocalRun<'a> {
     worst: Mutex<Exit>,
 }
 
-/// What workers hear of the walk.
+/// The state of the walk for workers.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct PlanNews {
     shards: u32,
-    /// The walk has ended, well or not.
+    /// The walk has ended or failed.
     has_ended: bool,
 }
 
@@ -170,7 +170,7 @@ impl LocalRun<'_> {
 
     fn work(&self) -> anyhow::Result<()> {
         while !self.cancel.is_cancelled() {
-            // The order matters: a plan that ended before the index was read has no shard after it.
+            // Read before the index: a plan that has ended by now adds no shard.
             let news = *self.news.lock().unwrap_or_else(PoisonError::into_inner);
             match self.next()? {
                 Some(number) => self.shard(number)?,
@@ -186,14 +186,14 @@ impl LocalRun<'_> {
         self.changed.notify_all();
     }
 
-    /// Waits until the walk has got further than `known`, for a while.
+    /// Waits for a limited time until the walk is beyond `known`.
     fn wait_for_news(&self, known: PlanNews) {
         let news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(news, LOOK_EVERY, |news| *news == known);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// A shard that nobody here has taken, and that is not done.
+    /// The next shard that is neither done nor claimed here.
     fn next(&self) -> anyhow::Result<Option<u32>> {
         let index = PlanIndex::read(&self.job.directory)?;
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);

@@ -21,9 +21,9 @@ use crate::exit::Exit;
 
 /// Pods at a time.
 const PODS: u32 = 8;
-/// An Indexed Job has no more indexes (Kubernetes 1.33).
+/// Most indexes of an Indexed Job (Kubernetes 1.33).
 const INDEXES_MAX: u32 = 100_000;
-/// A pod that was interrupted is replaced so often.
+/// Number of replacements of an interrupted pod.
 const RETRIES: u32 = 5;
 
 /// Prints the manifest of the job of `operands`.
@@ -75,7 +75,7 @@ fn text(path: &Path) -> Result<String, JobError> {
     })
 }
 
-/// Where the claim is mounted: what pods read and write has to be below.
+/// The mount point of the claim. Pods read and write below it.
 fn mount(job: &OpenedJob, typed: Option<PathBuf>) -> Result<PathBuf, JobError> {
     let mut paths = vec![job.directory.path().to_owned(), job.description.source.clone()];
     if let Some(host) = job.description.source_hosts.first() {

@@ -1,4 +1,4 @@
-//! The merged results of a job, as people and programs see them.
+//! The merged results of a job, for people and programs.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub struct ReportLine<'a> {
     slowest: Vec<SlowShardFields<'a>>,
 }
 
-/// What a host copied.
+/// The results of a host.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct HostFields<'a> {

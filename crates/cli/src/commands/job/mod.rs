@@ -1,4 +1,4 @@
-//! `haul job STEP`: one job over many hosts. `haul_job` keeps its state; here it is planned, copied and shown.
+//! `haul job STEP`: one job on many hosts. `haul_job` has its state; this module plans, copies and displays.
 
 mod cancel;
 mod comparison;

@@ -1,4 +1,4 @@
-//! A job's directory with what it describes.
+//! A job's directory and description.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -7,12 +7,12 @@ use haul_job::description::JobDescription;
 use haul_job::directory::JobDirectory;
 use haul_job::error::JobError;
 
-/// A job that exists.
+/// An existing job.
 #[derive(Debug, Clone)]
 pub struct OpenedJob {
     /// Its files.
     pub directory: JobDirectory,
-    /// What it copies, and how.
+    /// Its sources, target and options.
     pub description: JobDescription,
 }
 
@@ -24,9 +24,9 @@ impl OpenedJob {
         Ok(Self { directory, description })
     }
 
-    /// The path of the source below the base, for a copy of all of it.
+    /// The path of the source below the base, for a copy of the whole source.
     pub fn whole_source(&self) -> OsString {
-        // The path in front keeps a name with a colon from being a host.
+        // With `./`, a name with a colon is no host.
         [OsStr::new("./"), &self.description.name].into_iter().collect()
     }
 }
@@ -36,7 +36,7 @@ pub fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
-/// A path that means the same in any directory.
+/// Makes a path absolute.
 pub fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

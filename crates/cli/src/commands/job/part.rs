@@ -1,4 +1,4 @@
-//! A copy of a part of a job: the one way that all copies take, with options that the job keeps.
+//! A copy of a part of a job, by the options of the job's description. All copies of a job are made here.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -28,10 +28,10 @@ use crate::commands::own_program::own_program;
 use crate::resolve::{HostNames, Plan, hosts};
 use crate::show;
 
-/// How a copy of a part is shown: `--quiet`, `--json` or neither.
+/// The display of a part's copy: `--quiet`, `--json` or neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartDisplay {
-    /// As any copy.
+    /// Progress and messages.
     Usual,
     /// Errors alone.
     Quiet,
@@ -40,7 +40,7 @@ pub enum PartDisplay {
 }
 
 impl PartDisplay {
-    /// As the options of a step say.
+    /// The display by the options of a step.
     pub fn of(values: &Values) -> Self {
         match (values.is_set(&flags::JSON), values.is_set(&flags::QUIET)) {
             (true, _) => Self::Json,
@@ -49,7 +49,7 @@ impl PartDisplay {
         }
     }
 
-    /// Its words.
+    /// Its options.
     pub fn words(self) -> &'static [&'static str] {
         match self {
             Self::Usual => &[],
@@ -59,21 +59,21 @@ impl PartDisplay {
     }
 }
 
-/// The words of `--dirbase` and of the display, besides the options that the job keeps.
+/// Options besides those of the job's description: `--dirbase` and the display.
 pub fn more_words(job: &OpenedJob, ends: &PartEnds, display: PartDisplay) -> Vec<OsString> {
     let base = ends.at_source(job.description.base.as_os_str());
     let base = [OsStr::new("--dirbase="), &base].into_iter().collect::<OsString>();
     std::iter::once(base).chain(display.words().iter().map(OsString::from)).collect()
 }
 
-/// What of a configuration file holds for a copy between these operands.
+/// Adds the options of configuration files for a copy between these operands.
 pub fn with_files(values: Values, operands: &[OsString]) -> anyhow::Result<Values> {
     let hosts: HostNames = hosts(&values, operands)?;
     Ok(crate::config::complete(values, &hosts)?)
 }
 
-/// The target of each part is a directory, and a symbolic link in a list stays one, as in a sync. What is replaced is
-/// decided as in a copy.
+/// The target of each part is a directory, and a listed symbolic link stays one, as in a sync. The overwrite policy is
+/// that of a copy.
 pub fn into_directory(plan: &mut Plan) {
     plan.job.options.target.sync.into = true;
 }
@@ -151,7 +151,7 @@ pub fn copy(
     Ok(outcome)
 }
 
-/// Tries the ends in a shard's order until their hosts answer; those that were used, and what came of it.
+/// Tries the ends in a shard's order until their hosts answer. Returns the used ends, and the outcome.
 pub fn on_some_ends(
     job: &OpenedJob,
     turn: u32,

@@ -1,4 +1,4 @@
-//! `haul job plan`: makes a job's directory, walks the source, and writes shards.
+//! `haul job plan`: creates a job's directory, walks the source, and writes shards.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -34,7 +34,7 @@ use crate::show;
 use crate::signals::Watch;
 use crate::units;
 
-/// Plans a job, or an interrupted plan anew.
+/// Plans a job, or restarts an interrupted plan.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let dir = values.last(&flags::job::DIR).ok_or_else(|| {
         UsageError::new("haul job plan needs a directory for the job")
@@ -62,13 +62,13 @@ pub fn planned(job: &OpenedJob, totals: &PlanTotals) -> String {
     format!("{}: {shards}, {files}, {bytes}{failed}", shown(job.directory.path()))
 }
 
-/// Why ranges of some files are longer than the job says.
+/// The note about files with longer ranges than the job's.
 fn lengthened(files: u64) -> String {
     let most = units::count(RANGES_MAX);
     format!("ranges of {} are longer than --shard-range: a file has at most {most}", units::files(files))
 }
 
-/// Makes the job that `values` describe, or opens the same one.
+/// Creates the job that `values` describe, or opens the existing one.
 pub fn create(values: &Values, operands: &[OsString], dir: &OsStr) -> anyhow::Result<OpenedJob> {
     let path = absolute(Path::new(dir));
     let description = describe(values, operands)?;
@@ -81,7 +81,7 @@ pub fn create(values: &Values, operands: &[OsString], dir: &OsStr) -> anyhow::Re
     }
     refuse_overlap(&path, &description)?;
     let job = OpenedJob { directory: JobDirectory::vacant(&path)?, description };
-    // Options are checked before anything is written that others might run.
+    // Options are checked before shards exist that others might run.
     let whole = whole_plan(&job, &job.description.ends()[0], PartDisplay::Usual, JobPart::Whole)?;
     if !whole.job.options.source.recursive {
         return Err(UsageError::new(format!("{}: a job copies a directory", shown(&job.description.source)))
@@ -113,24 +113,24 @@ fn is_same(earlier: &JobDescription, new: &JobDescription) -> bool {
     of(earlier) == of(new)
 }
 
-/// A plan that is about to be made.
+/// A plan to be made.
 pub struct BegunPlan {
     _lock: ShardLock,
     origin: PlanOrigin,
 }
 
-/// What a plan is made from.
+/// The origin of a plan.
 enum PlanOrigin {
     /// The walk of the source.
     Walk(Box<WalkRules>),
     /// A dry run from the source's host.
     RemoteSource,
-    /// The plan of the job that is compared.
+    /// The plan of the compared job.
     ComparedJob,
 }
 
 impl BegunPlan {
-    /// Clears what an interrupted plan left, so that nobody takes a shard of it; `None` where the plan is complete.
+    /// Removes an interrupted plan, so that nobody claims its shards. `None` if the plan is complete.
     pub fn begin(job: &OpenedJob, cancel: &Cancel) -> anyhow::Result<Option<Self>> {
         let directory = &job.directory;
         directory.refuse_cancelled()?;
@@ -173,7 +173,7 @@ impl BegunPlan {
         Ok(Some(Self { _lock: lock, origin: PlanOrigin::Walk(Box::new(rules)) }))
     }
 
-    /// The walk leaves processors to copies on this host.
+    /// Limits the walk, since copies on this host need CPUs too.
     pub fn beside_copies(mut self) -> Self {
         if let PlanOrigin::Walk(rules) = &mut self.origin {
             rules.is_alone = false;
@@ -181,7 +181,7 @@ impl BegunPlan {
         self
     }
 
-    /// Makes the plan. `told` hears of each shard.
+    /// Makes the plan. Calls `told` for each shard.
     pub fn carry_out(
         self,
         job: &OpenedJob,
@@ -204,7 +204,7 @@ impl BegunPlan {
     }
 }
 
-/// Makes the plan, if there is none yet.
+/// Makes the plan, unless it exists.
 pub fn carry_out(job: &OpenedJob, cancel: &Cancel) -> anyhow::Result<PlanTotals> {
     match BegunPlan::begin(job, cancel)? {
         Some(begun) => begun.carry_out(job, cancel, &mut |_| {}),
@@ -212,7 +212,7 @@ pub fn carry_out(job: &OpenedJob, cancel: &Cancel) -> anyhow::Result<PlanTotals>
     }
 }
 
-/// A job that is copied by itself never ends.
+/// Refuses a job directory within the source: the job would copy itself without end.
 fn refuse_overlap(job: &Path, description: &JobDescription) -> Result<(), JobError> {
     let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let parent = job.parent().map(real).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Watches a copy of a part: shows it, and keeps its progress and the files that failed.
+//! Observes a copy of a part: displays it, and records progress and failed files.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use haul_job::shard_progress::{LiveProgress, ShardProgress};
 use crate::show::Show;
 use crate::show::json::{FailureLine, encode};
 
-/// Shows a copy, records its progress, and writes a line for each file that fails.
+/// Displays a copy, records its progress, and writes a line for each failed file.
 pub struct PartRecorder {
     show: Box<dyn Show>,
     path: PathBuf,
@@ -22,7 +22,7 @@ pub struct PartRecorder {
 }
 
 impl PartRecorder {
-    /// Shows through `show`, and writes to `path` where a file fails.
+    /// Displays by `show`, and writes failures to `path`.
     pub fn new(show: Box<dyn Show>, path: PathBuf, progress: LiveProgress) -> Self {
         Self { show, path, progress, file: None, trouble: None }
     }
@@ -36,9 +36,9 @@ impl PartRecorder {
         file.write_all(line.as_bytes()).map_err(|error| JobError::io(&self.path, &error))
     }
 
-    /// Ends both. An earlier run's failures are gone then.
+    /// Ends the display, and replaces an earlier run's failures.
     pub fn finish(mut self, outcome: &Outcome) -> Result<(), JobError> {
-        // Whoever reads standard output no longer has the result in the job's directory.
+        // If standard output is closed, the result is in the job's directory.
         let _ = self.show.finish(outcome);
         if let Some(trouble) = self.trouble {
             return Err(trouble);

@@ -1,4 +1,4 @@
-//! The plan of a source on another host: a dry run into an empty directory reports everything that is there.
+//! The plan of a source on another host: a dry run into an empty directory reports all entries.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -22,7 +22,7 @@ use crate::args::job::JobPart;
 use crate::commands::own_program::own_program;
 use crate::resolve::Plan;
 
-/// Plans `job`. `told` hears of each shard.
+/// Plans `job`. Calls `told` for each shard.
 pub fn plan_remote(job: &OpenedJob, cancel: &Cancel, told: &mut dyn FnMut(&PlanTotals)) -> anyhow::Result<PlanTotals> {
     let vacant = job.directory.vacant_target();
     std::fs::create_dir_all(&vacant).map_err(|error| JobError::io(&vacant, &error))?;
@@ -42,7 +42,7 @@ pub fn plan_remote(job: &OpenedJob, cancel: &Cancel, told: &mut dyn FnMut(&PlanT
         if let Some(error) = reported.error {
             return Err(error.into());
         }
-        // Shards may be under way. Only a new plan, which waits for them, may begin with their numbers.
+        // Shards may be running. Only a new plan, which waits for them, may reuse their numbers.
         let has_shards = reported.planner.totals().shards > 0;
         planned = Some((reported.planner, reported.failure));
         Ok(match outcome {
@@ -63,19 +63,18 @@ pub fn plan_remote(job: &OpenedJob, cancel: &Cancel, told: &mut dyn FnMut(&PlanT
     }
 }
 
-/// Whether the source itself is no directory, or cannot be read. One that is named reports itself; one that stands for
-/// its contents does not.
+/// Whether the source itself is not a directory, or unreadable. Without a trailing `/.`, a dry run reports it.
 fn has_no_directory(job: &OpenedJob, found: &PlanTotals) -> bool {
     let is_named = !job.description.name.is_empty();
     found.directories == 0 && (is_named || found.files == 0 && found.failed > 0)
 }
 
-/// The source as people write it.
+/// The source for messages.
 fn source_of(job: &OpenedJob, ends: &PartEnds) -> String {
     escape(ends.at_source(job.description.source.as_os_str()).as_bytes())
 }
 
-/// The copy as a dry run into a directory that stays empty.
+/// Turns the copy into a dry run into an empty directory.
 fn dry_run(job: &OpenedJob, mut plan: Plan) -> Plan {
     plan.job.target = Location { host: Host::Local, path: job.directory.vacant_target() };
     let options = &mut plan.job.options.target;
@@ -86,18 +85,18 @@ fn dry_run(job: &OpenedJob, mut plan: Plan) -> Plan {
     options.sync.link_dests.clear();
     options.directory.create = false;
     options.write.check_space = false;
-    // A second walk would report what is planned already.
+    // A second walk would report planned entries again.
     plan.job.access.retries = Retries::NEVER;
     plan
 }
 
-/// Adds what a dry run reports to a plan.
+/// Adds the entries reported by a dry run to a plan.
 struct ReportedEntries<'j, 'a> {
     planner: ShardPlanner<'j>,
     /// Prefix of reported paths.
     target: Vec<u8>,
     told: &'a mut dyn FnMut(&PlanTotals),
-    /// The first entry that could not be read: why.
+    /// The error of the first unreadable entry.
     failure: Option<String>,
     error: Option<JobError>,
     cancel: &'a Cancel,
@@ -107,7 +106,7 @@ impl ReportedEntries<'_, '_> {
     fn add(&mut self, item: &ItemReport) -> Result<(), JobError> {
         let Some(path) = item.path.strip_prefix(self.target.as_slice()) else {
             let is_target = self.target.strip_suffix(b"/") == Some(&item.path);
-            // Only the end of a long path is reported.
+            // A report has only the end of a long path.
             return if is_target { Ok(()) } else { self.planner.fail(&item.path, "the path is too long for a job") };
         };
         match (item.item.what, item.item.change) {

@@ -1,4 +1,4 @@
-//! `haul job shard JOB [N]`: copies one shard, and records what came of it.
+//! `haul job shard JOB [N]`: copies one shard, and records the result.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -32,7 +32,7 @@ use crate::signals::Watch;
 use crate::terminal;
 use crate::text::harmless;
 
-/// What schedulers call the number of a task.
+/// Schedulers' environment variables for the number of a task.
 const NUMBERS: [&str; 2] = ["SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX"];
 
 /// Copies the shard of `operands`.
@@ -50,7 +50,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     Ok(ended.exit)
 }
 
-/// The number that was typed, or that a scheduler set.
+/// The typed number, or the scheduler's.
 fn number(typed: Option<&OsStr>) -> Result<u32, UsageError> {
     let (origin, word) = match typed {
         Some(word) => (String::new(), word.to_owned()),
@@ -85,7 +85,7 @@ pub fn list_plan(job: &OpenedJob, list: SourceList, ends: &PartEnds, display: Pa
         false => listed_copy(job, ends, display)?,
     };
     plan.job.list = Some(list);
-    // Nothing in a list is a directory. So nothing of another run can be in a directory that this one makes.
+    // Lists have no directories. So a directory created by this run has no entries of another run.
     plan.job.options.source.recursive = false;
     into_directory(&mut plan);
     Ok(plan)
@@ -113,7 +113,7 @@ pub struct ShardRun<'a> {
     pub job: &'a OpenedJob,
     /// The shard.
     pub number: u32,
-    /// What the user sees.
+    /// The display.
     pub display: PartDisplay,
     /// Stops it.
     pub cancel: &'a Cancel,
@@ -121,11 +121,11 @@ pub struct ShardRun<'a> {
     pub steering: &'a RuntimeControl,
 }
 
-/// How a run ended.
+/// The end of a run.
 pub struct ShardRunEnd {
     /// Its exit status.
     pub exit: Exit,
-    /// What was recorded.
+    /// The recorded result.
     pub result: ShardResult,
 }
 
@@ -170,7 +170,7 @@ impl ShardRun<'_> {
         let result = ShardResult {
             shard: number,
             end: match exit {
-                // A comparison that found differences has done its work.
+                // A comparison with differences is complete.
                 Exit::Failed if job.description.verifies && outcome.is_ok() => ShardEnd::Done,
                 Exit::Done => ShardEnd::Done,
                 Exit::Interrupted => ShardEnd::Interrupted,
@@ -190,7 +190,7 @@ impl ShardRun<'_> {
     }
 }
 
-/// Why a shard that was taken over may have found files locked.
+/// Reason for locked files in a shard of a silent run.
 fn may_still_run(job: &OpenedJob, number: u32, silent: &LockHolder) -> String {
     let (path, silent) = (shown(job.directory.path()), harmless(&silent.shown()));
     format!(
@@ -199,7 +199,7 @@ fn may_still_run(job: &OpenedJob, number: u32, silent: &LockHolder) -> String {
     )
 }
 
-/// The result of a range whose file counts in another shard.
+/// The result of a range, without the file that another shard counts.
 fn without_files(result: ShardResult) -> ShardResult {
     let counts = ShardCounts { files_copied: 0, files_skipped: 0, ..result.counts };
     ShardResult { counts, ..result }

@@ -1,4 +1,4 @@
-//! `haul job status JOB` and `haul job report JOB`: where a job is, and what has come of it.
+//! `haul job status JOB` and `haul job report JOB`: the state and the results of a job.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -30,7 +30,7 @@ use crate::show::json::{JsonMessage, encode};
 use crate::text::harmless;
 use crate::units;
 
-/// Shards of a state that are named.
+/// Most shards of a state listed by number.
 const NAMED: usize = 20;
 /// The states, in the order of the table.
 const STATES: [&str; 5] = ["planned", "running", "done", "interrupted", "failed"];
@@ -51,7 +51,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// 0 for a finished job, 1 where shards failed or a comparison found differences, 4 while there is something to do.
+/// 0 for a finished job, 1 if shards failed or a comparison found differences, 4 while work remains.
 fn exit_of(overview: &JobOverview) -> Exit {
     match overview {
         _ if overview.failed() > 0 || overview.is_same() == Some(false) => Exit::Failed,
@@ -233,7 +233,7 @@ struct TaskFields<'a> {
     slurm_nodes: &'a str,
 }
 
-/// Its run, under way or ended.
+/// Its run, active or ended.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
@@ -283,7 +283,7 @@ fn as_json(job: &OpenedJob, overview: &JobOverview, tasks: &ShardTasks, exit: Ex
     shards.chain([job]).map(|line| encode(&line)).collect()
 }
 
-/// Shows the results so far, or those of a finished job; with `--out`, on a page.
+/// Shows the results so far, or those of a finished job; with `--out`, as a page.
 pub fn report(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let job = OpenedJob::open(&operands[0])?;
     let overview = JobOverview::read(&job.directory)?;

@@ -1,4 +1,4 @@
-//! `haul job verify JOB`: compares source and target of a finished job, in the shards of a job of its own.
+//! `haul job verify JOB`: compares source and target of a finished job, as a separate job with the same shards.
 
 use std::ffi::OsString;
 
@@ -14,7 +14,7 @@ use crate::args::values::Values;
 use crate::exit::Exit;
 use crate::show;
 
-/// Compares the job of `operands` on this host, on Slurm, or on whatever runs the shards.
+/// Compares the job of `operands` on this host, on Slurm, or by another scheduler.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     local::refuse_other_options(values)?;
     let is_on_slurm = values.is_set(&flags::job::SLURM);

@@ -1,4 +1,4 @@
-//! Copies of all of a job's source: to check its options, to finish it, and to compare.
+//! Copies of a job's whole source: to check its options, to finish it, and to compare.
 
 use std::ffi::{OsStr, OsString};
 
@@ -11,7 +11,7 @@ use crate::args::job::{JobPart, part_values, verify_values};
 use crate::resolve::{Plan, comparison, plan, sync};
 use crate::terminal;
 
-/// The copy of all of the source, or of its directories.
+/// The copy of the whole source, or of its directories.
 pub fn whole_plan(job: &OpenedJob, ends: &PartEnds, display: PartDisplay, part: JobPart) -> anyhow::Result<Plan> {
     let description = &job.description;
     let display_words: Vec<_> = display.words().iter().map(OsString::from).collect();
@@ -47,7 +47,7 @@ pub fn deletes(job: &OpenedJob) -> bool {
     job.description.is_sync && job.description.has_option(flags::DELETE.id)
 }
 
-/// The source as a sync takes it: a slash at its end stands for its contents.
+/// The source for a sync: a trailing slash means its contents.
 fn typed_source(job: &OpenedJob, ends: &PartEnds) -> OsString {
     let slash = if job.description.name.is_empty() { "/" } else { "" };
     [&ends.at_source(job.description.source.as_os_str()), OsStr::new(slash)].into_iter().collect()

@@ -1,4 +1,4 @@
-//! What a measurement of the network came to.
+//! Results of a network measurement.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub struct IntervalFigures {
     pub end: Duration,
     /// Bytes per second at the target.
     pub bytes_per_s: f64,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmitted: u64,
     /// The kernel's mean round trip of the data's connections, in seconds; `None` without a sample.
     pub round_trip_s: Option<f64>,
@@ -24,7 +24,7 @@ pub struct IntervalFigures {
 }
 
 impl IntervalFigures {
-    /// Of `bytes` in a step.
+    /// The figures of `bytes` in a step.
     pub fn new(end: Duration, step: Duration, bytes: u64, sockets: &Sockets, streams: u16) -> Self {
         Self {
             end,
@@ -41,21 +41,21 @@ impl IntervalFigures {
 pub struct NetFigures {
     /// Bytes that reached the target.
     pub bytes: u64,
-    /// Since the connection.
+    /// Time since the connection.
     pub elapsed: Duration,
-    /// Their quotient.
+    /// The mean rate.
     pub bytes_per_s: f64,
     /// The slowest and the fastest interval.
     pub range: Option<[f64; 2]>,
-    /// Segments with data, those sent again included.
+    /// Segments with data, retransmissions included.
     pub segments: u64,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmitted: u64,
     /// By ICMP.
     pub echoes: RoundTrips,
     /// Shortest and mean round trip of the data's connections by the kernel, in seconds.
     pub tcp_s: Option<[f64; 2]>,
-    /// CPUs in use and CPUs there are, of source and target.
+    /// Used and available CPUs of source and target.
     pub cpus: [(f64, u16); 2],
     /// Streams in use at the end.
     pub streams: u16,
@@ -64,7 +64,7 @@ pub struct NetFigures {
 }
 
 impl NetFigures {
-    /// Joins them.
+    /// The figures of all intervals.
     pub fn new(bytes: u64, elapsed: Duration, intervals: &[f64], summary: &Summary, echoes: RoundTrips) -> Self {
         let slowest = intervals.iter().copied().min_by(f64::total_cmp);
         let fastest = intervals.iter().copied().max_by(f64::total_cmp);
@@ -90,7 +90,7 @@ impl NetFigures {
     }
 }
 
-/// A mean of microseconds, in seconds.
+/// The mean of times in microseconds, in seconds.
 fn mean_s(sum_us: u64, count: u64) -> Option<f64> {
     mean(sum_us, count).map(|mean_us| mean_us / 1e6)
 }

@@ -80,7 +80,7 @@ struct CpuFields {
     in_use: f64,
 }
 
-/// How data travels.
+/// The transport path.
 pub fn connected(transport: &TransportPath) -> String {
     encode(&NetLine::Connected { transport: transport.into() })
 }

@@ -1,4 +1,4 @@
-//! Measures while a job runs: its rate, its loss, and round trips when idle and under load.
+//! Measures a running job: its rate, its loss, and round trips when idle and under load.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::echoes::{Echoes, other_end};
 use crate::show::display::Mode;
 use crate::text::TextOutput;
 
-/// Measures while a job runs from `null:` to `null:`, and prints a line an interval.
+/// Measures a job from `null:` to `null:`, and prints a line per interval.
 pub struct NetMeter {
     text: TextOutput,
     mode: Mode,
@@ -20,14 +20,14 @@ pub struct NetMeter {
     begun: Option<Instant>,
     last: (Duration, u64, Sockets),
     intervals: Vec<f64>,
-    /// The last progress: what the target had when the job ended.
+    /// The target's bytes at the end of the job.
     bytes: u64,
     elapsed: Duration,
     echoes: Option<Echoes>,
 }
 
 impl NetMeter {
-    /// A meter with a line every `every`.
+    /// A meter with a line per `every`.
     pub fn new(text: TextOutput, mode: Mode, every: Duration) -> Self {
         Self {
             text,

@@ -1,4 +1,4 @@
-//! `haul net HOST`: measures the network between this host and another, or a server.
+//! `haul net HOST`: measures the network between this host and another host or a server.
 
 mod figures;
 pub mod json;
@@ -42,7 +42,7 @@ pub fn operands(host: &OsStr, is_reverse: bool) -> [OsString; 2] {
     }
 }
 
-/// What stands between a host and a path: a server's address without a secret takes its path after a slash.
+/// The separator of host and path: a slash after a server's address without a secret.
 fn before_path(host: &[u8]) -> &'static [u8] {
     let Some(server) = host.strip_prefix(b"haul://").filter(|server| !server.contains(&b'#')) else { return b":" };
     match server.iter().position(|&byte| byte == b'/') {

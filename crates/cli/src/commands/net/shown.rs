@@ -12,7 +12,7 @@ pub fn rate(bytes_per_s: f64) -> String {
     format!("{:>11}  {:>10}", units::bit_rate(bytes_per_s), units::rate(bytes_per_s))
 }
 
-/// How data travels.
+/// The transport path.
 pub fn transport(transport: &TransportPath) -> String {
     let text = match transport {
         TransportPath::Tcp { path, .. } => paths::without_ports(path),
@@ -22,7 +22,7 @@ pub fn transport(transport: &TransportPath) -> String {
     line("path", &text)
 }
 
-/// A line an interval.
+/// A line per interval.
 pub fn interval(interval: &IntervalFigures) -> String {
     let round_trip = interval.round_trip_s.map_or(String::new(), |seconds| format!("   rtt {}", milliseconds(seconds)));
     let streams = units::counted(interval.streams.into(), "stream", "streams");

@@ -1,4 +1,4 @@
-//! What `haul serve` serves: a directory, this process's standard input or output, or a program.
+//! The served content: a directory, this process's standard input or output, or a program.
 
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal};
@@ -19,11 +19,11 @@ use crate::standing::absolute;
 
 /// The operand for standard input or output.
 const STANDARD: &str = "-";
-/// Options that say what clients may do.
+/// Options for the clients' access.
 pub(super) const ACCESS: [&OptionRow; 3] =
     [&flags::serve::READ_ONLY.row, &flags::serve::WRITE_ONLY.row, &flags::serve::CREATE.row];
 
-/// Returns what the command line names, with the clients' access; `None` where a file names it.
+/// Returns the content of the command line, with the clients' access; `None` if a file names it.
 pub(super) fn served(
     values: &Values,
     operand: Option<&OsStr>,
@@ -42,7 +42,7 @@ pub(super) fn served(
     Ok(Some((ServedContent::Directory(path), access(values)?)))
 }
 
-/// Standard input for clients that fetch, standard output for those that send.
+/// Serves standard input to clients that fetch, standard output to those that send.
 fn standard(access: ServedAccess) -> Result<ServedContent, UsageError> {
     let fd = match access.reads() {
         true if io::stdin().is_terminal() => {
@@ -62,7 +62,7 @@ fn standard(access: ServedAccess) -> Result<ServedContent, UsageError> {
     Ok(ServedContent::Standard(Arc::new(fd)))
 }
 
-/// A pipe has one direction: clients send, unless `--read-only` says that they fetch.
+/// A pipe has one direction: clients send, or fetch with `--read-only`.
 fn pipe_access(values: &Values) -> Result<ServedAccess, UsageError> {
     match access(values)? {
         ServedAccess::ReadOnly => Ok(ServedAccess::ReadOnly),

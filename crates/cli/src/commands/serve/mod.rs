@@ -1,4 +1,4 @@
-//! `haul serve`: gives holders of the printed line access to a directory, or to a pipe.
+//! `haul serve`: gives clients with the printed line access to a directory or a pipe.
 
 mod content;
 
@@ -38,12 +38,12 @@ use crate::show::served::{line, object, reloaded, unconfined};
 use crate::standing::StandingDirectory;
 use crate::{secret, show, standing};
 
-/// Most clients at a time, unless more are wanted.
+/// Default limit of concurrent clients.
 const CLIENTS: u32 = 16;
-/// Time that running copies have after the end was requested.
+/// Time for running copies after a stop request.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Serves the operand or the program of `--pipe`, or the directories that a file names, until the end is requested.
+/// Serves the operand, the program of `--pipe`, or the directories of a file, until a stop request.
 pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
     if let Some(file) = values.last(&flags::serve::NEW_KEY) {
         print(&format!("{}\n", secret::make_key(file)?));
@@ -86,7 +86,7 @@ pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
     let counted = Arc::clone(&metrics);
     let say = move |served: &ServeEvent| {
         counted.count(served);
-        // Who reads the log no more ends no copy.
+        // A closed log does not end copies.
         let _ = writeln!(std::io::stderr().lock(), "{}", log(served));
     };
     let listen = ports.map(|(first, _)| (first, first));
@@ -104,7 +104,7 @@ pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
     Ok(if until.once && !copied { Exit::Interrupted } else { Exit::Done })
 }
 
-/// A served standard stream serves one client.
+/// The end of the server: after one client for a standard stream.
 fn until(values: &Values, is_standard: bool) -> Result<ServeUntil, UsageError> {
     Ok(ServeUntil {
         once: values.is_set(&flags::serve::ONCE) || is_standard,
@@ -113,7 +113,7 @@ fn until(values: &Values, is_standard: bool) -> Result<ServeUntil, UsageError> {
     })
 }
 
-/// That of the option, or else of the file.
+/// The address of the option, or that of the file.
 fn metrics_address(values: &Values, in_file: Option<String>) -> Result<Option<MetricsAddress>, UsageError> {
     let Some(text) = values.get(&flags::serve::METRICS)?.or(in_file) else { return Ok(None) };
     MetricsAddress::parse(&text).map(Some).ok_or_else(|| {
@@ -134,7 +134,7 @@ fn serve_metrics(address: &MetricsAddress, metrics: Arc<ServeMetrics>) -> anyhow
     })
 }
 
-/// The present contents of the file, after SIGHUP. An invalid file leaves the settings in force.
+/// Reloads the file after SIGHUP. An invalid file changes nothing.
 fn reload(values: &Values, is_json: bool) -> Option<ReloadedOffer> {
     let read =
         several(values).map(|StandingDirectory { directories, key, metrics: _ }| ReloadedOffer { directories, key });
@@ -142,7 +142,7 @@ fn reload(values: &Values, is_json: bool) -> Option<ReloadedOffer> {
     read.ok()
 }
 
-/// SIGHUP reloads the file. A server without one ignores it, so that it outlives its terminal.
+/// SIGHUP reloads the file. A server without a file ignores it, and outlives its terminal.
 struct Hangup(Arc<AtomicBool>);
 
 impl Hangup {
@@ -160,7 +160,7 @@ impl Hangup {
     }
 }
 
-/// The one directory or pipe, without a name, and its secret.
+/// The single directory or pipe, without a name, and its secret.
 fn one(values: &Values, content: ServedContent, access: ServedAccess) -> anyhow::Result<StandingDirectory> {
     let open_to = values.each(&flags::serve::OPEN).into_iter().map(network).collect::<Result<Vec<_>, _>>()?;
     if !open_to.is_empty() && access == ServedAccess::Both {
@@ -191,7 +191,7 @@ fn one(values: &Values, content: ServedContent, access: ServedAccess) -> anyhow:
     Ok(StandingDirectory { directories: vec![directory], key: None, metrics: None })
 }
 
-/// Where a line for each file goes, besides where the host's policy sends it.
+/// The audit log's destination, besides that of the host's policy.
 fn audit(values: &Values) -> Result<Option<AuditDestination>, UsageError> {
     let Some(to) = values.last(&flags::serve::AUDIT) else { return Ok(None) };
     let destination = to.to_str().and_then(AuditDestination::parse);
@@ -201,7 +201,7 @@ fn audit(values: &Values) -> Result<Option<AuditDestination>, UsageError> {
         .ok_or_else(|| bad(&flags::serve::AUDIT, to, why).remedy("write --audit journal, or --audit /var/log/haul.log"))
 }
 
-/// What the options say of all clients.
+/// The policy for all clients, by the options.
 fn policy(values: &Values) -> ServePolicy {
     ServePolicy {
         unsafe_links: values.is_set(&flags::serve::ALLOW_UNSAFE_LINKS),
@@ -210,7 +210,7 @@ fn policy(values: &Values) -> ServePolicy {
     }
 }
 
-/// Refuses to serve without a sandbox unless that is allowed; a weak one is said. Returns whether workers need one.
+/// Refuses to serve without a sandbox, unless allowed; warns of a weak one. Returns whether workers need one.
 fn check_sandbox(values: &Values) -> anyhow::Result<bool> {
     let (sandbox, is_required) = (sandbox(), is_sandbox_required(values)?);
     match sandbox.confinement {
@@ -236,7 +236,7 @@ fn is_sandbox_required(values: &Values) -> Result<bool, UsageError> {
     }
 }
 
-/// Those that the file of `--config` has.
+/// The directories of the file of `--config`.
 fn several(values: &Values) -> Result<StandingDirectory, UsageError> {
     let in_file: &[&OptionRow] = &[&flags::serve::SECRET_FILE, &flags::serve::MAX_SIZE, &flags::serve::MAX_FILES];
     match values.first_of(&[&content::ACCESS, in_file].concat()) {
@@ -266,7 +266,7 @@ fn address(text: &str) -> Result<IpAddr, UsageError> {
     })
 }
 
-/// What the line that is handed on has: the secret, unless that is in a file, and stays there; or the server's key.
+/// The credentials in the printed line: the secret, unless it is in a file, or the server's key.
 fn shown_credentials(
     values: &Values,
     directories: &[ServedDirectory],
@@ -285,7 +285,7 @@ fn shown_credentials(
     })
 }
 
-/// The line that is handed on. A pipe has the path `-`.
+/// The line for clients. A pipe has the path `-`.
 fn line_for_clients(
     bound: Option<IpAddr>,
     port: u16,
@@ -309,7 +309,7 @@ fn line_for_clients(
     format!("haul://{host}:{port}/{pass}{path}")
 }
 
-/// Prints the line, and on a terminal the commands of clients. Standard output may be what is served.
+/// Prints the line, and on a terminal the clients' commands. Standard output may be served.
 fn announce(
     line: &str,
     only: Option<&ServedDirectory>,
@@ -338,7 +338,7 @@ fn announce(
     Ok(())
 }
 
-/// What a client types to send and to fetch.
+/// A client's commands to send and to fetch.
 fn client_commands(line: &str, served: &ServedDirectory, secret_file: Option<&OsStr>) -> Vec<String> {
     let secret = secret_file.map_or("", |_| " --secret-file FILE");
     let (sent, fetched) = match served.content {
@@ -350,7 +350,7 @@ fn client_commands(line: &str, served: &ServedDirectory, secret_file: Option<&Os
     [send, fetch].into_iter().flatten().collect()
 }
 
-/// One that others may know this machine by: of the fastest interface, IPv4 before IPv6.
+/// This machine's address: of the fastest interface, IPv4 before IPv6.
 fn own_address() -> IpAddr {
     let all = haul_engine::sys::interfaces::addresses();
     let known = all.iter().filter(|local| !is_link_local(&local.address));
@@ -365,7 +365,7 @@ fn is_link_local(address: &IpAddr) -> bool {
     }
 }
 
-/// The first SIGINT or SIGTERM lets copies end; the second does not.
+/// The first SIGINT or SIGTERM waits for copies; the second does not.
 fn stop_on_signals() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {

@@ -1,4 +1,4 @@
-//! Writes cells to the terminal: a few sequences that all terminals know (ECMA-48), in one write.
+//! Writes cells to the terminal: a few universal control sequences (ECMA-48), in one write.
 
 use std::io;
 
@@ -9,11 +9,11 @@ use ratatui_core::style::{Color, Modifier};
 
 use super::screen;
 
-/// The screen that was taken.
+/// The number of the screen.
 #[derive(Debug, Default)]
 pub struct Ansi {
     out: Vec<u8>,
-    /// Not all that was drawn has arrived.
+    /// A write was incomplete.
     is_torn: bool,
 }
 
@@ -35,7 +35,7 @@ fn cell_style(cell: &Cell) -> String {
         Color::Green => Some("32"),
         Color::Yellow => Some("33"),
         Color::Cyan => Some("36"),
-        // No other is used.
+        // Other colours are unused.
         _ => None,
     });
     format!("\x1b[{}m", codes.join(";"))

@@ -1,5 +1,4 @@
-//! What the dashboard knows of a job: it is fed with events, words and keys, and says what the user wants. There is no
-//! terminal here, and no clock.
+//! The dashboard's model of a job, updated by events, messages and keys. It has no terminal and no clock.
 
 use std::time::Duration;
 
@@ -11,11 +10,11 @@ use super::message_log::{MessageLog, PAGE};
 use super::rate_history::RateHistory;
 use super::steps;
 
-/// A job as it is shown.
+/// The displayed state of a job.
 pub struct Board {
     /// Sources and target.
     pub title: String,
-    /// How far it is.
+    /// Its phase.
     pub phase: Phase,
     /// The latest figures.
     pub progress: Progress,
@@ -25,47 +24,47 @@ pub struct Board {
     pub transport: TransportPath,
     /// The streams.
     pub lanes: Lanes,
-    /// Words that a person should see.
+    /// Messages for the user.
     pub messages: MessageLog,
     /// The rate limit, in force or requested.
     pub limit: Option<u64>,
-    /// The number of streams that the user wants.
+    /// The requested number of streams.
     pub streams: Option<u16>,
     /// Whether the job is paused, or about to be.
     pub is_paused: bool,
-    /// Whether the keys are explained.
+    /// Whether the help is visible.
     pub helps: bool,
     /// Whether the slowest files replace messages if there is no room for both.
     pub wants_slowest: bool,
     knows_limit: bool,
 }
 
-/// How far a job is.
+/// The phase of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Workers are started. Next: Running, Stopping.
     Connecting,
     /// Data moves. Next: Connecting (once more), Stopping.
     Running,
-    /// The user wants it to end.
+    /// The user has ended it.
     Stopping,
 }
 
-/// What the user wants of the job.
+/// A user's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
-    /// This limit on the rate, in bytes a second, or none.
+    /// This rate limit in bytes per second, or none.
     Rate(Option<u64>),
-    /// So many streams.
+    /// This number of streams.
     Streams(u16),
     /// Pause or resume.
     Pause(bool),
-    /// To end now.
+    /// End the job.
     End,
 }
 
 impl Board {
-    /// For a job that begins.
+    /// The board of a new job.
     pub fn new(title: &str) -> Self {
         Self {
             title: title.to_owned(),
@@ -84,7 +83,7 @@ impl Board {
         }
     }
 
-    /// Takes what happens at this time.
+    /// Handles an event at this time.
     pub fn event(&mut self, now: Duration, event: &Event) {
         match event {
             Event::Connected { transport, .. } => {
@@ -165,7 +164,7 @@ impl Board {
         Some(Wish::Rate(limit))
     }
 
-    /// Before it is known how many there are and may be, there is nothing to be wished for.
+    /// Changes the number of streams, once it and its limit are known.
     fn wish_streams(&mut self, change: impl Fn(u16) -> u16) -> Option<Wish> {
         let Progress { streams, streams_max, .. } = self.progress;
         if streams == 0 {
@@ -177,7 +176,7 @@ impl Board {
     }
 }
 
-/// Without its fraction.
+/// Truncates a rate.
 fn whole(rate: f64) -> u64 {
     Duration::try_from_secs_f64(rate.max(0.0)).map_or(u64::MAX, |rounded| rounded.as_secs())
 }

@@ -9,16 +9,16 @@ use super::board::{Board, Phase};
 use super::layout::{Panel, arrange};
 use super::words;
 
-/// What a terminal can show.
+/// Capabilities of a terminal.
 #[derive(Debug, Clone, Copy)]
 pub struct TerminalStyle {
-    /// Whether there are colours.
+    /// Whether it has colours.
     pub colour: bool,
-    /// Whether there are more characters than ASCII's.
+    /// Whether it has characters beyond ASCII.
     pub unicode: bool,
 }
 
-/// Nothing, and eighths of a character's height.
+/// Bars in eighths of a character's height.
 const BARS: [&str; 9] = [
     " ",
     bar::ONE_EIGHTH,
@@ -30,9 +30,9 @@ const BARS: [&str; 9] = [
     bar::SEVEN_EIGHTHS,
     bar::FULL,
 ];
-/// The same as far as ASCII has them.
+/// Bars in ASCII.
 const ASCII_BARS: [&str; 9] = [" ", ".", "_", "-", "=", "+", "+", "#", "#"];
-/// Widths of the columns of streams; the last one has the rest.
+/// Widths of the columns of streams; the last column takes the rest.
 const COLUMNS: [u16; 4] = [7, 11, 9, 13];
 
 impl TerminalStyle {
@@ -62,7 +62,7 @@ impl TerminalStyle {
     }
 }
 
-/// A part of the screen, written line by line from the top down.
+/// A part of the screen, written line by line from the top.
 struct ScreenPart<'b> {
     buffer: &'b mut Buffer,
     left: Rect,
@@ -78,7 +78,7 @@ impl ScreenPart<'_> {
         }
     }
 
-    /// Writes words on as many lines as they take.
+    /// Writes wrapped text.
     fn paragraph(&mut self, text: &str, style: Style) {
         let room = usize::from(self.left.width);
         let mut line = String::new();
@@ -132,14 +132,14 @@ fn header(buffer: &mut Buffer, area: Rect, board: &Board, look: TerminalStyle) {
     page.line(&board.title, look.title());
     page.line(&words::progress(board, area.width.into()), Style::new());
     page.line(&words::settings(board), look.aside());
-    // In the corner, with a space before it where a long title ends.
+    // In the corner, with a space after a long title.
     let shown = if phase.is_empty() { String::new() } else { format!(" {phase}") };
     let width = u16::try_from(shown.len()).unwrap_or(u16::MAX).min(area.width);
     let corner = Rect { x: area.right() - width, width, ..area };
     ScreenPart { buffer, left: corner }.line(&shown, look.warning());
 }
 
-/// A line across, with a title in it.
+/// Draws a horizontal line with a title.
 fn rule(page: &mut ScreenPart<'_>, title: &str, look: TerminalStyle) {
     let Rect { x, y, width, .. } = page.left;
     let dash = if look.unicode { "\u{2500}" } else { "-" };
@@ -156,7 +156,7 @@ fn graph(page: &mut ScreenPart<'_>, board: &Board, look: TerminalStyle) {
     for (column, point) in (x..).zip(points) {
         let eighths = u128::from(point) * u128::from(height) * 8 / u128::from(most);
         for row in 0..height {
-            // From below: what of the bar is in this row.
+            // The bar's eighths in this row, from below.
             let below = u128::from(height - 1 - row) * 8;
             let part = usize::try_from(eighths.saturating_sub(below).min(8)).unwrap_or(8);
             page.buffer.set_string(column, y + row, bars[part], style);
@@ -192,7 +192,7 @@ fn draw_messages(page: &mut ScreenPart<'_>, board: &Board, look: TerminalStyle) 
     }
 }
 
-/// In the middle, over everything else.
+/// Draws the help in the middle, above everything else.
 fn help(buffer: &mut Buffer, look: TerminalStyle) {
     let screen = buffer.area;
     let width = words::HELP.iter().map(|line| line.len()).max().unwrap_or(0) + 2;

@@ -1,6 +1,6 @@
-//! Keys as a terminal sends them, and their names.
+//! Decodes a terminal's keys.
 
-/// A key that means something here.
+/// A key with a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
     /// A character.
@@ -11,13 +11,13 @@ pub enum Key {
     Down,
     /// A screenful back.
     PageUp,
-    /// A screenful on.
+    /// A screenful forward.
     PageDown,
     /// The escape key itself.
     Escape,
 }
 
-/// The keys of one read; unknown escape sequences are dropped. (A terminal sends the sequence of one key in one piece.)
+/// Decodes the keys of one read, and drops unknown escape sequences. A terminal sends each key's sequence in one piece.
 pub fn keys(mut bytes: &[u8]) -> Vec<Key> {
     let mut keys = Vec::new();
     while let Some((first, rest)) = bytes.split_first() {
@@ -30,7 +30,7 @@ pub fn keys(mut bytes: &[u8]) -> Vec<Key> {
                 bytes = &rest[1 + sequence.len()..];
             }
             (0x1b, None) => keys.push(Key::Escape),
-            // With the Alt key: it is left out.
+            // A character with Alt is ignored.
             (0x1b, Some(_)) => bytes = &rest[1..],
             _ => keys.push(Key::Char(char::from(*first))),
         }
@@ -38,7 +38,7 @@ pub fn keys(mut bytes: &[u8]) -> Vec<Key> {
     keys
 }
 
-/// The rest of a sequence behind its beginning.
+/// Decodes a sequence after its introducer.
 fn named(sequence: &[u8]) -> Option<Key> {
     match sequence {
         b"A" => Some(Key::Up),

@@ -1,11 +1,11 @@
-//! The streams of a job, each with its present rate: the difference between two reports of its total.
+//! The streams of a job with their rates, from consecutive reports.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use haul_base::job::event::{Progress, StreamFigures};
 
-/// The streams as they are now.
+/// The present streams.
 #[derive(Debug, Default)]
 pub struct Lanes {
     /// The last report.
@@ -20,27 +20,27 @@ pub struct Lanes {
 pub struct StreamRow {
     /// Its number.
     pub stream: u64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub rate: f64,
     /// In milliseconds.
     pub round_trip_ms: f64,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub sent_again: u64,
     /// Segments sent.
     pub segments: u64,
-    /// Both ends' addresses; empty where they are not known.
+    /// Both ends' addresses; empty if unknown.
     pub path: (String, String),
-    /// Whether it gets work.
+    /// Whether it is in use.
     pub in_use: bool,
 }
 
 impl Lanes {
-    /// Another attempt begins, with streams of its own.
+    /// Starts another attempt, with new streams.
     pub fn begin_again(&mut self) {
         *self = Self::default();
     }
 
-    /// Takes the figures of this time.
+    /// Records figures at this time.
     pub fn sample(&mut self, now: Duration, progress: &Progress) {
         if progress.per_stream != self.told {
             let elapsed = now.saturating_sub(self.at).as_secs_f64().max(1e-3);
@@ -70,7 +70,7 @@ impl Lanes {
         self.rows = progress.work.streams.iter().filter_map(transport).collect();
     }
 
-    /// Those that there are now.
+    /// The present streams.
     pub fn rows(&self) -> &[StreamRow] {
         &self.rows
     }

@@ -1,10 +1,10 @@
-//! The layout on terminals of any size: the least important parts go first.
+//! The layout for terminals of any size: the least important parts are dropped first.
 
 use ratatui_core::layout::Rect;
 
-/// From this width on, there are two columns.
+/// Smallest width with two columns.
 const WIDE: u16 = 110;
-/// And from this height on.
+/// Smallest height with two columns.
 const TALL: u16 = 24;
 /// Lines above the panels, and the one below them.
 const HEADER: u16 = 3;
@@ -17,18 +17,18 @@ pub enum Panel {
     Graph,
     /// The streams.
     Streams,
-    /// What limits.
+    /// The bottleneck.
     Verdict,
-    /// Files found, waiting, in progress, complete.
+    /// Numbers of found, waiting, active and complete files.
     Queue,
-    /// The files that took longest.
+    /// The slowest files.
     Slowest,
     /// Messages.
     Said,
 }
 
 impl Panel {
-    /// Lines without which it is not shown.
+    /// Its smallest height.
     fn least(self) -> u16 {
         match self {
             Panel::Queue => 2,
@@ -41,9 +41,9 @@ impl Panel {
 /// The screen's parts.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// How far the job is.
+    /// The job's progress.
     pub header: Rect,
-    /// From the top down, the left ones first.
+    /// The panels, from the top, left ones first.
     pub panels: Vec<(Panel, Rect)>,
     /// The keys.
     pub footer: Rect,
@@ -67,11 +67,11 @@ pub fn arrange(screen: Rect, streams: usize, wants_slowest: bool) -> Layout {
     Layout { header, panels, footer }
 }
 
-/// Two columns, and messages below them.
+/// Arranges two columns, with messages below.
 fn columns(area: Rect, streams: u16) -> Vec<(Panel, Rect)> {
     let said_height = (area.height / 4).max(Panel::Said.least());
     let upper = Rect { height: area.height - said_height, ..area };
-    // A column between them stays empty.
+    // One column between them stays empty.
     let left = Rect { width: area.width * 11 / 20, ..upper };
     let right = Rect { x: left.right() + 1, width: upper.right() - left.right() - 1, ..upper };
     let mut panels = stack(left, &[Panel::Streams, Panel::Graph], streams, Panel::Graph);
@@ -80,8 +80,7 @@ fn columns(area: Rect, streams: u16) -> Vec<(Panel, Rect)> {
     panels
 }
 
-/// One below the other, as many as there is room for. What room is left is for the streams, as far as they need it,
-/// then for `rest`.
+/// Stacks as many panels as fit. The streams get the remaining height that they need, then `rest`.
 fn stack(area: Rect, by_importance: &[Panel], streams: u16, rest: Panel) -> Vec<(Panel, Rect)> {
     let mut left = area.height;
     let mut heights: Vec<(Panel, u16)> = Vec::new();

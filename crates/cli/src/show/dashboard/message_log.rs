@@ -1,16 +1,16 @@
-//! The dashboard's messages, and which of them are visible.
+//! The dashboard's messages, with scrolling.
 
 use std::collections::VecDeque;
 
 /// Most lines kept.
 pub const LINES_MAX: usize = 500;
-/// Lines that a screenful back is.
+/// Lines of a screenful.
 pub const PAGE: usize = 5;
 
 /// The latest messages.
 #[derive(Default)]
 pub struct MessageLog {
-    /// The latest last.
+    /// The lines, oldest first.
     lines: VecDeque<MessageLine>,
     /// Number of lines below the visible ones.
     below: usize,
@@ -25,7 +25,7 @@ pub struct MessageLine {
 }
 
 impl MessageLog {
-    /// Adds a message. A view of earlier lines stays where it is.
+    /// Adds a message. A scrolled view stays in place.
     pub fn add(&mut self, message: &str, is_error: bool) {
         let before = self.lines.len();
         self.lines.extend(message.lines().map(|line| MessageLine { text: line.to_owned(), is_error }));

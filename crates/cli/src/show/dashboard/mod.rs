@@ -1,7 +1,7 @@
-//! `--tui`: a job on the whole terminal, with keys that control it. Output before and after it is the usual one. It
-//! starts with the first connection, since ssh may ask for a password before.
+//! `--tui`: a full-screen display with keys that control the job. Output before and after it is as usual. It starts
+//! with the first connection, since ssh may ask for a password before.
 //!
-//! State and drawing know no terminal (`board`, `draw`, `layout`, `words`); `screen` is the terminal.
+//! State and drawing (`board`, `draw`, `layout`, `words`) have no terminal; `screen` has it.
 
 mod ansi;
 mod board;
@@ -38,13 +38,13 @@ use super::human::{Human, Verbosity};
 use crate::terminal;
 use crate::text::TextOutput;
 
-/// How long a key is awaited between screen updates.
+/// Time to wait for a key between screen updates.
 const TICK: Duration = Duration::from_millis(100);
 
 /// A dashboard.
 pub struct Dashboard {
     human: Human,
-    /// Says the same into the dashboard.
+    /// Formats messages.
     inner: Human,
     slip: Slip,
     shared: Arc<DrawState>,
@@ -52,7 +52,7 @@ pub struct Dashboard {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread that draws has, too.
+/// State shared with the drawing thread.
 struct DrawState {
     board: Mutex<Board>,
     steering: RuntimeControl,
@@ -60,7 +60,7 @@ struct DrawState {
     has_ended: AtomicBool,
 }
 
-/// Messages that wait for the dashboard.
+/// Messages for the dashboard.
 #[derive(Clone, Default)]
 struct Slip(Rc<RefCell<Vec<u8>>>);
 
@@ -90,8 +90,7 @@ impl Write for Slip {
 }
 
 impl Dashboard {
-    /// A dashboard for the job that `steering` controls and `title` names. `human` words its messages, which go to
-    /// [`Words`].
+    /// A dashboard for the job of `steering`, with this title. `human` writes its messages to [`Words`].
     pub fn new(human: Human, level: Verbosity, title: &str, steering: &RuntimeControl) -> anyhow::Result<Self> {
         screen::open().context("--tui: the terminal cannot be opened")?;
         let slip = Slip::default();
@@ -108,7 +107,7 @@ impl Dashboard {
         Ok(Self { human, inner, slip, shared, begun: Instant::now(), thread: Some(thread) })
     }
 
-    /// Has words in the dashboard, too.
+    /// Adds a message to the dashboard.
     fn say(&mut self, is_error: bool, words: impl Fn(&mut Human)) {
         words(&mut self.human);
         words(&mut self.inner);
@@ -138,7 +137,7 @@ impl Observer for Dashboard {
         self.shared.board().event(self.begun.elapsed(), event);
         match event {
             Event::Connected { .. } | Event::Progress(_) => screen::enter(),
-            // ssh starts again, and may ask for a password.
+            // ssh restarts, and may ask for a password.
             Event::Restarted { .. } => screen::give_back(),
             _ => {}
         }
@@ -172,13 +171,13 @@ impl DrawState {
             Wish::Rate(limit) => self.steering.rate().set(limit),
             Wish::Streams(streams) => self.steering.fix_streams(streams),
             Wish::Pause(is_paused) => self.steering.pause(is_paused),
-            // What answers a Ctrl-C answers this.
+            // Same as Ctrl-C.
             Wish::End => drop(kill_process(getpid(), Signal::TERM)),
         }
     }
 }
 
-/// Draws, and takes keys, until the job has ended.
+/// Draws, and handles keys, until the job ends.
 fn run(shared: &DrawState) {
     let mut canvas: Option<(u64, Terminal<Ansi>)> = None;
     while !shared.has_ended.load(Ordering::Acquire) {
@@ -201,7 +200,7 @@ fn run(shared: &DrawState) {
         let keys = keys::keys(&screen::typed(TICK));
         let requests: Vec<_> = keys.into_iter().filter_map(|key| shared.board().key(key)).collect();
         requests.into_iter().for_each(|request| shared.carry_out(request));
-        // A terminal that is gone is always ready.
+        // A closed terminal is always ready.
         if before.elapsed() < TICK / 10 {
             std::thread::park_timeout(TICK / 10);
         }

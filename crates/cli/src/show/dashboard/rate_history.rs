@@ -9,33 +9,33 @@ use crate::show::meter::Meter;
 
 /// Time between two points of the graph.
 pub const POINT: Duration = Duration::from_millis(500);
-/// Most points that are kept: wider terminals show no more.
+/// Most points: wider terminals show no more.
 const POINTS_MAX: usize = 512;
 
 /// Rates of this attempt and earlier ones.
 #[derive(Default)]
 pub struct RateHistory {
-    /// Bytes a second at present.
+    /// The present rate, in bytes per second.
     pub bytes_per_s: f64,
     /// Time since the connection.
     pub elapsed: Duration,
     connected_at: Duration,
     meter: Meter,
-    /// Bytes a second, over time.
+    /// Bytes per second over time.
     points: VecDeque<u64>,
-    /// When the last point was made, and what had been moved by then.
+    /// The time of the last point, and the bytes at that time.
     last_point: (Duration, u64),
 }
 
 impl RateHistory {
-    /// Begins an attempt that has moved this many bytes.
+    /// Starts an attempt at this number of bytes.
     pub fn begin(&mut self, now: Duration, moved: u64) {
         (self.connected_at, self.last_point) = (now, (now, moved));
         self.meter = Meter::default();
         self.bytes_per_s = 0.0;
     }
 
-    /// Forgets the present rate: a pause begins or ends.
+    /// Clears the present rate, at the start or end of a pause.
     pub fn interrupt(&mut self) {
         self.meter.forget();
     }

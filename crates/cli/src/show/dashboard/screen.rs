@@ -1,9 +1,9 @@
 //! The terminal of standard error: taken for a dashboard, and restored however the job ends.
 //!
-//! It is unique, so that the end of a job, a panic or a signal can restore it. Other output is held meanwhile, and
-//! printed afterwards. Interrupts still arrive from the terminal as signals.
+//! There is only one, so that the end of a job, a panic or a signal can restore it. Other output is held meanwhile, and
+//! printed afterwards. The terminal still sends signals.
 //!
-//! It is opened a second time, since writes must not block: a stuck terminal must not keep the process from ending.
+//! It is opened a second time for non-blocking writes: a stuck terminal must not prevent the process from ending.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -19,11 +19,11 @@ use rustix::termios::{
 
 use crate::terminal::in_foreground;
 
-/// The other screen, without a cursor, cleared.
+/// Switches to the alternate screen, hides the cursor, and clears.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[0m\x1b[2J";
-/// The cursor, and the screen as it was.
+/// Shows the cursor, and restores the screen.
 const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
-/// How long a terminal may take to have taken something.
+/// Time limit of a write.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// Most bytes of held output.
 const HELD_MAX: usize = 1 << 20;
@@ -32,19 +32,19 @@ static SCREEN: Mutex<Screen> =
     Mutex::new(Screen { terminal: None, before: None, taken: 0, is_over: false, held: Vec::new() });
 
 struct Screen {
-    /// Open as long as a dashboard may be shown.
+    /// Open while a dashboard is possible.
     terminal: Option<File>,
-    /// How it was set; there while it is taken.
+    /// Its original settings, while taken.
     before: Option<Termios>,
-    /// How many times it was taken.
+    /// Number of times it was taken.
     taken: u64,
-    /// It is not to be taken any more.
+    /// It must not be taken again.
     is_over: bool,
     /// Output to print after the terminal is restored.
     held: Vec<u8>,
 }
 
-/// Opens standard error's terminal, to be taken when there is something to be shown.
+/// Opens standard error's terminal.
 pub fn open() -> io::Result<()> {
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
@@ -60,7 +60,7 @@ pub fn open() -> io::Result<()> {
     Ok(())
 }
 
-/// Takes it, if it is not taken, and this job is in the foreground.
+/// Takes the terminal, unless taken, if this job is in the foreground.
 pub fn enter() {
     let mut screen = lock();
     if screen.before.is_some() || screen.is_over || !in_foreground() {
@@ -71,7 +71,7 @@ pub fn enter() {
     let mut now = before.clone();
     now.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::IEXTEN);
     now.input_modes.remove(InputModes::IXON);
-    // A process that is stopped, or ends with a core, would leave the terminal as it is.
+    // Stopping the process or dumping core would leave the terminal unrestored.
     now.special_codes[SpecialCodeIndex::VSUSP] = 0;
     now.special_codes[SpecialCodeIndex::VQUIT] = 0;
     if tcsetattr(terminal, OptionalActions::Now, &now).is_ok() {
@@ -86,14 +86,14 @@ pub fn give_back() {
     lock().give_back();
 }
 
-/// The same, and it is not taken again.
+/// Restores the terminal permanently.
 pub fn give_back_for_good() {
     let mut screen = lock();
     screen.is_over = true;
     screen.give_back();
 }
 
-/// The same in a panic, regardless of held locks.
+/// Restores the terminal in a panic, regardless of held locks.
 fn give_back_anyhow() {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -109,7 +109,7 @@ fn give_back_anyhow() {
     }
 }
 
-/// Number of times it has been taken, if it is: another number means another empty screen.
+/// The number of the screen, while taken. Each new screen is empty.
 pub fn taken() -> Option<u64> {
     let screen = lock();
     screen.before.as_ref().filter(|_| in_foreground()).map(|_| screen.taken)
@@ -124,7 +124,7 @@ pub fn draw(bytes: &[u8]) -> bool {
     }
 }
 
-/// Says something: now, or when it is given back.
+/// Prints text: now, or after the terminal is restored.
 pub fn say(words: &[u8]) {
     let mut screen = lock();
     match screen.before {
@@ -153,7 +153,7 @@ pub fn typed(time: Duration) -> Vec<u8> {
 impl Screen {
     fn give_back(&mut self) {
         if let (Some(terminal), Some(before)) = (&self.terminal, self.before.take()) {
-            // A background process would be stopped by this call; the foreground process has set its own mode.
+            // This call would stop a background process. The foreground process has set its own mode.
             if in_foreground() {
                 let _ = tcflush(terminal, QueueSelector::IFlush);
                 let _ = tcsetattr(terminal, OptionalActions::Now, &before);
@@ -168,7 +168,7 @@ fn lock() -> MutexGuard<'static, Screen> {
     SCREEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether it is ready for this within that time.
+/// Whether the terminal is ready within this time.
 fn ready(terminal: &File, flags: PollFlags, time: Duration) -> bool {
     let time = Timespec::try_from(time).ok();
     poll(&mut [PollFd::new(terminal, flags)], time.as_ref()).is_ok_and(|count| count > 0)

@@ -1,4 +1,4 @@
-//! The rates that the keys go through: 1, 1.5, 2, 3, 5, 7, 10 of each power of ten.
+//! The rates that keys step through: 1, 1.5, 2, 3, 5, 7, 10 of each power of ten.
 
 use haul_proto::limits::RATE_MIN;
 

@@ -1,4 +1,4 @@
-//! What the dashboard says, as text. What quotes another machine is made harmless here.
+//! The dashboard's texts. Text of another machine is escaped here.
 
 use haul_base::job::event::{Bottleneck, Progress, SlowFile, TransportPath};
 use haul_proto::path::escape;
@@ -15,7 +15,7 @@ use crate::units::{count, counted, duration, limit, rate, size};
 /// The last line.
 pub const KEYS: &str = "q end  space pause  - + rate  0 no limit  < > streams  tab files  ? help";
 
-/// What `?` shows.
+/// The help.
 pub const HELP: [&str; 12] = [
     "space, p  pause and resume",
     "+  -      limit the rate: higher, lower",
@@ -31,7 +31,7 @@ pub const HELP: [&str; 12] = [
     "? closes this",
 ];
 
-/// Above the streams.
+/// The heads of the streams' columns.
 pub const STREAM_HEAD: [&str; 5] = ["stream", "rate", "rtt", "resent", "path"];
 
 /// Title of a panel.
@@ -49,7 +49,7 @@ pub fn title(panel: Panel, board: &Board) -> String {
     }
 }
 
-/// How far it is: a bar and figures, on one line.
+/// Progress: a bar and figures, on one line.
 pub fn progress(board: &Board, columns: usize) -> String {
     if board.phase == Phase::Connecting && board.progress.files_found == 0 {
         return String::new();
@@ -87,7 +87,7 @@ fn transport(transport: &TransportPath) -> Option<String> {
     }
 }
 
-/// In place of the streams.
+/// The text without streams.
 pub fn no_streams(board: &Board) -> String {
     match &board.transport {
         TransportPath::Tcp { .. } => "no data yet".to_owned(),
@@ -110,7 +110,7 @@ pub fn stream(row: &StreamRow) -> [String; 5] {
     ]
 }
 
-/// What limits, what that rests on, and what else is used.
+/// The bottleneck, its evidence, and other utilisation.
 pub fn verdict(board: &Board) -> Vec<String> {
     if board.is_paused {
         return vec!["paused: press space to resume".to_owned()];
@@ -128,7 +128,7 @@ pub fn verdict(board: &Board) -> Vec<String> {
     vec![first, facts.join("; ")]
 }
 
-/// Where files are on their way.
+/// Numbers of files by state.
 pub fn queue(progress: &Progress) -> Vec<String> {
     let Progress { files_found, files_settled, .. } = *progress;
     let under_way = progress.work.files_under_way.min(files_found.saturating_sub(files_settled));
@@ -146,7 +146,7 @@ pub fn queue(progress: &Progress) -> Vec<String> {
     ]
 }
 
-/// A line for a file that took long.
+/// The line of a slow file.
 pub fn slow_file(file: &SlowFile) -> String {
     let took = duration(Duration::from_micros(file.took_us));
     format!("{took:>11}  {:>9}  {}", size(file.size), escape(&file.path))

@@ -1,4 +1,4 @@
-//! The events of a job, as serialized.
+//! Serialised events of a job.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::show::items::ItemFields;
 use crate::show::names;
 use crate::show::verdict::{LimitFields, VerdictFields};
 
-/// A line of `haul --json`, of `haul sync` and `haul verify` too.
+/// A line of `haul --json`, also of `haul sync` and `haul verify`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "event", rename_all = "snake_case")]

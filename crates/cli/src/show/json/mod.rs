@@ -1,4 +1,4 @@
-//! Events for programs: one JSON object a line on standard output. docs/JSON.md describes each.
+//! Events for programs: one JSON object per line on standard output. docs/JSON.md describes each.
 
 mod event;
 mod summary;
@@ -32,12 +32,12 @@ pub struct Json {
 }
 
 impl Json {
-    /// Lines on `out`, words through `human`.
+    /// Writes lines to `out`, and messages by `human`.
     pub fn new(out: Box<dyn Write>, human: Human) -> Self {
         Self { out, human, begun: Instant::now(), broken: None }
     }
 
-    /// A job may have millions of files, so their lines are collected; every other line is sent off at once.
+    /// Writes a line. Lines of files are buffered, since a job may have millions; all others are flushed.
     fn send(&mut self, line: &JobLine<'_>, at_once: bool) {
         if self.broken.is_some() {
             return;
@@ -84,8 +84,7 @@ pub fn last(outcome: &Outcome) -> Value {
     serde_json::from_str(&encode(&JobLine::last(outcome))).unwrap_or_default()
 }
 
-/// JSON without what could disturb a terminal or mislead a reader: JSON has another way to write that, and allows all
-/// but the oldest control characters as they are. Outside of strings it has nothing of the kind.
+/// Escapes control characters and bidirectional controls, which JSON permits in strings, for terminals and readers.
 pub fn harmless_json(json: &str) -> String {
     let mut line = String::with_capacity(json.len());
     push_harmless(&mut line, json);
@@ -103,7 +102,7 @@ fn push_harmless(line: &mut String, json: &str) {
 
 /// The line of an event, with its end.
 pub fn encode(event: &impl Serialize) -> String {
-    // These types have no maps with keys that are no text, the only failure.
+    // Serialisation fails only for maps with keys other than text, and these types have none.
     let mut line = harmless_json(&serde_json::to_string(event).unwrap_or_default());
     line.push('\n');
     line
@@ -114,7 +113,7 @@ pub fn sorted<T: Serialize, S: Serializer>(value: &T, serializer: S) -> Result<S
     serde_json::to_value(value).map_err(S::Error::custom)?.serialize(serializer)
 }
 
-/// A name is bytes and JSON is text: where they differ, the bytes are added.
+/// A name as text, with its bytes if it is not UTF-8.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct JsonName {
@@ -142,7 +141,7 @@ impl From<&str> for JsonMessage {
     }
 }
 
-/// The argument of an option; `true` where it has none.
+/// The argument of an option; `true` without one.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]

@@ -1,4 +1,4 @@
-//! The last line of a job, as serialized.
+//! The serialised last line of a job.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -56,7 +56,7 @@ struct CopiedEntryFields {
     walked: WalkedFields,
 }
 
-/// Entries besides files, and those that the walk left out.
+/// Entries besides files, and entries excluded by the walk.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct WalkedFields {
@@ -89,7 +89,7 @@ struct ConnectionFields<'a> {
     path: Option<PathFiguresFields>,
 }
 
-/// What limited the copy.
+/// The bottleneck of the copy.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct DiagnosisFields<'a> {
@@ -108,7 +108,7 @@ struct WireFields {
     compression: Option<CompressionFields>,
 }
 
-/// How the target wrote.
+/// The target's writes.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct WrittenFields {
@@ -130,7 +130,7 @@ struct SyncFields {
     dry_run: bool,
 }
 
-/// How far the kernel confined both workers.
+/// The sandboxes of both workers.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SandboxesFields<'a> {
@@ -158,7 +158,7 @@ pub struct VerifySummaryFields<'a> {
     status: u8,
 }
 
-/// What the workers of both ends needed.
+/// Resources used by the workers of both ends.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct WorkerFields {
@@ -172,7 +172,7 @@ struct WorkerFields {
     target_direct_bytes: u64,
 }
 
-/// What TCP says of all connections.
+/// TCP's figures of all connections.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct PathFiguresFields {
@@ -193,7 +193,7 @@ pub struct CompressionFields {
     ratio: f64,
 }
 
-/// What deltas saved.
+/// Savings by deltas.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct DeltaFields {
@@ -205,7 +205,7 @@ struct DeltaFields {
     told_bytes: u64,
 }
 
-/// Bytes that the target read again.
+/// Bytes that the target read back.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ReadBackFields {
@@ -214,7 +214,7 @@ struct ReadBackFields {
     memory_bytes: u64,
 }
 
-/// How far the kernel confined a worker.
+/// The sandbox of a worker.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SandboxFields<'a> {
@@ -233,7 +233,7 @@ struct SlowFileFields {
 }
 
 impl<'a> CopySummaryFields<'a> {
-    /// Of a job that ended with `status`.
+    /// The line of a job with this exit status.
     pub fn new(summary: &'a Summary, status: u8) -> Self {
         let Summary { files, times, connection, diagnosis, counters, sync, integrity, .. } = summary;
         let verdict = diagnosis.verdict.as_ref();
@@ -295,7 +295,7 @@ impl<'a> CopySummaryFields<'a> {
 }
 
 impl<'a> VerifySummaryFields<'a> {
-    /// Of a job that only compared, and ended with `status`.
+    /// The line of a comparison with this exit status.
     pub fn new(summary: &'a Summary, comparison: &ComparisonResult, status: u8) -> Self {
         let ComparisonResult { files, bytes, differences } = *comparison;
         Self {
@@ -351,7 +351,7 @@ impl From<&Summary> for WorkerFields {
 }
 
 impl PathFiguresFields {
-    /// `None` where no TCP was used.
+    /// The figures of a path; `None` without TCP.
     fn of(path: &PathFigures) -> Option<Self> {
         (*path != PathFigures::default()).then(|| Self {
             buffer_limited_us: path.buffer_limited_us,
@@ -365,7 +365,7 @@ impl PathFiguresFields {
 }
 
 impl CompressionFields {
-    /// Of a method.
+    /// The fields of a method.
     pub fn new(method: CompressionMethod, ratio: f64) -> Self {
         Self { codec: method.codec().name(), level: method.level(), ratio }
     }

@@ -1,14 +1,14 @@
-//! How data travels, as JSON.
+//! The transport path as JSON.
 
 use haul_base::job::event::{NetworkPath, TransportPath};
 use serde::Serialize;
 
-/// How data travels.
+/// The transport path.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TransportFields<'a> {
-    /// Not at all.
+    /// No data.
     None,
     /// Within one process.
     Local {
@@ -22,7 +22,7 @@ pub enum TransportFields<'a> {
         path: PathFields<'a>,
         /// Further paths.
         others: Vec<PathFields<'a>>,
-        /// Why the first choice was not taken.
+        /// Why the first choice was not used.
         instead_of: Option<&'a str>,
     },
     /// Within ssh.

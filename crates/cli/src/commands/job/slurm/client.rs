@@ -14,12 +14,12 @@ use haul_job::error::JobError;
 use haul_job::slurm::queue::{FORMAT, SlurmTask, max_array_size};
 use haul_job::slurm::script::job_name;
 
-/// A call that takes longer is ended.
+/// Time limit of a call.
 const CALL_LIMIT: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// MaxArraySize where scontrol does not say it: Slurm's default.
+/// MaxArraySize if scontrol does not print it: Slurm's default.
 const ARRAY_SIZE: u32 = 1001;
-/// Output of programs of Slurm when the controller does not answer.
+/// Messages of Slurm's programs if the controller does not answer.
 const DOWN: [&str; 7] = [
     "Unable to contact",
     "Socket timed out",
@@ -29,16 +29,16 @@ const DOWN: [&str; 7] = [
     "Communication",
     "Transport endpoint",
 ];
-/// The same when a limit of the user or the cluster is reached.
+/// Messages of Slurm's programs at a limit of the user or the cluster.
 const FULL: [&str; 5] =
     ["SubmitJobLimit", "job submit limit", "temporarily unable", "SubmitJobPerUserLimit", "MaxJobCount"];
 
-/// Why a call failed.
+/// The error of a call.
 #[derive(Debug)]
 pub enum SlurmCallError {
-    /// Slurm does not answer, or takes no more jobs at this time; what it said.
+    /// Slurm does not answer, or accepts no more jobs at present; with its message.
     Later(String),
-    /// It never will.
+    /// A permanent error.
     Refused(JobError),
 }
 
@@ -61,13 +61,13 @@ impl SlurmClient<'_> {
         }
     }
 
-    /// What of a job is in the queue, as squeue prints it.
+    /// A job's tasks in the queue, as squeue prints them.
     pub fn queue_text(&self, id: &str) -> Result<String, SlurmCallError> {
         let words = ["--noheader", "--array", &format!("--name={}", job_name(id)), "--format", FORMAT];
         self.call("squeue", &words.map(OsString::from), None)
     }
 
-    /// Submits a script; the id of its job. Slurm runs it in the script's directory.
+    /// Submits a script. Returns the id of its job. Slurm runs it in the script's directory.
     pub fn submit(&self, script: &Path) -> Result<u64, SlurmCallError> {
         let words = ["--parsable".into(), script.as_os_str().to_owned()];
         let said = self.call("sbatch", &words, script.parent())?;
@@ -79,23 +79,23 @@ impl SlurmClient<'_> {
         })
     }
 
-    /// Lets an array run `throttle` tasks at a time.
+    /// Sets the number of an array's concurrent tasks.
     pub fn set_throttle(&self, id: u64, throttle: u32) -> Result<(), SlurmCallError> {
         let words = ["update".to_owned(), format!("JobId={id}"), format!("ArrayTaskThrottle={throttle}")];
         self.call("scontrol", &words.map(OsString::from), None).map(|_| ())
     }
 
-    /// Lets a held task wait for its turn again.
+    /// Releases a held task into the queue.
     pub fn release(&self, task: &SlurmTask) -> Result<(), SlurmCallError> {
         self.call("scontrol", &["release".into(), task.id().into()], None).map(|_| ())
     }
 
-    /// Cancels jobs. Those that have ended are no error.
+    /// Cancels jobs. Ended jobs are no error.
     pub fn cancel(&self, ids: &[u64]) -> Result<(), SlurmCallError> {
         self.scancel(ids.iter().map(u64::to_string))
     }
 
-    /// Cancels a task, not the others of its array.
+    /// Cancels one task of an array.
     pub fn cancel_task(&self, task: &SlurmTask) -> Result<(), SlurmCallError> {
         self.scancel(std::iter::once(task.id()))
     }
@@ -113,17 +113,17 @@ impl SlurmClient<'_> {
 
     fn call(&self, program: &str, words: &[OsString], directory: Option<&Path>) -> Result<String, SlurmCallError> {
         let mut command = Command::new(program);
-        // Ctrl-C is for haul alone.
+        // In its own process group, so that Ctrl-C reaches only haul.
         command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         if let Some(directory) = directory {
             command.current_dir(directory);
         }
-        // SQUEUE_FORMAT and the like would change what is printed.
+        // SQUEUE_FORMAT and similar variables would change the output.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("SQUEUE_")) {
             command.env_remove(name);
         }
         let child = command.spawn().map_err(|error| SlurmCallError::Refused(unavailable(program, &error)))?;
-        // An interrupted submission may have been accepted: it is waited for.
+        // An interrupted submission may have been accepted, so sbatch is never cancelled.
         let cancel = Some(self.cancel).filter(|_| program != "sbatch");
         let (status, said, complaint) =
             output(child, cancel).map_err(|error| SlurmCallError::Later(format!("{program}: {}", describe(&error))))?;
@@ -143,7 +143,7 @@ fn unavailable(program: &str, error: &io::Error) -> JobError {
 }
 
 fn failure(program: &str, complaint: &str) -> SlurmCallError {
-    // A controller that ends during the call leaves some programs without a word. sbatch has a reason.
+    // If the controller ends during the call, some programs print nothing. sbatch prints a reason.
     if complaint.is_empty() && program != "sbatch" {
         return SlurmCallError::Later(format!("{program}: failed without a message"));
     }
@@ -155,7 +155,7 @@ fn failure(program: &str, complaint: &str) -> SlurmCallError {
     SlurmCallError::Refused(JobError::usage(what, hint))
 }
 
-/// Whether it succeeded, and what it wrote.
+/// Waits for a call. Returns whether it succeeded, and its output.
 fn output(mut child: Child, cancel: Option<&Cancel>) -> io::Result<(bool, String, String)> {
     let [said, complaint] = [
         child.stdout.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>),

@@ -1,4 +1,4 @@
-//! Submits and follows a job: plans in one thread, and in the other submits waves and reads Slurm's queue.
+//! Submits and follows a job: one thread plans, the other submits waves and reads Slurm's queue.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -21,16 +21,16 @@ use crate::exit::Exit;
 use crate::show;
 use crate::units;
 
-/// How following ended.
+/// The end of following a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlurmRunEnd {
-    /// Everything is in Slurm's hands, and nobody wants to wait.
+    /// Everything is submitted, and the user does not wait.
     Submitted,
     /// The job is finished.
     Finished(Exit),
     /// Shards failed or were lost too often.
     Unfinished(Exit),
-    /// All shards are done, and the last step failed.
+    /// All shards are done, but the last step failed.
     NotFinished(Exit),
     /// Ctrl-C, or the job was cancelled.
     Interrupted,
@@ -40,11 +40,11 @@ pub enum SlurmRunEnd {
 pub struct SlurmRun<'a> {
     /// The job.
     pub job: &'a OpenedJob,
-    /// How tasks are submitted.
+    /// Settings of tasks.
     pub settings: &'a SlurmSettings,
     /// Calls Slurm.
     pub client: &'a SlurmClient<'a>,
-    /// Ends this, not the tasks.
+    /// Ends following, not the tasks.
     pub cancel: &'a Cancel,
     /// Whether only errors are shown.
     pub is_quiet: bool,
@@ -60,7 +60,7 @@ impl SlurmRun<'_> {
         let Some((array_size, mut tasks)) = ready else { return Ok(SlurmRunEnd::Interrupted) };
         let is_planned = PlanIndex::read(directory)?.complete.is_some();
         if !is_planned {
-            // Numbers of an interrupted plan mean other files in the next one.
+            // The next plan reuses the numbers of an interrupted one.
             let ids: Vec<_> = tasks.drain(..).map(|task| task.job).collect();
             self.patiently(|| self.client.cancel(&ids))?;
             forget_submissions(self.job)?;
@@ -90,7 +90,7 @@ impl SlurmRun<'_> {
         })
     }
 
-    /// Repeats a call until Slurm answers; `None` when it was interrupted.
+    /// Repeats a call until Slurm answers; `None` if interrupted.
     fn patiently<T>(&self, mut call: impl FnMut() -> Result<T, SlurmCallError>) -> Result<Option<T>, JobError> {
         let mut has_told = false;
         while !self.cancel.is_cancelled() {
@@ -116,7 +116,7 @@ impl SlurmRun<'_> {
             if self.cancel.is_cancelled() {
                 return Ok(SlurmRunEnd::Interrupted);
             }
-            // The order matters: a plan that ended before the index was read has no shard after it.
+            // Read before the index: a plan that has ended by now adds no shard.
             let has_ended = planned.load(Ordering::Acquire);
             let index = PlanIndex::read(&self.job.directory)?;
             let is_complete = index.complete.is_some();
@@ -158,7 +158,7 @@ impl SlurmRun<'_> {
         }
     }
 
-    /// How it ends at this moment, if it does.
+    /// The end of following at this moment, if reached.
     fn end(&self, state: &mut SlurmState<'_>) -> Option<SlurmRunEnd> {
         let is_out = !state.tracker.has_waiting() && !state.tracker.has_queued();
         match state.finish {
@@ -192,13 +192,13 @@ impl SlurmRun<'_> {
     }
 }
 
-/// Whether the last step is to be submitted: everything else was, and nothing has failed for good.
+/// Whether to submit the last step: everything else is submitted, and nothing has failed permanently.
 fn is_next_finish(state: &SlurmState<'_>) -> bool {
     let is_due = state.finish == SubmittedFinish::Waiting && !state.tracker.has_waiting();
     is_due && (state.tracker.has_queued() || !state.tracker.has_failed())
 }
 
-/// What Slurm said, where the call is to be repeated.
+/// Slurm's message, if the call is to be repeated.
 fn later(done: Result<(), SlurmCallError>) -> Result<Option<String>, JobError> {
     match done {
         Ok(()) => Ok(None),

@@ -1,4 +1,4 @@
-//! `haul job run --slurm`: submits shards to Slurm while the plan is written, follows them, and has Slurm finish the job.
+//! `haul job run --slurm`: submits shards to Slurm during the plan, follows them, and has Slurm finish the job.
 
 mod client;
 mod follow;
@@ -71,7 +71,7 @@ pub fn run_job(values: &Values, job: &OpenedJob, typed: Option<SlurmSettings>) -
     let follows = !values.is_set(&flags::job::NO_WAIT);
     let settings = kept(&job.directory, typed)?;
     let verifies_in_shards = settings.verifies && follows;
-    // Where nobody follows, the last step compares everything.
+    // If nobody follows, the last step compares everything.
     let own = SlurmSettings { verifies: settings.verifies && !follows, ..settings };
     let exit = submit_and_follow(values, job, &own)?;
     match verifies_in_shards && is_to_be_compared(job, exit) {
@@ -103,7 +103,7 @@ fn submit_and_follow(values: &Values, job: &OpenedJob, settings: &SlurmSettings)
         SlurmRun { job, settings, client: &client, cancel: &part, is_quiet, follows }.carry_out()
     })?;
     if matches!(ended, SlurmRunEnd::Finished(_)) {
-        // An sbatch may outlive the process that called it, and submit what is done since.
+        // sbatch may outlive its caller, and submit shards that are done by now.
         cancel_tasks(job);
     }
     report_end(job, ended, is_quiet)
@@ -148,7 +148,7 @@ fn report_end(job: &OpenedJob, ended: SlurmRunEnd, is_quiet: bool) -> anyhow::Re
     })
 }
 
-/// The typed settings, or those of the last run where none was typed.
+/// The typed settings, or those of the last run.
 fn kept(directory: &JobDirectory, typed: Option<SlurmSettings>) -> anyhow::Result<SlurmSettings> {
     fs::create_dir_all(directory.slurm()).map_err(|error| JobError::io(&directory.slurm(), &error))?;
     let settings = match typed {
@@ -159,7 +159,7 @@ fn kept(directory: &JobDirectory, typed: Option<SlurmSettings>) -> anyhow::Resul
     Ok(settings)
 }
 
-/// What is typed of the settings; `None` where nothing is.
+/// The typed settings; `None` without any.
 pub fn settings(values: &Values) -> anyhow::Result<Option<SlurmSettings>> {
     let is_set = |row: &OptionRow| values.is_set(row) && !row.is(&flags::job::NO_WAIT);
     if !OPTIONS.into_iter().any(is_set) && !values.is_set(&flags::job::THEN_VERIFY) {

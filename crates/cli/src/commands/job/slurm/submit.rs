@@ -1,4 +1,4 @@
-//! Submits what the tracker of shards says, records it, and follows the last step.
+//! Submits waves by the shard tracker, records them, and follows the last step.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,19 +22,19 @@ use super::client::{SlurmCallError, SlurmClient};
 use crate::commands::job::opened::OpenedJob;
 use crate::exit::Exit;
 
-/// So often the last step is submitted again.
+/// Most resubmissions of the last step.
 const FINISH_RETRIES_MAX: u32 = 2;
 
-/// Where the last step is.
+/// The state of the last step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubmittedFinish {
     /// Not submitted.
     Waiting,
-    /// This job has it.
+    /// Submitted as this job.
     Queued(u64),
-    /// The job is gone without a status.
+    /// The job ended without a status, at this time.
     Gone(u64, Instant),
-    /// It has ended with this status.
+    /// Ended with this status.
     Ended(u8),
 }
 
@@ -47,7 +47,7 @@ pub struct SlurmState<'a> {
     /// Its shards.
     pub tracker: ShardTracker,
     clock: Instant,
-    /// Where the last step is.
+    /// The state of the last step.
     pub finish: SubmittedFinish,
     finish_losses: u32,
     /// A submission whose answer was lost.
@@ -63,7 +63,7 @@ impl<'a> SlurmState<'a> {
         client: &'a SlurmClient<'a>,
         limits: WaveLimits,
     ) -> Self {
-        // Nodes without this file have haul on their PATH.
+        // Nodes without this file need haul on their PATH.
         let executable = own_executable().unwrap_or_else(|_| "haul".into());
         let (tracker, clock) = (ShardTracker::new(limits), Instant::now());
         let finish = SubmittedFinish::Waiting;
@@ -81,7 +81,7 @@ impl<'a> SlurmState<'a> {
         }
     }
 
-    /// Takes over what an earlier run submitted. Jobs that it did not record are cancelled: nobody knows their shards.
+    /// Adopts tasks of an earlier run. Cancels unrecorded jobs, whose shards are unknown.
     pub fn take_over(&mut self, tasks: &[SlurmTask]) -> Result<(), SlurmCallError> {
         let known = SlurmSubmission::read_all(&self.job.directory).map_err(SlurmCallError::Refused)?;
         let recorded: BTreeSet<_> = known.iter().map(SlurmSubmission::id).collect();
@@ -99,7 +99,7 @@ impl<'a> SlurmState<'a> {
         Ok(())
     }
 
-    /// Adds the shards that are new in the plan.
+    /// Adds new shards of the plan.
     pub fn add_planned(&mut self, index: &PlanIndex) -> Result<(), JobError> {
         for shard in &index.shards {
             if !self.tracker.knows(shard.number) {
@@ -110,7 +110,7 @@ impl<'a> SlurmState<'a> {
         Ok(())
     }
 
-    /// Learns from the queue, which was read just now.
+    /// Updates the tracker from the queue.
     pub fn update(&mut self, tasks: &[SlurmTask]) -> Result<(), JobError> {
         self.adopt(tasks)?;
         self.tracker
@@ -119,7 +119,7 @@ impl<'a> SlurmState<'a> {
         Ok(())
     }
 
-    /// A submission without an answer was accepted if the queue has an array that nobody recorded.
+    /// Adopts a submission without an answer, if the queue has an unrecorded array.
     fn adopt(&mut self, tasks: &[SlurmTask]) -> Result<(), JobError> {
         let Some(wave) = self.doubtful.take() else { return Ok(()) };
         let known = SlurmSubmission::read_all(&self.job.directory)?;
@@ -146,7 +146,7 @@ impl<'a> SlurmState<'a> {
         }
     }
 
-    /// The job of the last step leaves its exit status.
+    /// Reads the exit status that the last step left.
     pub fn read_finish_status(&mut self) {
         let (SubmittedFinish::Queued(id) | SubmittedFinish::Gone(id, _)) = self.finish else { return };
         let status = fs::read_to_string(self.job.directory.slurm().join(format!("finish-{id}.status")));
@@ -155,7 +155,7 @@ impl<'a> SlurmState<'a> {
         }
     }
 
-    /// Lets the last step be submitted once more, unless it was too often: results may have come late.
+    /// Permits another submission of the last step, up to a limit: results may have come late.
     pub fn retry_finish(&mut self) -> bool {
         self.finish_losses += 1;
         let is_retried = self.finish_losses <= FINISH_RETRIES_MAX;
@@ -165,13 +165,13 @@ impl<'a> SlurmState<'a> {
         is_retried
     }
 
-    /// Submits the next array, if there is room; whether it did.
+    /// Submits the next array, if there is room. Returns whether it did.
     pub fn submit_wave(&mut self) -> Result<bool, SlurmCallError> {
         if self.doubtful.is_some() {
             return Ok(false);
         }
         let Some(wave) = self.tracker.next_wave() else { return Ok(false) };
-        // It would run too early.
+        // The last step would run too early.
         if let SubmittedFinish::Queued(id) = self.finish {
             self.client.cancel(&[id])?;
         }
@@ -203,7 +203,7 @@ impl<'a> SlurmState<'a> {
         Ok(())
     }
 
-    /// Gives what ended arrays leave to one that can use it.
+    /// Passes the throttle of ended arrays on to a running one.
     pub fn raise_throttle(&mut self) -> Result<(), SlurmCallError> {
         let Some((id, throttle)) = self.tracker.raised() else { return Ok(()) };
         self.client.set_throttle(id, throttle)?;
@@ -211,8 +211,8 @@ impl<'a> SlurmState<'a> {
         Ok(())
     }
 
-    /// Releases tasks that Slurm holds since it could not start them, and cancels those that it holds again and again.
-    /// A refusal leaves them held: the line about the queue has the reason.
+    /// Releases tasks that Slurm holds because they could not start, and cancels them after repeated holds. A refusal
+    /// leaves them held; the status line shows the reason.
     pub fn release_held(&mut self, tasks: &[SlurmTask]) -> Result<(), SlurmCallError> {
         for (task, remedy) in self.held.due(tasks) {
             let called = match remedy {

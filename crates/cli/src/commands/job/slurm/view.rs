@@ -16,16 +16,16 @@ use super::client::{SlurmCallError, SlurmClient};
 use crate::commands::job::opened::OpenedJob;
 use crate::show;
 
-/// The tasks of shards, where Slurm runs the job.
+/// The tasks of shards on Slurm.
 pub struct ShardTasks {
     tasks: Vec<SlurmTask>,
     by_shard: BTreeMap<u32, usize>,
-    /// `None` where the job was not submitted to Slurm.
+    /// `None` if the job was not submitted to Slurm.
     line: Option<String>,
 }
 
 impl ShardTasks {
-    /// Those in the queue.
+    /// Reads the queue.
     pub fn read(job: &OpenedJob) -> Result<Self, JobError> {
         let submissions = SlurmSubmission::read_all(&job.directory)?;
         if submissions.is_empty() {
@@ -56,7 +56,7 @@ impl ShardTasks {
         self.by_shard.get(&shard).and_then(|at| self.tasks.get(*at))
     }
 
-    /// All of it on a line.
+    /// The summary line.
     pub fn line(&self) -> Option<&str> {
         self.line.as_deref()
     }
@@ -66,7 +66,7 @@ fn cache(directory: &JobDirectory) -> PathBuf {
     directory.slurm().join("queue")
 }
 
-/// The queue as it was seen within the last seconds by any command of this job.
+/// The queue, at most some seconds old, shared by all commands of this job.
 fn seen(job: &OpenedJob) -> Result<Vec<SlurmTask>, SlurmCallError> {
     let path = cache(&job.directory);
     let age = fs::metadata(&path).and_then(|file| file.modified()).map(|seen| SystemTime::now().duration_since(seen));
@@ -78,14 +78,14 @@ fn seen(job: &OpenedJob) -> Result<Vec<SlurmTask>, SlurmCallError> {
     ask(job, &SlurmClient { cancel: &Cancel::new() })
 }
 
-/// Asks squeue, and keeps the answer for other commands.
+/// Runs squeue, and stores the answer for other commands.
 pub fn ask(job: &OpenedJob, client: &SlurmClient<'_>) -> Result<Vec<SlurmTask>, SlurmCallError> {
     let text = client.queue_text(&job.description.id)?;
     replace(&cache(&job.directory), text.as_bytes()).map_err(SlurmCallError::Refused)?;
     Ok(SlurmTask::parse_all(&text))
 }
 
-/// Cancels all tasks that were submitted. Their shards stop without it, too, but only once they are started.
+/// Cancels all submitted tasks. Without this, their shards stop only after their start.
 pub fn cancel_tasks(job: &OpenedJob) {
     let Ok(submissions) = SlurmSubmission::read_all(&job.directory) else { return };
     if submissions.is_empty() {
