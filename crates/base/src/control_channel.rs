@@ -16,7 +16,7 @@ type LinkPipe = Mutex<Box<dyn Write + Send>>;
 pub struct LinkWriter(Arc<LinkPipe>);
 
 impl LinkWriter {
-    /// Over `pipe`.
+    /// Over this pipe.
     pub fn new(pipe: impl Write + Send + 'static) -> Self {
         Self(Arc::new(Mutex::new(Box::new(pipe))))
     }
@@ -33,7 +33,7 @@ impl LinkWriter {
         pipe.flush()
     }
 
-    /// Sends several frames on one channel, in as few system calls as they take.
+    /// Sends several frames on one channel, in few system calls.
     pub fn send_all(&self, channel: LinkChannel, contents: &[Vec<u8>]) -> io::Result<()> {
         let mut frames = Vec::with_capacity(contents.iter().map(|content| content.len() + HEADER_LEN).sum());
         for content in contents {
@@ -46,8 +46,8 @@ impl LinkWriter {
         pipe.flush()
     }
 
-    /// Sends heartbeats in a thread of its own, independent of busy or blocked threads, until the last writer is
-    /// dropped or the pipe fails.
+    /// Sends heartbeats in a separate thread, also while other threads block, until the last writer is dropped or the
+    /// pipe fails.
     pub fn keep_alive(&self) -> io::Result<()> {
         let pipe = Arc::downgrade(&self.0);
         thread::Builder::new().name("haul-beat".into()).spawn(move || {
@@ -71,7 +71,7 @@ fn beat(pipe: &Weak<LinkPipe>) -> Option<io::Result<()>> {
     Some(pipe.write_all(&BEAT).and_then(|()| pipe.flush()))
 }
 
-/// Writes a header and its content, in one system call where they fit.
+/// Writes a header and its content, in one system call if possible.
 fn write_both(pipe: &mut dyn Write, mut header: &[u8], mut content: &[u8]) -> io::Result<()> {
     while !header.is_empty() {
         match pipe.write_vectored(&[IoSlice::new(header), IoSlice::new(content)]) {
@@ -88,13 +88,13 @@ fn write_both(pipe: &mut dyn Write, mut header: &[u8], mut content: &[u8]) -> io
     pipe.write_all(content)
 }
 
-/// Why a link can be read no further.
+/// A read error of a control channel.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// The pipe failed.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// What came is not the protocol.
+    /// The bytes violate the protocol.
     #[error("{0}")]
     Protocol(#[from] ProtocolError),
 }
@@ -106,12 +106,12 @@ pub struct LinkReader<R> {
 }
 
 impl<R: Read> LinkReader<R> {
-    /// Over `pipe`.
+    /// Over this pipe.
     pub fn new(pipe: R) -> Self {
         Self { pipe, content: Vec::new() }
     }
 
-    /// The next frame that is no beat; `None` at the end of the pipe.
+    /// The next frame except heartbeats; `None` at the end of the pipe.
     pub fn next_frame(&mut self) -> Result<Option<(LinkChannel, &[u8])>, LinkError> {
         let mut header = BEAT;
         while header == BEAT {
@@ -122,9 +122,9 @@ impl<R: Read> LinkReader<R> {
         }
         let (channel, length) = decode_header(header)?;
         self.content.clear();
-        // One large message does not hold its memory for good.
+        // One large message must not keep its memory.
         self.content.shrink_to(PEER_MESSAGE_MAX);
-        // Grows as bytes come, not as the header says.
+        // Memory grows with received bytes, not with the header's length.
         let read = (&mut self.pipe).take(length as u64).read_to_end(&mut self.content)?;
         if read < length {
             return Err(ProtocolError::Truncated.into());
@@ -133,7 +133,7 @@ impl<R: Read> LinkReader<R> {
     }
 }
 
-/// What there is to read; a signal does not end the wait.
+/// Reads available bytes; restarts after a signal.
 fn read_some(pipe: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match pipe.read(buffer) {

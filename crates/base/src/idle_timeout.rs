@@ -17,7 +17,8 @@ const TICK: Duration = Duration::from_millis(250);
 /// Waits until one of `fds` is ready.
 ///
 /// # Errors
-/// `TimedOut` when none was for `limit`; its text says so.
+///
+/// `TimedOut` if none is ready within `limit`.
 pub fn wait_to_hear(fds: &mut [PollFd<'_>], limit: Duration) -> io::Result<()> {
     let mut silent = Duration::ZERO;
     while silent < limit {

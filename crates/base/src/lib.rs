@@ -1,5 +1,5 @@
-//! What the controller of a job and its workers share: the values of a job, the control channel between them, and the
-//! operating system's processes and pipes.
+//! Common ground of a job's controller and workers: the values of a job, the control channel, and the operating
+//! system's processes and pipes.
 
 #![deny(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Which rule decides of a path on this machine: the way to it is walked as a source would walk it.
+//! Finds the rule that decides about a local path: walks to it like a source.
 
 use haul_base::job::spec::FilterOptions;
 use haul_proto::filter::{ExceededLimit, FilterDecision, RuleOrigin};
@@ -11,40 +11,40 @@ use std::sync::Arc;
 
 use haul_engine::fs::{Dir, FileStat, FollowLinks, PatternFile, WalkFilter};
 
-/// What becomes of a path, and why.
+/// The decision about a path, and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explained {
-    /// What was decided of: the path, or a directory above it that is left out. Relative to the operand.
+    /// The path, or an excluded directory above it, relative to the operand.
     pub path: PathBuf,
-    /// Whether it is left out.
+    /// Whether it is excluded.
     pub is_left_out: bool,
     /// Why.
     pub reason: Reason,
-    /// Nothing of that name is there: it was taken for a file.
+    /// Whether it does not exist, and counts as a file.
     pub is_missing: bool,
 }
 
-/// Why something is left out, or taken.
+/// The reason for an exclusion or inclusion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// No rule speaks of it.
+    /// No rule matches.
     Unspoken,
     /// The rule in this line of the list with that number.
     List(usize, u32),
     /// A rule in a file with patterns.
     File {
-        /// Where it is, relative to the operand.
+        /// Its path, relative to the operand.
         path: PathBuf,
         /// The line, from 1.
         line: u32,
-        /// What it says.
+        /// The text of the rule.
         text: Vec<u8>,
     },
-    /// It does not keep to a limit.
+    /// A limit is exceeded.
     Limit(ExceededLimit),
 }
 
-/// Explains `below`, a path relative to the directory `operand`, of names alone.
+/// Explains `below`, a path of names relative to the directory `operand`.
 pub fn explain(filters: &FilterOptions, operand: &Path, below: &Path) -> io::Result<Explained> {
     let none = Explained { path: below.into(), is_left_out: false, reason: Reason::Unspoken, is_missing: false };
     let Some(filter) = WalkFilter::new(filters).map_err(io::Error::other)? else { return Ok(none) };
@@ -92,7 +92,7 @@ fn names(below: &Path) -> io::Result<Vec<Name>> {
     below.components().map(name).collect()
 }
 
-/// `parent` is where the name is, and `found` has the files with patterns from the operand down to that.
+/// `parent` is the directory of the name, and `found` has the files with patterns from the operand down to it.
 fn reason(decision: FilterDecision, filters: &FilterOptions, parent: &Path, found: &[Vec<PatternFile>]) -> Reason {
     let (above, number) = match decision.by {
         RuleOrigin::List(list) => return Reason::List(list, decision.line),

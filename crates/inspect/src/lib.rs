@@ -1,5 +1,5 @@
-//! Looks at files without copying them: what a tree holds and how long its copy will take ([`survey`]), and which filter
-//! decides about a path ([`explain`]).
+//! Examines files without copying them: the contents of a tree and the time of its copy ([`survey`]), and the filter
+//! rule for a path ([`explain`]).
 
 #![deny(unsafe_code)]
 

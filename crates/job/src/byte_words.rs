@@ -1,4 +1,4 @@
-//! Words of any bytes in JSON: text where they are UTF-8, else their hexadecimal digits.
+//! Words of any bytes in JSON: as text if they are UTF-8, otherwise as hexadecimal digits.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -17,7 +17,7 @@ pub fn to_json(word: &OsStr) -> Value {
     }
 }
 
-/// The word of a JSON value; `None` where it is no word.
+/// The word of a JSON value; `None` if it is not a word.
 pub fn from_json(value: &Value) -> Option<OsString> {
     if let Some(text) = value.as_str() {
         return Some(text.into());

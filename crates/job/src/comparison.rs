@@ -1,5 +1,5 @@
-//! The comparison after a job, which is a job itself: `JOB/verify` has a shard for each list of files that was copied.
-//! So it is run, resumed, shown and cancelled as any job.
+//! The comparison after a job, which is a job itself: `JOB/verify` has a shard for each copied list. So it is run,
+//! resumed, displayed and cancelled like any job.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -10,7 +10,7 @@ use crate::directory::JobDirectory;
 use crate::error::{JobError, shown};
 use crate::plan_index::{PlanIndex, PlanIndexWriter, PlanTotals, PlannedShard};
 
-/// Makes the directory of the comparison, or opens that of an interrupted one. A finished one is made anew.
+/// Creates the directory of the comparison, or opens that of an interrupted one. Replaces a finished one.
 pub fn create(job: &JobDirectory, description: &JobDescription) -> Result<(JobDirectory, JobDescription), JobError> {
     let path = shown(job.path());
     if description.verifies {
@@ -55,7 +55,7 @@ pub fn plan(comparison: &JobDirectory) -> Result<PlanTotals, JobError> {
         let (list, number) = (job.list(shard.number), totals.shards);
         let own = comparison.list(number);
         match fs::hard_link(&list, &own) {
-            // To copy onto it would cut the list, if it is the same file.
+            // A copy would truncate the list, if it is the same file.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(JobError::io(&own, &error)),
             // Some file systems have no hard links.
             Err(_) => drop(fs::copy(&list, &own).map_err(|error| JobError::io(&list, &error))?),
@@ -69,7 +69,7 @@ pub fn plan(comparison: &JobDirectory) -> Result<PlanTotals, JobError> {
     Ok(totals)
 }
 
-/// Records in the report of the job above `comparison` what came of the comparison.
+/// Records the result of `comparison` in the report of the job above it.
 pub fn record(comparison: &JobDirectory, is_same: bool) -> Result<(), JobError> {
     let job = compared_job(comparison)?;
     crate::report::record_verified(&job, is_same)

@@ -1,4 +1,4 @@
-//! What a job copies, and how: `JOB/job.json`, written once.
+//! The description of a job: `JOB/job.json`, written once.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -17,41 +17,41 @@ use crate::this_host::{host_name, random_label};
 /// The format of a job's directory.
 pub const FORMAT: u64 = 1;
 
-/// What a job copies, and how.
+/// The description of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobDescription {
-    /// Random, so that two jobs in one directory are told apart.
+    /// A random id, which distinguishes jobs in one directory.
     pub id: String,
     /// Where and when it was planned.
     pub origin: JobOrigin,
-    /// Remote hosts that have the source, each as typed with its colon; empty: this host has it. Shards take turns.
+    /// Remote hosts with the source, each as typed with its colon; empty for this host. Shards take turns.
     pub source_hosts: Vec<OsString>,
-    /// The source as it was typed; on this host, made absolute.
+    /// The source as typed; on this host, made absolute.
     pub source: PathBuf,
-    /// The directory that paths in lists begin at: the source, or the directory above it.
+    /// The base of paths in lists: the source, or the directory above it.
     pub base: PathBuf,
-    /// The source's own name below the base; empty where the base is the source.
+    /// The source's own name below the base; empty if the base is the source.
     pub name: OsString,
     /// At least one; shards take turns.
     pub targets: Vec<OsString>,
-    /// Options of the copy, each a word.
+    /// Options of the copy, one word each.
     pub options: Vec<OsString>,
     /// Whether it is a sync.
     pub is_sync: bool,
-    /// Whether its shards compare what another job copied ([`crate::comparison`]).
+    /// Whether its shards compare another job's files ([`crate::comparison`]).
     pub verifies: bool,
-    /// How large shards are.
+    /// Sizes of shards.
     pub sizes: ShardSizes,
-    /// Larger files are copied in ranges of this length; `None`: none is divided.
+    /// Larger files are copied in ranges of this length; `None` for no ranges.
     pub range_len: Option<RangeLen>,
 }
 
 /// Where and when a job was planned.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JobOrigin {
-    /// The version of haul that planned it, and that runs its shards.
+    /// The version of haul for the plan and the shards.
     pub version: String,
-    /// When, for people.
+    /// The time, as text.
     pub created: String,
     /// The planning host.
     pub host: String,
@@ -71,7 +71,7 @@ impl JobDescription {
         random_label().map_err(|error| JobError::io(std::path::Path::new("/dev/urandom"), &error))
     }
 
-    /// Makes `job` a job.
+    /// Writes the description, which makes the directory a job.
     pub fn write(&self, job: &JobDirectory) -> Result<(), JobError> {
         let words = |words: &[OsString]| words.iter().map(|word| to_json(word)).collect::<Vec<_>>();
         let value = json!({
@@ -96,7 +96,7 @@ impl JobDescription {
         replace(&job.description(), format!("{value:#}\n").as_bytes())
     }
 
-    /// Reads that of `job`; `version` is this program's.
+    /// Reads the description of `job`; `version` is this program's.
     pub fn read(job: &JobDirectory, version: &str) -> Result<Self, JobError> {
         let path = job.description();
         let text = fs::read_to_string(&path).map_err(|error| JobError::io(&path, &error))?;
@@ -151,7 +151,7 @@ impl JobDescription {
         })
     }
 
-    /// The pairs of ends that shards take turns on: at least one, and all of one source or of one target.
+    /// The pairs of ends, on which shards take turns: at least one; all with one source or one target.
     pub fn ends(&self) -> Vec<PartEnds> {
         let of = |source_host: &OsStr, target: &OsString| PartEnds {
             source_host: source_host.to_owned(),

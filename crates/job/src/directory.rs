@@ -1,4 +1,4 @@
-//! The directory of a job: which files it has, and how they are written so that others see them whole.
+//! The directory of a job: its files, written atomically.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -14,11 +14,11 @@ pub struct JobDirectory(PathBuf);
 
 /// The directories in it.
 const FOLDERS: [&str; 7] = ["shards", "results", "failures", "running", "attempts", "hosts", "spill"];
-/// What makes a directory a job.
+/// The file that makes a directory a job.
 const DESCRIPTION: &str = "job.json";
 
 impl JobDirectory {
-    /// A new one, of which nothing is made yet, or no more than folders by a run that was killed.
+    /// A new job, which does not exist yet, except for folders of a killed run.
     pub fn vacant(path: &Path) -> Result<Self, JobError> {
         let directory = Self(path.to_owned());
         if directory.description().exists() {
@@ -52,7 +52,7 @@ impl JobDirectory {
         Ok(true)
     }
 
-    /// Makes what is in it; its description makes it a job later.
+    /// Creates the folders. The description makes it a job later.
     pub fn make_folders(&self) -> Result<(), JobError> {
         FOLDERS.iter().try_for_each(|folder| {
             let folder = self.0.join(folder);
@@ -60,7 +60,7 @@ impl JobDirectory {
         })
     }
 
-    /// Makes a new one.
+    /// Creates a new one.
     #[cfg(test)]
     pub fn create(path: &Path) -> Result<Self, JobError> {
         let directory = Self::vacant(path)?;
@@ -83,12 +83,12 @@ impl JobDirectory {
         }
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// What is copied, and how.
+    /// The description.
     pub fn description(&self) -> PathBuf {
         self.0.join(DESCRIPTION)
     }
@@ -98,7 +98,7 @@ impl JobDirectory {
         self.0.join("plan")
     }
 
-    /// What the walk could not read.
+    /// Unreadable entries of the walk.
     pub fn plan_failures(&self) -> PathBuf {
         self.0.join("failures/plan.jsonl")
     }
@@ -123,7 +123,7 @@ impl JobDirectory {
         self.numbered("attempts", shard, ".log")
     }
 
-    /// Where locks are.
+    /// The directory of locks.
     pub fn running(&self) -> PathBuf {
         self.0.join("running")
     }
@@ -143,32 +143,32 @@ impl JobDirectory {
         self.0.join("spill")
     }
 
-    /// Exists where the job was cancelled.
+    /// Exists if the job was cancelled.
     pub fn cancelled(&self) -> PathBuf {
         self.0.join("cancelled")
     }
 
-    /// Exists where the job is finished: its merged summary.
+    /// The merged summary. Exists if the job is finished.
     pub fn report(&self) -> PathBuf {
         self.0.join("report.json")
     }
 
-    /// An empty directory: against it, a dry run reports everything that a remote source has.
+    /// An empty directory: a dry run into it reports a remote source's entries.
     pub fn vacant_target(&self) -> PathBuf {
         self.0.join("vacant")
     }
 
-    /// The job that compares what this one copied.
+    /// The comparison of this job.
     pub fn comparison(&self) -> Self {
         Self(self.0.join("verify"))
     }
 
-    /// An error where the job was cancelled.
+    /// Fails if the job was cancelled.
     pub fn refuse_cancelled(&self) -> Result<(), JobError> {
         if self.cancelled().exists() { Err(JobError::cancelled(&self.0)) } else { Ok(()) }
     }
 
-    /// Removes what an interrupted plan left. Files that its shards copied are found by the next ones.
+    /// Removes an interrupted plan. The next shards find copied files.
     pub fn clear_plan(&self) -> Result<(), JobError> {
         let plan = self.plan();
         match fs::remove_file(&plan) {
@@ -195,7 +195,7 @@ pub fn shard_label(shard: u32) -> String {
     format!("{shard:06}")
 }
 
-/// A file that gets its name when it is whole and on the disk.
+/// A file that gets its name once it is complete and durable.
 #[derive(Debug)]
 pub struct NamelessFile {
     file: Option<File>,
@@ -204,7 +204,7 @@ pub struct NamelessFile {
 }
 
 impl NamelessFile {
-    /// Begins the file `path`. Its temporary name is unique to this host and process.
+    /// Creates a temporary file for `path`, with a name unique to this host and process.
     pub fn create(path: &Path) -> Result<Self, JobError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -215,12 +215,12 @@ impl NamelessFile {
         Ok(Self { file: Some(file), temporary, path: path.to_owned() })
     }
 
-    /// How temporary names of the file `name` begin.
+    /// The prefix of temporary names of the file `name`.
     fn prefix(name: &str) -> String {
         format!(".{name}.")
     }
 
-    /// Gives it its name, in place of an older file.
+    /// Publishes it, in place of an older file.
     pub fn publish(mut self) -> Result<(), JobError> {
         let sync = self.file.take().map_or(Ok(()), |file| file.sync_all());
         sync.and_then(|()| fs::rename(&self.temporary, &self.path)).map_err(|error| JobError::io(&self.path, &error))

@@ -1,11 +1,11 @@
-//! One job over many hosts: the plan, the shards and their states, all in one shared directory.
+//! One job on many hosts: the plan, the shards and their states, all in one shared directory.
 //!
-//! A job is planned into shards. Each shard is a list of paths and one idempotent copy; whoever sees the directory runs
-//! it. Nothing here copies, prints or reads arguments: the command line does that, and any scheduler may replace its
+//! A job is planned into shards. Each shard is a list of paths and one idempotent copy; any host with the directory can
+//! run it. Nothing here copies, prints or reads arguments: the command line does, and any scheduler may replace its
 //! loop. `docs/internals/jobs.md` has the reasons.
 #![forbid(unsafe_code)]
 
-// From the lowest layer up: each imports only from those above it.
+// From the lowest layer up: each module imports only from those above it.
 pub mod error;
 
 pub mod byte_words;

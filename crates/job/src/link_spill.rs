@@ -1,8 +1,8 @@
-//! Files with several names, set aside until the walk is over: one name of each inode then goes to a shard.
+//! Files with several names, stored until the end of the walk: then one name of each inode goes to a shard.
 //!
-//! A table of inodes would grow with their number. So each name goes to one of a fixed number of files by a hash of its
-//! inode. Afterwards the first name of each inode is taken from one file after the other. A file that is too large is
-//! divided first, by other bits of the hash.
+//! A table of inodes would grow with their number. So each name goes to one of a fixed number of bucket files by a hash
+//! of its inode. Then the first name of each inode is taken from one bucket after the other. A large bucket is divided
+//! first, by other bits of the hash.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use crate::error::JobError;
 use crate::packer::ShardLimits;
 
-/// Files that names are spread over.
+/// Number of buckets.
 const BUCKETS: u64 = 64;
-/// Most parts that a bucket is divided into at a time.
+/// Most parts of a bucket in one division.
 const PARTS_MAX: u64 = 256;
-/// Divisions after which a bucket is one inode, for all that is known.
+/// Divisions after which a bucket counts as one inode.
 const DEPTH_MAX: u32 = 3;
 
 /// One name of a file with several.
@@ -61,7 +61,7 @@ impl LinkedName {
     }
 }
 
-/// A file of names. All names of an inode are in one.
+/// A bucket. It has all names of an inode.
 struct LinkBucket {
     path: PathBuf,
     out: BufWriter<File>,
@@ -100,19 +100,19 @@ impl LinkBucket {
     }
 }
 
-/// All names that were set aside.
+/// All stored names.
 pub struct LinkSpill {
     directory: PathBuf,
     buckets: Vec<Option<LinkBucket>>,
 }
 
 impl LinkSpill {
-    /// Nothing set aside yet; files are made in `directory`.
+    /// Without names. Buckets are in `directory`.
     pub fn new(directory: &Path) -> Self {
         Self { directory: directory.to_owned(), buckets: (0..BUCKETS).map(|_| None).collect() }
     }
 
-    /// Sets a name aside.
+    /// Stores a name.
     pub fn add(&mut self, name: &LinkedName) -> Result<(), JobError> {
         let number = name.inode_hash % BUCKETS;
         let slot = &mut self.buckets[usize::try_from(number).unwrap_or_default()];
@@ -125,8 +125,8 @@ impl LinkSpill {
         bucket.and_then(|bucket| bucket.add(name)).map_err(|error| JobError::io(&self.directory, &error))
     }
 
-    /// Hands out the first name of each inode; the number of further names. A hash that two inodes share makes one of
-    /// them a further name.
+    /// Passes on the first name of each inode, and returns the number of further names. Two inodes with one hash count
+    /// as one.
     pub fn drain(
         self,
         limits: ShardLimits,

@@ -1,4 +1,4 @@
-//! The state of a job: of its plan, and of each shard.
+//! The state of a job: its plan, and each shard.
 
 use std::fs;
 use std::time::SystemTime;
@@ -14,11 +14,11 @@ use crate::shard_result::{ShardEnd, ShardResult};
 /// The state of a shard.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ShardState {
-    /// No run has ended, and none is under way.
+    /// Never run, and not running.
     Planned,
-    /// Somebody runs it.
+    /// Running.
     Running(LockHolder),
-    /// A run has ended.
+    /// Its last run has ended.
     Ended(Box<ShardResult>),
 }
 
@@ -34,27 +34,27 @@ impl ShardState {
     }
 }
 
-/// What is known of a job.
+/// The known state of a job.
 #[derive(Debug, Clone)]
 pub struct JobOverview {
-    /// Every shard that is planned, in order.
+    /// All planned shards, in order.
     pub shards: Vec<(PlannedShard, ShardState)>,
-    /// What the walk found; `None` while it goes on, or where it was killed.
+    /// The totals of the walk; `None` if it is running or was killed.
     pub complete: Option<PlanTotals>,
-    /// Who walks.
+    /// The host of the walk.
     pub planner: Option<LockHolder>,
-    /// Who runs the last step.
+    /// The host of the last step.
     pub finisher: Option<LockHolder>,
     /// Whether the job was cancelled.
     pub is_cancelled: bool,
-    /// What the last step found, once it is done.
+    /// The result of the last step, once it is done.
     pub last_step: Option<LastStep>,
-    /// By this host's clock.
+    /// The time of this overview, by this host's clock.
     pub seen: SystemTime,
 }
 
 impl JobOverview {
-    /// Reads all of it.
+    /// Reads the state.
     pub fn read(job: &JobDirectory) -> Result<Self, JobError> {
         let mut held = held_shards(job);
         let PlanIndex { shards, complete } = PlanIndex::read(job)?;
@@ -63,7 +63,7 @@ impl JobOverview {
             let at = held.iter().position(|(number, _)| *number == shard.number);
             let holder = at.map(|at| held.swap_remove(at).1);
             Ok(match (result, holder) {
-                // A lock may be left of a run that was killed after its end.
+                // A run that was killed after its end may have left a lock.
                 (Some(result), _) if result.end == ShardEnd::Done => ShardState::Ended(Box::new(result)),
                 (_, Some(holder)) => ShardState::Running(holder),
                 (Some(result), None) => ShardState::Ended(Box::new(result)),
@@ -81,7 +81,7 @@ impl JobOverview {
         })
     }
 
-    /// These shards, with nothing else known of the job.
+    /// An overview of these shards alone.
     pub fn of_shards(shards: Vec<(PlannedShard, ShardState)>) -> Self {
         Self {
             shards,
@@ -109,21 +109,21 @@ impl JobOverview {
         self.last_step.is_some()
     }
 
-    /// Whether a comparison found source and target the same, if there was one.
+    /// Whether a comparison found source and target equal; `None` without a comparison.
     pub fn is_same(&self) -> Option<bool> {
         self.last_step.and_then(|step| step.is_same)
     }
 
-    /// How many shards failed.
+    /// Number of failed shards.
     pub fn failed(&self) -> usize {
         self.shards.iter().filter(|(_, state)| state.has_failed()).count()
     }
 }
 
-/// What the last step of a finished job recorded.
+/// The recorded result of the last step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastStep {
-    /// Whether source and target are the same, where they were compared.
+    /// Whether source and target are equal, if compared.
     pub is_same: Option<bool>,
     /// Entries in no shard that differ, or could not be compared.
     pub differences: u64,

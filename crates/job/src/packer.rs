@@ -1,4 +1,4 @@
-//! Decides which shard each file goes to, in the order of the walk. No I/O: the planner and a simulation drive it.
+//! Assigns files to shards, in the order of the walk. No I/O: the planner and a simulation drive it.
 //!
 //! A shard is full when its share of the limit on bytes and its share of the limit on files add up to one. So a shard
 //! of many small files and one of few large files take about the same time.
@@ -6,9 +6,9 @@
 /// The size of a full shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardLimits {
-    /// Most bytes of a shard, where it has few files. Not 0.
+    /// Most bytes of a shard with few files. Not 0.
     pub bytes: u64,
-    /// Most files of a shard, where they are small. Not 0.
+    /// Most files of a shard with small files. Not 0.
     pub files: u64,
 }
 
@@ -18,17 +18,16 @@ impl Default for ShardLimits {
     }
 }
 
-/// How large the shards of a job are.
+/// Sizes of a job's shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardSizes {
     /// The size of a full shard.
     pub full: ShardLimits,
-    /// Shards at a time, where shards grow with the part of the source that is planned; `None`: all have the full size.
-    /// Not 0.
+    /// Concurrent shards, if shards grow with the planned part of the source; `None` for the full size of all. Not 0.
     pub grows_for: Option<u32>,
 }
 
-/// Shards at a time of a job that does not name them. A small shard costs little: so rather many.
+/// Assumed concurrent shards of a job. The number is high, since small shards cost little.
 pub const SHARDS_AT_A_TIME: u32 = 1000;
 
 impl Default for ShardSizes {
@@ -43,9 +42,9 @@ impl ShardSizes {
         Self { full, grows_for: None }
     }
 
-    /// A shard behind so many bytes in so many files. It is a tenth of what each shard at a time would have of them, and
-    /// from an eighth of a full shard up to a whole one. So shards are small while the source may be small, and of a
-    /// source of any size, the last ones are small beside the work of each node.
+    /// The limits of a shard after this many bytes and files. It is a tenth of each concurrent shard's part, and
+    /// between an eighth of a full shard and a full one. So shards are small while the source may be small, and the
+    /// last ones of any source are small beside the work of each node.
     fn behind(self, bytes: u64, files: u64) -> ShardLimits {
         let Some(at_once) = self.grows_for else { return self.full };
         let planned_eighths = bytes / self.full.bytes.div_ceil(EIGHTHS) + files / self.full.files.div_ceil(EIGHTHS);
@@ -56,27 +55,26 @@ impl ShardSizes {
 }
 
 const EIGHTHS: u64 = 8;
-/// A node that ends early takes what a slow one has not begun: the more shards there are, the more evenly.
+/// Shards per node. A node that ends early takes shards from slow ones: more shards share the work more evenly.
 const SHARDS_PER_NODE: u64 = 10;
-/// The first shard is this part of a full one, and each further one twice as large: the first byte then moves within
-/// seconds.
+/// Doublings from the first shard to a full one. So the first byte moves within seconds.
 const FIRST_SHARD_PART: u32 = 6;
 
 impl ShardLimits {
-    /// The limits where the shard is opened as this one of a job, counted from 0, and a full one has `full`.
+    /// The limits of the shard with this number of opening, for full shards of `full`.
     fn of_opening(self, opened: u32, full: Self) -> Self {
         let part = FIRST_SHARD_PART.saturating_sub(opened);
         let first = |limit: u64, full: u64| (full >> part).clamp(1, limit);
         Self { bytes: first(self.bytes, full.bytes), files: first(self.files, full.files) }
     }
 
-    /// Whether so many bytes in so many files fill a shard.
+    /// Whether these bytes and files fill a shard.
     pub fn is_full(self, bytes: u64, files: u64) -> bool {
         let [bytes, files, most_bytes, most_files] = [bytes, files, self.bytes, self.files].map(u128::from);
         (bytes * most_files).saturating_add(files * most_bytes) >= most_bytes * most_files
     }
 
-    /// The number of shards that so much needs: at least one.
+    /// The number of shards for these bytes and files: at least one.
     pub fn shards_for(self, bytes: u64, files: u64) -> u64 {
         let [bytes, files, most_bytes, most_files] = [bytes, files, self.bytes, self.files].map(u128::from);
         let needed = (bytes * most_files).saturating_add(files * most_bytes).div_ceil(most_bytes * most_files);
@@ -89,9 +87,9 @@ impl ShardLimits {
 pub enum ShardPlacement {
     /// The open shard, which further files join.
     Open,
-    /// The open shard, which is full with this file.
+    /// The open shard, which this file fills.
     Last,
-    /// A shard of its own: it is half of a full shard or more.
+    /// A separate shard, for half of a full shard or more.
     Alone,
 }
 
@@ -100,7 +98,7 @@ pub enum ShardPlacement {
 pub struct PlacedFile {
     /// The shard's number.
     pub shard: u32,
-    /// How it relates to the open shard.
+    /// Its placement.
     pub placement: ShardPlacement,
 }
 
@@ -108,13 +106,13 @@ pub struct PlacedFile {
 #[derive(Debug, Clone)]
 pub struct ShardPacker {
     sizes: ShardSizes,
-    /// Bytes and files that were placed.
+    /// Placed bytes and files.
     placed: (u64, u64),
     /// The number of the next shard.
     next: u32,
     /// The number of the open shard.
     open: Option<u32>,
-    /// Shards that were open so far.
+    /// Number of opened shards.
     filled: u32,
     bytes: u64,
     files: u64,
@@ -126,7 +124,7 @@ impl ShardPacker {
         Self { sizes, placed: (0, 0), next: 0, open: None, filled: 0, bytes: 0, files: 0 }
     }
 
-    /// Places a file of `bytes`; `None` where numbers of shards run out.
+    /// Places a file of `bytes`; `None` if shard numbers run out.
     pub fn place(&mut self, bytes: u64) -> Option<PlacedFile> {
         let limits = self.sizes.behind(self.placed.0, self.placed.1);
         self.placed = (self.placed.0.saturating_add(bytes), self.placed.1 + 1);
@@ -148,7 +146,7 @@ impl ShardPacker {
         Some(PlacedFile { shard, placement: ShardPlacement::Last })
     }
 
-    /// Places a range of `bytes` in a shard of its own, and returns its number; `None` where numbers run out.
+    /// Places a range of `bytes` in a separate shard, and returns its number; `None` if numbers run out.
     pub fn place_range(&mut self, bytes: u64) -> Option<u32> {
         self.placed.0 = self.placed.0.saturating_add(bytes);
         self.number()

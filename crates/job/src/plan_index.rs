@@ -1,4 +1,4 @@
-//! The index of shards, `JOB/plan`: a line for each shard whose list is whole, and a last line when the walk is over.
+//! The index of shards, `JOB/plan`: a line for each shard with a complete list, and a last line after the walk.
 //!
 //! ```text
 //! 17 4211 214748364800 planned
@@ -6,10 +6,10 @@
 //! complete shards=18 files=70211 bytes=3000000000 directories=812 linked=0 others=0 failed=0 lengthened=0
 //! ```
 //!
-//! A range is a part of one file, planned for one version of it. Its length is that of all ranges of the file but the
-//! last. Times are seconds and nanoseconds since 1970.
+//! A range is a part of one version of a file. All ranges of a file but the last have this length. Times are seconds
+//! and nanoseconds since 1970.
 //!
-//! Lines are only appended. A reader takes no notice of a line without its end.
+//! Lines are only appended. Readers ignore a line without a line feed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -22,7 +22,7 @@ use haul_proto::file_range::RangeLen;
 use crate::directory::JobDirectory;
 use crate::error::JobError;
 
-/// A shard whose list is whole.
+/// A shard with a complete list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlannedShard {
     /// Its number, from 0 on.
@@ -31,7 +31,7 @@ pub struct PlannedShard {
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// The part of the only file, where it is divided.
+    /// The range of its only file, if divided.
     pub range: Option<PlannedRange>,
 }
 
@@ -47,11 +47,11 @@ impl PlannedShard {
 pub struct PlannedRange {
     /// Its number, from 0 on.
     pub number: u64,
-    /// How many the file has.
+    /// The number of the file's ranges.
     pub ranges: u64,
     /// Their length.
     pub len: RangeLen,
-    /// The version of the file that is divided.
+    /// The version of the file.
     pub version: PlannedVersion,
 }
 
@@ -86,7 +86,7 @@ impl PlannedRange {
     }
 }
 
-/// What the walk found in all.
+/// The totals of the walk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PlanTotals {
     /// Shards.
@@ -97,27 +97,27 @@ pub struct PlanTotals {
     pub bytes: u64,
     /// Directories.
     pub directories: u64,
-    /// Further names of files, where hard links are kept: no shard has them.
+    /// Further names of files, if hard links are preserved: they are in no shard.
     pub linked: u64,
-    /// Devices, FIFOs and sockets that are to be copied.
+    /// Devices, FIFOs and sockets to copy.
     pub others: u64,
     /// Entries and directories that could not be read.
     pub failed: u64,
-    /// Files with longer ranges than those of the job, since they would have too many of them.
+    /// Files with longer ranges than the job's, to limit their number.
     pub lengthened: u64,
 }
 
-/// What the index says so far.
+/// The index so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PlanIndex {
     /// In the order of their numbers.
     pub shards: Vec<PlannedShard>,
-    /// `None` while the walk goes on, or where it was killed.
+    /// The totals; `None` if the walk is running or was killed.
     pub complete: Option<PlanTotals>,
 }
 
 impl PlanIndex {
-    /// Reads it; it is empty before the first shard.
+    /// Reads the index; empty before the first shard.
     pub fn read(job: &JobDirectory) -> Result<Self, JobError> {
         let path = job.plan();
         match fs::read_to_string(&path) {
@@ -139,7 +139,7 @@ impl PlanIndex {
         Ok(index)
     }
 
-    /// The shard of this number, or why there is none.
+    /// The shard of this number, or an error.
     pub fn shard(&self, number: u32, job: &JobDirectory) -> Result<PlannedShard, JobError> {
         if let Some(shard) = self.shards.iter().find(|shard| shard.number == number) {
             return Ok(*shard);
@@ -198,14 +198,14 @@ pub struct PlanIndexWriter {
 }
 
 impl PlanIndexWriter {
-    /// Begins an index, in place of an interrupted one.
+    /// Creates an index, in place of an interrupted one.
     pub fn create(job: &JobDirectory) -> Result<Self, JobError> {
         let path = job.plan();
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(&path);
         Ok(Self { file: file.map_err(|error| JobError::io(&path, &error))?, path })
     }
 
-    /// Adds a shard whose list has its name.
+    /// Adds a shard with a published list.
     pub fn add(&mut self, shard: PlannedShard) -> Result<(), JobError> {
         let PlannedShard { number, files, bytes, range } = shard;
         let range = range.map_or_else(String::new, |range| range.words());

@@ -1,4 +1,4 @@
-//! The walk of the source, which fills shards while it goes on. Memory does not grow with the number of files.
+//! The walk of the source, which fills shards meanwhile. Memory does not grow with the number of files.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -22,27 +22,27 @@ use crate::packer::{PlacedFile, ShardLimits, ShardPacker, ShardPlacement};
 use crate::plan_index::{PlanIndexWriter, PlanTotals, PlannedRange, PlannedShard};
 use crate::shard_list::ShardListWriter;
 
-/// Entries after which the flag to stop is checked.
+/// Entries between checks for cancellation.
 const CHECK_EVERY: u64 = 1024;
 
-/// What the walk needs of the copy's options.
+/// Options of the copy for the walk.
 #[derive(Debug, Clone)]
 pub struct WalkRules {
-    /// What becomes of symbolic links.
+    /// Treatment of symbolic links.
     pub symlinks: Symlinks,
-    /// What is left out.
+    /// Filters.
     pub filters: FilterOptions,
-    /// Devices, FIFOs and sockets that are copied.
+    /// Devices, FIFOs and sockets to copy.
     pub nodes: SpecialFiles,
-    /// A local target, which is left out where it lies in the source.
+    /// A local target, which is excluded if it is in the source.
     pub target: Option<PathBuf>,
     /// Most ranges of a file.
     pub ranges_max: u64,
-    /// Nothing is copied on this host meanwhile, so the walk may use all processors.
+    /// Whether the walk may use all CPUs, since this host makes no copies.
     pub is_alone: bool,
 }
 
-/// Plans `job`: shards are in its index as soon as their lists are whole. `told` hears of each shard.
+/// Plans `job`. Shards are in its index once their lists are complete. Calls `told` for each shard.
 pub fn plan(
     job: &JobDirectory,
     description: &JobDescription,
@@ -85,7 +85,7 @@ pub fn plan(
     planner.finish()
 }
 
-/// An error where a source cannot be walked.
+/// Fails if a source cannot be walked.
 pub fn check_source(source: &Path) -> Result<(), JobError> {
     let opened = Dir::open_operand(source, DirAccess::List, FdCache::new(MAX_OPEN_DIRECTORIES));
     opened.map(drop).map_err(|error| not_a_directory(source, &error))
@@ -105,7 +105,7 @@ fn identity_of(path: &Path) -> Option<FileIdentity> {
     rustix::fs::stat(path).ok().map(|found| FileStat::from(&found).identity)
 }
 
-/// Takes entries of the source, and writes shards.
+/// Writes shards from entries of the source.
 pub struct ShardPlanner<'a> {
     job: &'a JobDirectory,
     index: PlanIndexWriter,
@@ -115,20 +115,20 @@ pub struct ShardPlanner<'a> {
     range_len: Option<RangeLen>,
     /// Most ranges of a file.
     ranges_max: u64,
-    /// The shard that further files join, and its number.
+    /// The open shard and its number.
     open: Option<(u32, ShardListWriter)>,
-    /// Where hard links are kept.
+    /// Stored names, if hard links are preserved.
     links: Option<LinkSpill>,
     failures: Option<NamelessFile>,
-    /// The path of the innermost directory below the base, with a slash at its end.
+    /// The path of the innermost directory below the base, with a trailing slash.
     path: Vec<u8>,
-    /// Lengths of it, from the base down.
+    /// Its lengths, from the base down.
     depths: Vec<usize>,
     totals: PlanTotals,
 }
 
 impl<'a> ShardPlanner<'a> {
-    /// Begins the plan of `job`. A file has at most `ranges_max` ranges.
+    /// Starts the plan of `job`. A file has at most `ranges_max` ranges.
     pub fn new(job: &'a JobDirectory, description: &JobDescription, ranges_max: u64) -> Result<Self, JobError> {
         let mut path = description.name.as_encoded_bytes().to_vec();
         if !path.is_empty() {
@@ -186,7 +186,7 @@ impl<'a> ShardPlanner<'a> {
         }
     }
 
-    /// Adds a file as ranges, each in a shard of its own.
+    /// Adds a file as ranges, each in a separate shard.
     fn add_ranges(&mut self, path: &[u8], look: &FileStat) -> Result<(), JobError> {
         let Some(planned_len) = self.range_len else { return self.add(path, look.size) };
         let len = planned_len.lengthened_for(look.size, self.ranges_max);
@@ -213,17 +213,17 @@ impl<'a> ShardPlanner<'a> {
         self.totals.directories += 1;
     }
 
-    /// Counts a device, FIFO or socket that is to be copied.
+    /// Counts a device, FIFO or socket to copy.
     pub fn add_other(&mut self) {
         self.totals.others += 1;
     }
 
-    /// Counts a further name of a file, where hard links are kept.
+    /// Counts a further name of a file, if hard links are preserved.
     pub fn add_linked(&mut self) {
         self.totals.linked += 1;
     }
 
-    /// What was planned so far.
+    /// The totals so far.
     pub fn totals(&self) -> &PlanTotals {
         &self.totals
     }
@@ -242,7 +242,7 @@ impl<'a> ShardPlanner<'a> {
         if placement == ShardPlacement::Last { self.close() } else { Ok(()) }
     }
 
-    /// The list of the open shard, whose number this is.
+    /// The list of the open shard with this number.
     fn opened(&mut self, shard: u32) -> Result<&mut ShardListWriter, JobError> {
         let open = match self.open.take() {
             Some(open) => open,
@@ -259,7 +259,7 @@ impl<'a> ShardPlanner<'a> {
         self.open.take().map_or(Ok(()), |(number, list)| self.publish(number, list))
     }
 
-    /// A list gets its name before its line, and a line stands in the order of numbers for nobody.
+    /// Publishes a list, then its line. Lines may be out of order.
     fn publish(&mut self, number: u32, list: ShardListWriter) -> Result<(), JobError> {
         let shard = PlannedShard { number, files: list.files, bytes: list.bytes, range: None };
         list.finish()?;
@@ -271,7 +271,7 @@ impl<'a> ShardPlanner<'a> {
         self.index.add(shard)
     }
 
-    /// Counts and records what could not be read.
+    /// Counts and records an unreadable entry.
     pub fn fail(&mut self, path: &[u8], why: &str) -> Result<(), JobError> {
         self.totals.failed += 1;
         let to = self.job.plan_failures();

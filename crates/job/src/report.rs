@@ -9,22 +9,22 @@ use crate::error::JobError;
 use crate::overview::{JobOverview, ShardState};
 use crate::shard_result::{ShardCounts, ShardEnd, ShardResult};
 
-/// Slowest shards that are named.
+/// Most slowest shards listed.
 const SLOWEST: usize = 10;
 
 /// The results of one host.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HostTotals {
-    /// Shards whose last run it made.
+    /// Shards with their last run on this host.
     pub shards: u64,
     /// Bytes that they wrote.
     pub bytes: u64,
-    /// Seconds that they took, together.
+    /// Total seconds of their runs.
     pub seconds: f64,
 }
 
 impl HostTotals {
-    /// Bytes for each second that a shard took.
+    /// Bytes per second of a shard's run.
     pub fn bytes_per_s(&self) -> f64 {
         self.bytes as f64 / self.seconds.max(0.001)
     }
@@ -33,25 +33,25 @@ impl HostTotals {
 /// All results together.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MergedReport {
-    /// Shards that are done, and all.
+    /// Shards that are done.
     pub shards_done: u64,
     /// All shards.
     pub shards: u64,
     /// Files copied, or compared by a job that verifies.
     pub files_copied: u64,
-    /// Files that were there already.
+    /// Files present before.
     pub files_skipped: u64,
     /// Files that failed, or that differ. One with several failed ranges counts once.
     pub failed: u64,
     /// Bytes written, or compared.
     pub bytes: u64,
-    /// Bytes of files that were there already.
+    /// Bytes of files present before.
     pub bytes_skipped: u64,
-    /// Whether source and target are the same, once a comparison is complete.
+    /// Whether source and target are equal, once compared.
     pub is_same: Option<bool>,
     /// Runs beyond the first of each shard.
     pub reruns: u64,
-    /// From the first shard's begin to the last one's end, by their hosts' clocks.
+    /// From the first shard's start to the last one's end, by their hosts' clocks.
     pub seconds: f64,
     /// The slowest shards, the slowest first: number, seconds, host.
     pub slowest: Vec<(u32, f64, String)>,
@@ -60,7 +60,7 @@ pub struct MergedReport {
 }
 
 impl MergedReport {
-    /// Of what has ended so far.
+    /// The report of all ended parts.
     pub fn of(overview: &JobOverview) -> Self {
         let mut report = Self::of_shards(overview);
         report.failed += overview.last_step.map_or(0, |step| step.differences);
@@ -68,7 +68,7 @@ impl MergedReport {
         report
     }
 
-    /// Of the shards that have ended so far, without the last step.
+    /// The report of all ended shards, without the last step.
     pub fn of_shards(overview: &JobOverview) -> Self {
         let mut report = Self { shards: overview.shards.len() as u64, ..Self::default() };
         let mut span: Option<(f64, f64)> = None;
@@ -104,12 +104,12 @@ impl MergedReport {
         host.seconds += result.seconds;
     }
 
-    /// Bytes a second of all hosts together.
+    /// Bytes per second of all hosts together.
     pub fn bytes_per_s(&self) -> f64 {
         if self.seconds > 0.0 { self.bytes as f64 / self.seconds } else { 0.0 }
     }
 
-    /// As a value for programs.
+    /// The report as JSON.
     pub fn json(&self) -> Value {
         let host = |(name, totals): (&String, &HostTotals)| {
             json!({
@@ -144,7 +144,7 @@ pub fn write(job: &JobDirectory, report: &MergedReport, finish: &Value) -> Resul
     crate::directory::replace(&job.report(), format!("{value:#}\n").as_bytes())
 }
 
-/// Adds to the report of a finished job what its comparison found.
+/// Adds the result of the comparison to the report of a finished job.
 pub fn record_verified(job: &JobDirectory, is_same: bool) -> Result<(), JobError> {
     let path = job.report();
     let text = std::fs::read_to_string(&path).map_err(|error| JobError::io(&path, &error))?;

@@ -15,7 +15,7 @@ use crate::directory::NamelessFile;
 use crate::error::JobError;
 
 const LEVEL: i32 = 3;
-/// Bytes of paths that are compressed at a time.
+/// Size of the buffer for compression.
 const BUFFER: usize = 64 << 10;
 
 /// Writes a list.
@@ -30,7 +30,7 @@ pub struct ShardListWriter {
 }
 
 impl ShardListWriter {
-    /// Begins the list `path`.
+    /// Creates the list `path`.
     pub fn create(path: &Path) -> Result<Self, JobError> {
         let encoder = Encoder::new(NamelessFile::create(path)?, LEVEL).map_err(|error| JobError::io(path, &error))?;
         Ok(Self { encoder, buffer: Vec::with_capacity(BUFFER), path: path.to_owned(), files: 0, bytes: 0 })
@@ -46,7 +46,7 @@ impl ShardListWriter {
         if self.buffer.len() >= BUFFER { self.flush() } else { Ok(()) }
     }
 
-    /// Gives the list its name.
+    /// Publishes the list.
     pub fn finish(mut self) -> Result<(), JobError> {
         self.flush()?;
         let path = self.path;

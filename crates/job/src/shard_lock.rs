@@ -1,8 +1,8 @@
-//! Who runs a shard: a file with a heartbeat, since locks of a network file system cannot be trusted everywhere.
+//! The lock of a shard: a file with a heartbeat, since locks of network file systems are unreliable.
 //!
-//! The holder rewrites its file every few seconds. Whoever finds the file watches it: contents that stay the same for
-//! long belong to a dead holder. The next one does not remove that file, which two could do at once. It makes one of the
-//! next generation, and a holder that sees a later generation has lost the lock.
+//! The holder rewrites its file every few seconds. Others watch it: contents that do not change for long belong to a
+//! dead holder. The next holder does not remove the file, which two could do at once. It creates one of the next
+//! generation, and a holder that sees a later generation has lost the lock.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -19,14 +19,14 @@ use crate::error::JobError;
 use crate::shard_progress::{LiveProgress, ShardProgress};
 use crate::this_host::{boot_label, host_name, random_label, unix_seconds};
 
-/// How often a holder writes, and checks whether it is to stop.
+/// Interval of heartbeats and of checks for a stop.
 pub const BEAT_EVERY: Duration = Duration::from_secs(3);
-/// Unchanged contents for so long belong to a dead holder.
+/// Time without a change after which a holder counts as dead.
 pub const STALE_AFTER: Duration = Duration::from_secs(45);
-/// How often somebody who waits looks.
+/// Interval at which a waiting process checks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// What a lock is for.
+/// The work under a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockedWork {
     /// The walk of the source.
@@ -49,7 +49,7 @@ impl LockedWork {
         }
     }
 
-    /// What people call it.
+    /// Its name in messages.
     pub fn shown(self) -> String {
         match self {
             Self::Plan => "the plan".to_owned(),
@@ -60,7 +60,7 @@ impl LockedWork {
     }
 }
 
-/// Who holds a lock.
+/// The holder of a lock.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LockHolder {
     /// The host.
@@ -69,12 +69,12 @@ pub struct LockHolder {
     pub pid: u32,
     /// Seconds since it began, by its own clock.
     pub age_s: f64,
-    /// What its copy recorded last.
+    /// The last recorded progress of its copy.
     pub progress: ShardProgress,
     id: String,
     boot: String,
     generation: u32,
-    /// All of the file: it changes with each beat.
+    /// The whole file, which changes with each heartbeat.
     contents: String,
 }
 
@@ -84,7 +84,7 @@ impl LockHolder {
         format!("{}, process {}", self.host, self.pid)
     }
 
-    /// Whether the holder ran on this host, and runs no more.
+    /// Whether the holder ran on this host, and has ended.
     fn is_known_dead(&self) -> bool {
         self.boot == boot_label() && !self.boot.is_empty() && !runs(self.pid)
     }
@@ -107,14 +107,14 @@ impl LockHolder {
     }
 }
 
-/// Whether a process of this host runs, and is no zombie (proc_pid_stat(5)).
+/// Whether a process of this host runs, and is not a zombie (proc_pid_stat(5)).
 fn runs(pid: u32) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
     !matches!(state, Some('Z' | 'X'))
 }
 
-/// The present holder, if there is one. Whether it lives takes watching.
+/// The present holder, if any. It may be dead.
 pub fn holder(job: &JobDirectory, work: LockedWork) -> Option<LockHolder> {
     let prefix = format!("{}.", work.label());
     let entries = fs::read_dir(job.running()).ok()?;
@@ -123,7 +123,7 @@ pub fn holder(job: &JobDirectory, work: LockedWork) -> Option<LockHolder> {
     LockHolder::read(&path_of(job, work, latest), latest)
 }
 
-/// All shards that somebody holds, with the holder.
+/// All locked shards with their holders.
 pub fn held_shards(job: &JobDirectory) -> Vec<(u32, LockHolder)> {
     let Ok(entries) = fs::read_dir(job.running()) else { return Vec::new() };
     let number = |name: &str| name.split_once('.')?.0.parse::<u32>().ok();
@@ -137,12 +137,12 @@ fn path_of(job: &JobDirectory, work: LockedWork, generation: u32) -> PathBuf {
     job.running().join(format!("{}.{generation}", work.label()))
 }
 
-/// What became of a wish for a lock.
+/// The result of an attempt to lock.
 #[derive(Debug)]
 pub enum LockAttempt {
     /// It is held until it is dropped.
     Held(ShardLock),
-    /// Somebody else holds it.
+    /// Another process holds it.
     Busy(LockHolder),
 }
 
@@ -150,7 +150,7 @@ pub enum LockAttempt {
 #[derive(Debug)]
 pub struct ShardLock {
     path: PathBuf,
-    /// The holder that was given up, if it may still run.
+    /// The holder that lost it, if it may still run.
     silent: Option<LockHolder>,
     progress: LiveProgress,
     ended: Arc<(Mutex<bool>, Condvar)>,
@@ -158,7 +158,7 @@ pub struct ShardLock {
 }
 
 impl ShardLock {
-    /// Takes the lock of `work`, if nobody holds it. `cancel` is set when the lock is lost or the job cancelled.
+    /// Takes the lock of `work`, if free. `cancel` is set if the lock is lost or the job cancelled.
     pub fn try_take(job: &JobDirectory, work: LockedWork, cancel: &Cancel) -> Result<LockAttempt, JobError> {
         match holder(job, work) {
             None => Self::acquire(job, work, None, cancel),
@@ -167,7 +167,7 @@ impl ShardLock {
         }
     }
 
-    /// The same, and waits for a holder to end or to die. `told` hears of a holder once.
+    /// Takes the lock, and waits for a holder to end or die. Calls `told` once for a holder.
     pub fn wait(
         job: &JobDirectory,
         work: LockedWork,
@@ -202,12 +202,12 @@ impl ShardLock {
         }
     }
 
-    /// What its heartbeat records, from what the dead holder had recorded on.
+    /// The progress recorded by its heartbeat, continued from a dead holder's.
     pub fn progress(&self) -> &LiveProgress {
         &self.progress
     }
 
-    /// The holder that this lock was taken from since it gave no sign of life. It may still run, and write.
+    /// The previous holder, which stopped its heartbeat. It may still run and write.
     pub fn silent_holder(&self) -> Option<&LockHolder> {
         self.silent.as_ref()
     }
@@ -236,7 +236,7 @@ impl ShardLock {
         match created.and_then(|mut file| file.write_all(contents().as_bytes())) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // It may be gone by now; the next try sees that.
+                // It may be gone by now: the next attempt will tell.
                 let nobody = || JobError::usage(format!("{} changed hands", work.shown()), "try again");
                 return LockHolder::read(&path, generation).map(LockAttempt::Busy).ok_or_else(nobody);
             }
@@ -271,9 +271,9 @@ impl Drop for ShardLock {
 
 struct Heartbeat {
     path: PathBuf,
-    /// Exists when the lock is lost.
+    /// Exists if the lock is lost.
     next: PathBuf,
-    /// Exists when the job is cancelled.
+    /// Exists if the job is cancelled.
     cancelled: PathBuf,
     cancel: Cancel,
     ended: Arc<(Mutex<bool>, Condvar)>,
@@ -291,7 +291,7 @@ impl Heartbeat {
             if self.next.exists() || self.cancelled.exists() {
                 self.cancel.cancel();
             }
-            // Each beat opens and closes the file: other hosts see it then, on NFS too.
+            // Each heartbeat opens and closes the file, so that other hosts see it, also on NFS.
             let beat = OpenOptions::new().write(true).truncate(true).open(&self.path);
             let _ = beat.and_then(|mut file| file.write_all(contents().as_bytes()));
         }

@@ -1,20 +1,20 @@
-//! How much of a shard is at the target: a run records it with each heartbeat, so that a killed run leaves it behind.
+//! The progress of a shard at the target, recorded with each heartbeat, so that it survives a killed run.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-/// What is at the target, whichever run copied it.
+/// Progress at the target, of all runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ShardProgress {
-    /// Files that are settled: copied, found there, or failed.
+    /// Completed files: copied, present before, or failed.
     pub files: u64,
-    /// Bytes written, or found there.
+    /// Bytes written or present before.
     pub bytes: u64,
 }
 
 impl ShardProgress {
-    /// The larger figures of both.
+    /// The larger of each figure.
     pub fn max(self, other: Self) -> Self {
         Self { files: self.files.max(other.files), bytes: self.bytes.max(other.bytes) }
     }
@@ -35,17 +35,17 @@ impl ShardProgress {
     }
 }
 
-/// The progress of a run, which the copy raises and the heartbeat writes.
+/// The progress of a run, raised by the copy and written by the heartbeat.
 #[derive(Debug, Clone, Default)]
 pub struct LiveProgress(Arc<Mutex<ShardProgress>>);
 
 impl LiveProgress {
-    /// Begins with what earlier runs recorded.
+    /// Starts at the progress of earlier runs.
     pub(crate) fn new(earlier: ShardProgress) -> Self {
         Self(Arc::new(Mutex::new(earlier)))
     }
 
-    /// Raises it to `seen`: a connection that begins again counts from 0.
+    /// Raises it to `seen`, never lowers it: a restarted connection counts from 0.
     pub fn raise(&self, seen: ShardProgress) {
         let mut progress = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *progress = progress.max(seen);

@@ -1,4 +1,4 @@
-//! What came of a shard: `JOB/results/N.json`, replaced by each run's.
+//! The result of a shard: `JOB/results/N.json`, replaced by each run.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -11,14 +11,14 @@ use crate::shard_lock::{LockedWork, holder};
 use crate::shard_progress::ShardProgress;
 use crate::this_host::{host_name, unix_seconds};
 
-/// How a run of a shard ended.
+/// The end of a shard's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShardEnd {
-    /// Everything is at the target and verified; or everything was compared, and `failed` counts what differs.
+    /// Everything is at the target and verified; or everything was compared, and `failed` counts differences.
     Done,
-    /// Some files failed, or the copy could not be made.
+    /// Some files failed, or the whole copy.
     Failed,
-    /// It was stopped, or its connection was lost: another run resumes it.
+    /// Stopped, or lost its connection: another run resumes it.
     Interrupted,
 }
 
@@ -36,18 +36,18 @@ impl ShardEnd {
     }
 }
 
-/// What became of the files of one run of a shard.
+/// The counts of files of a shard's run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ShardCounts {
     /// Files copied, or compared.
     pub files_copied: u64,
-    /// Files that were there already.
+    /// Files present before.
     pub files_skipped: u64,
     /// Files that failed, or that differ.
     pub failed: u64,
     /// Bytes written, or compared.
     pub bytes: u64,
-    /// Bytes of files that were there already.
+    /// Bytes of files present before.
     pub bytes_skipped: u64,
 }
 
@@ -56,30 +56,30 @@ pub struct ShardCounts {
 pub struct ShardResult {
     /// The shard.
     pub shard: u32,
-    /// How it ended.
+    /// Its end.
     pub end: ShardEnd,
-    /// Where it ran.
+    /// Its host.
     pub host: String,
     /// The target that it wrote to.
     pub target: String,
-    /// When it began, seconds since 1970.
+    /// Its start, in seconds since 1970.
     pub began: f64,
-    /// How long it took.
+    /// Its duration.
     pub seconds: f64,
-    /// Runs of this shard, with this one.
+    /// Runs of this shard, including this one.
     pub attempts: u32,
-    /// What became of its files.
+    /// Counts of its files.
     pub counts: ShardCounts,
-    /// What is at the target, as far as its run saw.
+    /// Progress at the target.
     pub progress: ShardProgress,
-    /// Why it failed as a whole; empty where it did not.
+    /// The error of the whole run; empty without one.
     pub message: String,
-    /// The summary of the copy, as `--json` has it.
+    /// The summary of the copy, as in `--json`.
     pub summary: Value,
 }
 
 impl ShardResult {
-    /// Replaces the shard's result. A shard that was done stays done when a further run of it is interrupted.
+    /// Replaces the shard's result. A completed shard stays done if a further run is interrupted.
     pub fn write(&self, job: &JobDirectory) -> Result<(), JobError> {
         let earlier = Self::read(job, self.shard)?;
         let was_done = earlier.is_some_and(|earlier| earlier.end == ShardEnd::Done);
@@ -143,12 +143,12 @@ impl ShardResult {
     }
 }
 
-/// How a shard's last run ended, if it did, and the most that any run recorded.
+/// The end of a shard's last run, and the most progress of any run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecordedShard {
-    /// `None` before the first run has ended.
+    /// The end; `None` before the first run has ended.
     pub end: Option<ShardEnd>,
-    /// By the last result, or the last heartbeat of a run.
+    /// The progress by the last result or heartbeat.
     pub progress: ShardProgress,
 }
 
@@ -162,7 +162,7 @@ impl RecordedShard {
     }
 }
 
-/// Records the start of a run; the number of runs so far, with this one.
+/// Records the start of a run. Returns the number of runs, including this one.
 pub fn count_attempt(job: &JobDirectory, shard: u32) -> Result<u32, JobError> {
     let path = job.attempts(shard);
     let line = format!("{:.0} {} {}\n", unix_seconds(), host_name(), std::process::id());

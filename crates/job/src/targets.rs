@@ -1,4 +1,4 @@
-//! The targets of a job: shards take turns, and a host that does not answer is left out for a while.
+//! The targets of a job: shards take turns, and skip unreachable hosts for a while.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -8,12 +8,12 @@ use std::time::{Duration, SystemTime};
 use crate::directory::{JobDirectory, replace};
 use crate::error::JobError;
 
-/// For how long a host that did not answer is left out.
+/// Time for which an unreachable host is skipped.
 pub const LEFT_OUT_FOR: Duration = Duration::from_secs(300);
 /// Most targets of a job.
 const TARGETS_MAX: usize = 10_000;
 
-/// `dtn{1..4}:/path` as four words; any other word as it is. Zeros in front are kept: `{01..10}`.
+/// Expands `dtn{1..4}:/path` to four words; any other word stays. Leading zeros stay: `{01..10}`.
 pub fn expand(word: &OsStr) -> Result<Vec<OsString>, JobError> {
     let bytes = word.as_bytes();
     let open = bytes.iter().position(|byte| *byte == b'{');
@@ -35,7 +35,7 @@ pub fn expand(word: &OsStr) -> Result<Vec<OsString>, JobError> {
     Ok((from..=to).map(|number| OsString::from_vec(one(number))).collect())
 }
 
-/// The order in which a shard tries targets: its own first, hosts that did not answer lately last.
+/// The order of targets for a shard: its own first, recently unreachable hosts last.
 pub fn turns(job: &JobDirectory, shard: u32, count: usize) -> Vec<usize> {
     let first = usize::try_from(shard).unwrap_or_default() % count.max(1);
     let order = (0..count).map(|step| (first + step) % count);
@@ -44,7 +44,7 @@ pub fn turns(job: &JobDirectory, shard: u32, count: usize) -> Vec<usize> {
     well
 }
 
-/// Records that a target's host did not answer.
+/// Records an unreachable host of a target.
 pub fn leave_out(job: &JobDirectory, target: usize, why: &str) -> Result<(), JobError> {
     replace(&job.hosts().join(target.to_string()), why.as_bytes())
 }

@@ -1,4 +1,4 @@
-//! What a shard's run says of where it runs.
+//! Identification of this host for a shard's run.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use haul_base::sys::random::random;
 use haul_engine::sys::machine::boot_id;
 use haul_proto::checksum::hex;
 
-/// The name of this host, for people and for names of files.
+/// The name of this host, for messages and file names.
 pub fn host_name() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let name: String =

@@ -1,11 +1,11 @@
-//! A served worker's account of its work for its server, over standard error.
+//! A served worker's totals for its server, over standard error.
 
-/// How a served worker's work came out.
+/// The result of a served worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkAccount {
-    /// The work, once there was any.
+    /// The work, if any.
     pub did: Option<WorkDone>,
-    /// Reason for not doing the work, where known; one line.
+    /// The reason for a failure, if known; one line.
     pub why: Option<String>,
     /// Whether the worker ended before its job started.
     pub is_idle: bool,
@@ -18,22 +18,22 @@ pub struct WorkDone {
     pub what: WorkKind,
     /// Files found, received or compared.
     pub files: u64,
-    /// Bytes that were carried or compared.
+    /// Sent, received or compared bytes.
     pub bytes: u64,
     /// Entries that failed.
     pub failed: u64,
-    /// The first path that was asked for, escaped.
+    /// The first requested path, escaped.
     pub path: String,
 }
 
-/// What a worker did.
+/// The kind of a worker's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkKind {
     /// It was the source.
     Sent,
     /// It was the target.
     Received,
-    /// Either, of a job that only compares.
+    /// It compared, as source or target.
     Compared,
 }
 
@@ -45,7 +45,7 @@ const IDLE: &str = "HAUL-IDLE";
 const WHY: &str = "HAUL-WHY ";
 
 impl WorkKind {
-    /// As it is logged.
+    /// The name in the log.
     pub fn word(self) -> &'static str {
         match self {
             Self::Sent => "sent",

@@ -1,5 +1,5 @@
-//! How much all clients of a served directory may still bring: bytes, and names of files, directories and links. The
-//! server and its workers share the counters in a file without a name, under record locks.
+//! The remaining allowance of all clients of a served directory: bytes, and names of files, directories and links. The
+//! server and its workers share the counters in an unnamed file, under record locks.
 
 use rustix::fs::{FlockOperation, fcntl_lock};
 use std::collections::HashMap;
@@ -12,10 +12,10 @@ use crate::sys::sync::lock;
 
 /// Fewest names that follow from a limit in bytes.
 const NAMES_MIN: u64 = 1024;
-/// Bytes that a name takes on most file systems: one block.
+/// Bytes of a name on most file systems: one block.
 const NAME_BYTES: u64 = 4096;
 
-/// Why a client may bring no more.
+/// The refusal of a client's data.
 #[derive(Debug, thiserror::Error)]
 pub enum AllowanceError {
     /// Too few bytes are left.
@@ -26,7 +26,7 @@ pub enum AllowanceError {
         /// Remaining bytes.
         left: u64,
     },
-    /// All names of this limit are taken.
+    /// All names of this limit are used.
     #[error("the server's limit of {0} files and directories is reached\nask its administrator, or send fewer")]
     Names(u64),
     /// The counters cannot be read or written.
@@ -34,16 +34,15 @@ pub enum AllowanceError {
     Counters(#[from] io::Error),
 }
 
-/// What may still come.
+/// The remaining allowance.
 #[derive(Debug)]
 pub struct Allowance {
     counters: SharedNumbers<4>,
-    /// Record locks do not keep threads of one process from each other.
+    /// Record locks do not exclude threads of one process.
     threads: Mutex<()>,
 }
 
-/// Those of a server's directories, by name. A directory that is reloaded keeps its counts unless its limits are
-/// others.
+/// The allowances of a server's directories, by name. A reloaded directory keeps its counts unless its limits change.
 #[derive(Debug, Default)]
 pub struct Allowances(Mutex<HashMap<String, (AllowanceLimits, Arc<Allowance>)>>);
 
@@ -51,8 +50,7 @@ pub struct Allowances(Mutex<HashMap<String, (AllowanceLimits, Arc<Allowance>)>>)
 type AllowanceLimits = (Option<u64>, Option<u64>);
 
 impl Allowances {
-    /// What all clients may still bring into this directory, of `size` bytes and `files` names; `None` where it has no
-    /// limit.
+    /// The allowance of a directory with a limit of `size` bytes and `files` names; `None` without a limit.
     pub fn of(&self, directory: &str, size: Option<u64>, files: Option<u64>) -> io::Result<Option<Arc<Allowance>>> {
         let limits = (size, files);
         if limits == (None, None) {
@@ -70,7 +68,7 @@ impl Allowances {
     }
 }
 
-/// The counters, as they lie in the file.
+/// The counters in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct AllowanceCounters {
     bytes_max: u64,
@@ -90,7 +88,7 @@ impl AllowanceCounters {
 }
 
 impl Allowance {
-    /// A limit on bytes and names, or none. Without a number of names, the bytes determine it.
+    /// A limit on bytes and names. Without a limit on names, the bytes determine it.
     pub fn new(bytes: Option<u64>, names: Option<u64>) -> io::Result<Self> {
         let from_bytes = bytes.map_or(u64::MAX, |bytes| (bytes / NAME_BYTES).max(NAMES_MIN));
         let (bytes, names) = (bytes.unwrap_or(u64::MAX), names.unwrap_or(from_bytes));
@@ -100,17 +98,17 @@ impl Allowance {
         Ok(Self { counters, threads: Mutex::default() })
     }
 
-    /// The file, to be handed to a worker.
+    /// The file, to be inherited by a worker.
     pub fn counters(&self) -> &Arc<OwnedFd> {
         self.counters.descriptor()
     }
 
-    /// In a worker: the file that the server has left here under this number. To be called once.
+    /// In a worker: takes the file inherited under this number. To be called once.
     pub fn handed(number: i32) -> io::Result<Self> {
         Ok(Self { counters: SharedNumbers::handed(number)?, threads: Mutex::default() })
     }
 
-    /// Takes bytes and names, or neither.
+    /// Reserves bytes and names, or neither.
     pub fn reserve(&self, bytes: u64, names: u64) -> Result<(), AllowanceError> {
         self.change(|counters| {
             let rest = |max, left: u64, taken| if max == u64::MAX { Some(left) } else { left.checked_sub(taken) };
@@ -123,9 +121,9 @@ impl Allowance {
         })?
     }
 
-    /// Gives back bytes that did not come.
+    /// Returns unused bytes.
     pub fn give_back(&self, bytes: u64) {
-        // Where that cannot be written, fewer are left.
+        // On an error, the bytes remain counted.
         let _ = self.change(|counters| {
             counters.bytes_left = counters.bytes_left.saturating_add(bytes).min(counters.bytes_max);
         });

@@ -1,5 +1,5 @@
-//! What clients and servers prove themselves with: a secret that both know, or a key of each. A server that is open to
-//! a network has a secret that everyone knows.
+//! Credentials of clients and servers: a shared secret, or a key of each. A server that is open to a network has a
+//! public secret.
 
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use haul_proto::checksum::hex;
@@ -9,22 +9,22 @@ use std::io;
 
 use crate::sys::random::random;
 
-/// What a private key is written with.
+/// The prefix of a private key.
 const PRIVATE: &str = "haul-private-";
 /// The word for [`ClientCredentials::Open`].
 pub const OPEN: &str = "open";
-/// What a public one is written with.
+/// The prefix of a public key.
 const PUBLIC: &str = "haul-public-";
 
-/// A secret shared by client and server. It is never shown, apart from the one line printed for the client.
+/// A secret shared by client and server. It is displayed only in the line printed for the client.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret([u8; SECRET_LEN]);
 
-/// What only its owner has (Ed25519, RFC 8032). It is never shown.
+/// A private key (Ed25519, RFC 8032). It is never displayed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PrivateKey([u8; KEY_LEN]);
 
-/// What the owner of a private key is known by.
+/// A public key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PublicKey([u8; KEY_LEN]);
 
@@ -37,7 +37,7 @@ pub enum ClientCredentials {
     Secret(Secret),
     /// None: the server is open to the client's network, and is not authenticated.
     Open,
-    /// The server's key is known, and the own one is still to be read.
+    /// The server's key, without the client's, which is still to be read.
     Server(PublicKey),
     /// A key of each.
     Keys {
@@ -48,14 +48,14 @@ pub enum ClientCredentials {
     },
 }
 
-/// What a server lets a client in by.
+/// A server's condition for a client's access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KnownClient {
-    /// It knows this.
+    /// The client knows this secret.
     Secret(Secret),
-    /// It has the private key to this.
+    /// The client has the private key for this public key.
     Key(PublicKey),
-    /// It is anyone in a network that the directory is open to.
+    /// The client is in a network that the directory is open to.
     Anyone,
 }
 
@@ -63,22 +63,22 @@ impl Secret {
     /// The public secret of servers without authentication.
     pub const OPEN: Self = Self([0; SECRET_LEN]);
 
-    /// A new one.
+    /// Generates a new one.
     pub fn new() -> io::Result<Self> {
         random().map(Self)
     }
 
-    /// The one with these hexadecimal digits.
+    /// Parses its hexadecimal digits.
     pub fn parse(digits: &str) -> Option<Self> {
         from_hex(digits).map(Self)
     }
 
-    /// The one with these bytes.
+    /// Makes one from bytes.
     pub fn of_bytes(bytes: [u8; SECRET_LEN]) -> Self {
         Self(bytes)
     }
 
-    /// Returns the bytes, to make and to check proofs.
+    /// Returns the bytes, to make and to verify proofs.
     pub fn bytes(&self) -> &[u8; SECRET_LEN] {
         &self.0
     }
@@ -90,7 +90,7 @@ impl Secret {
 }
 
 impl PrivateKey {
-    /// A new one.
+    /// Generates a new one.
     pub fn new() -> io::Result<Self> {
         random().map(Self)
     }
@@ -100,12 +100,12 @@ impl PrivateKey {
         from_hex(text.strip_prefix(PRIVATE)?).map(Self)
     }
 
-    /// As it is written, for its owner.
+    /// Returns the key as text, for its owner.
     pub fn reveal(&self) -> String {
         format!("{PRIVATE}{}", hex(&self.0))
     }
 
-    /// What others know it by.
+    /// The public key.
     pub fn public(&self) -> io::Result<PublicKey> {
         let public = self.pair()?.public_key().as_ref().try_into();
         public.map(PublicKey).map_err(io::Error::other)
@@ -116,7 +116,7 @@ impl PrivateKey {
         self.pair()?.sign(message).as_ref().try_into().map_err(io::Error::other)
     }
 
-    /// Any 32 bytes are one.
+    /// Any 32 bytes are a valid key.
     fn pair(&self) -> io::Result<Ed25519KeyPair> {
         Ed25519KeyPair::from_seed_unchecked(&self.0).map_err(|_| io::Error::other("invalid private key"))
     }
@@ -128,7 +128,7 @@ impl PublicKey {
         from_hex(text.strip_prefix(PUBLIC)?).map(Self)
     }
 
-    /// Returns the bytes, as a proof carries them.
+    /// Returns the bytes, as in a proof.
     pub fn bytes(&self) -> &[u8; KEY_LEN] {
         &self.0
     }
@@ -150,7 +150,7 @@ impl ClientCredentials {
         }
     }
 
-    /// Parses that form.
+    /// Parses the form for the dialling process.
     pub fn from_line(line: &str) -> Option<Self> {
         match line.split_once(' ') {
             None if line == OPEN => Some(Self::Open),

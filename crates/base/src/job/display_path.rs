@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::job::null;
 
-/// `path` below `base`; `base` alone where `path` is empty, and the reverse.
+/// Joins `base` and `path`; either may be empty.
 pub fn below(base: &[u8], path: &[u8]) -> Vec<u8> {
     let mut whole = Vec::with_capacity(base.len() + 1 + path.len());
     whole.extend_from_slice(base);
@@ -17,8 +17,8 @@ pub fn below(base: &[u8], path: &[u8]) -> Vec<u8> {
     whole
 }
 
-/// The name that an operand brings along; none for `.`, `..`, `/` and what ends in `/.` or `/..`: these mean
-/// a directory's contents, as they do for cp(1). Zeros ([`null`]) are called `null`.
+/// The name of an operand at the target; `None` for `.`, `..`, `/` and paths ending in `/.` or `/..`: these mean a
+/// directory's contents, as in cp(1). The name of zeros ([`null`]) is `null`.
 pub fn own_name(path: &Path) -> Option<&OsStr> {
     if null::null_size(path).is_some() {
         return Some(OsStr::new(null::NAME));

@@ -2,10 +2,10 @@
 
 use crate::job::summary::Summary;
 
-/// Last line of an error after which a rerun resumes.
+/// Last line of errors after which a rerun resumes.
 pub const GO_ON: &str = "rerun the command to resume";
 
-/// The error of a job that its first failed file ended ([`crate::job::spec::StopOptions::at_failure`]).
+/// The error of a job that ended at its first failed file ([`crate::job::spec::StopOptions::at_failure`]).
 pub const FIRST_FAILURE: &str = "the first failure ended the job";
 
 /// Error of a file that changed after its ranges were planned.
@@ -14,7 +14,7 @@ pub const CHANGED_SINCE_PLAN: &str = "has changed since the job was planned\npla
 pub const CHANGED_WHILE_READ: &str =
     "changed while being read\ncopy it when nothing writes to it, or follow it with -R";
 
-/// Ends a job. `Display` says what, where, and what to do next, one a line.
+/// The error that ended a job. `Display` has lines for the event, its place, and remedies.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The operands or options contradict each other or existing files. Exit status 2.
@@ -29,7 +29,7 @@ pub enum Error {
     /// The connection broke during the copy; a rerun resumes. Exit status 4.
     #[error("{0}")]
     Broken(String),
-    /// The job could not do its work at all. Exit status 1.
+    /// The job failed as a whole. Exit status 1.
     #[error("{0}")]
     Failed(String),
 }

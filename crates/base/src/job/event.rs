@@ -17,7 +17,7 @@ use std::time::Duration;
 use crate::job::spec::{ChecksumAlgorithm, Cipher};
 
 impl Event {
-    /// Bytes of its paths and texts, about.
+    /// Approximate bytes of its paths and texts.
     pub fn text_bytes(&self) -> usize {
         match self {
             Self::FileDone(FileReport { path, .. })
@@ -42,7 +42,7 @@ impl Event {
     }
 }
 
-/// Bytes of a difference at most: names of attributes, ranges.
+/// Most bytes of a difference: names of attributes, ranges.
 const DIFFERENCE_BYTES: usize = 16 << 10;
 
 /// Receives events, in order, from the controller's thread. It must not block for long: the job waits for it.
@@ -51,7 +51,7 @@ pub trait Observer {
     fn event(&mut self, event: &Event);
 }
 
-/// Something that a person, a log or a script may want to know.
+/// An event for users, logs and scripts.
 #[derive(Debug, Clone)]
 pub enum Event {
     /// A login takes longer than a second.
@@ -59,40 +59,40 @@ pub enum Event {
         /// The host, as the user named it.
         host: String,
     },
-    /// haul was put on a host: shown as one line.
+    /// haul was deployed to a host: displayed as one line.
     Deployed {
         /// The host, as the user named it.
         host: String,
-        /// Where it was put, on that host.
+        /// Its path on that host.
         path: String,
     },
     /// The data streams are up.
     Connected {
-        /// How they run.
+        /// Their transport path.
         transport: TransportPath,
-        /// How many.
+        /// Their number.
         streams: u16,
-        /// How they are sealed; never [`Cipher::Auto`].
+        /// Their cipher; never [`Cipher::Auto`].
         cipher: Cipher,
     },
-    /// The data now takes another path, or several.
+    /// The data takes another path, or several.
     PathChanged {
         /// The new path.
         transport: TransportPath,
-        /// Why, if it left one.
+        /// The reason, if it left a path.
         because: Option<String>,
     },
     /// A connection was lost. The job restarts after a pause; transferred data is not copied again.
     Restarted {
-        /// What was lost, where and why, in one line.
+        /// The lost connection and the reason, in one line.
         reason: String,
-        /// How long the pause is.
+        /// The pause.
         pause: Duration,
-        /// How many times it has been begun again, with this one, since it last came further.
+        /// The number of restarts since the last progress, including this one.
         attempt: u32,
         /// Limit on consecutive restarts, if any.
         attempts: Option<u32>,
-        /// After what time it is given up, unless it comes further; if there is such a limit.
+        /// The remaining time for progress, if limited.
         left: Option<Duration>,
     },
     /// Figures so far, of the present attempt; sent every `progress_every` and once at the end.
@@ -105,7 +105,7 @@ pub enum Event {
         /// Path as the user would name it: at the source, where it is computed there; else from the operand down.
         /// Bytes, not text.
         path: Vec<u8>,
-        /// Which.
+        /// The algorithm.
         algorithm: ChecksumAlgorithm,
         /// The digest, as long as that has bytes.
         digest: Vec<u8>,
@@ -114,42 +114,42 @@ pub enum Event {
     Resumed(ResumeReport),
     /// A file could not be copied. Others continue.
     FileFailed {
-        /// Path as the user would name it. Bytes, not text.
+        /// Path as in the user's terms. Bytes, not text.
         path: Vec<u8>,
         /// The host where it failed, as the user named it.
         host: String,
-        /// What happened and, after it, what to do: one line each.
+        /// The error, and remedies: one line each.
         message: String,
     },
-    /// Something is made, changed or removed at the target, or would be. Only where the job's options ask for that.
+    /// An entry is created, changed or removed at the target, or would be. On request only.
     Item(ItemReport),
-    /// Something is not the same at both ends. Only in a job that compares.
+    /// An entry differs between both ends, in a comparison.
     Differs {
-        /// Path at the target, as the user would name it. Bytes, not text.
+        /// Path at the target, in the user's terms. Bytes, not text.
         path: Vec<u8>,
         /// The target's host, as the user named it.
         host: String,
-        /// How: at least one.
+        /// At least one difference.
         differences: Vec<Difference>,
     },
     /// An entry was skipped on purpose (a FIFO, a socket, a device).
     Skipped(SkipReport),
-    /// The limit on the rate was changed while the job runs.
+    /// The rate limit was changed during the job.
     RateLimit {
-        /// What holds from now on; `None`: nothing.
+        /// The new limit; `None` for no limit.
         bytes_per_s: Option<u64>,
     },
     /// The caller paused the job, or resumed it.
     Pause {
-        /// Whether it is.
+        /// Whether it is paused.
         is_paused: bool,
     },
-    /// The caller wants another number of streams.
+    /// The caller has changed the number of streams.
     Streams {
         /// Number of streams from now on, once they are connected.
         wanted: u16,
     },
-    /// The caller stopped the job: what limited it until then.
+    /// The caller stopped the job: the verdict until then.
     Stopped(Verdict),
     /// Anything else worth one line.
     Warning(String),
@@ -164,73 +164,73 @@ pub struct Progress {
     pub bytes_found: u64,
     /// Directories created or found at the target so far.
     pub directories: u64,
-    /// Whether the source has been walked to its end, so that the two above are totals.
+    /// Whether the walk is complete, so that the figures above are totals.
     pub walk_complete: bool,
     /// Completed files: copied, skipped or failed.
     pub files_settled: u64,
     /// Bytes verified and written at the target in this attempt.
     pub bytes_written: u64,
-    /// Bytes of files that were there already.
+    /// Bytes of files present before.
     pub bytes_skipped: u64,
     /// Bytes that both ends have read and compared, in a job that only compares.
     pub bytes_compared: u64,
     /// Streams in use.
     pub streams: u16,
-    /// How many there may be.
+    /// Most streams.
     pub streams_max: u16,
-    /// Whether the caller has it paused.
+    /// Whether the job is paused.
     pub is_paused: bool,
-    /// The limit on the rate that is set now, bytes a second.
+    /// The present rate limit, in bytes per second.
     pub rate_limit_bytes_per_s: Option<u64>,
     /// The present bottleneck; `None` while unknown.
     pub limited_by: Option<CurrentBottleneck>,
     /// The verdict over the last seconds, without pauses.
     pub verdict: Option<Verdict>,
-    /// What the source is at.
+    /// The source's present activity.
     pub work: SourceActivity,
-    /// The files that took longest so far, the slowest first.
+    /// The slowest files so far, slowest first.
     pub slowest: Vec<SlowFile>,
-    /// What the source's kernel says of all its connections so far; all zero without TCP.
+    /// The source's kernel figures of all connections so far; all zero without TCP.
     pub sockets: Sockets,
     /// Figures of each stream so far, replaced ones included; empty without TCP.
     pub per_stream: Vec<StreamFigures>,
 }
 
 impl Progress {
-    /// Bytes that this attempt has read at both ends: written there, or compared.
+    /// Bytes of this attempt: written, or compared.
     pub fn moved(&self) -> u64 {
         self.bytes_written.saturating_add(self.bytes_compared)
     }
 
-    /// Bytes that nothing is left to be done for.
+    /// Bytes of complete files and frames.
     pub fn done(&self) -> u64 {
         self.moved().saturating_add(self.bytes_skipped)
     }
 }
 
-/// How data travels.
+/// Transport of the data.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum TransportPath {
-    /// It did not: nothing had to be moved.
+    /// No data was sent.
     #[default]
     None,
-    /// Within one process, no socket.
+    /// Within one process, without a socket.
     Local {
-        /// The host that it is on, as the user named it; `None` for this one.
+        /// The host, as typed; `None` for this one.
         host: Option<String>,
     },
     /// TCP.
     Tcp {
         /// The path of the data; the first path with `--paths all`.
         path: NetworkPath,
-        /// The others, where several are used at once.
+        /// Further paths, if several are used.
         others: Vec<NetworkPath>,
-        /// Why the first choice was not taken, if it was not.
+        /// Why the first choice was not used, if so.
         instead_of: Option<String>,
     },
     /// Through ssh's own connection.
     Ssh {
-        /// Why no TCP connection could be had.
+        /// Why there is no TCP connection.
         because: String,
     },
 }
@@ -242,9 +242,9 @@ pub struct NetworkPath {
     pub from: String,
     /// Address and port of the end that accepted.
     pub to: String,
-    /// The interface of the end that connected, where it said which one has that address.
+    /// The interface with this address at the end that connected, if reported.
     pub interface: Option<String>,
-    /// What the systems say of its speed: of both ends' interfaces, the slower one.
+    /// The speed of the slower one of both ends' interfaces.
     pub mbit_per_s: Option<u32>,
 }
 

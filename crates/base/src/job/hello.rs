@@ -1,39 +1,39 @@
-//! What a worker says first, and how a haul says which haul it is. Both are text; all that follows the greeting is binary.
+//! A worker's greeting, and the line that identifies a haul. Both are text; everything after the greeting is binary.
 
-/// The protocol that this haul speaks. Workers of another one are refused.
+/// The protocol version of this haul. Workers with another one are refused.
 pub const PROTOCOL: u32 = haul_proto::feature::PROTOCOL_VERSION as u32;
 
-/// The version that this haul was built as.
+/// The version of this haul.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What a greeting line begins with. A protocol number, a space and a version follow.
+/// The prefix of a greeting line. A protocol number, a space and a version follow.
 pub const GREETING_PREFIX: &str = "HAUL-WORKER ";
 
-/// Longest version text that is believed, in bytes.
+/// Longest accepted version text, in bytes.
 const MAX_VERSION: usize = 64;
 
-/// What a worker's greeting said.
+/// A worker's greeting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GreetingLine {
-    /// The protocol it speaks.
+    /// Its protocol version.
     pub protocol: u32,
-    /// The version it was built as: printable ASCII without spaces.
+    /// Its version: printable ASCII without spaces.
     pub version: String,
 }
 
-/// The greeting, to be written with one write as the very first thing on a worker's standard output.
+/// The greeting, to be written in one call as the first output of a worker.
 ///
-/// It starts with a line feed because a login shell may have printed something that does not end with one.
+/// It starts with a line feed, since a login shell may have printed an incomplete line.
 pub fn greeting_line() -> String {
     format!("\n{GREETING_PREFIX}{PROTOCOL} {VERSION}\n")
 }
 
-/// What `haul worker --identify` prints, without a line feed.
+/// Output of `haul worker --identify`, without a line feed.
 pub fn worker_identify_line() -> String {
     format!("haul {VERSION} protocol {PROTOCOL}")
 }
 
-/// Reads a line without its line feed. `None` when it is no greeting.
+/// Parses a line without its line feed; `None` if it is not a greeting.
 pub fn parse_greeting(line: &[u8]) -> Option<GreetingLine> {
     let rest = std::str::from_utf8(line).ok()?.strip_prefix(GREETING_PREFIX)?;
     let (protocol, version) = rest.split_once(' ')?;

@@ -9,7 +9,7 @@ use crate::job::location::{Host, Location};
 /// A list of sources.
 #[derive(Clone)]
 pub struct SourceList {
-    /// Where it is from, as it is shown.
+    /// Its origin, for messages.
     pub name: String,
     /// The host of all entries.
     pub host: Host,
@@ -26,16 +26,16 @@ pub trait ListReader: Send {
     fn position(&self) -> String;
 }
 
-/// What comes next of a list.
+/// The next state of a list.
 #[derive(Debug)]
 pub enum ListLine {
     /// A source.
     Source(Location),
-    /// What cannot be one: as it was written, and why.
+    /// An invalid source: as written, and why.
     Bad(Vec<u8>, String),
-    /// There is nothing yet.
+    /// No line yet.
     NotYet,
-    /// There is no more. Why it cannot be read, where that is not its end.
+    /// The end, or a read error.
     End(Option<String>),
 }
 

@@ -23,13 +23,13 @@ pub enum Host {
         /// Name or address as ssh takes it (an IPv6 address without brackets).
         name: String,
     },
-    /// One where `haul serve` answers.
+    /// A host with `haul serve`.
     Served {
         /// Name or address (an IPv6 address without brackets).
         name: String,
         /// Its port.
         port: u16,
-        /// Which of its directories; empty where it has but one.
+        /// The name of its directory; empty if it has only one.
         directory: String,
         /// The credential.
         pass: ClientCredentials,

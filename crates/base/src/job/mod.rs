@@ -1,4 +1,4 @@
-//! Values of a job: its specification, events, errors, summary and credentials. Nothing here does the work.
+//! Values of a job: its specification, events, errors, summary and credentials.
 
 pub mod account;
 pub mod allowance;
@@ -21,8 +21,8 @@ pub mod work_progress;
 /// The ends of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// Where the data is.
+    /// The origin of the data.
     Source,
-    /// Where it goes.
+    /// The destination of the data.
     Target,
 }

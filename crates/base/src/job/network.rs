@@ -1,16 +1,15 @@
-//! What a user may say of how data connections are made. By itself, haul tries everything and keeps what carries most.
+//! Options of data connections. By default, haul tries all ways and keeps the fastest.
 
-/// How data connections are made.
+/// Options of data connections.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NetworkOptions {
-    /// `-H`: where the end that accepts is reached; no other way is tried.
+    /// `-H`: the address of the accepting end; no other way is tried.
     pub callback: Option<CallbackAddress>,
-    /// `--bind`: an address or an interface of this machine, or of the source where both ends are elsewhere: connections
-    /// are made from there or accepted there.
+    /// `--bind`: an address or an interface of this machine (of the source, if both ends are remote) for connections.
     pub bind: Option<String>,
-    /// `-4`, `-6`: the only kind of addresses that are used.
+    /// `-4`, `-6`: the only address family.
     pub family: Option<AddressFamily>,
-    /// `-z`: the target connects to the source, if that can be.
+    /// `-z`: the target connects to the source, if possible.
     pub reverse: bool,
     /// `-Z`: the ports to accept connections on, the first and the last.
     pub ports: Option<(u16, u16)>,
@@ -18,7 +17,7 @@ pub struct NetworkOptions {
     pub all_paths: bool,
 }
 
-/// An address for the data connections, as the user gave it.
+/// An address for the data connections, as typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallbackAddress {
     /// A name, or an address without brackets.
@@ -27,7 +26,7 @@ pub struct CallbackAddress {
     pub port: Option<u16>,
 }
 
-/// A kind of addresses.
+/// An address family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressFamily {
     /// IPv4.
@@ -37,12 +36,12 @@ pub enum AddressFamily {
 }
 
 impl AddressFamily {
-    /// Whether an address is of this kind.
+    /// Whether an address belongs to this family.
     pub fn has(self, address: &std::net::IpAddr) -> bool {
         (self == Self::V4) == address.is_ipv4()
     }
 
-    /// The option that asks for it, of haul and of ssh alike.
+    /// The option for it, the same in haul and ssh.
     pub fn option(self) -> &'static str {
         match self {
             Self::V4 => "-4",

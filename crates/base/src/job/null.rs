@@ -9,20 +9,20 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What a source's zeros are called at the target.
+/// The name of a source's zeros at the target.
 pub const NAME: &str = "null";
-/// Where zeros come from.
+/// The source of zeros.
 const ZEROS: &str = "/dev/zero";
-/// Where bytes vanish.
+/// The device that discards bytes.
 pub const NOTHING: &str = "/dev/null";
 const PREFIX: &[u8] = b"null:";
 
-/// Opens zeros without end.
+/// Opens the source of zeros.
 pub fn open_zeros() -> io::Result<OwnedFd> {
     Ok(openat(CWD, ZEROS, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Opens what takes bytes without end.
+/// Opens the device that discards bytes.
 pub fn open_nothing() -> io::Result<OwnedFd> {
     Ok(openat(CWD, NOTHING, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
@@ -49,7 +49,7 @@ pub fn is_null(path: &Path) -> bool {
     path.as_os_str().as_bytes() == PREFIX
 }
 
-/// Whether an operand, as it was typed, names one of the two.
+/// Whether a typed operand is one of the two.
 pub fn names_null(operand: &OsStr) -> bool {
     is_null(Path::new(operand)) || null_size(Path::new(operand)).is_some()
 }

@@ -1,4 +1,4 @@
-//! Finds the executable of this process, which its workers are started from.
+//! Finds the executable of this process, for its workers.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use std::process::{Command, Stdio};
 use super::hello::worker_identify_line;
 use crate::sys::os;
 
-/// This executable, whatever its name is by now.
+/// This executable, also if renamed.
 pub const BY_PROC: &str = "/proc/self/exe";
 
-/// The path of this executable. Where there is no `/proc`, it is the path that the process was started by, if haul of this
-/// version answers there.
+/// The path of this executable. Without `/proc`, it is the path of the process's start, if that is haul of this
+/// version.
 pub fn own_executable() -> io::Result<PathBuf> {
     let by_name = std::env::current_exe().ok().filter(|path| path.exists());
     let found = by_name.or_else(|| Some(PathBuf::from(BY_PROC)).filter(|path| path.exists()));
@@ -25,7 +25,7 @@ pub fn own_executable() -> io::Result<PathBuf> {
 
 /// Whether the executable at this path is haul of this version.
 fn is_this_haul(path: &Path) -> bool {
-    // There may be no /dev/null either.
+    // /dev/null may be missing too.
     let said = Command::new(path).args(["worker", "--identify"]).stdin(Stdio::piped()).stderr(Stdio::piped()).output();
     said.is_ok_and(|said| said.status.success() && said.stdout.trim_ascii() == worker_identify_line().as_bytes())
 }

@@ -1,4 +1,4 @@
-//! A caller's wish to have a running job go faster or slower.
+//! A caller's changes of a running job's rate.
 
 use std::cmp::Ordering;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ pub struct RateHandle(Arc<Mutex<RequestedRate>>);
 struct RequestedRate {
     /// A limit, or none at all.
     set: Option<Option<u64>>,
-    /// How many times it is doubled then, or halved where it is negative.
+    /// Number of doublings after that; of halvings, if negative.
     doublings: i32,
 }
 
@@ -25,7 +25,7 @@ impl RateHandle {
         Self::default()
     }
 
-    /// Doubles the limit; where there is none, nothing happens.
+    /// Doubles the limit, if any.
     pub fn double(&self) {
         self.step(1);
     }
@@ -35,7 +35,7 @@ impl RateHandle {
         self.step(-1);
     }
 
-    /// From now on, this limit, in bytes a second, or none.
+    /// Sets the limit in bytes per second, or removes it.
     pub fn set(&self, limit: Option<u64>) {
         *lock(&self.0) = RequestedRate { set: Some(limit), doublings: 0 };
     }
@@ -45,8 +45,8 @@ impl RateHandle {
         wish.doublings = wish.doublings.saturating_add(doublings);
     }
 
-    /// The limit after all requests since the last call: `Some(None)` if it was lifted, `None` without a change.
-    /// `limit` is the present one, `present` the measured rate, both in bytes a second.
+    /// The limit after all requests since the last call: `Some(None)` if it was removed, `None` without a change.
+    /// `limit` is the present one, `present` the measured rate, both in bytes per second.
     pub fn changed(&self, limit: Option<u64>, present: impl FnOnce() -> u64) -> Option<Option<u64>> {
         let RequestedRate { set, doublings } = std::mem::take(&mut *lock(&self.0));
         let before = limit;

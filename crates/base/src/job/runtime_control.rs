@@ -1,11 +1,11 @@
-//! What a caller wants of a running job: another rate, another number of streams, a pause.
+//! A caller's control of a running job: rate, number of streams, pauses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
 use crate::job::rate::RateHandle;
 
-/// Steers a running job. Clones are the same handle.
+/// Controls a running job. Clones are the same handle.
 #[derive(Debug, Clone, Default)]
 pub struct RuntimeControl {
     rate: RateHandle,
@@ -14,7 +14,7 @@ pub struct RuntimeControl {
 
 #[derive(Debug, Default)]
 struct RequestedControls {
-    /// 0 as long as nothing is wanted.
+    /// 0 without a request.
     streams: AtomicU16,
     is_paused: AtomicBool,
 }
@@ -25,12 +25,12 @@ impl RuntimeControl {
         Self::default()
     }
 
-    /// Changes the limit on the rate.
+    /// The control of the rate limit.
     pub fn rate(&self) -> &RateHandle {
         &self.rate
     }
 
-    /// Fixes the number of streams, whatever is measured: between one and the job's maximum.
+    /// Fixes the number of streams, between one and the job's maximum.
     pub fn fix_streams(&self, streams: u16) {
         self.requested.streams.store(streams.max(1), Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What a job is, in the library's own words: the command line resolves to this, and nothing else does.
+//! The specification of a job. Only the command line makes it.
 
 use crate::job::location::{Host, Location};
 use std::ffi::OsString;
@@ -34,18 +34,18 @@ pub use haul_proto::wire::write_options::{DirectoryOptions, ModeOptions, Partial
 pub struct Job {
     /// At least one, unless there is a list; all on one host.
     pub sources: Vec<Location>,
-    /// Sources that are read from a list, and then are all that there are.
+    /// Sources read from a list, in place of `sources`.
     pub list: Option<SourceList>,
-    /// Where they go.
+    /// Their target.
     pub target: Location,
-    /// How they are copied.
+    /// Options of the copy.
     pub options: JobOptions,
-    /// How remote hosts are reached.
+    /// Access to remote hosts.
     pub access: RemoteAccess,
 }
 
 impl Job {
-    /// The host that all sources are on.
+    /// The host of all sources.
     pub fn source_host(&self) -> &Host {
         match (&self.list, self.sources.first()) {
             (Some(list), _) => &list.host,
@@ -54,14 +54,14 @@ impl Job {
     }
 }
 
-/// How remote hosts are reached, and for how long.
+/// Access to remote hosts, with time limits.
 #[derive(Debug, Clone)]
 pub struct RemoteAccess {
-    /// How to log in.
+    /// The login.
     pub login: Login,
-    /// How to log in at a remote target, where that differs from a remote source.
+    /// The login at a remote target, if it differs from a remote source's.
     pub target_login: Option<Login>,
-    /// `-4`, `-6`: the only kind of addresses that ssh uses.
+    /// `-4`, `-6`: ssh's only address family.
     pub family: Option<AddressFamily>,
     /// `-S`: how to start the remote side when it is the source; %I %U %H %4 are filled in.
     pub source_command: Option<String>,
@@ -110,7 +110,7 @@ impl RemoteAccess {
 /// ssh's connection timeout, unless the user sets one.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// An end beats three times in this time.
+/// Smallest idle timeout: three heartbeats.
 pub const SILENCE_MIN: Duration = Duration::from_secs(3);
 
 impl Default for RemoteAccess {
@@ -136,17 +136,17 @@ impl Default for RemoteAccess {
 pub struct Retries {
     /// `--retries`: most restarts; `None` for no limit.
     pub times: Option<u32>,
-    /// `--retry-for`: no longer than this; `None` for no such limit.
+    /// `--retry-for`: a time limit; `None` for no limit.
     pub time: Option<Duration>,
     /// Number of started attempts without further progress after which the job fails: their cause is then not the
     /// connection. `None` for no limit.
     pub breaks: Option<u32>,
-    /// Also where a host could not be reached at all, and where there is no connection to another.
+    /// Whether to retry the first connection too.
     pub from_the_start: bool,
 }
 
 impl Retries {
-    /// Not at all.
+    /// No restarts.
     pub const NEVER: Self = Self { times: Some(0), time: None, breaks: None, from_the_start: false };
 }
 
@@ -156,30 +156,30 @@ impl Default for Retries {
     }
 }
 
-/// How files are copied.
+/// Options of a copy.
 #[derive(Debug, Clone)]
 pub struct JobOptions {
     /// Compare both ends without copying. Most other options then have no effect.
     pub compare: bool,
-    /// The entries that are copied.
+    /// Selection of entries.
     pub source: SourceOptions,
-    /// The metadata that is preserved.
+    /// Preserved metadata.
     pub metadata: MetadataOptions,
     /// Changes at the target.
     pub target: TargetOptions,
-    /// How files are read and written.
+    /// Reads and writes of files.
     pub storage: StorageOptions,
-    /// How data travels.
+    /// Transport of the data.
     pub streams: StreamOptions,
-    /// How copies are verified.
+    /// Verification.
     pub integrity: IntegrityOptions,
     /// Pipes in place of files.
     pub pipes: Pipes,
     /// Reports.
     pub reports: ReportOptions,
-    /// Ends of the job before all is copied.
+    /// Conditions that end the job early.
     pub stop: StopOptions,
-    /// `--cpus`: the CPUs that both ends keep to, where they have them; empty for all.
+    /// `--cpus`: the CPUs of both ends, if they exist there; empty for all.
     pub cpus: Vec<u16>,
     /// Part of the work on a file that several jobs copy; `None`: whole files.
     pub range: Option<JobRange>,
@@ -217,7 +217,7 @@ pub struct SourceOptions {
     pub symlinks: Symlinks,
     /// `-+`, `-^`: entries that the walk skips.
     pub skip: SkipOptions,
-    /// `--include`, `--exclude` and the like.
+    /// `--include`, `--exclude` and similar options.
     pub filters: FilterOptions,
     /// `-d`: base of relative sources; their paths are recreated below the target.
     pub base: Option<PathBuf>,
@@ -234,7 +234,7 @@ pub struct TargetOptions {
     pub partial: PartialOptions,
     /// Use of base files.
     pub delta: DeltaOptions,
-    /// Changes that make it equal to the sources.
+    /// Changes that make it match the sources.
     pub sync: SyncOptions,
     /// `--delete=before`: extraneous entries are removed before the copy starts.
     pub delete_first: bool,
@@ -268,9 +268,9 @@ pub struct StreamOptions {
     pub rate_bytes_per_s: Option<u64>,
     /// `--congestion`, `-w`, `-U`, `-q`: sockets.
     pub socket: SocketOptions,
-    /// How data connections are made.
+    /// Options of data connections.
     pub network: NetworkOptions,
-    /// Two workers and loopback sockets even where both ends are local: for the demonstration and for tests.
+    /// Two workers and loopback sockets even if both ends are local: for the demonstration and tests.
     pub within_host: bool,
 }
 
@@ -312,7 +312,7 @@ impl Default for ReportOptions {
     }
 }
 
-/// Ends of a job before all is copied.
+/// Conditions that end a job early.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StopOptions {
     /// `--duration`: the job ends successfully after this time of data flow. The target keeps no file.
@@ -327,16 +327,16 @@ pub struct StopOptions {
 pub enum JobRange {
     /// A range of the only file. It gets no name at the target.
     One(SourceRange),
-    /// All files have all their ranges of this length at the target: they get their names.
+    /// All ranges of this length are at the target: name the files.
     Finish(RangeLen),
 }
 
-/// A digest of each file that is copied.
+/// A digest of each copied file.
 #[derive(Debug, Clone)]
 pub struct ChecksumOptions {
-    /// Which.
+    /// The algorithm.
     pub algorithm: ChecksumAlgorithm,
-    /// Of what the source reads, and not of what the target writes.
+    /// Whether the source computes it, not the target.
     pub at_source: bool,
     /// The expected value; otherwise the file does not get its name.
     pub against: ChecksumReference,
@@ -347,20 +347,20 @@ pub struct ChecksumOptions {
 pub enum ChecksumReference {
     /// None: the digest is reported.
     Nothing,
-    /// This, whatever the file.
+    /// This value for any file.
     Value(Vec<u8>),
-    /// The line of the file's name, at the target; of a file without a line, nothing. To be sorted.
+    /// The value in the line of the file's name at the target, if any. To be sorted.
     Lines(Arc<ExpectedDigests>),
 }
 
-/// An end of a copy that is no file: read or written from its beginning to its end, once.
+/// A pipe as an end of a copy: read or written once, from beginning to end.
 #[derive(Debug, Clone)]
 pub enum PipeEnd {
     /// `-`: the caller's standard input or output. The end must be on this host.
     Standard(Arc<OwnedFd>),
     /// `-N`: a FIFO, or a program that the end's host starts.
     Named,
-    /// `-R`: a source's file that grows, and is followed until it has not grown for so long.
+    /// `-R`: a growing file at the source, followed until it has not grown for this time.
     Growing(Duration),
 }
 
@@ -376,10 +376,10 @@ pub enum Symlinks {
     Ignore,
 }
 
-/// How data streams are sealed. There is no unauthenticated choice.
+/// The cipher of data streams. All choices authenticate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Cipher {
-    /// AES-128-GCM, or ChaCha20-Poly1305 where one of the ends has no AES in hardware.
+    /// AES-128-GCM, or ChaCha20-Poly1305 if an end has no AES in hardware.
     #[default]
     Auto,
     /// AES-256-GCM.

@@ -1,4 +1,4 @@
-//! The summary of a job that ran to its end.
+//! The summary of a completed job.
 
 use haul_proto::diagnose::Verdict;
 use haul_proto::sync::SyncCounters;
@@ -11,12 +11,12 @@ use std::time::Duration;
 use super::event::TransportPath;
 use super::spec::{Cipher, CompressionMethod, DeltaCounters};
 
-/// The result of a job that ran to its end. After a restart, all but totals and times is about the last attempt.
+/// The result of a completed job. After a restart, all but totals and times are those of the last attempt.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
     /// Totals of files and bytes.
     pub files: TransferTotals,
-    /// Counters of both ends: of the last attempt, apart from frames sent again and bytes on the wire.
+    /// Counters of both ends: of the last attempt, except retransmitted frames and bytes on the wire.
     pub counters: Counters,
     /// Durations and restarts.
     pub times: JobTimes,
@@ -30,7 +30,7 @@ pub struct Summary {
     pub delta: Option<DeltaCounters>,
     /// Changes that a sync made besides copies.
     pub sync: SyncCounters,
-    /// Results of compression; `None` if nothing travelled compressed.
+    /// Results of compression; `None` if nothing was compressed.
     pub compression: Option<CompressionResult>,
     /// Dry run: changes were reported, not made.
     pub is_dry: bool,
@@ -109,7 +109,7 @@ pub struct IntegritySummary {
     pub blake3: bool,
     /// Whether all files copied in this run are on the target's disk with their names, and survive a loss of power.
     pub durable: bool,
-    /// Bytes read back by origin, where the disk was verified.
+    /// Bytes read back by origin, if the disk was verified.
     pub read_back: Option<ReadBackBytes>,
     /// Result of a job that only compares. Then nothing was copied.
     pub comparison: Option<ComparisonResult>,

@@ -1,4 +1,4 @@
-//! Figures of a served worker's job while it runs, for its server. Both share them in a file without a name.
+//! Figures of a served worker's running job for its server, shared in an unnamed file.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,15 +20,15 @@ pub struct WorkSnapshot {
     pub what: WorkKind,
     /// Files found, received or compared.
     pub files: u64,
-    /// Bytes that were carried or compared.
+    /// Sent, received or compared bytes.
     pub bytes: u64,
     /// Entries that failed.
     pub failed: u64,
-    /// What limits the job, as far as the worker's own end shows it.
+    /// The bottleneck, as seen by the worker's own end.
     pub bottleneck: Bottleneck,
 }
 
-/// The shared figures: the latest record twice, so that a reader detects a record that is being replaced.
+/// The shared figures: the latest record twice, so that a reader detects a concurrent write.
 #[derive(Debug)]
 pub struct WorkProgress(SharedNumbers<{ 2 * RECORD_LEN }>);
 
@@ -38,12 +38,12 @@ impl WorkProgress {
         SharedNumbers::new(c"haul-progress").map(Self)
     }
 
-    /// The file, to be handed to a worker.
+    /// The file, to be inherited by a worker.
     pub fn descriptor(&self) -> &Arc<OwnedFd> {
         self.0.descriptor()
     }
 
-    /// In a worker: the file that the server has left here under this number. To be called once.
+    /// In a worker: takes the file inherited under this number. To be called once.
     pub fn handed(number: i32) -> io::Result<Self> {
         SharedNumbers::handed(number).map(Self)
     }

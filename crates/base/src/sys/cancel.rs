@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a wait checks the flag.
+/// Interval at which a wait checks the flag.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Stops a job when set. Clones are the same flag.
 #[derive(Debug, Clone, Default)]
 pub struct Cancel {
     own: Arc<AtomicBool>,
-    /// Cancellation of the whole, which includes this part.
+    /// The flag of the whole, which also cancels this part.
     whole: Option<Arc<AtomicBool>>,
 }
 
@@ -22,12 +22,12 @@ impl Cancel {
         Self::default()
     }
 
-    /// A flag for a part of what this one stops: set by itself, or with this one.
+    /// A flag for a part of the work: set by itself, or with this one.
     pub fn of_part(&self) -> Self {
         Self { own: Arc::default(), whole: Some(Arc::clone(&self.own)) }
     }
 
-    /// Sets it, for good.
+    /// Sets it permanently.
     pub fn cancel(&self) {
         self.own.store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! A child process with its pipes: started, its standard error collected, ended when it is no longer needed.
+//! A child process with its pipes: starts it, collects its standard error, and ends it when dropped.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -15,13 +15,13 @@ use haul_proto::path::escape;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-/// Bytes that are kept from the end of a child's error output.
+/// Kept bytes from the end of a child's standard error.
 pub const KEPT_STDERR: usize = 8 * 1024;
 
-/// How long a child may take to end after it was asked to, before it is killed.
+/// Time for a child to end after SIGTERM, before it is killed.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How long the error output of an ended child is awaited. A process that it left behind may hold the pipe open.
+/// Time to wait for an ended child's standard error. A process that it left may hold the pipe open.
 const STDERR_WAIT: Duration = Duration::from_millis(500);
 
 /// Longest pause between two checks for a child's end.
@@ -30,14 +30,14 @@ const LONGEST_NAP: Duration = Duration::from_millis(10);
 /// Interval between checks for cancellation while waiting for a child.
 pub const CANCEL_POLL: Duration = Duration::from_millis(50);
 
-/// Most bytes that a pipe takes without waiting when it says that it takes any (Linux: PIPE_BUF).
+/// Bytes that a writable pipe accepts without blocking (Linux: PIPE_BUF).
 const PIPE_ROOM: usize = 4096;
 
-/// Owns a child process: ends and reaps it when dropped, unless it was left.
+/// Owns a child process: ends and reaps it when dropped.
 #[derive(Debug)]
 pub struct ChildGuard {
     child: Child,
-    /// Nothing that it has to say at its end is of use.
+    /// Whether its exit is irrelevant.
     is_messenger: bool,
     is_left: bool,
     status: Option<ExitStatus>,
@@ -45,7 +45,7 @@ pub struct ChildGuard {
     stderr_ended: Receiver<()>,
 }
 
-/// A child and what connects to it.
+/// A child and its pipes.
 pub struct SpawnedChild {
     /// Ends the child when it is dropped.
     pub guard: ChildGuard,
@@ -55,14 +55,14 @@ pub struct SpawnedChild {
     pub stdout: ChildStdout,
 }
 
-/// Starts `command` with three pipes, in this process's group, so that it keeps the terminal for its own questions.
+/// Starts `command` with three pipes, in this process's group, so that it can ask on the terminal.
 pub fn spawn(command: &mut Command) -> io::Result<SpawnedChild> {
     let (guard, stdin, stdout) = spawn_with(command, Stdio::piped())?;
     let stdout = stdout.ok_or_else(missing)?;
     Ok(SpawnedChild { guard, stdin, stdout })
 }
 
-/// The same with another standard output, which is a pipe only if that says so.
+/// Starts `command` with this standard output, not necessarily a pipe.
 pub fn spawn_with(command: &mut Command, stdout: Stdio) -> io::Result<(ChildGuard, ChildStdin, Option<ChildStdout>)> {
     let mut child = command.stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped()).spawn()?;
     let stdout = child.stdout.take();
@@ -74,7 +74,7 @@ pub fn spawn_with(command: &mut Command, stdout: Stdio) -> io::Result<(ChildGuar
     let (Some(stdin), Some(stderr)) = pipes else { return Err(missing()) };
     thread::Builder::new().name("child-stderr".into()).spawn(move || {
         keep_end(stderr, &kept);
-        // Nobody waits any more when this fails.
+        // An error means that nobody waits.
         let _ = ended.send(());
     })?;
     Ok((guard, stdin, stdout))
@@ -90,7 +90,7 @@ impl ChildGuard {
         self.child.id()
     }
 
-    /// Waits until the child has ended, at most `timeout`. `None` when it still runs.
+    /// Waits for the child's end for at most `timeout`; `None` if it still runs.
     pub fn wait(&mut self, timeout: Duration) -> io::Result<Option<ExitStatus>> {
         let deadline = Instant::now() + timeout;
         let mut nap = Duration::from_micros(200);
@@ -113,13 +113,13 @@ impl ChildGuard {
         }
     }
 
-    /// The child only carries what others say: once those have said their last, it is not waited for.
+    /// Marks the child as a relay, whose end is not waited for.
     pub fn is_messenger(&mut self) {
         self.is_messenger = true;
     }
 
-    /// Closes the child's standard input and waits for its end, at most `timeout`. A mere carrier such as ssh is not
-    /// waited for: on a long path, its end takes a round trip.
+    /// Closes the child's standard input and waits for its end for at most `timeout`. Does not wait for a relay such as
+    /// ssh, whose end takes a round trip on a long path.
     pub fn close(&mut self, timeout: Duration) {
         if !self.is_messenger {
             // A child that does not end by itself is ended on drop.
@@ -127,7 +127,7 @@ impl ChildGuard {
             return;
         }
         self.is_left = true;
-        // Where no thread can be had, it is reaped when this process ends.
+        // Without a thread, it is reaped at the end of this process.
         let _ = thread::Builder::new().name("haul-reap".into()).spawn({
             let child = self.pid();
             move || child.map(|child| waitpid(Some(child), WaitOptions::empty()))
@@ -138,21 +138,21 @@ impl ChildGuard {
         i32::try_from(self.id()).ok().and_then(Pid::from_raw)
     }
 
-    /// Asks the child to end, kills it if it does not, and reaps it.
+    /// Ends the child with SIGTERM, then SIGKILL, and reaps it.
     pub fn end(&mut self) {
         self.signal(Signal::TERM);
         if !matches!(self.wait(GRACE), Ok(Some(_))) {
             self.signal(Signal::KILL);
-            // A killed child always ends; were the wait to fail, nothing could be done about it here.
+            // A killed child always ends. A failed wait has no remedy here.
             self.status = self.child.wait().ok().or(self.status);
         }
     }
 
-    /// The end of what the child wrote as errors, escaped, without empty lines. Waits a little for the rest when the
+    /// The last lines of the child's standard error, escaped, without empty lines. Waits briefly for the rest if the
     /// child has ended.
     pub fn stderr_tail(&self) -> Vec<String> {
         if self.status.is_some() {
-            // Whether it came to its end or not: what has come so far has to do.
+            // Complete or not, the lines so far are returned.
             let _ = self.stderr_ended.recv_timeout(STDERR_WAIT);
         }
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -161,9 +161,9 @@ impl ChildGuard {
     }
 
     fn signal(&mut self, signal: Signal) {
-        // A child that was reaped is not signalled: its id may belong to someone else by now.
+        // A reaped child is not signalled: its id may belong to another process.
         if let (Ok(None), Some(pid)) = (self.wait(Duration::ZERO), self.pid()) {
-            // The only failure is that it has just ended.
+            // This fails only if it has just ended.
             let _ = kill_process(pid, signal);
         }
     }
@@ -177,11 +177,11 @@ impl Drop for ChildGuard {
     }
 }
 
-/// Writes to a child that may have stopped reading: an error as soon as `cancel` is set.
+/// Writes to a child that may not read. Fails once `cancel` is set.
 pub struct CancellableStdin<'a> {
     /// The child's standard input.
     pub pipe: &'a mut ChildStdin,
-    /// Ends the wait.
+    /// Cancels the wait.
     pub cancel: &'a Cancel,
 }
 

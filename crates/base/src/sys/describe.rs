@@ -1,13 +1,12 @@
-//! Words for what the system refuses: what happened and, for the common
-//! cases, what to do about it.
+//! Messages for the system's errors, with remedies for common cases.
 
 use std::borrow::Cow;
 use std::io;
 
 use rustix::io::Errno;
 
-/// What happened, without the error's number, and on a second line what to do
-/// where there is something to do. Where it happened (host, path) is the caller's to say.
+/// The error without its number, and a remedy on a second line, if there is one. The caller adds the place (host,
+/// path).
 pub fn describe(error: &io::Error) -> String {
     let what = what_happened(error);
     match error.raw_os_error().and_then(|code| remedy(Errno::from_raw_os_error(code))) {
@@ -39,7 +38,7 @@ pub fn without_numbers(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// One line each, to follow the line that says what happened.
+/// The remedy for an error, one line.
 fn remedy(errno: Errno) -> Option<&'static str> {
     Some(match errno {
         Errno::NOSPC => "free space there (see `df` and `df -i`), then rerun the command to resume",

@@ -1,5 +1,4 @@
-//! Descriptors that a process leaves to a child besides its standard ones: under their own numbers, and to no other
-//! child.
+//! Descriptors that a child inherits besides its standard ones: under their own numbers, by this child only.
 
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd};
 use std::io;
@@ -8,10 +7,10 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
 
-/// Numbers below this are a process's standard input, output and error output.
+/// The first number after the standard descriptors.
 const STANDARD: RawFd = 3;
 
-/// Has the process that `command` starts keep `fd`. Returns the number that it has there.
+/// Lets the child of `command` inherit `fd`. Returns its number there.
 pub fn hand_over(command: &mut Command, fd: &Arc<OwnedFd>) -> io::Result<RawFd> {
     // Above the standard descriptors, which the child replaces.
     let kept = fcntl_dupfd_cloexec(&**fd, STANDARD)?;
@@ -26,13 +25,12 @@ pub fn hand_over(command: &mut Command, fd: &Arc<OwnedFd>) -> io::Result<RawFd> 
     Ok(number)
 }
 
-/// Takes the descriptor that the parent left here under this number. To be called once for each number, before anything
-/// else is opened.
+/// Takes the inherited descriptor with this number. To be called once per number, before anything else is opened.
 pub fn adopt(number: RawFd) -> io::Result<OwnedFd> {
     if number < STANDARD {
         return Err(io::Error::other("a standard descriptor cannot be inherited"));
     }
-    // SAFETY: the number is not negative, and is only used to ask whether it is a descriptor.
+    // SAFETY: the number is not negative, and is only used to test whether it is a descriptor.
     #[allow(unsafe_code)]
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
     fcntl_getfd(borrowed)?;

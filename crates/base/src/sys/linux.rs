@@ -1,4 +1,4 @@
-//! What base needs of Linux alone.
+//! Linux-only calls of base.
 
 use std::ffi::{CStr, OsStr};
 use std::io;
@@ -23,7 +23,7 @@ pub fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
     if got == len { Ok(()) } else { Err(io::Error::other("the kernel gave too few random bytes")) }
 }
 
-/// A file of `len` zeros in memory, without a path. Nobody can change its length (memfd_create(2)).
+/// A file of `len` zeros in memory, without a path and with a fixed length (memfd_create(2)).
 pub fn nameless_file(name: &CStr, len: u64) -> io::Result<OwnedFd> {
     let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&file, len)?;
@@ -31,7 +31,7 @@ pub fn nameless_file(name: &CStr, len: u64) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// The path that the kernel was given for this process (getauxval(3), `AT_EXECFN`).
+/// The path of this process's execve(2) (getauxval(3), `AT_EXECFN`).
 pub fn started_by() -> Option<PathBuf> {
     // SAFETY: the call has no preconditions, and gives 0 for a value that the kernel did not pass.
     #[allow(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Processes and pipes: what both the controller and the workers need of the operating system.
+//! Processes and pipes of the operating system, for the controller and workers.
 
 pub mod cancel;
 pub mod child;

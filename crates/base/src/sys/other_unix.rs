@@ -1,4 +1,4 @@
-//! What base needs of the operating system, where that is not Linux. No test runs it: it only has to compile.
+//! The operating system's calls of base on other systems than Linux. No test runs it: it only has to compile.
 
 use std::ffi::CStr;
 use std::fs::{self, File, OpenOptions};
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use haul_proto::checksum::hex;
 use rustix::process::Pid;
 
-/// The end of a child is found by asking for it again and again.
+/// Not available: the child is polled.
 pub fn process_end(_: Pid) -> Option<OwnedFd> {
     None
 }
@@ -30,7 +30,7 @@ pub fn nameless_file(name: &CStr, len: u64) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// The path is not known here.
+/// Not available.
 pub fn started_by() -> Option<PathBuf> {
     None
 }

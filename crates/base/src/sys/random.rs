@@ -11,7 +11,7 @@ pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// Random, between 0 and 1: for pauses.
+/// A random number between 0 and 1, for pauses.
 pub fn jitter() -> f64 {
     random::<1>().map_or(0.5, |[byte]| f64::from(byte) / 255.0)
 }

@@ -1,4 +1,4 @@
-//! Numbers that a process shares with its children, in a file without a name.
+//! Numbers that a process shares with its children, in an unnamed file.
 
 use std::ffi::CStr;
 use std::io;
@@ -19,12 +19,12 @@ impl<const N: usize> SharedNumbers<N> {
         Ok(Self(Arc::new(os::nameless_file(name, 8 * N as u64)?)))
     }
 
-    /// In a child: takes the file that the parent left under this number. To be called once.
+    /// In a child: takes the inherited file with this number. To be called once.
     pub fn handed(number: i32) -> io::Result<Self> {
         Ok(Self(Arc::new(inherited_fds::adopt(number)?)))
     }
 
-    /// The file, to be handed to a child.
+    /// The file, to be inherited by a child.
     pub fn descriptor(&self) -> &Arc<OwnedFd> {
         &self.0
     }

@@ -1,8 +1,8 @@
-//! Names of files that could be duplicates, held so that they take little room: an index of the directory, and the name
-//! among all names. A million files of 30 bytes each take 50 MB.
+//! Names of possible duplicates in compact form: an index of the directory, and the name among all names. A million
+//! files of 30 bytes each take 50 MB.
 //!
-//! Without room for more, it drops the half with the smaller files, and accepts no file of such a size any more. Of the
-//! remaining sizes, it holds every file.
+//! When full, it drops the half with the smaller files, and accepts no further files of these sizes. It is complete for
+//! the remaining sizes.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,12 +18,12 @@ use haul_engine::fs::{Dir, FileStat, FollowLinks};
 const FILES_MAX: usize = 1 << 20;
 /// Most bytes of names, of files and of directories.
 const NAMES_MAX: usize = 48 << 20;
-/// Directories that are open again, or can be opened again quickly.
+/// Most reopened directories.
 const OPENED_MAX: usize = 512;
 /// Replaces a root's name.
 const ROOT: u32 = u32::MAX;
 
-/// Which file of the catalog.
+/// A file of the catalog.
 pub type FileId = usize;
 
 /// The catalog.
@@ -33,11 +33,11 @@ pub struct Catalog {
     files: Vec<FileRecord>,
     /// For each name: whether a link is followed, its length, itself.
     names: Vec<u8>,
-    /// Directories that were entered and not left.
+    /// Open directories.
     open: Vec<OpenCatalogDirectory>,
-    /// Files with fewer bytes are not taken.
+    /// Smallest accepted size.
     floor: u64,
-    /// No file is taken any more.
+    /// Whether it accepts no more files.
     is_closed: bool,
     left_out: FileTotals,
     most: (usize, usize),
@@ -51,15 +51,15 @@ struct CatalogRoot {
 struct OpenCatalogDirectory {
     name: Option<Name>,
     root: u32,
-    /// Where it is in the catalog, once something in it is.
+    /// Its index in the catalog, once a file in it is there.
     id: Option<u32>,
 }
 
 #[derive(Clone, Copy)]
 struct DirRecord {
-    /// A directory; of a root, the number of the root.
+    /// The parent directory; for a root, the number of the root.
     parent: u32,
-    /// Where its name begins, or [`ROOT`].
+    /// The offset of its name, or [`ROOT`].
     name: u32,
 }
 
@@ -95,12 +95,12 @@ impl Catalog {
         self.open.push(OpenCatalogDirectory { name: Some(name.clone()), root, id: None });
     }
 
-    /// The end of a directory.
+    /// Leaves a directory.
     pub fn leave(&mut self) {
         self.open.pop();
     }
 
-    /// Takes a file in, if there is room, and it is not empty.
+    /// Adds a file, if there is room and it is not empty.
     pub fn add(&mut self, name: &Name, links: FollowLinks, size: u64) {
         if size == 0 {
             return;
@@ -121,7 +121,7 @@ impl Catalog {
         self.files.len() >= self.most.0 || self.names.len() >= self.most.1
     }
 
-    /// The innermost directory, with all above it, now in the catalog.
+    /// Adds the innermost directory and all above it to the catalog.
     fn directory(&mut self) -> Option<u32> {
         let known = self.open.iter().rposition(|open| open.id.is_some());
         let mut parent = known.and_then(|at| self.open[at].id);
@@ -130,7 +130,7 @@ impl Catalog {
                 Some(name) => self.push_name(&name, FollowLinks::Itself),
                 None => ROOT,
             };
-            // A root is below nothing, and may be entered where another one was not left.
+            // A root has no parent, and may be entered while another one is open.
             let above = if name == ROOT { self.open[at].root } else { parent? };
             let id = u32::try_from(self.dirs.len()).ok()?;
             self.dirs.push(DirRecord { parent: above, name });
@@ -141,7 +141,7 @@ impl Catalog {
     }
 
     fn push_name(&mut self, name: &Name, links: FollowLinks) -> u32 {
-        // Far below what 32 bits can say: no name is added where there are more than `most`.
+        // Far below 32 bits: no name is added beyond `most`.
         let at = u32::try_from(self.names.len()).unwrap_or(ROOT);
         let bytes = name.as_bytes();
         self.names.push(u8::from(links == FollowLinks::Followed));
@@ -157,7 +157,7 @@ impl Catalog {
         (&self.names[at + 2..at + 2 + len], links)
     }
 
-    /// Forgets the files of the smaller sizes, with the names that only they needed.
+    /// Drops the files of the smaller sizes, with names used only by them.
     fn make_room(&mut self) {
         let mut sizes: Vec<_> = self.files.iter().map(|file| file.size).collect();
         let middle = sizes.len() / 2;
@@ -170,11 +170,11 @@ impl Catalog {
         drop(small);
         self.files = kept;
         self.rebuild();
-        // Where names are long, or the tree has more directories than files, that may not be enough.
+        // With long names, or more directories than files, that may not be enough.
         self.is_closed = self.names.len() > self.most.1 / 4 * 3;
     }
 
-    /// Keeps the names that are still needed: a directory's number changes, and those above it come first.
+    /// Keeps the used names. Directories are renumbered, parents first.
     fn rebuild(&mut self) {
         let (dirs, names) = (std::mem::take(&mut self.dirs), std::mem::take(&mut self.names));
         let old = Self { dirs, names, ..Self::with(0, 0) };
@@ -210,7 +210,7 @@ impl Catalog {
         new
     }
 
-    /// Sorts files of equal size together, and passes each group to `each`.
+    /// Groups files of equal size, and passes each group to `each`.
     pub fn groups(&mut self, mut each: impl FnMut(u64, std::ops::Range<FileId>)) {
         self.files.shrink_to_fit();
         self.files.sort_by_key(|file| file.size);
@@ -227,17 +227,17 @@ impl Catalog {
         self.files[file].size
     }
 
-    /// Numbers that grow in the order in which files were found.
+    /// A number that increases in the order of discovery.
     pub fn order(&self, file: FileId) -> u32 {
         self.files[file].name
     }
 
-    /// Files that there was no room for, and the size below which there is none.
+    /// Dropped files, and the smallest complete size.
     pub fn left_out(&self) -> (FileTotals, u64) {
         (self.left_out, self.floor)
     }
 
-    /// The path of a file, as the user would name it.
+    /// The path of a file, in the user's terms.
     pub fn path(&self, file: FileId) -> Vec<u8> {
         let record = self.files[file];
         let mut names = vec![self.name(record.name).0];
@@ -255,12 +255,12 @@ impl Catalog {
 pub struct CatalogOpener<'c> {
     catalog: &'c Catalog,
     opened: HashMap<u32, Dir>,
-    /// Whether names of directories may be links to directories.
+    /// Whether directories may be symbolic links.
     links: FollowLinks,
 }
 
 impl<'c> CatalogOpener<'c> {
-    /// Knows no directory yet.
+    /// An opener without open directories.
     pub fn new(catalog: &'c Catalog, links: FollowLinks) -> Self {
         Self { catalog, opened: HashMap::new(), links }
     }

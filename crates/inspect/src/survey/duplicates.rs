@@ -1,6 +1,5 @@
-//! Duplicate files: among those of one size, those with equal beginnings ([`HEAD`] bytes), and among those, the ones
-//! with one BLAKE3 value. Hard links are one file. The largest possible savings are examined first, in case time runs
-//! out.
+//! Duplicate files: files of equal size, then equal beginnings ([`HEAD`] bytes), then equal BLAKE3 digests. Hard links
+//! are one file. The largest possible savings are examined first, in case time runs out.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,50 +16,50 @@ use haul_engine::fs::{FileIdentity, FollowLinks};
 use haul_engine::read_at;
 use haul_engine::sys::machine::cores;
 
-/// Bytes at the beginning of a file that are compared before the whole.
+/// Bytes at the beginning of a file, compared before the whole.
 const HEAD: u64 = 64 << 10;
-/// Read at a time.
+/// Read size in bytes.
 const PIECE: usize = 1 << 20;
-/// Sets that are named.
+/// Most listed sets.
 const SETS: usize = 20;
-/// Paths that are named of a set.
+/// Most listed paths of a set.
 const PATHS: usize = 3;
-/// Files that are compared before the next ones; groups of equal size stay together.
+/// Files per batch; groups of equal size stay together.
 const BATCH: usize = 1 << 16;
-/// Files that a thread takes at a time.
+/// Files per thread at a time.
 const CHUNK: usize = 16;
-/// Most that read at a time: what waits for the disk, while others hash.
+/// Most reading threads: some wait for the disk while others hash.
 const READERS: usize = 8;
 /// Interval of progress reports.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 
-/// Files that are the same.
+/// Results of the search for duplicates.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DuplicateFiles {
-    /// How many sets of files with the same bytes.
+    /// Number of sets of equal files.
     pub sets: u64,
-    /// Files beyond the first of each set, and their bytes: what could be saved.
+    /// Files beyond the first of each set, and their bytes: the possible savings.
     pub spare: FileTotals,
-    /// The sets with which most could be saved, these first.
+    /// The sets with the largest savings, largest first.
     pub biggest: Vec<DuplicateSet>,
-    /// Bytes that were read for that.
+    /// Read bytes.
     pub read: u64,
-    /// Files of equal size that were not compared: the time was up.
+    /// Files of equal size that were not compared for lack of time.
     pub late: FileTotals,
-    /// Files without a name in the catalog, for lack of room.
+    /// Files dropped from the catalog for lack of room.
     pub left_out: FileTotals,
-    /// All of those are smaller than this, or there was no room even for bigger ones.
+    /// The smallest size without dropped files, unless the catalog was closed.
     pub held_from: u64,
-    /// Files that could not be read, or changed meanwhile.
+    /// Files that were unreadable, or changed meanwhile.
     pub failed: u64,
 }
 
-/// Files with the same bytes.
+/// A set of equal files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DuplicateSet {
     /// Bytes of each.
     pub bytes: u64,
-    /// How many.
+    /// Their number.
     pub files: u64,
     /// The BLAKE3 value of each.
     pub digest: [u8; 32],
@@ -68,7 +67,7 @@ pub struct DuplicateSet {
     pub paths: Vec<Vec<u8>>,
 }
 
-/// What the threads share.
+/// State shared by the threads.
 struct DuplicateSearch<'c> {
     catalog: &'c Catalog,
     links: FollowLinks,
@@ -78,7 +77,7 @@ struct DuplicateSearch<'c> {
     found: Mutex<DuplicateFiles>,
 }
 
-/// The digest of a file of the catalog, with the device and inode that were read.
+/// The digest of a file of the catalog, with its device and inode.
 struct DuplicateDigest {
     size: u64,
     digest: [u8; 32],
@@ -88,7 +87,7 @@ struct DuplicateDigest {
 
 /// Why a file has no digest.
 enum DigestRefusal {
-    /// There is no time.
+    /// The time is up.
     Late,
     /// It cannot be read.
     Failed,
@@ -100,7 +99,7 @@ impl From<io::Error> for DigestRefusal {
     }
 }
 
-/// Finds them, until the deadline. `links`: whether directories may be links to directories.
+/// Finds duplicates until the deadline. `links`: whether directories may be symbolic links.
 pub fn find(
     mut catalog: Catalog,
     links: FollowLinks,
@@ -139,8 +138,8 @@ impl DuplicateSet {
 }
 
 impl DuplicateSearch<'_> {
-    /// Compares whole groups of files of equal size. Their beginnings are read in the order in which they were found,
-    /// which is how they lie on most disks.
+    /// Compares whole groups of files of equal size. Beginnings are read in the order of discovery, which is their
+    /// order on most disks.
     fn compare(&self, mut files: Vec<FileId>, biggest: &mut TopN<DuplicateSet>, tell: &mut impl FnMut(u64)) {
         files.sort_unstable_by_key(|file| self.catalog.order(*file));
         let heads = sorted(self.read_all(&files, HEAD, READERS, tell));
@@ -180,7 +179,7 @@ impl DuplicateSearch<'_> {
             let begin = |number| Builder::new().name(format!("haul-same{number}")).spawn_scoped(scope, take_part).ok();
             let started: Vec<_> = (0..threads).map_while(begin).collect();
             if started.is_empty() {
-                // The system permits no threads, or there is nothing to read.
+                // No threads are available, or nothing is to be read.
                 return take_part();
             }
             while started.iter().any(|thread| !thread.is_finished()) {
@@ -242,7 +241,7 @@ impl DuplicateSearch<'_> {
         if is_late { Err(DigestRefusal::Late) } else { Ok(()) }
     }
 
-    /// Counts files that are the same.
+    /// Counts a set of equal files.
     fn count(&self, run: &[DuplicateDigest], biggest: &mut TopN<DuplicateSet>) {
         let [first, others @ ..] = run else { return };
         let (bytes, files) = (first.size, run.len() as u64);
@@ -260,7 +259,7 @@ impl DuplicateSearch<'_> {
     }
 }
 
-/// Those that are the same beside each other. Two names of one file, or one file that was named twice, are one.
+/// Sorts equal files together. Two names of one file, or one file named twice, count once.
 fn sorted(mut files: Vec<DuplicateDigest>) -> Vec<DuplicateDigest> {
     files.sort_unstable_by_key(|read| (read.size, read.digest, read.identity, read.file));
     files.dedup_by_key(|read| (read.size, read.digest, read.identity));
@@ -268,7 +267,7 @@ fn sorted(mut files: Vec<DuplicateDigest>) -> Vec<DuplicateDigest> {
     files
 }
 
-/// Two or more with one digest.
+/// Runs of two or more equal digests.
 fn runs(files: &[DuplicateDigest]) -> impl Iterator<Item = &[DuplicateDigest]> {
     files.chunk_by(|a, b| (a.size, a.digest) == (b.size, b.digest)).filter(|run| run.len() > 1)
 }

@@ -1,4 +1,4 @@
-//! Files by the ends of their names.
+//! Files by name extension.
 
 use std::collections::HashMap;
 
@@ -6,9 +6,9 @@ use super::tally::FileTotals;
 
 /// Most extensions counted apart; later ones count as others.
 const KINDS_MAX: usize = 4096;
-/// An ending that is longer is none.
+/// Longest extension.
 const ENDING_MAX: usize = 16;
-/// Kinds that are named in the end.
+/// Most listed extensions.
 const NAMED: usize = 30;
 
 /// Files with one name extension.
@@ -16,7 +16,7 @@ const NAMED: usize = 30;
 pub struct ExtensionTotals {
     /// The extension in lower case; empty without one.
     pub ending: Vec<u8>,
-    /// How many, and how much.
+    /// Number and bytes of the files.
     pub sum: FileTotals,
 }
 

@@ -1,4 +1,4 @@
-//! The walk of a survey: every collector counts the entries that concern it.
+//! The walk of a survey, which feeds all collectors.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -28,21 +28,21 @@ use haul_engine::fs::{
 };
 use haul_engine::fs::{SpecialFiles, WalkOptions, Walker};
 
-/// Files and directories that are named of the biggest.
+/// Most listed files and directories of the biggest.
 const BIGGEST: usize = 20;
 /// Number of files between progress reports.
 const TELL_EVERY: u64 = 512;
-/// Directories that are remembered in which files lie that were named.
+/// Most remembered directories of named files.
 const PARENTS_MAX: usize = 1024;
-/// Readable by all users: no check needed.
+/// Mode bits that make a readability check unnecessary.
 const READABLE: u16 = 0o444;
 
-/// The directories above the walk.
+/// The directory tree of the walk.
 #[derive(Default)]
 struct DirectoryStack {
     /// Above all arguments.
     root: SurveyDirectory,
-    /// Entered and not left.
+    /// Open directories.
     open: Vec<SurveyDirectory>,
 }
 
@@ -52,7 +52,7 @@ impl DirectoryStack {
     }
 }
 
-/// What the walk found.
+/// The results of the walk.
 pub struct SurveyResult {
     totals: SurveyTotals,
     sizes: SizeClasses,
@@ -70,7 +70,7 @@ pub struct SurveyResult {
     told: u64,
 }
 
-/// Walks all that `ask` names.
+/// Walks all paths of `ask`.
 pub fn gather(
     ask: &Ask,
     filter: Option<&WalkFilter>,
@@ -127,7 +127,7 @@ impl SurveyResult {
     ) {
         let typed = path.as_os_str().as_bytes();
         let look = match rustix::fs::stat(path) {
-            // `null:` is no file.
+            // `null:` is not a file.
             Err(_) if names_null(path.as_os_str()) => return self.fail(typed.to_vec(), NULL),
             Err(error) => return self.fail(typed.to_vec(), &describe(&error.into())),
             Ok(stat) => FileStat::from(&stat),
@@ -142,7 +142,7 @@ impl SurveyResult {
         }
     }
 
-    /// A file that was named; it may be a link to one.
+    /// Adds a named file, or a link to one.
     fn operand_file(
         &mut self,
         path: &Path,
@@ -182,7 +182,7 @@ impl SurveyResult {
                 listener(SurveyProgress { stage: SurveyStage::Walking, files, bytes });
             }
         }
-        // A walk that was stopped leaves nothing.
+        // A stopped walk leaves directories open.
         while !self.tree.open.is_empty() {
             self.leave(typed, root);
         }
@@ -262,7 +262,7 @@ impl SurveyResult {
         self.unreadable.add(|| path, || text.to_owned());
     }
 
-    /// Reads files, where that is wanted, and says all that was found.
+    /// Reads files if requested, and returns the survey.
     pub fn finish(self, ask: &Ask, cancel: &Cancel, listener: SurveyObserver<'_>) -> Result<Survey, Error> {
         let deadline = Instant::now() + ask.time;
         let files = self.totals.files.files;
@@ -298,7 +298,7 @@ impl SurveyResult {
 
 const NULL: &str = "null: is not a file";
 
-/// Bytes outside holes. For a file that cannot be opened, its allocated blocks are about that.
+/// Bytes outside holes. For a file that cannot be opened, its allocated blocks are an estimate.
 fn data_bytes(parent: &Dir, name: &Name, links: FollowLinks, look: &FileStat) -> u64 {
     if !look.may_have_holes() {
         return look.size;

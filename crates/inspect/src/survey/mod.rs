@@ -1,4 +1,4 @@
-//! The contents of a transfer before its start: walks what a copy would walk, and counts.
+//! The contents of a transfer before its start: walks like a copy, and counts.
 //!
 //! One walk counts (`tally`), draws the tree (`tree`), keeps the names of possible duplicates (`catalog`) and picks the
 //! bytes of the sample (`sample`); the target's directories are examined beside it (`target_survey`). Then files of
@@ -38,75 +38,75 @@ pub use crate::survey::target_survey::TargetSurvey;
 pub struct Ask {
     /// Files and directories of this machine; directories are walked.
     pub paths: Vec<PathBuf>,
-    /// What becomes of symbolic links in directories.
+    /// Treatment of symbolic links in directories.
     pub symlinks: Symlinks,
-    /// What is left out.
+    /// Filters.
     pub filters: FilterOptions,
     /// Local target of a later copy: existing files are counted.
     pub target: Option<PathBuf>,
-    /// Where a target remembers trees that it made.
+    /// Directory of a target's remembered trees.
     pub state_dir: Option<PathBuf>,
     /// Whether to search for duplicates, which reads files.
     pub duplicates: bool,
-    /// Whether files are read to see how they compress.
+    /// Whether to measure compressibility, which reads files.
     pub sample: bool,
-    /// How long files are read, together. The walk is not limited.
+    /// Time limit for reading files. The walk has no limit.
     pub time: Duration,
 }
 
-/// What was found.
+/// The results of a survey.
 #[derive(Debug, Clone, Default)]
 pub struct Survey {
-    /// How much there is of everything.
+    /// Totals.
     pub totals: SurveyTotals,
-    /// Files by their sizes, from the smallest on, without a gap.
+    /// Files by size class, smallest first, without gaps.
     pub sizes: Vec<SizeClass>,
-    /// The directories with the most bytes in and below them, the biggest first.
+    /// The directories with the most bytes in and below them, biggest first.
     pub directories: Vec<BigDirectory>,
-    /// The biggest files, the biggest first.
+    /// The biggest files, biggest first.
     pub files: Vec<BigFile>,
-    /// Files by the ends of their names, those with the most bytes first.
+    /// Files by name extension, those with the most bytes first.
     pub kinds: Vec<ExtensionTotals>,
-    /// What is in all other kinds.
+    /// Files with other extensions.
     pub other_kinds: FileTotals,
-    /// Where the bytes are: a root above all that was named.
+    /// The directory tree, below a common root.
     pub tree: SurveyDirectory,
-    /// What a copy could not read.
+    /// Unreadable entries.
     pub unreadable: UnreadableEntry,
     /// Duplicates; `None` without a search.
     pub duplicates: Option<DuplicateFiles>,
     /// Compressibility; `None` without a sample, or without data.
     pub sample: Option<CompressionSample>,
-    /// What is at the target; `None` where none was named.
+    /// Comparison with the target; `None` without one.
     pub there: Option<TargetSurvey>,
 }
 
-/// What a survey is at.
+/// The stage of a survey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SurveyStage {
-    /// Looking at names; then it reads.
+    /// The walk.
     Walking,
-    /// Reading and compressing the sample, then reading files of equal size.
+    /// Reading and compressing the sample.
     Sampling,
-    /// Reading files of equal size; then it is done.
+    /// Reading files of equal size.
     Comparing,
 }
 
-/// How far a survey is.
+/// The progress of a survey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SurveyProgress {
-    /// What it is at.
+    /// The stage.
     pub stage: SurveyStage,
-    /// Files that were found.
+    /// Found files.
     pub files: u64,
-    /// Bytes that were found, or, of the later stages, read.
+    /// Found bytes; in later stages, read bytes.
     pub bytes: u64,
 }
 
-/// Receives the progress, some times a second or more often.
+/// Receives the progress, several times per second.
 pub type SurveyObserver<'l> = &'l mut dyn FnMut(SurveyProgress);
 
-/// Runs the survey. Unreadable entries are counted and named; an error is a wrong request, or [`Error::Interrupted`].
+/// Runs the survey. Unreadable entries are counted and listed; errors are invalid requests and [`Error::Interrupted`].
 pub fn run(ask: &Ask, cancel: &Cancel, listener: SurveyObserver<'_>) -> Result<Survey, Error> {
     let filter = WalkFilter::new(&ask.filters).map_err(|error| Error::Usage(error.to_string()))?;
     let gathered = gather::gather(ask, filter.as_ref(), cancel, listener)?;

@@ -1,5 +1,4 @@
-//! How well it compresses: some bytes of all, picked so that each byte has the same chance, in frames as a copy sends
-//! them, through what a copy compresses them with.
+//! Compressibility: a uniform sample of all bytes, in frames of a copy, compressed by a copy's methods.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,21 +15,21 @@ use haul_engine::codec::PayloadCompressor;
 use haul_engine::fs::{Dir, FollowLinks};
 use haul_engine::read_at;
 
-/// Bytes that are picked. So many frames are read at most: 64 MiB.
+/// Picked bytes, and most frames read: 64 MiB.
 const PICKS: usize = 128;
 /// Bytes of a frame.
 const FRAME: usize = FrameLen::DEFAULT.get() as usize;
 /// The measured methods.
 const METHODS: [CompressionMethod; 2] = [CompressionMethod::Lz4, CompressionMethod::Zstd(LEVEL_DEFAULT)];
 
-/// How well it compresses.
+/// Compressibility.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompressionSample {
-    /// Files that something was read of.
+    /// Sampled files.
     pub files: u64,
-    /// Bytes that were read.
+    /// Read bytes.
     pub bytes: u64,
-    /// Of all bytes, the part that no method makes shorter, between 0 and 1: it would travel as it is.
+    /// The incompressible part of all bytes, between 0 and 1, which would be sent uncompressed.
     pub stubborn: f64,
     /// Result of each method.
     pub methods: Vec<MethodResult>,
@@ -41,33 +40,33 @@ pub struct CompressionSample {
 pub struct MethodResult {
     /// The method.
     pub method: CompressionMethod,
-    /// Compressed size of a byte: 0.25 is a ratio of four to one.
+    /// Compressed size per byte: 0.25 is a ratio of four to one.
     pub left: f64,
-    /// Bytes that one core of this machine compresses in a second; `None` where nothing was tried.
+    /// Bytes per second compressed by one core of this machine; `None` if not measured.
     pub bytes_per_s: Option<f64>,
 }
 
-/// Picks bytes while they are counted, without knowledge of their total: a sample at byte n moves to byte m with
-/// probability 1 in m. That byte is drawn beforehand.
+/// Picks bytes during the count, without knowledge of the total: a pick at byte n moves to byte m with probability 1 in
+/// m. The next position is drawn beforehand.
 pub struct FramePicker {
     picks: Vec<Option<PickedFrame>>,
-    /// The number of the byte that a pick goes over to, from 1, and of the pick.
+    /// The next position of each pick, from 1, and the pick's number.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     seen: u64,
     files: u64,
     random: u64,
 }
 
-/// A frame that has such a byte.
+/// The frame of a picked byte.
 #[derive(Clone)]
 struct PickedFrame {
     dir: Dir,
     name: Name,
     links: FollowLinks,
     size: u64,
-    /// Where the frame begins.
+    /// The offset of the frame.
     offset: u64,
-    /// Which file of all.
+    /// The number of the file.
     file: u64,
 }
 
@@ -79,12 +78,12 @@ impl FramePicker {
         Self { picks: vec![None; picks], next, seen: 0, files: 0, random: 0x9e37_79b9_7f4a_7c15 }
     }
 
-    /// As many as make a good sample.
+    /// A picker with the default number of picks.
     pub fn new() -> Self {
         Self::with(PICKS)
     }
 
-    /// Passes a file with this many data bytes: only these count, wherever in the file they are.
+    /// Counts a file with this many data bytes. Only data bytes are picked, not holes.
     pub fn file(&mut self, dir: &Dir, name: &Name, links: FollowLinks, size: u64, data_bytes: u64) {
         self.files += 1;
         let end = self.seen.saturating_add(data_bytes);
@@ -99,7 +98,7 @@ impl FramePicker {
         self.seen = end;
     }
 
-    /// Which byte a pick at this one goes over to: beyond m with the chance of `byte` in m.
+    /// Draws the next position of a pick: beyond m with probability `byte` in m.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
     fn byte_after(&mut self, byte: u64) -> u64 {
         // xorshift64*
@@ -111,7 +110,7 @@ impl FramePicker {
         ((byte as f64 / unit) as u64).max(byte).saturating_add(1)
     }
 
-    /// Frames that were picked, each once, in the order of the files, and how often.
+    /// Picked frames, each once with its count, in the order of the files.
     fn frames(self) -> Vec<(PickedFrame, u32)> {
         let mut picks: Vec<_> = self.picks.into_iter().flatten().collect();
         picks.sort_by_key(|pick| (pick.file, pick.offset));
@@ -141,7 +140,7 @@ impl FramePicker {
             let Some(plain) = read(&pick, &extents.1, &mut frame) else { continue };
             bytes += plain.len() as u64;
             files += u64::from(std::mem::replace(&mut last, pick.file) != pick.file);
-            // Small files travel together.
+            // Small files are sent together.
             match pick.size <= FrameLen::DEFAULT.pack_file_max() {
                 true => pack.add(plain, times, &mut meter),
                 false => meter.payload(plain, times),
@@ -153,7 +152,7 @@ impl FramePicker {
     }
 }
 
-/// A place in a file, as far in it as `at` is in its data.
+/// Scales an offset in the data to an offset in the file.
 fn scaled(at: u64, size: u64, data_bytes: u64) -> u64 {
     let place = u128::from(at) * u128::from(size) / u128::from(data_bytes.max(1));
     u64::try_from(place).unwrap_or(u64::MAX).min(size.saturating_sub(1))
@@ -212,7 +211,7 @@ struct PayloadMeter {
 }
 
 impl PayloadMeter {
-    /// A payload with the weight of `times` bytes for each picked byte.
+    /// Adds a payload with the weight of `times` picks.
     fn payload(&mut self, plain: &[u8], times: u32) {
         let times = f64::from(times);
         self.times += times;

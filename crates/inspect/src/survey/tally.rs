@@ -1,25 +1,25 @@
-//! How much there is: plain counts, sizes by class, and what could not be read.
+//! Totals, size classes and unreadable entries.
 
 use std::collections::HashMap;
 
 use haul_engine::fs::{FileIdentity, FileStat};
 
-/// Most unreadable entries named.
+/// Most listed unreadable entries.
 const UNREADABLE_MAX: usize = 20;
-/// Most files with several hard links to recognise. Hard links of further ones count as separate files.
+/// Most recognised files with several hard links. Hard links of further ones count as separate files.
 const LINKED_MAX: usize = 1 << 20;
 
 /// Files, and their bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FileTotals {
-    /// How many.
+    /// Their number.
     pub files: u64,
-    /// How many bytes they have.
+    /// Their bytes.
     pub bytes: u64,
 }
 
 impl FileTotals {
-    /// One more.
+    /// Adds a file.
     pub fn add(&mut self, bytes: u64) {
         self.add_all(&Self { files: 1, bytes });
     }
@@ -32,10 +32,10 @@ impl FileTotals {
     }
 }
 
-/// How much there is of everything.
+/// Totals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SurveyTotals {
-    /// Names of files, and their bytes: what a copy sends that keeps no hard links.
+    /// Names of files, and their bytes: data of a copy without `--hard-links`.
     pub files: FileTotals,
     /// Directories, the named ones included.
     pub directories: u64,
@@ -45,38 +45,38 @@ pub struct SurveyTotals {
     pub others: u64,
     /// Bytes of files without their holes.
     pub data_bytes: u64,
-    /// Names of files that have another one among these already, and their bytes: what `--hard-links` saves.
+    /// Further names of files, and their bytes: savings by `--hard-links`.
     pub linked: FileTotals,
-    /// What filters leave out.
+    /// Entries excluded by filters.
     pub filtered: u64,
-    /// What a copy leaves out by itself: what interrupted ones have left, links with `--symlinks ignore`.
+    /// Entries that a copy always excludes: partial files, and links with `--symlinks ignore`.
     pub left_out: u64,
 }
 
-/// Files of about one size.
+/// A size class of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SizeClass {
-    /// The fewest bytes.
+    /// Smallest size.
     pub from: u64,
-    /// More bytes than any file has.
+    /// Upper bound of the size, exclusive.
     pub below: u64,
-    /// How many, and how much.
+    /// Number and bytes of the files.
     pub sum: FileTotals,
 }
 
-/// A file that is among the biggest.
+/// One of the biggest files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BigFile {
-    /// Its path, as the user would name it.
+    /// Its path, in the user's terms.
     pub path: Vec<u8>,
     /// Its bytes.
     pub bytes: u64,
 }
 
-/// A directory that is among the biggest.
+/// One of the biggest directories.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BigDirectory {
-    /// Its path, as the user would name it.
+    /// Its path, in the user's terms.
     pub path: Vec<u8>,
     /// Files in it.
     pub own: FileTotals,
@@ -84,17 +84,17 @@ pub struct BigDirectory {
     pub all: FileTotals,
 }
 
-/// What a copy could not read.
+/// Unreadable entries.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UnreadableEntry {
-    /// How many: files, directories, paths that were named.
+    /// Number of files, directories and named paths.
     pub count: u64,
     /// The first few paths, each with its reason.
     pub first: Vec<(Vec<u8>, String)>,
 }
 
 impl UnreadableEntry {
-    /// One more.
+    /// Adds a file.
     pub fn add(&mut self, path: impl FnOnce() -> Vec<u8>, why: impl FnOnce() -> String) {
         self.count += 1;
         if self.first.len() < UNREADABLE_MAX {
@@ -107,7 +107,7 @@ impl UnreadableEntry {
 #[derive(Debug)]
 pub struct SizeClasses([FileTotals; CLASSES]);
 
-/// One for no bytes, and one for each power of four that 64 bits have.
+/// One for empty files, and one for each power of four in 64 bits.
 const CLASSES: usize = 33;
 
 impl Default for SizeClasses {
@@ -122,7 +122,7 @@ impl SizeClasses {
         self.0[class(bytes)].add(bytes);
     }
 
-    /// Those from the first to the last that has a file.
+    /// The classes from the first to the last with files.
     pub fn finish(&self) -> Vec<SizeClass> {
         let used = |sum: &FileTotals| sum.files > 0;
         let (Some(first), Some(last)) = (self.0.iter().position(used), self.0.iter().rposition(used)) else {
@@ -141,15 +141,15 @@ fn class(bytes: u64) -> usize {
     bytes.checked_ilog2().map_or(0, |log| log as usize / 2 + 1)
 }
 
-/// The fewest bytes of the class behind this one.
+/// The upper bound of a class.
 fn begin(class: usize) -> u64 {
     u32::try_from(2 * class).ok().and_then(|bits| 1_u64.checked_shl(bits)).unwrap_or(u64::MAX)
 }
 
-/// Files with several names: those already found.
+/// Found files with several names.
 #[derive(Default)]
 pub struct LinkedTally {
-    /// How many names of each are still to come.
+    /// Number of missing names of each file.
     waiting: HashMap<FileIdentity, u64>,
 }
 

@@ -1,5 +1,5 @@
-//! Existing files of the target: its directories are examined beside the source's, by the rules of a copy to it. A file
-//! of the same size and time counts as existing, as in a copy; no contents are compared.
+//! Existing files of the target. Its directories are examined together with the source's, by the rules of a copy. A
+//! file of the same size and time counts as existing, as in a copy; contents are not compared.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -22,45 +22,45 @@ use haul_engine::origin;
 /// Comparison with the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TargetSurvey {
-    /// Files of the same size and time: a copy leaves them as they are.
+    /// Files of the same size and time, which a copy keeps.
     pub same: FileTotals,
-    /// Files with a different entry of the same name: a copy reports them, and replaces them with `-f`.
+    /// Files with a different entry of the same name, which a copy reports, or replaces with `-f`.
     pub differs: FileTotals,
-    /// Files that are not there.
+    /// Missing files.
     pub missing: FileTotals,
-    /// Bytes of both without their holes: what would be sent with `-f`.
+    /// Bytes of both without their holes, which a copy with `-f` would send.
     pub send_bytes: u64,
 }
 
-/// Where operands land.
+/// The destination of operands.
 enum SurveyDestination {
-    /// In this directory, under their own names.
+    /// Into this directory, under their own names.
     Into(Dir),
-    /// The contents of the only directory go into this one.
+    /// The contents of the only directory, into this one.
     Contents(Dir),
-    /// The one file gets this name in this directory.
+    /// A single file, under this name in this directory.
     As(Dir, Name),
     /// The target does not exist.
     Nowhere,
 }
 
-/// The target beside a walk.
+/// The comparison with the target during a walk.
 pub struct TargetComparison {
     destination: SurveyDestination,
-    /// The target's directories for those entered and not left, where they exist.
+    /// The target's counterparts of open directories, if they exist.
     open: Vec<Option<Dir>>,
     there: TargetSurvey,
 }
 
 impl TargetComparison {
-    /// The target of `ask`, if it names one.
+    /// Opens the target of `ask`, if any.
     pub fn of(ask: &Ask) -> Result<Option<Self>, Error> {
         let Some(target) = &ask.target else { return Ok(None) };
         let destination = destination(ask, target)?;
         Ok(Some(Self { destination, open: Vec::new(), there: TargetSurvey::default() }))
     }
 
-    /// The directory that a copy does not walk into.
+    /// The identity of the directory that a copy's walk skips.
     pub fn identity(&self) -> Option<FileIdentity> {
         match &self.destination {
             SurveyDestination::Into(dir) | SurveyDestination::Contents(dir) => Some(dir.identity()),
@@ -68,7 +68,7 @@ impl TargetComparison {
         }
     }
 
-    /// The walk enters a directory that was named.
+    /// Enters a named directory.
     pub fn enter_operand(&mut self, path: &Path) {
         let name = own_name(path).and_then(|name| Name::new(name.as_bytes()).ok());
         let dir = match (&self.destination, name) {
@@ -79,18 +79,18 @@ impl TargetComparison {
         self.open.push(dir);
     }
 
-    /// It enters one in that.
+    /// Enters a subdirectory.
     pub fn enter(&mut self, name: &Name) {
         let above = self.open.last().and_then(Option::as_ref);
         self.open.push(above.and_then(|above| above.child(name).ok()));
     }
 
-    /// It leaves the innermost one.
+    /// Leaves the innermost directory.
     pub fn leave(&mut self) {
         self.open.pop();
     }
 
-    /// A file in the innermost directory, with this many data bytes.
+    /// Compares a file in the innermost directory, with this many data bytes.
     pub fn file(&mut self, name: &Name, look: &FileStat, data_bytes: u64) {
         let place = self.open.last().and_then(Option::as_ref).map(|dir| (dir, name));
         self.there.count(place, look, data_bytes);

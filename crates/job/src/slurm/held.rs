@@ -1,29 +1,29 @@
-//! Tasks that Slurm holds since it could not start them. No I/O.
+//! Tasks that Slurm holds because it could not start them. No I/O.
 
 use std::collections::BTreeMap;
 
 use crate::slurm::queue::SlurmTask;
 
-/// So often a task is released.
+/// Most releases of a task.
 const RELEASES_MAX: u32 = 5;
 
 /// The next step for a held task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeldRemedy {
-    /// It waits for its turn again.
+    /// Release it into the queue.
     Release,
-    /// Slurm cannot start it: its shard is lost, and submitted anew as often as any lost shard.
+    /// Cancel it: its shard counts as lost, and is resubmitted within the usual limit.
     Cancel,
 }
 
-/// How often a remedy was tried for each task.
+/// Number of remedies for each task.
 #[derive(Default)]
 pub struct HeldTasks {
     tried: BTreeMap<String, u32>,
 }
 
 impl HeldTasks {
-    /// The held ones among `tasks`, each with its remedy.
+    /// The held tasks with their remedies.
     pub fn due<'t>(&self, tasks: &'t [SlurmTask]) -> Vec<(&'t SlurmTask, HeldRemedy)> {
         let remedy = |task: &SlurmTask| match self.tried.get(&task.id()) {
             Some(&times) if times >= RELEASES_MAX => HeldRemedy::Cancel,
@@ -32,7 +32,7 @@ impl HeldTasks {
         tasks.iter().filter(|task| task.is_held_after_failure()).map(|task| (task, remedy(task))).collect()
     }
 
-    /// Counts a remedy that was tried.
+    /// Counts a remedy.
     pub fn record(&mut self, task: &SlurmTask) {
         *self.tried.entry(task.id()).or_default() += 1;
     }

@@ -1,4 +1,4 @@
-//! A job on Slurm, without calling it: settings, scripts, waves of array jobs, and the queue as squeue prints it.
+//! A job on Slurm, without calls of Slurm: settings, scripts, waves of array jobs, and squeue's output.
 
 pub mod held;
 pub mod pace;

@@ -1,16 +1,16 @@
-//! When Slurm is called: seldom enough for a cluster that many users share.
+//! The times of Slurm's calls: rare enough for a shared cluster.
 
 use std::time::Duration;
 
-/// squeue is not called again before the last answer is so old, by whatever command of this job.
+/// Shortest interval between calls of squeue, over all commands of a job.
 pub const POLL_EVERY: Duration = Duration::from_secs(10);
-/// How often results and the plan are looked at, which asks nothing of Slurm.
+/// Interval of checks of results and the plan, without calls of Slurm.
 pub const LOOK_EVERY: Duration = Duration::from_millis(300);
-/// The pause after a submission. It doubles while the plan is written, so that long plans make few arrays.
+/// The pause after a submission. It doubles during the plan, so that long plans make few arrays.
 const PAUSE_MIN: Duration = Duration::from_secs(5);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// The next calls. Times are counted from one beginning.
+/// The times of the next calls, relative to a common start.
 #[derive(Debug, Clone)]
 pub struct CallPace {
     next_poll: Duration,
@@ -19,12 +19,12 @@ pub struct CallPace {
 }
 
 impl CallPace {
-    /// The queue was read at `now`.
+    /// A pace after a read of the queue at `now`.
     pub fn new(now: Duration) -> Self {
         Self { next_poll: now + POLL_EVERY, next_submission: now, pause: PAUSE_MIN }
     }
 
-    /// Whether the queue is to be read at `now`; if so, the next time is set.
+    /// Whether to read the queue at `now`; if so, sets the next time.
     pub fn begins_poll(&mut self, now: Duration) -> bool {
         let is_due = now >= self.next_poll;
         if is_due {
@@ -33,7 +33,7 @@ impl CallPace {
         is_due
     }
 
-    /// Whether something may be submitted at `now`.
+    /// Whether a submission is permitted at `now`.
     pub fn may_submit(&self, now: Duration) -> bool {
         now >= self.next_submission
     }

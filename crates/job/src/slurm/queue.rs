@@ -1,11 +1,11 @@
-//! Slurm's queue, as squeue prints it.
+//! Slurm's queue, parsed from squeue's output.
 
 use std::collections::BTreeMap;
 
-/// `--format` for squeue, in the order in which [`SlurmTask::parse_all`] reads it.
+/// squeue's `--format`, as expected by [`SlurmTask::parse_all`].
 pub const FORMAT: &str = "%i|%T|%r|%N";
 
-/// Reasons of tasks that Slurm holds by itself. A user and an administrator hold tasks for other reasons.
+/// Reasons of tasks held by Slurm itself. Users' and administrators' holds have other reasons.
 const HELD: [&str; 2] = ["requeued held", "JobHoldMaxRequeue"];
 
 /// A task in the queue.
@@ -13,18 +13,18 @@ const HELD: [&str; 2] = ["requeued held", "JobHoldMaxRequeue"];
 pub struct SlurmTask {
     /// The job; of an array, its own id.
     pub job: u64,
-    /// The index in the array; `None` where it is no array.
+    /// The index in the array; `None` for other jobs.
     pub index: Option<u32>,
     /// `PENDING`, `RUNNING` and so on.
     pub state: String,
-    /// Why it waits.
+    /// The reason for its wait.
     pub reason: String,
-    /// Where it runs.
+    /// Its nodes.
     pub nodes: String,
 }
 
 impl SlurmTask {
-    /// All lines of squeue; others are no tasks.
+    /// Parses squeue's lines, and skips others.
     pub fn parse_all(text: &str) -> Vec<Self> {
         text.lines().filter_map(Self::parse).collect()
     }
@@ -45,17 +45,17 @@ impl SlurmTask {
         })
     }
 
-    /// Whether Slurm holds it since starting it has failed, often on a node that was lost. Nobody would start it again.
+    /// Whether Slurm holds it after a failed start, often on a lost node. Without a release, it would never start.
     pub fn is_held_after_failure(&self) -> bool {
         self.is_pending() && HELD.iter().any(|reason| self.reason.contains(reason))
     }
 
-    /// Its id, as scontrol takes it.
+    /// Its id for scontrol.
     pub fn id(&self) -> String {
         self.index.map_or_else(|| self.job.to_string(), |index| format!("{}_{index}", self.job))
     }
 
-    /// Whether it waits for its turn.
+    /// Whether it is pending.
     pub fn is_pending(&self) -> bool {
         self.state == "PENDING"
     }

@@ -1,7 +1,7 @@
-//! The scripts that sbatch takes: a task of an array copies one shard, and the last job finishes.
+//! Scripts for sbatch: a task of an array copies one shard, and the last job finishes.
 //!
 //! Slurm sends SIGUSR1 to the script before the time limit. The script ends haul with SIGTERM, which leaves a
-//! checkpoint, and puts its task into the queue again. SIGTERM to the script means that somebody cancels the task.
+//! checkpoint, and requeues its task. SIGTERM to the script means a cancelled task.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,17 +11,17 @@ use crate::slurm::settings::SlurmSettings;
 use crate::slurm::submissions::ranges;
 use crate::slurm::waves::SlurmWave;
 
-/// A task that was interrupted without a time limit runs so often.
+/// Most runs of an interrupted task without a time limit.
 const RERUNS_MAX: u32 = 5;
 
-/// What the scripts of a job have in common.
+/// Common values of a job's scripts.
 #[derive(Debug)]
 pub struct SlurmScripts<'a> {
     /// The job's directory.
     pub job: &'a Path,
     /// Its id.
     pub id: &'a str,
-    /// haul; a node that lacks this file takes the one on its PATH.
+    /// haul; a node without this file uses the one on its PATH.
     pub executable: &'a Path,
     /// Options of sbatch.
     pub settings: &'a SlurmSettings,
@@ -109,7 +109,7 @@ exit "$status"
     }
 }
 
-/// A word for a shell, whatever is in it.
+/// Quotes a word for a shell.
 pub fn shell_word(word: &OsStr) -> Vec<u8> {
     let mut quoted = vec![b'\''];
     for byte in word.as_bytes() {

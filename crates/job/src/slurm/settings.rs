@@ -1,4 +1,4 @@
-//! How a job's tasks are submitted: `JOB/slurm/settings.json`, replaced where a later run has other options.
+//! Settings of a job's tasks: `JOB/slurm/settings.json`, replaced by a later run's options.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::directory::{JobDirectory, replace};
 use crate::error::JobError;
 
-/// Before the time limit, a task is warned this early, where the limit allows it.
+/// Seconds between the warning and the time limit, if the limit allows.
 const WARN_S: u64 = 60;
 /// sbatch options that the scripts set themselves.
 const OWN: [&str; 11] = [
@@ -26,18 +26,18 @@ const OWN: [&str; 11] = [
 /// Their letters.
 const OWN_LETTERS: [char; 6] = ['a', 'd', 'J', 'N', 'n', 'o'];
 
-/// Options of sbatch, and how many shards run at a time.
+/// Options of sbatch, and the number of concurrent shards.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SlurmSettings {
-    /// Shards at a time; `None` leaves it to Slurm.
+    /// Concurrent shards; `None` leaves it to Slurm.
     pub at_once: Option<u32>,
-    /// Whether each shard has a node alone.
+    /// Whether each shard has an exclusive node.
     pub is_exclusive: bool,
     /// `--partition`.
     pub partition: Option<String>,
     /// `--account`.
     pub account: Option<String>,
-    /// `--time`, as Slurm writes it.
+    /// `--time`, in Slurm's format.
     pub time: Option<String>,
     /// `--cpus-per-task`.
     pub cpus: Option<u32>,
@@ -48,7 +48,7 @@ pub struct SlurmSettings {
 }
 
 impl SlurmSettings {
-    /// Lines of a script that are the same for shards and for the last step.
+    /// Common lines of the scripts of shards and of the last step.
     pub fn directives(&self) -> Vec<String> {
         let option = |name: &str, value: &Option<String>| value.as_ref().map(|value| format!("--{name}={value}"));
         let known = [
@@ -66,7 +66,7 @@ impl SlurmSettings {
         limit.map_or(WARN_S, |limit| WARN_S.min(limit / 3).max(1))
     }
 
-    /// Refuses options that would contradict the scripts'.
+    /// Refuses options that contradict the scripts'.
     pub fn check(&self) -> Result<(), JobError> {
         for option in &self.more {
             let name = option.strip_prefix("--").map(|long| long.split(['=', ' ']).next().unwrap_or_default());
@@ -104,7 +104,7 @@ impl SlurmSettings {
         }
     }
 
-    /// Keeps them for later runs.
+    /// Writes them for later runs.
     pub fn write(&self, job: &JobDirectory) -> Result<(), JobError> {
         let value = json!({
             "at_once": self.at_once,
@@ -119,7 +119,7 @@ impl SlurmSettings {
         replace(&job.slurm().join("settings.json"), format!("{value:#}\n").as_bytes())
     }
 
-    /// Those of the last run; `None` before the first one.
+    /// Reads those of the last run; `None` before the first one.
     pub fn read(job: &JobDirectory) -> Result<Option<Self>, JobError> {
         let path = job.slurm().join("settings.json");
         let text = match fs::read_to_string(&path) {
@@ -144,7 +144,7 @@ impl SlurmSettings {
     }
 }
 
-/// Seconds of a limit as sbatch takes it: `M`, `M:S`, `H:M:S`, `D-H`, `D-H:M` or `D-H:M:S`.
+/// Seconds of a limit in sbatch's form: `M`, `M:S`, `H:M:S`, `D-H`, `D-H:M` or `D-H:M:S`.
 fn time_limit_s(time: &str) -> Option<u64> {
     let numbers = |text: &str| text.split(':').map(|word| word.parse::<u64>().ok()).collect::<Option<Vec<_>>>();
     let (days, rest) = match time.split_once('-') {

@@ -1,4 +1,4 @@
-//! What was submitted: `JOB/slurm/submissions`, a line for each job of Slurm, only appended.
+//! Submissions: `JOB/slurm/submissions`, a line for each job of Slurm, only appended.
 //!
 //! ```text
 //! array 4711 0 0-5,9
@@ -52,7 +52,7 @@ impl SlurmSubmission {
         written.map_err(|error| JobError::io(&path, &error))
     }
 
-    /// All that were recorded. An interrupted line is none.
+    /// Reads all records. Skips an incomplete line.
     pub fn read_all(job: &JobDirectory) -> Result<Vec<Self>, JobError> {
         let path = job.slurm().join("submissions");
         let text = match fs::read_to_string(&path) {

@@ -1,5 +1,4 @@
-//! Which shards are in Slurm's hands, which wait, and what has come of the others. No I/O: the command line and a
-//! simulation drive it.
+//! The states of shards on Slurm: waiting, queued, done, failed. No I/O: the command line and a simulation drive it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,25 +8,25 @@ use crate::shard_result::{RecordedShard, ShardEnd};
 use crate::slurm::queue::SlurmTask;
 use crate::slurm::waves::{ActiveArray, SlurmWave, WaveLimits};
 
-/// A task that is in the queue no more, without a result, has this long: file systems show results late.
+/// Time after which a task that left the queue without a result counts as lost: file systems show results late.
 pub const LOST_AFTER: Duration = Duration::from_secs(30);
-/// So often in a row a shard is submitted again whose lost runs copied nothing more.
+/// Most consecutive resubmissions of a shard after losses without progress.
 const RETRIES_MAX: u32 = 3;
 
-/// Where a shard is.
+/// The state of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TrackedShard {
-    /// It is to be submitted.
+    /// To be submitted.
     Waiting,
-    /// A task has it.
+    /// In a task.
     Queued,
-    /// Its task is gone without a result since then: it will be done, failed, waiting or given up.
+    /// Its task is gone without a result since then. It will be done, failed, waiting or given up.
     Gone(Duration),
-    /// It is at the target.
+    /// Done.
     Done,
     /// Files failed.
     Failed,
-    /// It was lost too often without progress.
+    /// Lost too often without progress.
     GivenUp,
 }
 
@@ -47,7 +46,7 @@ impl TrackedArray {
     }
 }
 
-/// Losses of a shard since it last came further.
+/// Losses of a shard since its last progress.
 #[derive(Default)]
 struct ShardLosses {
     fruitless: u32,
@@ -55,7 +54,7 @@ struct ShardLosses {
 }
 
 impl ShardLosses {
-    /// Counts a loss at this progress; whether the shard is worth another run.
+    /// Counts a loss at this progress. Returns whether to run the shard again.
     fn add(&mut self, progress: ShardProgress) -> bool {
         self.fruitless = if progress.exceeds(self.progress) { 0 } else { self.fruitless + 1 };
         self.progress = self.progress.max(progress);
@@ -63,7 +62,7 @@ impl ShardLosses {
     }
 }
 
-/// Shards of a job and their tasks. Times are counted from one beginning.
+/// Shards of a job and their tasks. Times are relative to a common start.
 pub struct ShardTracker {
     limits: WaveLimits,
     arrays: Vec<TrackedArray>,
@@ -72,12 +71,12 @@ pub struct ShardTracker {
 }
 
 impl ShardTracker {
-    /// Nothing is planned or submitted.
+    /// A tracker without shards.
     pub fn new(limits: WaveLimits) -> Self {
         Self { limits, arrays: Vec::new(), shards: BTreeMap::new(), losses: BTreeMap::new() }
     }
 
-    /// Takes over an array of an earlier run, with its tasks among `tasks`. A known array stays as it is.
+    /// Adopts an array of an earlier run, with its tasks among `tasks`. A known array does not change.
     pub fn take_over(&mut self, id: u64, offset: u32, tasks: &[SlurmTask]) {
         if self.arrays.iter().any(|array| array.id == id) {
             return;
@@ -88,7 +87,7 @@ impl ShardTracker {
         self.arrays.push(array);
     }
 
-    /// Divides the shards at a time among arrays that were taken over: their ids and throttles.
+    /// Divides the concurrent shards among adopted arrays. Returns their ids and throttles.
     pub fn share_throttle(&mut self) -> Vec<(u64, u32)> {
         let count = u32::try_from(self.arrays.len()).unwrap_or(u32::MAX);
         let Some(share) = self.limits.at_once.and_then(|at_once| at_once.checked_div(count)) else { return Vec::new() };
@@ -96,7 +95,7 @@ impl ShardTracker {
         self.arrays.iter().map(|array| (array.id, array.throttle)).collect()
     }
 
-    /// Whether a shard was added or taken over.
+    /// Whether a shard was added or adopted.
     pub fn knows(&self, shard: u32) -> bool {
         self.shards.contains_key(&shard)
     }
@@ -106,7 +105,7 @@ impl ShardTracker {
         self.shards.insert(shard, if is_done { TrackedShard::Done } else { TrackedShard::Waiting });
     }
 
-    /// Learns from the queue, which was read just now; `recorded` reads what a shard's runs recorded.
+    /// Updates the states from the queue; `recorded` reads the records of a shard's runs.
     pub fn update<E>(
         &mut self,
         tasks: &[SlurmTask],
@@ -153,7 +152,7 @@ impl ShardTracker {
         self.arrays.push(TrackedArray { id, offset: wave.offset, throttle: wave.throttle.unwrap_or(u32::MAX), queued });
     }
 
-    /// The array whose throttle can be raised, and to what.
+    /// The array with a throttle to raise, and its new value.
     pub fn raised(&self) -> Option<(u64, u32)> {
         self.limits.raised(&self.active())
     }
@@ -181,27 +180,27 @@ impl ShardTracker {
         self.shards.iter().filter(move |(_, state)| is_it(**state)).map(|(shard, _)| *shard)
     }
 
-    /// Shards that are at the target.
+    /// Number of completed shards.
     pub fn done(&self) -> usize {
         self.of_state(|state| state == TrackedShard::Done).count()
     }
 
-    /// Shards that are planned.
+    /// Number of planned shards.
     pub fn planned(&self) -> usize {
         self.shards.len()
     }
 
-    /// Whether a shard is to be submitted, or may turn out to be.
+    /// Whether a shard is to be submitted, or may have to be.
     pub fn has_waiting(&self) -> bool {
         self.of_state(|state| matches!(state, TrackedShard::Waiting | TrackedShard::Gone(_))).next().is_some()
     }
 
-    /// Whether a task has a shard.
+    /// Whether a shard is in a task.
     pub fn has_queued(&self) -> bool {
         !self.arrays.is_empty()
     }
 
-    /// Whether a shard will not be done.
+    /// Whether a shard has failed permanently.
     pub fn has_failed(&self) -> bool {
         self.of_state(|state| matches!(state, TrackedShard::Failed | TrackedShard::GivenUp)).next().is_some()
     }

@@ -1,14 +1,14 @@
-//! Which shards are submitted next: array jobs within MaxArraySize, and together within the shards at a time.
+//! The next shards to submit: array jobs within MaxArraySize, and together within the limit of concurrent shards.
 //!
-//! The throttle of an array (`%N`) holds for this array alone. So each new one takes what the throttles of the others
-//! leave, and an array that is the last one left gets all.
+//! The throttle of an array (`%N`) applies to this array alone. So each new array gets the rest of the others'
+//! throttles, and the last remaining array gets all.
 
 /// An array with tasks in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ActiveArray {
     /// Slurm's id.
     pub id: u64,
-    /// Its tasks at a time.
+    /// Its concurrent tasks.
     pub throttle: u32,
     /// Its tasks in the queue, waiting and running.
     pub remaining: u32,
@@ -25,9 +25,9 @@ impl ActiveArray {
 pub struct WaveLimits {
     /// MaxArraySize: an array's indexes are below it, and so is the number of all tasks in the queue.
     pub array_size: u32,
-    /// Shards at a time; `None` leaves it to Slurm.
+    /// Concurrent shards; `None` leaves it to Slurm.
     pub at_once: Option<u32>,
-    /// Whether an array without a free share is submitted to wait for the last one: nobody submits it later.
+    /// Whether to submit an array without a free share, to run after the last one: nobody submits it later.
     pub is_chained: bool,
 }
 
@@ -38,9 +38,9 @@ pub struct SlurmWave {
     pub offset: u32,
     /// In ascending order, each less than MaxArraySize above the offset.
     pub shards: Vec<u32>,
-    /// Its tasks at a time; `None` where there is no bound.
+    /// Its concurrent tasks; `None` for no limit.
     pub throttle: Option<u32>,
-    /// The array that has to end first.
+    /// The array to end first.
     pub after: Option<u64>,
 }
 
@@ -50,7 +50,7 @@ impl WaveLimits {
         self.at_once.map(|at_once| at_once.saturating_sub(in_use))
     }
 
-    /// The next array of `waiting` shards, which are in ascending order; `None` while there is no room.
+    /// The next array of `waiting` shards in ascending order; `None` without room.
     pub fn next_wave(&self, waiting: &[u32], active: &[ActiveArray]) -> Option<SlurmWave> {
         let queued = active.iter().map(|array| array.remaining).fold(0, u32::saturating_add);
         let room = self.array_size.saturating_sub(queued);
@@ -68,7 +68,7 @@ impl WaveLimits {
         Some(SlurmWave { offset: first * self.array_size, shards, throttle, after })
     }
 
-    /// The array whose throttle can be raised, and to what: ended arrays leave their part.
+    /// The array with a throttle to raise, and its new value: ended arrays leave their part.
     pub fn raised(&self, active: &[ActiveArray]) -> Option<(u64, u32)> {
         let free = self.free(active).filter(|free| *free > 0)?;
         let array =
