@@ -1,5 +1,4 @@
-//! Extended attributes and POSIX access control lists (xattr(7), acl(5)), which are attributes, too: read from and set
-//! on open files.
+//! Extended attributes, and POSIX access control lists stored in them (xattr(7), acl(5)), of open files.
 
 use haul_proto::entry_extras::{ExtendedAttribute, is_acl};
 use haul_proto::limits::{ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX};
@@ -17,7 +16,7 @@ use super::meta::FileStat;
 /// The permission bit that lets a file's owner write to it.
 const OWNER_WRITES: u16 = 0o200;
 
-/// Said where there are more than can be sent.
+/// The error for more attributes than fit in a message.
 const TOO_MANY: &str = "more than 64 KiB of extended attributes";
 
 /// An attribute that could not be set.
@@ -29,7 +28,7 @@ pub struct RefusedAttribute {
     pub error: io::Error,
 }
 
-/// Whether any are asked for.
+/// Whether any are requested.
 pub fn is_wanted(kept: PreserveOptions) -> bool {
     kept.attributes || kept.acls
 }
@@ -48,8 +47,8 @@ pub fn read(file: impl AsFd, kept: PreserveOptions) -> io::Result<Vec<ExtendedAt
     Ok(found)
 }
 
-/// Gives an open file or directory exactly these of the preserved kinds. Returns the first refused one, if any; the
-/// others are set all the same.
+/// Gives an open file or directory exactly these attributes of the preserved kinds. Returns the first refused one, if
+/// any; sets the others.
 pub fn set_attributes(
     file: impl AsFd,
     wanted: &[ExtendedAttribute],
@@ -72,7 +71,7 @@ pub fn set_attributes(
     refused
 }
 
-/// The same, where a file's owner needs write permission for it: for the moment, and for its owner alone.
+/// Sets attributes, with temporary write permission for the owner if necessary.
 pub fn put_as_owner(file: impl AsFd, wanted: &[ExtendedAttribute], kept: PreserveOptions) -> Option<RefusedAttribute> {
     let refused = set_attributes(&file, wanted, kept)?;
     if Errno::from_io_error(&refused.error) != Some(Errno::ACCESS) {
@@ -119,7 +118,7 @@ fn names(file: impl AsFd) -> io::Result<Vec<u8>> {
     }
 }
 
-/// `None` where it has just gone.
+/// The value of an attribute; `None` if it has vanished.
 fn value(file: impl AsFd, name: &[u8]) -> io::Result<Option<Vec<u8>>> {
     let mut value = Vec::new();
     let read = fgetxattr_query(&file, name).and_then(|len| {

@@ -1,9 +1,8 @@
-//! Directories held by descriptor, never by path.
+//! Directories, held by descriptor instead of path.
 //!
-//! A [`Dir`] knows its parent, its name there and which directory it was, so
-//! that its descriptor can be closed to save descriptors and opened again
-//! later, one component at a time; a directory that was swapped in between is
-//! noticed. Does not create, list or change anything.
+//! A [`Dir`] has its parent, its name there and its identity. So its descriptor can be closed to save descriptors, and
+//! the directory reopened later, one component at a time; an exchanged directory is detected. Nothing is created,
+//! listed or changed here.
 
 use std::fmt;
 use std::io;
@@ -24,16 +23,16 @@ const ABSENT: FileIdentity = FileIdentity { device: 0, inode: 0 };
 /// Error of a reopened directory with another identity.
 const REPLACED: &str = "directory was replaced during the copy";
 
-/// A directory that is open, or can be opened again. Cheap to clone.
+/// A directory that is open or can be reopened. Cheap to clone.
 ///
-/// All directories below one root share an [`FdCache`]. Any depth works: no
-/// operation recurses and no path is ever put together, save for messages.
+/// All directories below one root share an [`FdCache`]. Any depth works: no operation recurses, and full paths are made
+/// only for messages.
 #[derive(Clone)]
 pub struct Dir(Arc<DirNode>);
 
 struct DirNode {
     above: Option<ParentDir>,
-    /// Of a root that may be closed: how it is opened again.
+    /// For a root that may be closed: the path and access to reopen it.
     operand: Option<(PathBuf, DirAccess)>,
     identity: FileIdentity,
     slot: Arc<FdSlot>,
@@ -47,10 +46,10 @@ struct ParentDir {
     links: FollowLinks,
 }
 
-/// What a directory is opened for, which decides the permission that it takes.
+/// The purpose of an open directory, which determines the required permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DirAccess {
-    /// To be listed.
+    /// Listing.
     List,
     /// Opens a directory for access by name: search permission is enough.
     Search,
@@ -69,14 +68,13 @@ impl DirAccess {
 }
 
 impl Dir {
-    /// Opens an operand: symbolic links in `path` are followed, at its end too, unless lookups are confined
-    /// ([`lookup`]).
-    /// The root keeps its descriptor for life.
+    /// Opens an operand. Symbolic links in `path` are followed, also as its last component, unless lookups are confined
+    /// ([`lookup`]). The root keeps its descriptor for life.
     pub fn open_root(path: &Path) -> io::Result<Self> {
         Self::open_root_in(path, FdCache::new(MAX_OPEN_DIRECTORIES))
     }
 
-    /// The same, sharing `cache` with other roots.
+    /// Opens an operand, sharing `cache` with other roots.
     pub fn open_root_in(path: &Path, cache: Arc<FdCache>) -> io::Result<Self> {
         Self::root(DirAccess::List.open(path, &cache)?, cache)
     }
@@ -98,7 +96,7 @@ impl Dir {
         Ok(opened)
     }
 
-    /// Makes a root of a directory that is open for reading. Other descriptors are ENOTDIR.
+    /// Makes a root from a directory that is open for reading. Other descriptors are ENOTDIR.
     pub fn from_fd(fd: OwnedFd) -> io::Result<Self> {
         Self::root(fd, FdCache::new(MAX_OPEN_DIRECTORIES))
     }
@@ -109,7 +107,7 @@ impl Dir {
         Self(Arc::new(DirNode { above: None, operand: None, identity: ABSENT, slot: Arc::default(), cache }))
     }
 
-    /// The directory `name` in this one, which does not exist, as [`Self::absent_root`].
+    /// The absent directory `name` in this one: see [`Self::absent_root`].
     pub fn absent_child(&self, name: &Name) -> Self {
         self.new_node(ParentDir { parent: self.clone(), name: name.clone(), links: FollowLinks::Itself }, ABSENT)
     }
@@ -155,7 +153,7 @@ impl Dir {
         Ok((fd, look))
     }
 
-    /// The same without a check of its type, for callers that check it before they trust the data.
+    /// Opens `name` without a check of its type, for callers that check it.
     pub fn open_unseen(&self, name: &Name, links: FollowLinks) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY | links.open_flags();
         let dir = self.fd()?;
@@ -191,9 +189,8 @@ impl Dir {
         }
     }
 
-    /// Opens the parent again through this directory's `..` if it had been
-    /// closed and this one is open. To be called when the work in a directory
-    /// is done: otherwise climbing out of a very deep tree would open each level from the root.
+    /// Reopens a closed parent through this directory's `..`, if this one is open. To be called after the work in a
+    /// directory: otherwise, leaving a very deep tree would reopen each level from the root.
     pub fn keep_parent_open(&self) {
         let Some(above) = &self.0.above else { return };
         if above.parent.0.slot.is_open() {
@@ -202,18 +199,18 @@ impl Dir {
         let Some(fd) = self.0.slot.get() else { return };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(parent) = openat(&*fd, c"..", flags, Mode::empty()) else { return };
-        // Elsewhere when this directory was moved, or was reached through a link.
+        // Another directory, if this one was moved, or reached through a link.
         if FileStat::at_fd(&parent).is_ok_and(|look| look.identity == above.parent.identity()) {
             self.0.cache.insert(&above.parent.0.slot, parent);
         }
     }
 
-    /// Which directory it is.
+    /// Its identity.
     pub fn identity(&self) -> FileIdentity {
         self.0.identity
     }
 
-    /// The directory that this one was opened in; `None` for a root.
+    /// The parent; `None` for a root.
     pub fn parent(&self) -> Option<&Dir> {
         self.0.above.as_ref().map(|above| &above.parent)
     }
@@ -223,7 +220,7 @@ impl Dir {
         self.0.above.as_ref().map(|above| &above.name)
     }
 
-    /// The way from the root down, without the root itself, for messages only: empty for a root.
+    /// The path from the root, for messages only; empty for a root.
     pub fn path_bytes(&self) -> Vec<u8> {
         let mut names = Vec::new();
         let mut at = self;
@@ -235,7 +232,7 @@ impl Dir {
         names.join(&b'/')
     }
 
-    /// The way from the root down to `name` in this directory, for messages only.
+    /// The path from the root to `name` in this directory, for messages only.
     pub fn path_of(&self, name: &[u8]) -> Vec<u8> {
         let mut path = self.path_bytes();
         if !path.is_empty() {
@@ -256,7 +253,7 @@ impl Dir {
         Ok(self.0.cache.open(|| openat(above.as_fd(), name.as_bytes(), flags, Mode::empty()))?)
     }
 
-    /// Walks from the nearest ancestor that is open, or from a root that is not, down to this directory.
+    /// Reopens the path to this directory, from the nearest open ancestor or the root.
     fn reopen(&self) -> io::Result<Arc<OwnedFd>> {
         let mut closed = vec![self];
         let mut at = self;
@@ -269,7 +266,7 @@ impl Dir {
             closed.push(parent);
             at = parent;
         }
-        // The last levels stay open as far as that is sensible: they will be wanted next.
+        // The last levels stay open, within reason: they will be used next.
         let levels_to_keep = self.0.cache.max_open() / 2;
         while let Some(dir) = closed.pop() {
             let opened = dir.open_again(open.as_deref())?;
@@ -284,7 +281,7 @@ impl Dir {
         let opened = match (&self.0.above, &self.0.operand, above) {
             (Some(here), _, Some(above)) => self.open_directory(above, &here.name, here.links),
             (None, Some((path, access)), _) => access.open(path, &self.0.cache),
-            // A root of any other kind is never closed.
+            // Other roots are never closed.
             _ => Err(Errno::BADF.into()),
         };
         let fd = match opened {
@@ -301,7 +298,7 @@ impl Dir {
 }
 
 impl Drop for DirNode {
-    /// Takes the chain of parents apart one by one: 100,000 levels would overflow the stack otherwise.
+    /// Drops the parents one by one: a recursion of 100,000 levels would overflow the stack.
     fn drop(&mut self) {
         let mut above = self.above.take();
         while let Some(mut node) = above.and_then(|above| Arc::into_inner(above.parent.0)) {

@@ -1,7 +1,6 @@
-//! Bounds how many directories are open at once: the clock algorithm over the
-//! descriptors of one or several roots.
+//! Limits the number of open directories, by the clock algorithm over the descriptors of one or several roots.
 //!
-//! Knows nothing of names or parents; opening a directory again is `dir`'s work.
+//! `dir` reopens directories by names and parents.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -17,15 +16,15 @@ pub const MAX_OPEN_DIRECTORIES: usize = 256;
 /// Fewest directories that a cache keeps open: a directory and its parent.
 const MIN_OPEN_DIRECTORIES: usize = 2;
 
-/// Keeps the descriptors of the directories used last and closes the others.
-/// Roots are not counted, operands aside: they stay open for as long as they exist.
+/// Keeps the descriptors of recently used directories, and closes the others. Roots, except operands, stay open and are
+/// not counted.
 #[derive(Debug)]
 pub struct FdCache {
     max_open: usize,
     ring: Mutex<VecDeque<Weak<FdSlot>>>,
 }
 
-/// One directory's place for a descriptor. A slot is in the ring exactly while it holds one.
+/// A directory's slot for a descriptor. It is in the ring exactly while it has one.
 #[derive(Debug, Default)]
 pub(super) struct FdSlot {
     fd: Mutex<Option<Arc<OwnedFd>>>,
@@ -33,25 +32,24 @@ pub(super) struct FdSlot {
 }
 
 impl FdCache {
-    /// A cache that keeps at most `max_open` directories open, but at least two.
-    /// Descriptors that are in use while they are closed here live until their
-    /// users are done, so each thread may add one.
+    /// A cache with at most `max_open` open directories, but at least two. A descriptor closed during its use stays
+    /// until its user is done, so each thread may add one.
     pub fn new(max_open: usize) -> Arc<Self> {
         Arc::new(Self { max_open: max_open.max(MIN_OPEN_DIRECTORIES), ring: Mutex::default() })
     }
 
-    /// How many directories it keeps open at most.
+    /// Most open directories.
     pub fn max_open(&self) -> usize {
         self.max_open
     }
 
-    /// How many slots hold a descriptor now.
+    /// Number of slots with a descriptor.
     pub fn open_now(&self) -> usize {
         lock(&self.ring).iter().filter(|slot| slot.strong_count() > 0).count()
     }
 
-    /// Puts `fd` into `slot` and closes another one where there are too many.
-    /// Where another thread was faster, its descriptor is kept and returned.
+    /// Puts `fd` into `slot`, and closes another one over the limit. If another thread was faster, keeps and returns
+    /// its descriptor.
     pub(super) fn insert(&self, slot: &Arc<FdSlot>, fd: OwnedFd) -> Arc<OwnedFd> {
         let fd = {
             let mut held = lock(&slot.fd);
@@ -66,12 +64,12 @@ impl FdCache {
             ring.push_back(Arc::downgrade(slot));
             closed
         };
-        // Closed only now: a close may take long on a network file system.
+        // Closed without the lock: a close may take long on a network file system.
         drop(closed);
         fd
     }
 
-    /// Opens something else. Out of descriptors, it gives some back and tries once more.
+    /// Opens something else. Without free descriptors, closes some and retries.
     pub(super) fn open(&self, open: impl Fn() -> rustix::io::Result<OwnedFd>) -> rustix::io::Result<OwnedFd> {
         match retry_on_intr(&open) {
             Err(Errno::MFILE | Errno::NFILE) => {
@@ -93,12 +91,12 @@ impl FdCache {
 }
 
 impl FdSlot {
-    /// A slot that no cache will ever empty.
+    /// A slot outside of any cache.
     pub(super) fn pinned(fd: OwnedFd) -> Arc<Self> {
         Arc::new(Self { fd: Mutex::new(Some(Arc::new(fd))), used: AtomicBool::new(true) })
     }
 
-    /// The descriptor, where it has not been closed to save descriptors.
+    /// The descriptor, unless closed to save descriptors.
     pub(super) fn get(&self) -> Option<Arc<OwnedFd>> {
         let fd = lock(&self.fd).clone();
         self.used.store(true, Ordering::Relaxed);
@@ -116,7 +114,7 @@ impl FdSlot {
 fn evict_one(ring: &mut VecDeque<Weak<FdSlot>>) -> Option<Arc<OwnedFd>> {
     for _ in 0..2 * ring.len() {
         let weak = ring.pop_front()?;
-        // A dead slot closes nothing, but its place is free.
+        // A dead slot has no descriptor, but frees its place.
         let slot = weak.upgrade()?;
         if slot.used.swap(false, Ordering::Relaxed) {
             ring.push_back(weak);
@@ -124,12 +122,12 @@ fn evict_one(ring: &mut VecDeque<Weak<FdSlot>>) -> Option<Arc<OwnedFd>> {
             return lock(&slot.fd).take();
         }
     }
-    // Every slot was used between the rounds: take any.
+    // All slots were used since the first round: take any.
     let slot = ring.pop_front()?.upgrade()?;
     lock(&slot.fd).take()
 }
 
-/// The data under these locks is whole at every moment, so a panic elsewhere does not spoil it.
+/// Guarded data is consistent at any time, so poisoning is ignored.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

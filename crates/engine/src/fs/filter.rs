@@ -1,4 +1,4 @@
-//! What a walk leaves out by filters: asks the rules, and reads the files with patterns that lie in directories.
+//! Filters of a walk: applies the rules, and reads filter files in directories.
 
 use std::io;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct WalkFilter {
 pub type PatternFile = (u8, Vec<u8>);
 
 impl WalkFilter {
-    /// `None` where nothing is left out.
+    /// The filters; `None` without any.
     pub fn new(filters: &FilterOptions) -> Result<Option<Self>, PatternListError> {
         if filters.is_empty() {
             return Ok(None);
@@ -33,17 +33,17 @@ impl WalkFilter {
         Ok(Some(Self { matcher: Matcher::new(filters)?, files: filters.files.clone() }))
     }
 
-    /// What asks of a name in a directory.
+    /// The matcher for names in directories.
     pub fn matcher(&self) -> &Matcher {
         &self.matcher
     }
 
-    /// Whether all that is no directory is left out, whatever its name.
+    /// Whether everything except directories is excluded.
     pub fn leaves_out_all_files(&self) -> bool {
         self.matcher.leaves_out_all_files()
     }
 
-    /// The files with patterns that lie in `dir`.
+    /// The filter files in `dir`.
     pub fn patterns_in(&self, dir: &Dir) -> io::Result<Vec<PatternFile>> {
         let mut found = Vec::new();
         for (name, number) in self.files.iter().zip(0..) {
@@ -58,8 +58,8 @@ impl WalkFilter {
         Ok(found)
     }
 
-    /// The directory `dir`, in that of `above`, with its files with patterns; `open_rules` are those of all that are
-    /// open.
+    /// The scope of a directory in `above` with these filter files; `open_rules` counts the rules of all open
+    /// directories.
     pub fn scope(
         &self,
         dir: &Dir,
@@ -109,12 +109,12 @@ impl WalkFilter {
     }
 }
 
-/// The rules of files with patterns, by the numbers of their names.
+/// The rules of filter files, by the numbers of their names.
 pub fn rules_of(patterns: &[PatternFile]) -> Result<Vec<(usize, PatternRules)>, PatternListError> {
     patterns.iter().map(|(number, text)| Ok((usize::from(*number), PatternRules::of_file(text, false)?))).collect()
 }
 
-/// Reads a file of patterns; `None` if it does not exist.
+/// Reads a filter file; `None` if it does not exist.
 fn read(dir: &Dir, name: &Name) -> io::Result<Option<Vec<u8>>> {
     use std::io::Read;
     let file = match dir.open_file(name, FollowLinks::Itself) {

@@ -1,4 +1,4 @@
-//! A file held by descriptor, and further names for it: no rename can exchange it between a check and its link.
+//! A file held by descriptor, for further names: no rename can exchange it between a check and its link.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -28,7 +28,7 @@ impl HeldFile {
         }
     }
 
-    /// Holds the file of this name, if it is `expected`; `None` where another entry has the name by now.
+    /// Holds the file of this name, if it is `expected`; `None` if another entry has the name by now.
     pub fn open_expected(dir: &Dir, name: &Name, expected: FileIdentity) -> io::Result<Option<Self>> {
         match Self::open(dir, name) {
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(None),
@@ -41,16 +41,16 @@ impl HeldFile {
         &self.stat
     }
 
-    /// Gives it a further name, where nothing has that name.
+    /// Gives it a further name, unless that exists.
     pub fn link(&self, dir: &OwnedFd, name: &Name) -> io::Result<()> {
         link_open_file(&self.fd, dir, name)
     }
 }
 
-/// Gives an open file a name, where nothing has that name.
+/// Gives an open file a name, unless that exists.
 pub fn link_open_file(file: &OwnedFd, dir: &OwnedFd, name: &Name) -> io::Result<()> {
     match linkat(file, c"", dir, name.as_bytes(), AtFlags::EMPTY_PATH) {
-        // Before Linux 6.10 that takes a capability; through proc(5) it never did.
+        // Before Linux 6.10, that needs a capability, but not through proc(5).
         Err(Errno::NOENT) => {
             let path = format!("/proc/self/fd/{}", file.as_raw_fd());
             Ok(linkat(CWD, path, dir, name.as_bytes(), AtFlags::SYMLINK_FOLLOW)?)

@@ -1,6 +1,6 @@
 //! Reads a directory's listing in chunks of some hundred names.
 //!
-//! It does not stat the entries; a chunk has room for the results of others' lookups.
+//! It does not stat the entries; a chunk has fields for the results of lookups.
 
 use crate::fs::FileStat;
 use crate::fs::FollowLinks;
@@ -21,10 +21,10 @@ use super::Dir;
 use crate::fs::prefetch::task::LookupHandle;
 use crate::fs::walk_lookup::WalkLookup;
 
-/// A piece with fewer names is read on, so that the end of a small directory is known with its names.
+/// Fewest names of a chunk, except the last, so that a small directory is one chunk.
 const PIECE_NAMES_MIN: usize = 128;
 
-/// A piece ends with so many names that were only counted, so that a walk can be stopped.
+/// Most names in a chunk that are only counted, so that a walk can be stopped.
 const COUNTED_MAX: u64 = 100_000;
 
 /// The smallest entry that the system returns: 19 bytes of numbers, a name of
@@ -32,18 +32,18 @@ const COUNTED_MAX: u64 = 100_000;
 #[cfg(test)]
 const SMALLEST_ENTRY: usize = 24;
 
-/// Most names that a piece can hold.
+/// Most names of a chunk.
 #[cfg(test)]
 pub(super) const MAX_NAMES: usize = PIECE_NAMES_MIN - 1 + super::listing_buffer::LISTING_BUFFER / SMALLEST_ENTRY;
 
-/// A position in a directory's listing. Clones share the knowledge of the descriptor's position.
+/// A position in a directory's listing. Clones share the state of the descriptor's position.
 #[derive(Clone)]
 pub(super) struct ListingPosition {
     cookie: u64,
     standing: Arc<Mutex<CursorOwner>>,
 }
 
-/// Positions of a directory's descriptors.
+/// The position of a directory's descriptor.
 #[derive(Default)]
 struct CursorOwner {
     fd: Weak<OwnedFd>,
@@ -54,31 +54,31 @@ struct CursorOwner {
 pub(super) struct ListingChunk {
     names: Vec<u8>,
     entries: IntoIter<ListedName>,
-    /// Names that were only counted.
+    /// Number of names that were only counted.
     pub counted: u64,
-    /// What comes after them, where it is not the end.
+    /// The position after them; `None` at the end.
     pub rest: Option<ListingPosition>,
-    /// The same, asked for.
+    /// Its prefetch, if requested.
     pub rest_ahead: Option<LookupHandle<ReadListing>>,
 }
 
-/// One name, and what the directory says that it is.
+/// A name and its listed type.
 pub(super) struct ListedName {
     start: usize,
     end: usize,
-    /// [`FileType::Unknown`] where the file system does not say.
+    /// The type; [`FileType::Unknown`] if the file system does not list it.
     pub kind: FileType,
-    /// What was found out beforehand.
+    /// The result of prefetching.
     pub known: KnownName,
 }
 
-/// What is known of a name before its turn comes.
+/// Prefetched knowledge of a name.
 pub(super) enum KnownName {
-    /// Nothing but that it was listed.
+    /// None.
     Nothing,
     /// Result of the lookup.
     Seen(io::Result<WalkLookup>),
-    /// It is a directory, and was asked for.
+    /// A directory with a requested prefetch.
     Asked(LookupHandle<OpenSubdirectory>),
 }
 
@@ -88,7 +88,7 @@ impl ListingPosition {
         Self { cookie: 0, standing: Arc::default() }
     }
 
-    /// Reads some names of `dir` from here on. Of the kinds that it `only_counts`, it keeps no names.
+    /// Reads some names of `dir` from here. Counts names of the kinds `only_counts`, without keeping them.
     pub fn read(
         &self,
         dir: &Dir,
@@ -96,9 +96,9 @@ impl ListingPosition {
         ListingBuffer(buffer): &mut ListingBuffer,
     ) -> io::Result<ListingChunk> {
         let fd = dir.fd()?;
-        // Held while reading: all readers share the descriptor's position.
+        // Locked while reading: all readers share the descriptor's position.
         let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another descriptor when the directory had been closed meanwhile, or is new.
+        // The descriptor differs if the directory was closed meanwhile, or is new.
         if !std::ptr::eq(standing.fd.as_ptr(), Arc::as_ptr(&fd)) || standing.cookie != self.cookie {
             seek(&*fd, SeekFrom::Start(self.cookie))?;
         }
@@ -109,7 +109,7 @@ impl ListingPosition {
             match listing.next() {
                 None => break true,
                 Some(Err(Errno::INTR)) => continue,
-                // The names before it count; it comes again when they are done.
+                // Return the names before the error, which recurs at the next read.
                 Some(Err(_)) if !entries.is_empty() || counted > 0 => break false,
                 Some(entry) => {
                     let entry = entry?;
@@ -136,7 +136,7 @@ impl ListingPosition {
 }
 
 impl ListingChunk {
-    /// One without names, at the end of its directory.
+    /// An empty chunk at the end of its directory.
     pub fn empty() -> Self {
         Self { names: Vec::new(), entries: Vec::new().into_iter(), counted: 0, rest: None, rest_ahead: None }
     }
@@ -146,12 +146,12 @@ impl ListingChunk {
         self.entries.next()
     }
 
-    /// The name of an entry of this piece.
+    /// The name of an entry of this chunk.
     pub fn name(&self, entry: &ListedName) -> &[u8] {
         &self.names[entry.start..entry.end]
     }
 
-    /// The entries that were not taken, with their names.
+    /// The remaining entries, with their names.
     pub fn left(&mut self) -> impl Iterator<Item = (&[u8], &mut ListedName)> {
         let names = &self.names;
         self.entries.as_mut_slice().iter_mut().map(|entry| (&names[entry.start..entry.end], entry))
@@ -165,7 +165,7 @@ impl ListingChunk {
         self.entries = kept.collect::<Vec<_>>().into_iter();
     }
 
-    /// Roughly the memory that it takes.
+    /// Its approximate memory, in bytes.
     pub fn bytes(&self) -> usize {
         let points_to = |entry: &ListedName| match &entry.known {
             KnownName::Seen(Ok(WalkLookup { points_to: Some(points_to), .. })) => points_to.len(),
@@ -175,14 +175,14 @@ impl ListingChunk {
         size_of_val(entries) + self.names.len() + entries.iter().map(points_to).sum::<usize>()
     }
 
-    /// How many names were not taken.
+    /// Number of remaining names.
     #[cfg(test)]
     pub fn names_held(&self) -> usize {
         self.entries.len()
     }
 }
 
-/// What an open directory counts for in bytes: more than it takes, since its descriptor is dear too.
+/// Bytes charged for an open directory: more than its memory, since descriptors are scarce.
 const DIRECTORY_BYTES: usize = 2048;
 
 /// Opens a subdirectory.
@@ -191,13 +191,13 @@ pub(super) struct OpenSubdirectory {
     pub name: Name,
 }
 
-/// A subdirectory that was opened.
+/// An opened subdirectory.
 pub(super) struct OpenedSubdirectory {
     pub dir: Dir,
     pub look: FileStat,
     /// Its listing.
     pub rest: ListingPosition,
-    /// The same, asked for.
+    /// Its prefetch, if requested.
     pub rest_ahead: Option<LookupHandle<ReadListing>>,
 }
 
@@ -237,7 +237,7 @@ impl LookupTask for ReadListing {
             Ok(piece) => piece,
             Err(error) => return Some(Err(error)),
         };
-        // Another thread can read on during these lookups.
+        // Another thread can continue the listing during these lookups.
         piece.rest_ahead =
             piece.rest.as_ref().and_then(|rest| helper.ask(ReadListing { dir: self.dir.clone(), rest: rest.clone() }));
         for (name, entry) in piece.left() {

@@ -4,7 +4,7 @@
 /// holds one for each level of the tree, so chunks are small.
 pub(super) const LISTING_BUFFER: usize = 8 * 1024;
 
-/// What the system's answers are read into.
+/// The buffer of a getdents64(2) call.
 pub(super) struct ListingBuffer(pub Vec<u8>);
 
 impl ListingBuffer {

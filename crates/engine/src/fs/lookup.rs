@@ -1,9 +1,9 @@
 //! Lookup of a Request's paths.
 //!
-//! A worker started by ssh or a user looks them up as the kernel does. A served worker calls [`confine`] once its
-//! working directory is the served one: from then on every path begins there, no component is a symbolic link, and none
-//! leads up. The lookup goes component by component, from one descriptor to the next: a directory exchanged for a link
-//! meanwhile gives an error (ELOOP, ENOTDIR), even on kernels without Landlock.
+//! A worker started by ssh or a user looks them up like the kernel. A served worker calls [`confine`] in the served
+//! directory: from then on, every path begins there, no component may be a symbolic link, and none leads up. The lookup
+//! goes component by component, by descriptors: a directory exchanged for a link is an error (ELOOP, ENOTDIR), even on
+//! kernels without Landlock.
 
 use std::ffi::OsStr;
 use std::io;
@@ -15,13 +15,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, statat};
 use rustix::io::{Errno, Result};
 
-/// Paths are looked up below the working directory only. It belongs to the process, as that directory does.
+/// Whether paths are looked up below the working directory only. Global, like the working directory.
 static CONFINED: AtomicBool = AtomicBool::new(false);
 
-/// A directory that is only passed through.
+/// Flags of a directory that is only traversed.
 const PASSED: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Confines all lookups of this process to its working directory, for good.
+/// Confines all lookups of this process to its working directory permanently.
 pub fn confine() {
     CONFINED.store(true, Ordering::SeqCst);
 }
@@ -41,7 +41,7 @@ pub fn stat(path: &Path) -> Result<Stat> {
     if is_confined() { stat_beneath(CWD, path) } else { rustix::fs::stat(path) }
 }
 
-/// Makes a directory.
+/// Creates a directory.
 pub fn create_dir(path: &Path, mode: Mode) -> Result<()> {
     match is_confined() {
         true => create_beneath(CWD, path, mode),
@@ -49,7 +49,7 @@ pub fn create_dir(path: &Path, mode: Mode) -> Result<()> {
     }
 }
 
-/// Makes a directory and those above it that are missing.
+/// Creates a directory and its missing parents.
 pub fn create_dir_all(path: &Path, mode: Mode) -> io::Result<()> {
     if !is_confined() {
         use std::os::unix::fs::DirBuilderExt;
@@ -100,7 +100,7 @@ pub fn leads_out(dir: impl AsFd, below: usize, points_to: &[u8]) -> bool {
         .is_none_or(|levels| levels > below && !lies_deeper(dir.as_fd(), CWD, levels - below).unwrap_or(false))
 }
 
-/// How many levels the content of a link climbs at its beginning; `None` where that does not bound where it leads.
+/// Number of levels that a link climbs at its beginning; `None` if it climbs later too.
 fn climbs(points_to: &[u8]) -> Option<usize> {
     let mut levels = 0;
     let mut descends = false;
@@ -139,7 +139,7 @@ fn names(path: &Path) -> Result<Vec<&OsStr>> {
     names.collect()
 }
 
-/// The directory that the last component of `path` is in, and that component; `.` where the path has none.
+/// The parent directory of `path`, and its last component; `.` without one.
 fn parent_of<'p>(root: BorrowedFd<'_>, path: &'p Path) -> Result<(OwnedFd, &'p OsStr)> {
     let names = names(path)?;
     let (last, above) = names.split_last().map_or((OsStr::new("."), &[][..]), |(last, above)| (*last, above));
@@ -150,7 +150,7 @@ fn parent_of<'p>(root: BorrowedFd<'_>, path: &'p Path) -> Result<(OwnedFd, &'p O
     Ok((parent, last))
 }
 
-/// Whether `path` is written as that of a directory.
+/// Whether `path` has the form of a directory's.
 fn names_directory(path: &Path) -> bool {
     let path = path.as_os_str().as_bytes();
     path.ends_with(b"/") || path.ends_with(b"/.")
@@ -160,7 +160,7 @@ fn open_beneath(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<Owne
     let (parent, last) = parent_of(root, path)?;
     let directory = if names_directory(path) { OFlags::DIRECTORY } else { OFlags::empty() };
     let opened = openat(&parent, last, flags | directory | OFlags::NOFOLLOW, Mode::empty())?;
-    // By its path alone, a link itself can be opened.
+    // O_PATH can open a link itself.
     if flags.contains(OFlags::PATH) && FileType::from_raw_mode(fstat(&opened)?.st_mode) == FileType::Symlink {
         return Err(Errno::LOOP);
     }

@@ -1,32 +1,32 @@
-//! Whether lookups wait: for a disk or a server, and not for a processor.
+//! Waits of lookups for a disk or a server, as opposed to a CPU.
 
 use std::time::{Duration, Instant};
 
 use crate::sys::usage;
 
-/// A lookup that takes this long waited for a disk or a server. In memory it takes a microsecond or two.
+/// Shortest lookup that counts as a wait for a disk or a server. A cached lookup takes 1 to 2 µs.
 const SLOW: Duration = Duration::from_micros(20);
 
-/// No lookup counts for more: one long wait says little, many short ones do.
+/// Most time counted per lookup: one long wait is less significant than many short ones.
 const COUNTED_MAX: Duration = Duration::from_millis(1);
 
-/// How long the lookups of one thread waited.
+/// Waits of one thread's lookups.
 pub(super) struct LookupWaits {
-    /// How many there were.
+    /// Number of lookups.
     pub lookups: u32,
-    /// How long they waited, all together.
+    /// Their total waits.
     pub waited: Duration,
     /// Involuntary context switches of this thread at the last check.
     preemptions: u64,
 }
 
 impl LookupWaits {
-    /// Of the thread that calls, from now on.
+    /// Starts to measure the calling thread.
     pub fn new() -> Self {
         Self { lookups: 0, waited: Duration::ZERO, preemptions: usage::thread_use().preemptions }
     }
 
-    /// Carries out one lookup.
+    /// Makes and measures one lookup.
     pub fn time<T>(&mut self, lookup: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let found = lookup();
@@ -39,7 +39,7 @@ impl LookupWaits {
         if took < SLOW {
             return;
         }
-        // Where other threads had the processor meanwhile, the time says nothing.
+        // If other threads used the CPU meanwhile, the time is meaningless.
         let preemptions = usage::thread_use().preemptions;
         if preemptions == self.preemptions {
             self.waited += took.min(COUNTED_MAX);
@@ -47,7 +47,7 @@ impl LookupWaits {
         self.preemptions = preemptions;
     }
 
-    /// Returns the counts, and starts over.
+    /// Returns the counts, and resets them.
     pub fn drain(&mut self) -> (u32, Duration) {
         (std::mem::take(&mut self.lookups), std::mem::take(&mut self.waited))
     }

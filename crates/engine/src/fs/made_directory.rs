@@ -1,5 +1,5 @@
-//! A directory that haul makes for its own use and removes again. It is held by descriptor, so that nothing else which
-//! gets its name is removed. A marker file lets a later run recognise it.
+//! A directory that haul creates for its own use, and removes. It is held by descriptor, so that another directory
+//! under its name is not removed. A marker file lets a later run recognise it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -19,7 +19,7 @@ pub const MARKER: &str = ".haul-made";
 /// Longest token.
 const TOKEN_MAX: u64 = 64;
 
-/// A directory that haul made.
+/// A directory created by haul.
 pub struct MadeDirectory {
     parent: Dir,
     name: Name,
@@ -46,8 +46,7 @@ impl MadeDirectory {
         Self::create(&parent, name)
     }
 
-    /// Writes the marker file. Its token must be a secret of this user, since with it anybody can mark other
-    /// directories.
+    /// Writes the marker file. Its token must be a secret of this user: others could mark directories with it.
     pub fn mark(&self, token: &[u8]) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut file = File::from(openat(&*self.fd, MARKER, flags, Mode::RUSR | Mode::WUSR)?);
@@ -55,7 +54,7 @@ impl MadeDirectory {
         file.sync_all()
     }
 
-    /// Opens a directory of an earlier run; `None` where no directory has this name and token.
+    /// Opens a directory of an earlier run; `None` if no directory has this name and token.
     pub fn find(parent: &Dir, name: Name, token: &[u8]) -> Option<Self> {
         let made = Self::open(parent, name).ok()?;
         let (marker, _) = made.dir.open_file(&marker().ok()?, FollowLinks::Itself).ok()?;
@@ -90,8 +89,8 @@ impl MadeDirectory {
         &self.fd
     }
 
-    /// Removes the directory with those of its entries that `is_made` names. Any other entry stays, and the directory
-    /// with it: an error.
+    /// Removes the directory and the entries that `is_made` accepts. Fails if another entry remains, with the
+    /// directory.
     pub fn remove(&self, is_made: impl Fn(&Name) -> bool) -> io::Result<()> {
         let marker = marker()?;
         let (mut entries, mut has_others) = (Vec::new(), false);
@@ -131,7 +130,7 @@ fn split(path: &Path) -> io::Result<(Dir, Name)> {
     Ok((Dir::open_root(parent.unwrap_or(Path::new(".")))?, name))
 }
 
-/// Removes a directory tree, one component at a time; links are removed and never followed.
+/// Removes a directory tree, one component at a time, without following links.
 fn remove_tree(parent: &Dir, name: &Name) -> io::Result<()> {
     let mut open = vec![MadeTreeLevel::enter(parent, name)?];
     while let Some(level) = open.last_mut() {
@@ -157,8 +156,8 @@ struct MadeTreeLevel {
 }
 
 impl MadeTreeLevel {
-    /// Removes the entries of a directory except its subdirectories, which it collects. The directory must be on the
-    /// file system of its parent.
+    /// Removes the entries of a directory except subdirectories, which it returns. The directory must be on its
+    /// parent's file system.
     fn enter(above: &Dir, name: &Name) -> io::Result<Self> {
         let dir = above.child(name)?;
         if dir.identity().device != above.identity().device {

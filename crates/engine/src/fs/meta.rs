@@ -1,5 +1,4 @@
-//! Metadata: read through a descriptor or one name in a held directory, and set on copies. What to preserve is decided
-//! elsewhere.
+//! Metadata: read by a descriptor or a name in a held directory, and set on copies. Others decide what to preserve.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -60,38 +59,38 @@ pub struct FileStat {
     pub size: u64,
     /// Mode, owner, group and time.
     pub meta: EntryMetadata,
-    /// Which one it is.
+    /// Its identity.
     pub identity: FileIdentity,
     /// Time of the last change of its contents or properties (ctime).
     pub changed: Timestamp,
-    /// Bytes that it takes where it lies.
+    /// Bytes allocated on disk.
     pub room: u64,
-    /// How many names it has.
+    /// Number of its names.
     pub names: u64,
-    /// Of a device: which one.
+    /// The device number, for a device.
     pub device: u64,
 }
 
-/// What `st_blocks` counts (stat(2)).
+/// The unit of `st_blocks` (stat(2)).
 pub const STAT_BLOCK: u64 = 512;
 
 impl FileStat {
-    /// At an open file or directory.
+    /// Of an open file or directory.
     pub fn at_fd(fd: impl AsFd) -> io::Result<Self> {
         Ok(Self::from(&fstat(fd)?))
     }
 
-    /// At `name` in the directory `dir`.
+    /// Of `name` in the directory `dir`.
     pub fn at_name(dir: impl AsFd, name: &Name, links: FollowLinks) -> io::Result<Self> {
         Ok(Self::from(&statat(dir, name.as_bytes(), links.at_flags())?))
     }
 
-    /// Whether it takes less room than it has bytes.
+    /// Whether fewer bytes are allocated than its size.
     pub fn may_have_holes(&self) -> bool {
         self.kind == FileType::RegularFile && self.room < self.size
     }
 
-    /// Which device, FIFO or socket it is, if it is one.
+    /// The device, FIFO or socket, if it is one.
     pub fn node(&self) -> Option<SpecialFile> {
         let device = || DeviceNumber { major: major(self.device), minor: minor(self.device) };
         Some(match self.kind {
@@ -115,7 +114,7 @@ impl FileStat {
 }
 
 impl FileStat {
-    /// Which file it is, and since when it is unchanged.
+    /// The file's identity and version.
     pub fn version(&self) -> FileVersion {
         let FileIdentity { device, inode } = self.identity;
         FileVersion { device, inode, changed: self.changed }
@@ -147,47 +146,45 @@ impl From<&Stat> for FileStat {
     }
 }
 
-/// Which parts of a [`EntryMetadata`] are put on a copy.
+/// Parts of [`EntryMetadata`] to set on a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetadataParts {
     /// Numeric owner and group.
     pub owner: bool,
-    /// These permission bits; `None` leaves them as they are.
+    /// These permission bits; `None` keeps them.
     pub mode: Option<u16>,
     /// The time of last modification.
     pub times: bool,
 }
 
-/// What became of owner and group: the rest either succeeds or is an error.
+/// The result for owner and group. All else either succeeds or is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub struct OwnershipResult {
-    /// The owner is the source's. `false` when that was not asked for or is not allowed here.
+    /// Whether the owner is the source's: requested and permitted.
     pub owner: bool,
-    /// The group is the source's. `false` when that was not asked for or is not allowed here.
+    /// Whether the group is the source's: requested and permitted.
     pub group: bool,
 }
 
-/// The mode of a file or directory that is made without `-p`: the source's, as
-/// the umask allows; never setuid, setgid or sticky.
+/// The mode of a new file or directory without `-p`: the source's within the umask; never setuid, setgid or sticky.
 pub fn mode_without_preserve(source_mode: u16, umask: u16) -> u16 {
     source_mode & 0o777 & !umask
 }
 
-/// Puts owner and group, then mode, then the time on an open file or
-/// directory; in this order, as a change of owner clears mode bits. Sets only
-/// what differs: each call changes the time of change, and a change of owner
-/// removes capabilities, also where it changes nothing. Where the
-/// owner (group) could not be set, or was not asked for, the setuid (setgid)
-/// bit is left out: it would give away somebody else's rights. Access times are not touched.
+/// Sets owner and group, then mode, then the time of an open file or directory; in this order, since a change of owner
+/// clears mode bits. Sets only differing properties: each call changes ctime, and chown removes capabilities even
+/// without a change. If the owner (group) was not set, the setuid (setgid) bit is omitted: it would grant another
+/// user's rights. Access times do not change.
 ///
-/// Not being allowed to set an owner is no error ([`OwnershipResult`] says so);
-/// everything else is. `InvalidInput` when `meta` holds an impossible time.
+/// A refused change of owner is no error ([`OwnershipResult`] reports it); everything else is. `InvalidInput` if `meta`
+/// has an impossible time.
 pub fn apply(fd: impl AsFd, meta: &EntryMetadata, keep: MetadataParts) -> io::Result<OwnershipResult> {
     apply_with(fd, meta, keep, || ())
 }
 
-/// The same with what may be lost by a change of owner, and not be allowed after one of mode: done `in_between`.
+/// Calls `in_between` after the change of owner and before that of mode, for properties that chown clears or the mode
+/// forbids.
 pub fn apply_with(
     fd: impl AsFd,
     meta: &EntryMetadata,
@@ -199,7 +196,7 @@ pub fn apply_with(
     let there = FileStat::at_fd(fd)?.meta;
     let applied = set_owner(meta, &there, keep, |uid, gid| fchown(fd, uid, gid))?;
     in_between();
-    // A change of owner clears some bits, and an access control list sets some.
+    // chown clears some bits, and an access control list sets some.
     if let Some(mode) = keep.mode.map(|mode| allowed_mode(mode, applied))
         && FileStat::at_fd(fd)?.meta.mode != mode
     {
@@ -229,8 +226,8 @@ pub fn apply_to_symlink(
     Ok(applied)
 }
 
-/// Puts owner and group, then mode, then the time on the device, FIFO or socket `name` in `dir`, where they differ,
-/// without opening it or following a link. Errors as in [`apply`].
+/// Sets differing owner and group, then mode, then the time of the device, FIFO or socket `name` in `dir`, without
+/// opening it or following a link. Errors as in [`apply`].
 pub fn apply_to_node(
     dir: impl AsFd,
     name: &Name,
@@ -263,15 +260,15 @@ pub fn set_mode_of_path(fd: &OwnedFd, mode: u16) -> io::Result<()> {
     Ok(chmodat(CWD, path, Mode::from_raw_mode(mode.into()), AtFlags::empty())?)
 }
 
-/// Both at once where that is allowed, else each by itself: a user may set any
-/// group of theirs, and a user namespace may have one of the numbers.
+/// Sets both at once if permitted, otherwise each alone: users may set their own groups, and a user namespace may have
+/// only one of the numbers.
 fn set_owner(
     meta: &EntryMetadata,
     there: &EntryMetadata,
     keep: MetadataParts,
     chown: impl Fn(Option<Uid>, Option<Gid>) -> rustix::io::Result<()>,
 ) -> io::Result<OwnershipResult> {
-    // The largest number means "leave it" to the system and cannot be an owner.
+    // For the system, the largest number means "no change".
     let has_owner = keep.owner && meta.uid != u32::MAX;
     let has_group = keep.owner && meta.gid != u32::MAX;
     let uid = (has_owner && meta.uid != there.uid).then(|| Uid::from_raw(meta.uid));
@@ -284,8 +281,8 @@ fn set_owner(
     Ok(OwnershipResult { owner, group })
 }
 
-/// EPERM: not root, or root of a file system that does not let it. EINVAL: a
-/// number that this user namespace does not have. EOPNOTSUPP: no owners here.
+/// EPERM: not root, or refused by the file system. EINVAL: a number outside of this user namespace. EOPNOTSUPP: no
+/// owners here.
 fn is_allowed(result: rustix::io::Result<()>) -> io::Result<bool> {
     match result {
         Ok(()) => Ok(true),
@@ -300,7 +297,7 @@ fn allowed_mode(mode: u16, applied: OwnershipResult) -> u16 {
     mode & 0o7777 & !without_owner & !without_group
 }
 
-/// Checked, because nanoseconds beyond a second mean "now" or "leave it" to the system.
+/// Checked, since the system interprets nanoseconds beyond a second as "now" or "no change".
 fn timestamps(meta: &EntryMetadata) -> io::Result<Timestamps> {
     let Timestamp { seconds, nanoseconds } = meta.modified;
     if nanoseconds > 999_999_999 {

@@ -1,9 +1,7 @@
-//! The file system, as both ends of a copy see it: directories held by
-//! descriptor, the source's walk, and metadata.
+//! The file system for both ends of a copy: directories held by descriptor, the source's walk, and metadata.
 //!
-//! Nothing here takes a path below an operand: after the root has been opened,
-//! every call names one component in a directory that is held. File contents,
-//! temporary names and renames are not dealt with here.
+//! No call takes a path below an operand: after the root is opened, every call names one component in a held directory.
+//! File contents, temporary names and renames are elsewhere.
 
 pub mod attributes;
 mod dir;

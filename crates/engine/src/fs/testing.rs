@@ -12,7 +12,7 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 use super::{Dir, Prefetcher, SpecialFiles, WalkEntry, WalkOptions, Walker};
 
-/// Everything, links as links.
+/// Options for everything, with links as links.
 pub const KEEP: WalkOptions = WalkOptions {
     recursive: true,
     symlinks: Symlinks::Keep,
@@ -22,12 +22,12 @@ pub const KEEP: WalkOptions = WalkOptions {
     only_counts_files: false,
 };
 
-/// Helpers that are asked however quick lookups are.
+/// Prefetch workers that are always used.
 pub fn eager(options: WalkOptions) -> Prefetcher {
     Prefetcher::always(options, Cancel::new())
 }
 
-/// The two kinds of walk, for tests of what both promise: without helpers, and with `ahead`.
+/// Walks without prefetch workers and with `ahead`, for tests of both.
 pub fn both<'a>(root: &Dir, ahead: &'a Prefetcher) -> [Walker<'a>; 2] {
     [Walker::new(root.clone(), ahead.options()), Walker::helped(root.clone(), ahead)]
 }
@@ -35,12 +35,11 @@ pub fn both<'a>(root: &Dir, ahead: &'a Prefetcher) -> [Walker<'a>; 2] {
 /// Time limit of a test that would hang if the tested code were broken: far more than it needs on a busy machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// A temporary directory that is removed however deep its content is, also when a test fails.
+/// A temporary directory that is removed at any depth, also if a test fails.
 pub struct DeepTemp(tempfile::TempDir);
 
 impl DeepTemp {
-    /// One on tmpfs for whole sizes, and one on the disk, which is slower, for
-    /// sizes to be divided by the number given with it.
+    /// One on tmpfs for full sizes, and one on the slower disk with a divisor for sizes.
     pub fn both() -> Vec<(Self, usize)> {
         let disk = Self(tempfile::tempdir().unwrap());
         match Path::new("/dev/shm").is_dir() {
@@ -49,7 +48,7 @@ impl DeepTemp {
         }
     }
 
-    /// Where it is.
+    /// Its directory.
     pub fn path(&self) -> &Path {
         self.0.path()
     }
@@ -69,18 +68,18 @@ impl Drop for DeepTemp {
                 },
                 _ => continue,
             };
-            // What stays behind is the temporary directory's own Drop's to remove.
+            // The temporary directory's own Drop removes the rest.
             let _ = dir.fd().map(|fd| unlinkat(&*fd, name.as_bytes(), flags));
         }
     }
 }
 
-/// Runs a test in a thread of its own and fails when it takes too long.
+/// Runs a test in a thread, with a time limit.
 pub fn in_time<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
     in_time_of(TEST_TIMEOUT, test)
 }
 
-/// The same with another limit.
+/// Runs a test in a thread with this time limit.
 pub fn in_time_of<T: Send + 'static>(limit: Duration, test: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, outcome) = channel();
     let thread = std::thread::spawn(move || {
@@ -90,24 +89,24 @@ pub fn in_time_of<T: Send + 'static>(limit: Duration, test: impl FnOnce() -> T +
     });
     match outcome.recv_timeout(limit) {
         Err(RecvTimeoutError::Timeout) => panic!("took longer than {limit:?}"),
-        // Disconnected: it panicked, and so does this.
+        // Disconnected: propagate its panic.
         _ => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
     }
 }
 
-/// A name from bytes that are known to be one.
+/// A name from valid bytes.
 pub fn name(bytes: impl AsRef<[u8]>) -> Name {
     Name::new(bytes.as_ref()).expect("a valid name")
 }
 
-/// Makes the directory `child` in `dir` and opens it.
+/// Creates the directory `child` in `dir`, and opens it.
 pub fn make_dir(dir: &Dir, child: impl AsRef<[u8]>) -> Dir {
     let child = name(child);
     mkdirat(&*dir.fd().unwrap(), child.as_bytes(), Mode::RWXU).unwrap();
     dir.child(&child).unwrap()
 }
 
-/// Makes the file `child` in `dir`.
+/// Creates the file `child` in `dir`.
 pub fn write_file(dir: &Dir, child: impl AsRef<[u8]>, content: &[u8]) {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let fd = openat(&*dir.fd().unwrap(), child.as_ref(), flags, Mode::RUSR | Mode::WUSR).unwrap();
@@ -121,7 +120,7 @@ pub fn rename(base: &Path, from: &str, to: &str) {
     std::fs::rename(base.join(from), base.join(to)).unwrap();
 }
 
-/// Runs `work` in a thread that may do no more than any user, also when the tests run as root.
+/// Runs `work` in a thread without capabilities, also if the tests run as root.
 pub fn without_capabilities<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let work = move || {
         let mut sets = capabilities(None).unwrap();

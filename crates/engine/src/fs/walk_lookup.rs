@@ -1,4 +1,4 @@
-//! The lookup of a listed name, for any thread.
+//! The lookup of a listed name, by any thread.
 
 use std::io;
 
@@ -9,27 +9,27 @@ use rustix::fs::{FileType, readlinkat};
 use super::Dir;
 use super::meta::{FileStat, FollowLinks};
 
-/// What a listed name calls for.
+/// The next step for a listed name.
 pub(super) enum WalkStep {
     /// A lookup of a name, or of a link's destination.
     LookAt(FollowLinks),
-    /// It is a directory: entering it, when its turn comes.
+    /// Entry into a directory, in its turn.
     Enter,
-    /// Nothing: such a thing is never copied.
+    /// None: its kind is never copied.
     LeaveOut,
 }
 
 /// Result of a lookup.
 pub(crate) struct WalkLookup {
     pub look: FileStat,
-    /// Whether the name had to be followed.
+    /// Whether a link was followed.
     pub links: FollowLinks,
     /// The text of a symbolic link that is copied as a link.
     pub points_to: Option<Box<[u8]>>,
 }
 
 impl WalkStep {
-    /// By what the directory says that it is.
+    /// The step for a listed type.
     pub fn of(kind: FileType, symlinks: Symlinks) -> Self {
         match kind {
             FileType::RegularFile => Self::LookAt(FollowLinks::Itself),
@@ -44,13 +44,13 @@ impl WalkStep {
 }
 
 impl WalkLookup {
-    /// Looks at `name` in `dir`.
+    /// Looks up `name` in `dir`.
     pub fn at(dir: &Dir, name: &Name, links: FollowLinks, symlinks: Symlinks) -> io::Result<Self> {
         let fd = dir.fd()?;
         let look = FileStat::at_name(&*fd, name, links)?;
         let (mut seen, is_link) = (Self { look, links, points_to: None }, look.kind == FileType::Symlink);
         if is_link && symlinks == Symlinks::Follow {
-            // It was listed as a file and is a link now.
+            // Listed as a file, a link by now.
             seen.links = FollowLinks::Followed;
             seen.look = FileStat::at_name(&*fd, name, seen.links)?;
         } else if is_link && symlinks == Symlinks::Keep {

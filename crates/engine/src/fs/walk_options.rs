@@ -7,22 +7,22 @@ use rustix::fs::FileType;
 /// Options of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WalkOptions {
-    /// Whether subdirectories are walked; they are left out otherwise.
+    /// Whether to walk subdirectories, or to exclude them.
     pub recursive: bool,
     /// Treatment of symbolic links.
     pub symlinks: Symlinks,
-    /// A directory that is left out wherever it is found: the target, when it lies inside the source.
+    /// A directory to exclude anywhere: the target within the source.
     pub skip: Option<FileIdentity>,
-    /// Whether filters leave something out: see [`Walker::filtered`](super::Walker::filtered).
+    /// Whether filters exclude anything: see [`Walker::filtered`](super::Walker::filtered).
     pub is_filtered: bool,
-    /// Which devices, FIFOs and sockets are found; the others are left out.
+    /// Devices, FIFOs and sockets to include.
     pub nodes: SpecialFiles,
-    /// Whether files, whose names the filters exclude anyway, are only counted.
+    /// Whether to only count files, since filters exclude all of them.
     pub only_counts_files: bool,
 }
 
 impl WalkOptions {
-    /// Whether a listed name of this kind is only counted. What may lead to a directory is not.
+    /// Whether to only count listed names of this type. A possible directory is not.
     pub(super) fn only_counts(&self, kind: FileType) -> bool {
         let may_be_directory = match kind {
             FileType::Directory | FileType::Unknown => true,

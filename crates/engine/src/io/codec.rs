@@ -1,7 +1,7 @@
 //! Compression and decompression of one payload: LZ4 blocks and Zstandard frames, with reused contexts.
 //!
-//! The choice of method is made elsewhere ([`haul_proto::compression`]). Nothing is allocated by a peer's word: a
-//! payload is decompressed into a buffer of exactly the expected length.
+//! The choice of method is in [`haul_proto::compression`]. A peer cannot cause allocations: a payload is decompressed
+//! into a buffer of exactly the expected length.
 
 use haul_proto::compression::Codec;
 use haul_proto::compression::CompressionMethod;
@@ -15,7 +15,7 @@ const GAIN_PART: usize = 16;
 /// Compresses payloads.
 #[derive(Default)]
 pub struct PayloadCompressor {
-    /// With the level that it is set to.
+    /// The compressor and its level.
     zstd: Option<(u8, Compressor<'static>)>,
 }
 
@@ -25,8 +25,8 @@ impl PayloadCompressor {
         lz4_flex::block::get_maximum_output_size(len)
     }
 
-    /// Compresses `plain` into the beginning of `out`, which has [`PayloadCompressor::room`]. Gives the length; `None` where it is
-    /// hardly shorter, or there is no memory for it.
+    /// Compresses `plain` into the beginning of `out`, which has [`PayloadCompressor::room`]. Returns the length;
+    /// `None` if it is hardly shorter, or memory is short.
     pub fn pack(&mut self, method: CompressionMethod, plain: &[u8], out: &mut [u8]) -> Option<usize> {
         let most = plain.len() - plain.len().div_ceil(GAIN_PART).min(plain.len());
         let len = match method {
@@ -59,14 +59,14 @@ impl fmt::Debug for PayloadCompressor {
     }
 }
 
-/// Undoes it.
+/// Decompresses payloads.
 #[derive(Default)]
 pub struct PayloadDecompressor {
     zstd: Option<Decompressor<'static>>,
 }
 
 impl PayloadDecompressor {
-    /// Unpacks `packed`, which must become exactly as long as `plain`. After a fault, what `plain` holds means nothing.
+    /// Decompresses `packed` to exactly the length of `plain`. After an error, the contents of `plain` are undefined.
     pub fn unpack(&mut self, codec: Codec, packed: &[u8], plain: &mut [u8]) -> Result<(), ProtocolError> {
         let unpacked = match codec {
             Codec::Lz4 => lz4_flex::block::decompress_into(packed, plain).ok(),

@@ -1,7 +1,7 @@
 //! The buffer of a record: prefix, page-aligned payload, trailer and tag.
 //!
 //! Each stream allocates it once. A payload is read, hashed, encrypted and sent, or received, decrypted and written, in
-//! this memory, without a copy.
+//! place.
 
 use haul_proto::encoding::Writer;
 use haul_proto::integrity::FrameLen;
@@ -9,19 +9,19 @@ use haul_proto::limits::TRAILER_MAX;
 use haul_proto::wire::frame::{PREFIX_LEN, RecordPrefix, RecordTrailer, TAG_LEN};
 use haul_proto::wire::sparse::{DataMap, PayloadShape, SparsePayload, encode_trailer};
 
-/// Alignment of the payload in memory: a page, as direct I/O wants it.
+/// Alignment of the payload in memory: a page, for direct I/O.
 const ALIGNMENT: usize = 4096;
 
-/// A record to be sent, or one that has arrived.
+/// A record to send, or a received one.
 #[derive(Debug)]
 pub struct FrameBuffer {
     bytes: Vec<u8>,
-    /// Where the payload begins.
+    /// Offset of the payload.
     base: usize,
     payload: usize,
     trailer: usize,
     capacity: usize,
-    /// Which of its blocks are data, where some are holes.
+    /// Its data blocks; `None` without holes.
     map: Option<DataMap>,
     /// Length of the payload as it was received, compressed or not.
     received: Option<usize>,
@@ -45,12 +45,12 @@ impl FrameBuffer {
         Self { bytes, base, payload: 0, trailer: 0, capacity, map: None, received: None }
     }
 
-    /// All the room that there is for a payload.
+    /// The whole room for a payload.
     pub fn room_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.base..self.base + self.capacity]
     }
 
-    /// Says how much of the room is payload.
+    /// Sets the length of the payload.
     ///
     /// # Panics
     /// If it is more than there is room for: a programmer's error.
@@ -60,7 +60,7 @@ impl FrameBuffer {
         self.received = None;
     }
 
-    /// Length of the payload on the wire, if it was received; else its length.
+    /// Length of a received payload on the wire; otherwise its length.
     pub fn received_len(&self) -> usize {
         self.received.unwrap_or(self.payload)
     }
@@ -70,12 +70,12 @@ impl FrameBuffer {
         self.received = Some(len);
     }
 
-    /// An empty one of the same size.
+    /// An empty buffer of the same size.
     pub fn fresh(&self) -> Self {
         Self::with_capacity(self.capacity())
     }
 
-    /// Another one with the same payload.
+    /// A buffer with a copy of the payload.
     pub fn copy(&self) -> Self {
         let mut copy = self.fresh();
         let payload = self.payload();
@@ -89,17 +89,17 @@ impl FrameBuffer {
         &self.bytes[self.base..self.base + self.payload]
     }
 
-    /// The payload, to be written.
+    /// The payload, writable.
     pub fn payload_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.base..self.base + self.payload]
     }
 
-    /// Bytes that a payload may have.
+    /// Largest payload, in bytes.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// The trailer, once it was opened.
+    /// The decrypted trailer.
     pub fn trailer(&self) -> &[u8] {
         &self.bytes[self.base + self.payload..][..self.trailer]
     }
@@ -114,7 +114,7 @@ impl FrameBuffer {
         self.map = map;
     }
 
-    /// Takes the holes out of the payload; `None` where it has none.
+    /// Removes the holes from the payload; `None` without holes.
     pub fn squeeze(&mut self) -> Option<SparsePayload> {
         let map = self.map.take()?;
         let plain = self.payload;
@@ -122,7 +122,7 @@ impl FrameBuffer {
         Some(SparsePayload { map, plain })
     }
 
-    /// The reverse, at the other end.
+    /// Restores the holes, at the other end.
     pub fn spread(&mut self, SparsePayload { map, plain }: SparsePayload) {
         if plain > self.capacity {
             let squeezed = std::mem::replace(self, Self::with_capacity(plain));
@@ -133,8 +133,7 @@ impl FrameBuffer {
         self.map = Some(map);
     }
 
-    /// Puts a trailer behind the payload and the prefix before it. `shape` says what the payload was, if it was
-    /// another.
+    /// Appends a trailer to the payload, and sets the prefix. `shape` describes a transformed payload.
     pub fn set_trailer(&mut self, shape: &PayloadShape, trailer: &RecordTrailer) {
         let mut out = Writer::new();
         encode_trailer(shape, trailer, &mut out);
@@ -145,7 +144,7 @@ impl FrameBuffer {
         self.bytes[self.base + self.payload..][..encoded.len()].copy_from_slice(&encoded);
     }
 
-    /// Takes the lengths of a record that is about to be received; makes room where a peer's frames are longer.
+    /// Sets the lengths of a record to receive. Grows for a peer's longer frames.
     pub fn set_lengths(&mut self, prefix: RecordPrefix) {
         if prefix.payload > self.capacity {
             *self = Self::with_capacity(prefix.payload);
@@ -156,13 +155,13 @@ impl FrameBuffer {
         self.bytes[self.base - PREFIX_LEN..self.base].copy_from_slice(&prefix.encode());
     }
 
-    /// Where payload, trailer and tag are received.
+    /// The buffer for payload, trailer and tag.
     pub fn behind_prefix_mut(&mut self) -> &mut [u8] {
         let len = self.payload + self.trailer + TAG_LEN;
         &mut self.bytes[self.base..self.base + len]
     }
 
-    /// The whole record as it travels.
+    /// The whole record in wire format.
     pub fn wire(&self) -> &[u8] {
         &self.bytes[self.base - PREFIX_LEN..self.base + self.payload + self.trailer + TAG_LEN]
     }

@@ -1,14 +1,14 @@
-//! What came of old files in a job, as it is counted at the target.
+//! Results of base files in a job, counted at the target.
 
 use haul_proto::delta::options::DeltaCounters;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::metrics::counter::add;
 
-/// Bytes of a record beside its payload, about.
+/// Approximate bytes of a record besides its payload.
 const RECORD_BYTES: usize = 80;
 
-/// What came of old files so far.
+/// Results of base files so far.
 #[derive(Debug, Default)]
 pub struct DeltaTally {
     files: AtomicU64,
@@ -20,7 +20,7 @@ pub struct DeltaTally {
 }
 
 impl DeltaTally {
-    /// A file with a usable base file, or possibly one, is complete.
+    /// Counts a complete file with a usable base file, or possibly one.
     pub fn file(&self, bytes: u64) {
         add(&self.files, 1);
         add(&self.bytes, bytes);
@@ -37,7 +37,7 @@ impl DeltaTally {
         add(&self.old_bytes, old as u64);
     }
 
-    /// So many deltas of the job gave another value than the source said.
+    /// Sets the number of deltas with a wrong value.
     pub fn wrong(&self, deltas: u32) {
         self.wrong.store(deltas.into(), Ordering::Relaxed);
     }

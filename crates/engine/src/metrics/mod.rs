@@ -1,4 +1,4 @@
-//! What a worker counts and times, and how it reports that to its controller.
+//! Counters and timers of a worker, and its reports to the controller.
 
 pub mod counter;
 pub mod delta_tally;

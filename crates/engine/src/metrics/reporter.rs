@@ -24,10 +24,10 @@ use crate::sys::usage::ProcessStatus;
 
 macro_rules! declare_tally {
     ($($(#[$doc:meta])* $name:ident: $ends:ident, $words:literal, $join:ident;)*) => {
-        /// Counters that every thread of a worker adds to. Relaxed: nothing is decided by them.
+        /// Counters of all threads of a worker. Relaxed: no decision depends on them.
         #[derive(Debug, Default)]
         pub struct CounterTally {
-            /// The walk has found everything.
+            /// Whether the walk is complete.
             pub walk_complete: AtomicBool,
             $($(#[$doc])* pub $name: AtomicU64,)*
             /// Files copied that are on disk under their names.
@@ -76,27 +76,26 @@ impl CounterTally {
     }
 }
 
-/// Reports to the controller. A controller that is gone is noticed where the link is read, so that errors of
-/// writing to it are ignored here.
+/// Reports to the controller. Write errors are ignored, since the reader of the control channel detects its loss.
 pub struct Reporter {
     link: LinkWriter,
-    /// What has been counted.
+    /// The counters.
     pub tally: CounterTally,
-    /// The files that took longest.
+    /// The slowest files.
     pub slowest: SlowestFiles,
-    /// What came of old files.
+    /// Results of base files.
     pub delta: DeltaTally,
-    /// What else came of the job.
+    /// Other changes.
     pub sync: SyncTally,
     report_files: bool,
     account: ProcessStatus,
     audit: Option<Arc<AuditLog>>,
-    /// What paths of files are below, in the audit log.
+    /// Prefix of paths in the audit log.
     label: OnceLock<Vec<u8>>,
 }
 
 impl Reporter {
-    /// Over the worker's link.
+    /// A reporter over the worker's control channel.
     pub fn new(link: LinkWriter, report_files: bool) -> Self {
         Self {
             link,
@@ -111,7 +110,7 @@ impl Reporter {
         }
     }
 
-    /// Has a line of the audit log for each file.
+    /// Adds an audit log.
     pub fn with_audit(self, audit: Option<Arc<AuditLog>>) -> Self {
         Self { audit, ..self }
     }
@@ -121,23 +120,23 @@ impl Reporter {
         self.audit.is_some()
     }
 
-    /// The paths of files are below this, from now on.
+    /// Sets the prefix of paths.
     pub fn set_label(&self, label: &[u8]) {
         let _ = self.label.set(label.to_vec());
     }
 
-    /// Writes a line of the audit log, where there is one; where that fails, the job ends. `path` is whole.
+    /// Writes a line to the audit log, if any. An error ends the job. The path is complete.
     pub fn audit(&self, record: &AuditRecord<'_>) -> Result<(), AuditError> {
         self.audit.as_ref().map_or(Ok(()), |audit| audit.write(record))
     }
 
-    /// The same of something that was made, changed or removed. `path` is whole.
+    /// Writes a line about a created, changed or removed entry. `path` is complete.
     pub fn audit_change(&self, action: AuditAction, kind: EntryKind, path: &[u8]) {
-        // Where that fails, the log ends the job.
+        // On an error, the log ends the job.
         let _ = self.audit(&AuditRecord { kind: Some(kind), ..AuditRecord::of(action, path) });
     }
 
-    /// Has `end` called once the audit log cannot be written.
+    /// Sets a handler for the first write error of the audit log.
     pub fn on_audit_failure(&self, end: impl Fn(&str) + Send + Sync + 'static) {
         if let Some(audit) = &self.audit {
             audit.on_failure(end);
@@ -155,7 +154,7 @@ impl Reporter {
         if self.is_audited() {
             let path = below(self.label.get().map_or(b"", |label| label), &path());
             let record = AuditRecord { bytes: Some(size), duration, digest, ..AuditRecord::of(action, &path) };
-            // Where that fails, the log ends the job.
+            // On an error, the log ends the job.
             let _ = self.audit(&record);
         }
     }
@@ -165,14 +164,14 @@ impl Reporter {
         let _ = self.link.send(LinkChannel::Controller, &message.encode());
     }
 
-    /// A file is copied; its BLAKE3, in a session that has it. `duration` is known of a large file.
+    /// Reports a copied file, with its BLAKE3 digest if the session has it, and the `duration` of a large file.
     pub fn file_done(&self, path: impl Fn() -> Vec<u8>, size: u64, duration: Option<Duration>, digest: Option<Digest>) {
         self.audit_file(AuditAction::Received, &path, size, duration, digest.as_ref());
         add(&self.tally.files_copied, 1);
         self.file(path, size, true, digest);
     }
 
-    /// A file was there already.
+    /// A file was present before.
     pub fn file_there(&self, path: impl Fn() -> Vec<u8>, size: u64, digest: Option<Digest>) {
         self.audit_file(AuditAction::Unchanged, &path, size, None, digest.as_ref());
         add(&self.tally.files_skipped, 1);
@@ -180,7 +179,7 @@ impl Reporter {
         self.file(path, size, false, digest);
     }
 
-    /// A file was compared with the target's; with its digest, if both are equal.
+    /// Reports a compared file, with its digest if both are equal.
     pub fn file_compared(&self, path: impl Fn() -> Vec<u8>, size: u64, digest: Option<Digest>) {
         self.audit_file(AuditAction::Compared, &path, size, None, digest.as_ref());
         add(&self.tally.files_compared, 1);
@@ -189,7 +188,7 @@ impl Reporter {
         }
     }
 
-    /// An entry is not the same at both ends.
+    /// Reports an entry that differs between both ends.
     pub fn differs(&self, path: Vec<u8>, differences: Vec<Difference>) {
         add(&self.tally.differences, 1);
         let _ = self.audit(&AuditRecord::of(AuditAction::Differs, &path));
@@ -202,7 +201,7 @@ impl Reporter {
         }
     }
 
-    /// An entry failed.
+    /// Reports a failed entry.
     pub fn failed(&self, path: Vec<u8>, text: impl Into<String>) {
         add(&self.tally.failed, 1);
         let text = text.into();
@@ -210,7 +209,7 @@ impl Reporter {
         self.send(&WorkerMessage::FileFailed { path, text });
     }
 
-    /// An entry is left out on purpose.
+    /// Reports an entry skipped on purpose.
     pub fn left_out(&self, path: Vec<u8>, reason: &str) {
         add(&self.tally.left_out, 1);
         self.send(&WorkerMessage::Skipped(SkipReport { path, reason: reason.into() }));
@@ -228,13 +227,13 @@ impl Reporter {
         add(&self.tally.filtered, entries);
     }
 
-    /// The counters as they are now.
+    /// Reports the present counters.
     pub fn progress(&self) {
         self.send(&WorkerMessage::Counters(Box::new(self.tally.counters())));
         self.sync.news().into_iter().for_each(|figures| self.send(&WorkerMessage::Synced(figures)));
     }
 
-    /// The last word; `path` is what the source's sockets met with.
+    /// Sends the final report; `path` has the figures of the source's sockets.
     pub fn finished(&self, path: PathFigures) {
         let counters = self.tally.counters();
         let files_durable = self.tally.files_durable.load(Ordering::Relaxed);

@@ -10,18 +10,18 @@ use haul_proto::wire::slowest_files::SlowFile;
 
 use crate::sys::usage::micros;
 
-/// The slowest so far.
+/// The slowest files so far.
 #[derive(Debug, Default)]
 pub struct SlowestFiles {
-    /// Faster files are not included; checked before the lock is taken.
+    /// Duration of the fastest file included, checked without the lock.
     least_us: AtomicU64,
     files: Mutex<Vec<SlowFile>>,
-    /// They have changed since they were last asked for as news.
+    /// Whether they changed since the last report.
     is_new: AtomicBool,
 }
 
 impl SlowestFiles {
-    /// A file took so long.
+    /// Records a file's duration.
     pub fn record(&self, took: Duration, size: u64, path: impl FnOnce() -> Vec<u8>) {
         let took_us = micros(took);
         if took_us <= self.least_us.load(Ordering::Relaxed) {

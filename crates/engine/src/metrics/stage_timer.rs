@@ -1,8 +1,8 @@
-//! Stages of a job's threads, and their time: one reading of the clock at each change of stage.
+//! Stages of a job's threads, and their time, with one clock reading per change of stage.
 //!
-//! A registered thread ([`StageTimers::enter`]) reports its stage by [`during`], from wherever it is known. In other
-//! threads that does nothing, so shared code need not know. The kernel reports how much of a stage is CPU time and how
-//! much is waiting; that call is expensive, and made for a sample of the time.
+//! A registered thread ([`StageTimers::enter`]) sets its stage by [`during`]. In other threads, that has no effect, so
+//! shared code can call it. The kernel reports the CPU time of a stage; that call is expensive, and made for a sample
+//! of the time.
 
 use haul_base::sys::sync::lock;
 use haul_proto::limits::STREAM_FIGURES_MAX;
@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use crate::sys::usage::{ThreadId, ThreadUsage, cpu_us_of, micros, thread_id, thread_use};
 
-/// One interval in this number is sampled for its CPU time.
+/// The sampled part of the time, as a divisor.
 const LOOKED_PART: u64 = 32;
 
 /// Time in every stage.
@@ -27,14 +27,14 @@ pub struct StageTimers(Mutex<TimerState>);
 #[derive(Default)]
 struct TimerState {
     threads: Vec<Arc<ThreadTimer>>,
-    /// What those did that have ended.
+    /// Times of ended threads.
     past: StageTotals,
     ended: Vec<StreamFigures>,
 }
 
 /// One thread.
 struct ThreadTimer {
-    /// The stream that it carries, if it carries one.
+    /// Its stream, if any.
     stream: Option<u16>,
     thread: ThreadId,
     begun: Instant,
@@ -44,7 +44,7 @@ struct ThreadTimer {
 struct TimerHand {
     stage: Stage,
     since: Instant,
-    /// What the thread had used at `since`, where it was asked for.
+    /// The thread's usage at `since`, if sampled.
     used: Option<ThreadUsage>,
     spent: StageTotals,
 }
@@ -53,8 +53,7 @@ thread_local! {
     static OWN: RefCell<Option<Arc<ThreadTimer>>> = const { RefCell::new(None) };
 }
 
-/// Runs `work`, which is in this stage but for what says otherwise. A thread beside the streams keeps to stages of its
-/// own.
+/// Runs `work` in this stage, except for nested stages. Threads without a stream have stages of their own.
 pub fn during<T>(stage: Stage, work: impl FnOnce() -> T) -> T {
     let before = go_over(stage);
     let result = work();
@@ -62,7 +61,7 @@ pub fn during<T>(stage: Stage, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The stage that the calling thread leaves; `None` without a timer.
+/// Changes the calling thread's stage. Returns the one before; `None` without a timer.
 fn go_over(stage: Stage) -> Option<Stage> {
     OWN.with_borrow(|own| {
         let clock = own.as_ref().filter(|clock| clock.stream.is_some() == stage.is_of_stream())?;
@@ -85,7 +84,7 @@ impl TimerHand {
             spent.looked_us += wall_us;
             spent.computed_us += computed_us(&used, &thread_use(), wall_us);
         }
-        // By time, not by number: with alternating long and short calls, the samples might cover the short ones alone.
+        // By time, not by number: with alternating long and short calls, samples might hit only the short ones.
         let Spent { wall_us, looked_us, .. } = self.spent[stage as usize];
         if looked_us * LOOKED_PART <= wall_us {
             self.used = Some(thread_use());
@@ -95,7 +94,7 @@ impl TimerHand {
     }
 }
 
-/// A thread that has waited for nothing has computed all the time, also while others had its processor.
+/// A thread without waits counts as computing all the time, also while preempted.
 fn computed_us(before: &ThreadUsage, after: &ThreadUsage, wall_us: u64) -> u64 {
     match after.waits == before.waits {
         true => wall_us,
@@ -104,7 +103,7 @@ fn computed_us(before: &ThreadUsage, after: &ThreadUsage, wall_us: u64) -> u64 {
 }
 
 impl ThreadTimer {
-    /// So far, the stage included that the thread is in.
+    /// The times so far, including the present stage.
     fn spent(&self) -> StageTotals {
         let hand = lock(&self.hand);
         let mut spent = hand.spent;
@@ -112,7 +111,7 @@ impl ThreadTimer {
         spent
     }
 
-    /// Of a thread that has not ended.
+    /// The figures of a running thread.
     fn figures(&self, stream: u16, spent: &StageTotals) -> StreamFigures {
         let of = |stages: &[Stage]| stages.iter().map(|stage| spent[*stage as usize].wall_us).sum();
         StreamFigures {
@@ -128,8 +127,7 @@ impl ThreadTimer {
 }
 
 impl StageTimers {
-    /// Times the calling thread until the returned guard is dropped. `stream` is the stream that it carries, `stage`
-    /// its default stage.
+    /// Times the calling thread until the returned guard is dropped. `stream` is its stream, `stage` its default stage.
     pub fn enter(&self, stream: Option<u16>, stage: Stage) -> TimedThread<'_> {
         let hand = Mutex::new(TimerHand::new(stage));
         let clock = Arc::new(ThreadTimer { stream, thread: thread_id(), begun: Instant::now(), hand });
@@ -146,13 +144,13 @@ impl StageTimers {
         all
     }
 
-    /// How many threads carry streams.
+    /// Number of threads with streams.
     pub fn streams(&self) -> u16 {
         let count = lock(&self.0).threads.iter().filter(|clock| clock.stream.is_some()).count();
         u16::try_from(count).unwrap_or(u16::MAX)
     }
 
-    /// The times of each stream's thread, ended ones included as far as there is room.
+    /// The times of each stream's thread, with ended ones up to a limit.
     pub fn figures(&self) -> Vec<StreamFigures> {
         let state = lock(&self.0);
         let there = state.threads.iter();
@@ -163,10 +161,10 @@ impl StageTimers {
     }
 }
 
-/// A thread that counts.
+/// The registration of a thread.
 pub struct TimedThread<'s> {
     stages: &'s StageTimers,
-    /// It is of the thread that entered.
+    /// Bound to the thread that entered.
     bound: PhantomData<*const ()>,
 }
 

@@ -1,4 +1,4 @@
-//! What else came of a job than copies, as each end counts it.
+//! Changes besides copies, counted by each end.
 
 use haul_proto::sync::SyncCounters;
 use std::sync::Mutex;
@@ -6,20 +6,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use haul_base::sys::sync::lock;
 
-/// As [`SyncCounters`], while the job runs.
+/// [`SyncCounters`] of a running job.
 #[derive(Debug, Default)]
 pub struct SyncTally {
     /// Entries removed at the target.
     pub removed: AtomicU64,
-    /// Entries put into the directory for backups.
+    /// Entries moved to the backup directory.
     pub backed_up: AtomicU64,
-    /// Files that became names of an earlier copy's.
+    /// Files linked to an earlier copy.
     pub linked: AtomicU64,
     /// Entries with changes of metadata only.
     pub adjusted: AtomicU64,
     /// Files and links removed at the source.
     pub removed_at_source: AtomicU64,
-    /// Those that were to be removed and stay.
+    /// Files and links kept at the source instead of removed.
     pub left_at_source: AtomicU64,
     told: Mutex<SyncCounters>,
 }

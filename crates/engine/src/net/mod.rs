@@ -1,4 +1,4 @@
-//! The network between two workers: encrypted streams, the paths that they take, their number and their rate.
+//! The network between two workers: encrypted streams, their paths, number and rate.
 
 pub mod controller_watchdog;
 pub mod message_compression;

@@ -28,7 +28,7 @@ use crate::receiver::place::target_path::TargetPath;
 use crate::receiver::place::temp_files::{is_own_name, lock_file};
 use crate::receiver::place::temp_names::{is_for_same_name, random_names, sibling, temporary_name};
 
-/// Remains of a copy, or files that it works on: the description, and the place.
+/// The remains of a copy, or files in use: the description, and the place.
 pub struct Partial {
     /// The description.
     pub about: PartialDetails,
@@ -36,40 +36,40 @@ pub struct Partial {
     name: Name,
     /// Its journal, or those of its ranges.
     journals: Vec<FileName>,
-    /// The file that a patch is for.
+    /// The file of a patch.
     file: Option<Name>,
 }
 
 /// Description of a [`Partial`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartialDetails {
-    /// The path that it gets when it is whole; where that is not known, the path that it has.
+    /// Its final path; its present path if that is unknown.
     pub path: Vec<u8>,
     /// Its state.
     pub state: PartialState,
-    /// Space that it takes, its journal's included.
+    /// Its space on disk, including its journal's.
     pub disk_bytes: u64,
-    /// How long nothing has been written to it.
+    /// Time since its last write.
     pub idle: Duration,
 }
 
-/// What a [`Partial`] is.
+/// The state of a [`Partial`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartialState {
     /// A partial file: the same copy resumes it, if the source has not changed.
     Part(PartialExtent),
-    /// The same, being written now.
+    /// A partial file in use.
     Busy {
-        /// How far it is, where that is recorded.
+        /// Its recorded extent, if any.
         extent: Option<PartialExtent>,
-        /// The process that writes it, if the kernel reports it.
+        /// The writing process, if the kernel reports it.
         process: Option<u32>,
     },
     /// A partial file without a journal: the same copy starts it over.
     Unrecorded,
     /// A journal without its partial file.
     Journal,
-    /// A journal of a part that lies in another directory (`-a`). It is not removed without that.
+    /// A journal of a partial file in another directory (`-a`). It is not removed without that file.
     Elsewhere,
     /// A complete patch for an update in place (`--inplace`), perhaps applied in part. The same copy applies all of it;
     /// it is kept until then.
@@ -79,18 +79,18 @@ pub enum PartialState {
         /// Bytes of the whole file then.
         size: u64,
     },
-    /// A patch that is of no use any more: its file has it, is gone or is another one.
+    /// A useless patch: it is applied, or its file is gone or replaced.
     Spent,
     /// A damaged patch. Its file may be updated in part; the same copy completes it.
     Damaged,
-    /// It belongs to another user, and is neither read nor removed.
+    /// Another user's file, neither read nor removed.
     Foreign {
         /// That user.
         uid: u32,
     },
 }
 
-/// How far a file is.
+/// The extent of a partial file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartialExtent {
     /// Bytes recorded as written. The next run verifies them.
@@ -107,18 +107,17 @@ pub struct PartialUnreadable {
     pub text: String,
 }
 
-/// What became of a [`Partial`] that was to be removed.
+/// The result of the removal of a [`Partial`].
 pub enum PartialRemoval {
-    /// It is gone.
+    /// It was removed.
     Removed,
-    /// It stays, for the reason that its [`PartialState`] gives.
+    /// It was kept because of its [`PartialState`].
     Kept,
-    /// Somebody was faster, or it has its final name by now.
+    /// It has vanished, or got its final name.
     Vanished,
 }
 
-/// What lies at `path`, or below it where it is a directory. Journals are looked for beside their parts and in
-/// `journals` (`-a`).
+/// Finds partial files at or below `path`. Journals are beside them, or in `journals` (`-a`).
 pub fn find(
     path: &Path,
     journals: Option<&Path>,
@@ -144,9 +143,9 @@ pub fn find(
 struct PartialFinder {
     /// Prefix of displayed paths.
     label: Vec<u8>,
-    /// Where the journals lie that do not lie beside their parts.
+    /// The directory of journals that are not beside their files.
     journals: Option<JournalLocation>,
-    /// Final names by the parts' names, of all journals there.
+    /// Final names by partial files' names, from all journals there.
     final_names: HashMap<Name, Name>,
     patched: RefCell<patches::PatchedNames>,
 }
@@ -178,7 +177,7 @@ impl PartialFinder {
         Ok(Self { label, journals, final_names, patched: RefCell::default() })
     }
 
-    /// Something that the walk came across.
+    /// Examines an entry of the walk.
     fn examine_found(&self, found: WalkEntry) -> Option<Result<Partial, PartialUnreadable>> {
         match found {
             WalkEntry::File { parent, name, .. } => {
@@ -249,7 +248,7 @@ impl PartialFinder {
         Ok(is_known.then_some(partial))
     }
 
-    /// `false` where it has vanished. As long as a patch is of use, it is known by the name of its file.
+    /// Examines a patch; `false` if it has vanished. A useful patch is listed under the name of its file.
     fn look_at_patch(&self, partial: &mut Partial) -> io::Result<bool> {
         partial.file = self.patched.borrow_mut().file_of(&partial.dir, &partial.name)?;
         let is_known = partial.look_at_patch()?;
@@ -261,13 +260,13 @@ impl PartialFinder {
         Ok(is_known)
     }
 
-    /// `false` where it has vanished.
+    /// Examines a partial file; `false` if it has vanished.
     fn look_at_part(&self, partial: &mut Partial) -> io::Result<bool> {
         let rival = match lock_file(&partial.dir, &partial.name, OFlags::RDONLY, &impatient()) {
             Ok(None) => return Ok(false),
             Ok(Some(_)) => None,
             Err(FileError::Held(rival)) => Some(rival),
-            // One with a second name: no run resumes it, and it stays.
+            // A file with a second name is kept: no run resumes it.
             Err(FileError::NameTaken) => None,
             Err(error) => return Err(error.into()),
         };
@@ -280,7 +279,7 @@ impl PartialFinder {
         Ok(true)
     }
 
-    /// How far the part is, by the journal beside it or the one in the directory for them.
+    /// Determines the extent of a partial file by its journal.
     fn find_journal(&self, partial: &mut Partial) -> io::Result<Option<PartialExtent>> {
         let beside = FileName { dir: partial.dir.clone(), name: sibling(&partial.name, "journal") };
         let apart = self.journals.as_ref().zip(self.final_names.get(&partial.name)).map(|(journals, name)| {
@@ -309,7 +308,7 @@ impl PartialFinder {
         self.find_range_journals(partial)
     }
 
-    /// The same, where several runs write the part, a range each.
+    /// Determines the extent by the journals of ranges.
     fn find_range_journals(&self, partial: &mut Partial) -> io::Result<Option<PartialExtent>> {
         let mut extent = None;
         for journal in ranges::journals_of(&partial.dir, &partial.name)? {
@@ -325,7 +324,7 @@ impl PartialFinder {
     }
 }
 
-/// `false` where it is described together with its partial file.
+/// Examines a journal; `false` if it is described with its partial file.
 fn look_at_journal(partial: &mut Partial) -> io::Result<bool> {
     let leaf = FileName { dir: partial.dir.clone(), name: partial.name.clone() };
     let part = sibling(&partial.name, "part");
@@ -346,7 +345,7 @@ fn look_at_journal(partial: &mut Partial) -> io::Result<bool> {
 }
 
 impl Partial {
-    /// Removes it, unless a copy uses it. A lock prevents that a copy starts meanwhile.
+    /// Removes it, unless a copy uses it. A lock keeps a copy from starting meanwhile.
     pub fn remove(&mut self) -> io::Result<PartialRemoval> {
         match self.about.state {
             PartialState::Elsewhere | PartialState::Foreign { .. } => return Ok(PartialRemoval::Kept),
@@ -374,7 +373,7 @@ impl Partial {
         Ok(PartialRemoval::Removed)
     }
 
-    /// A copy creates the partial file before its journal: without one, no copy is at work. That of a range locks its
+    /// A copy creates the partial file before its journal: without one, no copy is active. A copy of a range locks its
     /// journal first.
     fn remove_journal(&self) -> io::Result<PartialRemoval> {
         let leaf = FileName { dir: self.dir.clone(), name: self.name.clone() };
@@ -417,7 +416,7 @@ fn space_of(leaf: &FileName) -> io::Result<u64> {
     Ok(disk_bytes(&statat(&*leaf.dir.fd()?, leaf.name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW)?))
 }
 
-/// `st_blocks` counts in units of 512 bytes, whatever the file system's blocks are (inode(7)).
+/// `st_blocks` is in units of 512 bytes, on any file system (inode(7)).
 fn disk_bytes(stat: &rustix::fs::Stat) -> u64 {
     u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512)
 }

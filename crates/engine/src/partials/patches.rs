@@ -17,7 +17,7 @@ use crate::receiver::place::error::{FileError, OtherRun};
 use crate::receiver::place::target_path::FileName;
 use crate::receiver::place::temp_files::lock_file;
 
-/// The files that the patches of one directory belong to: of the last directory.
+/// The files of patches in the last directory.
 #[derive(Default)]
 pub struct PatchedNames {
     of: Option<FileIdentity>,
@@ -25,7 +25,7 @@ pub struct PatchedNames {
 }
 
 impl PatchedNames {
-    /// The file in `dir` that this patch is for, if there is one.
+    /// The file of a patch in `dir`, if any.
     pub fn file_of(&mut self, dir: &Dir, patch: &Name) -> io::Result<Option<Name>> {
         if self.of != Some(dir.identity()) {
             *self = Self { of: Some(dir.identity()), files: files_with_patches(dir)? };
@@ -36,7 +36,7 @@ impl PatchedNames {
 
 /// The files of a directory with patches, by the names of their patches.
 fn files_with_patches(dir: &Dir) -> io::Result<HashMap<Name, Name>> {
-    // A description of its own: the walk is at some place in that of the directory.
+    // A separate open file description: the walk uses the offset of the directory's own.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = Dir::from_fd(openat(&*dir.fd()?, c".", flags, Mode::empty())?)?;
     let mut patches = HashSet::new();
@@ -60,7 +60,7 @@ pub fn is_patch(name: &Name) -> bool {
     name.reserved_parts().is_some_and(|(_, what)| what == "patch")
 }
 
-/// What a patch is, beside the file that it is for.
+/// The state of a patch, by its file.
 fn state_of(dir: &Dir, patch: &OwnedFd, file: Option<&Name>) -> io::Result<PartialState> {
     let Some(header) = read_header(patch) else { return Ok(PartialState::Damaged) };
     let look = match file.map(|name| FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself)) {
@@ -68,7 +68,7 @@ fn state_of(dir: &Dir, patch: &OwnedFd, file: Option<&Name>) -> io::Result<Parti
         Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => return Ok(PartialState::Spent),
     };
-    // The file gets its time when all is in it, and loses it with the first byte that is put into it.
+    // A file has its final time after the last change, and loses it with the first one.
     let found = look.meta.modified;
     let has_time = found == header.modified || looks_stored(header.modified, found, look.changed);
     if look.size == header.size && has_time {
@@ -94,7 +94,7 @@ impl Partial {
         Ok(true)
     }
 
-    /// Removes a patch, unless it may be half in its file: then nothing else makes that whole.
+    /// Removes a patch, unless it may be half applied: then only the patch can complete its file.
     pub(super) fn remove_patch(&mut self) -> io::Result<PartialRemoval> {
         let patch = match lock_file(&self.dir, &self.name, OFlags::RDWR, &impatient()) {
             Ok(Some(patch)) => patch,

@@ -1,4 +1,4 @@
-//! Partial files that several runs write, a range each: known by the journals of their ranges, which lie beside them.
+//! Partial files of several runs with a range each, identified by the journals of their ranges beside them.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,12 +18,12 @@ pub struct RangeJournal {
     pub leaf: FileName,
     pub header: JournalHeader,
     journal: OpenJournal,
-    /// The partial file that it is of.
+    /// Its partial file.
     part: Name,
 }
 
 impl RangeJournal {
-    /// Bytes of the range that are recorded as written.
+    /// Bytes of the range recorded as written.
     pub fn recorded_bytes(&self) -> io::Result<u64> {
         let frame = u64::from(self.header.frame.get());
         let bytes = |index: u64| index.saturating_mul(frame).min(self.header.size);
@@ -36,7 +36,7 @@ pub fn part_of(header: &JournalHeader) -> Option<Name> {
     header.range.map(|range| partial_name(&header.name, range.len()))
 }
 
-/// The journals of the ranges that are written into a partial file.
+/// The journals of a partial file's ranges.
 pub fn journals_of(dir: &Dir, part: &Name) -> io::Result<Vec<RangeJournal>> {
     Ok(all(dir)?.into_iter().filter(|journal| journal.part == *part).collect())
 }
@@ -60,7 +60,7 @@ fn all(dir: &Dir) -> io::Result<Vec<RangeJournal>> {
     let mut found = Vec::new();
     for name in names {
         let leaf = FileName { dir: dir.clone(), name };
-        // What cannot be opened is another user's.
+        // Unreadable files belong to other users.
         let Ok(Some((journal, header))) = OpenJournal::open(&leaf, FileAccess::Read) else { continue };
         let Some(part) = part_of(&header) else { continue };
         found.push(RangeJournal { leaf, header, journal, part });

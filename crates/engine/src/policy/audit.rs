@@ -1,4 +1,4 @@
-//! The audit log: a line of JSON for each file that a worker sends or receives, where the host's policy asks for it.
+//! The audit log: a line of JSON for each file that a worker sends or receives, if the host's policy requires it.
 //!
 //! The worker writes only what it has verified itself. Names are escaped and lines have no control characters, so that
 //! neither the other end nor the controller can forge a line. The worker opens the log before it confines itself. A log
@@ -24,17 +24,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::sys::accounts::Accounts;
 
-/// Where the journal takes entries (systemd.journal-fields(7), Native Journal Protocol).
+/// The journal's socket (systemd.journal-fields(7), Native Journal Protocol).
 const JOURNAL: &str = "/run/systemd/journal/socket";
-/// Where syslog takes lines (syslog(3)).
+/// syslog's socket (syslog(3)).
 const SYSLOG: &str = "/dev/log";
-/// `LOG_AUTHPRIV | LOG_INFO`, as syslog writes it.
+/// `LOG_AUTHPRIV | LOG_INFO` in syslog's format.
 const SYSLOG_PRIORITY: &str = "<86>";
 
-/// Where a policy sends the audit log.
+/// The destination of an audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AuditDestination {
-    /// The system's journal, or syslog where there is none.
+    /// The system's journal, or syslog without one.
     Journal,
     /// A file, which grows.
     File(PathBuf),
@@ -51,7 +51,7 @@ impl AuditDestination {
     }
 }
 
-/// The text that [`AuditDestination::parse`] reads; it is valid UTF-8.
+/// The form for [`AuditDestination::parse`], in UTF-8.
 impl fmt::Display for AuditDestination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -61,7 +61,7 @@ impl fmt::Display for AuditDestination {
     }
 }
 
-/// An audit log that does not work, though the host's policy requires it.
+/// The error of a required audit log.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
     /// It cannot be opened.
@@ -69,7 +69,7 @@ pub enum AuditError {
     Opening {
         /// The log.
         log: AuditDestination,
-        /// What the system said.
+        /// The system's error.
         #[source]
         cause: io::Error,
     },
@@ -78,7 +78,7 @@ pub enum AuditError {
     Writing {
         /// The log.
         log: AuditDestination,
-        /// What the system said.
+        /// The system's error.
         #[source]
         cause: io::Error,
     },
@@ -90,26 +90,26 @@ pub enum AuditError {
 /// The client of a worker.
 #[derive(Debug, Clone, Default)]
 pub struct AuditClient {
-    /// `SSH_CONNECTION`, where ssh started the worker.
+    /// `SSH_CONNECTION`, if ssh started the worker.
     pub ssh_connection: Option<String>,
-    /// The client's address and verified key, where a server started the worker.
+    /// The client's address and verified key, if a server started the worker.
     pub served: Option<String>,
 }
 
-/// What happened to a file.
+/// The event of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuditAction {
     /// A worker has taken a Request.
     Job,
-    /// Contents of a large file or a pipe begin to leave.
+    /// The first contents of a large file or a pipe are sent.
     Begun,
-    /// All of a file has been read and leaves.
+    /// A whole file was read and sent.
     Sent,
     /// A file has been received, and has its name.
     Received,
-    /// A file was there already.
+    /// A file was present before.
     Unchanged,
-    /// A file was compared, and is the same at both ends.
+    /// A file was compared, and is equal at both ends.
     Compared,
     /// A file differs between the ends.
     Differs,
@@ -117,7 +117,7 @@ pub enum AuditAction {
     Failed,
     /// The Request was refused.
     Refused,
-    /// Something that is no file was made.
+    /// An entry except a file was created.
     Made,
     /// It replaced another entry.
     Replaced,
@@ -125,7 +125,7 @@ pub enum AuditAction {
     Changed,
     /// A hard link to a file was made.
     Linked,
-    /// Something was removed.
+    /// An entry was removed.
     Removed,
 }
 
@@ -150,7 +150,7 @@ impl AuditAction {
     }
 }
 
-/// Most characters of an address in a line: one of IPv6 with its scope. The account can set any variable.
+/// Longest address in a line: IPv6 with a scope. The account can set any variable.
 const ADDRESS_MAX: usize = 64;
 
 /// A line of the log.
@@ -173,18 +173,18 @@ pub struct AuditRecord<'a> {
 }
 
 impl<'a> AuditRecord<'a> {
-    /// Of this path, and nothing else.
+    /// A line with this path only.
     pub fn of(action: AuditAction, path: &'a [u8]) -> Self {
         Self { action, path, bytes: None, duration: None, digest: None, reason: None, kind: None }
     }
 }
 
-/// A log that is open.
+/// An open audit log.
 pub struct AuditLog {
     sinks: Vec<AuditSink>,
-    /// Account of the worker and its client, as members of a JSON object.
+    /// The worker and its client, as members of a JSON object.
     origin: String,
-    /// What a relative path begins in.
+    /// The base of relative paths.
     directory: PathBuf,
     has_failed: AtomicBool,
     /// Ends the job.
@@ -197,12 +197,12 @@ type EndJob = dyn Fn(&str) + Send + Sync;
 enum AuditSink {
     Journal(UnixDatagram),
     Syslog(UnixDatagram),
-    /// One line is written at a time.
+    /// A file, with one line written at a time.
     File(Mutex<OwnedFd>, PathBuf),
 }
 
 impl AuditLog {
-    /// Opens all of these, from `directory`. `None` where there are none.
+    /// Opens all destinations, from `directory`; `None` without any.
     pub fn open(
         to: &[AuditDestination],
         client: &AuditClient,
@@ -217,7 +217,7 @@ impl AuditLog {
         Ok(Some(Arc::new(Self { sinks, origin, directory, has_failed, on_failure })))
     }
 
-    /// Has `end` called, from a thread of its own, once a line cannot be written. Only the first one counts.
+    /// Calls `end` from a separate thread at the first write error. Only the first handler counts.
     pub fn on_failure(self: &Arc<Self>, end: impl Fn(&str) + Send + Sync + 'static) {
         let _ = self.on_failure.set(Box::new(end));
         if self.has_failed.load(Ordering::SeqCst) {
@@ -225,7 +225,7 @@ impl AuditLog {
         }
     }
 
-    /// Writes a line. After the first that cannot be written, all fail.
+    /// Writes a line. After the first error, all fail.
     pub fn write(self: &Arc<Self>, record: &AuditRecord<'_>) -> Result<(), AuditError> {
         if self.has_failed.load(Ordering::SeqCst) {
             return Err(AuditError::EarlierLine);
@@ -234,7 +234,7 @@ impl AuditLog {
         self.sinks.iter().try_for_each(|sink| sink.write(&line)).inspect_err(|error| self.fail(error))
     }
 
-    /// Whoever has noticed it may hold a lock that the end of the job needs.
+    /// In a thread, since the caller may hold a lock that the end of the job needs.
     fn fail(self: &Arc<Self>, error: &AuditError) {
         if !self.has_failed.swap(true, Ordering::SeqCst) {
             self.end(error);
@@ -244,7 +244,7 @@ impl AuditLog {
     fn end(self: &Arc<Self>, error: &AuditError) {
         let (audit, text) = (Arc::clone(self), error.to_string());
         let end = move || audit.on_failure.get().into_iter().for_each(|end| end(&text));
-        // Without that thread, the sender of each further file still finds the log failed.
+        // Without that thread, further files still fail.
         let _ = thread::Builder::new().name("haul-audit".into()).spawn(end);
     }
 
@@ -342,7 +342,7 @@ impl AuditSink {
     }
 }
 
-/// One call writes a line, so that lines of several workers do not mix; a full disk leaves a part of one.
+/// Writes a line in one call, so that lines of several workers do not mix; a full disk may leave a partial one.
 fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match rustix::io::write(file, bytes) {
@@ -359,7 +359,7 @@ fn shown(log: &AuditDestination) -> String {
     escape(log.to_string().as_bytes())
 }
 
-/// Account of the worker and its client, as members of a JSON object.
+/// The worker and its client, as members of a JSON object.
 fn origin(client: &AuditClient) -> String {
     let uid = rustix::process::geteuid().as_raw();
     let mut origin = format!("\"pid\":{},\"uid\":{uid}", std::process::id());
@@ -375,14 +375,13 @@ fn origin(client: &AuditClient) -> String {
     origin
 }
 
-/// Adds a member to a JSON object. `text` is escaped already: of what JSON escapes, it has quotes and backslashes
-/// alone.
+/// Adds a member to a JSON object. `text` has no control characters, only quotes and backslashes to escape.
 fn member(object: &mut String, name: &str, text: &str) {
     let text = text.replace('\\', "\\\\").replace('"', "\\\"");
     let _ = write!(object, ",\"{name}\":\"{text}\"");
 }
 
-/// A time as RFC 3339 writes it, in UTC.
+/// A time in RFC 3339 format, in UTC.
 fn utc(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let (days, second) = (seconds / 86_400, seconds % 86_400);

@@ -21,9 +21,9 @@ use crate::policy::audit::AuditDestination;
 pub const HOST_FILE: &str = "/etc/haul/policy";
 /// Longest policy file, in bytes.
 const FILE_MAX: u64 = 64 << 10;
-/// The name of a line that asks for an audit log.
+/// The setting for an audit log.
 const AUDIT: &str = "audit";
-/// Permission bits that let group or others write.
+/// Mode bits for writes by group or others.
 const OTHERS_WRITE: u32 = 0o022;
 
 /// A restriction.
@@ -33,13 +33,13 @@ pub enum PolicyRule {
     NoPrograms,
     /// No contents in clear text (`--no-encrypt`).
     NoClearText,
-    /// No worker that a controller has placed in the cache directory.
+    /// No worker deployed to the cache directory by a controller.
     NoDeployedWorker,
     /// No replacement of ssh by the user (`-S`, `-T`).
     NoOwnCommands,
     /// No hashes of blocks of existing files for sources (`--delta`, `--detect-renames`).
     NoDeltas,
-    /// No job where the kernel cannot confine the worker.
+    /// No job without a sandbox for the worker.
     SandboxRequired,
 }
 
@@ -57,16 +57,16 @@ impl PolicyRule {
 /// A policy file that forbids every job.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyFileError {
-    /// It cannot be read, or not be trusted.
+    /// It cannot be read or trusted.
     #[error("{}: {}", shown(.path), describe(.cause))]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said, or why it is not trusted.
+        /// The system's error, or why it is not trusted.
         #[source]
         cause: io::Error,
     },
-    /// A line is no setting.
+    /// A line is invalid.
     #[error("{file}, line {line}: invalid setting '{text}'\nvalid: {known}", file = shown(.path), text = escape(.text.as_bytes()), known = known_lines())]
     InvalidLine {
         /// The file.
@@ -78,7 +78,7 @@ pub enum PolicyFileError {
     },
 }
 
-/// What the host's policy forbids, and the file that says so.
+/// A refusal by the host's policy, with its file.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum PolicyRefusal {
     /// A file states the rule.
@@ -92,7 +92,7 @@ pub enum PolicyRefusal {
     /// A file forbids everything.
     #[error("{refusal}: {fault}", refusal = .rule.refusal())]
     Everything {
-        /// The rule that holds, among all others.
+        /// The rule.
         rule: PolicyRule,
         /// The file's error.
         #[source]
@@ -100,7 +100,7 @@ pub enum PolicyRefusal {
     },
 }
 
-/// A name that a line may have, and what its values mean.
+/// A setting: its name and values.
 struct PolicySetting {
     name: &'static str,
     /// The value that permits, and is the default.
@@ -112,7 +112,7 @@ struct PolicySetting {
     refusal: &'static str,
 }
 
-/// All restrictions that a line can state.
+/// All settings.
 const SETTINGS: &[PolicySetting] = &[
     PolicySetting {
         name: "programs",
@@ -158,14 +158,14 @@ const SETTINGS: &[PolicySetting] = &[
     },
 ];
 
-/// What the policy files of a host say together.
+/// The combined policy files of a host.
 #[derive(Debug, Clone, Default)]
 pub struct HostPolicy {
     /// Each restriction, with the file that states it.
     rules: Vec<(PolicyRule, PathBuf)>,
-    /// Where the audit log goes.
+    /// Destinations of the audit log.
     audit: Vec<AuditDestination>,
-    /// Why a file forbids every job: it cannot be trusted, read or understood.
+    /// The error of a file, which forbids every job.
     fault: Option<Arc<PolicyFileError>>,
 }
 
@@ -181,22 +181,22 @@ impl HostPolicy {
         policy
     }
 
-    /// Why no job may run at all.
+    /// The error that forbids every job.
     pub fn fault(&self) -> Option<&Arc<PolicyFileError>> {
         self.fault.as_ref()
     }
 
-    /// Where lines of the audit log go.
+    /// Destinations of the audit log.
     pub fn audit(&self) -> &[AuditDestination] {
         &self.audit
     }
 
-    /// Whether `rule` holds here.
+    /// Whether `rule` applies.
     pub fn has(&self, rule: PolicyRule) -> bool {
         self.fault.is_some() || self.rules.iter().any(|(stated, _)| *stated == rule)
     }
 
-    /// The refusal of what `rule` forbids, where it holds.
+    /// Fails if `rule` applies.
     pub fn check(&self, rule: PolicyRule) -> Result<(), PolicyRefusal> {
         if let Some(fault) = &self.fault {
             return Err(PolicyRefusal::Everything { rule, fault: Arc::clone(fault) });
@@ -233,7 +233,7 @@ impl HostPolicy {
         Ok(())
     }
 
-    /// `None` for a line that is not understood.
+    /// Adds a line; `None` if it is invalid.
     fn add_line(&mut self, path: &Path, line: &str) -> Option<()> {
         let (name, value) = line.split_once('=').map(|(name, value)| (name.trim(), value.trim()))?;
         if name == AUDIT {

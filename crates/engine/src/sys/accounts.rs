@@ -1,10 +1,10 @@
-//! Users and groups of this machine by name and number, as its own files list them (passwd(5), group(5)). Those that only
-//! a directory service knows are not found: an executable that is linked statically cannot ask one.
+//! Users and groups of this machine by name and number, from its own files (passwd(5), group(5)). Those of a directory
+//! service are not found: a statically linked executable cannot query one.
 
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Most bytes of such a file that are read.
+/// Most bytes read of a file.
 const FILE_MAX: u64 = 64 << 20;
 
 /// Users, or groups.
@@ -32,8 +32,7 @@ impl Accounts {
         if read.is_ok() { Self::parse(&text) } else { Self::default() }
     }
 
-    /// Both files have the name in the first field, and the number in the third. Of two with one number, the first is
-    /// meant.
+    /// Both files have the name in the first field, and the number in the third. The first entry of a number counts.
     pub(crate) fn parse(text: &[u8]) -> Self {
         let mut accounts = Self::default();
         for line in text.split(|byte| *byte == b'\n') {

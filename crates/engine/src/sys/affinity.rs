@@ -1,11 +1,11 @@
-//! Which CPUs a worker's threads run on (sched_setaffinity(2)).
+//! CPU affinity of a worker's threads (sched_setaffinity(2)).
 
 use haul_proto::cpus::Cpus;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Keeps this process's threads, and all that they start from now on, to those of `cpus` that it may use. Returns a
-/// warning where that cannot be; nothing changes then.
+/// Pins this process's threads and their children to the permitted ones of `cpus`. Returns a warning on failure,
+/// without a change.
 #[must_use]
 pub fn keep_to(cpus: &Cpus) -> Option<String> {
     if cpus.is_empty() {

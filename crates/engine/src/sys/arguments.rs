@@ -1,4 +1,4 @@
-//! The arguments of this process as other processes see them (proc(5), `cmdline`).
+//! The arguments of this process, as visible to others (proc(5), `cmdline`).
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,11 +9,11 @@ use std::ptr;
 
 /// Replaces each byte of a secret.
 const FILLER: u8 = b'x';
-/// Index of `arg_start` in `/proc/PID/stat`, counted from the field behind the program's name.
+/// Index of `arg_start` in `/proc/PID/stat`, from the field after the program's name.
 const ARG_START_FIELD: usize = 45;
 
-/// Overwrites what `secret` finds in `arguments`, which are all that this process has. To be called before the first
-/// thread is started. An error leaves them as they are.
+/// Overwrites the ranges that `secret` finds in `arguments`, the complete arguments of this process. To be called
+/// before the first thread starts. An error leaves them unchanged.
 pub fn overwrite(arguments: &[OsString], secret: impl Fn(&[u8]) -> Option<Range<usize>>) -> io::Result<()> {
     let (mut expected, mut secrets) = (Vec::new(), Vec::new());
     for argument in arguments.iter().map(|argument| argument.as_bytes()) {

@@ -1,4 +1,4 @@
-//! Clones a range of a file into another file (ioctl_ficlonerange(2)): rustix has this for whole files alone.
+//! Clones a range of a file into another file (ioctl_ficlonerange(2)): rustix has this only for whole files.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd};
 /// EXDEV, EOPNOTSUPP, ENOTTY and others if the files cannot share blocks; EINVAL if this range cannot, since it is not
 /// aligned to blocks and does not end with `from`. Then no byte is copied.
 pub fn clone_range(from: impl AsFd, to: impl AsFd, offset: u64, len: u64) -> io::Result<()> {
-    // To the kernel, 0 is all that follows.
+    // For the kernel, 0 means up to the end.
     if len == 0 {
         return Ok(());
     }

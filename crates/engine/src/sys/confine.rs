@@ -15,10 +15,10 @@ use super::syscall_filter;
 
 /// The requested rules: Landlock's version 6 (Linux 6.12). An older kernel applies the part that it knows.
 const WANTED: ABI = ABI::V6;
-/// The first port number that the kernel takes for "any free one".
+/// The port number for "any free port".
 const ANY_FREE_PORT: u16 = 0;
 
-/// What stays allowed in a place: of a directory, with all that is below it.
+/// Permitted access to a file or directory tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfineRights {
     /// Reading a file.
@@ -31,21 +31,20 @@ pub enum ConfineRights {
     WriteSpecial,
     /// Making, replacing, removing, reading and writing files.
     OwnFiles,
-    /// All that a target does where its data lands, whatever is kept: devices, FIFOs and sockets among it only where
-    /// that was asked for.
+    /// All of a target's changes at its destination; of devices, FIFOs and sockets only on request.
     Land(PreserveOptions),
 }
 
-/// What stays allowed with TCP.
+/// Permitted use of TCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfineNetwork {
     /// Nothing.
     None,
-    /// Connections, and listening on a port from the first to the last; `None`: on a port of the kernel's choice.
+    /// Connections, and listening on a port of this range; `None` for a port of the kernel's choice.
     Streams(Option<(u16, u16)>),
 }
 
-/// Why there are no rules for the kernel.
+/// The error that prevented Landlock rules.
 #[derive(Debug, thiserror::Error)]
 enum ConfineError {
     /// A rule is not accepted.
@@ -59,9 +58,9 @@ enum ConfineError {
 /// The permitted paths and ports. No descriptor is held for them.
 pub struct ConfineBounds {
     rules: Result<RulesetCreated, ConfineError>,
-    /// Why reading is not confined at all.
+    /// Why reading is not confined.
     reads_anything: Option<&'static str>,
-    /// A local socket is written to.
+    /// Whether local sockets are permitted.
     local_sockets: bool,
 }
 
@@ -73,12 +72,12 @@ impl ConfineRights {
             Self::RemoveFiles => AccessFs::RemoveFile.into(),
             Self::WriteSpecial => AccessFs::WriteFile.into(),
             Self::OwnFiles => make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | RemoveFile | MakeReg}),
-            // A directory that gets its name once it is remembered is removed from its old one.
+            // A remembered directory is renamed from its temporary name.
             Self::Land(kept) => {
                 let also = |wanted: bool, access: BitFlags<AccessFs>| if wanted { access } else { BitFlags::EMPTY };
                 Self::OwnFiles.access()
                     | make_bitflags!(AccessFs::{ReadDir | MakeDir | RemoveDir | MakeSym})
-                    // A name in another directory is a link from one into the other.
+                    // Hard links cross directories.
                     | also(kept.hard_links, AccessFs::Refer.into())
                     | also(kept.devices, make_bitflags!(AccessFs::{MakeChar | MakeBlock}))
                     | also(kept.specials, make_bitflags!(AccessFs::{MakeFifo | MakeSock}))
@@ -88,12 +87,12 @@ impl ConfineRights {
 }
 
 impl ConfineBounds {
-    /// Nothing but what `network` says.
+    /// Bounds that permit only `network`.
     pub fn new(network: ConfineNetwork) -> Self {
         Self { rules: nothing_but(network).map_err(ConfineError::from), reads_anything: None, local_sockets: false }
     }
 
-    /// Also `rights` in `place`, wherever that will be moved to.
+    /// Permits `rights` in `place`, also after a rename.
     pub fn allow(&mut self, place: impl AsFd, rights: ConfineRights) {
         let Ok(rules) = &mut self.rules else { return };
         if let Some(error) = rules.add_rule(PathBeneath::new(place, rights.access())).err() {
@@ -101,18 +100,18 @@ impl ConfineBounds {
         }
     }
 
-    /// Also connecting to local sockets.
+    /// Permits connections to local sockets.
     pub fn allow_local_sockets(&mut self) {
         self.local_sockets = true;
     }
 
-    /// Also reading, anywhere; `reason` says why.
+    /// Permits reading anywhere, with the `reason`.
     pub fn allow_reading_anything(&mut self, reason: &'static str) {
         self.allow_anywhere(ConfineRights::ReadTree);
         self.reads_anything = Some(reason);
     }
 
-    /// Also `rights`, anywhere.
+    /// Permits `rights` anywhere.
     pub fn allow_anywhere(&mut self, rights: ConfineRights) {
         match PathFd::new("/") {
             Ok(root) => self.allow(root, rights),
@@ -120,7 +119,7 @@ impl ConfineBounds {
         }
     }
 
-    /// Holds the calling thread, and all that it starts from now on, to these bounds. There is no way back.
+    /// Confines the calling thread and its future threads permanently.
     pub fn enforce(self) -> SandboxReport {
         match self.rules.and_then(|rules| Ok(rules.restrict_self()?)) {
             Ok(status) => outcome(status.ruleset, &status.landlock, self.reads_anything),
@@ -128,7 +127,7 @@ impl ConfineBounds {
         }
     }
 
-    /// The same, and to the system calls that moving data needs ([`syscall_filter`]).
+    /// Confines also the system calls ([`syscall_filter`]).
     pub fn enforce_with_filter(self) -> SandboxReport {
         let local_sockets = self.local_sockets;
         self.enforce().less(syscall_filter::enforce(local_sockets).err().map(|error| error.to_string()))
@@ -142,7 +141,7 @@ fn nothing_but(network: ConfineNetwork) -> Result<RulesetCreated, RulesetError> 
         ConfineNetwork::Streams(ports) => {
             let rules = rules.handle_access(AccessNet::BindTcp)?.create()?;
             let (first, last) = ports.unwrap_or((ANY_FREE_PORT, ANY_FREE_PORT));
-            // Whoever connects from a certain address also binds, to any free port there.
+            // Connections from a given address bind to a free port.
             let ports = std::iter::once(ANY_FREE_PORT).chain(first.max(1)..=last);
             ports.into_iter().try_fold(rules, |rules, port| rules.add_rule(NetPort::new(port, AccessNet::BindTcp)))
         }
@@ -176,8 +175,8 @@ pub(crate) mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::path::Path;
 
-    /// Runs `work` in a thread that is held to what `allow` leaves, and no other thread of the tests is. `None`, and
-    /// said, where this kernel cannot do all of it.
+    /// Runs `work` in a thread confined by `allow`. Returns `None` with a message if this kernel does not support all
+    /// rules.
     pub fn confined<T: Send>(
         network: ConfineNetwork,
         allow: impl FnOnce(&mut ConfineBounds) + Send,

@@ -1,4 +1,4 @@
-//! The addresses of this host's interfaces (getifaddrs(3)), and what the system says of their speed.
+//! The addresses and speeds of this host's interfaces (getifaddrs(3)).
 
 use haul_proto::limits::{ADDRESSES_MAX, INTERFACE_MAX};
 use haul_proto::wire::address::LocalAddress;
@@ -68,7 +68,7 @@ unsafe fn address_of(address: *const libc::sockaddr) -> Option<IpAddr> {
     }
 }
 
-/// How many leading bits a mask has.
+/// The length of a network mask's prefix.
 fn prefix_of(mask: IpAddr) -> u8 {
     let bits = match mask {
         IpAddr::V4(mask) => mask.to_bits().leading_ones(),
@@ -77,7 +77,7 @@ fn prefix_of(mask: IpAddr) -> u8 {
     u8::try_from(bits).unwrap_or(0)
 }
 
-/// What the driver says, in Mbit/s. Many virtual interfaces say nothing, or anything.
+/// The driver's speed in Mbit/s. Many virtual interfaces report none, or any value.
 fn speed_of(interface: &str) -> u32 {
     let text = std::fs::read_to_string(format!("/sys/class/net/{interface}/speed")).unwrap_or_default();
     text.trim().parse().unwrap_or(0)

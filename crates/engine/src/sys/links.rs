@@ -8,7 +8,7 @@ use haul_proto::wire::network_settings::InterfaceSettings;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with};
 
-/// The kernel's messages about a list of interfaces are not longer.
+/// Longest message of the kernel.
 const MESSAGE_MAX: usize = 64 << 10;
 /// Most messages of a list.
 const MESSAGES_MAX: usize = 4096;
@@ -16,7 +16,7 @@ const MESSAGES_MAX: usize = 4096;
 const HEADER: usize = 16;
 /// Length of `struct ifinfomsg`.
 const LINK: usize = 16;
-/// The kernel answers at once.
+/// Time limit for the kernel's answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Returns the settings of all interfaces; empty if the kernel lists none.
@@ -82,7 +82,7 @@ fn link(mut attributes: &[u8]) -> Option<InterfaceSettings> {
     (!link.name.is_empty()).then_some(link)
 }
 
-/// A text that ends with a zero byte; empty where it is longer than a name may be.
+/// A zero-terminated text; empty if it is too long for a name.
 fn text(value: &[u8]) -> String {
     let text = value.split(|byte| *byte == 0).next().unwrap_or_default();
     let text = String::from_utf8_lossy(text).into_owned();

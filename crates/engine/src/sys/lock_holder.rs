@@ -1,17 +1,17 @@
-//! Which process holds the lock of a file that another one waits for in vain (flock(2), proc_locks(5)).
+//! Finds the process that holds a file's lock (flock(2), proc_locks(5)).
 
 use rustix::fs::{AtFlags, StatxFlags, statx};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 
-/// The system's list of locks, and that of mounts, open: a process that has confined itself cannot open them.
+/// The system's lists of locks and mounts, opened before the sandbox starts.
 pub struct LockTable {
     locks: Option<File>,
     mounts: Option<File>,
 }
 
-/// Most that is read of either list.
+/// Most bytes read of a list.
 const LIST_MAX: usize = 4 << 20;
 /// Bytes per read.
 const PIECE: usize = 32 << 10;
@@ -33,7 +33,7 @@ impl LockTable {
     }
 }
 
-/// A list of proc(5), as it is now.
+/// Reads a list of proc(5).
 fn whole(list: &File) -> String {
     let mut text = Vec::new();
     let mut piece = vec![0; PIECE];

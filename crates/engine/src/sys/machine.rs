@@ -1,10 +1,10 @@
-//! What the machine is: its kernel, its cores, its CPU's instructions.
+//! Properties of the machine: kernel, cores, CPU instructions.
 
 use std::fs;
 use std::thread;
 
-/// Names the running kernel: equal for two processes exactly when device and inode numbers mean the same to both.
-/// Without a boot ID, the process ID, the time and an address make it unique.
+/// Identifies the running kernel: equal for two processes exactly if they share device and inode numbers. Without a
+/// boot ID, the process ID, the time and an address make it unique.
 pub fn boot_id() -> [u8; 16] {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digest = match text.trim() {
@@ -16,7 +16,7 @@ pub fn boot_id() -> [u8; 16] {
     id
 }
 
-/// Names the installation, over restarts: machine-id(5), else the host's name.
+/// Identifies the installation over restarts: machine-id(5), or the host's name.
 pub fn machine_id() -> Vec<u8> {
     let id = fs::read("/etc/machine-id").unwrap_or_default();
     if id.is_empty() { rustix::system::uname().nodename().to_bytes().to_vec() } else { id }
@@ -27,7 +27,7 @@ pub fn cores() -> u16 {
     thread::available_parallelism().map_or(1, |n| u16::try_from(n.get()).unwrap_or(u16::MAX))
 }
 
-/// Whether the CPU has instructions for AES-GCM, so that it is the fastest cipher.
+/// Whether the CPU has instructions for AES-GCM, which is then the fastest cipher.
 pub fn has_aes() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::is_x86_feature_detected!("aes") && std::is_x86_feature_detected!("pclmulqdq");

@@ -1,5 +1,5 @@
-//! The operating system below a worker, except for files and sockets. Everything that only Linux has is here, in
-//! [`crate::fs`] or in `io::storage`, behind functions that another system could have too.
+//! The operating system below a worker, except files and sockets. All Linux-only code is here, in [`crate::fs`] or in
+//! `io::storage`, behind functions that another system could implement.
 
 pub mod accounts;
 pub mod affinity;

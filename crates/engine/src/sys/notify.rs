@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A condition on data under one lock. A waiter holds that lock, and a notifier has changed the data under it before:
-/// so a waiter that is not counted yet sees the change.
+/// A condition on data under one lock. A waiter holds that lock, and a notifier changes the data under it first: so a
+/// waiter that is not counted yet sees the change.
 #[derive(Default)]
 pub struct Notify {
     condition: Condvar,
@@ -14,7 +14,7 @@ pub struct Notify {
 }
 
 impl Notify {
-    /// Lets the lock go, waits for a signal, and has the lock again.
+    /// Releases the lock, waits for a notification, and locks again.
     pub fn wait<'guard, T>(&self, guard: MutexGuard<'guard, T>) -> MutexGuard<'guard, T> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let guard = self.condition.wait(guard).unwrap_or_else(PoisonError::into_inner);
@@ -22,7 +22,7 @@ impl Notify {
         guard
     }
 
-    /// The same for no longer than this.
+    /// Waits with a time limit.
     pub fn wait_timeout<'guard, T>(&self, guard: MutexGuard<'guard, T>, most: Duration) -> MutexGuard<'guard, T> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let (guard, _) = self.condition.wait_timeout(guard, most).unwrap_or_else(PoisonError::into_inner);
@@ -30,7 +30,7 @@ impl Notify {
         guard
     }
 
-    /// Wakes all that wait.
+    /// Wakes all waiters.
     pub fn notify_all(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
             self.condition.notify_all();

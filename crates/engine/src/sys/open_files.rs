@@ -1,15 +1,15 @@
-//! How many files this process may have open.
+//! The limit of open files.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the limit as far as this process may. Shells set it low for the sake of programs that use select(2).
+/// Raises the limit to this process's maximum. Shells set it low for programs that use select(2).
 pub fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
-    // Where that is refused, the limit stays as it was, and enough for most jobs.
+    // If refused, the old limit suffices for most jobs.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
-/// How many files this process may have open; `None` for any number.
+/// The limit of open files; `None` for no limit.
 pub fn limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }

@@ -1,9 +1,9 @@
-//! What the page cache holds of a file, and its early write-back: two calls that no safe crate offers.
+//! A file's pages in the page cache, and early write-back: two calls that no safe crate offers.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Bytes of a file's range in the page cache (cachestat(2), Linux 6.5). `None` where the kernel does not report them.
+/// Bytes of a file's range in the page cache (cachestat(2), Linux 6.5). `None` if the kernel does not report them.
 pub fn cached_bytes(file: impl AsFd, offset: u64, len: u64) -> Option<u64> {
     /// `struct cachestat_range` (linux/mman.h).
     #[repr(C)]
@@ -34,7 +34,7 @@ pub fn cached_bytes(file: impl AsFd, offset: u64, len: u64) -> Option<u64> {
     (status == 0).then(|| pages.cached.saturating_mul(rustix::param::page_size() as u64))
 }
 
-/// Begins to write a range of a file to the disk, and does not wait for it.
+/// Starts to write a range of a file to the disk, without waiting.
 pub fn start_write_back(file: impl AsFd, offset: u64, len: u64) -> io::Result<()> {
     sync_range(file, offset, len, libc::SYNC_FILE_RANGE_WRITE)
 }
@@ -49,7 +49,7 @@ pub fn finish_write_back(file: impl AsFd, offset: u64, len: u64) -> io::Result<(
 /// The error of a file's write-back, if any, since it was opened and last asked through this descriptor. Waits for
 /// write-back in progress, and starts none.
 pub fn write_back_error(file: impl AsFd) -> io::Result<()> {
-    // To the kernel, 0 is all that follows.
+    // For the kernel, 0 means up to the end.
     sync_range(file, 0, 0, libc::SYNC_FILE_RANGE_WAIT_BEFORE)
 }
 

@@ -1,11 +1,11 @@
-//! The one thing about signals that no safe crate offers: ignoring SIGHUP so that children inherit it.
+//! Ignores SIGHUP so that children inherit it: no safe crate offers that.
 //!
-//! A handler would not do: exec replaces handlers with the default, and ssh would die of the hangup.
+//! A handler does not suffice: exec replaces handlers with the default, and ssh would die of the hangup.
 
 use std::io;
 
-/// Ignores SIGHUP from now on, in this process and in every program that it starts. Returns whether it was
-/// ignored before, as under nohup(1).
+/// Ignores SIGHUP in this process and in all its child programs. Returns whether it was ignored before, as under
+/// nohup(1).
 pub fn ignore_hangup() -> io::Result<bool> {
     // SAFETY: signal(2) takes two integers and has no memory to violate; SIG_IGN installs no function,
     // so no code of this process ever runs in a signal's context.

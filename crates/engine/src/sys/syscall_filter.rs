@@ -1,15 +1,15 @@
-//! The system calls that a confined thread keeps: a seccomp filter (seccomp(2)) beside Landlock.
+//! The permitted system calls of a confined thread: a seccomp filter (seccomp(2)) beside Landlock.
 //!
-//! Landlock guards files and TCP ports by place. It sees no other sockets, no namespaces and no tracing of processes.
-//! The filter leaves the calls that moving data needs; every other one fails with ENOSYS, as on a kernel without it.
-//! What io_uring does on behalf of a process passes no filter: a limit that SECURITY.md states.
+//! Landlock restricts files and TCP ports. It does not cover other sockets, namespaces and tracing of processes. The
+//! filter permits the calls for transfers; every other call fails with ENOSYS, as on a kernel without it. Requests of
+//! io_uring are not filtered: SECURITY.md states that limit.
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 use std::collections::BTreeMap;
 
-/// Flags of clone(2) that make namespaces.
+/// Flags of clone(2) that create namespaces.
 const NEW_NAMESPACES: u64 = (libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWNET
@@ -17,13 +17,13 @@ const NEW_NAMESPACES: u64 = (libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS) as u64;
-/// Requests of ioctl(2) that put characters into a terminal's input; the C libraries differ in their types.
+/// Requests of ioctl(2) that insert characters into a terminal's input; their types differ between C libraries.
 const TIOCSTI: u64 = 0x5412;
 const TIOCLINUX: u64 = 0x541c;
-/// The part of a socket's type that is no flag (`SOCK_TYPE_MASK` in the kernel).
+/// The part of a socket's type without flags (`SOCK_TYPE_MASK` in the kernel).
 const SOCKET_TYPE: u64 = 0xf;
 
-/// Allowed whatever their arguments are.
+/// Permitted with any arguments.
 #[rustfmt::skip]
 const ALLOWED: &[libc::c_long] = &[
     // Files by descriptor.
@@ -35,7 +35,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_pwritev, libc::SYS_pwritev2, libc::SYS_read, libc::SYS_readahead, libc::SYS_readv, libc::SYS_sendfile,
     libc::SYS_splice, libc::SYS_sync_file_range, libc::SYS_syncfs, libc::SYS_write, libc::SYS_writev,
     CACHESTAT,
-    // Names: Landlock says which.
+    // Names, restricted by Landlock.
     libc::SYS_faccessat, libc::SYS_faccessat2, libc::SYS_fchmodat, FCHMODAT2, libc::SYS_fchownat, libc::SYS_getcwd,
     libc::SYS_getxattr, libc::SYS_lgetxattr, libc::SYS_linkat, libc::SYS_listxattr, libc::SYS_llistxattr,
     libc::SYS_lremovexattr, libc::SYS_lsetxattr, libc::SYS_mkdirat, libc::SYS_mknodat, libc::SYS_newfstatat,
@@ -47,29 +47,29 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_epoll_ctl, libc::SYS_epoll_pwait, libc::SYS_eventfd2, libc::SYS_getpeername, libc::SYS_getsockname,
     libc::SYS_getsockopt, libc::SYS_listen, libc::SYS_pipe2, libc::SYS_ppoll, libc::SYS_recvfrom, libc::SYS_recvmsg,
     libc::SYS_sendmsg, libc::SYS_sendto, libc::SYS_setsockopt, libc::SYS_shutdown, libc::SYS_socketpair,
-    // Past the page cache.
+    // Direct I/O.
     libc::SYS_io_uring_enter, libc::SYS_io_uring_register, libc::SYS_io_uring_setup,
     // Memory.
     libc::SYS_brk, libc::SYS_madvise, libc::SYS_mincore, libc::SYS_mmap, libc::SYS_mprotect, libc::SYS_mremap,
     libc::SYS_munmap,
-    // Threads, signals and the programs that were started before.
+    // Threads, signals and earlier child programs.
     libc::SYS_exit, libc::SYS_exit_group, libc::SYS_futex, libc::SYS_get_robust_list, libc::SYS_getpid,
     libc::SYS_getppid, libc::SYS_gettid, libc::SYS_kill, libc::SYS_membarrier, libc::SYS_pidfd_open,
     libc::SYS_pidfd_send_signal, libc::SYS_prctl, libc::SYS_restart_syscall, libc::SYS_rseq, libc::SYS_rt_sigaction,
     libc::SYS_rt_sigpending, libc::SYS_rt_sigprocmask, libc::SYS_rt_sigreturn, libc::SYS_rt_sigtimedwait,
     libc::SYS_sched_getaffinity, libc::SYS_sched_setaffinity, libc::SYS_sched_yield, libc::SYS_set_robust_list,
     libc::SYS_setpgid, libc::SYS_sigaltstack, libc::SYS_tgkill, libc::SYS_tkill, libc::SYS_wait4, libc::SYS_waitid,
-    // What the system says of itself.
+    // Queries of the system.
     libc::SYS_clock_getres, libc::SYS_clock_gettime, libc::SYS_clock_nanosleep, libc::SYS_getcpu, libc::SYS_getegid,
     libc::SYS_geteuid, libc::SYS_getgid, libc::SYS_getgroups, libc::SYS_getrandom, libc::SYS_getrusage,
     libc::SYS_gettimeofday, libc::SYS_getuid, libc::SYS_nanosleep, libc::SYS_prlimit64, libc::SYS_sysinfo,
     libc::SYS_times, libc::SYS_uname,
-    // To be confined further.
+    // Further confinement.
     libc::SYS_landlock_add_rule, libc::SYS_landlock_create_ruleset, libc::SYS_landlock_restrict_self,
     libc::SYS_seccomp,
 ];
 
-/// Older forms of the above, which the C library still calls where the architecture has them.
+/// Older forms of the above, which the C library still uses on some architectures.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 const OLDER: &[libc::c_long] = &[
@@ -85,7 +85,7 @@ const OLDER: &[libc::c_long] = &[];
 const CACHESTAT: libc::c_long = 451;
 const FCHMODAT2: libc::c_long = 452;
 
-/// Why there is no filter.
+/// The error that prevented a filter.
 #[derive(Debug, thiserror::Error)]
 pub enum FilterError {
     /// The filter is not valid on this architecture.
@@ -96,8 +96,7 @@ pub enum FilterError {
     Kernel(#[from] seccompiler::Error),
 }
 
-/// Holds the calling thread, and all that it starts from now on, to these calls.
-/// `local_sockets` leaves those of this machine (AF_UNIX), too. There is no way back.
+/// Confines the calling thread and its future threads to these calls permanently. `local_sockets` also permits AF_UNIX.
 pub fn enforce(local_sockets: bool) -> Result<(), FilterError> {
     Ok(seccompiler::apply_filter(&program(local_sockets)?)?)
 }
@@ -108,7 +107,7 @@ fn program(local_sockets: bool) -> Result<BpfProgram, seccompiler::BackendError>
     // clone3 has its flags in memory, where no filter sees them: it fails, and the C library turns to clone.
     rules.insert(libc::SYS_clone, vec![when([argument(0, SeccompCmpOp::MaskedEq(NEW_NAMESPACES), 0)?])?]);
     rules.insert(libc::SYS_socket, sockets(local_sockets)?);
-    // The terminal's input is not written to.
+    // No insertion into a terminal's input.
     let terminal = [TIOCSTI, TIOCLINUX].map(|request| argument(1, SeccompCmpOp::Ne, request));
     let [typed, linux] = terminal;
     rules.insert(libc::SYS_ioctl, vec![when([typed?, linux?])?]);
@@ -117,7 +116,7 @@ fn program(local_sockets: bool) -> Result<BpfProgram, seccompiler::BackendError>
     SeccompFilter::new(rules, refused, SeccompAction::Allow, architecture)?.try_into()
 }
 
-/// TCP's sockets, and the kernel's answers on interfaces and their addresses.
+/// TCP sockets, and netlink for interfaces and addresses.
 fn sockets(local: bool) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     let of = |domain: libc::c_int| argument(0, SeccompCmpOp::Eq, domain as u64);
     let stream = || argument(1, SeccompCmpOp::MaskedEq(SOCKET_TYPE), libc::SOCK_STREAM as u64);

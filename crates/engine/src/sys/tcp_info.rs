@@ -1,7 +1,7 @@
 //! The kernel's data about a TCP connection (tcp(7), `TCP_INFO`), and about TCP as a whole.
 //!
-//! The kernel's structure has grown over the years and is longer than libc's. It is read as bytes at the offsets of
-//! `linux/tcp.h`, which never change; fields unknown to an older kernel are zero.
+//! The kernel's structure is longer than libc's. It is read as bytes at the offsets of `linux/tcp.h`, which never
+//! change; fields unknown to an older kernel are zero.
 
 use haul_proto::wire::report::WindowLimits;
 use std::io;
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Room for the structure of Linux 6.18 (248 bytes).
 const LEN: usize = 256;
 
-/// Where a field begins in `struct tcp_info`.
+/// Offsets of fields in `struct tcp_info`.
 mod place {
     pub const STATE: usize = 0;
     pub const PROBES: usize = 3;
@@ -38,12 +38,12 @@ const ESTABLISHED: u8 = 1;
 /// A receiver with a closed window that misses this many probes in a row is unresponsive.
 const PROBES_UNANSWERED: u8 = 2;
 
-/// Figures of one connection, since it was made.
+/// Figures of one connection since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TcpInfo {
     /// Neither end has closed it, and it has not failed.
     pub is_established: bool,
-    /// Something was sent and nothing came back since. A receiver that has no room and says so has answered.
+    /// Whether sent data has no answer. A closed window is an answer.
     pub is_unanswered: bool,
     /// Smoothed round-trip time.
     pub round_trip: Duration,
@@ -57,11 +57,11 @@ pub struct TcpInfo {
     pub window_bytes: u64,
     /// Bytes in flight.
     pub under_way_bytes: u64,
-    /// Bytes that the receiver has room for.
+    /// The receive window in bytes.
     pub receiver_bytes: u64,
-    /// The latest rate of delivery, in bytes a second.
+    /// The latest delivery rate, in bytes per second.
     pub delivery_bytes_per_s: u64,
-    /// Time with something to send.
+    /// Time with data to send.
     pub busy: BusyTime,
 }
 
@@ -70,16 +70,16 @@ pub struct TcpInfo {
 pub struct SegmentCounts {
     /// Sent, retransmits included.
     pub sent: u64,
-    /// Sent again.
+    /// Retransmitted.
     pub retransmitted: u64,
     /// Out of order.
     pub reordered: u64,
 }
 
-/// Time with something to send, and what limited it.
+/// Time with data to send, and its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BusyTime {
-    /// All of it.
+    /// Total.
     pub all: Duration,
     /// Part of it with a full receive window.
     pub receiver_limited: Duration,
@@ -88,7 +88,7 @@ pub struct BusyTime {
 }
 
 impl BusyTime {
-    /// The time that the network alone limited.
+    /// Time limited by the network alone.
     pub fn network_limited(&self) -> Duration {
         self.all.saturating_sub(self.receiver_limited + self.buffer_limited)
     }
@@ -105,7 +105,7 @@ impl TcpInfo {
     }
 }
 
-/// What the kernel says of a connection. An error where the socket is not TCP's, or the kernel does not say.
+/// The kernel's data of a connection. Fails for other sockets than TCP.
 pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
     let mut info = [0u8; LEN];
     let mut length = libc::socklen_t::try_from(LEN).unwrap_or(0);
@@ -154,7 +154,7 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
     })
 }
 
-/// How far the kernel's own tuning lets the buffers of TCP sockets grow.
+/// Limits of the kernel's own tuning of TCP buffers.
 pub fn windows() -> WindowLimits {
     let last = |name: &str| {
         let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
@@ -163,7 +163,7 @@ pub fn windows() -> WindowLimits {
     WindowLimits { receive_max_bytes: last("tcp_rmem"), send_max_bytes: last("tcp_wmem") }
 }
 
-/// The congestion controls that this kernel has loaded, as it names them.
+/// The loaded congestion controls of this kernel, by its names.
 pub fn congestion_controls() -> String {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     text.unwrap_or_default().trim().to_owned()

@@ -24,7 +24,7 @@ fn duration(seconds: i64, nanoseconds: i64) -> Duration {
     Duration::new(u64::try_from(seconds).unwrap_or(0), u32::try_from(nanoseconds).unwrap_or(0))
 }
 
-/// A thread of this process, to be asked for its CPU time by others.
+/// A thread of this process, for queries of its CPU time.
 #[derive(Debug, Clone, Copy)]
 pub struct ThreadId(libc::pid_t);
 

@@ -1,29 +1,29 @@
-//! Memory that prefetched lookups hold.
+//! Memory of prefetched lookups.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
-/// How many groups a walk has at a time: for the innermost directories that it is in.
+/// Most groups of a walk at a time: for its innermost directories.
 pub(in crate::fs) const GROUPS_MAX: usize = 4;
 
-/// Bytes that are held for all groups before helpers rest; those at work may add a piece each.
+/// Bytes of all groups at which workers rest; active ones may add a chunk each.
 pub(in crate::fs) const AHEAD_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// Bytes held for one group, so that nearer groups have room, too.
+/// Bytes of one group, so that nearer groups have room too.
 const GROUP_BYTES_MAX: usize = AHEAD_BYTES_MAX / GROUPS_MAX;
 
-/// Bytes that were fetched for a group and not collected.
+/// Prefetched bytes of a group that were not collected.
 pub(in crate::fs) struct PrefetchedBytes {
     bytes: AtomicUsize,
-    /// The same of all groups.
+    /// The bytes of all groups.
     all: Arc<AtomicUsize>,
 }
 
-/// Bytes that are held until this is dropped.
+/// Bytes counted until this is dropped.
 pub(in crate::fs) struct ByteCharge(Arc<PrefetchedBytes>, usize);
 
 impl PrefetchedBytes {
-    /// Nothing yet; what comes is added to `all`, too.
+    /// Without bytes. Further ones are also added to `all`.
     pub fn new(all: &Arc<AtomicUsize>) -> Self {
         Self { bytes: AtomicUsize::new(0), all: Arc::clone(all) }
     }

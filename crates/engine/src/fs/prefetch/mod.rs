@@ -1,9 +1,8 @@
-//! Prefetch workers: threads that look entries up before the walk reaches them, where lookups wait for a disk or a
-//! server.
+//! Prefetch workers: threads that look up entries before the walk reaches them, if lookups wait for a disk or a server.
 //!
-//! The walk keeps its order and announces its next directories ([`Prefetcher::ask`]). Workers take these nearest first,
-//! and what they find on the way. Results are held until the walk collects them, and counted: a worker too far ahead
-//! rests. No worker starts where lookups do not wait, and workers stop where theirs no longer do.
+//! The walk keeps its order and announces its next directories ([`Prefetcher::ask`]). Workers take the nearest first,
+//! and further ones below. Results are held and counted until the walk collects them: a worker too far ahead rests.
+//! Workers start only if lookups wait, and stop when they no longer do.
 
 pub(super) mod budget;
 pub(super) mod task;
@@ -24,29 +23,29 @@ use crate::fs::lookup_waits::LookupWaits;
 use crate::fs::prefetch::budget::PrefetchedBytes;
 use crate::fs::prefetch::task::{AnyTask, LookupHandle, LookupTask, TaskSlot};
 
-/// How many threads: as many requests as a disk or a server likes to have at a time.
+/// Number of threads: a good number of concurrent requests for a disk or a server.
 pub(in crate::fs) const HELPERS: usize = 16;
-/// Most errands of a group that wait for a helper; beyond that, the farthest are forgotten.
+/// Most waiting tasks of a group; beyond that, the farthest are dropped.
 const ERRANDS_MAX: usize = 1024;
 /// Number of lookups in one measurement of waits.
 pub(in crate::fs) const LOOKUPS: u32 = 1024;
-/// Where helpers wait less than this for [`LOOKUPS`], they are of no use.
+/// Workers with shorter waits per [`LOOKUPS`] are useless.
 const IDLE_HELP: Duration = Duration::from_millis(4);
-/// Where the walk's lookups wait as long as this among [`LOOKUPS`], help is called.
+/// Workers start at these waits of the walk per [`LOOKUPS`].
 const SLOW_WALK: Duration = Duration::from_millis(10);
 
-/// Helpers for one walk after the other. Their threads, if there are any, end with it.
+/// Prefetch workers for consecutive walks. Their threads end when it is dropped.
 pub struct Prefetcher {
     shared: Arc<PrefetchShared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// Lookup tasks for one directory of the walk and those below. Of two groups, the later one is nearer.
+/// A group of lookup tasks, for a directory of the walk and those below. Later groups are nearer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::fs) struct GroupId(pub u64);
 
 pub(in crate::fs) struct LookupGroup {
-    /// The nearest is the last.
+    /// The tasks, the nearest last.
     pub errands: VecDeque<(Weak<dyn AnyTask>, u8)>,
     pub held: Arc<PrefetchedBytes>,
 }
@@ -55,13 +54,13 @@ pub(in crate::fs) struct PrefetchShared {
     pub options: WalkOptions,
     pub stop: Cancel,
     pub ended: AtomicBool,
-    /// Whether the walk should ask.
+    /// Whether the walk should request prefetches.
     pub is_of_use: AtomicBool,
-    /// Lookups are made beforehand even where they do not wait.
+    /// Whether to prefetch even if lookups do not wait.
     pub is_always_of_use: bool,
     pub asked: Mutex<LookupRequests>,
     pub work: Condvar,
-    /// Bytes that are held.
+    /// Held bytes.
     pub held: Arc<AtomicUsize>,
 }
 
@@ -69,9 +68,9 @@ pub(in crate::fs) struct PrefetchShared {
 pub(in crate::fs) struct LookupRequests {
     pub groups: BTreeMap<GroupId, LookupGroup>,
     pub group_count: u64,
-    /// Helpers that wait for errands.
+    /// Number of idle workers.
     pub resting: usize,
-    /// What helpers' lookups waited, lately.
+    /// Recent waits of the workers' lookups.
     pub lookups: u32,
     pub waited: Duration,
 }
@@ -82,7 +81,7 @@ impl Prefetcher {
         Self::with(options, stop, false)
     }
 
-    /// Helpers that are asked however quick lookups are: for a walk that nothing else runs beside.
+    /// Workers that are always used: for a walk without concurrent work.
     pub fn always(options: WalkOptions, stop: Cancel) -> Self {
         let ahead = Self::with(options, stop, true);
         ahead.call();
@@ -115,7 +114,7 @@ impl Prefetcher {
         self.shared.is_of_use.load(Ordering::Relaxed)
     }
 
-    /// Calls help if the walk's own lookups wait; whether it has just come.
+    /// Starts the workers if the walk's own lookups wait. Returns whether it did.
     pub(in crate::fs) fn judge(&self, waits: &mut LookupWaits) -> bool {
         if waits.waited < SLOW_WALK {
             if waits.lookups >= LOOKUPS {
@@ -127,7 +126,7 @@ impl Prefetcher {
         !self.is_of_use() && self.call()
     }
 
-    /// Starts the threads, the first time. Where the system does not permit them, fewer do.
+    /// Starts the threads once. Fewer suffice if the system refuses some.
     fn call(&self) -> bool {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         for number in threads.len()..HELPERS {
@@ -142,7 +141,7 @@ impl Prefetcher {
         !threads.is_empty()
     }
 
-    /// A group that is nearer than all others.
+    /// Creates the nearest group.
     pub(in crate::fs) fn new_group(&self) -> GroupId {
         let mut asked = self.shared.lock();
         asked.group_count += 1;
@@ -152,18 +151,18 @@ impl Prefetcher {
         id
     }
 
-    /// Nobody is to see to errands of this group any more.
+    /// Drops the tasks of a group.
     pub(in crate::fs) fn end_group(&self, id: GroupId) {
         let group = self.shared.lock().groups.remove(&id);
         drop(group);
     }
 
-    /// Puts this task before all others of the group.
+    /// Adds a task before all others of the group.
     pub(in crate::fs) fn ask<E: LookupTask>(&self, group: GroupId, ticket: &LookupHandle<E>) {
         self.shared.ask(group, ticket, 1);
     }
 
-    /// The walk has collected something: a helper that rested may have room again.
+    /// Wakes workers after the walk has collected results.
     pub(in crate::fs) fn collected(&self) {
         let asked = self.shared.lock();
         if asked.resting > 0 {
@@ -171,13 +170,13 @@ impl Prefetcher {
         }
     }
 
-    /// How many threads were started.
+    /// Number of started threads.
     #[cfg(test)]
     pub(in crate::fs) fn threads(&self) -> usize {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Something that is alive as long as any of the threads.
+    /// A reference that lives as long as any thread.
     #[cfg(test)]
     pub(in crate::fs) fn watch(&self) -> Weak<impl Sized + use<>> {
         Arc::downgrade(&self.shared)
@@ -193,7 +192,7 @@ impl Prefetcher {
 impl Drop for Prefetcher {
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::Relaxed);
-        // Under the lock, so that no helper is just about to rest.
+        // Under the lock, so that no worker is about to rest.
         let asked = self.shared.lock();
         self.shared.work.notify_all();
         drop(asked);
@@ -228,7 +227,7 @@ impl PrefetchShared {
     }
 }
 
-/// A helper's life.
+/// The loop of a worker.
 fn help(shared: &PrefetchShared) {
     let (group, held) = (GroupId(0), Arc::new(PrefetchedBytes::new(&shared.held)));
     let mut helper =
@@ -239,7 +238,7 @@ fn help(shared: &PrefetchShared) {
 }
 
 impl PrefetchWorker<'_> {
-    /// The nearest task not yet started; `None` when the walk is over.
+    /// The nearest waiting task; `None` at the end of the walk.
     fn wait_for_errand(&mut self) -> Option<Arc<dyn AnyTask>> {
         let shared = self.shared;
         let mut asked = shared.lock();
@@ -265,7 +264,7 @@ impl PrefetchWorker<'_> {
     }
 }
 
-/// Whether helpers' lookups still wait: else the walk does as well without.
+/// Ends the prefetching if the workers' lookups no longer wait.
 fn judge(shared: &PrefetchShared, asked: &mut LookupRequests, (lookups, waited): (u32, Duration)) {
     asked.lookups += lookups;
     asked.waited += waited;

@@ -1,8 +1,8 @@
-//! Lookup tasks: future needs of the walk that another thread may handle beforehand.
+//! Lookup tasks: future lookups of the walk for other threads.
 //!
-//! The walk holds a [`LookupHandle`] for each. At its turn, [`TaskSlot::collect`] returns the result, or that no worker
-//! has started: then the walk does the lookup itself. So only time depends on tasks, and a handle may be dropped at any
-//! moment.
+//! The walk has a [`LookupHandle`] for each. At its turn, [`TaskSlot::collect`] returns the result, or `None` if no
+//! worker has started: then the walk does the lookup itself. So tasks affect only time, and a handle may be dropped at
+//! any moment.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,15 +10,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use crate::fs::prefetch::budget::ByteCharge;
 use crate::fs::prefetch::worker::PrefetchWorker;
 
-/// The walk's claim on an errand.
+/// The walk's handle of a task.
 pub(in crate::fs) type LookupHandle<E> = Arc<TaskSlot<E>>;
 
 /// A lookup task for any thread.
 pub(in crate::fs) trait LookupTask: Send + Sync + Sized + 'static {
     type Fetched: Send;
-    /// `None` where the walk was stopped meanwhile.
+    /// Runs the task; `None` if the walk was stopped.
     fn run(&self, helper: &mut PrefetchWorker<'_>) -> Option<io::Result<Self::Fetched>>;
-    /// Roughly the memory that it takes.
+    /// Its approximate memory, in bytes.
     fn bytes(fetched: &Self::Fetched) -> usize;
 }
 
@@ -30,21 +30,21 @@ pub(in crate::fs) struct TaskSlot<E: LookupTask> {
 }
 
 enum TaskState<T> {
-    /// Nobody has begun; next is [`TaskState::Running`] or [`TaskState::Over`].
+    /// Not started. Next: [`TaskState::Running`] or [`TaskState::Over`].
     Waiting,
-    /// A helper is at it; next is [`TaskState::Fetched`], or [`TaskState::Waiting`] where it gives up.
+    /// A worker runs it. Next: [`TaskState::Fetched`], or [`TaskState::Waiting`] if it gives up.
     Running { is_awaited: bool },
-    /// Until the walk comes; next is [`TaskState::Over`].
+    /// Done, but not collected. Next: [`TaskState::Over`].
     Fetched { fetched: T, _charge: ByteCharge },
-    /// The walk has it, or does it itself.
+    /// Collected, or done by the walk itself.
     Over,
 }
 
-/// An errand of any kind, as helpers see it.
+/// A task of any type, for workers.
 pub(in crate::fs) trait AnyTask: Send + Sync {
-    /// Whether the caller is the one to start it.
+    /// Claims the task. Returns whether it was waiting.
     fn begin(&self) -> bool;
-    /// Sees to it. Only after [`AnyTask::begin`].
+    /// Runs the task, after [`AnyTask::begin`].
     fn carry_out(&self, helper: &mut PrefetchWorker<'_>);
 }
 
@@ -91,7 +91,7 @@ impl<E: LookupTask> AnyTask for TaskSlot<E> {
     }
 
     fn carry_out(&self, helper: &mut PrefetchWorker<'_>) {
-        /// Gives the errand back where it was not finished, also when its thread panicked: the walk may wait for it.
+        /// Returns an unfinished task, also if its thread panicked: the walk may wait for it.
         struct GiveBack<'s, E: LookupTask>(&'s TaskSlot<E>);
         impl<E: LookupTask> Drop for GiveBack<'_, E> {
             fn drop(&mut self) {
@@ -111,14 +111,14 @@ impl<E: LookupTask> AnyTask for TaskSlot<E> {
 const DEPTH_MAX: u8 = 16;
 
 impl PrefetchWorker<'_> {
-    /// Asks for something in the directory of the errand at hand.
+    /// Requests a task in the directory of the present one.
     pub fn ask<E: LookupTask>(&self, errand: E) -> Option<LookupHandle<E>> {
         self.ask_at(self.depth, errand)
     }
 
-    /// Asks for something one level deeper.
+    /// Requests a task one level deeper.
     pub fn ask_deeper<E: LookupTask>(&self, errand: E) -> Option<LookupHandle<E>> {
-        // A filter may exclude what is below, and only the walk knows it.
+        // A filter may exclude entries below, and only the walk evaluates it.
         if self.depth < DEPTH_MAX && !self.options().is_filtered { self.ask_at(self.depth + 1, errand) } else { None }
     }
 

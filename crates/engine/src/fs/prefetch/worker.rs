@@ -1,4 +1,4 @@
-//! A prefetch worker: a thread that runs one task after another, and its results for the walk.
+//! A prefetch worker: a thread that runs tasks for the walk.
 
 use crate::fs::prefetch::PrefetchedBytes;
 use crate::fs::prefetch::budget::ByteCharge;
@@ -9,7 +9,7 @@ use crate::fs::listing_buffer::ListingBuffer;
 use crate::fs::lookup_waits::LookupWaits;
 use crate::fs::prefetch::{GroupId, PrefetchShared};
 
-/// What a helper has at hand.
+/// The state of a prefetch worker.
 pub(in crate::fs) struct PrefetchWorker<'s> {
     pub shared: &'s PrefetchShared,
     pub buffer: ListingBuffer,
@@ -20,12 +20,12 @@ pub(in crate::fs) struct PrefetchWorker<'s> {
 }
 
 impl PrefetchWorker<'_> {
-    /// The walk's.
+    /// The walk's options.
     pub fn options(&self) -> &WalkOptions {
         &self.shared.options
     }
 
-    /// Whether the walk ends.
+    /// Whether the walk was stopped.
     pub fn is_stopped(&self) -> bool {
         self.shared.is_stopped()
     }

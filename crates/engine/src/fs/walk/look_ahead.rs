@@ -1,7 +1,7 @@
 //! Prefetched lookups of a walk: the contents of its innermost directories.
 //!
 //! Each directory has a group of tasks. When the walk goes deeper, the outermost groups lose their results, and request
-//! them again on the way back: so memory is bounded, and nearer groups have room.
+//! them again on the way back. So memory is limited, and nearer groups have room.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,9 +21,9 @@ use crate::fs::walk_lookup::WalkStep;
 /// A walk's prefetch workers and its requests to them.
 pub(super) struct WalkPrefetch<'a> {
     pub ahead: &'a Prefetcher,
-    /// How long the walk's own lookups wait.
+    /// Waits of the walk's own lookups.
     pub waits: LookupWaits,
-    /// Levels, by number, that something was asked for; the innermost last.
+    /// Levels with requested tasks, the innermost last.
     groups: VecDeque<(usize, GroupId)>,
 }
 
@@ -39,27 +39,27 @@ impl<'a> WalkPrefetch<'a> {
         fetched
     }
 
-    /// Calls help where the walk's own lookups wait.
+    /// Starts the workers if the walk's own lookups wait.
     pub fn judge(&mut self, levels: &mut [WalkLevel], chunk: &mut ListingChunk) {
         if self.ahead.judge(&mut self.waits) {
             self.look_ahead(levels, chunk);
         }
     }
 
-    /// The innermost level was left.
+    /// Leaves the innermost level.
     pub fn left(&mut self, levels: &mut [WalkLevel]) {
         while self.groups.back().is_some_and(|&(number, _)| number >= levels.len()) {
             if let Some((_, group)) = self.groups.pop_back() {
                 self.ahead.end_group(group);
             }
         }
-        // The request for its parent was forgotten, or never made.
+        // The parent's requests were dropped or never made.
         if self.groups.back().is_none_or(|&(number, _)| number + 1 < levels.len()) {
             self.look_ahead(levels, &mut ListingChunk::empty());
         }
     }
 
-    /// Asks for all that the innermost level will come to, the farthest first.
+    /// Requests all further lookups of the innermost level, the farthest first.
     pub fn look_ahead(&mut self, levels: &mut [WalkLevel], chunk: &mut ListingChunk) {
         let Some(innermost) = levels.len().checked_sub(1).filter(|_| self.ahead.is_of_use()) else { return };
         let level = &mut levels[innermost];
@@ -115,7 +115,7 @@ impl<'a> WalkPrefetch<'a> {
 }
 
 impl Drop for WalkPrefetch<'_> {
-    /// Another walk may use the helpers.
+    /// Another walk may use the workers.
     fn drop(&mut self) {
         for (_, group) in self.groups.drain(..) {
             self.ahead.end_group(group);

@@ -1,9 +1,9 @@
-//! The source's walk: everything below a directory, depth first, in the order found.
+//! The source's walk: everything below a directory, depth first, in listing order.
 //!
 //! A directory's listing is read in chunks: first the entries of a chunk, then its subdirectories, then the next chunk.
-//! So the first file is found before a directory has been read to its end, and memory holds one chunk's names for each
-//! level, whatever the number of files. Only directories are opened. Where lookups wait, prefetch workers make them
-//! beforehand ([`crate::fs::walk::look_ahead`]); the order stays the same.
+//! So the first file is found before the end of a listing, and memory has one chunk's names per level, for any number
+//! of files. Only directories are opened. If lookups wait, prefetch workers make them in advance
+//! ([`crate::fs::walk::look_ahead`]); the order stays the same.
 
 mod look_ahead;
 
@@ -36,16 +36,16 @@ use crate::fs::walk_lookup::{WalkLookup, WalkStep};
 pub enum WalkEntry {
     /// A directory, before anything in it. The first one is the root.
     EnterDir {
-        /// The directory; it knows its name and its parent, which is the directory entered last and not left yet.
+        /// The directory. Its parent is the innermost open directory.
         dir: Dir,
         /// Its metadata.
         meta: EntryMetadata,
-        /// The files with patterns that lie in it.
+        /// The filter files in it.
         patterns: Vec<PatternFile>,
     },
     /// A regular file.
     File {
-        /// Where it is.
+        /// Its directory.
         parent: Dir,
         /// Its name there.
         name: Name,
@@ -56,7 +56,7 @@ pub enum WalkEntry {
     },
     /// A symbolic link (only with [`Symlinks::Keep`]).
     Symlink {
-        /// Where it is.
+        /// Its directory.
         parent: Dir,
         /// Its name there.
         name: Name,
@@ -67,7 +67,7 @@ pub enum WalkEntry {
     },
     /// A device, FIFO or socket (only where [`SpecialFiles`](super::SpecialFiles) says so).
     Node {
-        /// Where it is.
+        /// Its directory.
         parent: Dir,
         /// Its name there.
         name: Name,
@@ -80,35 +80,34 @@ pub enum WalkEntry {
     LeaveDir {
         /// The directory.
         dir: Dir,
-        /// Whether all that is in it was found, or left out with a reason. `false` after a failure in
-        /// this directory itself; a subdirectory's incompleteness is the subdirectory's.
+        /// Whether all its entries were found, or excluded with a reason. `false` after a failure in this directory
+        /// itself, not in subdirectories.
         complete: bool,
     },
-    /// Something that is not copied, on purpose.
+    /// An entry that is skipped on purpose.
     LeftOut {
-        /// Where it is.
+        /// Its directory.
         parent: Dir,
         /// Its name there.
         name: Name,
-        /// Why, to follow the name: `is a FIFO`.
+        /// The reason, after the name: `is a FIFO`.
         reason: &'static str,
     },
-    /// Something that filters leave out, in the directory that was entered last and not left.
+    /// An entry excluded by filters, in the innermost open directory.
     Filtered {
         /// Its name there.
         name: Name,
     },
-    /// Files in the same directory that filters leave out, where names do not matter
-    /// ([`WalkOptions::only_counts_files`]).
+    /// Files excluded by filters in the innermost open directory, counted only ([`WalkOptions::only_counts_files`]).
     FilteredFiles {
         /// How many.
         count: u64,
     },
     /// A failed lookup. The walk continues.
     Failed {
-        /// From the root down. Bytes, not text.
+        /// The path from the root. Bytes, not text.
         path: Vec<u8>,
-        /// Why; [`haul_base::sys::describe::describe`] has the words.
+        /// The error; [`haul_base::sys::describe::describe`] formats it.
         error: io::Error,
     },
 }
@@ -122,35 +121,35 @@ pub struct Walker<'a> {
     /// Listed names of the innermost level, not yet looked up.
     chunk: ListingChunk,
     buffer: ListingBuffer,
-    /// Directories that were entered and not left: kept only where links can lead back to one.
+    /// Identities of open directories, only if followed links may lead back to one.
     entered: HashSet<FileIdentity>,
     help: Option<WalkPrefetch<'a>>,
     filter: Option<&'a WalkFilter>,
     /// Excluded names of the innermost level, not yet reported: at most one chunk.
     filtered: Vec<Name>,
-    /// Rules of the directories that are open.
+    /// Number of rules of open directories.
     open_rules: usize,
 }
 
-/// A directory that was entered and not left.
+/// An open directory.
 pub(super) struct WalkLevel {
     pub dir: Dir,
-    /// Subdirectories that the last piece named. At most one piece's worth.
+    /// Subdirectories of the last chunk.
     pub waiting: Vec<QueuedSubdirectory>,
     /// Position of the next chunk, unless the listing has ended.
     pub rest: Option<ListingPosition>,
-    /// The same, asked for.
+    /// Its prefetch, if requested.
     pub rest_ahead: Option<LookupHandle<ReadListing>>,
-    /// The same as filters see it.
+    /// Its scope for filters.
     scope: Option<Arc<FilterScope>>,
     complete: bool,
 }
 
-/// A subdirectory that will be entered.
+/// A subdirectory to enter.
 pub(super) struct QueuedSubdirectory {
     pub name: Name,
     pub links: FollowLinks,
-    /// The same, asked for.
+    /// Its prefetch, if requested.
     pub ahead: Option<LookupHandle<OpenSubdirectory>>,
 }
 
@@ -177,8 +176,8 @@ impl Walker<'static> {
 }
 
 impl<'a> Walker<'a> {
-    /// The same walk with prefetch workers where lookups wait. Results and order are the same; concurrent changes may
-    /// be seen a little earlier.
+    /// A walk with prefetch workers, if lookups wait. Results and order are the same; concurrent changes may be seen a
+    /// little earlier.
     pub fn helped(root: Dir, ahead: &'a Prefetcher) -> Self {
         Self::with(root, ahead.options(), Some(WalkPrefetch::new(ahead)))
     }
@@ -246,7 +245,7 @@ impl<'a> Walker<'a> {
         Some(WalkEntry::LeaveDir { dir, complete })
     }
 
-    /// Reads the innermost level's next names. `None` when there is nothing to say: it went well.
+    /// Reads the innermost level's next names. Returns a failure, if any.
     fn read_on(&mut self, rest: &ListingPosition) -> Option<WalkEntry> {
         let level = self.levels.last_mut()?;
         let (dir, options) = (&level.dir, self.options);
@@ -269,8 +268,7 @@ impl<'a> Walker<'a> {
         None
     }
 
-    /// One listed name of the innermost level. `None` when there is nothing to
-    /// say: it has vanished, or it is a directory, which waits for its turn.
+    /// Handles a listed name of the innermost level. `None` if it has vanished, or is a directory, which is queued.
     fn examine(&mut self, entry: ListedName) -> Option<WalkEntry> {
         let level = self.levels.last_mut()?;
         let bytes = self.chunk.name(&entry);
@@ -336,7 +334,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Opens a subdirectory of the innermost level. `None` when it has vanished.
+    /// Opens a subdirectory of the innermost level. `None` if it has vanished.
     fn descend(&mut self, QueuedSubdirectory { name, links, ahead }: QueuedSubdirectory) -> Option<WalkEntry> {
         let level = self.levels.last_mut()?;
         let fetched = self.help.as_ref().and_then(|help| help.collect(ahead));
@@ -366,7 +364,7 @@ impl<'a> Walker<'a> {
         self.help.as_ref().is_some_and(|help| help.ahead.is_stopped())
     }
 
-    /// Names that are held: what bounds a walk's memory.
+    /// Number of held names, which determines a walk's memory.
     #[cfg(test)]
     pub(super) fn names_held(&self) -> usize {
         self.filtered.len()
@@ -412,7 +410,7 @@ impl Iterator for Walker<'_> {
     }
 }
 
-/// Carries out one lookup of the walk's own.
+/// Makes and measures one lookup of the walk.
 fn timed<T>(help: &mut Option<WalkPrefetch<'_>>, lookup: impl FnOnce() -> T) -> T {
     match help {
         Some(help) => help.waits.time(lookup),
@@ -420,7 +418,7 @@ fn timed<T>(help: &mut Option<WalkPrefetch<'_>>, lookup: impl FnOnce() -> T) -> 
     }
 }
 
-/// What to say of a name that leads nowhere: nothing if it has vanished.
+/// The entry for a dangling name; `None` if it has vanished.
 fn dangling(level: &mut WalkLevel, name: &Name, symlinks: Symlinks) -> Option<WalkEntry> {
     let itself = || level.dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself));
     if symlinks == Symlinks::Follow && itself().is_ok_and(|look| look.kind == FileType::Symlink) {
@@ -430,7 +428,7 @@ fn dangling(level: &mut WalkLevel, name: &Name, symlinks: Symlinks) -> Option<Wa
     None
 }
 
-/// Why a file that is neither regular, directory nor link is left out.
+/// Why a special file is skipped.
 fn special(kind: FileType) -> &'static str {
     match kind {
         FileType::Fifo => "is a FIFO",

@@ -1,5 +1,5 @@
-//! Digests of parts that combine to the digest of the whole: CRCs and Adler-32. Each stream computes those of its
-//! frames; each run of frames has one value.
+//! Digests whose parts can be combined: CRCs and Adler-32. Each stream computes those of its frames; each run of frames
+//! has one value.
 
 use crc_fast::{CrcAlgorithm, checksum_combine};
 use haul_base::sys::sync::lock;
@@ -21,7 +21,7 @@ pub struct CombinedDigest {
     /// Bytes of a digest.
     bytes: usize,
     frame: FrameLen,
-    /// By the first frame of each. No two touch.
+    /// Runs by their first frames. No two are adjacent.
     runs: Mutex<BTreeMap<u64, FrameRun>>,
 }
 
@@ -31,7 +31,7 @@ enum CombinedKind {
     Adler,
 }
 
-/// Frames one behind the other.
+/// Consecutive frames.
 #[derive(Clone, Copy)]
 struct FrameRun {
     frames: u64,
@@ -40,7 +40,7 @@ struct FrameRun {
 }
 
 impl CombinedDigest {
-    /// Of a file in frames of this length; `None` where two digests do not make one.
+    /// The digest of a file in frames of this length; `None` if the algorithm cannot combine digests.
     pub fn new(algorithm: ChecksumAlgorithm, frame: FrameLen) -> Option<Self> {
         let kind = match (algorithm, crc_of(algorithm)) {
             (_, Some(crc)) => CombinedKind::Crc(crc),
@@ -50,7 +50,7 @@ impl CombinedDigest {
         Some(Self { kind, bytes: algorithm.bytes(), frame, runs: Mutex::default() })
     }
 
-    /// Takes a frame, unless it has.
+    /// Adds a frame, once.
     pub fn update(&self, index: u64, payload: &[u8]) {
         let value = self.kind.of(payload);
         let mut runs = lock(&self.runs);
@@ -69,7 +69,7 @@ impl CombinedDigest {
         runs.insert(start, run);
     }
 
-    /// Reads what has not passed of a file of `size` bytes. Returns its digest.
+    /// Reads the missing frames of a file of `size` bytes. Returns its digest.
     pub fn finish(&self, size: u64, read: impl ReadFrame) -> io::Result<Vec<u8>> {
         let frames = self.frame.frames(size);
         let mut room = Vec::new();
@@ -113,8 +113,9 @@ impl CombinedKind {
     }
 }
 
-/// Adler-32 (RFC 1950) is a pair: A, one more than the sum of all bytes, and B, the sum of A after each byte. Joined, A
-/// is the sum of both less one; in the second part, each A that adds to B is larger by the first part's A less one.
+/// Combines two Adler-32 values (RFC 1950), which are pairs: A, one more than the sum of all bytes, and B, the sum of A
+/// after each byte. The combined A is the sum of both less one. In the second part, each A that adds to B is larger by
+/// the first part's A less one.
 fn join_adler(first: u64, second: u64, second_len: u64) -> u64 {
     let (sum, sums) = (first & 0xffff, first >> 16);
     let (second_sum, second_sums) = (second & 0xffff, second >> 16);

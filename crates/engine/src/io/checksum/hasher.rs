@@ -1,4 +1,4 @@
-//! One digest of bytes that come in their order: the table of what computes which.
+//! A digest over bytes in order: the implementation of each algorithm.
 
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA512};
 use crc_fast::CrcAlgorithm;
@@ -7,13 +7,13 @@ use md5::{Digest, Md5};
 use std::hash::Hasher as _;
 use twox_hash::XxHash3_64;
 
-/// A digest that is being computed.
+/// A digest in computation.
 pub enum Hasher {
     /// Adler-32.
     Adler(adler2::Adler32),
-    /// A CRC, and how many bytes it has.
+    /// A CRC, and its number of bytes.
     Crc(Box<crc_fast::Digest>, usize),
-    /// The CRC of cksum(1), and how many bytes it is of.
+    /// The CRC of cksum(1), and the number of hashed bytes.
     Cksum(Box<crc_fast::Digest>, u64),
     /// MD5.
     Md5(Md5),
@@ -26,7 +26,7 @@ pub enum Hasher {
 }
 
 impl Hasher {
-    /// Of nothing yet.
+    /// The digest of no bytes.
     pub fn new(algorithm: ChecksumAlgorithm) -> Self {
         match algorithm {
             ChecksumAlgorithm::Adler32 => Self::Adler(adler2::Adler32::new()),
@@ -79,13 +79,13 @@ impl Hasher {
     }
 }
 
-/// What cksum(1) puts behind contents of this length: the length, its last byte first, without leading zeros.
+/// The suffix that cksum(1) appends to the contents: their length in little-endian order, without leading zeros.
 pub(super) fn cksum_suffix(len: u64, room: &mut [u8; 8]) -> &[u8] {
     *room = len.to_le_bytes();
     &room[..8 - len.leading_zeros() as usize / 8]
 }
 
-/// Which CRC it is, if it is one.
+/// The CRC of an algorithm, if it is one.
 pub(super) fn crc_of(algorithm: ChecksumAlgorithm) -> Option<CrcAlgorithm> {
     match algorithm {
         ChecksumAlgorithm::Cksum => Some(CrcAlgorithm::Crc32Cksum),

@@ -15,34 +15,33 @@ use self::combined::CombinedDigest;
 pub use self::hasher::Hasher;
 use self::ordered::OrderedDigest;
 
-/// Reads a frame, of the index that it is given, into a buffer that is as long as it should be; says how many bytes
-/// there were.
+/// Reads the frame of an index into a buffer of its expected length. Returns the number of bytes.
 pub trait ReadFrame: Fn(u64, &mut [u8]) -> io::Result<usize> {}
 
 impl<F: Fn(u64, &mut [u8]) -> io::Result<usize>> ReadFrame for F {}
 
-/// The digest of bytes that are all there.
+/// The digest of bytes.
 pub fn sum_of(algorithm: ChecksumAlgorithm, bytes: &[u8]) -> Vec<u8> {
     let mut hasher = Hasher::new(algorithm);
     hasher.update(bytes);
     hasher.finish()
 }
 
-/// The digest of a file while its frames pass, in any order and by many streams.
+/// The digest of a file from its frames, in any order and of many streams.
 pub struct FileChecksum {
     state: ChecksumState,
     value: OnceLock<Vec<u8>>,
 }
 
 enum ChecksumState {
-    /// Digests of frames become the file's.
+    /// Digests of frames are combined.
     Combined(CombinedDigest),
-    /// Frames have to be hashed in their order.
+    /// Frames are hashed in order.
     Ordered(Box<OrderedDigest>),
 }
 
 impl FileChecksum {
-    /// Of a file in frames of this length.
+    /// The digest of a file in frames of this length.
     pub fn new(algorithm: ChecksumAlgorithm, frame: FrameLen) -> Self {
         let state = match CombinedDigest::new(algorithm, frame) {
             Some(combined) => ChecksumState::Combined(combined),
@@ -51,8 +50,7 @@ impl FileChecksum {
         Self { state, value: OnceLock::new() }
     }
 
-    /// Takes a frame now if possible; otherwise the caller has to call [`Self::frame_written`] once the frame can be
-    /// read.
+    /// Adds a frame if possible. Otherwise, [`Self::frame_written`] must be called once the frame can be read.
     pub fn update(&self, index: u64, payload: &[u8]) {
         match &self.state {
             ChecksumState::Combined(combined) => combined.update(index, payload),
@@ -60,7 +58,7 @@ impl FileChecksum {
         }
     }
 
-    /// The same of a frame that comes in its turn, and cannot be read again.
+    /// Adds the next frame, which cannot be reread.
     pub fn pass_in_turn(&self, index: u64, payload: &[u8]) {
         match &self.state {
             ChecksumState::Combined(combined) => combined.update(index, payload),
@@ -68,15 +66,14 @@ impl FileChecksum {
         }
     }
 
-    /// A frame of a file of `size` bytes has passed, and can be read again.
+    /// Marks a frame of a file of `size` bytes as readable.
     pub fn frame_written(&self, index: u64, size: u64, read: impl ReadFrame) {
         if let ChecksumState::Ordered(ordered) = &self.state {
             ordered.can_read(index, size, read);
         }
     }
 
-    /// Hashes the rest of the complete file of `size` bytes. Fails if `goes_on` says that the digest is no longer
-    /// needed.
+    /// Hashes the rest of the complete file of `size` bytes. Fails if `goes_on` returns false.
     pub fn finish(&self, size: u64, read: impl ReadFrame, goes_on: impl Fn() -> bool) -> io::Result<()> {
         let read = |index, room: &mut [u8]| match goes_on() {
             true => read(index, room),
@@ -105,7 +102,7 @@ pub struct DigestMismatch {
     expected: Vec<u8>,
 }
 
-/// Compares a file's digest with the expected one; `expected` is that of the file's name, where lines give one.
+/// Compares a file's digest with the expected one; `expected` is that of the line for its name, if any.
 pub fn verdict(checksum: &ChecksumRequest, value: &[u8], expected: Option<&[u8]>) -> Result<(), DigestMismatch> {
     let expected = match &checksum.against {
         ChecksumSource::Nothing => return Ok(()),

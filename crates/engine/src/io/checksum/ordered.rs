@@ -1,6 +1,5 @@
-//! Digests that take a file's bytes in their order: MD5, SHA, XXH3. The stream that has the next frame hashes it from
-//! its buffer. What passes early is not kept but read again when it is its turn, by whichever stream comes by then:
-//! mostly from the page cache, and in a bounded share of that stream's time.
+//! Digests over a file's bytes in order: MD5, SHA, XXH3. The stream with the next frame hashes it from its buffer.
+//! Early frames are reread in their turn by any stream: mostly from the page cache, and in a limited share of its time.
 
 use haul_base::sys::sync::lock;
 use haul_proto::checksum::ChecksumAlgorithm;
@@ -11,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use super::{Hasher, ReadFrame, read_frame};
 
-/// Most frames that a stream reads again before it returns to its own work.
+/// Most frames that a stream rereads at a time.
 const CATCH_UP_MAX: usize = 32;
 
 /// A digest of the frames so far.
@@ -23,7 +22,7 @@ pub struct OrderedDigest {
     readable: Mutex<RangeSet>,
 }
 
-/// Held by the one stream that hashes.
+/// State of the hashing stream.
 struct HashTurn {
     /// The next frame to hash.
     next: u64,
@@ -38,7 +37,7 @@ impl HashTurn {
 }
 
 impl OrderedDigest {
-    /// Of a file in frames of this length.
+    /// The digest of a file in frames of this length.
     pub fn new(algorithm: ChecksumAlgorithm, frame: FrameLen) -> Self {
         let turn = Mutex::new(HashTurn { next: 0, hasher: Hasher::new(algorithm) });
         Self { algorithm, frame, turn, readable: Mutex::default() }
@@ -53,7 +52,7 @@ impl OrderedDigest {
         }
     }
 
-    /// Hashes a frame that comes in its turn, unless it was hashed.
+    /// Hashes the next frame, unless it was hashed.
     pub fn update(&self, index: u64, payload: &[u8]) {
         let mut turn = lock(&self.turn);
         if turn.next == index {
@@ -70,7 +69,7 @@ impl OrderedDigest {
             if !lock(&self.readable).contains(turn.next) {
                 return;
             }
-            // What cannot be read now shows at the end.
+            // Read errors are reported at the end.
             let Ok(payload) = read_frame(self.frame, size, turn.next, &mut room, &read) else { return };
             turn.update(payload);
         }

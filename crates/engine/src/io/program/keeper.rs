@@ -1,8 +1,8 @@
-//! The process between a worker and a program: starts the program in a process group of its own, and ends that group
-//! when the worker is gone. The worker cannot do it: it is confined, and must not signal others.
+//! The process between a worker and a program: starts the program in its own process group, and ends that group when
+//! the worker is gone. The worker is confined, and cannot signal others.
 //!
-//! Its standard input is the worker's lifeline: one byte on it starts the program, its end ends it. Its standard output
-//! is the program's end of the data; its error output is the program's. It ends with the program's status.
+//! Its standard input controls it: one byte starts the program, the end of input ends it. Its standard output is the
+//! program's end of the data; its standard error is the program's. It exits with the program's status.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use haul_base::job::End;
 
-/// How long a program may take to end after it was asked to, before it is killed.
+/// Time for a program to end after SIGTERM, before it is killed.
 const GRACE: Duration = Duration::from_millis(300);
 /// A shell's exit status after a signal is this plus the signal's number.
 const SIGNAL_STATUS: i32 = 128;
@@ -29,7 +29,7 @@ pub fn word(end: End) -> &'static str {
     }
 }
 
-/// Starts a program once the worker wants it, and waits until it ends, the worker ends, or `stop` is set. Returns its
+/// Starts a program at the worker's request, and waits until it ends, the worker ends, or `stop` is set. Returns its
 /// status.
 pub fn keep(end: End, command: &OsStr, stop: &OwnedFd) -> io::Result<u8> {
     let lifeline = io::stdin();
@@ -45,7 +45,7 @@ pub fn keep(end: End, command: &OsStr, stop: &OwnedFd) -> io::Result<u8> {
             PollFd::new(&lifeline, PollFlags::IN),
             PollFd::new(stop, PollFlags::IN),
         ];
-        // An interrupted call is no event.
+        // An interrupted call is ignored.
         let _ = poll(&mut fds, None);
         if !fds[0].revents().is_empty() {
             return Ok(status_of(program.wait()?));
@@ -61,7 +61,7 @@ pub fn keep(end: End, command: &OsStr, stop: &OwnedFd) -> io::Result<u8> {
 fn wait_for_start(lifeline: &io::Stdin, stop: &OwnedFd) -> io::Result<bool> {
     loop {
         let mut fds = [PollFd::new(lifeline, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
-        // An interrupted call is no event.
+        // An interrupted call is ignored.
         let _ = poll(&mut fds, None);
         if !fds[1].revents().is_empty() {
             return Ok(false);
@@ -78,23 +78,23 @@ fn start(end: End, command: &OsStr) -> io::Result<Child> {
     shell.arg("-c").arg(command).process_group(0);
     match end {
         End::Source => shell.stdin(Stdio::null()).stdout(data),
-        // Its output is for the user, as its errors are.
+        // Its output is for the user, like its errors.
         End::Target => shell.stdin(data).stdout(io::stderr().as_fd().try_clone_to_owned()?),
     };
     let program = shell.spawn()?;
-    // Nobody but the program has its end of the data, so that both sides notice when it is gone.
+    // Only the program has its end of the data, so that both sides notice its end.
     drop(shell);
     let nothing = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     rustix::stdio::dup2_stdout(&nothing)?;
     Ok(program)
 }
 
-/// Asks, and then kills: the program and all that it has started in its group.
+/// Ends the program's group with SIGTERM, then SIGKILL.
 fn end_group(program: &mut Child, pid: Pid, ended: &OwnedFd) -> io::Result<()> {
     let _ = kill_process_group(pid, Signal::TERM);
     let grace = Timespec::try_from(GRACE).ok();
     let _ = poll(&mut [PollFd::new(ended, PollFlags::IN)], grace.as_ref());
-    // It was not waited for yet, so that its number is nobody else's.
+    // It is not reaped yet, so its id is still its own.
     let _ = kill_process_group(pid, Signal::KILL);
     program.wait().map(|_| ())
 }

@@ -21,7 +21,7 @@ use haul_base::sys::sync::lock;
 
 /// Interval at which a wait for a program checks the job.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How long a program that takes no more is given to say why.
+/// Time for a program that stopped reading to exit with a reason.
 const REASON_WAIT: Duration = Duration::from_secs(1);
 /// Number of last lines reported of a failed program.
 const LINES_TOLD: usize = 3;
@@ -44,8 +44,8 @@ impl From<OwnedFd> for InheritedPipe {
 pub struct PipeProgram(Mutex<Option<ProgramKeeper>>);
 
 struct ProgramKeeper {
-    /// A byte on it starts the program. The keeper ends the program when this is closed: it is dropped before the
-    /// guard, which waits for the keeper.
+    /// The control pipe: a byte starts the program, and closing it ends the program. It is dropped before the guard,
+    /// which waits for the keeper.
     lifeline: ChildStdin,
     guard: ChildGuard,
 }
@@ -70,14 +70,14 @@ pub enum ProgramError {
 }
 
 impl PipeProgram {
-    /// Starts it by a line of shell, and returns what its bytes come from or go to.
+    /// Starts a line of shell, and returns the pipe of its data.
     pub fn start(end: End, command: &[u8]) -> io::Result<(Self, OwnedFd)> {
         let (program, data) = Self::prepare(end, command)?;
         program.start_prepared()?;
         Ok((program, data))
     }
 
-    /// The same without its start, for [`Self::start_prepared`] in a worker that cannot start processes any more.
+    /// Prepares a program for [`Self::start_prepared`], for a worker that soon cannot start processes.
     pub fn prepare(end: End, command: &[u8]) -> io::Result<(Self, OwnedFd)> {
         let by_proc = Some(PathBuf::from(BY_PROC)).filter(|path| path.exists());
         let mut keeper = Command::new(by_proc.map_or_else(own_executable, Ok)?);
@@ -102,7 +102,7 @@ impl PipeProgram {
         lock(&self.0).as_mut().map_or(Ok(()), |kept| kept.lifeline.write_all(b"\n"))
     }
 
-    /// Waits for its end while the job runs.
+    /// Waits for its end during the job.
     pub fn finish(&self, goes_on: impl Fn() -> bool) -> Result<(), ProgramError> {
         loop {
             match self.ended_within(LOOK_EVERY) {
@@ -114,19 +114,19 @@ impl PipeProgram {
         }
     }
 
-    /// Why it does not take any more.
+    /// Why it stopped reading.
     pub fn why_it_ended(&self) -> Option<ProgramError> {
         let (status, stderr) = self.ended_within(REASON_WAIT)?;
         Some(if status.success() { ProgramError::EarlyEnd } else { ProgramError::Exit { status, stderr } })
     }
 
-    /// Why it ended, if it has, and did not end well.
+    /// Its error, if it has failed.
     pub fn has_failed(&self) -> Option<ProgramError> {
         let (status, stderr) = self.ended_within(Duration::ZERO)?;
         (!status.success()).then_some(ProgramError::Exit { status, stderr })
     }
 
-    /// Ends it, if it has not ended.
+    /// Ends it, if it still runs.
     pub fn end(&self) {
         let kept = lock(&self.0).take();
         drop(kept);

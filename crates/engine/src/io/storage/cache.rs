@@ -10,19 +10,19 @@ use std::os::fd::AsFd;
 
 use crate::sys::page_cache::{cached_bytes, start_write_back};
 
-/// Files of this size, or of this part of the memory, are large: their pages are dropped behind the copy, so that it
-/// does not push out what others work with.
+/// Smallest size of large files, and their smallest part of memory. Their pages are dropped behind the copy, to keep
+/// other programs' pages in the cache.
 const LARGE_BYTES: u64 = 1 << 30;
 const LARGE_PART_OF_MEMORY: u64 = 8;
 /// Smaller files are left to the kernel's own write-back.
 pub const WRITE_BACK_FILE_MIN: u64 = 64 << 20;
-/// How far behind the newest byte pages are dropped: so long the disk has to write them, without anyone waiting.
+/// Distance between the newest bytes and dropped pages: the disk writes them meanwhile, and nobody waits.
 const DROP_BEHIND_BYTES: u64 = 32 << 20;
 
-/// From which size on a file is large on this machine.
+/// The smallest size of a large file on this machine.
 pub fn large_file_bytes() -> u64 {
     let info = sysinfo();
-    // It is as wide as the machine's words.
+    // Its width depends on the machine.
     #[allow(clippy::useless_conversion)]
     let units = u64::from(info.totalram);
     let memory = u64::from(info.mem_unit).saturating_mul(units);
@@ -34,7 +34,7 @@ pub fn is_cached(file: impl AsFd, offset: u64, len: u64) -> bool {
     cached_bytes(file, offset, len).is_some_and(|cached| cached >= len.div_ceil(2))
 }
 
-/// Begins to read a range.
+/// Starts to read a range.
 pub fn read_ahead(file: impl AsFd, offset: u64, len: u64) {
     let _ = fadvise(file, offset, NonZeroU64::new(len), Advice::WillNeed);
 }
@@ -44,12 +44,12 @@ pub fn drop_pages(file: impl AsFd, offset: u64, len: u64) {
     let _ = fadvise(file, offset, NonZeroU64::new(len), Advice::DontNeed);
 }
 
-/// Begins to write a range to the disk.
+/// Starts to write a range to the disk.
 pub fn write_back(file: impl AsFd, offset: u64, len: u64) {
     let _ = start_write_back(file, offset, len);
 }
 
-/// Written ranges of a file: their pages are dropped once they are on disk.
+/// Written ranges of a file, whose pages are dropped once on disk.
 #[derive(Debug, Default)]
 pub struct DropBehind {
     ranges: VecDeque<(u64, u64)>,

@@ -45,8 +45,7 @@ impl<T> Storage<T> for BlockingIo<T> {
     }
 }
 
-/// Reads until `buffer` is full or the file ends. A count that is no multiple of the alignment is where a file that
-/// is read past the page cache ends, too.
+/// Reads until `buffer` is full or the file ends. With direct I/O, an unaligned count is the end of the file.
 pub fn read_at(file: impl AsFd, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -54,7 +53,7 @@ pub fn read_at(file: impl AsFd, buffer: &mut [u8], offset: u64) -> io::Result<us
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(Errno::INTR) => {}
-            // Past the page cache, the rest behind an end that is not aligned cannot be asked for: it is the end.
+            // With direct I/O, no read can start at an unaligned end: it is the end.
             Err(Errno::INVAL) if filled > 0 => break,
             Err(error) => return Err(error.into()),
         }
@@ -86,7 +85,7 @@ const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 pub fn read_on(file: impl AsFd, buffer: &mut [u8], goes_on: &impl Fn() -> bool) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
-        // A FIFO without a writer so far has not ended, but a read would report its end.
+        // A read of a FIFO without a writer would report an end.
         match poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&LOOK_EVERY)) {
             Ok(0) if goes_on() => continue,
             Ok(0) => return Err(io::Error::other("the job was stopped")),
@@ -105,7 +104,7 @@ pub fn read_on(file: impl AsFd, buffer: &mut [u8], goes_on: &impl Fn() -> bool) 
 
 /// Another process may have set O_NONBLOCK, which applies to all users of a pipe.
 fn wait_until_writable(file: impl AsFd) {
-    // What goes wrong shows when it is used.
+    // Errors appear at its use.
     let _ = poll(&mut [PollFd::new(&file, PollFlags::OUT)], None);
 }
 

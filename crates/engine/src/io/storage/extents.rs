@@ -1,8 +1,7 @@
-//! The extents of a file: which bytes are data and which are holes (lseek(2), SEEK_DATA and SEEK_HOLE). Zeros that were
-//! written are data.
+//! The extents of a file: data and holes (lseek(2), SEEK_DATA and SEEK_HOLE). Written zeros are data.
 //!
-//! On tmpfs, SEEK_HOLE walks every page up to the next hole. A call per frame would therefore cost time that grows with
-//! the square of the file's size. Each extent is looked up once, and remembered for all readers of the file.
+//! On tmpfs, SEEK_HOLE walks every page up to the next hole. A call per frame would take time quadratic in the file's
+//! size. So each extent is looked up once, and remembered for all readers of the file.
 
 use haul_proto::wire::sparse::DataMap;
 use rustix::fs::{SeekFrom, seek};
@@ -14,7 +13,7 @@ use std::sync::Mutex;
 
 use haul_base::sys::sync::lock;
 
-/// Extents that are remembered: one for each stream of a job, which may read a place of its own.
+/// Most remembered extents: one per stream, which may read anywhere.
 const REMEMBERED_MAX: usize = 64;
 /// Extents that [`FileExtents::data_bytes`] counts one by one; the rest of the file counts as data.
 const COUNTED_MAX: u32 = 100_000;
@@ -26,13 +25,12 @@ struct FileExtent {
     is_data: bool,
 }
 
-/// The extents of one file, as of the time of their look-up. Readers of bytes that are still being written need new
-/// ones.
+/// The extents of one file at the time of their lookup. Readers of new bytes need new ones.
 ///
 /// The offset of the descriptor moves, so the file must be read by offset (pread(2)).
 #[derive(Debug, Default)]
 pub struct FileExtents {
-    /// The latest look-up last.
+    /// Lookups, the latest last.
     remembered: Mutex<VecDeque<FileExtent>>,
 }
 
@@ -113,7 +111,7 @@ impl FileExtents {
     }
 }
 
-/// The extent from `at` to its end.
+/// Looks up the extent at `at`.
 fn find(file: impl AsFd, at: u64) -> Option<FileExtent> {
     match counted_seek(&file, SeekFrom::Data(at)) {
         // A hole up to the end of the file.
@@ -121,7 +119,7 @@ fn find(file: impl AsFd, at: u64) -> Option<FileExtent> {
         Ok(data) if data > at => Some(FileExtent { bytes: at..data, is_data: false }),
         Ok(_) => {
             let hole = counted_seek(&file, SeekFrom::Hole(at)).ok()?;
-            // Another program may have truncated the file in between: a read will tell.
+            // Another program may have truncated the file meanwhile: the read will fail.
             (hole > at).then_some(FileExtent { bytes: at..hole, is_data: true })
         }
         Err(_) => None,

@@ -1,4 +1,4 @@
-//! A file that is open for all streams: once through the page cache and, when that is asked for, once past it.
+//! A file that is open for all streams: once for buffered I/O and, on request, once for direct I/O.
 
 use haul_proto::wire::sparse::DataMap;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, openat};
@@ -13,25 +13,25 @@ use super::extents::FileExtents;
 use crate::fs::FileStat;
 use crate::sys::page_cache::finish_write_back;
 
-/// File systems that are memory, with nothing behind it (linux/magic.h): tmpfs, ramfs, hugetlbfs, proc, sysfs.
+/// File systems in memory (linux/magic.h): tmpfs, ramfs, hugetlbfs, proc, sysfs.
 const MEMORY_MAGICS: [u64; 5] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6, 0x9fa0, 0x6265_6572];
 
-/// Which kind of file system an open file is on (statfs(2), linux/magic.h).
+/// The type of an open file's file system (statfs(2), linux/magic.h).
 pub fn magic_of(file: impl AsFd) -> io::Result<u64> {
     #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss)]
     let magic = fstatfs(file)?.f_type as u64 & 0xffff_ffff;
     Ok(magic)
 }
 
-/// Whether a kind of file system is memory, with nothing behind it.
+/// Whether a file system type is in memory.
 pub fn is_memory(magic: u64) -> bool {
     MEMORY_MAGICS.contains(&magic)
 }
 
 /// Whether a file system is served by another machine or a program: NFS, SMB 1 to 3, FUSE, Ceph, 9p, Lustre, AFS
-/// (linux/magic.h). It may have a cache of its own, and report errors only at a flush.
+/// (linux/magic.h). It may have its own cache, and report errors only at a flush.
 pub fn is_served(magic: u64) -> bool {
-    /// In this order.
+    /// In the order above.
     const MAGICS: [u64; 9] =
         [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x6573_5546, 0x00c3_6400, 0x0102_1997, 0x0bd0_0bd0, 0x5346_414f];
     MAGICS.contains(&magic)
@@ -43,9 +43,9 @@ pub struct OpenedFile {
     access: FileAccess,
     device: u64,
     in_memory: bool,
-    /// A regular file or a block device. To a pipe, O_DIRECT means something else.
+    /// A regular file or a block device. For a pipe, O_DIRECT has another meaning.
     has_blocks: bool,
-    /// It takes less room than it has bytes.
+    /// Whether fewer bytes are allocated than its size.
     may_have_holes: bool,
     extents: Arc<FileExtents>,
     direct: OnceLock<Option<Arc<OwnedFd>>>,
@@ -55,7 +55,7 @@ pub struct OpenedFile {
 }
 
 impl OpenedFile {
-    /// Takes a file that is open for `access`.
+    /// Wraps a file that is open for `access`.
     pub fn new(fd: OwnedFd, access: FileAccess) -> io::Result<Self> {
         let stat = fstat(&fd)?;
         let kind = FileType::from_raw_mode(stat.st_mode);
@@ -73,12 +73,12 @@ impl OpenedFile {
         Self { extents, ..self }
     }
 
-    /// Which blocks of these bytes are data, where some are holes.
+    /// The data blocks of these bytes; `None` without holes.
     pub fn map_of(&self, offset: u64, len: usize) -> Option<DataMap> {
         if self.may_have_holes { self.extents.map_of(&*self.fd, offset, len) } else { None }
     }
 
-    /// Whether nothing would be read in these bytes but a hole's zeros.
+    /// Whether these bytes are a hole.
     pub fn is_hole(&self, offset: u64, len: u64) -> bool {
         self.may_have_holes && self.extents.is_hole(&*self.fd, offset, len)
     }
@@ -95,39 +95,39 @@ impl OpenedFile {
         self.lost.get().map_or(Ok(()), |error| Err((*error).into()))
     }
 
-    /// For how long it has been open.
+    /// Time since its opening.
     pub fn age(&self) -> Duration {
         self.since.elapsed()
     }
 
-    /// The same file, which is open for both, to be read.
+    /// The same file for reading; its descriptor is open for both.
     pub fn to_read(fd: &OwnedFd) -> io::Result<Self> {
         Self::new(rustix::io::fcntl_dupfd_cloexec(fd, 0)?, FileAccess::Read)
     }
 
-    /// The descriptor that goes through the page cache.
+    /// The descriptor for buffered I/O.
     pub fn fd(&self) -> &Arc<OwnedFd> {
         &self.fd
     }
 
-    /// The descriptor that goes past it; opened when it is first asked for. `None` where the file system refuses.
+    /// The descriptor for direct I/O, opened on first use. `None` if the file system refuses.
     pub fn direct(&self) -> Option<&Arc<OwnedFd>> {
         let open = || self.has_blocks.then(|| self.open_direct().ok()).flatten().map(Arc::new);
         self.direct.get_or_init(open).as_ref()
     }
 
-    /// `st_dev`: names the file system.
+    /// `st_dev`, which identifies the file system.
     pub fn device(&self) -> u64 {
         self.device
     }
 
-    /// Whether there is no disk behind it: it has nothing to be read ahead, written back or dropped.
+    /// Whether it is in memory: without read-ahead, write-back and dropped pages.
     pub fn in_memory(&self) -> bool {
         self.in_memory
     }
 
-    /// Opens the same file again, whatever its name is by now (proc(5), `/proc/PID/fd`). Flags set by fcntl(2) would be
-    /// those of the other descriptor, too.
+    /// Reopens the file, also if renamed (proc(5), `/proc/PID/fd`). fcntl(2) would change the flags of both
+    /// descriptors.
     fn open_direct(&self) -> io::Result<OwnedFd> {
         let access = match self.access {
             FileAccess::Read => OFlags::RDONLY,

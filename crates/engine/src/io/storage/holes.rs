@@ -1,5 +1,5 @@
-//! Holes that haul makes: blocks of zeros that are not sent, and bytes of a file that take no room. Holes that a file
-//! has are in [`super::extents`].
+//! Holes made by haul: blocks of zeros that are not sent, and unallocated bytes of a file. [`super::extents`] has a
+//! file's existing holes.
 
 use haul_proto::wire::sparse::{BLOCK, DataMap};
 use rustix::io::Errno;
@@ -15,7 +15,7 @@ pub fn map_of_zeros(frame: &[u8]) -> Option<DataMap> {
     (!map.is_full(frame.len())).then_some(map)
 }
 
-/// Makes sure that zeros are read in these bytes of a file, and that they take no room where that can be.
+/// Makes these bytes of a file a hole if possible, or else zeros.
 pub fn punch(file: impl AsFd, offset: u64, len: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};
     match fallocate(&file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len) {

@@ -1,9 +1,9 @@
-//! The choice between page cache and direct I/O, unless the user made it: both are tried on the present file, and the
+//! The choice between buffered and direct I/O, unless the user made it: both are tried on the present file, and the
 //! cheaper one is kept.
 //!
-//! The rule is [`IoMethodProbe`]'s, without file or clock: runs of some MiB alternate between the two, each with its
-//! cost; after enough bytes, the cheaper one is kept for that file system. [`IoMethodProbes`] has a probe for each file
-//! system.
+//! [`IoMethodProbe`] has the rule, without file or clock: runs of some MiB alternate between both methods, and their
+//! costs are compared. After enough bytes, the cheaper method is kept for that file system. [`IoMethodProbes`] has a
+//! probe for each file system.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -13,18 +13,18 @@ use haul_base::sys::sync::lock;
 use super::IoMethod;
 use super::meter::IoCost;
 
-/// Smaller files are not tried on: what a trial costs would not come in again.
+/// Smallest file for a trial: for smaller ones, a trial would not pay.
 pub const TRIAL_FILE_MIN: u64 = 256 << 20;
-/// Smaller files go through the page cache even where O_DIRECT has been found cheaper.
+/// Smallest file for direct I/O, even if it is cheaper.
 pub const DIRECT_FILE_MIN: u64 = 16 << 20;
-/// Bytes in one run at the target: more than a stream has in flight, so that each run shows its own cost.
+/// Bytes of a run at the target: more than a stream has in flight, so that each run shows its own cost.
 pub const RUN_BYTES: u64 = 16 << 20;
-/// What each method moves before it counts: files are opened, space is allocated, a ring is made.
+/// Bytes of each method before the measurement: files are opened, space is allocated, a ring is created.
 const WARM_UP_BYTES: u64 = 8 << 20;
-/// What each method moves before they are compared.
+/// Bytes of each method before the comparison.
 const SAMPLE_BYTES: u64 = 48 << 20;
 
-/// Both methods tried on one file system, in one direction.
+/// A trial of both methods on one file system, in one direction.
 #[derive(Debug, Default)]
 pub struct IoMethodProbe {
     buffered: ProbedMethod,
@@ -34,7 +34,7 @@ pub struct IoMethodProbe {
 
 #[derive(Debug, Default)]
 struct ProbedMethod {
-    /// Bytes that were handed out to be moved this way.
+    /// Bytes assigned to this method.
     given: u64,
     warmed_up: u64,
     cost: IoCost,
@@ -53,7 +53,7 @@ impl IoMethodProbe {
         (method, true)
     }
 
-    /// A run is over.
+    /// Records the cost of a run.
     pub fn cost(&mut self, method: IoMethod, cost: IoCost) {
         let tried = match method {
             IoMethod::Buffered => &mut self.buffered,
@@ -72,7 +72,7 @@ impl IoMethodProbe {
         }
     }
 
-    /// O_DIRECT is refused there.
+    /// Records that O_DIRECT is refused.
     pub fn refuse(&mut self) {
         self.settled = Some(IoMethod::Buffered);
     }
@@ -83,8 +83,8 @@ impl IoMethodProbe {
     }
 }
 
-/// A second in which a thread computes costs twice as much as one in which it waits: another stream could have used it.
-/// Equal costs speak for the page cache, with which nothing can go wrong.
+/// A second of CPU time costs twice as much as one of waiting, since another stream could use the CPU. At equal cost,
+/// buffered I/O is preferred, since it cannot be refused.
 pub fn cheaper(buffered: &IoCost, direct: &IoCost) -> IoMethod {
     let of = |cost: &IoCost| cost.elapsed.as_nanos() + cost.cpu.as_nanos();
     let (buffered_total, direct_total) =
@@ -92,7 +92,7 @@ pub fn cheaper(buffered: &IoCost, direct: &IoCost) -> IoMethod {
     if direct_total < buffered_total { IoMethod::Direct } else { IoMethod::Buffered }
 }
 
-/// A trial for each file system that is met. A job meets few.
+/// A trial for each file system of a job.
 #[derive(Debug, Default)]
 pub struct IoMethodProbes(Mutex<HashMap<u64, Arc<Mutex<IoMethodProbe>>>>);
 

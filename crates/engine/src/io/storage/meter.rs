@@ -1,21 +1,21 @@
-//! Time that a stream's thread spends in storage calls: on the clock, and of the CPU.
+//! Time of a stream's thread in storage calls: elapsed time and CPU time.
 
 use std::time::{Duration, Instant};
 
 use crate::sys::usage::thread_cpu;
 
-/// What a number of bytes cost.
+/// The cost of a number of bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IoCost {
     /// Bytes.
     pub bytes: u64,
-    /// On the clock, waiting included.
+    /// Elapsed time.
     pub elapsed: Duration,
-    /// Of the CPU, by this thread.
+    /// CPU time of this thread.
     pub cpu: Duration,
 }
 
-/// Adds up what calls cost, while that is wanted.
+/// Sums the cost of calls, while enabled.
 #[derive(Debug, Default)]
 pub struct IoMeter {
     cost: IoCost,
@@ -23,7 +23,7 @@ pub struct IoMeter {
 }
 
 impl IoMeter {
-    /// Starts over; with `on` unset, it measures nothing, and costs nothing.
+    /// Resets it; with `on` unset, it measures nothing.
     pub fn reset(&mut self, on: bool) {
         *self = Self { cost: IoCost::default(), on };
     }
@@ -40,7 +40,7 @@ impl IoMeter {
         result
     }
 
-    /// So many bytes went through.
+    /// Counts bytes.
     pub fn count(&mut self, bytes: u64) {
         self.cost.bytes += bytes;
     }

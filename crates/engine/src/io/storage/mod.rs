@@ -1,10 +1,10 @@
 //! Reads and writes of files through the page cache or with O_DIRECT, by one interface with several engines.
 //!
-//! [`Storage`] is the interface: a request takes its buffer along, and returns it when complete. [`calls`] makes plain
-//! system calls, [`crate::io::storage::ring`] has several requests in flight with io_uring; a stream has one of each
+//! [`Storage`] is the interface: a request owns its buffer, and returns it when complete. [`calls`] makes plain system
+//! calls, [`crate::io::storage::ring`] has several requests in flight with io_uring; a stream has one of each
 //! ([`StreamStorage`]). [`read`] reads the frames of a chunk, and [`readahead`] keeps the disk busy meanwhile.
-//! [`io_method_probe`] measures which method a file uses; [`cache`] advises the page cache. The meaning of a request
-//! (frames, verification, names) is unknown here.
+//! [`io_method_probe`] chooses a file's method by measurement; [`cache`] advises the page cache. Requests have no
+//! meaning here (frames, verification, names).
 
 pub mod cache;
 pub mod calls;
@@ -30,71 +30,71 @@ use self::calls::BlockingIo;
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::ring::Ring;
 
-/// What direct I/O is aligned to: offsets, lengths and memory. Every device of today takes it; one that wants more
-/// refuses, and is read and written through the page cache.
+/// Alignment of direct I/O: offsets, lengths and memory. All present devices accept it; a device that needs more
+/// refuses, and gets buffered I/O.
 pub const ALIGNMENT: usize = 4096;
-/// What an unprivileged user may give a pipe, unless the administrator says otherwise (pipe(7)).
+/// Default limit of an unprivileged user's pipe (pipe(7)).
 pub const PIPE_BYTES: usize = 1 << 20;
-/// Most bytes that a stream has under way past the page cache, where that is two frames or more.
+/// Most bytes of direct I/O that a stream has in flight, if that is at least two frames.
 const UNDER_WAY_BYTES: usize = 3 << 20;
-/// Most requests that a stream has under way.
+/// Most requests that a stream has in flight.
 const UNDER_WAY_MAX: usize = 8;
 
-/// The way that bytes take.
+/// The I/O method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IoMethod {
-    /// Through the page cache.
+    /// Buffered I/O, through the page cache.
     Buffered,
-    /// Past it (O_DIRECT, open(2)).
+    /// Direct I/O (O_DIRECT, open(2)).
     Direct,
 }
 
-/// What is done to a file.
+/// The access to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileAccess {
-    /// Its bytes come into the buffer.
+    /// Read into the buffer.
     Read,
-    /// The buffer's bytes go into it.
+    /// Write from the buffer.
     Write,
 }
 
-/// Something to be done to a file.
+/// A request for a file.
 pub struct IoRequest<T> {
     /// What.
     pub access: FileAccess,
-    /// To which file; it stays open until the request is finished.
+    /// The file, which stays open until the request is complete.
     pub file: Arc<OwnedFd>,
-    /// The buffer; its whole room may be used, from the beginning.
+    /// The buffer, used from the beginning of its room.
     pub buffer: FrameBuffer,
     /// Bytes.
     pub len: usize,
-    /// Where in the file.
+    /// The offset in the file.
     pub offset: u64,
-    /// What the one who asked knows it by.
+    /// The caller's tag.
     pub tag: T,
 }
 
-/// A request that is done with, its buffer free again.
+/// A complete request, with its free buffer.
 pub struct FinishedIo<T> {
     /// The request.
     pub request: IoRequest<T>,
-    /// Bytes read or written, as the system call has it: they may be fewer than were asked for.
+    /// Bytes read or written by the system call, possibly fewer than requested.
     pub result: io::Result<usize>,
 }
 
-/// An engine. What was submitted finishes in any order.
+/// A storage engine. Requests complete in any order.
 pub trait Storage<T> {
-    /// Begins a request. No more than the engine's depth may be under way.
+    /// Submits a request. At most the engine's depth may be in flight.
     fn submit(&mut self, request: IoRequest<T>);
 
-    /// One that is finished; with `wait`, waits for one. `None` when none is under way, or, without `wait`, none is
-    /// finished yet.
+    /// Returns a complete request; with `wait`, waits for one. `None` if none is in flight, or, without `wait`, none is
+    /// complete.
     fn finished(&mut self, wait: bool) -> Option<FinishedIo<T>>;
 
-    /// Submitted, and not returned by [`Self::finished`].
+    /// Requests that were not returned by [`Self::finished`].
     fn under_way(&self) -> usize;
 
-    /// Can be read (poll(2)) when something may be finished; `None` where nothing is ever waited for.
+    /// A descriptor that is readable (poll(2)) when a request may be complete; `None` if the engine never waits.
     fn readiness(&self) -> Option<BorrowedFd<'_>>;
 }
 
@@ -103,7 +103,7 @@ pub fn depth(frame_bytes: usize) -> usize {
     (UNDER_WAY_BYTES / frame_bytes.max(1)).clamp(2, UNDER_WAY_MAX)
 }
 
-/// A stream's engines. It makes its ring on the stream's own thread, when direct I/O is first asked for.
+/// A stream's engines. The ring is created on the stream's own thread at the first direct I/O.
 pub struct StreamStorage<T> {
     calls: BlockingIo<T>,
     ring: Option<io::Result<Ring<T>>>,
@@ -111,12 +111,12 @@ pub struct StreamStorage<T> {
 }
 
 impl<T> StreamStorage<T> {
-    /// With up to `depth` requests under way.
+    /// Engines with up to `depth` requests in flight.
     pub fn new(depth: usize) -> Self {
         Self { calls: BlockingIo::new(), ring: None, depth }
     }
 
-    /// How many requests are worth having under way by this method.
+    /// The useful number of requests in flight by this method.
     pub fn depth(&mut self, method: IoMethod) -> usize {
         match method {
             IoMethod::Direct if self.ring().is_some() => self.depth,
@@ -124,7 +124,7 @@ impl<T> StreamStorage<T> {
         }
     }
 
-    /// Begins a request.
+    /// Submits a request.
     pub fn submit(&mut self, method: IoMethod, request: IoRequest<T>) {
         match (method, self.ring()) {
             (IoMethod::Direct, Some(ring)) => ring.submit(request),
@@ -132,12 +132,12 @@ impl<T> StreamStorage<T> {
         }
     }
 
-    /// One that is finished: see [`Storage::finished`].
+    /// See [`Storage::finished`].
     pub fn finished(&mut self, wait: bool) -> Option<FinishedIo<T>> {
         self.calls.finished(wait).or_else(|| self.made_ring()?.finished(wait))
     }
 
-    /// How many are under way.
+    /// Number of requests in flight.
     pub fn under_way(&self) -> usize {
         let ring = self.ring.as_ref().and_then(|ring| ring.as_ref().ok());
         self.calls.under_way() + ring.map_or(0, Ring::under_way)
@@ -148,7 +148,7 @@ impl<T> StreamStorage<T> {
         self.ring.as_ref()?.as_ref().ok()?.readiness()
     }
 
-    /// The ring; made when it is first asked for. Where there is none to be had, plain calls do.
+    /// The ring, created on first use; `None` if unavailable.
     fn ring(&mut self) -> Option<&mut Ring<T>> {
         let depth = self.depth;
         self.ring.get_or_insert_with(|| Ring::new(depth)).as_mut().ok()
@@ -159,7 +159,7 @@ impl<T> StreamStorage<T> {
     }
 }
 
-/// Whether an error of direct I/O says that this file, or this kernel, does not have it: then the page cache has to do.
+/// Whether an error means that this file or kernel does not support direct I/O.
 pub fn is_refusal(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),

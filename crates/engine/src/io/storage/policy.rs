@@ -1,4 +1,4 @@
-//! The I/O methods of a job's files: as requested, else as measured, within each file's limits.
+//! The I/O methods of a job's files: as requested or measured, within each file's limits.
 
 use haul_base::sys::sync::lock;
 use haul_proto::wire::storage::{CacheUse, DirectIo, StorageRequest};
@@ -10,12 +10,12 @@ use super::file::OpenedFile;
 use super::{IoMethod, depth};
 use crate::io::storage::io_method_probe::{DIRECT_FILE_MIN, IoMethodProbe, IoMethodProbes, TRIAL_FILE_MIN};
 
-/// So far from a range, a job has neither read ahead nor kept anything.
+/// Distance at which a job has neither read ahead nor cached anything.
 const FAR_BYTES: u64 = 256 << 20;
 /// Size of a sample.
 const LOOKED_BYTES: u64 = 16 << 20;
 
-/// Whether a range of a large file is cached by other programs, not by this job's read-ahead: a sample far away shows
+/// Whether other programs cached a range of a large file, as opposed to this job's read-ahead: a distant sample shows
 /// it.
 fn is_kept(file: &OpenedFile, size: u64, offset: u64, len: u64) -> bool {
     let behind = offset.saturating_add(len).saturating_add(FAR_BYTES);
@@ -29,22 +29,22 @@ pub struct StoragePolicy {
     request: StorageRequest,
     large_bytes: u64,
     choices: IoMethodProbes,
-    /// Direct I/O was asked for, and some file does not have it.
+    /// Whether requested direct I/O was refused for a file.
     refused: AtomicBool,
 }
 
-/// How a range of a file goes.
+/// The plan for a range of a file.
 pub struct IoPlan {
-    /// Through the page cache or past it.
+    /// Buffered or direct I/O.
     pub method: IoMethod,
     /// Destination of the measured cost.
     pub trial: Option<Arc<Mutex<IoMethodProbe>>>,
     /// Whether to drop its pages afterwards.
     pub drop: bool,
-    /// Whether it was in the page cache already.
+    /// Whether it is in the page cache.
     pub cached: bool,
-    /// Whether the kernel is left to read ahead where it reads far by itself: so it is of two ends of a delta that may
-    /// read one disk. A copy alone with its disk fares better with advice.
+    /// Whether the kernel's own long read-ahead suffices: for both ends of a delta, which may share a disk. A copy
+    /// alone with its disk is faster with advice.
     pub led: bool,
 }
 
@@ -56,7 +56,7 @@ impl IoPlan {
 }
 
 impl StoragePolicy {
-    /// By what the controller asks for.
+    /// The policy of a Request.
     pub fn new(request: StorageRequest) -> Self {
         Self {
             request,
@@ -98,7 +98,7 @@ impl StoragePolicy {
         IoPlan { led: true, ..plan }
     }
 
-    /// The same for cached data, or data on its way to the cache.
+    /// The plan for cached data, or data that will be cached.
     fn reading_what_is_there(&self, file: &OpenedFile, size: u64, offset: u64, len: u64) -> Option<IoPlan> {
         let there = !self.is_forced() && !file.in_memory() && is_cached(&**file.fd(), offset, len);
         there.then(|| {
@@ -107,18 +107,18 @@ impl StoragePolicy {
         })
     }
 
-    /// How the next `len` bytes of a file of `size` bytes are written.
+    /// Plans the writing of the next `len` bytes of a file of `size` bytes.
     pub fn writing(&self, file: &OpenedFile, size: u64, len: u64) -> IoPlan {
         let (method, trial) = self.method(file, size, len);
         IoPlan { trial, drop: self.drops(file, size), ..IoPlan::by(method) }
     }
 
-    /// The trial of the file system that a file is on.
+    /// The trial of a file's file system.
     pub fn trial(&self, file: &OpenedFile) -> Arc<Mutex<IoMethodProbe>> {
         self.choices.of(file.device())
     }
 
-    /// Whether that was asked for: `true` once, when the first file turns out not to have direct I/O.
+    /// Returns `true` once, if requested direct I/O is refused for a file.
     pub fn is_refusal_news(&self) -> bool {
         self.is_forced() && !self.refused.swap(true, Ordering::Relaxed)
     }

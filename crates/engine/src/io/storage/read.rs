@@ -20,9 +20,9 @@ use crate::metrics::stage_timer::during;
 pub struct FrameReader {
     frame_bytes: usize,
     ahead: Readahead,
-    /// Cost of the first chunk, where it is to be reported.
+    /// Cost of the first chunk, if requested.
     meter: IoMeter,
-    /// Bytes that came past the page cache.
+    /// Bytes read with direct I/O.
     direct_bytes: u64,
 }
 
@@ -33,13 +33,13 @@ impl FrameReader {
         Self { frame_bytes, ahead: Readahead::new(frame_bytes, depth), meter: IoMeter::default(), direct_bytes: 0 }
     }
 
-    /// The same; with `fills_holes` it reports no holes.
+    /// Sets whether holes are read as data.
     pub fn filling_holes(mut self, fills_holes: bool) -> Self {
         self.ahead.fills_holes = fills_holes;
         self
     }
 
-    /// Adds a piece of a file, from `start` to `end`. It is read when those before it were.
+    /// Adds a chunk of a file, from `start` to `end`, to be read after those before it.
     pub fn add(&mut self, file: Arc<OpenedFile>, plan: IoPlan, start: u64, end: u64) {
         let Self { ahead, meter, .. } = self;
         if ahead.first().is_none() {
@@ -48,13 +48,12 @@ impl FrameReader {
         during(Stage::Read, || meter.time(|| ahead.add(ReadRange::new(file, plan, start, end))));
     }
 
-    /// Whether to add the next chunk already, so that the disk stays busy.
+    /// Whether to add the next chunk, so that the disk stays busy.
     pub fn wants_another(&self) -> bool {
         self.ahead.wants_another()
     }
 
-    /// The next frame of the first piece; its payload is shorter than the frame where the file ends too early. `None`
-    /// behind the last one.
+    /// The next frame of the first chunk; its payload is short if the file ends early. `None` after the last one.
     pub fn next(&mut self) -> Option<io::Result<FrameBuffer>> {
         during(Stage::Read, || self.read_next())
     }
@@ -72,7 +71,7 @@ impl FrameReader {
         Some(read)
     }
 
-    /// Bytes that came past the page cache since this was last asked.
+    /// Returns the bytes read with direct I/O since the last call.
     pub fn take_direct_bytes(&mut self) -> u64 {
         std::mem::take(&mut self.direct_bytes)
     }
@@ -82,12 +81,12 @@ impl FrameReader {
         self.ahead.give_back(buffer);
     }
 
-    /// A buffer for something else than frames; to be given back.
+    /// A buffer for other data than frames, to be returned.
     pub fn buffer(&mut self) -> FrameBuffer {
         self.ahead.buffer()
     }
 
-    /// The first piece was read to its end.
+    /// Ends the first chunk.
     pub fn end(&mut self) {
         let Some(ReadRange { file, plan, start, end, .. }) = self.ahead.finish() else { return };
         if plan.drop {
@@ -105,14 +104,14 @@ impl FrameReader {
         self.take_turn();
     }
 
-    /// The piece that is first now is measured if that is wanted.
+    /// Starts the measurement of the new first chunk, if requested.
     fn take_turn(&mut self) {
         self.meter.reset(self.ahead.first().is_some_and(|range| range.plan.trial.is_some()));
     }
 }
 
-/// Reads through the page cache what a request did not bring: the kernel may read less than it was asked for, and a
-/// file system that opens a file for direct I/O may yet refuse it.
+/// Completes a short read with buffered I/O: the kernel may read less than requested, and a file system may refuse
+/// direct I/O after the open.
 fn whole(range: &ReadRange, finished: FinishedIo<u64>, len: usize) -> io::Result<FrameBuffer> {
     let FinishedIo { request, result } = finished;
     let mut buffer = request.buffer;

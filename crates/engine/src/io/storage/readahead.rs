@@ -1,5 +1,5 @@
-//! Read-ahead of a stream, so that the disk is busy while the stream hashes, encrypts and sends: in the present chunk,
-//! and in the following ones.
+//! Read-ahead of a stream in the present and following chunks, so that the disk is busy while the stream hashes,
+//! encrypts and sends.
 //!
 //! With O_DIRECT, some frames are in flight at a time. Through the page cache, a frame is read when needed, and the
 //! kernel is advised of the next ones. A disk with large kernel read-ahead is left to the kernel: its requests are
@@ -16,19 +16,18 @@ use super::{ALIGNMENT, FileAccess, FinishedIo, IoMethod, IoRequest, StreamStorag
 use crate::io::frame_buffer::FrameBuffer;
 use crate::sys::page_cache::cached_bytes;
 
-/// How far the page cache reads ahead of a stream.
+/// Distance of buffered read-ahead.
 pub const READ_AHEAD_BYTES: u64 = 16 << 20;
-/// Bytes in one piece of advice. Of more than a disk takes in one request, or than its own reading ahead, the kernel
-/// forgets the rest; every disk that was left as it comes takes this much.
+/// Bytes per advice. The kernel ignores the rest beyond a disk's request size or read-ahead; every disk with default
+/// settings accepts this.
 const ADVICE_BYTES: u64 = 256 << 10;
 
-/// So much of a piece is read without advice, where it is not known how far the kernel reads ahead by itself.
+/// Bytes of a chunk read without advice, to measure the kernel's own read-ahead.
 const LEAD_FOUND_AT: u64 = 2 << 20;
-/// Most of this many bytes ahead are to be in the page cache or on their way. By default, the kernel reads 128 KiB
-/// ahead.
+/// Kernel read-ahead that counts as long: most of these bytes are cached. The default is 128 KiB.
 const LEAD_BYTES: u64 = 4 << 20;
 
-/// How far the kernel reads ahead by itself, on the device that was read last.
+/// The kernel's own read-ahead on the last device.
 #[derive(Debug, Clone, Copy)]
 struct KernelReadahead {
     device: u64,
@@ -39,23 +38,23 @@ struct KernelReadahead {
 pub struct ReadRange {
     /// The file.
     pub file: Arc<OpenedFile>,
-    /// How it is read.
+    /// Its plan.
     pub plan: IoPlan,
-    /// Where it begins.
+    /// Its start.
     pub start: u64,
-    /// Where it ends.
+    /// Its end.
     pub end: u64,
-    /// Where the next frame that is asked for begins.
+    /// Offset of the next frame to request.
     next: u64,
-    /// As far as this, the page cache was advised to read.
+    /// End of the advised range.
     advised: u64,
     /// Requested frames by the tags of their requests, in order, with their results.
     frames: VecDeque<(u64, Option<FinishedIo<u64>>)>,
-    /// What lies in holes is read as if it were data.
+    /// Whether holes are read as data.
     fills_holes: bool,
 }
 
-/// The pieces that a stream reads, one after the other.
+/// The chunks of a stream, in order.
 pub struct Readahead {
     frame_bytes: usize,
     engines: StreamStorage<u64>,
@@ -63,7 +62,7 @@ pub struct Readahead {
     ranges: VecDeque<ReadRange>,
     tags: u64,
     lead: Option<KernelReadahead>,
-    /// That of all pieces that are added.
+    /// Whether holes of added chunks are read as data.
     pub fills_holes: bool,
 }
 
@@ -88,7 +87,7 @@ impl ReadRange {
         self.plan.trial.is_none()
     }
 
-    /// Asks for its next frame.
+    /// Requests its next frame.
     fn ask(
         &mut self,
         engines: &mut StreamStorage<u64>,
@@ -101,10 +100,10 @@ impl ReadRange {
         let frame_len = self.frame_len(offset, frame_bytes);
         let map = self.file.map_of(offset, frame_len).filter(|_| !self.fills_holes);
         buffer.set_map(map);
-        // It is opened for direct I/O only where that is used.
+        // Opened for direct I/O only if used.
         let direct = if self.plan.method == IoMethod::Direct { self.file.direct() } else { None };
         let (file, len) = match direct {
-            // The last block is asked for as a whole; the file ends within it.
+            // The last block is requested as a whole; the file ends within it.
             Some(direct) => (direct, frame_len.next_multiple_of(ALIGNMENT)),
             None => (self.file.fd(), frame_len),
         };
@@ -122,7 +121,7 @@ impl ReadRange {
         self.next = offset + frame_len as u64;
     }
 
-    /// Whether it is read as [`KernelReadahead`] is about.
+    /// Whether [`KernelReadahead`] applies to it.
     fn is_led(&self) -> bool {
         self.is_advised() && self.plan.led
     }
@@ -163,25 +162,25 @@ impl Readahead {
         }
     }
 
-    /// Adds a chunk behind the others.
+    /// Adds a chunk after the others.
     pub fn add(&mut self, range: ReadRange) {
         self.ranges.push_back(ReadRange { fills_holes: self.fills_holes, ..range });
         self.advise();
         self.fill();
     }
 
-    /// The piece that is being read.
+    /// The first chunk.
     pub fn first(&self) -> Option<&ReadRange> {
         self.ranges.front()
     }
 
-    /// Whether to add another chunk: the only one comes from a disk, and its rest will soon not keep the disk busy.
+    /// Whether to add another chunk: the only one is on a disk, and its rest is short.
     pub fn wants_another(&self) -> bool {
         let only = self.ranges.front().filter(|_| self.ranges.len() == 1);
         only.is_some_and(|range| !range.plan.cached && range.may_be_early() && range.left() < READ_AHEAD_BYTES)
     }
 
-    /// The next frame of the first piece; `None` behind the last one.
+    /// The next frame of the first chunk; `None` after the last one.
     pub fn next(&mut self) -> Option<FinishedIo<u64>> {
         self.advise();
         let Self { frame_bytes, engines, free, ranges, tags, .. } = self;
@@ -207,7 +206,7 @@ impl Readahead {
         Some(range)
     }
 
-    /// A buffer that is free.
+    /// A free buffer.
     pub fn buffer(&mut self) -> FrameBuffer {
         let mut buffer = self.free.pop().unwrap_or_else(|| FrameBuffer::with_capacity(self.frame_bytes));
         buffer.set_map(None);
@@ -219,7 +218,7 @@ impl Readahead {
         self.free.push(buffer);
     }
 
-    /// Has the page cache read what comes next.
+    /// Advises the kernel to read the next bytes.
     fn advise(&mut self) {
         self.find_lead();
         let lead = self.lead;
@@ -237,7 +236,7 @@ impl Readahead {
         }
     }
 
-    /// Looks once for each device, when enough of a piece was read, whether the kernel is well ahead of that.
+    /// Measures the kernel's read-ahead, once per device, after enough of a chunk.
     fn find_lead(&mut self) {
         let Some(range) = self.ranges.front() else { return };
         let device = range.file.device();
@@ -255,7 +254,7 @@ impl Readahead {
         if ranges.iter().all(|range| range.plan.method == IoMethod::Buffered) {
             return;
         }
-        // Without a ring a frame would be waited for.
+        // Without a ring, each request would block.
         let depth = Some(engines.depth(IoMethod::Direct)).filter(|depth| *depth > 1).unwrap_or(0);
         let asked: usize = ranges.iter().map(|range| range.frames.len()).sum();
         let mut room = depth.saturating_sub(asked);

@@ -1,7 +1,7 @@
 //! io_uring (io_uring(7)): several reads and writes in flight from one thread.
 //!
 //! Safe for callers: a [`Ring`] owns the buffers and files of requests in flight, and returns a buffer only when the
-//! kernel is done with it. Where io_uring is unavailable, [`Ring::new`] returns the reason.
+//! kernel is done with it. [`Ring::new`] fails if io_uring is unavailable.
 
 use io_uring::{IoUring, opcode, types};
 use rustix::io::Errno;
@@ -14,9 +14,9 @@ use crate::io::storage::{FileAccess, FinishedIo, IoRequest, Storage};
 pub struct Ring<T> {
     ring: IoUring,
     slots: Vec<Option<IoRequest<T>>>,
-    /// Finished without the kernel: see [`Self::give_up`].
+    /// Requests that failed in [`Self::give_up`].
     given_up: Vec<FinishedIo<T>>,
-    /// No call is made any more.
+    /// Whether no further calls are made.
     dead: bool,
 }
 
@@ -28,20 +28,20 @@ impl<T> Ring<T> {
     pub fn new(depth: usize) -> io::Result<Self> {
         let entries = u32::try_from(depth).unwrap_or(u32::MAX);
         // Without interrupts on completion, if possible (Linux 6.0). Deferred task work (IORING_SETUP_DEFER_TASKRUN)
-        // would be cheaper still, but a poll of such a ring may sleep for ever: seen on Linux 6.18.
+        // would be cheaper still, but a poll of such a ring may sleep forever: seen on Linux 6.18.
         let tuned = IoUring::builder().setup_single_issuer().setup_coop_taskrun().setup_taskrun_flag().build(entries);
         let ring = tuned.or_else(|_| IoUring::new(entries))?;
         let slots = std::iter::repeat_with(|| None).take(depth).collect();
         Ok(Self { ring, slots, given_up: Vec::new(), dead: false })
     }
 
-    /// Puts a request into the submission queue. `false` when there is no room, which does not happen: see `submit`.
+    /// Adds a request to the submission queue. `false` if it is full, which does not happen: see `submit`.
     fn push(&mut self, slot: usize) -> bool {
         let Some(request) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return false };
         let file = types::Fd(request.file.as_fd().as_raw_fd());
         let Ok(len) = u32::try_from(request.len) else { return false };
         let room = request.buffer.room_mut();
-        // A length beyond the buffer would be a mistake in this program, and never reaches the kernel.
+        // A length beyond the buffer is a bug, and must not reach the kernel.
         assert!(request.len <= room.len(), "a request beyond its buffer");
         let buffer = room.as_mut_ptr();
         let entry = match request.access {
@@ -77,7 +77,7 @@ impl<T> Ring<T> {
         for mut request in self.slots.iter_mut().filter_map(Option::take) {
             let fresh = match request.access {
                 FileAccess::Read => request.buffer.fresh(),
-                // The kernel only reads it.
+                // The kernel only reads the old buffer.
                 FileAccess::Write => request.buffer.copy(),
             };
             std::mem::forget(std::mem::replace(&mut request.buffer, fresh));
@@ -98,7 +98,7 @@ impl<T> Storage<T> for Ring<T> {
             return;
         };
         self.slots[slot] = Some(request);
-        // There are as many entries as slots, and each submission empties the queue.
+        // The queue has an entry per slot, and each submission empties it.
         if !self.push(slot) || self.ring.submit().is_err_and(|error| !is_passing(&error)) {
             self.give_up();
         }
@@ -112,7 +112,7 @@ impl<T> Storage<T> for Ring<T> {
             if self.waiting() == 0 {
                 return None;
             }
-            // The kernel says when it has completions that it has not put into the queue yet.
+            // The kernel may have completions outside of the queue.
             let queue = self.ring.submission();
             let nothing_to_ask = !wait && queue.is_empty() && !queue.taskrun();
             drop(queue);
@@ -149,7 +149,7 @@ fn is_passing(error: &io::Error) -> bool {
 
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
-        // The kernel may be writing into the buffers.
+        // The kernel may still write into the buffers.
         while self.finished(true).is_some() {}
     }
 }

@@ -22,26 +22,26 @@ use super::socket::{adapt_to_path, configure_connection, prepare_socket};
 use super::{AcceptedStreams, DataStream, StreamError};
 use haul_proto::wire::socket_options::SocketOptions;
 
-/// Connections that wait for accept(2).
+/// Most connections in the accept queue.
 const BACKLOG: i32 = 256;
-/// The port number that the kernel takes for "any free one".
+/// The port number for "any free port".
 const ANY_FREE_PORT: u16 = 0;
 /// Interval at which the listening thread checks for its end.
 const POLL: Duration = Duration::from_millis(50);
-/// How long a port that is in use is waited for.
+/// Longest wait for a used port.
 const PORT_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// Where connections are accepted.
+/// The address for accepting connections.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AcceptAddress {
-    /// At this address only; `None`: at any of this host.
+    /// This address only; `None` for any of this host.
     pub address: Option<IpAddr>,
-    /// On the first free one of these ports, from the first to the last; `None`: on one that the system chooses.
+    /// The first free port in this range; `None` for the system's choice.
     pub ports: Option<(u16, u16)>,
 }
 
 impl AcceptAddress {
-    /// Says why nothing can listen there.
+    /// Describes an error of listening there.
     pub fn describe_failure(&self, error: &io::Error) -> String {
         let why = describe(error);
         let why = why.lines().next().unwrap_or_default();
@@ -54,7 +54,7 @@ impl AcceptAddress {
     }
 }
 
-/// Listens for as long as the streams that arrive are wanted. Returns the port.
+/// Listens until the streams are dropped. Returns the port.
 pub fn listen(
     place: AcceptAddress,
     credentials: StreamCredentials,
@@ -99,7 +99,7 @@ fn bind_first_free(place: AcceptAddress, options: &SocketOptions) -> io::Result<
     bound
 }
 
-/// IPv6 and IPv4 on one port; IPv4 alone where the kernel has no IPv6.
+/// IPv6 and IPv4 on one port; IPv4 alone without IPv6 in the kernel.
 fn bind_port(address: Option<IpAddr>, port: u16, options: &SocketOptions) -> io::Result<TcpListener> {
     let bind_to = |address: IpAddr| -> io::Result<TcpListener> {
         let address = SocketAddr::new(address, port);
@@ -108,7 +108,7 @@ fn bind_port(address: Option<IpAddr>, port: u16, options: &SocketOptions) -> io:
             socket.set_only_v6(false)?;
         }
         if port != ANY_FREE_PORT {
-            // Connections of a job that is over keep their port for a minute otherwise.
+            // Without it, connections of an ended job keep their port for a minute.
             socket.set_reuse_address(true)?;
         }
         prepare_socket(&socket, options)?;
@@ -147,7 +147,7 @@ fn accept_until(
         let (terms, proven) = (Arc::clone(terms), proven.clone());
         // Without a thread, the peer has to connect again.
         let _ = std::thread::Builder::new().name("haul-greet".into()).spawn(move || {
-            // Nobody waits any more when the job took another way, or is over.
+            // Nobody waits if the job took another path, or is over.
             if let Ok(stream) = prove(socket.into(), &terms.0, &terms.1)
                 && place.prove().is_ok()
             {
@@ -168,8 +168,8 @@ fn prove(
     Ok((id, stream))
 }
 
-/// Waits for the next connection, or where that cannot be taken for now (no descriptor is left), for a moment: it is
-/// still there, and asking for it at once would burn a core.
+/// Waits for the next connection; for a moment after an error of accept, such as a lack of descriptors: the connection
+/// is still pending, and a retry at once would burn a CPU.
 pub fn pause_after(error: &io::Error, listener: &TcpListener) {
     match error.kind() {
         io::ErrorKind::WouldBlock => wait_for_connection(listener),

@@ -1,8 +1,8 @@
-//! The ciphers under sealed records (RFC 5116), by whichever library is faster on this CPU.
+//! The ciphers of records (RFC 5116), from the faster library on this CPU.
 //!
 //! AWS-LC has code for AVX-512 and for AES-NI, ring has code for VAES with AVX2 as well: on a CPU with VAES and without
-//! AVX-512 (Zen 3, Alder Lake) ring seals at twice the rate. Elsewhere AWS-LC is as fast or faster
-//! (`cargo xtask bench --primitives`; docs/PERFORMANCE.md). Both make the same bytes.
+//! AVX-512 (Zen 3, Alder Lake), ring encrypts at twice the rate. Elsewhere, AWS-LC is at least as fast (`cargo xtask
+//! bench --primitives`; docs/PERFORMANCE.md). Both make the same bytes.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -24,8 +24,8 @@ pub enum CipherLibrary {
 }
 
 impl CipherLibrary {
-    /// The faster one for this suite on this CPU. Payloads in the clear are AWS-LC's everywhere: ring authenticates them
-    /// at less than half the rate at which it seals.
+    /// The faster library for this suite on this CPU. Payloads in the clear always use AWS-LC: ring authenticates them
+    /// at less than half its encryption rate.
     pub fn of_this_cpu(suite: CipherSuite) -> Self {
         static FASTER: OnceLock<CipherLibrary> = OnceLock::new();
         if suite == CipherSuite::AuthenticateOnly { Self::AwsLc } else { *FASTER.get_or_init(faster) }
@@ -57,7 +57,7 @@ fn faster() -> CipherLibrary {
     CipherLibrary::AwsLc
 }
 
-/// The cipher refused: a key of the wrong length, or a tag that does not belong to the record.
+/// The cipher failed: a key of the wrong length, or a tag of another record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CipherError;
 
@@ -70,7 +70,7 @@ enum CipherKeyInner {
 }
 
 impl CipherKey {
-    /// From [`key_len`] bytes.
+    /// Makes a key from [`key_len`] bytes.
     pub fn new(library: CipherLibrary, suite: CipherSuite, bytes: &[u8]) -> Result<Self, CipherError> {
         Ok(Self(match library {
             CipherLibrary::AwsLc => {
@@ -96,8 +96,8 @@ impl CipherKey {
         }))
     }
 
-    /// Encrypts `text` in place and puts the tag of `clear` and `text` into `tag`, of [`TAG_LEN`] bytes. No nonce may
-    /// come twice under a key.
+    /// Encrypts `text` in place, and writes the tag of `clear` and `text` to `tag`, of [`TAG_LEN`] bytes. A nonce must
+    /// not repeat under a key.
     pub fn seal(
         &self,
         nonce: [u8; NONCE_LEN],
@@ -122,7 +122,7 @@ impl CipherKey {
         Ok(())
     }
 
-    /// Decrypts `text` in place. On an error, `text` is of no use.
+    /// Decrypts `text` in place. After an error, `text` is undefined.
     pub fn open(&self, nonce: [u8; NONCE_LEN], clear: &[u8], text: &mut [u8], tag: &[u8]) -> Result<(), CipherError> {
         match &self.0 {
             CipherKeyInner::AwsLc(key) => {
@@ -149,7 +149,7 @@ pub fn key_len(suite: CipherSuite) -> usize {
     }
 }
 
-/// Shows no key.
+/// Never displays the key.
 impl fmt::Debug for CipherKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {

@@ -20,10 +20,10 @@ use crate::metrics::reporter::CounterTally;
 use crate::net::rate_limiter::RateLimiter;
 use crate::net::stream::StreamError;
 
-/// Compresses delta instructions, unless another method is asked for.
+/// The compression of delta instructions, unless another method is requested.
 const DELTA_METHOD: CompressionMethod = CompressionMethod::Zstd(3);
 
-/// A stream that compresses on request, or where it pays.
+/// A stream that compresses on request, or if it pays.
 pub struct CompressingStream<'s> {
     stream: &'s mut DataStream,
     tally: &'s CounterTally,
@@ -31,20 +31,20 @@ pub struct CompressingStream<'s> {
     packer: PayloadCompressor,
     /// The compressed payload's buffer; allocated on first use.
     packed: Option<FrameBuffer>,
-    /// When the frame before was handed over.
+    /// The time of the previous frame.
     idle_since: Instant,
 }
 
 impl<'s> CompressingStream<'s> {
     /// Sends through `stream`, and counts in `tally`.
     pub fn new(stream: &'s mut DataStream, policy: CompressionPolicy, tally: &'s CounterTally) -> Self {
-        // Within a host nothing is faster than not to compress; only who asks for it gets it.
+        // Within a host, compression never pays: only on request.
         let pointless = policy == CompressionPolicy::Auto && stream.is_within_host();
         let chooser = CompressionChooser::new(if pointless { CompressionPolicy::Off } else { policy });
         Self { stream, tally, chooser, packer: PayloadCompressor::default(), packed: None, idle_since: Instant::now() }
     }
 
-    /// The method for a record. A delta is there to save bytes, whatever the connection's speed.
+    /// The method for a record. A delta saves bytes at any connection speed.
     fn method(&self, trailer: &RecordTrailer) -> Option<CompressionMethod> {
         match trailer {
             RecordTrailer::Delta(_) if self.chooser.is_auto() => Some(DELTA_METHOD),
@@ -52,7 +52,7 @@ impl<'s> CompressingStream<'s> {
         }
     }
 
-    /// Compresses the payload of `record` into the second buffer, if that is wanted and of use.
+    /// Compresses the payload of `record` into the second buffer, if requested and useful.
     fn pack(&mut self, record: &FrameBuffer, trailer: &RecordTrailer) -> CompressionAttempt {
         let plain = record.payload();
         let Some(method) = self.method(trailer).filter(|_| is_promising(plain)) else {
@@ -72,8 +72,7 @@ impl<'s> CompressingStream<'s> {
         }
     }
 
-    /// Sends the one of the two buffers that `attempt` left the payload in, which may have lost its holes before. Gives
-    /// its length, too.
+    /// Sends the buffer that `attempt` left the payload in, possibly without its holes. Also returns its length.
     fn send(
         &mut self,
         sparse: Option<SparsePayload>,
@@ -119,7 +118,7 @@ impl<'s> CompressingStream<'s> {
         let sparse = record.squeeze();
         let plain = record.payload().len();
         if plain == 0 {
-            // It yields no measurement, and compresses no payload.
+            // Neither measured nor compressed.
             let (_, sent) = self.send(sparse, CompressionAttempt::None, &mut record, trailer, limiter)?;
             self.count(CompressionAttempt::None, 0, &sent);
             self.idle_since = Instant::now();
@@ -131,7 +130,7 @@ impl<'s> CompressingStream<'s> {
         self.count(attempt, plain, &sent);
         self.idle_since = Instant::now();
         if matches!(trailer, RecordTrailer::Delta(_)) {
-            // It says nothing of frames.
+            // Not a measurement of frames.
             return Ok(record);
         }
         self.chooser.sent(

@@ -15,35 +15,35 @@ use super::{AcceptedStreams, StreamError};
 
 pub use super::connector::ConnectTerms;
 
-/// A path is tried so long after the one that is thought to be better, unless that has failed before.
+/// Delay of a path after a better one, unless that has failed before.
 const HEAD_START: Duration = Duration::from_millis(100);
-/// Longer than any attempt takes.
+/// Upper limit of an attempt.
 const ATTEMPT_MAX: Duration = Duration::from_secs(60);
-/// Other links are tried so long after the first: a job that is over by then has no use for them.
+/// Delay of other links after the first: short jobs do not need them.
 const OTHERS_AFTER: Duration = Duration::from_millis(250);
-/// From this round-trip time on, a path is long.
+/// Smallest round-trip time of a long path.
 const LONG_PATH: Duration = Duration::from_millis(5);
-/// A job that may choose begins with this many streams on a long path, and with more where a stream carries less, since
-/// what it has under way is confirmed later: what it would learn from beginning with fewer costs many round trips.
+/// Initial streams on a long path, if not fixed; more on longer paths, where a stream carries less. Tuning from fewer
+/// streams would take many round trips.
 const STREAMS_ON_LONG_PATHS: u16 = 8;
-/// The round-trip time for which that many are right.
+/// The round-trip time for that number of streams.
 const LONG_PATH_MS: u128 = 50;
-/// Most streams to begin with, unless they were asked for.
+/// Most initial streams, unless requested.
 const STREAMS_AT_FIRST_MAX: u16 = 32;
-/// The same, where each bears losses.
+/// Most initial streams with loss-tolerant congestion control.
 const STREAMS_THAT_BEAR_LOSS_MAX: u16 = 16;
 
-/// The first stream is up, and the others come.
+/// The streams after the first one is connected.
 pub struct ConnectedStreams {
     /// Creates further streams.
     pub connector: Arc<Connector>,
     /// Delivers all streams.
     pub arrivals: AcceptedStreams,
-    /// How many are made at first, on each link.
+    /// Initial number of streams on each link.
     pub streams: u16,
     /// Address and port of this end's first connection.
     pub from: String,
-    /// Address and port that it connected to.
+    /// Address and port of the other end.
     pub to: String,
 }
 
@@ -55,18 +55,18 @@ struct FirstStream {
     to: String,
 }
 
-/// Why no route led to the other end.
+/// The errors of all routes to the other end.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// There is no route, or none had a result in time.
+    /// There is no route, or no result in time.
     #[error("no address is known")]
     NoAddress,
-    /// Each route that was tried failed.
+    /// All tried routes failed.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Routes(Vec<RouteError>),
 }
 
-/// Why a route did not lead to the other end.
+/// The error of a route to the other end.
 #[derive(Debug, thiserror::Error)]
 #[error("{to}: {}", reason(.cause))]
 pub struct RouteError {
@@ -75,8 +75,8 @@ pub struct RouteError {
     cause: StreamError,
 }
 
-/// Connects over the first of `routes` that gives an authenticated stream. The other streams follow in threads of their
-/// own, some on each other path; failed ones are left out.
+/// Connects over the first of `routes` with an authenticated stream. Other streams follow in their own threads, some on
+/// each other path; failed ones are skipped.
 pub fn connect(routes: &[Route], terms: &ConnectTerms) -> Result<ConnectedStreams, ConnectError> {
     let (connector, arrivals) = Connector::new(routes, terms);
     let FirstStream { path, streams, from, to } = race(&connector)?;
@@ -87,11 +87,11 @@ pub fn connect(routes: &[Route], terms: &ConnectTerms) -> Result<ConnectedStream
     Ok(ConnectedStreams { connector, arrivals, streams, from, to })
 }
 
-/// The path that is thought to be the best.
+/// The presumably best path.
 const FIRST: PathId = PathId(0);
 
-/// Tries all routes, each a little later than the one before it. Slower ones continue, and their streams are used like
-/// any other.
+/// Tries all routes, each a little later than the one before. Slower ones continue, and their streams are used like any
+/// other.
 fn race(connector: &Arc<Connector>) -> Result<FirstStream, ConnectError> {
     let (sender, results) = channel();
     let mut failures = Vec::new();
@@ -116,13 +116,13 @@ fn race(connector: &Arc<Connector>) -> Result<FirstStream, ConnectError> {
     Err(if failures.is_empty() { ConnectError::NoAddress } else { ConnectError::Routes(failures) })
 }
 
-/// Tries a route in a thread of its own; whether there is one.
+/// Tries a route in a thread. Returns whether it exists.
 fn start(connector: &Arc<Connector>, path: PathId, sender: &Sender<Result<FirstStream, RouteError>>) -> bool {
     let (connector, sender) = (Arc::clone(connector), sender.clone());
     let spawned = std::thread::Builder::new().name("haul-connect".into()).spawn(move || {
         let to = connector.routes().get(usize::from(path.0)).map(|route| route.to.clone()).unwrap_or_default();
         let tried = first_stream(&connector, path);
-        // Nobody listens any more where another one has won.
+        // Nobody waits if another one has won.
         let _ = sender.send(tried.map_err(|cause| RouteError { to, cause }));
     });
     spawned.is_ok()
@@ -133,7 +133,7 @@ fn first_stream(connector: &Arc<Connector>, path: PathId) -> Result<FirstStream,
     let (from, to) = names(&socket);
     let streams = streams_at_first(&socket, connector.terms());
     if path == FIRST {
-        // The others do not wait for the first one's authentication: that takes round trips.
+        // The others do not wait for the first one's authentication, which takes round trips.
         connector.make(streams.saturating_sub(1), path);
     }
     match connector.prove(socket, path) {
@@ -171,7 +171,7 @@ fn streams_at_first(socket: &OwnedFd, terms: &ConnectTerms) -> u16 {
     streams.min(terms.streams_max)
 }
 
-/// How many streams a path with this round-trip time begins with, at least; fewer where each bears losses.
+/// Initial number of streams for this round-trip time; fewer with loss-tolerant congestion control.
 fn streams_for(round_trip: Duration, bears_loss: bool) -> u16 {
     if round_trip < LONG_PATH {
         return 1;

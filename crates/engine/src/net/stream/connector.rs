@@ -1,4 +1,4 @@
-//! Creates data connections over the known paths, in threads of their own.
+//! Creates data connections over the known paths, each in a thread.
 
 use haul_base::sys::random::jitter;
 use haul_base::sys::sync::lock;
@@ -22,26 +22,26 @@ use haul_proto::wire::socket_options::SocketOptions;
 /// Most connections in progress: fewer than an acceptor admits before authentication.
 const AT_A_TIME: u16 = 32;
 
-/// Pauses before a connection that was closed is tried again: the first, and the longest. Each is twice the one before.
+/// Pauses before retries of a closed connection: the first, and the longest. Each is twice the one before.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 const RETRY_AFTER_MAX: Duration = Duration::from_millis(800);
 
-/// What connections are made with.
+/// The terms of connections.
 #[derive(Clone)]
 pub struct ConnectTerms {
-    /// What they prove.
+    /// Their credentials.
     pub credentials: StreamCredentials,
-    /// How their sockets are set up.
+    /// Their socket options.
     pub socket: SocketOptions,
-    /// How many there are at first.
+    /// Initial number.
     pub streams: u16,
-    /// How many there may be on a path.
+    /// Most streams on a path.
     pub streams_max: u16,
-    /// All paths are used to the end.
+    /// Whether all paths stay in use.
     pub all_paths: bool,
-    /// Where their ids come from.
+    /// The source of their ids.
     pub ids: StreamIds,
-    /// How long one may take to be made.
+    /// Time limit of a connection.
     pub timeout: Duration,
 }
 
@@ -54,7 +54,7 @@ pub struct Connector {
     unwanted: Arc<AtomicBool>,
 }
 
-/// Connections that are still to be made, and the threads that make them.
+/// Pending connections, and their threads.
 #[derive(Default)]
 struct PendingConnects {
     left: BTreeMap<u16, u16>,
@@ -62,7 +62,7 @@ struct PendingConnects {
 }
 
 impl Connector {
-    /// Over these routes, by their numbers; and where the streams arrive.
+    /// A connector for these routes, and the queue of its streams.
     pub fn new(routes: &[Route], terms: &ConnectTerms) -> (Arc<Self>, AcceptedStreams) {
         let (sender, proven) = channel();
         let unwanted = Arc::new(AtomicBool::new(false));
@@ -76,12 +76,12 @@ impl Connector {
         &self.routes
     }
 
-    /// What connections are made with.
+    /// The terms of connections.
     pub fn terms(&self) -> &ConnectTerms {
         &self.terms
     }
 
-    /// Creates this many further streams over a path, in threads of their own. Failed ones are left out.
+    /// Creates this many further streams over a path, each in a thread. Failed ones are skipped.
     pub fn make(self: &Arc<Self>, count: u16, path: PathId) {
         if self.routes.get(usize::from(path.0)).is_none() {
             return;
@@ -91,10 +91,10 @@ impl Connector {
         *left = left.saturating_add(count).min(self.terms.streams_max);
         for _ in 0..making.left.values().sum::<u16>().min(AT_A_TIME.saturating_sub(making.threads)) {
             let connector = Arc::clone(self);
-            // Without a thread there is no stream, and the others carry its work.
+            // Without a thread, the other streams do its work.
             let spawned = std::thread::Builder::new().name("haul-connect".into()).spawn(move || {
                 while let Some(path) = connector.next_path() {
-                    // Without it, the others do its work.
+                    // Without it, the other streams do its work.
                     let _ = connector.open(path);
                 }
             });
@@ -114,8 +114,8 @@ impl Connector {
         next
     }
 
-    /// Creates a stream over a path. A connection closed by the acceptor before authentication is tried again: it may
-    /// have lost its place to strangers ([`super::preauth`]).
+    /// Creates a stream over a path. Retries a connection that the acceptor closed before authentication: it may have
+    /// lost its place to others ([`super::preauth`]).
     pub fn open(&self, path: PathId) -> Result<(), StreamError> {
         let mut pause = RETRY_AFTER;
         loop {
@@ -139,7 +139,7 @@ impl Connector {
         let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
         prepare_socket(&socket, &self.terms.socket)?;
         if !route.interface.is_empty() {
-            // Kernels before 5.7 permit that to root only. The interface's address has to do there.
+            // Kernels before 5.7 permit that only to root. There, the interface's address suffices.
             let _ = socket.bind_device(Some(route.interface.as_bytes()));
         }
         if let Some(from) = route.from {
@@ -151,7 +151,7 @@ impl Connector {
         Ok(socket.into())
     }
 
-    /// Proves a connection, and hands it over. A job that has taken another way, or is over, wants no stream any more.
+    /// Authenticates a connection, and passes it on. A job on another path, or an ended one, ignores it.
     pub fn prove(&self, socket: OwnedFd, path: PathId) -> Result<(), StreamError> {
         let id = self.terms.ids.next().ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable))?;
         let stream = as_connector(socket, &self.terms.credentials, id, path)?;

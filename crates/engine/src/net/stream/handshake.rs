@@ -1,4 +1,4 @@
-//! Proving a connection: greeting, answer, and a Finished record each way.
+//! Authentication of a connection: greeting, answer, and a Finished record in each direction.
 
 use haul_base::sys::random::random;
 use haul_proto::error::ProtocolError;
@@ -18,20 +18,20 @@ use super::socket::{receive_exact, send_all};
 use super::{DataStream, StreamError};
 use crate::io::frame_buffer::FrameBuffer;
 
-/// What a connection must prove that it knows.
+/// The credentials of a connection.
 #[derive(Clone)]
 pub struct StreamCredentials {
-    /// Names the session.
+    /// The session.
     pub session: JobId,
-    /// Only the two ends and their controller know it.
+    /// The secret of both ends and their controller.
     pub secret: [u8; 32],
-    /// How records are sealed.
+    /// The cipher suite of records.
     pub suite: CipherSuite,
-    /// Bytes that one key seals.
+    /// Bytes encrypted with one key.
     pub rekey_bytes: u64,
 }
 
-/// Proves a connection that this end made.
+/// Authenticates a connection made by this end.
 pub fn as_connector(
     socket: OwnedFd,
     credentials: &StreamCredentials,
@@ -54,7 +54,7 @@ pub fn as_connector(
     Ok(proven)
 }
 
-/// Authenticates an accepted connection. Before that, nothing from it has any effect.
+/// Authenticates an accepted connection, which has no effect before.
 pub fn as_acceptor(socket: OwnedFd, credentials: &StreamCredentials) -> Result<(StreamId, DataStream), StreamError> {
     let deadline = HandshakeDeadline::start(&socket)?;
     let mut greeting = [0; GREETING_LEN];
@@ -90,8 +90,8 @@ fn schedule(credentials: &StreamCredentials, greeting: &[u8; GREETING_LEN], answ
     KeySchedule::new(&credentials.secret, &transcript, credentials.suite, credentials.rekey_bytes)
 }
 
-/// Receives the first record. Its length is checked against the only possible one before, so that an unauthenticated
-/// connection makes this end read no more than that.
+/// Receives the first record. Its length is checked first, so that an unauthenticated connection cannot make this end
+/// read more.
 fn expect_finished(
     stream: &mut DataStream,
     record: &mut FrameBuffer,
@@ -129,7 +129,7 @@ impl HandshakeDeadline {
         Ok(Self(Instant::now() + limit))
     }
 
-    /// Receives at the peer's pace, but not beyond the deadline: a byte now and then does not buy time.
+    /// Receives until the deadline, also if single bytes arrive.
     fn receive(&self, socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<()> {
         for byte in buffer.chunks_mut(1) {
             self.check()?;

@@ -1,7 +1,7 @@
-//! Data streams: sockets that carry sealed records.
+//! Data streams: sockets with encrypted records.
 //!
-//! A stream is one socket and one thread at each end. How the socket came to be (connected, accepted, through
-//! ssh) is decided before, in [`connect`], [`accept`] and [`tunnel`]; from [`handshake`] on they are all alike.
+//! A stream is one socket and one thread at each end. [`connect`], [`accept`] and [`tunnel`] make the socket; after the
+//! [`handshake`], all streams are alike.
 
 pub mod accept;
 pub mod aead;
@@ -46,7 +46,7 @@ pub enum StreamError {
     /// The socket failed or was closed.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The other end broke the protocol, or something on the way changed what it sent.
+    /// The other end violated the protocol, or data was changed on the way.
     #[error("{0}")]
     Protocol(#[from] ProtocolError),
 }
@@ -60,19 +60,19 @@ pub struct DataStream {
     opener: RecordOpener,
     sent: u64,
     received: u64,
-    /// Sent data may still be in the socket's buffer.
+    /// Whether sent data may wait in the socket's buffer.
     waits: bool,
     carried: usize,
-    /// What a compressed payload becomes plain with, and where; made when the first one comes.
+    /// The decompressor and its buffer, created for the first compressed payload.
     unpacking: Option<(PayloadDecompressor, FrameBuffer)>,
 }
 
-/// What it took to send a record.
+/// The cost of sending a record.
 #[derive(Debug, Clone, Copy)]
 pub struct SendCost {
     /// Bytes of the whole record.
     pub wire_bytes: usize,
-    /// Time for sealing it.
+    /// Encryption time.
     pub sealing: Duration,
     /// Time in the call that sends.
     pub sending: Duration,
@@ -93,13 +93,13 @@ impl DataStream {
         }
     }
 
-    /// Seals and sends what `record` holds, with this trailer. The record's payload is unusable afterwards.
+    /// Encrypts and sends `record` with this trailer. Its payload is unusable afterwards.
     pub fn send(&mut self, record: &mut FrameBuffer, trailer: &RecordTrailer) -> Result<SendCost, StreamError> {
         self.send_packed(record, &PayloadShape::default(), trailer, None)
     }
 
-    /// The same for a payload that became what `shape` says, at the pace that is set, in as many pieces as that takes.
-    /// Waiting for its turn counts as sending.
+    /// Encrypts and sends a payload transformed as described by `shape`, in chunks at the rate limit. Waiting for
+    /// permits counts as sending.
     pub fn send_packed(
         &mut self,
         record: &mut FrameBuffer,
@@ -112,7 +112,7 @@ impl DataStream {
         self.sealer.seal(record)?;
         let sealed = Instant::now();
         let turn = limiter.map(RateLimiter::permit);
-        // Instructions are mostly shorter than what a packet costs, and seldom come alone.
+        // Delta instructions are mostly short, and rarely come alone.
         let is_short = matches!(trailer, RecordTrailer::Delta(_));
         let mut rest = record.wire();
         while !rest.is_empty() {
@@ -127,19 +127,19 @@ impl DataStream {
         self.waits = is_short;
         self.sent += 1;
         let sealing = sealed.duration_since(begun);
-        // A pause says nothing of the connection.
+        // A pause is no property of the connection.
         let sending = sealed.elapsed().saturating_sub(turn.map(|turn| turn.paused()).unwrap_or_default());
         Ok(SendCost { wire_bytes: record.wire().len(), sealing, sending })
     }
 
-    /// What was sent is not to wait for what will be.
+    /// Sends buffered data without a wait for more.
     pub fn push(&mut self) {
         if std::mem::take(&mut self.waits) {
             socket::push(&self.socket);
         }
     }
 
-    /// Receives and opens the next record; its payload, in plain, is in `record` afterwards.
+    /// Receives and decrypts the next record. `record` then has its plain payload.
     pub fn receive(&mut self, record: &mut FrameBuffer) -> Result<RecordTrailer, StreamError> {
         let mut prefix = [0; PREFIX_LEN];
         socket::receive_exact(&self.socket, &mut prefix)?;
@@ -160,8 +160,7 @@ impl DataStream {
         Ok(trailer)
     }
 
-    /// Replaces the compressed payload by the plain one, by exchanging buffers. Its length was checked with the
-    /// trailer.
+    /// Replaces the compressed payload by the plain one, by a swap of buffers. Its length was checked with the trailer.
     fn unpack(
         &mut self,
         record: &mut FrameBuffer,
@@ -184,7 +183,7 @@ impl DataStream {
         socket::is_within_host(&self.socket)
     }
 
-    /// The path that it takes, as the end that connected says.
+    /// Its path, by the connecting end.
     pub fn path(&self) -> PathId {
         self.path
     }
@@ -204,7 +203,7 @@ impl DataStream {
         self.sent
     }
 
-    /// Bytes of the last payload that was received, as it was carried.
+    /// Bytes of the last received payload on the wire.
     pub fn carried(&self) -> usize {
         self.carried
     }
@@ -215,18 +214,18 @@ impl DataStream {
     }
 }
 
-/// Gives out the ids of a session's streams at one end. None is given out that was used here or seen from the other end,
-/// also by a way that failed: the other end may know it. Clones give from the same store.
+/// Allocates the ids of a session's streams at one end, except ids used here or seen from the other end, also of failed
+/// paths. Clones share the state.
 #[derive(Clone, Default)]
 pub struct StreamIds(Arc<AtomicU32>);
 
 impl StreamIds {
-    /// One that is free; `None` when all were used.
+    /// A free id; `None` if all are used.
     pub fn next(&self) -> Option<StreamId> {
         u16::try_from(self.0.fetch_add(1, Ordering::SeqCst)).ok().map(StreamId)
     }
 
-    /// The other end has used this one.
+    /// Records an id used by the other end.
     pub fn saw(&self, StreamId(id): StreamId) {
         self.0.fetch_max(u32::from(id) + 1, Ordering::SeqCst);
     }
@@ -239,7 +238,7 @@ pub struct AcceptedStreams {
 }
 
 impl AcceptedStreams {
-    /// The next stream; the inner `None` where none came in this time, the outer one when there will be no more.
+    /// The next stream; the inner `None` after the timeout, the outer one at the end.
     pub fn next(&self, timeout: Duration) -> Option<Option<(StreamId, DataStream)>> {
         match self.proven.recv_timeout(timeout) {
             Ok(stream) => Some(Some(stream)),

@@ -1,8 +1,8 @@
 //! Connections before authentication: their number, their addresses, and which is closed first.
 //!
 //! Any host that reaches a port can fill it. So a network (one IPv4 address, or a /64 of IPv6) has a share of the
-//! places. If that or the whole is full, the oldest connection is closed: a client needs its place for a few round
-//! trips, and an idle one loses it. Under pressure, the deadline is short.
+//! places. If its share or the whole is full, the oldest connection is closed: a client needs its place only for a few
+//! round trips. Under pressure, the deadline is short.
 
 use haul_proto::limits::{PENDING_CONNECTIONS_MAX, PRESSED_DEADLINE_MS};
 use rustix::net::{Shutdown, shutdown};
@@ -30,7 +30,7 @@ pub struct PendingConnections {
 #[derive(Default)]
 struct PreauthState {
     next: u64,
-    /// The oldest first.
+    /// The connections, oldest first.
     pending: Vec<PendingConnection>,
     threads: usize,
 }
@@ -42,7 +42,7 @@ struct PendingConnection {
     socket: OwnedFd,
 }
 
-/// The addresses that count as one: a host or a site has many of IPv6.
+/// A network whose addresses count as one: a host or a site has many IPv6 addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum AddressPrefix {
     V4([u8; 4]),
@@ -69,7 +69,7 @@ pub struct PendingPlace {
 }
 
 impl PendingConnections {
-    /// For a listener, with at most this many of one network.
+    /// The state of a listener, with a limit per network.
     pub fn new(from_network_max: usize) -> Arc<Self> {
         Arc::new(Self { from_network_max, state: Mutex::default() })
     }
@@ -123,7 +123,7 @@ impl PreauthState {
         }
     }
 
-    /// The network with the most connections; of several, the one with the oldest.
+    /// The network with the most connections; among several, the one with the oldest.
     fn largest_network(&self) -> Option<AddressPrefix> {
         let mut counts: HashMap<AddressPrefix, usize> = HashMap::new();
         self.pending.iter().for_each(|pending| *counts.entry(pending.from).or_default() += 1);
@@ -133,14 +133,14 @@ impl PreauthState {
 }
 
 impl PendingConnection {
-    /// Whoever waits for it in another thread hears that it has ended.
+    /// Shuts it down, which wakes its thread.
     fn close(&self) {
         let _ = shutdown(&self.socket, Shutdown::Both);
     }
 }
 
 impl PendingPlace {
-    /// The connection is authenticated, and returns its place. An error if it was closed before.
+    /// Returns the place of an authenticated connection. Fails if it was closed before.
     pub fn prove(&self) -> io::Result<()> {
         let mut state = lock(&self.all.state);
         match state.pending.iter().position(|pending| pending.number == self.number) {

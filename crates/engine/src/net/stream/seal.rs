@@ -17,7 +17,7 @@ use std::fmt;
 use super::aead::{self, CipherKey, CipherLibrary, NONCE_LEN};
 use crate::io::frame_buffer::FrameBuffer;
 
-/// Makes the keys of one connection.
+/// The keys of one connection.
 #[derive(Clone)]
 pub struct KeySchedule {
     root: Prk,
@@ -26,18 +26,18 @@ pub struct KeySchedule {
 }
 
 impl KeySchedule {
-    /// From the session's secret and the connection's transcript.
+    /// Derives them from the session's secret and the connection's transcript.
     pub fn new(secret: &[u8; 32], transcript: &[u8], suite: CipherSuite, rekey_bytes: u64) -> Self {
         let salt = digest(&SHA256, transcript);
         Self { root: Salt::new(HKDF_SHA256, salt.as_ref()).extract(secret), suite, rekey_bytes }
     }
 
-    /// Seals what travels in `direction`.
+    /// The sealer for `direction`.
     pub fn sealer(&self, direction: KeyDirection) -> Result<RecordSealer, ProtocolError> {
         Ok(RecordSealer(KeyInUse::new(self.clone(), direction)?))
     }
 
-    /// Opens what travels in `direction`.
+    /// The opener for `direction`.
     pub fn opener(&self, direction: KeyDirection) -> Result<RecordOpener, ProtocolError> {
         Ok(RecordOpener(KeyInUse::new(self.clone(), direction)?))
     }
@@ -61,7 +61,7 @@ impl KeyType for KeyLen {
     }
 }
 
-/// The key in use, and how far it is used up.
+/// The key in use, and its usage.
 struct KeyInUse {
     schedule: KeySchedule,
     direction: KeyDirection,
@@ -81,7 +81,7 @@ impl KeyInUse {
         Ok(Self { schedule, direction, generation: 0, key, sealed: 0, records: 0, bytes: 0 })
     }
 
-    /// The nonce for a record of this length. Both ends count alike, so they change keys at the same record.
+    /// The nonce for a record of this length. Both ends count equally, and change keys at the same record.
     fn next_nonce(&mut self, record_len: usize) -> Result<[u8; NONCE_LEN], ProtocolError> {
         let len = record_len as u64;
         if self.records > 0 && (self.records >= REKEY_RECORDS || self.bytes + len > self.schedule.rekey_bytes) {
@@ -106,19 +106,19 @@ impl KeyInUse {
     }
 }
 
-/// Shows no key.
+/// Never displays the key.
 impl fmt::Debug for KeyInUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} generation {}, {} records", self.direction, self.generation, self.sealed)
     }
 }
 
-/// Seals records.
+/// Encrypts records.
 #[derive(Debug)]
 pub struct RecordSealer(KeyInUse);
 
 impl RecordSealer {
-    /// Seals in place and puts the tag behind.
+    /// Encrypts in place, and appends the tag.
     pub fn seal(&mut self, record: &mut FrameBuffer) -> Result<(), ProtocolError> {
         let nonce = self.0.next_nonce(record.wire().len())?;
         let (clear, sealed, tag) = self.0.parts(record);
@@ -126,12 +126,12 @@ impl RecordSealer {
     }
 }
 
-/// Opens records.
+/// Decrypts records.
 #[derive(Debug)]
 pub struct RecordOpener(KeyInUse);
 
 impl RecordOpener {
-    /// Opens in place; on an error nothing of the record may be used, nor the connection.
+    /// Decrypts in place. After an error, neither the record nor the connection may be used.
     pub fn open(&mut self, record: &mut FrameBuffer) -> Result<(), ProtocolError> {
         let nonce = self.0.next_nonce(record.wire().len())?;
         let (clear, sealed, tag) = self.0.parts(record);

@@ -13,26 +13,26 @@ use crate::metrics::stage_timer::during;
 use crate::net::stream::window::{fresh, grants};
 use crate::sys::tcp_info::tcp_info;
 
-/// A connection that is silent for this long is asked whether its other end is still there.
+/// Idle time before a keepalive probe.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
-/// Time between two such questions.
+/// Time between two keepalive probes.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
-/// Questions that may stay without an answer.
+/// Most unanswered keepalive probes.
 const KEEPALIVE_COUNT: u32 = 4;
-/// Below this round-trip time a path counts as short.
+/// Round-trip times of short paths are below this.
 const SHORT_PATH: Duration = Duration::from_millis(2);
-/// Congestion control for short paths: there, BBR's pacing costs more than it brings (measured over loopback: a fifth
-/// of the time of a copy).
+/// Congestion control for short paths, where BBR's pacing costs more than it gains (measured over loopback: a fifth of
+/// a copy's time).
 const FOR_SHORT_PATHS: &str = "cubic";
-/// Congestion control for all others, where the kernel has it and permits it: it does not take every loss for
-/// congestion (measured at 50 ms and 0.1 % loss: ten times what cubic reaches).
+/// Congestion control for other paths, if available and permitted: it does not treat every loss as congestion (measured
+/// at 50 ms and 0.1 % loss: ten times the rate of cubic).
 const FOR_LONG_PATHS: &str = "bbr";
 
-/// Bytes that a socket on a path that is not short takes before it has sent them. What it may have under way, which the
-/// window limits, is not bounded by this.
+/// Most unsent bytes in a socket on other paths. Bytes in flight are limited by the window only.
 const UNSENT_MAX: u32 = 128 << 10;
 
-/// Socket buffers in bytes, where both ends have one address. Measured: 256 KiB to 4 MiB, and the kernel's own tuning.
+/// Socket buffers in bytes, if both ends have one address. Measured against 256 KiB to 4 MiB, and the kernel's own
+/// tuning.
 const WINDOW_WITHIN_A_HOST: usize = 512 << 10;
 
 /// Prepares a socket before it connects or listens, so that the window scale fits the buffers.
@@ -73,7 +73,7 @@ pub fn adapt_to_path(socket: impl AsFd, options: &SocketOptions) {
     }
 }
 
-/// Has packets carry this traffic class, by the rule of whichever of IPv4 and IPv6 they go by.
+/// Sets the traffic class of packets, for IPv4 and IPv6.
 fn mark(socket: &socket2::Socket, traffic_class: u8) -> io::Result<()> {
     if traffic_class == 0 {
         return Ok(());
@@ -82,16 +82,16 @@ fn mark(socket: &socket2::Socket, traffic_class: u8) -> io::Result<()> {
     if !is_v4 {
         socket.set_tclass_v6(traffic_class.into())?;
     }
-    // A socket of IPv6 may turn out to carry IPv4.
+    // An IPv6 socket may carry IPv4.
     match socket.set_tos_v4(traffic_class.into()) {
         Err(error) if is_v4 => Err(error),
         _ => Ok(()),
     }
 }
 
-/// The kernel tunes windows best, except between two sockets of one address: there a window covers no distance, and the
-/// data of a small one is still in the CPU's cache when it is received. Two namespaces of one machine may have a
-/// distance between them, so the address decides. This affects speed only.
+/// The kernel tunes windows best, except between two sockets of one address: there, a small window keeps data in the
+/// CPU's cache. Two namespaces of one machine may have a delay between them, so the address decides. This affects speed
+/// only.
 fn suit_host(socket: impl AsFd) {
     if is_within_host(&socket) {
         let _ = sockopt::set_socket_send_buffer_size(&socket, WINDOW_WITHIN_A_HOST);
@@ -105,31 +105,31 @@ pub fn is_within_host(socket: impl AsFd) -> bool {
     own.is_some() && own.map(|own| own.ip()) == peer.map(|peer| peer.ip())
 }
 
-/// Address and port of this end of a connection and of the other one, as text; empty where they are not known.
+/// Address and port of both ends of a connection, as text; empty if unknown.
 pub fn names(socket: impl AsFd) -> (String, String) {
     let [own, peer] = addresses(socket).map(|address| address.map_or_else(String::new, |address| address.to_string()));
     (own, peer)
 }
 
-/// This end's address; `None` where the socket is not TCP's.
+/// This end's address; `None` for other sockets than TCP.
 pub fn own_address(socket: impl AsFd) -> Option<IpAddr> {
     addresses(socket)[0].map(|own| own.ip())
 }
 
-/// Bytes that the system lets wait in a socket to be sent, or to be acknowledged.
+/// Size of a socket's send buffer, with unacknowledged bytes.
 pub fn send_buffer_bytes(socket: impl AsFd) -> u64 {
     sockopt::socket_send_buffer_size(socket).map_or(0, |bytes| bytes as u64)
 }
 
-/// This end's address and the other's. IPv4 is IPv4, whatever kind of socket carries it.
+/// The addresses of both ends. IPv4-mapped addresses are IPv4.
 fn addresses(socket: impl AsFd) -> [Option<SocketAddr>; 2] {
     let own = getsockname(&socket).ok().and_then(|name| SocketAddr::try_from(name).ok());
     let peer = getpeername(&socket).ok().flatten().and_then(|name| SocketAddr::try_from(name).ok());
     [own, peer].map(|address| address.map(|address| SocketAddr::new(address.ip().to_canonical(), address.port())))
 }
 
-/// Makes a silent TCP connection fail when the other host is gone without a word; by itself the system never notices.
-/// A receiver that is alive and takes nothing for hours is waited for: so `TCP_USER_TIMEOUT` is not set.
+/// Enables keepalive, so that a TCP connection fails if the other host vanishes. `TCP_USER_TIMEOUT` is not set, since a
+/// live receiver may read nothing for hours.
 fn notice_loss(socket: impl AsFd) -> io::Result<()> {
     sockopt::set_tcp_keepidle(&socket, KEEPALIVE_IDLE)?;
     sockopt::set_tcp_keepintvl(&socket, KEEPALIVE_INTERVAL)?;
@@ -151,35 +151,35 @@ fn expect_short_path(socket: impl AsFd, congestion: Option<&str>) {
     let _ = sockopt::set_tcp_congestion(&socket, congestion.unwrap_or(FOR_SHORT_PATHS));
 }
 
-/// Whether a connection's congestion control ignores loss: then one stream fills the path, and many displace each other
-/// in its queue (measured at 1 Gbit/s and 50 ms: 64 of them carry 0.85 of what 8 do).
+/// Whether a connection's congestion control tolerates loss: then one stream fills the path, and many displace each
+/// other in its queue (measured at 1 Gbit/s and 50 ms: 64 carry 0.85 of the rate of 8).
 pub fn bears_loss(socket: impl AsFd) -> bool {
     sockopt::tcp_congestion(&socket).is_ok_and(|name| name == FOR_LONG_PATHS)
 }
 
-/// Whether sockets here may have this congestion control.
+/// Whether this congestion control is available and permitted.
 pub fn permits_congestion(name: &str) -> bool {
     fresh().is_ok_and(|socket| sockopt::set_tcp_congestion(&socket, name).is_ok())
 }
 
-/// The round-trip time of a connection; `None` where it is not TCP.
+/// The round-trip time of a connection; `None` without TCP.
 pub fn round_trip_time(socket: impl AsFd) -> Option<Duration> {
     tcp_info(socket).ok().map(|info| info.round_trip)
 }
 
-/// Sends all of `bytes`. A peer that is gone is an error, never a signal.
+/// Sends all of `bytes`. A lost peer is an error, never a signal.
 pub fn send_all(socket: impl AsFd, bytes: &[u8]) -> io::Result<()> {
     send_flagged(socket, bytes, SendFlags::NOSIGNAL)
 }
 
-/// The same, where more will follow soon: what does not fill a packet waits for that, or for [`push`].
+/// Sends all of `bytes`, with more to follow: a partial packet waits for it, or for [`push`].
 pub fn send_with_more(socket: impl AsFd, bytes: &[u8]) -> io::Result<()> {
     send_flagged(socket, bytes, SendFlags::NOSIGNAL | SendFlags::MORE)
 }
 
-/// What waits in the socket to fill a packet waits no longer. Without it, the system waits 200 ms at most (tcp(7)).
+/// Sends a partial packet that waits in the socket. Otherwise, the system waits up to 200 ms (tcp(7)).
 pub fn push(socket: impl AsFd) {
-    // That it is set already does not matter. What is no TCP has nothing that waits.
+    // Setting it again also sends. Other sockets than TCP do not wait.
     let _ = sockopt::set_tcp_nodelay(&socket, true);
 }
 
@@ -196,7 +196,7 @@ fn send_flagged(socket: impl AsFd, mut bytes: &[u8], flags: SendFlags) -> io::Re
     })
 }
 
-/// Fills `buffer`; `UnexpectedEof` when the peer closes before.
+/// Fills `buffer`; `UnexpectedEof` if the peer closes before.
 pub fn receive_exact(socket: impl AsFd, mut buffer: &mut [u8]) -> io::Result<()> {
     during(Stage::Receive, || {
         while !buffer.is_empty() {

@@ -5,12 +5,12 @@ use std::io;
 use haul_proto::advice::buffers_crowd_memory;
 use haul_proto::wire::socket_options::SocketOptions;
 
-/// A socket that is not connected.
+/// An unconnected socket.
 pub(super) fn fresh() -> io::Result<socket2::Socket> {
     socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
 }
 
-/// Whether a socket can have buffers of this size: it has less where `net.core.rmem_max` and `wmem_max` are lower.
+/// Whether a socket can have buffers of this size: `net.core.rmem_max` and `wmem_max` limit it.
 pub fn grants(window_bytes: u32) -> bool {
     granted(window_bytes).is_ok_and(|has| has.iter().all(|bytes| *bytes >= u64::from(window_bytes)))
 }
@@ -24,8 +24,7 @@ fn granted(window_bytes: u32) -> io::Result<[u64; 2]> {
     Ok([socket.recv_buffer_size()?, socket.send_buffer_size()?].map(|bytes| bytes as u64 / 2))
 }
 
-/// Returns warnings about the buffers of `streams` streams at this end, a line each. None where the kernel tunes them
-/// itself.
+/// Returns warnings about the buffers of `streams` streams at this end, one line each; none if the kernel tunes them.
 pub fn warnings(options: &SocketOptions, streams: u16, free_memory_bytes: u64) -> Vec<String> {
     let Some(wanted) = options.window_bytes else { return Vec::new() };
     let Ok(granted) = granted(wanted) else { return Vec::new() };
