@@ -56,23 +56,23 @@ pub fn explain(filters: &FilterOptions, operand: &Path, below: &Path) -> io::Res
         let patterns = filter.patterns_in(&dir)?;
         let scope = filter.scope(&dir, above.as_ref(), &patterns, 0)?;
         found.push(patterns);
-        let look = match dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself)) {
-            Ok(look) => Some(look),
+        let stat = match dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself)) {
+            Ok(stat) => Some(stat),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
         let is_last = at + 1 == names.len();
-        let is_directory = look.as_ref().map_or(!is_last, |look| look.kind == FileType::Directory);
+        let is_directory = stat.as_ref().map_or(!is_last, |stat| stat.kind == FileType::Directory);
         let decision = filter.matcher().decide(&scope, name.as_bytes(), is_directory);
         let reason = decision.map_or(Reason::Unspoken, |decision| reason(decision, filters, &path, &found));
         path.push(std::ffi::OsStr::from_bytes(name.as_bytes()));
-        let is_missing = look.is_none();
+        let is_missing = stat.is_none();
         let explained = Explained { path: path.clone(), is_left_out: false, reason, is_missing };
         if decision.is_some_and(|decision| !decision.includes) {
             return Ok(Explained { is_left_out: true, ..explained });
         }
-        let file = look.filter(|look| look.kind == FileType::RegularFile);
-        if let Some(limit) = file.and_then(|look| filter.matcher().limit(look.size, look.meta.modified)) {
+        let file = stat.filter(|stat| stat.kind == FileType::RegularFile);
+        if let Some(limit) = file.and_then(|stat| filter.matcher().limit(stat.size, stat.meta.modified)) {
             return Ok(Explained { is_left_out: true, reason: Reason::Limit(limit), ..explained });
         }
         if is_last || !is_directory || is_missing {

@@ -68,7 +68,7 @@ pub fn plan(
     let ahead = prefetcher(options, cancel.clone());
     let mut planner = ShardPlanner::new(job, description, rules.ranges_max)?;
     let mut entries: u64 = 0;
-    for entry in Walker::helped(root, &ahead).filtered(filter.as_ref()) {
+    for entry in Walker::prefetched(root, &ahead).filtered(filter.as_ref()) {
         let shards = planner.totals.shards;
         planner.entry(entry)?;
         entries += 1;
@@ -160,7 +160,7 @@ impl<'a> ShardPlanner<'a> {
                 Ok(())
             }
             WalkEntry::File { name, .. } | WalkEntry::Symlink { name, .. } if name.is_reserved() => Ok(()),
-            WalkEntry::File { name, look, .. } => self.file(&name, &look),
+            WalkEntry::File { name, stat, .. } => self.file(&name, &stat),
             WalkEntry::Symlink { name, .. } => {
                 let path = [&self.path, name.as_bytes()].concat();
                 self.add(&path, 0)
@@ -174,25 +174,25 @@ impl<'a> ShardPlanner<'a> {
         }
     }
 
-    fn file(&mut self, name: &Name, look: &FileStat) -> Result<(), JobError> {
+    fn file(&mut self, name: &Name, stat: &FileStat) -> Result<(), JobError> {
         let path = [&self.path, name.as_bytes()].concat();
         match &mut self.links {
-            Some(links) if look.names > 1 => {
-                let inode_hash = LinkedName::hash(look.identity.device, look.identity.inode);
-                links.add(&LinkedName { inode_hash, bytes: look.size, path })
+            Some(links) if stat.names > 1 => {
+                let inode_hash = LinkedName::hash(stat.identity.device, stat.identity.inode);
+                links.add(&LinkedName { inode_hash, bytes: stat.size, path })
             }
-            _ if self.range_len.is_some_and(|len| len.ranges_of(look.size) > 1) => self.add_ranges(&path, look),
-            _ => self.add(&path, look.size),
+            _ if self.range_len.is_some_and(|len| len.ranges_of(stat.size) > 1) => self.add_ranges(&path, stat),
+            _ => self.add(&path, stat.size),
         }
     }
 
     /// Adds a file as ranges, each in a separate shard.
-    fn add_ranges(&mut self, path: &[u8], look: &FileStat) -> Result<(), JobError> {
-        let Some(planned_len) = self.range_len else { return self.add(path, look.size) };
-        let len = planned_len.lengthened_for(look.size, self.ranges_max);
+    fn add_ranges(&mut self, path: &[u8], stat: &FileStat) -> Result<(), JobError> {
+        let Some(planned_len) = self.range_len else { return self.add(path, stat.size) };
+        let len = planned_len.lengthened_for(stat.size, self.ranges_max);
         self.totals.lengthened += u64::from(len != planned_len);
-        let (size, inode, modified) = (look.size, look.identity.inode, look.meta.modified);
-        let version = PlannedVersion { size, inode, modified, changed: look.changed };
+        let (size, inode, modified) = (stat.size, stat.identity.inode, stat.meta.modified);
+        let version = PlannedVersion { size, inode, modified, changed: stat.changed };
         self.totals.files += 1;
         self.totals.bytes = self.totals.bytes.saturating_add(size);
         let ranges = len.ranges_of(size);

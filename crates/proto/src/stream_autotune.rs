@@ -82,10 +82,10 @@ impl StreamAutotuner {
     }
 
     /// Takes a sample; returns the number of streams to use from now on.
-    pub fn sample(&mut self, look: RateSample) -> u16 {
+    pub fn sample(&mut self, sample: RateSample) -> u16 {
         // With a disk, a processor or the other end as the limit, the rate says nothing about the number of streams.
-        if look.network_permille >= WAITING_PERMILLE {
-            let rate = rate_bytes_per_s(look);
+        if sample.network_permille >= WAITING_PERMILLE {
+            let rate = rate_bytes_per_s(sample);
             self.phase = match self.phase {
                 AutotunePhase::Ramp { last, periods } => self.ramp(last, periods, rate),
                 AutotunePhase::Trying { before, settled: false } => AutotunePhase::Trying { before, settled: true },
@@ -143,8 +143,8 @@ impl StreamAutotuner {
     }
 }
 
-fn rate_bytes_per_s(look: RateSample) -> u64 {
-    look.acknowledged_bytes.saturating_mul(1_000_000) / look.elapsed_us.max(1)
+fn rate_bytes_per_s(sample: RateSample) -> u64 {
+    sample.acknowledged_bytes.saturating_mul(1_000_000) / sample.elapsed_us.max(1)
 }
 
 fn more(rate: u64, percent: u64) -> u64 {
@@ -225,8 +225,9 @@ mod tests {
     fn what_does_not_wait_for_the_network_changes_nothing() {
         let mut tuner = StreamAutotuner::new(2, 64);
         for step in 0..100 {
-            let look = RateSample { elapsed_us: 100_000, acknowledged_bytes: step * 1_000_000, network_permille: 499 };
-            assert_eq!(tuner.sample(look), 2);
+            let sample =
+                RateSample { elapsed_us: 100_000, acknowledged_bytes: step * 1_000_000, network_permille: 499 };
+            assert_eq!(tuner.sample(sample), 2);
         }
     }
 

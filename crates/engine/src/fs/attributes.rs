@@ -78,8 +78,8 @@ pub fn put_as_owner(file: impl AsFd, wanted: &[ExtendedAttribute], kept: Preserv
         return Some(refused);
     }
     match FileStat::at_fd(&file) {
-        Ok(look) if look.meta.mode & OWNER_WRITES == 0 => {
-            if set_mode(&file, look.meta.mode | OWNER_WRITES).is_err() {
+        Ok(stat) if stat.meta.mode & OWNER_WRITES == 0 => {
+            if set_mode(&file, stat.meta.mode | OWNER_WRITES).is_err() {
                 return Some(refused);
             }
         }
@@ -87,7 +87,7 @@ pub fn put_as_owner(file: impl AsFd, wanted: &[ExtendedAttribute], kept: Preserv
     }
     let refused = set_attributes(&file, wanted, kept);
     // An access control list may have changed the other bits.
-    let restored = FileStat::at_fd(&file).and_then(|look| set_mode(&file, look.meta.mode & !OWNER_WRITES));
+    let restored = FileStat::at_fd(&file).and_then(|stat| set_mode(&file, stat.meta.mode & !OWNER_WRITES));
     refused.or(restored.err().map(|error| RefusedAttribute { name: (*b"mode").into(), error }))
 }
 

@@ -118,39 +118,39 @@ impl Dir {
     }
 
     fn root(fd: OwnedFd, cache: Arc<FdCache>) -> io::Result<Self> {
-        let look = FileStat::at_fd(&fd)?;
-        if look.kind != FileType::Directory {
+        let stat = FileStat::at_fd(&fd)?;
+        if stat.kind != FileType::Directory {
             return Err(Errno::NOTDIR.into());
         }
-        let (identity, slot) = (look.identity, FdSlot::pinned(fd));
+        let (identity, slot) = (stat.identity, FdSlot::pinned(fd));
         Ok(Self(Arc::new(DirNode { above: None, operand: None, identity, slot, cache })))
     }
 
     /// Opens the directory `name` in this one. A symbolic link is not followed: ENOTDIR.
     pub fn child(&self, name: &Name) -> io::Result<Self> {
-        Ok(self.child_looked_at(name, FollowLinks::Itself)?.0)
+        Ok(self.child_with_stat(name, FollowLinks::Itself)?.0)
     }
 
     /// Opens the directory `name` in this one, with its properties. With [`FollowLinks::Followed`], `name` may be a
     /// symbolic link to a directory.
-    pub fn child_looked_at(&self, name: &Name, links: FollowLinks) -> io::Result<(Self, FileStat)> {
+    pub fn child_with_stat(&self, name: &Name, links: FollowLinks) -> io::Result<(Self, FileStat)> {
         let fd = self.open_directory(&*self.fd()?, name, links)?;
-        let look = FileStat::at_fd(&fd)?;
+        let stat = FileStat::at_fd(&fd)?;
         let above = ParentDir { parent: self.clone(), name: name.clone(), links };
-        let child = self.new_node(above, look.identity);
+        let child = self.new_node(above, stat.identity);
         self.0.cache.insert(&child.0.slot, fd);
-        Ok((child, look))
+        Ok((child, stat))
     }
 
     /// Opens the regular file `name` in this directory for reading, with its properties. It refuses any other kind of
     /// entry, and never blocks (for example for a FIFO's writer).
     pub fn open_file(&self, name: &Name, links: FollowLinks) -> io::Result<(OwnedFd, FileStat)> {
         let fd = self.open_unseen(name, links)?;
-        let look = FileStat::at_fd(&fd)?;
-        if look.kind != FileType::RegularFile {
+        let stat = FileStat::at_fd(&fd)?;
+        if stat.kind != FileType::RegularFile {
             return Err(io::Error::other("is no longer a regular file"));
         }
-        Ok((fd, look))
+        Ok((fd, stat))
     }
 
     /// Opens `name` without a check of its type, for callers that check it.
@@ -200,7 +200,7 @@ impl Dir {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(parent) = openat(&*fd, c"..", flags, Mode::empty()) else { return };
         // Another directory, if this one was moved, or reached through a link.
-        if FileStat::at_fd(&parent).is_ok_and(|look| look.identity == above.parent.identity()) {
+        if FileStat::at_fd(&parent).is_ok_and(|stat| stat.identity == above.parent.identity()) {
             self.0.cache.insert(&above.parent.0.slot, parent);
         }
     }
@@ -477,8 +477,8 @@ mod tests {
                     scope.spawn(|| {
                         for round in 0..2_000 {
                             let dir = &dirs[round % dirs.len()];
-                            let look = FileStat::at_fd(&*dir.fd().unwrap()).unwrap();
-                            assert_eq!(look.identity, dir.identity());
+                            let stat = FileStat::at_fd(&*dir.fd().unwrap()).unwrap();
+                            assert_eq!(stat.identity, dir.identity());
                         }
                     });
                 }

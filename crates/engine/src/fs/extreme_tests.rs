@@ -8,11 +8,11 @@ use super::listing::MAX_NAMES;
 use super::testing::{DeepTemp, KEEP, both, eager, in_time, make_dir, name, write_file};
 use super::*;
 use crate::fs::listing::ListedName;
-use crate::fs::prefetch::HELPERS;
+use crate::fs::prefetch::WORKERS_MAX;
 use crate::fs::prefetch::budget::AHEAD_BYTES_MAX;
 
 /// Most bytes that are held where names are short.
-const BYTES_HELD_MAX: usize = AHEAD_BYTES_MAX + 2 * HELPERS * MAX_NAMES * size_of::<ListedName>();
+const BYTES_HELD_MAX: usize = AHEAD_BYTES_MAX + 2 * WORKERS_MAX * MAX_NAMES * size_of::<ListedName>();
 #[test]
 fn goes_deeper_than_any_path() {
     in_time(|| {
@@ -67,7 +67,7 @@ fn drops_a_chain_of_any_length() {
         let again = name("again");
         let mut at = root;
         for _ in 0..200_000 {
-            at = at.child_looked_at(&again, FollowLinks::Followed).unwrap().0;
+            at = at.child_with_stat(&again, FollowLinks::Followed).unwrap().0;
         }
         // A thread's small stack would not survive a recursive drop.
         std::thread::Builder::new().stack_size(64 * 1024).spawn(move || drop(at)).unwrap().join().unwrap();

@@ -101,10 +101,10 @@ impl WalkFilter {
     }
 
     /// Whether a checked entry is excluded: entries of unknown type, and files by size or age.
-    pub(super) fn leaves_out(&self, scope: &FilterScope, name: &Name, look: &FileStat) -> bool {
-        let is_directory = look.kind == FileType::Directory;
+    pub(super) fn leaves_out(&self, scope: &FilterScope, name: &Name, stat: &FileStat) -> bool {
+        let is_directory = stat.kind == FileType::Directory;
         let is_over =
-            || look.kind == FileType::RegularFile && self.matcher.limit(look.size, look.meta.modified).is_some();
+            || stat.kind == FileType::RegularFile && self.matcher.limit(stat.size, stat.meta.modified).is_some();
         self.matcher.leaves_out(scope, name.as_bytes(), is_directory) || is_over()
     }
 }

@@ -24,8 +24,8 @@ fn walked(root: &Dir, options: WalkOptions, filters: &FilterOptions) -> Vec<Stri
     in_time(move || {
         let alone = told(Walker::new(root.clone(), options).filtered(filter.as_ref()));
         let ahead = Prefetcher::always(options, Cancel::new());
-        let helped = told(Walker::helped(root.clone(), &ahead).filtered(filter.as_ref()));
-        assert_eq!(alone, helped);
+        let prefetched = told(Walker::prefetched(root.clone(), &ahead).filtered(filter.as_ref()));
+        assert_eq!(alone, prefetched);
         alone
     })
 }

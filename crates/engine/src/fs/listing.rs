@@ -194,7 +194,7 @@ pub(super) struct OpenSubdirectory {
 /// An opened subdirectory.
 pub(super) struct OpenedSubdirectory {
     pub dir: Dir,
-    pub look: FileStat,
+    pub stat: FileStat,
     /// Its listing.
     pub rest: ListingPosition,
     /// Its prefetch, if requested.
@@ -204,15 +204,15 @@ pub(super) struct OpenedSubdirectory {
 impl LookupTask for OpenSubdirectory {
     type Fetched = OpenedSubdirectory;
 
-    fn run(&self, helper: &mut PrefetchWorker<'_>) -> Option<io::Result<OpenedSubdirectory>> {
-        let opened = helper.waits.time(|| self.parent.child_looked_at(&self.name, FollowLinks::Itself));
-        Some(opened.map(|(dir, look)| {
+    fn run(&self, worker: &mut PrefetchWorker<'_>) -> Option<io::Result<OpenedSubdirectory>> {
+        let opened = worker.waits.time(|| self.parent.child_with_stat(&self.name, FollowLinks::Itself));
+        Some(opened.map(|(dir, stat)| {
             let rest = ListingPosition::beginning();
             let read = ReadListing { dir: dir.clone(), rest: rest.clone() };
             // The walk excludes entries later.
-            let is_walked = helper.options().skip != Some(look.identity);
-            let rest_ahead = if is_walked { helper.ask(read) } else { None };
-            OpenedSubdirectory { dir, look, rest, rest_ahead }
+            let is_walked = worker.options().skip != Some(stat.identity);
+            let rest_ahead = if is_walked { worker.ask(read) } else { None };
+            OpenedSubdirectory { dir, stat, rest, rest_ahead }
         }))
     }
 
@@ -230,28 +230,28 @@ pub(super) struct ReadListing {
 impl LookupTask for ReadListing {
     type Fetched = ListingChunk;
 
-    fn run(&self, helper: &mut PrefetchWorker<'_>) -> Option<io::Result<ListingChunk>> {
-        let options = *helper.options();
+    fn run(&self, worker: &mut PrefetchWorker<'_>) -> Option<io::Result<ListingChunk>> {
+        let options = *worker.options();
         let only_counts = |kind| options.only_counts(kind);
-        let mut piece = match helper.waits.time(|| self.rest.read(&self.dir, only_counts, &mut helper.buffer)) {
+        let mut piece = match worker.waits.time(|| self.rest.read(&self.dir, only_counts, &mut worker.buffer)) {
             Ok(piece) => piece,
             Err(error) => return Some(Err(error)),
         };
         // Another thread can continue the listing during these lookups.
         piece.rest_ahead =
-            piece.rest.as_ref().and_then(|rest| helper.ask(ReadListing { dir: self.dir.clone(), rest: rest.clone() }));
+            piece.rest.as_ref().and_then(|rest| worker.ask(ReadListing { dir: self.dir.clone(), rest: rest.clone() }));
         for (name, entry) in piece.left() {
-            if helper.is_stopped() {
+            if worker.is_stopped() {
                 return None;
             }
             let Ok(name) = Name::new(name) else { continue };
             match WalkStep::of(entry.kind, options.symlinks) {
                 WalkStep::LookAt(links) => {
-                    let seen = helper.waits.time(|| WalkLookup::at(&self.dir, &name, links, options.symlinks));
+                    let seen = worker.waits.time(|| WalkLookup::at(&self.dir, &name, links, options.symlinks));
                     entry.known = KnownName::Seen(seen);
                 }
                 WalkStep::Enter if options.recursive => {
-                    let asked = helper.ask_deeper(OpenSubdirectory { parent: self.dir.clone(), name });
+                    let asked = worker.ask_deeper(OpenSubdirectory { parent: self.dir.clone(), name });
                     entry.known = asked.map_or(KnownName::Nothing, KnownName::Asked);
                 }
                 WalkStep::Enter | WalkStep::LeaveOut => {}

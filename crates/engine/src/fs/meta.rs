@@ -237,11 +237,11 @@ pub fn apply_to_node(
     let (dir, name) = (dir.as_fd(), name.as_bytes());
     let times = timestamps(meta)?;
     let node = openat(dir, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
-    let look = FileStat::at_fd(&node)?;
-    if !look.is_special() {
+    let stat = FileStat::at_fd(&node)?;
+    if !stat.is_special() {
         return Err(io::Error::other("replaced by another entry"));
     }
-    let there = look.meta;
+    let there = stat.meta;
     let applied = set_owner(meta, &there, keep, |uid, gid| chownat(&node, c"", uid, gid, AtFlags::EMPTY_PATH))?;
     if let Some(mode) = keep.mode.map(|mode| allowed_mode(mode, applied))
         && FileStat::at_fd(&node)?.meta.mode != mode
@@ -350,8 +350,8 @@ mod tests {
         let before = fstat(&file).unwrap();
         let keep = MetadataParts { owner: false, mode: None, times: true };
         assert_eq!(apply(&file, &META, keep).unwrap(), OwnershipResult { owner: false, group: false });
-        let look = FileStat::at_fd(&file).unwrap();
-        assert_eq!(look.meta.modified, META.modified);
+        let stat = FileStat::at_fd(&file).unwrap();
+        assert_eq!(stat.meta.modified, META.modified);
         let after = fstat(&file).unwrap();
         assert_eq!((before.st_atime, before.st_atime_nsec), (after.st_atime, after.st_atime_nsec));
         assert_eq!(before.st_mode, after.st_mode);

@@ -29,7 +29,7 @@ pub fn eager(options: WalkOptions) -> Prefetcher {
 
 /// Walks without prefetch workers and with `ahead`, for tests of both.
 pub fn both<'a>(root: &Dir, ahead: &'a Prefetcher) -> [Walker<'a>; 2] {
-    [Walker::new(root.clone(), ahead.options()), Walker::helped(root.clone(), ahead)]
+    [Walker::new(root.clone(), ahead.options()), Walker::prefetched(root.clone(), ahead)]
 }
 
 /// Time limit of a test that would hang if the tested code were broken: far more than it needs on a busy machine.

@@ -21,7 +21,7 @@ pub(super) enum WalkStep {
 
 /// Result of a lookup.
 pub(crate) struct WalkLookup {
-    pub look: FileStat,
+    pub stat: FileStat,
     /// Whether a link was followed.
     pub links: FollowLinks,
     /// The text of a symbolic link that is copied as a link.
@@ -47,12 +47,12 @@ impl WalkLookup {
     /// Looks up `name` in `dir`.
     pub fn at(dir: &Dir, name: &Name, links: FollowLinks, symlinks: Symlinks) -> io::Result<Self> {
         let fd = dir.fd()?;
-        let look = FileStat::at_name(&*fd, name, links)?;
-        let (mut seen, is_link) = (Self { look, links, points_to: None }, look.kind == FileType::Symlink);
+        let stat = FileStat::at_name(&*fd, name, links)?;
+        let (mut seen, is_link) = (Self { stat, links, points_to: None }, stat.kind == FileType::Symlink);
         if is_link && symlinks == Symlinks::Follow {
             // Listed as a file, a link by now.
             seen.links = FollowLinks::Followed;
-            seen.look = FileStat::at_name(&*fd, name, seen.links)?;
+            seen.stat = FileStat::at_name(&*fd, name, seen.links)?;
         } else if is_link && symlinks == Symlinks::Keep {
             seen.points_to = Some(readlinkat(&*fd, name.as_bytes(), Vec::new())?.into_bytes().into());
         }

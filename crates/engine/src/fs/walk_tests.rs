@@ -29,8 +29,8 @@ const FOLLOW: WalkOptions = WalkOptions {
 fn walk(root: &Dir, options: WalkOptions) -> BTreeMap<String, String> {
     let root = root.clone();
     let both = move || both(&root, &eager(options)).map(|walker| walker.map(tell).collect::<Vec<_>>());
-    let [alone, helped] = in_time(both);
-    assert_eq!(alone, helped);
+    let [alone, prefetched] = in_time(both);
+    assert_eq!(alone, prefetched);
     let mut found = BTreeMap::new();
     for (path, what) in alone {
         let path = haul_proto::path::escape(&path);
@@ -44,8 +44,8 @@ fn tell(item: WalkEntry) -> (Vec<u8>, String) {
         WalkEntry::EnterDir { dir, .. } => (dir.path_of(b""), "enter".into()),
         WalkEntry::LeaveDir { dir, complete: true } => (dir.path_of(b"."), "complete".into()),
         WalkEntry::LeaveDir { dir, complete: false } => (dir.path_of(b"."), "incomplete".into()),
-        WalkEntry::File { parent, name, look, links } => {
-            (parent.path_of(name.as_bytes()), format!("{} {links:?}", look.size))
+        WalkEntry::File { parent, name, stat, links } => {
+            (parent.path_of(name.as_bytes()), format!("{} {links:?}", stat.size))
         }
         WalkEntry::Symlink { parent, name, points_to, .. } => {
             (parent.path_of(name.as_bytes()), format!("-> {}", haul_proto::path::escape(&points_to)))
@@ -292,7 +292,7 @@ fn survives_with_helpers_what_vanishes() {
         write_file(&make_dir(&root, format!("dir{i}")), "inner", b"");
     }
     let ahead = eager(KEEP);
-    let mut walker = Walker::helped(root, &ahead);
+    let mut walker = Walker::prefetched(root, &ahead);
     assert!(matches!(walker.next(), Some(WalkEntry::EnterDir { .. })));
     for i in 0..10 {
         std::fs::remove_file(temp.path().join(format!("file{i}"))).unwrap();
@@ -314,14 +314,14 @@ fn survives_with_helpers_what_vanishes() {
 
 #[test]
 fn never_follows_a_directory_that_became_a_link() {
-    for helped in [false, true] {
+    for prefetched in [false, true] {
         let (temp, root) = sandbox();
         make_dir(&root, "dir");
         write_file(&make_dir(&root, "secret"), "file", b"");
         write_file(&root, "first", b"");
         let ahead = eager(KEEP);
         let [alone, with_help] = both(&root, &ahead);
-        let mut walker = if helped { with_help } else { alone };
+        let mut walker = if prefetched { with_help } else { alone };
         while !matches!(walker.next(), Some(WalkEntry::File { .. })) {}
         rename(temp.path(), "dir", "old");
         symlink("secret", temp.path().join("dir")).unwrap();
@@ -329,7 +329,7 @@ fn never_follows_a_directory_that_became_a_link() {
         // With helpers it may have been opened before, and is what it was then; or looked at when nothing had its name.
         match told.get(&b"dir"[..]) {
             Some(failed) => assert_eq!(failed, "failed: Not a directory (os error 20)"),
-            None => assert!(helped && told.get(&b"dir/."[..]).is_none_or(|end| end == "complete"), "{told:?}"),
+            None => assert!(prefetched && told.get(&b"dir/."[..]).is_none_or(|end| end == "complete"), "{told:?}"),
         }
         assert_eq!(told[&b"secret/file"[..]], "0 Itself");
         assert!(!told.contains_key(&b"dir/file"[..]));
@@ -347,7 +347,7 @@ fn ends_at_once_when_it_is_stopped_and_leaves_no_thread() {
         for taken in [0, 1, 100, 3_000] {
             let stop = Cancel::new();
             let ahead = Prefetcher::always(KEEP, stop.clone());
-            let mut walker = Walker::helped(root.clone(), &ahead);
+            let mut walker = Walker::prefetched(root.clone(), &ahead);
             assert_eq!(walker.by_ref().take(taken).count(), taken);
             stop.cancel();
             assert!(walker.take(2).count() <= usize::from(taken == 0), "the root at most");
@@ -363,7 +363,7 @@ fn calls_no_help_where_lookups_do_not_wait() {
     let (_temp, root) = sandbox();
     (0..300).for_each(|i| write_file(&root, format!("file{i}"), b""));
     let ahead = Prefetcher::new(KEEP, Cancel::new());
-    assert_eq!(Walker::helped(root, &ahead).count(), 302);
+    assert_eq!(Walker::prefetched(root, &ahead).count(), 302);
     assert_eq!(ahead.threads(), 0);
 }
 
@@ -384,7 +384,7 @@ fn calls_help_where_lookups_wait_and_rests_where_they_no_longer_do() {
         let (_temp, root) = sandbox();
         (0..3_000).for_each(|i| write_file(&root, format!("file{i}"), b""));
         while ahead.is_of_use() {
-            assert_eq!(Walker::helped(root.clone(), &ahead).count(), 3_002);
+            assert_eq!(Walker::prefetched(root.clone(), &ahead).count(), 3_002);
         }
     });
 }

@@ -113,17 +113,17 @@ impl StreamPool {
     /// `is_lost` marks a stream that broke.
     pub fn ending(&self, StreamId(id): StreamId, is_lost: bool) -> bool {
         let mut state = lock(&self.state);
-        let Some(mut lane) = state.streams.remove(&id) else { return false };
-        lane.sample_tcp_info();
-        count(&mut state.past, &lane.last);
-        state.past_sockets.add(&counted(&lane.last));
+        let Some(mut stream) = state.streams.remove(&id) else { return false };
+        stream.sample_tcp_info();
+        count(&mut state.past, &stream.last);
+        state.past_sockets.add(&counted(&stream.last));
         if state.ended.len() < STREAM_FIGURES_MAX {
-            state.ended.push(lane.figures(id));
+            state.ended.push(stream.figures(id));
         }
-        if is_lost && !lane.given_up {
-            state.is_gone(lane.path);
+        if is_lost && !stream.given_up {
+            state.is_gone(stream.path);
         }
-        lane.is_tcp
+        stream.is_tcp
     }
 
     /// Returns the number of streams on the main path.
@@ -189,11 +189,11 @@ impl StreamPool {
         let mut state = lock(&self.state);
         let in_use = state.in_use();
         let (mut known, mut paths, mut ways) = (Vec::new(), Vec::new(), Vec::new());
-        for (id, lane) in state.streams.iter().filter(|(_, lane)| lane.is_tcp && !lane.given_up) {
-            let place = known.iter().position(|path| *path == lane.path);
+        for (id, stream) in state.streams.iter().filter(|(_, stream)| stream.is_tcp && !stream.given_up) {
+            let place = known.iter().position(|path| *path == stream.path);
             let Some(path) = place.or_else(|| {
-                let socket = lane.socket.upgrade()?;
-                known.push(lane.path);
+                let socket = stream.socket.upgrade()?;
+                known.push(stream.path);
                 paths.push(names(&*socket));
                 Some(paths.len() - 1)
             }) else {
@@ -215,12 +215,12 @@ impl StreamPool {
     pub fn mend(&self, elapsed: Duration) -> Option<PathRepair> {
         let mut state = lock(&self.state);
         let mut seen: BTreeMap<PathId, PathMeasurement> = BTreeMap::new();
-        for (id, lane) in state.streams.iter_mut().filter(|(_, lane)| !lane.given_up) {
-            if !lane.is_tcp {
+        for (id, stream) in state.streams.iter_mut().filter(|(_, stream)| !stream.given_up) {
+            if !stream.is_tcp {
                 return None;
             }
-            let path = seen.entry(lane.path).or_default();
-            match lane.sample_tcp_info() {
+            let path = seen.entry(stream.path).or_default();
+            match stream.sample_tcp_info() {
                 Some(info) if info.is_established => path.alive(StreamId(*id), &info),
                 _ => path.broken.push(StreamId(*id)),
             }
@@ -245,7 +245,7 @@ impl StreamPool {
         let state = lock(&self.state);
         let is_connector = self.connector.get().is_some();
         let name = |path: PathId| {
-            let of_path = |lane: &&PooledStream| lane.path == path && !lane.given_up;
+            let of_path = |stream: &&PooledStream| stream.path == path && !stream.given_up;
             let socket = state.streams.values().find(of_path)?.socket.upgrade()?;
             let (own, peer) = names(&*socket);
             Some((path, if is_connector { (own, peer) } else { (peer, own) }))
@@ -274,9 +274,9 @@ impl StreamPool {
         let mut state = lock(&self.state);
         let main = state.crossing.main();
         let mut all = PoolSnapshot { round_trip: Duration::MAX, gone: state.gone, ..PoolSnapshot::default() };
-        let in_use = |lane: &&mut PooledStream| !lane.given_up && Some(lane.path) == main;
-        for lane in state.streams.values_mut().filter(in_use).take(streams.into()) {
-            let info = lane.sample_tcp_info()?;
+        let in_use = |stream: &&mut PooledStream| !stream.given_up && Some(stream.path) == main;
+        for stream in state.streams.values_mut().filter(in_use).take(streams.into()) {
+            let info = stream.sample_tcp_info()?;
             all.round_trip = all.round_trip.min(info.round_trip_min);
             all.acknowledged_bytes = all.acknowledged_bytes.saturating_add(info.acknowledged_bytes);
             all.waited += info.busy.network_limited();
@@ -287,7 +287,8 @@ impl StreamPool {
     /// Whether all streams use a loss-tolerant congestion control ([`bears_loss`]); `None` without streams.
     pub fn bear_loss(&self) -> Option<bool> {
         let state = lock(&self.state);
-        let each = state.streams.values().filter_map(|lane| lane.socket.upgrade()).map(|socket| bears_loss(&*socket));
+        let each =
+            state.streams.values().filter_map(|stream| stream.socket.upgrade()).map(|socket| bears_loss(&*socket));
         each.reduce(|all, one| all && one)
     }
 
@@ -296,12 +297,14 @@ impl StreamPool {
         let mut state = lock(&self.state);
         let PoolState { streams, looks, past_sockets, .. } = &mut *state;
         let mut all = *past_sockets;
-        for lane in streams.values_mut() {
-            lane.sample_tcp_info();
-            if std::mem::replace(&mut lane.seen_bytes, lane.last.acknowledged_bytes) < lane.last.acknowledged_bytes {
-                looks.add(&lane.seen());
+        for stream in streams.values_mut() {
+            stream.sample_tcp_info();
+            if std::mem::replace(&mut stream.seen_bytes, stream.last.acknowledged_bytes)
+                < stream.last.acknowledged_bytes
+            {
+                looks.add(&stream.seen());
             }
-            all.add(&counted(&lane.last));
+            all.add(&counted(&stream.last));
         }
         all.add(looks);
         all
@@ -311,10 +314,10 @@ impl StreamPool {
     pub fn stream_figures(&self) -> Vec<StreamFigures> {
         let mut state = lock(&self.state);
         let PoolState { streams, ended, .. } = &mut *state;
-        for lane in streams.values_mut() {
-            lane.sample_tcp_info();
+        for stream in streams.values_mut() {
+            stream.sample_tcp_info();
         }
-        let there = streams.iter().map(|(id, lane)| lane.figures(*id));
+        let there = streams.iter().map(|(id, stream)| stream.figures(*id));
         ended.iter().copied().chain(there).take(STREAM_FIGURES_MAX).collect()
     }
 
@@ -322,17 +325,18 @@ impl StreamPool {
     pub fn own_address(&self) -> Option<IpAddr> {
         let state = lock(&self.state);
         let main = state.crossing.main();
-        let mut in_use = state.streams.values().filter(|lane| lane.is_tcp && !lane.given_up && Some(lane.path) == main);
-        in_use.find_map(|lane| own_address(&*lane.socket.upgrade()?))
+        let mut in_use =
+            state.streams.values().filter(|stream| stream.is_tcp && !stream.given_up && Some(stream.path) == main);
+        in_use.find_map(|stream| own_address(&*stream.socket.upgrade()?))
     }
 
     /// Returns the path figures of all streams, including ended ones.
     pub fn figures(&self) -> PathFigures {
         let mut state = lock(&self.state);
         let mut figures = state.past;
-        for lane in state.streams.values_mut() {
-            lane.sample_tcp_info();
-            count(&mut figures, &lane.last);
+        for stream in state.streams.values_mut() {
+            stream.sample_tcp_info();
+            count(&mut figures, &stream.last);
         }
         if figures.segments == 0 { PathFigures::default() } else { figures }
     }
@@ -352,7 +356,7 @@ impl PoolState {
     }
 
     fn ids_of_live(&self, path: PathId) -> impl Iterator<Item = u16> {
-        self.streams.iter().filter(move |(_, lane)| lane.path == path && !lane.given_up).map(|(id, _)| *id)
+        self.streams.iter().filter(move |(_, stream)| stream.path == path && !stream.given_up).map(|(id, _)| *id)
     }
 
     fn live(&self, path: PathId) -> u16 {
@@ -366,9 +370,9 @@ impl PoolState {
 
     fn give_up(&mut self, streams: &[StreamId]) {
         for StreamId(id) in streams {
-            if let Some(lane) = self.streams.get_mut(id) {
-                lane.given_up = true;
-                lane.socket.upgrade().into_iter().for_each(|socket| abandon(&*socket));
+            if let Some(stream) = self.streams.get_mut(id) {
+                stream.given_up = true;
+                stream.socket.upgrade().into_iter().for_each(|socket| abandon(&*socket));
             }
         }
     }

@@ -137,8 +137,8 @@ fn a_number_that_is_fixed_holds_for_those_that_are_there_and_those_that_come() {
 fn a_look_is_what_happened_since_the_last() {
     let earlier = PoolSnapshot { acknowledged_bytes: 1000, waited: Duration::from_secs(1), ..PoolSnapshot::default() };
     let later = PoolSnapshot { acknowledged_bytes: 5000, waited: Duration::from_secs(4), ..PoolSnapshot::default() };
-    let look = later.since(&earlier, Duration::from_secs(2), 3);
-    assert_eq!(look, RateSample { elapsed_us: 2_000_000, acknowledged_bytes: 4000, network_permille: 500 });
+    let stat = later.since(&earlier, Duration::from_secs(2), 3);
+    assert_eq!(stat, RateSample { elapsed_us: 2_000_000, acknowledged_bytes: 4000, network_permille: 500 });
     assert_eq!(earlier.since(&later, Duration::ZERO, 0).acknowledged_bytes, 0);
 }
 

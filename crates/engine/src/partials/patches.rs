@@ -63,15 +63,15 @@ pub fn is_patch(name: &Name) -> bool {
 /// The state of a patch, by its file.
 fn state_of(dir: &Dir, patch: &OwnedFd, file: Option<&Name>) -> io::Result<PartialState> {
     let Some(header) = read_header(patch) else { return Ok(PartialState::Damaged) };
-    let look = match file.map(|name| FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself)) {
-        Some(Ok(look)) if look.identity.inode == header.inode => look,
+    let stat = match file.map(|name| FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself)) {
+        Some(Ok(stat)) if stat.identity.inode == header.inode => stat,
         Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => return Ok(PartialState::Spent),
     };
     // A file has its final time after the last change, and loses it with the first one.
-    let found = look.meta.modified;
-    let has_time = found == header.modified || looks_stored(header.modified, found, look.changed);
-    if look.size == header.size && has_time {
+    let found = stat.meta.modified;
+    let has_time = found == header.modified || looks_stored(header.modified, found, stat.changed);
+    if stat.size == header.size && has_time {
         return Ok(PartialState::Spent);
     }
     let bytes = header.end.saturating_sub(HEADER_LEN as u64);

@@ -96,10 +96,10 @@ fn a_file_that_is_not_what_it_was_has_none() {
     let source = telling(&[path.parent().unwrap().to_owned()], |_| ());
     let dir = crate::fs::Dir::open_root(path.parent().unwrap()).unwrap();
     let name = haul_proto::path::Name::new(b"file").unwrap();
-    let (_, look) = dir.open_file(&name, crate::fs::FollowLinks::Itself).unwrap();
+    let (_, stat) = dir.open_file(&name, crate::fs::FollowLinks::Itself).unwrap();
     let place =
         crate::source::path::SourcePath { parent: dir, name, links: crate::fs::FollowLinks::Itself, is_operand: false };
-    let item = SourceEntry::file(Arc::from(&b"tree"[..]), place, &look);
+    let item = SourceEntry::file(Arc::from(&b"tree"[..]), place, &stat);
     let mut digester = WalkDigester::default();
     assert_eq!(digester.digest(&source, &item), Some(blake3_of(&path)));
     for text in ["longer than before", ""] {
@@ -124,8 +124,8 @@ fn a_file_that_is_not_what_it_was_has_none() {
 /// An entry of the same file in its present state.
 fn found(item: &SourceEntry) -> SourceEntry {
     let place = item.place().cloned().unwrap();
-    let (_, look) = place.parent.open_file(&place.name, place.links).unwrap();
-    SourceEntry::file(Arc::clone(&item.operand), place, &look)
+    let (_, stat) = place.parent.open_file(&place.name, place.links).unwrap();
+    SourceEntry::file(Arc::clone(&item.operand), place, &stat)
 }
 
 #[test]

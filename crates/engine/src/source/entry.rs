@@ -72,11 +72,11 @@ impl SourceEntry {
     }
 
     /// A file or a hard link.
-    pub fn file(operand: Arc<[u8]>, place: SourcePath, look: &FileStat) -> Self {
+    pub fn file(operand: Arc<[u8]>, place: SourcePath, stat: &FileStat) -> Self {
         Self {
-            offered: SourceState::from(look),
-            device: look.identity.device,
-            ..Self::of(operand, SourceContent::Path(place), look.size, look.meta.modified)
+            offered: SourceState::from(stat),
+            device: stat.identity.device,
+            ..Self::of(operand, SourceContent::Path(place), stat.size, stat.meta.modified)
         }
     }
 
@@ -117,10 +117,10 @@ impl SourceEntry {
         let Some(place) = self.place() else { return Ok(None) };
         let file = self.open()?;
         wait_for_write(&file)?;
-        let look = stat_regular_file(&file)?;
-        let item = Self::file(Arc::clone(&self.operand), place.clone(), &look);
-        let removable = self.removable.as_ref().map(|removable| removable.now(&look, own_unlinks));
-        Ok(Some((Self { is_again: true, removable, ..item }, look)))
+        let stat = stat_regular_file(&file)?;
+        let item = Self::file(Arc::clone(&self.operand), place.clone(), &stat);
+        let removable = self.removable.as_ref().map(|removable| removable.now(&stat, own_unlinks));
+        Ok(Some((Self { is_again: true, removable, ..item }, stat)))
     }
 
     /// Device number of its file system; 0 for input without one.
@@ -173,10 +173,10 @@ impl SourceEntry {
         if self.is_null() {
             return Ok(self.offered);
         }
-        let look = || stat_regular_file(file).map(|look| SourceState::from(&look));
+        let stat = || stat_regular_file(file).map(|stat| SourceState::from(&stat));
         match self.removable.as_ref().and_then(RemovableFile::own_unlinks) {
-            None => look(),
-            Some(own) => own.with_names_held(|span| Ok(span.as_offered(look()?, &self.offered))),
+            None => stat(),
+            Some(own) => own.with_names_held(|span| Ok(span.as_offered(stat()?, &self.offered))),
         }
     }
 
@@ -242,16 +242,16 @@ fn wait_for_write(file: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-fn under_way(look: &FileStat) -> Option<Duration> {
-    let Timestamp { seconds, nanoseconds } = look.changed;
+fn under_way(stat: &FileStat) -> Option<Duration> {
+    let Timestamp { seconds, nanoseconds } = stat.changed;
     let changed = UNIX_EPOCH + Duration::new(u64::try_from(seconds).ok()?, nanoseconds);
     let rest = ONE_WRITE.checked_sub(changed.elapsed().ok()?)?;
-    (look.size >= LONG_WRITE_MIN).then_some(rest)
+    (stat.size >= LONG_WRITE_MIN).then_some(rest)
 }
 
 fn stat_regular_file(file: &OwnedFd) -> io::Result<FileStat> {
-    let look = FileStat::at_fd(file)?;
-    if look.kind == FileType::RegularFile { Ok(look) } else { Err(io::Error::other(NO_FILE)) }
+    let stat = FileStat::at_fd(file)?;
+    if stat.kind == FileType::RegularFile { Ok(stat) } else { Err(io::Error::other(NO_FILE)) }
 }
 
 /// Error for a name that is no longer a regular file's.

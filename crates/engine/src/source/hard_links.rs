@@ -57,17 +57,17 @@ impl LinkedFiles {
     }
 
     /// Remembers an offered file.
-    pub fn add(&mut self, look: &FileStat, entry: EntryId, counted: LinkCharge, others: Option<RemovableFile>) {
-        self.files.insert(look.identity, FirstLinkName { entry, counted, others, left: look.names.saturating_sub(1) });
+    pub fn add(&mut self, stat: &FileStat, entry: EntryId, counted: LinkCharge, others: Option<RemovableFile>) {
+        self.files.insert(stat.identity, FirstLinkName { entry, counted, others, left: stat.names.saturating_sub(1) });
     }
 
     /// The entry that a hard link refers to, and the removal data of this name.
-    pub fn first_of(&mut self, look: &FileStat) -> Option<(EntryId, Option<RemovableFile>)> {
-        let first = self.files.get_mut(&look.identity)?;
+    pub fn first_of(&mut self, stat: &FileStat) -> Option<(EntryId, Option<RemovableFile>)> {
+        let first = self.files.get_mut(&stat.identity)?;
         let taken = (first.entry, first.others.clone());
         first.left = first.left.saturating_sub(1);
         if first.left == 0
-            && let Some(FirstLinkName { counted, .. }) = self.files.remove(&look.identity)
+            && let Some(FirstLinkName { counted, .. }) = self.files.remove(&stat.identity)
         {
             self.bytes.remove(counted.name_len, counted.parent);
         }
@@ -92,15 +92,15 @@ mod tests {
         for other in ["b", "c"] {
             std::fs::hard_link(temp.path().join("a"), temp.path().join(other)).unwrap();
         }
-        let look = FileStat::at_name(&*dir.fd().unwrap(), &name("a"), FollowLinks::Itself).unwrap();
-        assert_eq!(look.names, 3);
+        let stat = FileStat::at_name(&*dir.fd().unwrap(), &name("a"), FollowLinks::Itself).unwrap();
+        assert_eq!(stat.names, 3);
         let mut linked = LinkedFiles::default();
-        let take = |linked: &mut LinkedFiles| linked.first_of(&look).map(|(entry, _)| entry);
+        let take = |linked: &mut LinkedFiles| linked.first_of(&stat).map(|(entry, _)| entry);
         assert_eq!(take(&mut linked), None);
         let silent = Reporter::new(LinkWriter::new(std::io::sink()), false);
         let (file, directory) = (name("a"), LinkDirectoryName { id: EntryId(0), name_len: 0 });
         let counted = linked.count(EntryId(0), &file, std::iter::once(directory), &silent).unwrap();
-        linked.add(&look, EntryId(7), counted, None);
+        linked.add(&stat, EntryId(7), counted, None);
         assert!(linked.bytes.bytes() > 0);
         assert_eq!(
             [take(&mut linked), take(&mut linked), take(&mut linked)],

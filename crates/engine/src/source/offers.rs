@@ -192,11 +192,11 @@ impl OfferBuilder<'_> {
 
     fn operand(&mut self, operand: &OfferedOperand, root: &OperandRoot, ahead: &Prefetcher) -> Option<()> {
         match &root.kind {
-            OperandKind::File(parent, name, look) => {
+            OperandKind::File(parent, name, stat) => {
                 let place =
                     SourcePath { parent: parent.clone(), name: name.clone(), links: operand_links(), is_operand: true };
                 let at = EntryPlace::Operand(operand.number);
-                self.file(operand, at, place, look)
+                self.file(operand, at, place, stat)
             }
             OperandKind::Symlink(parent, name, points_to, meta) => {
                 let place = SourcePath {
@@ -210,7 +210,7 @@ impl OfferBuilder<'_> {
             OperandKind::Null(size) => self.null(operand, *size),
             OperandKind::Pipe(pipe) => self.pipe(operand, Arc::clone(pipe)),
             OperandKind::Directory(dir) => {
-                self.tree(operand, Walker::helped(dir.clone(), ahead).filtered(self.source.walk.filter.as_ref()))
+                self.tree(operand, Walker::prefetched(dir.clone(), ahead).filtered(self.source.walk.filter.as_ref()))
             }
         }
     }
@@ -262,12 +262,12 @@ impl OfferBuilder<'_> {
             WalkEntry::File { parent, name, links, .. } if self.is_left_out(&parent, &name, links) => {
                 self.skip(operand, &parent, name, UNREADABLE)
             }
-            WalkEntry::File { parent, name, links, look } => {
+            WalkEntry::File { parent, name, links, stat } => {
                 let (entry_place, place) = self.child(operand, parent, name, links)?;
-                if self.is_other_name(operand, &entry_place, &place, &look)? {
+                if self.is_other_name(operand, &entry_place, &place, &stat)? {
                     return Some(());
                 }
-                self.file(operand, entry_place, place, &look)
+                self.file(operand, entry_place, place, &stat)
             }
             WalkEntry::Symlink { parent, name, points_to, meta } => {
                 let (entry_place, place) = self.child(operand, parent, name, FollowLinks::Itself)?;
@@ -424,28 +424,28 @@ impl OfferBuilder<'_> {
         operand: &OfferedOperand,
         entry_place: EntryPlace,
         place: SourcePath,
-        look: &FileStat,
+        stat: &FileStat,
     ) -> Option<()> {
-        self.source.count_found(look.size);
-        if self.source.has_changed_since_plan(look) {
+        self.source.count_found(stat.size);
+        if self.source.has_changed_since_plan(stat) {
             self.source.reporter.failed(place.path(&operand.path), CHANGED_SINCE_PLAN);
             return Some(());
         }
-        let mut item = SourceEntry::file(Arc::clone(&operand.path), place, look);
-        item.removable = self.source.removable(&item, look);
-        let mut entry = self.source.file_entry(entry_place, look);
+        let mut item = SourceEntry::file(Arc::clone(&operand.path), place, stat);
+        item.removable = self.source.removable(&item, stat);
+        let mut entry = self.source.file_entry(entry_place, stat);
         self.source.add_attributes(&mut entry, &item);
-        if self.source.request.tell_digests && !self.source.compares() && look.size > 0 {
+        if self.source.request.tell_digests && !self.source.compares() && stat.size > 0 {
             self.add_digest(&mut entry, &item);
         }
-        let counted = self.count_linked(&entry.place, look);
+        let counted = self.count_linked(&entry.place, stat);
         if counted.is_some() {
-            entry.more.get_or_insert_default().names = Some(look.names);
+            entry.more.get_or_insert_default().names = Some(stat.names);
         }
         let others = item.removable.as_mut().filter(|_| counted.is_some()).map(RemovableFile::share);
         let id = self.offer(entry, item)?;
         if let Some(counted) = counted {
-            self.linked.add(look, id, counted, others);
+            self.linked.add(stat, id, counted, others);
         }
         Some(())
     }
@@ -463,9 +463,9 @@ impl OfferBuilder<'_> {
     }
 
     /// Counts a file whose further names become hard links; `None` if they are copied as separate files.
-    fn count_linked(&mut self, place: &EntryPlace, look: &FileStat) -> Option<LinkCharge> {
+    fn count_linked(&mut self, place: &EntryPlace, stat: &FileStat) -> Option<LinkCharge> {
         let EntryPlace::Child { parent, name } = place else { return None };
-        if !self.source.request.preserve.hard_links || look.names < 2 {
+        if !self.source.request.preserve.hard_links || stat.names < 2 {
             return None;
         }
         let directories = self
@@ -482,13 +482,13 @@ impl OfferBuilder<'_> {
         operand: &OfferedOperand,
         at: &EntryPlace,
         place: &SourcePath,
-        look: &FileStat,
+        stat: &FileStat,
     ) -> Option<bool> {
         let EntryPlace::Child { .. } = at else { return Some(false) };
-        let Some((to, removable)) = self.linked.first_of(look) else { return Some(false) };
-        let kind = EntryContent::HardLink { to, size: look.size };
-        let entry = Entry { place: at.clone(), kind, meta: look.meta, version: None, more: None };
-        let mut item = SourceEntry::file(Arc::clone(&operand.path), place.clone(), look);
+        let Some((to, removable)) = self.linked.first_of(stat) else { return Some(false) };
+        let kind = EntryContent::HardLink { to, size: stat.size };
+        let entry = Entry { place: at.clone(), kind, meta: stat.meta, version: None, more: None };
+        let mut item = SourceEntry::file(Arc::clone(&operand.path), place.clone(), stat);
         item.removable = removable;
         self.offer(entry, item).map(|_| true)
     }

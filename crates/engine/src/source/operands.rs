@@ -53,9 +53,9 @@ pub enum OperandKind {
 }
 
 impl OperandRoot {
-    fn file(parent: Dir, name: Name, look: FileStat) -> Self {
+    fn file(parent: Dir, name: Name, stat: FileStat) -> Self {
         let own_name = Some(name.clone());
-        Self { name: own_name, identity: look.identity, kind: OperandKind::File(parent, name, look) }
+        Self { name: own_name, identity: stat.identity, kind: OperandKind::File(parent, name, stat) }
     }
 
     /// Device and inode.
@@ -82,7 +82,7 @@ impl OperandRoot {
             OperandKind::Directory(dir) => drop(dir.fd().map(|fd| bounds.allow(&*fd, ConfineRights::ReadTree))),
             OperandKind::File(parent, name, ..) => {
                 let file = parent.open_handle(name, operand_links());
-                let same = |file: &OwnedFd| FileStat::at_fd(file).is_ok_and(|look| look.identity == self.identity);
+                let same = |file: &OwnedFd| FileStat::at_fd(file).is_ok_and(|stat| stat.identity == self.identity);
                 drop(file.map(|file| same(&file).then(|| bounds.allow(&file, ConfineRights::ReadFile))));
             }
             // The link was read; its target stays inaccessible.
@@ -273,26 +273,26 @@ impl<'a> OperandOpener<'a> {
                 kind: OperandKind::Null(size),
             });
         }
-        let look = match self.entry_in_parent(path) {
-            Some((parent, name, seen)) => match (seen.look.kind, seen.points_to) {
-                (FileType::RegularFile, _) => return Ok(OperandRoot::file(parent, name, seen.look)),
+        let stat = match self.entry_in_parent(path) {
+            Some((parent, name, seen)) => match (seen.stat.kind, seen.points_to) {
+                (FileType::RegularFile, _) => return Ok(OperandRoot::file(parent, name, seen.stat)),
                 (FileType::Symlink, Some(points_to)) => {
-                    let (identity, meta) = (seen.look.identity, seen.look.meta);
+                    let (identity, meta) = (seen.stat.identity, seen.stat.meta);
                     let kind = OperandKind::Symlink(parent, name.clone(), points_to, meta);
                     return Ok(OperandRoot { name: Some(name), identity, kind });
                 }
                 (FileType::Symlink, None) => None,
-                _ => Some(seen.look),
+                _ => Some(seen.stat),
             },
             None => None,
         };
         // The lookup of the whole path follows links, and has the error.
-        let look = match look {
-            Some(look) => look,
+        let stat = match stat {
+            Some(stat) => stat,
             None => FileStat::from(&lookup::stat(path).map_err(|error| lookup_error(path, error.into()))?),
         };
         let name = own_name(path).and_then(|name| Name::new(name.as_bytes()).ok());
-        match look.kind {
+        match stat.kind {
             FileType::Directory if !self.recursive => Err(OperandRefusal::Directory),
             FileType::Directory => {
                 self.check_base(path)?;
@@ -302,7 +302,7 @@ impl<'a> OperandOpener<'a> {
             FileType::RegularFile => {
                 let name = name.ok_or(OperandRefusal::NoName)?;
                 self.check_base(path)?;
-                Ok(OperandRoot::file(self.parent_of(path)?, name, look))
+                Ok(OperandRoot::file(self.parent_of(path)?, name, stat))
             }
             FileType::Fifo => Err(OperandRefusal::Fifo),
             FileType::Socket => Err(OperandRefusal::Socket),

@@ -67,13 +67,13 @@ pub struct OwnUnlinkRecords(Mutex<HashMap<FileIdentity, Weak<OwnUnlinks>>>);
 
 impl OwnUnlinkRecords {
     /// The record of this file; `None` if it has a single name.
-    pub fn of(&self, look: &FileStat) -> Option<Arc<OwnUnlinks>> {
-        if look.names < 2 {
+    pub fn of(&self, stat: &FileStat) -> Option<Arc<OwnUnlinks>> {
+        if stat.names < 2 {
             return None;
         }
         let mut records = lock(&self.0);
-        let known = records.get(&look.identity).and_then(Weak::upgrade);
-        if let Some(known) = known.filter(|known| known.with_names_held(|span| span.contains(look.changed))) {
+        let known = records.get(&stat.identity).and_then(Weak::upgrade);
+        if let Some(known) = known.filter(|known| known.with_names_held(|span| span.contains(stat.changed))) {
             return Some(known);
         }
         if records.len() >= RECORDS_MIN && records.len() == records.capacity() {
@@ -82,8 +82,8 @@ impl OwnUnlinkRecords {
             let len = records.len();
             records.reserve(len);
         }
-        let record = Arc::new(OwnUnlinks(Mutex::new(UnlinkSpan { first: look.changed, last: look.changed })));
-        records.insert(look.identity, Arc::downgrade(&record));
+        let record = Arc::new(OwnUnlinks(Mutex::new(UnlinkSpan { first: stat.changed, last: stat.changed })));
+        records.insert(stat.identity, Arc::downgrade(&record));
         Some(record)
     }
 }
@@ -99,16 +99,16 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let root = Dir::open_root(temp.path()).unwrap();
         write_file(&root, "a", b"x");
-        let look = |text| FileStat::at_name(&*root.fd().unwrap(), &name(text), FollowLinks::Itself).unwrap();
+        let stat = |text| FileStat::at_name(&*root.fd().unwrap(), &name(text), FollowLinks::Itself).unwrap();
         let records = OwnUnlinkRecords::default();
-        assert!(records.of(&look("a")).is_none(), "it has one name");
+        assert!(records.of(&stat("a")).is_none(), "it has one name");
         ["b", "c"].iter().for_each(|other| std::fs::hard_link(temp.path().join("a"), temp.path().join(other)).unwrap());
-        let found = look("a");
+        let found = stat("a");
         let record = records.of(&found).unwrap();
         record.with_names_held(|span| span.unlink(&*root.fd().unwrap(), &name("c"), &found)).unwrap();
         // Found before or after the removal.
-        let after = look("a");
-        assert!([&found, &after].iter().all(|look| Arc::ptr_eq(&records.of(look).unwrap(), &record)));
+        let after = stat("a");
+        assert!([&found, &after].iter().all(|stat| Arc::ptr_eq(&records.of(stat).unwrap(), &record)));
         let (offered, now) = (SourceState::from(&found), SourceState::from(&after));
         assert_eq!(record.with_names_held(|span| span.as_offered(now, &offered)), offered);
         let by_others = SourceState { changed: Timestamp { seconds: now.changed.seconds + 1, nanoseconds: 0 }, ..now };
@@ -122,8 +122,8 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let root = Dir::open_root(temp.path()).unwrap();
         write_file(&root, "a", b"x");
-        let look = FileStat::at_name(&*root.fd().unwrap(), &name("a"), FollowLinks::Itself).unwrap();
-        let file = |inode| FileStat { names: 2, identity: FileIdentity { inode, ..look.identity }, ..look };
+        let stat = FileStat::at_name(&*root.fd().unwrap(), &name("a"), FollowLinks::Itself).unwrap();
+        let file = |inode| FileStat { names: 2, identity: FileIdentity { inode, ..stat.identity }, ..stat };
         let records = OwnUnlinkRecords::default();
         let kept: Vec<_> = (0..1000).map(|inode| records.of(&file(inode)).unwrap()).collect();
         (0..100_000).for_each(|inode| drop(records.of(&file(inode))));

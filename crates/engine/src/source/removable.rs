@@ -39,8 +39,8 @@ pub(super) enum RemovalNames {
 
 impl RemovableFile {
     /// A file under its only known name.
-    pub fn file(look: &FileStat, records: &OwnUnlinkRecords) -> Self {
-        Self { is: RemovalIdentity::File(look.identity), names: RemovalNames::Only, own_unlinks: records.of(look) }
+    pub fn file(stat: &FileStat, records: &OwnUnlinkRecords) -> Self {
+        Self { is: RemovalIdentity::File(stat.identity), names: RemovalNames::Only, own_unlinks: records.of(stat) }
     }
 
     /// A symbolic link.
@@ -68,7 +68,7 @@ impl RemovableFile {
     }
 
     /// Removal data of a file that was offered again.
-    pub fn now(&self, look: &FileStat, records: &OwnUnlinkRecords) -> Self {
-        Self { names: self.names.clone(), ..Self::file(look, records) }
+    pub fn now(&self, stat: &FileStat, records: &OwnUnlinkRecords) -> Self {
+        Self { names: self.names.clone(), ..Self::file(stat, records) }
     }
 }

@@ -48,10 +48,10 @@ impl Source {
 
     /// Removal data of a file; `None` if it stays. With followed links, a file may have several paths: removed by one,
     /// it would be unreadable by another.
-    pub(super) fn removable(&self, item: &SourceEntry, look: &FileStat) -> Option<RemovableFile> {
+    pub(super) fn removable(&self, item: &SourceEntry, stat: &FileStat) -> Option<RemovableFile> {
         let is_operand = item.place().is_some_and(|place| place.is_operand);
         let may_be = self.removes_files() && (is_operand || self.request.links != LinkRule::Follow);
-        may_be.then(|| RemovableFile::file(look, &self.own_unlinks))
+        may_be.then(|| RemovableFile::file(stat, &self.own_unlinks))
     }
 
     /// Removal data of a symbolic link.

@@ -400,7 +400,7 @@ impl Source {
             return self.fail_for_good(entry, item, &SourceFileError::ChangedSincePlan);
         }
         match item.again(&self.own_unlinks) {
-            Ok(Some((again, look))) => self.offer_again(entry, again, &look),
+            Ok(Some((again, stat))) => self.offer_again(entry, again, &stat),
             Ok(None) => self.fail_for_good(entry, item, &error),
             Err(error) => self.fail_for_good(entry, item, &error),
         }
@@ -418,9 +418,9 @@ impl Source {
         self.notify();
     }
 
-    fn offer_again(&self, entry: EntryId, item: SourceEntry, look: &FileStat) {
+    fn offer_again(&self, entry: EntryId, item: SourceEntry, stat: &FileStat) {
         let path = item.path();
-        let mut now = self.file_entry(EntryLocation::Again(entry), look);
+        let mut now = self.file_entry(EntryLocation::Again(entry), stat);
         self.add_attributes(&mut now, &item);
         if self.lock().machine.offer_again(entry, now, Arc::new(item)).is_some() {
             let text = format!("{} changed while being read; starting it over", escape(&path));
@@ -437,23 +437,23 @@ impl Source {
     }
 
     /// A file's entry for the offer.
-    pub(super) fn file_entry(&self, place: EntryLocation, look: &FileStat) -> Entry {
-        let is_large = look.size > self.request.settings.frame.pack_file_max();
+    pub(super) fn file_entry(&self, place: EntryLocation, stat: &FileStat) -> Entry {
+        let is_large = stat.size > self.request.settings.frame.pack_file_max();
         let data_bytes = match self.request.preserve.holes {
-            HolePolicy::Keep => look.may_have_holes().then_some(look.room),
-            HolePolicy::Make => Some(look.size),
+            HolePolicy::Keep => stat.may_have_holes().then_some(stat.room),
+            HolePolicy::Make => Some(stat.size),
             HolePolicy::Fill => None,
         };
         let more = EntryExtras { data_bytes: data_bytes.filter(|_| is_large), ..EntryExtras::default() };
-        let (kind, version) = (EntryContent::File { size: look.size }, is_large.then(|| look.version()));
-        Entry { place, kind, meta: look.meta, version, more: (!more.is_empty()).then(|| Box::new(more)) }
+        let (kind, version) = (EntryContent::File { size: stat.size }, is_large.then(|| stat.version()));
+        Entry { place, kind, meta: stat.meta, version, more: (!more.is_empty()).then(|| Box::new(more)) }
     }
 
     /// Whether a file is not the version that the job was planned for.
-    pub(super) fn has_changed_since_plan(&self, look: &FileStat) -> bool {
+    pub(super) fn has_changed_since_plan(&self, stat: &FileStat) -> bool {
         self.request.range.is_some_and(|SourceRange { version, .. }| {
-            let (size, inode, modified) = (look.size, look.identity.inode, look.meta.modified);
-            version != PlannedVersion { size, inode, modified, changed: look.changed }
+            let (size, inode, modified) = (stat.size, stat.identity.inode, stat.meta.modified);
+            version != PlannedVersion { size, inode, modified, changed: stat.changed }
         })
     }
 

@@ -71,23 +71,23 @@ impl SourceRemoval {
     fn remove_name(&self, span: Option<&mut UnlinkSpan>) -> io::Result<SourceRemovalOutcome> {
         let SourcePath { parent, name, .. } = &self.place;
         let dir = parent.fd()?;
-        let look = match FileStat::at_name(&*dir, name, FollowLinks::Itself) {
-            Ok(look) => look,
+        let stat = match FileStat::at_name(&*dir, name, FollowLinks::Itself) {
+            Ok(stat) => stat,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(SourceRemovalOutcome::Nothing),
             Err(error) => return Err(error),
         };
-        if look.kind == FileType::Symlink && self.place.links != FollowLinks::Itself {
+        if stat.kind == FileType::Symlink && self.place.links != FollowLinks::Itself {
             return Ok(SourceRemovalOutcome::Nothing);
         }
         let is_same = match &self.removable.is {
             RemovalIdentity::File(identity) => {
-                let now = SourceState::from(&look);
+                let now = SourceState::from(&stat);
                 let now = span.as_ref().map_or(now, |span| span.as_offered(now, &self.offered));
-                look.kind == FileType::RegularFile && look.identity == *identity && now == self.offered
+                stat.kind == FileType::RegularFile && stat.identity == *identity && now == self.offered
             }
             RemovalIdentity::Link(points_to) => {
-                look.kind == FileType::Symlink
-                    && look.meta.modified == self.offered.modified
+                stat.kind == FileType::Symlink
+                    && stat.meta.modified == self.offered.modified
                     && *readlinkat(&*dir, name.as_bytes(), Vec::new())?.as_bytes() == **points_to
             }
         };
@@ -96,7 +96,7 @@ impl SourceRemoval {
         }
         match span {
             None => unlinkat(&*dir, name.as_bytes(), AtFlags::empty())?,
-            Some(span) => span.unlink(&*dir, name, &look)?,
+            Some(span) => span.unlink(&*dir, name, &stat)?,
         }
         Ok(SourceRemovalOutcome::Removed)
     }

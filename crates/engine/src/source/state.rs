@@ -16,7 +16,7 @@ pub struct SourceState {
 }
 
 impl From<&FileStat> for SourceState {
-    fn from(look: &FileStat) -> Self {
-        Self { size: look.size, modified: look.meta.modified, changed: look.changed }
+    fn from(stat: &FileStat) -> Self {
+        Self { size: stat.size, modified: stat.meta.modified, changed: stat.changed }
     }
 }

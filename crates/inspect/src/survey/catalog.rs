@@ -289,7 +289,7 @@ impl<'c> CatalogOpener<'c> {
         };
         while let Some(id) = way.pop() {
             let (name, _) = self.catalog.name(dirs[id as usize].name);
-            dir = dir.child_looked_at(&Name::new(name).map_err(io::Error::other)?, self.links)?.0;
+            dir = dir.child_with_stat(&Name::new(name).map_err(io::Error::other)?, self.links)?.0;
             if self.opened.len() >= OPENED_MAX {
                 self.opened.clear();
             }

@@ -216,8 +216,8 @@ impl DuplicateSearch<'_> {
         buffer: &mut [u8],
     ) -> Result<([u8; 32], (u64, u64)), DigestRefusal> {
         self.check_time()?;
-        let (fd, look) = opener.open(file)?;
-        if look.size != size {
+        let (fd, stat) = opener.open(file)?;
+        if stat.size != size {
             return Err(DigestRefusal::Failed);
         }
         let (mut hasher, mut at, len) = (blake3::Hasher::new(), 0, size.min(most));
@@ -232,7 +232,7 @@ impl DuplicateSearch<'_> {
             self.read.fetch_add(got as u64, Ordering::Relaxed);
             self.check_time()?;
         }
-        let FileIdentity { device, inode } = look.identity;
+        let FileIdentity { device, inode } = stat.identity;
         Ok((*hasher.finalize().as_bytes(), (device, inode)))
     }
 

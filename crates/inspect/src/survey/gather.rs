@@ -126,18 +126,18 @@ impl SurveyResult {
         listener: SurveyObserver<'_>,
     ) {
         let typed = path.as_os_str().as_bytes();
-        let look = match rustix::fs::stat(path) {
+        let stat = match rustix::fs::stat(path) {
             // `null:` is not a file.
             Err(_) if names_null(path.as_os_str()) => return self.fail(typed.to_vec(), NULL),
             Err(error) => return self.fail(typed.to_vec(), &describe(&error.into())),
             Ok(stat) => FileStat::from(&stat),
         };
-        match look.kind {
+        match stat.kind {
             FileType::Directory => match Dir::open_operand(path, DirAccess::List, Arc::clone(cache)) {
-                Ok(dir) => self.tree(path, &dir, Walker::helped(dir.clone(), ahead).filtered(filter), listener),
+                Ok(dir) => self.tree(path, &dir, Walker::prefetched(dir.clone(), ahead).filtered(filter), listener),
                 Err(error) => self.fail(typed.to_vec(), &describe(&error)),
             },
-            FileType::RegularFile => self.operand_file(path, &look, cache, parents),
+            FileType::RegularFile => self.operand_file(path, &stat, cache, parents),
             _ => self.totals.others += 1,
         }
     }
@@ -146,7 +146,7 @@ impl SurveyResult {
     fn operand_file(
         &mut self,
         path: &Path,
-        look: &FileStat,
+        stat: &FileStat,
         cache: &Arc<FdCache>,
         parents: &mut HashMap<PathBuf, Dir>,
     ) {
@@ -168,7 +168,7 @@ impl SurveyResult {
         parents.insert(parent.to_owned(), dir.clone());
         let label = typed.strip_suffix(name.as_bytes()).unwrap_or_default();
         self.catalog.iter_mut().for_each(|catalog| catalog.enter_root(dir.clone(), label));
-        self.file(label, &dir, &name, FollowLinks::Followed, look);
+        self.file(label, &dir, &name, FollowLinks::Followed, stat);
         self.catalog.iter_mut().for_each(Catalog::leave);
     }
 
@@ -197,7 +197,7 @@ impl SurveyResult {
             WalkEntry::File { name, .. } | WalkEntry::Symlink { name, .. } if name.is_reserved() => {
                 self.totals.left_out += 1
             }
-            WalkEntry::File { parent, name, links, look } => self.file(typed, &parent, &name, links, &look),
+            WalkEntry::File { parent, name, links, stat } => self.file(typed, &parent, &name, links, &stat),
             WalkEntry::Symlink { .. } => self.totals.links += 1,
             WalkEntry::Node { .. } => self.totals.others += 1,
             WalkEntry::LeftOut { .. } => self.totals.left_out += 1,
@@ -232,27 +232,27 @@ impl SurveyResult {
     }
 
     /// Adds a file of the innermost directory, or a named one.
-    fn file(&mut self, typed: &[u8], parent: &Dir, name: &Name, links: FollowLinks, look: &FileStat) {
-        let bytes = look.size;
+    fn file(&mut self, typed: &[u8], parent: &Dir, name: &Name, links: FollowLinks, stat: &FileStat) {
+        let bytes = stat.size;
         self.totals.files.add(bytes);
         self.sizes.add(bytes);
         self.kinds.add(name.as_bytes(), bytes);
         let path = || below(typed, &parent.path_of(name.as_bytes()));
         self.files.offer(bytes, || BigFile { path: path(), bytes });
-        if look.meta.mode & READABLE != READABLE && parent.is_denied(name, links).unwrap_or(false) {
+        if stat.meta.mode & READABLE != READABLE && parent.is_denied(name, links).unwrap_or(false) {
             self.unreadable.add(path, || describe(&std::io::ErrorKind::PermissionDenied.into()));
         }
-        let data_bytes = data_bytes(parent, name, links, look);
+        let data_bytes = data_bytes(parent, name, links, stat);
         self.totals.data_bytes = self.totals.data_bytes.saturating_add(data_bytes);
         let is_named = self.tree.open.is_empty();
         match &mut self.beside {
-            Some(beside) if is_named => beside.operand(name, look, data_bytes),
-            Some(beside) => beside.file(name, look, data_bytes),
+            Some(beside) if is_named => beside.operand(name, stat, data_bytes),
+            Some(beside) => beside.file(name, stat, data_bytes),
             None => {}
         }
         self.tree.innermost().add(bytes);
         self.picker.iter_mut().for_each(|picker| picker.file(parent, name, links, bytes, data_bytes));
-        match self.linked.is_known(look) {
+        match self.linked.is_known(stat) {
             true => self.totals.linked.add(bytes),
             false => self.catalog.iter_mut().for_each(|catalog| catalog.add(name, links, bytes)),
         }
@@ -299,12 +299,12 @@ impl SurveyResult {
 const NULL: &str = "null: is not a file";
 
 /// Bytes outside holes. For a file that cannot be opened, its allocated blocks are an estimate.
-fn data_bytes(parent: &Dir, name: &Name, links: FollowLinks, look: &FileStat) -> u64 {
-    if !look.may_have_holes() {
-        return look.size;
+fn data_bytes(parent: &Dir, name: &Name, links: FollowLinks, stat: &FileStat) -> u64 {
+    if !stat.may_have_holes() {
+        return stat.size;
     }
     match parent.open_file(name, links) {
         Ok((file, now)) => FileExtents::default().data_bytes(&file, now.size),
-        Err(_) => look.room,
+        Err(_) => stat.room,
     }
 }

@@ -155,19 +155,19 @@ pub struct LinkedTally {
 
 impl LinkedTally {
     /// Whether another name of this file was found before.
-    pub fn is_known(&mut self, look: &FileStat) -> bool {
-        if look.names < 2 {
+    pub fn is_known(&mut self, stat: &FileStat) -> bool {
+        if stat.names < 2 {
             return false;
         }
-        if let Some(left) = self.waiting.get_mut(&look.identity) {
+        if let Some(left) = self.waiting.get_mut(&stat.identity) {
             *left = left.saturating_sub(1);
             if *left == 0 {
-                self.waiting.remove(&look.identity);
+                self.waiting.remove(&stat.identity);
             }
             return true;
         }
         if self.waiting.len() < LINKED_MAX {
-            self.waiting.insert(look.identity, look.names - 1);
+            self.waiting.insert(stat.identity, stat.names - 1);
         }
         false
     }
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(sum, FileTotals { files: 2, bytes: u64::MAX });
     }
 
-    fn look(inode: u64, names: u64) -> FileStat {
+    fn stat(inode: u64, names: u64) -> FileStat {
         let stamp = Timestamp { seconds: 0, nanoseconds: 0 };
         FileStat {
             kind: FileType::RegularFile,
@@ -218,10 +218,10 @@ mod tests {
     #[test]
     fn other_names_of_a_file_are_known_and_forgotten_after_the_last() {
         let mut linked = LinkedTally::default();
-        let found: Vec<_> = [1, 2, 1, 1, 2].iter().map(|inode| linked.is_known(&look(*inode, 3))).collect();
+        let found: Vec<_> = [1, 2, 1, 1, 2].iter().map(|inode| linked.is_known(&stat(*inode, 3))).collect();
         assert_eq!(found, [false, false, true, true, true]);
         assert_eq!(linked.waiting.len(), 1, "all names of the first were found");
-        assert!(!linked.is_known(&look(3, 1)) && !linked.is_known(&look(3, 1)));
+        assert!(!linked.is_known(&stat(3, 1)) && !linked.is_known(&stat(3, 1)));
     }
 
     #[test]

@@ -91,19 +91,19 @@ impl TargetComparison {
     }
 
     /// Compares a file in the innermost directory, with this many data bytes.
-    pub fn file(&mut self, name: &Name, look: &FileStat, data_bytes: u64) {
+    pub fn file(&mut self, name: &Name, stat: &FileStat, data_bytes: u64) {
         let place = self.open.last().and_then(Option::as_ref).map(|dir| (dir, name));
-        self.there.count(place, look, data_bytes);
+        self.there.count(place, stat, data_bytes);
     }
 
     /// A file that was named.
-    pub fn operand(&mut self, own: &Name, look: &FileStat, data_bytes: u64) {
+    pub fn operand(&mut self, own: &Name, stat: &FileStat, data_bytes: u64) {
         let place = match &self.destination {
             SurveyDestination::Into(dir) => Some((dir, own)),
             SurveyDestination::As(dir, name) => Some((dir, name)),
             SurveyDestination::Contents(_) | SurveyDestination::Nowhere => None,
         };
-        self.there.count(place, look, data_bytes);
+        self.there.count(place, stat, data_bytes);
     }
 
     /// Returns the result.
@@ -113,16 +113,16 @@ impl TargetComparison {
 }
 
 impl TargetSurvey {
-    fn count(&mut self, place: Option<(&Dir, &Name)>, look: &FileStat, data_bytes: u64) {
+    fn count(&mut self, place: Option<(&Dir, &Name)>, stat: &FileStat, data_bytes: u64) {
         let found = place.map(|(dir, name)| FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself));
         let sum = match found {
-            Some(Ok(there)) if is_same(&there, look) => return self.same.add(look.size),
+            Some(Ok(there)) if is_same(&there, stat) => return self.same.add(stat.size),
             // An entry that cannot be read exists.
             Some(Err(error)) if error.raw_os_error() != Some(Errno::NOENT.raw_os_error()) => &mut self.differs,
             Some(Ok(_)) => &mut self.differs,
             Some(Err(_)) | None => &mut self.missing,
         };
-        sum.add(look.size);
+        sum.add(stat.size);
         self.send_bytes = self.send_bytes.saturating_add(data_bytes);
     }
 }
@@ -136,14 +136,14 @@ fn is_same(there: &FileStat, here: &FileStat) -> bool {
 fn destination(ask: &Ask, target: &Path) -> Result<SurveyDestination, Error> {
     let shown = escape(target.as_os_str().as_bytes());
     let failed = |error: io::Error| Error::Failed(format!("--to {shown}: {}", describe(&error)));
-    let look = match rustix::fs::stat(target) {
+    let stat = match rustix::fs::stat(target) {
         Ok(stat) => FileStat::from(&stat),
         Err(Errno::NOENT) => return Ok(SurveyDestination::Nowhere),
         Err(error) => return Err(failed(error.into())),
     };
     let directories: Vec<_> = ask.paths.iter().map(|path| path.is_dir()).collect();
-    match (look.kind, directories.as_slice()) {
-        (FileType::Directory, [true]) if goes_on(ask, target, look.identity) => {
+    match (stat.kind, directories.as_slice()) {
+        (FileType::Directory, [true]) if goes_on(ask, target, stat.identity) => {
             Ok(SurveyDestination::Contents(Dir::open_root(target).map_err(failed)?))
         }
         (FileType::Directory, _) => Ok(SurveyDestination::Into(Dir::open_root(target).map_err(failed)?)),

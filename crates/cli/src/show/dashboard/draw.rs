@@ -97,31 +97,31 @@ impl ScreenPart<'_> {
 }
 
 /// Draws the dashboard on an empty buffer.
-pub fn draw(buffer: &mut Buffer, board: &Board, look: TerminalStyle) {
+pub fn draw(buffer: &mut Buffer, board: &Board, terminal: TerminalStyle) {
     let screen = buffer.area;
     let layout = arrange(screen, board.lanes.rows().len(), board.wants_slowest);
-    header(buffer, layout.header, board, look);
+    header(buffer, layout.header, board, terminal);
     for (panel, left) in layout.panels {
         let mut page = ScreenPart { buffer, left };
-        rule(&mut page, &words::title(panel, board), look);
+        rule(&mut page, &words::title(panel, board), terminal);
         match panel {
-            Panel::Graph => graph(&mut page, board, look),
-            Panel::Streams => streams(&mut page, board, look),
+            Panel::Graph => graph(&mut page, board, terminal),
+            Panel::Streams => streams(&mut page, board, terminal),
             Panel::Verdict => words::verdict(board).iter().for_each(|text| page.paragraph(text, Style::new())),
             Panel::Queue => words::queue(&board.progress).iter().for_each(|text| page.paragraph(text, Style::new())),
             Panel::Slowest => {
                 board.progress.slowest.iter().for_each(|file| page.line(&words::slow_file(file), Style::new()));
             }
-            Panel::Said => draw_messages(&mut page, board, look),
+            Panel::Said => draw_messages(&mut page, board, terminal),
         }
     }
-    ScreenPart { buffer, left: layout.footer }.line(words::KEYS, look.aside());
+    ScreenPart { buffer, left: layout.footer }.line(words::KEYS, terminal.aside());
     if board.helps {
-        help(buffer, look);
+        help(buffer, terminal);
     }
 }
 
-fn header(buffer: &mut Buffer, area: Rect, board: &Board, look: TerminalStyle) {
+fn header(buffer: &mut Buffer, area: Rect, board: &Board, terminal: TerminalStyle) {
     let phase = match (board.phase, board.is_paused) {
         (Phase::Connecting, _) => "connecting",
         (Phase::Stopping, _) => "stopping",
@@ -129,30 +129,30 @@ fn header(buffer: &mut Buffer, area: Rect, board: &Board, look: TerminalStyle) {
         (Phase::Running, false) => "",
     };
     let mut page = ScreenPart { buffer, left: area };
-    page.line(&board.title, look.title());
+    page.line(&board.title, terminal.title());
     page.line(&words::progress(board, area.width.into()), Style::new());
-    page.line(&words::settings(board), look.aside());
+    page.line(&words::settings(board), terminal.aside());
     // In the corner, with a space after a long title.
     let shown = if phase.is_empty() { String::new() } else { format!(" {phase}") };
     let width = u16::try_from(shown.len()).unwrap_or(u16::MAX).min(area.width);
     let corner = Rect { x: area.right() - width, width, ..area };
-    ScreenPart { buffer, left: corner }.line(&shown, look.warning());
+    ScreenPart { buffer, left: corner }.line(&shown, terminal.warning());
 }
 
 /// Draws a horizontal line with a title.
-fn rule(page: &mut ScreenPart<'_>, title: &str, look: TerminalStyle) {
+fn rule(page: &mut ScreenPart<'_>, title: &str, terminal: TerminalStyle) {
     let Rect { x, y, width, .. } = page.left;
-    let dash = if look.unicode { "\u{2500}" } else { "-" };
-    page.line(&dash.repeat(width.into()), look.aside());
-    page.buffer.set_stringn(x, y, format!("{title} "), width.into(), look.title());
+    let dash = if terminal.unicode { "\u{2500}" } else { "-" };
+    page.line(&dash.repeat(width.into()), terminal.aside());
+    page.buffer.set_stringn(x, y, format!("{title} "), width.into(), terminal.title());
 }
 
-fn graph(page: &mut ScreenPart<'_>, board: &Board, look: TerminalStyle) {
+fn graph(page: &mut ScreenPart<'_>, board: &Board, terminal: TerminalStyle) {
     let Rect { x, y, width, height } = page.left;
     let points = board.rate.points(width.into());
     let most = points.iter().copied().max().unwrap_or(0).max(1);
-    let style = look.tinted(Color::Green, Modifier::empty());
-    let bars = if look.unicode { BARS } else { ASCII_BARS };
+    let style = terminal.tinted(Color::Green, Modifier::empty());
+    let bars = if terminal.unicode { BARS } else { ASCII_BARS };
     for (column, point) in (x..).zip(points) {
         let eighths = u128::from(point) * u128::from(height) * 8 / u128::from(most);
         for row in 0..height {
@@ -164,19 +164,19 @@ fn graph(page: &mut ScreenPart<'_>, board: &Board, look: TerminalStyle) {
     }
 }
 
-fn streams(page: &mut ScreenPart<'_>, board: &Board, look: TerminalStyle) {
+fn streams(page: &mut ScreenPart<'_>, board: &Board, terminal: TerminalStyle) {
     let rows = board.lanes.rows();
     if rows.is_empty() {
-        return page.paragraph(&words::no_streams(board), look.aside());
+        return page.paragraph(&words::no_streams(board), terminal.aside());
     }
     let room = usize::from(page.left.height.saturating_sub(1));
     let shown = if rows.len() > room { room.saturating_sub(1) } else { rows.len() };
-    page.line(&in_columns(&words::STREAM_HEAD.map(str::to_owned)), look.aside());
+    page.line(&in_columns(&words::STREAM_HEAD.map(str::to_owned)), terminal.aside());
     for row in &rows[..shown] {
-        page.line(&in_columns(&words::stream(row)), if row.in_use { Style::new() } else { look.aside() });
+        page.line(&in_columns(&words::stream(row)), if row.in_use { Style::new() } else { terminal.aside() });
     }
     if rows.len() > shown {
-        page.line(&format!("{} more", rows.len() - shown), look.aside());
+        page.line(&format!("{} more", rows.len() - shown), terminal.aside());
     }
 }
 
@@ -186,14 +186,14 @@ fn in_columns(cells: &[String; 5]) -> String {
     line.trim_end().to_owned()
 }
 
-fn draw_messages(page: &mut ScreenPart<'_>, board: &Board, look: TerminalStyle) {
+fn draw_messages(page: &mut ScreenPart<'_>, board: &Board, terminal: TerminalStyle) {
     for line in board.messages.visible(page.left.height.into()) {
-        page.line(&line.text, if line.is_error { look.error() } else { Style::new() });
+        page.line(&line.text, if line.is_error { terminal.error() } else { Style::new() });
     }
 }
 
 /// Draws the help in the middle, above everything else.
-fn help(buffer: &mut Buffer, look: TerminalStyle) {
+fn help(buffer: &mut Buffer, terminal: TerminalStyle) {
     let screen = buffer.area;
     let width = words::HELP.iter().map(|line| line.len()).max().unwrap_or(0) + 2;
     let width = u16::try_from(width).unwrap_or(u16::MAX).min(screen.width);
@@ -202,7 +202,7 @@ fn help(buffer: &mut Buffer, look: TerminalStyle) {
     let mut page = ScreenPart { buffer, left: area };
     let lines = std::iter::once("").chain(words::HELP).chain([""]);
     for line in lines {
-        page.line(&format!("{:<width$}", format!(" {line}"), width = usize::from(width)), look.help());
+        page.line(&format!("{:<width$}", format!(" {line}"), width = usize::from(width)), terminal.help());
     }
 }
 

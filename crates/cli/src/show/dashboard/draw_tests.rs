@@ -8,9 +8,9 @@ use super::*;
 
 const ASCII: TerminalStyle = TerminalStyle { colour: false, unicode: false };
 
-fn screen(board: &Board, columns: u16, rows: u16, look: TerminalStyle) -> Terminal<TestBackend> {
+fn screen(board: &Board, columns: u16, rows: u16, style: TerminalStyle) -> Terminal<TestBackend> {
     let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
-    terminal.draw(|frame| draw(frame.buffer_mut(), board, look)).unwrap();
+    terminal.draw(|frame| draw(frame.buffer_mut(), board, style)).unwrap();
     terminal
 }
 
@@ -162,8 +162,8 @@ fn names_disturb_no_terminal() {
 
 #[test]
 fn without_colours_there_are_none_and_otherwise_errors_are_red() {
-    let colours = |look| {
-        let terminal = screen(&busy(), 80, 24, look);
+    let colours = |terminal| {
+        let terminal = screen(&busy(), 80, 24, terminal);
         let cells = terminal.backend().buffer().content();
         (
             cells.iter().any(|cell| cell.fg != Color::Reset || cell.bg != Color::Reset),

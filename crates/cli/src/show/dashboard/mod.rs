@@ -56,7 +56,7 @@ pub struct Dashboard {
 struct DrawState {
     board: Mutex<Board>,
     steering: RuntimeControl,
-    look: TerminalStyle,
+    terminal: TerminalStyle,
     has_ended: AtomicBool,
 }
 
@@ -95,11 +95,11 @@ impl Dashboard {
         screen::open().context("--tui: the terminal cannot be opened")?;
         let slip = Slip::default();
         let inner = Human::new(TextOutput::new(Box::new(slip.clone()), false), level);
-        let look = TerminalStyle { colour: terminal::stderr_takes_colour(), unicode: terminal::takes_unicode() };
+        let terminal = TerminalStyle { colour: terminal::stderr_takes_colour(), unicode: terminal::takes_unicode() };
         let shared = Arc::new(DrawState {
             board: Mutex::new(Board::new(title)),
             steering: steering.clone(),
-            look,
+            terminal,
             has_ended: AtomicBool::new(false),
         });
         let drawing = Arc::clone(&shared);
@@ -194,7 +194,7 @@ fn run(shared: &DrawState) {
         }
         if let Some((_, terminal)) = &mut canvas {
             // A failed write causes a complete redraw.
-            let _ = terminal.draw(|frame| draw(frame.buffer_mut(), &shared.board(), shared.look));
+            let _ = terminal.draw(|frame| draw(frame.buffer_mut(), &shared.board(), shared.terminal));
         }
         let before = Instant::now();
         let keys = keys::keys(&screen::typed(TICK));

@@ -24,13 +24,13 @@ use crate::fs::prefetch::budget::PrefetchedBytes;
 use crate::fs::prefetch::task::{AnyTask, LookupHandle, LookupTask, TaskSlot};
 
 /// Number of threads: a good number of concurrent requests for a disk or a server.
-pub(in crate::fs) const HELPERS: usize = 16;
+pub(in crate::fs) const WORKERS_MAX: usize = 16;
 /// Most waiting tasks of a group; beyond that, the farthest are dropped.
-const ERRANDS_MAX: usize = 1024;
+const TASKS_MAX: usize = 1024;
 /// Number of lookups in one measurement of waits.
 pub(in crate::fs) const LOOKUPS: u32 = 1024;
 /// Workers with shorter waits per [`LOOKUPS`] are useless.
-const IDLE_HELP: Duration = Duration::from_millis(4);
+const IDLE_WORKER: Duration = Duration::from_millis(4);
 /// Workers start at these waits of the walk per [`LOOKUPS`].
 const SLOW_WALK: Duration = Duration::from_millis(10);
 
@@ -46,7 +46,7 @@ pub(in crate::fs) struct GroupId(pub u64);
 
 pub(in crate::fs) struct LookupGroup {
     /// The tasks, the nearest last.
-    pub errands: VecDeque<(Weak<dyn AnyTask>, u8)>,
+    pub tasks: VecDeque<(Weak<dyn AnyTask>, u8)>,
     pub held: Arc<PrefetchedBytes>,
 }
 
@@ -129,7 +129,7 @@ impl Prefetcher {
     /// Starts the threads once. Fewer suffice if the system refuses some.
     fn call(&self) -> bool {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        for number in threads.len()..HELPERS {
+        for number in threads.len()..WORKERS_MAX {
             let shared = Arc::clone(&self.shared);
             let started = Builder::new().name(format!("haul-look{number}")).spawn(move || help(&shared));
             match started {
@@ -147,7 +147,7 @@ impl Prefetcher {
         asked.group_count += 1;
         let id = GroupId(asked.group_count);
         let held = Arc::new(PrefetchedBytes::new(&self.shared.held));
-        asked.groups.insert(id, LookupGroup { errands: VecDeque::new(), held });
+        asked.groups.insert(id, LookupGroup { tasks: VecDeque::new(), held });
         id
     }
 
@@ -210,12 +210,12 @@ impl PrefetchShared {
 
     pub fn ask<E: LookupTask>(&self, group: GroupId, ticket: &LookupHandle<E>, depth: u8) -> bool {
         let mut asked = self.lock();
-        let Some(LookupGroup { errands, .. }) = asked.groups.get_mut(&group) else { return false };
-        if errands.len() >= ERRANDS_MAX {
-            errands.pop_front();
+        let Some(LookupGroup { tasks, .. }) = asked.groups.get_mut(&group) else { return false };
+        if tasks.len() >= TASKS_MAX {
+            tasks.pop_front();
         }
         let job: Weak<TaskSlot<E>> = Arc::downgrade(ticket);
-        errands.push_back((job, depth));
+        tasks.push_back((job, depth));
         if asked.resting > 0 {
             self.work.notify_one();
         }
@@ -230,16 +230,16 @@ impl PrefetchShared {
 /// The loop of a worker.
 fn help(shared: &PrefetchShared) {
     let (group, held) = (GroupId(0), Arc::new(PrefetchedBytes::new(&shared.held)));
-    let mut helper =
+    let mut worker =
         PrefetchWorker { shared, buffer: ListingBuffer::new(), waits: LookupWaits::new(), group, depth: 0, held };
-    while let Some(job) = helper.wait_for_errand() {
-        job.carry_out(&mut helper);
+    while let Some(job) = worker.wait_for_task() {
+        job.carry_out(&mut worker);
     }
 }
 
 impl PrefetchWorker<'_> {
     /// The nearest waiting task; `None` at the end of the walk.
-    fn wait_for_errand(&mut self) -> Option<Arc<dyn AnyTask>> {
+    fn wait_for_task(&mut self) -> Option<Arc<dyn AnyTask>> {
         let shared = self.shared;
         let mut asked = shared.lock();
         judge(shared, &mut asked, self.waits.drain());
@@ -249,7 +249,7 @@ impl PrefetchWorker<'_> {
             }
             for (&id, group) in asked.groups.iter_mut().rev() {
                 while group.held.has_room()
-                    && let Some((job, depth)) = group.errands.pop_back()
+                    && let Some((job, depth)) = group.tasks.pop_back()
                 {
                     if let Some(job) = job.upgrade().filter(|job| job.begin()) {
                         (self.group, self.depth, self.held) = (id, depth, Arc::clone(&group.held));
@@ -269,7 +269,7 @@ fn judge(shared: &PrefetchShared, asked: &mut LookupRequests, (lookups, waited):
     asked.lookups += lookups;
     asked.waited += waited;
     if asked.lookups >= LOOKUPS {
-        if asked.waited < IDLE_HELP * asked.lookups / LOOKUPS && !shared.is_always_of_use {
+        if asked.waited < IDLE_WORKER * asked.lookups / LOOKUPS && !shared.is_always_of_use {
             shared.is_of_use.store(false, Ordering::Relaxed);
         }
         (asked.lookups, asked.waited) = (0, Duration::ZERO);

@@ -17,14 +17,14 @@ pub(in crate::fs) type LookupHandle<E> = Arc<TaskSlot<E>>;
 pub(in crate::fs) trait LookupTask: Send + Sync + Sized + 'static {
     type Fetched: Send;
     /// Runs the task; `None` if the walk was stopped.
-    fn run(&self, helper: &mut PrefetchWorker<'_>) -> Option<io::Result<Self::Fetched>>;
+    fn run(&self, worker: &mut PrefetchWorker<'_>) -> Option<io::Result<Self::Fetched>>;
     /// Its approximate memory, in bytes.
     fn bytes(fetched: &Self::Fetched) -> usize;
 }
 
 /// A task and its state.
 pub(in crate::fs) struct TaskSlot<E: LookupTask> {
-    errand: E,
+    task: E,
     state: Mutex<TaskState<io::Result<E::Fetched>>>,
     moved: Condvar,
 }
@@ -45,12 +45,12 @@ pub(in crate::fs) trait AnyTask: Send + Sync {
     /// Claims the task. Returns whether it was waiting.
     fn begin(&self) -> bool;
     /// Runs the task, after [`AnyTask::begin`].
-    fn carry_out(&self, helper: &mut PrefetchWorker<'_>);
+    fn carry_out(&self, worker: &mut PrefetchWorker<'_>);
 }
 
 impl<E: LookupTask> TaskSlot<E> {
-    pub fn new(errand: E) -> LookupHandle<E> {
-        Arc::new(Self { errand, state: Mutex::new(TaskState::Waiting), moved: Condvar::new() })
+    pub fn new(task: E) -> LookupHandle<E> {
+        Arc::new(Self { task, state: Mutex::new(TaskState::Waiting), moved: Condvar::new() })
     }
 
     /// Returns the result; waits for it while another thread works on it. `None` if no thread started it.
@@ -90,7 +90,7 @@ impl<E: LookupTask> AnyTask for TaskSlot<E> {
         waits
     }
 
-    fn carry_out(&self, helper: &mut PrefetchWorker<'_>) {
+    fn carry_out(&self, worker: &mut PrefetchWorker<'_>) {
         /// Returns an unfinished task, also if its thread panicked: the walk may wait for it.
         struct GiveBack<'s, E: LookupTask>(&'s TaskSlot<E>);
         impl<E: LookupTask> Drop for GiveBack<'_, E> {
@@ -99,9 +99,9 @@ impl<E: LookupTask> AnyTask for TaskSlot<E> {
             }
         }
         let give_back = GiveBack(self);
-        if let Some(fetched) = self.errand.run(helper) {
+        if let Some(fetched) = self.task.run(worker) {
             std::mem::forget(give_back);
-            let _charge = helper.charge(fetched.as_ref().map_or(0, E::bytes));
+            let _charge = worker.charge(fetched.as_ref().map_or(0, E::bytes));
             self.end(TaskState::Fetched { fetched, _charge });
         }
     }
@@ -112,18 +112,18 @@ const DEPTH_MAX: u8 = 16;
 
 impl PrefetchWorker<'_> {
     /// Requests a task in the directory of the present one.
-    pub fn ask<E: LookupTask>(&self, errand: E) -> Option<LookupHandle<E>> {
-        self.ask_at(self.depth, errand)
+    pub fn ask<E: LookupTask>(&self, task: E) -> Option<LookupHandle<E>> {
+        self.ask_at(self.depth, task)
     }
 
     /// Requests a task one level deeper.
-    pub fn ask_deeper<E: LookupTask>(&self, errand: E) -> Option<LookupHandle<E>> {
+    pub fn ask_deeper<E: LookupTask>(&self, task: E) -> Option<LookupHandle<E>> {
         // A filter may exclude entries below, and only the walk evaluates it.
-        if self.depth < DEPTH_MAX && !self.options().is_filtered { self.ask_at(self.depth + 1, errand) } else { None }
+        if self.depth < DEPTH_MAX && !self.options().is_filtered { self.ask_at(self.depth + 1, task) } else { None }
     }
 
-    fn ask_at<E: LookupTask>(&self, depth: u8, errand: E) -> Option<LookupHandle<E>> {
-        let ticket = TaskSlot::new(errand);
+    fn ask_at<E: LookupTask>(&self, depth: u8, task: E) -> Option<LookupHandle<E>> {
+        let ticket = TaskSlot::new(task);
         self.shared.ask(self.group, &ticket, depth).then_some(ticket)
     }
 }

@@ -74,8 +74,8 @@ impl<'a> WalkPrefetch<'a> {
         let group = self.group_of(innermost);
         let dir = &level.dir;
         if let Some(rest) = &level.rest {
-            let errand = || ReadListing { dir: dir.clone(), rest: rest.clone() };
-            self.ask(group, &mut level.rest_ahead, errand);
+            let task = || ReadListing { dir: dir.clone(), rest: rest.clone() };
+            self.ask(group, &mut level.rest_ahead, task);
         }
         let enter = |name: Name| OpenSubdirectory { parent: dir.clone(), name };
         for waiting in level.waiting.iter_mut().filter(|waiting| waiting.links == FollowLinks::Itself) {
@@ -98,8 +98,8 @@ impl<'a> WalkPrefetch<'a> {
         }
     }
 
-    fn ask<E: LookupTask>(&self, group: GroupId, ticket: &mut Option<LookupHandle<E>>, errand: impl FnOnce() -> E) {
-        self.ahead.ask(group, ticket.get_or_insert_with(|| TaskSlot::new(errand())));
+    fn ask<E: LookupTask>(&self, group: GroupId, ticket: &mut Option<LookupHandle<E>>, task: impl FnOnce() -> E) {
+        self.ahead.ask(group, ticket.get_or_insert_with(|| TaskSlot::new(task())));
     }
 
     fn group_of(&mut self, number: usize) -> GroupId {

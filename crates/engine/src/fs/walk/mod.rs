@@ -52,7 +52,7 @@ pub enum WalkEntry {
         /// Whether `name` is a link to follow to the file (only with [`Symlinks::Follow`]).
         links: FollowLinks,
         /// Its properties.
-        look: FileStat,
+        stat: FileStat,
     },
     /// A symbolic link (only with [`Symlinks::Keep`]).
     Symlink {
@@ -154,8 +154,8 @@ pub(super) struct QueuedSubdirectory {
 }
 
 impl WalkLevel {
-    fn found_file(&self, name: Name, WalkLookup { look, links, .. }: &WalkLookup) -> WalkEntry {
-        WalkEntry::File { parent: self.dir.clone(), name, links: *links, look: *look }
+    fn found_file(&self, name: Name, WalkLookup { stat, links, .. }: &WalkLookup) -> WalkEntry {
+        WalkEntry::File { parent: self.dir.clone(), name, links: *links, stat: *stat }
     }
 
     fn left_out(&self, name: Name, reason: &'static str) -> WalkEntry {
@@ -178,7 +178,7 @@ impl Walker<'static> {
 impl<'a> Walker<'a> {
     /// A walk with prefetch workers, if lookups wait. Results and order are the same; concurrent changes may be seen a
     /// little earlier.
-    pub fn helped(root: Dir, ahead: &'a Prefetcher) -> Self {
+    pub fn prefetched(root: Dir, ahead: &'a Prefetcher) -> Self {
         Self::with(root, ahead.options(), Some(WalkPrefetch::new(ahead)))
     }
 
@@ -204,10 +204,10 @@ impl<'a> Walker<'a> {
 
     fn enter_root(&mut self, root: Dir) -> WalkEntry {
         match root.fd().and_then(|fd| FileStat::at_fd(&*fd)) {
-            Ok(look) => {
+            Ok(stat) => {
                 let path = root.path_bytes();
                 let opened =
-                    OpenedSubdirectory { dir: root, look, rest: ListingPosition::beginning(), rest_ahead: None };
+                    OpenedSubdirectory { dir: root, stat, rest: ListingPosition::beginning(), rest_ahead: None };
                 self.enter(opened).unwrap_or_else(|error| WalkEntry::Failed { path, error })
             }
             Err(error) => WalkEntry::Failed { path: root.path_bytes(), error },
@@ -216,7 +216,7 @@ impl<'a> Walker<'a> {
 
     fn enter(
         &mut self,
-        OpenedSubdirectory { dir, look, rest, rest_ahead }: OpenedSubdirectory,
+        OpenedSubdirectory { dir, stat, rest, rest_ahead }: OpenedSubdirectory,
     ) -> io::Result<WalkEntry> {
         let (mut scope, mut patterns) = (None, Vec::new());
         if let Some(filter) = self.filter {
@@ -227,11 +227,11 @@ impl<'a> Walker<'a> {
             scope = Some(entered);
         }
         if self.options.symlinks == Symlinks::Follow {
-            self.entered.insert(look.identity);
+            self.entered.insert(stat.identity);
         }
         let (waiting, rest) = (Vec::new(), Some(rest));
         self.levels.push(WalkLevel { dir: dir.clone(), waiting, rest, rest_ahead, scope, complete: true });
-        Ok(WalkEntry::EnterDir { dir, meta: look.meta, patterns })
+        Ok(WalkEntry::EnterDir { dir, meta: stat.meta, patterns })
     }
 
     fn leave(&mut self) -> Option<WalkEntry> {
@@ -316,19 +316,19 @@ impl<'a> Walker<'a> {
             Err(error) => return Some(level.failed(name.as_bytes(), error)),
         };
         if let (Some(filter), Some(scope)) = (self.filter, &level.scope)
-            && filter.leaves_out(scope, &name, &seen.look)
+            && filter.leaves_out(scope, &name, &seen.stat)
         {
             return Some(WalkEntry::Filtered { name });
         }
-        match (seen.look.kind, seen.points_to.take()) {
+        match (seen.stat.kind, seen.points_to.take()) {
             (FileType::RegularFile, _) => Some(level.found_file(name, &seen)),
             (FileType::Directory, _) => self.wait_for(name, seen.links, None),
             (FileType::Symlink, None) => Some(level.left_out(name, "is a symbolic link")),
             (FileType::Symlink, Some(points_to)) => {
-                Some(WalkEntry::Symlink { parent: level.dir.clone(), name, points_to, meta: seen.look.meta })
+                Some(WalkEntry::Symlink { parent: level.dir.clone(), name, points_to, meta: seen.stat.meta })
             }
-            (other, _) => match seen.look.node().filter(|_| self.options.nodes.takes(other)) {
-                Some(node) => Some(WalkEntry::Node { parent: level.dir.clone(), name, node, meta: seen.look.meta }),
+            (other, _) => match seen.stat.node().filter(|_| self.options.nodes.takes(other)) {
+                Some(node) => Some(WalkEntry::Node { parent: level.dir.clone(), name, node, meta: seen.stat.meta }),
                 None => Some(level.left_out(name, special(other))),
             },
         }
@@ -339,18 +339,18 @@ impl<'a> Walker<'a> {
         let level = self.levels.last_mut()?;
         let fetched = self.help.as_ref().and_then(|help| help.collect(ahead));
         let open = || {
-            let (dir, look) = level.dir.child_looked_at(&name, links)?;
-            Ok(OpenedSubdirectory { dir, look, rest: ListingPosition::beginning(), rest_ahead: None })
+            let (dir, stat) = level.dir.child_with_stat(&name, links)?;
+            Ok(OpenedSubdirectory { dir, stat, rest: ListingPosition::beginning(), rest_ahead: None })
         };
         let opened = match fetched.unwrap_or_else(|| timed(&mut self.help, open)) {
             Ok(opened) => opened,
             Err(error) if is(&error, Errno::NOENT) => return None,
             Err(error) => return Some(level.failed(name.as_bytes(), error)),
         };
-        if self.options.skip == Some(opened.look.identity) {
+        if self.options.skip == Some(opened.stat.identity) {
             return Some(level.left_out(name, "is the target of this copy"));
         }
-        if self.entered.contains(&opened.look.identity) {
+        if self.entered.contains(&opened.stat.identity) {
             let error = io::Error::other("symbolic link loop: the directory contains itself");
             return Some(level.failed(name.as_bytes(), error));
         }
@@ -421,7 +421,7 @@ fn timed<T>(help: &mut Option<WalkPrefetch<'_>>, lookup: impl FnOnce() -> T) -> 
 /// The entry for a dangling name; `None` if it has vanished.
 fn dangling(level: &mut WalkLevel, name: &Name, symlinks: Symlinks) -> Option<WalkEntry> {
     let itself = || level.dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself));
-    if symlinks == Symlinks::Follow && itself().is_ok_and(|look| look.kind == FileType::Symlink) {
+    if symlinks == Symlinks::Follow && itself().is_ok_and(|stat| stat.kind == FileType::Symlink) {
         let error = io::Error::new(io::ErrorKind::NotFound, "dangling symbolic link");
         return Some(level.failed(name.as_bytes(), error));
     }

@@ -234,7 +234,7 @@ impl NamedFile {
 /// Network file systems and FUSE report a full disk or a lost server only at a flush. There, a file is flushed before
 /// it gets its final name, even without `--fsync`; so is a block device at the end.
 fn flush_where_close_tells(file: &OwnedFd) -> io::Result<()> {
-    let block_device = || FileStat::at_fd(file).is_ok_and(|look| look.kind == FileType::BlockDevice);
+    let block_device = || FileStat::at_fd(file).is_ok_and(|stat| stat.kind == FileType::BlockDevice);
     if is_served(magic_of(file)?) || block_device() { Ok(fsync(file)?) } else { Ok(()) }
 }
 

@@ -136,8 +136,8 @@ pub(crate) fn compared_file(item: &ReceiverEntry) -> Option<&ComparedFile> {
 
 /// Opens the file, and verifies that it is unchanged since the check.
 fn open(file: &ComparedFile) -> Result<Arc<OpenedFile>, FileError> {
-    let (fd, look) = file.dir.open_file(&file.name, FollowLinks::Itself)?;
-    check_unchanged(file, &look)?;
+    let (fd, stat) = file.dir.open_file(&file.name, FollowLinks::Itself)?;
+    check_unchanged(file, &stat)?;
     let opened = OpenedFile::new(fd, FileAccess::Read)?;
     Ok(Arc::new(opened.with_extents(Arc::clone(&file.extents))))
 }

@@ -337,36 +337,36 @@ impl EntryDecider {
         decision: OverwriteDecision,
     ) -> (OverwriteDecision, ChangeReasons) {
         if decision != OverwriteDecision::Keep {
-            there.look.iter().for_each(|look| self.links.count_replaced_name(look, decision));
+            there.stat.iter().for_each(|stat| self.links.count_replaced_name(stat, decision));
             return (decision, there.reasons(entry));
         }
-        let Some(mut look) = there.look else { return (decision, ChangeReasons::default()) };
+        let Some(mut stat) = there.stat else { return (decision, ChangeReasons::default()) };
         let follows = self.job.request.write.overwrite == OverwritePolicy::Follow;
-        match self.links.other_name_of(entry, &look) {
+        match self.links.other_name_of(entry, &stat) {
             GuardedName::Stays(_) if follows => {
-                self.links.count_replaced_name(&look, OverwriteDecision::Replace);
+                self.links.count_replaced_name(&stat, OverwriteDecision::Replace);
                 return (OverwriteDecision::Replace, ChangeReasons::LINK);
             }
-            GuardedName::Has(meta) | GuardedName::Stays(meta) if self.job.is_dry() => look.meta = meta,
+            GuardedName::Has(meta) | GuardedName::Stays(meta) if self.job.is_dry() => stat.meta = meta,
             _ => {}
         }
         if !follows && !self.job.request.sync.tells_items {
             return (decision, ChangeReasons::default());
         }
-        let reasons = self.tree.metadata_reasons(&position.dir, &position.name, entry, &look);
+        let reasons = self.tree.metadata_reasons(&position.dir, &position.name, entry, &stat);
         let gives_rights = || {
             let has_capability = self.metadata.keeps_attributes() && has_capability(entry);
             self.job.request.metadata.owner_and_mode
                 && matches!(entry.kind, EntryContent::File { .. })
-                && (!may_have_rights(&entry.meta, &look) || has_capability && !is_trusted(&entry.meta, &look))
+                && (!may_have_rights(&entry.meta, &stat) || has_capability && !is_trusted(&entry.meta, &stat))
         };
         // Metadata set on a hard-linked symbolic link would apply to all its names.
-        let is_shared_link = matches!(entry.kind, EntryContent::Symlink { .. }) && self.links.names_left(&look) > 1;
+        let is_shared_link = matches!(entry.kind, EntryContent::Symlink { .. }) && self.links.names_left(&stat) > 1;
         // Another program may have it open, and write to it later.
         let is_replaced = follows && !reasons.is_empty() && (is_shared_link || gives_rights());
         if is_replaced {
-            self.links.count_replaced_name(&look, OverwriteDecision::Replace);
-            self.links.forget_other_names_of(&look);
+            self.links.count_replaced_name(&stat, OverwriteDecision::Replace);
+            self.links.forget_other_names_of(&stat);
         }
         (if is_replaced { OverwriteDecision::Replace } else { decision }, reasons)
     }
@@ -402,16 +402,16 @@ impl EntryDecider {
     /// Whether an existing file has the digest that the source offered. An unreadable file counts as different.
     pub(crate) fn has_digest(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<bool> {
         let Some(offered) = entry.more.as_ref().and_then(|more| more.digest) else { return Ok(false) };
-        let (file, look) = match dir.open_file(name, FollowLinks::Itself) {
+        let (file, stat) = match dir.open_file(name, FollowLinks::Itself) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
             opened => opened?,
         };
-        if !self.wrong_digests.may_compare(&look) {
+        if !self.wrong_digests.may_compare(&stat) {
             return Ok(false);
         }
         let is_same = digest_of_open(file)? == offered;
         if !is_same {
-            self.wrong_digests.count(&look);
+            self.wrong_digests.count(&stat);
         }
         Ok(is_same)
     }

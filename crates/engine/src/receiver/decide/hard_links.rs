@@ -235,9 +235,9 @@ impl EntryDecider {
     /// The existing entry in the place of a hard link. `first` is the file of the first name.
     fn standing_name(&self, other: &OtherLinkName, first: Option<FileIdentity>) -> io::Result<ExistingStat> {
         let there = self.tree.standing(&other.dir, &other.name, &other.offered)?;
-        match (&there.existing, &there.look) {
-            (ExistingEntry::File { .. }, Some(look)) if first == Some(look.identity) => {
-                Ok(ExistingStat { existing: ExistingEntry::SameFile, look: None })
+        match (&there.existing, &there.stat) {
+            (ExistingEntry::File { .. }, Some(stat)) if first == Some(stat.identity) => {
+                Ok(ExistingStat { existing: ExistingEntry::SameFile, stat: None })
             }
             _ => Ok(there),
         }

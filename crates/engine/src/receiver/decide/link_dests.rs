@@ -129,7 +129,7 @@ impl EntryDecider {
     /// The file of this name, if it equals the source's in contents and all preserved metadata, which hard links share.
     fn find_same(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<Option<FileIdentity>> {
         let there = self.tree.standing(dir, name, entry)?;
-        let Some(look) = there.look.filter(|_| matches!(there.existing, ExistingEntry::File { .. })) else {
+        let Some(stat) = there.stat.filter(|_| matches!(there.existing, ExistingEntry::File { .. })) else {
             return Ok(None);
         };
         let is_same = match decide(&entry.kind, entry.meta.modified, &there.existing, self.job.overwrite_rules()) {
@@ -137,8 +137,8 @@ impl EntryDecider {
             OverwriteDecision::Compare => self.has_digest(dir, name, entry)?,
             _ => false,
         };
-        let is_same = is_same && self.tree.metadata_reasons(dir, name, entry, &look).is_empty();
-        Ok(is_same.then_some(look.identity))
+        let is_same = is_same && self.tree.metadata_reasons(dir, name, entry, &stat).is_empty();
+        Ok(is_same.then_some(stat.identity))
     }
 
     /// Links the file `found` into the position. `false` if `from` has another file of that name by now.

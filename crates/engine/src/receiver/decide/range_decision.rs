@@ -70,7 +70,7 @@ impl EntryDecider {
         // Another run has completed the file while this one waited for its lock.
         if !is_unchanged(position, there)? {
             drop(found);
-            if ExistingStat::at(&position.dir, &position.name)?.look.is_some() {
+            if ExistingStat::at(&position.dir, &position.name)?.stat.is_some() {
                 remove_left(&path, range.len(), size);
             }
             if position.decided_again {
@@ -191,7 +191,7 @@ impl EntryDecider {
 
 /// Whether the existing entry is still the one of the decision.
 fn is_unchanged(position: &EntryPosition, decided_on: &ExistingStat) -> io::Result<bool> {
-    let identity = |stat: &ExistingStat| stat.look.map(|look| look.identity);
+    let identity = |stat: &ExistingStat| stat.stat.map(|stat| stat.identity);
     Ok(identity(&ExistingStat::at(&position.dir, &position.name)?) == identity(decided_on))
 }
 

@@ -47,7 +47,7 @@ struct SizeIndex {
 
 struct RenameCandidate {
     size: u64,
-    look: FileStat,
+    stat: FileStat,
     /// Its index in `dirs`.
     dir: u32,
     name: Name,
@@ -64,7 +64,7 @@ impl EntryDecider {
         let index = self.renames.0.get_or_init(|| self.look_around());
         let file = index.find(size, &path.name, modified, |file| {
             let dir = index.dirs.get(file.dir as usize);
-            dir.is_some_and(|dir| self.metadata.is_same_time(dir, modified, &file.look))
+            dir.is_some_and(|dir| self.metadata.is_same_time(dir, modified, &file.stat))
         })?;
         let dir = index.dirs.get(file.dir as usize)?.clone();
         // The candidate is checked again; one that has vanished or changed is skipped.
@@ -126,13 +126,13 @@ fn add(index: &mut SizeIndex, root: &Dir) -> io::Result<()> {
                 index.dirs.push(dir);
             }
             WalkEntry::LeaveDir { .. } => drop(open.pop()),
-            WalkEntry::File { name, look, .. } if look.size > BLOCK as u64 && !name.is_reserved() => {
+            WalkEntry::File { name, stat, .. } if stat.size > BLOCK as u64 && !name.is_reserved() => {
                 if index.files.len() == FILES_MAX {
                     index.is_full = true;
                     break;
                 }
                 let dir = open.last().copied().unwrap_or(0);
-                index.files.push(RenameCandidate { size: look.size, look, dir, name });
+                index.files.push(RenameCandidate { size: stat.size, stat, dir, name });
             }
             // An inaccessible entry is no candidate.
             _ => {}
@@ -145,7 +145,7 @@ impl SizeIndex {
     fn sort(&mut self) {
         let Self { files, by_name, by_time, .. } = self;
         let places = || (0..).take(files.len());
-        let modified = |file: &RenameCandidate| file.look.meta.modified;
+        let modified = |file: &RenameCandidate| file.stat.meta.modified;
         (*by_name, *by_time) = (places().collect(), places().collect());
         let file = |place: &u32| &files[*place as usize];
         by_name.sort_unstable_by(|a, b| {
@@ -170,7 +170,7 @@ impl SizeIndex {
         };
         let of_time = |places: &[u32]| {
             let (before, behind) =
-                places.split_at(places.partition_point(|at| file(at).look.meta.modified <= modified));
+                places.split_at(places.partition_point(|at| file(at).stat.meta.modified <= modified));
             let nearest = before.iter().rev().take(COMPARED_MAX).chain(behind.iter().take(COMPARED_MAX));
             nearest.copied().find(|place| is_same_time(file(place)))
         };
@@ -208,13 +208,13 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         fs::write(temp.path().join("x"), "x").unwrap();
         let root = Dir::open_root(temp.path()).unwrap();
-        let (_, look) = root.open_file(&Name::new(b"x").unwrap(), crate::fs::FollowLinks::Itself).unwrap();
+        let (_, stat) = root.open_file(&Name::new(b"x").unwrap(), crate::fs::FollowLinks::Itself).unwrap();
         let time = |seconds| Timestamp { seconds, nanoseconds: 7 };
         let named = |number: i64| Name::new(format!("n{}", number % 100).as_bytes()).unwrap();
         let candidate = |number: i64| {
-            let mut look = look;
-            look.meta.modified = time(number);
-            RenameCandidate { size: 5000 + u64::from(number == 9), look, dir: 0, name: named(number) }
+            let mut stat = stat;
+            stat.meta.modified = time(number);
+            RenameCandidate { size: 5000 + u64::from(number == 9), stat, dir: 0, name: named(number) }
         };
         let mut index = SizeIndex { files: (0..20_000).map(candidate).collect(), ..SizeIndex::default() };
         index.sort();
@@ -222,10 +222,10 @@ mod tests {
         let find = |name: &str, seconds, size| {
             let is_same = |file: &RenameCandidate| {
                 compared.set(compared.get() + 1);
-                file.look.meta.modified == time(seconds)
+                file.stat.meta.modified == time(seconds)
             };
             let found = index.find(size, &Name::new(name.as_bytes()).unwrap(), time(seconds), is_same);
-            found.map(|file| (file.look.meta.modified.seconds, file.name.clone()))
+            found.map(|file| (file.stat.meta.modified.seconds, file.name.clone()))
         };
         assert_eq!(find("n42", 742, 5000), Some((742, named(42))), "both");
         assert_eq!(find("n41", 742, 5000), Some((742, named(42))), "the time alone");

@@ -28,7 +28,7 @@ impl EntryDecider {
         let is_device = is_device(node);
         let dir = position.dir.fd()?;
         if decided.decision == OverwriteDecision::Keep {
-            let has_time = there.look.is_some_and(|look| look.meta.modified == meta.modified);
+            let has_time = there.stat.is_some_and(|stat| stat.meta.modified == meta.modified);
             self.metadata.set_node_metadata(&dir, &position.name, meta, !has_time)?;
             return Ok(EntryAnswer::Settled);
         }

@@ -40,7 +40,7 @@ impl EntryDecider {
             _ => make_link(dir, name, points_to, false)?,
         }
         let changes = !self.job.creates_only || !is_kept;
-        let has_time = there.look.is_some_and(|look| is_kept && look.meta.modified == entry.meta.modified);
+        let has_time = there.stat.is_some_and(|stat| is_kept && stat.meta.modified == entry.meta.modified);
         let keep = MetadataParts {
             owner: self.job.request.metadata.owner_and_mode && changes,
             mode: None,

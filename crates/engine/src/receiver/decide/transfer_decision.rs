@@ -96,7 +96,7 @@ impl EntryDecider {
         decided: &EntryDecision,
         there: &ExistingStat,
     ) -> EntryResult {
-        let refused = there.look.as_ref().map_or(Ok(None), |look| self.refresh(position, entry, look))?;
+        let refused = there.stat.as_ref().map_or(Ok(None), |stat| self.refresh(position, entry, stat))?;
         self.file_stays(position, size)?;
         let foreign = self.tree.journals.tidy(path, size);
         foreign.iter().for_each(|name| self.tree.temp_files.report_foreign(path, name));
@@ -137,9 +137,9 @@ impl EntryDecider {
         if !self.metadata.keeps_attributes() && !has_other_owner && !has_other_time {
             return Ok(None);
         }
-        let (file, look) = self.metadata.open_to_set(&position.dir, &position.name)?;
-        let gives_capability = self.metadata.keeps_attributes() && has_capability(entry) && !is_trusted(meta, &look);
-        if gives_capability || has_other_owner && !may_have_rights(meta, &look) {
+        let (file, stat) = self.metadata.open_to_set(&position.dir, &position.name)?;
+        let gives_capability = self.metadata.keeps_attributes() && has_capability(entry) && !is_trusted(meta, &stat);
+        if gives_capability || has_other_owner && !may_have_rights(meta, &stat) {
             return Err(FileError::OthersRights);
         }
         let keep =

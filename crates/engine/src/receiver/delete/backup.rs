@@ -91,7 +91,7 @@ impl BackupDirectory {
     fn keep(&self, dir: &Dir, name: &Name) -> io::Result<bool> {
         let from = dir.fd()?;
         match FileStat::at_name(&*from, name, FollowLinks::Itself) {
-            Ok(look) if look.kind == FileType::Directory => return Ok(false),
+            Ok(stat) if stat.kind == FileType::Directory => return Ok(false),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Ok(_) => {}
             Err(error) => return Err(error),
@@ -251,9 +251,9 @@ fn dress(made: &Dir, old: &Dir) -> io::Result<()> {
 
 /// Whether a name refers to one file in both directories.
 fn is_same(one: impl AsFd, other: impl AsFd, name: &Name) -> bool {
-    let look =
-        |dir: &dyn AsFd| FileStat::at_name(dir.as_fd(), name, FollowLinks::Itself).map(|look| look.identity).ok();
-    look(&one).is_some_and(|one| Some(one) == look(&other))
+    let stat =
+        |dir: &dyn AsFd| FileStat::at_name(dir.as_fd(), name, FollowLinks::Itself).map(|stat| stat.identity).ok();
+    stat(&one).is_some_and(|one| Some(one) == stat(&other))
 }
 
 /// An error with an explanation for the backup directory.

@@ -302,8 +302,8 @@ impl Removals {
 
     /// Whether this is a source itself. Reports it if `reports` is set.
     pub(crate) fn is_operand(&self, dir: &Dir, name: &Name, reports: bool) -> bool {
-        let look = dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself));
-        let is_source = look.is_ok_and(|look| self.extraneous.kept_entry(look.identity) == Some(KeptEntry::Source));
+        let stat = dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself));
+        let is_source = stat.is_ok_and(|stat| self.extraneous.kept_entry(stat.identity) == Some(KeptEntry::Source));
         if is_source && reports {
             self.job.fail(self.job.destination.path(&dir.path_of(name.as_bytes())), FileError::SourceInside);
         }
@@ -333,7 +333,7 @@ fn over_most(most: u64) -> String {
 
 fn kind_of(dir: &Dir, name: &Name) -> io::Result<Option<FileType>> {
     match FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself) {
-        Ok(look) => Ok(Some(look.kind)),
+        Ok(stat) => Ok(Some(stat.kind)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }

@@ -23,16 +23,16 @@ impl DeltaStage {
         if !path.replaces || !(may_have_one || in_place) {
             return Ok(None);
         }
-        let look = FileStat::at_name(&*path.dir.fd()?, &path.name, FollowLinks::Itself)?;
-        let useful = method(rules.delta, in_place, look.size, size).filter(|_| is_large && !is_near);
+        let stat = FileStat::at_name(&*path.dir.fd()?, &path.name, FollowLinks::Itself)?;
+        let useful = method(rules.delta, in_place, stat.size, size).filter(|_| is_large && !is_near);
         let method = useful.or(in_place.then_some(DeltaMethod::Blocks));
-        let Some(method) = method.filter(|_| look.kind == FileType::RegularFile) else { return Ok(None) };
+        let Some(method) = method.filter(|_| stat.kind == FileType::RegularFile) else { return Ok(None) };
         if in_place {
             // An unwritable file should fail before its transfer.
             open_to_write(&path.dir, &path.name)?;
         }
         let in_place = in_place.then(InPlaceUpdate::default);
-        let base = BaseSource::new(path.dir.clone(), path.name.clone(), &look, method)?;
+        let base = BaseSource::new(path.dir.clone(), path.name.clone(), &stat, method)?;
         let is_lost = useful.is_none() || !self.may_use(&base);
         // An update in place needs its base even if that is unusable for deltas.
         Ok((in_place.is_some() || !is_lost).then(|| base.with(in_place, is_lost)))

@@ -131,8 +131,8 @@ impl DeltaStage {
     ) -> io::Result<bool> {
         let sync = &self.job.request.sync;
         let replaces = matches!(self.job.request.write.overwrite, OverwritePolicy::Replace | OverwritePolicy::Follow);
-        let (EntryContent::File { .. }, ExistingEntry::File { modified, .. }, Some(look)) =
-            (&entry.kind, &there.existing, &there.look)
+        let (EntryContent::File { .. }, ExistingEntry::File { modified, .. }, Some(stat)) =
+            (&entry.kind, &there.existing, &there.stat)
         else {
             return Ok(false);
         };
@@ -147,7 +147,7 @@ impl DeltaStage {
         match position.dir.open_file(&patch_name(&position.name), FollowLinks::Itself) {
             Ok((patch, found)) => {
                 let is_own = found.meta.uid == rustix::process::geteuid().as_raw();
-                Ok(is_own && read_header(&patch).is_some_and(|header| header.inode == look.identity.inode))
+                Ok(is_own && read_header(&patch).is_some_and(|header| header.inode == stat.identity.inode))
             }
             // Another user's patch is irrelevant.
             Err(_) => Ok(false),
@@ -164,8 +164,8 @@ impl DeltaStage {
             Err(error) => return Err(error.into()),
         };
         let Some(LockedTempFile { name, file: patch, .. }) = locked else { return Ok(()) };
-        let look = FileStat::at_name(&*path.dir.fd()?, &path.name, FollowLinks::Itself)?;
-        if let Some(header) = read_header(&patch).filter(|header| header.inode == look.identity.inode) {
+        let stat = FileStat::at_name(&*path.dir.fd()?, &path.name, FollowLinks::Itself)?;
+        if let Some(header) = read_header(&patch).filter(|header| header.inode == stat.identity.inode) {
             let file = open_to_write(&path.dir, &path.name)?;
             let to_disk = self.metadata.commit_queue.is_wanted();
             match apply_changes(&patch, &file, header, to_disk) {

@@ -46,8 +46,8 @@ pub struct BaseVersion {
 }
 
 impl From<&FileStat> for BaseVersion {
-    fn from(look: &FileStat) -> Self {
-        Self { size: look.size, modified: look.meta.modified, identity: look.identity }
+    fn from(stat: &FileStat) -> Self {
+        Self { size: stat.size, modified: stat.meta.modified, identity: stat.identity }
     }
 }
 
@@ -80,18 +80,18 @@ pub struct BaseSource {
 impl BaseSource {
     /// The file of this name, which is not changed.
     pub fn of(dir: Dir, name: Name, method: DeltaMethod) -> io::Result<Self> {
-        let look = FileStat::at_name(&*dir.fd()?, &name, FollowLinks::Itself)?;
-        match look.kind {
-            FileType::RegularFile => Self::new(dir, name, &look, method),
+        let stat = FileStat::at_name(&*dir.fd()?, &name, FollowLinks::Itself)?;
+        match stat.kind {
+            FileType::RegularFile => Self::new(dir, name, &stat, method),
             _ => Err(io::Error::other("is not a regular file")),
         }
     }
 
-    pub fn new(dir: Dir, name: Name, look: &FileStat, method: DeltaMethod) -> io::Result<Self> {
+    pub fn new(dir: Dir, name: Name, stat: &FileStat, method: DeltaMethod) -> io::Result<Self> {
         Ok(Self {
             dir,
             name,
-            version: BaseVersion::from(look),
+            version: BaseVersion::from(stat),
             method,
             key: u64::from_le_bytes(random()?),
             in_place: None,
@@ -127,8 +127,8 @@ impl BaseSource {
 
     /// Opens it, and verifies that it is the checked file.
     pub fn open(&self) -> Result<Arc<OpenedFile>, FileError> {
-        let (fd, look) = self.dir.open_file(&self.name, FollowLinks::Itself)?;
-        self.check_unchanged(&look)?;
+        let (fd, stat) = self.dir.open_file(&self.name, FollowLinks::Itself)?;
+        self.check_unchanged(&stat)?;
         let opened = OpenedFile::new(fd, FileAccess::Read)?;
         Ok(Arc::new(opened.with_extents(Arc::clone(&self.extents))))
     }

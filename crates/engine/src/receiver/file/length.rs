@@ -11,14 +11,14 @@ use crate::receiver::place::error::FileError;
 /// Truncates bytes after the end of a file, whichever program wrote them, and frees blocks allocated there. xfs keeps
 /// those of a file that was opened several times.
 pub(crate) fn cut_to(file: &OwnedFd, size: u64) -> io::Result<()> {
-    let look = FileStat::at_fd(file)?;
-    if look.size > size {
+    let stat = FileStat::at_fd(file)?;
+    if stat.size > size {
         return Ok(ftruncate(file, size)?);
     }
     let end = size.next_multiple_of(BLOCK as u64);
-    if look.room > end {
+    if stat.room > end {
         // Metadata blocks may count too. A truncation to the same length would wait for unwritten data.
-        let _ = fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, end, look.room);
+        let _ = fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, end, stat.room);
     }
     Ok(())
 }

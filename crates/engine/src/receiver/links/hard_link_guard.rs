@@ -117,13 +117,13 @@ mod tests {
         let reporter = Reporter::new(LinkWriter::new(std::io::sink()), false);
         let prepared = TargetReceiver::prepare(request, reporter, &WorkerContext::default(), None);
         let target = prepared.map_err(|refused| refused.text).unwrap();
-        let mut look = FileStat::at_fd(tempfile::tempfile().unwrap()).unwrap();
-        look.names = 2;
+        let mut stat = FileStat::at_fd(tempfile::tempfile().unwrap()).unwrap();
+        stat.names = 2;
         let (place, kind) = (EntryLocation::Operand(0), EntryContent::File { size: 1 });
         let entry = Entry { place, kind, meta: EntryMetadata::default(), version: None, more: None };
         let mut stays = |inode| {
-            look.identity.inode = inode;
-            matches!(target.links.other_name_of(&entry, &look), GuardedName::Stays(_))
+            stat.identity.inode = inode;
+            matches!(target.links.other_name_of(&entry, &stat), GuardedName::Stays(_))
         };
         let most = STAYING_FILES_MAX as u64;
         assert!((0..most).all(|inode| !stays(inode)));

@@ -32,7 +32,7 @@ pub struct WidenedDirectories(Mutex<HashMap<FileIdentity, (Dir, u16)>>);
 impl MetadataWriter {
     /// Opens a directory of the target.
     pub(crate) fn enter(&self, parent: &Dir, name: &Name) -> io::Result<Dir> {
-        let entered = match parent.child_looked_at(name, FollowLinks::Itself) {
+        let entered = match parent.child_with_stat(name, FollowLinks::Itself) {
             Err(error) if self.may_widen() && Errno::from_io_error(&error) == Some(Errno::ACCESS) => {
                 let mode = self.widen_name(parent, name)?.ok_or(error)?;
                 let child = parent.child(name)?;
@@ -41,8 +41,8 @@ impl MetadataWriter {
             }
             entered => entered,
         };
-        let (child, look) = entered?;
-        if look.meta.mode & OWNER_ENTERS != OWNER_ENTERS {
+        let (child, stat) = entered?;
+        if stat.meta.mode & OWNER_ENTERS != OWNER_ENTERS {
             self.give_permissions(&child)?;
         }
         Ok(child)
@@ -64,10 +64,10 @@ impl MetadataWriter {
         }
         let wanted = self.permissions();
         let fd = dir.fd()?;
-        let look = FileStat::at_fd(&*fd)?;
-        if is_own(&look) && look.meta.mode & wanted != wanted {
-            lock(&self.widened.0).entry(dir.identity()).or_insert_with(|| (dir.clone(), look.meta.mode));
-            set_mode(&*fd, look.meta.mode | wanted)?;
+        let stat = FileStat::at_fd(&*fd)?;
+        if is_own(&stat) && stat.meta.mode & wanted != wanted {
+            lock(&self.widened.0).entry(dir.identity()).or_insert_with(|| (dir.clone(), stat.meta.mode));
+            set_mode(&*fd, stat.meta.mode | wanted)?;
         }
         Ok(())
     }
@@ -99,11 +99,11 @@ impl MetadataWriter {
         match dir.open_file(name, FollowLinks::Itself) {
             Err(error) if self.may_widen() && Errno::from_io_error(&error) == Some(Errno::ACCESS) => {
                 let handle = dir.open_handle(name, FollowLinks::Itself)?;
-                let look = FileStat::at_fd(&handle)?;
-                if !is_own(&look) || !look.kind.is_file() || look.meta.mode & OWNER_OF_FILE == OWNER_OF_FILE {
+                let stat = FileStat::at_fd(&handle)?;
+                if !is_own(&stat) || !stat.kind.is_file() || stat.meta.mode & OWNER_OF_FILE == OWNER_OF_FILE {
                     return Err(error);
                 }
-                set_mode_of_path(&handle, look.meta.mode | OWNER_OF_FILE)?;
+                set_mode_of_path(&handle, stat.meta.mode | OWNER_OF_FILE)?;
                 dir.open_file(name, FollowLinks::Itself)
             }
             opened => opened,
@@ -120,18 +120,18 @@ impl MetadataWriter {
     fn widen_name(&self, parent: &Dir, name: &Name) -> io::Result<Option<u16>> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let handle = openat(&*parent.fd()?, name.as_bytes(), flags, Mode::empty())?;
-        let look = FileStat::at_fd(&handle)?;
+        let stat = FileStat::at_fd(&handle)?;
         let wanted = self.permissions();
-        if !is_own(&look) || look.meta.mode & wanted == wanted {
+        if !is_own(&stat) || stat.meta.mode & wanted == wanted {
             return Ok(None);
         }
-        set_mode_of_path(&handle, look.meta.mode | wanted)?;
-        Ok(Some(look.meta.mode))
+        set_mode_of_path(&handle, stat.meta.mode | wanted)?;
+        Ok(Some(stat.meta.mode))
     }
 }
 
-fn is_own(look: &FileStat) -> bool {
-    look.meta.uid == rustix::process::geteuid().as_raw()
+fn is_own(stat: &FileStat) -> bool {
+    stat.meta.uid == rustix::process::geteuid().as_raw()
 }
 
 fn set_mode(fd: impl AsFd, mode: u16) -> io::Result<()> {

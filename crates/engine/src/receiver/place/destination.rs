@@ -143,9 +143,9 @@ impl Destination {
             DestinationKind::Special(path) => {
                 let handle = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok();
                 let found = handle.and_then(|handle| Some((FileStat::at_fd(&handle).ok()?, handle)));
-                if let Some((look, handle)) = found.filter(|(look, _)| look.is_special()) {
+                if let Some((stat, handle)) = found.filter(|(stat, _)| stat.is_special()) {
                     bounds.allow(handle, ConfineRights::WriteSpecial);
-                    if look.kind == FileType::Socket {
+                    if stat.kind == FileType::Socket {
                         bounds.allow_local_sockets();
                     }
                 }
@@ -199,8 +199,8 @@ pub fn find(
             io::ErrorKind::NotFound => no_directory(path.parent().unwrap_or(path)),
             _ => cannot(typed, &error),
         })?;
-        let look = FileStat::from(&lookup::stat(path).map_err(|error| cannot(typed, &error.into()))?);
-        let destination = onto_existing(request, path, &look, state_dir)?;
+        let stat = FileStat::from(&lookup::stat(path).map_err(|error| cannot(typed, &error.into()))?);
+        let destination = onto_existing(request, path, &stat, state_dir)?;
         return Ok(Destination { is_new: true, ..destination });
     }
     match lookup::stat(path) {
@@ -290,11 +290,11 @@ fn sync_above(path: &Path, fsync: Fsync) -> io::Result<()> {
 fn onto_existing(
     request: &TargetRequest,
     path: &Path,
-    look: &FileStat,
+    stat: &FileStat,
     state_dir: Option<&Path>,
 ) -> Result<Destination, RefusedRequest> {
     let shown = escape(path.as_os_str().as_bytes());
-    if look.kind == FileType::Directory {
+    if stat.kind == FileType::Directory {
         let dir = Dir::open_root(path).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
         if let [TargetOperand { directory: false, name: None, .. }] = &request.operands[..] {
             return Err(RefusedRequest::usage(format!(
@@ -303,9 +303,9 @@ fn onto_existing(
         }
         refuse_nesting(request, &dir, path)?;
         refuse_itself(request, &dir, path)?;
-        return Ok(into_directory(request, dir, path, look.identity, state_dir));
+        return Ok(into_directory(request, dir, path, stat.identity, state_dir));
     }
-    if look.is_null_device() && request.compare.is_none() && !lookup::is_confined() {
+    if stat.is_null_device() && request.compare.is_none() && !lookup::is_confined() {
         return Ok(special(path));
     }
     let [operand] = &request.operands[..] else {
@@ -322,18 +322,18 @@ fn onto_existing(
     if operand.directory {
         return Err(RefusedRequest::usage(format!("{shown} is a file: a directory cannot be copied onto it")));
     }
-    if look.kind != FileType::RegularFile && request.compare.is_some() {
+    if stat.kind != FileType::RegularFile && request.compare.is_some() {
         return Err(RefusedRequest::failed(format!("{shown} is a device, FIFO or socket: nothing to compare with")));
     }
-    if look.kind != FileType::RegularFile && lookup::is_confined() {
+    if stat.kind != FileType::RegularFile && lookup::is_confined() {
         return Err(RefusedRequest::usage(format!(
             "{shown} is a device, FIFO or socket, which a server does not write"
         )));
     }
-    if look.kind != FileType::RegularFile {
+    if stat.kind != FileType::RegularFile {
         return Ok(special(path));
     }
-    if is_source(request, operand, look.identity) {
+    if is_source(request, operand, stat.identity) {
         return Err(itself(path.as_os_str().as_bytes()));
     }
     if lookup::is_confined() {
@@ -461,7 +461,7 @@ fn refuse_itself(request: &TargetRequest, dir: &Dir, path: &Path) -> Result<(), 
         let Ok(dir) = names.iter().try_fold(dir.clone(), |dir, name| dir.child(name)) else { continue };
         let fd = dir.fd().map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
         if FileStat::at_name(&*fd, name, FollowLinks::Itself)
-            .is_ok_and(|look| is_source(request, operand, look.identity))
+            .is_ok_and(|stat| is_source(request, operand, stat.identity))
         {
             return Err(itself(&below(path.as_os_str().as_bytes(), &dir.path_of(name.as_bytes()))));
         }

@@ -19,31 +19,31 @@ use haul_proto::entry::EntryMetadata;
 /// The existing entry of a name, with its stat result.
 pub(crate) struct ExistingStat {
     pub existing: ExistingEntry,
-    pub look: Option<FileStat>,
+    pub stat: Option<FileStat>,
 }
 
 impl ExistingStat {
     /// No existing entry.
-    pub const NOTHING: Self = Self { existing: ExistingEntry::Absent, look: None };
+    pub const NOTHING: Self = Self { existing: ExistingEntry::Absent, stat: None };
 
     /// Stats the entry.
     pub fn at(dir: &Dir, name: &Name) -> io::Result<Self> {
         let dir = dir.fd()?;
-        let look = match FileStat::at_name(&*dir, name, FollowLinks::Itself) {
-            Ok(look) => look,
+        let stat = match FileStat::at_name(&*dir, name, FollowLinks::Itself) {
+            Ok(stat) => stat,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::NOTHING),
             Err(error) => return Err(error),
         };
-        let existing = match look.kind {
-            FileType::RegularFile => ExistingEntry::File { size: look.size, modified: look.meta.modified },
+        let existing = match stat.kind {
+            FileType::RegularFile => ExistingEntry::File { size: stat.size, modified: stat.meta.modified },
             FileType::Directory => ExistingEntry::Directory,
             FileType::Symlink => {
                 let text = readlinkat(&*dir, name.as_bytes(), Vec::new())?;
                 ExistingEntry::Symlink(text.into_bytes().into())
             }
-            _ => look.node().map_or(ExistingEntry::Absent, ExistingEntry::Special),
+            _ => stat.node().map_or(ExistingEntry::Absent, ExistingEntry::Special),
         };
-        Ok(Self { existing, look: Some(look) })
+        Ok(Self { existing, stat: Some(stat) })
     }
 
     /// Replaces the time, to make it equal the source's.
@@ -51,7 +51,7 @@ impl ExistingStat {
         if let ExistingEntry::File { modified: found, .. } = &mut self.existing {
             *found = modified;
         }
-        self.look.iter_mut().for_each(|look| look.meta.modified = modified);
+        self.stat.iter_mut().for_each(|stat| stat.meta.modified = modified);
         self
     }
 
@@ -136,7 +136,7 @@ mod tests {
         let dir = Dir::open_root(temp.path()).unwrap();
         write_file(&dir, "a", b"xyz");
         let there = ExistingStat::at(&dir, &name("a")).unwrap();
-        let same = there.look.unwrap().meta;
+        let same = there.stat.unwrap().meta;
         let later =
             EntryMetadata { modified: Timestamp { seconds: same.modified.seconds + 1, ..same.modified }, ..same };
         let reasons = |kind, meta| there.reasons(&entry(kind, meta));
@@ -160,12 +160,12 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let dir = Dir::open_root(temp.path()).unwrap();
         write_file(&dir, "a", b"x");
-        let look = ExistingStat::at(&dir, &name("a")).unwrap().look.unwrap();
-        let own = EntryMetadata { uid: u32::MAX, gid: u32::MAX, ..look.meta };
-        assert!(owner_and_mode(&own, &look).is_empty());
-        let other = EntryMetadata { mode: look.meta.mode ^ 1, ..own };
-        assert_eq!(owner_and_mode(&other, &look), ChangeReasons::MODE);
-        let foreign = EntryMetadata { uid: look.meta.uid + 1, mode: look.meta.mode | SETUID, ..own };
-        assert_eq!(owner_and_mode(&foreign, &look).is_empty(), !geteuid().is_root());
+        let stat = ExistingStat::at(&dir, &name("a")).unwrap().stat.unwrap();
+        let own = EntryMetadata { uid: u32::MAX, gid: u32::MAX, ..stat.meta };
+        assert!(owner_and_mode(&own, &stat).is_empty());
+        let other = EntryMetadata { mode: stat.meta.mode ^ 1, ..own };
+        assert_eq!(owner_and_mode(&other, &stat), ChangeReasons::MODE);
+        let foreign = EntryMetadata { uid: stat.meta.uid + 1, mode: stat.meta.mode | SETUID, ..own };
+        assert_eq!(owner_and_mode(&foreign, &stat).is_empty(), !geteuid().is_root());
     }
 }

@@ -74,11 +74,11 @@ pub fn open_range(
     let (journal, file) = lock_range(path, &leaf, range, locks)?;
     // A finish that failed may have given it another mode.
     fchmod(&file, Mode::RUSR | Mode::WUSR)?;
-    let look = FileStat::at_fd(&file)?;
-    if look.size > header.size {
-        remove_cut_ranges(path, range, header.size..look.size);
+    let stat = FileStat::at_fd(&file)?;
+    if stat.size > header.size {
+        remove_cut_ranges(path, range, header.size..stat.size);
     }
-    if look.size != header.size {
+    if stat.size != header.size {
         ftruncate(&file, header.size)?;
     }
     let is_same = |found: &JournalHeader| found.is_same_version(header) && found.range == header.range;
@@ -86,9 +86,9 @@ pub fn open_range(
     let usable = found.as_ref().filter(|found| found.frame == header.frame);
     if let Some(found) = &found {
         let journal = OpenJournal::continued(journal.try_clone()?, found);
-        let has_ended = journal.recorded_end()?.is_some_and(|end| end.inode == look.identity.inode);
+        let has_ended = journal.recorded_end()?.is_some_and(|end| end.inode == stat.identity.inode);
         let has_its_data = || Ok::<_, io::Error>(journal.removed_bytes(&file, found.frame, found.size)?.is_none());
-        if has_ended && look.size == header.size && has_its_data()? {
+        if has_ended && stat.size == header.size && has_its_data()? {
             return Ok(FoundRange::Complete);
         }
     }
@@ -165,18 +165,18 @@ pub fn reclaim_partial(
         Err(_) => return Ok(false),
         Ok(file) => file,
     };
-    let look = FileStat::at_fd(&file)?;
-    let is_given = look.kind == FileType::RegularFile
-        && look.names == 1
-        && look.meta.uid == meta.uid
-        && look.meta.uid != geteuid().as_raw()
-        && look.meta.mode & SET_ID == 0;
+    let stat = FileStat::at_fd(&file)?;
+    let is_given = stat.kind == FileType::RegularFile
+        && stat.names == 1
+        && stat.meta.uid == meta.uid
+        && stat.meta.uid != geteuid().as_raw()
+        && stat.meta.mode & SET_ID == 0;
     if !is_given || flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Ok(false);
     }
     for number in 0..len.ranges_of(header.size) {
         let Some(range) = len.range(number) else { return Ok(false) };
-        if complete_range(path, range, header, look.identity.inode)?.is_none() {
+        if complete_range(path, range, header, stat.identity.inode)?.is_none() {
             return Ok(false);
         }
     }

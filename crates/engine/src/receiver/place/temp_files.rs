@@ -238,7 +238,7 @@ pub fn empty_left(path: &TargetPath) {
 /// Removes a journal with any contents, but no foreign entry. Returns whether a foreign entry stays. Best effort.
 pub fn remove_journal(leaf: &FileName) -> bool {
     match stat_entry(&leaf.dir, &leaf.name) {
-        Ok(look) if is_own(&look) => unlink(&leaf.dir, &leaf.name),
+        Ok(stat) if is_own(&stat) => unlink(&leaf.dir, &leaf.name),
         found => return found.is_ok(),
     }
     false
@@ -365,19 +365,19 @@ pub fn is_ours(file: &OwnedFd) -> io::Result<bool> {
     Ok(is_own(&FileStat::at_fd(file)?))
 }
 
-fn is_own(look: &FileStat) -> bool {
-    let is_file = look.kind == FileType::RegularFile;
-    is_file && look.names == 1 && look.meta.uid == rustix::process::geteuid().as_raw()
+fn is_own(stat: &FileStat) -> bool {
+    let is_file = stat.kind == FileType::RegularFile;
+    is_file && stat.names == 1 && stat.meta.uid == rustix::process::geteuid().as_raw()
 }
 
 /// Whether the entry of this name may have been created by haul.
 pub fn is_own_name(dir: &Dir, name: &Name) -> bool {
-    stat_entry(dir, name).is_ok_and(|look| is_own(&look))
+    stat_entry(dir, name).is_ok_and(|stat| is_own(&stat))
 }
 
 /// Whether a foreign entry has this name.
 pub fn is_taken(dir: &Dir, name: &Name) -> bool {
-    stat_entry(dir, name).is_ok_and(|look| !is_own(&look))
+    stat_entry(dir, name).is_ok_and(|stat| !is_own(&stat))
 }
 
 fn stat_entry(dir: &Dir, name: &Name) -> io::Result<FileStat> {
@@ -387,7 +387,7 @@ fn stat_entry(dir: &Dir, name: &Name) -> io::Result<FileStat> {
 /// Whether this open file still has this name.
 pub fn stands_at(dir: &Dir, name: &Name, file: &OwnedFd) -> io::Result<bool> {
     match FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself) {
-        Ok(look) => Ok(look.identity == FileStat::at_fd(file)?.identity),
+        Ok(stat) => Ok(stat.identity == FileStat::at_fd(file)?.identity),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }

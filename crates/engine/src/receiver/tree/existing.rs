@@ -18,7 +18,7 @@ impl TargetTree {
     pub(crate) fn standing(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<ExistingStat> {
         let there = ExistingStat::at(dir, name)?;
         let modified = entry.meta.modified;
-        let is_same = there.look.is_some_and(|look| self.metadata.is_same_time(dir, modified, &look));
+        let is_same = there.stat.is_some_and(|stat| self.metadata.is_same_time(dir, modified, &stat));
         Ok(if is_same { there.with_time(modified) } else { there })
     }
 

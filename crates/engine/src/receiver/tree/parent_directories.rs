@@ -106,7 +106,7 @@ pub(crate) fn parent_modes(entry: &Entry) -> &[u16] {
 /// The error for an existing entry in the place of a directory, in the wording for entries.
 fn explained(parent: &Dir, name: &Name, error: io::Error) -> io::Error {
     let there = parent.fd().and_then(|dir| FileStat::at_name(&*dir, name, FollowLinks::Itself));
-    let refusal = match there.map(|look| look.kind) {
+    let refusal = match there.map(|stat| stat.kind) {
         Ok(rustix::fs::FileType::Directory) | Err(_) => return error,
         Ok(rustix::fs::FileType::Symlink) => OverwriteRefusal::LinkForDirectory,
         Ok(_) => OverwriteRefusal::NotDirectory,

@@ -220,11 +220,11 @@ pub(super) fn report(shared: &RuntimeShared, every: Duration) {
 /// Samples the load. Only every [`resource_metrics::LOOKS_PER_REPORT`]th sample is reported; the others refine the
 /// rates of change.
 pub(super) fn report_load(shared: &RuntimeShared) {
-    for look in 1u32.. {
+    for sample in 1u32.. {
         if !shared.pause(resource_metrics::LOOK_EVERY) {
             return;
         }
-        match look % resource_metrics::LOOKS_PER_REPORT {
+        match sample % resource_metrics::LOOKS_PER_REPORT {
             0 => {
                 shared.tell_load();
                 shared.tell_streams_of_source();
