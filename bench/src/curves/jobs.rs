@@ -14,7 +14,7 @@ use super::{CurvePoint, data, needs_copy};
 use crate::settings::BenchSettings;
 
 /// Interval between checks of a partial file before its copy is killed.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
+const CHECK_EVERY: Duration = Duration::from_millis(1);
 /// The end of a killed copy's processes, and of their locks.
 const END_LIMIT: Duration = Duration::from_secs(10);
 /// One entry in this number is extraneous at the target before a sync.
@@ -185,7 +185,7 @@ impl<'s> CurveBench<'s> {
         let begun = Instant::now();
         while self.blocks_at_target()? < wanted {
             ensure!(
-                !running.wait_up_to(LOOK_EVERY),
+                !running.wait_up_to(CHECK_EVERY),
                 "the copy ended before it could be killed: {}",
                 running.stderr_so_far()
             );

@@ -182,8 +182,8 @@ mod tests {
     fn what_is_missing_is_said() {
         let dir = tempfile::tempdir().unwrap();
         let mut sums = create(&dir.path().join("sums")).unwrap();
-        let said = sums.add(b"\xff", Some(&DIGEST)).unwrap();
-        assert!(said.starts_with("\\xff: "), "{said}");
+        let warning = sums.add(b"\xff", Some(&DIGEST)).unwrap();
+        assert!(warning.starts_with("\\xff: "), "{warning}");
         sums.add(b"there", None);
         let report = sums.finish();
         assert!(report.incomplete && report.messages[0].contains("lacks 1 file, "), "{report:?}");

@@ -128,8 +128,8 @@ mod tests {
             "-4 -6 a b",
             "--paths most a b",
         ];
-        let said = lines.map(|line| format!("$ haul {line}\n{}", plan_of(line, false).unwrap_err()));
-        insta::assert_snapshot!(said.join("\n\n"), @r#"
+        let errors = lines.map(|line| format!("$ haul {line}\n{}", plan_of(line, false).unwrap_err()));
+        insta::assert_snapshot!(errors.join("\n\n"), @r#"
             $ haul -H x:y a b
             --callback x:y: not an address or a name
             hint: for example -H 10.10.1.155, -H 10.10.1.155:5031 or -H [fd00::1]:5031

@@ -231,24 +231,24 @@ mod tests {
         write(&file, "0f".repeat(16)).unwrap();
         symlink(&file, &link).unwrap();
         let set = |path: &Path, mode| set_permissions(path, Permissions::from_mode(mode)).unwrap();
-        let said = |path: &Path| read(path.as_os_str()).map(|_| ()).map_err(|error| error.to_string());
+        let result = |path: &Path| read(path.as_os_str()).map(|_| ()).map_err(|error| error.to_string());
         set(&directory, 0o755);
         set(&file, 0o644);
         for path in [&file, &link] {
-            let error = said(path).unwrap_err();
+            let error = result(path).unwrap_err();
             assert!(
                 error.contains("(mode 644)") && error.contains("chmod 600 '") | error.contains("chmod 600 /"),
                 "{error}"
             );
         }
         set(&file, 0o600);
-        assert_eq!((said(&file), said(&link)), (Ok(()), Ok(())));
+        assert_eq!((result(&file), result(&link)), (Ok(()), Ok(())));
         set(&directory, 0o757);
         for path in [&file, &link] {
-            let error = said(path).unwrap_err();
+            let error = result(path).unwrap_err();
             assert!(error.contains("chmod go-w '") && error.contains("a dir"), "{error}");
         }
         set(&directory, 0o1777);
-        assert_eq!(said(&file), Ok(()));
+        assert_eq!(result(&file), Ok(()));
     }
 }

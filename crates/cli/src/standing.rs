@@ -436,7 +436,7 @@ mod tests {
             let key = format!("haul-public-{}", "0a".repeat(32));
             format!("[in]\npath = \"x\"\nkeys = [{{ key = \"{key}\", expires = \"{date}\" }}]")
         };
-        for (text, said) in [
+        for (text, expected) in [
             ("[in]\npaht = \"x\"", "did you mean path?"),
             ("[in]\nsecrets = [\"a\"]", "no path"),
             ("[in]\npath = \"x\"", "no secrets and no keys"),
@@ -458,7 +458,7 @@ mod tests {
             ("[in\n", "line 1"),
         ] {
             let error = parse(text).unwrap_err().to_string();
-            assert!(error.contains(said), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 }

@@ -42,13 +42,13 @@ pub struct WalkRules {
     pub is_alone: bool,
 }
 
-/// Plans `job`. Shards are in its index once their lists are complete. Calls `told` for each shard.
+/// Plans `job`. Shards are in its index once their lists are complete. Calls `on_shard` for each shard.
 pub fn plan(
     job: &JobDirectory,
     description: &JobDescription,
     rules: &WalkRules,
     cancel: &Cancel,
-    told: &mut dyn FnMut(&PlanTotals),
+    on_shard: &mut dyn FnMut(&PlanTotals),
 ) -> Result<PlanTotals, JobError> {
     let filter = WalkFilter::new(&rules.filters)
         .map_err(|error| JobError::usage(error.to_string(), "haul help filters explains patterns"))?;
@@ -73,7 +73,7 @@ pub fn plan(
         planner.entry(entry)?;
         entries += 1;
         if planner.totals.shards != shards {
-            told(&planner.totals);
+            on_shard(&planner.totals);
         }
         if entries.is_multiple_of(CHECK_EVERY) && cancel.is_cancelled() {
             return Err(JobError::cancelled(job.path()));

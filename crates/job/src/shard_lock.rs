@@ -24,7 +24,7 @@ pub const BEAT_EVERY: Duration = Duration::from_secs(3);
 /// Time without a change after which a holder counts as dead.
 pub const STALE_AFTER: Duration = Duration::from_secs(45);
 /// Interval at which a waiting process checks.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const CHECK_EVERY: Duration = Duration::from_millis(500);
 
 /// The work under a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,12 +167,12 @@ impl ShardLock {
         }
     }
 
-    /// Takes the lock, and waits for a holder to end or die. Calls `told` once for a holder.
+    /// Takes the lock, and waits for a holder to end or die. Calls `on_holder` once for a holder.
     pub fn wait(
         job: &JobDirectory,
         work: LockedWork,
         cancel: &Cancel,
-        told: &mut dyn FnMut(&LockHolder),
+        on_holder: &mut dyn FnMut(&LockHolder),
     ) -> Result<Self, JobError> {
         let mut watched: Option<(String, Instant)> = None;
         loop {
@@ -191,12 +191,12 @@ impl ShardLock {
                 }
                 seen => {
                     if seen.is_none() {
-                        told(&holder);
+                        on_holder(&holder);
                     }
                     watched = Some((holder.contents.clone(), Instant::now()));
                 }
             }
-            if cancel.wait(LOOK_EVERY) {
+            if cancel.wait(CHECK_EVERY) {
                 return Err(JobError::cancelled(job.path()));
             }
         }
@@ -326,8 +326,8 @@ mod tests {
         let waiting = {
             let job = job.clone();
             std::thread::spawn(move || {
-                let mut told = 0;
-                ShardLock::wait(&job, work, &Cancel::new(), &mut |_| told += 1).map(|_| told)
+                let mut on_holder = 0;
+                ShardLock::wait(&job, work, &Cancel::new(), &mut |_| on_holder += 1).map(|_| on_holder)
             })
         };
         std::thread::sleep(Duration::from_millis(100));

@@ -89,7 +89,7 @@ impl PathSelector {
 mod tests {
     use super::*;
 
-    const LOOK_US: u64 = 250_000;
+    const SAMPLE_US: u64 = 250_000;
 
     /// Returns the choice among a main path and others. Each has a rate in MB/s with two streams and a busy time in
     /// percent.
@@ -97,7 +97,7 @@ mod tests {
         let mut judge = PathSelector::default();
         for look in 1..100 {
             let at = |(path, (mb_per_s, percent)): (u16, &(u64, u64))| {
-                let busy_us = look * LOOK_US * percent / 100;
+                let busy_us = look * SAMPLE_US * percent / 100;
                 PathSample {
                     path: PathId(path),
                     streams: 2,
@@ -106,7 +106,7 @@ mod tests {
                 }
             };
             let seen: Vec<_> = (0..).zip(paths).map(at).collect();
-            if let Some(choice) = judge.select(LOOK_US, PathId(0), &seen) {
+            if let Some(choice) = judge.select(SAMPLE_US, PathId(0), &seen) {
                 assert!((4..8).contains(&look), "after {look} looks");
                 return choice;
             }
@@ -139,11 +139,11 @@ mod tests {
             busy_us,
         };
         for look in 0..100 {
-            assert_eq!(judge.select(LOOK_US, PathId(0), &[seen(0, 2, look * 9, look * 9)]), None);
-            assert_eq!(judge.select(LOOK_US, PathId(0), &[]), None);
+            assert_eq!(judge.select(SAMPLE_US, PathId(0), &[seen(0, 2, look * 9, look * 9)]), None);
+            assert_eq!(judge.select(SAMPLE_US, PathId(0), &[]), None);
         }
-        let few = |look: u64| [seen(0, 4, look * 1000, look * LOOK_US), seen(1, 1, look * 900_000, look * LOOK_US)];
-        let choice = (1..100).find_map(|look| judge.select(LOOK_US, PathId(0), &few(look))).unwrap();
+        let few = |look: u64| [seen(0, 4, look * 1000, look * SAMPLE_US), seen(1, 1, look * 900_000, look * SAMPLE_US)];
+        let choice = (1..100).find_map(|look| judge.select(SAMPLE_US, PathId(0), &few(look))).unwrap();
         assert_eq!((choice.path, choice.bytes_per_s.len()), (PathId(0), 1));
     }
 }

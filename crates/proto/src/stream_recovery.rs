@@ -25,7 +25,7 @@ const GONE_US: u64 = 30_000_000;
 /// Time without any acknowledgement after which a job is given up.
 const UNANSWERED_US: u64 = 60_000_000;
 /// Longest interval that one sample counts for: a suspended host has not waited for an acknowledgement.
-const LOOK_US_MAX: u64 = 1_000_000;
+const SAMPLE_US_MAX: u64 = 1_000_000;
 
 /// State of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,7 +132,7 @@ impl StreamRecovery {
         if self.wanted == 0 {
             return RecoveryAction::default();
         }
-        let elapsed_us = elapsed_us.min(LOOK_US_MAX);
+        let elapsed_us = elapsed_us.min(SAMPLE_US_MAX);
         let lifeless_before_us = self.lifeless_us;
         let came = std::mem::take(&mut self.came) > 0;
         let answered = self.listen(elapsed_us, streams);

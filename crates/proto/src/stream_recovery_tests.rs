@@ -2,7 +2,7 @@
 
 use super::*;
 
-const LOOK_US: u64 = 250_000;
+const SAMPLE_US: u64 = 250_000;
 
 /// A path with streams on it, and the time.
 struct Path {
@@ -41,9 +41,9 @@ impl Path {
     }
 
     fn look(&mut self) -> RecoveryAction {
-        self.now_us += LOOK_US;
+        self.now_us += SAMPLE_US;
         let seen: Vec<_> = self.streams.values().copied().collect();
-        let mend = self.mender.sample(LOOK_US, &seen);
+        let mend = self.mender.sample(SAMPLE_US, &seen);
         self.streams.retain(|stream, _| !mend.give_up.contains(stream));
         self.made += mend.make;
         mend
@@ -96,7 +96,7 @@ fn who_waits_for_a_slow_disk_or_has_nothing_to_send_is_left_alone() {
 fn a_cut_link_costs_no_stream_until_it_is_back() {
     let mut path = Path::with(3);
     let mut tries = 0;
-    for _ in 0..(20_000_000 / LOOK_US) {
+    for _ in 0..(20_000_000 / SAMPLE_US) {
         path.only(&[]);
         let mend = path.look();
         assert!(mend.give_up.is_empty() && mend.make <= 1 && !mend.hopeless, "{mend:?}");
@@ -164,7 +164,7 @@ fn a_path_that_stays_dead_ends_the_job() {
     } {
         looks += 1;
     }
-    assert_eq!(looks * LOOK_US / 1_000_000, 59);
+    assert_eq!(looks * SAMPLE_US / 1_000_000, 59);
 }
 
 #[test]
@@ -195,5 +195,5 @@ fn as_many_as_are_wanted_are_made_and_those_under_way_not_twice() {
 #[test]
 fn nothing_is_mended_before_the_first_stream() {
     let mut mender = StreamRecovery::default();
-    assert!((0..1000).all(|_| mender.sample(LOOK_US, &[]) == RecoveryAction::default()));
+    assert!((0..1000).all(|_| mender.sample(SAMPLE_US, &[]) == RecoveryAction::default()));
 }

@@ -195,14 +195,14 @@ impl SyncCounters {
 
     /// Merges a later report: no counter decreases, and no end counts what the other does.
     #[must_use]
-    pub fn later(self, told: Self) -> Self {
+    pub fn later(self, reported: Self) -> Self {
         Self {
-            removed: self.removed.max(told.removed),
-            backed_up: self.backed_up.max(told.backed_up),
-            linked: self.linked.max(told.linked),
-            adjusted: self.adjusted.max(told.adjusted),
-            removed_at_source: self.removed_at_source.max(told.removed_at_source),
-            left_at_source: self.left_at_source.max(told.left_at_source),
+            removed: self.removed.max(reported.removed),
+            backed_up: self.backed_up.max(reported.backed_up),
+            linked: self.linked.max(reported.linked),
+            adjusted: self.adjusted.max(reported.adjusted),
+            removed_at_source: self.removed_at_source.max(reported.removed_at_source),
+            left_at_source: self.left_at_source.max(reported.left_at_source),
         }
     }
 }

@@ -64,8 +64,8 @@ struct WorkerRelay<'a> {
 
 impl WorkerRelay<'_> {
     fn is_over(&self) -> bool {
-        let said_all = self.input.is_none() && !self.connection.wants_write();
-        said_all && self.ended && self.held.is_empty() || self.until.is_some_and(|until| Instant::now() > until)
+        let has_ended = self.input.is_none() && !self.connection.wants_write();
+        has_ended && self.ended && self.held.is_empty() || self.until.is_some_and(|until| Instant::now() > until)
     }
 
     fn step(&mut self) -> io::Result<()> {

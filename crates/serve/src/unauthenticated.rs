@@ -14,7 +14,7 @@ pub(super) struct UnauthenticatedClients(Mutex<UnauthenticatedState>);
 
 #[derive(Debug, Default)]
 struct UnauthenticatedState {
-    told: Option<Instant>,
+    reported: Option<Instant>,
     untold: u64,
 }
 
@@ -22,11 +22,11 @@ impl UnauthenticatedClients {
     /// Counts one peer. If it is to be reported, returns the number of unreported peers before it.
     pub(super) fn one_more(&self, now: Instant) -> Option<u64> {
         let mut state = lock(&self.0);
-        if state.told.is_some_and(|told| now.saturating_duration_since(told) < EVERY) {
+        if state.reported.is_some_and(|reported| now.saturating_duration_since(reported) < EVERY) {
             state.untold += 1;
             return None;
         }
-        state.told = Some(now);
+        state.reported = Some(now);
         Some(std::mem::take(&mut state.untold))
     }
 }

@@ -6,7 +6,7 @@ pub mod workload;
 
 use std::time::Duration;
 
-use haul_job::slurm::pace::{CallPace, LOOK_EVERY};
+use haul_job::slurm::pace::{CHECK_EVERY, CallPace};
 use haul_job::slurm::tracker::ShardTracker;
 use haul_job::slurm::waves::WaveLimits;
 use haul_lab::Rng;
@@ -69,7 +69,7 @@ impl Follower {
             if is_complete && !self.tracker.has_waiting() && !self.tracker.has_queued() {
                 return Ok(now);
             }
-            now += LOOK_EVERY;
+            now += CHECK_EVERY;
         }
         Err("the job is stuck".to_owned())
     }

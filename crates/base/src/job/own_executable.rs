@@ -26,8 +26,10 @@ pub fn own_executable() -> io::Result<PathBuf> {
 /// Whether the executable at this path is haul of this version.
 fn is_this_haul(path: &Path) -> bool {
     // /dev/null may be missing too.
-    let said = Command::new(path).args(["worker", "--identify"]).stdin(Stdio::piped()).stderr(Stdio::piped()).output();
-    said.is_ok_and(|said| said.status.success() && said.stdout.trim_ascii() == worker_identify_line().as_bytes())
+    let output =
+        Command::new(path).args(["worker", "--identify"]).stdin(Stdio::piped()).stderr(Stdio::piped()).output();
+    output
+        .is_ok_and(|output| output.status.success() && output.stdout.trim_ascii() == worker_identify_line().as_bytes())
 }
 
 #[cfg(test)]

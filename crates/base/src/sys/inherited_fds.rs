@@ -60,9 +60,9 @@ mod tests {
         assert!(!without.success(), "it was not meant for this one");
         assert!(command.args(["-c", &script(number)]).status().unwrap().success());
         drop((command, writing));
-        let mut said = String::new();
-        reading.read_to_string(&mut said).unwrap();
-        assert_eq!(said, "said\n");
+        let mut text = String::new();
+        reading.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "said\n");
     }
 
     #[test]

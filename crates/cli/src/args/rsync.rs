@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn what_may_be_meant_otherwise_is_refused() {
-        for (line, said) in [
+        for (line, expected) in [
             ("-i key s t", "elsewhere it is haul's --idfile"),
             ("-l log s t", "elsewhere it is haul's --logfile"),
             ("-x 2m s t", "elsewhere it is haul's --xfrrate"),
@@ -243,7 +243,7 @@ mod tests {
             ("-ay s t", "--detect-renames"),
         ] {
             let refused = becomes(line);
-            assert!(refused.starts_with("refused: ") && refused.contains(said), "{line}: {refused}");
+            assert!(refused.starts_with("refused: ") && refused.contains(expected), "{line}: {refused}");
         }
     }
 

@@ -102,7 +102,7 @@ fn metrics(to: &Path, target: &Path) -> anyhow::Result<JobMetrics> {
 /// Refuses other output to the terminal of a dashboard.
 fn refuse_two_on_a_screen(plan: &Plan) -> Result<(), UsageError> {
     let lines = plan.checksums.as_deref() == Some(Path::new("-"));
-    let digests = matches!(plan.digests.told, Some((_, DigestSink::Shown)));
+    let digests = matches!(plan.digests.output, Some((_, DigestSink::Shown)));
     let contents = matches!(plan.job.options.pipes.target, Some(PipeEnd::Standard(_)));
     if plan.display.mode == Mode::Tui && (lines || digests || contents) && io::stdout().is_terminal() {
         return Err(UsageError::new("--tui: standard output of this copy is on the same terminal")
@@ -140,9 +140,9 @@ fn writers(plan: &Plan) -> anyhow::Result<Vec<Checksums>> {
         let form = if plan.digests.of_lines.is_some() { LineFormat::Coreutils } else { LineFormat::B3sum };
         writers.push(named("--checksums", to, Checksums::create(to, form))?);
     }
-    if let Some((algorithm, told)) = &plan.digests.told {
+    if let Some((algorithm, output)) = &plan.digests.output {
         let form = LineFormat::Bbcp(*algorithm);
-        match told {
+        match output {
             DigestSink::Added(to) => writers.push(named("--checksum", to, Checksums::append(to, form))?),
             DigestSink::Shown if plan.display.mode == Mode::Json => {}
             DigestSink::Shown if matches!(plan.job.options.pipes.target, Some(PipeEnd::Standard(_))) => {

@@ -83,8 +83,8 @@ impl Account {
 
     /// A closed pipe is no error.
     fn say(&mut self, line: &str) {
-        let said = self.out.write_all(line.as_bytes()).and_then(|()| self.out.flush());
-        if let Err(error) = said.as_ref().map_err(io::Error::kind)
+        let written = self.out.write_all(line.as_bytes()).and_then(|()| self.out.flush());
+        if let Err(error) = written.as_ref().map_err(io::Error::kind)
             && error != io::ErrorKind::BrokenPipe
         {
             self.fail(b"standard output", &describe(&io::Error::from(error)));

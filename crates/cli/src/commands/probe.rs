@@ -43,7 +43,7 @@ pub fn run(own: &Values, copy: &Values, operands: &[OsString]) -> anyhow::Result
     let cancel = Cancel::new();
     let rate = RateHandle::new();
     let watch = Watch::start(cancel.clone(), rate, time_limit).context("signals cannot be caught")?;
-    let mut told = ProbeMessages {
+    let mut messages = ProbeMessages {
         text: show::stderr(),
         mode: display.mode,
         is_one: probe.is_one_worker(),
@@ -53,17 +53,17 @@ pub fn run(own: &Values, copy: &Values, operands: &[OsString]) -> anyhow::Result
         ends: Vec::new(),
         path: MeasuredPath::default(),
     };
-    let found = watch.during(|| haul_control::probe::run(&probe, &own_program(), &cancel, &mut told));
+    let found = watch.during(|| haul_control::probe::run(&probe, &own_program(), &cancel, &mut messages));
     match found {
-        Ok(found) => told.end(found, copy, saves, sysctl),
+        Ok(found) => messages.end(found, copy, saves, sysctl),
         Err(Error::Interrupted) => {
-            told.error(&watch.time_is_up().unwrap_or_else(|| "interrupted".to_owned()), Exit::Interrupted);
+            messages.error(&watch.time_is_up().unwrap_or_else(|| "interrupted".to_owned()), Exit::Interrupted);
             Ok(Exit::Interrupted)
         }
         Err(error) => {
             let text = error.to_string();
             let exit = Exit::of(&Err(error));
-            told.error(&text, exit);
+            messages.error(&text, exit);
             Ok(exit)
         }
     }

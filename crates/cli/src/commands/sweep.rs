@@ -29,12 +29,12 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let steering = RuntimeControl::new();
     let watch =
         Watch::start(cancel.clone(), steering.rate().clone(), time_limit).context("signals cannot be caught")?;
-    let mut told = SweepMessages { text: show::stderr(), mode };
+    let mut messages = SweepMessages { text: show::stderr(), mode };
     let bench = SweepBench { program: own_program(), watch: &watch, steering: &steering };
-    let ended = sweep.carry_out(&cancel, bench, &mut told)?;
+    let ended = sweep.carry_out(&cancel, bench, &mut messages)?;
     let files: Vec<_> =
         ["csv", "json"].into_iter().chain(sweep.report.then_some("html")).map(|ending| sweep.named(ending)).collect();
-    Ok(told.end(ended, &files))
+    Ok(messages.end(ended, &files))
 }
 
 /// A line of `haul sweep --json`.

@@ -136,8 +136,9 @@ mod tests {
             "-s",
             "-C /absent/file",
         ];
-        let said = all.map(|lines| format!("{lines}\n    {}", options_of(lines).unwrap_err().replace('\n', "\n    ")));
-        insta::assert_snapshot!(said.join("\n"), @r#"
+        let errors =
+            all.map(|lines| format!("{lines}\n    {}", options_of(lines).unwrap_err().replace('\n', "\n    ")));
+        insta::assert_snapshot!(errors.join("\n"), @r#"
         -r
         -s 999
             /options:2: --streams 999: must be a whole number from 1 to 256

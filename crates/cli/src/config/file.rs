@@ -100,14 +100,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("config.toml");
         write(&file, "streams = 2\n").unwrap();
-        let said = |mode| {
+        let contents = |mode| {
             set_permissions(&file, Permissions::from_mode(mode)).unwrap();
             read(&file).map_err(|error| error.to_string().replace(&*dir.path().to_string_lossy(), ""))
         };
-        assert_eq!(said(0o644), Ok(Some("streams = 2\n".into())));
+        assert_eq!(contents(0o644), Ok(Some("streams = 2\n".into())));
         let remedy =
             "/config.toml: others can write it and could make haul start commands\nhint: chmod go-w /config.toml";
-        assert_eq!([said(0o664), said(0o646)], [Err(remedy.into()), Err(remedy.into())]);
+        assert_eq!([contents(0o664), contents(0o646)], [Err(remedy.into()), Err(remedy.into())]);
         let other = rustix::process::geteuid().as_raw() + 1;
         let refused = |owner, mode| refuse_writable_by_others(&file, owner, mode, STARTS_COMMANDS, NAME_ANOTHER);
         assert!(

@@ -78,13 +78,13 @@ pub fn complete(values: Values, hosts: &HostNames) -> Result<Values, UsageError>
 }
 
 fn with_files(values: Values, files: &[Loaded], hosts: &HostNames) -> Values {
-    let given = |said: ConfigSettings| said.chosen.iter().flat_map(ProfileSetting::given).collect();
+    let given = |settings: ConfigSettings| settings.chosen.iter().flat_map(ProfileSetting::given).collect();
     if hosts.source.is_none() || hosts.target.is_none() {
         let more = given(config_settings(&values, files, hosts));
         return values.and(more);
     }
     let [at_source, at_target] =
-        [ConfigEnd::Source, ConfigEnd::Target].map(|end| given(said_at(&values, files, hosts, end)));
+        [ConfigEnd::Source, ConfigEnd::Target].map(|end| given(set_at(&values, files, hosts, end)));
     let typed = Values::new(values.table(), values.dialect(), values.given().to_vec());
     values.and(at_source).logging_in_at_target_as(typed.and(at_target))
 }
@@ -121,11 +121,11 @@ pub fn load(values: &Values) -> Result<Vec<Loaded>, UsageError> {
 /// Options of files for a job between these hosts. Those of a login apply to the first remote end.
 pub fn config_settings(values: &Values, files: &[Loaded], hosts: &HostNames) -> ConfigSettings {
     let end = if hosts.source.is_none() && hosts.target.is_some() { ConfigEnd::Target } else { ConfigEnd::Source };
-    said_at(values, files, hosts, end)
+    set_at(values, files, hosts, end)
 }
 
-fn said_at(values: &Values, files: &[Loaded], hosts: &HostNames, login: ConfigEnd) -> ConfigSettings {
-    let mut said = ConfigSettings::default();
+fn set_at(values: &Values, files: &[Loaded], hosts: &HostNames, login: ConfigEnd) -> ConfigSettings {
+    let mut settings = ConfigSettings::default();
     let mut given = values.given().to_vec();
     let mut closed = values.undone().to_vec();
     closed.extend(given.iter().map(|(row, _)| *row).filter(|row| !row.is(ADDED_UP)));
@@ -143,13 +143,13 @@ fn said_at(values: &Values, files: &[Loaded], hosts: &HostNames, login: ConfigEn
             match check(with_it.clone()) {
                 Ok(()) => {
                     given = with_it;
-                    said.chosen.push(setting.clone());
+                    settings.chosen.push(setting.clone());
                 }
-                Err(error) => said.left_out.push((setting.clone(), error)),
+                Err(error) => settings.left_out.push((setting.clone(), error)),
             }
         }
     }
-    said
+    settings
 }
 
 /// The ends that a section applies to.

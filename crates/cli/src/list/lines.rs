@@ -89,16 +89,16 @@ impl ListFileReader {
         let held = self.buffer.len().min(held);
         self.buffer.resize(held + PIECE, 0);
         let got = self.written.text.read_at(self.offset, &mut self.buffer[held..], patience);
-        let (length, said) = match got {
+        let (length, state) = match got {
             Ok(Got::Bytes(length)) => (length, None),
             Ok(Got::NotYet) => (0, Some(ListLine::NotYet)),
             Ok(Got::End) => (0, None),
             Err(error) => (0, Some(ListLine::End(Some(error.to_string())))),
         };
-        self.ended = length == 0 && said.is_none();
+        self.ended = length == 0 && state.is_none();
         self.offset += length as u64;
         self.buffer.truncate(held + length);
-        said
+        state
     }
 
     /// The source of a line; `None` if it is empty.
@@ -164,8 +164,8 @@ impl ListReader for ListFileReader {
             if self.ended {
                 return ListLine::End(None);
             }
-            if let Some(said) = self.read(patience) {
-                return said;
+            if let Some(state) = self.read(patience) {
+                return state;
             }
         }
     }

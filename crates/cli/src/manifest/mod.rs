@@ -174,11 +174,11 @@ fn add(lines: &mut Option<ExpectedDigests>, algorithm: Option<ChecksumAlgorithm>
 }
 
 /// The algorithm of the first line: as named in it or by the user, or the only one with that length.
-fn algorithm_of(line: &ManifestLine, said: Option<ChecksumAlgorithm>) -> anyhow::Result<ChecksumAlgorithm> {
+fn algorithm_of(line: &ManifestLine, named: Option<ChecksumAlgorithm>) -> anyhow::Result<ChecksumAlgorithm> {
     let digits = 2 * line.digest.len();
-    if let Some(algorithm) = line.algorithm.or(said) {
-        let fits = algorithm.bytes() == line.digest.len() && said.is_none_or(|said| said == algorithm);
-        let name = said.unwrap_or(algorithm).name();
+    if let Some(algorithm) = line.algorithm.or(named) {
+        let fits = algorithm.bytes() == line.digest.len() && named.is_none_or(|named| named == algorithm);
+        let name = named.unwrap_or(algorithm).name();
         ensure!(fits, "not {name}, the digest of --checksum-alg or -E");
         return Ok(algorithm);
     }

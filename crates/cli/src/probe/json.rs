@@ -238,10 +238,10 @@ pub fn forecast(
     [saved, sysctl]: [Option<&str>; 2],
     status: u8,
 ) -> String {
-    let next = forecast.and_then(|told| told.next);
+    let next = forecast.and_then(|forecast| forecast.next);
     encode(&ProbeLine::Forecast(ForecastFields {
-        bytes_per_s: forecast.map(|told| told.rate),
-        limit: forecast.map(|told| told.limit.id()),
+        bytes_per_s: forecast.map(|forecast| forecast.rate),
+        limit: forecast.map(|forecast| forecast.limit.id()),
         next: next.map(|(limit, bytes_per_s)| NextLimitFields { bytes_per_s, limit: limit.id() }),
         settings: options.iter().map(|(row, given)| (row.id, given.as_deref().map(Cow::from).into())).collect(),
         saved,

@@ -248,13 +248,13 @@ mod tests {
             result(2, "n2", (100.0, 4.0), "target-disk"),
         ];
         let page = page(results, ReportFormat::Html);
-        for said in [
+        for expected in [
             "<li>3 of 3 shards</li>",
             "<tr><td>n1</td><td>2</td><td>16.0 MB</td><td>8.00 s</td><td>2.00 MB/s</td><td>network</td><td>75 %</td></tr>",
             "<tr><td>n2</td><td>1</td><td>8.00 MB</td><td>4.00 s</td><td>2.00 MB/s</td><td>target disk</td><td>100 %</td></tr>",
             "<tr><td>1</td><td>n1</td><td>6.00 s</td><td>12</td><td>8.00 MB</td><td>2</td><td>network</td></tr>",
         ] {
-            assert!(page.contains(said), "{said}: {page}");
+            assert!(page.contains(expected), "{expected}: {page}");
         }
         assert_eq!(page.matches("<svg class=\"chart\"").count(), 2);
     }

@@ -303,12 +303,12 @@ impl Plot<'_> {
             (_, None) => end,
         };
         for (at, row) in table.rows.iter().enumerate() {
-            let mut said = row.first().cloned().unwrap_or_default();
+            let mut title = row.first().cloned().unwrap_or_default();
             for (name, figure) in table.columns.iter().zip(row).skip(1).filter(|(_, figure)| !figure.is_empty()) {
-                let _ = write!(said, "\n{name}: {figure}");
+                let _ = write!(title, "\n{name}: {figure}");
             }
             let (low, high) = (self.y.range.start, self.y.range.end);
-            self.hint(context, (border(at), low), (border(at + 1), high), &said);
+            self.hint(context, (border(at), low), (border(at + 1), high), &title);
         }
     }
 
@@ -320,8 +320,8 @@ impl Plot<'_> {
             let corners = [(middle - half, 0.0), (middle + half, self.y.at(bar.value))];
             context.draw_series([Rectangle::new(corners, PALETTE[0].filled())])?;
             self.spread(context, (middle, bar.value), bar.spread, INK)?;
-            let said = format!("{}: {}", bar.name, self.chart.y.0.shown(bar.value));
-            self.hint(context, corners[0], corners[1], &said);
+            let title = format!("{}: {}", bar.name, self.chart.y.0.shown(bar.value));
+            self.hint(context, corners[0], corners[1], &title);
         }
         Ok(())
     }
@@ -334,8 +334,8 @@ impl Plot<'_> {
             let corners = [(self.x.at(span.from), middle - 0.35), (self.x.at(span.to), middle + 0.35)];
             context.draw_series([Rectangle::new(corners, colour(row).filled())])?;
             let time = self.chart.x.0;
-            let said = format!("{}: {} to {}", span.name, time.shown(span.from), time.shown(span.to));
-            self.hint(context, corners[0], corners[1], &said);
+            let title = format!("{}: {} to {}", span.name, time.shown(span.from), time.shown(span.to));
+            self.hint(context, corners[0], corners[1], &title);
         }
         Ok(())
     }
@@ -352,20 +352,20 @@ impl Plot<'_> {
                 context.draw_series([Rectangle::new(corners, heat.filled())])?;
                 let shown = format!("{:.*}", usize::from(most / unit < 20.0), figure / unit);
                 context.draw_series([Text::new(shown, (x, y), style.clone())])?;
-                let said = format!("{row}, {column}: {}", map.quantity.shown(*figure));
-                self.hint(context, corners[0], corners[1], &said);
+                let title = format!("{row}, {column}: {}", map.quantity.shown(*figure));
+                self.hint(context, corners[0], corners[1], &title);
             }
         }
         Ok(())
     }
 
-    fn hint(&mut self, context: &PlotContext<'_, '_>, from: Point, to: Point, said: &str) {
+    fn hint(&mut self, context: &PlotContext<'_, '_>, from: Point, to: Point, title: &str) {
         let ((left, bottom), (right, top)) = (context.backend_coord(&from), context.backend_coord(&to));
         let (width, height) = ((right - left).max(1), (bottom - top).max(1));
         let _ = write!(
             self.hints,
             "<rect class=\"hint\" x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\"><title>{}</title></rect>",
-            text(said)
+            text(title)
         );
     }
 }
@@ -430,8 +430,8 @@ mod tests {
         let long = "a name far too long for its bar, really, since there is room for two of them, and not for this one";
         let bars = vec![bar("aes-256-gcm", 900e6, Some((800e6, 950e6))), bar(long, 1.0, None)];
         let svg = draw(&Chart { marks: Marks::Bars(bars), x: (Quantity::Count, "cipher"), ..example() });
-        for said in ["\ncipher\n", "\naes-256-gcm\n", "aes-256-gcm: 900 MB/s", "…"] {
-            assert!(svg.contains(said), "{said}: {svg}");
+        for title in ["\ncipher\n", "\naes-256-gcm\n", "aes-256-gcm: 900 MB/s", "…"] {
+            assert!(svg.contains(title), "{title}: {svg}");
         }
     }
 

@@ -270,7 +270,7 @@ mod tests {
     fn a_transfer_has_its_summary_charts_and_all_figures() {
         let page = html::page(&made(&Ok(summary::tests::example())));
         assert_eq!(page.matches("<svg class=\"chart\"").count(), 7);
-        for said in [
+        for expected in [
             "<h2>Result</h2>",
             "<td>connection</td>",
             "half of the time from 10.0 MB/s to 10.0 MB/s",
@@ -281,7 +281,7 @@ mod tests {
             "80.00 ms",
             "a&lt;b",
         ] {
-            assert!(page.contains(said), "{said}: {page}");
+            assert!(page.contains(expected), "{expected}: {page}");
         }
         let text = markdown::page(&made(&Ok(summary::tests::example())));
         assert!(text.contains("### Rate over time") && text.contains("`█"), "{text}");

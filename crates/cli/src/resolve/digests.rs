@@ -18,7 +18,7 @@ use crate::args::{Dialect, UsageError};
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Digests {
     /// Output of `-E`: lines in bbcp's form.
-    pub told: Option<(ChecksumAlgorithm, DigestSink)>,
+    pub output: Option<(ChecksumAlgorithm, DigestSink)>,
     /// `--checksum-alg`: the algorithm of `--checksums`; `None` for BLAKE3 in b3sum's form.
     pub of_lines: Option<ChecksumAlgorithm>,
     /// The file of `--expect`, and its algorithm if given.
@@ -44,7 +44,7 @@ struct DigestOutput {
 }
 
 enum DigestMode {
-    Tell(DigestSink),
+    Report(DigestSink),
     Compare(Vec<u8>),
 }
 
@@ -74,8 +74,8 @@ pub fn digests(values: &Values) -> Result<(Option<ChecksumOptions>, Digests), Us
     if let Some(asked) = &asked {
         refuse_a_second(asked, named, expected.is_some())?;
     }
-    let told = asked.as_ref().and_then(|asked| match &asked.what {
-        DigestMode::Tell(told) => Some((asked.algorithm, told.clone())),
+    let output = asked.as_ref().and_then(|asked| match &asked.what {
+        DigestMode::Report(output) => Some((asked.algorithm, output.clone())),
         DigestMode::Compare(_) => None,
     });
     let algorithm = asked.as_ref().map(|asked| asked.algorithm);
@@ -83,7 +83,7 @@ pub fn digests(values: &Values) -> Result<(Option<ChecksumOptions>, Digests), Us
     let checksum = match asked {
         Some(DigestOutput { algorithm, at_source, what, .. }) => {
             let against = match what {
-                DigestMode::Tell(_) => ChecksumReference::Nothing,
+                DigestMode::Report(_) => ChecksumReference::Nothing,
                 DigestMode::Compare(value) => ChecksumReference::Value(value),
             };
             Some(ChecksumOptions { algorithm, at_source, against })
@@ -94,7 +94,7 @@ pub fn digests(values: &Values) -> Result<(Option<ChecksumOptions>, Digests), Us
             against: ChecksumReference::Nothing,
         }),
     };
-    Ok((checksum, Digests { told, of_lines, expected }))
+    Ok((checksum, Digests { output, of_lines, expected }))
 }
 
 /// Whether the BLAKE3 digest of each file is computed: if requested or displayed.
@@ -138,9 +138,9 @@ fn asked(value: &OsStr) -> Result<DigestOutput, UsageError> {
     let rest = parts.next();
     let has_what = rest.is_some();
     let what = match rest {
-        None | Some([]) => DigestMode::Tell(DigestSink::Shown),
+        None | Some([]) => DigestMode::Report(DigestSink::Shown),
         Some(text) if !text.iter().all(u8::is_ascii_hexdigit) => {
-            DigestMode::Tell(DigestSink::Added(OsStr::from_bytes(text).into()))
+            DigestMode::Report(DigestSink::Added(OsStr::from_bytes(text).into()))
         }
         Some(text) => {
             let digest = from_hex(text).filter(|digest| digest.len() == algorithm.bytes());

@@ -47,7 +47,7 @@ fn bbcps_argument_says_which_where_and_what_for() {
         let (checksum, digests, _) = good(line);
         let ChecksumOptions { algorithm, at_source, against } = checksum.unwrap();
         let value = if let ChecksumReference::Value(value) = against { Some(value) } else { None };
-        (algorithm.name(), at_source, value, digests.told.map(|(_, told)| told))
+        (algorithm.name(), at_source, value, digests.output.map(|(_, output)| output))
     };
     assert_eq!(asked("-E md5"), ("md5", false, None, Some(DigestSink::Shown)));
     assert_eq!(asked("-E %c32="), ("c32", true, None, Some(DigestSink::Shown)));

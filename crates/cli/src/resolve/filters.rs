@@ -302,7 +302,7 @@ mod tests {
     fn a_rule_file_of_rsyncs_is_refused_with_what_to_write() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("rules");
-        for (option, rule, said) in [
+        for (option, rule, expected) in [
             ("--exclude-from", "- *.o", "write *.o; the last matching"),
             ("--exclude-from", "+ a.c", "write !a.c; the last matching"),
             ("--include-from", "+ a.c", "write a.c; the last matching"),
@@ -322,7 +322,7 @@ mod tests {
         ] {
             std::fs::write(&path, format!("b\n{rule}\n")).unwrap();
             let error = resolved(&[option, path.to_str().unwrap()]).unwrap_err();
-            assert!(error.contains("line 2: an rsync filter rule") && error.contains(said), "{rule}: {error}");
+            assert!(error.contains("line 2: an rsync filter rule") && error.contains(expected), "{rule}: {error}");
         }
         std::fs::write(&path, "\u{feff}P x\n").unwrap();
         let error = resolved(&["--exclude-from", path.to_str().unwrap()]).unwrap_err();
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_rule_of_rsyncs_that_is_typed_is_refused_with_what_to_type() {
-        for (option, rule, said) in [
+        for (option, rule, expected) in [
             ("--exclude", "+ a.c", "write --include 'a.c'"),
             ("--exclude", "- a.c", "write --exclude 'a.c'"),
             ("--include", "- a.c", "write --exclude 'a.c'"),
@@ -339,7 +339,7 @@ mod tests {
             ("--include", "merge f", "write --exclude-from f, or --include-from f"),
         ] {
             let error = resolved(&[&format!("{option}={rule}")]).unwrap_err();
-            assert!(error.contains("an rsync filter rule") && error.contains(said), "{rule}: {error}");
+            assert!(error.contains("an rsync filter rule") && error.contains(expected), "{rule}: {error}");
         }
         for name in ["\\+ a.c", "\\P x", "[P] x", "Pictures", "a - b"] {
             assert!(resolved(&[&format!("--exclude={name}")]).is_ok(), "{name}");
@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn what_can_only_be_a_mistake_is_refused() {
-        for (words, said) in [
+        for (words, expected) in [
             (&["--exclude", "*"][..], "excludes everything"),
             (&["--exclude", "*", "--include", "*.c"], "put --include before it"),
             (&["--exclude", "!a"], "--include 'a'"),
@@ -359,7 +359,7 @@ mod tests {
             (&["--newer", "soon"], "UTC"),
         ] {
             let error = resolved(words).unwrap_err();
-            assert!(error.contains(said), "{words:?}: {error}");
+            assert!(error.contains(expected), "{words:?}: {error}");
         }
         assert!(resolved(&["--include", "*.c", "--exclude", "*"]).is_ok());
     }

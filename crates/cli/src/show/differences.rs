@@ -50,9 +50,9 @@ fn in_attributes(names: &[(AttributeEnd, Box<[u8]>)], count: u64) -> String {
         AttributeEnd::Both => format!("has another value of attribute {}", escape(name)),
     };
     let mut words: Vec<_> = names[..names.len().min(ATTRIBUTES_SHOWN)].iter().map(phrase).collect();
-    let said = words.len() as u64;
-    if said < count {
-        words.push(format!("and differs in {} more", count - said));
+    let listed = words.len() as u64;
+    if listed < count {
+        words.push(format!("and differs in {} more", count - listed));
     }
     words.join(", ")
 }
@@ -79,9 +79,9 @@ fn node_name(node: SpecialFile) -> String {
 fn in_bytes(ranges: &[Range<u64>], bytes: u64) -> String {
     let shown = &ranges[..ranges.len().min(RANGES_SHOWN)];
     let mut words: Vec<_> = shown.iter().map(|range| format!("{}-{}", range.start, range.end - 1)).collect();
-    let said = shown.iter().map(|range| range.end - range.start).fold(0, u64::saturating_add);
-    if said < bytes {
-        words.push(format!("and in {} elsewhere", bytes - said));
+    let listed = shown.iter().map(|range| range.end - range.start).fold(0, u64::saturating_add);
+    if listed < bytes {
+        words.push(format!("and in {} elsewhere", bytes - listed));
     }
     words.join(", ")
 }

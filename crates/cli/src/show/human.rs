@@ -228,13 +228,13 @@ impl Show for Human {
                     true => self.tally.headline(result.times.elapsed),
                     false => summary::headline(result),
                 };
-                let mut said = summary::below(&headline, result, self.level >= Verbosity::Verbose);
+                let mut output = summary::below(&headline, result, self.level >= Verbosity::Verbose);
                 if self.level >= Verbosity::Path {
-                    said.push_str(&summary::path(result));
-                    said.push_str(&parts::table(result));
-                    said.push_str(&streams::table([&result.source().streams, &result.target().streams]));
+                    output.push_str(&summary::path(result));
+                    output.push_str(&parts::table(result));
+                    output.push_str(&streams::table([&result.source().streams, &result.target().streams]));
                 }
-                self.text.plain(said.trim_end());
+                self.text.plain(output.trim_end());
             }
             Ok(_) => {}
             Err(error) => self.text.error(&error.to_string()),
@@ -424,14 +424,14 @@ pub mod tests {
 
     #[test]
     fn verbose_says_how_the_ends_are_connected() {
-        let said = printed(Verbosity::Verbose, &Ok(example()));
+        let output = printed(Verbosity::Verbose, &Ok(example()));
         assert!(
-            said.contains("haul: connected: 10.10.1.155:40312 -> 10.10.1.202:35011 over enp5s0f1 (10 Gbit/s), 8 streams, aes-256-gcm\n"),
-            "{said}"
+            output.contains("haul: connected: 10.10.1.155:40312 -> 10.10.1.202:35011 over enp5s0f1 (10 Gbit/s), 8 streams, aes-256-gcm\n"),
+            "{output}"
         );
         let moved =
             "haul: data now takes 10.2.0.1:1 -> 10.2.0.2:2 (tcp) and 10.1.0.1:3 -> 10.1.0.2:4 (tcp): it carries";
-        assert!(said.contains(moved) && said.contains("memory "), "{said}");
+        assert!(output.contains(moved) && output.contains("memory "), "{output}");
     }
 
     #[test]
@@ -446,13 +446,13 @@ pub mod tests {
             buffer_limited_us: 0,
         };
         let outcome = Ok(Summary { connection: ConnectionSummary { path, ..example().connection }, ..example() });
-        let said = |level| printed(level, &outcome);
+        let output = |level| printed(level, &outcome);
         let line = "path        RTT 50.4 ms; 123,456 segments, 12 resent; limited 43 % by the receive window, 0 % by \
                     send buffers\n";
-        assert!(said(Verbosity::Path).ends_with(line), "{}", said(Verbosity::Path));
-        assert!(!said(Verbosity::Verbose).contains("RTT") && !said(Verbosity::Path).contains("run7/a: "));
-        assert!(said(Verbosity::Files).contains("haul: run7/a: done, 5 bytes\n"), "{}", said(Verbosity::Files));
-        assert!(said(Verbosity::Files).contains("haul: run7/\\xff: up to date, 0 bytes\n"));
+        assert!(output(Verbosity::Path).ends_with(line), "{}", output(Verbosity::Path));
+        assert!(!output(Verbosity::Verbose).contains("RTT") && !output(Verbosity::Path).contains("run7/a: "));
+        assert!(output(Verbosity::Files).contains("haul: run7/a: done, 5 bytes\n"), "{}", output(Verbosity::Files));
+        assert!(output(Verbosity::Files).contains("haul: run7/\\xff: up to date, 0 bytes\n"));
     }
 
     #[test]

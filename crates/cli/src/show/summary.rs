@@ -124,13 +124,13 @@ pub fn path(summary: &Summary) -> String {
 
 /// The sandboxes of both ends. Reasons are a worker's text.
 fn sandbox(summary: &Summary) -> Option<String> {
-    let said = |sandbox: &SandboxReport| match sandbox.reason.as_str() {
+    let described = |sandbox: &SandboxReport| match sandbox.reason.as_str() {
         "" => sandbox.confinement.word().to_owned(),
         reason => format!("{} ({})", sandbox.confinement.word(), harmless(reason)),
     };
     match (&summary.ends[0].sandbox, &summary.ends[1].sandbox) {
-        (Some(source), Some(target)) if source == target => Some(format!("{} at both ends", said(source))),
-        (Some(source), Some(target)) => Some(format!("source {}, target {}", said(source), said(target))),
+        (Some(source), Some(target)) if source == target => Some(format!("{} at both ends", described(source))),
+        (Some(source), Some(target)) => Some(format!("source {}, target {}", described(source), described(target))),
         _ => None,
     }
 }
@@ -206,9 +206,9 @@ fn read_back(read: &ReadBackBytes) -> String {
         (read.cache_bytes, "possibly from a cache: the file system has no direct I/O"),
         (read.memory_bytes, "from memory: there is no disk"),
     ];
-    let said: Vec<_> =
+    let described: Vec<_> =
         parts.iter().filter(|(bytes, _)| *bytes > 0).map(|(bytes, what)| format!("{} {what}", size(*bytes))).collect();
-    if said.is_empty() { "nothing to read".to_owned() } else { said.join("; ") }
+    if described.is_empty() { "nothing to read".to_owned() } else { described.join("; ") }
 }
 
 /// The line about direct I/O, if most bytes used it.
@@ -393,8 +393,8 @@ pub mod tests {
     fn what_a_sync_did_besides_is_said_where_it_did_it() {
         let sync =
             SyncCounters { removed: 12, backed_up: 1, linked: 3, adjusted: 2, removed_at_source: 1, left_at_source: 5 };
-        let said = summary(&Summary { sync, ..example() }, false);
-        insta::assert_snapshot!(said, @"
+        let described = summary(&Summary { sync, ..example() }, false);
+        insta::assert_snapshot!(described, @"
         12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
         deleted     12 extraneous entries
         backed up   1 entry, replaced or deleted
@@ -497,15 +497,15 @@ pub mod tests {
 
     #[test]
     fn where_it_was_read_back_from_is_said_honestly() {
-        let said = |disk_bytes, cache_bytes, memory_bytes| {
+        let described = |disk_bytes, cache_bytes, memory_bytes| {
             let read_back = Some(ReadBackBytes { disk_bytes, cache_bytes, memory_bytes });
-            let said = summary(
+            let described = summary(
                 &Summary { integrity: IntegritySummary { read_back, ..example().integrity }, ..example() },
                 false,
             );
-            said.lines().find(|line| line.starts_with("read back")).map(str::to_owned).unwrap_or_default()
+            described.lines().find(|line| line.starts_with("read back")).map(str::to_owned).unwrap_or_default()
         };
-        insta::assert_snapshot!([said(333_149_000_000, 0, 0), said(1, 2_000_000, 0), said(0, 0, 3), said(0, 0, 0)].join("\n"), @"
+        insta::assert_snapshot!([described(333_149_000_000, 0, 0), described(1, 2_000_000, 0), described(0, 0, 3), described(0, 0, 0)].join("\n"), @"
         read back   333.1 GB from the disk
         read back   1 byte from the disk; 2.00 MB possibly from a cache: the file system has no direct I/O
         read back   3 bytes from memory: there is no disk
@@ -554,7 +554,7 @@ pub mod tests {
     fn an_end_that_nothing_confines_is_named_without_being_asked() {
         let end = |confinement, reason: &str| Some(SandboxReport { confinement, reason: reason.into() });
         let run = |source_sandbox, target_sandbox, verbose| {
-            let said = summary(
+            let described = summary(
                 &Summary {
                     ends: [source_sandbox, target_sandbox]
                         .map(|sandbox| EndSummary { sandbox, ..EndSummary::default() }),
@@ -562,16 +562,16 @@ pub mod tests {
                 },
                 verbose,
             );
-            said.lines().find(|line| line.starts_with("sandbox")).map(str::to_owned)
+            described.lines().find(|line| line.starts_with("sandbox")).map(str::to_owned)
         };
         let partial = || end(Confinement::Partial, "links are followed");
         let full = || end(Confinement::Full, "");
         assert_eq!(run(partial(), full(), false), None);
         assert_eq!(run(None, full(), true), None);
-        let said = run(partial(), full(), true).unwrap();
-        assert_eq!(said, "sandbox     source partial (links are followed), target full");
-        let said = run(full(), end(Confinement::None, "no \x1bLandlock"), false).unwrap();
-        assert_eq!(said, "sandbox     source full, target none (no \\u{1b}Landlock)");
+        let described = run(partial(), full(), true).unwrap();
+        assert_eq!(described, "sandbox     source partial (links are followed), target full");
+        let described = run(full(), end(Confinement::None, "no \x1bLandlock"), false).unwrap();
+        assert_eq!(described, "sandbox     source full, target none (no \\u{1b}Landlock)");
     }
 
     #[test]

@@ -327,10 +327,10 @@ pub mod tests {
     #[test]
     fn what_would_not_shrink_is_sent_as_it_is() {
         let methods = |left| vec![MethodResult { method: CompressionMethod::Lz4, left, bytes_per_s: Some(2e8) }];
-        let said = |stubborn, left| choice(&CompressionSample { files: 1, bytes: 1, stubborn, methods: methods(left) });
-        assert!(said(1.0, 1.0).starts_with("sent uncompressed"));
-        assert!(said(0.0, 0.97).starts_with("sent uncompressed"));
-        assert_eq!(said(0.0, 0.5), "compressed over streams slower than 200 MB/s, uncompressed over faster ones");
+        let text = |stubborn, left| choice(&CompressionSample { files: 1, bytes: 1, stubborn, methods: methods(left) });
+        assert!(text(1.0, 1.0).starts_with("sent uncompressed"));
+        assert!(text(0.0, 0.97).starts_with("sent uncompressed"));
+        assert_eq!(text(0.0, 0.5), "compressed over streams slower than 200 MB/s, uncompressed over faster ones");
     }
 
     #[test]

@@ -259,30 +259,31 @@ pub fn flattery(job: &Job, transport: Option<&TransportPath>, runs: &[SweepRun])
     let any = |is: &dyn Fn(&Figures) -> bool| figures.iter().any(|figures| is(figures));
     let reads = job.sources.iter().any(|source| !names_null(source.path.as_os_str()));
     let writes = !is_null(&job.target.path) && job.target.path.as_os_str() != haul_base::job::spec::NULL_TARGET;
-    let mut said = Vec::new();
+    let mut warnings = Vec::new();
     let is_cold = job.options.storage.source.cache == CacheUse::Cold;
     if reads && !is_cold && any(&|run| run.source_direct_bytes < run.bytes / 2.0) {
-        said.push("the source came through the page cache, after the first run possibly from memory (--cache cold)");
+        warnings
+            .push("the source came through the page cache, after the first run possibly from memory (--cache cold)");
     }
     if writes && any(&|run| run.durable < 0.5) {
-        said.push("not all data reached the target's disk (--fsync, or a file system in memory): rates of memory");
+        warnings.push("not all data reached the target's disk (--fsync, or a file system in memory): rates of memory");
     }
     if !writes {
-        said.push("the target null: writes nothing");
+        warnings.push("the target null: writes nothing");
     }
     if any(&|run| run.cloned_bytes > 0.0) {
-        said.push("blocks were shared and not copied (reflink)");
+        warnings.push("blocks were shared and not copied (reflink)");
     }
     if any(&|run| run.bytes_on_wire > 0.0 && run.bytes_on_wire < run.bytes * 0.9) {
-        said.push("the data was compressed: rates depend on it (see -c off)");
+        warnings.push("the data was compressed: rates depend on it (see -c off)");
     }
     if matches!(transport, Some(TransportPath::Tcp { .. }))
         && job.target.host == Host::Local
         && job.sources.iter().all(|source| source.host == Host::Local)
     {
-        said.push("both ends are on this machine: no network, and shared CPUs");
+        warnings.push("both ends are on this machine: no network, and shared CPUs");
     }
-    said.into_iter().map(str::to_owned).collect()
+    warnings.into_iter().map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -367,12 +368,12 @@ pub mod tests {
             });
             [run]
         };
-        let said = |source, target, direct, durable| {
+        let warnings = |source, target, direct, durable| {
             flattery(&job(source, target), None, &run_with(direct, durable)).join("\n")
         };
-        assert_eq!(said("/data", "/archive", 1e9, 1.0), "");
-        assert!(said("/data", "/archive", 0.0, 1.0).contains("page cache"));
-        assert!(said("/data", "/archive", 1e9, 0.0).contains("--fsync"));
-        assert_eq!(said("null:1g", "null:", 0.0, 0.0), "the target null: writes nothing");
+        assert_eq!(warnings("/data", "/archive", 1e9, 1.0), "");
+        assert!(warnings("/data", "/archive", 0.0, 1.0).contains("page cache"));
+        assert!(warnings("/data", "/archive", 1e9, 0.0).contains("--fsync"));
+        assert_eq!(warnings("null:1g", "null:", 0.0, 0.0), "the target null: writes nothing");
     }
 }

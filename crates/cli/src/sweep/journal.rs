@@ -230,10 +230,10 @@ mod tests {
         Journal::open(&path, &header()).unwrap().add(run(1, "8k", "1", 1e8)).unwrap();
         let before = fs::read(&path).unwrap();
         let refused = |header: &Header| Journal::open(&path, header).err().unwrap().to_string();
-        let said = refused(&Header { target: "db2:null:".into(), ..header() });
-        assert!(said.contains("record of another sweep: its target is db1:null:, not db2:null:"), "{said}");
-        let said = refused(&Header { options: String::new(), ..header() });
-        assert!(said.contains("its options is -i key, not nothing") && said.contains("--out"), "{said}");
+        let message = refused(&Header { target: "db2:null:".into(), ..header() });
+        assert!(message.contains("record of another sweep: its target is db1:null:, not db2:null:"), "{message}");
+        let message = refused(&Header { options: String::new(), ..header() });
+        assert!(message.contains("its options is -i key, not nothing") && message.contains("--out"), "{message}");
         assert_eq!(fs::read(&path).unwrap(), before);
         for other in ["name,size\n1,2\n", "# haul sweep 2\n", "one line"] {
             fs::write(&path, other).unwrap();

@@ -113,11 +113,11 @@ impl<'a, 'b> SweepRow<'a, 'b> {
 /// The varied words of a setting, except that of one dimension.
 fn named(setting: &SweepSetting, varied: &[bool; COUNT], except: Option<usize>) -> String {
     let words = (0..COUNT).filter(|at| varied[*at] && Some(*at) != except).map(|at| (at, setting.0[at].as_str()));
-    let said = |(at, word): (usize, &str)| match word {
+    let described = |(at, word): (usize, &str)| match word {
         AUTO => format!("automatic {}", DIMENSIONS[at].name.replace('_', " ")),
         word => format!("{} {word}", DIMENSIONS[at].name.replace('_', " ")),
     };
-    let name = words.map(said).collect::<Vec<_>>().join(", ");
+    let name = words.map(described).collect::<Vec<_>>().join(", ");
     if name.is_empty() { ALL.to_owned() } else { name }
 }
 
@@ -430,8 +430,8 @@ mod tests {
         assert_eq!(chart.x, (Quantity::Size, "size"));
         let DocumentBlock::Chart(chart) = &round_trips(&groups)[0] else { panic!("a chart") };
         let Marks::Lines(lines) = &chart.marks else { panic!("lines") };
-        let said: Vec<_> = lines.iter().map(|line| (line.name.as_str(), line.points[0].y)).collect();
-        assert_eq!(said, [("unloaded", 0.01), ("loaded", 0.05)]);
+        let described: Vec<_> = lines.iter().map(|line| (line.name.as_str(), line.points[0].y)).collect();
+        assert_eq!(described, [("unloaded", 0.01), ("loaded", 0.05)]);
         let DocumentBlock::Chart(chart) = &cpu(&groups)[0] else { panic!("a chart") };
         let Marks::Points(sets) = &chart.marks else { panic!("points") };
         assert!(sets[0].points[0].y < sets[1].points[0].y && sets[0].points.len() == 2);

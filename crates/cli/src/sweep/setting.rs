@@ -65,9 +65,9 @@ impl SweepSetting {
     /// The value as text, or `automatic`.
     pub fn label(&self) -> String {
         let set = DIMENSIONS.iter().zip(&self.0).filter(|(_, word)| *word != AUTO);
-        let said: Vec<_> =
+        let values: Vec<_> =
             set.map(|(dimension, word)| format!("{} {word}", dimension.name.replace('_', " "))).collect();
-        if said.is_empty() { "automatic".to_owned() } else { said.join(", ") }
+        if values.is_empty() { "automatic".to_owned() } else { values.join(", ") }
     }
 
     /// The value of a dimension; `None` if it is not varied.
@@ -221,9 +221,9 @@ pub mod tests {
 
     #[test]
     fn lists_that_make_no_sense_are_refused() {
-        for (line, said) in [("-s 1,,2", "commas"), ("--frames slac", "no such series"), ("-s ,", "commas")] {
+        for (line, values) in [("-s 1,,2", "commas"), ("--frames slac", "no such series"), ("-s ,", "commas")] {
             let error = settings(&given(line), "b").unwrap_err().to_string();
-            assert!(error.contains(said), "{error}");
+            assert!(error.contains(values), "{error}");
         }
         let many: Vec<_> = (0..101).map(|number| number.to_string()).collect();
         let many = many.join(",");

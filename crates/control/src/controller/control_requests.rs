@@ -12,7 +12,7 @@ pub struct ControlRequests {
     pub limit: RateLimit,
     steering: RuntimeControl,
     /// State already sent to this attempt's source.
-    told: SentControls,
+    sent: SentControls,
     /// Total of all completed pauses.
     paused_for: Duration,
     /// Start of the current pause.
@@ -50,7 +50,7 @@ impl ControlRequests {
         Self {
             limit: RateLimit::new(rate_bytes_per_s, steering.rate()),
             steering: steering.clone(),
-            told: SentControls::default(),
+            sent: SentControls::default(),
             paused_for: Duration::ZERO,
             paused_at: None,
         }
@@ -59,18 +59,18 @@ impl ControlRequests {
     /// Resets the sent state for the source of another attempt.
     pub fn begin_again(&mut self) {
         self.limit.begin_again();
-        self.told = SentControls::default();
+        self.sent = SentControls::default();
     }
 
     /// Returns the changes to send to the source now.
     pub fn poll(&mut self) -> Vec<ControlRequest> {
         let mut news = Vec::new();
-        if let Some(streams) = self.steering.streams().filter(|streams| self.told.streams != Some(*streams)) {
-            self.told.streams = Some(streams);
+        if let Some(streams) = self.steering.streams().filter(|streams| self.sent.streams != Some(*streams)) {
+            self.sent.streams = Some(streams);
             news.push(ControlRequest::Streams(streams));
         }
         let is_paused = self.steering.is_paused();
-        if std::mem::replace(&mut self.told.is_paused, is_paused) != is_paused {
+        if std::mem::replace(&mut self.sent.is_paused, is_paused) != is_paused {
             news.push(ControlRequest::Pause(is_paused));
         }
         match (is_paused, self.paused_at) {
@@ -86,7 +86,7 @@ impl ControlRequests {
 
     /// Whether the source was asked to pause.
     pub fn is_paused(&self) -> bool {
-        self.told.is_paused
+        self.sent.is_paused
     }
 
     /// Returns the total pause time so far.

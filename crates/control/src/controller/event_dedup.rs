@@ -29,8 +29,8 @@ impl<'a> EventDedup<'a> {
     }
 
     /// Remembers an event by its contents; returns whether it is new.
-    fn remember(&mut self, said: impl std::hash::Hash) -> bool {
-        let hash = self.hasher.hash_one(said);
+    fn remember(&mut self, event: impl std::hash::Hash) -> bool {
+        let hash = self.hasher.hash_one(event);
         if self.remembered.len() < REMEMBERED_MAX {
             self.remembered.insert(hash)
         } else {
@@ -103,10 +103,10 @@ mod tests {
             })
         };
         let mut listener = Listener(Vec::new());
-        let mut told = EventDedup::new(&mut listener);
+        let mut events = EventDedup::new(&mut listener);
         let first = [file(1, Some(7)), file(2, None), Event::Warning("a".into()), Event::Warning("a".into())];
-        first.iter().for_each(|event| told.event(event));
-        told.begin_again();
+        first.iter().for_each(|event| events.event(event));
+        events.begin_again();
         let second = [
             file(1, None),
             file(2, None),
@@ -115,7 +115,7 @@ mod tests {
             file(1, Some(8)),
             Event::Warning("a".into()),
         ];
-        second.iter().for_each(|event| told.event(event));
+        second.iter().for_each(|event| events.event(event));
         assert_eq!(listener.0, ["1 Some(7)", "2 None", "a", "a", "3 Some(9)", "1 Some(8)"]);
     }
 }

@@ -96,13 +96,13 @@ mod tests {
 
     #[test]
     fn a_host_reports_no_address_of_its_own_for_this_machine() {
-        let client = |name: &str, peer: Option<&str>, said: &str| {
+        let client = |name: &str, peer: Option<&str>, connection: &str| {
             let host = Host::Remote { user: None, name: name.into() };
             let reached = ReachedHost { host: &host, peer: peer.map(|peer| peer.parse().unwrap()), reported: None };
-            reached.client(said, &["192.0.2.7".parse().unwrap()]).map(|found| found.to_string())
+            reached.client(connection, &["192.0.2.7".parse().unwrap()]).map(|found| found.to_string())
         };
         let long = "9".repeat(100_000);
-        for said in [
+        for connection in [
             "",
             " ",
             "\n",
@@ -123,7 +123,7 @@ mod tests {
             "evil.example",
             &long,
         ] {
-            assert_eq!(client("far", Some("192.0.2.8"), said), None, "{said}");
+            assert_eq!(client("far", Some("192.0.2.8"), connection), None, "{connection}");
         }
         let here = "198.51.100.1 40000 192.0.2.7 22";
         assert_eq!(client("far", None, here).as_deref(), Some("198.51.100.1"));

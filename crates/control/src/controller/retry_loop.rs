@@ -68,11 +68,11 @@ fn run_all(
     let mut retry = RetryLoop::new(job.access.retries);
     let mut control_requests = ControlRequests::new(job.options.streams.rate_bytes_per_s, steering);
     let mut totals = JobTotals::default();
-    let mut told = EventDedup::new(observer);
+    let mut events = EventDedup::new(observer);
     let mut earlier = EarlierAttempts::none()?;
     loop {
         let JobAttempt { outcome, ends, sync, new_tree, wrong_deltas, notices } =
-            attempt(&job, program, cancel, &mut control_requests, &mut told, earlier);
+            attempt(&job, program, cancel, &mut control_requests, &mut events, earlier);
         let error = match outcome {
             Ok(last) => return Ok(totals.complete(last, begun.elapsed(), retry.begun())),
             Err(error) => error,
@@ -97,12 +97,12 @@ fn run_all(
         // `--max-delete` limits the total over all attempts.
         let removed_before = &mut job.options.target.sync.removed_before;
         *removed_before = removed_before.saturating_add(sync.removed);
-        told.event(&again(&error, &next, &job));
+        events.event(&again(&error, &next, &job));
         pause(next.pause, cancel)?;
         job.access.connect_timeout = next.connect_timeout;
         job.access.greeting_timeout = Some(GREETING_PART * next.connect_timeout);
         control_requests.begin_again();
-        told.begin_again();
+        events.begin_again();
     }
 }
 

@@ -178,8 +178,8 @@ pub fn host(job: &Job, role: WorkerRole) -> &Host {
 /// Returns the known addresses of the host of an end.
 fn contact<'a>(job: &'a Job, workers: &'a Workers, role: WorkerRole) -> ReachedHost<'a> {
     // `client address, client port, server address, server port`.
-    let said = workers.hello(role).ssh_connection.as_deref();
-    let reported = said.map(|said| said.split_ascii_whitespace().nth(2).unwrap_or_default());
+    let connection = workers.hello(role).ssh_connection.as_deref();
+    let reported = connection.map(|connection| connection.split_ascii_whitespace().nth(2).unwrap_or_default());
     ReachedHost { host: host(job, role), peer: workers.peer(role), reported }
 }
 

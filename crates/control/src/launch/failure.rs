@@ -101,8 +101,8 @@ const KNOWN: &[KnownMessage] = &[
 impl LaunchScene {
     /// Returns the error of a start that ended without a greeting.
     pub(super) fn ended(&self, remains: &FailedChild) -> Error {
-        let said = remains.stderr.iter().chain(&remains.noise);
-        let known = KNOWN.iter().find(|known| said.clone().any(|line| line.contains(known.0)));
+        let output = remains.stderr.iter().chain(&remains.noise);
+        let known = KNOWN.iter().find(|known| output.clone().any(|line| line.contains(known.0)));
         let (what, remedy) = match (self.missing_program(remains), known) {
             (Some(found), _) => found,
             (None, Some((text, what, remedy))) => {
@@ -225,9 +225,9 @@ impl LaunchScene {
 
     fn error(&self, what: &str, remains: &FailedChild, remedy: &str) -> Error {
         let mut lines = vec![what.to_owned()];
-        for (who, said) in [("it said", &remains.noise), ("ssh said", &remains.stderr)] {
+        for (who, output) in [("it said", &remains.noise), ("ssh said", &remains.stderr)] {
             let who = if who == "ssh said" && self.own_command { "the command said" } else { who };
-            let shown = &said[said.len().saturating_sub(SHOWN_LINES)..];
+            let shown = &output[output.len().saturating_sub(SHOWN_LINES)..];
             lines.extend(shown.iter().map(|line| format!("note: {who}: {line}")));
         }
         lines.push(remedy.to_owned());

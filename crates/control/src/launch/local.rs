@@ -111,19 +111,19 @@ pub fn start_local(
         }
         GreetResult::Line(_) | GreetResult::Ended | GreetResult::TooMuchNoise => {
             let remains = listener.remains(&mut child);
-            let said: Vec<String> = remains.noise.into_iter().chain(remains.stderr).collect();
-            Err(failed(end, program, &status_words(remains.status), &said))
+            let output: Vec<String> = remains.noise.into_iter().chain(remains.stderr).collect();
+            Err(failed(end, program, &status_words(remains.status), &output))
         }
     }
 }
 
-fn failed(end: End, program: &WorkerProgram, why: &str, said: &[String]) -> Error {
+fn failed(end: End, program: &WorkerProgram, why: &str, output: &[String]) -> Error {
     let which = match end {
         End::Source => "source",
         End::Target => "target",
     };
     let mut lines = vec![format!("the {which}'s worker on {LABEL} did not start: {why}")];
-    lines.extend(said.iter().rev().take(3).rev().map(|line| format!("note: it said: {line}")));
+    lines.extend(output.iter().rev().take(3).rev().map(|line| format!("note: it said: {line}")));
     lines.push(format!("check that {} is haul and was not replaced", program.executable.display()));
     Error::Connect(lines.join("\n"))
 }

@@ -65,9 +65,9 @@ pub fn start_served(host: &Host, end: End, program: &WorkerProgram, cancel: &Can
         Err(_) => {
             let remains = listener.remains(&mut child);
             let text = |line: &String| line.trim_start().trim_start_matches("hint: ").to_owned();
-            let said = remains.stderr.iter().map(text).collect::<Vec<_>>().join("\n");
-            let said = said.strip_prefix("haul: ").unwrap_or(&said);
-            Err(Error::Connect(format!("{label}: {}", if said.is_empty() { "lost the connection" } else { said })))
+            let output = remains.stderr.iter().map(text).collect::<Vec<_>>().join("\n");
+            let output = output.strip_prefix("haul: ").unwrap_or(&output);
+            Err(Error::Connect(format!("{label}: {}", if output.is_empty() { "lost the connection" } else { output })))
         }
     }
 }

@@ -16,7 +16,7 @@ use haul_proto::wire::measure::SCRATCH_NAMES;
 /// More bytes than any part transfers.
 const ENDLESS: u64 = 1 << 40;
 /// How often a part's progress is checked.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const CHECK_EVERY: Duration = Duration::from_millis(50);
 
 /// The end of the probed copy that a host plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl Probe {
             source: SourceOptions { recursive: true, base: None, ..copy.source },
             target: TargetOptions { partial: PartialOptions::NONE, ..copy.target },
             integrity: IntegrityOptions { blake3: false, digest_existing: false, ..copy.integrity },
-            reports: ReportOptions { files: false, progress_every: LOOK_EVERY },
+            reports: ReportOptions { files: false, progress_every: CHECK_EVERY },
             ..copy
         };
         Job { sources: vec![source], list: None, target, options, access: self.access(ends) }

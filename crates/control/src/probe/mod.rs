@@ -156,7 +156,7 @@ impl Round<'_> {
         }
         let both = self.both_ways(|direct| ProbePart::Write { direct })?;
         (parts.write, ways.write) = (fastest(&both), pair(&both));
-        let slowest = forecast(&parts, None, &ways).map_or(RATE_GUESS, |told| told.rate);
+        let slowest = forecast(&parts, None, &ways).map_or(RATE_GUESS, |forecast| forecast.rate);
         let whole = self.measure_part(ProbePart::Whole, slowest)?.map(|sample| CopyRates {
             rate: sample.rate,
             limit: sample.limit,

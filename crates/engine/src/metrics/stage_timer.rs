@@ -15,7 +15,7 @@ use std::time::Instant;
 use crate::sys::usage::{ThreadId, ThreadUsage, cpu_us_of, micros, thread_id, thread_use};
 
 /// The sampled part of the time, as a divisor.
-const LOOKED_PART: u64 = 32;
+const SAMPLED_PART: u64 = 32;
 
 /// Time in every stage.
 pub type StageTotals = [Spent; Stage::ALL.len()];
@@ -81,12 +81,12 @@ impl TimerHand {
         let spent = &mut self.spent[left as usize];
         spent.wall_us += wall_us;
         if let Some(used) = self.used.take() {
-            spent.looked_us += wall_us;
+            spent.sampled_us += wall_us;
             spent.computed_us += computed_us(&used, &thread_use(), wall_us);
         }
         // By time, not by number: with alternating long and short calls, samples might hit only the short ones.
-        let Spent { wall_us, looked_us, .. } = self.spent[stage as usize];
-        if looked_us * LOOKED_PART <= wall_us {
+        let Spent { wall_us, sampled_us, .. } = self.spent[stage as usize];
+        if sampled_us * SAMPLED_PART <= wall_us {
             self.used = Some(thread_use());
         }
         self.since = now;
@@ -215,7 +215,7 @@ mod tests {
             assert!(wall(&spent, Stage::Read) >= 2 * NAP && wall(&spent, Stage::Open) >= NAP, "{spent:?}");
             assert_eq!(spent[Stage::Walk as usize], Spent::default(), "that is no stage of a stream");
             let read = spent[Stage::Read as usize];
-            assert!(read.looked_us >= 20_000 && read.computed_us < read.looked_us / 2, "it slept: {read:?}");
+            assert!(read.sampled_us >= 20_000 && read.computed_us < read.sampled_us / 2, "it slept: {read:?}");
         }
         let (spent, figures) = (stages.spent(), stages.figures());
         assert!(wall(&spent, Stage::Read) >= 2 * NAP, "it has ended and counts");
@@ -252,7 +252,7 @@ mod tests {
             during(Stage::Send, || thread::sleep(Duration::from_millis(2)));
         }
         let send = stages.spent()[Stage::Send as usize];
-        assert!(send.looked_us * 40 >= send.wall_us, "{send:?}");
+        assert!(send.sampled_us * 40 >= send.wall_us, "{send:?}");
     }
 
     #[test]
@@ -266,7 +266,7 @@ mod tests {
             }
         });
         let walk = stages.spent()[Stage::Walk as usize];
-        assert!(walk.computed_us == walk.looked_us && walk.wall_us >= 20_000, "{walk:?}");
+        assert!(walk.computed_us == walk.sampled_us && walk.wall_us >= 20_000, "{walk:?}");
         assert_eq!((stages.streams(), stages.figures().len()), (0, 0));
     }
 }

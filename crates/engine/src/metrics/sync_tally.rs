@@ -21,15 +21,15 @@ pub struct SyncTally {
     pub removed_at_source: AtomicU64,
     /// Files and links kept at the source instead of removed.
     pub left_at_source: AtomicU64,
-    told: Mutex<SyncCounters>,
+    reported: Mutex<SyncCounters>,
 }
 
 impl SyncTally {
     /// Returns the counters, if they changed since the last call.
     pub fn news(&self) -> Option<SyncCounters> {
         let figures = self.figures()?;
-        let mut told = lock(&self.told);
-        (std::mem::replace(&mut *told, figures) != figures).then_some(figures)
+        let mut reported = lock(&self.reported);
+        (std::mem::replace(&mut *reported, figures) != figures).then_some(figures)
     }
 
     /// Returns the counters; `None` if all are zero.

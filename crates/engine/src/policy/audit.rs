@@ -452,10 +452,10 @@ mod tests {
     #[test]
     fn no_ssh_connection_makes_a_second_line_or_a_long_one() {
         let long = "9".repeat(100_000);
-        for said in
+        for connection in
             ["10.0.0.1\",\"action\":\"received", "a\nb", "\u{1b}[2J\u{202e}\t", "fe80::1%eth0 1 fe80::2 22", &long]
         {
-            let client = AuditClient { served: None, ssh_connection: Some(said.into()) };
+            let client = AuditClient { served: None, ssh_connection: Some(connection.into()) };
             let origin = origin(&client);
             assert!(!origin.chars().any(haul_proto::path::disturbs) && origin.len() < 1000, "{origin}");
             assert!(!origin.contains("\"action\":"), "{origin}");

@@ -24,7 +24,7 @@ use crate::receiver::receive::frame_writer::FrameWriter;
 use crate::receiver::receive::partial_verification::VerificationClaim;
 
 /// Most small files in one report of a comparison.
-const TOLD_FILES: usize = 64;
+const FILES_PER_REPORT: usize = 64;
 
 impl TargetReceiver {
     /// Runs one stream until its End, or until it breaks.
@@ -150,7 +150,7 @@ impl TargetReceiver {
                 (Ok(frames), _) => {
                     let is_large = frames.values.len() > 1;
                     held.push(frames);
-                    if is_large || held.len() == TOLD_FILES {
+                    if is_large || held.len() == FILES_PER_REPORT {
                         self.report_held(std::mem::take(&mut held), true);
                     }
                 }

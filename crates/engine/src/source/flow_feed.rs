@@ -20,7 +20,7 @@ use crate::io::storage::calls::{read_at, read_on};
 use crate::source::path::SourceFileError;
 
 /// Poll interval for a growing file.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const CHECK_EVERY: Duration = Duration::from_millis(100);
 
 /// A pipe, and the program started by haul that writes to it, if any.
 pub struct FlowPipe {
@@ -61,7 +61,7 @@ impl FlowPipe {
             if !goes_on() {
                 return Err(SourceFileError::Stopped);
             }
-            thread::sleep(LOOK_EVERY.min(quiet));
+            thread::sleep(CHECK_EVERY.min(quiet));
             let more = read_on(&self.fd, &mut room[len..], goes_on)?;
             len += more;
             if more > 0 {

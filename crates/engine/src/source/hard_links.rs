@@ -111,15 +111,15 @@ mod tests {
 
     #[test]
     fn beyond_the_limit_files_are_not_remembered_and_a_notice_says_so_once() {
-        let said = SentReport::default();
-        let reporter = Reporter::new(LinkWriter::new(said.clone()), false);
+        let sent = SentReport::default();
+        let reporter = Reporter::new(LinkWriter::new(sent.clone()), false);
         let (file, directory) = (name("n".repeat(255)), LinkDirectoryName { id: EntryId(0), name_len: 0 });
         let mut linked = LinkedFiles::default();
         let mut count = || linked.count(EntryId(0), &file, std::iter::once(directory), &reporter);
         while count().is_some() {}
         assert!(count().is_none());
-        let said = lock(&said.0).clone();
-        let notices = said.windows(TOO_MANY.len()).filter(|text| *text == TOO_MANY.as_bytes()).count();
+        let sent = lock(&sent.0).clone();
+        let notices = sent.windows(TOO_MANY.len()).filter(|text| *text == TOO_MANY.as_bytes()).count();
         assert_eq!(notices, 1);
     }
 }

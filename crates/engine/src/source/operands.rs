@@ -167,8 +167,8 @@ fn named(operand: &[u8], policy: &HostPolicy) -> Result<FlowPipe, OperandRefusal
         return Ok(FlowPipe::new(lookup::open(path, flags)?, None));
     }
     policy.check(PolicyRule::NoPrograms)?;
-    let (program, said) = PipeProgram::start(End::Source, operand)?;
-    Ok(FlowPipe::new(said, Some(Arc::new(program))))
+    let (program, pipe) = PipeProgram::start(End::Source, operand)?;
+    Ok(FlowPipe::new(pipe, Some(Arc::new(program))))
 }
 
 /// Opens source arguments one after the other.

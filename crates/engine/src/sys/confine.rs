@@ -289,19 +289,19 @@ pub(crate) mod tests {
     #[test]
     fn how_far_it_went_is_said() {
         let available = |effective_abi| LandlockStatus::Available { effective_abi, kernel_abi: None };
-        let said = |enforced, kernel, reads| {
+        let described = |enforced, kernel, reads| {
             let SandboxReport { confinement, reason } = outcome(enforced, &kernel, reads);
             format!("{}: {reason}", confinement.word())
         };
         use RulesetStatus::{FullyEnforced, NotEnforced, PartiallyEnforced};
-        assert_eq!(said(FullyEnforced, available(ABI::V6), None), "full: ");
-        assert_eq!(said(FullyEnforced, available(ABI::V6), Some("links")), "partial: links");
+        assert_eq!(described(FullyEnforced, available(ABI::V6), None), "full: ");
+        assert_eq!(described(FullyEnforced, available(ABI::V6), Some("links")), "partial: links");
         let old = "this kernel's Landlock is version 3, but only 6 does everything";
-        assert_eq!(said(PartiallyEnforced, available(ABI::V3), None), format!("partial: {old}"));
-        assert_eq!(said(PartiallyEnforced, available(ABI::V3), Some("links")), format!("partial: links; {old}"));
-        assert_eq!(said(NotEnforced, LandlockStatus::NotImplemented, None), "none: this kernel has no Landlock");
+        assert_eq!(described(PartiallyEnforced, available(ABI::V3), None), format!("partial: {old}"));
+        assert_eq!(described(PartiallyEnforced, available(ABI::V3), Some("links")), format!("partial: links; {old}"));
+        assert_eq!(described(NotEnforced, LandlockStatus::NotImplemented, None), "none: this kernel has no Landlock");
         assert_eq!(
-            said(NotEnforced, LandlockStatus::NotEnabled, Some("links")),
+            described(NotEnforced, LandlockStatus::NotEnabled, Some("links")),
             "none: links; Landlock is not enabled in this kernel"
         );
     }

@@ -107,11 +107,11 @@ impl DataConnections {
         let link = self.link.clone();
         let spawned = thread::Builder::new().name("haul-connect".into()).spawn(move || {
             let made = catch_unwind(AssertUnwindSafe(|| make(&streams)));
-            let (said, arrivals) = made.unwrap_or_else(|panic| {
+            let (report, arrivals) = made.unwrap_or_else(|panic| {
                 (WorkerMessage::Fatal { fault: false, text: panicked("haul-connect", &*panic) }, None)
             });
             // A small job ends with its first frame: the controller hears of the connection before that.
-            let _ = link.send(LinkChannel::Controller, &said.encode());
+            let _ = link.send(LinkChannel::Controller, &report.encode());
             arrivals.into_iter().for_each(|arrivals| streams.take_streams(arrivals));
         });
         spawned.map(drop).map_err(WorkerError::Thread)

@@ -12,9 +12,9 @@ use crate::sys::gauges::{DiskGauge, ProcessorsGauge, TrafficGauge};
 use crate::sys::usage::micros;
 
 /// Sampling interval.
-pub const LOOK_EVERY: Duration = Duration::from_millis(250);
+pub const CHECK_EVERY: Duration = Duration::from_millis(250);
 /// Samples per report. The samples between reports only supply rates of change.
-pub const LOOKS_PER_REPORT: u32 = 2;
+pub const SAMPLES_PER_REPORT: u32 = 2;
 /// Shortest interval of a rate: the last sample may follow right after the one before.
 const SPAN_MIN: Duration = Duration::from_millis(200);
 
@@ -157,7 +157,7 @@ mod tests {
         let mut load = ResourceMetrics { elapsed_us: 10_000_000, ..ResourceMetrics::default() };
         for (stage, seconds) in stages {
             load.stages[*stage as usize].wall_us = seconds * 1_000_000;
-            load.stages[*stage as usize].looked_us = seconds * 1_000_000;
+            load.stages[*stage as usize].sampled_us = seconds * 1_000_000;
         }
         load
     }

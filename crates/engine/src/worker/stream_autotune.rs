@@ -13,7 +13,7 @@ use crate::worker::stream_recovery::{keep_fixed, make_streams, share_out};
 /// processor time.
 const TUNED_FROM: Duration = Duration::from_millis(1);
 /// Samples to wait for requested streams. A stream whose first packet was lost takes seconds to open.
-const LOOKS_FOR_STREAMS: u32 = 2;
+const SAMPLES_FOR_STREAMS: u32 = 2;
 
 /// Round trips for which a stream is idle at the end before it duplicates the unfinished work of another.
 const DOUBLED_AFTER_ROUND_TRIPS: u32 = 2;
@@ -46,7 +46,7 @@ pub fn tune(source: &Source, pool: &StreamPool, mut pause: impl FnMut(Duration) 
         if in_use < tuner.streams() {
             // The requested streams are not open yet, so this period says nothing about them.
             missed += 1;
-            if missed <= LOOKS_FOR_STREAMS {
+            if missed <= SAMPLES_FOR_STREAMS {
                 last = now;
                 continue;
             }

@@ -20,7 +20,7 @@ const DOUBLED_AFTER: Duration = Duration::from_millis(50);
 pub fn mend(source: &Source, pool: &StreamPool, mut pause: impl FnMut(Duration) -> bool) -> Result<(), WorkerError> {
     let mut at = Instant::now();
     let (mut was_lost, mut is_told, mut doubles) = (false, false, false);
-    let mut told = AnnouncedPaths::default();
+    let mut announced = AnnouncedPaths::default();
     while pause(PERIOD) && !source.is_finished() {
         let elapsed = std::mem::replace(&mut at, Instant::now()).elapsed();
         let Some(PathRepair { give_up, make, hopeless, moved }) = pool.mend(elapsed) else { return Ok(()) };
@@ -31,7 +31,7 @@ pub fn mend(source: &Source, pool: &StreamPool, mut pause: impl FnMut(Duration) 
         if hopeless {
             return Err(WorkerError::DataConnections);
         }
-        told.report_changes(source, pool, moved.as_ref());
+        announced.report_changes(source, pool, moved.as_ref());
         if pool.has_paths() && !doubles {
             source.double_after(DOUBLED_AFTER);
             doubles = true;

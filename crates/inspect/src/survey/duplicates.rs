@@ -31,7 +31,7 @@ const CHUNK: usize = 16;
 /// Most reading threads: some wait for the disk while others hash.
 const READERS: usize = 8;
 /// Interval of progress reports.
-const TELL_EVERY: Duration = Duration::from_millis(100);
+const REPORT_EVERY: Duration = Duration::from_millis(100);
 
 /// Results of the search for duplicates.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -184,7 +184,7 @@ impl DuplicateSearch<'_> {
             }
             while started.iter().any(|thread| !thread.is_finished()) {
                 tell(self.read.load(Ordering::Relaxed));
-                thread::park_timeout(TELL_EVERY);
+                thread::park_timeout(REPORT_EVERY);
             }
             // A panic is a bug and must not be hidden.
             started.into_iter().flat_map(|thread| thread.join().expect("a thread reads to its end")).collect()

@@ -31,7 +31,7 @@ use haul_engine::fs::{SpecialFiles, WalkOptions, Walker};
 /// Most listed files and directories of the biggest.
 const BIGGEST: usize = 20;
 /// Number of files between progress reports.
-const TELL_EVERY: u64 = 512;
+const REPORT_EVERY: u64 = 512;
 /// Most remembered directories of named files.
 const PARENTS_MAX: usize = 1024;
 /// Mode bits that make a readability check unnecessary.
@@ -67,7 +67,7 @@ pub struct SurveyResult {
     /// `None` without a sample.
     picker: Option<FramePicker>,
     beside: Option<TargetComparison>,
-    told: u64,
+    reported: u64,
 }
 
 /// Walks all paths of `ask`.
@@ -112,7 +112,7 @@ impl SurveyResult {
             catalog: ask.duplicates.then(Catalog::new),
             picker: ask.sample.then(FramePicker::new),
             beside,
-            told: 0,
+            reported: 0,
         }
     }
 
@@ -176,8 +176,8 @@ impl SurveyResult {
         let typed = path.as_os_str().as_bytes();
         for found in walker {
             self.found(path, typed, root, found);
-            if self.totals.files.files >= self.told + TELL_EVERY {
-                self.told = self.totals.files.files;
+            if self.totals.files.files >= self.reported + REPORT_EVERY {
+                self.reported = self.totals.files.files;
                 let FileTotals { files, bytes } = self.totals.files;
                 listener(SurveyProgress { stage: SurveyStage::Walking, files, bytes });
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Shortest interval between calls of squeue, over all commands of a job.
 pub const POLL_EVERY: Duration = Duration::from_secs(10);
 /// Interval of checks of results and the plan, without calls of Slurm.
-pub const LOOK_EVERY: Duration = Duration::from_millis(300);
+pub const CHECK_EVERY: Duration = Duration::from_millis(300);
 /// The pause after a submission. It doubles during the plan, so that long plans make few arrays.
 const PAUSE_MIN: Duration = Duration::from_secs(5);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn the_queue_is_read_at_most_once_in_ten_seconds() {
         let mut pace = CallPace::new(Duration::ZERO);
-        let polls = (0..200).filter(|tick| pace.begins_poll(LOOK_EVERY * *tick)).count();
+        let polls = (0..200).filter(|tick| pace.begins_poll(CHECK_EVERY * *tick)).count();
         assert_eq!(polls, 5, "in a minute");
     }
 }

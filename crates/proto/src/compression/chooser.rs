@@ -35,7 +35,7 @@ const REST_FRAMES_MIN: u32 = 64;
 const REST_FRAMES_MAX: u32 = 4096;
 /// Frames without compression after a formerly useful method is no longer better: enough to measure the present time
 /// without compression.
-const LOOK_FRAMES: u32 = 24;
+const SAMPLED_FRAMES: u32 = 24;
 /// Most frames to skip after a frame that did not shrink although its sample was promising.
 const SKIP_FRAMES_MAX: u32 = 32;
 /// Weight of a measurement in the estimate of the measured method.
@@ -244,7 +244,7 @@ impl CompressionChooser {
             *trial = CompressionTrial { frames: 0, ns: 0.0, bytes: 0.0, passed_before: true, ..*trial };
             self.rest.next = REST_FRAMES_MIN;
         } else if trial.passed_before {
-            self.rest.left = LOOK_FRAMES;
+            self.rest.left = SAMPLED_FRAMES;
             self.change_to(None);
         } else {
             self.rest.begin(REST_FRAMES_MAX);

@@ -16,7 +16,7 @@ pub struct Pauses {
     /// Whether the job is paused now.
     is_paused: bool,
     /// Ends that have reported since the job resumed.
-    told: [bool; 2],
+    reported: [bool; 2],
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -54,14 +54,14 @@ impl Pauses {
         if is_paused {
             self.open.get_or_insert_with(|| PauseSpan::of(case));
         }
-        (self.is_paused, self.told) = (is_paused, [false; 2]);
+        (self.is_paused, self.reported) = (is_paused, [false; 2]);
     }
 
     /// Records reports of these ends; `case` covers the time since the job's start.
     pub fn record_reports(&mut self, ends: impl IntoIterator<Item = usize>, case: &JobMeasurements) {
-        ends.into_iter().filter_map(|end| self.told.get_mut(end).map(|told| *told = true)).for_each(drop);
+        ends.into_iter().filter_map(|end| self.reported.get_mut(end).map(|reported| *reported = true)).for_each(drop);
         if !self.is_paused
-            && self.told == [true; 2]
+            && self.reported == [true; 2]
             && let Some(open) = self.open.take()
         {
             self.over.add(&PauseSpan::of(case).since(&open));

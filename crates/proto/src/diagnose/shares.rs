@@ -221,7 +221,7 @@ impl<'l> StreamTimes<'l> {
 
     fn computing(&self, stage: Stage) -> f64 {
         let spent = self.load.spent(stage);
-        self.wall(stage) * part(spent.computed_us as f64, spent.looked_us as f64)
+        self.wall(stage) * part(spent.computed_us as f64, spent.sampled_us as f64)
     }
 
     fn computing_in<const N: usize>(&self, stages: [Stage; N]) -> f64 {

@@ -12,7 +12,7 @@ fn load(stages: &[(Stage, f64, f64)]) -> ResourceMetrics {
         let all = if stage.is_of_stream() { 40e6 } else { 10e6 };
         let wall_us = whole(all * share);
         let computed_us = whole(wall_us as f64 * cpu / 8.0);
-        load.stages[stage as usize] = Spent { wall_us, looked_us: wall_us / 8, computed_us };
+        load.stages[stage as usize] = Spent { wall_us, sampled_us: wall_us / 8, computed_us };
     }
     load.present.streams = 4;
     load.present.cores = 8;

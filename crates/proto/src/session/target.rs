@@ -52,7 +52,7 @@ pub struct TargetSession<H> {
     /// Frames that the source has to compare.
     unsure: UnansweredDigests,
     /// Advertised hashes of base files.
-    told: AdvertisedBase,
+    advertised: AdvertisedBase,
     lost_bases: LostBases,
     window: EntryWindow,
     runs: FrameRuns,
@@ -148,7 +148,7 @@ impl<H> TargetSession<H> {
             outbox: Outbox::default(),
             answering: false,
             unsure: UnansweredDigests::default(),
-            told: AdvertisedBase::default(),
+            advertised: AdvertisedBase::default(),
             lost_bases: LostBases::default(),
             window: EntryWindow::default(),
             runs: FrameRuns::default(),
@@ -436,7 +436,7 @@ impl<H> TargetSession<H> {
     fn forget(&mut self, entry: EntryId) -> Option<FinishedEntry<H>> {
         let tracked = self.entries.remove(&entry)?;
         self.unsure.forget(entry);
-        self.told.forget(entry);
+        self.advertised.forget(entry);
         if !tracked.released {
             self.window.remove(tracked.bytes);
         }

@@ -152,7 +152,7 @@ counters! {
         /// Wall-clock time, in microseconds.
         wall_us,
         /// The part of it with CPU samples, in microseconds.
-        looked_us,
+        sampled_us,
         /// Computing time within the sampled part, in microseconds. It includes time runnable without a CPU.
         computed_us,
     }

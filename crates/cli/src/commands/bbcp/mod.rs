@@ -102,7 +102,7 @@ fn style(values: &Values, plan: &Plan) -> Style {
 
 /// Requests the events for bbcp's lines from the engine, and takes over the output of `-E`.
 fn suit(plan: &mut Plan, style: Style) -> Option<ShownDigest> {
-    let digest = plan.digests.told.take();
+    let digest = plan.digests.output.take();
     let options = &mut plan.job.options;
     options.stop.at_failure = true;
     options.reports.files |= style.announces || style.appends || style.is_verbose;

@@ -35,7 +35,7 @@ use crate::signals::Watch;
 /// Most missing shards listed by number.
 const LISTED: usize = 20;
 /// Interval at which `--wait` checks the shards.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const CHECK_EVERY: Duration = Duration::from_secs(5);
 
 /// Finishes the job of `operands`.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
@@ -62,7 +62,7 @@ fn wait_for_shards(job: &OpenedJob, cancel: &Cancel) -> Result<(), JobError> {
         if overview.complete.is_some() && overview.shards.iter().all(|(_, state)| has_ended(state)) {
             return Ok(());
         }
-        if cancel.wait(LOOK_EVERY) {
+        if cancel.wait(CHECK_EVERY) {
             return Err(JobError::cancelled(job.directory.path()));
         }
     }

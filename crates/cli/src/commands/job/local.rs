@@ -32,7 +32,7 @@ use crate::signals::Watch;
 use crate::units;
 
 /// Interval at which an idle worker checks for shards: another process may plan.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const CHECK_EVERY: Duration = Duration::from_millis(200);
 
 /// Runs the job that `operands` describe, or resumes the one that they name.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
@@ -151,9 +151,9 @@ impl LocalRun<'_> {
         let begun = BegunPlan::begin(self.job, self.cancel)?;
         thread::scope(|scope| {
             let planner = scope.spawn(|| {
-                let told = &mut |totals: &PlanTotals| self.report(|news| news.shards = totals.shards);
+                let on_shard = &mut |totals: &PlanTotals| self.report(|news| news.shards = totals.shards);
                 let walked =
-                    begun.map(|begun| begun.beside_copies().carry_out(self.job, self.cancel, told)).transpose();
+                    begun.map(|begun| begun.beside_copies().carry_out(self.job, self.cancel, on_shard)).transpose();
                 self.report(|news| news.has_ended = true);
                 walked.map(|_| ())
             });
@@ -189,7 +189,7 @@ impl LocalRun<'_> {
     /// Waits for a limited time until the walk is beyond `known`.
     fn wait_for_news(&self, known: PlanNews) {
         let news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.changed.wait_timeout_while(news, LOOK_EVERY, |news| *news == known);
+        let waited = self.changed.wait_timeout_while(news, CHECK_EVERY, |news| *news == known);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 

@@ -144,11 +144,11 @@ impl BegunPlan {
             return Ok(None);
         }
         for (shard, _) in held_shards(directory) {
-            let told = &mut |holder: &LockHolder| {
+            let on_holder = &mut |holder: &LockHolder| {
                 show::stderr()
                     .notice(&format!("shard {shard} of an earlier plan is run by {}; waiting", holder.shown()));
             };
-            ShardLock::wait(directory, LockedWork::Shard(shard), cancel, told)?;
+            ShardLock::wait(directory, LockedWork::Shard(shard), cancel, on_holder)?;
         }
         directory.clear_plan()?;
         if job.description.verifies {
@@ -181,19 +181,19 @@ impl BegunPlan {
         self
     }
 
-    /// Makes the plan. Calls `told` for each shard.
+    /// Makes the plan. Calls `on_shard` for each shard.
     pub fn carry_out(
         self,
         job: &OpenedJob,
         cancel: &Cancel,
-        told: &mut dyn FnMut(&PlanTotals),
+        on_shard: &mut dyn FnMut(&PlanTotals),
     ) -> anyhow::Result<PlanTotals> {
         let totals = match &self.origin {
-            PlanOrigin::Walk(rules) => walk(&job.directory, &job.description, rules, cancel, told)?,
-            PlanOrigin::RemoteSource => plan_remote(job, cancel, told)?,
+            PlanOrigin::Walk(rules) => walk(&job.directory, &job.description, rules, cancel, on_shard)?,
+            PlanOrigin::RemoteSource => plan_remote(job, cancel, on_shard)?,
             PlanOrigin::ComparedJob => {
                 let totals = plan_comparison(&job.directory)?;
-                told(&totals);
+                on_shard(&totals);
                 totals
             }
         };
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn longer_ranges_are_said() {
-        let said = "ranges of 1 file are longer than --shard-range: a file has at most 1,048,576";
-        assert_eq!(lengthened(1), said);
+        let note = "ranges of 1 file are longer than --shard-range: a file has at most 1,048,576";
+        assert_eq!(lengthened(1), note);
     }
 }

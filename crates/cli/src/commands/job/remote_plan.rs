@@ -22,8 +22,12 @@ use crate::args::job::JobPart;
 use crate::commands::own_program::own_program;
 use crate::resolve::Plan;
 
-/// Plans `job`. Calls `told` for each shard.
-pub fn plan_remote(job: &OpenedJob, cancel: &Cancel, told: &mut dyn FnMut(&PlanTotals)) -> anyhow::Result<PlanTotals> {
+/// Plans `job`. Calls `on_shard` for each shard.
+pub fn plan_remote(
+    job: &OpenedJob,
+    cancel: &Cancel,
+    on_shard: &mut dyn FnMut(&PlanTotals),
+) -> anyhow::Result<PlanTotals> {
     let vacant = job.directory.vacant_target();
     std::fs::create_dir_all(&vacant).map_err(|error| JobError::io(&vacant, &error))?;
     let mut planned = None;
@@ -32,7 +36,7 @@ pub fn plan_remote(job: &OpenedJob, cancel: &Cancel, told: &mut dyn FnMut(&PlanT
         let mut reported = ReportedEntries {
             planner: ShardPlanner::new(&job.directory, &job.description, RANGES_MAX)?,
             target: [dry_run.target.path.as_os_str().as_bytes(), b"/"].concat(),
-            told: &mut *told,
+            on_shard: &mut *on_shard,
             failure: None,
             error: None,
             cancel,
@@ -95,7 +99,7 @@ struct ReportedEntries<'j, 'a> {
     planner: ShardPlanner<'j>,
     /// Prefix of reported paths.
     target: Vec<u8>,
-    told: &'a mut dyn FnMut(&PlanTotals),
+    on_shard: &'a mut dyn FnMut(&PlanTotals),
     /// The error of the first unreadable entry.
     failure: Option<String>,
     error: Option<JobError>,
@@ -139,7 +143,7 @@ impl Observer for ReportedEntries<'_, '_> {
             self.cancel.cancel();
         }
         if self.planner.totals().shards != shards {
-            (self.told)(self.planner.totals());
+            (self.on_shard)(self.planner.totals());
         }
     }
 }

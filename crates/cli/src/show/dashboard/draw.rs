@@ -112,7 +112,7 @@ pub fn draw(buffer: &mut Buffer, board: &Board, terminal: TerminalStyle) {
             Panel::Slowest => {
                 board.progress.slowest.iter().for_each(|file| page.line(&words::slow_file(file), Style::new()));
             }
-            Panel::Said => draw_messages(&mut page, board, terminal),
+            Panel::Messages => draw_messages(&mut page, board, terminal),
         }
     }
     ScreenPart { buffer, left: layout.footer }.line(words::KEYS, terminal.aside());

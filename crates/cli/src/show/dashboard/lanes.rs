@@ -9,7 +9,7 @@ use haul_base::job::event::{Progress, StreamFigures};
 #[derive(Debug, Default)]
 pub struct Lanes {
     /// The last report.
-    told: Vec<StreamFigures>,
+    reported: Vec<StreamFigures>,
     at: Duration,
     rates: BTreeMap<u64, f64>,
     rows: Vec<StreamRow>,
@@ -42,9 +42,9 @@ impl Lanes {
 
     /// Records figures at this time.
     pub fn sample(&mut self, now: Duration, progress: &Progress) {
-        if progress.per_stream != self.told {
+        if progress.per_stream != self.reported {
             let elapsed = now.saturating_sub(self.at).as_secs_f64().max(1e-3);
-            let before = |stream| self.told.iter().find(|figures| figures.stream == stream);
+            let before = |stream| self.reported.iter().find(|figures| figures.stream == stream);
             self.rates = progress
                 .per_stream
                 .iter()
@@ -53,10 +53,10 @@ impl Lanes {
                     (figures.stream, figures.acknowledged_bytes.saturating_sub(before) as f64 / elapsed)
                 })
                 .collect();
-            (self.told, self.at) = (progress.per_stream.clone(), now);
+            (self.reported, self.at) = (progress.per_stream.clone(), now);
         }
         let transport = |transport: &haul_base::job::event::StreamPath| {
-            let figures = self.told.iter().find(|figures| figures.stream == u64::from(transport.stream))?;
+            let figures = self.reported.iter().find(|figures| figures.stream == u64::from(transport.stream))?;
             Some(StreamRow {
                 stream: figures.stream,
                 rate: self.rates.get(&figures.stream).copied().unwrap_or(0.0),

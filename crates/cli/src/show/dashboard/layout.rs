@@ -24,7 +24,7 @@ pub enum Panel {
     /// The slowest files.
     Slowest,
     /// Messages.
-    Said,
+    Messages,
 }
 
 impl Panel {
@@ -32,7 +32,7 @@ impl Panel {
     fn least(self) -> u16 {
         match self {
             Panel::Queue => 2,
-            Panel::Verdict | Panel::Said | Panel::Slowest => 3,
+            Panel::Verdict | Panel::Messages | Panel::Slowest => 3,
             Panel::Graph | Panel::Streams => 4,
         }
     }
@@ -59,7 +59,8 @@ pub fn arrange(screen: Rect, streams: usize, wants_slowest: bool) -> Layout {
     let panels = match screen.width >= WIDE && screen.height >= TALL {
         true => columns(between, streams),
         false => {
-            let last = if wants_slowest { [Panel::Slowest, Panel::Said] } else { [Panel::Said, Panel::Slowest] };
+            let last =
+                if wants_slowest { [Panel::Slowest, Panel::Messages] } else { [Panel::Messages, Panel::Slowest] };
             let by_importance = [Panel::Verdict, Panel::Queue, Panel::Streams, last[0], Panel::Graph, last[1]];
             stack(between, &by_importance, streams, last[0])
         }
@@ -69,14 +70,14 @@ pub fn arrange(screen: Rect, streams: usize, wants_slowest: bool) -> Layout {
 
 /// Arranges two columns, with messages below.
 fn columns(area: Rect, streams: u16) -> Vec<(Panel, Rect)> {
-    let said_height = (area.height / 4).max(Panel::Said.least());
-    let upper = Rect { height: area.height - said_height, ..area };
+    let messages_height = (area.height / 4).max(Panel::Messages.least());
+    let upper = Rect { height: area.height - messages_height, ..area };
     // One column between them stays empty.
     let left = Rect { width: area.width * 11 / 20, ..upper };
     let right = Rect { x: left.right() + 1, width: upper.right() - left.right() - 1, ..upper };
     let mut panels = stack(left, &[Panel::Streams, Panel::Graph], streams, Panel::Graph);
     panels.extend(stack(right, &[Panel::Verdict, Panel::Queue, Panel::Slowest], 0, Panel::Slowest));
-    panels.push((Panel::Said, Rect { y: upper.bottom(), height: said_height, ..area }));
+    panels.push((Panel::Messages, Rect { y: upper.bottom(), height: messages_height, ..area }));
     panels
 }
 
@@ -146,12 +147,12 @@ mod tests {
 
     #[test]
     fn what_is_least_important_goes_first() {
-        use Panel::{Graph, Queue, Said, Slowest, Streams, Verdict};
-        assert_eq!(shown(160, 50, false), [Graph, Streams, Verdict, Queue, Slowest, Said]);
-        assert_eq!(shown(80, 24, false), [Graph, Streams, Verdict, Queue, Slowest, Said]);
-        assert_eq!(shown(80, 22, false), [Graph, Streams, Verdict, Queue, Said]);
+        use Panel::{Graph, Messages, Queue, Slowest, Streams, Verdict};
+        assert_eq!(shown(160, 50, false), [Graph, Streams, Verdict, Queue, Slowest, Messages]);
+        assert_eq!(shown(80, 24, false), [Graph, Streams, Verdict, Queue, Slowest, Messages]);
+        assert_eq!(shown(80, 22, false), [Graph, Streams, Verdict, Queue, Messages]);
         assert_eq!(shown(80, 22, true), [Graph, Streams, Verdict, Queue, Slowest]);
-        assert_eq!(shown(80, 16, false), [Streams, Verdict, Queue, Said]);
+        assert_eq!(shown(80, 16, false), [Streams, Verdict, Queue, Messages]);
         assert_eq!(shown(40, 10, false), [Verdict, Queue]);
         assert_eq!(shown(40, 6, false), [Queue]);
         assert_eq!(shown(40, 4, false), []);

@@ -111,10 +111,10 @@ impl Dashboard {
     fn say(&mut self, is_error: bool, words: impl Fn(&mut Human)) {
         words(&mut self.human);
         words(&mut self.inner);
-        let said = std::mem::take(&mut *self.slip.0.borrow_mut());
-        if !said.is_empty() {
-            let said = String::from_utf8_lossy(&said);
-            let lines: Vec<_> = said.lines().map(|line| line.strip_prefix("haul: ").unwrap_or(line)).collect();
+        let messages = std::mem::take(&mut *self.slip.0.borrow_mut());
+        if !messages.is_empty() {
+            let messages = String::from_utf8_lossy(&messages);
+            let lines: Vec<_> = messages.lines().map(|line| line.strip_prefix("haul: ").unwrap_or(line)).collect();
             self.shared.board().messages.add(&lines.join("\n"), is_error);
         }
     }

@@ -42,10 +42,10 @@ pub fn title(panel: Panel, board: &Board) -> String {
         Panel::Verdict => "limited by".to_owned(),
         Panel::Queue => "files".to_owned(),
         Panel::Slowest => "slowest files".to_owned(),
-        Panel::Said if board.messages.below() > 0 => {
+        Panel::Messages if board.messages.below() > 0 => {
             format!("messages, {} below", counted(board.messages.below() as u64, "line", "lines"))
         }
-        Panel::Said => "messages".to_owned(),
+        Panel::Messages => "messages".to_owned(),
     }
 }
 

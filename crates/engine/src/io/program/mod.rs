@@ -20,11 +20,11 @@ use haul_base::sys::child::{ChildGuard, spawn_with};
 use haul_base::sys::sync::lock;
 
 /// Interval at which a wait for a program checks the job.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const CHECK_EVERY: Duration = Duration::from_millis(100);
 /// Time for a program that stopped reading to exit with a reason.
 const REASON_WAIT: Duration = Duration::from_secs(1);
 /// Number of last lines reported of a failed program.
-const LINES_TOLD: usize = 3;
+const LAST_LINES: usize = 3;
 
 /// A pipe that a worker inherits as its end, and the program at its other side, if haul starts one.
 pub struct InheritedPipe {
@@ -105,7 +105,7 @@ impl PipeProgram {
     /// Waits for its end during the job.
     pub fn finish(&self, goes_on: impl Fn() -> bool) -> Result<(), ProgramError> {
         loop {
-            match self.ended_within(LOOK_EVERY) {
+            match self.ended_within(CHECK_EVERY) {
                 Some((status, _)) if status.success() => return Ok(()),
                 Some((status, stderr)) => return Err(ProgramError::Exit { status, stderr }),
                 None if goes_on() => {}
@@ -145,6 +145,6 @@ fn describe_exit(status: ExitStatus, stderr: &[String]) -> String {
         Some(code) => format!("the program ended with status {code}"),
         None => format!("the program's supervisor ended with {status}"),
     };
-    let told = stderr.iter().rev().take(LINES_TOLD).rev().map(|line| format!("note: it said: {line}"));
-    std::iter::once(ended).chain(told).collect::<Vec<_>>().join("\n")
+    let lines = stderr.iter().rev().take(LAST_LINES).rev().map(|line| format!("note: it said: {line}"));
+    std::iter::once(ended).chain(lines).collect::<Vec<_>>().join("\n")
 }

@@ -78,7 +78,7 @@ pub fn write_at(file: impl AsFd, mut bytes: &[u8], mut offset: u64) -> io::Resul
 }
 
 /// Interval at which a wait for a pipe checks the job.
-const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+const CHECK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
 /// Reads at the file's position, from a file without offsets, until `buffer` is full or the data ends. An error if no
 /// data comes and `goes_on` returns false.
@@ -86,7 +86,7 @@ pub fn read_on(file: impl AsFd, buffer: &mut [u8], goes_on: &impl Fn() -> bool) 
     let mut filled = 0;
     while filled < buffer.len() {
         // A read of a FIFO without a writer would report an end.
-        match poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&LOOK_EVERY)) {
+        match poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&CHECK_EVERY)) {
             Ok(0) if goes_on() => continue,
             Ok(0) => return Err(io::Error::other("the job was stopped")),
             Ok(_) | Err(_) => {}

@@ -118,8 +118,8 @@ mod tests {
     fn tried(buffered: (u64, u64), direct: (u64, u64)) -> (IoMethod, u32) {
         let mut trial = IoMethodProbe::default();
         for runs in 0..1000 {
-            let (method, told) = trial.next(RUN);
-            if !told {
+            let (method, is_measured) = trial.next(RUN);
+            if !is_measured {
                 return (method, runs);
             }
             let (elapsed, cpu) = if method == IoMethod::Direct { direct } else { buffered };

@@ -13,15 +13,15 @@ use crate::io::storage::io_method_probe::{DIRECT_FILE_MIN, IoMethodProbe, IoMeth
 /// Distance at which a job has neither read ahead nor cached anything.
 const FAR_BYTES: u64 = 256 << 20;
 /// Size of a sample.
-const LOOKED_BYTES: u64 = 16 << 20;
+const SAMPLE_LEN: u64 = 16 << 20;
 
 /// Whether other programs cached a range of a large file, as opposed to this job's read-ahead: a distant sample shows
 /// it.
 fn is_kept(file: &OpenedFile, size: u64, offset: u64, len: u64) -> bool {
     let behind = offset.saturating_add(len).saturating_add(FAR_BYTES);
-    let is_within = behind.saturating_add(LOOKED_BYTES) <= size;
-    let far = if is_within { behind } else { offset.saturating_sub(FAR_BYTES + LOOKED_BYTES) };
-    is_cached(&**file.fd(), far, LOOKED_BYTES.min(size.saturating_sub(far)))
+    let is_within = behind.saturating_add(SAMPLE_LEN) <= size;
+    let far = if is_within { behind } else { offset.saturating_sub(FAR_BYTES + SAMPLE_LEN) };
+    is_cached(&**file.fd(), far, SAMPLE_LEN.min(size.saturating_sub(far)))
 }
 
 /// An end's storage options, and its measurements.
@@ -162,9 +162,9 @@ impl StoragePolicy {
         if trial.settled() != Some(IoMethod::Buffered) && file.direct().is_none() {
             trial.refuse();
         }
-        let (method, told) = trial.next(len);
+        let (method, is_measured) = trial.next(len);
         drop(trial);
-        (method, told.then_some(shared))
+        (method, is_measured.then_some(shared))
     }
 }
 
@@ -200,7 +200,7 @@ mod tests {
                 "far from it nothing is"
             );
         }
-        read(len + FAR_BYTES, LOOKED_BYTES);
+        read(len + FAR_BYTES, SAMPLE_LEN);
         for reading in [StoragePolicy::reading, StoragePolicy::reading_through_cache] {
             let plan = reading(&policy, &file, size, 0, len);
             assert_eq!((plan.method, plan.drop, plan.cached), (IoMethod::Buffered, false, true), "others use it");

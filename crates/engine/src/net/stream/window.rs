@@ -66,14 +66,14 @@ mod tests {
 
     #[test]
     fn the_lower_limit_is_named_with_what_becomes_of_the_window() {
-        let said = |fixed, granted| refused(1 << 20, fixed, granted);
-        assert_eq!(said(false, [1 << 20, 1 << 20]), None);
+        let warning = |fixed, granted| refused(1 << 20, fixed, granted);
+        assert_eq!(warning(false, [1 << 20, 1 << 20]), None);
         assert_eq!(
-            said(false, [1 << 20, 4096]).unwrap(),
+            warning(false, [1 << 20, 4096]).unwrap(),
             "-w 1m was asked for, the kernel grants 4096 bytes (net.core.wmem_max); autotuning is used instead"
         );
         assert_eq!(
-            said(true, [4096, 8192]).unwrap(),
+            warning(true, [4096, 8192]).unwrap(),
             "-w 1m was asked for, the kernel grants 4096 bytes (net.core.rmem_max)"
         );
     }

@@ -24,7 +24,7 @@ const PATIENCE_AGAIN: Duration = Duration::from_secs(20);
 /// Wait before the report: other runs often end quickly.
 const SILENT_WAIT: Duration = Duration::from_millis(300);
 /// Interval between attempts.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const CHECK_EVERY: Duration = Duration::from_millis(50);
 /// Most directories locked by a job. The first alone excludes another run of the same job.
 const DIRECTORIES_HELD_MAX: usize = 64;
 
@@ -195,9 +195,9 @@ impl JobLocks {
         if state.closed || left.is_zero() {
             return false;
         }
-        let is_said_now = waited >= SILENT_WAIT && !std::mem::replace(&mut state.is_told, waited >= SILENT_WAIT);
-        drop(self.over.wait_timeout(state, LOOK_EVERY.min(left)).unwrap_or_else(PoisonError::into_inner));
-        if is_said_now {
+        let is_reported_now = waited >= SILENT_WAIT && !std::mem::replace(&mut state.is_told, waited >= SILENT_WAIT);
+        drop(self.over.wait_timeout(state, CHECK_EVERY.min(left)).unwrap_or_else(PoisonError::into_inner));
+        if is_reported_now {
             (self.report)(LockEvent::Waits(wait_text(rival, locked)));
         }
         true

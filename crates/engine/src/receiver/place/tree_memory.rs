@@ -16,7 +16,7 @@ use crate::sys::confine::{ConfineBounds, ConfineRights};
 /// Longest wait for the lock. Other runs hold it for milliseconds, unless they are stopped.
 const TURN_MAX: Duration = Duration::from_secs(2);
 /// Interval between attempts.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const CHECK_EVERY: Duration = Duration::from_millis(5);
 
 /// The record of a tree.
 pub struct TreeMemory {
@@ -61,7 +61,7 @@ impl TreeMemory {
             if began.elapsed() > TURN_MAX {
                 return None;
             }
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(CHECK_EVERY);
         }
         Some(MemoryTurn(self))
     }

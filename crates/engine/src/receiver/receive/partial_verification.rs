@@ -25,7 +25,7 @@ use crate::receiver::job::ReceiverJob;
 use crate::receiver::session::ReceiverSession;
 
 /// Most frames in one report to the source.
-const TOLD_EVERY: u64 = 64;
+const FRAMES_PER_REPORT: u64 = 64;
 
 /// Data of a file to be read before the file can be complete.
 pub enum VerificationClaim {
@@ -147,7 +147,7 @@ impl PartialVerifier {
         let (Some(range), Some(journal)) = (verification.left.front_mut(), file.journal()) else {
             return Ok(Vec::new());
         };
-        let count = (range.end - range.start).min(TOLD_EVERY);
+        let count = (range.end - range.start).min(FRAMES_PER_REPORT);
         let frames = range.start..range.start + count;
         range.start = frames.end;
         let (frame, mut held) = (self.job.request.settings.frame, Vec::<VerifiedFrames>::new());

@@ -40,12 +40,12 @@ impl QuotaGauge {
 
     /// Returns the number of periods, and of those with an exhausted quota, for the quota exhausted most often.
     pub fn sample(&self) -> (u64, u64) {
-        let told = self.0.iter().map(|level| {
+        let usages = self.0.iter().map(|level| {
             let text = level.stat.read(STAT_MAX);
             let value = |word| value_of(&text, word).unwrap_or(0);
             (value("nr_periods "), value("nr_throttled "))
         });
-        told.max_by_key(|(_, spent)| *spent).unwrap_or_default()
+        usages.max_by_key(|(_, spent)| *spent).unwrap_or_default()
     }
 }
 

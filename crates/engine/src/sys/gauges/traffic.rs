@@ -9,7 +9,7 @@ use crate::sys::interfaces;
 
 /// The interfaces of this host, sampled repeatedly.
 pub struct TrafficGauge {
-    told: KernelFile,
+    file: KernelFile,
     addresses: Vec<LocalAddress>,
     base: Option<(String, Traffic)>,
 }
@@ -17,7 +17,7 @@ pub struct TrafficGauge {
 impl TrafficGauge {
     /// Opens the file in proc(5).
     pub fn open() -> Self {
-        Self { told: KernelFile::open("/proc/net/dev"), addresses: interfaces::addresses(), base: None }
+        Self { file: KernelFile::open("/proc/net/dev"), addresses: interfaces::addresses(), base: None }
     }
 
     /// Bytes through the interface with this address since the first call, and its speed in Mbit/s, 0 if unknown.
@@ -26,7 +26,7 @@ impl TrafficGauge {
         let Some(local) = self.addresses.iter().find(|local| local.address == address) else {
             return Default::default();
         };
-        let now = traffic_of(&self.told.read(TEXT_MAX), &local.interface).unwrap_or_default();
+        let now = traffic_of(&self.file.read(TEXT_MAX), &local.interface).unwrap_or_default();
         if self.base.as_ref().is_none_or(|(name, _)| *name != local.interface) {
             self.base = Some((local.interface.clone(), now));
         }

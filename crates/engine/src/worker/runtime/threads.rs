@@ -217,14 +217,14 @@ pub(super) fn report(shared: &RuntimeShared, every: Duration) {
     }
 }
 
-/// Samples the load. Only every [`resource_metrics::LOOKS_PER_REPORT`]th sample is reported; the others refine the
+/// Samples the load. Only every [`resource_metrics::SAMPLES_PER_REPORT`]th sample is reported; the others refine the
 /// rates of change.
 pub(super) fn report_load(shared: &RuntimeShared) {
     for sample in 1u32.. {
-        if !shared.pause(resource_metrics::LOOK_EVERY) {
+        if !shared.pause(resource_metrics::CHECK_EVERY) {
             return;
         }
-        match sample % resource_metrics::LOOKS_PER_REPORT {
+        match sample % resource_metrics::SAMPLES_PER_REPORT {
             0 => {
                 shared.tell_load();
                 shared.tell_streams_of_source();

@@ -30,7 +30,7 @@ pub(super) struct Flow {
     is_being_read: bool,
     /// Size and time, once all of it was read.
     end: Option<(u64, Timestamp)>,
-    told: bool,
+    is_ended: bool,
     pub(super) summing: DigestState,
     /// Number of frames that the target has requested, repeats included.
     asked: u64,
@@ -58,7 +58,7 @@ impl Flow {
             written: 0,
             is_being_read: false,
             end: None,
-            told: false,
+            is_ended: false,
             summing: DigestState::when(sums),
             asked: 0,
         }
@@ -66,7 +66,7 @@ impl Flow {
 
     /// Whether the target has received its end.
     pub(super) fn is_told(&self) -> bool {
-        self.told
+        self.is_ended
     }
 }
 
@@ -147,13 +147,13 @@ impl<H> SourceSession<H> {
         let Some(OfferedEntry { state: OfferState::Flow(flow), .. }) = self.entries.get_mut(&entry) else {
             return None;
         };
-        let (Some((size, modified)), Some(digest), false) = (flow.end, flow.tree.digest(), flow.told) else {
+        let (Some((size, modified)), Some(digest), false) = (flow.end, flow.tree.digest(), flow.is_ended) else {
             return None;
         };
         if !flow.summing.is_done() {
             return flow.summing.begin().then_some(digest);
         }
-        flow.told = true;
+        flow.is_ended = true;
         self.outbox.push_back(SourceMessage::FileEnd { entry, size, modified, digest });
         None
     }

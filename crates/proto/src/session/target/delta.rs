@@ -52,7 +52,7 @@ impl AdvertisedBase {
 impl<H> TargetSession<H> {
     /// Whether block hashes of `frames` more frames can be sent now. Otherwise other frames have to arrive first.
     pub fn may_mark(&self, frames: u64) -> bool {
-        self.told.marked_frames + frames <= MARKED_FRAMES_MAX as u64
+        self.advertised.marked_frames + frames <= MARKED_FRAMES_MAX as u64
     }
 
     /// Sends the base file's block hashes at the offsets of `frames` frames. The file is under
@@ -60,22 +60,22 @@ impl<H> TargetSession<H> {
     /// [`Self::may_mark`] first.
     pub fn mark(&mut self, entry: EntryId, first: u64, frames: u64, marks: Vec<BlockHash>) {
         if self.large_mut(entry).is_some() {
-            self.told.mark(entry, first..first + frames);
+            self.advertised.mark(entry, first..first + frames);
             self.outbox.push(TargetMessage::BlockHashes { entry, first, marks });
         }
     }
 
     /// Whether the signatures of `blocks` more blocks can be sent. Otherwise other files have to be completed first.
     pub fn may_sum(&self, blocks: u64) -> bool {
-        self.told.sums_bytes + rolling::bytes(blocks) <= SUMS_BYTES_MAX
+        self.advertised.sums_bytes + rolling::bytes(blocks) <= SUMS_BYTES_MAX
     }
 
     /// Reserves memory for the signatures of `blocks` blocks at the source.
     pub fn begin_sums(&mut self, entry: EntryId, blocks: u64) {
         if self.large_mut(entry).is_some() {
             let bytes = rolling::bytes(blocks);
-            self.told.sums_bytes += bytes;
-            self.told.sums_bytes -= self.told.sums.insert(entry, bytes).unwrap_or(0);
+            self.advertised.sums_bytes += bytes;
+            self.advertised.sums_bytes -= self.advertised.sums.insert(entry, bytes).unwrap_or(0);
         }
     }
 
@@ -102,7 +102,7 @@ impl<H> TargetSession<H> {
         plain: usize,
     ) -> Result<Option<std::sync::Arc<H>>, ProtocolError> {
         let admitted = self.admit_frame(entry, offset, plain)?;
-        if admitted.is_some() && !self.told.has(entry, offset / u64::from(self.settings.frame.get())) {
+        if admitted.is_some() && !self.advertised.has(entry, offset / u64::from(self.settings.frame.get())) {
             return Err(ProtocolError::Unasked("a delta frame without a base file"));
         }
         Ok(admitted)

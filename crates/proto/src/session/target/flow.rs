@@ -9,7 +9,7 @@ use crate::integrity::{FrameLen, FrameTree};
 use crate::wire::message::TargetMessage;
 
 /// Number of Acks of a flow within the allowance of frames ahead.
-const TOLD_PARTS: u64 = 8;
+const ACKNOWLEDGED_PARTS: u64 = 8;
 
 /// Known length of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) enum FlowLength {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FlowProgress {
     /// Number of leading frames acknowledged to the source.
-    told: u64,
+    acknowledged: u64,
 }
 
 impl<H> LargeReceive<H> {
@@ -101,14 +101,14 @@ fn open_index_of(
 
 impl<H> TargetSession<H> {
     /// Sends an Ack of a flow's written frames from time to time.
-    pub(super) fn tell_written(&mut self, entry: EntryId) {
-        let step = (self.settings.frame.frames_ahead() / TOLD_PARTS).max(1);
+    pub(super) fn acknowledge_written(&mut self, entry: EntryId) {
+        let step = (self.settings.frame.frames_ahead() / ACKNOWLEDGED_PARTS).max(1);
         let Some(large) = self.large_mut(entry) else { return };
         let written = large.tree.seen().first_gap();
         if let Some(flow) = &mut large.flow
-            && written >= flow.told + step
+            && written >= flow.acknowledged + step
         {
-            flow.told = written;
+            flow.acknowledged = written;
             self.outbox.push(TargetMessage::Ack { entry, frames: written });
         }
     }

@@ -47,11 +47,11 @@ impl<H> TargetSession<H> {
             let index = offset / frame;
             large.in_hand.remove(&index);
             self.unsure.remove(entry, index);
-            self.told.came(entry, index);
+            self.advertised.came(entry, index);
             let runs = large.tree.seen().runs();
             large.tree.insert(index, value);
             let begins_run = large.tree.seen().runs() > runs;
-            self.tell_written(entry);
+            self.acknowledge_written(entry);
             self.count_runs(begins_run);
         }
         self.finish_if_whole(entry)

@@ -16,7 +16,7 @@ use haul_job::slurm::script::job_name;
 
 /// Time limit of a call.
 const CALL_LIMIT: Duration = Duration::from_secs(60);
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const CHECK_EVERY: Duration = Duration::from_millis(10);
 /// MaxArraySize if scontrol does not print it: Slurm's default.
 const ARRAY_SIZE: u32 = 1001;
 /// Messages of Slurm's programs if the controller does not answer.
@@ -70,11 +70,11 @@ impl SlurmClient<'_> {
     /// Submits a script. Returns the id of its job. Slurm runs it in the script's directory.
     pub fn submit(&self, script: &Path) -> Result<u64, SlurmCallError> {
         let words = ["--parsable".into(), script.as_os_str().to_owned()];
-        let said = self.call("sbatch", &words, script.parent())?;
+        let output = self.call("sbatch", &words, script.parent())?;
         // `ID`, or `ID;CLUSTER`.
-        let id = said.lines().last().unwrap_or_default().split(';').next().and_then(|id| id.trim().parse().ok());
+        let id = output.lines().last().unwrap_or_default().split(';').next().and_then(|id| id.trim().parse().ok());
         id.ok_or_else(|| {
-            let what = format!("sbatch printed no id of a job: {}", said.trim());
+            let what = format!("sbatch printed no id of a job: {}", output.trim());
             SlurmCallError::Refused(JobError::usage(what, "look at squeue, and cancel the job with scancel"))
         })
     }
@@ -125,12 +125,12 @@ impl SlurmClient<'_> {
         let child = command.spawn().map_err(|error| SlurmCallError::Refused(unavailable(program, &error)))?;
         // An interrupted submission may have been accepted, so sbatch is never cancelled.
         let cancel = Some(self.cancel).filter(|_| program != "sbatch");
-        let (status, said, complaint) =
+        let (status, output, complaint) =
             output(child, cancel).map_err(|error| SlurmCallError::Later(format!("{program}: {}", describe(&error))))?;
         match status {
-            true => Ok(said),
+            true => Ok(output),
             // scontrol writes some errors to standard output.
-            false => Err(failure(program, if complaint.trim().is_empty() { said.trim() } else { complaint.trim() })),
+            false => Err(failure(program, if complaint.trim().is_empty() { output.trim() } else { complaint.trim() })),
         }
     }
 }
@@ -157,7 +157,7 @@ fn failure(program: &str, complaint: &str) -> SlurmCallError {
 
 /// Waits for a call. Returns whether it succeeded, and its output.
 fn output(mut child: Child, cancel: Option<&Cancel>) -> io::Result<(bool, String, String)> {
-    let [said, complaint] = [
+    let [output, complaint] = [
         child.stdout.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>),
         child.stderr.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>),
     ]
@@ -179,10 +179,10 @@ fn output(mut child: Child, cancel: Option<&Cancel>) -> io::Result<(bool, String
             let _ = child.wait();
             return Err(io::Error::other(if is_cancelled { "interrupted" } else { "no answer within 60 s" }));
         }
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(CHECK_EVERY);
     };
     let text = |thread: thread::JoinHandle<String>| thread.join().unwrap_or_default();
-    Ok((status.success(), text(said), text(complaint)))
+    Ok((status.success(), text(output), text(complaint)))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Instant;
 use haul_base::sys::cancel::Cancel;
 use haul_job::error::JobError;
 use haul_job::plan_index::PlanIndex;
-use haul_job::slurm::pace::{CallPace, LOOK_EVERY, POLL_EVERY};
+use haul_job::slurm::pace::{CHECK_EVERY, CallPace, POLL_EVERY};
 use haul_job::slurm::queue::{SlurmTask, summary};
 use haul_job::slurm::settings::SlurmSettings;
 use haul_job::slurm::waves::WaveLimits;
@@ -154,7 +154,7 @@ impl SlurmRun<'_> {
             if is_complete && let Some(end) = self.end(state) {
                 return Ok(end);
             }
-            self.cancel.wait(LOOK_EVERY);
+            self.cancel.wait(CHECK_EVERY);
         }
     }
 
