@@ -1,7 +1,7 @@
 //! Instructions for making frames, and patches: anything a peer or a disk may say of them.
 
 use haul_proto::delta::instructions::{DeltaInstruction, decode, make};
-use haul_proto::delta::patch::{HEADER_LEN, PIECE_HEAD, PatchChunk, PatchHeader};
+use haul_proto::delta::patch::{CHUNK_HEAD, HEADER_LEN, PatchChunk, PatchHeader};
 use haul_proto::limits::{DELTA_STEPS_MAX, FRAME_MAX};
 
 /// The first byte says how long the frame is, the rest are instructions: where they are taken, they make exactly the
@@ -29,8 +29,8 @@ pub fn patch(data: &[u8]) {
     let Some((header, rest)) = data.split_first_chunk::<HEADER_LEN>() else { return };
     let Ok(header) = PatchHeader::decode(header) else { return };
     assert_eq!(header.encode()[..HEADER_LEN], data[..HEADER_LEN]);
-    let Some((head, _)) = rest.split_first_chunk::<PIECE_HEAD>() else { return };
-    if let Ok(PatchChunk { offset, len, .. }) = header.piece(*head) {
+    let Some((head, _)) = rest.split_first_chunk::<CHUNK_HEAD>() else { return };
+    if let Ok(PatchChunk { offset, len, .. }) = header.chunk(*head) {
         assert!(len <= FRAME_MAX as usize && offset + len as u64 <= header.size);
     }
 }

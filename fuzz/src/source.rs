@@ -124,18 +124,18 @@ impl Session {
     }
 
     fn work(&mut self, bytes: &mut Bytes<'_>) {
-        match self.source.next_work(STREAMS[0], haul_proto::scheduler::PIECE_FRAMES_MAX) {
+        match self.source.next_work(STREAMS[0], haul_proto::scheduler::CHUNK_FRAMES_MAX) {
             None => {}
             Some(WorkItem::Pack(files)) => {
                 assert!(!files.is_empty() && files.len() <= PACK_FILES_MAX);
                 assert!(files.iter().map(|file| file.size).sum::<u64>() <= FRAME.into());
             }
-            Some(WorkItem::Compare(piece, values)) => {
-                assert_eq!(piece.frames.end - piece.frames.start, values.len() as u64);
+            Some(WorkItem::Compare(chunk, values)) => {
+                assert_eq!(chunk.frames.end - chunk.frames.start, values.len() as u64);
                 let mut same = RangeSet::new();
-                same.extend(piece.frames.clone().filter(|_| !bytes.u8().is_multiple_of(4)));
-                let values: Vec<_> = piece.frames.clone().zip(values).collect();
-                self.source.frames_read(piece.entry, &values, &same);
+                same.extend(chunk.frames.clone().filter(|_| !bytes.u8().is_multiple_of(4)));
+                let values: Vec<_> = chunk.frames.clone().zip(values).collect();
+                self.source.frames_read(chunk.entry, &values, &same);
             }
             Some(WorkItem::Next(next)) => {
                 let size = u64::from(FRAME) * (next.index + 1);
@@ -144,11 +144,11 @@ impl Session {
                 self.source.frames_read(next.entry, &[(next.index, [bytes.u8(); 32])], &RangeSet::new());
             }
             Some(WorkItem::Kept(kept)) => assert!(self.source.is_flow(kept.entry)),
-            Some(WorkItem::Frames(piece) | WorkItem::Delta(piece, _)) => {
-                assert!(!piece.frames.is_empty() && piece.frames.end <= self.frame.frames(piece.size));
-                assert_eq!(*piece.handle, piece.entry.0);
-                let values: Vec<_> = piece.frames.take(64).map(|index| (index, [bytes.u8(); 32])).collect();
-                self.source.frames_read(piece.entry, &values, &RangeSet::new());
+            Some(WorkItem::Frames(chunk) | WorkItem::Delta(chunk, _)) => {
+                assert!(!chunk.frames.is_empty() && chunk.frames.end <= self.frame.frames(chunk.size));
+                assert_eq!(*chunk.handle, chunk.entry.0);
+                let values: Vec<_> = chunk.frames.take(64).map(|index| (index, [bytes.u8(); 32])).collect();
+                self.source.frames_read(chunk.entry, &values, &RangeSet::new());
             }
         }
     }

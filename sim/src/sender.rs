@@ -206,13 +206,13 @@ impl Sender {
                 let kept_frame = self.kept.get(&(kept.entry, kept.index)).cloned();
                 kept_frame.map(|(block, value)| data_record(kept.entry, kept.index, block, value))
             }
-            Some(WorkItem::Compare(piece, held)) => self.read_frame(stream, piece, held, tree, rng),
+            Some(WorkItem::Compare(chunk, held)) => self.read_frame(stream, chunk, held, tree, rng),
             // What an old file has is the engine's to find out: here, all of it is sent.
-            Some(WorkItem::Frames(piece) | WorkItem::Delta(piece, _)) => {
-                self.read_frame(stream, piece, Vec::new(), tree, rng)
+            Some(WorkItem::Frames(chunk) | WorkItem::Delta(chunk, _)) => {
+                self.read_frame(stream, chunk, Vec::new(), tree, rng)
             }
             Some(WorkItem::Pack(files)) => self.read_pack(&files, tree, rng),
-            None => match self.machine.next_work(id(stream), haul_proto::scheduler::PIECE_FRAMES_MAX) {
+            None => match self.machine.next_work(id(stream), haul_proto::scheduler::CHUNK_FRAMES_MAX) {
                 Some(work) => {
                     self.streams[stream].work = Some(work);
                     return true;
@@ -257,16 +257,16 @@ impl Sender {
     fn read_frame(
         &mut self,
         stream: usize,
-        piece: Chunk<usize>,
+        chunk: Chunk<usize>,
         held: Vec<Digest>,
         tree: &mut SimTree,
         rng: &mut Rng,
     ) -> Option<Record> {
         let mut read = std::mem::take(&mut self.streams[stream].read);
         let mut same = std::mem::take(&mut self.streams[stream].same);
-        let (entry, id) = (piece.entry, *piece.handle);
-        let index = piece.frames.start + read.len() as u64;
-        let block = self.read(&piece, index, tree, rng);
+        let (entry, id) = (chunk.entry, *chunk.handle);
+        let index = chunk.frames.start + read.len() as u64;
+        let block = self.read(&chunk, index, tree, rng);
         let has_changed = tree.nodes[id].stamp != self.stamps[&entry] && self.plant != Plant::SendChanged;
         let Some(block) = block else {
             match has_changed {
@@ -275,7 +275,7 @@ impl Sender {
             }
             return None;
         };
-        let mut value = block.value(piece.size, index);
+        let mut value = block.value(chunk.size, index);
         if has_changed {
             self.changed(entry, id, tree, rng);
             // Some look before they send, some after.
@@ -286,11 +286,11 @@ impl Sender {
         if is_held {
             same.insert(index);
         }
-        if index + 1 == piece.frames.end {
+        if index + 1 == chunk.frames.end {
             self.machine.frames_read(entry, &read, &same);
-            self.machine.piece_done(piece.ticket);
+            self.machine.chunk_done(chunk.ticket);
         } else {
-            let work = if held.is_empty() { WorkItem::Frames(piece) } else { WorkItem::Compare(piece, held) };
+            let work = if held.is_empty() { WorkItem::Frames(chunk) } else { WorkItem::Compare(chunk, held) };
             (self.streams[stream].work, self.streams[stream].read, self.streams[stream].same) =
                 (Some(work), read, same);
         }
@@ -307,8 +307,8 @@ impl Sender {
         let TreeEntryKind::File(file) = &tree.nodes[*next.handle].what else { return None };
         let size = file.content.size();
         let frames = next.index..next.index + 1;
-        let piece = Chunk { entry, handle: Arc::clone(&next.handle), size, frames, ticket: 0 };
-        let read = self.read(&piece, next.index, tree, rng);
+        let chunk = Chunk { entry, handle: Arc::clone(&next.handle), size, frames, ticket: 0 };
+        let read = self.read(&chunk, next.index, tree, rng);
         let Some(block) = read.filter(|_| tree.nodes[*next.handle].stamp == modified) else {
             self.machine.fail(entry, "it cannot be read, or has changed");
             return None;
@@ -321,14 +321,14 @@ impl Sender {
         Some(data_record(entry, next.index, block, value))
     }
 
-    fn read(&self, piece: &Chunk<usize>, index: u64, tree: &mut SimTree, rng: &mut Rng) -> Option<ContentBlock> {
-        tree.touch(*piece.handle);
-        let TreeEntryKind::File(file) = &tree.nodes[*piece.handle].what else { return None };
+    fn read(&self, chunk: &Chunk<usize>, index: u64, tree: &mut SimTree, rng: &mut Rng) -> Option<ContentBlock> {
+        tree.touch(*chunk.handle);
+        let TreeEntryKind::File(file) = &tree.nodes[*chunk.handle].what else { return None };
         if matches!(file.trouble, Trouble::Unreadable(from) if index >= from) || rng.chance(self.rates.read) {
             return None;
         }
         // A file that has shrunk ends early.
-        let len = frame_len().frame_len(piece.size, index);
+        let len = frame_len().frame_len(chunk.size, index);
         file.content.block(index).filter(|block| Some(block.len()) == len).cloned()
     }
 

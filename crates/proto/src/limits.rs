@@ -134,7 +134,7 @@ pub const CHECKSUM_MAX: usize = 64;
 /// the sort order.
 pub const EXPECTED_LINES_MAX: usize = 1 << 23;
 /// Most bytes of expected digests in one message.
-pub const EXPECTED_PIECE_MAX: usize = 64 << 10;
+pub const EXPECTED_CHUNK_MAX: usize = 64 << 10;
 
 /// Largest message between source and target.
 pub const PEER_MESSAGE_MAX: usize = 1 << 20;
@@ -142,7 +142,7 @@ pub const PEER_MESSAGE_MAX: usize = 1 << 20;
 pub const LINK_MESSAGE_MAX: usize = 64 << 20;
 /// Largest chunk of a tunnelled stream in one frame of a control channel. It is small, so that control messages never
 /// wait long behind it.
-pub const TUNNEL_PIECE_MAX: usize = 64 << 10;
+pub const TUNNEL_CHUNK_MAX: usize = 64 << 10;
 
 /// Longest time between two heartbeats on a control channel, in milliseconds.
 pub const BEAT_MS: u64 = 1000;

@@ -13,11 +13,11 @@ use crate::integrity::{Digest, FrameLen};
 use crate::limits::{LARGE_IN_FLIGHT_MAX, PACK_FILES_MAX};
 
 /// Most frames in one chunk.
-pub const PIECE_FRAMES_MAX: u64 = 16;
+pub const CHUNK_FRAMES_MAX: u64 = 16;
 /// Frames in a stream's first chunk, while its rate is unknown.
-const FIRST_PIECE_FRAMES: u64 = 4;
+const FIRST_CHUNK_FRAMES: u64 = 4;
 /// Intended duration of a chunk.
-const PIECE_TIME: Duration = Duration::from_millis(250);
+const CHUNK_TIME: Duration = Duration::from_millis(250);
 
 /// Next work item of a stream.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl<H> Chunk<H> {
     /// Splits off the first chunk for one of `streams` streams: at most `frames_max` frames, and fewer towards the end.
     pub fn split(&mut self, streams: u64, frames_max: u64) -> Self {
         let left = self.frames.end - self.frames.start;
-        let share = (left / (2 * streams)).clamp(1, frames_max.clamp(1, PIECE_FRAMES_MAX)).min(left);
+        let share = (left / (2 * streams)).clamp(1, frames_max.clamp(1, CHUNK_FRAMES_MAX)).min(left);
         let start = self.frames.start;
         self.frames.start += share;
         Self { frames: start..start + share, ..self.clone() }
@@ -107,7 +107,7 @@ pub struct ChunkSizer {
 
 impl Default for ChunkSizer {
     fn default() -> Self {
-        Self { frames_max: FIRST_PIECE_FRAMES }
+        Self { frames_max: FIRST_CHUNK_FRAMES }
     }
 }
 
@@ -120,8 +120,8 @@ impl ChunkSizer {
     /// Records the duration of a chunk.
     pub fn took(&mut self, frames: u64, time: Duration) {
         let per_frame = (time / u32::try_from(frames.max(1)).unwrap_or(u32::MAX)).max(Duration::from_nanos(1));
-        let fit = u64::try_from(PIECE_TIME.as_nanos() / per_frame.as_nanos()).unwrap_or(u64::MAX);
-        self.frames_max = fit.clamp(1, PIECE_FRAMES_MAX);
+        let fit = u64::try_from(CHUNK_TIME.as_nanos() / per_frame.as_nanos()).unwrap_or(u64::MAX);
+        self.frames_max = fit.clamp(1, CHUNK_FRAMES_MAX);
     }
 }
 
@@ -350,7 +350,7 @@ impl<H> Scheduler<H> {
         if queue.has_full_pack(self.frame) {
             return Some(WorkItem::Pack(queue.take_pack(self.frame)));
         }
-        let chunk = self.take_piece(device, frames_max)?;
+        let chunk = self.take_chunk(device, frames_max)?;
         Some(WorkItem::Frames(self.keep(chunk)))
     }
 
@@ -404,7 +404,7 @@ impl<H> Scheduler<H> {
         if self.may_fly(entry) { self.marked.pop_front() } else { None }
     }
 
-    fn take_piece(&mut self, device: u64, frames_max: u64) -> Option<Chunk<H>> {
+    fn take_chunk(&mut self, device: u64, frames_max: u64) -> Option<Chunk<H>> {
         let entry = self.devices.get(&device)?.large.front()?.entry;
         if !self.may_fly(entry) {
             return None;
@@ -446,12 +446,12 @@ mod tests {
         plan.add(EntryId(1), Arc::new(()), 1000 * F + 1);
         let mut seen = RangeSet::new();
         let mut chunks = 0;
-        while let Some(WorkItem::Frames(chunk)) = plan.take_work(STREAM, PIECE_FRAMES_MAX) {
+        while let Some(WorkItem::Frames(chunk)) = plan.take_work(STREAM, CHUNK_FRAMES_MAX) {
             assert!(chunk.frames.clone().all(|frame| seen.insert(frame)));
             chunks += 1;
         }
         assert_eq!(seen.len(), 1001);
-        assert!(chunks > 1001 / PIECE_FRAMES_MAX + 8, "pieces must shrink towards the end");
+        assert!(chunks > 1001 / CHUNK_FRAMES_MAX + 8, "pieces must shrink towards the end");
     }
 
     #[test]
@@ -471,7 +471,7 @@ mod tests {
             Some(WorkItem::Frames(chunk)) => chunk.frames.end - chunk.frames.start,
             other => panic!("{other:?}"),
         };
-        assert_eq!([take(0), take(1), take(3), take(u64::MAX)], [1, 1, 3, PIECE_FRAMES_MAX]);
+        assert_eq!([take(0), take(1), take(3), take(u64::MAX)], [1, 1, 3, CHUNK_FRAMES_MAX]);
         plan.set_streams(500);
         assert!(
             matches!(plan.take_work(STREAM, 16), Some(WorkItem::Frames(chunk)) if chunk.frames == (21..22)),
@@ -504,7 +504,7 @@ mod tests {
             plan.add(EntryId(id), Arc::new(()), if id % 2 == 0 { 0 } else { 3000 });
         }
         let mut ids = Vec::new();
-        while let Some(WorkItem::Pack(files)) = plan.take_work(STREAM, PIECE_FRAMES_MAX) {
+        while let Some(WorkItem::Pack(files)) = plan.take_work(STREAM, CHUNK_FRAMES_MAX) {
             assert!(files.len() <= PACK_FILES_MAX && files.iter().map(|file| file.size).sum::<u64>() <= F);
             ids.extend(files.iter().map(|file| file.entry.0));
         }
@@ -522,31 +522,31 @@ mod tests {
         }
         for id in 0..most {
             assert!(
-                matches!(plan.take_work(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(chunk)) if chunk.entry == EntryId(id))
+                matches!(plan.take_work(STREAM, CHUNK_FRAMES_MAX), Some(WorkItem::Frames(chunk)) if chunk.entry == EntryId(id))
             );
         }
-        assert!(plan.take_work(STREAM, PIECE_FRAMES_MAX).is_none());
+        assert!(plan.take_work(STREAM, CHUNK_FRAMES_MAX).is_none());
         plan.add_frames(one(0, F));
         assert!(
-            matches!(plan.take_work(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(chunk)) if chunk.entry == EntryId(0)),
+            matches!(plan.take_work(STREAM, CHUNK_FRAMES_MAX), Some(WorkItem::Frames(chunk)) if chunk.entry == EntryId(0)),
             "sent again"
         );
         plan.add(EntryId(9999), Arc::new(()), 1);
         assert!(
-            matches!(plan.take_work(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Pack(files)) if files.len() == 1),
+            matches!(plan.take_work(STREAM, CHUNK_FRAMES_MAX), Some(WorkItem::Pack(files)) if files.len() == 1),
             "small files need not wait"
         );
         plan.complete_file(EntryId(9999));
-        assert!(plan.take_work(STREAM, PIECE_FRAMES_MAX).is_none(), "only a large one makes room");
+        assert!(plan.take_work(STREAM, CHUNK_FRAMES_MAX).is_none(), "only a large one makes room");
         plan.complete_file(EntryId(7));
         plan.complete_file(EntryId(7));
         assert!(
-            matches!(plan.take_work(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(chunk)) if chunk.entry == EntryId(most))
+            matches!(plan.take_work(STREAM, CHUNK_FRAMES_MAX), Some(WorkItem::Frames(chunk)) if chunk.entry == EntryId(most))
         );
-        assert!(plan.take_work(STREAM, PIECE_FRAMES_MAX).is_none(), "one for one");
+        assert!(plan.take_work(STREAM, CHUNK_FRAMES_MAX).is_none(), "one for one");
         plan.forget(EntryId(most));
         assert!(
-            matches!(plan.take_work(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(chunk)) if chunk.entry == EntryId(most + 1))
+            matches!(plan.take_work(STREAM, CHUNK_FRAMES_MAX), Some(WorkItem::Frames(chunk)) if chunk.entry == EntryId(most + 1))
         );
     }
 
@@ -558,7 +558,7 @@ mod tests {
         }
         plan.add(EntryId(1000), Arc::new(()), 500 * F);
         let mut frames = 0;
-        while let Some(WorkItem::Frames(chunk)) = plan.take_work(STREAM, PIECE_FRAMES_MAX) {
+        while let Some(WorkItem::Frames(chunk)) = plan.take_work(STREAM, CHUNK_FRAMES_MAX) {
             frames += chunk.frames.end - chunk.frames.start;
         }
         assert_eq!(frames, LARGE_IN_FLIGHT_MAX as u64 - 1 + 500, "all streams share the last one");
@@ -568,7 +568,7 @@ mod tests {
     fn what_must_go_again_goes_first_and_what_failed_never() {
         let mut plan = plan(2);
         let frames = |frames| Chunk { entry: EntryId(2), handle: Arc::new(()), size: 99 * F, frames, ticket: 0 };
-        let next = |plan: &mut Scheduler<()>| match plan.take_work(STREAM, PIECE_FRAMES_MAX) {
+        let next = |plan: &mut Scheduler<()>| match plan.take_work(STREAM, CHUNK_FRAMES_MAX) {
             Some(WorkItem::Frames(chunk)) => chunk.frames,
             other => panic!("{other:?}"),
         };
@@ -583,9 +583,9 @@ mod tests {
         plan.add_compare(frames(0..1), vec![[0; 32]]);
         assert!(matches!(plan.take_work(STREAM, 1), Some(WorkItem::Compare(..))));
         assert!(
-            matches!(plan.take_work(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Pack(files)) if files[0].entry == EntryId(1))
+            matches!(plan.take_work(STREAM, CHUNK_FRAMES_MAX), Some(WorkItem::Pack(files)) if files[0].entry == EntryId(1))
         );
-        assert!(plan.take_work(STREAM, PIECE_FRAMES_MAX).is_none());
+        assert!(plan.take_work(STREAM, CHUNK_FRAMES_MAX).is_none());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use haul_base::job::location::Location;
 use haul_base::job::spec::{
     ChecksumOptions, ChecksumReference, DeltaOptions, Fsync, Job, JobOptions, JobRange, PipeEnd, SourceRange, Verify,
 };
-use haul_proto::limits::EXPECTED_PIECE_MAX;
+use haul_proto::limits::EXPECTED_CHUNK_MAX;
 use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::path::Name;
 use haul_proto::sync::{DeleteMode, EqualityTest, SyncOptions};
@@ -143,7 +143,7 @@ pub fn expected_digests(options: &JobOptions) -> impl Iterator<Item = Vec<u8>> {
         Some(ChecksumOptions { against: ChecksumReference::Lines(lines), .. }) => Some(lines),
         _ => None,
     };
-    lines.into_iter().flat_map(|lines| lines.pieces(EXPECTED_PIECE_MAX / lines.record_bytes()).map(<[u8]>::to_vec))
+    lines.into_iter().flat_map(|lines| lines.pieces(EXPECTED_CHUNK_MAX / lines.record_bytes()).map(<[u8]>::to_vec))
 }
 
 fn pipe(piped: Option<&PipeEnd>) -> PipeKind {

@@ -29,14 +29,14 @@ pub struct RefusedAttribute {
 }
 
 /// Whether any are requested.
-pub fn is_wanted(kept: PreserveOptions) -> bool {
-    kept.attributes || kept.acls
+pub fn is_wanted(preserve: PreserveOptions) -> bool {
+    preserve.attributes || preserve.acls
 }
 
 /// Attributes of an open file or directory to preserve. `None` without any.
-pub fn read(file: impl AsFd, kept: PreserveOptions) -> io::Result<Vec<ExtendedAttribute>> {
+pub fn read(file: impl AsFd, preserve: PreserveOptions) -> io::Result<Vec<ExtendedAttribute>> {
     let (mut found, mut bytes) = (Vec::new(), 0);
-    for name in names(&file)?.split(|byte| *byte == 0).filter(|name| is_kept(name, kept)) {
+    for name in names(&file)?.split(|byte| *byte == 0).filter(|name| is_preserved(name, preserve)) {
         let Some(value) = value(&file, name)? else { continue };
         bytes += name.len() + value.len();
         if bytes > ATTRIBUTES_BYTES_MAX || found.len() == ATTRIBUTES_MAX {
@@ -52,9 +52,9 @@ pub fn read(file: impl AsFd, kept: PreserveOptions) -> io::Result<Vec<ExtendedAt
 pub fn set_attributes(
     file: impl AsFd,
     wanted: &[ExtendedAttribute],
-    kept: PreserveOptions,
+    preserve: PreserveOptions,
 ) -> Option<RefusedAttribute> {
-    let there = read(&file, kept).unwrap_or_default();
+    let there = read(&file, preserve).unwrap_or_default();
     let is_in = |attributes: &[ExtendedAttribute], name: &[u8]| attributes.iter().any(|other| *other.name == *name);
     let mut refused = None;
     let mut note = |name: &[u8], done: Result<(), Errno>| {
@@ -65,15 +65,21 @@ pub fn set_attributes(
     for ExtendedAttribute { name, .. } in there.iter().filter(|attribute| !is_in(wanted, &attribute.name)) {
         note(name, fremovexattr(&file, &**name));
     }
-    for attribute in wanted.iter().filter(|attribute| is_kept(&attribute.name, kept) && !there.contains(attribute)) {
+    for attribute in
+        wanted.iter().filter(|attribute| is_preserved(&attribute.name, preserve) && !there.contains(attribute))
+    {
         note(&attribute.name, fsetxattr(&file, &*attribute.name, &attribute.value, XattrFlags::empty()));
     }
     refused
 }
 
 /// Sets attributes, with temporary write permission for the owner if necessary.
-pub fn put_as_owner(file: impl AsFd, wanted: &[ExtendedAttribute], kept: PreserveOptions) -> Option<RefusedAttribute> {
-    let refused = set_attributes(&file, wanted, kept)?;
+pub fn put_as_owner(
+    file: impl AsFd,
+    wanted: &[ExtendedAttribute],
+    preserve: PreserveOptions,
+) -> Option<RefusedAttribute> {
+    let refused = set_attributes(&file, wanted, preserve)?;
     if Errno::from_io_error(&refused.error) != Some(Errno::ACCESS) {
         return Some(refused);
     }
@@ -85,7 +91,7 @@ pub fn put_as_owner(file: impl AsFd, wanted: &[ExtendedAttribute], kept: Preserv
         }
         _ => return Some(refused),
     }
-    let refused = set_attributes(&file, wanted, kept);
+    let refused = set_attributes(&file, wanted, preserve);
     // An access control list may have changed the other bits.
     let restored = FileStat::at_fd(&file).and_then(|stat| set_mode(&file, stat.meta.mode & !OWNER_WRITES));
     refused.or(restored.err().map(|error| RefusedAttribute { name: (*b"mode").into(), error }))
@@ -97,11 +103,11 @@ fn set_mode(file: impl AsFd, mode: u16) -> io::Result<()> {
 
 /// Whether an attribute of this name is preserved: user attributes, capabilities, and trusted ones. Labels of security
 /// modules belong to the machine, and private attributes to their file system.
-fn is_kept(name: &[u8], kept: PreserveOptions) -> bool {
+fn is_preserved(name: &[u8], preserve: PreserveOptions) -> bool {
     match name {
-        name if is_acl(name) => kept.acls,
-        b"security.capability" => kept.attributes,
-        name => kept.attributes && (name.starts_with(b"user.") || name.starts_with(b"trusted.")),
+        name if is_acl(name) => preserve.acls,
+        b"security.capability" => preserve.attributes,
+        name => preserve.attributes && (name.starts_with(b"user.") || name.starts_with(b"trusted.")),
     }
 }
 
@@ -179,9 +185,12 @@ mod tests {
     fn labels_and_strangers_are_left_alone() {
         let all = PreserveOptions { acls: true, ..ATTRIBUTES };
         for name in ["security.selinux", "security.ima", "system.nfs4_acl", "btrfs.compression", "", "user"] {
-            assert!(!is_kept(name.as_bytes(), all), "{name}");
+            assert!(!is_preserved(name.as_bytes(), all), "{name}");
         }
-        assert!(is_kept(b"system.posix_acl_access", all) && !is_kept(b"system.posix_acl_access", ATTRIBUTES));
-        assert!(is_kept(b"trusted.x", ATTRIBUTES) && !is_kept(b"user.x", PreserveOptions { acls: true, ..NOTHING }));
+        assert!(is_preserved(b"system.posix_acl_access", all) && !is_preserved(b"system.posix_acl_access", ATTRIBUTES));
+        assert!(
+            is_preserved(b"trusted.x", ATTRIBUTES)
+                && !is_preserved(b"user.x", PreserveOptions { acls: true, ..NOTHING })
+        );
     }
 }

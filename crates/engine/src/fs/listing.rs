@@ -22,7 +22,7 @@ use crate::fs::prefetch::task::LookupHandle;
 use crate::fs::walk_lookup::WalkLookup;
 
 /// Fewest names of a chunk, except the last, so that a small directory is one chunk.
-const PIECE_NAMES_MIN: usize = 128;
+const CHUNK_NAMES_MIN: usize = 128;
 
 /// Most names in a chunk that are only counted, so that a walk can be stopped.
 const COUNTED_MAX: u64 = 100_000;
@@ -34,7 +34,7 @@ const SMALLEST_ENTRY: usize = 24;
 
 /// Most names of a chunk.
 #[cfg(test)]
-pub(super) const MAX_NAMES: usize = PIECE_NAMES_MIN - 1 + super::listing_buffer::LISTING_BUFFER / SMALLEST_ENTRY;
+pub(super) const MAX_NAMES: usize = CHUNK_NAMES_MIN - 1 + super::listing_buffer::LISTING_BUFFER / SMALLEST_ENTRY;
 
 /// A position in a directory's listing. Clones share the state of the descriptor's position.
 #[derive(Clone)]
@@ -125,7 +125,7 @@ impl ListingPosition {
                     }
                 }
             }
-            if listing.is_buffer_empty() && (entries.len() >= PIECE_NAMES_MIN || counted >= COUNTED_MAX) {
+            if listing.is_buffer_empty() && (entries.len() >= CHUNK_NAMES_MIN || counted >= COUNTED_MAX) {
                 *standing = CursorOwner { fd: Arc::downgrade(&fd), cookie };
                 break false;
             }
@@ -233,14 +233,14 @@ impl LookupTask for ReadListing {
     fn run(&self, worker: &mut PrefetchWorker<'_>) -> Option<io::Result<ListingChunk>> {
         let options = *worker.options();
         let only_counts = |kind| options.only_counts(kind);
-        let mut piece = match worker.waits.time(|| self.rest.read(&self.dir, only_counts, &mut worker.buffer)) {
-            Ok(piece) => piece,
+        let mut chunk = match worker.waits.time(|| self.rest.read(&self.dir, only_counts, &mut worker.buffer)) {
+            Ok(chunk) => chunk,
             Err(error) => return Some(Err(error)),
         };
         // Another thread can continue the listing during these lookups.
-        piece.rest_ahead =
-            piece.rest.as_ref().and_then(|rest| worker.ask(ReadListing { dir: self.dir.clone(), rest: rest.clone() }));
-        for (name, entry) in piece.left() {
+        chunk.rest_ahead =
+            chunk.rest.as_ref().and_then(|rest| worker.ask(ReadListing { dir: self.dir.clone(), rest: rest.clone() }));
+        for (name, entry) in chunk.left() {
             if worker.is_stopped() {
                 return None;
             }
@@ -257,11 +257,11 @@ impl LookupTask for ReadListing {
                 WalkStep::Enter | WalkStep::LeaveOut => {}
             }
         }
-        Some(Ok(piece))
+        Some(Ok(chunk))
     }
 
-    fn bytes(piece: &ListingChunk) -> usize {
-        piece.bytes()
+    fn bytes(chunk: &ListingChunk) -> usize {
+        chunk.bytes()
     }
 }
 
@@ -271,8 +271,8 @@ mod tests {
     use super::super::testing::write_file;
     use super::*;
 
-    fn names(piece: &mut ListingChunk) -> Vec<Vec<u8>> {
-        piece.left().map(|(name, _)| name.to_vec()).collect()
+    fn names(chunk: &mut ListingChunk) -> Vec<Vec<u8>> {
+        chunk.left().map(|(name, _)| name.to_vec()).collect()
     }
 
     #[test]
@@ -290,10 +290,10 @@ mod tests {
         let mut all = [names(&mut first), names(&mut second)].concat();
         let mut next = second.rest.clone();
         while let Some(rest) = next {
-            let mut piece = rest.read(&dir, |_| false, &mut buffer).unwrap();
-            assert!(piece.names_held() <= MAX_NAMES);
-            all.extend(names(&mut piece));
-            next = piece.rest;
+            let mut chunk = rest.read(&dir, |_| false, &mut buffer).unwrap();
+            assert!(chunk.names_held() <= MAX_NAMES);
+            all.extend(names(&mut chunk));
+            next = chunk.rest;
         }
         all.sort();
         all.dedup();

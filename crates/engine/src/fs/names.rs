@@ -16,16 +16,16 @@ pub fn each_name(dir: &Dir, mut tell: impl FnMut(&Name, FileType)) -> io::Result
     let mut buffer = ListingBuffer::new();
     let mut rest = Some(ListingPosition::beginning());
     while let Some(from) = rest {
-        let mut piece = from.read(dir, |_| false, &mut buffer)?;
-        while let Some(listed) = piece.next_name() {
-            let name = Name::new(piece.name(&listed)).map_err(io::Error::other)?;
+        let mut chunk = from.read(dir, |_| false, &mut buffer)?;
+        while let Some(listed) = chunk.next_name() {
+            let name = Name::new(chunk.name(&listed)).map_err(io::Error::other)?;
             match kind_of(dir, &name, listed.kind) {
                 Ok(kind) => tell(&name, kind),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
         }
-        rest = piece.rest;
+        rest = chunk.rest;
     }
     Ok(())
 }

@@ -41,7 +41,7 @@ struct Consequences {
 impl TargetReceiver {
     /// Handles a message from the source. This thread also answers offers.
     pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolError> {
-        let message = SourceMessage::decode_keeping(bytes, self.job.request.settings.number, self.job.extras_kept())?;
+        let message = SourceMessage::decode_keeping(bytes, self.job.request.settings.number, self.job.extras_filter())?;
         let is_incomplete = matches!(message, SourceMessage::DirectoryEnd { complete: false, .. });
         if let SourceMessage::DirectoryEnd { entry, .. } = message {
             self.removals.reserve_removals(entry, is_incomplete);

@@ -159,7 +159,7 @@ impl ReceiverJob {
     }
 
     /// The preserved extras of entries, by the Request.
-    pub(super) fn extras_kept(&self) -> ExtrasFilter {
+    pub(super) fn extras_filter(&self) -> ExtrasFilter {
         let kept = self.request.metadata.preserve;
         ExtrasFilter {
             names: kept.hard_links,

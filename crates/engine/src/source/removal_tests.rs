@@ -3,7 +3,7 @@
 use haul_base::control_channel::LinkWriter;
 use haul_proto::entry::{EntryContent, EntryLocation as EntryPlace};
 use haul_proto::ids::{EntryId, StreamId};
-use haul_proto::scheduler::PIECE_FRAMES_MAX;
+use haul_proto::scheduler::CHUNK_FRAMES_MAX;
 use haul_proto::wire::message::{TargetMessage, TransferNeed};
 use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::request::SourceRequest;
@@ -45,7 +45,7 @@ fn send_all(source: &Source) -> Vec<EntryId> {
         })
         .collect();
     source.handle_peer(&needs(0, answers)).unwrap();
-    while source.lock().machine.next_work(StreamId(0), PIECE_FRAMES_MAX).is_some() {}
+    while source.lock().machine.next_work(StreamId(0), CHUNK_FRAMES_MAX).is_some() {}
     (0..entries.len() as u64).map(EntryId).collect()
 }
 

@@ -83,7 +83,7 @@ fn run(source: &Source, id: StreamId, outlet: &mut impl FrameSink) -> Result<(),
 fn send_work(sender: &mut StreamSender<'_, impl FrameSink>, now: &mut Option<StartedWork>) -> Result<(), StreamError> {
     while let Some(work) = sender.next_work()? {
         match &*now.insert(work) {
-            StartedWork::Frames(chunk, file, known) => sender.send_piece(chunk, file, known)?,
+            StartedWork::Frames(chunk, file, known) => sender.send_chunk(chunk, file, known)?,
             StartedWork::Pack(files) => small_files::send(sender.source, files, &mut sender.reader, sender.outlet)?,
             StartedWork::Next(next) => flow_frames::send_next(sender.source, next, &mut sender.reader, sender.outlet)?,
             StartedWork::Kept(kept) => flow_frames::send_kept(sender.source, kept, &mut sender.reader, sender.outlet)?,
@@ -206,7 +206,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
             Ok(file) => file,
             Err(reason) => {
                 source.fail(chunk.entry, &chunk.handle, reason);
-                source.piece_done(chunk.ticket);
+                source.chunk_done(chunk.ticket);
                 return Ok(None);
             }
         };
@@ -227,7 +227,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
     }
 
     /// Sends the reader's first chunk, without the frames that the target holds.
-    fn send_piece(
+    fn send_chunk(
         &mut self,
         chunk: &Chunk<SourceEntry>,
         file: &OpenedFile,
@@ -248,7 +248,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
         // Comparisons say nothing about the stream's throughput.
         match known {
             PeerChunkState::Nothing => self.done(chunk, since),
-            PeerChunkState::Old(_) => self.source.piece_done(chunk.ticket),
+            PeerChunkState::Old(_) => self.source.chunk_done(chunk.ticket),
             PeerChunkState::Values(_) => {}
         }
         Ok(())
@@ -345,7 +345,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
 
     /// Records a chunk as done, with its duration.
     fn done(&mut self, chunk: &Chunk<SourceEntry>, since: Instant) {
-        self.source.piece_done(chunk.ticket);
+        self.source.chunk_done(chunk.ticket);
         self.chunk_sizer.took(chunk.frames.end - chunk.frames.start, since.elapsed());
     }
 }

@@ -26,9 +26,9 @@ pub struct ReadFrames {
 
 impl Source {
     /// Records that a chunk was read and sent.
-    pub(super) fn piece_done(&self, ticket: u64) {
+    pub(super) fn chunk_done(&self, ticket: u64) {
         if ticket > 0 {
-            self.lock().machine.piece_done(ticket);
+            self.lock().machine.chunk_done(ticket);
         }
     }
 

@@ -146,7 +146,7 @@ fn opened(source: &Source, count: usize) -> usize {
         source.handle_peer(&needs(first, vec![TransferNeed::All; 512.min(count - first)])).unwrap();
     }
     let work =
-        std::iter::from_fn(|| source.lock().machine.next_work(StreamId(0), haul_proto::scheduler::PIECE_FRAMES_MAX));
+        std::iter::from_fn(|| source.lock().machine.next_work(StreamId(0), haul_proto::scheduler::CHUNK_FRAMES_MAX));
     let files = work.map(|work| match work {
         WorkItem::Pack(files) => files.iter().filter(|file| file.handle.open().is_ok()).count(),
         WorkItem::Frames(_) | WorkItem::Compare(..) | WorkItem::Delta(..) | WorkItem::Next(_) | WorkItem::Kept(_) => 0,

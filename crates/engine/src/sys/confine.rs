@@ -73,14 +73,14 @@ impl ConfineRights {
             Self::WriteSpecial => AccessFs::WriteFile.into(),
             Self::OwnFiles => make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | RemoveFile | MakeReg}),
             // A remembered directory is renamed from its temporary name.
-            Self::Land(kept) => {
+            Self::Land(preserve) => {
                 let also = |wanted: bool, access: BitFlags<AccessFs>| if wanted { access } else { BitFlags::EMPTY };
                 Self::OwnFiles.access()
                     | make_bitflags!(AccessFs::{ReadDir | MakeDir | RemoveDir | MakeSym})
                     // Hard links cross directories.
-                    | also(kept.hard_links, AccessFs::Refer.into())
-                    | also(kept.devices, make_bitflags!(AccessFs::{MakeChar | MakeBlock}))
-                    | also(kept.specials, make_bitflags!(AccessFs::{MakeFifo | MakeSock}))
+                    | also(preserve.hard_links, AccessFs::Refer.into())
+                    | also(preserve.devices, make_bitflags!(AccessFs::{MakeChar | MakeBlock}))
+                    | also(preserve.specials, make_bitflags!(AccessFs::{MakeFifo | MakeSock}))
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::limits::FRAME_MAX;
 /// Length of the header; the first chunk follows it.
 pub const HEADER_LEN: usize = 96;
 /// Length of a chunk's header.
-pub const PIECE_HEAD: usize = 12;
+pub const CHUNK_HEAD: usize = 12;
 /// Bit of a chunk's length: the chunk is a hole.
 const HOLE: u32 = 1 << 31;
 const MAGIC: &[u8; 16] = b"haul patch 1\n\0\0\0";
@@ -75,7 +75,7 @@ impl PatchHeader {
     }
 
     /// Decodes a chunk's header.
-    pub fn piece(&self, head: [u8; PIECE_HEAD]) -> Decoded<PatchChunk> {
+    pub fn chunk(&self, head: [u8; CHUNK_HEAD]) -> Decoded<PatchChunk> {
         let mut reader = Reader::new(&head);
         let (offset, word) = (reader.u64()?, reader.u32()?);
         let (len, is_hole) = (word & !HOLE, word & HOLE != 0);
@@ -133,14 +133,14 @@ mod tests {
         append(&mut out, 990, &[1; 10]);
         append_hole(&mut out, 990, 10);
         let chunk = |is_hole| Ok(PatchChunk { offset: 990, len: 10, is_hole });
-        assert_eq!(header.piece(out[..PIECE_HEAD].try_into().unwrap()), chunk(false));
-        assert_eq!(header.piece(out[PIECE_HEAD + 10..].try_into().unwrap()), chunk(true), "no bytes follow it");
+        assert_eq!(header.chunk(out[..CHUNK_HEAD].try_into().unwrap()), chunk(false));
+        assert_eq!(header.chunk(out[CHUNK_HEAD + 10..].try_into().unwrap()), chunk(true), "no bytes follow it");
         for (offset, len) in [(990, 11), (991, 10), (0, 0), (u64::MAX, 1)] {
             let (mut out, mut hole) = (Vec::new(), Vec::new());
             append(&mut out, offset, &vec![1; len]);
             append_hole(&mut hole, offset, len);
-            for head in [&out[..PIECE_HEAD], &hole] {
-                assert!(header.piece(head.try_into().unwrap()).is_err(), "{offset} {len}");
+            for head in [&out[..CHUNK_HEAD], &hole] {
+                assert!(header.chunk(head.try_into().unwrap()).is_err(), "{offset} {len}");
             }
         }
     }

@@ -86,8 +86,8 @@ fn a_source_says_of_each_frame_whether_it_is_the_same_and_sends_none() {
     answered.unwrap();
     assert!(source.next_work(STREAM, 1).is_none(), "the target has not said what it has");
     source.handle(holds(0, 3, true)).unwrap();
-    let Some(WorkItem::Compare(piece, _)) = source.next_work(STREAM, 1) else { panic!("to be compared") };
-    assert_eq!(piece.frames, 0..3);
+    let Some(WorkItem::Compare(chunk, _)) = source.next_work(STREAM, 1) else { panic!("to be compared") };
+    assert_eq!(chunk.frames, 0..3);
     let mut alike = RangeSet::new();
     alike.extend([0, 2]);
     source.frames_read(FILE, &[(0, [1; 32]), (1, [9; 32]), (2, [1; 32])], &alike);
@@ -103,7 +103,7 @@ fn a_small_file_is_compared_like_any_other() {
     let (mut source, answered) = source(1, TransferNeed::Compare);
     answered.unwrap();
     source.handle(holds(0, 1, true)).unwrap();
-    assert!(matches!(source.next_work(STREAM, 1), Some(WorkItem::Compare(piece, _)) if piece.frames == (0..1)));
+    assert!(matches!(source.next_work(STREAM, 1), Some(WorkItem::Compare(chunk, _)) if chunk.frames == (0..1)));
     let mut target = target(1);
     assert!(matches!(target.holds(FILE, 0, &[[1; 32]], true), TargetStep::None));
     target.handle(same(0..1)).unwrap();
@@ -172,7 +172,7 @@ fn what_is_given_up_at_the_source_makes_room_there_too() {
     source.handle(TargetMessage::Want { first: again, needs: vec![TransferNeed::Compare] }).unwrap();
     let holds = TargetMessage::HaveRanges { entry: again, first: 0, values: vec![[1; 32]], compare: true };
     source.handle(holds).unwrap();
-    assert!(matches!(source.next_work(STREAM, 1), Some(WorkItem::Compare(piece, _)) if piece.entry == again));
+    assert!(matches!(source.next_work(STREAM, 1), Some(WorkItem::Compare(chunk, _)) if chunk.entry == again));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::integrity::FrameLen;
 use crate::limits::ENTRY_WINDOW;
 use crate::path::Name;
 use crate::ranges::RangeSet;
-use crate::scheduler::{Chunk, FlowFrame, PIECE_FRAMES_MAX, WorkItem};
+use crate::scheduler::{CHUNK_FRAMES_MAX, Chunk, FlowFrame, WorkItem};
 use crate::session::step::{EntryAnswer, FinishedEntry, ParentDirectory, TargetStep};
 use crate::wire::frame::PackedFile;
 use crate::wire::message::{SourceMessage, TargetMessage};
@@ -104,7 +104,7 @@ impl Pair {
             0 => self.source.poll_message().map(|message| self.to_target.push_back(message)).is_some(),
             1 => self.target.poll_message().map(|message| self.to_source.push_back(message)).is_some(),
             2 => self.to_source.pop_front().map(|message| self.source.handle(message).unwrap()).is_some(),
-            3 => self.source.next_work(STREAM, PIECE_FRAMES_MAX).map(|work| self.work.push(work)).is_some(),
+            3 => self.source.next_work(STREAM, CHUNK_FRAMES_MAX).map(|work| self.work.push(work)).is_some(),
             4 => self.to_target.pop_front().map(|message| self.deliver(message)).is_some(),
             _ if self.work.is_empty() => false,
             _ => {
@@ -222,20 +222,20 @@ impl Pair {
     }
 
     /// Compares frames that the target has; some turn out to differ.
-    fn compare(&mut self, piece: &Chunk<u64>, values: &[[u8; 32]]) {
+    fn compare(&mut self, chunk: &Chunk<u64>, values: &[[u8; 32]]) {
         if self.compares && self.pick(8) == 0 {
-            self.source.fail(piece.entry, "unreadable");
+            self.source.fail(chunk.entry, "unreadable");
             return;
         }
-        for (index, value) in piece.frames.clone().zip(values) {
+        for (index, value) in chunk.frames.clone().zip(values) {
             if self.pick(3) == 0 && self.compares {
-                self.source.frames_read(piece.entry, &[(index, [2; 32])], &RangeSet::new());
+                self.source.frames_read(chunk.entry, &[(index, [2; 32])], &RangeSet::new());
             } else if self.pick(3) == 0 && !self.compares {
-                self.carry_frame(piece.entry, piece.size, index);
+                self.carry_frame(chunk.entry, chunk.size, index);
             } else {
                 let mut same = RangeSet::new();
                 assert!(same.insert(index));
-                self.source.frames_read(piece.entry, &[(index, *value)], &same);
+                self.source.frames_read(chunk.entry, &[(index, *value)], &same);
             }
         }
     }
@@ -272,16 +272,16 @@ impl Pair {
                     }));
                 }
             }
-            WorkItem::Compare(piece, values) => self.compare(&piece, &values),
+            WorkItem::Compare(chunk, values) => self.compare(&chunk, &values),
             WorkItem::Next(next) => self.read_next(&next),
             WorkItem::Kept(kept) => self.arrive(kept.entry, kept.index, self.len_in_flow(kept.entry, kept.index)),
-            WorkItem::Frames(piece) | WorkItem::Delta(piece, _) => {
+            WorkItem::Frames(chunk) | WorkItem::Delta(chunk, _) => {
                 if self.pick(8) == 0 {
-                    self.source.fail(piece.entry, "unreadable");
+                    self.source.fail(chunk.entry, "unreadable");
                     return;
                 }
-                for index in piece.frames {
-                    self.carry_frame(piece.entry, piece.size, index);
+                for index in chunk.frames {
+                    self.carry_frame(chunk.entry, chunk.size, index);
                 }
             }
         }
@@ -399,7 +399,7 @@ proptest! {
         let offered = entries.iter().filter(|(kind, _)| *kind != 2).count() as u64;
         prop_assert!(pair.run_to_end(), "stuck: {:?} {:?}", pair.source, pair.target);
         prop_assert_eq!(pair.outcome.iter().sum::<u64>(), offered, "every entry has one outcome");
-        prop_assert!(pair.source.next_work(STREAM, PIECE_FRAMES_MAX).is_none(), "nothing is left but what was given up");
+        prop_assert!(pair.source.next_work(STREAM, CHUNK_FRAMES_MAX).is_none(), "nothing is left but what was given up");
         prop_assert_eq!(pair.source.window(), ENTRY_WINDOW);
     }
 
@@ -416,6 +416,6 @@ proptest! {
         let frames = range.frames(frame_len(), size);
         prop_assert!(pair.written.iter().all(|index| frames.contains(index)), "{:?} of {frames:?}", pair.written);
         prop_assert_eq!(pair.outcome.iter().sum::<u64>(), 1);
-        prop_assert!(pair.source.next_work(STREAM, PIECE_FRAMES_MAX).is_none());
+        prop_assert!(pair.source.next_work(STREAM, CHUNK_FRAMES_MAX).is_none());
     }
 }

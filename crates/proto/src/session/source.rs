@@ -176,7 +176,7 @@ impl<H> SourceSession<H> {
     }
 
     /// Records that a stream has read and sent a chunk.
-    pub fn piece_done(&mut self, ticket: u64) {
+    pub fn chunk_done(&mut self, ticket: u64) {
         self.plan.done(ticket);
     }
 
@@ -184,9 +184,9 @@ impl<H> SourceSession<H> {
     /// copy.
     pub fn next_double(&mut self) -> Option<WorkItem<H>> {
         loop {
-            let piece = self.plan.take_double()?;
-            if self.entries.contains_key(&piece.entry) {
-                return Some(WorkItem::Frames(piece));
+            let chunk = self.plan.take_double()?;
+            if self.entries.contains_key(&chunk.entry) {
+                return Some(WorkItem::Frames(chunk));
             }
         }
     }
@@ -380,10 +380,10 @@ impl<H> SourceSession<H> {
         loop {
             let mut work = self.plan.take_work(stream, frames_max)?;
             match &mut work {
-                WorkItem::Frames(piece) | WorkItem::Compare(piece, _) | WorkItem::Delta(piece, _)
-                    if !self.entries.contains_key(&piece.entry) =>
+                WorkItem::Frames(chunk) | WorkItem::Compare(chunk, _) | WorkItem::Delta(chunk, _)
+                    if !self.entries.contains_key(&chunk.entry) =>
                 {
-                    self.plan.forget(piece.entry);
+                    self.plan.forget(chunk.entry);
                     continue;
                 }
                 WorkItem::Frames(_)

@@ -7,7 +7,7 @@ use crate::file_range::RangeLen;
 use crate::ids::StreamId;
 use crate::limits::{LARGE_IN_FLIGHT_MAX, OFFER_ENTRIES_MAX, RESENDS_MAX};
 use crate::path::Name;
-use crate::scheduler::PIECE_FRAMES_MAX;
+use crate::scheduler::CHUNK_FRAMES_MAX;
 use crate::wire::message::TransferNeed;
 
 pub(super) const F: u64 = 256 << 10;
@@ -81,15 +81,15 @@ fn a_tree_goes_through() {
     let messages = drain(&mut source);
     assert!(matches!(&messages[0], SourceMessage::Offer { first: EntryId(0), entries } if entries.len() == 3));
     assert_eq!(messages[1..], [SourceMessage::DirectoryEnd { entry: dir, complete: true }, SourceMessage::OffersEnd]);
-    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none() && !source.has_work() && !source.is_finished());
+    assert!(source.next_work(STREAM, CHUNK_FRAMES_MAX).is_none() && !source.has_work() && !source.is_finished());
     source.handle(needs(0, &[TransferNeed::All; 3])).unwrap();
     assert!(source.has_work());
     let mut frames = 0;
     let mut packed = Vec::new();
-    while let Some(work) = source.next_work(STREAM, PIECE_FRAMES_MAX) {
+    while let Some(work) = source.next_work(STREAM, CHUNK_FRAMES_MAX) {
         match work {
-            WorkItem::Frames(piece) => {
-                for index in piece.frames {
+            WorkItem::Frames(chunk) => {
+                for index in chunk.frames {
                     frames += 1;
                     source.frames_read(large, &[(index, [1; 32])], &RangeSet::new());
                 }
@@ -201,7 +201,7 @@ fn what_comes_late_is_ignored() {
         assert_eq!(source.handle(message), Ok(()));
     }
     source.frames_read(ids[1], &[(0, [0; 32]), (1, [0; 32])], &RangeSet::new());
-    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none() && source.poll_message().is_none());
+    assert!(source.next_work(STREAM, CHUNK_FRAMES_MAX).is_none() && source.poll_message().is_none());
     assert_eq!(source.window(), ENTRY_WINDOW);
 }
 
@@ -217,10 +217,10 @@ fn a_file_that_changed_is_offered_anew_in_its_place() {
     assert_eq!(source.offer_again(ids[1], file(2 * F), Arc::new(())), None, "once");
     let again = Entry { place: EntryLocation::Again(ids[1]), ..file(2 * F) };
     assert_eq!(drain(&mut source), [SourceMessage::Offer { first: EntryId(2), entries: vec![again] }]);
-    assert!(matches!(source.next_work(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Pack(_))));
-    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none(), "what it was is not sent any more");
+    assert!(matches!(source.next_work(STREAM, CHUNK_FRAMES_MAX), Some(WorkItem::Pack(_))));
+    assert!(source.next_work(STREAM, CHUNK_FRAMES_MAX).is_none(), "what it was is not sent any more");
     source.handle(needs(2, &[TransferNeed::All])).unwrap();
-    assert!(matches!(source.next_work(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Frames(piece)) if piece.size == 2 * F));
+    assert!(matches!(source.next_work(STREAM, CHUNK_FRAMES_MAX), Some(WorkItem::Frames(chunk)) if chunk.size == 2 * F));
     source.handle(done(0, 3)).unwrap();
     assert!(source.is_finished());
 }
@@ -251,13 +251,13 @@ fn a_frame_can_only_be_asked_for_again_where_one_is() {
         let packed = TargetMessage::ResendPacked { entries: vec![entry] };
         assert!(matches!(source.handle(packed), Err(ProtocolError::Unasked(_))));
     }
-    while source.next_work(STREAM, PIECE_FRAMES_MAX).is_some() {}
+    while source.next_work(STREAM, CHUNK_FRAMES_MAX).is_some() {}
     source.handle(resend(ids[0], 2..3)).unwrap();
-    let Some(WorkItem::Frames(piece)) = source.next_work(STREAM, PIECE_FRAMES_MAX) else { panic!("the frame again") };
-    assert_eq!((piece.entry, piece.frames), (ids[0], 2..3));
+    let Some(WorkItem::Frames(chunk)) = source.next_work(STREAM, CHUNK_FRAMES_MAX) else { panic!("the frame again") };
+    assert_eq!((chunk.entry, chunk.frames), (ids[0], 2..3));
     source.handle(TargetMessage::ResendPacked { entries: vec![ids[1]] }).unwrap();
     assert!(
-        matches!(source.next_work(STREAM, PIECE_FRAMES_MAX), Some(WorkItem::Pack(files)) if files[0].entry == ids[1])
+        matches!(source.next_work(STREAM, CHUNK_FRAMES_MAX), Some(WorkItem::Pack(files)) if files[0].entry == ids[1])
     );
 }
 
@@ -265,7 +265,7 @@ fn a_frame_can_only_be_asked_for_again_where_one_is() {
 fn with_a_part(source: &mut SourceSession<()>) -> EntryId {
     let id = offered(source, vec![file(5 * F)])[0];
     source.handle(needs(id.0, &[TransferNeed::Rest])).unwrap();
-    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none(), "the target has not said what it lacks");
+    assert!(source.next_work(STREAM, CHUNK_FRAMES_MAX).is_none(), "the target has not said what it lacks");
     id
 }
 
@@ -275,10 +275,10 @@ fn of_a_part_that_is_there_only_the_rest_is_sent() {
     let entry = with_a_part(&mut source);
     source.handle(TargetMessage::MissingRanges { entry, frames: vec![1..2, 4..5] }).unwrap();
     let mut sent = Vec::new();
-    while let Some(WorkItem::Frames(piece)) = source.next_work(STREAM, PIECE_FRAMES_MAX) {
-        let values: Vec<_> = piece.frames.clone().map(|index| (index, [1; 32])).collect();
+    while let Some(WorkItem::Frames(chunk)) = source.next_work(STREAM, CHUNK_FRAMES_MAX) {
+        let values: Vec<_> = chunk.frames.clone().map(|index| (index, [1; 32])).collect();
         source.frames_read(entry, &values, &RangeSet::new());
-        sent.extend(piece.frames);
+        sent.extend(chunk.frames);
     }
     assert_eq!(sent, [1, 4]);
     let holds = |first, values| TargetMessage::HaveRanges { entry, first, values, compare: false };
@@ -296,8 +296,8 @@ fn what_may_have_changed_is_compared() {
     source
         .handle(TargetMessage::HaveRanges { entry, first: 1, values: vec![[1; 32], [2; 32]], compare: true })
         .unwrap();
-    let Some(WorkItem::Compare(piece, values)) = source.next_work(STREAM, 1) else { panic!("to be compared") };
-    assert_eq!((piece.frames, values), (1..3, vec![[1; 32], [2; 32]]));
+    let Some(WorkItem::Compare(chunk, values)) = source.next_work(STREAM, 1) else { panic!("to be compared") };
+    assert_eq!((chunk.frames, values), (1..3, vec![[1; 32], [2; 32]]));
     let mut same = RangeSet::new();
     assert!(same.insert(1));
     source.frames_read(entry, &[(1, [1; 32]), (2, [9; 32])], &same);
@@ -338,13 +338,13 @@ fn asking_again_and_again_meets_a_limit() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(F * 8192), file(0)]);
     source.handle(needs(0, &[TransferNeed::All; 2])).unwrap();
-    while source.next_work(STREAM, PIECE_FRAMES_MAX).is_some() {}
+    while source.next_work(STREAM, CHUNK_FRAMES_MAX).is_some() {}
     let frame = TargetMessage::MissingRanges { entry: ids[0], frames: vec![0..1] };
     let asked = (0..=RESENDS_MAX).take_while(|_| source.handle(frame.clone()).is_ok()).count();
     assert_eq!(asked, RESENDS_MAX);
     // A file that is already waiting is not queued twice.
     let packed = TargetMessage::ResendPacked { entries: vec![ids[1]; 512] };
-    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_some());
+    assert!(source.next_work(STREAM, CHUNK_FRAMES_MAX).is_some());
     assert!((0..100).all(|_| source.handle(packed.clone()).is_ok()) && source.plan.waiting() <= 1);
 }
 
@@ -360,11 +360,11 @@ fn the_same_bytes_are_not_sent_for_ever() {
         let mut source = source();
         offered(&mut source, vec![file(size)]);
         source.handle(needs(0, &[TransferNeed::All])).unwrap();
-        while source.next_work(STREAM, PIECE_FRAMES_MAX).is_some() {}
+        while source.next_work(STREAM, CHUNK_FRAMES_MAX).is_some() {}
         let mut asked = 0;
         while source.handle(ask.clone()).is_ok() {
             asked += 1;
-            assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_some() && asked <= 10_000, "{ask:?}");
+            assert!(source.next_work(STREAM, CHUNK_FRAMES_MAX).is_some() && asked <= 10_000, "{ask:?}");
         }
         assert_eq!(asked, most(frames), "{ask:?}");
     }
@@ -413,7 +413,7 @@ fn giving_up_what_was_needed_does_not_open_the_window_without_end() {
         }
     }
     assert_eq!(total, ENTRY_WINDOW, "no stream took anything");
-    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none());
+    assert!(source.next_work(STREAM, CHUNK_FRAMES_MAX).is_none());
     assert_eq!(source.window(), ENTRY_WINDOW, "now it is known that nobody wants them");
 }
 
@@ -425,13 +425,13 @@ fn whatever_settles_a_large_file_lets_the_next_one_begin() {
         let count = OFFER_ENTRIES_MAX.min(ids.len() - first);
         source.handle(needs(first as u64, &vec![TransferNeed::All; count])).unwrap();
     }
-    let begun = std::iter::from_fn(|| source.next_work(STREAM, PIECE_FRAMES_MAX)).count();
+    let begun = std::iter::from_fn(|| source.next_work(STREAM, CHUNK_FRAMES_MAX)).count();
     assert_eq!(begun, LARGE_IN_FLIGHT_MAX);
     let mut expected = LARGE_IN_FLIGHT_MAX;
     let mut begins = |source: &mut SourceSession<()>| {
-        let piece = source.next_work(STREAM, PIECE_FRAMES_MAX);
-        assert!(matches!(piece, Some(WorkItem::Frames(piece)) if piece.entry == ids[expected]), "file {expected}");
-        assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none());
+        let chunk = source.next_work(STREAM, CHUNK_FRAMES_MAX);
+        assert!(matches!(chunk, Some(WorkItem::Frames(chunk)) if chunk.entry == ids[expected]), "file {expected}");
+        assert!(source.next_work(STREAM, CHUNK_FRAMES_MAX).is_none());
         expected += 1;
     };
     source.handle(done(0, 1)).unwrap();
@@ -443,10 +443,10 @@ fn whatever_settles_a_large_file_lets_the_next_one_begin() {
     // Given up before it was started: it takes up no place in flight.
     source.handle(TargetMessage::TargetFailed { entry: ids[LARGE_IN_FLIGHT_MAX + 3] }).unwrap();
     source.handle(done(3, LARGE_IN_FLIGHT_MAX as u64)).unwrap();
-    assert!(source.next_work(STREAM, PIECE_FRAMES_MAX).is_none());
+    assert!(source.next_work(STREAM, CHUNK_FRAMES_MAX).is_none());
     let again = offered(&mut source, vec![file(F); LARGE_IN_FLIGHT_MAX + 1]);
     source.handle(needs(again[0].0, &[TransferNeed::All; LARGE_IN_FLIGHT_MAX + 1])).unwrap();
-    assert_eq!(std::iter::from_fn(|| source.next_work(STREAM, PIECE_FRAMES_MAX)).count(), LARGE_IN_FLIGHT_MAX);
+    assert_eq!(std::iter::from_fn(|| source.next_work(STREAM, CHUNK_FRAMES_MAX)).count(), LARGE_IN_FLIGHT_MAX);
 }
 
 fn entries_in(message: &SourceMessage) -> usize {
@@ -549,8 +549,8 @@ fn when_a_stream_is_gone_what_was_handed_out_and_has_not_come_goes_again() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(9 * F), file(5), file(9 * F), file(5)]);
     source.handle(needs(0, &[TransferNeed::All, TransferNeed::All])).unwrap();
-    let Some(WorkItem::Frames(piece)) = source.next_work(STREAM, 4) else { panic!("a piece") };
-    assert_eq!((piece.entry, piece.frames), (ids[0], 0..2));
+    let Some(WorkItem::Frames(chunk)) = source.next_work(STREAM, 4) else { panic!("a piece") };
+    assert_eq!((chunk.entry, chunk.frames), (ids[0], 0..2));
     source.lose_stream(STREAM, None);
     let ask = |streams, entries| SourceMessage::QueryMissing { streams, entries };
     assert_eq!(drain(&mut source), [ask(vec![STREAM], vec![(ids[0], 1)])]);
@@ -560,10 +560,10 @@ fn when_a_stream_is_gone_what_was_handed_out_and_has_not_come_goes_again() {
     source.handle(TargetMessage::Missing { entry: ids[0], frames: vec![1..9] }).unwrap();
     source.handle(TargetMessage::ResendPacked { entries: vec![ids[1]] }).unwrap();
     source.handle(TargetMessage::QueryEnd).unwrap();
-    let Some(WorkItem::Frames(piece)) = source.next_work(STREAM, 9) else { panic!("what has not come") };
-    assert_eq!(piece.frames, 1..2, "what was never handed out waits its turn");
+    let Some(WorkItem::Frames(chunk)) = source.next_work(STREAM, 9) else { panic!("what has not come") };
+    assert_eq!(chunk.frames, 1..2, "what was never handed out waits its turn");
     let rest: Vec<_> = std::iter::from_fn(|| source.next_work(STREAM, 1)).collect();
-    let frames = rest.iter().filter(|work| matches!(work, WorkItem::Frames(piece) if piece.frames.start > 1)).count();
+    let frames = rest.iter().filter(|work| matches!(work, WorkItem::Frames(chunk) if chunk.frames.start > 1)).count();
     assert_eq!((rest.len(), frames), (8, 7), "each once, and the small file once: {rest:?}");
     assert_eq!(drain(&mut source), [ask(vec![StreamId(4)], vec![(ids[0], 2)])]);
     assert!(matches!(
@@ -679,8 +679,8 @@ fn a_piece_that_was_not_read_to_its_end_goes_again_whatever_has_come_of_it() {
     let ids = offered(&mut source, vec![file(4 * F)]);
     source.handle(needs(0, &[TransferNeed::All])).unwrap();
     let read = |source: &mut SourceSession<()>| {
-        let Some(WorkItem::Frames(piece)) = source.next_work(STREAM, 1) else { panic!("a frame") };
-        let values: Vec<_> = piece.frames.clone().map(|index| (index, [1; 32])).collect();
+        let Some(WorkItem::Frames(chunk)) = source.next_work(STREAM, 1) else { panic!("a frame") };
+        let values: Vec<_> = chunk.frames.clone().map(|index| (index, [1; 32])).collect();
         source.frames_read(ids[0], &values, &RangeSet::new());
     };
     read(&mut source);
@@ -702,16 +702,16 @@ fn what_was_to_be_compared_is_compared_by_another_stream() {
     source.lose_stream(STREAM, work);
     assert_eq!(drain(&mut source), [SourceMessage::QueryMissing { streams: vec![STREAM], entries: vec![] }]);
     source.handle(TargetMessage::QueryEnd).unwrap();
-    let Some(WorkItem::Compare(piece, _)) = source.next_work(STREAM, 1) else { panic!("again") };
-    assert_eq!(piece.frames, 1..3);
+    let Some(WorkItem::Compare(chunk, _)) = source.next_work(STREAM, 1) else { panic!("again") };
+    assert_eq!(chunk.frames, 1..3);
     let mut same = RangeSet::new();
     assert!(same.insert(1));
     source.frames_read(entry, &[(1, [1; 32]), (2, [9; 32])], &same);
     source.lose_stream(STREAM, None);
     assert!(matches!(drain(&mut source)[..], [SourceMessage::Match { .. }, SourceMessage::QueryMissing { .. }]));
     source.handle(TargetMessage::Missing { entry, frames: vec![0..5] }).unwrap();
-    let Some(WorkItem::Frames(piece)) = source.next_work(STREAM, 9) else { panic!("the one that differs") };
-    assert_eq!(piece.frames, 2..3);
+    let Some(WorkItem::Frames(chunk)) = source.next_work(STREAM, 9) else { panic!("the one that differs") };
+    assert_eq!(chunk.frames, 2..3);
     assert!(source.next_work(STREAM, 9).is_none());
 }
 

@@ -10,7 +10,7 @@
 
 use crate::error::ProtocolError;
 use crate::ids::StreamId;
-use crate::limits::{LINK_MESSAGE_MAX, PEER_MESSAGE_MAX, STREAMS_MAX, TUNNEL_PIECE_MAX};
+use crate::limits::{LINK_MESSAGE_MAX, PEER_MESSAGE_MAX, STREAMS_MAX, TUNNEL_CHUNK_MAX};
 
 const FIRST_STREAM: u16 = 16;
 
@@ -50,7 +50,7 @@ impl LinkChannel {
         match self {
             LinkChannel::Controller => LINK_MESSAGE_MAX,
             LinkChannel::Peer => PEER_MESSAGE_MAX,
-            LinkChannel::Stream(_) => TUNNEL_PIECE_MAX,
+            LinkChannel::Stream(_) => TUNNEL_CHUNK_MAX,
         }
     }
 }

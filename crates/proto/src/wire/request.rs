@@ -21,7 +21,7 @@ use crate::field_codecs::{BoundedBytes, DefaultIsNone, PATH, list};
 use crate::filter::definition::FilterOptions;
 use crate::ids::{JobId, JobNumber};
 use crate::integrity::FrameLen;
-use crate::limits::{ADDRESSES_MAX, EXPECTED_PIECE_MAX, NAMES_MAX, OPERANDS_MAX, REKEY_BYTES, STREAMS_MAX};
+use crate::limits::{ADDRESSES_MAX, EXPECTED_CHUNK_MAX, NAMES_MAX, OPERANDS_MAX, REKEY_BYTES, STREAMS_MAX};
 use crate::path::Name;
 use crate::sync::SyncOptions;
 use crate::wire::list_batch::{DestinationBatch, ListedKinds, SourceBatch};
@@ -71,7 +71,7 @@ wire_enum! {
         /// To the source: use this number of streams from now on, without autotuning.
         Streams(count: u16) = 14,
         /// To the target, before Start: lines of expected digests ([`crate::expected_digests::ExpectedDigests`]).
-        Expected(lines: Vec<u8> as BoundedBytes(EXPECTED_PIECE_MAX, "lines of digests")) = 11,
+        Expected(lines: Vec<u8> as BoundedBytes(EXPECTED_CHUNK_MAX, "lines of digests")) = 11,
         /// To a source with listed arguments: the next batch.
         SourceBatch(batch: SourceBatch) = 9,
         /// To a target, before the source receives the same arguments: their destinations.

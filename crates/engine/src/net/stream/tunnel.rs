@@ -3,7 +3,7 @@
 
 use haul_base::control_channel::LinkWriter;
 use haul_proto::ids::{PathId, StreamId};
-use haul_proto::limits::TUNNEL_PIECE_MAX;
+use haul_proto::limits::TUNNEL_CHUNK_MAX;
 use haul_proto::wire::control_channel::LinkChannel;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
@@ -65,7 +65,7 @@ impl StreamTunnel {
 
 /// Moves what a stream sends to the link.
 fn pump(stream: StreamId, mut from: UnixStream, link: &LinkWriter) {
-    let mut piece = vec![0; TUNNEL_PIECE_MAX];
+    let mut piece = vec![0; TUNNEL_CHUNK_MAX];
     while let Ok(read) = from.read(&mut piece) {
         if link.send(LinkChannel::Stream(stream), &piece[..read]).is_err() || read == 0 {
             return;
@@ -111,7 +111,7 @@ mod tests {
         let sent: Vec<u8> = (0..=250).cycle().take(8 << 20).collect();
         let expected = sent.clone();
         let sending = std::thread::spawn(move || {
-            let delivered = sent.chunks(TUNNEL_PIECE_MAX).all(|piece| tunnel.deliver(StreamId(0), piece, &watchdog));
+            let delivered = sent.chunks(TUNNEL_CHUNK_MAX).all(|piece| tunnel.deliver(StreamId(0), piece, &watchdog));
             delivered && tunnel.deliver(StreamId(0), b"", &watchdog)
         });
         let mut received = Vec::new();
@@ -127,8 +127,8 @@ mod tests {
             let (full, is_full) = channel();
             let delivering = std::thread::spawn(move || {
                 let mut sent = 0;
-                while tunnel.deliver(StreamId(0), &[7; TUNNEL_PIECE_MAX], &watchdog) {
-                    sent += TUNNEL_PIECE_MAX;
+                while tunnel.deliver(StreamId(0), &[7; TUNNEL_CHUNK_MAX], &watchdog) {
+                    sent += TUNNEL_CHUNK_MAX;
                     let _ = full.send(sent);
                 }
             });

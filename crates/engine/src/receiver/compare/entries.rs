@@ -320,8 +320,12 @@ impl EntryComparer {
     }
 
     fn keeps_node(&self, kind: FileType) -> bool {
-        let kept = self.job.request.metadata.preserve;
-        if matches!(kind, FileType::CharacterDevice | FileType::BlockDevice) { kept.devices } else { kept.specials }
+        let preserve = self.job.request.metadata.preserve;
+        if matches!(kind, FileType::CharacterDevice | FileType::BlockDevice) {
+            preserve.devices
+        } else {
+            preserve.specials
+        }
     }
 }
 

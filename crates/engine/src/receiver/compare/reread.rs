@@ -5,7 +5,7 @@
 
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
-use haul_proto::scheduler::{Chunk, PIECE_FRAMES_MAX};
+use haul_proto::scheduler::{CHUNK_FRAMES_MAX, Chunk};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ impl EntryComparer {
         let threads = u64::from(self.job.request.settings.streams);
         let part = |files: &mut VecDeque<Chunk<ReceiverEntry>>| {
             let file = files.front_mut()?;
-            let part = file.split(threads, PIECE_FRAMES_MAX);
+            let part = file.split(threads, CHUNK_FRAMES_MAX);
             if file.frames.is_empty() {
                 files.pop_front();
             }

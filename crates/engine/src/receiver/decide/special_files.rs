@@ -63,8 +63,8 @@ impl EntryDecider {
 
     /// Whether the job requests such a special file.
     pub(crate) fn may_make_node(&self, node: SpecialFile) -> bool {
-        let kept = self.job.request.metadata.preserve;
-        if is_device(node) { kept.devices } else { kept.specials }
+        let preserve = self.job.request.metadata.preserve;
+        if is_device(node) { preserve.devices } else { preserve.specials }
     }
 }
 

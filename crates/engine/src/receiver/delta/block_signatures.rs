@@ -9,7 +9,7 @@ use haul_proto::delta::rolling::{RollingSignature, SignatureFormat};
 use haul_proto::delta::{DeltaMethod, blocks};
 use haul_proto::ids::EntryId;
 use haul_proto::limits::{FRAME_RUNS_MAX, SUMS_MAX};
-use haul_proto::scheduler::PIECE_FRAMES_MAX;
+use haul_proto::scheduler::CHUNK_FRAMES_MAX;
 use rustix::fs::{Advice, fadvise};
 use std::cell::OnceCell;
 use std::collections::VecDeque;
@@ -78,7 +78,7 @@ impl DeltaStage {
     pub(crate) fn sign(&self, entry: EntryId, item: &Arc<ReceiverEntry>, frames: Vec<Range<u64>>) {
         let Some(base) = base_of(item) else { return };
         let (left, most) = match base.method {
-            DeltaMethod::Blocks => (frames, PIECE_FRAMES_MAX),
+            DeltaMethod::Blocks => (frames, CHUNK_FRAMES_MAX),
             DeltaMethod::Rolling(block) => {
                 let blocks = base.version.size / u64::from(block);
                 if blocks == 0 {

@@ -9,7 +9,7 @@ use crate::receiver::delta::DeltaStage;
 use crate::receiver::file::patch::InPlaceUpdate;
 use crate::receiver::file::patch::patch_name;
 use haul_proto::delta::instructions::DeltaInstruction;
-use haul_proto::delta::patch::{HEADER_LEN, PIECE_HEAD, PatchChunk, PatchHeader};
+use haul_proto::delta::patch::{CHUNK_HEAD, HEADER_LEN, PatchChunk, PatchHeader};
 use haul_proto::entry::{Entry, EntryContent, EntryMetadata, Timestamp};
 use haul_proto::error::ProtocolError;
 use haul_proto::overwrite_policy::{ExistingEntry, OverwritePolicy};
@@ -73,10 +73,10 @@ impl DeltaStage {
         (file, in_place): (&ReceivingFile, &InPlaceUpdate),
         frame: &DataFrame,
         len: usize,
-        pieces: &[(u64, &[u8])],
+        chunks: &[(u64, &[u8])],
     ) -> WrittenFrame {
         let opened = file.open_once(&self.tree.temp_files, &self.tree.job_locks);
-        let result = opened.and_then(|patch| Ok(in_place.write(patch.fd(), pieces, file.with_holes().is_some())?));
+        let result = opened.and_then(|patch| Ok(in_place.write(patch.fd(), chunks, file.with_holes().is_some())?));
         WrittenFrame { item: Arc::clone(item), frame: frame.clone(), len, result }
     }
 
@@ -206,11 +206,11 @@ fn apply_changes(patch: &OwnedFd, file: &OwnedFd, mut header: PatchHeader, to_di
     let mut at = header.start();
     while at < header.end {
         let read = read_at(patch, &mut buffer, at)?;
-        let pieces = &buffer[..read.min(usize::try_from(header.end - at).unwrap_or(read))];
-        at += match apply_pieces(pieces, file, &header) {
+        let chunks = &buffer[..read.min(usize::try_from(header.end - at).unwrap_or(read))];
+        at += match apply_pieces(chunks, file, &header) {
             Err(error) if Errno::from_io_error(&error).is_some_and(is_full) => {
                 header = free_applied(patch, file, header, at, to_disk)?;
-                apply_pieces(pieces, file, &header)?
+                apply_pieces(chunks, file, &header)?
             }
             put => put?,
         };
@@ -219,20 +219,20 @@ fn apply_changes(patch: &OwnedFd, file: &OwnedFd, mut header: PatchHeader, to_di
 }
 
 /// Applies pieces to the file. Returns their length in the patch; the last piece may be truncated.
-fn apply_pieces(pieces: &[u8], file: &OwnedFd, header: &PatchHeader) -> io::Result<u64> {
+fn apply_pieces(chunks: &[u8], file: &OwnedFd, header: &PatchHeader) -> io::Result<u64> {
     let damaged = || io::Error::new(io::ErrorKind::InvalidData, "its recorded changes are damaged");
-    let mut rest = pieces;
-    while let Some((head, behind)) = rest.split_first_chunk::<PIECE_HEAD>() {
-        let PatchChunk { offset, len, is_hole } = header.piece(*head).map_err(|_| damaged())?;
-        let Some((piece, behind)) = behind.split_at_checked(if is_hole { 0 } else { len }) else { break };
+    let mut rest = chunks;
+    while let Some((head, behind)) = rest.split_first_chunk::<CHUNK_HEAD>() {
+        let PatchChunk { offset, len, is_hole } = header.chunk(*head).map_err(|_| damaged())?;
+        let Some((chunk, behind)) = behind.split_at_checked(if is_hole { 0 } else { len }) else { break };
         if is_hole {
             punch(file, offset, len as u64)?
         } else {
-            write_at(file, piece, offset)?
+            write_at(file, chunk, offset)?
         }
         rest = behind;
     }
-    if rest.len() == pieces.len() { Err(damaged()) } else { Ok((pieces.len() - rest.len()) as u64) }
+    if rest.len() == chunks.len() { Err(damaged()) } else { Ok((chunks.len() - rest.len()) as u64) }
 }
 
 /// Frees the space of the applied pieces before `at`, and the reserve. The header records this first.

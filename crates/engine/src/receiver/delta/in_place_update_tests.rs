@@ -109,11 +109,11 @@ fn a_half_changed_file_does_not_stay_as_somebody_elses_newer_one_or_for_its_size
             let name = Name::new(b"file").unwrap();
             let patch = site.root().join(std::str::from_utf8(patch_name(&name).as_bytes()).unwrap());
             let inode = std::fs::metadata(&path).unwrap().ino() + u64::from(!is_half_changed);
-            let mut pieces = Vec::new();
-            append(&mut pieces, 0, b"new!");
-            let end = HEADER_LEN as u64 + pieces.len() as u64;
+            let mut chunks = Vec::new();
+            append(&mut chunks, 0, b"new!");
+            let end = HEADER_LEN as u64 + chunks.len() as u64;
             let header = PatchHeader { inode, size: 4, modified: Timestamp::default(), end, applied: 0 };
-            std::fs::write(&patch, [&header.encode()[..], &pieces].concat()).unwrap();
+            std::fs::write(&patch, [&header.encode()[..], &chunks].concat()).unwrap();
             let wanted = if is_half_changed { TransferNeed::All } else { TransferNeed::Nothing };
             assert_eq!(site.file(0, "file"), wanted, "{sync:?}");
             // A started update is completed, and still compared with the source.

@@ -8,7 +8,7 @@ use crate::receiver::place::temp_names::{sibling, temporary_name};
 use blake3::hazmat::ChainingValue;
 use haul_proto::delta::blocks::{self, BLOCK};
 use haul_proto::delta::instructions::DeltaInstruction;
-use haul_proto::delta::patch::{HEADER_LEN, PIECE_HEAD, append, append_hole};
+use haul_proto::delta::patch::{CHUNK_HEAD, HEADER_LEN, append, append_hole};
 use haul_proto::error::ProtocolError;
 use haul_proto::path::Name;
 use haul_proto::wire::frame::DeltaFrame;
@@ -79,17 +79,17 @@ impl InPlaceUpdate {
     }
 
     /// Appends changes to the patch. With `keeps_holes`, blocks of zeros become holes.
-    pub fn write(&self, patch: &OwnedFd, pieces: &[(u64, &[u8])], keeps_holes: bool) -> io::Result<()> {
-        let mut bytes = Vec::with_capacity(pieces.iter().map(|(_, piece)| PIECE_HEAD + piece.len()).sum());
-        for (offset, piece) in pieces.iter().filter(|(_, piece)| !piece.is_empty()) {
-            let Some(map) = keeps_holes.then(|| map_of_zeros(piece)).flatten() else {
-                append(&mut bytes, *offset, piece);
+    pub fn write(&self, patch: &OwnedFd, chunks: &[(u64, &[u8])], keeps_holes: bool) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(chunks.iter().map(|(_, chunk)| CHUNK_HEAD + chunk.len()).sum());
+        for (offset, chunk) in chunks.iter().filter(|(_, chunk)| !chunk.is_empty()) {
+            let Some(map) = keeps_holes.then(|| map_of_zeros(chunk)).flatten() else {
+                append(&mut bytes, *offset, chunk);
                 continue;
             };
-            for (is_data, range) in map.runs(piece.len()) {
+            for (is_data, range) in map.runs(chunk.len()) {
                 let at = offset + range.start as u64;
                 if is_data {
-                    append(&mut bytes, at, &piece[range]);
+                    append(&mut bytes, at, &chunk[range]);
                 } else {
                     append_hole(&mut bytes, at, range.len());
                 }

@@ -68,8 +68,8 @@ impl<H> SourceSession<H> {
             return Err(ProtocolError::OverLimit("marked frames"));
         }
         if first < end {
-            let piece = Chunk { entry, handle: Arc::clone(handle), size: large.size, frames: first..end, ticket: 0 };
-            self.plan.add_marked(piece, marks);
+            let chunk = Chunk { entry, handle: Arc::clone(handle), size: large.size, frames: first..end, ticket: 0 };
+            self.plan.add_marked(chunk, marks);
         }
         Ok(())
     }
@@ -109,18 +109,18 @@ impl<H> SourceSession<H> {
 
     /// Turns frames of a file into delta work, if the base file's signatures are complete.
     pub(super) fn as_delta(&self, work: WorkItem<H>) -> WorkItem<H> {
-        let WorkItem::Frames(piece) = work else { return work };
-        let old = match self.entries.get(&piece.entry).map(|tracked| &tracked.state) {
+        let WorkItem::Frames(chunk) = work else { return work };
+        let old = match self.entries.get(&chunk.entry).map(|tracked| &tracked.state) {
             Some(OfferState::Large(large)) => large.old.as_deref(),
             _ => None,
         };
         match old {
             Some(PeerBase { sums: PeerSignatures::Complete(index, _), whole })
-                if !piece.frames.clone().any(|frame| whole.contains(frame)) =>
+                if !chunk.frames.clone().any(|frame| whole.contains(frame)) =>
             {
-                WorkItem::Delta(piece, DeltaBase::Sums(Arc::clone(index)))
+                WorkItem::Delta(chunk, DeltaBase::Sums(Arc::clone(index)))
             }
-            _ => WorkItem::Frames(piece),
+            _ => WorkItem::Frames(chunk),
         }
     }
 }

@@ -29,10 +29,10 @@ impl<H> SourceSession<H> {
         self.plan.release(stream);
         for work in in_hand {
             match work {
-                WorkItem::Compare(piece, values) if self.entries.contains_key(&piece.entry) => {
-                    self.plan.add_compare(piece, values);
+                WorkItem::Compare(chunk, values) if self.entries.contains_key(&chunk.entry) => {
+                    self.plan.add_compare(chunk, values);
                 }
-                WorkItem::Frames(piece) | WorkItem::Delta(piece, _) => self.take_back(piece),
+                WorkItem::Frames(chunk) | WorkItem::Delta(chunk, _) => self.take_back(chunk),
                 WorkItem::Next(next) => self.leave_unread(next.entry),
                 // The target reports which of them are missing.
                 WorkItem::Compare(..) | WorkItem::Pack(_) | WorkItem::Kept(_) => {}
@@ -41,26 +41,26 @@ impl<H> SourceSession<H> {
     }
 
     /// Takes back a chunk with unread frames. These count as unread even if they were sent, and are sent again.
-    fn take_back(&mut self, piece: Chunk<H>) {
-        self.plan.done(piece.ticket);
-        let Some(OfferedEntry { state: OfferState::Large(large), .. }) = self.entries.get_mut(&piece.entry) else {
+    fn take_back(&mut self, chunk: Chunk<H>) {
+        self.plan.done(chunk.ticket);
+        let Some(OfferedEntry { state: OfferState::Large(large), .. }) = self.entries.get_mut(&chunk.entry) else {
             return;
         };
         let mut unread = RangeSet::new();
-        unread.extend(piece.frames.clone().filter(|index| !large.tree.contains(*index)));
+        unread.extend(chunk.frames.clone().filter(|index| !large.tree.contains(*index)));
         for frames in unread.iter() {
             large.handed.take_within(&frames);
-            self.plan.add_frames(Chunk { frames, ticket: 0, ..piece.clone() });
+            self.plan.add_frames(Chunk { frames, ticket: 0, ..chunk.clone() });
         }
     }
 
     /// Records work given to a stream: it may get lost until it is complete.
     pub(super) fn hand_out(&mut self, work: &WorkItem<H>) {
         match work {
-            WorkItem::Frames(piece) | WorkItem::Delta(piece, _) => {
-                let state = self.entries.get_mut(&piece.entry).map(|tracked| &mut tracked.state);
+            WorkItem::Frames(chunk) | WorkItem::Delta(chunk, _) => {
+                let state = self.entries.get_mut(&chunk.entry).map(|tracked| &mut tracked.state);
                 if let Some(OfferState::Large(large)) = state {
-                    large.handed.extend(piece.frames.clone());
+                    large.handed.extend(chunk.frames.clone());
                 }
             }
             // Differing frames count as assigned after their comparison, and those of flows after their read.

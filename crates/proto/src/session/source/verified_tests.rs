@@ -7,7 +7,7 @@ use crate::ids::StreamId;
 use crate::integrity::FrameLen;
 use crate::limits::ENTRY_WINDOW;
 use crate::ranges::RangeSet;
-use crate::scheduler::{PIECE_FRAMES_MAX, WorkItem};
+use crate::scheduler::{CHUNK_FRAMES_MAX, WorkItem};
 use crate::wire::message::{TargetMessage, TransferNeed};
 
 /// Returns a session with numbers as handles that has offered these entries and has received these decisions.
@@ -33,12 +33,12 @@ fn proven_is_what_was_sent_and_is_done_and_nothing_else() {
     let (all, nothing) = (TransferNeed::All, TransferNeed::Nothing);
     let mut source = awaiting_proof(files, &[all, all, all, nothing, all, nothing, TransferNeed::Refused]);
     // The last large file is not read.
-    while let Some(work) = source.next_work(StreamId(0), PIECE_FRAMES_MAX) {
-        if let WorkItem::Frames(piece) = work
-            && piece.entry != EntryId(4)
+    while let Some(work) = source.next_work(StreamId(0), CHUNK_FRAMES_MAX) {
+        if let WorkItem::Frames(chunk) = work
+            && chunk.entry != EntryId(4)
         {
-            let values: Vec<_> = piece.frames.map(|index| (index, [1; 32])).collect();
-            source.frames_read(piece.entry, &values, &RangeSet::new());
+            let values: Vec<_> = chunk.frames.map(|index| (index, [1; 32])).collect();
+            source.frames_read(chunk.entry, &values, &RangeSet::new());
         }
     }
     assert_eq!(proven(&mut source), [0; 0], "sent, and not done");
