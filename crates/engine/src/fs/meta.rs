@@ -102,6 +102,11 @@ impl FileStat {
         })
     }
 
+    /// Whether it is owned by the user of this process.
+    pub(crate) fn is_owned_by_this_user(&self) -> bool {
+        self.meta.uid == rustix::process::geteuid().as_raw()
+    }
+
     /// Whether it is the null device (null(4)).
     pub fn is_null_device(&self) -> bool {
         self.kind == FileType::CharacterDevice && (major(self.device), minor(self.device)) == (1, 3)

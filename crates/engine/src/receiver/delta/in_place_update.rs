@@ -145,10 +145,8 @@ impl DeltaStage {
             return Ok(false);
         }
         match position.dir.open_file(&patch_name(&position.name), FollowLinks::Itself) {
-            Ok((patch, found)) => {
-                let is_own = found.meta.uid == rustix::process::geteuid().as_raw();
-                Ok(is_own && read_header(&patch).is_some_and(|header| header.inode == stat.identity.inode))
-            }
+            Ok((patch, found)) => Ok(found.is_owned_by_this_user()
+                && read_header(&patch).is_some_and(|header| header.inode == stat.identity.inode)),
             // Another user's patch is irrelevant.
             Err(_) => Ok(false),
         }

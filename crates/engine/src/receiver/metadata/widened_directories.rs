@@ -65,7 +65,7 @@ impl MetadataWriter {
         let wanted = self.permissions();
         let fd = dir.fd()?;
         let stat = FileStat::at_fd(&*fd)?;
-        if is_own(&stat) && stat.meta.mode & wanted != wanted {
+        if stat.is_owned_by_this_user() && stat.meta.mode & wanted != wanted {
             lock(&self.widened.0).entry(dir.identity()).or_insert_with(|| (dir.clone(), stat.meta.mode));
             set_mode(&*fd, stat.meta.mode | wanted)?;
         }
@@ -100,7 +100,10 @@ impl MetadataWriter {
             Err(error) if self.may_widen() && Errno::from_io_error(&error) == Some(Errno::ACCESS) => {
                 let handle = dir.open_handle(name, FollowLinks::Itself)?;
                 let stat = FileStat::at_fd(&handle)?;
-                if !is_own(&stat) || !stat.kind.is_file() || stat.meta.mode & OWNER_OF_FILE == OWNER_OF_FILE {
+                if !stat.is_owned_by_this_user()
+                    || !stat.kind.is_file()
+                    || stat.meta.mode & OWNER_OF_FILE == OWNER_OF_FILE
+                {
                     return Err(error);
                 }
                 set_mode_of_path(&handle, stat.meta.mode | OWNER_OF_FILE)?;
@@ -122,16 +125,12 @@ impl MetadataWriter {
         let handle = openat(&*parent.fd()?, name.as_bytes(), flags, Mode::empty())?;
         let stat = FileStat::at_fd(&handle)?;
         let wanted = self.permissions();
-        if !is_own(&stat) || stat.meta.mode & wanted == wanted {
+        if !stat.is_owned_by_this_user() || stat.meta.mode & wanted == wanted {
             return Ok(None);
         }
         set_mode_of_path(&handle, stat.meta.mode | wanted)?;
         Ok(Some(stat.meta.mode))
     }
-}
-
-fn is_own(stat: &FileStat) -> bool {
-    stat.meta.uid == rustix::process::geteuid().as_raw()
 }
 
 fn set_mode(fd: impl AsFd, mode: u16) -> io::Result<()> {

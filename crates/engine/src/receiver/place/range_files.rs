@@ -169,7 +169,7 @@ pub fn reclaim_partial(
     let is_given = stat.kind == FileType::RegularFile
         && stat.names == 1
         && stat.meta.uid == meta.uid
-        && stat.meta.uid != geteuid().as_raw()
+        && !stat.is_owned_by_this_user()
         && stat.meta.mode & SET_ID == 0;
     if !is_given || flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Ok(false);

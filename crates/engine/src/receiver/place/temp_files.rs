@@ -367,7 +367,7 @@ pub fn is_ours(file: &OwnedFd) -> io::Result<bool> {
 
 fn is_own(stat: &FileStat) -> bool {
     let is_file = stat.kind == FileType::RegularFile;
-    is_file && stat.names == 1 && stat.meta.uid == rustix::process::geteuid().as_raw()
+    is_file && stat.names == 1 && stat.is_owned_by_this_user()
 }
 
 /// Whether the entry of this name may have been created by haul.

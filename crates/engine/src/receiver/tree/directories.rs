@@ -84,7 +84,6 @@ impl TargetTree {
     /// Records the directory before it gets its name. Otherwise a run killed in between would leave a directory that
     /// the next run takes for a foreign one, and copies into instead of resuming.
     fn make_remembered(&self, position: &EntryPosition, memory: &TreeMemory, mode: u32) -> io::Result<()> {
-        let is_own = |stat: &FileStat| stat.meta.uid == rustix::process::geteuid().as_raw();
         // The previous holder of the lock may have given it this name.
         if FileStat::at_name(&*position.dir.fd()?, &position.name, FollowLinks::Itself).is_ok() {
             return Err(Errno::EXIST.into());
@@ -95,13 +94,13 @@ impl TargetTree {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => position.dir.child_with_stat(&temporary, FollowLinks::Itself),
         };
-        if !found.as_ref().is_ok_and(|(_, stat)| is_own(stat)) {
+        if !found.as_ref().is_ok_and(|(_, stat)| stat.is_owned_by_this_user()) {
             temporary = random_name(&temporary)?;
             make_directory(&position.dir, &temporary, mode)?;
             found = position.dir.child_with_stat(&temporary, FollowLinks::Itself);
         }
         let (made, stat) = found?;
-        if !is_own(&stat) {
+        if !stat.is_owned_by_this_user() {
             return Err(io::Error::other(format!("another user has replaced {temporary} by their own directory")));
         }
         self.remember(memory, &made);
