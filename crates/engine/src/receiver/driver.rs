@@ -22,7 +22,8 @@ use crate::metrics::stage_timer::during;
 use crate::receiver::TargetReceiver;
 use crate::receiver::commit::outcomes::EntryOutcomes;
 use crate::receiver::compare::entries::content;
-use crate::receiver::entry::{Compared, ComparedFile, ReceiverEntry};
+use crate::receiver::compare::reread::compared_file;
+use crate::receiver::entry::{Compared, ReceiverEntry};
 use crate::receiver::links::hard_links::{LinkOutcome, LinkStep, OtherLinkName};
 use crate::receiver::place::error::FileError;
 use crate::receiver::receive::partial_verification::{VerificationClaim, VerifiedFrames};
@@ -105,7 +106,7 @@ impl TargetReceiver {
                 self.end_links(entry, LinkOutcome::Failed);
             }
             TargetStep::Mismatch(entry, item) => match &*item {
-                ReceiverEntry::Compared(Compared::File(file)) => self.compare_failed(entry, file, &FileError::Mismatch),
+                ReceiverEntry::Compared(Compared::File(_)) => self.compare_failed(entry, &item, &FileError::Mismatch),
                 ReceiverEntry::File(file) => {
                     file.discard(&self.tree.temp_files);
                     // Other runs write the other ranges of the file.
@@ -226,7 +227,7 @@ impl TargetReceiver {
 
     /// Handles a compared file with differing frames.
     fn content_differs(&self, entry: EntryId, item: &ReceiverEntry, differing: &Differing) {
-        if let ReceiverEntry::Compared(Compared::File(file)) = item {
+        if let Some(file) = compared_file(item) {
             let content = content(differing, u64::from(self.job.request.settings.frame.get()), file.size);
             let mut differences = file.differences.clone();
             differences.insert(0, content);
@@ -237,7 +238,8 @@ impl TargetReceiver {
     }
 
     /// Handles a failed comparison.
-    pub(super) fn compare_failed(&self, entry: EntryId, file: &ComparedFile, error: &FileError) {
+    pub(super) fn compare_failed(&self, entry: EntryId, item: &ReceiverEntry, error: &FileError) {
+        let Some(file) = compared_file(item) else { return };
         if !file.failed.swap(true, Ordering::Relaxed) {
             self.job.fail(self.job.destination.path(&file.relative()), error);
             self.end_entry(entry, false);

@@ -130,9 +130,7 @@ impl ReceiverJob {
     pub fn landing_identity(&self) -> Option<FileIdentity> {
         self.destination.dir().map(Dir::identity)
     }
-}
 
-impl ReceiverJob {
     /// Whether the job only compares.
     pub fn compares(&self) -> bool {
         self.request.compare.is_some()

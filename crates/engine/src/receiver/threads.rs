@@ -13,7 +13,7 @@ use crate::io::storage::file::OpenedFile;
 use crate::net::stream::{DataStream, StreamError};
 use crate::receiver::TargetReceiver;
 use crate::receiver::commit::outcomes::EntryOutcomes;
-use crate::receiver::compare::reread::{ComparisonReader, HashedChunk, compared_file};
+use crate::receiver::compare::reread::{ComparisonReader, HashedChunk};
 use crate::receiver::delta::block_signatures::FailedUpdate;
 use crate::receiver::durability::commit_queue::{CommitTask, PendingCommit};
 use crate::receiver::durability::complete_file::PublishedFile;
@@ -146,16 +146,15 @@ impl TargetReceiver {
             self.report_held(std::mem::take(&mut held), true);
             comparer.hash_next(&mut reader, true)
         }) {
-            match (frames, compared_file(&item)) {
-                (Ok(frames), _) => {
+            match frames {
+                Ok(frames) => {
                     let is_large = frames.values.len() > 1;
                     held.push(frames);
                     if is_large || held.len() == FILES_PER_REPORT {
                         self.report_held(std::mem::take(&mut held), true);
                     }
                 }
-                (Err(error), Some(file)) => self.compare_failed(entry, file, &error),
-                (Err(_), None) => {}
+                Err(error) => self.compare_failed(entry, &item, &error),
             }
         }
     }

@@ -35,9 +35,9 @@ struct ReReadChunk {
 
 /// A chunk that was read.
 pub struct HashedChunk {
-    /// Its file.
+    /// The number of its file's entry.
     pub entry: EntryId,
-    /// The file's data.
+    /// Its file.
     pub item: Arc<ReceiverEntry>,
     /// Its frames, or why they could not be read.
     pub frames: Result<VerifiedFrames, FileError>,

@@ -47,7 +47,7 @@ pub struct PartialVerifier {
 
 /// Consecutive frames present in a file, and their digests.
 pub struct VerifiedFrames {
-    /// The file.
+    /// The number of the file's entry.
     pub entry: EntryId,
     /// Index of the first frame.
     pub first: u64,
