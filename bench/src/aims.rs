@@ -1,7 +1,7 @@
-//! What haul is to reach, in one place, and whether a benchmark's figures reach it. Every aim is a ratio or a limit over
-//! medians of one table, whose rounds were interleaved.
+//! haul's performance targets, in one place, and their judgement from a benchmark's figures. Every target is a ratio or
+//! a limit over medians of one table with interleaved rounds.
 //!
-//! A mode with tables of its own (`--wan`) gives its rates to a function of its own here.
+//! A mode with tables of its own (`--wan`) passes its rates to a function here.
 
 use crate::cpuid::CpuLevel;
 use crate::rounds::{MeasuredTable, RoundsReport, RoundsRow};
@@ -11,7 +11,7 @@ use haul_lab::{aligned, number};
 struct Aim {
     /// The table, as on the command line.
     workload: &'static str,
-    /// Whose figure.
+    /// The tool to judge.
     ours: &'static str,
     figure: AimFigure,
     /// The most, or for a rate the least, by the CPU's kind: with AVX-512, with VAES, with AES-NI only.
@@ -75,7 +75,7 @@ const AIMS: &[Aim] = &[
     Aim { workload: "curve-streams", ours: "haul", figure: AimFigure::Peak, limits: any(200.0) },
 ];
 
-/// What a rate over a long link is compared with.
+/// The reference of a rate over a long link.
 enum OfRate {
     /// The rate of iperf3 -P 8.
     Iperf3,
@@ -91,7 +91,7 @@ enum Under {
     Only(&'static str),
 }
 
-/// Aims for long links: link, congestion control, what the rate is compared with, and the least.
+/// Targets for long links: link, congestion control, reference, and minimum ratio.
 const LINK_AIMS: &[(&str, Under, OfRate, f64)] = &[
     ("50ms", Under::Both, OfRate::Iperf3, 0.90),
     ("50ms-loss", Under::Only("bbr"), OfRate::Iperf3, 0.90),
@@ -101,12 +101,12 @@ const LINK_AIMS: &[(&str, Under, OfRate, f64)] = &[
     ("200ms", Under::Only("cubic"), OfRate::Alone, 600.0),
 ];
 
-/// What came of an aim.
+/// The result of a target.
 #[derive(Debug, PartialEq)]
 pub struct AimVerdict {
     /// The table.
     pub workload: &'static str,
-    /// What was compared with what.
+    /// A description of the comparison.
     pub what: String,
     /// The most, or for a rate the least.
     pub aim: f64,
@@ -116,14 +116,14 @@ pub struct AimVerdict {
     pub decimals: usize,
     /// None when it could not be measured.
     pub reached: Option<bool>,
-    /// Who was fastest, what is missing, and the figure without ssh's login where that is a part of haul's time only.
+    /// The fastest peer, missing tools, and the figure without ssh's login if only haul's time includes it.
     pub remark: String,
 }
 
 /// A figure with its remark, or the reason for its absence.
 type MeasuredFigure = Result<(f64, String), String>;
 
-/// Judges every aim whose table was made with its tool.
+/// Judges every target with a measured table and tool.
 pub fn judge(outcome: &RoundsReport) -> Vec<AimVerdict> {
     let kind = match outcome.cpu.or_else(CpuLevel::of_this_cpu) {
         None => 0,

@@ -1,4 +1,4 @@
-//! The benchmark's own command line: what [`BenchSettings`] cannot know of workloads, cases and tools.
+//! The benchmark's own command line: workloads, cases and tools, unknown to [`BenchSettings`].
 
 use std::ffi::OsString;
 

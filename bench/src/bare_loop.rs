@@ -1,9 +1,9 @@
-//! The floor: what haul's work costs without haul. One thread and one connection a stream; read, check, seal, send at one
-//! end; receive, open, check, write at the other. No login, no protocol, no manifest, no temporary name.
-//! Ciphers are those of haul, by the library that haul chooses on this CPU.
+//! The floor: the cost of haul's work without haul. One thread and one connection a stream; read, hash, seal, send at
+//! one end; receive, open, hash, write at the other. No login, no protocol, no manifest, no temporary name. The ciphers
+//! are haul's, from the library that haul chooses on this CPU.
 //!
-//! Blocks, buffers, congestion control and the order of writes to one file are haul's, so that a
-//! difference between the two is haul's own.
+//! Blocks, buffers, congestion control and the order of writes to a file are haul's. A difference between the two is
+//! therefore haul's overhead.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -150,7 +150,7 @@ fn number_at(bytes: &[u8]) -> Result<u64> {
     Ok(u64::from_le_bytes(bytes.try_into()?))
 }
 
-/// AES-128-GCM with a counter as nonce. The key is no secret: this measures, it protects nothing.
+/// AES-128-GCM with a counter as nonce. The key is public: this loop measures, and protects nothing.
 struct Sealing {
     key: CipherKey,
     records: u64,

@@ -1,7 +1,7 @@
-//! `--compression`: text, and what cannot be compressed, over a link of 1 Gbit/s; haul with and without compression.
+//! `--compression`: text and incompressible data over a link of 1 Gbit/s; haul with and without compression.
 //!
-//! Two network namespaces are joined by a cable that tc(8) holds to the rate. Rounds are interleaved, and every copy
-//! is compared with its source. rsync and scp are there for reference.
+//! The link joins two network namespaces; tc(8) limits its rate. Rounds are interleaved, and every copy is compared
+//! with its source. rsync and scp are there for reference.
 
 use std::fs;
 use std::path::Path;
@@ -18,14 +18,14 @@ use crate::{machine, text};
 
 const SEED: u64 = 0x7a69_7000;
 const BYTES: u64 = 4 << 30;
-/// What the cable carries each way.
+/// The cable's rate in each direction.
 const RATE: &str = "1gbit";
 /// Text is to be at least this many times faster than without compression.
 const TEXT_GAIN_MIN: f64 = 2.5;
 /// Incompressible data may take at most this many times as long.
 const NOISE_LOSS_MAX: f64 = 1.02;
 
-/// What is copied.
+/// The data to copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CompressionData {
     Text,
@@ -72,7 +72,7 @@ impl CompressionTool {
 struct CompressionRow {
     way: CompressionTool,
     seconds: Vec<f64>,
-    /// What haul said of the last one.
+    /// The last run's summary by haul.
     said: String,
     failure: Option<String>,
 }
@@ -132,7 +132,7 @@ impl CompressionBench {
         Ok(rows.into())
     }
 
-    /// One copy. What goes wrong with it is the row's; an error is the benchmark's own.
+    /// One copy. Its failure is part of the row; an error is the benchmark's own.
     fn copy(&self, settings: &BenchSettings, source: &Path, row: &mut CompressionRow) -> Result<()> {
         let target = self.pair.directory.path().join("target");
         let finished = run_with_timeout(self.pair.place(&self.command(row.way, source, &target)), settings.timeout)?;

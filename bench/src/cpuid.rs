@@ -1,4 +1,4 @@
-//! Kinds of x86-64 CPU, and what the CPUID instruction answers on each.
+//! Kinds of x86-64 CPU, and the CPUID instruction's results on each.
 
 use std::fmt;
 
@@ -80,7 +80,7 @@ pub fn features() -> String {
     String::new()
 }
 
-/// What a CPU of this level would answer to CPUID with these inputs, as EAX, EBX, ECX, EDX.
+/// CPUID's results on a CPU of this level for these inputs, as EAX, EBX, ECX, EDX.
 pub fn masked(level: CpuLevel, leaf: u32, subleaf: u32, answer: [u32; 4]) -> [u32; 4] {
     // Intel SDM, volume 2A, CPUID; AMD APM, volume 3, appendix E.
     const AVX2: u32 = 1 << 5;

@@ -44,7 +44,7 @@ impl Daemon {
         descendants(self.running.id()).is_empty()
     }
 
-    /// Ends what it started and leaves it listening.
+    /// Ends its sessions, but not the daemon itself.
     pub fn end_sessions(&self) {
         for pid in descendants(self.running.id()) {
             end_tree(pid, Duration::ZERO);

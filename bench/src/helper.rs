@@ -1,4 +1,4 @@
-//! The benchmark's own programs, which run as processes of their own. Does not say what they do.
+//! Starts the benchmark's own programs as processes of their own.
 
 use std::ffi::OsStr;
 use std::process::Command;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 /// First words on the command line of a helper process; not for users.
 const VERBS: [&str; 3] = ["bare-loop", "old-cpu", "primitives"];
 
-/// A command that runs a helper: this very program, which is the benchmark or `cargo xtask`.
+/// The command for a helper: this program itself (the benchmark or `cargo xtask`) with the helper's arguments.
 pub fn helper(verb: &str) -> Result<Command> {
     let own = std::env::current_exe().context("where is this program?")?;
     let name = own.file_name().unwrap_or_default().to_string_lossy().into_owned();

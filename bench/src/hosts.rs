@@ -12,8 +12,8 @@ use tempfile::TempDir;
 use crate::programs;
 use crate::settings::BenchSettings;
 
-/// Starts ssh's server, where programs in `programs` are found by PATH, so that none has to be put there in the timed part.
-/// An empty home directory keeps what this account's `.bashrc` does at each login out of the figures.
+/// Starts an sshd that finds programs in `programs` by PATH, so the timed part installs nothing. Its empty home
+/// directory keeps the commands of this account's `.bashrc` out of the figures.
 pub fn start_sshd(options: Options<'_>, programs: Option<&Path>, home: &Path) -> Result<Sshd> {
     let own = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
     let mut path = programs.map(|programs| programs.as_os_str().to_owned()).unwrap_or_default();

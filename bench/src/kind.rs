@@ -1,4 +1,4 @@
-//! The tables that can be made: what each is called, and where its data lies and goes. What the data consists of is in `workload`.
+//! Tables of the benchmark: names, and places of their source and target data. `workload` has the data itself.
 
 use anyhow::{Context, Result};
 
@@ -13,7 +13,7 @@ pub enum WorkloadKind {
     Small,
     /// 200 files of 10 KiB to 64 MiB.
     Mixed,
-    /// One file of one byte: what starting costs.
+    /// One file of one byte: the cost of starting.
     Byte,
     /// The big file within this machine.
     LocalBig,
@@ -52,7 +52,7 @@ pub enum WorkloadPlace {
     Disk,
 }
 
-/// Which tables are made when no workload is named.
+/// The default tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KindRequest {
     ByDefault,
@@ -60,7 +60,7 @@ enum KindRequest {
 }
 
 impl WorkloadKind {
-    /// In the order in which they are run.
+    /// In running order.
     pub const ALL: [Self; 16] = [
         Self::Big,
         Self::Null,

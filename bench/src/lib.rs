@@ -1,24 +1,22 @@
 //! Runs haul beside every peer on this machine, over the same data, and reports which was faster.
 //!
-//! What is measured, and how it is counted:
+//! Method:
 //!
-//! - Rounds are interleaved: each round runs every tool once, and each round
-//!   begins with another one, so that a machine that slows down slows all.
-//! - Before the first round everything is copied once, unmeasured. Between runs the
-//!   target is removed and the file systems are synced. After each run, outside the timed part, the
-//!   copy is compared with the source byte by byte.
-//! - Wall time is from the start of the client to its end; where a receiver of its
-//!   own does the writing (`nc`), to the end of the later of both.
-//! - CPU is user plus system time of every process of an end, by control group version 2 where
-//!   one can be made, else from `/proc` in ticks of 10 ms.
-//! - Peak memory is the resident memory of all processes of an end added up, sampled five times a second (more often, and it slows down what it measures).
-//!   ssh's and sshd's own processes count where a tool uses them.
-//! - Disk workloads begin with the source's pages out of the page cache, and end when the target's file system
-//!   was synced: the same for every tool.
-//! - What the rest of the machine used meanwhile is recorded with every run, and the report
-//!   warns when it was more than a little.
+//! - Rounds are interleaved: each round runs every tool once, and each round starts with another one. A machine that
+//!   slows down affects all tools alike.
+//! - Before the first round, each tool copies everything once, unmeasured. Between runs the target is removed and the
+//!   file systems are synced. After each run, outside the timed part, the copy is compared with the source byte by byte.
+//! - Wall time is from the start of the client to its end; for a separate receiver (`nc`), to the end of the later of
+//!   both.
+//! - CPU is user plus system time of every process of an end, by control group version 2 if possible, else from `/proc`
+//!   in ticks of 10 ms.
+//! - Peak memory is the total resident memory of all processes of an end, sampled five times a second (a higher rate
+//!   slows down the measured tool). ssh's and sshd's own processes count for tools that use them.
+//! - Disk workloads start without the source's pages in the page cache, and end after a sync of the target's file system:
+//!   the same for every tool.
+//! - Every run records the CPU time of the rest of the machine. The report warns if it was considerable.
 //!
-//! The command line is described by `--help`.
+//! `--help` describes the command line.
 
 mod aims;
 mod args;
@@ -86,7 +84,7 @@ fn conclude(result: Result<bool>) -> ExitCode {
     }
 }
 
-/// Whether haul did all that it was asked to.
+/// Whether haul met all its targets.
 fn run(settings: &BenchSettings) -> Result<bool> {
     if settings.install {
         install()?;
@@ -128,8 +126,8 @@ fn run(settings: &BenchSettings) -> Result<bool> {
     Ok(outcomes.iter().all(RoundsReport::haul_succeeded))
 }
 
-/// Whether these arguments name the haul to measure, or nothing is to be measured with one. Ends the program where they
-/// are wrong, or ask for help.
+/// Whether these arguments name the haul to measure, or none is needed. Ends the program on invalid arguments and after
+/// `--help`.
 pub fn brings_haul(args: &[OsString]) -> bool {
     let haul = match args {
         args if is_helper(args) => return true,
@@ -157,7 +155,7 @@ fn run_helper(args: &[OsString]) -> ExitCode {
     })
 }
 
-/// Installs what Debian has of the peers.
+/// Installs the peers available as Debian packages.
 fn install() -> Result<()> {
     let mut command = Command::new("apt-get");
     command.args(["install", "--yes", "--no-install-recommends"]).args(tools::DEBIAN_PACKAGES);

@@ -1,4 +1,4 @@
-//! What this machine is, for the head of a report.
+//! A description of this machine, for the head of a report.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine, where the tools use `congestion` or, without it, what the kernel defaults to.
+    /// This machine, with the tools' congestion control: `congestion`, or the kernel's default.
     pub fn describe(congestion: Option<&str>) -> Self {
         let uname = rustix::system::uname();
         Self {

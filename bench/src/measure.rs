@@ -1,4 +1,4 @@
-//! Runs one recipe once, and counts what it used at each end.
+//! Runs one recipe once, and counts its resources at each end.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -19,7 +19,7 @@ use crate::workload::Workload;
 /// Interval between samples of memory.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How long a server may take to end a session whose client is gone.
+/// Time limit for a server to end a session without its client.
 const QUIET_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How much of a tool's complaint is kept.
@@ -28,7 +28,7 @@ const COMPLAINT_CHARS_MAX: usize = 300;
 /// One copy by one tool.
 #[derive(Debug, Clone, Default)]
 pub struct ToolRun {
-    /// Which round, from 1.
+    /// The round, from 1.
     pub round: u32,
     /// Seconds from the client's start to the end of the copy.
     pub wall_s: f64,
@@ -36,7 +36,7 @@ pub struct ToolRun {
     pub client_cpu_s: f64,
     /// The same of the serving end.
     pub server_cpu_s: f64,
-    /// CPU seconds that the rest of the machine used meanwhile: what disturbed the run.
+    /// CPU seconds of the rest of the machine during the run: its disturbance.
     pub others_cpu_s: f64,
     /// Most resident memory of the client and all that it started.
     pub client_peak_bytes: u64,
@@ -85,7 +85,7 @@ fn forget_pages(path: &Path) -> Result<()> {
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).with_context(|| format!("dropping {path:?}"))
 }
 
-/// `sync` is part of the time; nothing it does is counted as anybody's CPU time, as the kernel's own threads are not.
+/// `sync` is part of the time. Its CPU time counts for no tool, like that of the kernel's own threads.
 fn copy(site: &BenchSite, recipe: Recipe, timeout: Duration, sync: impl Fn() -> Result<()>) -> Result<ToolRun> {
     let mut other = OtherEnd::start(site, recipe.server)?;
     let account = Cgroup::create();

@@ -1,9 +1,10 @@
-//! Runs a program as if the CPU were an older one: what CPUID answers is changed, nothing else.
+//! Runs a program as on an older CPU, by changing the results of CPUID and nothing else.
 //!
-//! A static executable asks the CPU itself, by the CPUID instruction, and no environment variable reaches all that asks
-//! (the C library's memcpy, AWS-LC, BLAKE3, CRC). So a copy of the executable gets an invalid instruction in
-//! place of every CPUID, and runs under a tracer, which answers each as the CPU does, less the masked features. A
-//! CPUID that was overlooked could not be masked; so the places are taken from a disassembly, and the copy cannot run without its tracer.
+//! A static executable asks the CPU itself, by the CPUID instruction. No environment variable reaches all of its users
+//! (the C library's memcpy, AWS-LC, BLAKE3, CRC). A copy of the executable therefore gets an invalid instruction in
+//! place of every CPUID, and runs under a tracer. The tracer gives each result like the CPU, without the masked
+//! features. An overlooked CPUID would stay unmasked, so the places come from a disassembly. The copy cannot run
+//! without its tracer.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -36,7 +37,7 @@ pub fn install(haul: &Path, directory: &Path, level: CpuLevel) -> Result<PathBuf
     Ok(starter)
 }
 
-/// Runs what its arguments name as on a CPU of `level`; a program that [`without_cpuid`] has made.
+/// Runs the program in its arguments, made by [`without_cpuid`], as on a CPU of `level`.
 fn tracer(level: CpuLevel) -> Result<Command> {
     let mut tracer = helper("old-cpu")?;
     tracer.args(["--level", level.name()]);
@@ -69,9 +70,9 @@ pub fn without_cpuid(program: &Path, directory: &Path) -> Result<PathBuf> {
     Ok(copy)
 }
 
-/// Runs the program that `args` name, and its children, under the tracer; `--level NAME` before it names a kind of CPU,
-/// else it is the oldest. For tests also `--install PROGRAM DIRECTORY LEVEL`, which prints what [`install`] gives, and
-/// `--features`, which prints what this program believes of the CPU.
+/// Runs the program in `args`, and its children, under the tracer. `--level NAME` before the program names a kind of
+/// CPU; the default is the oldest. For tests also `--install PROGRAM DIRECTORY LEVEL`, which prints the result of
+/// [`install`], and `--features`, which prints the CPU features that this program sees.
 pub fn main(args: &[OsString]) -> Result<ExitCode> {
     let level = |name: &OsStr| CpuLevel::from_str(&name.to_string_lossy(), false).map_err(anyhow::Error::msg);
     match args {

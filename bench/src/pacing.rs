@@ -1,8 +1,8 @@
-//! `--pacing`: is `-x` kept, and how smoothly?
+//! `--pacing`: does `-x` hold its rate, and how smoothly?
 //!
-//! haul copies through the loopback of a network namespace of its own, in which nothing else happens. The worker at the
-//! far end is started without ssh, so that what passes there is the data streams alone. What has passed is taken from the
-//! interface's counters and not from haul's: bytes, less the headers of as many packets.
+//! haul copies through the otherwise idle loopback of a private network namespace. The far worker starts without ssh,
+//! so the data streams are the only traffic. The bytes come from the interface's counters instead of haul's own, less
+//! the headers of as many packets.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -48,7 +48,7 @@ const LATE_S: f64 = 0.04;
 const SMALL_BYTES_MAX: u64 = 2 << 30;
 const FILES_PER_DIRECTORY: u64 = 1000;
 
-/// What is copied.
+/// The data to copy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum PacingData {
     /// One file, to /dev/null.
@@ -105,7 +105,7 @@ pub fn run(settings: &BenchSettings) -> Result<bool> {
     Ok(kept)
 }
 
-/// What came of one run.
+/// The result of one run.
 struct PacingRow {
     first_second: Option<f64>,
     any_2_s: Option<f64>,
@@ -120,7 +120,7 @@ struct PacingRow {
 impl PacingRow {
     fn of(samples: &[ArrivalSample], rate: u64) -> Self {
         let samples = transfer(samples);
-        // No rate here comes near to what this type cannot hold exactly.
+        // All rates here are far below this type's limit for exact integers.
         let rate = rate as f64;
         let seconds = samples.first().zip(samples.last()).map_or(0.0, |(first, last)| last.at_s - first.at_s);
         Self {
@@ -169,13 +169,13 @@ fn average(samples: &[ArrivalSample]) -> Option<f64> {
 }
 
 impl PacingBench {
-    /// Copies for 14 s at this rate, limited or not, and returns the bytes passed over time.
+    /// Copies for 14 s, with or without a rate limit, and returns the bytes passed over time.
     fn measure(&self, rate: u64, limited: bool, streams: u16, data: PacingData) -> Result<Vec<ArrivalSample>> {
         let (source, target) = (self.directory.path().join("source"), self.directory.path().join("target"));
         let bytes = rate * 14;
         let copied_to = match data {
             PacingData::Big => {
-                // Never written, so that it takes no room; it is read like any other.
+                // A sparse file takes no space, and is read like any other.
                 fs::File::create(&source)?.set_len(bytes)?;
                 Path::new("/dev/null")
             }
@@ -201,8 +201,8 @@ impl PacingBench {
     }
 }
 
-/// Files that travel many to a frame; larger ones for high rates, so that it is the network that sets the pace. All of them are
-/// one file with many names: to haul each is a file of its own.
+/// Small files, many to a frame; larger ones for high rates, since the network must be the bottleneck. All are hard
+/// links to one inode: haul copies each as a file of its own.
 fn small_files(root: &Path, model: &Path, bytes: u64, rate: u64) -> Result<()> {
     let size = if rate > 100_000_000 { 128 << 10 } else { 16 << 10 };
     let _ = fs::remove_file(model);
@@ -239,7 +239,7 @@ fn sample(mut running: Running, interrupted: &AtomicBool) -> Result<Vec<ArrivalS
     Ok(samples)
 }
 
-/// Bytes of TCP payload on the loopback; `None` once the process is gone.
+/// Bytes of TCP payload on the loopback; `None` after the end of the process.
 fn passed(counters: &str) -> Option<u64> {
     let text = fs::read_to_string(counters).ok()?;
     let line = text.lines().find_map(|line| line.trim_start().strip_prefix("lo:"))?;

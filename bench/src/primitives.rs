@@ -1,7 +1,7 @@
-//! How fast one core of this CPU does what a copy does to every byte: seal, hash, check, copy.
+//! The rates of one core for the work on every byte of a copy: seal, hash, check, copy.
 //!
-//! Each primitive works over buffers of [`BUFFER`] bytes, which stay in the core's cache, and gives the median of
-//! [`ROUNDS`] interleaved rounds. `--primitives` runs them for this CPU and for each older kind that CPUID can be
+//! Each primitive works over buffers of [`BUFFER`] bytes, small enough for the core's cache. The result is the median
+//! of [`ROUNDS`] interleaved rounds. `--primitives` runs them for this CPU and for each older kind that CPUID can be
 //! masked to.
 
 use std::ffi::OsString;

@@ -16,7 +16,7 @@ pub fn find_haul(named: Option<&Path>) -> Result<Option<PathBuf>> {
     Ok(candidates.iter().find_map(|path| path.canonicalize().ok()))
 }
 
-/// Where cargo puts what it builds for this workspace.
+/// cargo's output folder for this workspace.
 pub fn build_directory() -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let found = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);

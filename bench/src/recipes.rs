@@ -13,7 +13,7 @@ use crate::site::{BenchHost, BenchSite};
 use crate::workload::Workload;
 use haul_lab::find_program;
 
-/// What is run for one copy.
+/// The commands of one copy.
 #[derive(Debug)]
 pub struct Recipe {
     /// The measured program.
@@ -73,7 +73,7 @@ pub fn haul_pipe(site: &BenchSite, workload: &Workload) -> Result<Recipe> {
     Ok(Recipe { client, server })
 }
 
-/// A program's output, read and dropped: what a pipe costs by itself.
+/// A program's output, read and dropped: the cost of a pipe alone.
 pub fn pipe_alone(_: &BenchSite, workload: &Workload) -> Result<Recipe> {
     let mut client = shell("cat \"$0\" | dd bs=512k of=/dev/null");
     client.arg(&workload.source);
@@ -107,7 +107,7 @@ fn haul_from(
     Ok(Recipe { client, server: Server::Sshd(host) })
 }
 
-/// Logs in and does nothing: what a tool that is started over ssh cannot be faster than.
+/// Logs in and does nothing: the least time of any tool over ssh.
 pub fn ssh_true(site: &BenchSite, _: &Workload) -> Result<Recipe> {
     Ok(Recipe { client: site.sshd.ssh_command(["true"]), server: Server::Sshd(BenchHost::Usual) })
 }
@@ -188,7 +188,7 @@ pub fn fdt_jar() -> Option<PathBuf> {
     std::env::var_os("HAUL_FDT").map(PathBuf::from).filter(|jar| jar.is_file())
 }
 
-/// FDT with a server of its own, which ends with the copy.
+/// FDT with a private server, which ends with the copy.
 pub fn fdt(site: &BenchSite, workload: &Workload) -> Result<Recipe> {
     let jar = fdt_jar().context("HAUL_FDT names no jar of FDT")?;
     let port = free_port()?;
@@ -288,14 +288,14 @@ pub fn nc(site: &BenchSite, workload: &Workload) -> Result<Recipe> {
     Ok(Recipe { client, server: Server::Receiver(Box::new(receiver), port) })
 }
 
-/// cp, which needs no host.
+/// cp, without a host.
 pub fn cp(site: &BenchSite, workload: &Workload) -> Result<Recipe> {
     let mut client = Command::new("cp");
     client.args(recursive(workload)).arg(&workload.source).arg(site.target(workload));
     Ok(Recipe { client, server: Server::None })
 }
 
-/// What `cp` does is also the unmeasured copy that precedes the first round.
+/// `cp`'s command also makes the unmeasured copy before the first round.
 pub fn plain_copy(site: &BenchSite, workload: &Workload) -> Result<Command> {
     cp(site, workload).map(|recipe| recipe.client)
 }
@@ -304,7 +304,7 @@ fn recursive(workload: &Workload) -> &'static [&'static str] {
     if workload.is_tree { &["-r"] } else { &[] }
 }
 
-/// The path at which the copy is expected.
+/// The copy's expected path.
 pub fn landing(site: &BenchSite, workload: &Workload) -> PathBuf {
     match workload.kind.place() {
         WorkloadPlace::Null => PathBuf::from("/dev/null"),
@@ -312,7 +312,7 @@ pub fn landing(site: &BenchSite, workload: &Workload) -> PathBuf {
     }
 }
 
-/// What is copied into: the directory, or `/dev/null`.
+/// The target: the directory, or `/dev/null`.
 fn into(site: &BenchSite, workload: &Workload) -> PathBuf {
     match workload.kind.place() {
         WorkloadPlace::Null => PathBuf::from("/dev/null"),

@@ -1,4 +1,4 @@
-//! Tells the outcome: tables for people, and JSON with every run.
+//! Reports the results: tables for people, and JSON with every run.
 
 use std::fmt::Write as _;
 
@@ -13,13 +13,13 @@ use haul_lab::{aligned, number};
 /// Above this share of the machine's CPU time the seconds are not worth comparing.
 const DISTURBANCE_PERCENT_MAX: f64 = 5.0;
 
-/// Below 1 MB a time says nothing about bytes.
+/// Below 1 MB, a time says little about throughput.
 const WORTH_A_RATE_GB: f64 = 0.001;
 
 const HEADINGS: [&str; 9] =
     ["tool", "seconds (min to max)", "GB/s", "files/s", "CPU s", "CPU s/GB", "client MiB", "server MiB", "times haul"];
 
-/// Tables in Markdown, aligned so that they can be read as text too.
+/// Markdown tables, aligned for reading as plain text.
 pub fn markdown(outcome: &RoundsReport) -> String {
     let mut text = format!("Machine: {}\n", outcome.machine.line());
     match outcome.cpu {
@@ -50,7 +50,7 @@ pub fn markdown(outcome: &RoundsReport) -> String {
     text
 }
 
-/// What is small is over before its aim means anything.
+/// Small workloads end too early for their target to mean anything.
 fn not_at_scale(scale: f64) -> String {
     if (scale - 1.0).abs() < f64::EPSILON {
         String::new()
@@ -136,7 +136,7 @@ fn remarks(measured: &MeasuredTable) -> Vec<String> {
     lines
 }
 
-/// What it is, and how much where all rows copy the same.
+/// The workload's title, with its size if all rows copy the same data.
 fn heading(measured: &MeasuredTable) -> String {
     let mut copies = measured.rows.iter().filter(|row| row.tool.copies());
     let Some(first) = copies.next() else { return measured.title.clone() };

@@ -24,7 +24,7 @@ pub struct RoundsReport {
     pub machine: Machine,
     /// The kind of CPU that haul and the bare loop saw, if not this one.
     pub cpu: Option<CpuLevel>,
-    /// What `haul --version -v` printed there.
+    /// Output of `haul --version -v` on that machine.
     pub haul_version: String,
     /// Measured rounds.
     pub runs: u32,
@@ -34,11 +34,11 @@ pub struct RoundsReport {
     pub dir: String,
     /// Whether CPU time was counted by control group.
     pub counted_by_cgroup: bool,
-    /// In the order in which they were run.
+    /// In running order.
     pub workloads: Vec<MeasuredTable>,
 }
 
-/// What came of one table.
+/// Results of one table.
 #[derive(Debug)]
 pub struct MeasuredTable {
     /// As on the command line.
@@ -49,12 +49,12 @@ pub struct MeasuredTable {
     pub rows: Vec<RoundsRow>,
 }
 
-/// What came of one tool and one workload.
+/// Results of one tool and one workload.
 #[derive(Debug)]
 pub struct RoundsRow {
-    /// Which tool.
+    /// The tool.
     pub tool: BenchTool,
-    /// Which of the table's workloads; empty where there is one only.
+    /// The workload's name in the table; empty if it is the only one.
     pub label: String,
     /// How many files.
     pub files: u32,
@@ -114,7 +114,7 @@ impl RoundsReport {
     }
 }
 
-/// Measures everything that the settings ask for, over connections that use `congestion` or what this machine has chosen.
+/// Measures everything in the settings, over connections with `congestion` or this machine's default.
 pub fn run(settings: &BenchSettings, congestion: Option<&str>) -> Result<RoundsReport> {
     let site = BenchSite::prepare(settings, congestion)?;
     let machine = Machine::describe(congestion);

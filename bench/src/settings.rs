@@ -27,7 +27,7 @@ pub struct BenchSettings {
     /// Instead: how fast one core seals, hashes and checks, and older kinds of CPU
     #[arg(long)]
     pub primitives: bool,
-    /// Instead: what strangers at the port cost a copy (needs root)
+    /// Instead: measure the cost of strangers at the data port to a copy (needs root)
     #[arg(long)]
     pub strangers: bool,
     /// Instead: text and noise over 1 Gbit/s, with and without -c (needs root)
@@ -42,7 +42,7 @@ pub struct BenchSettings {
     /// Instead: jobs of one and four nodes, and of a million files (needs root)
     #[arg(long)]
     pub jobs: bool,
-    /// Instead: what is moved where a copy is there already (needs root)
+    /// Instead: measure the data moved to update an existing copy (needs root)
     #[arg(long)]
     pub sync: bool,
     /// Only this case of --sync, --curves or --jobs; repeatable
@@ -115,7 +115,7 @@ impl BenchSettings {
         }
     }
 
-    /// A size at the scale that was asked for.
+    /// A size at the requested scale.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,

@@ -38,7 +38,7 @@ fn bare_loop(cpu: Option<CpuLevel>, directory: &Path) -> Result<Vec<OsString>> {
     Ok(std::iter::once(command.get_program()).chain(command.get_args()).map(OsString::from).collect())
 }
 
-/// The hosts, which differ in what `haul` is there.
+/// The hosts. Each has a different `haul` on its PATH.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BenchHost {
     /// The haul that is measured.
@@ -49,12 +49,12 @@ pub enum BenchHost {
     OldCpu,
 }
 
-/// A haul, and a host on which it is what `haul` means.
+/// A haul, and the host with it on its PATH.
 #[derive(Debug, Clone, Copy)]
 pub struct Installed<'a> {
     /// The program.
     pub program: &'a Path,
-    /// The server whose PATH begins with it.
+    /// The server; the program's directory is first on its PATH.
     pub sshd: &'a Sshd,
 }
 
@@ -74,16 +74,16 @@ pub struct BenchSite {
     haul: Option<PathBuf>,
     /// The bare loop as the tools' CPU runs it: by the tracer, or as it is.
     bare_loop: Vec<OsString>,
-    /// What `haul --help all` prints.
+    /// Output of `haul --help all`.
     pub haul_help: String,
-    /// What `haul --version -v` prints: how fast it seals and checks on its CPU, and by which libraries.
+    /// Output of `haul --version -v`: rates of sealing and hashing on its CPU, and their libraries.
     pub haul_version: String,
     interrupted: Arc<AtomicBool>,
 }
 
 impl BenchSite {
-    /// Makes the directories and starts the servers whose programs are there. `congestion` is
-    /// what the tools' connections use, if not what this machine has chosen.
+    /// Makes the directories and starts the servers of installed programs. `congestion` is the congestion control of
+    /// the tools' connections, if not this machine's default.
     pub fn prepare(settings: &BenchSettings, congestion: Option<&str>) -> Result<Self> {
         let interrupted = haul_lab::interrupt_flag().context("setting a signal handler")?;
         let directory = make_directory(&settings.dir)?;
@@ -178,7 +178,7 @@ impl BenchSite {
         self.place_of(workload.kind).join("target")
     }
 
-    /// The directory in which both are.
+    /// The parent directory of both.
     pub fn place_of(&self, kind: WorkloadKind) -> &Path {
         match (kind.place(), &self.disk) {
             (WorkloadPlace::Disk, Some(disk)) => disk.path(),
@@ -274,9 +274,8 @@ fn output_of(haul: &Path, args: &[&str]) -> String {
     said.map(|said| String::from_utf8_lossy(&said.stdout).into_owned()).unwrap_or_default()
 }
 
-/// A network namespace whose loopback routes prescribe a congestion control. Not the sysctl: that
-/// of a namespace takes only what this machine permits to everybody, and this machine's own
-/// settings shall stay as they are.
+/// A network namespace with a congestion control on its loopback routes. A namespace's sysctl accepts only algorithms
+/// that the machine allows to everybody, and this machine's own settings must not change.
 fn namespace_with_congestion(name: &str) -> Result<Netns> {
     let netns = Netns::create().context("--congestion runs the tools in a network namespace of their own")?;
     for addresses in ["127.0.0.0/8", "127.0.0.1/32"] {

@@ -1,8 +1,8 @@
-//! `--strangers`: what it costs a copy that others are at its port.
+//! `--strangers`: the cost of strangers at the data port to a copy.
 //!
-//! haul copies a file over the loopback of a network namespace of its own, from memory to memory, by turns alone and with
-//! 200 strangers at the data port who are slow or silent, while others come in a stream with greetings of no session that
-//! there is. What the strangers themselves need of the processors counts against haul: they are on the same machine.
+//! haul copies a file over the loopback of a private network namespace, from memory to memory, in two alternating
+//! settings: alone, and with 200 slow or silent strangers at the data port. More strangers arrive steadily with
+//! greetings of unknown sessions. The strangers' own CPU time counts against haul: they are on the same machine.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A greeting (`docs/PROTOCOL.md`, section 8): its public part, and the rest.
 const GREETING_HEAD: &[u8] = b"haul str\x00\x01";
 const GREETING_BYTES: usize = 62;
-/// What strangers may cost.
+/// The largest acceptable loss of rate, as a fraction.
 const LOSS_MAX: f64 = 0.10;
 /// How long a copy may take to listen.
 const START_LIMIT: Duration = Duration::from_secs(20);

@@ -1,6 +1,7 @@
-//! Text that looks like what people move: words as often as they are in a language, sentences, and lines of records.
+//! Text like users' data: words at a language's frequencies, sentences, and lines of records.
 //!
-//! The same for the same seed. It shrinks to about a third under zstd 3, as prose and logs do, and has no long repetitions.
+//! A seed always gives the same text. It shrinks to about a third under zstd 3, like prose and logs, and has no long
+//! repetitions.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

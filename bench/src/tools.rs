@@ -8,7 +8,7 @@ use crate::site::{BenchHost, BenchSite};
 use crate::workload::Workload;
 use haul_lab::find_program;
 
-/// What `--install` installs.
+/// Peers' Debian packages, for `--install`.
 pub const DEBIAN_PACKAGES: [&str; 6] =
     ["openssh-server", "rsync", "netcat-openbsd", "rclone", "globus-gass-copy-progs", "globus-gridftp-server-progs"];
 
@@ -21,9 +21,9 @@ pub struct BenchTool {
     pub about: &'static str,
     /// Programs that must be there; `haul` is the one that the site found.
     pub needs: &'static [&'static str],
-    /// What to do when they are not.
+    /// The remedy if they are missing.
     pub remedy: &'static str,
-    /// What it is compared on.
+    /// The tables to compare it on.
     pub kinds: &'static [WorkloadKind],
     recipe: fn(&BenchSite, &Workload) -> Result<Recipe>,
 }
@@ -105,12 +105,12 @@ impl BenchTool {
         self.is_called("haul")
     }
 
-    /// Whether it copies anything. What does not is run once a round, whatever a table copies.
+    /// Whether it copies anything. Other tools run once a round, whatever the table copies.
     pub fn copies(&self) -> bool {
         self.name != "ssh-true"
     }
 
-    /// Why it cannot be run here, and what to do; none when it can.
+    /// Why it cannot run here, with the remedy; none if it can.
     pub fn missing(&self, site: &BenchSite) -> Option<String> {
         let there = |need: &str| match need {
             "haul" => site.installed(BenchHost::Usual).is_some(),

@@ -1,5 +1,5 @@
-//! Runs a program and all that it starts under ptrace(2), and answers the CPUID instructions that were taken out of it
-//! (`old_cpu`). Otherwise the program behaves as without a tracer: signals pass, and nothing else stops it.
+//! Runs a program and its children under ptrace(2), and emulates the CPUID instructions replaced by `old_cpu`.
+//! Otherwise the program behaves as without a tracer: signals pass, and nothing else stops it.
 
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::run;
@@ -25,9 +25,9 @@ mod x86_64 {
     /// Exit status of a program that a signal ended, less the signal, as shells have it.
     const BY_SIGNAL: c_int = 128;
 
-    /// Runs it to its end as on a CPU of `level`, and ends as it ended. What it leaves running is ended with it.
+    /// Runs a program to its end as on a CPU of `level`, and exits with its status. Remaining children end with it.
     pub fn run(mut command: Command, level: CpuLevel) -> Result<ExitCode> {
-        // SAFETY: between fork and exec only ptrace(2) is called, which is a plain system call and takes no lock.
+        // SAFETY: between fork and exec, the child calls only ptrace(2), a plain system call without locks.
         unsafe { command.pre_exec(|| ptrace(libc::PTRACE_TRACEME, 0, null_mut(), null_mut()).map(drop)) };
         let first = command.spawn().with_context(|| format!("starting {:?}", command.get_program()))?;
         let first = c_int::try_from(first.id())?;
@@ -70,7 +70,7 @@ mod x86_64 {
         }
     }
 
-    /// Does what CPUID would have done, if that is what the thread stopped at.
+    /// Emulates CPUID if the thread stopped at a replaced instruction.
     fn answer(pid: c_int, level: CpuLevel) -> io::Result<bool> {
         // SAFETY: zeros are a value of this structure of integers.
         let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
@@ -124,11 +124,11 @@ mod x86_64 {
     }
 
     fn ptrace(request: libc::c_uint, pid: c_int, address: *mut c_void, data: *mut c_void) -> io::Result<c_long> {
-        // PEEKTEXT gives the word itself, which may be -1.
+        // PEEKTEXT returns the word itself, which may be -1.
         // SAFETY: errno is this thread's own.
         unsafe { *libc::__errno_location() = 0 };
-        // SAFETY: addresses that are written to are those of callers' own structures of the size that the request asks for
-        // (GETREGS, SETREGS); all others are addresses in the traced process or numbers, which the kernel checks.
+        // SAFETY: the addresses written to belong to callers' own structures of the request's size (GETREGS, SETREGS).
+        // All others are numbers or addresses in the traced process, checked by the kernel.
         let answer = unsafe { libc::ptrace(request, pid, address, data) };
         let error = io::Error::last_os_error();
         if answer == -1 && error.raw_os_error() != Some(0) { Err(error) } else { Ok(answer) }

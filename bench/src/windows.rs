@@ -1,6 +1,6 @@
 //! How evenly bytes arrived: the worst deviation from a rate over all windows of a length. Only arithmetic.
 
-/// What had arrived by when.
+/// Bytes received over time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ArrivalSample {
     /// Seconds, on any clock.
@@ -26,7 +26,7 @@ pub fn first(samples: &[ArrivalSample], window_s: f64, rate_bytes_per_s: f64) ->
     Some((end - begin.bytes) / (window_s * rate_bytes_per_s) - 1.0)
 }
 
-/// From the last sample before anything came to the last that brought something: what is before and after is no part
+/// From the last sample before the first byte to the last sample with new bytes: the time before and after is no part
 /// of the transfer.
 pub fn transfer(samples: &[ArrivalSample]) -> &[ArrivalSample] {
     let moved = |pair: &[ArrivalSample]| pair[1].bytes > pair[0].bytes;

@@ -1,4 +1,4 @@
-//! The data that is copied: what it consists of, what it is called, and making it. Which tables there are is in `kind`.
+//! The data to copy: contents, names, and its creation. `kind` has the tables.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use haul_lab::TestTree;
 
 use crate::kind::{WorkloadKind, WorkloadPlace};
 
-/// One seed for all, so that every machine copies the same bytes.
+/// One seed for all: every machine copies the same bytes.
 const SEED: u64 = 0x6861_756c;
 
 const KIB: u64 = 1 << 10;
@@ -101,7 +101,7 @@ impl WorkloadData {
         }
     }
 
-    /// Room that it takes, about: bytes, blocks that are not full, and what the file system keeps for each file.
+    /// Approximate disk space: bytes, partly filled blocks, and the file system's overhead for each file.
     fn room_bytes(self) -> u64 {
         let per_file = |files: u32, bytes: u64| u64::from(files) * (bytes + KIB);
         match self {
@@ -140,9 +140,9 @@ impl WorkloadData {
 /// Data that exists, and how it is to be copied.
 #[derive(Debug, Clone)]
 pub struct Workload {
-    /// Which table it belongs to.
+    /// Its table.
     pub kind: WorkloadKind,
-    /// Which row of a tool; empty where there is one only.
+    /// The row of a tool; empty if there is only one.
     pub label: String,
     /// The name of the file or directory.
     pub name: String,
@@ -158,7 +158,7 @@ pub struct Workload {
     pub options: Vec<String>,
 }
 
-/// What the data of a table and one copy of it need, in bytes.
+/// Disk space for a table's data and one copy of it, in bytes.
 pub fn room_bytes(kind: WorkloadKind, scale: f64) -> u64 {
     let data = distinct(kind, scale);
     let copy = data.iter().map(|data| data.room_bytes()).max().unwrap_or(0);

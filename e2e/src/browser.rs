@@ -8,24 +8,24 @@ use haul_lab::run_with_timeout;
 
 use crate::Sandbox;
 
-/// Under which names it may be there.
+/// Names of the executable in distributions.
 const PROGRAMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 /// How long it may take.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A browser that keeps to itself: no profile but its own in the sandbox, nothing fetched.
+/// A browser with a profile of its own in the sandbox, and without network access.
 #[derive(Debug)]
 pub struct Browser<'a> {
     program: &'static str,
     sandbox: &'a Sandbox,
 }
 
-/// What a browser makes of a page.
+/// A page as the browser sees it.
 #[derive(Debug)]
 pub struct BrowserPage {
-    /// The page as it is once it was read: what the browser took for elements, written out again.
+    /// The parsed page: the browser's elements, serialised again.
     pub dom: String,
-    /// What it complained of.
+    /// The browser's error messages.
     pub complaints: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ impl<'a> Browser<'a> {
     #[track_caller]
     pub fn read(&self, page: &Path) -> BrowserPage {
         let finished = self.run(&["--dump-dom", "--enable-logging=stderr"], page);
-        // What concerns the page is said by its console, and by nothing else.
+        // Only messages of the page's console concern the page.
         let is_of_page = |line: &&str| line.contains("CONSOLE");
         let said = finished.stderr_text();
         let complaints = said.lines().filter(is_of_page).map(str::to_owned).collect();

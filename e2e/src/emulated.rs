@@ -39,7 +39,7 @@ impl EmulatedHaul {
         sandbox.call(command)
     }
 
-    /// A shell script that runs what ssh was asked to run as a host for aarch64 would.
+    /// A shell script in place of ssh: runs the remote command as an aarch64 host would.
     pub fn host_script(&self) -> String {
         let quoted = |word: &OsString| format!("'{}'", word.to_string_lossy().replace('\'', r"'\''"));
         let words = self.prefix.iter().map(quoted).collect::<Vec<_>>().join(" ");

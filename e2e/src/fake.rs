@@ -15,7 +15,7 @@ use haul_proto::wire::request::ControllerMessage;
 
 use crate::Sandbox;
 
-/// Nothing that is waited for takes nearly as long.
+/// Far longer than any awaited event takes.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Where a controller's command for a worker leads to.
@@ -34,7 +34,7 @@ impl FakeWorker {
         Self { listener, socket }
     }
 
-    /// What `-S` or `-T` has to be, where `program` is `haul-fake-worker`.
+    /// The value of `-S` or `-T`; `program` is `haul-fake-worker`.
     pub fn command(&self, program: &str) -> String {
         format!("{program} {}", self.socket.display())
     }
@@ -70,7 +70,7 @@ impl FakeLink {
         Self { input: BufReader::new(stream), output, deadline: Instant::now() + LIMIT }
     }
 
-    /// Greets as a worker does, and says nothing else.
+    /// Greets as a worker does, and sends nothing else.
     pub fn greet_only(&mut self) -> io::Result<()> {
         self.send_raw(format!("\nHAUL-WORKER {PROTOCOL_VERSION} 0.1.0\n").as_bytes())
     }
@@ -97,7 +97,7 @@ impl FakeLink {
         self.send_raw(&[&encode_header(channel, length), content].concat())
     }
 
-    /// Sends any bytes. An error says that the controller is gone.
+    /// Sends any bytes. An error means that the controller has ended.
     pub fn send_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         if Instant::now() > self.deadline {
             return Err(io::ErrorKind::TimedOut.into());
@@ -105,7 +105,7 @@ impl FakeLink {
         self.output.write_all(bytes)
     }
 
-    /// The next frame; an error when the controller is gone, or says nothing, or the link is old.
+    /// The next frame; an error if the controller has ended or stays silent, or the channel is an earlier one.
     pub fn next_frame(&mut self) -> io::Result<(LinkChannel, Vec<u8>)> {
         let mut header = BEAT;
         while header == BEAT {
@@ -120,7 +120,8 @@ impl FakeLink {
         Ok((channel, content))
     }
 
-    /// All frames from now on, as a thread reads them. They end where the controller is gone, or the link is old.
+    /// All frames from now on, from a reader thread. They end with the controller, or when the channel becomes an
+    /// earlier one.
     pub fn frames(&self) -> io::Result<Receiver<(LinkChannel, Vec<u8>)>> {
         let mut reader = Self::new(self.output.try_clone()?);
         let (sender, frames) = channel();
@@ -128,7 +129,7 @@ impl FakeLink {
         Ok(frames)
     }
 
-    /// Waits for what `wanted` takes of what the controller says.
+    /// Waits for a message from the controller that `wanted` accepts.
     pub fn wait_for<T>(&mut self, wanted: impl Fn(ControllerMessage) -> Option<T>) -> io::Result<T> {
         loop {
             let (channel, content) = self.next_frame()?;
@@ -153,7 +154,7 @@ impl FakeLink {
     }
 }
 
-/// What a worker on another machine says of itself.
+/// The Hello of a worker on another machine.
 pub fn hello() -> WorkerHello {
     WorkerHello {
         protocol: PROTOCOL_VERSION,

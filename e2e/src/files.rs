@@ -1,4 +1,4 @@
-//! Files of the unusual kinds, and looking at what came of a copy.
+//! Files of unusual kinds, and inspection of copies.
 
 use std::fs;
 use std::io::Read;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps};
 
-/// Sets the time of last modification of a file, directory or link (not of what it points to).
+/// Sets the time of last modification of a file, directory or symbolic link (without following it).
 #[track_caller]
 pub fn set_mtime(path: &Path, seconds: i64, nanoseconds: u32) {
     let time = Timespec { tv_sec: seconds, tv_nsec: nanoseconds.into() };
@@ -29,7 +29,7 @@ pub fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).mode() & 0o7777
 }
 
-/// What tells whether a file was touched: its inode and the times of its content and of its inode.
+/// Reveals a change of a file: its inode, and the times of its content and of its inode.
 #[track_caller]
 pub fn stamp(path: &Path) -> (u64, i64, i64, i64, i64) {
     let meta = fs::symlink_metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -79,7 +79,7 @@ pub fn chain(root: &Path, depth: usize, content: &[u8]) {
     std::io::Write::write_all(&mut fs::File::from(leaf), content).expect("it can be written");
 }
 
-/// How deep the chain below `root` is, and what its leaf holds.
+/// Depth of the chain below `root`, and the content of its leaf.
 #[track_caller]
 pub fn chain_file(root: &Path) -> (usize, Vec<u8>) {
     let mut directory = open_directory(root);

@@ -1,7 +1,8 @@
-//! What the end-to-end tests share: a place of their own, the real program, hosts to copy to.
+//! Shared code of the end-to-end tests: sandboxes, the real program, hosts to copy to.
 //!
-//! A test makes a [`Sandbox`], usually a [`Remote`] in it, and runs [`Sandbox::haul`]. Whatever goes wrong, the sandbox, its mounts, its
-//! sshd and every process that was started are gone afterwards. The tests themselves are in `tests/`, a file for each topic.
+//! A test makes a [`Sandbox`], usually a [`Remote`] in it, and runs [`Sandbox::haul`]. At the end, the sandbox, its
+//! mounts, its sshd and every started process are gone, whatever went wrong. The tests themselves are in `tests/`, a
+//! file for each topic.
 #![forbid(unsafe_code)]
 
 mod browser;

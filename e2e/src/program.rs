@@ -1,4 +1,4 @@
-//! The real program: found, started in a test's own environment, and judged by what it says and how it ends.
+//! The real program: its path, its start in a test's own environment, and checks of its output and exit status.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use haul_lab::{Cgroup, Netns, Running, rebuild, run_with_timeout, start};
 use crate::RUN_LIMIT;
 use crate::schema::assert_valid;
 
-/// Variables of whoever runs the tests that could change what haul or ssh does.
+/// Variables of the tests' user that could change haul's or ssh's behaviour.
 const FOREIGN: [&str; 9] = [
     "bbcp_CONFIGFN",
     "XDG_CACHE_HOME",
@@ -33,7 +33,7 @@ pub fn copy_haul_binary(place: &Path) {
     assert!(status.success(), "{}: {status}", place.display());
 }
 
-/// The program under test: what `HAUL_BIN` names, else the one that was built beside this test.
+/// The program under test: `HAUL_BIN`, or the one built beside this test.
 #[track_caller]
 pub fn haul_binary() -> PathBuf {
     if let Some(named) = std::env::var_os("HAUL_BIN") {
@@ -105,14 +105,13 @@ impl<'a> Haul<'a> {
         self
     }
 
-    /// Runs it in a control group, which tells what it leaves behind.
+    /// Runs it in a control group, which reveals leftover processes.
     pub fn cgroup(mut self, cgroup: &'a Cgroup) -> Self {
         self.cgroup = Some(cgroup);
         self
     }
 
-    /// Runs it and all that it starts under strace, which lets `fault` happen at one of its `call`s: see
-    /// [`strace_arguments`].
+    /// Runs it and its children under strace, with `fault` injected into one of its `call`s: see [`strace_arguments`].
     pub fn injecting(mut self, call: &str, fault: &str) -> Self {
         let mut strace = Command::new("strace");
         strace.args(strace_arguments(call, fault));
@@ -126,7 +125,7 @@ impl<'a> Haul<'a> {
         self
     }
 
-    /// The whole command, wrapped in what was asked for.
+    /// The whole command, with the requested wrappers.
     pub fn into_command(self) -> Command {
         let mut command = self.command;
         if let Some(netns) = self.netns {
@@ -155,8 +154,8 @@ impl<'a> Haul<'a> {
     }
 }
 
-/// What makes strace let a system call fail, or send a signal in it: `error=EIO:when=3` (strace(1), `inject`). It counts
-/// the calls of each thread.
+/// Arguments for strace to make a system call fail, or to send a signal in it: `error=EIO:when=3` (strace(1),
+/// `inject`). strace counts the calls of each thread.
 pub fn strace_arguments(call: &str, fault: &str) -> Vec<String> {
     // It stops for no other calls with this; but then it sends signals at the first call or never (6.1).
     let quick = if fault.starts_with("signal") { "-f" } else { "--seccomp-bpf" };
@@ -164,16 +163,16 @@ pub fn strace_arguments(call: &str, fault: &str) -> Vec<String> {
     [words.to_vec(), vec![format!("trace={call}"), "-e".to_owned(), format!("inject={call}:{fault}")]].concat()
 }
 
-/// How a call ended and what it said.
+/// The end of a run, and its output.
 #[derive(Debug, Clone)]
 pub struct ProgramRun {
-    /// What was run.
+    /// The command line.
     pub command: String,
     /// Exit status; none when a signal ended it.
     pub status: Option<i32>,
-    /// Standard output; what is not UTF-8 is replaced.
+    /// Standard output, lossily converted to UTF-8.
     pub stdout: String,
-    /// Standard error; what is not UTF-8 is replaced.
+    /// Standard error, lossily converted to UTF-8.
     pub stderr: String,
     /// From start to end.
     pub elapsed: Duration,
@@ -182,7 +181,7 @@ pub struct ProgramRun {
 }
 
 impl ProgramRun {
-    /// From what the lab reports.
+    /// From the lab's report.
     pub fn new(command: String, finished: &haul_lab::Finished) -> Self {
         Self {
             command,
@@ -248,7 +247,7 @@ impl ProgramRun {
         events
     }
 
-    /// The last of its events, which has to be the summary.
+    /// Its last event, which must be the summary.
     #[track_caller]
     pub fn summary(&self) -> serde_json::Value {
         let last = self.events().pop().unwrap_or_else(|| panic!("no event\n{}", self.account()));

@@ -24,13 +24,13 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// A host on 127.0.0.1 whose account has haul in its PATH.
+    /// A host on 127.0.0.1 with haul on the account's PATH.
     #[track_caller]
     pub fn new(sandbox: &Sandbox) -> Self {
         Self::with_haul(sandbox, Options::default())
     }
 
-    /// A host whose account has haul in its PATH.
+    /// A host with haul on the account's PATH.
     #[track_caller]
     pub fn with_haul(sandbox: &Sandbox, options: Options<'_>) -> Self {
         let bin = sandbox.dir("remote-bin");
@@ -41,13 +41,13 @@ impl Remote {
         Self::with_path(sandbox, options, &format!("{}:{BARE_PATH}", bin.display()))
     }
 
-    /// A host whose account has no haul.
+    /// A host without haul.
     #[track_caller]
     pub fn without_haul(sandbox: &Sandbox, options: Options<'_>) -> Self {
         Self::with_path(sandbox, options, BARE_PATH)
     }
 
-    /// A host whose account has this PATH. Its home is `remote-home` in the sandbox, where `options` names none.
+    /// A host with this PATH for its account. Its home is `remote-home` in the sandbox, unless `options` names one.
     #[track_caller]
     pub fn with_path(sandbox: &Sandbox, mut options: Options<'_>, path: &str) -> Self {
         let home = options.home.take().unwrap_or_else(|| sandbox.dir("remote-home"));
@@ -66,7 +66,7 @@ impl Remote {
         &self.home
     }
 
-    /// The server, for what a test needs of it besides.
+    /// The server, for tests with further needs.
     pub fn sshd(&self) -> &Sshd {
         &self.sshd
     }
@@ -95,12 +95,12 @@ impl Remote {
         self.processes(is_worker)
     }
 
-    /// What sshd was asked to start on this host and still runs. Where a way was cut, sshd itself notices that much later.
+    /// Running commands of sshd's sessions on this host. After a cut path, sshd itself takes much longer to notice.
     pub fn commands(&self) -> Vec<u32> {
         self.processes(|words| !matches!(words, [program, ..] if program.starts_with("sshd")))
     }
 
-    /// The processes of sessions whose words are such.
+    /// Processes of sessions with matching command lines.
     fn processes(&self, wanted: impl Fn(&[&str]) -> bool) -> Vec<u32> {
         let line = |pid: &u32| commands(&[*pid]).remove(0);
         let is_wanted = |pid: &u32| wanted(&line(pid).split(' ').collect::<Vec<_>>());
@@ -140,7 +140,7 @@ impl Connection {
 /// Two hosts joined by a cable: haul runs on the near one, the sshd on the far one.
 #[derive(Debug)]
 pub struct HostPair {
-    /// The far host; declared first, so that it ends before its network does.
+    /// The far host; declared first, to be dropped before its network.
     pub remote: Remote,
     /// Haul runs on the near one.
     pub hosts: CabledHosts,
@@ -196,7 +196,7 @@ impl HostPair {
         self.filter("input", &format!("tcp dport {} {first} reject with tcp reset", self.remote.sshd().port()));
     }
 
-    /// Ends what [`Self::cut`] or [`Self::refuse_ssh`] began.
+    /// Ends the effect of [`Self::cut`] or [`Self::refuse_ssh`].
     #[track_caller]
     pub fn heal(&self) {
         self.far.nft("delete table inet cut").unwrap_or_else(|error| panic!("{error:#}"));

@@ -28,7 +28,7 @@ impl Sandbox {
         LEFTOVERS.call_once(remove_leftovers);
         let prefix = format!("{PREFIX}{}-", std::process::id());
         let directory = tempfile::Builder::new().prefix(&prefix).tempdir().expect("a temporary directory").keep();
-        // Other accounts have to get in, for tests of what they may do there.
+        // Other accounts need access, for tests of their permissions.
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).expect("it is ours");
         let sandbox = Self { directory, mounts: Mutex::new(Vec::new()) };
         sandbox.dir("home");
@@ -111,7 +111,7 @@ impl Sandbox {
         self.mount("tmpfs", relative, options)
     }
 
-    /// Mounts a file system of this kind, which needs no device, on a new directory.
+    /// Mounts a file system of this kind, one without a device, on a new directory.
     pub fn mount(&self, kind: &str, relative: impl AsRef<Path>, options: &str) -> Mount<'_> {
         let path = self.dir(relative);
         run_quietly(Command::new("mount").args(["-t", kind, "-o", options, "haul-e2e"]).arg(&path));
@@ -119,8 +119,8 @@ impl Sandbox {
         Mount { sandbox: self, path }
     }
 
-    /// Mounts a new file system of this kind, from an image of `bytes` most of which is never written, on a new
-    /// directory. `None`, and said, where that cannot be: no such kind, no program to make it, no device to put it on.
+    /// Mounts a new file system of this kind, from a mostly sparse image of `bytes`, on a new directory. Prints the
+    /// reason and returns `None` if impossible: unknown kind, no program to make it, no loop device.
     pub fn image(&self, kind: &str, bytes: u64) -> Option<Mount<'_>> {
         self.image_with(kind, &["-q"], bytes)
     }
@@ -157,7 +157,8 @@ impl Drop for Sandbox {
     }
 }
 
-/// A shell command in the sandbox's environment, for what only a shell can do (umask, job control, redirection); `$0` is haul.
+/// A shell command in the sandbox's environment, for a shell's own features (umask, job control, redirection); `$0` is
+/// haul.
 pub fn shell<'a>(sandbox: &Sandbox, script: &str) -> Haul<'a> {
     let mut command = Command::new("bash");
     command.args(["-c", script]).arg(haul_binary());
@@ -202,7 +203,8 @@ fn unmount(path: &Path) {
     let _ = Command::new("umount").arg("--lazy").arg(path).stderr(Stdio::null()).status();
 }
 
-/// Removes a directory. `rm` and not the standard library, which holds a descriptor for each level: these trees are thousands deep.
+/// Removes a directory by `rm`. The standard library holds a descriptor for each level, and these trees are thousands
+/// deep.
 fn remove(directory: &Path) {
     let _ = Command::new("rm").args(["-rf", "--one-file-system", "--"]).arg(directory).status();
 }

@@ -11,7 +11,7 @@ use crate::{Haul, ProgramRun, Running, Sandbox, eventually};
 pub struct ServedShare {
     /// The process.
     pub running: Running,
-    /// What it printed.
+    /// The printed address.
     pub line: String,
 }
 
@@ -29,7 +29,7 @@ impl ServedShare {
         Self::of(sandbox.haul(options).args([&port, "--config", file]))
     }
 
-    /// What this command starts.
+    /// The server started by this command.
     pub fn of(haul: Haul<'_>) -> Self {
         let running = haul.start();
         eventually("it listens", || running.stdout_so_far().ends_with('\n'));
@@ -37,7 +37,7 @@ impl ServedShare {
         Self { running, line }
     }
 
-    /// The operand for what is at `path` there.
+    /// The argument for `path` on the server.
     pub fn at(&self, path: &str) -> String {
         format!("{}:{path}", self.line)
     }
@@ -48,7 +48,7 @@ impl ServedShare {
         after.split('/').next().expect("a host").to_owned()
     }
 
-    /// What it has logged of this kind.
+    /// Its log entries of this kind.
     pub fn log(&self, event: &str) -> Vec<serde_json::Value> {
         let log = self.running.stderr_so_far();
         let events = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
@@ -61,7 +61,7 @@ impl ServedShare {
         self.log(event).len()
     }
 
-    /// Tells it to end.
+    /// Asks it to end.
     pub fn end(self) -> ProgramRun {
         self.running.signal(Signal::TERM);
         ProgramRun::of(self.running)

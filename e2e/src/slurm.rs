@@ -1,6 +1,6 @@
-//! A Slurm cluster on this machine: a controller and four nodes, each a network namespace with a host name of its own.
+//! A Slurm cluster on this machine: a controller and four nodes, each a network namespace with its own host name.
 //!
-//! Daemons are children and end by id. What they leave in their namespaces is killed with these.
+//! Daemons are children and end by id. Their leftover processes are killed with their namespaces.
 
 use std::fs::{self, Permissions};
 use std::net::Ipv4Addr;
@@ -69,7 +69,7 @@ impl SlurmCluster {
         Ok(cluster)
     }
 
-    /// Starts slurmctld, which was killed or never ran.
+    /// Starts slurmctld, after a kill or for the first time.
     pub fn start_controller(&mut self) -> Result<()> {
         self.slurmctld = Some(start(self.daemon(&self.controller, "ctl", "slurmctld -D"))?);
         Ok(())
@@ -118,13 +118,13 @@ impl SlurmCluster {
         &self.controller
     }
 
-    /// Runs a command of Slurm; what it prints.
+    /// Runs a Slurm command; gives its output.
     pub fn command(&self, program: &str, words: &[&str]) -> Result<String> {
         let mut command = self.controller.command(program);
         output_of(command.args(words).env("SLURM_CONF", self.configuration()))
     }
 
-    /// Whether squeue lists nothing.
+    /// Whether squeue's list is empty.
     pub fn has_empty_queue(&self) -> bool {
         self.command("squeue", &["--noheader"]).is_ok_and(|queue| queue.trim().is_empty())
     }

@@ -1,5 +1,4 @@
-//! A data connection made from the words of `docs/PROTOCOL.md`, apart from haul's own: for what no source of haul's would
-//! send.
+//! A data connection built from `docs/PROTOCOL.md`, independent of haul's own: for data that no source of haul's sends.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

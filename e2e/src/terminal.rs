@@ -1,4 +1,4 @@
-//! A terminal for the program under test: what it would show, what is typed into it, and how it is left.
+//! A terminal for the program under test: its screen, typed keys, and its final state.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -18,9 +18,9 @@ use crate::{Haul, ProgramRun, eventually};
 /// A program on a terminal of its own.
 #[derive(Debug)]
 pub struct Terminal {
-    /// Where keys go, and what is shown comes from.
+    /// Takes keys, and gives the program's output.
     master: File,
-    /// Kept open, so that what was set can be asked for when the program has ended.
+    /// Kept open to read the terminal's settings after the program's end.
     slave: File,
     before: String,
     shown: Arc<Mutex<TerminalOutput>>,
@@ -28,7 +28,7 @@ pub struct Terminal {
     running: Option<Running>,
 }
 
-/// What arrived, and what it makes of the screen.
+/// Received output, and the resulting screen.
 #[derive(Debug, Default)]
 struct TerminalOutput {
     bytes: Vec<u8>,
@@ -114,7 +114,7 @@ impl Terminal {
         settings(&tcgetattr(&self.slave).expect("a terminal")) == self.before
     }
 
-    /// Waits for the program's end. What it wrote stands in `stderr`.
+    /// Waits for the program's end. Its output is in `stderr`.
     #[track_caller]
     pub fn end(mut self) -> ProgramRun {
         let running = self.running.take().expect("it was started");
@@ -132,7 +132,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // What keeps the terminal open goes first: then nothing more comes out of it, and the thread ends.
+        // Closing the program's end first makes the output end, and with it the thread.
         self.running.take();
         if let Ok(null) = File::open("/dev/null") {
             self.slave = null;

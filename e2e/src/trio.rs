@@ -1,4 +1,4 @@
-//! Three hosts: haul runs on the first, which reaches the others by ssh and has the data go from one of them to the other.
+//! Three hosts: haul runs on the first, reaches the others by ssh, and copies from one of them to the other.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
@@ -14,16 +14,16 @@ use crate::{Remote, Sandbox};
 pub enum HostLink {
     /// Not at all.
     None,
-    /// By a cable of their own, of which the first host knows nothing.
+    /// A direct cable, unknown to the first host.
     Cable,
-    /// Through the first host, which passes on what is for the other one.
+    /// Through the first host, which routes between the others.
     Routed,
 }
 
 /// Three hosts, each of the others joined to the first by a cable of its own.
 #[derive(Debug)]
 pub struct Trio {
-    /// The source; ssh reaches it. Declared before the networks, so that it ends before them.
+    /// The source, reachable by ssh. Declared before the networks, to be dropped before them.
     pub a: Remote,
     /// The target; ssh reaches it.
     pub b: Remote,
@@ -45,7 +45,7 @@ impl Trio {
     /// The addresses of source and target on their own cable.
     pub const CABLE: [&str; 2] = ["10.83.0.1", "10.83.0.2"];
 
-    /// Three hosts, two of which have an sshd.
+    /// Three hosts, two of them with an sshd.
     #[track_caller]
     pub fn new(sandbox: &Sandbox, link: HostLink) -> Self {
         Self::try_new(sandbox, link).unwrap_or_else(|error| panic!("{error:#}"))
@@ -95,7 +95,7 @@ impl Trio {
     }
 }
 
-/// What ssh needs to know to log in to either of them.
+/// ssh's options to log in to either of them.
 fn ssh_options(a: &Remote, b: &Remote) -> Vec<String> {
     let mut options: Vec<String> =
         a.sshd().ssh_options().into_iter().filter(|option| !option.starts_with("UserKnownHostsFile")).collect();

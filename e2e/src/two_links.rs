@@ -1,4 +1,4 @@
-//! Two hosts joined by two cables, of which ssh uses the first.
+//! Two hosts joined by two cables; ssh uses the first.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
@@ -12,7 +12,7 @@ use crate::{Remote, Sandbox};
 /// Haul runs on the near one, the sshd on the far one.
 #[derive(Debug)]
 pub struct TwoLinks {
-    /// The far host; declared first, so that it ends before its network does.
+    /// The far host; declared first, to be dropped before its network.
     pub remote: Remote,
     /// Where haul runs.
     pub near: Netns,

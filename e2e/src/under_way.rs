@@ -14,11 +14,11 @@ const BIG: u64 = 32_000_000;
 /// How much has arrived when a test may interfere.
 const SOME: u64 = 1_000_000;
 
-/// What the slow cable carries.
+/// The slow cable's rate.
 pub const MEGABIT_PER_S: u32 = 100;
 
-/// A copy over a slow cable that is under way: of the directory `source`, in which `little` and `big` are, to
-/// `place/target`, which did not exist.
+/// A running copy over a slow cable: of the directory `source`, with `little` and `big`, to the new directory
+/// `place/target`.
 #[derive(Debug)]
 pub struct RunningCopy<'a> {
     pair: &'a HostPair,
@@ -29,7 +29,7 @@ pub struct RunningCopy<'a> {
     pub running: Running,
 }
 
-/// A control group in which a copy can be under way; the reason is printed where that cannot be.
+/// A control group for a running copy. Prints the reason if impossible.
 pub fn group_or_skip() -> Option<Cgroup> {
     if !is_root_or_skip("a slow cable") {
         return None;
@@ -76,7 +76,7 @@ impl<'a> RunningCopy<'a> {
         workers.iter().for_each(|&worker| kill_process(pid(worker), signal).expect("it was there"));
     }
 
-    /// The one process below the program, here, whose executable has this name, and which is a worker or is not.
+    /// The only local process below the program with this executable, either a worker or not.
     #[track_caller]
     pub fn process(&self, executable: &str, is_worker: bool) -> Pid {
         let below = descendants(self.running.id());
@@ -105,7 +105,7 @@ impl<'a> RunningCopy<'a> {
         run
     }
 
-    /// It has to come to a good end, with everything there, and nothing beside it or left running.
+    /// The copy must succeed, with everything copied, and nothing else left behind.
     #[track_caller]
     pub fn completes(self) -> ProgramRun {
         let run = ProgramRun::of(self.running).succeeds();
@@ -117,7 +117,7 @@ impl<'a> RunningCopy<'a> {
     }
 }
 
-/// Runs a push that was interrupted again: it has to complete, with nothing left beside it.
+/// Reruns an interrupted push: it must complete, with nothing else left behind.
 #[track_caller]
 pub fn goes_on(sandbox: &Sandbox, pair: &HostPair) {
     let (source, target) = (sandbox.path("source"), sandbox.path("place/target"));

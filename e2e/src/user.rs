@@ -1,5 +1,5 @@
-//! A user who may do no more than anybody: nobody, where the tests run as root, else whoever runs them. So tests of what
-//! may not be done run in both cases.
+//! An unprivileged user: nobody if the tests run as root, otherwise the tests' own user. Tests of permissions run in
+//! both cases.
 
 use std::os::unix::fs::chown;
 use std::path::Path;

@@ -20,7 +20,7 @@ pub fn within(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// Waits until `condition` is true; fails the test, saying `what` was awaited, after 20 s.
+/// Waits until `condition` is true; fails the test with `what` in its message after 20 s.
 #[track_caller]
 pub fn eventually(what: &str, condition: impl FnMut() -> bool) {
     assert!(within(Duration::from_secs(20), condition), "waited in vain: {what}");

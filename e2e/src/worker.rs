@@ -1,4 +1,4 @@
-//! A worker of the real program, with a test as its controller: for what no controller of haul's would say.
+//! A worker of the real program, with a test as its controller: for messages that no controller of haul's sends.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Stdio};
@@ -35,7 +35,7 @@ pub struct WorkerProgramProcess {
     memory: PeakMemory,
 }
 
-/// The peak resident memory of a process, which is sampled until it ends. Dropping it ends the sampling.
+/// The peak resident memory of a process, sampled until it ends. Drop ends the sampling.
 #[derive(Debug)]
 pub struct PeakMemory {
     peak_bytes: Arc<AtomicU64>,
@@ -102,7 +102,7 @@ impl WorkerProgramProcess {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
         let mut child = command.spawn().expect("haul can be started");
         let mut input = child.stdin.take();
-        // What it does without is for the test to see.
+        // The test observes the effect of a failed write.
         let _ = input.as_mut().map(|input| input.write_all(first.as_bytes()));
         let mut output = BufReader::new(child.stdout.take().expect("it was piped"));
         let (sender, frames) = channel();
@@ -119,12 +119,13 @@ impl WorkerProgramProcess {
         Self { child, input, frames, memory }
     }
 
-    /// Tells it what a controller tells.
+    /// Sends a controller's message.
     pub fn tell(&mut self, message: &ControllerMessage) {
         self.send(LinkChannel::Controller, &message.encode());
     }
 
-    /// Sends a frame over its link. One that is gone takes nothing: what it said last is still to be read.
+    /// Sends a frame over its control channel. Errors after its end are ignored: its last messages are still to be
+    /// read.
     pub fn send(&mut self, channel: LinkChannel, content: &[u8]) {
         let length = u32::try_from(content.len()).expect("a frame below 4 GiB");
         self.send_raw(&[&encode_header(channel, length), content].concat());
@@ -137,7 +138,7 @@ impl WorkerProgramProcess {
         }
     }
 
-    /// The next frame from it; `None` when it is gone.
+    /// Its next frame; `None` after its end.
     #[track_caller]
     pub fn next_frame(&mut self) -> Option<(LinkChannel, Vec<u8>)> {
         match self.frames.recv_timeout(LIMIT) {
@@ -147,7 +148,7 @@ impl WorkerProgramProcess {
         }
     }
 
-    /// The frame that comes within this time, if one does; an error when the worker is gone.
+    /// The next frame within this time, if any; an error after the worker's end.
     pub fn frame_within(&self, limit: Duration) -> Result<Option<(LinkChannel, Vec<u8>)>, RecvTimeoutError> {
         match self.frames.recv_timeout(limit) {
             Ok(frame) => Ok(Some(frame)),
@@ -156,7 +157,7 @@ impl WorkerProgramProcess {
         }
     }
 
-    /// Waits for what `wanted` takes of its words to the controller; `None` when it is gone before.
+    /// Waits for a message to the controller that `wanted` accepts; `None` if the worker ends first.
     #[track_caller]
     pub fn wait_for<T>(&mut self, wanted: impl Fn(WorkerMessage) -> Option<T>) -> Option<T> {
         let deadline = Instant::now() + LIMIT;
@@ -170,7 +171,8 @@ impl WorkerProgramProcess {
         }
     }
 
-    /// Closes the link, which ends it; its exit status. Fails where its memory was not bounded; `what` names the test.
+    /// Closes the control channel, which ends the worker; gives its exit status. Fails if its memory exceeded the
+    /// limit; `what` names the test.
     #[track_caller]
     pub fn end(mut self, what: &str) -> Option<i32> {
         drop(self.input.take());

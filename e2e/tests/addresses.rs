@@ -13,7 +13,7 @@ use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
 use haul_proto::wire::report::{WorkerHello, WorkerMessage};
 use haul_proto::wire::request::ControllerMessage;
 
-/// What came of a push to a host that names itself so.
+/// The result of a push to a host with this Hello.
 struct Outcome {
     run: ProgramRun,
     /// Whether the listener on this machine was connected to.
@@ -22,7 +22,7 @@ struct Outcome {
     routes: Vec<String>,
 }
 
-/// Pushes a file to `host`, which is played here, says so of itself and names the port of a listener on this machine.
+/// Pushes a file to `host`, played by this test: it sends this Hello and names the port of a listener on this machine.
 fn push_to(host: &str, hello: &WorkerHello) -> Outcome {
     let sandbox = Sandbox::new();
     sandbox.file("source", "content");
@@ -48,7 +48,7 @@ fn play(link: &mut FakeLink, hello: &WorkerHello, port: u16) -> io::Result<Vec<S
         _ => None,
     })?;
     link.report(&WorkerMessage::TargetReady { boot: [0x5a; 16], device: 1, inode: 2, new_tree: false })?;
-    // It needs nothing once the controller has nothing more to try: that it asks for a tunnel says so.
+    // The test can stop once the controller has no more routes: its request for a tunnel says so.
     let mut routes = Vec::new();
     let mut offered = false;
     let mut over = false;
@@ -117,7 +117,7 @@ fn whoever_types_loopback_means_this_machine() {
     }
 }
 
-/// What a worker says of ssh's connection is the account's to choose.
+/// The account controls a worker's claims about ssh's connection.
 #[test]
 fn no_ssh_connection_leads_to_a_service_of_either_machine() {
     let far: IpAddr = "192.0.2.7".parse().expect("an address");

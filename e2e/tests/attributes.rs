@@ -1,4 +1,4 @@
-//! Extended attributes, access control lists, and what is no file: kept where that is asked for.
+//! Extended attributes, access control lists and special files: preserved on request.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
@@ -47,7 +47,7 @@ fn tree(sandbox: &Sandbox) {
     set(&sandbox.path("source/dir"), "user.of", b"a directory");
     set(&sandbox.path("source/dir"), DEFAULT, &acl());
     sandbox.file("source/dir/plain", "plain");
-    // What came by inheritance is not the source's.
+    // Inherited entries are not the source's.
     let _ = rustix::fs::lremovexattr(sandbox.path("source/dir/plain"), ACCESS);
     fs::set_permissions(sandbox.path("source/dir/plain"), fs::Permissions::from_mode(0o604)).unwrap();
     set_mtime(&sandbox.path("source/dir"), 1_500_000_000, 3);
@@ -85,7 +85,7 @@ fn attributes_and_lists_are_kept_when_asked_for_and_a_rerun_changes_nothing() {
         let before = ["small", "large", "plain"].map(|file| stamp(&target.join("dir").join(file)));
         push().succeeds();
         assert_eq!(["small", "large", "plain"].map(|file| stamp(&target.join("dir").join(file))), before);
-        // What has changed is put right, and what is too much goes.
+        // Changed attributes are corrected, and additional ones removed.
         set(&target.join("dir/small"), "user.color", b"red");
         set(&target.join("dir/plain"), "user.color", b"red");
         push().succeeds();
@@ -158,7 +158,7 @@ fn an_attribute_that_cannot_be_set_fails_its_file_and_all_is_copied() {
     for _ in 0..2 {
         let run = sandbox.haul(["-r", "--xattrs", "--hard-links"]).arg("source").arg(&target).run();
         let run = run.ends(1).says(["cannot set the extended attribute user.color"]);
-        // Three files and their directory; a name of one of them is made.
+        // Errors for three files and their directory; one file's other name is a hard link.
         assert_eq!(run.stderr.matches("cannot set the extended attribute").count(), 4, "{}", run.account());
         assert_eq!(listing(&target), ["another", "dir"]);
         assert_eq!(listing(&target.join("dir")), ["large", "plain", "read only", "small"]);
@@ -199,7 +199,7 @@ fn a_capability_outlives_every_change_of_owner_and_mode() {
     };
     sync(&[]);
     is_whole("new", 0o650, (0, 0));
-    // What is the same but for its owner, its group, or its mode.
+    // Unchanged files except for the owner, the group, or the mode.
     for (what, owner) in [("owner", (1234, 0)), ("group", (1234, 2345))] {
         for file in &files {
             chown(file, Some(owner.0), Some(owner.1)).unwrap();
@@ -219,7 +219,7 @@ fn a_capability_outlives_every_change_of_owner_and_mode() {
     }
     sync(&[]);
     is_whole("the target's owner", 0o650, (1234, 2345));
-    // Without --xattrs, what the target has is left alone where only the mode is changed.
+    // Without --xattrs, the target's attributes stay if only the mode changes.
     for name in ["small", "large"] {
         fs::set_permissions(target.join(name), fs::Permissions::from_mode(0o610)).unwrap();
     }

@@ -1,5 +1,5 @@
-//! haul under the name of bbcp: its command line, its defaults, its lines. And lines that were typed for bbcp, as they
-//! stand: only the program's name, hosts and paths are others.
+//! haul under the name of bbcp: its command line, its defaults, its output. Command lines written for bbcp run
+//! unchanged, except for the program's name, hosts and paths.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -230,7 +230,7 @@ fn a_kept_part_of_a_small_file_is_gone_on_with() {
     assert_eq!(listing(&there), ["source"]);
 }
 
-/// Starts a line, and kills it when `some` bytes of what it copies to `there` have arrived.
+/// Starts a command line, and kills it after `some` bytes have arrived in `there`.
 fn broken(bbcp: &Bbcp<'_>, line: &str, there: &Path, some: u64) {
     let mut running: Running = bbcp.line(line).start();
     let arrived = within(Duration::from_secs(30), || hidden_or_partial(there, &[], some).is_some());
@@ -261,7 +261,7 @@ fn seed_lines_run_as_they_stand() {
         fs::remove_file(sandbox.path("here/F")).unwrap();
     }
 
-    // Interrupted, and again: it goes on.
+    // After an interruption, the same command resumes.
     let resumable = format!("-a {place}/there/ -r -P 2 -V -f -w 9m -s 16 -i KEY file.256m HOST:{place}/there/");
     broken(&bbcp, &format!("bbcp -k -x 20m {resumable}"), &there, 12_000_000);
     let run: ProgramRun = bbcp.line(&format!("bbcp -k {resumable}")).run().succeeds();

@@ -76,7 +76,7 @@ fn another_version_in_the_path_is_not_used() {
     assert_eq!(contents(&bin), fake.as_bytes());
 }
 
-/// Puts another file in the place of an executable, which a worker may still run.
+/// Replaces an executable that a worker may still be running.
 fn replace(place: &Path, content: &[u8]) {
     let permissions = fs::metadata(place).unwrap().permissions();
     fs::remove_file(place).unwrap();
@@ -90,7 +90,7 @@ fn a_damaged_copy_is_not_used() {
     push(&sandbox, &remote, "first").succeeds();
     let place = placed(&remote).remove(0);
     let whole = contents(&place);
-    // A copy that was cut short, as by a full disk that nobody noticed; nothing; a program that says yes to everything.
+    // A truncated copy, as after a full disk; an empty file; a program that succeeds at everything.
     for (target, content) in [("half", &whole[..whole.len() / 2]), ("empty", b""), ("yes", b"#!/bin/sh\nexit 0\n")] {
         replace(&place, content);
         push(&sandbox, &remote, target).succeeds().says([".cache/haul"]);
@@ -137,7 +137,7 @@ fn noise_from_the_login_shell_is_no_obstacle() {
     compare(&sandbox.path("source"), &sandbox.path("banner too")).unwrap();
 }
 
-/// A host whose account has another login shell: sshd's own shell does nothing but start that one.
+/// A host with another login shell for its account: sshd's own shell only starts that one.
 fn through(shell: &str) {
     let program = shell.split(' ').next().expect("a word");
     let found =
@@ -177,7 +177,7 @@ fn login_shell_fish() {
     through("fish");
 }
 
-/// A host whose home is a file system of its own, mounted with these options, and what haul says about it.
+/// A host with its home on a file system mounted with these options, and haul's messages about it.
 fn home_on(options: &str, prepare: impl Fn(&haul_e2e::Mount<'_>), phrases: &[&str]) {
     if !is_root_or_skip("mounting a file system") {
         return;

@@ -29,7 +29,7 @@ enum Direction {
     Local,
 }
 
-/// A copy of a tree with one big file in it, which is under way, and slow.
+/// A slow, running copy of a tree with one big file.
 fn under_way(sandbox: &Sandbox) -> Copying {
     under_way_with(sandbox, Direction::Push, &["-P", "1"])
 }
@@ -69,7 +69,7 @@ fn one_that_grew_or_shrank_is_begun_anew() {
         if grows {
             File::options().append(true).open(&copying.source).unwrap().write_all(b"more").unwrap();
         } else {
-            // Into a size of which it travels in another way.
+            // To a size with another transfer path.
             File::options().write(true).open(&copying.source).unwrap().set_len(1000).unwrap();
         }
         let (source, place) = (copying.source.clone(), copying.place.clone());
@@ -145,7 +145,7 @@ fn one_that_goes_on_changing_is_named_and_has_no_final_name() {
 fn one_that_vanishes_is_named_and_the_others_arrive() {
     let sandbox = Sandbox::new();
     let copying = under_way(&sandbox);
-    // It is open: what is read goes on, but what its name says by now is nothing.
+    // The open file is still read, but its name means nothing by now.
     File::options().append(true).open(&copying.source).unwrap().write_all(b"more").unwrap();
     fs::remove_file(&copying.source).unwrap();
     let place = copying.place.clone();

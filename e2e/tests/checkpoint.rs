@@ -1,4 +1,4 @@
-//! Large files go to the disk while they grow: in which order, what becomes of errors, and what a power cut leaves.
+//! Checkpoints of large files: their order, errors, and the result of a power cut.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -10,7 +10,7 @@ use haul_e2e::{
 };
 use rustix::process::{Signal, kill_process};
 
-/// What is written between two checkpoints.
+/// Bytes between two checkpoints.
 const EVERY_BYTES: u64 = 512 << 20;
 /// One checkpoint, and something behind it.
 const BIG: u64 = EVERY_BYTES + (100 << 20);
@@ -39,7 +39,7 @@ fn can_be_tried(sandbox: &Sandbox) -> bool {
 
 fn trace(sandbox: &Sandbox) -> String {
     let text = String::from_utf8(contents(&sandbox.path("trace"))).unwrap();
-    // strace also shows the calls whose names it does not know.
+    // strace also shows calls unknown to it.
     text.lines().filter(|line| !line.contains("syscall_0x")).map(|line| format!("{line}\n")).collect()
 }
 
@@ -66,7 +66,7 @@ fn the_part_goes_to_the_disk_then_its_journal_and_an_error_voids_both() {
     assert!(order.is_sorted(), "{order:?}\n{text}");
     compare(&sandbox.path("source/big"), &mount.path().join("big")).unwrap();
 
-    // The kernel tells of it once: who does not listen calls the file durable in the end.
+    // The kernel reports the error once. A program that ignores it calls the file durable in the end.
     fs::remove_file(mount.path().join("big")).unwrap();
     let run = copy("-e inject=fdatasync:error=EIO:when=1", "");
     run.says(["not written to the disk", "sending it again", "it is sent again", "durable"]);
@@ -79,7 +79,7 @@ fn the_part_goes_to_the_disk_then_its_journal_and_an_error_voids_both() {
     assert!(!trace(&sandbox).contains("sync("), "{}", trace(&sandbox));
 }
 
-/// A copy is stopped right behind a checkpoint, the power is cut, and the same command goes on.
+/// A copy is stopped just after a checkpoint, the power is cut, and the same command resumes.
 fn goes_on_from_the_checkpoint(kind: &'static str) {
     let sandbox = Sandbox::new();
     if !can_be_tried(&sandbox) {

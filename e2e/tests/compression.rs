@@ -1,4 +1,4 @@
-//! Compressed copies: what arrives is what was sent, and the summary says what compression did.
+//! Compressed copies: the data arrives unchanged, and the summary reports the compression.
 
 use haul_e2e::{HostPair, Remote, Sandbox, compare, is_root_or_skip};
 use serde_json::Value;

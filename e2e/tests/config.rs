@@ -1,4 +1,4 @@
-//! Configuration files: what they say reaches a copy, and what goes before what.
+//! Configuration files: their effect on a copy, and their precedence.
 
 use std::fs::{self, Permissions};
 use std::net::{IpAddr, Ipv4Addr};
@@ -9,7 +9,7 @@ use haul_e2e::{Haul, Options, Remote, Sandbox, contents, give_to_user, haul_bina
 /// The user's file.
 const USERS: &str = "home/.config/haul/config.toml";
 
-/// What `haul config` shows that is not a default.
+/// `haul config`'s output, without defaults.
 const SHOWN: &str = r#"$ haul config -C options.toml
 options.toml
 
@@ -34,7 +34,7 @@ $ haul config -C options.toml -vv -4 --json db1
 {"file":"options.toml","host":null,"line":2,"option":"no-deploy","origin":"file","values":[true]}
 {"option":"verbose","origin":"command line","values":[true,true]}"#;
 
-/// What is said of files that are wrong.
+/// Messages about invalid files.
 const WRONG: &str = "\
 haul: SANDBOX/home/.config/haul/config.toml:3: unknown option streems
       hint: did you mean streams?
@@ -56,7 +56,7 @@ haul: SANDBOX/home/.config/haul/config.toml:1: invalid boolean, expected `false`
       hint: write OPTION = VALUE, with text in quotes: haul help config
 ";
 
-/// What is needed to log in at a host, as lines of a file; no option of it is on the command line then.
+/// Options to log in at a host, as lines of a file; the command line then has none of them.
 fn login(remote: &Remote) -> String {
     let words = remote.sshd().haul_args();
     let of = |option: &str| {
@@ -85,7 +85,7 @@ fn profiles_reach_a_copy_by_its_host() {
     assert_eq!(push["rate_limit_bytes_per_s"].as_u64(), Some(64 << 20), "{push}");
     assert_eq!(contents(&sandbox.path("there/source")).len(), 3_000_000);
 
-    // The command line goes before it, and takes back what it says.
+    // The command line takes precedence, and revokes the file's settings.
     fs::remove_file(sandbox.path("there/source")).unwrap();
     let typed = summary(&["-s", "1", "--xfrrate=default", "--cipher", "chacha20-poly1305"]);
     assert_eq!((typed["streams"].as_u64(), typed["cipher"].as_str()), (Some(1), Some("chacha20-poly1305")), "{typed}");
@@ -99,7 +99,7 @@ fn profiles_reach_a_copy_by_its_host() {
     assert_eq!(pull["streams"].as_u64(), Some(3), "{pull}");
     sandbox.haul(["verify", "source"]).arg(remote.at(sandbox.path("there/source"))).run().succeeds();
 
-    // What is not in force there: another file, or none.
+    // Settings not in effect there: from another file, or none.
     let words = remote.sshd().haul_args();
     let named = sandbox.file("named", "streams = 4\n");
     let run = |file: &std::path::Path| {
@@ -199,7 +199,7 @@ fn a_file_that_is_wrong_ends_the_command_with_its_line() {
         said("streams = four\n", 0o600, &["status", "."]),
     ];
     assert_eq!(all.concat(), WRONG);
-    // Where nothing is copied, nothing is read.
+    // Commands that copy nothing read no configuration.
     sandbox.haul(["--version"]).run().succeeds();
     sandbox.haul(["--help"]).run().succeeds();
 }
@@ -252,7 +252,7 @@ fn under_bbcps_name_a_file_has_bbcps_form() {
     let haul = sandbox.path("remote-bin/haul");
     let options = format!("# ours\n-T ssh -F {} -x -a %I %H {}\n-v\n", config.display(), haul.display());
     let named = sandbox.file("options", &options);
-    // haul's own says nothing here.
+    // haul's own file has no effect here.
     sandbox.file(USERS, "this is wrong\n");
     let there = remote.at(sandbox.path("target")).to_string_lossy().into_owned();
     let bbcp = |words: &str| shell(&sandbox, &format!("exec bin/bbcp {words}"));
@@ -265,7 +265,7 @@ fn under_bbcps_name_a_file_has_bbcps_form() {
     copies(bbcp(&format!("source {there}")).env("bbcp_CONFIGFN", &named));
     sandbox.file("home/.bbcp.cf", &options);
     copies(bbcp(&format!("source {there}")));
-    // What comes later goes before it.
+    // Later options take precedence.
     let refused = bbcp(&format!("-C options -T false source {there}")).run();
     assert_ne!(refused.status, Some(0), "{}", refused.account());
     copies(bbcp(&format!("-T false -C options source {there}")));

@@ -1,4 +1,4 @@
-//! What the ends may touch: nothing but what was asked for, whatever is done to their paths meanwhile.
+//! Confinement of both ends: they touch only the requested files, even while their paths change.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -12,7 +12,7 @@ use haul_e2e::{
 };
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-/// What must never arrive.
+/// Content that must never arrive.
 const SECRET: &str = "the outside's";
 
 /// Whether both ends said that they are confined. Where this kernel cannot do all of it, that is said, too.
@@ -69,7 +69,7 @@ fn a_file_that_becomes_a_link_while_others_are_copied_is_not_read() {
     let running = pair.haul(&sandbox).args(["-s", "1"]).args(operands).arg(pair.at(&target)).start();
     let begun = within(Duration::from_secs(20), || hidden_or_partial(&target, &["big"], 500_000).is_some());
     assert!(begun, "nothing arrived\n{}", running.stderr_so_far());
-    // A file of the same size and time stands there from now on: nothing but the kernel tells them apart.
+    // A file of the same size and time takes its place: only the kernel can tell them apart.
     let modified = second.metadata().and_then(|meta| meta.modified()).expect("a time");
     fs::File::options().write(true).open(&secret).and_then(|file| file.set_modified(modified)).expect("it can be set");
     fs::remove_file(&second).expect("it is ours");
@@ -134,7 +134,7 @@ fn snapshot(directory: &Path) -> Vec<String> {
     seen
 }
 
-/// Files below a directory that hold what must never arrive; links are not followed.
+/// Files below a directory with forbidden content. Does not follow symbolic links.
 fn leaked(directory: &Path) -> Vec<PathBuf> {
     let mut leaked = Vec::new();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -148,7 +148,7 @@ fn leaked(directory: &Path) -> Vec<PathBuf> {
     leaked
 }
 
-/// Gives the next run something to do: what is in the source is new, what is in the target is gone.
+/// Gives the next run something to do: the source is new, the target is empty.
 fn undo(source: &[(PathBuf, PathBuf)], target: &[(PathBuf, PathBuf)]) {
     let files = |(directory, link): &(PathBuf, PathBuf)| {
         let directory = if directory.is_symlink() { link } else { directory };
@@ -231,7 +231,7 @@ fn a_directory_that_somebody_else_has_put_in_the_way_is_not_taken_for_haul_s_own
         (listing(&place.join("target")), listing(&planted)),
         (vec!["file".to_owned()], vec!["planted".to_owned()])
     );
-    // One that is this user's is what a killed run has left.
+    // A directory of this user's counts as the remains of a killed run.
     fs::remove_dir_all(place.join("target")).expect("it is ours");
     chown(&planted, Some(0), Some(0)).expect("root may");
     sandbox.haul(["-r", "source", "place/target"]).run().succeeds();

@@ -1,4 +1,4 @@
-//! Bits that flip between the two ends: what arrives is right, or the job fails and says so. Never is a file wrong.
+//! Bit flips between the two ends: the data arrives unchanged, or the job fails with a message. No file is ever wrong.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -11,18 +11,18 @@ use haul_e2e::{
     Flip, Netns, ProgramRun, Proxy, Rng, Sandbox, Towards, cases, compare, count, haul_binary, is_root_or_skip, listing,
 };
 
-/// What the end that accepts says on a stream: an answer, and a Finished.
+/// The accepting end's bytes on a stream: an answer, and a Finished.
 const ANSWER_BYTES: u64 = 42 + 25;
-/// One flip in so many is in what the acceptor says.
+/// One in this many flips hits the accepting end's bytes.
 const ANSWERS_PART: u64 = 8;
 
-/// Hosts of which each has its own proxy: a copy that fails mostly waits, so that many can at once.
+/// Hosts, each with its own proxy: a failing copy mostly waits, so many can run at once.
 const LANES: u64 = 8;
 
 /// A place where copies go from one worker to another through a proxy.
 struct Lane<'a> {
     sandbox: &'a Sandbox,
-    // Declared first, so that it ends before its network does.
+    // Declared first, to be dropped before its network.
     proxy: Proxy,
     netns: Netns,
     there: PathBuf,
@@ -41,12 +41,12 @@ impl<'a> Lane<'a> {
         self.proxy.flip(flip);
         let (haul, target) = (haul_binary(), format!("{}:{}", Proxy::ADDRESS, self.there.display()));
         let worker = haul.to_str().expect("a path of text");
-        // Compressed, it would be shorter than where bits flip; begun again, it would hide what was noticed.
+        // Compressed data would end before the flips; retries would hide a detected flip.
         let haul = self.sandbox.haul(["-r", "-s", "2", "-c", "off", "--retries", "0", "-T", worker]).args(options);
         haul.args(["source", &target]).netns(&self.netns).run()
     }
 
-    /// Copies with one bit flipped, `forth_bytes` being what a copy sends; whether it failed, which it may.
+    /// Copies with one bit flipped; a copy sends `forth_bytes`. Returns whether it failed, a permitted result.
     fn copy_damaged(&self, seed: u64, source: &Path, forth_bytes: u64) -> bool {
         let mut rng = Rng::new(seed);
         let (towards, bytes) = match rng.below(ANSWERS_PART) {
@@ -62,7 +62,7 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// Whether every file that stands under its name in `there` is what it is in `source`, as far as there are any.
+/// Whether every file in `there` equals the one in `source`.
 fn are_right(source: &Path, there: &Path) -> bool {
     let is_unfinished = |name: &str| name.starts_with(".haul-");
     let names = if there.exists() { listing(there) } else { Vec::new() };
@@ -119,7 +119,7 @@ fn a_bit_that_flips_on_the_way_never_makes_a_wrong_file() {
     count("bits-flipped-through-a-proxy", flipped());
 }
 
-/// The harness sees what haul must prevent: the same proxy between two ends that prove nothing.
+/// The harness detects the damage that haul must prevent: the same proxy between two ends without verification.
 #[test]
 fn a_copy_that_proves_nothing_is_seen_to_be_wrong() {
     if !is_root_or_skip("a network namespace") {

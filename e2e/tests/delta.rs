@@ -1,4 +1,4 @@
-//! Files that are replaced or changed by what their old selves lack.
+//! Files replaced or updated by their difference from a base file.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -46,7 +46,7 @@ impl Change {
         haul.arg(&self.new).arg(self.remote.at(&self.old)).run()
     }
 
-    /// The file is the new one, and nothing lies beside it.
+    /// The file is the new one, without anything left beside it.
     #[track_caller]
     fn is_done(&self) {
         compare(&self.new, &self.old).unwrap();
@@ -55,7 +55,7 @@ impl Change {
     }
 }
 
-/// Overwrites pages here and there.
+/// Overwrites scattered pages.
 fn pages(bytes: &mut [u8], number: usize) {
     let mut rng = Rng::new(7);
     for _ in 0..number {
@@ -68,7 +68,7 @@ fn number(value: &Value, name: &str) -> u64 {
     value[name].as_u64().unwrap_or_else(|| panic!("{name} in {value}"))
 }
 
-/// What is told of old files, and of what came.
+/// The reported counts for base files, and the bytes received.
 #[track_caller]
 fn travelled(run: &ProgramRun) -> (Value, u64) {
     let delta = run.summary()["delta"].clone();
@@ -105,7 +105,7 @@ fn what_was_inserted_removed_and_appended_is_all_that_is_sent() {
 fn what_only_seems_to_be_where_it_is_expected_is_sent_as_it_is() {
     let change = Change::new(|bytes| {
         drop(bytes.splice(10_000..10_000, vec![7; 1000]));
-        // What changes neither a block's sum nor the one in which each byte counts as often as it is far from the end.
+        // A change that keeps both a block's sum and its position-weighted sum.
         let place = bytes[12_000_000..].windows(3).position(|three| three[0] < 255 && three[1] > 1 && three[2] < 255);
         let place = 12_000_000 + place.expect("most bytes are neither large nor small");
         bytes[place] += 1;
@@ -217,7 +217,7 @@ fn in_place_a_run_that_is_killed_leaves_the_old_file() {
     change.is_done();
 }
 
-/// Writes what a run that was killed while it put a patch into a file has left.
+/// Writes the remains of a run killed while it applied a patch to a file.
 fn leave_patch(change: &Change, inode: u64) -> PathBuf {
     let (new, old) = (contents(&change.new), contents(&change.old));
     let (seconds, nanoseconds) = mtime(&change.new);
@@ -369,7 +369,7 @@ fn grow_in_place(more: u64, look: impl Fn(&Path, &dyn Fn() -> ProgramRun)) {
 
 #[test]
 fn a_patch_makes_room_for_its_file() {
-    // The patch and what it adds to the file do not fit together.
+    // There is no room for both the patch and the file's growth.
     grow_in_place(14_000_000, |place, push| {
         push().succeeds();
         assert_eq!(listing(place), ["file"]);
@@ -388,7 +388,7 @@ fn a_patch_without_room_for_its_file_leaves_the_old_one() {
     });
 }
 
-/// A patch of which the first piece is in its file, and has gone.
+/// A patch after its first chunk was applied to the file and freed.
 #[test]
 fn a_patch_that_was_freed_in_part_is_carried_out_to_its_end() {
     let change = Change::new(|bytes| pages(bytes, 60));

@@ -1,5 +1,5 @@
-//! The verdict of a copy names what limits it: each limit once, made on purpose. `cargo xtask lab diagnose` tries more of
-//! each, and runs without a limit.
+//! The verdict of a copy names its limit: each limit once, made on purpose. `cargo xtask lab diagnose` tries more of
+//! each, without a time limit.
 
 use haul_e2e::diagnose::{Ruling, everyday, everyday_limits};
 use haul_e2e::is_root_or_skip;

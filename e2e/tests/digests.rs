@@ -1,5 +1,6 @@
-//! Digests beside BLAKE3: computed while the data passes, at either end, over many streams, of what an earlier run left
-//! and of what has no size; compared before a file has its name; written so that others can check them.
+//! Digests besides BLAKE3: computed during the transfer, at either end, over many streams, including the remains of an
+//! earlier run and data of unknown size. They are compared before a file gets its name, and written for other programs
+//! to check.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -16,12 +17,12 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Seven frames of 512 KiB, and a rest.
 const BIG: u64 = 3_700_003;
 
-/// What the engine says of a file's bytes: that is held against what is published, and here against other programs.
+/// The engine's digest of a file. Its own tests compare it with published values; here, other programs do.
 fn digest(algorithm: &str, file: &Path) -> String {
     hex(&sum_of(ChecksumAlgorithm::named(algorithm).unwrap(), &fs::read(file).unwrap()))
 }
 
-/// What another program says.
+/// Another program's digest.
 fn said_by(program: &str, file: &Path) -> String {
     let output = Command::new(program).stdin(File::open(file).unwrap()).output().unwrap();
     String::from_utf8(output.stdout).unwrap().split(' ').next().unwrap_or_default().to_owned()
@@ -43,7 +44,7 @@ fn lines(run: &ProgramRun) -> Vec<String> {
     lines
 }
 
-/// Lines of the files `from`, whose paths begin as `before` says.
+/// List lines for the files in `from`, with paths that begin with `before`.
 fn expected(algorithm: &str, before: &str, from: &Path) -> Vec<String> {
     let line = |name: &str| format!("{algorithm}: {} {before}{name}", digest(algorithm, &from.join(name)));
     let mut lines = vec![line("big"), line("empty"), line("small")];
@@ -75,7 +76,7 @@ fn each_digest_is_told_from_either_end_and_is_what_other_programs_say() {
         let run = haul.arg(&from).arg(remote.at(sandbox.path(&at_source))).run().succeeds();
         let before = format!("{}/", from.display());
         assert_eq!(lines(&run), expected(algorithm, &before, &from), "{algorithm} at the source");
-        // Within one process, where nothing else is hashed.
+        // In a single process that hashes nothing else.
         let here = sandbox.haul(["-r", "-E", algorithm, "from"]).arg(sandbox.path(format!("here-{algorithm}")));
         assert_eq!(lines(&here.run().succeeds()), expected(algorithm, "", &from), "{algorithm} within this machine");
     }
@@ -183,7 +184,7 @@ fn the_digest_of_a_stream_is_that_of_all_its_bytes() {
             let name = if option.starts_with('%') { "-".into() } else { format!("target-{len}-{option}") };
             assert_eq!(String::from_utf8_lossy(&pushed.stdout), line(&name), "{pushed:?}");
             assert_eq!(fs::read(&target).unwrap(), fs::read(&source).unwrap());
-            // What a pipe has got cannot be read again, and standard output is the pipe.
+            // Data in a pipe cannot be reread, and standard output is the pipe.
             let mut pulled = haul().arg(remote.at(&target)).arg("-").into_command();
             let pulled = pulled.stderr(Stdio::piped()).output().unwrap();
             assert!(pulled.stdout == fs::read(&source).unwrap(), "{len} {option}");

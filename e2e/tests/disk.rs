@@ -22,7 +22,7 @@ fn a_full_disk_is_said_with_its_host() {
 
     sandbox.haul(["source/big", "small/file"]).run().ends(1).says(["small/file", "no space"]);
     assert!(!small.path().join("file").exists());
-    // What could not be finished may stay for the next try, but not so that nothing else fits.
+    // Incomplete files may stay for the next run, if other files still fit.
     let run = remote.haul(&sandbox).args(["-r", "source"]).arg(remote.at(small.path())).run().ends(1);
     let run = run.says(["127.0.0.1", "source/big", "no space"]);
     assert!(!small.path().join("source/big").exists(), "{}", run.account());
@@ -37,7 +37,7 @@ fn a_file_that_never_fits_does_not_take_forever() {
     }
     let sandbox = Sandbox::new();
     let small = sandbox.tmpfs("small", "size=16m");
-    // A file of a terabyte, none of which is allocated, and which is to become one without holes.
+    // A fully sparse file of a terabyte, to be copied without holes.
     let huge = File::create(sandbox.file("source/huge", "")).unwrap();
     huge.set_len(1 << 40).unwrap();
     let run = sandbox.haul(["-r", "--sparse=fill", "source", "small/copy"]).run().ends(1).says(["huge", "no space"]);

@@ -1,4 +1,4 @@
-//! What has to be on the disk before what: the order of system calls, and errors of the disk put in by strace.
+//! The order of writes and syncs: system calls under strace, and injected disk errors.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,7 +11,7 @@ const IMAGE_BYTES: u64 = 64 << 20;
 /// More than are put on the disk one by one.
 const MANY: usize = 60;
 
-/// A disk to copy to, `ext4` in the sandbox. `None`, and said, where it or strace is not to be had.
+/// A disk to copy to, `ext4` in the sandbox. Prints the reason and returns `None` if it or strace is missing.
 fn disk(sandbox: &Sandbox) -> Option<Mount<'_>> {
     if !is_root_or_skip("mounting a file system") {
         return None;
@@ -34,7 +34,7 @@ fn many_files(sandbox: &Sandbox) {
     }
 }
 
-/// One call of the trace: its place, the thread, what it was and with what.
+/// One call of the trace: its position, thread, name and arguments.
 struct Call<'a> {
     at: usize,
     thread: &'a str,
@@ -42,7 +42,7 @@ struct Call<'a> {
     arguments: &'a str,
 }
 
-/// The calls of a trace in the order in which they began.
+/// A trace's calls, by the time of their start.
 fn calls(trace: &str) -> Vec<Call<'_>> {
     let lines = trace.lines().enumerate();
     lines
@@ -54,7 +54,7 @@ fn calls(trace: &str) -> Vec<Call<'_>> {
         .collect()
 }
 
-/// The file that a descriptor stands for, as `strace -y` shows it: `7</tmp/#12>(deleted)`.
+/// A descriptor's file, as `strace -y` shows it: `7</tmp/#12>(deleted)`.
 fn file_of(arguments: &str) -> &str {
     let shown = arguments.split_once('<').map_or("", |(_, rest)| rest);
     shown.split_once('>').map_or("", |(path, _)| path)
@@ -66,7 +66,7 @@ fn contents_then_name_then_directory() {
     let Some(mount) = disk(&sandbox) else { return };
     many_files(&sandbox);
     sandbox.big_file("source/big", 3_000_000);
-    // Some replace what is there.
+    // Some replace existing files.
     for number in (0..MANY).step_by(2) {
         sandbox.file(format!("ext4/source/d{}/f{number}", number % 3), "old");
     }
@@ -89,7 +89,7 @@ fn contents_then_name_then_directory() {
         };
         named += 1;
         let by_thread = |other: &&Call<'_>| other.thread == call.thread;
-        // An empty file has nothing written to it.
+        // An empty file is never written to.
         let written_at = written.get(moved.as_str()).copied().unwrap_or(0);
         let synced = calls.iter().filter(by_thread).any(|sync| {
             let of_it = sync.name == "syncfs" || sync.name == "fsync" && file_of(sync.arguments) == moved;
@@ -164,7 +164,7 @@ fn failing(call: &str, when: &str) -> String {
     format!("-e inject={call}:error=EIO:when={when} -e trace={call}")
 }
 
-/// Runs without errors of the disk complete what others have left.
+/// Runs without disk errors complete the remains of others.
 #[track_caller]
 fn goes_on(sandbox: &Sandbox) {
     sandbox.haul(["-r", "source", "ext4/"]).run().succeeds();
@@ -175,7 +175,7 @@ fn goes_on(sandbox: &Sandbox) {
 fn a_large_file_that_does_not_reach_the_disk_is_sent_once_more() {
     let sandbox = Sandbox::new();
     let Some(mount) = disk(&sandbox) else { return };
-    // So large that a broken run would be gone on with. This one must not be: what the page cache says is not on the disk.
+    // Large enough for a broken run to be resumed. This one must not be: the page cache's content is not on the disk.
     sandbox.big_file("source/big", 20_000_000);
     sandbox.dir("ext4/source");
     let run = traced(&sandbox, &format!("{},unlinkat", failing("fsync", "1")), "").succeeds();
@@ -218,7 +218,7 @@ fn one_bad_file_of_a_group_is_found() {
     let sandbox = Sandbox::new();
     let Some(mount) = disk(&sandbox) else { return };
     many_files(&sandbox);
-    // All are asked for their own errors after syncfs, and one by one where that has failed.
+    // Each file is checked for its own errors after syncfs, and one by one if that fails.
     for (call, when) in [("sync_file_range", "7"), ("syncfs", "1"), ("syncfs", "1+")] {
         let run = traced(&sandbox, &failing(call, when), "").succeeds().says(["durable"]);
         assert_eq!(run.stderr.contains("sent again"), call == "sync_file_range", "{}", run.account());

@@ -56,7 +56,7 @@ fn what_differs_is_an_error_over_ssh_too() {
     assert_eq!(contents(&target), b"older");
     remote.haul(&sandbox).args(["-f", "source"]).arg(remote.at(&target)).run().succeeds();
     compare(&source, &target).unwrap();
-    // The other way round, over what is newer.
+    // The reverse: replace a newer file.
     sandbox.file("source", "changed since");
     remote.haul(&sandbox).arg("-f").arg(remote.at(&target)).arg("source").run().succeeds();
     compare(&target, &sandbox.path("source")).unwrap();

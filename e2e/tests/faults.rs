@@ -1,5 +1,5 @@
-//! System calls that fail, and ends that are killed in the middle of one: whatever happens, no wrong file has a final
-//! name, the exit status says so, and the same command goes on.
+//! System calls that fail, and ends killed in the middle of one: in all cases, no wrong file has a final name, the exit
+//! status reports the failure, and the same command resumes.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -42,14 +42,14 @@ const KILLED_IN: [(&str, usize); 10] = [
     ("renameat2", 1),
     ("ftruncate", 1),
 ];
-/// What is copied: the first one has a journal.
+/// The sizes to copy: the first file has a journal.
 const BIG: u64 = 17_000_001;
-/// A slot of a journal, and what stands before the first one.
+/// A journal's slot, and the header before the first slot.
 const SLOT_BYTES: usize = 48;
 const HEADER_BYTES: usize = 1024;
 const FRAME_BYTES: u64 = 512 << 10;
 
-/// A tree in memory, and room for what becomes of it.
+/// A tree in memory, with room for its copies.
 struct Ground<'a> {
     sandbox: &'a Sandbox,
     source: PathBuf,
@@ -70,7 +70,7 @@ impl<'a> Ground<'a> {
         Self { sandbox, source, base: base.to_owned(), next: AtomicUsize::new(0) }
     }
 
-    /// What the next case's copy becomes.
+    /// The target of the next case.
     fn place(&self) -> PathBuf {
         self.sandbox.dir(self.base.join(format!("place{}", self.next.fetch_add(1, Ordering::Relaxed)))).join("source")
     }
@@ -81,7 +81,7 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// What has a final name is whole: every file below `place` that is not hidden is the source's.
+/// Final names belong to complete files: every visible file below `place` is the source's.
 #[track_caller]
 fn nothing_wrong_has_a_name(source: &Path, place: &Path, account: &str) {
     let Ok(entries) = fs::read_dir(place) else { return };
@@ -117,7 +117,7 @@ fn recorded(place: &Path) -> u64 {
     slots.filter(|slot| slot.iter().any(|byte| *byte != 0)).count() as u64
 }
 
-/// The same command, without a fault: everything is there, nothing else is, and what was recorded is not sent again.
+/// The same command without a fault: it copies exactly the source's files, and does not resend recorded data.
 #[track_caller]
 fn goes_on(copy: Haul<'_>, source: &Path, place: &Path, account: &str) {
     let frames = recorded(place);

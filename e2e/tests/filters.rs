@@ -1,4 +1,4 @@
-//! Filters: what they leave out does not travel, is not looked into, is counted, and is nobody's difference.
+//! Filters: excluded entries do not travel, are not read, are counted, and are no difference in a comparison.
 
 use std::collections::BTreeSet;
 use std::fs;

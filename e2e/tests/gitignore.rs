@@ -1,4 +1,4 @@
-//! Patterns mean what git says that they mean: random files of patterns in random trees, judged by both.
+//! Patterns mean the same as in git: random files of patterns in random trees, judged by both.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ use haul_proto::path::Name;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// What a directory holds.
+/// A directory's contents.
 #[derive(Debug, Clone)]
 struct Directory {
     patterns: String,
@@ -64,11 +64,11 @@ fn line() -> impl Strategy<Value = String> {
     let ends = select(&["", "", "", "/", " ", "\r"][..]);
     (starts, parts, ends)
         .prop_map(|(start, parts, end)| format!("{start}{}{end}", parts.concat()))
-        // git gives the matcher what follows the ordinary part, and so takes x**/y for x and then **/y.
+        // git passes its matcher only the part after the literal prefix, and so reads x**/y as x and then **/y.
         .prop_filter("git sees a ** that is none", |line| !is_misread_by_git(line))
 }
 
-/// Whether a `**` stands right behind something ordinary, and before a slash or the end.
+/// Whether a `**` stands between a literal character and a slash or the end.
 fn is_misread_by_git(line: &str) -> bool {
     let bytes = line.trim_end_matches([' ', '\r', '/']).as_bytes();
     bytes.windows(3).any(|three| three[0] != b'/' && three[0] != b'*' && &three[1..] == b"**")
@@ -97,7 +97,7 @@ fn make(at: &Path, Directory { patterns, files, directories }: &Directory) {
     directories.iter().for_each(|(name, directory)| make(&at.join(name), directory));
 }
 
-/// What haul takes, and what of it there is to be asked: nothing below what is left out.
+/// Entries that haul includes, and those to ask git about: nothing below an excluded directory.
 fn judge(
     matcher: &Matcher,
     scope: &Arc<FilterScope>,

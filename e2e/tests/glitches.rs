@@ -1,5 +1,4 @@
-//! Streams that break or stall, and links that are down for a while: the job goes on by itself, and what arrives is what
-//! was sent.
+//! Broken and stalled streams, and temporary outages: the job recovers by itself, and the data arrives unchanged.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -71,7 +70,7 @@ impl Copying<'_> {
         self.pair.far.nft(&rules).unwrap();
     }
 
-    /// Lets nothing of the data through for a while; ssh goes on.
+    /// Drops all data for a while; ssh continues.
     fn cut_for(&self, time: Duration) {
         let ssh = self.pair.remote.sshd().port();
         let rule = |side: &str| format!("tcp {side} != {ssh} drop;");

@@ -1,7 +1,7 @@
-//! The pages for users show what haul does: blocks marked `console` are run, and the commands of blocks marked `sh`, which
-//! need another machine, are parsed.
+//! The pages for users match haul's behaviour: `console` blocks are run, and the commands of `sh` blocks, which need
+//! another machine, are parsed.
 //!
-//! The blocks of a page share a directory. In an expected line, `[..]` is any text; a line `...` is any lines.
+//! The blocks of a page share a directory. In expected output, `[..]` matches any text; a line `...` matches any lines.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,9 +14,9 @@ use haul_e2e::{Options, ProgramRun, Remote, Sandbox, haul_binary, shell};
 const PARTS: [&str; 3] = ["start", "guide", "operating"];
 /// How long a command of a page may take.
 const LIMIT: Duration = Duration::from_secs(20);
-/// How long a command whose host cannot be reached may try: it has been parsed long before.
+/// Time limit of a command with an unreachable host. It finishes parsing long before.
 const PARSE_LIMIT: Duration = Duration::from_secs(4);
-/// Commands to which an option in a table may belong.
+/// Commands to try a table's option with.
 const OPTION_COMMANDS: &[&str] = &["haul ", "haul sync ", "haul verify ", "haul net ", "haul serve ", "bbcp "];
 /// Words of the shell before a command.
 const KEYWORDS: [&str; 6] = ["do", "then", "if", "until", "while", "!"];
@@ -28,7 +28,7 @@ struct Block {
     lines: Vec<String>,
 }
 
-/// A command of a page, and what it prints.
+/// A page's command, and its output.
 struct Step<'a> {
     line: usize,
     command: &'a str,
@@ -70,7 +70,7 @@ fn steps(block: &Block) -> Vec<Step<'_>> {
     steps
 }
 
-/// The page whose commands reach a host, `peer`.
+/// The page with commands for a host, `peer`.
 const WITH_PEER: &str = "first-minutes.md";
 
 /// A sandbox with haul in its PATH, and with an ssh that reaches nobody, or `peer` alone.
@@ -95,7 +95,7 @@ impl Desk {
         Self { sandbox, path, _peer: None }
     }
 
-    /// With a host `peer`, which has no haul.
+    /// With a host `peer` without haul.
     fn with_peer() -> Self {
         let desk = Self::new();
         let remote = Remote::without_haul(&desk.sandbox, Options::default());
@@ -198,8 +198,8 @@ fn typed_in_row(line: &str) -> Vec<String> {
     spans.filter(|span| span.starts_with("haul ") || span.starts_with('-')).map(str::to_owned).collect()
 }
 
-/// What haul says of a command line that it does not understand. Nothing is copied: asked for help, it prints that once
-/// all options are known; and no host can be reached, which shows after the values were read.
+/// haul's error about a command line, if any. Nothing is copied: `--help` ends the command after parsing its options,
+/// or an unreachable host ends it after parsing the values.
 fn misunderstood(desk: &Desk, command: &str) -> Option<String> {
     let asked = match command.strip_prefix("bbcp ") {
         Some(words) => format!("bbcp -h {words}"),

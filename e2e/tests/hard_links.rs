@@ -1,4 +1,4 @@
-//! Files with several names: they are one file at the target, too, where that is asked for.
+//! Files with several names: hard links at the target as well, on request.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
@@ -59,7 +59,7 @@ fn names_of_one_file_are_that_here_and_there_and_a_rerun_finds_them() {
     }
     sandbox.haul(["-r", "--hard-links", "source", "local"]).run().succeeds();
     are_one(&sandbox.path("local"));
-    // What is sent is one file, and without the option each name is.
+    // The data is sent once, or without the option once for each name.
     sandbox.haul(["-r", "source", "apart"]).run().succeeds();
     compare(&sandbox.path("source"), &sandbox.path("apart")).unwrap();
     assert_eq!(fs::metadata(sandbox.path("apart/a/large")).unwrap().nlink(), 1);

@@ -1,5 +1,5 @@
-//! `haul job`: a tree of odd names and links goes through shards in any order, twice, and past killed runs; what comes of it is
-//! the source. And what is refused.
+//! `haul job`: a tree of odd names and links in shards, run in any order, twice, and after kills, equals the source in
+//! the end. Also invalid requests.
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -187,7 +187,7 @@ fn a_page_has_the_figures_of_the_json_and_names_in_it_are_only_text() {
     (0..400).for_each(|number| drop(sandbox.file(format!("<img src=x>/{number}"), vec![b'x'; 1000])));
     let words = ["run", "-r", "--quiet", "--dir", "job", "--shard-files", "60", "--local", "2", "<img src=x>", "to"];
     job(&sandbox, &words).run().succeeds();
-    // A node whose name and message are hostile.
+    // A node with a hostile name and message.
     let odd = sandbox.path("job/results/000002.json");
     let mut result: Value = serde_json::from_slice(&fs::read(&odd).unwrap()).unwrap();
     result["host"] = "<script>alert(1)</script>".into();
@@ -275,7 +275,7 @@ fn a_file_that_fails_is_named_and_the_job_does_not_finish() {
     let failures = fs::read_to_string(sandbox.path("job/failures/000000.jsonl")).unwrap();
     let line: Value = serde_json::from_str(failures.trim_end()).unwrap();
     assert!(line["path"].as_str().unwrap().ends_with("bad"), "{line}");
-    // The next run has nothing to complain of.
+    // The next run succeeds.
     fs::remove_file(sandbox.path("to/src/bad")).unwrap();
     job(&sandbox, &["run", "job"]).run().succeeds();
     assert!(!sandbox.path("job/failures/000000.jsonl").exists());

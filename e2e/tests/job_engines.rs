@@ -1,4 +1,4 @@
-//! Shards of a job run by other engines: GNU parallel over ssh, MPI, and what pods of Kubernetes run.
+//! Shards of a job run by other engines: GNU parallel over ssh, MPI, and the commands of Kubernetes pods.
 
 use std::fs;
 use std::thread;

@@ -1,5 +1,5 @@
-//! `haul job` with large files in ranges: shards in any order, at once, killed and run again make the source. And what ends a
-//! range or its file otherwise.
+//! `haul job` with large files in ranges: shards in any order, at once, killed and run again give the source. Also
+//! other ends of a range or its file.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
@@ -102,7 +102,7 @@ fn ranges_in_any_order_at_once_and_killed_make_the_source() {
     let both = [last, second].map(|number| shard(&sandbox, number).start());
     both.into_iter().for_each(|run| drop(ProgramRun::of(run).succeeds()));
 
-    // A finished range moves nothing.
+    // A finished range moves no data.
     let (written, skipped) = figures(&shard(&sandbox, third).run().succeeds().summary());
     assert_eq!((written, skipped), (0, RANGE));
     let (written, skipped) = figures(&shard(&sandbox, last).run().succeeds().summary());
@@ -118,7 +118,7 @@ fn ranges_in_any_order_at_once_and_killed_make_the_source() {
 
     let report: Value = serde_json::from_slice(&fs::read(sandbox.path("job/report.json")).unwrap()).unwrap();
     assert_eq!(report["files_copied"].as_u64().unwrap() + report["files_skipped"].as_u64().unwrap(), 43, "{report}");
-    // All again: nothing is left to do, and nothing is left behind.
+    // Once more for all: there is no work left, and no leftover files.
     for number in [first, third, last] {
         assert_eq!(figures(&shard(&sandbox, number).run().succeeds().summary()).0, 0);
     }
@@ -259,7 +259,7 @@ fn a_finish_that_was_killed_before_the_last_step_is_completed_by_the_next_one() 
     let killed = job(&sandbox, &["finish", "job"]).injecting("renameat2", "signal=KILL").run();
     assert_ne!(killed.status, Some(0), "{}", killed.account());
     assert_eq!((partial_owners(), owner("to/src")), (vec![1234], None), "it was killed elsewhere");
-    // A range that runs again takes the file back, too, and trusts what is recorded.
+    // A rerun of a range takes the file back, and trusts the journal.
     assert_eq!(figures(&shard(&sandbox, ranges[2]).run().succeeds().summary()), (0, RANGE));
     assert_eq!(partial_owners(), [0]);
     job(&sandbox, &["finish", "job"]).injecting("renameat2", "signal=KILL").run();

@@ -71,7 +71,7 @@ fn shards(cluster: &SlurmCluster) -> Vec<u32> {
     (0..SLURM_NODES).flat_map(|node| cluster.pids(node)).filter(is_shard).collect()
 }
 
-/// Source and target are equal, a shard moves nothing any more, and nothing is left.
+/// Source and target are equal, a rerun of a shard moves no data, and there are no leftovers.
 #[track_caller]
 fn is_the_source(sandbox: &Sandbox, cluster: &SlurmCluster) {
     sandbox.haul(["verify", "--archive", "--xattrs", "src", "to"]).run().succeeds();

@@ -13,7 +13,7 @@ fn job<'a>(sandbox: &'a Sandbox, words: &[&str]) -> Haul<'a> {
     sandbox.haul(["job"]).args(words)
 }
 
-/// 60 files in two directories, one of them copied in ranges, links and an empty directory.
+/// 60 files in two directories, one of them copied in ranges; links and an empty directory.
 fn tree(sandbox: &Sandbox) {
     for number in 0..60 {
         let dir = sandbox.path(format!("src/{}", number % 2));
@@ -71,7 +71,7 @@ fn each_difference_is_found_by_the_shard_of_its_file_or_by_the_last_step() {
     assert!(!shards.contains("range="), "a divided file is compared as a whole:\n{shards}");
 
     let to = |name: &str| sandbox.path("to/src").join(name);
-    // Of the same length and time, so that only its bytes tell.
+    // With the same length and time: only its bytes differ.
     let (seconds, nanoseconds) = mtime(&to("1/7"));
     fs::write(to("1/7"), "8".repeat(100)).unwrap();
     set_mtime(&to("1/7"), seconds, u32::try_from(nanoseconds).unwrap());
@@ -88,11 +88,11 @@ fn each_difference_is_found_by_the_shard_of_its_file_or_by_the_last_step() {
     assert_eq!((verified(&sandbox), differences(&sandbox)), (Some(false), wrong.map(str::to_owned).to_vec()));
     job(&sandbox, &["status", "job/verify"]).run().ends(1);
     prints(job(&sandbox, &["status", "job"]).run().ends(1), "source and target differ; haul job status");
-    // What the last step found counts in each later report, too.
+    // Later reports include the last step's findings.
     prints(job(&sandbox, &["report", "job/verify"]).run().ends(1), "5 entries differ");
     prints(job(&sandbox, &["finish", "job/verify"]).run().ends(1), "5 entries differ");
 
-    // The job brings back what is wrong, and a further comparison begins anew.
+    // The job repairs the differences, and another comparison starts from scratch.
     sandbox.haul(["sync", "--compare", "digest", "-p", "src", "to"]).run().succeeds();
     prints(job(&sandbox, &["verify", "job"]).run().succeeds(), SAME);
     assert_eq!((verified(&sandbox), differences(&sandbox)), (Some(true), Vec::new()));
@@ -117,7 +117,7 @@ fn shards_of_a_comparison_are_run_by_anything_and_an_interrupted_one_continues()
         .collect();
     let differing = ends.iter().filter(|status| **status == Some(1)).count();
     assert!(differing == 1 && ends.iter().all(|status| matches!(status, Some(0 | 1))), "{ends:?}");
-    // What was compared is not compared again.
+    // Compared files are not compared again.
     prints(job(&sandbox, &["verify", "job"]).run().ends(1), "1 entry differs");
     let attempts = fs::read_to_string(sandbox.path("job/verify/attempts/000000.log")).unwrap();
     assert_eq!(attempts.lines().count(), 1, "{attempts}");

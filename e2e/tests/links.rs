@@ -1,4 +1,4 @@
-//! Hosts with several addresses: which path the data takes by itself, and what the user may say of it.
+//! Hosts with several addresses: the default path of the data, and the user's options for it.
 
 use haul_e2e::{ProgramRun, Sandbox, TwoLinks, compare, contents, eventually, hidden_or_partial, is_root_or_skip};
 
@@ -155,7 +155,7 @@ fn one_kind_of_addresses_alone() {
     assert!(to.starts_with("[fd91::2]:"), "{to}");
     let (_, to) = pushed(&sandbox, &links, &["-4"]);
     assert!(to.starts_with(TwoLinks::FAR[0]), "{to}");
-    // ssh is told as well, and cannot reach an IPv4 address so.
+    // ssh gets the option as well, and then cannot reach an IPv4 address.
     push(&sandbox, &links, &["-6", "c"]).ends(3);
     for interface in &links.far_interfaces {
         links.far.run("ip", ["-6", "address", "flush", "dev", interface]).expect("it has some");

@@ -1,5 +1,5 @@
-//! Sources from a list (`-I`): what its lines mean, where they land, what is named of those that cannot be copied, and
-//! what a long one costs.
+//! Sources from a list (`-I`): the meaning of its lines, their destinations, messages about failed lines, and the cost
+//! of a long list.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -15,10 +15,10 @@ use haul_e2e::{
 use haul_lab::{Running, peak_memory_bytes, start};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// What each process of a copy may take, however long a list is.
+/// Memory limit of each process, for a list of any length.
 const MEMORY_MAX: u64 = 64 << 20;
 
-/// Starts haul with what is at `path` as its standard input.
+/// Starts haul with the file at `path` as its standard input.
 #[track_caller]
 fn fed_from(haul: Haul<'_>, path: &Path) -> Running {
     let command = haul.into_command();
@@ -68,7 +68,7 @@ fn a_list_names_sources_in_a_file_or_on_standard_input() {
         assert_eq!((listing(&sandbox.path(&file)), listing(&sandbox.path(&input))), (strings(names), strings(names)));
     }
     assert_eq!(contents(&sandbox.path("file0/two")), b"s/a/b/two");
-    // What was typed comes first, and lands as the lines do.
+    // Command-line sources come first, with the same destination as the lines.
     sandbox.file("list", "s/three\n");
     sandbox.haul(["-A", "-I", "list", "s/a/one", "both"]).run().succeeds();
     assert_eq!(listing(&sandbox.path("both")), ["one", "three"]);
@@ -117,10 +117,10 @@ fn what_cannot_be_copied_is_named_by_its_line_and_the_others_are_copied() {
         "s/a: is a directory",
     ]);
     assert_eq!(contents(&sandbox.path("target/three")), b"s/three", "{}", run.account());
-    // Nor does one of them replace the other where that is what is asked for.
+    // Nor does one line's file replace another's, even with overwriting on.
     sandbox.haul(["-f", "-I", "list", "target"]).run().ends(1).says(["line 5 of list: an earlier line has"]);
     assert_eq!(contents(&sandbox.path("target/three")), b"s/three");
-    // A list of nothing is copied as it is.
+    // An empty list copies nothing.
     sandbox.file("list", "\n\n");
     sandbox.haul(["-I", "list", "target"]).run().succeeds();
     sandbox.haul(["-I", "missing", "target"]).run().ends(2).says(["--infiles missing: No such file"]);
@@ -241,7 +241,7 @@ fn a_copy_of_a_list_can_be_verified_and_has_checksums() {
     run.ends(1).says(["target/a/one", "target/three: is missing"]).does_not_say("two");
 }
 
-/// Starts a copy and looks at its memory until it ends: what it says at its end, and the controller's peak.
+/// Starts a copy and samples its memory until it ends. Gives its output and the controller's peak.
 #[track_caller]
 fn peak(haul: Haul<'_>, limit: Duration) -> (ProgramRun, u64) {
     let mut running = haul.start();
@@ -262,7 +262,7 @@ fn make_files(root: &Path, lines: u64) {
     }
 }
 
-/// Half of the lines name a file, the others nothing: neither may gather anywhere.
+/// Half of the lines name a file, the others a missing one: neither may use memory.
 #[test]
 fn a_long_list_takes_little_memory() {
     let sandbox = Sandbox::new();

@@ -1,4 +1,4 @@
-//! Copies within one machine: where things land, and what is refused.
+//! Copies within one machine: destinations and refusals.
 
 use std::fs;
 use std::net::TcpListener;
@@ -284,7 +284,7 @@ fn each_cause_has_one_exit_status() {
     }
 }
 
-/// A port on which nothing listens.
+/// A port without a listener.
 fn unused_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

@@ -1,4 +1,4 @@
-//! What is kept besides bytes: times, modes, owners, links; and what is left out.
+//! Metadata: times, modes, owners and links, kept or not.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
@@ -61,7 +61,7 @@ fn times_are_kept_over_ssh_too() {
     assert_dated(&sandbox.path("pulled"));
 }
 
-/// Files and directories whose modes are the ones that go wrong.
+/// Files and directories with error-prone modes.
 fn tree_of_modes(sandbox: &Sandbox) {
     for bits in [0o600, 0o644, 0o755, 0o777, 0o400, 0o4755, 0o2755, 0o6711] {
         let file = sandbox.file(format!("source/f{bits:o}"), "mode");

@@ -109,7 +109,7 @@ fn depth_is_no_matter_over_ssh() {
     assert_eq!(chain_file(&sandbox.path("target")), (3000, b"at the bottom".to_vec()));
 }
 
-/// What `b3sum --check` says of a list, run in `directory`.
+/// `b3sum --check`'s result for a list, run in `directory`.
 fn b3sum_check(directory: &Path, list: &Path) -> Result<(), String> {
     let mut command = Command::new("b3sum");
     command.arg("--check").arg(list).current_dir(directory);

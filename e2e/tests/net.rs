@@ -1,4 +1,4 @@
-//! `haul net` and `--duration`: timed measurements of the network, which end well.
+//! `haul net` and `--duration`: timed network measurements with an orderly end.
 
 use haul_e2e::{ProgramRun, Remote, Sandbox, ServedShare, is_root_or_skip, listing};
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! bbcp's options: what each of them does. Those with a file of their own here (streams, rates, storage, compression,
-//! resuming, ssh) are tested there.
+//! Effects of bbcp's options. Options with a file of their own here (streams, rates, storage, compression, resuming,
+//! ssh) are tested there.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -37,7 +37,7 @@ fn modes_that_are_asked_for_are_what_is_made() {
     fs::set_permissions(&big, fs::Permissions::from_mode(0o400)).unwrap();
     for (modes, directory, file) in [("751/604", 0o751, 0o604), ("2770/", 0o2770, 0o644), ("666", 0o755, 0o666)] {
         let target = sandbox.path("target");
-        // The umask has no part in what was asked for.
+        // The umask does not affect explicit modes.
         let script = format!(r#"umask 027; chmod 644 source/big; exec "$0" -r -m {modes} source target"#);
         shell(&sandbox, &script).run().succeeds();
         let made = ["dir/small", "big"].map(|name| mode(&target.join(name)));
@@ -165,7 +165,7 @@ fn directories_with_nothing_in_them_are_left_out_where_that_is_asked_for() {
     compare(&sandbox.path("source"), &sandbox.path("whole")).unwrap();
 }
 
-/// Offsets at which files were written, of calls that wrote more than this.
+/// File offsets of write calls larger than this.
 fn offsets_written(trace: &Path, more_than: u64) -> Vec<u64> {
     let text = fs::read_to_string(trace).unwrap();
     let call = |line: &str| {
@@ -184,7 +184,7 @@ fn order_writes_from_the_beginning_to_the_end() {
     let source = sandbox.big_file("source", 40_000_007);
     let words = remote.haul(&sandbox).args(["-o", "source", "there"]).into_command();
     let options: Vec<_> = words.get_args().map(|word| format!("'{}'", word.to_string_lossy())).collect();
-    // Pulled, so that the target is a child of what is traced.
+    // A pull makes the target a child of the traced process.
     let from = remote.at(&source);
     let options = options.join(" ").replace("'source' 'there'", &format!("'{}' there", from.to_string_lossy()));
     let strace = "exec strace -f -qq -e trace=pwrite64 -s 0 -o trace";
@@ -207,7 +207,7 @@ fn a_time_limit_ends_a_copy_that_can_be_gone_on_with() {
     compare(&source, &sandbox.path("target")).unwrap();
 }
 
-/// What the program and all that it started asked of their sockets.
+/// Socket options set by the program and its children.
 fn sockets_of(sandbox: &Sandbox, arguments: &str) -> String {
     let strace = "exec strace -f -qq -e trace=setsockopt -o trace";
     shell(sandbox, &format!(r#"{strace} "$0" {arguments}"#)).run().succeeds();

@@ -1,4 +1,4 @@
-//! What haul says, where, and how it ends.
+//! haul's output, its destination, and exit statuses.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn quiet_is_silent_until_something_is_wrong() {
     let run = sandbox.haul(["--quiet", "-r", "source", "target"]).run().succeeds();
     assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("", ""));
     sandbox.file("target/big", "another");
-    // Into the same place again, so that the file is in the way.
+    // To the same place again: the file exists.
     sandbox.haul(["--quiet", "source/big", "target/big"]).run().ends(1).says(["target/big"]);
 }
 
@@ -41,7 +41,7 @@ fn json_is_one_event_a_line_and_adds_up() {
     sandbox.tree("source");
     sandbox.dir("target");
     sandbox.haul(["-r", "source", "target"]).run().succeeds();
-    // Of what is there already, one file differs and one is gone.
+    // Of the existing files, one differs and one is missing.
     sandbox.file("target/source/big", "in the way");
     std::fs::remove_file(sandbox.path("target/source/a frame")).unwrap();
     let run = remote.haul(&sandbox).args(["--json", "-r", "source"]).arg(remote.at(sandbox.path("target"))).run();

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 /// Between two looks at a copy that runs.
 const SOON: Duration = Duration::from_millis(20);
 
-/// How long `bytes` take at so many bytes a second, less what may be made up for.
+/// The least time for `bytes` at this rate, with the permitted burst.
 fn least(bytes: u64, per_s: u64) -> Duration {
     Duration::from_millis(bytes * 1000 / per_s) - Duration::from_millis(80)
 }

@@ -1,7 +1,7 @@
-//! Partial files and journals that are damaged between a kill and the rerun: the rerun ends with the source's files,
-//! byte by byte, touches no file of the user's, and leaves nothing of haul's beside them.
+//! Partial files and journals damaged between a kill and the rerun: the rerun ends with the source's files, byte by
+//! byte, touches no file of the user's, and leaves none of haul's.
 //!
-//! `HAUL_PART_DAMAGES` says how many rounds, `HAUL_PART_SEED` from which one on: a round that fails is made again by
+//! `HAUL_PART_DAMAGES` is the number of rounds, `HAUL_PART_SEED` the first seed. Repeat a failed round by
 //! `HAUL_PART_SEED=ITS_SEED HAUL_PART_DAMAGES=1`.
 
 use std::collections::BTreeMap;
@@ -114,7 +114,7 @@ struct Ground<'a> {
     remote: Remote,
     source: PathBuf,
     old: PathBuf,
-    /// A file of the user's, which nothing of haul's may change.
+    /// A file of the user's; no file of haul's may change it.
     precious: PathBuf,
 }
 
@@ -167,7 +167,7 @@ impl<'a> Ground<'a> {
             running.wait_up_to(LIMIT);
             assert!(is_there, "{way:?} {}: nothing of {name} arrived\n{}", recipe.name, running.stderr_so_far());
             assert!(within(LIMIT, || self.remote.workers().is_empty()), "a worker is left");
-            // The worker of a controller that was killed removes what no run can resume.
+            // After a kill of the controller, its worker removes files that no run can resume.
             let part = part().and_then(|part| Some(part.file_name()?.to_str()?.to_owned()));
             let is_resumable = !recipe.options.contains(&"--inplace");
             assert!(part.is_some() || !is_resumable, "{way:?} {}: no part of {name} is left", recipe.name);
@@ -176,7 +176,7 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// What haul cannot have made in a directory: name and inode.
+/// Files in a directory that haul cannot have made: name and inode.
 fn others(place: &Path) -> Vec<(String, u64)> {
     let paths = listing(place).into_iter().map(|name| (place.join(&name), name));
     let others = paths.filter(|(path, name)| name.starts_with(".haul-") && !may_be_hauls(path));
@@ -227,14 +227,14 @@ fn exchange(one: &Path, other: &Path) {
     }
 }
 
-/// Opens what may be one of haul's files, to damage it.
+/// Opens a possible file of haul's, to damage it.
 fn open(path: &Path) -> Option<(File, u64)> {
     let len = look(path).filter(|_| may_be_hauls(path))?.len();
     Some((File::options().read(true).write(true).open(path).unwrap(), len))
 }
 
 impl Damage {
-    /// Does it to what is left of a file.
+    /// Damages the remains of a file.
     fn inflict(self, ground: &Ground<'_>, place: &Path, file: usize, rng: &mut Rng) {
         let ((name, bytes, ..), (other, ..)) = (FILES[file], FILES[1 - file]);
         let (part, journal) = (temporary(place, name, "part"), temporary(place, name, "journal"));
@@ -319,7 +319,7 @@ impl Damage {
     }
 }
 
-/// The files are the source's, to the last byte; the user's file is as it was; nothing of haul's is left.
+/// The files are the source's, to the last byte; the user's file is unchanged; no file of haul's is left.
 fn is_right(ground: &Ground<'_>, place: &Path, precious: &[u8]) -> Result<(), String> {
     for (name, bytes, ..) in FILES {
         compare(&ground.source.join(name), &place.join(name))?;
@@ -341,7 +341,7 @@ fn is_right(ground: &Ground<'_>, place: &Path, precious: &[u8]) -> Result<(), St
     Ok(())
 }
 
-/// One round: what is wrong after the rerun, if anything is.
+/// One round. An error describes the fault after the rerun.
 fn round(ground: &Ground<'_>, killed: &mut BTreeMap<(Way, &'static str), PathBuf>, seed: u64) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let recipe = &RECIPES[usize::try_from(seed).unwrap() % RECIPES.len()];
@@ -413,7 +413,7 @@ fn wrong_files_after_a_rerun_are_seen() {
     assert!(is_right().is_err(), "a file of the user's that was changed");
 }
 
-/// Also one that no part belongs to, whatever is in it; but nothing that haul did not make.
+/// Also a journal without a part, whatever its content; but no foreign file.
 #[test]
 fn a_journal_beside_a_finished_file_is_removed() {
     let sandbox = Sandbox::new();
@@ -478,7 +478,7 @@ fn what_has_a_temporary_name_and_is_not_hauls_is_named() {
     }
 }
 
-/// A run that is killed, and goes on with another directory for journals.
+/// A run is killed, and resumes with another directory for journals.
 #[test]
 fn a_journal_goes_with_its_file_when_journals_lie_elsewhere() {
     let sandbox = Sandbox::new();
@@ -496,7 +496,7 @@ fn a_journal_goes_with_its_file_when_journals_lie_elsewhere() {
             assert_eq!(listing(Path::new(&journals)), [""; 0], "{way:?}, {what}");
         };
         is_left_clean("after the rerun");
-        // What a run of an earlier version left.
+        // The remains of a run of an earlier version.
         clone(&aside, &journal);
         copy();
         is_left_clean("beside a finished file");
@@ -504,7 +504,7 @@ fn a_journal_goes_with_its_file_when_journals_lie_elsewhere() {
     }
 }
 
-/// Another program cuts a part off while it is being resumed: what was proven before is gone, and comes again.
+/// Another program truncates a part while it is resumed: verified data is gone, and is sent again.
 #[test]
 fn a_part_that_is_cut_off_while_it_is_resumed_comes_again() {
     let sandbox = Sandbox::new();
@@ -558,7 +558,7 @@ fn a_source_that_changed_behind_its_time_is_compared() {
     }
 }
 
-/// In a directory where everybody may write, another user takes the temporary names of what is to be copied.
+/// In a directory writable by everybody, another user takes the temporary names of the files to copy.
 #[test]
 fn another_users_temporary_names_block_no_copy() {
     if !is_root_or_skip("files of two users") {

@@ -1,5 +1,5 @@
-//! Standard input and output as the ends of a copy: all of it arrives, in order, over many streams; and what breaks ends
-//! both ends and leaves nothing under the final name.
+//! Standard input and output as the ends of a copy: all data arrives, in order, over many streams. A failure ends both
+//! ends, and leaves no file with the final name.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use haul_e2e::{
     Haul, HostPair, ProgramRun, Remote, Sandbox, compare, eventually, is_root_or_skip, listing, shell, within,
 };
 
-/// Payload of a frame, unless something else is asked for.
+/// Payload of a frame, by default.
 const F: usize = 512 << 10;
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -24,7 +24,7 @@ fn fed(haul: Haul<'_>, from: &Path) -> Command {
     command
 }
 
-/// Runs a command that is fed or read, and returns what it wrote to standard output; it has to succeed.
+/// Runs a command with a pipe, and returns its standard output; it must succeed.
 #[track_caller]
 fn output_of(mut command: Command) -> Vec<u8> {
     let output = command.stderr(Stdio::piped()).output().unwrap();

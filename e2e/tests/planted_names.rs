@@ -1,8 +1,7 @@
-//! Another user of a directory that all may write to takes haul's temporary names there, before a copy, during it and
-//! between two runs. Nothing is written or read through what stands there, it stays, and the file arrives whole.
+//! Another user of a world-writable directory takes haul's temporary names there, before a copy, during it and between
+//! two runs. haul neither writes nor reads through these entries, they stay, and the file arrives complete.
 //!
-//! The kernel may forbid some of that by itself (`fs.protected_*`); the tests put it there as root, so that it is haul alone
-//! that has to cope with it.
+//! The kernel may prevent some of that (`fs.protected_*`). The tests plant the entries as root: haul alone must cope.
 
 use std::fs::{self, File, Permissions};
 use std::io::Read;
@@ -23,7 +22,7 @@ const BIG: u64 = 17_500_001;
 const OTHER: u32 = 12_345;
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What is put under a temporary name.
+/// The entry planted at a temporary name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Plant {
     File,
@@ -37,7 +36,7 @@ enum Plant {
 const PLANTS: [Plant; 6] =
     [Plant::File, Plant::LinkToFile, Plant::LinkToNothing, Plant::Fifo, Plant::Directory, Plant::HardLink];
 
-/// What tells whether an entry was touched: inode, owner, mode, length, changes, and the file or link's content.
+/// Reveals a change of an entry: inode, owner, mode, length, times, and the content of a file or link.
 type Look = (u64, u32, u32, u64, i64, i64, Vec<u8>);
 
 fn look(path: &Path) -> Option<Look> {
@@ -105,7 +104,7 @@ impl Scene {
         self.sandbox.haul_of_user(["--json", "--retries", "0", "source/big", "shared"]).limit(LIMIT)
     }
 
-    /// The file is whole, and nothing of haul's own is left beside it.
+    /// The file is complete, with no file of haul's left beside it.
     #[track_caller]
     fn is_whole(&self, run: &ProgramRun, planted: &[PathBuf]) {
         compare(&self.source, &self.shared.join("big")).unwrap_or_else(|why| panic!("{why:?}\n{}", run.account()));
@@ -137,7 +136,7 @@ fn say_sysctls() {
     }
 }
 
-/// What a reader of each FIFO among these would hear.
+/// Data for a reader of the planted FIFOs.
 fn heard(planted: &[PathBuf]) -> Vec<u8> {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).expect("a flag");
     let open = |path: &PathBuf| File::options().read(true).custom_flags(flags).open(path);
@@ -173,7 +172,7 @@ fn names_that_are_taken_before_a_copy_and_between_two_stay_and_lead_nowhere() {
     }
 }
 
-/// In a sticky directory, nobody takes away what is haul's; but whatever becomes free is taken at once.
+/// In a sticky directory, nobody can remove haul's files; but every free name is taken at once.
 #[test]
 fn names_that_are_taken_while_a_copy_runs_stay_and_lead_nowhere() {
     if !is_root_or_skip("files of another user") {

@@ -1,10 +1,10 @@
-//! A host's policy file: what haul must not do there.
+//! A host's policy file: its restrictions on haul.
 
 use std::fs;
 
 use haul_e2e::{Haul, Options, Remote, Sandbox, compare};
 
-/// A sandbox, and a host whose account has this policy.
+/// A sandbox, and a host with this policy for its account.
 fn host(policy: &str) -> (Sandbox, Remote) {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);

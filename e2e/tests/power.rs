@@ -1,7 +1,7 @@
-//! Power cuts in the middle of copies: after each, a name stands for what it stood for before or for what was copied, and
-//! what a copy has called durable is all there.
+//! Power cuts in the middle of copies: after each, a name has its old or its new content, and everything that a copy
+//! called durable is there.
 //!
-//! `HAUL_POWER_CUTS` says how many cuts there are on each file system.
+//! `HAUL_POWER_CUTS` is the number of cuts on each file system.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ const LARGE_BYTES: usize = 700_000;
 
 type Contents = BTreeMap<String, Vec<u8>>;
 
-/// What is in the files; every second one is also there in an old version.
+/// Contents of the files; every second one also exists in an old version.
 fn contents_of(version: u8) -> Contents {
     let files = SMALL_FILES + LARGE_FILES;
     let content = |number: usize| {
@@ -41,7 +41,7 @@ fn write(root: &Path, contents: &Contents, seconds: i64) {
     }
 }
 
-/// Why a name is not what it may be after a cut; `complete`: the copy had said that all is there.
+/// Names with wrong content after a cut. `complete`: the copy had reported success.
 fn wrong(root: &Path, old: &Contents, new: &Contents, complete: bool) -> Vec<String> {
     let mut wrong = Vec::new();
     for (name, content) in new {
@@ -55,8 +55,8 @@ fn wrong(root: &Path, old: &Contents, new: &Contents, complete: bool) -> Vec<Str
     wrong
 }
 
-/// Copies again and again onto a disk of this kind and cuts the power, each time at another moment. Returns how many cuts
-/// left something wrong, and what. `None`, and said, where there is no such disk.
+/// Copies repeatedly onto a disk of this kind and cuts the power, each time at another moment. Returns the faults of
+/// all cuts. Prints the reason and returns `None` without such a disk.
 fn cut_again_and_again(kind: &'static str, cuts: u64, fsync: &str) -> Option<Vec<String>> {
     let sandbox = Sandbox::new();
     let (old, new) = (contents_of(0), contents_of(1));
@@ -72,7 +72,7 @@ fn cut_again_and_again(kind: &'static str, cuts: u64, fsync: &str) -> Option<Vec
         };
         let copy = |root: &Path| {
             write(root, &old, 1_000_000_000);
-            // What was there before is there for good.
+            // The old files are durable.
             rustix::fs::syncfs(fs::File::open(root)?)?;
             let source = sandbox.path("source/.");
             Ok::<_, anyhow::Error>(sandbox.haul(["-rf", fsync]).arg(source).arg(root).start())
@@ -84,7 +84,7 @@ fn cut_again_and_again(kind: &'static str, cuts: u64, fsync: &str) -> Option<Vec
         for round in 0..cuts {
             let root = disk.path().join(format!("round{round}"));
             let mut running = copy(&root)?;
-            // The moment is what is tried here, and nothing waits for anything: the last ones come after the end.
+            // The moment of the cut varies, without waiting for an event: the last cuts come after the end.
             running.wait_up_to(takes.mul_f64(1.2 * round as f64 / cuts as f64));
             let complete = running.wait_up_to(Duration::ZERO);
             disk.cut(if round % 2 == 0 { Cut::LogWritten } else { Cut::LogLost })?;
@@ -98,7 +98,7 @@ fn cut_again_and_again(kind: &'static str, cuts: u64, fsync: &str) -> Option<Vec
             }
             fs::remove_dir_all(&root)?;
         }
-        // What the last cut left is no obstacle.
+        // The remains of the last cut are no obstacle.
         let root = disk.path().join("again");
         let running = copy(&root)?;
         disk.cut(Cut::LogLost)?;
@@ -141,7 +141,7 @@ fn without_fsync_names_lie() {
     for kind in ["xfs", "ext4"] {
         let Some(failures) = cut_again_and_again(kind, cuts, "--fsync=none") else { return };
         println!("without fsync, {} of {cuts} cuts left something wrong on {kind}", failures.len());
-        // ext4 allocates at once what replaces something, so that it loses less.
+        // ext4 allocates blocks at once for a replacing file, and so loses less.
         assert!(kind != "xfs" || !failures.is_empty(), "nothing was lost in {cuts} cuts");
     }
 }

@@ -1,4 +1,4 @@
-//! `haul probe`: what it measures, what it says, and that nothing is left of it, however it ends.
+//! `haul probe`: its measurements and output, and a clean end in all cases.
 
 use std::fs;
 use std::net::IpAddr;

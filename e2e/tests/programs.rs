@@ -1,4 +1,4 @@
-//! `-N`: programs and FIFOs at the ends of a copy. What fails at one end ends the other, and no program is left.
+//! `-N`: programs and FIFOs at the ends of a copy. A failure at one end ends the other, and no program is left.
 
 use std::fs;
 use std::path::Path;
@@ -82,7 +82,7 @@ fn a_source_program_that_fails_is_named_and_nothing_has_the_final_name() {
     let fails = at(&remote, fails);
     remote.haul(&sandbox).args(["-N", "i", &fails]).arg(place.join("x")).run().ends(1).says(said);
     assert_eq!(listing(&place), [""; 0]);
-    // What reads it is ended, and does not take it for all.
+    // The reading program is killed, and does not take the data for complete.
     let reads = format!("cat > /dev/null && touch {}", place.join("whole").display());
     remote.haul(&sandbox).args(["-N", "io", &fails, &reads]).run().ends(1).says(said);
     assert_eq!(listing(&place), [""; 0]);
@@ -104,7 +104,7 @@ fn a_target_program_that_fails_is_named_and_ends_the_source() {
     haul().args([&endless, &stops]).run().ends(1).says(["ended before it had read everything"]);
     let late = at(&remote, "cat >/dev/null; exit 3");
     haul().args(["echo all", &late]).run().ends(1).says(["status 3"]);
-    // The source says nothing any more, and is not waited for.
+    // The source has gone silent; nothing waits for it.
     let silent = format!("{mark}=1; export {mark}; echo x; exec sleep 1000");
     sandbox.haul(["-N", "io", &silent, "exit 5"]).limit(LIMIT).run().says(["status 5"]).ends(1);
     nothing_runs(&mark);

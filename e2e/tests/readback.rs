@@ -1,5 +1,5 @@
-//! `--verify=disk`, on a disk that returns other bytes than were written: an image, in which bytes are changed beneath
-//! the file system between a file's sync and its being read.
+//! `--verify=disk`, on a disk that returns wrong bytes: an image, changed below the file system between a file's sync
+//! and its read-back.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -19,7 +19,7 @@ const NEEDLE_BYTES: usize = 64;
 /// Blocks of the file system may be larger, but not smaller.
 const BLOCK_BYTES: usize = 1024;
 
-/// A tree to copy, and a disk to copy it to. `None`, and said, where it or strace is not to be had.
+/// A tree to copy, and a disk to copy it to. Prints the reason and returns `None` if it or strace is missing.
 fn ground(sandbox: &Sandbox) -> Option<Mount<'_>> {
     if !is_root_or_skip("mounting a file system") {
         return None;
@@ -37,11 +37,11 @@ fn ground(sandbox: &Sandbox) -> Option<Mount<'_>> {
     Some(mount)
 }
 
-/// What is to be changed: what stands at this place of a source.
+/// The bytes to change: those at this position of a source.
 #[derive(Clone)]
 struct Needle {
     bytes: Vec<u8>,
-    /// Where it stands in its block, in the source as in the image.
+    /// The offset in its block, in the source and in the image.
     in_block: usize,
 }
 
@@ -51,7 +51,7 @@ fn needle(sandbox: &Sandbox, name: &str, at: u64) -> Needle {
     Needle { bytes, in_block: usize::try_from(at).unwrap() % BLOCK_BYTES }
 }
 
-/// Changes a bit wherever this stands in the image; how often that is.
+/// Changes a bit at every occurrence in the image; gives their number.
 fn damage(sandbox: &Sandbox, needle: &Needle) -> usize {
     let path = sandbox.path("ext4.image");
     let bytes = contents(&path);
@@ -70,8 +70,8 @@ fn damage_all(sandbox: &Sandbox, needles: &[Needle]) {
     }
 }
 
-/// Copies with these options. Each time that something was synced, the process that did it is stopped `meanwhile`: a
-/// sync's way out is the one moment at which the disk has the bytes and nobody has read them yet.
+/// Copies with these options. After each sync, its process is stopped during `meanwhile`: only at a sync's return are
+/// the bytes on the disk and not yet read back.
 fn copy(sandbox: &Sandbox, options: &str, mut meanwhile: impl FnMut()) -> ProgramRun {
     let _ = fs::remove_file(sandbox.path("trace"));
     let strace = "strace -f -qq -o trace -e trace=fsync,syncfs -e inject=fsync,syncfs:signal=SIGSTOP";
@@ -91,7 +91,7 @@ fn copy(sandbox: &Sandbox, options: &str, mut meanwhile: impl FnMut()) -> Progra
     ProgramRun::of(running)
 }
 
-/// Leaves nothing of the last copy.
+/// Removes the last copy.
 fn clear(sandbox: &Sandbox) {
     fs::remove_dir_all(sandbox.path("ext4/source")).unwrap();
     sandbox.dir("ext4/source");
@@ -104,7 +104,7 @@ fn what_the_disk_returns_wrong_once_is_sent_again_and_without_the_option_nobody_
     let needles = [needle(&sandbox, "big", AT), needle(&sandbox, "middle", 7), needle(&sandbox, "small", 4800)];
     // Past the page cache, and through it.
     for options in ["--verify=disk", "--verify=disk -u off", "--verify=disk --fsync=data"] {
-        // What a copy before this one has left in the image is not to be taken for what this one writes.
+        // An earlier copy's remains in the image must not count as this one's data.
         damage_all(&sandbox, &needles);
         let mut left = needles.to_vec();
         let run = copy(&sandbox, &format!("--json {options}"), || left.retain(|needle| damage(&sandbox, needle) == 0));
@@ -128,7 +128,7 @@ fn what_the_disk_returns_wrong_once_is_sent_again_and_without_the_option_nobody_
     }
     let run = copy(&sandbox, "", || damage_all(&sandbox, &needles));
     run.succeeds().says(["durable"]).does_not_say("read back");
-    // What the page cache has of it is still right.
+    // The page cache's content is still right.
     let big = File::open(mount.path().join("source/big")).unwrap();
     rustix::fs::fadvise(&big, 0, None, rustix::fs::Advice::DontNeed).unwrap();
     assert!(compare(&sandbox.path("source"), &mount.path().join("source")).is_err(), "the harness damages nothing");

@@ -11,7 +11,7 @@ const SIZE: u64 = 20_000_001;
 /// The least that `mkfs.xfs` takes, and room for a few copies.
 const IMAGE_BYTES: u64 = 400 << 20;
 
-/// Runs a test on each kind of file system that can share and is to be had here.
+/// Runs a test on each available kind of file system with reflinks.
 fn on_each_kind(test: impl Fn(&Sandbox, &Mount<'_>, &str)) {
     if !is_root_or_skip("mounting a file system") {
         return;
@@ -64,7 +64,7 @@ fn a_file_that_cannot_be_shared_is_copied_and_the_next_is_shared() {
         if kind != "btrfs" {
             return;
         }
-        // A file without checksums of its data and one with them have nothing to share there.
+        // A file without data checksums and one with them cannot share blocks there.
         let odd = sandbox.file(format!("{kind}/source/a"), "");
         haul_e2e::shell(sandbox, &format!("chattr +C {}", odd.display())).run().succeeds();
         sandbox.big_file("whole", SIZE);

@@ -32,7 +32,7 @@ fn a_browser_draws_the_charts_and_complains_of_nothing() {
     for said in ["rate (MB/s)", "time since the command began (s)", "<h2>Result</h2>", "every byte verified"] {
         assert!(read.dom.contains(said), "{said}: {}", read.dom);
     }
-    // What is drawn is more than the page without its charts, and other colours in the dark.
+    // The rendered page exceeds the page without its charts, and has other colours in dark mode.
     let drawn = |name: &str, is_dark| {
         let to = sandbox.path(format!("{name}.png"));
         browser.draw(&sandbox.path(name), &to, is_dark);

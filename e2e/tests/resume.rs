@@ -1,4 +1,4 @@
-//! What a broken run left is gone on with: proven, and no more sent again than was lost.
+//! Resuming broken runs: verified data is kept, and only lost data is sent again.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -44,7 +44,7 @@ impl<'a> Copying<'a> {
         self.haul().args(options).arg(&self.source).arg(self.remote.at(self.place.join("big")))
     }
 
-    /// Starts a run and ends it by SIGKILL in the middle; what is left of the file.
+    /// Starts a run and kills it by SIGKILL in the middle; gives the partial file.
     fn broken(&self, haul: Haul<'_>) -> PathBuf {
         let mut running = haul.args(SLOW).start();
         self.kill_when_some_arrived(&mut running)
@@ -56,13 +56,13 @@ impl<'a> Copying<'a> {
         assert!(arrived, "nothing arrived\n{}", running.stderr_so_far());
         running.signal(Signal::KILL);
         running.wait_up_to(LIMIT);
-        // The workers notice that their controller is gone.
+        // The workers notice the controller's death.
         assert!(within(LIMIT, || self.remote.workers().is_empty()), "a worker is left");
         assert!(!self.place.join("big").exists(), "a half copy has its final name");
         hidden_or_partial(&self.place, &[], SOME).expect("a part is left")
     }
 
-    /// It is whole now, and nothing lies beside it.
+    /// The file is complete, with nothing left beside it.
     #[track_caller]
     fn is_done(&self) {
         compare(&self.source, &self.place.join("big")).unwrap();
@@ -142,7 +142,7 @@ fn within_one_machine_it_goes_on_too() {
     copying.broken(copy());
     adds_up(&copy().run().succeeds(), BIG);
     copying.is_done();
-    // What was begun without values is gone on with by a run that wants them, and the other way round.
+    // A part begun without checksums is resumed by a run with them, and the reverse.
     fs::remove_file(copying.place.join("big")).unwrap();
     copying.broken(copy().args(["-u", "off"]));
     adds_up(&copying.push(&[]).run().succeeds(), BIG);
@@ -173,7 +173,7 @@ fn a_part_that_lost_its_end_or_its_records_costs_what_was_lost() {
     let sandbox = Sandbox::new();
     let copying = Copying::of(&sandbox, BIG);
     let part = copying.broken(copying.push(&[]));
-    // As after a power cut: the file is shorter than what is recorded of it.
+    // As after a power cut: the file is shorter than its journal claims.
     File::options().write(true).open(&part).unwrap().set_len(5_000_000).unwrap();
     let run = copying.push(&[]).run().succeeds();
     copying.is_done();
@@ -181,7 +181,7 @@ fn a_part_that_lost_its_end_or_its_records_costs_what_was_lost() {
     let held = number(&resumed(&run), "bytes_held");
     assert!((4_000_000..=5_000_000).contains(&held), "{held}\n{}", run.account());
     fs::remove_file(copying.place.join("big")).unwrap();
-    // A journal whose slots are torn, and then one whose header is.
+    // A journal with torn slots, and then one with a torn header.
     for torn_at in [1024 + 3 * 48, 100] {
         let part = copying.broken(copying.push(&[]));
         let journal = part.with_extension("journal");
@@ -206,7 +206,7 @@ fn a_source_that_changed_begins_anew_and_one_that_may_have_is_compared() {
     assert!(run.events().iter().all(|event| event["event"] != "resumed"), "{}", run.account());
     assert!(run.stdout.contains("the source has changed since"), "{}", run.account());
     fs::remove_file(copying.place.join("big")).unwrap();
-    // Other bytes with the old size and time: only the change time tells, and comparing.
+    // Other bytes with the old size and time: only the change time or a comparison reveals them.
     copying.broken(copying.push(&[]));
     let (seconds, nanoseconds) = mtime(&copying.source);
     let file = File::options().write(true).open(&copying.source).unwrap();

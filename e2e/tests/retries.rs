@@ -1,5 +1,5 @@
-//! Connections that are lost while a copy runs: it is begun again by itself, and ends as if nothing had happened. Ends
-//! that are gone without a word, and ways that are cut.
+//! Lost connections during a copy: it restarts by itself, and ends as usual. Also silent deaths of an end, and cut
+//! paths.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,7 @@ use haul_lab::{SlowFs, Slowness};
 use rustix::fs::FlockOperation;
 use rustix::process::{Signal, kill_process};
 
-/// How soon an end has to notice that another one is gone, and all has to be over then: within 15 s, and as long again
-/// for a machine that runs other tests besides.
+/// Time limit for an end to notice another's death and to end: 15 s, twice as long since this machine runs other tests.
 const NOTICE_LIMIT: Duration = Duration::from_secs(30);
 /// How soon Ctrl-C has to have ended all, with half a second more for such a machine.
 const STOP_LIMIT: Duration = Duration::from_millis(1500);
@@ -25,7 +24,7 @@ const ATTEMPT_LIMIT: Duration = Duration::from_secs(60);
 /// How long a disk does not answer: longer than a worker is silent, and two attempts take.
 const HUNG: Duration = Duration::from_secs(25);
 
-/// The summary of a run that lost its connection, and was begun again at least once, has to tell of one copy.
+/// After lost connections and restarts, the summary describes one copy.
 #[track_caller]
 fn is_one_copy(run: &ProgramRun) {
     let summary = run.summary();
@@ -43,7 +42,7 @@ fn a_far_worker_that_is_killed_is_replaced() {
     let Some(cgroup) = group_or_skip() else { return };
     for push in [true, false] {
         let sandbox = Sandbox::new();
-        // Nothing can be remembered there: the copy has to go on in its own tree all the same, and not to nest another.
+        // State cannot be saved there: the copy must still resume in its own tree, instead of nesting another one.
         sandbox.file("remote-home/.local", "in the way");
         let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
         let copy = RunningCopy::start(&sandbox, &pair, &cgroup, push, &["--json"]);
@@ -196,7 +195,7 @@ fn a_directory_that_another_job_has_is_waited_for_by_a_later_attempt() {
     let sandbox = Sandbox::new();
     let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
     let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, &["--json", "--retry-for", "5m"]);
-    // As a worker of another job would do, once the first one is gone.
+    // Like a worker of another job, after the first one's end.
     let directory = std::fs::File::open(sandbox.path("place/target")).unwrap();
     copy.signal_far_worker(Signal::KILL);
     eventually("it is free", || rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok());

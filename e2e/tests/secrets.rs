@@ -1,4 +1,4 @@
-//! What must not get out: the session's secret, and names that would disturb whoever looks at them.
+//! Confidential data: the session's secret; and names that could disturb a terminal.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -12,7 +12,7 @@ use haul_lab::descendants;
 use haul_proto::wire::control_channel::{HEADER_LEN, LinkChannel, decode_header};
 use haul_proto::wire::request::ControllerMessage;
 
-/// The secret in what a controller told a worker, once that has its Request.
+/// The secret in a controller's messages to a worker, once the Request is complete.
 fn secret_of(told: &[u8]) -> Option<[u8; 32]> {
     let mut rest = told;
     loop {
@@ -32,7 +32,8 @@ fn secret_of(told: &[u8]) -> Option<[u8; 32]> {
     }
 }
 
-/// The secret as it could be found: its bytes, in hexadecimal, in base64 but for what its neighbours change.
+/// Searchable forms of the secret: its bytes, in hexadecimal, and in base64 without the characters shared with
+/// neighbours.
 struct Traces([Vec<u8>; 4]);
 
 impl Traces {
@@ -114,7 +115,7 @@ fn the_secret_is_in_no_argument_environment_or_file_and_is_not_said() {
     let run = ProgramRun::of(running).succeeds();
     let secret = secret.unwrap_or_else(|| panic!("the controller told no secret\n{}", run.account()));
     let traces = Traces::of(&secret);
-    // The worker was told, and the looking finds what is there.
+    // The worker got the secret, and the search finds it.
     assert!(traces.are_in(&contents(&told)) && seen.windows(5).any(|window| window == b"HOME="));
     assert!(traces.are_in(format!("K={}", secret.map(|byte| format!("{byte:02x}")).concat()).as_bytes()));
     assert!(!traces.are_in(&seen), "it is in an argument, an environment or a file");
@@ -134,7 +135,7 @@ fn ended(running: &Running) -> bool {
 /// A name that would clear the screen, ring, go on in another line or turn the text around, and is no UTF-8.
 const HOSTILE: &[u8] = b"\x1b[2J\x07\x1b]0;title\x07\xc2\x9b31m\r\nhaul: all is well\xe2\x80\xae\x7f\xff";
 
-/// What could disturb a terminal; line breaks aside, which are checked by their number.
+/// Characters that could disturb a terminal, except line breaks: their number is checked.
 fn disturbs(text: &str) -> bool {
     text.contains(['\x1b', '\x07', '\r', '\u{9b}', '\u{202e}', '\x7f']) || text.contains("\nhaul: all is well")
 }
@@ -159,7 +160,7 @@ fn whatever_is_said_of_a_hostile_name_it_does_nothing_to_a_terminal() {
         assert!(run.stderr.contains("\\u{1b}[2J\\u{7}"), "it was not named\n{}", run.account());
         assert_eq!(contents(&odd("target/source", "good")), b"content");
     }
-    // As operands and targets, and of what does not exist.
+    // As sources and targets, and as names of missing files.
     let missing = sandbox.path("source").join(name);
     let run = sandbox.haul(["-v"]).arg(&missing).arg("target").run();
     assert!(run.status != Some(0) && !disturbs(&run.stderr), "{}", run.account());
@@ -183,7 +184,7 @@ fn a_terminal_is_not_disturbed_by_a_title_or_by_checksums() {
     assert!(!run.stdout.contains("\x1b]0;title") && !run.stdout.contains('\u{9b}'), "{}", run.account());
 }
 
-/// What `user()` may read of a process, besides its own.
+/// Whether `user()` can read this file of a process.
 fn reads_as_user(path: &str) -> bool {
     let id = user().to_string();
     let mut cat = Command::new("setpriv");
@@ -210,7 +211,7 @@ fn no_other_process_of_the_same_user_reads_haul_s_memory() {
             assert!(!reads_as_user(&format!("/proc/{pid}/{secret}")), "{pid}: {secret}");
         }
     }
-    // The same question about a process that forbids nothing.
+    // The same check for a process without protection.
     let mut sleep = Command::new("setpriv");
     let id = user().to_string();
     let mut sleep = sleep.args(["--reuid", &id, "--regid", &id, "--clear-groups", "sleep", "60"]).spawn().unwrap();

@@ -1,4 +1,4 @@
-//! `haul serve`: sending and fetching without ssh; who gets in, what they may do, and how it ends.
+//! `haul serve`: sending and fetching without ssh; authentication, permissions, and the server's end.
 
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
@@ -42,7 +42,7 @@ fn it_ends_after_one_copy_or_when_its_time_is_over() {
     let sandbox = Sandbox::new();
     sandbox.file("file", "content");
     let server = ServedShare::start(&sandbox, &["--once"]);
-    // One that comes to nothing does not count.
+    // A failed transfer does not count.
     sandbox.haul([&server.at("missing"), "back"]).run().ends(1);
     sandbox.haul(["file", &server.line]).run().succeeds();
     ProgramRun::of(server.running).succeeds();
@@ -302,7 +302,7 @@ fn a_config_file_that_others_can_write_is_refused() {
     serve().run().ends(2).says(["ann: others can read or write it", "chmod 600"]);
     set_mode("ann", 0o600);
     let server = ServedShare::standing(&sandbox, "serve.toml");
-    // What is planted while the server runs is not taken either.
+    // A file planted while the server runs is ignored as well.
     set_mode("serve.toml", 0o666);
     server.running.signal(Signal::HUP);
     eventually("the reload is logged", || server.logged("not_reloaded") == 1);

@@ -16,10 +16,10 @@ use haul_e2e::{
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::process::Signal;
 
-/// What must never arrive.
+/// Content that must never arrive.
 const SECRET: &str = "the outside's";
 
-/// A server whose kernel has no Landlock.
+/// A server on a kernel without Landlock.
 fn without_landlock(sandbox: &Sandbox) -> ServedShare {
     let options = ["serve", "--bind", "127.0.0.1", "--json", "--allow-unsandboxed", "--clients", "64", "shared"];
     ServedShare::of(sandbox.haul(options).injecting("landlock_create_ruleset", "error=ENOSYS"))
@@ -30,7 +30,7 @@ fn raced<T>(pairs: &[(PathBuf, PathBuf)], work: impl FnOnce() -> T) -> T {
     let over = AtomicBool::new(false);
     let exchange = || {
         while !over.load(Ordering::Relaxed) {
-            // Each is what it should be most of the time, so that requests are not refused at once.
+            // Each is valid most of the time, to avoid early refusals of requests.
             for (inside, link) in pairs {
                 for _ in 0..2 {
                     let _ = renameat_with(CWD, inside, CWD, link, RenameFlags::EXCHANGE);
@@ -46,7 +46,7 @@ fn raced<T>(pairs: &[(PathBuf, PathBuf)], work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Whether a file below a directory has what must never arrive.
+/// Whether a file below a directory has forbidden content.
 fn has_leaked(directory: &Path) -> bool {
     fs::read_dir(directory).into_iter().flatten().flatten().any(|entry| {
         let (path, kind) = (entry.path(), entry.file_type().expect("a kind"));
@@ -99,7 +99,7 @@ fn exchanged_paths_lead_nowhere_without_landlock() {
         }
     }
     count("path-race-without-landlock", runs);
-    // strace stands between: it ends with what it traces.
+    // strace is the parent: it ends with the traced program.
     drop(server);
 }
 
@@ -265,7 +265,7 @@ fn a_server_may_require_encryption_and_decides_about_its_network() {
     let server = ServedShare::start(&sandbox, &["--require-encryption"]);
     sandbox.haul(["--no-encrypt", "file", &server.line]).run().ends(2).says(["requires encryption", "--no-encrypt"]);
     sandbox.haul(["file", &server.line]).run().succeeds();
-    // A congestion control that this kernel may not have: it is not asked for there.
+    // A congestion control that this kernel may lack: not requested there.
     sandbox.haul(["--window", "1m", "file", &server.at("tuned")]).run().succeeds();
     server.end().succeeds();
     sandbox.secret_file("secret", "0f".repeat(16));
@@ -330,7 +330,7 @@ fn a_busy_server_is_tried_again_and_never_taken_for_a_wrong_secret() {
     let address = server.address();
     let begun = Instant::now();
     std::thread::scope(|scope| {
-        // Three are turned away, one of them in the middle of its greeting; the fourth is let through.
+        // Three are refused, one of them in the middle of its greeting; the fourth is accepted.
         let door = scope.spawn(|| {
             for number in 0..3 {
                 let (mut client, _) = listener.accept().expect("a client");
@@ -353,7 +353,7 @@ fn a_busy_server_is_tried_again_and_never_taken_for_a_wrong_secret() {
         door.join().expect("it closes");
     });
     assert_eq!(contents(&sandbox.path("back")), b"content");
-    // One that has no place at all: it is said in the end what it may be, and it is not the secret.
+    // A client without a place: the last message names the possible causes without the secret.
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         listener.set_nonblocking(true).expect("it can be set");
@@ -371,7 +371,7 @@ fn a_busy_server_is_tried_again_and_never_taken_for_a_wrong_secret() {
     server.end().succeeds();
 }
 
-/// A standing server whose file names a key for a client.
+/// A permanent server with a client's key in its file.
 fn with_keys(sandbox: &Sandbox, keys: &str) {
     sandbox.dir("data");
     sandbox.file("serve.toml", format!("key = \"serve.key\"\n[in]\npath = \"data\"\nkeys = [{keys}]\n"));
@@ -399,7 +399,7 @@ fn keys_are_revoked_without_a_restart_and_their_sessions_end() {
     };
     let copies = ["ann", "bob"].map(|who| send(&format!("{who}.key"), who).start());
     eventually("both run", || server.logged("connected") == 2);
-    // A file that cannot be understood changes nothing.
+    // An invalid file changes nothing.
     sandbox.file("serve.toml", "[in\n");
     hang_up("not_reloaded", 1);
     assert!(server.log("not_reloaded")[0]["reason"].as_str().is_some_and(|reason| reason.contains("serve.toml")));

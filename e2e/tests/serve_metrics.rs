@@ -1,4 +1,4 @@
-//! `haul serve --metrics`: what a scraper sees of the clients.
+//! `haul serve --metrics`: a scraper's view of the clients.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -16,7 +16,7 @@ fn free_address() -> String {
     free.expect("a free port").to_string()
 }
 
-/// What comes back until the server closes the connection.
+/// The response until the server closes the connection.
 fn ask(address: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();

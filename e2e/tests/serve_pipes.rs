@@ -36,7 +36,7 @@ fn standard_input_goes_to_the_one_client_that_fetches_it() {
     let sandbox = Sandbox::new();
     let source = sandbox.big_file("source", 5_000_000);
     let server = serve_standard(&sandbox, r#"cat source | "$0" serve --bind 127.0.0.1 - --read-only"#);
-    // The wrong way, and no path: nothing is read, and the server goes on.
+    // The wrong direction, and no path: nothing is read, and the server continues.
     sandbox.haul(["source", &server.line]).run().ends(2).says(["pipe is read-only: writing is forbidden"]);
     let bare = server.line.strip_suffix(":-").unwrap();
     sandbox.haul([bare, "got"]).run().ends(2).says(["has a pipe and no directory", "end its line in :-"]);
@@ -72,7 +72,7 @@ fn a_killed_worker_may_have_used_the_pipe() {
     ProgramRun::of(server.running).ends(4);
 }
 
-/// Nothing was read for the first one.
+/// The first client read nothing.
 #[test]
 fn a_client_whose_own_target_refuses_leaves_the_pipe_to_the_next() {
     let sandbox = Sandbox::new();
@@ -119,7 +119,7 @@ fn a_programs_output_is_fetched_as_often_as_it_is_asked_for() {
     server.end().succeeds();
 }
 
-/// Its limit holds for files, whose size is known, and for pipes.
+/// Its limit covers both files of known size and pipes.
 #[test]
 fn a_program_gets_no_more_bytes_than_its_server_allows() {
     let sandbox = Sandbox::new();

@@ -1,4 +1,4 @@
-//! `haul serve`: keys, limits, what is compared and where the other end is; what the log has, and what the kernel does.
+//! `haul serve`: keys, limits, comparisons, network addresses; the contents of the log, and the kernel's confinement.
 
 use std::fs;
 use std::time::Duration;
@@ -58,7 +58,7 @@ fn clients_may_have_keys_and_know_the_server_by_its_own() {
     as_who("ann.key", plain).ends(2).says(["the server's public key is missing"]);
     as_who("secret", &file).ends(2).says(["--secret-file has a secret"]);
     sandbox.haul([&file, "back"]).run().ends(2).says(["your key is missing"]);
-    // Another server's key: the client says nothing more.
+    // Another server's key: the client sends nothing more.
     let other = format!("{plain}#{ann}");
     as_who("ann.key", &other).ends(3).says(["the server failed to authenticate itself"]);
     assert_eq!(server.logged("connected"), 2);
@@ -87,7 +87,7 @@ fn no_more_is_taken_than_its_limit() {
     sandbox.haul(["-r", "tree", &server.line]).run().ends(1).says(["limit is 1024000 bytes in all"]);
     let there = listing(&sandbox.path("shared/tree"));
     assert!(there.len() == 2 && there.contains(&"c".to_owned()), "{there:?}");
-    // What does not say how much it is: counted as it comes.
+    // Data of unknown size: counted on arrival.
     let line = |bytes: &str| format!("head -c {bytes} /dev/zero | \"$0\" - '{}'", server.at(bytes));
     shell(&sandbox, &line("300000")).run().succeeds();
     sandbox.haul(["tree/c", &server.at("again")]).run().ends(1).says(["of which 24000 are left"]);
@@ -169,7 +169,7 @@ fn what_is_there_can_be_compared_where_it_can_be_read() {
     sandbox.haul(["-r", "tree", &server.line]).run().succeeds();
     sandbox.haul(["verify", "-r", "tree", &server.at("tree")]).run().ends(2).says(["write-only"]);
     sandbox.haul(["verify", "-r", &server.at("tree"), "tree"]).run().ends(2).says(["write-only"]);
-    // Files that are there are left alone, and their digests would be told.
+    // Existing files stay untouched, but a comparison would reveal their digests.
     sandbox
         .haul(["-r", "-O", "-E", "md5", "tree", &server.line])
         .run()

@@ -81,7 +81,7 @@ fn calls(word: &str) -> Option<Vec<String>> {
     Some(all)
 }
 
-/// What servers of one copy call, one for each direction.
+/// System calls of one copy's servers, one for each direction.
 fn called(sandbox: &Sandbox) -> BTreeSet<String> {
     sandbox.dir("shared");
     sandbox.big_file("tree/big", 20_000_000);

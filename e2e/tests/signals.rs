@@ -1,4 +1,4 @@
-//! Ctrl-C, hang-ups, and processes that are killed: nothing is left running and no final name is half a file.
+//! Ctrl-C, hang-ups, and killed processes: no process is left, and no final name has half a file.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use haul_e2e::{
 use haul_lab::descendants;
 use rustix::process::{Signal, kill_process, kill_process_group};
 
-/// What haul promises for Ctrl-C, and half a second more for a machine that runs other tests besides.
+/// haul's promise for Ctrl-C, plus half a second, since this machine runs other tests.
 const STOP_LIMIT: Duration = Duration::from_millis(1500);
-/// How soon an end has to notice that another one is gone.
+/// Time limit for an end to notice another's death.
 const NOTICE_LIMIT: Duration = Duration::from_secs(15);
 /// A connection that is lost ends the job at once.
 const ONCE: &[&str] = &["--retries", "0"];
@@ -102,7 +102,7 @@ fn a_lost_terminal_does_not_stop_what_runs_in_the_background() {
     let target = sandbox.path("target");
     let haul = pair.haul(&sandbox).arg("source").arg(pair.at(&target)).into_command();
     let words: Vec<_> = std::iter::once(haul.get_program()).chain(haul.get_args()).map(quoted).collect();
-    // A shell on a terminal puts the copy in the background and logs out; the terminal is gone with it.
+    // A shell on a terminal starts the copy in the background and logs out, which closes the terminal.
     let session = format!("{} & echo $! >pid; sleep 0.7", words.join(" "));
     let login = sandbox.script("login", &format!("#!/bin/bash\nset -m\n{session}\n"));
     let run = shell(&sandbox, &format!("script -qec {} /dev/null", login.display())).cgroup(&cgroup).run();
@@ -165,7 +165,7 @@ fn an_ssh_connection_that_breaks_is_an_error_without_retries() {
 fn control_c_before_anything_is_known_ends_at_once() {
     let sandbox = Sandbox::new();
     sandbox.file("source", "content");
-    // An ssh that says nothing, as one that waits for a password.
+    // A silent ssh, like one that waits for a password.
     let silent = sandbox.script("silent", "#!/bin/sh\nexec sleep 60\n");
     let mut running = sandbox.haul(["-T"]).arg(&silent).args(["source", "host:target"]).start();
     let asleep = |running: &Running| commands(&descendants(running.id())).iter().any(|line| line.starts_with("sleep"));

@@ -12,7 +12,7 @@ use serde_json::Value;
 const MIB: u64 = 1 << 20;
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A file of `len` bytes with noise in `pieces` (where, how much), and nothing else.
+/// A file of `len` bytes with noise in `pieces` (offset, length), and holes elsewhere.
 fn sparse(sandbox: &Sandbox, name: &str, len: u64, pieces: impl IntoIterator<Item = (u64, u64)>) -> std::path::PathBuf {
     let path = sandbox.file(name, "");
     let file = File::options().write(true).open(&path).unwrap();
@@ -100,7 +100,7 @@ fn zeros_that_were_written_stay_data_unless_holes_are_made_of_them() {
     assert!(room(&filled) >= 20 * MIB);
 }
 
-/// Starts a copy that is ended in the middle; what is left goes on.
+/// Starts a copy and ends it in the middle; the rerun resumes.
 #[test]
 fn a_broken_copy_goes_on_and_a_hole_that_was_data_is_zeros() {
     let sandbox = Sandbox::new();
@@ -116,7 +116,7 @@ fn a_broken_copy_goes_on_and_a_hole_that_was_data_is_zeros() {
     running.signal(Signal::KILL);
     running.wait_up_to(LIMIT);
     assert!(within(LIMIT, || remote.workers().is_empty()), "a worker is left");
-    // What was data is a hole now, and the part has it still. As far as times tell, nothing has changed.
+    // Former data is a hole now, and the part still has the data. The times are unchanged.
     let (seconds, nanoseconds) = mtime(&source);
     let file = File::options().write(true).open(&source).unwrap();
     rustix::fs::fallocate(
@@ -136,7 +136,7 @@ fn a_broken_copy_goes_on_and_a_hole_that_was_data_is_zeros() {
     assert_eq!(again.summary()["files_skipped"], 1);
 }
 
-/// A sync of a file of `len` bytes with 4 KiB of data, of which an older copy is at `target`; then one of the changed file.
+/// A sync of a file of `len` bytes with 4 KiB of data over an older copy at `target`; then one of the changed file.
 #[track_caller]
 fn sync_twice(len: u64, target: &Path, sync: impl Fn(&Path)) {
     let source = tempfile::tempdir().unwrap();

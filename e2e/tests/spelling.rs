@@ -1,5 +1,4 @@
-//! A target that does not tell upper and lower case apart: of two names that are one there, one is copied, and nothing is
-//! overwritten.
+//! A case-insensitive target: of two names that are equal there, one is copied, and nothing is overwritten.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -38,7 +37,7 @@ fn of_two_names_that_are_one_at_the_target_one_fails_and_nothing_is_overwritten(
     }
     let again = sandbox.haul(["-rf"]).arg("source/.").arg(&target).run().ends(1);
     again.says(["this file system takes an existing name"]);
-    // What is alone is replaced as anywhere.
+    // A name without a rival is replaced as usual.
     sandbox.file("source/other", "changed");
     sandbox.haul(["-f", "source/other"]).arg(&target).run().succeeds();
     assert_eq!(fs::read(target.join("other")).unwrap(), b"changed");

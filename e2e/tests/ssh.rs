@@ -171,7 +171,7 @@ fn the_remote_command_can_be_given() {
     let options = remote.sshd().ssh_options();
     let options: Vec<_> = options.iter().map(|option| format!("-o {option}")).collect();
     let command = |words: &str| format!("ssh {words} -p {} {}", remote.sshd().port(), options.join(" "));
-    // ssh hands its words to a shell over there, so that one has its own quotes.
+    // ssh passes its words to a remote shell: the path is quoted for that one.
     let command = format!("{} %H \"'{}'\"", command("%I -l %U"), tool.display());
 
     let push = sandbox.haul(["-i"]).arg(remote.sshd().identity()).args(["-T", &command]).arg("source");

@@ -1,5 +1,5 @@
-//! What unfinished copies leave: shown, removed, and what `-a`, `--no-keep` and `--no-resume` make of it. And several
-//! runs at once: of one job, where one wins, and of different ones, where all do.
+//! Remains of incomplete copies: listed, removed, and under `-a`, `--no-keep` and `--no-resume`. Also several runs at
+//! once: of one job, only one proceeds; different jobs all do.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -34,7 +34,7 @@ impl<'a> Copying<'a> {
         self.sandbox.haul(["--json"]).limit(LIMIT).args(options).arg(&self.source).arg("place/big")
     }
 
-    /// A slow run of which something has arrived.
+    /// A slow run after its first data has arrived.
     #[track_caller]
     fn under_way(&self, options: &[&str]) -> Running {
         let running = self.haul(options).args(SLOW).start();
@@ -97,7 +97,7 @@ fn what_a_broken_run_left_is_shown_and_removed() {
     let recorded = part["bytes_recorded"].as_u64().unwrap();
     assert!((SOME / 2..BIG).contains(&recorded), "{part}");
     assert_eq!((&sum["event"], &sum["unfinished"]), (&"summary".into(), &1.into()));
-    // What is told is what the next run finds.
+    // The listed amount is the next run's starting point.
     assert_eq!(copying.goes_on(&[]), recorded);
 
     copying.broken(&[], Signal::KILL);
@@ -148,7 +148,7 @@ fn journals_may_lie_in_a_directory_of_their_own() {
     prints(&copying.look(&["clean", &journals]).succeeds(), &["kept ", "in another directory (-a)"]);
     assert!(copying.goes_on(&option) > 0);
     assert_eq!(listing(Path::new(&journals)), [""; 0]);
-    // Without the option, what is recorded is not found.
+    // Without the option, the journal is not found.
     copying.broken(&option, Signal::KILL);
     assert_eq!(copying.goes_on(&[]), 0);
 }
@@ -224,7 +224,7 @@ fn who_waits_for_a_run_accuses_nothing_of_it() {
     }
 }
 
-/// Starts the same command so often at once. One wins, and all others say which process has won.
+/// Starts the same command several times at once. One proceeds, and all others name its process.
 #[track_caller]
 fn one_wins(sandbox: &Sandbox, words: &[&str], says: &str) {
     let mut running: Vec<_> = (0..RUNS).map(|_| sandbox.haul(words).args(["-x", "256k"]).start()).collect();
@@ -269,7 +269,7 @@ fn many_runs_at_once() {
     compare(&sandbox.path("tree"), &place.join("tree")).unwrap();
     assert_eq!(listing(&place), ["tree"]);
 
-    // Under another name, which the runs race to make. A rerun goes on in it.
+    // Under another name, which the runs race to create. A rerun resumes in it.
     one_wins(&sandbox, &["-r", "tree", "place/copy"], "copying into it");
     sandbox.haul(["-r", "tree", "place/copy"]).run().succeeds();
     compare(&sandbox.path("tree"), &place.join("copy")).unwrap();

@@ -1,4 +1,4 @@
-//! Past the page cache and through it: the same bytes arrive, and what was chosen is said. `null:` for measuring.
+//! Direct and buffered I/O: the same bytes arrive, and the summary names the method. `null:` for measuring.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ fn odd_files(sandbox: &Sandbox) {
     sandbox.file("source/little", "in a pack");
 }
 
-/// Whether this place takes O_DIRECT: what is asked for is said otherwise.
+/// Whether this place supports O_DIRECT: otherwise haul reports its choice.
 fn is_direct(sandbox: &Sandbox) -> bool {
     let run = sandbox.haul(["-u", "st", "source/5000003", "probe"]).run().succeeds();
     fs::remove_file(sandbox.path("probe")).unwrap();
@@ -108,7 +108,7 @@ fn a_cold_start_reads_from_the_disk_what_was_in_memory() {
     let sandbox = Sandbox::new();
     let size = 20_000_001;
     let place = sandbox.big_file("tree/file", size);
-    // Written back, so that it can be dropped.
+    // Clean pages can be dropped.
     fs::File::open(&place).unwrap().sync_all().unwrap();
     let run = sandbox.haul(["--json", "-r", "--cache", "cold", "tree", "null:"]).run().succeeds();
     let disk = &run.summary()["load"]["source"]["disk"]["read_bytes"];

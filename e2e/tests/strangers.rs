@@ -1,4 +1,4 @@
-//! Strangers at the port of a copy that runs: none gets in, none gets in the way, and what arrives is right.
+//! Strangers at the port of a running copy: none is accepted, none disturbs the copy, and the data arrives unchanged.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -15,7 +15,7 @@ use rustix::process::Signal;
 /// Bytes of a greeting and of the answer to one (`docs/PROTOCOL.md`, section 8).
 const GREETING_BYTES: usize = 62;
 const ANSWER_BYTES: u64 = 42;
-/// Most that knock while one copy runs: it goes on for a minute.
+/// Most attempts during one copy of about a minute.
 const KNOCKS_MAX: u64 = 5000;
 
 #[test]
@@ -42,8 +42,7 @@ fn copy_among_strangers(knocks: u64, loiterers: u64) {
     let haul = haul_binary();
     let (worker, there) = (haul.to_str().unwrap(), sandbox.path("there"));
     let to = format!("{}:{}", Proxy::ADDRESS, there.display());
-    // Slow enough that it still runs when all of them have come; and with a number of streams that may grow, so that the
-    // port stays open.
+    // Slow enough to outlast all of them; and with a growing number of streams, to keep the port open.
     let mut running = sandbox.haul(["-x", "1m", "-T", worker, "source", &to]).netns(&netns).start();
     eventually("the copy sends data", || proxy.seen().iter().any(|seen| seen.bytes.len() > 1000));
     let seen = proxy.seen().into_iter().find(|seen| seen.bytes.len() > 1000).unwrap();
@@ -61,7 +60,7 @@ fn copy_among_strangers(knocks: u64, loiterers: u64) {
         running.wait_up_to(Duration::from_millis(50))
     }));
     assert_eq!(answers.refused.load(Ordering::SeqCst) + unheard.refused.load(Ordering::SeqCst), knocks);
-    // A greeting that is right is answered; what no key has sealed is not.
+    // A valid greeting is answered; data sealed with no key is not.
     assert_eq!(answers.longest.load(Ordering::SeqCst), ANSWER_BYTES);
     assert!(unheard.longest.load(Ordering::SeqCst) <= ANSWER_BYTES, "{unheard:?}");
     let run = ProgramRun::of(running).succeeds();

@@ -1,4 +1,4 @@
-//! Long paths: the number of streams follows what they give, whichever end connects, and what arrives is what was sent.
+//! Long paths: the number of streams follows the measured rate, whichever end connects, and the data arrives unchanged.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use haul_e2e::{ProgramRun, Remote, Sandbox, compare, is_root_or_skip};
 use haul_lab::{Congestion, Options, Wan, WanSettings};
 
-/// What haul begins with at this round-trip time.
+/// haul's initial number of streams at this round-trip time.
 const STREAMS_AT_FIRST: u64 = 8;
 const ROUND_TRIP: Duration = Duration::from_millis(30);
 
@@ -30,7 +30,7 @@ fn remote(sandbox: &Sandbox, wan: &Wan) -> Remote {
     Remote::with_haul(sandbox, Options { address, netns: Some(wan.b()), ..Options::default() })
 }
 
-/// The numbers of streams that a run told of, in their order.
+/// A run's reported numbers of streams, in order.
 fn streams(run: &ProgramRun) -> Vec<u64> {
     run.events()
         .iter()

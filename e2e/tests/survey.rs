@@ -1,5 +1,4 @@
-//! `haul survey`: what it counts is what find(1) and du(1) count, what it finds twice is there twice, and nothing is
-//! written by it.
+//! `haul survey`: its counts equal those of find(1) and du(1), its duplicates are real, and it writes nothing.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -8,7 +7,7 @@ use std::path::{Path, PathBuf};
 use haul_e2e::{Browser, ProgramRun, Remote, Sandbox, fifo, listing, set_mtime, shell, stamp};
 use serde_json::Value;
 
-/// What find(1) counts with these words.
+/// find(1)'s count for these words.
 fn found(sandbox: &Sandbox, words: &str) -> u64 {
     let run = shell(sandbox, &format!("find {words} | wc -l")).run().succeeds();
     run.stdout.trim().parse().expect("a number")
@@ -154,7 +153,7 @@ fn what_a_copy_has_brought_is_there_and_the_rest_would_be_sent() {
     assert_eq!(there("target")[..3], [0, 0, files]);
     sandbox.haul(["-r", "tree", "target"]).run().succeeds();
     assert_eq!(there("target"), [files, 0, 0, 0]);
-    // A tree that a copy made under another name is gone on with; so it is by the survey.
+    // A tree copied under another name is resumed, and the survey recognises it as well.
     sandbox.haul(["-r", "tree", "renamed"]).run().succeeds();
     assert_eq!(there("renamed"), [files, 0, 0, 0]);
     sandbox.file("tree/new", "12345");
@@ -221,7 +220,7 @@ fn a_page_has_a_map_that_is_drawn_and_walked_in() {
     assert!(read.dom.matches("class=\"box m").count() >= 2, "{}", read.dom);
 }
 
-/// What is clicked on is left out by the options that the page then shows.
+/// The page's options exclude the selected entries.
 #[test]
 fn a_page_makes_a_list_of_what_to_leave_out() {
     let sandbox = Sandbox::new();

@@ -10,7 +10,7 @@ use haul_e2e::{
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
-/// The rows of a record, without what stands above them.
+/// The rows of a record, without its header.
 fn rows(sandbox: &Sandbox) -> Vec<String> {
     let text = fs::read_to_string(sandbox.path("sweep.csv")).unwrap_or_default();
     text.lines().filter(|line| !line.starts_with('#')).skip(1).map(str::to_owned).collect()

@@ -1,4 +1,4 @@
-//! `haul sync`: each thing that it promises. What becomes of any pair of trees is `sync_pairs`'.
+//! `haul sync`: each of its promises. `sync_pairs` has random pairs of trees.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -34,7 +34,7 @@ fn sync(sandbox: &Sandbox, options: &[&str]) -> ProgramRun {
     sandbox.haul(["sync"]).args(options).args(["s/", "t/"]).run()
 }
 
-/// What was told of single entries: `change path`, below `t`, in the order of the alphabet.
+/// Reports of single entries: `change path`, below `t`, in alphabetical order.
 #[track_caller]
 fn items(run: &ProgramRun) -> Vec<String> {
     let events = run.events();
@@ -48,7 +48,7 @@ fn items(run: &ProgramRun) -> Vec<String> {
     told
 }
 
-/// Everything in a tree: what tells whether it was touched.
+/// All entries of a tree, with stamps that reveal changes.
 fn stamps(root: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::from([format!("{} {:?}", root.display(), stamp(root))]);
     if fs::symlink_metadata(root).is_ok_and(|meta| meta.is_dir()) {
@@ -73,7 +73,7 @@ fn a_slash_says_what_goes_where_whether_the_target_is_there_or_not() {
         sandbox.haul(["sync", source, target]).run().succeeds();
         assert_eq!(listing(&sandbox.path(target)), ["a"]);
     }
-    // With --delete, what is beside the source's own name is nobody's.
+    // With --delete, entries beside the source's own name stay.
     file(&sandbox, "there/beside", "stays", OLD);
     file(&sandbox, "there/s/alone", "goes", OLD);
     sandbox.haul(["sync", "--delete", "s", "there"]).run().succeeds();
@@ -195,7 +195,7 @@ fn filters_protect_files_in_a_directory_that_is_a_file_or_link_at_the_source() {
         let sandbox = set_up("");
         sync(&sandbox, &[when, "--exclude", "n/"]).ends(1).says(["--delete-excluded"]);
         assert_eq!(text(sandbox.path("t/n/other")), "kept, too");
-        // What nothing protects gives way.
+        // Unprotected entries are removed.
         let sandbox = set_up("");
         sync(&sandbox, &[when, "--exclude", "*.c"]).succeeds();
         compare(&sandbox.path("s"), &sandbox.path("t")).unwrap();
@@ -313,8 +313,8 @@ fn more_than_was_allowed_is_not_removed() {
 
 #[test]
 fn what_max_delete_allows_does_not_depend_on_when_a_linked_file_arrives() {
-    // The file has a second name in whose place a directory of two entries is, and two more are in another directory:
-    // together more than may go. Whichever comes first in the source's order has them.
+    // A directory of two entries is in the place of the file's second name, and another directory has two more:
+    // together more than the limit. The first in the source's order use it up.
     for [first, second, beside] in [["a", "b", "c"], ["a", "c", "b"], ["b", "c", "a"], ["c", "a", "b"]] {
         let sandbox = Sandbox::new();
         let big = sandbox.big_file(format!("s/{first}/1"), 2_000_000);
@@ -343,7 +343,7 @@ fn what_is_replaced_or_removed_is_kept_where_that_was_asked_for() {
     assert_eq!(stamp(&kept.join("a")).0, old, "it is the old file itself");
     assert_eq!(fs::read_link(kept.join("link")).unwrap(), Path::new("a"));
     assert!(summary["backed_up"].as_u64().unwrap() >= 6, "{summary}");
-    // What was kept is neither removed nor kept once more.
+    // Backups are neither removed nor backed up again.
     sync(&sandbox, &["--delete", "--backup-dir", "kept"]).succeeds();
     assert_eq!(text(kept.join("a")), "old");
     assert_eq!(text(target.join("a")), "a");
@@ -394,7 +394,7 @@ fn a_file_that_an_earlier_copy_has_becomes_a_name_of_that() {
     assert_eq!(run.summary()["linked"], 2, "{}", run.account());
     let told = items(&run);
     assert!(told.contains(&"linked same".to_owned()) && told.contains(&"created new".to_owned()), "{told:?}");
-    // Whoever changes what is a name of an earlier file's would change the past: a later sync gives it a file of its own.
+    // Writing to a hard link of an earlier copy's file would change the past: a later sync creates a separate file.
     file(&sandbox, "s/same", "TODAY", (1_900_000_000, 0));
     sync(&sandbox, &[]).succeeds();
     assert_eq!([text(sandbox.path("t/same")), text(sandbox.path("monday/same"))], ["TODAY", "today"]);
@@ -440,7 +440,7 @@ fn what_was_sent_is_removed_at_the_source_and_nothing_else() {
         let names = ["its other name", "large", "link", "small", "sub", "there already"];
         assert_eq!(listing(&target), names);
         assert_eq!(fs::metadata(target.join("large")).unwrap().len(), 3_000_000);
-        // What is there and another file of the same size and time; a link to something else.
+        // A different existing file of the same size and time; a link to something else.
         file(&sandbox, "s/other", "contenT", NEW);
         file(&sandbox, &format!("{}/other", ["t", "far"][round]), "content", NEW);
         symlink("elsewhere", sandbox.path("s/small")).unwrap();
@@ -509,7 +509,7 @@ fn what_was_removed_before_a_connection_was_lost_counts_when_it_is_begun_again()
     let remote = Remote::new(&sandbox);
     sandbox.big_file("s/big", 8_000_000);
     file(&sandbox, "s/a/same", "same", NEW);
-    // It is there already, so that the directory is complete at once.
+    // It exists already: the directory completes at once.
     file(&sandbox, "t/a/same", "same", NEW);
     let there = sandbox.path("t");
     for extra in ["a/1", "a/2", "a/3", "4", "5"] {
@@ -530,7 +530,7 @@ fn what_was_removed_before_a_connection_was_lost_counts_when_it_is_begun_again()
     let limit = Duration::from_secs(60);
     let is_removed = || ["1", "2", "3"].iter().all(|extra| !there.join("a").join(extra).exists());
     assert!(within(limit, is_removed), "nothing is removed\n{}", running.stderr_so_far());
-    // What was removed is told twice a second, and so much takes two.
+    // Removals are reported twice a second, and this many take two seconds.
     let arrived = within(limit, || hidden_or_partial(&there, &["a", "4", "5"], 4_000_000).is_some());
     assert!(arrived, "nothing arrived\n{}", running.stderr_so_far());
     let workers = remote.workers();
@@ -549,7 +549,7 @@ fn what_was_removed_before_a_connection_was_lost_counts_when_it_is_begun_again()
 fn what_did_not_arrive_is_not_removed_at_the_source() {
     let sandbox = Sandbox::new();
     sandbox.file("s/good", "good");
-    // Nothing can be put in its place without --delete.
+    // Without --delete, it cannot be replaced.
     sandbox.file("s/bad", "bad");
     sandbox.file("t/bad/in the way", "x");
     sync(&sandbox, &["--remove-source-files"]).ends(1).says(["bad"]);
@@ -618,7 +618,7 @@ fn where_the_source_cannot_be_read_to_its_end_nothing_is_removed() {
         };
         let said = run(&[]).ends(1).says(["closed", "--ignore-errors"]);
         assert!(sandbox.path("t/closed/b").exists(), "{}", said.account());
-        // With --delete=during, what was found before may be gone.
+        // With --delete=during, entries found earlier may be gone.
         assert!(sandbox.path("t/alone").exists() || when == "--delete=during", "{}", said.account());
         run(&["--ignore-errors"]).ends(1);
         assert!(!sandbox.path("t/alone").exists());
@@ -780,7 +780,7 @@ fn a_link_that_is_named_stays_a_link_unless_a_slash_or_an_option_says_otherwise(
         (text(sandbox.path("followed/to-tree/a")), text(sandbox.path("followed/to-file"))),
         ("a".into(), "f".into())
     );
-    // A copy follows what is named, as cp -r and scp do.
+    // A copy follows symbolic links among its arguments, like cp -r and scp.
     sandbox.haul(["-r", "--mkdir", "to-tree", "to-file", "copied"]).run().succeeds();
     assert_eq!(
         (text(sandbox.path("copied/to-tree/a")), text(sandbox.path("copied/to-file"))),
@@ -809,7 +809,7 @@ fn over_ssh_it_is_the_same_in_both_directions() {
         assert_eq!(items(&run(&["--items"])).len(), dry.len());
         compare_with(&source, &sandbox.path(place), all).unwrap();
         assert_eq!(items(&run(&["--items"])), [""; 0]);
-        // By their contents, too, nothing is left to do.
+        // A comparison of contents finds no work either.
         set_mtime(&sandbox.path(place).join("big"), OLD.0, OLD.1);
         let digests = run(&["--compare", "digest", "--items"]);
         assert_eq!(digests.summary()["files_copied"], 0, "{}", digests.account());
@@ -907,7 +907,7 @@ fn what_was_moved_is_made_of_what_is_there() {
     let (whole, _) = run(&[]);
     assert!(whole > 3_900_000, "{whole}");
     fs::rename(sandbox.path("s/before"), sandbox.path("s/after")).unwrap();
-    // Another name, the same time; and another content with the same size and name, which costs what differs.
+    // Another name with the same time; and another content with the same size and name, at the cost of its difference.
     fs::rename(sandbox.path("s/after/two"), sandbox.path("s/after/second")).unwrap();
     let mut changed = contents(&sandbox.path("s/after/three"));
     changed[500_000..500_100].fill(0);
@@ -982,7 +982,7 @@ fn owners_are_those_of_the_same_names_or_whom_the_user_said() {
     sync(&sandbox, &["--chown", "nobody-of-this-name"]).ends(2).says(["nobody-of-this-name", "target"]);
 }
 
-/// Whichever of a file's names comes first: what stays at the target is no name of it.
+/// Whichever of a file's names comes first: the target's remaining file is no hard link to it.
 #[test]
 fn no_name_of_a_file_becomes_one_of_another_file_that_stays() {
     for (rule, stays) in [("--ignore-existing", "a"), ("--ignore-existing", "b"), ("--update", "a"), ("--update", "b")]
@@ -1005,7 +1005,7 @@ fn no_name_of_a_file_becomes_one_of_another_file_that_stays() {
             assert_eq!(left, ["a", "b"], "{rule} {stays}");
             run.ends(1).says(["the place of its file is taken by another entry"]);
         }
-        // Where each name has something that stays, there is nothing to be said.
+        // If every name has a remaining entry, there is no message.
         file(&sandbox, &format!("t/{other}"), "another, too", NEW);
         file(&sandbox, &format!("s/{other}"), "content", OLD);
         sync(&sandbox, &options).succeeds();

@@ -8,7 +8,7 @@ use haul_e2e::{
 };
 use rustix::process::{Signal, kill_process};
 
-/// The line of the summary that tells the way.
+/// The summary's line about the data path.
 #[track_caller]
 fn way(run: &ProgramRun) -> String {
     let line = run.stderr.lines().find(|line| line.trim_start().starts_with("connection "));
@@ -34,7 +34,7 @@ fn data_goes_straight_from_one_host_to_the_other() {
     assert!(way.contains(Trio::A) && way.contains(Trio::B) && !way.contains("ssh"), "{way}");
     run.says(["verified"]);
 
-    // The same again, for programs: nothing is left to do.
+    // The same again with --json: there is no work left.
     let again = trio.haul(&sandbox).args(["--json", "-r"]).args(trio.at(&source, sandbox.path("there"))).run();
     assert_eq!(again.succeeds().summary()["files_copied"], 0);
     trio.is_left_clean();

@@ -1,4 +1,4 @@
-//! File systems that keep times less precisely than the source: what is there is not sent again.
+//! File systems with coarser timestamps than the source's: existing files are not sent again.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -30,7 +30,7 @@ fn changes(run: &ProgramRun) -> Vec<String> {
     items.map(|item| item.to_string()).collect()
 }
 
-/// What tells whether anything was touched.
+/// Stamps that reveal any change.
 fn stamps(root: &Path) -> Vec<(u64, i64, i64)> {
     let names = TIMES.iter().map(|(name, ..)| *name).chain(["", "sub", "large"]);
     let metas = names.map(|name| fs::symlink_metadata(root.join(name)).unwrap());

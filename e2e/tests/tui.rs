@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haul_e2e::{ProgramRun, Remote, Sandbox, Terminal, compare, eventually, within};
 
-/// What takes the other screen, and what gives it back.
+/// Enters the alternate screen; the next constant leaves it.
 const ENTERED: &str = "\x1b[?1049h";
 const LEFT: &str = "\x1b[?25h\x1b[?1049l";
 
@@ -33,7 +33,7 @@ fn arrived(sandbox: &Sandbox) -> usize {
     others.map(blocks).max().unwrap_or(0)
 }
 
-/// What was said when the screen was left.
+/// Output after leaving the alternate screen.
 fn said_afterwards(run: &ProgramRun) -> String {
     let (_, after) = run.stderr.rsplit_once(LEFT).unwrap_or_else(|| panic!("it was not left\n{}", run.account()));
     assert!(run.stderr.contains(ENTERED) && !after.contains("\x1b["), "{after:?}");
@@ -71,7 +71,7 @@ fn keys_change_the_rate_and_the_streams_and_pause_and_every_byte_arrives() {
     terminal.types(" ");
     terminal.shows("PAUSED");
     terminal.shows("paused: press space to resume");
-    // What was on its way arrives; then nothing does, at any rate.
+    // Data in flight arrives; then no more does.
     terminal.types("0");
     terminal.shows("no rate limit");
     eventually("it stands still", || {

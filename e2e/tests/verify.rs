@@ -1,5 +1,4 @@
-//! `haul verify`: what is the same is called identical, what is not is named, all of it and nothing else; and neither end
-//! is touched.
+//! `haul verify`: reports equal trees as identical and names each difference, and only those; neither end changes.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -12,22 +11,22 @@ use std::process::Command;
 use haul_e2e::{Haul, ProgramRun, Remote, Sandbox, TestTree, chain, fifo, is_root_or_skip, set_mtime, stamp};
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, lsetxattr, makedev};
 
-/// A frame, unless another length is asked for.
+/// A frame, by default.
 const FRAME: u64 = 512 << 10;
 /// Small files in the large tree, beside the others.
 const MANY: u32 = 2000;
 /// Directories in one another, more than a path has room for.
 const DEEP: usize = 2100;
-/// Which frame of `large` is damaged.
+/// The damaged frame of `large`.
 const DAMAGED: u64 = 5;
 
-/// The same tree twice: `source`, and what a copy of it into `target` would be.
+/// The same tree twice: `source`, and the result of its copy into `target`.
 struct Twins<'a> {
     sandbox: &'a Sandbox,
     remote: Option<Remote>,
 }
 
-/// Between which ends.
+/// The kinds of ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Way {
     Local,
@@ -58,7 +57,7 @@ impl<'a> Twins<'a> {
         Self { remote: Some(Remote::new(self.sandbox)), ..self }
     }
 
-    /// Makes `target/source` what `source` is.
+    /// Makes `target/source` equal to `source`.
     fn duplicate(&self) {
         let _ = fs::remove_dir_all(self.sandbox.path("target"));
         let copied = Command::new("cp").arg("-a").arg(self.source()).arg(self.sandbox.dir("target")).status();
@@ -88,7 +87,7 @@ impl<'a> Twins<'a> {
         }
     }
 
-    /// What a comparison names, by paths in the copy.
+    /// A comparison's reported differences, by paths in the copy.
     #[track_caller]
     fn named(&self, run: &ProgramRun) -> BTreeMap<PathBuf, String> {
         let root = self.sandbox.path("target/source");
@@ -103,7 +102,7 @@ impl<'a> Twins<'a> {
     }
 }
 
-/// Everything below `root` with what tells whether it was touched.
+/// Everything below `root`, with stamps that reveal changes.
 fn stamps(root: &Path) -> BTreeMap<PathBuf, (u64, i64, i64, i64, i64)> {
     let mut found = BTreeMap::from([(root.to_owned(), stamp(root))]);
     for entry in fs::read_dir(root).unwrap() {
@@ -116,7 +115,7 @@ fn stamps(root: &Path) -> BTreeMap<PathBuf, (u64, i64, i64, i64, i64)> {
     found
 }
 
-/// Replaces a byte of a file by another one, and nothing that stat(2) shows.
+/// Changes a byte of a file, invisibly to stat(2).
 #[track_caller]
 fn flip(path: &Path, offset: u64) {
     let before = fs::metadata(path).unwrap();
@@ -163,7 +162,7 @@ fn the_same_trees_are_identical_and_stay_untouched() {
     assert_eq!(stamps(&sandbox.path("target")).len(), stamps(&twins.source()).len() + 1, "nothing was made");
 }
 
-/// A difference between two trees: where, and what it is called.
+/// A difference between two trees: its place, and haul's word for it.
 type Planted = (&'static str, fn(&Path), &'static str);
 
 const PLANTED: [Planted; 14] = [
@@ -309,7 +308,7 @@ fn what_is_kept_besides_counts_with_the_option_that_keeps_it() {
     ] {
         for way in [Way::Local, Way::Push] {
             let run = twins.verify(way, options).run();
-            // Which name of a file is met first is the directory's order.
+            // The directory's order decides which name of a file comes first.
             let named: BTreeMap<_, _> = twins
                 .named(&run)
                 .into_iter()

@@ -1,8 +1,8 @@
-//! Which way the data takes when networks do not let everything through: two hosts, a cable, and packet filters.
+//! The data's path through restrictive networks: two hosts, a cable, and packet filters.
 
 use haul_e2e::{HostPair, ProgramRun, Sandbox, compare, is_root_or_skip};
 
-/// Which new TCP connections a host's filter lets in besides ssh's, and how it treats the others.
+/// New TCP connections that a host's filter accepts besides ssh's, and its treatment of others.
 enum Refusal {
     /// As if nobody were there.
     Silent,
@@ -10,8 +10,8 @@ enum Refusal {
     Plain,
 }
 
-/// Rules for the host of the sshd: no new connection comes in but to ssh, and (where `outgoing` is set) none goes out.
-/// They look at the first packet of a connection alone, so that no state is needed.
+/// Rules for the host of the sshd: ssh is the only incoming connection, and (with `outgoing` set) there are no outgoing
+/// ones. They match only a connection's first packet, and need no state.
 fn rules(port: u16, refusal: &Refusal, outgoing: bool) -> String {
     let verdict = match refusal {
         Refusal::Silent => "drop",
@@ -39,7 +39,7 @@ fn there_and_back(sandbox: &Sandbox, pair: &HostPair) -> [ProgramRun; 2] {
     [push, pull]
 }
 
-/// The line of the summary that tells the way.
+/// The summary's line about the data path.
 #[track_caller]
 fn way(run: &ProgramRun) -> String {
     let line = run.stderr.lines().find(|line| line.trim_start().starts_with("connection "));

@@ -43,7 +43,7 @@ impl Cgroup {
         fs::write(self.directory.join(setting), value).with_context(|| format!("setting {setting} to {value}"))
     }
 
-    /// The file that takes the ids of processes which shall be in this group.
+    /// The file to write process ids to, to move processes into this group.
     pub fn procs(&self) -> PathBuf {
         self.directory.join("cgroup.procs")
     }
@@ -83,7 +83,7 @@ impl Cgroup {
         self.pids().into_iter().map(|pid| memory(pid).now_bytes).sum()
     }
 
-    /// Kills everything in this group and waits until it is gone.
+    /// Kills all processes of this group and waits for their end.
     pub fn kill_all(&self) {
         let deadline = Instant::now() + END_TIMEOUT;
         loop {

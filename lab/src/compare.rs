@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const NAMED_MAX: usize = 10;
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// What is compared beside kinds, names, content and symbolic links' targets.
+/// Attributes to compare in addition to kinds, names, content and targets of symbolic links.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Attributes {
     /// Permission bits, with set-id and sticky bits.

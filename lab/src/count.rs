@@ -1,4 +1,4 @@
-//! How many cases a harness runs, and how many it ran: one line each, which a later step collects into a table.
+//! Counts of a harness's cases: requested and run. One output line each; a later step makes a table of them.
 
 /// The number of cases to run: the variable's value, or the everyday number.
 ///
@@ -11,7 +11,7 @@ pub fn cases(variable: &str, everyday: u64) -> u64 {
     }
 }
 
-/// Says how many cases of `row` were really run, with nothing wrong.
+/// Reports the number of cases of `row` that ran without a failure.
 pub fn count(row: &str, number: u64) {
     println!("COUNT {row} {number}");
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::{find_program, output_of};
 
-/// Registers qemu in a user namespace alone, so that the program can start others of its kind; then starts it.
+/// Registers qemu in a user namespace alone, for child processes of the program; then starts the program.
 const REGISTER: &str = r#"
 mount -t binfmt_misc none /proc/sys/fs/binfmt_misc &&
 printf '%s' "$1" > /proc/sys/fs/binfmt_misc/register || exit 125
@@ -30,7 +30,7 @@ pub fn emulating_aarch64() -> Result<Vec<OsString>> {
     Ok(words.into_iter().map(OsString::from).chain([registration.into()]).collect())
 }
 
-/// Whether an emulator runs this test, which cannot show `what` there. The line printed makes it count as skipped.
+/// Whether this test runs under an emulator, which lacks `what`. The printed line marks the test as skipped.
 pub fn is_emulated_without(what: &str) -> bool {
     let machine = output_of(Command::new("uname").arg("-m"));
     let is_emulated = machine.is_ok_and(|machine| machine.trim() != std::env::consts::ARCH);

@@ -1,13 +1,10 @@
 //! Test hosts on this machine, for the end-to-end tests and the benchmarks.
 //!
-//! What a test needs in order to watch haul at work between "hosts": an OpenSSH
-//! server of its own ([`Sshd`]), networks of its own ([`Netns`]), long links between them ([`Wan`]), disks whose power can be
-//! cut ([`Disk`]), disks that are slow ([`SlowFs`]), data that is the
-//! same every time ([`TestTree`], [`compare()`]) and a way to run a program under a
-//! time limit while counting what it uses ([`run_with_timeout`]).
+//! Tools to watch haul between "hosts": an OpenSSH server ([`Sshd`]), networks ([`Netns`]), long links between them
+//! ([`Wan`]), disks with a power switch ([`Disk`]), slow disks ([`SlowFs`]), reproducible data ([`TestTree`],
+//! [`compare()`]), and programs under a time limit with their resources counted ([`run_with_timeout`]).
 //!
-//! Nothing here knows haul's protocol. Everything that is started is ended in
-//! `Drop`, by process id.
+//! Nothing here knows haul's protocol. `Drop` ends every started process, by its id.
 
 #![deny(unsafe_code)]
 

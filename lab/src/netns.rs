@@ -1,7 +1,7 @@
-//! Network namespaces: hosts with addresses, links and packet filters of their own, on this machine.
+//! Network namespaces: hosts with their own addresses, links and packet filters, on this machine.
 //!
-//! Needs root and iproute2. Programs enter a namespace through `nsenter`, not
-//! `ip netns exec`, which would also give them a mount namespace of their own.
+//! Needs root and iproute2. Programs enter a namespace through `nsenter`: `ip netns exec` would also give them a mount
+//! namespace.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -71,14 +71,14 @@ impl Netns {
         rebuild(command, self.nsenter())
     }
 
-    /// Runs a program in here to its end; gives what it wrote, or an error with what it complained about.
+    /// Runs a program in this namespace to its end. Gives its output, or an error with its standard error.
     pub fn run<Word: AsRef<OsStr>>(&self, program: &str, args: impl IntoIterator<Item = Word>) -> Result<String> {
         let mut command = self.command(program);
         output_of(command.args(args))
     }
 
-    /// Links this namespace to another by a cable (a veth pair). Addresses are in
-    /// CIDR form, `10.9.0.1/24` or `fd09::1/64`. Gives the interfaces' names, here and there.
+    /// Links this namespace to another by a cable (a veth pair). Addresses are in CIDR form, `10.9.0.1/24` or
+    /// `fd09::1/64`. Gives the names of this end's and the other end's interfaces.
     pub fn connect(&self, other: &Self, address_here: &str, address_there: &str) -> Result<(String, String)> {
         let (here, there) = (self.interface_name(), other.interface_name());
         let ends = ["link", "add", &here, "netns", &self.name, "type", "veth", "peer", "name", &there];

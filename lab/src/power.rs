@@ -1,8 +1,8 @@
-//! A disk whose power can be cut: a file system of its own in an image, on a loop device.
+//! A disk with a power switch: a file system in an image, on a loop device.
 //!
-//! The cut is the file system's own (`FS_IOC_SHUTDOWN`, linux/fs.h; ext4 and XFS have it): from one moment on it writes
-//! nothing more, and what it had only in memory is lost. When it is mounted again, it recovers as after a loss of power.
-//! What the device itself would have lost in its cache is not lost: a barrier that is missing is not noticed.
+//! The file system cuts itself off (`FS_IOC_SHUTDOWN`, linux/fs.h, in ext4 and XFS): it stops writing, and loses data
+//! held only in memory. The next mount recovers as after a power cut. Data in the device's own cache survives, so a
+//! missing barrier goes unnoticed.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::run::output_of;
 /// `FS_IOC_SHUTDOWN`.
 const SHUTDOWN: Opcode = opcode::read::<u32>(b'X', 125);
 
-/// Which moment a cut is like.
+/// The moment of a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
     /// Right after the file system has written its log, for whatever reason it had (`FS_SHUTDOWN_FLAGS_LOGFLUSH`).
@@ -26,13 +26,12 @@ pub enum Cut {
     LogLost,
 }
 
-/// Runs `work` in a thread with mounts of its own, which are gone with it and with all processes that it started.
-/// Needs root.
+/// Runs `work` in a thread with its own mounts. They end with the thread and with all processes it started. Needs root.
 pub fn apart<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let result = std::thread::scope(|scope| {
         let inside = scope.spawn(|| {
-            // SAFETY: this thread alone gets mounts, root and working directory of its own, and it is new: nothing here
-            // counts on seeing what another thread mounts. Descriptors and memory stay shared.
+            // SAFETY: only this new thread gets its own mounts, root and working directory, and it relies on no mounts
+            // of other threads. Descriptors and memory stay shared.
             #[allow(unsafe_code)]
             let unshared = unsafe { unshare_unsafe(UnshareFlags::NEWNS) };
             unshared.context("getting mounts of one's own (needs root)")?;
@@ -53,7 +52,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Makes one of `bytes` in `directory`, which has to be empty, and mounts it: to be called within [`apart`].
+    /// Makes a disk of `bytes` in the empty `directory`, and mounts it. Call within [`apart`].
     pub fn new(kind: &'static str, directory: &Path, bytes: u64) -> Result<Self> {
         let (image, place) = (directory.join("image"), directory.join("disk"));
         File::create_new(&image)?.set_len(bytes)?;
@@ -76,7 +75,7 @@ impl Disk {
             Cut::LogLost => 2,
         };
         let root = File::open(&self.place)?;
-        // SAFETY: FS_IOC_SHUTDOWN reads one u32, which the setter holds until the call returns.
+        // SAFETY: FS_IOC_SHUTDOWN reads one u32; the setter holds it until the call returns.
         #[allow(unsafe_code)]
         let down = unsafe { ioctl(&root, Setter::<SHUTDOWN, u32>::new(flags)) };
         down.context("shutting a file system down")

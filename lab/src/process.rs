@@ -1,22 +1,21 @@
-//! What `/proc` says about a process and all that it started.
+//! A process and its descendants, from `/proc`.
 //!
-//! Reads only; the one thing it does is to end a tree of processes, by id.
+//! Read-only, except for ending a tree of processes by id.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The clock ticks a second in which `/proc/PID/stat` counts (`sysconf(_SC_CLK_TCK)`).
+/// Clock ticks a second in `/proc/PID/stat` (`sysconf(_SC_CLK_TCK)`).
 fn ticks_per_s() -> f64 {
     let ticks = rustix::param::clock_ticks_per_second();
     f64::from(u32::try_from(ticks).unwrap_or(100))
 }
 
-/// The processes that `pid` started, and those that they started; without `pid` itself.
+/// The descendants of `pid`, without `pid` itself.
 ///
-/// A process whose parent has ended is no longer found (it was given to init):
-/// see [`crate::Cgroup`] for an account that cannot be escaped.
+/// Orphans are missing, since init adopted them: see [`crate::Cgroup`] for a complete account.
 pub fn descendants(pid: u32) -> Vec<u32> {
     let mut found = Vec::new();
     let mut to_visit = vec![pid];
@@ -54,10 +53,10 @@ pub fn peak_memory_bytes(pid: u32) -> u64 {
     memory(pid).peak_bytes
 }
 
-/// Ends `pid` and everything below it: SIGTERM to `pid` alone, so that it can
-/// clean up, then SIGKILL to whatever is left after `grace`.
+/// Ends `pid` and its descendants: SIGTERM to `pid` alone for an orderly end, then SIGKILL to all that remain after
+/// `grace`.
 ///
-/// The caller still has to wait for `pid` if it is its own child.
+/// If `pid` is the caller's own child, the caller still has to wait for it.
 pub fn end_tree(pid: u32, grace: Duration) {
     let mut known = descendants(pid);
     signal(pid, Signal::TERM);
@@ -72,14 +71,14 @@ pub fn end_tree(pid: u32, grace: Duration) {
     }
 }
 
-/// Sends `signal` to one process; one that is gone already is no error.
+/// Sends `signal` to one process. A process that has already ended is no error.
 pub(crate) fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = to_pid(pid) {
         let _ = kill_process(pid, signal);
     }
 }
 
-/// The id in rustix's type; none for 0, which would mean "my own group".
+/// The id in rustix's type; none for 0, the caller's own group.
 pub(crate) fn to_pid(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }

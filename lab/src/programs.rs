@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where administrators' programs are, which may not be on an ordinary user's PATH.
+/// Folders of administrators' programs, often missing from an ordinary user's PATH.
 const MORE_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// Finds a program on PATH or in the administrators' directories.

@@ -1,5 +1,5 @@
-//! Someone on the way: a TCP proxy in a network namespace, through which all goes that is sent to one address. It sees what
-//! comes first on each connection, and flips the requested bits.
+//! A man in the middle: a TCP proxy in a network namespace for all connections to one address. It records the start of
+//! each connection, and flips bits on request.
 
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,7 +20,7 @@ const PIECE_BYTES: usize = 64 << 10;
 /// How much of a connection's beginning it remembers.
 const SEEN_MAX: usize = 4096;
 
-/// Which way bytes go.
+/// The direction of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Towards {
     /// From the end that connected.
@@ -32,7 +32,7 @@ pub enum Towards {
 /// A bit that is to flip.
 #[derive(Debug, Clone, Copy)]
 pub struct Flip {
-    /// Of what goes this way.
+    /// The direction to change.
     pub towards: Towards,
     /// In this byte, counted over all connections since [`Proxy::flip`].
     pub byte: u64,
@@ -64,10 +64,10 @@ struct ProxyState {
 }
 
 impl Proxy {
-    /// What is sent here goes through the proxy, and on to the same port of 127.0.0.1.
+    /// Connections to this address pass the proxy, and continue to the same port of 127.0.0.1.
     pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-    /// Starts one in `netns`, which can have one.
+    /// Starts the proxy in `netns`; one at most.
     pub fn start(netns: &Netns) -> Result<Self> {
         let listener =
             netns.enter(|| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("a port for the proxy"))??;

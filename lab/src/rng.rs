@@ -20,7 +20,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`, which is not 0.
+    /// A number below `end`, a positive number.
     pub fn below(&mut self, end: u64) -> u64 {
         self.number() % end
     }
@@ -40,7 +40,7 @@ impl Rng {
         from[self.index(from.len())]
     }
 
-    /// Fills `bytes` with what cannot be compressed.
+    /// Fills `bytes` with incompressible data.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         let mut words = bytes.chunks_exact_mut(8);
         for word in &mut words {
@@ -63,8 +63,7 @@ impl Rng {
         low + self.number() % (high - low + 1)
     }
 
-    /// Picks an octave, then a place in it: log-uniform by steps, in integers, so that no machine's floating point
-    /// library decides what it is.
+    /// Picks an octave, then a number in it: log-uniform by steps. Integers give the same result on every machine.
     pub fn log_between(&mut self, low: u64, high: u64) -> u64 {
         let octaves = (high / low.max(1)).max(1).ilog2();
         let floor = low << self.between(0, u64::from(octaves));

@@ -1,8 +1,7 @@
-//! Runs one program to its end under a time limit, and counts what it used.
+//! Runs one program to its end under a time limit, and counts its resources.
 //!
-//! The program gets a process group of its own, so that a time limit ends all
-//! of it. Its output goes to unnamed files, not pipes: a daemon that it leaves
-//! behind cannot hold the caller up.
+//! The program gets a process group of its own, and the time limit ends all of it. Its output goes to unnamed files
+//! instead of pipes: a leftover daemon cannot block the caller.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -20,23 +19,23 @@ use crate::process::{descendants, memory, signal, to_pid, tree_cpu};
 /// How soon after the start memory is looked at. A peak between two looks may go unseen when it is made of several
 /// processes; that of one process is exact.
 const FIRST_SAMPLE: Duration = Duration::from_millis(10);
-/// Each look is twice as far from the last one, up to this. All of the system's processes are read for it: more often,
-/// it would slow down what is measured.
+/// Each poll waits twice as long as the last, up to this limit. A poll reads all of the system's processes, so frequent
+/// polls would slow down the measured program.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What a program left behind and what it used.
+/// A program's results and resource use.
 #[derive(Debug, Clone)]
 pub struct Finished {
     /// How it ended.
     pub status: ExitStatus,
-    /// What it wrote to standard output, unless the command redirected it.
+    /// Standard output, unless the command redirected it.
     pub stdout: Vec<u8>,
-    /// What it wrote to standard error, unless the command redirected it.
+    /// Standard error, unless the command redirected it.
     pub stderr: Vec<u8>,
     /// Seconds from start to end.
     pub wall_s: f64,
-    /// User plus system seconds of the program and of every process that it
-    /// waited for; clock ticks of 10 ms. What it orphaned is not in it.
+    /// User plus system seconds of the program and every process it waited for; clock ticks of 10 ms. Orphans are not
+    /// included.
     pub cpu_s: f64,
     /// The most resident memory seen: of the whole tree added up (sampled), or
     /// of its largest process (exact), whichever is more.
@@ -93,7 +92,7 @@ pub fn start_attended(command: &mut Command) -> Result<Running> {
     Running::start(command, None)
 }
 
-/// Runs `command` to its end without a limit; gives what it wrote, or an error with what it complained about.
+/// Runs `command` to its end without a limit. Gives its output, or an error with its standard error.
 pub fn output_of(command: &mut Command) -> Result<String> {
     let output = command.stdin(Stdio::null()).output();
     let output = output.with_context(|| format!("could not start {command:?}: is it installed?"))?;
@@ -121,7 +120,7 @@ impl Running {
         Ok(Self { child, pidfd, stdout, stderr, started, peak_memory_bytes: 0, reaped: false })
     }
 
-    /// The process id, which is also the id of its process group.
+    /// The process id, also the id of its process group.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -131,17 +130,17 @@ impl Running {
         signal(self.child.id(), which);
     }
 
-    /// What it wrote to standard error up to now.
+    /// Standard error so far.
     pub fn stderr_so_far(&self) -> String {
         String::from_utf8_lossy(&self.complaint()).into_owned()
     }
 
-    /// What it wrote to standard output up to now.
+    /// Standard output so far.
     pub fn stdout_so_far(&self) -> String {
         String::from_utf8_lossy(&self.stdout_from(0)).into_owned()
     }
 
-    /// What it wrote to standard output from this offset up to now.
+    /// Standard output so far, from this offset.
     pub fn stdout_from(&self, offset: u64) -> Vec<u8> {
         read_from(&self.stdout, offset)
     }
@@ -211,7 +210,7 @@ impl Running {
         self.peak_memory_bytes = self.peak_memory_bytes.max(now_bytes);
     }
 
-    /// Kills the process group, and what left the group but is still below the program.
+    /// Kills the process group, and descendants outside the group.
     fn kill(&self) {
         let strayed = descendants(self.child.id());
         self.kill_group();
@@ -251,7 +250,7 @@ pub fn rebuild(command: &Command, mut wrapper: Command) -> Command {
     wrapper
 }
 
-/// Reads without moving the offset, which is the program's too.
+/// Reads at a position, since the program shares the file's offset.
 fn read_from(file: &File, offset: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 64 << 10];

@@ -1,8 +1,7 @@
-//! An OpenSSH server of one's own, and everything a client needs to log in to it.
+//! A private OpenSSH server, and everything a client needs to log in.
 //!
-//! It runs as the current user, on a free port, with keys made for it alone;
-//! nothing of the user's own ssh configuration is read or changed. Ended with
-//! all its sessions in `Drop`.
+//! It runs as the current user, on a free port, with its own keys. The user's ssh configuration stays unread and
+//! unchanged. `Drop` ends the server and all its sessions.
 
 use std::ffi::OsString;
 use std::fs;
@@ -25,11 +24,11 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// A free port can be taken by another process before the server has it.
 const START_ATTEMPTS: u32 = 5;
 
-/// Where distributions put the server, which is seldom in a user's PATH.
+/// Distributions' folders for the server, seldom on a user's PATH.
 const SSHD_PATHS: [&str; 4] = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/bin/sshd", "/sbin/sshd"];
 
-/// What kind of host the server is to be. The default is 127.0.0.1 in this
-/// namespace, with the account's own home directory and sshd's default PATH.
+/// The kind of host. The default is 127.0.0.1 in this namespace, with the account's own home directory and sshd's
+/// default PATH.
 #[derive(Debug)]
 pub struct Options<'a> {
     /// Where it listens.
@@ -38,15 +37,15 @@ pub struct Options<'a> {
     pub port: Option<u16>,
     /// The network namespace it (and so every remote command) runs in.
     pub netns: Option<&'a Netns>,
-    /// What remote commands get as HOME and as the directory they start in;
-    /// its `.bashrc`, if there is one, is read first. Needs bash as the account's login shell.
+    /// HOME and the initial directory of remote commands. They read its `.bashrc` first, if present. Needs bash as the
+    /// account's login shell.
     pub home: Option<PathBuf>,
     /// More variables for remote commands.
     pub environment: Vec<(String, String)>,
     /// PATH as remote commands see it.
     pub path: Option<OsString>,
-    /// Lines of sshd_config that take precedence over those written here. Not
-    /// `SetEnv` (of which sshd takes only the first) and not `Match`.
+    /// Lines of sshd_config that take precedence over those of this module. Not `SetEnv` (sshd uses only the first) and
+    /// not `Match`.
     pub extra_config: String,
 }
 
@@ -130,7 +129,7 @@ impl Sshd {
         self.directory.path().join("known_hosts")
     }
 
-    /// A client configuration with which `ssh -F FILE HOST` gets here.
+    /// A client configuration for `ssh -F FILE HOST`.
     pub fn ssh_config(&self) -> PathBuf {
         self.directory.path().join("ssh_config")
     }
@@ -140,7 +139,7 @@ impl Sshd {
         self.directory.path()
     }
 
-    /// What the server logged up to now.
+    /// The server's log so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
     }
@@ -191,9 +190,8 @@ impl Sshd {
         pids
     }
 
-    /// User plus system CPU seconds of the server and all its sessions since its
-    /// start: exact where control groups can be used, else by clock ticks and
-    /// without what escaped from its session.
+    /// User plus system CPU seconds of the server and all its sessions since its start: exact with control groups,
+    /// otherwise from clock ticks and without processes that left their session.
     pub fn cpu_s(&self) -> f64 {
         self.account.as_ref().map_or_else(|| tree_cpu(self.pid()), Cgroup::cpu_s)
     }
@@ -204,7 +202,7 @@ impl Sshd {
         all.saturating_sub(memory(self.pid()).now_bytes)
     }
 
-    /// Ends all sessions and leaves the server listening: what a network that is cut looks like to both ends.
+    /// Ends all sessions, but not the server. Both ends see the same as in a network outage.
     pub fn end_sessions(&self) {
         for pid in self.session_pids() {
             crate::process::signal(pid, rustix::process::Signal::KILL);
@@ -247,7 +245,7 @@ fn make_keys(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The port that is asked for, else one that is free now; in another namespace all are, as good as certainly.
+/// The requested port, or a free one. In another namespace, practically all ports are free.
 fn free_port(options: &Options<'_>) -> Result<u16> {
     if let Some(port) = options.port {
         return Ok(port);
@@ -291,7 +289,7 @@ fn server_configuration(directory: &Path, options: &Options<'_>, port: u16) -> R
     Ok(text)
 }
 
-/// What remote commands get in their environment beside sshd's own.
+/// The environment of remote commands, in addition to sshd's own.
 fn session_variables(directory: &Path, options: &Options<'_>) -> Result<Vec<(String, String)>> {
     let mut variables = options.environment.clone();
     if let Some(path) = &options.path {
@@ -299,10 +297,9 @@ fn session_variables(directory: &Path, options: &Options<'_>) -> Result<Vec<(Str
     }
     if let Some(home) = &options.home {
         variables.push(("HOME".to_owned(), text_of(home.as_os_str())?));
-        // sshd goes to the account's own directory whatever HOME says. A bash that
-        // runs one command reads the file named by BASH_ENV first, which puts that right.
-        // Some distributions' bash, below sshd and at the outermost level only, reads
-        // ~/.bashrc instead: hence SHLVL, and the script does both.
+        // sshd starts in the account's own directory whatever HOME says. bash reads the file in BASH_ENV before a
+        // single command, and that file changes the directory. Some distributions' bash reads ~/.bashrc instead, below
+        // sshd and only at the outermost level: hence SHLVL, and the script does both.
         let script = directory.join("enter_home");
         fs::write(&script, "unset BASH_ENV\ncd \"$HOME\"\nif [ -f ~/.bashrc ]; then . ~/.bashrc; fi\n")?;
         variables.push(("SHLVL".to_owned(), "1".to_owned()));

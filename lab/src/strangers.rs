@@ -1,5 +1,4 @@
-//! Those who may reach a port and have no business there: connections that say something wrong, and others that say nothing
-//! or say it slowly.
+//! Unauthorised clients of a port: connections with wrong data, and silent or slow ones.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddrV4, TcpStream};
@@ -19,17 +18,17 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Between two bytes of one that is slow.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What they achieved.
+/// The strangers' results.
 #[derive(Debug, Default)]
 pub struct Answers {
     /// Connections that were made, said something and were closed.
     pub refused: AtomicU64,
-    /// The most bytes that one of them received.
+    /// The most bytes that one stranger received.
     pub longest: AtomicU64,
 }
 
-/// Makes `number` connections to where `seen` went, each with something wrong, in `netns`. `seen` is the beginning of a
-/// connection that was right, `greeting` of whose bytes are a greeting: they are sent again, changed, or cut off.
+/// Makes `number` connections in `netns` to the address in `seen`, each with wrong data. `seen` is the start of a valid
+/// connection with a greeting of `greeting` bytes. The strangers send it again, changed or truncated.
 pub fn knock(netns: &Netns, seen: &Seen, greeting: usize, number: u64) -> Result<Answers> {
     let (answers, next) = (Answers::default(), AtomicU64::new(0));
     netns.enter(|| {
@@ -63,7 +62,7 @@ fn wrong(right: &[u8], greeting: usize, rng: &mut Rng) -> Vec<u8> {
         0 => rng.bytes(noise),
         // The whole of it again.
         1 => right.to_vec(),
-        // A greeting that is right, and then what no key has sealed.
+        // A valid greeting, then data sealed with no key.
         2 => [first, &rng.bytes(rest.len().min(2000))].concat(),
         // A greeting of one's own, and then the other's records.
         3 => {
@@ -98,8 +97,8 @@ fn knock_once(address: SocketAddrV4, words: &[u8]) -> u64 {
 pub struct Loiterers(Arc<AtomicBool>);
 
 impl Loiterers {
-    /// Makes `number` of them to where `seen` went: every second one is silent, and the others say what is right, a byte
-    /// at a time. One that is closed is made again.
+    /// Makes `number` connections to the address in `seen`: every second one is silent, the others send valid data a
+    /// byte at a time. A closed connection is opened again.
     pub fn start(netns: &Netns, seen: &Seen, number: u64) -> Result<Self> {
         let (inside, seen, stop) = (netns.inside()?, seen.clone(), Arc::new(AtomicBool::new(false)));
         let its_stop = Arc::clone(&stop);

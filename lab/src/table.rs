@@ -1,8 +1,8 @@
-//! Tables in Markdown, aligned so that they can be read as text too.
+//! Markdown tables, aligned for reading as plain text.
 
 use std::fmt::Write as _;
 
-/// Lines of the same length, the heading first. Numbers stand at the right, `texts` (numbers of columns) at the left.
+/// Lines of equal length, the heading first. Numbers are aligned right; the columns numbered in `texts`, left.
 pub fn aligned(lines: &[Vec<String>], texts: &[usize]) -> String {
     let columns = lines.first().map_or(0, Vec::len);
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);

@@ -1,7 +1,8 @@
-//! Control groups that hold what runs in them back: to a share of a processor, or to a rate of a disk.
+//! Control groups with limits: a share of a processor, or a disk's rate.
 //!
-//! Of version 1, where each controller has a hierarchy of its own, so that a process can be in one of these and be counted in a
-//! [`Cgroup`] of version 2 as well. A disk's rate holds for what goes past the page cache; of what goes through it, only what the process itself has put on the disk.
+//! Version 1: each of its controllers has its own hierarchy, so a process can be in one of these groups and in a
+//! [`Cgroup`] of version 2 as well. A disk's rate limits direct I/O; of buffered I/O, only writes to the disk by the
+//! process itself.
 
 use std::path::Path;
 
@@ -10,10 +11,10 @@ use anyhow::{Context, Result};
 use crate::Cgroup;
 use crate::cgroup::{new_directory, version_1_mount};
 
-/// How often the kernel gives a group its share of a processor: what it and container runtimes do by themselves.
+/// The period of the kernel's CPU quota: the kernel's and container runtimes' default.
 const PERIOD_US: u64 = 100_000;
 
-/// What is held back, and how far.
+/// A resource and its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Throttle<'a> {
     /// Processor time, in hundredths of one processor.
@@ -21,9 +22,9 @@ pub enum Throttle<'a> {
         /// At most this much of one processor: 150 is one and a half.
         percent: u64,
     },
-    /// Reading from the disk on which a place is, bytes a second.
+    /// Reading from the path's disk, bytes a second.
     Reads(&'a Path, u64),
-    /// Writing to the disk on which a place is, bytes a second.
+    /// Writing to the path's disk, bytes a second.
     Writes(&'a Path, u64),
 }
 

@@ -1,4 +1,4 @@
-//! What must be true of the target: at any time, and once a run has come to its end.
+//! Invariants of the target: at any time, and at the end of a job.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::scenario::Scenario;
 use crate::sender::Sender;
 use crate::tree::{SimTree, TreeEntry, TreeEntryKind};
 
-/// Holds after every run, however it ended: what has a final name is whole, and is the source's or was there before.
+/// Holds after every run, however it ended: a file with a final name is complete, and is the source's or an old one.
 pub fn names(disk: &SimDisk, before: &SimDisk, tree: &SimTree) -> Result<(), String> {
     if let Some(gone) = before.keys().find(|path| !disk.contains_key(*path)) {
         return Err(format!("{} was there and is gone", shown(gone)));
@@ -25,7 +25,7 @@ pub fn names(disk: &SimDisk, before: &SimDisk, tree: &SimTree) -> Result<(), Str
     Ok(())
 }
 
-/// Holds after every run, however it ended: what the target called done is there, also after a loss of power.
+/// Holds after every run, however it ended: every entry reported done is there, even after a power cut.
 pub fn done_stays(receiver: &Receiver, disk: &SimDisk) -> Result<(), String> {
     let done = receiver.fates.iter().filter(|(_, fate)| **fate == EntryOutcome::Done).map(|(path, _)| path);
     match done.into_iter().find(|path| !disk.contains_key(*path)) {
@@ -74,7 +74,7 @@ pub fn finished(
     Ok(())
 }
 
-/// Both ends agree on how many entries came to what.
+/// Both ends agree on the number of entries with each outcome.
 fn counts(sender: &Sender, receiver: &Receiver) -> Result<(), String> {
     let count = |wanted| receiver.fates.values().filter(|fate| **fate == wanted).count() as u64;
     let refused = count(EntryOutcome::Refused) + receiver.refused_below;
@@ -90,7 +90,7 @@ fn counts(sender: &Sender, receiver: &Receiver) -> Result<(), String> {
     Ok(())
 }
 
-/// What became of an entry is right, and is what stands there.
+/// An entry's outcome is right, and matches the disk.
 fn entry(
     scenario: &Scenario,
     node: &TreeEntry,
@@ -117,7 +117,7 @@ fn entry(
         EntryOutcome::Kept if there.is_some_and(current) => Ok(()),
         EntryOutcome::Kept if is_secretly_changed(node) && there.is_some_and(|there| is_of(there, node)) => Ok(()),
         EntryOutcome::Done | EntryOutcome::Kept => wrong("it is not there"),
-        // What goes to a device goes with its stream.
+        // Data for a device stays in its stream's order.
         EntryOutcome::Failed if scenario.is_calm() && !device => wrong("nothing went wrong"),
         EntryOutcome::Failed => Ok(()),
         EntryOutcome::Refused => {
@@ -136,7 +136,7 @@ fn is_secretly_changed(node: &TreeEntry) -> bool {
     matches!(&node.what, TreeEntryKind::File(file) if file.secretly_changed)
 }
 
-/// What a run must leave alone that finds everything done: it names nothing new.
+/// A run that finds everything done gives no new names.
 pub fn nothing_left_to_do(receiver: &Receiver, tree: &SimTree) -> Result<(), String> {
     let again = tree.nodes.iter().find(|node| {
         matches!(node.what, TreeEntryKind::File(_)) && receiver.fates.get(&node.path) == Some(&EntryOutcome::Done)

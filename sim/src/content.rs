@@ -1,4 +1,4 @@
-//! What files contain: full frames out of a few patterns, whose hashes are remembered, and a short tail of real bytes.
+//! Contents of files: full frames from a few patterns with cached hashes, and a short tail of real bytes.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,13 +10,13 @@ use haul_lab::Rng;
 
 /// Bytes of a full frame.
 pub const FRAME_BYTES: u32 = 256 << 10;
-/// Number of different full frames that files have. None is of zeros, which is what a disk shows that has lost something.
+/// Number of different full frames. None is all zeros: a disk shows zeros for lost data.
 const PATTERNS: u8 = 4;
 /// In a full frame's number: the second half is zeros.
 const TORN: u8 = 0x10;
 /// In a full frame's number: a bit is wrong.
 const DECAYED: u8 = 0x20;
-/// What is left of the number is the byte that is repeated.
+/// The number's remainder is the repeated byte.
 const BYTE: u8 = 0x0f;
 
 /// The session's frame length.
@@ -27,13 +27,13 @@ pub fn frame_len() -> FrameLen {
 /// The bytes of one frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContentBlock {
-    /// A full frame that repeats one byte, and what became of it.
+    /// A full frame of one repeated byte, with its state.
     Full(u8),
     /// These bytes.
     Bytes(Rc<[u8]>),
 }
 
-/// What was computed of full frames.
+/// Cached results for full frames.
 #[derive(Default)]
 struct Known {
     /// By pattern.
@@ -63,7 +63,7 @@ impl ContentBlock {
         }
     }
 
-    /// What a disk shows where nothing was written.
+    /// A disk's content where nothing was written.
     pub fn zeros(len: usize) -> ContentBlock {
         if len == FRAME_BYTES as usize { ContentBlock::Full(0) } else { ContentBlock::Bytes(vec![0; len].into()) }
     }

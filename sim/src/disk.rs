@@ -1,5 +1,4 @@
-//! What is at the target: names, and what stands under each. Files that have no final name yet are not here: a crash
-//! takes them.
+//! The target's names and their entries. Files without a final name are absent: a crash deletes them.
 
 use std::collections::BTreeMap;
 

@@ -1,18 +1,17 @@
-//! The simulator: both machines of the protocol, driven to the end of a job under faults that come from a seed.
+//! The simulator: both machines of the protocol, driven to the end of a job under faults from a seed.
 //!
-//! A seed gives a tree at the source, what stands at the target before, the number of streams, how likely each fault
-//! is, where runs are cut off and by what, and every choice of what happens next. A job is run again until it comes to
-//! its end, and what the runs leave on the target's disk (parts, journals, names that a loss of power takes back) is what
-//! the next one finds. So a seed that fails once fails always, and can be looked at with
-//! `cargo run -p haul-sim -- --one SEED -v`.
+//! A seed gives a tree at the source, existing entries at the target, the number of streams, the rates of faults, the
+//! causes and moments of crashes, and every choice of the next event. The job is run again until it completes. Each run
+//! finds its predecessors' traces on the target's disk (parts, journals, names lost in a power cut). A failing seed
+//! therefore always fails, and `cargo run -p haul-sim -- --one SEED -v` shows it.
 //!
-//! Everything that the machines say goes through the wire's own encoding. What is modelled, not real: disks (maps
-//! from names to contents), connections (queues), the seals of records, and full frames, of which there are only
-//! a few different ones, so that their hashes are computed once.
+//! All messages of the machines pass through the wire's own encoding. Modelled are disks (maps from names to contents),
+//! connections (queues), the seals of records, and full frames. There are only a few different frames, and each needs
+//! hashing only once.
 //!
 //! [`jobs`] simulates `haul job` at scale instead: a thousand nodes and their scheduler, with the real packing.
 //!
-//! The simulator checks itself, too: with a [`Plant`] it breaks a rule on purpose and must notice.
+//! The simulator also tests itself: a [`Plant`] breaks a rule on purpose, and the checks must notice.
 
 mod check;
 mod content;
@@ -36,11 +35,11 @@ pub use world::{SeedOutcome, run};
 pub enum Plant {
     /// None: the real thing.
     Nothing,
-    /// The target does not compare the check of what arrived.
+    /// The target skips the checksums of received data.
     SkipCheck,
     /// The target's first Done messages get lost.
     DropDone,
-    /// What the target asks for again gets lost.
+    /// The target's requests to resend get lost.
     DropResend,
     /// The target writes under the final name from the first frame on.
     NameEarly,
@@ -52,7 +51,7 @@ pub enum Plant {
     SendChanged,
     /// The way to the target delivers an offer twice.
     RepeatOffer,
-    /// The source does not ask what came of a stream that broke.
+    /// The source does not query a broken stream's data.
     ForgetToAsk,
     /// The target's answer to that gets lost.
     DropMissing,
@@ -62,9 +61,9 @@ pub enum Plant {
     TrustSize,
     /// The target resumes the partial file of another version.
     KeepOther,
-    /// The target does not have the source compare what may be another version.
+    /// The target does not let the source compare a possible other version.
     SkipCompare,
-    /// What the source finds the same gets lost.
+    /// The source's reports of matches get lost.
     DropSame,
     /// The target says that a file is there before the disk has its name.
     SettleEarly,

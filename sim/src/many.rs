@@ -11,7 +11,7 @@ use crate::{Plant, SeedOutcome, run};
 pub struct Failure {
     /// The seed.
     pub seed: u64,
-    /// What happened.
+    /// The results.
     pub why: String,
 }
 

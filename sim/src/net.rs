@@ -1,5 +1,5 @@
-//! What is under way: control messages one behind the other in each direction, and records on each stream. How they
-//! interleave is the scheduler's choice; messages in one direction stay in order.
+//! Data in flight: control messages in each direction, and records on each stream. The scheduler chooses their
+//! interleaving; messages of one direction stay in order.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ pub const JOB: JobNumber = JobNumber(7);
 /// Most messages that wait on the way in one direction, and most records on a stream: then the sender waits.
 const QUEUE_MAX: usize = 6;
 
-/// A record: its head and trailer as bytes, its payload as what it stands for.
+/// A record: its header and trailer as bytes, its payload as a model.
 #[derive(Debug)]
 pub struct Record {
     /// The encoded prefix.
@@ -73,7 +73,7 @@ impl<T> SimQueue<T> {
         self.0.pop_front()
     }
 
-    /// Whether nothing is on the way.
+    /// Whether nothing is in flight.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -82,9 +82,9 @@ impl<T> SimQueue<T> {
 /// A data stream.
 #[derive(Debug, Default)]
 pub struct Stream {
-    /// What is on its way.
+    /// Records in flight.
     pub way: SimQueue<Record>,
-    /// It takes nothing any more; what had come through before is still received.
+    /// Closed for sending; earlier records still arrive.
     pub broken: bool,
 }
 
@@ -113,7 +113,7 @@ impl Net {
         Self { streams: (0..streams).map(|_| Stream::default()).collect(), ..Self::default() }
     }
 
-    /// Whether nothing is on its way.
+    /// Whether nothing is in flight.
     pub fn is_empty(&self) -> bool {
         self.to_target.is_empty()
             && self.to_source.is_empty()

@@ -1,5 +1,5 @@
-//! Parts of files on the target's disk, each with its journal, and what crashes leave of them: writes reach the disk in any
-//! order, wholly, half or not at all, and what lies there may decay.
+//! Partial files on the target's disk, each with its journal, and the effects of crashes: writes reach the disk in any
+//! order, completely, partly or not at all, and their data may decay.
 
 use std::collections::BTreeSet;
 
@@ -59,13 +59,13 @@ impl PartFile {
         journal[start..start + SLOT_BYTES].copy_from_slice(&encode_slot(frame, record));
     }
 
-    /// What is recorded of a frame.
+    /// A frame's journal slot.
     pub fn recorded(&self, frame: u64) -> Option<JournalRecord> {
         let slots = self.journal.as_ref()?.get(index(slot_offset(frame))..)?;
         decode_slot(frame, slots.first_chunk::<SLOT_BYTES>()?)
     }
 
-    /// What a reader gets of a frame; zeros where nothing was written.
+    /// A frame's content for a reader; zeros where nothing was written.
     pub fn read(&self, frame: u64) -> ContentBlock {
         let len = frame_len().frame_len(self.size, frame).unwrap_or(0);
         let block = self.blocks.get(index(frame)).cloned().flatten();
@@ -82,7 +82,7 @@ impl PartFile {
         self.fresh.clear();
     }
 
-    /// What was written there did not reach the disk. What is recorded of it stays.
+    /// The written data did not reach the disk. Its journal entry stays.
     pub fn lose(&mut self, frame: u64) {
         if let Some(place) = self.blocks.get_mut(index(frame)) {
             *place = None;
@@ -104,7 +104,7 @@ impl PartFile {
                 _ => {}
             }
             if rng.chance(500) {
-                // What is left of the slot's bytes.
+                // Remaining bytes of the slot.
                 let kept = rng.index(SLOT_BYTES + 1);
                 self.spoil_journal(index(slot_offset(frame)) + kept..index(slot_offset(frame + 1)));
             }

@@ -1,5 +1,5 @@
-//! The target's engine, as far as the protocol needs one: looks, writes, names, and fails now and then. What it makes of
-//! what an earlier run left is `proof`'s, what follows for what is whole or fails is `naming`'s.
+//! The target's engine, as far as the protocol needs one: it looks up, writes, renames, and fails now and then. `proof`
+//! handles the remains of earlier runs; `naming`, the consequences of complete and failed files.
 
 mod naming;
 mod old;
@@ -29,7 +29,7 @@ use haul_lab::Rng;
 use old::{Telling, is_large};
 use proof::Proof;
 
-/// What became of an entry.
+/// An entry's outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryOutcome {
     /// It has its name by this run.
@@ -45,7 +45,7 @@ pub enum EntryOutcome {
 /// The target's end of one run.
 pub struct Receiver {
     machine: TargetSession<usize>,
-    /// What the machine's handles stand for.
+    /// Objects behind the machine's handles.
     open: Vec<Open>,
     todo: Vec<Todo>,
     streams: Vec<Incoming>,
@@ -59,17 +59,17 @@ pub struct Receiver {
     /// Entries in refused directories; nobody needs their paths. And files that were offered anew when the first offer of
     /// them was whole already.
     pub refused_below: u64,
-    /// Entries whose place another offer of the same file took.
+    /// Entries displaced by another offer of the same file.
     pub replaced: u64,
-    /// What became of each other entry, by path.
+    /// Outcomes of all other entries, by path.
     pub fates: HashMap<Vec<u8>, EntryOutcome>,
-    /// What was written to devices, to the end.
+    /// Data of complete devices.
     pub device_writes: Vec<(Vec<u8>, FileContent)>,
-    /// Frames and packs that were asked for again.
+    /// Frames and packs requested again.
     pub resent: u64,
     /// Files that the source gave up after they were needed.
     pub abandoned: u64,
-    /// Files whose frames were not what the source said.
+    /// Files with frames that did not match the source's checksums.
     pub mismatched: u64,
     /// Frames that an earlier run had left, and that were proven.
     pub held: u64,
@@ -77,18 +77,18 @@ pub struct Receiver {
     pub unproven: u64,
 }
 
-/// What does not change during a run.
+/// Constants of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct SimSettings {
-    /// What becomes of what exists.
+    /// The policy for existing entries.
     pub overwrite: OverwritePolicy,
-    /// Hash what arrives.
+    /// Hash received data.
     pub verify_memory: bool,
     /// Keep journals, and resume partial files of an earlier run.
     pub resumes: bool,
-    /// How likely what goes wrong.
+    /// Rates of faults.
     pub rates: Rates,
-    /// What is broken on purpose.
+    /// The planted bug.
     pub plant: Plant,
 }
 
@@ -97,15 +97,15 @@ struct Open {
     path: Vec<u8>,
     directory: bool,
     size: u64,
-    /// What went to a device. What goes to a file is in its part.
+    /// Data of a device. A file's data is in its part.
     device: Option<Vec<Option<ContentBlock>>>,
-    /// The source is to compare what an earlier run left of it.
+    /// The source shall compare the remains of an earlier run.
     compare: bool,
-    /// It has a fate, or a name: what comes for it still is dropped.
+    /// It has an outcome or a name: later data for it is dropped.
     closed: bool,
 }
 
-/// What a thread of the engine is about to do.
+/// The next action of an engine thread.
 enum Todo {
     Finish(FinishedEntry<usize>),
     Name {
@@ -114,7 +114,7 @@ enum Todo {
         content: FileContent,
         modified: Timestamp,
     },
-    /// It has its name, which the disk need not have yet.
+    /// It has its name, perhaps not yet on the disk.
     Settle {
         entry: EntryId,
         handle: usize,
@@ -259,7 +259,7 @@ impl Receiver {
             }
             (ParentDirectory::Operand(number), _) => self.operands.get(&number).cloned(),
             (ParentDirectory::Again(handle), _) => {
-                // What came of the first offer is void.
+                // Results of the first offer are void.
                 let open = &mut self.open[*handle];
                 if !std::mem::replace(&mut open.closed, true) {
                     storage.parts.remove(&open.path);
@@ -351,7 +351,7 @@ impl Receiver {
         Arc::new(self.open.len() - 1)
     }
 
-    /// Moves a stream on: takes a record, or writes what it took before.
+    /// Advances a stream: receives a record, or writes the last one.
     pub fn stream(
         &mut self,
         stream: usize,
@@ -454,7 +454,7 @@ impl Receiver {
         self.follow(step, storage)
     }
 
-    /// The end is killed: what a thread was writing may be there, or half of it.
+    /// The end is killed: a thread's current write may be complete, half done or missing.
     pub fn die(&mut self, storage: &mut SimStorage, rng: &mut Rng) {
         for Writing { handle, offset, block, .. } in self.streams.iter_mut().filter_map(|stream| stream.writing.take())
         {
@@ -464,7 +464,7 @@ impl Receiver {
         }
     }
 
-    /// Takes up what a machine's step asks for; a thread will do it.
+    /// Queues the actions of a machine's step for a thread.
     fn follow(&mut self, step: TargetStep<usize>, storage: &mut SimStorage) -> DoneEntries<()> {
         match step {
             TargetStep::None

@@ -1,4 +1,4 @@
-//! The scenario of a seed: fault rates, streams, crashes, and what becomes of existing entries.
+//! The scenario of a seed: fault rates, streams, crashes, and the policy for existing entries.
 
 use haul_lab::Rng;
 use haul_proto::overwrite_policy::OverwritePolicy;
@@ -29,16 +29,16 @@ pub struct Rates {
     pub full: u64,
 }
 
-/// What a seed sets.
+/// The settings from a seed.
 #[derive(Debug)]
 pub struct Scenario {
-    /// What becomes of what exists.
+    /// The policy for existing entries.
     pub overwrite: OverwritePolicy,
     /// Fault rates.
     pub rates: Rates,
     /// Number of streams.
     pub streams: u16,
-    /// Hash what arrives.
+    /// Hash received data.
     pub verify_memory: bool,
     /// A tree that is wider than the window.
     pub wide: bool,
@@ -76,7 +76,7 @@ impl Scenario {
         }
     }
 
-    /// Whether nothing goes wrong but crashes and streams that break.
+    /// Whether the only faults are crashes and broken streams.
     pub fn is_calm(&self) -> bool {
         self.rates == Rates { breaks: self.rates.breaks, ..Rates::default() }
     }

@@ -1,4 +1,4 @@
-//! The source's engine, as far as the protocol needs one: walks, reads, sends, and notices what fails or has changed.
+//! The source's engine, as far as the protocol needs one: it walks, reads, sends, and notices failures and changes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,11 +35,11 @@ pub struct Sender {
     kept: HashMap<(EntryId, u64), (ContentBlock, [u8; 32])>,
     rates: Rates,
     plant: Plant,
-    /// What the target said, by outcome.
+    /// The target's reports, by outcome.
     pub told: SenderOutcomes,
 }
 
-/// What the target said became of entries.
+/// The outcomes of entries that the target reported.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SenderOutcomes {
     /// At their places by this run.
@@ -207,7 +207,7 @@ impl Sender {
                 kept_frame.map(|(block, value)| data_record(kept.entry, kept.index, block, value))
             }
             Some(WorkItem::Compare(chunk, held)) => self.read_frame(stream, chunk, held, tree, rng),
-            // What an old file has is the engine's to find out: here, all of it is sent.
+            // The engine decides how to reuse an old file: here, it sends all of it.
             Some(WorkItem::Frames(chunk) | WorkItem::Delta(chunk, _)) => {
                 self.read_frame(stream, chunk, Vec::new(), tree, rng)
             }
@@ -223,7 +223,7 @@ impl Sender {
                     net.streams[stream].way.send(Record::new(ContentBlock::Bytes([].into()), &end));
                     return true;
                 }
-                // One that has nothing to do does again what another has not done, if it has waited long enough.
+                // An idle stream repeats another one's unfinished work after a long enough wait.
                 None if rng.chance(100) => match self.machine.next_double() {
                     Some(work) => {
                         self.streams[stream].work = Some(work);
@@ -252,8 +252,9 @@ impl Sender {
         net.streams.push(Stream::default());
     }
 
-    /// Reads the next frame of a piece and leaves the others for later; none when that fails, or when it is what the
-    /// target has (`held`: the values of the piece's frames there). The machine learns of them when the whole piece is read.
+    /// Reads the next frame of a chunk and leaves the others for later. Gives none on a failure, or for a frame that
+    /// the target already has (`held`: the values of the chunk's frames there). The machine learns of them at the end
+    /// of the chunk.
     fn read_frame(
         &mut self,
         stream: usize,
@@ -300,7 +301,7 @@ impl Sender {
         (!is_held).then(|| data_record(entry, index, block, value))
     }
 
-    /// Reads the next frame of a flow, which is a file that a device takes.
+    /// Reads the next frame of a flow, a file for a device.
     fn read_flow(&mut self, next: &FlowFrame<usize>, tree: &mut SimTree, rng: &mut Rng) -> Option<Record> {
         let entry = next.entry;
         let modified = self.stamps[&entry];
@@ -365,7 +366,7 @@ impl Sender {
     }
 }
 
-/// What is offered of an entry, as it is now.
+/// The offer of an entry in its present state.
 fn described(node: &TreeEntry, place: EntryLocation) -> Entry {
     let meta = EntryMetadata { modified: node.stamp, ..EntryMetadata::default() };
     Entry { place, kind: node.offered_kind(), meta, version: node.offered_version(), more: None }

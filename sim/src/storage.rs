@@ -1,5 +1,4 @@
-//! The target's disk as a whole: names, parts of files, and which names a loss of power could still take back. It outlives
-//! the runs that work on it.
+//! The whole of the target's disk: names, parts of files, and names at risk in a power cut. It outlives its runs.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +11,12 @@ use crate::parts::PartFile;
 /// A part decays this often in a thousand, whenever a run has ended badly.
 const DECAYS: u64 = 60;
 
-/// What runs leave for each other.
+/// State that persists between runs.
 #[derive(Debug, Default)]
 pub struct SimStorage {
     /// Entries by name.
     pub names: SimDisk,
-    /// What will get which name.
+    /// Parts by their later final name.
     pub parts: BTreeMap<Vec<u8>, PartFile>,
     /// No room: whatever writes fails.
     pub full: bool,
@@ -27,9 +26,9 @@ pub struct SimStorage {
 /// A name that was given and that the disk may not have yet.
 #[derive(Debug)]
 struct Unsynced {
-    /// What the name stood for.
+    /// The entry replaced.
     before: Option<DiskEntry>,
-    /// What got the name, if that was a part.
+    /// The new entry's part, if it was one.
     part: Option<PartFile>,
     /// Its bytes are on the disk.
     written: bool,
@@ -59,7 +58,7 @@ impl SimStorage {
         self.unsynced.clear();
     }
 
-    /// The power is gone, and comes back.
+    /// A power cut, and recovery from it.
     pub fn lose_power(&mut self, rng: &mut Rng) {
         self.parts.values_mut().for_each(|part| part.lose_power(rng));
         for (path, Unsynced { before, part, written }) in std::mem::take(&mut self.unsynced) {
@@ -80,7 +79,7 @@ impl SimStorage {
         }
     }
 
-    /// Time passes over what a run has left.
+    /// Ages the remains of a run.
     pub fn decay(&mut self, rng: &mut Rng) {
         for part in self.parts.values_mut() {
             if rng.chance(DECAYS) {
@@ -90,7 +89,7 @@ impl SimStorage {
     }
 }
 
-/// What a file contains whose name reached the disk, and whose bytes did not: all of its length, and zeros.
+/// Content of a file whose name reached the disk before its bytes: full length, all zeros.
 fn lost(content: &FileContent) -> FileContent {
     PartFile::new(content.size(), None).content()
 }

@@ -1,4 +1,4 @@
-//! What is at the source: a random tree, the order in which it is walked, and files that fail or change under the reader.
+//! The source: a random tree, the order of its walk, and files that fail or change under the reader.
 
 use haul_proto::entry::{EntryContent, FileVersion, Timestamp};
 
@@ -17,15 +17,15 @@ pub struct TreeEntry {
     pub name: Vec<u8>,
     /// From the operand down.
     pub path: Vec<u8>,
-    /// What it is.
+    /// Its kind.
     pub what: TreeEntryKind,
     /// Time of last modification.
     pub stamp: Timestamp,
-    /// Which file it is, and since when it is unchanged.
+    /// The file's identity and time of last change.
     pub version: FileVersion,
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug)]
 pub enum TreeEntryKind {
     /// A directory.
@@ -39,11 +39,11 @@ pub enum TreeEntryKind {
 /// A file at the source.
 #[derive(Debug)]
 pub struct File {
-    /// What it contains now.
+    /// Its present content.
     pub content: FileContent,
-    /// What it contained at any time, the present included.
+    /// All contents so far, the present one included.
     pub versions: Vec<FileContent>,
-    /// What goes wrong with it.
+    /// Its fault.
     pub trouble: Trouble,
     /// Frames that were read of it.
     pub reads: u64,
@@ -51,14 +51,14 @@ pub struct File {
     pub secretly_changed: bool,
 }
 
-/// What goes wrong with a file at the source.
+/// A fault of a file at the source.
 #[derive(Debug, Clone)]
 pub enum Trouble {
-    /// Nothing.
+    /// None.
     None,
     /// This frame and those behind it cannot be read.
     Unreadable(u64),
-    /// Number of reads after which another content is written to it, once.
+    /// Number of reads before a single change of its content.
     Changes(u64, FileContent),
 }
 
@@ -67,14 +67,14 @@ pub enum Trouble {
 pub enum Visit {
     /// A directory, before its contents; or any other entry.
     Enter(usize),
-    /// A directory, after what is in it.
+    /// A directory, after its contents.
     Leave(usize),
 }
 
 /// The source.
 #[derive(Debug, Default)]
 pub struct SimTree {
-    /// Entries; a directory stands before what is in it.
+    /// Entries; a directory stands before its contents.
     pub nodes: Vec<TreeEntry>,
     /// The walk, depth first.
     pub walk: Vec<Visit>,
@@ -104,7 +104,7 @@ impl SimTree {
     /// Adds an entry and all below it. The recursion is at most 12 deep.
     fn grow(&mut self, rng: &mut Rng, parent: Option<usize>, left: &mut u64, troubles_per_mille: u64, depth: u32) {
         *left = left.saturating_sub(1);
-        // At the top and below it, directories: so that there is something in them.
+        // Directories at the top and just below: they will have contents.
         let directories = [6, 5, 3][usize::try_from(depth).unwrap_or(2).min(2)];
         match rng.below(10) {
             n if n < directories && depth < 12 => {
@@ -143,7 +143,7 @@ impl SimTree {
         id
     }
 
-    /// Counts a read of a file, which may be the one after which it is another.
+    /// Counts a read of a file, and may change its content after that.
     pub fn touch(&mut self, node: usize) {
         let node = &mut self.nodes[node];
         let TreeEntryKind::File(file) = &mut node.what else { return };
@@ -159,7 +159,7 @@ impl SimTree {
         }
     }
 
-    /// What may have happened to it while no run was at work: files are others, or look as if they were.
+    /// Changes between runs: files have new content, or only look like it.
     pub fn pass_time(&mut self, rng: &mut Rng) {
         let remounted = rng.chance(100);
         for node in &mut self.nodes {
@@ -209,7 +209,7 @@ fn trouble(content: &FileContent, rng: &mut Rng) -> Trouble {
 }
 
 impl TreeEntry {
-    /// What is offered of it.
+    /// The entry's offer.
     pub fn offered_kind(&self) -> EntryContent {
         match &self.what {
             TreeEntryKind::Directory => EntryContent::Directory,
@@ -218,7 +218,7 @@ impl TreeEntry {
         }
     }
 
-    /// What is offered with a large file, so that a later run knows whether it is the same.
+    /// Version data of a large file's offer, for later runs to recognise the file.
     pub fn offered_version(&self) -> Option<FileVersion> {
         let is_large =
             matches!(&self.what, TreeEntryKind::File(file) if file.content.size() > frame_len().pack_file_max());

@@ -15,25 +15,25 @@ use haul_lab::Rng;
 
 /// Most streams that break in a run.
 const BREAKS_MAX: u64 = 20;
-/// Most moves that a target makes after its source is gone.
+/// Most moves of a target after the crash of its source.
 const MOVES_ALONE_MAX: u64 = 40;
 /// Number of moves in a thousand that make room on a full disk.
 const ROOM_AGAIN: u64 = 100;
-/// Consecutive moves without progress before every party is asked.
+/// Consecutive moves without progress before all parties move.
 const IDLE_MAX: u32 = 32;
 
 /// How a run is cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Crash {
-    /// The source is gone. The target does some of what it can do without it.
+    /// The source crashes. The target continues for a while.
     Source,
-    /// The target is gone.
+    /// The target crashes.
     Target,
-    /// The target's power is gone.
+    /// The target loses power.
     Power,
 }
 
-/// What a seed came to.
+/// The result of a seed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SeedOutcome {
     /// Entries of the tree.
@@ -52,7 +52,7 @@ pub struct SeedOutcome {
     pub resent: u64,
     /// Files that its source gave up after they were needed.
     pub abandoned: u64,
-    /// Files whose frames were not what its source said.
+    /// Files with frames that did not match the source's checksums.
     pub mismatched: u64,
     /// Files that went to a device.
     pub to_devices: u64,
@@ -98,7 +98,7 @@ enum RunEnd {
     Crashed,
 }
 
-/// Runs a seed to its end; the error says what rule was broken.
+/// Runs a seed to its end; an error names the broken rule.
 pub fn run(seed: u64, plant: Plant, verbose: bool) -> Result<SeedOutcome, String> {
     let mut rng = Rng::new(seed);
     let mut scenario = Scenario::random(seed, &mut rng);
@@ -155,7 +155,7 @@ impl World {
         Self { rng, storage: SimStorage::new(disk), settings, verbose, again: false, outcome: SeedOutcome::default() }
     }
 
-    /// From here on nothing goes wrong: what failed before comes through now.
+    /// No more faults from here on: retries succeed.
     fn calm_down(&mut self, scenario: &mut Scenario, tree: &mut SimTree) {
         tree.pass_time(&mut self.rng);
         tree.calm_down();

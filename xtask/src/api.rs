@@ -52,7 +52,7 @@ fn check_compatibility(rev: &str) -> Result<bool, String> {
     for library in LIBRARIES {
         check.args(["--package", library]);
     }
-    // It asks for a dynamic library of the target, which cannot be built for static executables.
+    // The target's configuration asks for a dynamic library, and static executables cannot have one.
     check.env("RUSTFLAGS", "-C debuginfo=0").current_dir(root());
     Ok(run(&mut check, LIMIT, Output::Shown).failure.is_none())
 }
@@ -77,11 +77,11 @@ fn compare(library: &str, write: bool) -> Result<bool, String> {
     Ok(changes.is_empty())
 }
 
-/// Lists the interface, one item a line. A folder of its own, so that other builds do not start anew.
+/// Lists the interface, one item a line. Its own target folder keeps other builds up to date.
 fn list(library: &str, folder: &Path) -> Result<String, String> {
     let mut describe = cargo(&["rustdoc", "--locked", "--lib", "--package", library, "--target-dir"]);
     describe.arg(folder).args(["--", "-Z", "unstable-options", "--output-format", "json"]);
-    // cargo-public-api reads the JSON of the toolchain's rustdoc, which is not stable.
+    // cargo-public-api reads the toolchain's rustdoc JSON, an unstable format.
     let described = run(describe.env("RUSTC_BOOTSTRAP", "1"), LIMIT, Output::Kept);
     described.failure.map_or(Ok(()), |why| Err(format!("cargo rustdoc: {why}")))?;
     let json = format!("{ARCH}-unknown-linux-gnu/doc/{}.json", library.replace('-', "_"));

@@ -1,4 +1,4 @@
-//! What cargo has built: the test executables and programs that its JSON messages name.
+//! Test executables and programs of a cargo build, from its JSON messages.
 
 use std::path::{Path, PathBuf};
 

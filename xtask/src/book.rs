@@ -34,7 +34,7 @@ fn pages() -> BTreeSet<String> {
     documents(&docs).iter().map(|path| relative(path)).filter(|page| page != SUMMARY).collect()
 }
 
-/// What is wrong with a table of contents of `pages`.
+/// Mistakes in a table of contents of `pages`.
 fn faults(summary: &str, pages: &BTreeSet<String>) -> Vec<String> {
     let mut listed = BTreeSet::new();
     let mut faults = Vec::new();

@@ -1,8 +1,8 @@
-//! `cargo xtask fuzz --coverage`: which lines of proto the fuzz targets reach with their corpus and with what becomes of it
-//! at random, measured on the stable toolchain by rustc's own instrumentation (`-C instrument-coverage`) and LLVM's tools.
+//! `cargo xtask fuzz --coverage`: lines of proto that the fuzz targets reach with their corpus and random mutations of
+//! it. Measured on the stable toolchain by rustc's own instrumentation (`-C instrument-coverage`) and LLVM's tools.
 //!
-//! Only what a peer's bytes can reach is counted. What proto decides besides (how many streams, when to send, which
-//! compression) sees measurements, and no peer's words.
+//! Only code within reach of a peer's bytes counts. proto's other decisions (number of streams, times to send,
+//! compression) depend on measurements, not on a peer's messages.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,11 +12,11 @@ use crate::artifacts;
 use crate::run::{Output, run};
 use crate::workspace::{cargo, root};
 
-/// What building may take, and running.
+/// Time limits for building and for running.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 /// Seconds for each target, on top of its corpus.
 const MUTATED_SECONDS: &str = "2";
-/// What of proto a peer's bytes reach, or what lies on a disk.
+/// Files of proto within reach of a peer's bytes, or of bytes on a disk.
 const REACHED: [&str; 9] =
     ["codec.rs", "integrity.rs", "journal.rs", "manifest.rs", "path.rs", "plan.rs", "ranges.rs", "session", "wire"];
 /// Where instrumented builds go, apart from the others.
@@ -53,7 +53,7 @@ pub fn measure() -> Result<(), String> {
     completed(&mut report, Output::Shown, "llvm-cov").map(|_| ())
 }
 
-/// Runs a command that has to succeed; what it printed.
+/// Runs a command; gives its output, or an error if it fails.
 fn completed(command: &mut Command, output: Output, what: &str) -> Result<String, String> {
     let ended = run(command, LIMIT, output);
     match ended.failure {

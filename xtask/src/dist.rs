@@ -110,7 +110,7 @@ fn dist(arguments: &DistArguments) -> Result<(), String> {
     package(arguments, &directory, &path, &version, &target)
 }
 
-/// Makes what the options name, besides the executable in `path`.
+/// Makes the packages named by the options from the executable in `path`.
 fn package(
     arguments: &DistArguments,
     directory: &Path,

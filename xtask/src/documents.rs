@@ -9,7 +9,7 @@ const README_LINES_MAX: usize = 150;
 const SENTENCE_WORDS_MAX: usize = 25;
 /// Pages that still have longer sentences, and their longest. Numbers only shrink.
 const LONGER_SENTENCES: [(&str, usize); 1] = [("docs/OPTIONS.md", 35)];
-/// Reference pages whose sentences are also short on average.
+/// Reference pages with short sentences on average.
 const REFERENCE: [&str; 6] = [
     "docs/DELTA.md",
     "docs/DIAGNOSIS.md",
@@ -23,14 +23,14 @@ const AVERAGE_WORDS_MAX: usize = 15;
 const AVERAGED_WORDS_MIN: usize = 4;
 /// The parts of the documentation that users read first.
 pub(crate) const GUIDE: [&str; 3] = ["docs/start", "docs/guide", "docs/operating"];
-/// What a contributor reads first.
+/// A contributor's first pages.
 const ARCHITECTURE: &str = "docs/ARCHITECTURE.md";
 const ARCHITECTURE_LINES_MAX: usize = 250;
 const INTERNALS: &str = "docs/internals";
 const WHERE: &str = "docs/internals/where.md";
 const QUESTIONS_MIN: usize = 20;
 const PARAGRAPH_WORDS_MAX: usize = 120;
-/// What users and contributors read from the top. Other pages are reference: their paragraphs may be long.
+/// Pages to read from top to bottom. Other pages are reference: their paragraphs may be long.
 const READ_FROM_THE_TOP: [&str; 4] = ["README.md", "docs/glossary.md", ARCHITECTURE, "CONTRIBUTING.md"];
 const SUBJECT_CHARS_MAX: usize = 72;
 /// Commits from then on are checked. To git, a bare date has the present time of day.
@@ -159,7 +159,7 @@ fn paragraphs_are_short() {
         let folders = GUIDE.iter().chain([&INTERNALS]).map(|part| root().join(part));
         let pages = READ_FROM_THE_TOP.map(|page| root().join(page));
         let is_guide = folders.into_iter().any(|folder| document.starts_with(folder)) || pages.contains(&document);
-        // Rows of tables, list items and headings stand alone.
+        // Table rows, list items and headings are paragraphs of their own.
         let is_item = |first: char| first.is_ascii_digit() || "|-#!".contains(first);
         let is_apart = |line: &str| line.is_empty() || line.starts_with(is_item);
         for paragraph in lines.split(|line| line.is_empty()).filter(|_| is_guide) {
@@ -200,7 +200,7 @@ fn sentences_of_reference_pages_are_short_on_average() {
     }
 }
 
-/// What stands in backticks in a document, outside of blocks of code.
+/// Text in backticks, outside code blocks.
 fn inline_code(text: &str) -> impl Iterator<Item = &str> {
     let lines = text.lines().filter(|line| !line.starts_with("    "));
     lines.flat_map(|line| line.split('`').skip(1).step_by(2))

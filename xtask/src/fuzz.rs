@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: gives each fuzz target some time, with cargo-fuzz and the nightly toolchain.
+//! `cargo xtask fuzz`: runs each fuzz target for a while, with cargo-fuzz and the nightly toolchain.
 //!
-//! The everyday run replays the saved corpus instead, and what becomes of it at random (`cargo xtask test --only fuzz`), for
-//! which the stable toolchain is enough.
+//! The everyday run replays the saved corpus and random mutations of it instead (`cargo xtask test --only fuzz`). The
+//! stable toolchain is enough for that.
 
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::coverage;
 use crate::run::{CommandEnd, Output, run, was_interrupted};
 use crate::workspace::root;
 
-/// What building a target may take on top.
+/// Additional time to build a target.
 const BUILD_LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// Options of the chore.
@@ -24,7 +24,7 @@ pub struct FuzzArguments {
     /// Names of targets (default: all)
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
-    /// Instead: what of proto the corpus reaches
+    /// Measure the lines of proto that the corpus reaches instead
     #[arg(long)]
     coverage: bool,
 }

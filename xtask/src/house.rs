@@ -13,14 +13,14 @@ use crate::workspace::root;
 
 /// Crates that users run or call; the others test, measure and release them.
 const PRODUCT: &str = "crates/";
-/// Lines of a file, lines of a function and fields of a struct above which each is listed.
+/// Limits: lines of a file, lines of a function, fields of a struct. Longer ones are listed.
 const FILE_LINES: usize = 500;
 const FUNCTION_LINES: usize = 60;
 const FIELDS: usize = 12;
 /// Function names that say an act without its object.
 const BARE_VERBS: &[&str] = &["look", "take", "tell", "told", "put", "pass"];
 
-/// What is counted in a crate, or in all of them.
+/// Counts of one crate, or of all.
 #[derive(Default)]
 struct Shape {
     /// Lines outside of tests.
@@ -149,7 +149,7 @@ impl Shape {
 /// Every Rust file below `folder`, those of tests included.
 fn every_file(folder: &Path) -> Vec<std::path::PathBuf> {
     let mut files = Vec::new();
-    // What cannot be read is missed by the reader of modules, too, which says so.
+    // The reader of modules reports unreadable files.
     let _ = crate::imports::list(folder, &mut files);
     files
 }

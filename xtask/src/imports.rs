@@ -1,7 +1,7 @@
-//! `cargo xtask imports`: which modules of a crate import which, and where they do so in a circle.
+//! `cargo xtask imports`: imports between the modules of a crate, and circles among them.
 //!
-//! A module stands for its file and for what is below it. Modules beside each other never import each other in a
-//! circle, at any depth. A folder's own module and the modules in it may, up to five. Code for tests is left out.
+//! A module stands for its file and everything below it. Siblings never import each other in a circle, at any depth. A
+//! folder's own module and its children may, up to five of them. Test code is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -34,14 +34,14 @@ pub const CRATES: &[&str] = &[
 /// Names of modules from the crate's root down; none is the root.
 type ModulePath = Vec<String>;
 
-/// One import: its module, the module that defines what is imported, and the name of that.
+/// One import: the importing module, the defining module, and the item's name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Import {
     /// The module that imports.
     pub from: ModulePath,
-    /// The module that defines what is imported.
+    /// The defining module.
     pub to: ModulePath,
-    /// What is imported.
+    /// The imported item.
     pub item: String,
 }
 
@@ -52,10 +52,10 @@ impl Import {
     }
 }
 
-/// What one file says of other modules.
+/// One file's references to other modules.
 #[derive(Default)]
 struct Module {
-    /// Local names and the paths that they stand for, by `use`; those that are `pub` are exported again.
+    /// Local names and their full paths, from `use`. Names of a `pub use` are exported again.
     uses: Vec<Use>,
     /// Every path in the code, as written.
     paths: Vec<Vec<String>>,
@@ -73,7 +73,7 @@ pub struct Crate {
 }
 
 impl Crate {
-    /// Reads every file of the crate whose root is in `folder`.
+    /// Reads every file of the crate with its root in `folder`.
     pub fn read(folder: &Path) -> Result<Self, String> {
         let mut modules = BTreeMap::new();
         for file in source_files(folder)? {
@@ -87,7 +87,7 @@ impl Crate {
         Ok(Self { modules })
     }
 
-    /// Every import between two modules neither of which is above the other, in order.
+    /// All imports between modules, sorted, except between a module and its ancestor.
     pub fn imports(&self) -> BTreeSet<Import> {
         let is_own = |import: &Import| import.from.starts_with(&import.to) || import.to.starts_with(&import.from);
         self.all_imports().into_iter().filter(|import| !is_own(import)).collect()
@@ -118,7 +118,7 @@ impl Crate {
         largest_circle(self.imports())
     }
 
-    /// The module that defines what `path` means in `module`, and the name there.
+    /// Resolves `path` in `module` to the defining module and the name there.
     fn resolve(&self, module: &[String], path: &[String], depth: usize) -> Option<(ModulePath, String)> {
         const DEPTH_MAX: usize = 8;
         if depth > DEPTH_MAX {
@@ -333,7 +333,7 @@ fn module_path(folder: &Path, file: &Path) -> Option<ModulePath> {
     Some(path)
 }
 
-/// Collects what a file names.
+/// Collects a file's paths and imports.
 struct SyntaxReader<'a> {
     module: &'a mut Module,
 }
@@ -362,7 +362,7 @@ impl SyntaxReader<'_> {
         self.module.uses.push(Use { name, path, is_glob: false });
     }
 
-    /// Paths among the words of a macro, whose grammar only the macro knows.
+    /// Paths among the tokens of a macro call. Only the macro knows its grammar.
     fn read_tokens(&mut self, tokens: proc_macro2::TokenStream) {
         use proc_macro2::TokenTree;
         let mut path: Vec<String> = Vec::new();
@@ -405,7 +405,7 @@ pub fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
-/// The same of an item whose attributes are known here; all others are built always.
+/// The attributes of the handled kinds of item. All other items count as always built.
 pub fn is_item_for_tests(item: &syn::Item) -> bool {
     is_for_tests(match item {
         syn::Item::Mod(one) => &one.attrs,
@@ -434,7 +434,7 @@ impl<'a> Visit<'a> for SyntaxReader<'_> {
         }
     }
 
-    /// `pub(in PATH)` imports nothing.
+    /// `pub(in PATH)` is no import.
     fn visit_visibility(&mut self, _: &'a syn::Visibility) {}
 
     fn visit_item_use(&mut self, item: &'a syn::ItemUse) {
@@ -457,7 +457,7 @@ impl<'a> Visit<'a> for SyntaxReader<'_> {
 /// Options of the chore.
 #[derive(Args)]
 pub struct ImportsArguments {
-    /// What each module imports, the ground first; of those in MODULE
+    /// Print each module's imports, lowest first; only those of MODULE, if given
     #[arg(long, value_name = "MODULE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     graph: Option<String>,
     /// Every import

@@ -11,7 +11,7 @@ use crate::test::build_program;
 
 /// How long the builds may take.
 const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);
-/// How long an experiment may go on, however often its cases are asked for.
+/// Time limit of an experiment, for any number of cases.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
 /// Experiments.
 #[derive(Debug, Clone, Copy, ValueEnum)]

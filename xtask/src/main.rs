@@ -70,7 +70,7 @@ enum Chore {
     House,
     /// Writes docs/reference/messages.md: every message of haul
     Messages,
-    /// Tries what the everyday tests try, for hours
+    /// Run the everyday tests many times over, for hours
     Soak(soak::SoakArguments),
 }
 

@@ -1,7 +1,7 @@
 //! `cargo xtask messages`: every message of haul on one page, in the order of the sources.
 //!
-//! A message is a string literal with a letter and a space, in code that users run. Help texts stand in
-//! docs/OPTIONS.md, and texts of assertions show only mistakes of haul: neither is listed.
+//! A message is a string literal with a letter and a space, in the users' code. Two kinds are left out: help texts
+//! (docs/OPTIONS.md has them), and texts of assertions, since those report bugs of haul.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use crate::imports::{is_for_tests, is_item_for_tests, source_files};
 use crate::workspace::root;
 
 const PAGE: &str = "docs/reference/messages.md";
-/// The crates whose messages users see.
+/// Crates with messages for users.
 const PRODUCT: &[&str] = &[
     "crates/base/src",
     "crates/cli/src",
@@ -42,7 +42,7 @@ const MESSAGE_LINES_MAX: usize = 4;
 const HELP: &[&str] = &["Flag", "Takes"];
 /// Functions that take help, in the declarations of options.
 const HELP_CALLS: &[&str] = &["row", "says", "refused"];
-/// Macros and methods whose texts show only mistakes of haul.
+/// Macros and methods with texts about bugs of haul.
 const ASSERTIONS: &str =
     "assert assert_eq assert_ne debug_assert debug_assert_eq debug_assert_ne panic unreachable expect expect_err";
 const LINE_CHARS_MAX: usize = 100;
@@ -79,7 +79,7 @@ impl Messages {
         }
     }
 
-    /// Literals among the words of a macro, whose grammar only the macro knows.
+    /// Literals among the tokens of a macro call. Only the macro knows its grammar.
     fn read_tokens(&mut self, tokens: TokenStream) {
         let mut last = String::new();
         let mut is_attribute = false;
@@ -209,12 +209,12 @@ fn render(rooms: &BTreeMap<String, Vec<(String, Messages)>>) -> String {
     page
 }
 
-/// A message without the names of values, which are not shown.
+/// A message without the names of inserted values. Users never see those.
 fn shown(message: &str) -> String {
     message.split('{').map(|part| part.split_once('}').map_or(part, |(_, text)| text)).collect()
 }
 
-/// What is wrong with a message.
+/// A message's mistakes.
 fn fault(message: &str) -> Option<String> {
     let lower = shown(message).to_lowercase();
     let is_word = |start: usize, word: &str| {
@@ -234,7 +234,7 @@ fn fault(message: &str) -> Option<String> {
     is_sentence.then(|| "a full stop after one sentence".to_owned())
 }
 
-/// Words of another program, which scripts read as they are.
+/// Output in another program's format. Scripts depend on it.
 const FOREIGN_ROOM: &str = "cli/commands/bbcp";
 
 /// The messages that break a rule, each with its file.

@@ -1,4 +1,4 @@
-//! Checks of names: a type's name stands for one thing in the whole workspace.
+//! Checks names: a type's name has one meaning in the whole workspace.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use syn::visit::{self, Visit};
 use crate::imports::{CRATES, is_item_for_tests, source_files};
 use crate::workspace::root;
 
-/// Names that stand for one idea in each crate.
+/// Names with the same meaning in every crate.
 const SHARED: &[&str] = &["Error"];
 
 /// The types that a file defines, outside of tests.

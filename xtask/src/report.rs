@@ -1,6 +1,6 @@
-//! What the steps of `cargo xtask test` came to: counts, the table, the closing line.
+//! Results of the steps of `cargo xtask test`: counts, the table, the closing line.
 //!
-//! Nothing that did not run is ever shown as passed: a skipped step or test is a row with its reason.
+//! Whatever did not run never counts as passed. A skipped step or test has a row with its reason.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Sums the `test result:` lines in what the harnesses printed.
+    /// Sums the `test result:` lines in the output of test harnesses.
     pub fn parse(output: &str) -> Self {
         let mut sum = Self::default();
         for line in output.lines().filter(|line| line.starts_with("test result:")) {
@@ -37,7 +37,7 @@ impl Counts {
         self.skipped += other.skipped;
     }
 
-    /// Moves `count` tests that returned early from passed to skipped: the harness cannot tell them apart.
+    /// Moves `count` tests from passed to skipped. They returned early, and libtest cannot tell the difference.
     pub fn set_aside(&mut self, count: u64) {
         let moved = count.min(self.passed);
         self.passed -= moved;
@@ -45,7 +45,7 @@ impl Counts {
     }
 }
 
-/// The number that stands before `word` in a harness's result line; 0 where there is none.
+/// The number before `word` in a harness's result line, or 0.
 fn number_before(line: &str, word: &str) -> u64 {
     let Some(end) = line.find(word) else { return 0 };
     let head = &line[..end];
@@ -53,18 +53,18 @@ fn number_before(line: &str, word: &str) -> u64 {
     head[start..].parse().unwrap_or(0)
 }
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Debug, Default)]
 pub struct StepResult {
     /// Why it failed, one phrase each; none means that it did not.
     pub failures: Vec<String>,
-    /// Why it did nothing, where it did.
+    /// The reason for skipping it, if any.
     pub not_run: Option<String>,
     /// Its tests.
     pub counts: Counts,
     /// Tests that could not run, with reasons.
     pub skips: Vec<String>,
-    /// What harnesses tried many times over, and how often.
+    /// Numbers of cases that repeated trials ran.
     pub cases: Cases,
 }
 
@@ -83,7 +83,7 @@ impl StepResult {
 /// How a step ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StepVerdict {
-    /// Did what it should.
+    /// A success.
     Passed,
     /// Did not; the reasons, one a line.
     Failed(Vec<String>),
@@ -102,7 +102,7 @@ pub struct StepRow {
     pub counts: Counts,
     /// Tests that could not run, with their reasons.
     pub skips: Vec<String>,
-    /// What its harnesses tried many times over.
+    /// Numbers of cases from the harnesses' output.
     pub cases: Cases,
     /// How long it took.
     pub elapsed: Duration,
@@ -120,7 +120,8 @@ impl TestReport {
         self.rows.push(row);
     }
 
-    /// All tests. A step that failed without a failed test (formatting, a time limit) counts as one failure, so that the closing line never looks better than the run.
+    /// All tests. A step that failed without a failed test (formatting, a time limit) counts as one failure. The
+    /// closing line is therefore never better than the run.
     pub fn totals(&self) -> Counts {
         let mut sum = Counts::default();
         for row in &self.rows {
@@ -137,7 +138,7 @@ impl TestReport {
         self.rows.iter().any(|row| matches!(row.verdict, StepVerdict::Failed(_)))
     }
 
-    /// The table of steps, the reasons for what failed or was skipped, and the closing line.
+    /// The table of steps, reasons for failures and skips, and the closing line.
     pub fn render(&self) -> String {
         let mut text = format!(
             "\n{:<12} {:<8} {:>8} {:>8} {:>8} {:>8}\n",
@@ -155,7 +156,7 @@ impl TestReport {
         text
     }
 
-    /// What was tried many times over, with the numbers that were really run.
+    /// Repeated trials, with the numbers of cases actually run.
     fn cases(&self) -> String {
         let mut all = Cases::new();
         for (name, number) in self.rows.iter().flat_map(|row| &row.cases) {

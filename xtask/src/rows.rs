@@ -1,12 +1,12 @@
-//! What is tried many times over to show that haul can be trusted: how often every day and in the soak, how often it is to
-//! be, and which tests do it. One table, from which `cargo xtask test` and `cargo xtask soak` both speak.
+//! Trials repeated many times to establish trust in haul: daily and soak counts, targets, and the tests that run them.
+//! `cargo xtask test` and `cargo xtask soak` both use this table.
 
 use std::collections::BTreeMap;
 
 /// How often each thing was tried that a harness tries many times over.
 pub type Cases = BTreeMap<String, u64>;
 
-/// Adds the lines `COUNT row number` in what a harness printed.
+/// Adds the `COUNT row number` lines of a harness's output.
 pub fn add_cases(cases: &mut Cases, output: &str) {
     for line in output.lines().filter_map(|line| line.strip_prefix("COUNT ")) {
         if let Some((row, number)) = line.rsplit_once(' ')
@@ -19,9 +19,9 @@ pub fn add_cases(cases: &mut Cases, output: &str) {
 
 /// One thing that is tried again and again.
 pub struct CaseRow {
-    /// What `--only` calls it.
+    /// The row's name in `--only`.
     pub name: &'static str,
-    /// What is tried.
+    /// A description of the trial.
     pub about: &'static str,
     /// Names in the lines `COUNT name number` that count it.
     pub counted: &'static [&'static str],
@@ -29,7 +29,7 @@ pub struct CaseRow {
     pub everyday: u64,
     /// How often in the soak.
     pub soak: u64,
-    /// The least with which its tests can show that they can lose.
+    /// The smallest count at which the row's tests can fail.
     pub least: u64,
     /// Variables that say how often, each for its part of all.
     pub variables: &'static [(&'static str, CasePart)],
@@ -66,7 +66,7 @@ const fn engine(filter: &'static str) -> Tests {
     tests("crates/engine", "haul_engine", filter)
 }
 
-/// All of them, in the order in which they are shown.
+/// All rows, in display order.
 pub const ROWS: &[CaseRow] = &[
     CaseRow {
         name: "kills",
@@ -291,7 +291,7 @@ pub const ROWS: &[CaseRow] = &[
 ];
 
 impl CaseRow {
-    /// How often it was tried, with nothing wrong.
+    /// The number of cases run without a failure.
     pub fn ran(&self, cases: &Cases) -> u64 {
         self.counted.iter().filter_map(|name| cases.get(*name)).sum()
     }
@@ -309,7 +309,7 @@ pub fn counts(name: &str) -> bool {
     ROWS.iter().any(|row| row.counted.contains(&name))
 }
 
-/// The table: for each row what was asked for, and what was run. One that was tried less, or not at all, is called so.
+/// The table: requested and actual counts of each row. It marks rows with fewer cases than requested, or none.
 pub fn table<'r>(rows: impl IntoIterator<Item = (&'r CaseRow, u64, u64)>) -> String {
     let mut text = format!("\n{:<70} {:>10} {:>10}\n", "tried, with nothing wrong", "asked for", "ran");
     for (row, asked, ran) in rows {

@@ -1,6 +1,6 @@
-//! Runs a command under a time limit: what it prints is shown as it comes, and can be kept as well.
+//! Runs a command under a time limit. Its output appears at once, and can be kept as well.
 //!
-//! Every command is the head of a process group of its own, so that at the limit, at Ctrl-C and at its end nothing that it started stays behind.
+//! Every command leads its own process group. At the limit, at Ctrl-C and at its end, all its processes end with it.
 
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -13,7 +13,7 @@ use haul_lab::{Running, interrupt_flag, start_attended};
 /// How often a running command is looked at.
 const POLL: Duration = Duration::from_millis(50);
 
-/// What becomes of standard output; standard error is always shown.
+/// Handling of standard output. Standard error always goes to the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
     /// Shown as it comes, and kept.
@@ -25,7 +25,7 @@ pub enum Output {
 /// How a command ended.
 #[derive(Debug)]
 pub struct CommandEnd {
-    /// What it printed on standard output.
+    /// Captured standard output.
     pub stdout: String,
     /// Why it failed, if it did, as one phrase.
     pub failure: Option<String>,
@@ -72,7 +72,7 @@ fn attend(mut running: Running, limit: Duration, output: Output) -> anyhow::Resu
     Ok(CommandEnd { stdout: finished.stdout_text(), failure: stopped.or_else(|| failure_of(finished.status)) })
 }
 
-/// Whether the user has asked us to stop.
+/// Whether the user pressed Ctrl-C.
 pub fn was_interrupted() -> bool {
     interrupt_flag().is_ok_and(|flag| flag.load(Ordering::Relaxed))
 }

@@ -1,8 +1,8 @@
-//! `cargo xtask soak`: tries what the everyday tests try, many times as often: each row of the table as often as its soak
-//! column says, or as often as its share of `--minutes` allows.
+//! `cargo xtask soak`: runs the everyday tests many times as often: each row by the table's soak count, or within its
+//! share of `--minutes`.
 //!
-//! With `--minutes`, a row is first tried a few times, which tells what a try costs, and then as often as its share of what
-//! is left allows; what it does not use is for those behind it. A row that fails does not stop the others.
+//! With `--minutes`, a row first runs a few cases to measure the cost of one. It then runs as many as fit into its
+//! share of the remaining time, and leaves the rest to later rows. A failed row does not stop the others.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -16,13 +16,13 @@ use crate::run::was_interrupted;
 use crate::test::{Built, Harness, build_all, package_of};
 use crate::workspace::root;
 
-/// What building may take.
+/// Time limit for building.
 const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);
 /// How long a row may go on that has as much time as it likes.
 const ROW_LIMIT: Duration = Duration::from_secs(24 * 3600);
 /// How much longer than planned a row may take before it counts as stuck.
 const GRACE: Duration = Duration::from_secs(15 * 60);
-/// Of its share of the time, a row plans with so much: what was learned from a few tries is a guess.
+/// The part of its time that a row plans to use, since its estimate rests on a few cases.
 const PLANNED_PERCENT: u128 = 90;
 
 /// Options of the chore.
@@ -39,7 +39,7 @@ pub struct SoakArguments {
     list: bool,
 }
 
-/// What came of a row.
+/// The result of a row.
 struct SoakOutcome {
     row: &'static CaseRow,
     ran: u64,
@@ -59,7 +59,7 @@ pub fn main(arguments: &SoakArguments) -> ExitCode {
     }
 }
 
-/// Tries the chosen rows; whether nothing went wrong.
+/// Runs the chosen rows. Returns whether all succeeded.
 fn soak(asked: &SoakArguments) -> Result<bool, String> {
     if asked.list {
         ROWS.iter().for_each(|row| println!("{:<16}{:>10}  {}", row.name, row.soak, row.about));

@@ -24,9 +24,9 @@ use steps::Context;
 /// One step.
 #[derive(Clone, Copy)]
 pub struct Step {
-    /// What `--only` and the table call it.
+    /// The step's name in `--only` and in the table.
     pub name: &'static str,
-    /// What it shows.
+    /// What the step proves.
     pub about: &'static str,
     /// It fails when it takes longer: most of it is compiling, the first time.
     pub limit: Duration,
@@ -43,7 +43,7 @@ const fn step(
     Step { name, about, limit: Duration::from_secs(60 * minutes), work }
 }
 
-/// All steps, in their order. Building counts as a step of its own, so that the times of the others are theirs.
+/// All steps, in order. Building is a step of its own, and does not count towards the others' times.
 pub const STEPS: &[Step] = &[
     step("tools", 15, steps::tools, "the programs that the tests start are there, or are installed"),
     step("format", 2, steps::format, "cargo fmt --check"),
@@ -92,7 +92,7 @@ pub fn main(arguments: &TestArguments) -> ExitCode {
     if report.failed() || report.totals().failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// Runs the chosen steps (all, where none is named). What a chosen step depends on is done with it.
+/// Runs the chosen steps with their dependencies; all steps if none is named.
 fn run_steps(chosen: &[String]) -> TestReport {
     let mut report = TestReport::default();
     let mut context = Context::default();

@@ -17,7 +17,7 @@ pub struct InstalledTool {
     pub program: &'static str,
     /// The Debian package that has it.
     pub package: &'static str,
-    /// Whether the tests can do without it (they then say what they leave out).
+    /// Whether the tests can run without it. They then report what they skip.
     pub optional: bool,
 }
 
@@ -29,7 +29,7 @@ const fn optional(program: &'static str, package: &'static str) -> InstalledTool
     InstalledTool { program, package, optional: true }
 }
 
-/// Everything that the tests start, besides what a Rust toolchain brings.
+/// Every program that the tests start, except those of a Rust toolchain.
 pub const TOOLS: &[InstalledTool] = &[
     needed("sshd", "openssh-server"),
     needed("ssh", "openssh-client"),
@@ -121,15 +121,15 @@ impl CargoTool {
     }
 }
 
-/// What came of looking for the tools.
+/// The result of looking for the tools.
 pub struct ToolSearch {
-    /// Needed, missing, and not to be had: one line each, with the remedy.
+    /// Required tools that are missing and cannot be installed: one line each, with the remedy.
     pub missing: Vec<String>,
     /// Optional and missing: one line each.
     pub left_out: Vec<String>,
 }
 
-/// Looks for every tool and, as root on a system with `apt-get`, installs what is missing.
+/// Looks for every tool. As root on a system with `apt-get`, installs missing ones.
 pub fn provide() -> ToolSearch {
     let absent = absent();
     if !absent.is_empty() && rustix::process::geteuid().is_root() && find_program("apt-get").is_some() {
@@ -149,7 +149,7 @@ fn absent() -> Vec<&'static InstalledTool> {
     TOOLS.iter().filter(|tool| find_program(tool.program).is_none()).collect()
 }
 
-/// Installs the packages of `tools`; what did not work shows when the tools are looked for again.
+/// Installs the packages of `tools`. The next search for the tools reveals failures.
 fn install(tools: &[&InstalledTool]) {
     let mut packages: Vec<_> = tools.iter().map(|tool| tool.package).collect();
     packages.dedup();
@@ -162,7 +162,7 @@ fn install(tools: &[&InstalledTool]) {
         run(&mut command, INSTALL_LIMIT, Output::Shown)
     };
     let arguments = [&["install", "--no-install-recommends"][..], &packages].concat();
-    // A machine whose package lists are fresh needs no update; one that was just made has none.
+    // A new machine has no package lists; fresh ones need no update.
     if !apt(&arguments).succeeded() && apt(&["update"]).succeeded() {
         apt(&arguments);
     }

@@ -56,7 +56,7 @@ pub enum DataShape {
     Renames,
     /// A list with the paths of this many empty files.
     Lines,
-    /// So many filter rules, none of which matches, and some files.
+    /// A number of filter rules without a match, and some files.
     Rules,
 }
 
@@ -65,7 +65,7 @@ pub enum DataShape {
 pub struct CurveCase {
     /// The name on the command line and in the table.
     pub name: &'static str,
-    /// What is counted.
+    /// The counted unit.
     pub unit: &'static str,
     /// The data.
     pub shape: DataShape,
@@ -81,7 +81,7 @@ const ALL_BUT_RESUME: &[CurveJob] =
     &[CurveJob::Survey, CurveJob::Copy, CurveJob::Rerun, CurveJob::Verify, CurveJob::Sync];
 const ALL: &[CurveJob] =
     &[CurveJob::Survey, CurveJob::Copy, CurveJob::Rerun, CurveJob::Verify, CurveJob::Sync, CurveJob::Resume];
-/// A sync of these has nothing to change.
+/// A sync of this data has nothing to change.
 const WITHOUT_SYNC: &[CurveJob] = &[CurveJob::Survey, CurveJob::Copy, CurveJob::Rerun, CurveJob::Verify];
 const RENAMED: &[CurveJob] = &[CurveJob::Copy, CurveJob::Sync];
 const TYPED: &[CurveJob] = &[CurveJob::Copy, CurveJob::Rerun, CurveJob::Verify, CurveJob::Sync];
@@ -117,7 +117,7 @@ impl CurveCase {
         case(("rules", "filter rules over 1,000 files"), DataShape::Rules, (64, 65_536), 4, ALL_BUT_RESUME),
     ];
 
-    /// The numbers at which it is measured.
+    /// The numbers to measure at.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,

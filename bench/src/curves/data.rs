@@ -12,7 +12,7 @@ use super::cases::DataShape;
 
 const SEED: u64 = 0x63_7572;
 const FILES_IN_DIRECTORY: u64 = 100;
-/// Files that filter rules are held against.
+/// Files for the filter rules.
 const FILTERED_FILES: u64 = 1000;
 const BLOCK: u64 = 4096;
 /// Bytes of a frame, as [`FRAME`] says it.
@@ -71,7 +71,7 @@ fn files(source: &Path, number: u64, in_directory: u64) -> Result<()> {
     Ok(())
 }
 
-/// Directories within each other, whose path is longer than the system takes at once.
+/// Nested directories, with a path longer than PATH_MAX.
 fn deep(source: &Path, number: u64) -> Result<()> {
     fs::create_dir(source)?;
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;

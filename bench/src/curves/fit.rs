@@ -30,15 +30,15 @@ impl Fit {
     }
 }
 
-/// The power of a curve, by the figure that `of` returns; `None` for a curve that is too flat to have one.
+/// The exponent of a curve, over the figure that `of` returns; `None` for a curve too flat to have one.
 ///
 /// The figure of the first point is the constant cost of the start: it is subtracted, and only points clearly above it
-/// count. The number of the first point is subtracted, too, so that a straight line keeps the power 1.
+/// count. The number of the first point is subtracted as well, to give a straight line the exponent 1.
 pub fn fit(points: &[CurvePoint], of: impl Fn(&CurvePoint) -> f64) -> Option<Fit> {
     let first = points.first()?;
     let start_s = of(first);
     let above = |point: &&CurvePoint| of(point) - start_s >= LEAST_S.max(start_s);
-    // A point that noise has lifted says nothing, unless all behind it are above the start as well.
+    // A point counts as noise unless all later points are above the start as well.
     let last_below = points.iter().rposition(|point| !above(&point))?;
     let above = &points[last_below + 1..];
     let (least, greatest) = (above.first()?.number, above.last()?.number);

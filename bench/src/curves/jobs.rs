@@ -75,7 +75,7 @@ impl<'s> CurveBench<'s> {
         matches!(self.case.shape, DataShape::Hole | DataShape::Noise | DataShape::Holes | DataShape::Frames)
     }
 
-    /// Makes the target what the job expects.
+    /// Prepares the target for the job.
     fn make_ready(&self, job: CurveJob) -> Result<()> {
         if !needs_copy(job) {
             remove(&self.target())?;
@@ -86,7 +86,7 @@ impl<'s> CurveBench<'s> {
             (CurveJob::Sync, DataShape::Noise | DataShape::Holes) => {
                 let file = File::options().write(true).open(self.source())?;
                 let middle = file.metadata()?.len() / 2;
-                // Behind the middle, so that the blocks before it are compared, too.
+                // Behind the middle: the blocks before it are compared as well.
                 file.write_all_at(&[self.next_byte()?; CHANGED_BYTES], middle)?;
                 Ok(())
             }

@@ -26,7 +26,7 @@ struct MeasuredBuild<'a> {
     jobs: Vec<f64>,
 }
 
-/// Measures a copy, a plan and a job in turn; in each round with the build of `--beside`, too, which has no aims.
+/// Measures a copy, a plan and a job in turn. Each round also runs the build of `--beside`, without targets.
 pub fn measure(haul: &Path, settings: &BenchSettings) -> Result<Vec<JobFigure>> {
     let directory = tempfile::Builder::new().prefix("haul-bench-").tempdir_in(&settings.dir)?;
     let files = u32::try_from(settings.scaled(FILES).max(1))?;

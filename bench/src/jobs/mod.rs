@@ -1,4 +1,4 @@
-//! `--jobs`: what several nodes gain, what a slow one costs, and what planning and shards cost on one node.
+//! `--jobs`: the gain from several nodes, the cost of a slow one, and the cost of planning and shards on one node.
 
 mod files;
 mod nodes;

@@ -44,7 +44,7 @@ struct NodesBench<'a> {
     shards: u32,
 }
 
-/// Measures one node, four nodes, and four of which one is slow.
+/// Measures one node, four nodes, and four nodes with a slow one among them.
 pub fn measure(haul: &Path, settings: &BenchSettings) -> Result<Vec<JobFigure>> {
     let directory = tempfile::Builder::new().prefix("haul-bench-").tempdir_in(&settings.dir)?;
     let mut tree = TestTree::new(directory.path().join("source"), SEED);

@@ -7,10 +7,10 @@ use std::process::Command;
 use super::SyncTool;
 use super::hosts::SyncHosts;
 
-/// What has changed since the copy was made.
+/// The changes since the last copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncCase {
-    /// Nothing, in a million files.
+    /// None, in a million files.
     Unchanged,
     /// One file of 50,000 is new.
     Added,
@@ -26,7 +26,7 @@ pub enum SyncCase {
     Sparse,
 }
 
-/// What is aimed at: parts of what the first peer takes.
+/// Targets, as fractions of the first peer's figures.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SyncAim {
     /// Of its time.
@@ -57,7 +57,7 @@ impl SyncCase {
         }
     }
 
-    /// What it is.
+    /// A description.
     pub fn about(self) -> &'static str {
         match self {
             Self::Unchanged => "nothing changed: 1,000,000 files",
@@ -70,7 +70,7 @@ impl SyncCase {
         }
     }
 
-    /// Who does it; haul comes first, and then the peer that it is held against.
+    /// The tools: haul first, then its reference peer.
     pub fn tools(self) -> &'static [SyncTool] {
         match self {
             Self::Unchanged | Self::Added => &[SyncTool::Haul, SyncTool::RsyncSsh, SyncTool::RsyncDaemon],
@@ -79,7 +79,7 @@ impl SyncCase {
         }
     }
 
-    /// What is aimed at.
+    /// The targets.
     pub fn aim(self) -> SyncAim {
         let none = SyncAim::default();
         match self {
@@ -98,7 +98,7 @@ impl SyncCase {
         !matches!(self, Self::Unchanged | Self::Added)
     }
 
-    /// The command by which a tool makes `target` equal to `source`: the contents, of directories.
+    /// A tool's command to make the contents of the directory `target` equal to those of `source`.
     pub fn command(self, hosts: &SyncHosts, tool: SyncTool, source: &Path, target: &Path) -> Result<Command> {
         let contents = || {
             let mut path = source.as_os_str().to_owned();

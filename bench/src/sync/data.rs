@@ -1,4 +1,4 @@
-//! What is synced: made once, copied once for each tool that changes its copy, and changed before each round.
+//! The data to sync: made once, copied once for each tool that changes its copy, and changed before each round.
 
 use anyhow::{Context, Result};
 use haul_lab::{Rng, TestTree};
@@ -68,12 +68,12 @@ impl SyncSite {
         Ok(())
     }
 
-    /// What is synced.
+    /// The source.
     pub fn source(&self) -> &Path {
         &self.source
     }
 
-    /// What a tool makes the same.
+    /// A tool's target.
     pub fn target(&self, tool: SyncTool) -> PathBuf {
         match (self.has_own_copies, tool) {
             (false, _) => self.place.join("copy"),

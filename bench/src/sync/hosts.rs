@@ -1,4 +1,4 @@
-//! Two hosts that a cable joins, rsync's daemon on the far one, and what the cable has carried.
+//! Two hosts joined by a cable, rsync's daemon on the far one, and the cable's byte counts.
 
 use anyhow::{Context, Result};
 use haul_lab::{CabledHosts, Finished};
@@ -12,7 +12,7 @@ use crate::daemon::Daemon;
 use crate::hosts::CabledPair;
 use crate::settings::BenchSettings;
 
-/// In a namespace of its own, nothing else is there.
+/// Any port is free in a private namespace.
 const RSYNC_PORT: u16 = 8873;
 
 /// Fields are dropped in this order: users of a namespace before the namespace.
@@ -68,7 +68,7 @@ impl SyncHosts {
     }
 }
 
-/// What haul says with `--json`: the most memory of source and target, and the bytes of the records that it sent.
+/// From haul's `--json` output: the peak memory of source and target, and the bytes of records sent.
 pub fn told(finished: &Finished) -> [u64; 3] {
     let stdout = finished.stdout_text();
     let summary: Value = stdout.lines().last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! `--sync`: what has to be moved when a copy is there already, beside rsync, over ssh and to its daemon.
+//! `--sync`: the data moved to update an existing copy, beside rsync, over ssh and to its daemon.
 //!
-//! Two network namespaces are joined by a cable, whose counters tell the bytes of everything that a tool says, of both
-//! directions, headers and logins included. Rounds are interleaved; before each run the same is changed, and after it the
-//! copy is compared with its source.
+//! A cable joins two network namespaces. Its counters give all bytes of a tool, in both directions, with headers and
+//! logins. Rounds are interleaved. Each run starts from the same changes, and ends with a comparison of the copy and
+//! its source.
 
 mod cases;
 mod data;
@@ -19,7 +19,7 @@ use self::table::{MeasuredSync, SyncRow};
 use crate::machine;
 use crate::settings::BenchSettings;
 
-/// Who makes the copy what its source is.
+/// The tool to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncTool {
     Haul,
@@ -40,7 +40,7 @@ impl SyncTool {
     }
 }
 
-/// What can be measured.
+/// Cases to measure.
 pub fn case_names() -> Vec<&'static str> {
     SyncCase::ALL.iter().map(|case| case.name()).collect()
 }
@@ -106,7 +106,7 @@ fn ask_haul(
     site.reset(case, row.tool)
 }
 
-/// One run. What goes wrong with it is the row's; an error is the benchmark's own.
+/// One run. Its failure is part of the row; an error is the benchmark's own.
 fn once(
     settings: &BenchSettings,
     hosts: &SyncHosts,
@@ -127,7 +127,7 @@ fn once(
     Ok(())
 }
 
-/// A tree of a million files is not read through again: that nothing was copied is known from the bytes on the cable.
+/// Comparing a million files takes too long: the bytes on the cable prove that nothing was copied.
 fn checked(case: SyncCase, source: &Path, target: &Path) -> Option<String> {
     (case != SyncCase::Unchanged).then(|| compare(source, target).err()).flatten()
 }

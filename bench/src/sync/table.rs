@@ -18,13 +18,13 @@ pub struct MeasuredSync {
 /// One tool's runs.
 #[derive(Debug)]
 pub struct SyncRow {
-    /// Whose.
+    /// The tool.
     pub tool: SyncTool,
     /// Those that were made.
     pub runs: Vec<MeasuredSync>,
     /// The most memory at either end, as far as it is known: at the near one for others than haul.
     pub peak_bytes: u64,
-    /// Bytes of the records that haul sent; 0 where that was not asked.
+    /// Bytes of the records that haul sent; 0 if not measured.
     pub sent_bytes: u64,
     /// Why there are no more.
     pub failure: Option<String>,
@@ -73,7 +73,7 @@ pub fn table(case: SyncCase, rows: &[SyncRow]) -> String {
     lines.join("\n")
 }
 
-/// What is aimed at beside a peer.
+/// Targets relative to a peer.
 fn verdicts(aim: SyncAim, haul: &SyncRow, peer: &SyncRow) -> Vec<String> {
     let part = |of: fn(&SyncRow) -> Option<f64>| of(haul).zip(of(peer)).map(|(own, other)| own / other);
     let said = |what, part: Option<f64>, most: Option<f64>| {
@@ -86,7 +86,7 @@ fn verdicts(aim: SyncAim, haul: &SyncRow, peer: &SyncRow) -> Vec<String> {
     [time, bytes].into_iter().flatten().collect()
 }
 
-/// What is aimed at whatever others do.
+/// Absolute targets.
 fn limits(aim: SyncAim, haul: &SyncRow) -> Vec<String> {
     let said = |what, own: f64, most: Option<u64>| {
         let most = megabytes(most?);

@@ -23,7 +23,7 @@ pub struct WanBenchSettings {
     /// 50ms, 50ms-loss, 200ms; repeatable (default: all)
     #[arg(long = "link", value_name = "NAME", value_parser = WanLink::from_name)]
     pub links: Vec<WanLink>,
-    /// bbr (default of both hosts), cubic (the only one to be had); repeatable (default: both)
+    /// bbr (default of both hosts), cubic (the only one available); repeatable (default: both)
     #[arg(long = "congestion", value_name = "NAME")]
     pub controls: Vec<Control>,
     /// haul, iperf3-p8, iperf3-p1, rsync, scp, gridftp-p8, gridftp-p16; repeatable (default: all);
@@ -36,7 +36,7 @@ pub struct WanBenchSettings {
     /// Size of the file
     #[arg(long = "size", value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub mebibytes: u64,
-    /// Limit of one run; what had arrived by then counts, and is marked ~
+    /// Limit of one run; the bytes received by then count, and the row is marked ~
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub limit: Duration,
     /// Directory for the data
@@ -54,7 +54,7 @@ fn variant(words: &str) -> Result<WanTool, Infallible> {
     Ok(WanTool::haul_with(words))
 }
 
-/// Reads the arguments, of which `--wan` is one.
+/// Reads the arguments, including `--wan`.
 pub fn parse<Word: Into<OsString> + Clone>(
     args: impl IntoIterator<Item = Word>,
 ) -> Result<WanBenchSettings, clap::Error> {

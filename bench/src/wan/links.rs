@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use haul_lab::{Congestion, WanSettings};
 
-/// A link of 1 Gbit/s with a queue for what it carries in a round trip.
+/// A link of 1 Gbit/s with a queue of one bandwidth-delay product.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WanLink {
     /// As on the command line.
@@ -18,7 +18,7 @@ pub struct WanLink {
 }
 
 impl WanLink {
-    /// In the order in which they are run.
+    /// In running order.
     pub const ALL: [Self; 3] = [
         Self { name: "50ms", title: "1 Gbit/s, 50 ms, no loss", rtt_ms: 50, loss: 0.0 },
         Self { name: "50ms-loss", title: "1 Gbit/s, 50 ms, 0.1 % loss", rtt_ms: 50, loss: 0.001 },
@@ -49,12 +49,12 @@ impl WanLink {
 pub enum Control {
     // The default; a program may choose another.
     Bbr,
-    // The only one: as on hosts where bbr is not to be had.
+    // The only one, as on hosts without bbr.
     Cubic,
 }
 
 impl Control {
-    /// In the order in which they are run.
+    /// In running order.
     pub const ALL: [Self; 2] = [Self::Bbr, Self::Cubic];
 
     /// As on the command line and for the kernel.

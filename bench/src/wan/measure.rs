@@ -28,7 +28,7 @@ const COMPLAINT_CHARS_MAX: usize = 300;
 pub struct WanRun {
     /// Of the whole command, start-up included.
     pub mbit_per_s: f64,
-    /// Whether it was ended by the limit: the rate is then what the link carried for it until then.
+    /// Whether the time limit ended the run: the rate then covers the traffic until that moment.
     pub limited: bool,
     /// Why it does not count; none when it does.
     pub failure: Option<String>,
@@ -77,7 +77,7 @@ fn judge(site: &WanSite, tool: &WanTool, ended: bool, finished: &Finished, carri
     tool.brought(&finished.stdout_text()).ok_or_else(|| "it did not say what arrived".to_owned())
 }
 
-/// Ends what the far host still does for a client that is gone, and lets the link run empty.
+/// Ends the far host's remaining work for the ended client, and lets the link run empty.
 fn quiet_down(site: &WanSite) {
     site.sshd.end_sessions();
     if let Some((gridftp, _)) = &site.gridftp {

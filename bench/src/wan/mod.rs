@@ -1,8 +1,8 @@
 //! `cargo xtask bench --wan`: haul beside its peers over emulated long links.
 //!
-//! Each link is made anew for each congestion control; rounds are interleaved as in the other benchmark. A rate is that of the whole
-//! command, start-up and ssh's login over the link included, and each copy is compared with its source. Between runs both
-//! kernels forget what they learnt of the path.
+//! Each link is made anew for each congestion control. Rounds are interleaved as in the other benchmark. A rate covers
+//! the whole command, with start-up and ssh's login over the link, and each copy is compared with its source. Between
+//! runs both kernels' TCP metrics are cleared.
 
 mod args;
 mod links;

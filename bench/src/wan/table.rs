@@ -1,4 +1,4 @@
-//! The tables: what each tool reached on each link, and what that is of iperf3's rate.
+//! The tables: each tool's rate on each link, and its ratio to iperf3's.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use haul_lab::{aligned, number};
 use super::measure::WanRun;
 use crate::statistics::median;
 
-/// What all are compared with.
+/// The reference for all.
 const YARDSTICK: &str = "iperf3-p8";
 
 /// One tool on one link.

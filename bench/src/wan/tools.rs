@@ -15,7 +15,7 @@ const CIPHER: &str = "aes128-gcm@openssh.com";
 /// iperf3's own.
 const IPERF3_PORT: u16 = 5201;
 
-/// What iperf3 takes.
+/// iperf3's own limit.
 const STREAMS_MAX: u32 = 128;
 
 /// One row of the tables.
@@ -79,7 +79,7 @@ impl WanTool {
         !matches!(self.kind, WanToolKind::Iperf3(_))
     }
 
-    /// Why it cannot be run, and what to do; none when it can.
+    /// Why it cannot run, with the remedy; none if it can.
     pub fn missing(&self, site: &WanSite) -> Option<String> {
         let (programs, remedy): (&[&str], _) = match self.kind {
             WanToolKind::Haul(_) if site.haul.is_none() => {
@@ -106,7 +106,7 @@ impl WanTool {
         Some((server, IPERF3_PORT))
     }
 
-    /// What is run and measured.
+    /// The command to measure.
     pub fn client(&self, site: &WanSite) -> Result<Command> {
         let sshd = &site.sshd;
         let target = sshd.location(&site.target());
@@ -141,7 +141,7 @@ impl WanTool {
         Ok(client)
     }
 
-    /// The bytes that a run which ended well has brought over, where the tool itself must be asked.
+    /// The bytes that a successful run transferred, if only the tool itself knows.
     pub fn brought(&self, said: &str) -> Option<u64> {
         let WanToolKind::Iperf3(_) = self.kind else { return None };
         let value: serde_json::Value = serde_json::from_str(said).ok()?;

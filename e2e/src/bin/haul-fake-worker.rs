@@ -1,5 +1,5 @@
-//! Stands in the place of ssh and of a worker behind it: passes bytes between its standard input and output and a socket at
-//! which a test listens. Its first argument is the socket's path.
+//! Stands in for ssh and a worker behind it: forwards bytes between its standard input and output and a test's
+//! listening socket. Its first argument is the socket's path.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
@@ -25,7 +25,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Passes bytes on as they come, until one end or the other is gone.
+/// Forwards bytes until either end closes.
 fn pass(mut from: impl Read, mut to: impl Write) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(len @ 1..) = from.read(&mut buffer) {

@@ -1,4 +1,4 @@
-//! `cargo xtask lab probe`: whether what `haul probe` foretells is what a copy reaches.
+//! `cargo xtask lab probe`: compares `haul probe`'s forecasts with copies.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

@@ -14,7 +14,7 @@ use super::scene::{Network, Scene, SceneData, SceneEnd, StartedBy, Store};
 struct Limit {
     name: &'static str,
     expected: Claim,
-    /// The direction in which the everyday suite tries it.
+    /// The direction tested by the everyday suite.
     everyday: Option<StartedBy>,
     scene: fn(&mut Pick) -> Scene,
 }
@@ -22,7 +22,7 @@ struct Limit {
 /// A run without a limit of the lab's making.
 struct Free {
     name: &'static str,
-    /// What else than `none` may be named: what this machine itself may be short of.
+    /// Acceptable verdicts besides `none`: limits of this machine itself.
     allowed: &'static [Claim],
     scene: fn() -> Scene,
 }
@@ -90,7 +90,7 @@ const FREE: &[Free] = &[
     }),
 ];
 
-/// What takes more than a second where nothing holds it up.
+/// Takes more than a second without a limit.
 const BIG: u64 = 800_000_000;
 
 const fn free(name: &'static str, allowed: &'static [Claim], scene: fn() -> Scene) -> Free {
@@ -109,7 +109,7 @@ pub struct DiagnoseCase {
     expected: Vec<Claim>,
     /// Whether the everyday suite tries it.
     pub everyday: bool,
-    /// What is built.
+    /// The scene to build.
     pub scene: Scene,
     /// Who starts the copy.
     pub way: StartedBy,
@@ -126,7 +126,7 @@ impl DiagnoseCase {
         self.settings.clone()
     }
 
-    /// What would be right, in words.
+    /// A description of the right verdicts.
     pub fn expected_text(&self) -> String {
         match self.expected.as_slice() {
             [only] => only.text(),

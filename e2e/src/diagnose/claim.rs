@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// A limit by its name in `--json`, and what of it, where that matters.
+/// A limit by its name in `--json`, with the resource if that matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claim {
     /// `limit`.

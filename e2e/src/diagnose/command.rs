@@ -1,4 +1,4 @@
-//! The command: which cases, with which settings, how often; the table, and the count at its end.
+//! The command: cases, settings, repetitions; the table, and the count at its end.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use super::stage::{play, show};
 
 /// How long a limit holds a copy up.
 const SECONDS: u64 = 3;
-/// Processors that other programs may have in a run whose wrong verdict counts.
+/// Most processors in use by other programs during a run, for a wrong verdict to count.
 const OTHERS_MAX: f64 = 0.5;
 /// Runs of a case beside other programs.
 const ATTEMPTS_MAX: u64 = 3;
@@ -20,7 +20,7 @@ const ATTEMPTS_MAX: u64 = 3;
 #[derive(Debug, Default, PartialEq, Eq, Parser)]
 #[command(bin_name = "cargo xtask lab diagnose", args_override_self = true)]
 struct DiagnoseArguments {
-    /// Only cases whose name holds PATTERN (source-disk, mild, /pull); can be repeated
+    /// Only cases with PATTERN in their name (source-disk, mild, /pull); repeatable
     #[arg(long = "case", value_name = "PATTERN")]
     patterns: Vec<String>,
     /// Each case N times
@@ -38,7 +38,7 @@ struct DiagnoseArguments {
     /// A line of JSON for each case, with the copy's summary
     #[arg(long)]
     json: bool,
-    /// What a person sees of each case, and no judgement
+    /// Print each case's output for people, without judging it
     #[arg(long)]
     show: bool,
     /// The cases and their settings
@@ -68,7 +68,7 @@ pub fn everyday(limit: &str) -> Option<CaseOutcome> {
     Some(outcome)
 }
 
-/// The limits of which the everyday suite has a case.
+/// Limits with a case in the everyday suite.
 pub fn everyday_limits() -> Vec<String> {
     let all = chosen(&DiagnoseArguments { quick: true, ..DiagnoseArguments::default() });
     all.iter().filter_map(|case| case.name().split_once('/').map(|(limit, _)| limit.to_owned())).collect()
@@ -83,7 +83,7 @@ fn chosen(asked: &DiagnoseArguments) -> Vec<DiagnoseCase> {
 }
 
 fn run(asked: &DiagnoseArguments) -> ExitCode {
-    // What goes wrong in a case is in its line.
+    // A case's panic message goes into its line.
     std::panic::set_hook(Box::new(|_| {}));
     let cases = chosen(asked);
     if asked.list {

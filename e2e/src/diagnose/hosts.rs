@@ -1,4 +1,4 @@
-//! Two hosts, and what is between them: built from a [`Network`].
+//! Two hosts and the network between them, built from a [`Network`].
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use haul_lab::{Netns, Options, Wan, output_of};
 use super::scene::{Network, SceneEnd, StartedBy, Window};
 use crate::{Haul, HostPair, Remote, Sandbox};
 
-/// A policer lets through at once what it lets through in this part of a second.
+/// A policer's burst is its traffic of this fraction of a second.
 const POLICED_BURSTS_PER_S: u64 = 40;
 /// No policer's burst is smaller: a few packets.
 const POLICED_BURST_MIN_KIB: u64 = 64;
@@ -82,7 +82,7 @@ impl DiagnoseHosts {
     }
 }
 
-/// Hosts that throw away what comes to them beyond a rate, at once and without a queue.
+/// Hosts that drop incoming traffic above a rate, at once and without a queue.
 fn policed(sandbox: &Sandbox, kib_per_s: u64) -> Result<HostPair> {
     let pair = HostPair::new(sandbox);
     let burst_kib = (kib_per_s / POLICED_BURSTS_PER_S).max(POLICED_BURST_MIN_KIB);

@@ -1,11 +1,11 @@
-//! Tells whether a verdict is right.
+//! Judges a verdict.
 
 use serde_json::Value;
 
 use super::cases::DiagnoseCase;
 use super::claim::words;
 
-/// What came of a case.
+/// The result of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Ruling {
     /// The verdict names the limit.
@@ -25,13 +25,13 @@ pub struct CaseOutcome {
     pub name: String,
     /// Its settings, in words.
     pub settings: String,
-    /// What would be right.
+    /// The right verdict.
     pub expected: String,
-    /// What haul said.
+    /// haul's verdict.
     pub given: String,
     /// How sure it was.
     pub share: Option<f64>,
-    /// What follows.
+    /// The judgement.
     pub ruling: Ruling,
     /// Processors that something else than the copy had, on average.
     pub others: f64,
@@ -40,7 +40,7 @@ pub struct CaseOutcome {
 }
 
 impl CaseOutcome {
-    /// Holds a summary against what the case expects.
+    /// Compares a summary with the case's expectation.
     pub fn judge(case: &DiagnoseCase, made: Result<Value, Ruling>) -> Self {
         let (summary, failure) = match made {
             Ok(summary) => (summary, None),

@@ -21,7 +21,7 @@ pub fn slow_disk(pick: &mut Pick, end: SceneEnd) -> Scene {
     Scene { data: SceneData::File { bytes: pick.bytes_at(rate) }, ..Scene::default() }.with(end, slow)
 }
 
-/// Past the page cache: what the kernel writes for a process later is not charged to it.
+/// Direct I/O: later writeback by the kernel is not charged to the process.
 pub fn slow_device(pick: &mut Pick, end: SceneEnd) -> Scene {
     let rate = MB * pick.of("MB/s", 60..=140, 8..=30);
     let direct = if end == SceneEnd::Source { "s" } else { "t" };
@@ -37,7 +37,7 @@ pub fn quota(pick: &mut Pick, end: SceneEnd) -> Scene {
     Scene { data, quota: Some((end, percent)), ..Scene::default() }
 }
 
-/// One stream, which compresses with all its might.
+/// One stream at the highest compression level.
 pub fn one_thread(pick: &mut Pick) -> Scene {
     let level = pick.of("zstd level", 8..=10, 15..=18);
     let rate = if level > 10 { 3 * MB } else { 25 * MB };
@@ -61,7 +61,7 @@ pub fn far_link(pick: &mut Pick) -> Scene {
     Scene { data: SceneData::File { bytes: pick.bytes_at(mbit_per_s * MB / 8) }, ..over(wan) }
 }
 
-/// A host that throws away what comes too fast.
+/// A host that drops traffic above a rate.
 pub fn policer(pick: &mut Pick) -> Scene {
     let kib_per_s = KIB * pick.of("MiB/s", 15..=30, 4..=8);
     let data = SceneData::File { bytes: pick.bytes_at(kib_per_s * KIB) };
@@ -92,7 +92,7 @@ pub fn rtt(pick: &mut Pick) -> Scene {
     Scene { data: SceneData::File { bytes: MB * megabytes }, options, ..over(wan) }
 }
 
-/// Two or more streams on a long way, whose buffers hold a few packets at one end.
+/// Two or more streams on a long path, with buffers of a few packets at one end.
 pub fn window(pick: &mut Pick, end: SceneEnd) -> Scene {
     let kib = pick.of("buffer KiB", 192..=320, 64..=128);
     let rtt_ms = pick.of("rtt ms", 25..=40, 50..=90);
@@ -108,7 +108,7 @@ fn over(wan: WanSettings) -> Scene {
     Scene { network: Network::Wan(wan), ..Scene::default() }
 }
 
-/// The limit that the user asked for.
+/// The user's own rate limit.
 pub fn own_rate(pick: &mut Pick) -> Scene {
     let rate = MB * pick.of("MB/s", 40..=80, 3..=10);
     let options = vec!["-x".to_owned(), rate.to_string()];
@@ -127,7 +127,7 @@ pub fn names(pick: &mut Pick, end: SceneEnd) -> Scene {
     let us = pick.of("us a name", 500..=1000, 2000..=5000);
     let kib = pick.any("KiB a file", 1..=8);
     let slow = Store::Slow(Slowness { names: Duration::from_micros(us), ..Slowness::default() });
-    // About what gets through: the source looks at some names at a time, and the target needs many for each file.
+    // The approximate rate: the source looks up several names at once, and the target needs many lookups for each file.
     let files_per_s = if end == SceneEnd::Source { 250_000 } else { 60_000 } / us;
     let data = SceneData::Files { count: pick.count_at(files_per_s), bytes: KIB * kib };
     Scene { data, ..Scene::default() }.with(end, slow)

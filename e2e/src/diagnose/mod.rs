@@ -1,8 +1,8 @@
-//! Is the verdict right? Makes each limit on purpose, copies through it, and compares what haul names with what it was.
+//! Tests haul's verdict: makes each limit on purpose, copies through it, and compares haul's verdict with that limit.
 //!
-//! `scene` says what there is between two ends, `hosts` and `stage` build that and copy, `pick` chooses settings from ranges,
-//! `limits` has the scene of each limit, `cases` is the table of them, `claim` names a limit,
-//! `judge` tells right from wrong, `command` is what `cargo xtask lab diagnose` runs.
+//! `scene` describes the setting between two ends, `hosts` and `stage` build it and copy, `pick` chooses settings from
+//! ranges, `limits` has the scene of each limit, `cases` is their table, `claim` names a limit, `judge` judges
+//! verdicts, and `command` is `cargo xtask lab diagnose`.
 
 mod busy;
 mod cases;

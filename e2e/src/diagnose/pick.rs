@@ -1,4 +1,5 @@
-//! Settings of a case: from the middle of their ranges, or drawn from them by a seed; and what they are, for the table.
+//! Settings of a case: from the middle of their ranges, or drawn from them by a seed; and their description for the
+//! table.
 
 use std::ops::RangeInclusive;
 
@@ -7,9 +8,9 @@ use haul_lab::Rng;
 /// How much is limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strength {
-    /// So that it is the limit without a doubt.
+    /// Clearly the limit.
     Mild,
-    /// So that next to nothing gets through.
+    /// Next to nothing gets through.
     Hard,
 }
 
@@ -60,7 +61,7 @@ impl Pick {
         value
     }
 
-    /// One setting whose range is the same for both strengths.
+    /// One setting with the same range for both strengths.
     pub fn any(&mut self, name: &str, range: RangeInclusive<u64>) -> u64 {
         self.of(name, range.clone(), range)
     }
@@ -70,7 +71,7 @@ impl Pick {
         bytes_per_s * self.seconds
     }
 
-    /// How many things, of which a second sees so many; never so few that nobody would call them many.
+    /// A number of things for a rate of so many a second; always a large number.
     pub fn count_at(&self, per_s: u64) -> u32 {
         u32::try_from(per_s * self.seconds).unwrap_or(u32::MAX).max(MANY)
     }

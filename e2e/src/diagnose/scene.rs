@@ -1,4 +1,4 @@
-//! What there is between two ends of a copy, and what is copied: data, without a system call.
+//! The setting between two ends of a copy, and its data: plain data, without a system call.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use haul_lab::{Slowness, WanSettings};
 /// An end of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SceneEnd {
-    /// Which reads.
+    /// The reading end.
     Source,
-    /// Which writes.
+    /// The writing end.
     Target,
 }
 
@@ -43,7 +43,7 @@ impl StartedBy {
     }
 }
 
-/// What an end reads or writes.
+/// An end's storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Store {
     /// Files in memory.
@@ -68,19 +68,19 @@ pub enum Store {
     Nothing,
 }
 
-/// What is between the ends.
+/// The network between the ends.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Network {
     /// This machine's loopback.
     Loopback,
-    /// A cable between two hosts that carries what they can.
+    /// A cable between two hosts, without a limit.
     Cable,
     /// A cable that carries this much.
     Slow {
         /// Megabits a second.
         mbit_per_s: u32,
     },
-    /// A cable, and hosts that throw away what comes faster than this.
+    /// A cable, and hosts that drop traffic above this rate.
     Policed {
         /// KiB a second.
         kib_per_s: u64,
@@ -94,7 +94,7 @@ pub enum Network {
     Wan(WanSettings),
 }
 
-/// What is copied.
+/// The data to copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SceneData {
     /// One file.
@@ -119,26 +119,26 @@ pub enum SceneData {
 /// A socket buffer's greatest size, at one end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Whose.
+    /// The end.
     pub end: SceneEnd,
     /// The most that it becomes.
     pub bytes: u64,
 }
 
-/// All of it. The default limits nothing.
+/// All settings. The default has no limits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scene {
-    /// What is between the ends.
+    /// The network between the ends.
     pub network: Network,
-    /// What the source reads.
+    /// The source's storage.
     pub source: Store,
-    /// What the target writes.
+    /// The target's storage.
     pub target: Store,
-    /// What is copied.
+    /// The data to copy.
     pub data: SceneData,
     /// An end that has so many hundredths of a processor.
     pub quota: Option<(SceneEnd, u64)>,
-    /// An end whose socket buffers are small: the sending one of a source, the receiving one of a target.
+    /// An end with small socket buffers: the source's send buffers or the target's receive buffers.
     pub window: Option<Window>,
     /// Options of haul.
     pub options: Vec<String>,

@@ -1,4 +1,4 @@
-//! Builds a [`Scene`], copies through it, and gives what haul said in the end.
+//! Builds a [`Scene`], copies through it, and gives haul's last output.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,9 +16,9 @@ use crate::{ProgramRun, Sandbox, haul_binary};
 
 /// Much longer than any case takes.
 const LIMIT: Duration = Duration::from_secs(60);
-/// What a file is called at either end.
+/// The file's name at either end.
 const NAME: &str = "data";
-/// Room of a file system beside what is in it.
+/// Free space of a file system beside its data.
 const SPARE_BYTES: u64 = 64 << 20;
 
 /// Builds the scene, copies, and gives the copy's last event.
@@ -26,7 +26,7 @@ pub fn play(scene: &Scene, way: StartedBy, seed: u64) -> Result<Value, Ruling> {
     copied(scene, way, seed, &["--json"]).map(|run| run.summary())
 }
 
-/// The same, and gives what a person sees.
+/// The same, with the output for people.
 pub fn show(scene: &Scene, way: StartedBy, seed: u64) -> Result<String, Ruling> {
     copied(scene, way, seed, &[]).map(|run| run.stderr)
 }
@@ -35,7 +35,7 @@ fn copied(scene: &Scene, way: StartedBy, seed: u64, form: &[&str]) -> Result<Pro
     if let Some(why) = lacking(scene) {
         return Err(Ruling::Skipped(why));
     }
-    // What builds hosts for tests fails by panics.
+    // The test hosts report failures by panics.
     let played = std::panic::catch_unwind(|| DiagnoseStage::play(scene, way, seed, form));
     let failed = |why: String| Ruling::Failed(why);
     match played {
@@ -44,7 +44,7 @@ fn copied(scene: &Scene, way: StartedBy, seed: u64, form: &[&str]) -> Result<Pro
     }
 }
 
-/// What this machine lacks for it.
+/// Features missing on this machine for a scene.
 fn lacking(scene: &Scene) -> Option<String> {
     let stores = [scene.source, scene.target];
     let has = |wanted: fn(&Store) -> bool| stores.iter().any(wanted);
@@ -63,7 +63,7 @@ fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
     text.unwrap_or("it panicked").to_owned()
 }
 
-/// One end's files, and what holds it back.
+/// One end's files, and their limit.
 struct EndFiles {
     /// Where its files are; a program's, too.
     path: PathBuf,
@@ -81,7 +81,7 @@ struct DiagnoseStage<'a> {
 
 impl DiagnoseStage<'_> {
     fn play(scene: &Scene, way: StartedBy, seed: u64, form: &[&str]) -> Result<ProgramRun> {
-        // Dropped in reverse: hosts and their processes first, then what they had open.
+        // Dropped in reverse: hosts and their processes first, then their open files.
         let sandbox = Sandbox::new();
         let _memory = sandbox.tmpfs("memory", &format!("size={}", 3 * scene.bytes() + 8 * SPARE_BYTES));
         let places = (place(scene, SceneEnd::Source, &sandbox)?, place(scene, SceneEnd::Target, &sandbox)?);
@@ -152,7 +152,7 @@ impl DiagnoseStage<'_> {
             Store::Nothing if end == SceneEnd::Source => format!("null:{}", self.scene.bytes()).into(),
             Store::Nothing => "null:".into(),
             Store::Program { block, rest } => program(end, &place.path, self.scene.bytes(), block, rest).into(),
-            // What comes out of a pipe has no name.
+            // Output of a pipe has no name.
             _ if end == SceneEnd::Source || matches!(self.scene.source, Store::Program { .. }) => {
                 place.path.join(NAME).into()
             }

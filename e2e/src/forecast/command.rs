@@ -1,4 +1,4 @@
-//! The command: which places, how much, how often; the table, and the count at its end.
+//! The command: places, amounts of data, repetitions; the table, and the count at its end.
 
 use std::process::ExitCode;
 
@@ -9,11 +9,11 @@ use super::place::places;
 /// A forecast is right that is off by no more than this.
 const TOLERANCE: f64 = 0.15;
 
-/// Probes, then copies, and compares what was foretold with what was reached. Needs root.
+/// Probes, then copies, and compares the forecast with the rate reached. Needs root.
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask lab probe", args_override_self = true)]
 struct ForecastArguments {
-    /// Only places whose name holds PATTERN; can be repeated
+    /// Only places with PATTERN in their name; repeatable
     #[arg(long = "case", value_name = "PATTERN")]
     patterns: Vec<String>,
     /// How much is copied; a quarter of it on the slowest link

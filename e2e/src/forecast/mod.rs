@@ -1,5 +1,4 @@
-//! Whether `haul probe` foretells what a copy reaches: probes, copies, and compares, on loopback, to a disk and over long
-//! links.
+//! Accuracy of `haul probe`'s forecasts: probes, copies, and compares, on loopback, to a disk and over long links.
 
 mod command;
 mod place;

@@ -1,4 +1,4 @@
-//! Where a forecast is tried: two hosts, what is between them, and where data lies at each.
+//! A place to test a forecast: two hosts, the network between them, and the data's location at each.
 
 use std::fs;
 use std::net::IpAddr;
@@ -16,23 +16,23 @@ const LIMIT: Duration = Duration::from_secs(1800);
 
 /// One place.
 pub struct ForecastPlace {
-    /// What the table calls it.
+    /// Its name in the table.
     pub name: &'static str,
     /// The link; `None` for loopback.
     pub link: Option<WanSettings>,
     /// Whether data lies on this machine's disk; else it comes from memory and goes nowhere but into memory.
     pub disk: bool,
-    /// Of the size that is asked for, the part that is copied here: slow links would take too long.
+    /// The divisor of the requested size here: slow links would take too long.
     pub part: u64,
 }
 
-/// What came of one.
+/// The result of one forecast.
 pub struct ForecastOutcome {
-    /// What the probe foretold, in bytes a second.
+    /// The probe's forecast, in bytes a second.
     pub forecast: f64,
-    /// What the copy reached, in bytes a second.
+    /// The copy's rate, in bytes a second.
     pub reached: f64,
-    /// What the probe says will limit it, and what the copy says did.
+    /// The limits named by the probe and by the copy.
     pub limits: [String; 2],
 }
 
@@ -76,7 +76,7 @@ impl ForecastPlace {
     }
 }
 
-/// From memory into a file system in memory: what is measured is everything but disks.
+/// From memory into a file system in memory: measures everything except disks.
 fn in_memory<'a>(remote: &Remote, haul: impl Fn(&[&str]) -> Haul<'a>, bytes: u64) -> Result<ForecastOutcome> {
     let target = tempfile::tempdir_in("/dev/shm").context("a directory in memory")?;
     let probe = haul(&["probe", "--json"]).arg(remote.at(target.path())).run();
@@ -107,14 +107,15 @@ fn let_go(path: &PathBuf) -> Result<()> {
     Ok(())
 }
 
-/// What went wrong, in a line.
+/// The error, in a line.
 fn said(run: &ProgramRun) -> String {
     let words = run.stderr.lines().next().unwrap_or("it does not say what is looked for");
     format!("{words} (status {:?})", run.status)
 }
 
 impl ForecastOutcome {
-    /// A copy's own rate counts from the command on: what is foretold is the time that it takes to start, and then the rate.
+    /// A copy's own rate includes its start. The forecast is a start-up time and a rate, so both go into the expected
+    /// rate.
     fn of(probe: &ProgramRun, copy: &ProgramRun) -> Result<Self> {
         let lines = |run: &ProgramRun| -> Result<Vec<Value>> {
             run.stdout.lines().map(|line| serde_json::from_str(line).with_context(|| said(run))).collect()
@@ -133,7 +134,7 @@ impl ForecastOutcome {
         })
     }
 
-    /// What was foretold, for one that was reached.
+    /// The forecast relative to the rate reached.
     pub fn ratio(&self) -> f64 {
         self.forecast / self.reached.max(1.0)
     }

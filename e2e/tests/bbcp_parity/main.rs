@@ -30,7 +30,7 @@ done
 echo 'no part is kept'
 "#;
 
-/// What a line came to.
+/// The effect of a command line.
 #[derive(Debug, PartialEq)]
 struct Effect {
     status: Option<i32>,
@@ -131,7 +131,7 @@ fn md5(path: &Path) -> String {
     String::from_utf8_lossy(&output).split(' ').next().unwrap_or_default().to_owned()
 }
 
-/// The files of a fixture, open, so that no new file gets the inode of one that is deleted.
+/// A fixture's files, kept open: no new file gets the inode of a deleted one.
 struct Inodes {
     names: BTreeMap<u64, String>,
     _open: Vec<File>,
@@ -188,7 +188,7 @@ fn tree(place: &Path, before: &Inodes) -> Vec<String> {
     found
 }
 
-/// Lines without what differs from run to run: places, dates, rates and numbers; repeated lines once.
+/// Lines without variable parts: places, dates, rates and numbers; repeated lines once.
 fn normalised(stream: &str, output: &str, place: &Path, program: &Path) -> Vec<String> {
     let text = output.replace(&place.display().to_string(), "W").replace(&program.display().to_string(), "bbcp");
     let mut lines: Vec<String> = text
@@ -213,7 +213,7 @@ fn normalised(stream: &str, output: &str, place: &Path, program: &Path) -> Vec<S
     lines
 }
 
-/// In what two programs differ. Words of errors always do.
+/// Differences between two programs. The words of errors always differ.
 fn differences(haul: &Effect, real: &Effect) -> Vec<&'static str> {
     let output = haul.status == Some(0) && real.status == Some(0) && haul.output != real.output;
     let all = [("status", haul.status != real.status), ("tree", haul.tree != real.tree), ("output", output)];
@@ -304,7 +304,7 @@ fn each_line_does_what_a_real_bbcp_does_or_says_why_not() {
     assert!(texts.is_empty(), "{} of {} lines:\n{}", texts.len(), LINES.lines().count(), texts.join("\n"));
 }
 
-/// What differs, with the lines that one of them alone has.
+/// The differences, with the lines of only one of them.
 fn fault(line: &str, differ: &[&str], [haul, real]: &[Effect; 2]) -> String {
     if differ.is_empty() {
         return format!("{line}\n    differs no more");

@@ -18,7 +18,7 @@ use crate::scene::{FRAME, Scene};
 
 /// Bytes of the old file and of the one that is offered: three frames, the last one short.
 const SIZE: u64 = 2 * FRAME + 50_000;
-/// Bytes of a block whose sum is told of a file of this size.
+/// Block size of the signatures for a file of this size.
 const BLOCK: u64 = 1024;
 const PAGE: u64 = 4096;
 /// Bytes of a block that is cut.
@@ -28,7 +28,7 @@ fn usize_of(number: u64) -> usize {
     usize::try_from(number).expect("a short length")
 }
 
-/// What nobody but the target knows.
+/// Content known only to the target.
 fn secret(seed: u64) -> Vec<u8> {
     Rng::new(seed).bytes(usize_of(SIZE))
 }
@@ -46,7 +46,7 @@ fn scene(delta: DeltaMode, in_place: bool, wrong_before: u32) -> Scene {
     scene
 }
 
-/// Offers files of a directory; the id of the first one, of which the target has told all.
+/// Offers files of a directory; gives the id of the first one, after the target's signatures of all.
 fn offer(scene: &mut Scene, tree: u64, names: &[&[u8]]) -> u64 {
     let first = scene.next;
     let entries: Vec<_> = names.iter().map(|name| raw::file(tree, name, SIZE)).collect();
@@ -95,8 +95,8 @@ fn value(index: u64, bytes: &[u8]) -> [u8; 32] {
     FrameLen::new(FRAME_MIN).expect("a frame's length").hash(SIZE, index, bytes)
 }
 
-/// Guesses the first byte of the second block, which is cut by the end of the first frame. Some bytes behind it are known
-/// (a delta has to be shorter than its frame).
+/// Guesses the first byte of the second block, cut by the end of the first frame. Some bytes after it are known (a
+/// delta has to be shorter than its frame).
 fn guess(scene: &mut Scene, entry: u64, seed: u64, byte: u8) {
     let (start, known) = (usize_of(FRAME - CUT), secret(seed));
     let mut bytes = vec![0; usize_of(FRAME)];
@@ -179,7 +179,7 @@ fn a_file_that_is_changed_in_place_is_not_guessed_either() {
     assert_eq!(scene.goes_on(), Ok(()));
 }
 
-/// Of the first frame, where nothing else is said.
+/// Of the first frame, by default.
 type Form = (&'static str, Vec<DeltaInstruction<'static>>);
 
 fn forms_of_blocks() -> Vec<Form> {
@@ -259,7 +259,7 @@ fn right_deltas_make_the_file() {
         let bytes = secret(7);
         for (index, frame) in (0..).zip(bytes.chunks(usize_of(FRAME))) {
             let (start, len) = (index * FRAME, frame.len() as u64);
-            // What stands behind the last whole block has no sum.
+            // Bytes after the last complete block have no sum.
             let known = if delta == DeltaMode::Rolling { len / BLOCK * BLOCK } else { len };
             let mut steps = vec![old(start, known)];
             if known < len {
@@ -275,7 +275,7 @@ fn right_deltas_make_the_file() {
     }
 }
 
-/// Offers a file with a digest; what is needed of it.
+/// Offers a file with a digest; gives the target's need.
 fn offer_digest(scene: &mut Scene, tree: u64, digest: [u8; 32]) -> TransferNeed {
     let mut more = Writer::new();
     more.u8(raw::MORE_DIGEST).raw(&digest);

@@ -1,4 +1,4 @@
-//! Frames and packs of what is not needed, where none may lie, and not as long as they say.
+//! Frames and packs of unneeded entries, at invalid places, and with wrong lengths.
 
 use haul_e2e::Rng;
 use haul_proto::encoding::Writer;
@@ -142,7 +142,7 @@ fn frame_again(scene: &mut Scene, rng: &mut Rng) -> Expect {
         _ => None,
     });
     assert_eq!(settled, Ok(vec![(EntryId(large), 1)]));
-    // What comes now is late, whatever it says.
+    // Any frame is late now.
     let (offset, payload) = (rng.pick(&[0, FRAME, 5, u64::MAX]), vec![b'e'; 1000]);
     scene.record(&payload, &raw::data(large, offset, frame_check(&payload), [0; 32]));
     let content = std::fs::read(scene.landing().join("tree/large")).expect("it is whole");

@@ -1,5 +1,5 @@
-//! A source that keeps to no rule, against a target of the real program: nothing changes outside of the directory that the
-//! target was given, its memory stays small, and it ends with words, never with a panic.
+//! A source that breaks every rule, against a target of the real program: nothing changes outside the target's
+//! directory, its memory stays small, and it ends with a message, never with a panic.
 
 mod deltas;
 mod frames;
@@ -16,7 +16,7 @@ use haul_e2e::{Rng, cases, count};
 
 use scene::Scene;
 
-/// What has to come of an attack.
+/// The expected result of an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expect {
     /// The target calls it a fault, and ends.

@@ -65,7 +65,7 @@ pub fn linked_file(parent: u64, name: &[u8]) -> Vec<u8> {
 }
 
 /// Offers directories with one such file each, and ends them; they take names of 255 bytes. The target holds them until
-/// the files' other names come. A reserved name is refused, so that no file has to be sent.
+/// the files' other names come. A reserved name is refused, so no file has to be sent.
 fn linked_directories(scene: &mut Scene, tree: u64, count: u64) -> usize {
     let file = format!(".haul-{:024}.part", 1);
     for batch in 0..count / BATCH {
@@ -97,7 +97,7 @@ fn hard_links_that_never_come_take_bounded_memory_and_end_with_a_fault() {
     let tree = scene.open_tree();
     let directories = 4096;
     let each = linked_directories(&mut scene, tree, directories);
-    // What is in a directory that was not asked for is refused; it counts all the same.
+    // Contents of an unrequested directory are refused, and still count.
     let refused = scene.offer(&[raw::operand(raw::DIRECTORY, 7, &[])]);
     let name = [b'n'; 255];
     let counted = usize::try_from(directories).expect("a few") * each + 2 * LINKED_DIRECTORY_BYTES;

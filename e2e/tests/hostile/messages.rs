@@ -1,4 +1,4 @@
-//! Messages that say what cannot be, or come when they may not.
+//! Impossible messages, and messages out of turn.
 
 use haul_e2e::Rng;
 use haul_proto::ids::{EntryId, JobNumber, StreamId};

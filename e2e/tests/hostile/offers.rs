@@ -1,4 +1,4 @@
-//! Offers of what was not asked for, at places where nothing may be.
+//! Unrequested offers, at forbidden places.
 
 use haul_e2e::Rng;
 use haul_proto::limits::{ENTRY_WINDOW, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX, SYMLINK_MAX};
@@ -82,7 +82,7 @@ fn child_of_link(scene: &mut Scene, rng: &mut Rng) -> Expect {
 
 fn child_of_file(scene: &mut Scene, rng: &mut Rng) -> Expect {
     let tree = scene.open_tree();
-    // In one offer, the child is told before the file was looked at.
+    // Both in one offer: the child arrives before the file is looked up.
     let child = any_kind(rng, scene.next, b"planted");
     let size = rng.pick(&[5, SMALL_MAX + 1]);
     let entries = [raw::file(tree, b"file", size), child];
@@ -242,7 +242,7 @@ fn window_overrun(scene: &mut Scene, _: &mut Rng) -> Expect {
     Expect::Fault
 }
 
-/// Below what was not asked for, so that no disk is filled with directories.
+/// Below an unrequested entry, to avoid filling a disk with directories.
 fn depth_overrun(scene: &mut Scene, _: &mut Rng) -> Expect {
     scene.offer(&[raw::operand(DIRECTORY, 7, &[])]);
     for _ in 0..=OPEN_DIRECTORIES_MAX / OFFER_ENTRIES_MAX {

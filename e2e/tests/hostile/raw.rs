@@ -11,7 +11,7 @@ pub const LINK: u8 = 3;
 pub const HARD_LINK: u8 = 6;
 /// Added to a tag, it makes the place an operand's number.
 pub const OPERAND: u8 = 128;
-/// Added to a tag, extras stand behind the entry.
+/// Added to a tag: extras follow the entry.
 pub const MORE: u8 = 32;
 /// Added to a tag, it makes the place that of another entry.
 pub const ANEW: u8 = 64;
@@ -55,7 +55,7 @@ pub fn number(number: u64) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The kind of a link: what it holds.
+/// The kind of a link, with its target.
 pub fn held(bytes: &[u8]) -> Vec<u8> {
     let mut out = Writer::new();
     out.bytes(bytes);
@@ -83,7 +83,7 @@ pub fn hard_link(parent: u64, name: &[u8], to: u64, size: u64) -> Vec<u8> {
     entry(HARD_LINK, &below(parent, name), &[number(to), number(size)].concat(), &usual(0o644))
 }
 
-/// A directory with so many extended attributes, which have names and nothing else.
+/// A directory with this many extended attributes, with names but without values.
 pub fn directory_with_attributes(parent: u64, name: &[u8], attributes: usize) -> Vec<u8> {
     let mut more = Writer::new();
     more.u8(4).count(attributes);
@@ -95,7 +95,7 @@ pub fn directory_with_attributes(parent: u64, name: &[u8], attributes: usize) ->
     out.into_bytes()
 }
 
-/// A directory or a file that was asked for, or not.
+/// A directory or a file as a source argument, requested or not.
 pub fn operand(tag: u8, operand: u64, kind: &[u8]) -> Vec<u8> {
     entry(tag + OPERAND, &number(operand), kind, &usual(0o755))
 }
@@ -105,7 +105,7 @@ pub fn anew(tag: u8, place: u64, kind: &[u8]) -> Vec<u8> {
     entry(tag + ANEW, &number(place), kind, &usual(0o644))
 }
 
-/// A message: its kind, the job, and what `fields` adds.
+/// A message: its kind, the job, and the output of `fields`.
 pub fn message(kind: u8, fields: impl FnOnce(&mut Writer)) -> Vec<u8> {
     let mut out = Writer::new();
     out.u8(kind).u32(JOB);
@@ -137,7 +137,7 @@ pub fn source_failed(entry: u64) -> Vec<u8> {
     })
 }
 
-/// One run of frames, which are to be what the source has.
+/// One run of frames claimed to match the source's.
 pub fn same(entry: u64, first: u64, many: u64) -> Vec<u8> {
     message(7, |out| {
         out.varint(entry).count(1).varint(first).varint(many);
@@ -165,7 +165,7 @@ pub fn pack(files: &[(u64, u64)], check: u64) -> Vec<u8> {
     })
 }
 
-/// What stands in front of a trailer where the payload was compressed.
+/// The prefix of a trailer with a compressed payload.
 pub fn compressed(codec: u8, plain: u64, trailer: &[u8]) -> Vec<u8> {
     let mut out = Writer::new();
     out.u8(4).u8(codec).varint(plain).raw(trailer);

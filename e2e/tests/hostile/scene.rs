@@ -1,5 +1,5 @@
-//! The place of an attack: a target with a directory to write to, things beside it that must not change, and traps that
-//! stand in it already.
+//! The setting of an attack: a target with a directory to write to, files beside it that must not change, and traps in
+//! it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,11 +30,11 @@ pub const FRAME: u64 = FRAME_MIN as u64;
 /// A file of more bytes than this is large.
 pub const SMALL_MAX: u64 = FRAME / 4;
 
-/// Every path with what tells whether it was touched.
+/// Every path with attributes that reveal changes.
 type Snapshot = BTreeMap<PathBuf, (u32, u64, i64, i64, Vec<u8>)>;
 
 pub struct Scene {
-    // Declared first, so that it ends before its directory does.
+    // Declared first, to be dropped before its directory.
     worker: WorkerProgramProcess,
     sandbox: Sandbox,
     settings: SessionSettings,
@@ -49,8 +49,8 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// A target that was asked for a directory, `tree`, and a file, `note`. In its own directory stand `way-out` and
-    /// `tree/way-out`, links to a directory outside.
+    /// A target with requests for a directory, `tree`, and a file, `note`. Its own directory has `way-out` and
+    /// `tree/way-out`, symbolic links to a directory outside.
     pub fn new(rng: &mut Rng) -> Self {
         Self::with(rng, |_| {})
     }
@@ -98,7 +98,7 @@ impl Scene {
         }
     }
 
-    /// All that is outside of what the target may change, with all that it must not change.
+    /// Everything outside the target's bounds, with attributes that must not change.
     pub fn outside(&self) -> Snapshot {
         let mut found = Snapshot::new();
         // Where haul remembers trees is its own to write to.
@@ -126,7 +126,7 @@ impl Scene {
         first
     }
 
-    /// Offers the directory that was asked for; gives its id.
+    /// Offers the requested directory; gives its id.
     pub fn open_tree(&mut self) -> u64 {
         self.offer(&[raw::operand(raw::DIRECTORY, 0, &[])])
     }
@@ -141,7 +141,7 @@ impl Scene {
         asked.expect("an offer that is no fault is answered")
     }
 
-    /// Waits for what `wanted` takes of what the target says to the source; the error is the fault that it found before.
+    /// Waits for a message to the source that `wanted` accepts; the error is a fault that the target found first.
     pub fn wait_for<T>(&mut self, wanted: impl Fn(TargetMessage) -> Option<T>) -> Result<T, String> {
         loop {
             let Some((channel, content)) = self.worker.next_frame() else { return Err("it is gone".into()) };
@@ -162,7 +162,7 @@ impl Scene {
         }
     }
 
-    /// Sends a record on the one stream, which is made when it is first needed.
+    /// Sends a record on the only stream, connected on first use.
     pub fn record(&mut self, payload: &[u8], trailer: &[u8]) {
         let (port, settings) = (self.port, &self.settings);
         let connect = || RawStream::connect(port, settings, StreamId(0)).expect("who knows the secret may connect");

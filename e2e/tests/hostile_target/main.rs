@@ -1,6 +1,6 @@
-//! Far workers that keep to no rule, against a controller and its near worker of the real program: nothing outside of the
-//! job is read or changed, no process takes much memory, nothing that they claim of the other end is believed, and the job
-//! ends within seconds, with words and without a panic.
+//! Far workers that break every rule, against a controller and its near worker of the real program. Nothing outside the
+//! job is read or changed, no process takes much memory, and no claim about the other end is believed. The job ends
+//! within seconds, with a message and without a panic.
 
 mod messages;
 mod reports;
@@ -21,14 +21,14 @@ use scene::{MEMORY_MAX, Scene, Way};
 /// Every attack is over by then, on a busy machine.
 const TIME_MAX: Duration = Duration::from_secs(25);
 
-/// What has to come of an attack.
+/// The expected result of an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expect {
-    /// It is a fault, which is named, and the job is not tried again.
+    /// A named protocol fault, without a retry of the job.
     Fault,
     /// The job fails with words.
     Fails,
-    /// The job ends as if nothing had been wrong.
+    /// The job ends as usual.
     Succeeds,
     /// Either.
     Ends,

@@ -1,5 +1,5 @@
-//! What a worker says to the other one, and how it frames what it says: unknown entries, impossible answers, and bytes that
-//! are no messages.
+//! A worker's messages to the other one, and their framing: unknown entries, impossible answers, and bytes that are no
+//! messages.
 
 use std::io;
 
@@ -45,7 +45,7 @@ pub const ATTACKS: &[Attack] = &[
     attack("refuses everything", Way::Push, Expect::Ends, refuses_all),
 ];
 
-/// Sends this to the other worker, and waits for what comes of it.
+/// Sends these messages to the other worker, and waits for the result.
 fn tell(scene: &Scene, link: &mut FakeLink, messages: &[TargetMessage]) -> io::Result<()> {
     for message in messages {
         scene.tell(link, message)?;
@@ -217,7 +217,7 @@ fn second_answer(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::R
     tell(scene, link, &[TargetMessage::Want { first: entry, needs: vec![TransferNeed::All] }])
 }
 
-/// Nothing was sent: a stream has not even been made.
+/// Nothing was sent: there is not even a stream.
 fn forged_done(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
     scene.be_target(link)?;
     let offered = scene.all_offers(link)?;
@@ -329,7 +329,7 @@ fn flood_about_the_past(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -
     Ok(())
 }
 
-/// The controller passes it on before the source was told to begin.
+/// The controller forwards it before the source has its Start.
 fn too_early(scene: &mut Scene, link: &mut FakeLink, _: &mut Rng) -> io::Result<()> {
     link.greet()?;
     scene.tell(link, &TargetMessage::QueryEnd)?;
@@ -339,7 +339,7 @@ fn too_early(scene: &mut Scene, link: &mut FakeLink, _: &mut Rng) -> io::Result<
 
 fn planted_offers(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
     scene.be_source(link)?;
-    // An operand that was not asked for, a name that climbs, a child of nothing: as bytes, since no type can say them.
+    // An unrequested source argument, a name with `..`, a child without a parent: as bytes, since no type allows them.
     let mut out = haul_proto::encoding::Writer::new();
     out.u8(1).u32(1).varint(0).count(1);
     match rng.below(3) {
@@ -350,7 +350,7 @@ fn planted_offers(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::
     out.u16(0o755).varint(0).varint(0).i64(0).u32(0);
     link.send(LinkChannel::Peer, &out.into_bytes())?;
     if rng.chance(300) {
-        // It may be refused alone: then the source is gone.
+        // It may be refused alone: then the source has ended.
         return Ok(());
     }
     link.report(&WorkerMessage::Fatal { fault: false, text: "gone".into() })?;

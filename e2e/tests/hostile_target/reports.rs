@@ -1,4 +1,4 @@
-//! What a worker tells its controller: of the other end, unasked, out of turn, beyond what is possible, and without end.
+//! A worker's reports to its controller: about the other end, unasked, out of turn, impossible, and endless.
 
 use std::io;
 use std::thread::sleep;
@@ -75,7 +75,7 @@ fn file_done(path: &[u8]) -> WorkerMessage {
     WorkerMessage::FileDone(FileReport { path: path.to_vec(), size: 5, copied: true, digest: Some([7; 32]) })
 }
 
-/// Says it, and waits for what comes of it.
+/// Sends it, and waits for the result.
 fn say(link: &mut FakeLink, message: &WorkerMessage) -> io::Result<()> {
     link.report(message)?;
     link.drain();
@@ -297,7 +297,7 @@ fn escapes(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<
     say(link, &WorkerMessage::Fatal { fault: false, text: text() })
 }
 
-/// A great many, and then nothing: what was said takes no memory.
+/// A great many reports, and then silence: they take no memory.
 fn flood(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
     scene.begin(link)?;
     let (long, name) = ("w".repeat(TEXT_MAX), "w".repeat(200));
@@ -452,7 +452,7 @@ fn silence(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<
     } else {
         link.greet()?;
     }
-    // It says nothing more, and does not close its end.
+    // It stays silent, and keeps its end open.
     link.drain();
     Ok(())
 }

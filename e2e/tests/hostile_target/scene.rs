@@ -1,5 +1,5 @@
-//! The place of an attack: a job of the real program whose far worker is played by the test, files that it must not read,
-//! and what is looked at meanwhile.
+//! The setting of an attack: a job of the real program with a far worker played by the test, files out of its bounds,
+//! and observations during the job.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, FileTimes};
@@ -29,7 +29,7 @@ const LIMIT: Duration = Duration::from_secs(28);
 /// Bytes of the large file: five frames.
 pub const LARGE: usize = 1_200_000;
 
-/// Which way the job copies. The far worker is the test's.
+/// The job's direction. The far worker is the test's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     Push,
@@ -48,7 +48,7 @@ pub struct Scene {
     pub listener: Option<TcpListener>,
 }
 
-/// Every path with what tells whether it was read or changed.
+/// Every path with attributes that reveal reads and changes.
 pub type Snapshot = BTreeMap<PathBuf, (u64, i64, i64, i64, i64)>;
 
 impl Scene {
@@ -88,7 +88,7 @@ impl Scene {
         self.fake.accept(LIMIT).expect("the controller starts its worker")
     }
 
-    /// What may be neither read nor changed.
+    /// Entries that must be neither read nor changed.
     pub fn outside(&self) -> Snapshot {
         let mut found = Snapshot::new();
         for name in ["secret", "large"] {
@@ -100,7 +100,7 @@ impl Scene {
         found
     }
 
-    /// All that is in the sandbox, by name: what a pull has made is there.
+    /// All names in the sandbox, including a pull's results.
     pub fn names(&self) -> Vec<PathBuf> {
         let mut names = Vec::new();
         list(&self.sandbox.path(""), &mut names);
@@ -108,7 +108,7 @@ impl Scene {
         names
     }
 
-    /// As a target: up to Begin, and what the Request says.
+    /// As a target: up to Start; gives the Request.
     pub fn be_target(&mut self, link: &mut FakeLink) -> io::Result<TargetRequest> {
         link.greet()?;
         self.be_target_after_hello(link)
@@ -126,7 +126,7 @@ impl Scene {
         Ok(request)
     }
 
-    /// As a source: with the operand that was asked for, up to Begin.
+    /// As a source: with the requested source argument, up to Start.
     pub fn be_source(&mut self, link: &mut FakeLink) -> io::Result<SourceRequest> {
         link.greet()?;
         let request = self.source_request(link)?;
@@ -166,7 +166,7 @@ impl Scene {
         link.send(LinkChannel::Peer, &message.encode(self.job()))
     }
 
-    /// As a target: listens when that is asked for, and reads what the source offers until `wanted` takes something of it.
+    /// As a target: listens on request, and reads the source's offers until `wanted` accepts one.
     pub fn heard<T>(
         &mut self,
         link: &mut FakeLink,
@@ -226,7 +226,7 @@ impl Scene {
         self.tell(link, &TargetMessage::Want { first, needs })
     }
 
-    /// As a target: takes the next frame, and listens if that is asked for.
+    /// As a target: receives the next frame, and listens on request.
     pub fn listen(&mut self, link: &mut FakeLink) -> io::Result<()> {
         let (channel, content) = link.next_frame()?;
         if channel == LinkChannel::Controller { self.answer(link, &content) } else { Ok(()) }
@@ -243,7 +243,7 @@ impl Scene {
         }
     }
 
-    /// As a target: the job is done, and nothing had to be sent.
+    /// As a target: the job is done, without any data sent.
     pub fn finish_without_data(&mut self, link: &mut FakeLink) -> io::Result<()> {
         let offered = self.all_offers(link)?;
         self.need(link, &offered, TransferNeed::Nothing)?;
@@ -255,7 +255,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Waits for the end of the job: what it said, and the most memory that one of its processes had.
+    /// Waits for the end of the job: its output, and the largest memory of one of its processes.
     pub fn end(&mut self) -> (ProgramRun, u64) {
         let running = self.running.take().expect("it ends once");
         let finished = running.finish(LIMIT).expect("it can be waited for");
@@ -277,7 +277,7 @@ pub fn source_ready() -> WorkerMessage {
     WorkerMessage::SourceReady { operands: vec![Some(operand)], origin: [1; 32] }
 }
 
-/// Gives it times of long ago, so that the system notes when it is read (relatime).
+/// Sets old times, so the system records reads (relatime).
 fn age(path: &Path) {
     let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     let times = FileTimes::new().set_accessed(long_ago).set_modified(long_ago);

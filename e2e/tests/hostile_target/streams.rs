@@ -1,4 +1,4 @@
-//! What a target does with streams: asks for the same bytes for ever, proves nothing, closes them, or reads nothing.
+//! A target's misuse of streams: requests for the same bytes without end, no verification, closed or unread streams.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -54,7 +54,7 @@ fn endless_lacks(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::R
 fn endless_packs(scene: &mut Scene, link: &mut FakeLink, _: &mut Rng) -> io::Result<()> {
     let entry = entry(scene, link, false)?;
     let mut stream = scene.stream(link)?;
-    // Each time that it comes, it is asked for again.
+    // Each time it arrives, it is requested again.
     for _ in 0..20_000 {
         let (_, trailer) = stream.next_record()?;
         if trailer.first() == Some(&2) {

@@ -1,6 +1,6 @@
-//! Peers that hold the keys and change one thing: real sessions between real ends, with one record or one message mutated
-//! after it was opened, in each direction and behind `haul serve`. Whatever comes of it, nothing outside changes, no wrong
-//! file gets its name where an end can know it, and both ends stop in time, with words and without a panic.
+//! Authenticated peers that change one thing: real sessions between real ends, with one record or one message mutated
+//! after decryption, in each direction and behind `haul serve`. In all cases, nothing outside changes, no wrong file
+//! gets its name if an end can know it, and both ends stop in time, with a message and without a panic.
 
 mod mutation;
 mod relay;
@@ -18,7 +18,7 @@ use session::{Outcome, Session, Work};
 /// How many items each lane of a session has that nobody mutates.
 type Lengths = [u64; Lane::ALL.len()];
 
-/// A mutator that mutates nothing, and counts.
+/// A mutator that changes nothing, and counts.
 fn nothing() -> Mutator {
     Mutator::new(Lane::Record, u64::MAX - 1, Mutation::Repeat, Rng::new(0))
 }

@@ -1,11 +1,11 @@
-//! What becomes of one item of a session after it was opened: a record of the data stream, or a message of either end.
+//! Mutations of one decrypted item of a session: a record of the data stream, or a message of either end.
 
 use haul_e2e::Rng;
 use haul_proto::encoding::Writer;
 use haul_proto::integrity::frame_check;
 use haul_proto::wire::frame::RecordTrailer;
 
-/// Which way an item goes, and over what.
+/// An item's direction and channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
     /// A record, from the source.
@@ -29,7 +29,7 @@ pub struct Item {
     pub body: Vec<u8>,
 }
 
-/// What is done.
+/// The kind of change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutation {
     FlipBits,
@@ -45,7 +45,7 @@ pub enum Mutation {
     Repeat,
     /// Comes after the next one.
     Swap,
-    /// An earlier one stands in its place.
+    /// Replaced by an earlier one.
     Earlier,
     /// Another payload, with its right check.
     Lie,
@@ -104,7 +104,7 @@ impl Mutator {
         }
     }
 
-    /// What goes on in the place of an item.
+    /// The items to forward in place of one.
     pub fn pass(&mut self, lane: Lane, item: Item) -> Vec<Item> {
         self.seen[lane as usize] += 1;
         if lane != self.lane {
@@ -121,7 +121,7 @@ impl Mutator {
         self.mutate(item)
     }
 
-    /// What is still held: nothing came after it.
+    /// The item still held back; no other followed it.
     pub fn release(&mut self, lane: Lane) -> Option<Item> {
         self.held.take_if(|_| lane == self.lane)
     }
@@ -171,7 +171,7 @@ fn grow(bytes: &mut Vec<u8>, rng: &mut Rng) {
     bytes.extend(rng.bytes(more));
 }
 
-/// Kind and job stay, so that it is still understood.
+/// Keeps kind and job, so the receiver still understands it.
 fn extreme(bytes: &mut [u8], rng: &mut Rng) {
     let Some(rest) = bytes.get_mut(5..).filter(|rest| !rest.is_empty()) else { return };
     let (at, byte) = (rng.index(rest.len()), rng.pick(&[0, 1, 0x7f, 0x80, 0xff]));
@@ -179,7 +179,7 @@ fn extreme(bytes: &mut [u8], rng: &mut Rng) {
     rest[at..at + len].fill(byte);
 }
 
-/// In most messages and trailers it stands behind kind and job, in one byte.
+/// Most messages and trailers have it after kind and job, in one byte.
 fn other_entry(bytes: &mut [u8], rng: &mut Rng) {
     if let Some(byte) = bytes.get_mut(5) {
         *byte = u8::try_from(rng.below(20)).unwrap_or(0);

@@ -1,5 +1,5 @@
-//! Stands between a controller with its source and a real target, holds the session's secret, and passes on all that they
-//! say: the messages of both ends, and the records of the one stream, which are opened and sealed again.
+//! Stands between a controller with its source and a real target, and has the session's secret. It forwards everything:
+//! the messages of both ends, and the records of the one stream, which it opens and seals again.
 
 use std::io;
 use std::net::TcpListener;
@@ -19,12 +19,12 @@ use crate::mutation::{Item, Lane, Mutator};
 
 /// Where both ends wait for the other one, nobody is to blame; the relay hangs up.
 const QUIET: Duration = Duration::from_millis(700);
-/// How often it looks for what the controller says.
+/// The interval between polls for the controller's messages.
 const TICK: Duration = Duration::from_millis(1);
-/// Another machine's, so that both ends do not take each other for neighbours.
+/// Another machine's, so the ends do not appear to share one.
 const OTHER_BOOT: [u8; 16] = [0x5a; 16];
 
-/// What all threads of a relay share.
+/// Shared state of a relay's threads.
 pub struct RelayState {
     mutator: Mutex<Mutator>,
     /// Counts all that was passed on but reports.
@@ -58,7 +58,7 @@ impl<'a> Relay<'a> {
         Self { state, link, worker, settings: None }
     }
 
-    /// Passes on until one end is gone, or both wait.
+    /// Forwards until one end closes, or both wait.
     pub fn run(&mut self) -> io::Result<()> {
         self.link.greet_only()?;
         let said = self.link.frames()?;
@@ -86,7 +86,7 @@ impl<'a> Relay<'a> {
         }
     }
 
-    /// Passes on what was held until something else comes; `false` where nothing was.
+    /// Forwards the held item; `false` if there is none.
     fn release(&mut self) -> io::Result<bool> {
         let held = self.state.with(|mutator| (mutator.release(Lane::Source), mutator.release(Lane::Target)));
         match held {

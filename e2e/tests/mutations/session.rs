@@ -1,4 +1,4 @@
-//! One whole session of the real program with the relay in the middle, and what has to be true after it.
+//! One complete session of the real program with the relay in the middle, and its invariants.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -24,16 +24,16 @@ const LARGE: usize = 2 * FRAME + 4321;
 /// One stream, with the suite that the relay speaks.
 const STREAM: [&str; 5] = ["--streams", "1", "--cipher", "aes-256-gcm", "--mkdir"];
 
-/// What a session does, with words of the command line.
+/// A session's work, as a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// Into a directory where nothing is.
+    /// Into an empty directory.
     Fresh,
     /// The same, compressed.
     Compressed,
     /// Over old files, by deltas.
     Delta,
-    /// A sync that removes what the source has not, but what is filtered.
+    /// A sync that removes extraneous files, except filtered ones.
     Sync,
     /// A comparison, which changes nothing.
     Verify,
@@ -42,7 +42,7 @@ pub enum Work {
 impl Work {
     pub const ALL: [Self; 5] = [Self::Fresh, Self::Compressed, Self::Delta, Self::Sync, Self::Verify];
 
-    /// What a server permits: it keeps no modes, as a sync does.
+    /// A server's permitted work: it preserves no modes, unlike a sync.
     pub const SERVED: [Self; 4] = [Self::Fresh, Self::Compressed, Self::Delta, Self::Verify];
 
     fn words(self) -> &'static [&'static str] {
@@ -56,7 +56,7 @@ impl Work {
     }
 }
 
-/// Every path with what tells whether it was touched.
+/// Every path with attributes that reveal changes.
 pub type Snapshot = BTreeMap<PathBuf, (u32, u64, i64, i64, Vec<u8>)>;
 
 /// The place of a session.
@@ -67,7 +67,7 @@ pub struct Session<'a> {
     server: Option<&'a ServedShare>,
 }
 
-/// What came of it.
+/// The result of a session.
 pub struct Outcome {
     pub run: ProgramRun,
     /// Exit status of the far worker, or of the client's end of a served one.
@@ -139,7 +139,7 @@ impl<'a> Session<'a> {
         found
     }
 
-    /// What stands in the landing.
+    /// The destination's contents.
     pub fn inside(&self) -> Snapshot {
         let mut found = Snapshot::new();
         look(&self.landing(), &[], &mut found);
@@ -159,7 +159,7 @@ impl<'a> Session<'a> {
             panic!("no worker was started\n{}", ProgramRun::of(running).account())
         };
         let mut relay = Relay::new(&state, link, &mut worker);
-        // How it ends is for the ends to tell.
+        // The ends themselves report the result.
         let _ = relay.run();
         relay.link.close();
         let finished = running.finish(TIME_MAX).expect("it can be waited for");
@@ -196,8 +196,8 @@ impl<'a> Session<'a> {
         WorkerProgramProcess::of(dial, &format!("{proof}\n"), errors)
     }
 
-    /// Why the landing is not what an honest end makes of it; `None` where all is right. Files with their final names
-    /// are the source's or the old ones.
+    /// Differences of the destination from an honest end's result; `None` if it is right. Files with final names are
+    /// the source's or the old ones.
     pub fn wrong(&self, before: &Snapshot, is_whole: bool) -> Option<String> {
         let mut source = Snapshot::new();
         look(&self.source(), &[], &mut source);
@@ -208,7 +208,7 @@ impl<'a> Session<'a> {
             let is = |old: Option<&(u32, u64, i64, i64, Vec<u8>)>| old.is_some_and(|old| old.4 == *content);
             let is_partial = path.file_name().is_some_and(|name| name.as_bytes().starts_with(b".haul-"));
             let of_source = source.get(&from.join(relative));
-            // What the source has not stays, but in a sync; what is filtered stays in one.
+            // Extraneous files stay, except in a sync; filtered ones stay even there.
             let is_filtered = self.work == Work::Sync && relative.extension().is_some_and(|end| end == "o");
             let stays = !is_whole || is_filtered || of_source.is_none() && self.work != Work::Sync;
             if !(is_partial || is(of_source) || stays && is(before.get(path))) {

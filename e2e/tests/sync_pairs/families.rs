@@ -23,11 +23,11 @@ const PRINTED_MAX: usize = 100;
 const HAUL_KEEPS: &[&str] = &["--hard-links", "--xattrs", "--acls", "--specials"];
 /// Equal to [`HAUL_KEEPS`]; times count to the nanosecond.
 const RSYNC_KEEPS: &[&str] = &["-aHAX", "--modify-window=-1"];
-/// The same without hard links, which haul refuses together with `--existing`.
+/// The same without hard links: haul refuses them together with `--existing`.
 const NO_LINKS: [&[&str]; 2] = [&["--xattrs", "--acls", "--specials"], &["-aAX", "--modify-window=-1"]];
-/// Neither owners nor attributes; no FIFOs, whose modes only rsync changes with those of files.
+/// Neither owners nor attributes; no FIFOs, since only rsync changes their modes along with those of files.
 const MODES: [&[&str]; 2] = [&["--hard-links"], &["-rltHp", "--modify-window=-1"]];
-/// Part of an argument that stands for the pair's directory.
+/// Placeholder for the pair's directory in an argument.
 const PLACE: &str = "@";
 
 /// Equal options of haul and rsync.
@@ -70,11 +70,11 @@ impl Family {
 
 const FAMILIES: &[Family] = &[
     same(&[]),
-    // haul fails a name of a file in whose place something newer stays.
+    // haul fails a hard link in the place of a newer file that stays.
     same(&["--update"]).or_ends(1, 0),
     same(&["--existing"]).keeping(NO_LINKS[0], NO_LINKS[1]),
-    // haul fails a file in whose place a directory is; rsync leaves that and ends with 0.
-    // With hard links, the two link other names of a file of which one exists.
+    // haul fails a file in the place of a directory; rsync leaves the directory and exits with 0. With hard links, both
+    // link other names of a file if one exists.
     same(&["--ignore-existing"]).keeping(NO_LINKS[0], NO_LINKS[1]).or_ends(1, 0),
     same(&["--modify-window=1"]),
     same(&["--inplace"]),
@@ -124,12 +124,12 @@ struct Known {
     /// In backups, and not in the target.
     in_backup: bool,
     what: &'static [&'static str],
-    /// What haul's result has in common with it.
+    /// The expected agreement with haul's result.
     haul_agrees_with: With,
     reason: &'static str,
 }
 
-/// What a result is held against.
+/// The reference of a result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum With {
     Source,
@@ -224,7 +224,7 @@ struct Trees {
     source: Look,
     before: Look,
     of_haul: Look,
-    /// What haul made of the target, also where backups are compared.
+    /// haul's resulting target, also if backups are compared.
     target: Look,
 }
 
@@ -299,12 +299,12 @@ fn options_make_of_any_tree_the_same_as_those_of_rsync() {
         println!("{options:?}, seed {seed} (HAUL_SYNC_SEED={seed} HAUL_SYNC_FAMILY_PAIRS=1):\n{why}\n");
     }
     assert!(failed.is_empty(), "{} of {} pairs failed", failed.len(), all.len());
-    // A test in which nearly nothing is compared compares nothing.
+    // A test with hardly any comparison is worthless.
     assert!(4 * (known + fails) < all.len() as u64, "too few pairs were the same");
     count("sync-family-pairs", all.len() as u64);
 }
 
-/// Runs both on equal targets and compares the results. An error says what differs.
+/// Runs both on equal targets and compares the results. An error describes the difference.
 fn pair(sandbox: &Sandbox, family: &Family, seed: u64) -> Result<Verdict, String> {
     let place = temporary();
     let scope = if rustix::process::geteuid().is_root() { Scope::Root } else { Scope::Own };
@@ -358,7 +358,7 @@ fn compare(
         let of = |end: &Path| -> io::Result<Look> {
             let root: PathBuf = end.join(name);
             let mut tree = if root.exists() { look(&root)? } else { Look::new() };
-            // What the run itself has changed last has a time of the run.
+            // Directories changed last by the run itself have a time of the run.
             forget_times_of_directories(&mut tree, begun);
             if in_backup {
                 tree.remove(&b""[..]);

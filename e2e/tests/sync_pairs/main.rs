@@ -1,7 +1,7 @@
-//! Pairs of random trees: what `haul sync` makes of the second is held against the first, with all that is kept, and against
-//! what rsync makes of it.
+//! Pairs of random trees: `haul sync`'s result is compared with the source, including all preserved metadata, and with
+//! rsync's result.
 //!
-//! `HAUL_SYNC_PAIRS` says how many, `HAUL_SYNC_SEED` from which one on: a pair that fails is made again by
+//! `HAUL_SYNC_PAIRS` is the number of pairs, `HAUL_SYNC_SEED` the first seed. Repeat a failed pair by
 //! `HAUL_SYNC_SEED=ITS_SEED HAUL_SYNC_PAIRS=1`.
 
 mod families;
@@ -23,7 +23,8 @@ use spec::{Maker, Scope};
 const EVERYDAY: u64 = 2_000;
 /// Every so many pairs it is also looked at first, and done once more.
 const LOOKED_AT_EVERY: u64 = 10;
-/// Every so many pairs a dry run is compared with the run, with options by which the target does not become the source.
+/// One in this many pairs compares a dry run with the run, with options that leave the target different from the
+/// source.
 const DIFFERENTIAL_EVERY: u64 = 8;
 /// Such options.
 const FAMILIES: [&[&str]; 10] = [
@@ -40,14 +41,14 @@ const FAMILIES: [&[&str]; 10] = [
 ];
 /// Every so many pairs the target's file system keeps times to the second.
 const COARSE_EVERY: u64 = 16;
-/// Every so many pairs belong to a user without root, whose directories may be read-only.
+/// One in this many pairs belongs to a user without root, with possibly read-only directories.
 const USER_EVERY: u64 = 7;
 /// So many failures are shown.
 const SHOWN_MAX: usize = 10;
-/// What is kept is what `rsync -aHAX` keeps.
+/// Preserves the same as `rsync -aHAX`.
 const KEPT: [&str; 6] = ["sync", "--hard-links", "--xattrs", "--acls", "--specials", "--json"];
 
-/// haul made of a pair what the source is; and what did rsync?
+/// haul's result equals the source; and rsync's?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     /// The same, or it is not there.
@@ -100,7 +101,7 @@ fn what_becomes_of_any_tree_is_the_source_as_rsync_makes_it() {
     count("sync-pairs", pairs);
 }
 
-/// Makes a pair, and holds what becomes of it against the source. An error says what is wrong.
+/// Makes a pair, syncs it, and compares the result with the source. An error describes the fault.
 fn pair(sandbox: &Sandbox, seed: u64, has_rsync: bool, coarse: Option<&Mount<'_>>) -> Result<Verdict, String> {
     let place = temporary();
     let is_root = rustix::process::geteuid().is_root();
@@ -116,8 +117,7 @@ fn pair(sandbox: &Sandbox, seed: u64, has_rsync: bool, coarse: Option<&Mount<'_>
         (false, false) => Scope::Own,
     };
     if is_of_user {
-        // Whoever may not enter the place cannot copy in it.
-        // What it backs up goes beside the target.
+        // A user needs access to the place to copy in it. Backups go beside the target.
         fs::set_permissions(place.path(), PermissionsExt::from_mode(0o777)).expect("it is ours");
     }
     let mut maker = Maker::new(seed, scope);
@@ -168,7 +168,7 @@ fn pair(sandbox: &Sandbox, seed: u64, has_rsync: bool, coarse: Option<&Mount<'_>
     Ok(if rsync_differs { Verdict::RsyncDiffers } else { Verdict::Same })
 }
 
-/// Compares what a dry run reports with what the run reports, also where both fail.
+/// Compares a dry run's reports with the run's, also if both fail.
 fn differential(sandbox: &Sandbox, scope: Scope, source: &Path, target: &Path, options: &[&str]) -> Result<(), String> {
     let planned = dry(sandbox, scope, source, target, options)?;
     let run = sync(sandbox, scope, source, target, options, "--items");
@@ -220,7 +220,7 @@ fn succeeds(run: ProgramRun) -> Result<ProgramRun, String> {
     }
 }
 
-/// What a run tells of single entries, in the order of the alphabet.
+/// A run's reports of single entries, in alphabetical order.
 fn items(run: &ProgramRun) -> Vec<String> {
     let mut items: Vec<_> =
         run.events().into_iter().filter(|event| event["event"] == "item").map(|event| event.to_string()).collect();
@@ -228,22 +228,22 @@ fn items(run: &ProgramRun) -> Vec<String> {
     items
 }
 
-/// What a dry run tells; nothing may be changed by it.
+/// A dry run's reports; it must change nothing.
 fn dry(sandbox: &Sandbox, scope: Scope, source: &Path, target: &Path, options: &[&str]) -> Result<ProgramRun, String> {
     let before = look(target).map_err(|error| error.to_string())?;
     let run = sync(sandbox, scope, source, target, options, "--dry-run");
     let after = look(target).map_err(|error| error.to_string())?;
-    // The time of change tells of a directory that was opened for the moment, and closed again.
+    // The change time reveals a directory's temporarily widened mode.
     match before == after || matches!(scope, Scope::User(_)) && differences(&before, &after).is_empty() {
         true => Ok(run),
         false => Err(format!("a dry run has changed something:\n{}", lines(&differences(&before, &after)))),
     }
 }
 
-/// What is different between the source and what rsync makes of the target; `None` where it fails.
+/// Differences between the source and rsync's result; `None` if rsync fails.
 fn rsync(scope: Scope, source: &Path, target: &Path, wanted: &Look) -> Option<Vec<Difference>> {
     let slash = |path: &Path| format!("{}/", path.display());
-    // Times are held against each other to the nanosecond.
+    // Times are compared to the nanosecond.
     let mut command = Command::new("rsync");
     if let Scope::User(user) = scope {
         command = Command::new("setpriv");

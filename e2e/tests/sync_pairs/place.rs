@@ -1,4 +1,4 @@
-//! Trees on a disk: made of what a generator says, and looked at with all that a copy is to keep.
+//! Trees on a disk: written from a generator's plan, and read back with all metadata that a copy preserves.
 
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags};
 use std::collections::{BTreeMap, HashMap};
@@ -16,7 +16,7 @@ use super::spec::{self, Inode, Kind, Tree};
 
 /// Where holes lie, and how long they are.
 const HOLE_BYTES: u64 = 512 << 10;
-/// Room on the disk that may be taken instead of holes: what is small travels whole, and blocks are not cut.
+/// Most disk space instead of holes: small files travel whole, and blocks are not cut.
 const ROOM_MAX: u64 = 1 << 20;
 /// user::rw-, user:7:r--, group::r--, mask::r--, other::--- (acl(5), as the kernel keeps it).
 const LIST: [u8; 44] = [
@@ -42,7 +42,7 @@ pub fn make(root: &Path, tree: &Tree) -> io::Result<()> {
         }
         made.insert(*id, path);
     }
-    // What is in a directory changes its time: from below.
+    // A directory's contents change its time: start at the leaves.
     for (name, id) in tree.names.iter().rev() {
         dress(&join(root, name), &tree.inodes[*id])?;
     }
@@ -89,8 +89,7 @@ fn join(root: &Path, name: &[u8]) -> PathBuf {
     if name.is_empty() { root.to_owned() } else { root.join(OsStr::from_bytes(name)) }
 }
 
-/// All that a copy is to keep of an entry.
-/// Two of them are equal where nothing was touched.
+/// All attributes of an entry that a copy preserves. Equal for an untouched entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     what: String,
@@ -102,13 +101,13 @@ pub struct Seen {
     first: Option<spec::Path>,
     /// Its bytes that are on the disk. Not compared as the others are.
     room: u64,
-    /// Which it is. Not compared between trees.
+    /// Its identity. Not compared between trees.
     inode: u64,
     /// When anything of it changed last. Not compared between trees.
     changed: (i64, i64),
 }
 
-/// What is in a tree, with its root.
+/// A tree's entries, with its root.
 pub type Look = BTreeMap<spec::Path, Seen>;
 
 /// Looks at a tree.
@@ -177,7 +176,7 @@ fn attributes(path: &Path) -> io::Result<BTreeMap<Vec<u8>, Vec<u8>>> {
     Ok(found)
 }
 
-/// What becomes of a tree's times on the file system of a directory.
+/// A tree with its times as the file system of a directory stores them.
 pub fn as_kept_on(directory: &Path, tree: &Look) -> io::Result<Look> {
     let file = tempfile::tempfile_in(directory)?;
     let mut kept = tree.clone();
@@ -196,11 +195,11 @@ pub fn forget_times_of_directories(tree: &mut Look, after: i64) {
     tree.values_mut().filter(is_changed).for_each(|seen| seen.time = (0, 0));
 }
 
-/// In what an entry differs between two trees.
+/// A difference between an entry of two trees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     pub name: spec::Path,
-    /// A word for what is compared; "missing" or "extra" where the second or the first tree has no such entry.
+    /// The differing attribute; "missing" or "extra" if the second or the first tree has no such entry.
     pub what: &'static str,
     text: String,
 }
@@ -223,7 +222,7 @@ pub fn lines(differences: &[Difference]) -> String {
     differences.iter().map(Difference::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// In what two trees differ.
+/// Differences between two trees.
 pub fn differences(a: &Look, b: &Look) -> Vec<Difference> {
     let mut found = Vec::new();
     for name in a.keys().chain(b.keys().filter(|name| !a.contains_key(*name))) {

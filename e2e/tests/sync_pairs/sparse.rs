@@ -123,6 +123,6 @@ fn write(rng: &mut Rng, file: &File) -> io::Result<()> {
 fn punch(rng: &mut Rng, file: &File) -> io::Result<()> {
     let at = rng.below(file.metadata()?.len() - PIECE_MAX);
     fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, PIECE_MAX)?;
-    // Without data in it, nothing has changed otherwise.
+    // An empty file would otherwise count as unchanged.
     file.set_modified(std::time::SystemTime::now())
 }

@@ -1,29 +1,29 @@
-//! Random trees: what is to be the source, and what became of it elsewhere meanwhile.
+//! Random trees: a source, and a changed version of it elsewhere.
 
 use haul_e2e::Rng;
 use std::collections::BTreeMap;
 
 /// A path below a tree's root; the root itself is empty.
 pub type Path = Vec<u8>;
-/// Which of the inodes a name stands for.
+/// The index of a name's inode.
 type Id = usize;
 
 /// Seconds and nanoseconds.
 pub type Time = (i64, u32);
 
-/// A tree: names, and what they stand for. Several names may stand for one file.
+/// A tree: names and their inodes. Several names may have the same file.
 #[derive(Debug, Clone, Default)]
 pub struct Tree {
-    /// By their paths: so that a directory comes before what is in it.
+    /// By path: a directory comes before its contents.
     pub names: BTreeMap<Path, Id>,
-    /// What they stand for; some may have no name any more.
+    /// Their inodes; some may have no name any more.
     pub inodes: Vec<Inode>,
 }
 
-/// What a name stands for.
+/// A name's inode.
 #[derive(Debug, Clone)]
 pub struct Inode {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Permission bits.
     pub mode: u32,
@@ -37,12 +37,12 @@ pub struct Inode {
     pub has_list: bool,
 }
 
-/// What an inode is.
+/// The kind of an inode.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kind {
     /// A directory.
     Directory,
-    /// A file with what this seed makes, and holes in it at every other 512 KiB if it has them.
+    /// A file with this seed's content, and optionally holes at every other 512 KiB.
     File { seed: u64, bytes: u64, has_holes: bool },
     /// A link to this.
     Symlink(Vec<u8>),
@@ -50,7 +50,7 @@ pub enum Kind {
     Fifo,
 }
 
-/// Whose trees they are.
+/// The owner of the trees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// Owners, capabilities and any modes.
@@ -61,11 +61,11 @@ pub enum Scope {
     Own,
 }
 
-/// What a generator makes of its numbers.
+/// Turns a generator's numbers into trees.
 pub struct Maker {
     rng: Rng,
     scope: Scope,
-    /// What stands at the target may have any mode; a source has to be readable.
+    /// A target's entries may have any mode; a source must be readable.
     is_target: bool,
 }
 
@@ -131,7 +131,7 @@ impl Maker {
         tree
     }
 
-    /// What may stand where `source` is to go: the same, something of it, or something else.
+    /// An existing target of `source`: the same, part of it, or something else.
     pub fn target(&mut self, source: &Tree) -> Tree {
         self.is_target = true;
         match self.rng.below(12) {
@@ -152,7 +152,7 @@ impl Maker {
         }
     }
 
-    /// The tree's own directory, which its owner can enter.
+    /// The tree's own directory; its owner can enter it.
     fn root(&mut self) -> Inode {
         let root = self.inode(Kind::Directory);
         Inode { has_list: root.has_list && !matches!(self.scope, Scope::User(_)), ..root }
@@ -299,9 +299,9 @@ impl Maker {
                 (0..3).filter(|_| is_directory).for_each(|_| self.something(tree, &path));
             }
             6 => inode.time = self.time(),
-            // By so little that whole seconds do not tell.
+            // By less than a second.
             7 => inode.time.1 = (inode.time.1 + 1) % 1_000_000_000,
-            // What a user has at the target may be closed altogether.
+            // A user's target entries may lack all permissions.
             8 if !is_root && matches!(self.scope, Scope::User(_)) => {
                 inode.mode = self.small(0o1000);
             }
@@ -329,7 +329,7 @@ impl Maker {
         tree.inodes[id] = inode;
     }
 
-    /// Makes a name stand for a file of its own, or for another one.
+    /// Makes a name a separate file, or a hard link to another one.
     fn relink(&mut self, tree: &mut Tree, path: &[u8]) {
         let own = tree.inodes[tree.names[path]].kind.clone();
         let only_equal = self.rng.chance(700);
@@ -351,7 +351,7 @@ impl Tree {
         self.names.insert(path, self.inodes.len() - 1);
     }
 
-    /// A name that stands for such a thing.
+    /// A name with such an inode.
     fn some(&self, rng: &mut Rng, is_such: impl Fn(&Kind) -> bool) -> Option<Path> {
         let such: Vec<_> =
             self.names.iter().filter(|(_, id)| is_such(&self.inodes[**id].kind)).map(|(path, _)| path).collect();
@@ -401,7 +401,7 @@ pub fn example() -> Tree {
     tree
 }
 
-/// Trees that are not the example, with what is another way in them. The first one is no other.
+/// Variations of the example, each with its change. The first has none.
 pub fn changed_examples(owners: bool) -> Vec<(&'static str, Tree)> {
     let mut all = vec![("", example())];
     let mut with = |what, path: &str, change: &dyn Fn(&mut Inode)| {

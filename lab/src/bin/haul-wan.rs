@@ -1,6 +1,6 @@
-//! A long link by hand: makes two hosts and the link between them, and runs a command (or a shell) on the first.
+//! A long link by hand: makes two hosts with a link between them, and runs a command (or a shell) on the first.
 //!
-//! The link is gone when the command ends; its traffic is then reported on standard error.
+//! The link ends with the command. Its traffic counts then go to standard error.
 
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -22,7 +22,7 @@ struct WanArguments {
     /// Rate in Mbit/s, Ethernet's framing included
     #[arg(long, value_name = "MBITS", default_value_t = 1000)]
     rate: u32,
-    /// The link's queue (default: what it carries in a round trip)
+    /// The link's queue (default: one bandwidth-delay product)
     #[arg(long, value_name = "KIB")]
     queue: Option<u32>,
     /// Of the losses
@@ -89,7 +89,7 @@ fn run() -> Result<ExitCode> {
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// The words of a command as one could type them; those here have nothing in them that a shell would see.
+/// A command's words as typed. None of them needs quoting for a shell.
 fn words(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ").trim_end().to_owned()

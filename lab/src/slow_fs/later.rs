@@ -8,7 +8,7 @@ use std::time::Instant;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// On drop, ends its thread and does the remaining work at once, so that no caller waits for ever.
+/// On drop, ends its thread and does the remaining work at once. No caller waits for ever.
 pub struct Later {
     shared: Arc<LaterShared>,
 }

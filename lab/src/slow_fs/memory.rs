@@ -1,7 +1,7 @@
-//! Files, directories and links in memory. Knows neither the kernel nor time's passing.
+//! Files, directories and links in memory, independent of the kernel and of time.
 //!
-//! What was unlinked stays until the whole is dropped: it may still be open. A listing is by position, so that nothing may be
-//! removed from a directory while it is being listed.
+//! An unlinked file keeps its data until the file system is dropped, since it may still be open. Listings are by
+//! position: do not remove entries from a directory during its listing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use fuser::{FUSE_ROOT_ID, FileAttr, FileType};
 use rustix::io::Errno;
 
-/// The unit in which `stat` counts blocks.
+/// `stat`'s unit for blocks.
 const BLOCK_BYTES: u64 = 512;
 
 /// All of it.
@@ -29,7 +29,7 @@ struct MemoryNode {
     content: NodeContent,
 }
 
-/// What is in something.
+/// A node's content.
 #[derive(Debug)]
 pub enum NodeContent {
     /// A file's bytes.
@@ -40,7 +40,7 @@ pub enum NodeContent {
     Link(PathBuf),
 }
 
-/// Whose something new is, and what may be done with it.
+/// The owner and mode of a new node.
 #[derive(Debug, Clone, Copy)]
 pub struct Owner {
     pub uid: u32,
@@ -48,7 +48,7 @@ pub struct Owner {
     pub mode: u32,
 }
 
-/// What `setattr` changes.
+/// Changes by `setattr`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Change {
     pub mode: Option<u32>,

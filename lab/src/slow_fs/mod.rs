@@ -1,8 +1,8 @@
-//! A file system in memory with a configured delay: a slow disk, or a remote file server, as programs see it.
+//! A file system in memory with a configured delay: a slow disk or a remote file server, from a program's view.
 //!
-//! The kernel asks this process for everything (FUSE, `/dev/fuse`), and keeps nothing of names and attributes. What is asked is
-//! done at once, and answered later: when a disk of this rate would be through with all that came before it, and a latency after that. So many
-//! requests can wait at the same time, as at a real disk. Needs root.
+//! The kernel sends every request to this process (FUSE, `/dev/fuse`), and caches no names or attributes. The process
+//! does the work at once, and delays its reply: until a disk of this rate would have finished all earlier requests,
+//! plus the latency. As at a real disk, many requests can wait at once. Needs root.
 
 mod later;
 mod memory;
@@ -19,11 +19,11 @@ use fuser::{BackgroundSession, MountOption};
 /// How slow it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Slowness {
-    /// What is read and written, together, a second; none for as fast as memory.
+    /// Bytes read and written a second, together; none for the speed of memory.
     pub bytes_per_s: Option<u64>,
-    /// What each read and each write takes beyond that. They wait at the same time.
+    /// Additional latency of each read and write. Latencies overlap.
     pub latency: Duration,
-    /// What each lookup, and each change of a name or of attributes, takes. They wait at the same time.
+    /// Latency of each lookup and of each change of a name or attributes. Latencies overlap.
     pub names: Duration,
 }
 
@@ -36,7 +36,7 @@ pub struct SlowFs {
 }
 
 impl SlowFs {
-    /// Mounts an empty one, which is not slow yet, on an empty directory.
+    /// Mounts an empty file system on an empty directory, without a delay at first.
     pub fn mount(place: impl Into<PathBuf>) -> Result<Self> {
         Self::mount_as(place, false)
     }
@@ -74,7 +74,7 @@ impl SlowFs {
 
 impl Drop for SlowFs {
     fn drop(&mut self) {
-        // Lazily, so that a process with an open file does not block the caller.
+        // Lazily: a process with an open file does not block the caller.
         let mut unmount = Command::new("umount");
         let _ = unmount.arg("--lazy").arg(&self.place).stdin(Stdio::null()).stderr(Stdio::null()).status();
         drop(self.session.take());

@@ -1,4 +1,4 @@
-//! What the kernel asks, done at once in [`MemoryFs`] and answered when a disk of that slowness would.
+//! The kernel's requests: done at once in [`MemoryFs`], answered with the slow disk's delay.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -24,7 +24,7 @@ const BELIEVED: Duration = Duration::ZERO;
 /// Of a name that comes and goes.
 const GENERATION: u64 = 0;
 const RENAME_NOREPLACE: u32 = 1;
-/// What it says of its room: plenty.
+/// Reported free space: plenty.
 const BLOCKS: u64 = 1 << 30;
 
 /// The file system as the kernel sees it.
@@ -32,7 +32,7 @@ pub struct KernelFs {
     memory: MemoryFs,
     slowness: Arc<Mutex<Slowness>>,
     later: Later,
-    /// When the disk will be through with what it was given.
+    /// When the disk will have finished its requests.
     free_at: Instant,
 }
 

@@ -1,7 +1,7 @@
-//! One direction of a long link: what becomes of a packet, and when it arrives. Knows no clock and no device.
+//! One direction of a long link: each packet's fate and time of arrival. Knows no clock and no device.
 //!
-//! A packet waits in a queue of bounded length, leaves at the link's rate, may be lost on the way, and arrives a delay later.
-//! All of this is decided for each segment as it would be on the cable, even where many travel in one superpacket.
+//! A packet waits in a bounded queue, leaves at the link's rate, may be lost, and arrives after a delay. Each segment
+//! has its own fate, as on a cable, even among many in one superpacket.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// Segments that leave within this time arrive together; larger groups are split.
 const PIECE_NS: u64 = NS_PER_S / 1000;
 
-/// What one direction does to packets.
+/// Settings of one direction.
 #[derive(Debug, Clone, Copy)]
 pub struct Properties {
     /// From leaving the queue to arriving.
@@ -23,13 +23,13 @@ pub struct Properties {
     pub loss: f64,
     /// On an Ethernet cable, with its framing; at least 1.
     pub rate_bits_per_s: u64,
-    /// What does not fit any more is dropped.
+    /// The queue's limit. Further packets are dropped.
     pub queue_bytes: u64,
     /// The same losses again and again.
     pub seed: u64,
 }
 
-/// What came of the segments of one direction.
+/// Counts of one direction's segments.
 #[derive(Debug, Default)]
 pub struct LineCounters {
     /// Sent on.
@@ -72,7 +72,7 @@ impl<'a> WanDirection<'a> {
         }
     }
 
-    /// Takes a packet sent at `now_ns`, which never decreases.
+    /// Queues a packet sent at `now_ns`. Times never decrease.
     pub fn send(&mut self, now_ns: u64, frame: &[u8]) {
         let shape = PacketShape::of(frame);
         let mut run = SegmentRun::default();
@@ -98,7 +98,7 @@ impl<'a> WanDirection<'a> {
             self.counters.dropped.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        // What will be lost on the way takes its time on the cable all the same.
+        // A packet that will be lost still takes its time on the cable.
         self.free_at_ns = self.free_at_ns.max(now_ns) + time_for(bytes as u64, self.properties.rate_bits_per_s);
         if self.random.number() < self.lost_below {
             self.counters.lost.fetch_add(1, Ordering::Relaxed);
@@ -199,7 +199,7 @@ mod tests {
         assert!(line.arrived(28 * MS + takes_ns).is_some());
         assert_eq!(line.next_arrival_ns(), Some(28 * MS + 2 * takes_ns));
         assert!(line.arrived(40 * MS).is_some() && line.arrived(40 * MS).is_none());
-        // Time during which nothing was sent cannot be used later.
+        // Idle time is lost: it gives no later burst.
         line.send(90 * MS, &packet());
         assert_eq!(line.next_arrival_ns(), Some(115 * MS + takes_ns));
     }

@@ -1,10 +1,12 @@
-//! A long link between two hosts on this machine, for tests and benchmarks: delay, loss, rate and queue as settings.
+//! A long link between two hosts on this machine, for tests and benchmarks, with a configured delay, loss, rate and
+//! queue.
 //!
-//! The link is a thread between two TUN devices, one in each host's network namespace. Netem, where a kernel has it, is not used: at the end
-//! of a sender's own interface it tells TCP of drops that a real network keeps to itself, loses superpackets as a whole, and does not
-//! tell losses from a full queue. This way a link is the same on every machine, and so are the losses of a seed. See
-//! `relay` for its timing, `line` for what becomes of packets, `packet` for why it is cheap: the kernel's superpackets stay whole
-//! where they can. It carries a gigabit a second on a fraction of a core.
+//! The link is a thread between two TUN devices, one in each host's network namespace. Netem is unsuitable, even where
+//! the kernel has it: at the end of a sender's own interface, it tells TCP of drops that a real network keeps to
+//! itself. It also loses superpackets as a whole, and does not tell losses from a full queue. This link is the same on
+//! every machine, and a seed fixes its losses. `relay` describes its timing, `line` the packets' fate, and `packet` why
+//! it is cheap: it keeps the kernel's superpackets whole where possible. It carries a gigabit a second on a fraction of
+//! a core.
 
 mod line;
 mod packet;
@@ -22,7 +24,7 @@ use crate::Netns;
 use line::Properties;
 use relay::Relay;
 
-/// What the link does, the same in both directions, and how its hosts' TCP is set.
+/// The link's settings, the same in both directions, and those of its hosts' TCP.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WanSettings {
     /// Round-trip time of an empty link: half of it each way.
@@ -31,7 +33,7 @@ pub struct WanSettings {
     pub loss: f64,
     /// Bits a second on the cable. Packets take as much as on Ethernet, 38 bytes more than themselves: TCP gets 94 % of it.
     pub rate_bits_per_s: u64,
-    /// What waits for the link beyond this is dropped; none for as much as the link carries in a round trip.
+    /// The queue's limit; none for one BDP.
     pub queue_bytes: Option<u64>,
     /// The same losses for the same packets.
     pub seed: u64,
@@ -61,9 +63,9 @@ impl Default for WanSettings {
 pub struct Congestion {
     /// As in `/proc/sys/net/ipv4/tcp_available_congestion_control`.
     pub name: String,
-    /// Whether no other can be had on the link, by root neither. It is the route that forbids it: sockets take the name over
-    /// when they connect, whatever was set before, and setting another afterwards fails with EPERM.
-    /// `tcp_allowed_congestion_control` still lists what this whole machine allows.
+    /// Whether the route locks the link's congestion control, even for root. Sockets adopt it when they connect,
+    /// whatever was set before, and a later setsockopt fails with EPERM. `tcp_allowed_congestion_control` still lists
+    /// the whole machine's.
     pub only: bool,
 }
 
@@ -76,7 +78,7 @@ pub struct Wan {
     b: Netns,
 }
 
-/// What came of the packets of one direction (segments, where the kernel handed over many at once).
+/// Counts of one direction's packets, or segments of superpackets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
     /// Sent on.
@@ -127,18 +129,17 @@ impl Wan {
         &self.b
     }
 
-    /// What went from the first host to the second, up to now.
+    /// Traffic from the first host to the second so far.
     pub fn forth(&self) -> Count {
         count(&self.relay.traffic().forth)
     }
 
-    /// What went from the second host to the first, up to now.
+    /// Traffic from the second host to the first so far.
     pub fn back(&self) -> Count {
         count(&self.relay.traffic().back)
     }
 
-    /// Makes both kernels forget what they learnt of each other from earlier connections (round-trip times, thresholds), so that
-    /// the next program begins as the first one did.
+    /// Clears both kernels' TCP metrics (round-trip times, thresholds): the next program starts like the first.
     pub fn forget(&self) -> Result<()> {
         for host in [&self.a, &self.b] {
             host.run("ip", ["tcp_metrics", "flush", "all"])?;
@@ -156,7 +157,7 @@ fn count(counters: &line::LineCounters) -> Count {
 fn properties(settings: &WanSettings) -> Properties {
     let delay_ns = u64::try_from(settings.rtt.as_nanos() / 2).unwrap_or(u64::MAX / 4);
     let round_trip = u128::from(settings.rate_bits_per_s) * settings.rtt.as_micros() / 8_000_000;
-    // Below a few packets nothing would get through at all.
+    // Below a few packets, no traffic gets through.
     let round_trip_bytes = u64::try_from(round_trip).unwrap_or(u64::MAX).max(64 << 10);
     Properties {
         delay_ns,
@@ -169,7 +170,7 @@ fn properties(settings: &WanSettings) -> Properties {
 
 /// Gives a host its interface, address and settings.
 fn host(netns: &Netns, address: Ipv4Addr, settings: &WanSettings) -> Result<std::os::fd::OwnedFd> {
-    // Nothing but what the programs send shall be on the link.
+    // Only the programs' own traffic shall use the link.
     set(netns, "net/ipv6/conf/all/disable_ipv6", "1")?;
     let device = tun::create(netns, INTERFACE)?;
     netns.add_address(INTERFACE, &format!("{address}/24"))?;
@@ -193,7 +194,7 @@ fn set_congestion(netns: &Netns, address: Ipv4Addr, congestion: &Congestion) -> 
         );
         netns.run("ip", route.split_whitespace()).map(|_| ())
     } else {
-        // A namespace may set what the machine allows to everybody, and nothing else.
+        // A namespace may set only algorithms that the machine allows to everybody.
         set(netns, "net/ipv4/tcp_congestion_control", name)
     };
     set.with_context(|| format!("this kernel does not offer {name}, or not to everybody (modprobe tcp_{name}?)"))

@@ -1,13 +1,13 @@
-//! What a TUN device hands over in one read: a packet, or a *superpacket* that the kernel left whole for a card to
-//! segment (TSO), with a header in front that says so. Tells how it would look on a cable, and cuts pieces out of it.
+//! One read from a TUN device: a packet, or a *superpacket* left whole by the kernel for a network card to segment
+//! (TSO). A header in front says which. Computes the size on a cable, and splits superpackets.
 //!
-//! Checksums stay partial, as the kernel hands them over: the receiving kernel believes the header in front.
-//! Layouts: `struct virtio_net_hdr` (linux/virtio_net.h), RFC 791, RFC 9293.
+//! Checksums stay partial, as the kernel delivers them: the receiving kernel believes the header in front. Layouts:
+//! `struct virtio_net_hdr` (linux/virtio_net.h), RFC 791, RFC 9293.
 
 /// Length of the header in front.
 pub const VNET_HEADER_BYTES: usize = 10;
 
-/// Preamble, header, checksum and gap: what each packet takes on an Ethernet cable besides itself.
+/// Preamble, header, checksum and gap: each packet's overhead on an Ethernet cable.
 pub const ETHERNET_BYTES: usize = 38;
 
 /// `VIRTIO_NET_HDR_GSO_NONE` and `VIRTIO_NET_HDR_GSO_TCPV4`.
@@ -41,7 +41,7 @@ const TCP: u32 = 6;
 pub struct PacketShape {
     /// How many; at least one.
     pub segments: usize,
-    /// IP and TCP header, which stand in front of each segment; 0 where there is but one.
+    /// IP and TCP header of each segment; 0 for a single packet.
     header_bytes: usize,
     ip_header_bytes: usize,
     /// Payload of each segment but the last.

@@ -1,7 +1,7 @@
 //! The thread between two TUN devices: reads sent packets, and writes them at their time of arrival.
 //!
-//! It looks at the devices at most every [`ROUND`], so that packets are moved many at a time and a core is left to those that are
-//! measured. What that adds to the delay is far below a millisecond.
+//! It polls the devices at most every [`ROUND`]. That moves many packets at a time, and leaves a core to the measured
+//! programs. The additional delay is far below a millisecond.
 
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
@@ -21,13 +21,13 @@ use super::line::{LineCounters, Properties, WanDirection};
 /// Longest interval between reads of the devices.
 const ROUND: Duration = Duration::from_micros(250);
 
-/// Packets of one device that are read in one round, so that the others get their turn.
+/// Most packets to read from one device in one round, for fairness to the others.
 const READS_MAX: u32 = 256;
 
 /// The largest packet is 64 KiB, with its header a little more.
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// The most urgent of what shares the CPU fairly, where the thread cannot be put above that.
+/// The highest fair-share priority, if a real-time one is not allowed.
 const PRIORITY: i32 = -20;
 
 /// A round that found packets at once, this soon after its pause: they may have been sent during the pause.
@@ -40,7 +40,7 @@ pub struct Traffic {
     pub forth: LineCounters,
     /// The other way.
     pub back: LineCounters,
-    /// What arrived where the interface was down, or too late.
+    /// Packets that arrived too late, or at an interface that was down.
     pub refused: AtomicU64,
 }
 
@@ -67,7 +67,7 @@ impl Relay {
         Ok(Self { traffic, stop, thread: Some(thread) })
     }
 
-    /// What it has carried up to now.
+    /// Traffic so far.
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
     }
@@ -121,7 +121,7 @@ impl Carrier<'_> {
         }
     }
 
-    /// How long nothing has to be done unless something is sent; without end where nothing is under way.
+    /// The longest pause without new traffic; unlimited if no packet is under way.
     fn pause(&self) -> Option<Timespec> {
         let next_ns = self.lines.iter().filter_map(WanDirection::next_arrival_ns).min()?;
         Some(timespec(Duration::from_nanos(next_ns.saturating_sub(self.now_ns()))))

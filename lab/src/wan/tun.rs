@@ -1,6 +1,6 @@
-//! TUN devices: interfaces whose cable is a file descriptor of this process.
+//! TUN devices: interfaces with a file descriptor of this process as their cable.
 //!
-//! The kernel's `Documentation/networking/tuntap.rst`. Its unsafe code is the two calls that set such a device up.
+//! The kernel's `Documentation/networking/tuntap.rst`. The unsafe code is the two calls that set up such a device.
 
 use std::os::fd::OwnedFd;
 
@@ -48,7 +48,8 @@ fn create_here(name: &str) -> Result<OwnedFd> {
     let mut request = InterfaceRequest { name: [0; NAME_BYTES], flags: FLAGS, rest: [0; 22] };
     let room = request.name.iter_mut().take(NAME_BYTES - 1);
     room.zip(name.bytes()).for_each(|(place, byte)| *place = byte);
-    // SAFETY: TUNSETIFF reads and writes one struct ifreq of 40 bytes, which this is (asserted above); it lives as long as the call.
+    // SAFETY: TUNSETIFF reads and writes one struct ifreq of 40 bytes, the size of this one (asserted above); it lives
+    // as long as the call.
     #[allow(unsafe_code)]
     let named = unsafe { ioctl(&device, Updater::<TUNSETIFF, InterfaceRequest>::new(&mut request)) };
     named.with_context(|| format!("making the interface {name}"))?;

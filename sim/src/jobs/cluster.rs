@@ -1,7 +1,7 @@
-//! Slurm and its nodes: arrays with throttles, tasks that take their shard's time, and nodes that fail.
+//! Slurm and its nodes: arrays with throttles, tasks with their shards' durations, and nodes that fail.
 //!
-//! What is modelled: storage that is never the limit, and a scheduler that starts whatever fits. A failed node keeps
-//! its task until Slurm notices. Then the task waits again, or is lost without a result. What a task copied stays.
+//! The model: storage is never the limit, and the scheduler starts whatever fits. A failed node holds its task until
+//! Slurm notices. Then the task waits again, or is lost without a result. Its copied data stays.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::workload::SimulatedShard;
 const SCHEDULE_EVERY: Duration = Duration::from_secs(2);
 /// From a task's start to its first byte: Slurm's prolog, the start of haul and a login.
 const STARTS_IN: Duration = Duration::from_secs(3);
-/// A node that says nothing for so long has failed: Slurm's `SlurmdTimeout`.
+/// A node without a sign of life for this long has failed: Slurm's `SlurmdTimeout`.
 const NOTICED_AFTER: Duration = Duration::from_secs(300);
 /// A failed node is back after so long.
 const REPAIRED_AFTER: Duration = Duration::from_secs(1800);
@@ -38,7 +38,7 @@ pub struct ClusterScenario {
     pub array_size: u32,
     /// Shards at a time.
     pub at_once: Option<u32>,
-    /// What a node copies in a second. Not 0.
+    /// A node's rate. Not 0.
     pub bytes_per_s: u64,
     /// Small files that a node copies in a second. Not 0.
     pub files_per_s: u64,
@@ -48,7 +48,7 @@ pub struct ClusterScenario {
     pub fails_every: Duration,
 }
 
-/// What nodes did.
+/// Times of the nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NodeTimes {
     /// With a task.
@@ -110,9 +110,9 @@ impl QueuedArray {
 }
 
 struct ShardWork {
-    /// What is left to copy, on a node of full speed.
+    /// Time to copy the rest, on a node of full speed.
     left: Duration,
-    /// What lost runs copied.
+    /// Time copied by lost runs.
     copied: Duration,
     /// To find all files at the target, where an earlier run may have copied them.
     skip: Duration,
@@ -205,7 +205,7 @@ impl Cluster {
         self.arrays.iter().flat_map(QueuedArray::tasks).collect()
     }
 
-    /// What can be read of a shard at `now`.
+    /// A shard's visible state at `now`.
     pub fn recorded(&self, shard: u32, now: Duration) -> RecordedShard {
         let work = &self.work[shard as usize];
         let is_shown = work.done.is_some_and(|done| now >= done + RESULT_AFTER);
@@ -214,7 +214,7 @@ impl Cluster {
         RecordedShard { end: is_shown.then_some(ShardEnd::Done), progress }
     }
 
-    /// Lets everything happen up to `now`; an error where more shards run at a time than were asked for.
+    /// Processes all events up to `now`; an error if more shards run at a time than requested.
     pub fn advance(&mut self, now: Duration) -> Result<(), String> {
         for at in 0..self.nodes.len() {
             self.advance_node(at, now);
@@ -307,7 +307,7 @@ impl Cluster {
         self.work.iter().map(|work| work.left).sum()
     }
 
-    /// What each node did up to `now`.
+    /// Times of each node up to `now`.
     pub fn node_times(&self, now: Duration) -> Vec<NodeTimes> {
         let times = |node: &Node| match node.state {
             NodeState::Down { since, .. } => NodeTimes { down: node.times.down + (now - since.min(now)), ..node.times },

@@ -1,4 +1,4 @@
-//! What a simulated job came to.
+//! Results of a simulated job.
 
 use std::fmt;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub fn most_per_minute(times: &[Duration]) -> usize {
     times.iter().enumerate().map(within).max().unwrap_or_default()
 }
 
-/// What nodes did.
+/// Times of the nodes.
 #[derive(Debug)]
 pub struct NodeFigures {
     /// From the first start to the end of the last task.
@@ -61,7 +61,7 @@ impl NodeFigures {
     }
 }
 
-/// What a job came to. It is shown as a table.
+/// A job's results, shown as a table.
 #[derive(Debug)]
 pub struct JobFigures {
     /// Its shards.
@@ -70,7 +70,7 @@ pub struct JobFigures {
     pub ended: Duration,
     /// Of all shards, on nodes of full speed.
     pub work: Duration,
-    /// What nodes did.
+    /// Times of the nodes.
     pub nodes: NodeFigures,
     /// Calls of Slurm.
     pub calls: CallTimes,

@@ -21,13 +21,13 @@ const STUCK_AFTER: Duration = Duration::from_secs(30 * 24 * 3600);
 /// A job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobScenario {
-    /// What is copied.
+    /// The data to copy.
     pub workload: JobWorkload,
-    /// By which nodes.
+    /// The nodes.
     pub cluster: ClusterScenario,
 }
 
-/// Plans and copies; an error says which rule was broken.
+/// Plans and copies; an error names the broken rule.
 pub fn run_job(scenario: &JobScenario) -> Result<JobFigures, String> {
     let plan = scenario.workload.pack()?;
     let rng = Rng::new(scenario.workload.seed ^ u64::MAX);

@@ -13,14 +13,14 @@ const ABOVE_PER_MILLE: u64 = 600;
 /// The last octave ends at 16 TiB.
 const OCTAVES: u32 = 32;
 
-/// What is planned.
+/// The data to plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobWorkload {
     /// Sizes come from it.
     pub seed: u64,
     /// Files.
     pub files: u64,
-    /// A larger file counts as several of this size: what shards of ranges would make of it. Not 0.
+    /// A larger file counts as several of this size, as with shards of ranges. Not 0.
     pub range_bytes: u64,
     /// How large shards are.
     pub sizes: ShardSizes,
@@ -44,7 +44,7 @@ pub struct SimulatedShard {
 pub struct SimulatedPlan {
     /// By number.
     pub shards: Vec<SimulatedShard>,
-    /// Numbers of shards in the order in which their lists become whole.
+    /// Numbers of shards in the order that completes their lists.
     pub order: Vec<u32>,
     /// When the walk ends.
     pub walk_time: Duration,
@@ -100,7 +100,7 @@ struct CheckedShard {
     is_whole: bool,
 }
 
-/// Keeps what was placed in each shard.
+/// Records each shard's contents.
 struct PackingChecker {
     limits: ShardLimits,
     shards: Vec<CheckedShard>,

@@ -1,4 +1,5 @@
-//! What is whole gets its name, and later the disk has that; what fails is given up. Each entry comes to one end.
+//! Complete files get their names, later durable on the disk; failed files are given up. Each entry has exactly one
+//! outcome.
 
 use std::sync::Arc;
 
@@ -50,7 +51,7 @@ impl Receiver {
         Ok(true)
     }
 
-    /// What came of a large file that is called whole.
+    /// The verdict on a large file reported complete.
     fn whole(&mut self, handle: usize, storage: &mut SimStorage) -> DoneEntries<FileContent> {
         let open = &mut self.open[handle];
         let blocks = match (&mut open.device, storage.parts.get_mut(&open.path)) {
@@ -173,7 +174,7 @@ impl Receiver {
         self.settled(&path, fate, directory)
     }
 
-    /// Notes what became of an entry: once.
+    /// Records an entry's outcome: once.
     pub(super) fn settled(&mut self, path: &[u8], fate: EntryOutcome, directory: bool) -> DoneEntries<()> {
         if let Some(before) = self.fates.insert(path.to_vec(), fate) {
             return Err(format!("an entry is {before:?}, and then {fate:?}"));

@@ -1,5 +1,5 @@
-//! What the target tells of old files that stand in the places of new ones. Here, none has anything of the new one; what
-//! is tried is what the machines make of being told, in any order and under any loss.
+//! The target's reports on old files in the places of new ones. Here, none shares data with the new one; the tests are
+//! about the machines' reactions to reports in any order and under any loss.
 
 use haul_lab::Rng;
 use haul_proto::delta::blocks::{BlockHash, count};
@@ -31,7 +31,7 @@ impl Telling {
 }
 
 impl Receiver {
-    /// Tells of some frames: of their blocks, or that they are lacking.
+    /// Reports some frames: their blocks, or their absence.
     pub(super) fn tell(&mut self, telling: Telling, rng: &mut Rng) {
         let Telling { entry, size, next } = telling;
         let frames = frame_len().frames(size);

@@ -1,4 +1,4 @@
-//! What an earlier run left of a file: found, and proven frame by frame before it counts.
+//! The remains of an earlier run's file: found, and verified frame by frame before they count.
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ use crate::storage::SimStorage;
 /// Most frames checked before other files have their turn.
 const AT_A_TIME: u64 = 4;
 
-/// A file of which a part is there, while it is being proven.
+/// A partial file during its verification.
 pub struct Proof {
     entry: EntryId,
     handle: usize,
@@ -29,7 +29,7 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// With nothing proven yet.
+    /// With nothing verified yet.
     pub fn new(entry: EntryId, handle: usize) -> Self {
         Self { entry, handle, claimed: None }
     }
@@ -64,7 +64,7 @@ impl Receiver {
         compare
     }
 
-    /// Goes on with a proof, and puts it back where that was not the end of it.
+    /// Continues a verification, and puts it back unless it ended.
     pub(super) fn prove(&mut self, proof: Proof, storage: &mut SimStorage, rng: &mut Rng) -> DoneEntries<()> {
         let Proof { entry, handle, claimed } = proof;
         let open = &self.open[handle];

@@ -1,4 +1,4 @@
-//! `cargo xtask boot`: an executable copies on an old kernel, which runs alone in an emulated machine.
+//! `cargo xtask boot`: the executable copies a file on an old kernel, alone in an emulated machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use super::commands::{fail, succeeds};
 use crate::install::{PROGRAM, install};
 use crate::run::{Output, run};
 
-/// What booting and copying may take without hardware virtualisation.
+/// Time limit for booting and copying without hardware virtualisation.
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
 const PACK_LIMIT: Duration = Duration::from_secs(60);
-/// What the machine prints last.
+/// The machine's last line.
 const SUCCESS: &str = "haul demo: status 0";
 /// The machine's first process.
 const INIT: &str = r#"#!/bin/busybox sh

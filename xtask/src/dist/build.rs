@@ -17,7 +17,7 @@ use crate::workspace::{cargo, root};
 const BUILD_LIMIT: Duration = Duration::from_secs(60 * 60);
 /// How long a question to a tool may take.
 const ASK_LIMIT: Duration = Duration::from_secs(60);
-/// What stands for the sources, cargo's folder and the standard library's sources in messages of panics.
+/// Replacements for the paths of the sources, cargo's folder and the standard library's sources in panic messages.
 const SOURCES: &str = "/haul";
 const CARGO_HOME: &str = "/cargo";
 const STANDARD_LIBRARY: &str = "/rust";
@@ -79,7 +79,7 @@ pub(super) fn cross_compile(command: &mut Command, target: &str) -> Result<(), S
     Ok(())
 }
 
-/// Folders of this machine, and what stands for them in the executable. The last match wins: the outermost come first.
+/// Folders of this machine, with their replacements in the executable. The last match wins: the outermost come first.
 fn folders(sources: &Path) -> Result<[(String, &'static str); 3], String> {
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
     let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or(home).ok_or("HOME is not set")?;
@@ -136,7 +136,7 @@ pub(super) fn copy_sources(to: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The time that stands in the packages: `SOURCE_DATE_EPOCH`, or that of the last commit.
+/// The packages' time stamp: `SOURCE_DATE_EPOCH`, or the last commit's time.
 pub(super) fn source_date() -> Result<u64, String> {
     let named = std::env::var("SOURCE_DATE_EPOCH").ok();
     let date = match named {

@@ -1,4 +1,4 @@
-//! A directory that is the root of a small system, in which packages are tried.
+//! A directory that serves as the root of a small system, to try packages in.
 
 use std::ffi::OsString;
 use std::fs;
@@ -31,7 +31,7 @@ impl<'c> Cell<'c> {
         self.root
     }
 
-    /// Runs a command there, with a `/proc` and process numbers of its own; what it printed.
+    /// Runs a command in the cell, with its own `/proc` and process ids. Gives its output.
     pub(super) fn run(&self, words: &[&str]) -> Result<String, String> {
         self.run_after(&[], words, STEP_LIMIT)
     }

@@ -1,4 +1,4 @@
-//! What all parts of `cargo xtask dist` share: commands that have to succeed, and messages about files.
+//! Helpers shared by all parts of `cargo xtask dist`: commands that have to succeed, and messages about files.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::run::{Output, run};
 
-/// Runs `command`; what it printed, or a message with the command and the cause.
+/// Runs `command`. Gives its output, or a message with the command and the cause.
 pub(super) fn succeeds(command: &mut Command, limit: Duration) -> Result<String, String> {
     let shown = shown(command);
     let ended = run(command, limit, Output::Kept);

@@ -10,7 +10,7 @@ use super::commands::{fail, succeeds};
 use crate::tools::CARGO_CYCLONEDX;
 
 const LIST_LIMIT: Duration = Duration::from_secs(300);
-/// What stands for the sources' folder.
+/// Placeholder for the sources' folder.
 const SOURCES: &str = "/haul";
 
 /// Writes the list of all crates in the executable for `target`; its path.

@@ -15,13 +15,13 @@ use super::workers;
 const LINT_LIMIT: Duration = Duration::from_secs(300);
 /// It fetches some 60 MB.
 const BOOTSTRAP_LIMIT: Duration = Duration::from_secs(600);
-/// What the package depends on, so that dpkg alone can install it.
+/// The package's dependencies, for an installation by dpkg alone.
 const DEPENDENCIES: &str = "--include=openssh-client,systemd-standalone-sysusers";
 const CONFIGURATION: &str = "etc/haul/serve.toml";
 /// Lines of this system's configuration of apt.
 const SOURCE_LISTS: [&str; 2] = ["/etc/apt/sources.list", "/etc/apt/sources.list.d/debian.sources"];
 
-/// Does all of it; prints what was seen.
+/// Runs all checks; prints the results.
 pub(super) fn check(release: &Release) -> Result<(), String> {
     let (lintian, mmdebstrap) = (tool("lintian")?, tool("mmdebstrap")?);
     let folder = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;

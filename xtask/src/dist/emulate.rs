@@ -14,9 +14,9 @@ use crate::test::Harness;
 use crate::workspace::{cargo, root};
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
-/// Building for another target begins with nothing, and emulated tests take many times as long.
+/// A build for another target starts from scratch, and emulation is many times slower.
 const LIMIT: Duration = Duration::from_secs(2 * 3600);
-/// Crates whose unit tests are run.
+/// Crates to run unit tests of.
 const CRATES: [&str; 8] = [
     "--package=haul-proto",
     "--package=haul-base",
@@ -51,7 +51,7 @@ pub fn main(arguments: &EmulateArguments) -> ExitCode {
 /// Builds and runs both; whether all passed.
 fn emulate(arguments: &EmulateArguments) -> Result<bool, String> {
     let prefix = emulating_aarch64().map_err(|error| error.to_string())?;
-    // One call, so that the program and the tests share their dependencies.
+    // One call lets the program and the tests share their dependencies.
     let built = build(&[&["build", "--bin", "haul", "--lib", "--tests"], &CRATES[..]].concat(), Some(TARGET))?;
     let (units, programs): (Vec<_>, Vec<_>) = built.iter().partition(|built| built.test);
     let program = programs.first().ok_or("cargo built no program called haul")?;
@@ -77,7 +77,7 @@ fn emulate(arguments: &EmulateArguments) -> Result<bool, String> {
     Ok(done.failures.is_empty())
 }
 
-/// What cargo builds, for `target` or for this host.
+/// Results of cargo's build, for `target` or for this host.
 fn build(words: &[&str], target: Option<&str>) -> Result<Vec<BuiltExecutable>, String> {
     let mut command = cargo(words);
     command.arg("--message-format=json-render-diagnostics");

@@ -1,5 +1,5 @@
-//! Debian and RPM packages of what is shipped, by cargo-deb and cargo-generate-rpm. What they hold stands in
-//! `crates/cli/Cargo.toml`; the other files lie in `packaging/`.
+//! Debian and RPM packages, by cargo-deb and cargo-generate-rpm. `crates/cli/Cargo.toml` lists their contents; the
+//! other files are in `packaging/`.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::workspace::root;
 
 /// How long a packager may take: it compresses.
 const PACK_LIMIT: Duration = Duration::from_secs(300);
-/// Stands in packages where `DEBFULLNAME` and `DEBEMAIL` name nobody.
+/// The packages' maintainer if `DEBFULLNAME` and `DEBEMAIL` are not set.
 const NOBODY: (&str, &str) = ("The haul authors", "haul@packages.invalid");
 
 /// Files of the sources, and where the packagers look for them.
@@ -32,12 +32,12 @@ const SOURCES: [(&str, &str); 9] = [
 /// Revision of a version's first packages.
 pub(super) const FIRST: &str = "1";
 
-/// What a package holds.
+/// The contents of a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PackageKind {
     /// This target's executable, and all that belongs to it.
     Haul,
-    /// Executables for other architectures, which haul deploys.
+    /// Executables for other architectures, to deploy to remote hosts.
     Workers,
 }
 
@@ -51,7 +51,7 @@ impl PackageKind {
     }
 }
 
-/// What is shipped for one target.
+/// The release files of one target.
 pub(super) struct Release<'r> {
     /// Where manual page and completions lie.
     pub directory: &'r Path,
@@ -149,7 +149,7 @@ impl Release<'_> {
         Ok(stage)
     }
 
-    /// What Debian's policy asks for; `CHANGELOG.md` is there, too.
+    /// Files required by Debian's policy, and `CHANGELOG.md`.
     fn debian_changelog(&self, kind: PackageKind, revision: &str, maintainer: &str) -> Result<String, String> {
         let seconds = format!("@{}", self.date);
         let date = succeeds(Command::new("date").args(["--utc", "--rfc-email", "--date", &seconds]), PACK_LIMIT)?;

@@ -10,7 +10,7 @@ use super::sums::sha256;
 use crate::workspace::root;
 
 const ARCHIVE_LIMIT: Duration = Duration::from_secs(120);
-/// Forms below `packaging/`, and the names of what is made of them.
+/// Templates in `packaging/`, and the names of the generated files.
 const FORMS: [(&str, &str); 2] = [("homebrew/haul.rb", "haul.rb"), ("conda/recipe.yaml", "recipe.yaml")];
 
 /// Archives the last commit in `directory`, and fills in the forms for an archive below `url`; paths of all.

@@ -20,7 +20,7 @@ const CONFIGURATION: &str = "etc/haul/serve.toml";
 /// Directories that each system has.
 const DIRECTORIES: [&str; 5] = ["bin", "dev", "proc", "tmp", "root"];
 
-/// Does all of it; prints what was seen.
+/// Runs all checks; prints the results.
 pub(super) fn check(release: &Release) -> Result<(), String> {
     let rpm = Rpm { program: tool("rpm", "rpm")?, folder: temporary()? };
     let rpmlint = tool("rpmlint", "rpmlint")?;
@@ -78,7 +78,7 @@ impl Rpm {
         self.folder.path().join("system")
     }
 
-    /// Makes a root that has nothing but a shell, for the scripts of the package.
+    /// Makes a root with only a shell, for the package's scripts.
     fn system(&self) -> Result<PathBuf, String> {
         let system = self.root();
         for name in DIRECTORIES {
@@ -99,7 +99,7 @@ impl Rpm {
         }
     }
 
-    /// Runs rpm on the root. Dependencies are Fedora's packages, which are not there.
+    /// Runs rpm on the root. The dependencies are Fedora's packages, absent there.
     fn run(&self, options: &[&str], what: &Path) -> Result<String, String> {
         let mut command = Command::new(&self.program);
         command.arg("--root").arg(self.root()).args(options);

@@ -16,10 +16,10 @@ use crate::run::{Output, run};
 const START_LIMIT: Duration = Duration::from_secs(10);
 /// How long an emulated copy may take.
 const EMULATED_LIMIT: Duration = Duration::from_secs(300);
-/// What the executable prints about itself: a file's name, and the topic of `haul help`.
+/// Names printed by the executable itself: a file's name, and the topic of `haul help`.
 const HELP: [(&str, &str); 4] = [("haul.1", "man"), ("haul.bash", "bash"), ("_haul", "zsh"), ("haul.fish", "fish")];
 
-/// Starts the program where there is nothing but itself, without any environment. Its version, and where it ran.
+/// Starts the program in an otherwise empty root without any environment. Gives its version and the place.
 pub(super) fn start_alone(built: &Path, target: &str) -> Result<(String, &'static str), String> {
     if target != host()? {
         let printed = succeeds(emulated(built, target)?.arg("--version"), START_LIMIT)?;

@@ -1,4 +1,4 @@
-//! The Python wheel of what is shipped, and a try of it in a fresh environment.
+//! The release's Python wheel, and a trial of it in a fresh environment.
 
 use std::fs;
 use std::path::{Path, PathBuf};

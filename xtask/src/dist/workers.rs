@@ -1,4 +1,4 @@
-//! The package `haul-workers`: executables for other architectures, and a try of what haul does with them.
+//! The package `haul-workers`: executables for other architectures, and a trial of their deployment.
 
 use std::fs;
 use std::path::Path;
@@ -11,8 +11,8 @@ use super::commands::fail;
 const RELEASED: [&str; 2] = ["x86_64", "aarch64"];
 /// Where the package has its executables, beside the `bin` of haul.
 const DIRECTORY: &str = "usr/lib/haul";
-/// Stands for ssh: runs the command that is its last word as a host of another architecture would. busybox's shell runs
-/// its own `uname`, so that another one in PATH is no help.
+/// Stands in for ssh: runs the command in its last argument, as a host of another architecture would. busybox's shell
+/// uses its built-in `uname`, so a fake `uname` on PATH has no effect.
 const SSH: &str = r#"#!/bin/sh
 for command; do :; done
 command=$(printf '%s\n' "$command" | sed 's/uname -sm/echo Linux aarch64/')
@@ -43,7 +43,7 @@ fn check_name(name: &str, architecture: &str, version: &str, target: &str) -> Re
     }
 }
 
-/// Has the installed haul deploy its executable for aarch64 to a host of that kind, which qemu emulates.
+/// Makes the installed haul deploy its executable to an aarch64 host, emulated by qemu.
 pub(super) fn deploy(cell: &Cell) -> Result<(), String> {
     cell.write_script("other/ssh/ssh", SSH)?;
     // Instead of the one that the package has installed here.

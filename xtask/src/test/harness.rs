@@ -1,7 +1,7 @@
-//! Runs test executables, one after the other or some at once, and adds up what they report.
+//! Runs test executables, in sequence or several at once, and sums their results.
 //!
-//! A test that finds out that it cannot run (no root, no such tool) prints a line `SKIPPED: REASON` and returns; libtest then
-//! calls it passed. So that it is not counted as such, the output of passed tests is asked for as well, and searched.
+//! A test that cannot run (no root, a missing tool) prints a line `SKIPPED: REASON` and returns. libtest counts it as
+//! passed, so this module searches the output of passed tests for that line.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::report::{Counts, StepResult};
 use crate::rows::add_cases;
 use crate::run::{CommandEnd, Output, run};
 
-/// How a line begins with which a test says that it did not run.
+/// The prefix of a skipped test's line.
 const SKIPPED: &str = "SKIPPED: ";
 /// Of a failed test's panic, the table of steps repeats so many lines.
 const PANIC_LINES: usize = 30;
@@ -31,7 +31,7 @@ pub struct Harness<'a> {
     pub environment: Vec<(&'static str, String)>,
     /// Arguments for each of them.
     pub arguments: Vec<String>,
-    /// So many run at the same time; what each says is shown when it has ended, unless there is but one.
+    /// The number of executables to run at once. With more than one, output appears when an executable ends.
     pub at_once: usize,
 }
 
@@ -121,8 +121,8 @@ fn without_successes(stdout: &str) -> String {
     format!("{head}{}", tail.map_or("", |tail| &rest[tail..]))
 }
 
-/// Why an executable failed: the tests by name, each with the beginning of its panic (which holds the seed, where there
-/// is one), or how it ended if it has named none.
+/// Why an executable failed: the failed tests, each with the start of its panic message (with the seed, if any), or the
+/// exit status if no test is named.
 fn reason(ended: &str, counts: Counts, stdout: &str) -> String {
     if counts.failed == 0 {
         return ended.to_owned();

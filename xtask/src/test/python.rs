@@ -68,7 +68,7 @@ fn provide_environment() -> Result<PathBuf, String> {
     Ok(environment)
 }
 
-/// What the environment is made from: another interpreter, package or requirement makes it anew.
+/// A key of the environment's inputs. Another interpreter, package or requirement makes a new environment.
 fn wanted(interpreter: &Path) -> Result<String, String> {
     let version = run(
         Command::new(interpreter).args(["-c", "import sys; print(sys.version, sys.executable)"]),
@@ -107,7 +107,7 @@ fn in_project(environment: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// One of these stands in pytest's last line.
+/// pytest's last line contains one of these.
 const ENDINGS: &[&str] = &[" passed", " failed", " error", " skipped"];
 
 /// The numbers in the last line of pytest: `1 failed, 62 passed, 3 skipped, 1 error in 9.15s`.
@@ -128,7 +128,7 @@ fn pytest_counts(output: &str) -> Counts {
     counts
 }
 
-/// Lines in which pytest says why it skipped: `SKIPPED [1] tests/test_x.py:9: no module`.
+/// pytest's lines with reasons for skips: `SKIPPED [1] tests/test_x.py:9: no module`.
 fn skip_reasons(output: &str) -> Vec<String> {
     output.lines().filter_map(|line| line.strip_prefix("SKIPPED ")).map(str::to_owned).collect()
 }

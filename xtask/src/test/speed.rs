@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::workspace::root;
 
-/// What the tests were written on: a virtual machine with two cores and a local SSD.
+/// The reference machine: a virtual machine with two cores and a local SSD.
 const HASH_TIME: Duration = Duration::from_millis(50);
 const SYNC_TIME: Duration = Duration::from_millis(25);
 /// Threads that hash, and bytes that each hashes.
@@ -19,7 +19,7 @@ const SLOWNESS_MAX: f64 = 8.0;
 /// Below this, a machine is as fast as the reference: neighbours and caches differ as much.
 const NOTICEABLE: f64 = 1.5;
 
-/// By what to multiply time limits: 1 on machines as fast as the reference, at most [`SLOWNESS_MAX`].
+/// The factor for time limits: 1 on machines as fast as the reference, at most [`SLOWNESS_MAX`].
 pub fn slowness() -> f64 {
     let syncs = time_syncs().unwrap_or(SYNC_TIME);
     factor(time_hashes(), syncs)

@@ -1,7 +1,7 @@
-//! What each step of `cargo xtask test` does.
+//! The steps of `cargo xtask test`.
 //!
-//! Everything is built once, in the dev profile (dependencies optimised, haul itself a little), and the test
-//! executables are then run directly: so the steps share one build, and each has its own time and time limit.
+//! One build in the dev profile (dependencies optimised, haul itself slightly) serves all steps. They then run the test
+//! executables directly, each with its own time and time limit.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -20,8 +20,8 @@ use crate::workspace::{cargo, root};
 const E2E_THREADS: &str = "--test-threads=2";
 /// How many executables run at once: many of their tests wait for something, and not for a processor.
 const AT_ONCE: usize = 4;
-/// Those that take longest, in the order in which they are begun with: or the last one would be waited for alone. Some
-/// of them wait most of the time, and others compute.
+/// The slowest executables, in starting order: the last one would otherwise run alone. Some of them mostly wait, others
+/// compute.
 const LONG: &[&str] = &[
     "job_slurm",
     "sync_pairs",
@@ -40,18 +40,18 @@ const LONG: &[&str] = &[
 
 /// Building is only interrupted where it hangs.
 const BUILD_LIMIT: Duration = Duration::from_secs(2 * 3600);
-/// What `cargo deny check` holds the tree to, wherever it runs; `deny.toml` has the rules.
+/// The checks of `cargo deny check` that need no network; `deny.toml` has the rules.
 const RULES: &[&str] = &["bans", "licenses", "sources"];
-/// What it says where RustSec's advisories cannot be fetched.
+/// cargo-deny's message where it cannot fetch RustSec's advisories.
 const NO_DATABASE: &str = "failed to fetch advisory database";
 
-/// What steps leave for later ones.
+/// Results of steps for later ones.
 #[derive(Default)]
 pub struct Context {
     built: Option<Result<Built, String>>,
 }
 
-/// What the build step made.
+/// Results of the build step.
 #[derive(Debug, Clone)]
 pub struct Built {
     /// Test executables.
@@ -61,7 +61,7 @@ pub struct Built {
 }
 
 impl Context {
-    /// What was built; builds it first where no step has.
+    /// The build's results; builds first if no step has.
     fn built(&mut self) -> Result<Built, String> {
         self.built.get_or_insert_with(|| build_all(BUILD_LIMIT)).clone()
     }
@@ -165,7 +165,7 @@ pub fn build_program(name: &str, options: &[&str], limit: Duration) -> Result<Pa
     program.map(|program| program.path).ok_or(format!("cargo built no program called {name}"))
 }
 
-/// What a call of cargo builds.
+/// The targets of a cargo call.
 fn executables(arguments: &[&str], limit: Duration) -> Result<Vec<BuiltExecutable>, String> {
     let ended = run(cargo(arguments).arg("--message-format=json-render-diagnostics"), limit, Output::Kept);
     match ended.failure {
