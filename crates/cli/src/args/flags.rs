@@ -152,7 +152,7 @@ options! {
     UNBUFFERED: Single<OsString> = row("unbuffered", Some('u'), One("ENDS"), Performance, "use O_DIRECT at the source (s), target (t) or both (st); off forbids it (default: measured)").bbcp(1).words(&["s", "t", "st", "off"]).one(raw);
     CACHE: Single<CacheUse> = row("cache", None, One("MODE"), Performance, "page cache after the copy: keep, drop, or cold: also drop the source before it is read (default: drop large files)").words(&["keep", "drop", "cold"]).one(|a| a.choice(&[("keep", CacheUse::Keep), ("drop", CacheUse::Drop), ("cold", CacheUse::Cold)]));
     CIPHER: Single<Cipher> = row("cipher", None, One("NAME"), Performance, "auto (default), aes-128-gcm, aes-256-gcm or chacha20-poly1305").words(&["auto", "aes-256-gcm", "aes-128-gcm", "chacha20-poly1305"]).one(cipher);
-    NO_ENCRYPT: Switch = row("no-encrypt", None, Nothing, Performance, "authenticate without encryption, to save CPU time").switch();
+    NO_ENCRYPT: Switch = row("no-encrypt", None, Nothing, Performance, "authenticate only, for networks that inspect traffic").switch();
     COMPRESS: Single<CompressionPolicy> = row("compress", Some('c'), COMPRESS_MODES, Performance, "auto (default), off, lz4, zstd, or a zstd level from 1 to 19").bbcp(1).one(compression);
     IDFILE: Single<OsString> = row("idfile", Some('i'), One("KEY"), Connecting, "ssh identity file").bbcp(1).one(raw);
     SSH_CONFIG: Single<OsString> = row("ssh-config", None, One("FILE"), Connecting, "ssh configuration file, as ssh -F FILE").one(raw);

@@ -230,7 +230,7 @@ fn full_help() {
                                     large files)
               --cipher NAME         auto (default), aes-128-gcm, aes-256-gcm or
                                     chacha20-poly1305
-              --no-encrypt          authenticate without encryption, to save CPU time
+              --no-encrypt          authenticate only, for networks that inspect traffic
           -c, --compress [MODE]     auto (default), off, lz4, zstd, or a zstd level from
                                     1 to 19
 
