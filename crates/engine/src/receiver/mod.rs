@@ -86,10 +86,10 @@ pub struct TargetReceiver {
     removals: Arc<Removals>,
     pub(crate) tree: Arc<TargetTree>,
     pub(crate) deltas: Arc<DeltaStage>,
-    pub(crate) committer: Arc<Committer>,
     decider: EntryDecider,
     verifier: PartialVerifier,
     pub(crate) frames: FrameReceiver,
+    pub(crate) committer: Committer,
 }
 
 fn journals(request: &TargetRequest) -> Result<JournalLocation, RefusedRequest> {
@@ -134,11 +134,11 @@ impl TargetReceiver {
         let removals = Arc::new(Removals::new(&metadata, &session, backup, extraneous));
         let tree = Arc::new(TargetTree::new(&removals, journals, quota));
         let deltas = Arc::new(DeltaStage::new(&tree));
-        let committer = Arc::new(Committer::new(&digests, &links, &deltas, commit_queue));
-        let comparer = Arc::new(EntryComparer::new(&links, &tree));
-        let decider = EntryDecider::new(&comparer, &committer, link_dests);
+        let comparer = EntryComparer::new(&links, &tree);
+        let decider = EntryDecider::new(comparer, &digests, &deltas, &commit_queue, link_dests);
         let verifier = PartialVerifier::new(&digests, &deltas);
-        let frames = FrameReceiver::new(&committer, context.rate);
+        let frames = FrameReceiver::new(&digests, &deltas, context.rate);
+        let committer = Committer::new(&digests, &links, &deltas, commit_queue);
         if job.destination.is_new {
             job.report_item(Vec::new, (Kinds::Directory, None), ChangeKind::Made);
         }
@@ -151,10 +151,10 @@ impl TargetReceiver {
             removals,
             tree,
             deltas,
-            committer,
             decider,
             verifier,
             frames,
+            committer,
         })
     }
 

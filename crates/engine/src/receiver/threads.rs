@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::EntryId;
-use haul_proto::wire::frame::RecordTrailer;
+use haul_proto::wire::frame::{PackFrame, RecordTrailer};
+use haul_proto::wire::resource_metrics::Stage;
 
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::file::OpenedFile;
+use crate::metrics::stage_timer::during;
 use crate::net::stream::{DataStream, StreamError};
 use crate::receiver::TargetReceiver;
 use crate::receiver::commit::outcomes::EntryOutcomes;
@@ -61,9 +63,33 @@ impl TargetReceiver {
         trailer: &RecordTrailer,
         buffer: FrameBuffer,
     ) -> Result<FrameBuffer, ProtocolError> {
+        self.committer.commit_queue.wait_for_room();
+        if let RecordTrailer::Pack(pack) = trailer {
+            self.complete_pack(pack, buffer.payload())?;
+            return Ok(buffer);
+        }
         let free = self.frames.deliver(writer, trailer, buffer)?;
         self.report_written(writer);
         Ok(free)
+    }
+
+    /// Writes and completes the files of a pack.
+    fn complete_pack(&self, pack: &PackFrame, payload: &[u8]) -> Result<(), ProtocolError> {
+        let (mut outcomes, mut complete) = (EntryOutcomes::default(), Vec::new());
+        for file in self.frames.admit_pack(pack, payload)? {
+            match during(Stage::Create, || self.committer.write_packed(&file)) {
+                Ok(whole) if whole.disk.is_some() => complete.push(whole),
+                Ok(whole) => during(Stage::Create, || self.committer.name_at_once(whole, &mut outcomes)),
+                Err(error) => self.committer.fail_entry(file.packed.entry, &file.item, &error, &mut outcomes),
+            }
+            if complete.len() >= self.committer.commit_queue.at_once() {
+                self.committer.commit_queue.add(std::mem::take(&mut complete));
+                self.committer.commit_queue.wait_for_room();
+            }
+        }
+        self.committer.commit_queue.add(complete);
+        self.end_entries(outcomes);
+        Ok(())
     }
 
     /// Clones frames of a file from `source`. `false` if they must be delivered instead.
@@ -74,6 +100,7 @@ impl TargetReceiver {
         size: u64,
         frames: Range<u64>,
     ) -> Result<bool, ProtocolError> {
+        self.committer.commit_queue.wait_for_room();
         let Some(steps) = self.frames.share(source, entry, size, frames)? else { return Ok(false) };
         steps.into_iter().for_each(|step| self.run_step(step));
         Ok(true)
@@ -89,7 +116,6 @@ impl TargetReceiver {
         while let Some(written) = writer.next_written() {
             self.frame_written(written);
         }
-        self.end_entries(writer.take_ended());
     }
 
     /// Rebuilds frames until the job is over, or until the source has sent too many wrong ones.

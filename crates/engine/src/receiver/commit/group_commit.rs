@@ -8,7 +8,6 @@ use crate::receiver::commit::Committer;
 use crate::receiver::commit::outcomes::EntryOutcomes;
 use haul_proto::entry::EntryKind;
 use haul_proto::ids::EntryId;
-use haul_proto::session::step::FileEnd;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -23,20 +22,6 @@ use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::error::FileError;
 
 impl Committer {
-    pub(crate) fn complete(
-        &self,
-        entry: EntryId,
-        item: &Arc<ReceiverEntry>,
-        end: Box<FileEnd>,
-    ) -> Result<CompleteFile, FileError> {
-        let ReceiverEntry::File(file) = &**item else { return Err(FileError::IsDirectory) };
-        let disk = self.commit_queue.disk_of(file.dir())?;
-        self.digests.check(file, &end.digest)?;
-        let bytes = file.complete(self, disk.as_deref(), end.size, end.modified)?;
-        let (item, size, digest, modified) = (Arc::clone(item), end.size, end.digest, end.modified);
-        Ok(CompleteFile { entry, item, size, digest, bytes, disk, modified, end: Some(end) })
-    }
-
     /// Names a file that need not wait for fsync.
     pub(crate) fn name_at_once(&self, whole: CompleteFile, ends: &mut EntryOutcomes) {
         for whole in self.read_back(vec![whole], ends) {
@@ -47,7 +32,7 @@ impl Committer {
 
     /// Gives a file its final name, and records it for its hard links.
     fn publish(&self, whole: &CompleteFile) -> FinalizeOutcome {
-        let outcome = whole.give_name(self);
+        let outcome = self.give_name(whole);
         if matches!(outcome, FinalizeOutcome::Named) && whole.file().range().is_none() {
             self.links.record_first_file(whole.entry, || whole.stat_named());
         }

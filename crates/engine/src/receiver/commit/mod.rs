@@ -1,5 +1,6 @@
-//! From the last frame to the final name: finalization, fsync and read-back.
+//! From the last frame to the final name: contents and metadata, fsync, read-back, and the rename.
 
+pub mod contents;
 pub mod finalize;
 pub mod group_commit;
 pub mod outcomes;
@@ -15,6 +16,8 @@ use crate::receiver::links::LinkTracker;
 use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::session::ReceiverSession;
 use crate::receiver::tree::TargetTree;
+use rustix::io::Errno;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -60,4 +63,12 @@ impl Committer {
     pub fn has_groups(&self) -> bool {
         self.commit_queue.is_wanted()
     }
+}
+
+/// Whether a file system lacks nameless files, or links to them.
+fn is_unsupported(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT | Errno::NOSYS | Errno::PERM | Errno::XDEV)
+    )
 }

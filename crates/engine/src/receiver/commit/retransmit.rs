@@ -12,6 +12,7 @@ use crate::receiver::commit::outcomes::EntryOutcomes;
 use crate::receiver::durability::complete_file::{CompleteFile, file};
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::error::{DiskDamage, FileError};
+use crate::receiver::place::temp_files::TempFiles;
 
 impl FileLoss {
     /// A loss of unknown extent.
@@ -26,13 +27,13 @@ impl FileLoss {
         Self { whole, error: damage.into(), extent }
     }
 
-    fn come_again(&mut self, committer: &Committer) -> LostFile<ReceiverEntry> {
+    fn come_again(&mut self, temp_files: &TempFiles) -> LostFile<ReceiverEntry> {
         let CompleteFile { entry, item, size, end, .. } = &mut self.whole;
         let mut left = end.take().map(|end| (*size, end));
         let received = file(item);
         let handle = match (self.extent, received.named()) {
             (DamagedExtent::All, Some(named)) => {
-                received.discard(&committer.tree.temp_files);
+                received.discard(temp_files);
                 left.iter_mut().for_each(|(_, end)| end.tree.forget(&(0..end.tree.frames())));
                 Arc::new(ReceiverEntry::File(received.afresh(named)))
             }
@@ -53,7 +54,7 @@ impl Committer {
             others => format!("it and {others} other files are"),
         };
         let text = format!("{path}: {}; {what} sent again", error.summary());
-        let lost = losses.iter_mut().map(|loss| loss.come_again(self)).collect();
+        let lost = losses.iter_mut().map(|loss| loss.come_again(&self.tree.temp_files)).collect();
         let failed = self.session.apply(|machine| machine.lost(lost));
         if failed.len() < losses.len() {
             self.job.reporter.send(&WorkerMessage::Warning { text });

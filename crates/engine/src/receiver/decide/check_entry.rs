@@ -178,7 +178,7 @@ impl EntryDecider {
             return self.job.refuse_operand(OverwriteRefusal::IsSpecial);
         };
         // Some cannot be reread, so a digest requires writing in order.
-        match ReceivingFile::special(path, size, self.committer.digests.is_asked_for_sums()) {
+        match ReceivingFile::special(path, size, self.digests.is_asked_for_sums()) {
             Ok(file) => needed(file),
             Err(error) => {
                 self.job.fail_entry(self.job.destination.path(b""), describe(&error));
@@ -195,7 +195,7 @@ impl EntryDecider {
             return EntryAnswer::Needed(Arc::new(item));
         }
         let Some(size) = size_of(&entry.kind) else { return EntryAnswer::Settled };
-        let in_order = self.committer.digests.is_asked_for_sums();
+        let in_order = self.digests.is_asked_for_sums();
         needed(ReceivingFile::discarded(path, dir.path_of(name.as_bytes()), size, in_order))
     }
 
@@ -286,7 +286,7 @@ impl EntryDecider {
             OverwriteDecision::Compare if self.has_digest(dir, name, entry)? => OverwriteDecision::Keep,
             OverwriteDecision::Compare => OverwriteDecision::Replace,
             OverwriteDecision::Keep | OverwriteDecision::Omit
-                if self.committer.deltas.is_half_changed(position, entry, there)? =>
+                if self.deltas.is_half_changed(position, entry, there)? =>
             {
                 OverwriteDecision::Replace
             }
@@ -429,7 +429,6 @@ impl EntryDecider {
     pub(crate) fn file_stays(&self, position: &EntryPosition, size: u64) -> Result<(), FileError> {
         let path = || position.dir.path_of(position.name.as_bytes());
         let digest = match self
-            .committer
             .digests
             .checksum_existing(path, || Ok(position.dir.open_file(&position.name, FollowLinks::Itself)?.0))?
         {

@@ -14,7 +14,7 @@ impl EntryDecider {
         if !self.job.request.sync.source_removes {
             return Ok(EntryAnswer::Settled);
         }
-        if self.committer.has_groups() {
+        if self.commit_queue.is_wanted() {
             if is_file {
                 fsync(&position.dir.open_file(&position.name, FollowLinks::Itself)?.0)?;
             }

@@ -13,12 +13,14 @@ pub mod symlinks;
 pub mod transfer_decision;
 pub mod wrong_digests;
 
-use crate::receiver::commit::Committer;
 use crate::receiver::compare::EntryComparer;
 use crate::receiver::decide::link_dests::LinkDests;
 use crate::receiver::decide::rename_detection::RenameDetector;
 use crate::receiver::decide::wrong_digests::WrongDigests;
 use crate::receiver::delete::Removals;
+use crate::receiver::delta::DeltaStage;
+use crate::receiver::digest_checks::DigestChecks;
+use crate::receiver::durability::commit_queue::CommitQueue;
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::job::ReceiverJob;
 use crate::receiver::links::LinkTracker;
@@ -50,8 +52,10 @@ pub struct EntryDecider {
     pub(super) links: Arc<LinkTracker>,
     pub(super) removals: Arc<Removals>,
     pub(super) tree: Arc<TargetTree>,
-    pub(super) committer: Arc<Committer>,
-    pub(in crate::receiver) comparer: Arc<EntryComparer>,
+    pub(super) digests: Arc<DigestChecks>,
+    pub(super) deltas: Arc<DeltaStage>,
+    pub(super) commit_queue: Arc<CommitQueue>,
+    pub(in crate::receiver) comparer: EntryComparer,
     /// Candidates for renames at the source.
     pub(super) renames: RenameDetector,
     /// Earlier copies to link to (`--link-dest`).
@@ -63,7 +67,13 @@ pub struct EntryDecider {
 }
 
 impl EntryDecider {
-    pub(super) fn new(comparer: &Arc<EntryComparer>, committer: &Arc<Committer>, link_dests: LinkDests) -> Self {
+    pub(super) fn new(
+        comparer: EntryComparer,
+        digests: &Arc<DigestChecks>,
+        deltas: &Arc<DeltaStage>,
+        commit_queue: &Arc<CommitQueue>,
+        link_dests: LinkDests,
+    ) -> Self {
         Self {
             job: Arc::clone(&comparer.job),
             metadata: Arc::clone(&comparer.metadata),
@@ -71,8 +81,10 @@ impl EntryDecider {
             links: Arc::clone(&comparer.links),
             removals: Arc::clone(&comparer.removals),
             tree: Arc::clone(&comparer.tree),
-            committer: Arc::clone(committer),
-            comparer: Arc::clone(comparer),
+            digests: Arc::clone(digests),
+            deltas: Arc::clone(deltas),
+            commit_queue: Arc::clone(commit_queue),
+            comparer,
             renames: RenameDetector::default(),
             link_dests,
             wrong_digests: WrongDigests::default(),

@@ -70,7 +70,7 @@ impl EntryDecider {
         // The candidate is checked again; one that has vanished or changed is skipped.
         BaseSource::of(dir, file.name.clone(), DeltaMethod::Blocks)
             .ok()
-            .filter(|base| base.version.size == size && self.committer.deltas.may_use(base))
+            .filter(|base| base.version.size == size && self.deltas.may_use(base))
     }
 
     /// Whether the first name of a file is new in a sync, so that its other names may exist here.

@@ -49,10 +49,10 @@ impl EntryDecider {
             return self.keep_file(position, entry, (size, &path), decided, there);
         }
         if path.replaces {
-            self.committer.deltas.recover(&path)?;
+            self.deltas.recover(&path)?;
         }
         self.tree.quota.reserve(size)?;
-        let base = match self.committer.deltas.find_base(&path, size)? {
+        let base = match self.deltas.find_base(&path, size)? {
             None => self.find_moved(&path, entry, size),
             base => base,
         };

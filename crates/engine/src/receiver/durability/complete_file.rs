@@ -1,5 +1,7 @@
 //! A file of which all data has arrived.
 
+use crate::fs::FileStat;
+use crate::io::storage::cache::WRITE_BACK_FILE_MIN;
 use crate::io::storage::file::OpenedFile;
 use crate::receiver::durability::fsync::SyncedFileSystem;
 use crate::receiver::entry::ReceiverEntry;
@@ -8,6 +10,7 @@ use haul_proto::entry::Timestamp;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
 use haul_proto::session::step::FileEnd;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -53,6 +56,35 @@ pub enum ContentState {
     Open(Arc<OpenedFile>),
     /// Written to a pipe.
     Gone,
+}
+
+impl CompleteFile {
+    /// The state of the file's reception.
+    pub fn file(&self) -> &ReceivingFile {
+        file(&self.item)
+    }
+
+    /// The open file.
+    pub fn fd(&self) -> &OwnedFd {
+        match &self.bytes {
+            ContentState::Nameless(file) => file,
+            ContentState::Open(file) => file.fd(),
+            ContentState::Gone => unreachable!("data of a pipe is never synced"),
+        }
+    }
+
+    /// Metadata of the file after its rename.
+    pub fn stat_named(&self) -> io::Result<FileStat> {
+        match self.file().in_place() {
+            Some((base, _)) => FileStat::at_fd(base.open_to_change()?),
+            None => FileStat::at_fd(self.fd()),
+        }
+    }
+
+    /// Bytes possibly not yet on disk: for large files, write-back started early.
+    pub fn unwritten_bytes(&self) -> u64 {
+        self.size.min(WRITE_BACK_FILE_MIN)
+    }
 }
 
 impl PublishedFile {

@@ -3,32 +3,39 @@
 use haul_proto::error::ProtocolError;
 use haul_proto::integrity::frame_check;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, RecordTrailer};
-use haul_proto::wire::resource_metrics::Stage;
 use std::sync::Arc;
 
 use crate::io::frame_buffer::FrameBuffer;
 use crate::metrics::counter::add;
-use crate::metrics::stage_timer::during;
-use crate::receiver::durability::complete_file::CompleteFile;
 use crate::receiver::entry::ReceiverEntry;
-use crate::receiver::place::error::FileError;
 use crate::receiver::receive::FrameReceiver;
 use crate::receiver::receive::frame_writer::FrameWriter;
 
+/// A needed file of a pack.
+pub struct NeededFile<'p> {
+    /// Its line in the pack.
+    pub packed: &'p PackedFile,
+    /// The receiver's data about the file.
+    pub item: Arc<ReceiverEntry>,
+    /// Its contents.
+    pub bytes: &'p [u8],
+}
+
 impl FrameReceiver {
-    /// Verifies and writes a record's data, or starts the write. Returns a free buffer. The writer has the results.
+    /// Verifies and writes the data of a record other than a pack, or starts the write. Returns a free buffer. The
+    /// writer has the results.
     pub(crate) fn deliver(
         &self,
         writer: &mut FrameWriter,
         trailer: &RecordTrailer,
         buffer: FrameBuffer,
     ) -> Result<FrameBuffer, ProtocolError> {
-        self.committer.commit_queue.wait_for_room();
         match trailer {
             RecordTrailer::Data(frame) => self.deliver_frame(writer, frame, buffer),
             RecordTrailer::Delta(frame) => self.deliver_delta(writer, frame, buffer),
-            RecordTrailer::Pack(pack) => self.deliver_pack(writer, pack, buffer.payload()).map(|()| buffer),
-            RecordTrailer::Finished | RecordTrailer::End { .. } => Err(ProtocolError::OutOfTurn("a record")),
+            RecordTrailer::Pack(_) | RecordTrailer::Finished | RecordTrailer::End { .. } => {
+                Err(ProtocolError::OutOfTurn("a record"))
+            }
         }
     }
 
@@ -72,53 +79,27 @@ impl FrameReceiver {
         }
     }
 
-    fn deliver_pack(&self, writer: &mut FrameWriter, pack: &PackFrame, payload: &[u8]) -> Result<(), ProtocolError> {
+    /// Verifies a pack, and gives its needed files with their bytes. A damaged pack is requested again.
+    pub(in crate::receiver) fn admit_pack<'p>(
+        &self,
+        pack: &'p PackFrame,
+        payload: &'p [u8],
+    ) -> Result<Vec<NeededFile<'p>>, ProtocolError> {
         self.job.check_job(pack.job)?;
         if frame_check(payload) != pack.check || !self.digests.pack_hashes_agree(pack, payload) {
             add(&self.job.reporter.tally.frames_resent, 1);
-            return self.session.apply(|machine| machine.resend_pack(&pack.files));
+            self.session.apply(|machine| machine.resend_pack(&pack.files))?;
+            return Ok(Vec::new());
         }
         let admitted = self.session.apply(|machine| machine.admit_pack(&pack.files))?;
         let mut rest = payload;
-        let (ended, mut gathered) = (&mut writer.ended, Vec::new());
+        let mut needed = Vec::with_capacity(admitted.len());
         for (file, item) in pack.files.iter().zip(admitted) {
             let (bytes, behind) = rest.split_at_checked(file.len as usize).ok_or(ProtocolError::Truncated)?;
             rest = behind;
-            let Some(item) = item else { continue };
-            match during(Stage::Create, || self.write_packed(file, &item, bytes)) {
-                Ok(whole) if whole.disk.is_some() => gathered.push(whole),
-                Ok(whole) => during(Stage::Create, || self.committer.name_at_once(whole, ended)),
-                Err(error) => self.committer.fail_entry(file.entry, &item, &error, ended),
-            }
-            if gathered.len() >= self.committer.commit_queue.at_once() {
-                self.committer.commit_queue.add(std::mem::take(&mut gathered));
-                self.committer.commit_queue.wait_for_room();
-            }
+            needed.extend(item.map(|item| NeededFile { packed: file, item, bytes }));
         }
-        self.committer.commit_queue.add(gathered);
-        Ok(())
-    }
-
-    fn write_packed(
-        &self,
-        packed: &PackedFile,
-        item: &Arc<ReceiverEntry>,
-        bytes: &[u8],
-    ) -> Result<CompleteFile, FileError> {
-        let ReceiverEntry::File(file) = &**item else { return Err(FileError::IsDirectory) };
-        self.digests.check_small(file, bytes, &packed.digest)?;
-        if let Some(named) = file.named().filter(|named| !named.path.replaces) {
-            self.job.check_full_disk(&named.path.dir, bytes.len() as u64)?;
-        }
-        let disk = self.committer.commit_queue.disk_of(file.dir())?;
-        let written = file.write_whole(&self.committer, disk.as_deref(), bytes, packed.modified)?;
-        let size = bytes.len() as u64;
-        add(&self.job.reporter.tally.bytes_written, size);
-        if file.base().is_some() {
-            self.job.reporter.delta.carried(bytes.len(), 0);
-        }
-        let (entry, item, digest, modified) = (packed.entry, Arc::clone(item), packed.digest, packed.modified);
-        Ok(CompleteFile { entry, item, size, digest, bytes: written, disk, modified, end: None })
+        Ok(needed)
     }
 }
 

@@ -21,7 +21,6 @@ use crate::io::storage::policy::IoPlan;
 use crate::io::storage::{ALIGNMENT, FileAccess, FinishedIo, IoMethod, IoRequest, StreamStorage, is_refusal};
 use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
-use crate::receiver::commit::outcomes::EntryOutcomes;
 use crate::receiver::digest_checks::DigestChecks;
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
@@ -50,8 +49,6 @@ pub struct FrameWriter {
     written: VecDeque<WrittenFrame>,
     /// The file whose queued frames this stream writes in order.
     pub(super) in_order: Option<Arc<ReceiverEntry>>,
-    /// Ended files of packs, not reported yet.
-    pub(super) ended: EntryOutcomes,
 }
 
 /// Most bytes of buffers for direct writes, over all streams of a target. A stream without a share waits for each
@@ -122,7 +119,6 @@ impl FrameWriter {
             taken: StreamBuffers { all: buffers.clone(), bytes: 0 },
             written: VecDeque::new(),
             in_order: None,
-            ended: EntryOutcomes::default(),
         }
     }
 
@@ -185,11 +181,6 @@ impl FrameWriter {
     /// The next ended write: one that is complete, or failed.
     pub fn next_written(&mut self) -> Option<WrittenFrame> {
         self.written.pop_front().or_else(|| self.write_in_order())
-    }
-
-    /// Takes the ended files of packs.
-    pub fn take_ended(&mut self) -> EntryOutcomes {
-        std::mem::take(&mut self.ended)
     }
 
     /// Adds a write that has ended elsewhere.

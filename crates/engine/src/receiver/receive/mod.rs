@@ -10,7 +10,6 @@ pub mod reflink;
 pub mod reflink_support;
 
 use crate::net::rate_limiter::RateLimiter;
-use crate::receiver::commit::Committer;
 use crate::receiver::delta::DeltaStage;
 use crate::receiver::digest_checks::DigestChecks;
 use crate::receiver::job::ReceiverJob;
@@ -27,7 +26,6 @@ pub struct FrameReceiver {
     pub(super) digests: Arc<DigestChecks>,
     pub(super) tree: Arc<TargetTree>,
     pub(super) deltas: Arc<DeltaStage>,
-    pub(super) committer: Arc<Committer>,
     /// The rate limit for received data.
     pub(super) rate_limit: RateLimiter,
     /// Buffers for direct writes.
@@ -38,14 +36,13 @@ pub struct FrameReceiver {
 
 impl FrameReceiver {
     /// `rate` is in bytes per second.
-    pub(super) fn new(committer: &Arc<Committer>, rate: Option<u64>) -> Self {
+    pub(super) fn new(digests: &Arc<DigestChecks>, deltas: &Arc<DeltaStage>, rate: Option<u64>) -> Self {
         Self {
-            job: Arc::clone(&committer.job),
-            session: Arc::clone(&committer.session),
-            digests: Arc::clone(&committer.digests),
-            tree: Arc::clone(&committer.tree),
-            deltas: Arc::clone(&committer.deltas),
-            committer: Arc::clone(committer),
+            job: Arc::clone(&deltas.job),
+            session: Arc::clone(&deltas.session),
+            digests: Arc::clone(digests),
+            tree: Arc::clone(&deltas.tree),
+            deltas: Arc::clone(deltas),
             rate_limit: RateLimiter::new(rate.unwrap_or(0)),
             buffers: WriteBuffers::default(),
             reflinks: ReflinkSupport::default(),

@@ -34,7 +34,6 @@ impl FrameReceiver {
         if needs_contents || self.job.policy.is_forced() || self.reflinks.is_refused(source) {
             return Ok(None);
         }
-        self.committer.commit_queue.wait_for_room();
         let Some(item) = self.admit_all(entry, size, &frames)? else { return Ok(None) };
         let frame_bytes = u64::from(self.job.request.settings.frame.get());
         let offset = frames.start.saturating_mul(frame_bytes);
