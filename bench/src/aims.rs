@@ -3,9 +3,10 @@
 //!
 //! A mode with tables of its own (`--wan`) passes its rates to a function here.
 
+use haul_lab::{aligned, number};
+
 use crate::cpuid::CpuLevel;
 use crate::rounds::{MeasuredTable, RoundsReport, RoundsRow};
-use haul_lab::{aligned, number};
 
 /// An aim.
 struct Aim {

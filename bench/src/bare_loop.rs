@@ -235,8 +235,9 @@ fn receive_all(socket: impl AsFd, buffer: &mut [u8]) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::path::Path;
+
+    use super::*;
 
     fn round_trip(source: &Path, streams: usize, plain: bool, at: &Path) -> Vec<u8> {
         let listener = listen(0).expect("a port");

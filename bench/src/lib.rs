@@ -54,7 +54,6 @@ use std::ffi::OsString;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
-
 use rounds::RoundsReport;
 use settings::BenchSettings;
 

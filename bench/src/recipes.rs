@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use haul_lab::find_program;
 
 use crate::daemon::free_port;
 use crate::kind::WorkloadPlace;
 use crate::site::{BenchHost, BenchSite};
 use crate::workload::Workload;
-use haul_lab::find_program;
 
 /// The commands of one copy.
 #[derive(Debug)]

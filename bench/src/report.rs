@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
+use haul_lab::{aligned, number};
 use serde_json::{Value, json};
 
 use crate::aims::{self, AimVerdict};
 use crate::cpuid;
 use crate::measure::ToolRun;
 use crate::rounds::{MeasuredTable, RoundsReport, RoundsRow};
-use haul_lab::{aligned, number};
 
 /// Above this share of the machine's CPU time the seconds are not worth comparing.
 const DISTURBANCE_PERCENT_MAX: f64 = 5.0;

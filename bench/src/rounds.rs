@@ -233,9 +233,11 @@ fn run_round(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use clap::Parser;
     use std::path::PathBuf;
+
+    use clap::Parser;
+
+    use super::*;
 
     #[test]
     fn every_tool_that_is_there_copies_every_workload_it_is_compared_on() {

@@ -8,19 +8,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, ensure};
-use haul_lab::{Netns, Options, Sshd};
+use haul_lab::{Netns, Options, Sshd, find_program};
 use tempfile::TempDir;
 
 use crate::cpuid::CpuLevel;
 use crate::daemon::{Daemon, free_port};
 use crate::helper::helper;
-use crate::hosts;
 use crate::kind::{WorkloadKind, WorkloadPlace};
-use crate::old_cpu;
 use crate::programs::find_haul;
 use crate::settings::BenchSettings;
 use crate::workload::Workload;
-use haul_lab::find_program;
+use crate::{hosts, old_cpu};
 
 /// Directories with data begin with this and the process's id.
 pub const PREFIX: &str = "haul-bench-";

@@ -4,12 +4,11 @@
 //! settings: alone, and with 200 slow or silent strangers at the data port. More strangers arrive steadily with
 //! greetings of unknown sessions. The strangers' own CPU time counts against haul: they are on the same machine.
 
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 use std::process::Command;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use anyhow::{Context, Result, ensure};
 use haul_lab::{Loiterers, Netns, Running, Seen, TestTree, compare, knock, start};

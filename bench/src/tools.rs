@@ -1,12 +1,12 @@
 //! The compared tools and their requirements. Their command lines are in `recipes`.
 
 use anyhow::Result;
+use haul_lab::find_program;
 
 use crate::kind::{WorkloadKind, is_called};
 use crate::recipes::{self, Recipe};
 use crate::site::{BenchHost, BenchSite};
 use crate::workload::Workload;
-use haul_lab::find_program;
 
 /// Peers' Debian packages, for `--install`.
 pub const DEBIAN_PACKAGES: [&str; 6] =

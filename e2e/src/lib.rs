@@ -27,6 +27,8 @@ mod user;
 mod wait;
 mod worker;
 
+use std::time::Duration;
+
 pub use browser::{Browser, BrowserPage};
 pub use emulated::EmulatedHaul;
 pub use fake::{FakeLink, FakeWorker, hello};
@@ -49,8 +51,6 @@ pub use under_way::{MEGABIT_PER_S, RunningCopy, goes_on, group_or_skip};
 pub use user::{NOBODY, give_to_user, user};
 pub use wait::{eventually, within};
 pub use worker::{PeakMemory, WORKER_MEMORY_MAX, WorkerProgramProcess};
-
-use std::time::Duration;
 
 /// No run of the program in these tests needs nearly as long.
 pub const RUN_LIMIT: Duration = Duration::from_secs(60);

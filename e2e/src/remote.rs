@@ -221,8 +221,9 @@ impl HostPair {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use haul_lab::run_with_timeout;
+
+    use super::*;
 
     #[test]
     fn an_account_has_its_own_home_and_path() {

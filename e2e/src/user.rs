@@ -45,8 +45,9 @@ impl Sandbox {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::fs;
+
+    use super::*;
 
     #[test]
     fn that_user_may_not_do_what_nobody_may() {

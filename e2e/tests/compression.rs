@@ -1,8 +1,9 @@
 //! Compressed copies: the data arrives unchanged, and the summary reports the compression.
 
+use std::fs;
+
 use haul_e2e::{HostPair, Remote, Sandbox, compare, is_root_or_skip};
 use serde_json::Value;
-use std::fs;
 
 /// Lines that shrink to about a third.
 fn text(len: usize) -> Vec<u8> {

@@ -1,11 +1,10 @@
 //! Bit flips between the two ends: the data arrives unchanged, or the job fails with a message. No file is ever wrong.
 
-use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use std::{fs, thread};
 
 use haul_e2e::{
     Flip, Netns, ProgramRun, Proxy, Rng, Sandbox, Towards, cases, compare, count, haul_binary, is_root_or_skip, listing,

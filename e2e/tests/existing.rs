@@ -1,13 +1,12 @@
 //! Targets that are there already: equal, different, half done, or no files at all.
 
-use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use haul_e2e::{
     HostPair, ProgramRun, RUN_LIMIT, Remote, Sandbox, compare, contents, eventually, fifo, hidden_or_partial,

@@ -4,9 +4,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
-
 use haul_e2e::{HostPair, ProgramRun, Running, Sandbox, cases, compare, count, eventually, is_root_or_skip, within};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// The table of the packet filter that tests put into the far host.
 const TABLE: &str = "glitch";

@@ -1,8 +1,7 @@
 //! Shards of a job run by other engines: GNU parallel over ssh, MPI, and the commands of Kubernetes pods.
 
-use std::fs;
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use haul_e2e::{ProgramRun, Remote, Sandbox, compare, listing, shell};
 use haul_lab::find_program;

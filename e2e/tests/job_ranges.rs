@@ -1,11 +1,10 @@
 //! `haul job` with large files in ranges: shards in any order, at once, killed and run again give the source. Also
 //! other ends of a range or its file.
 
-use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::PathBuf;
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use haul_e2e::{
     Haul, ProgramRun, Remote, Sandbox, compare, eventually, is_root_or_skip, listing, mode, mtime, set_mtime,

@@ -4,12 +4,11 @@
 //! size of the file of holes in the undisturbed run.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use haul_e2e::{
     Haul, Options, ProgramRun, Remote, Rng, Running, SLURM_CONTROLLER, SLURM_NODES, Sandbox, SlurmCluster, cases,

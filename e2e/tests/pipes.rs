@@ -7,11 +7,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
-
 use haul_e2e::{
     Haul, HostPair, ProgramRun, Remote, Sandbox, compare, eventually, is_root_or_skip, listing, shell, within,
 };
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Payload of a frame, by default.
 const F: usize = 512 << 10;

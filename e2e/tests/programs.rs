@@ -5,9 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
-
 use haul_e2e::{Haul, ProgramRun, Remote, Sandbox, compare, eventually, fifo, listing, within};
+use rustix::process::{Pid, Signal, kill_process};
 
 const LIMIT: Duration = Duration::from_secs(60);
 

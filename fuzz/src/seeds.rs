@@ -4,15 +4,13 @@ use std::net::IpAddr;
 
 use haul_engine::codec::PayloadCompressor;
 use haul_proto::checksum::ChecksumAlgorithm;
-use haul_proto::compression::Codec;
-use haul_proto::compression::{CompressionMethod, CompressionPolicy};
+use haul_proto::compression::{Codec, CompressionMethod, CompressionPolicy};
 use haul_proto::delta::options::{DeltaCounters, DeltaMode, DeltaOptions};
 use haul_proto::delta::patch::{PatchHeader, append, append_hole};
 use haul_proto::delta::rolling::{RollingSignature, SignatureFormat};
 use haul_proto::encoding::Writer;
-use haul_proto::entry::EntryKind;
 use haul_proto::entry::{
-    DeviceNumber, Entry, EntryContent, EntryLocation, EntryMetadata, FileVersion, SpecialFile, Timestamp,
+    DeviceNumber, Entry, EntryContent, EntryKind, EntryLocation, EntryMetadata, FileVersion, SpecialFile, Timestamp,
 };
 use haul_proto::entry_extras::{EntryExtras, ExtendedAttribute};
 use haul_proto::feature::Features;

@@ -190,8 +190,9 @@ fn ip(args: &[&str]) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::time::Duration;
+
+    use super::*;
 
     #[test]
     fn two_hosts_reach_each_other_until_a_filter_forbids_it() {

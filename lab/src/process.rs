@@ -137,8 +137,9 @@ fn stat_fields(pid: u32) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::process::{Command, Stdio};
+
+    use super::*;
 
     fn shell(script: &str) -> std::process::Child {
         Command::new("sh").arg("-c").arg(script).stdin(Stdio::null()).spawn().expect("sh starts")

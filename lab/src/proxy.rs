@@ -189,8 +189,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::io::{Read, Write};
+
+    use super::*;
 
     #[test]
     fn the_bits_that_it_is_told_to_flip_are_flipped_and_no_others() {

@@ -57,9 +57,10 @@ fn limit_of(place: &Path, bytes_per_s: u64) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::process::Command;
     use std::time::{Duration, Instant};
+
+    use super::*;
 
     fn run(group: &Cgroup, script: &str) {
         let mut shell = Command::new("sh");

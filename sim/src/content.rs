@@ -4,9 +4,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use haul_proto::integrity::{Digest, FrameLen, FrameTree, frame_check};
-
 use haul_lab::Rng;
+use haul_proto::integrity::{Digest, FrameLen, FrameTree, frame_check};
 
 /// Bytes of a full frame.
 pub const FRAME_BYTES: u32 = 256 << 10;

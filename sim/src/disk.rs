@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use haul_lab::Rng;
 use haul_proto::entry::{SpecialFile, Timestamp};
 use haul_proto::overwrite_policy::ExistingEntry;
 
 use crate::content::FileContent;
 use crate::tree::{SimTree, TreeEntryKind};
-use haul_lab::Rng;
 
 /// The entry of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use haul_sim::jobs::run_job;
 use haul_sim::{Plant, run, run_many};
-
 use job_arguments::JobArguments;
 
 /// Runs seeds of the simulator, or shows one.

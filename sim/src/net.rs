@@ -3,12 +3,12 @@
 
 use std::collections::VecDeque;
 
+use haul_lab::Rng;
 use haul_proto::encoding::Writer;
 use haul_proto::ids::JobNumber;
 use haul_proto::wire::frame::{RecordPrefix, RecordTrailer};
 
 use crate::content::ContentBlock;
-use haul_lab::Rng;
 
 /// The job in every message.
 pub const JOB: JobNumber = JobNumber(7);

@@ -8,6 +8,7 @@ mod proof;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use haul_lab::Rng;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, Timestamp};
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
@@ -18,6 +19,8 @@ use haul_proto::session::step::{EntryAnswer, FinishedEntry, ParentDirectory, Tar
 use haul_proto::session::target::TargetSession;
 use haul_proto::wire::frame::{DataFrame, PackFrame, RecordTrailer};
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
+use old::{Telling, is_large};
+use proof::Proof;
 
 use crate::Plant;
 use crate::content::{ContentBlock, FileContent, frame_len};
@@ -25,9 +28,6 @@ use crate::disk::{DiskEntry, existing};
 use crate::net::{JOB, Net};
 use crate::scenario::Rates;
 use crate::storage::SimStorage;
-use haul_lab::Rng;
-use old::{Telling, is_large};
-use proof::Proof;
 
 /// An entry's outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use haul_lab::Rng;
 use haul_proto::entry::{Entry, EntryLocation, EntryMetadata, Timestamp};
 use haul_proto::ids::{EntryId, StreamId};
 use haul_proto::integrity::Digest;
@@ -18,7 +19,6 @@ use crate::content::{ContentBlock, frame_len};
 use crate::net::{JOB, Net, Record, Stream};
 use crate::scenario::Rates;
 use crate::tree::{SimTree, TreeEntry, TreeEntryKind, Trouble, Visit};
-use haul_lab::Rng;
 
 /// The source's end of one run.
 pub struct Sender {

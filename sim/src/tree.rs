@@ -1,9 +1,9 @@
 //! The source: a random tree, the order of its walk, and files that fail or change under the reader.
 
+use haul_lab::Rng;
 use haul_proto::entry::{EntryContent, FileVersion, Timestamp};
 
 use crate::content::{FileContent, frame_len};
-use haul_lab::Rng;
 
 /// Number of entries in a tree that fills the window.
 pub const WIDE_ENTRIES: usize = 18_000;

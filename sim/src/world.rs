@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::Plant;
-use crate::check;
+use haul_lab::Rng;
+
 use crate::disk::{self, SimDisk};
 use crate::net::Net;
 use crate::receiver::{EntryOutcome, Receiver, SimSettings};
@@ -11,7 +11,7 @@ use crate::scenario::{Rates, Scenario};
 use crate::sender::Sender;
 use crate::storage::SimStorage;
 use crate::tree::{SimTree, TreeEntryKind};
-use haul_lab::Rng;
+use crate::{Plant, check};
 
 /// Most streams that break in a run.
 const BREAKS_MAX: u64 = 20;

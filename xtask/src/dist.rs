@@ -23,10 +23,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use commands::fail;
 
 use crate::install::{PROGRAM, install};
 use crate::workspace::root;
-use commands::fail;
 
 /// haul copies itself to hosts that have none, so it stays small.
 const MAX_BYTES: usize = 12 * 1024 * 1024;

@@ -1,9 +1,8 @@
 //! Puts files into place, as install(1) does.
 
-use std::fs;
-use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::{fs, io};
 
 /// Mode of a program.
 pub const PROGRAM: u32 = 0o755;

@@ -7,19 +7,18 @@ mod python;
 mod speed;
 mod steps;
 
-pub use harness::Harness;
-pub use steps::{Built, build_all, build_program, package_of};
-
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+pub use harness::Harness;
+use steps::Context;
+pub use steps::{Built, build_all, build_program, package_of};
 
 use crate::report::{Counts, StepResult, StepRow, StepVerdict, TestReport};
 use crate::rows::Cases;
 use crate::run;
-use steps::Context;
 
 /// One step.
 #[derive(Clone, Copy)]

@@ -1,12 +1,13 @@
 //! The data of each case.
 
-use anyhow::{Context, Result};
-use haul_lab::TestTree;
-use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+use anyhow::{Context, Result};
+use haul_lab::TestTree;
+use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 
 use super::cases::DataShape;
 
@@ -116,9 +117,10 @@ pub fn forget_every_second_frame(target: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
     use crate::curves::cases::CurveCase;
-    use std::os::unix::fs::MetadataExt;
 
     #[test]
     fn the_data_of_each_case_is_made() {

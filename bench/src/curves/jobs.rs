@@ -1,12 +1,13 @@
 //! Runs one job over the data of one number, and takes the least of several rounds.
 
-use anyhow::{Context, Result, ensure};
-use haul_lab::{Cgroup, start};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use haul_lab::{Cgroup, start};
 use tempfile::TempDir;
 
 use super::cases::{CurveCase, CurveJob, DataShape};

@@ -1,8 +1,9 @@
 //! The cases, the command line of each tool, and the targets.
 
-use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
+
+use anyhow::Result;
 
 use super::SyncTool;
 use super::hosts::SyncHosts;

@@ -1,12 +1,13 @@
 //! The data to sync: made once, copied once for each tool that changes its copy, and changed before each round.
 
-use anyhow::{Context, Result};
-use haul_lab::{Rng, TestTree};
-use rustix::fs::{Advice, fadvise};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use anyhow::{Context, Result};
+use haul_lab::{Rng, TestTree};
+use rustix::fs::{Advice, fadvise};
 
 use super::SyncTool;
 use super::cases::SyncCase;

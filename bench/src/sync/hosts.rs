@@ -1,12 +1,13 @@
 //! Two hosts joined by a cable, rsync's daemon on the far one, and the cable's byte counts.
 
-use anyhow::{Context, Result};
-use haul_lab::{CabledHosts, Finished};
-use serde_json::Value;
 use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use anyhow::{Context, Result};
+use haul_lab::{CabledHosts, Finished};
+use serde_json::Value;
 
 use crate::daemon::Daemon;
 use crate::hosts::CabledPair;

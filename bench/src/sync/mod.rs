@@ -9,9 +9,10 @@ mod data;
 mod hosts;
 mod table;
 
+use std::path::Path;
+
 use anyhow::{Context, Result, ensure};
 use haul_lab::{Finished, Netns, compare, run_with_timeout};
-use std::path::Path;
 
 use self::cases::SyncCase;
 use self::hosts::SyncHosts;

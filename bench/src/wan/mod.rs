@@ -16,14 +16,14 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, ensure};
-use haul_lab::Wan;
-
-use crate::aims;
-use crate::machine::Machine;
 use args::WanBenchSettings;
+use haul_lab::Wan;
 use links::{Control, WanLink};
 use site::{WanData, WanSite};
 use table::WanRow;
+
+use crate::aims;
+use crate::machine::Machine;
 
 /// Whether these arguments are for this benchmark.
 pub fn is_meant(args: &[OsString]) -> bool {
@@ -126,8 +126,9 @@ fn run_link(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::time::Duration;
+
+    use super::*;
 
     /// Settings for one quick round of these tools.
     fn settings(dir: &std::path::Path, tools: &[&str], mebibytes: u64) -> WanBenchSettings {

@@ -6,14 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use haul_lab::{Options, Sshd, TestTree, Wan};
+use haul_lab::{Options, Sshd, TestTree, Wan, find_program};
 use tempfile::TempDir;
 
 use crate::daemon::{Daemon, free_port};
 use crate::hosts;
 use crate::programs::find_haul;
 use crate::site::{PREFIX, ensure_plain, remove_leftovers};
-use haul_lab::find_program;
 
 const SEED: u64 = 0x6861_756c;
 const FILE: &str = "file";

@@ -4,10 +4,9 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use haul_lab::Wan;
+use haul_lab::{Wan, find_program};
 
 use super::site::{NEAR, WanSite, with_hosts};
-use haul_lab::find_program;
 
 /// The fastest of ssh's ciphers on machines with AES instructions.
 const CIPHER: &str = "aes128-gcm@openssh.com";

@@ -1,13 +1,14 @@
 //! The control channel between the controller and a worker: frames over a pair of pipes. Each end sends heartbeats, so
 //! that the other one notices its loss (`idle_timeout`).
 
-use haul_proto::error::ProtocolError;
-use haul_proto::limits::{BEAT_MS, PEER_MESSAGE_MAX};
-use haul_proto::wire::control_channel::{BEAT, HEADER_LEN, LinkChannel, decode_header, encode_header};
 use std::io::{self, IoSlice, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
+
+use haul_proto::error::ProtocolError;
+use haul_proto::limits::{BEAT_MS, PEER_MESSAGE_MAX};
+use haul_proto::wire::control_channel::{BEAT, HEADER_LEN, LinkChannel, decode_header, encode_header};
 
 type LinkPipe = Mutex<Box<dyn Write + Send>>;
 
@@ -145,9 +146,11 @@ fn read_some(pipe: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use haul_proto::ids::StreamId;
     use std::os::unix::net::UnixStream;
+
+    use haul_proto::ids::StreamId;
+
+    use super::*;
 
     #[test]
     fn frames_come_back_in_order_and_the_end_is_seen() {

@@ -5,11 +5,12 @@
 //! Silence is measured in short intervals, and only while the reader polls. A stopped process or a suspended host
 //! therefore does not attribute its own absence to the other end: however long it was, it counts as one interval.
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 /// Duration of one poll.
 const TICK: Duration = Duration::from_millis(250);
@@ -64,12 +65,14 @@ impl<R: Read + AsFd> Read for IdleTimeout<R> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::control_channel::{LinkReader, LinkWriter};
-    use haul_proto::wire::control_channel::LinkChannel;
     use std::io::Write;
     use std::os::unix::net::UnixStream;
     use std::time::Instant;
+
+    use haul_proto::wire::control_channel::LinkChannel;
+
+    use super::*;
+    use crate::control_channel::{LinkReader, LinkWriter};
 
     const LIMIT: Duration = Duration::from_millis(1500);
 

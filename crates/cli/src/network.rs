@@ -1,13 +1,13 @@
 //! Options of data connections.
 
-use haul_base::job::spec::{AddressFamily, CallbackAddress, NetworkOptions};
-use haul_proto::path::escape;
 use std::net::{IpAddr, Ipv6Addr};
 
-use crate::args::UsageError;
+use haul_base::job::spec::{AddressFamily, CallbackAddress, NetworkOptions};
+use haul_proto::path::escape;
+
 use crate::args::flag::{Flag, Single};
-use crate::args::flags;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 
 /// The settings by the options of a copy.
 pub fn network(values: &Values) -> Result<NetworkOptions, UsageError> {
@@ -74,8 +74,9 @@ fn bind(values: &Values) -> Result<Option<String>, UsageError> {
 
 #[cfg(test)]
 mod tests {
-    use crate::resolve::tests::{good, plan_of};
     use haul_base::job::spec::{AddressFamily, CallbackAddress};
+
+    use crate::resolve::tests::{good, plan_of};
 
     #[test]
     fn an_address_to_call_back_may_have_a_port() {

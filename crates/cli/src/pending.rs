@@ -198,9 +198,10 @@ fn taken() -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::io::Write;
     use std::os::unix::fs::FileTypeExt;
+
+    use super::*;
 
     fn write(to: &Path, content: &str) -> io::Result<Pending> {
         let pending = Pending::create(to, ReplaceableFile::Anything)?;

@@ -9,10 +9,9 @@ use std::sync::Arc;
 use haul_base::job::location::{Host, Location};
 use haul_base::job::spec::{PipeEnd, Pipes};
 
-use crate::args::UsageError;
-use crate::args::flags;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 
 /// The operand for standard input or output.
 const STANDARD: &str = "-";

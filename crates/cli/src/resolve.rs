@@ -30,17 +30,6 @@ use haul_engine::policy::PolicyRule;
 use haul_proto::limits::CONGESTION_MAX;
 use haul_proto::path::escape;
 
-use crate::args::flag::{Flag, Single};
-use crate::args::flags;
-use crate::args::operand::{host_label, on_base, parse_operand};
-use crate::args::values::Values;
-use crate::args::{Dialect, UsageError, habits};
-use crate::list::list;
-use crate::network::{family, network};
-use crate::pipes::{locations, pipes};
-use crate::report::ReportFormat;
-use crate::show::display::{Display, Mode};
-
 use self::details::{Shell, buffer_size, buffers, log, modes, overwrite, refuse_contradictions, shell};
 pub use self::digests::{DigestSink, Digests};
 pub use self::duration::ENDLESS_ZEROS;
@@ -50,6 +39,15 @@ pub use self::probe::probe;
 pub use self::sweep::sweep;
 pub use self::sync::contents;
 pub use self::verify::comparison;
+use crate::args::flag::{Flag, Single};
+use crate::args::operand::{host_label, on_base, parse_operand};
+use crate::args::values::Values;
+use crate::args::{Dialect, UsageError, flags, habits};
+use crate::list::list;
+use crate::network::{family, network};
+use crate::pipes::{locations, pipes};
+use crate::report::ReportFormat;
+use crate::show::display::{Display, Mode};
 
 /// Progress as events, unless `-P` says otherwise.
 const JSON_PROGRESS_EVERY: Duration = Duration::from_secs(1);

@@ -1,8 +1,9 @@
 //! Arguments and what becomes of them.
 
+use haul_base::job::spec::{CacheUse, CompressionMethod, CompressionPolicy, ModeOptions, OverwritePolicy};
+
 use super::*;
 use crate::args::parse::{Command, parse};
-use haul_base::job::spec::{CacheUse, CompressionMethod, CompressionPolicy, ModeOptions, OverwritePolicy};
 
 /// What this command line comes to.
 pub fn plan_of(line: &str, terminal: bool) -> Result<Plan, UsageError> {

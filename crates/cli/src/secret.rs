@@ -11,10 +11,9 @@ use haul_base::job::location::{Host, Location};
 use haul_base::job::spec::{ClientCredentials, PrivateKey, PublicKey, Secret};
 use haul_proto::path::escape;
 
-use crate::args::UsageError;
-use crate::args::flags;
 use crate::args::operand::host_label;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 
 /// Longest file with a secret.
 const FILE_MAX: u64 = 4096;
@@ -190,9 +189,10 @@ fn completed(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::fs::{Permissions, create_dir, set_permissions, write};
     use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
 
     #[test]
     fn only_files_of_the_user_and_of_root_keep_a_secret() {

@@ -1,14 +1,14 @@
 //! For tests: what both ends of a session are told.
 
-use haul_proto::wire::request::{SourceRequest, TargetOperand, TargetRequest};
-use haul_proto::wire::samples;
-pub use haul_proto::wire::samples::settings;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use haul_base::sys::sync::lock;
+use haul_proto::wire::request::{SourceRequest, TargetOperand, TargetRequest};
+use haul_proto::wire::samples;
+pub use haul_proto::wire::samples::settings;
 
 /// That these operands go to `path`, and nothing besides.
 pub fn target_request(path: &Path, operands: Vec<TargetOperand>) -> TargetRequest {

@@ -1,15 +1,15 @@
 //! Finds the rule that decides about a local path: walks to it like a source.
 
-use haul_base::job::spec::FilterOptions;
-use haul_proto::filter::{ExceededLimit, FilterDecision, RuleOrigin};
-use haul_proto::path::Name;
-use rustix::fs::FileType;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use haul_base::job::spec::FilterOptions;
 use haul_engine::fs::{Dir, FileStat, FollowLinks, PatternFile, WalkFilter};
+use haul_proto::filter::{ExceededLimit, FilterDecision, RuleOrigin};
+use haul_proto::path::Name;
+use rustix::fs::FileType;
 
 /// The decision about a path, and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,8 +113,9 @@ fn reason(decision: FilterDecision, filters: &FilterOptions, parent: &Path, foun
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use haul_base::job::spec::{FileLimits, FilterList};
+
+    use super::*;
 
     #[test]
     fn the_rule_that_decides_is_named_with_its_place() {

@@ -202,8 +202,9 @@ impl PartEnds {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
 
     fn description() -> JobDescription {
         JobDescription {

@@ -1,8 +1,7 @@
 //! Errors of jobs.
 
-use std::fmt;
-use std::io;
 use std::path::Path;
+use std::{fmt, io};
 
 use haul_proto::path::escape;
 

@@ -142,11 +142,12 @@ impl LastStep {
 
 #[cfg(test)]
 mod tests {
+    use haul_base::sys::cancel::Cancel;
+
     use super::*;
     use crate::plan_index::{PlanIndexWriter, PlanTotals};
     use crate::shard_lock::{LockAttempt, ShardLock};
     use crate::shard_result::tests::result;
-    use haul_base::sys::cancel::Cancel;
 
     #[test]
     fn a_shard_that_is_done_stays_done_with_a_lock_left_behind() {

@@ -155,11 +155,12 @@ pub fn record_verified(job: &JobDirectory, is_same: bool) -> Result<(), JobError
 
 #[cfg(test)]
 mod tests {
+    use haul_base::job::spec::{PlannedVersion, RangeLen};
+    use haul_proto::entry::Timestamp;
+
     use super::*;
     use crate::plan_index::{PlannedRange, PlannedShard};
     use crate::shard_result::tests::result;
-    use haul_base::job::spec::{PlannedVersion, RangeLen};
-    use haul_proto::entry::Timestamp;
 
     #[test]
     fn a_file_with_several_failed_ranges_counts_once() {

@@ -206,7 +206,10 @@ macro_rules! wire_newtypes {
     )*};
 }
 
-pub(crate) use {field_codec, wire_enum, wire_newtypes, wire_struct};
+pub(crate) use field_codec;
+pub(crate) use wire_enum;
+pub(crate) use wire_newtypes;
+pub(crate) use wire_struct;
 
 impl<const N: usize> Wire for [u8; N] {
     fn encode(&self, out: &mut Writer) {

@@ -221,8 +221,9 @@ pub(crate) fn bounded_figure(figure: u64) -> Decoded<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     proptest! {
         #[test]

@@ -3,8 +3,9 @@
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::integrity::Digest;
-use crate::limits::NAMES_MAX;
-use crate::limits::{ATTRIBUTE_NAME_MAX, ATTRIBUTE_OVERHEAD, ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, MORE_BYTES_MAX};
+use crate::limits::{
+    ATTRIBUTE_NAME_MAX, ATTRIBUTE_OVERHEAD, ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, MORE_BYTES_MAX, NAMES_MAX,
+};
 
 /// Rare attributes of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

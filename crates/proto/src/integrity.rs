@@ -5,9 +5,10 @@
 //! of the file's BLAKE3 tree (BLAKE3 paper, section 2.1; the crate's `hazmat` module). Only the last frame is shorter.
 //! The only frame of a file is its own root.
 
-use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 use std::collections::BTreeMap;
 use std::ops::Range;
+
+use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 use twox_hash::XxHash3_64;
 
 use crate::error::ProtocolError;
@@ -294,8 +295,9 @@ fn merge(left: &ChainingValue, right: &ChainingValue) -> ChainingValue {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn bytes(n: usize) -> Vec<u8> {
         (0..n).map(|i| (i.wrapping_mul(2_654_435_761) >> 7).to_le_bytes()[0]).collect()

@@ -6,6 +6,8 @@
 //! A record is a claim that needs verification: the frame is read and hashed before it is trusted. So the order in
 //! which bytes reach the disk before a crash does not matter.
 
+use std::ops::Range;
+
 use crate::codec::Wire;
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::entry::{FileVersion, Timestamp};
@@ -13,7 +15,6 @@ use crate::error::ProtocolError;
 use crate::file_range::FileRange;
 use crate::integrity::{Digest, FrameLen, frame_check};
 use crate::path::{MAX_NAME, Name};
-use std::ops::Range;
 
 /// Magic bytes at the beginning, with the number of this format.
 const MAGIC: [u8; 16] = *b"haul journal 2\n\0";
@@ -198,9 +199,10 @@ fn slot_check(index: u64, fields: &[u8]) -> [u8; CHECK_BYTES] {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::file_range::RangeLen;
-    use proptest::prelude::*;
 
     fn header() -> JournalHeader {
         JournalHeader {

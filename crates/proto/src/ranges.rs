@@ -126,9 +126,11 @@ impl Extend<u64> for RangeSet {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use proptest::prelude::*;
     use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
 
     proptest! {
         #[test]

@@ -95,8 +95,9 @@ fn at_least_min(rate_bytes_per_s: u64) -> NonZeroU64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     /// A granted chunk: its time and length.
     type Sent = (Duration, u64);

@@ -1,7 +1,6 @@
 //! Sync options of the target, sent by the controller, and the counters that the ends report.
 
-use crate::codec::OfType;
-use crate::codec::{wire_enum, wire_newtypes, wire_struct};
+use crate::codec::{OfType, wire_enum, wire_newtypes, wire_struct};
 use crate::entry::EntryKind;
 use crate::error::ProtocolError;
 use crate::field_codecs::{Optional, PATH, ReportFigure, Varint, Varint32, list};

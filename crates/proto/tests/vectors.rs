@@ -7,15 +7,13 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use haul_lab::{check_vectors, documented_vector};
 use haul_proto::checksum::ChecksumAlgorithm;
-use haul_proto::compression::Codec;
-use haul_proto::compression::CompressionPolicy;
+use haul_proto::compression::{Codec, CompressionPolicy};
 use haul_proto::cpus::Cpus;
 use haul_proto::delta::options::{DeltaMode, DeltaOptions};
 use haul_proto::delta::rolling::{RollingSignature, SignatureFormat};
 use haul_proto::encoding::Writer;
-use haul_proto::entry::EntryKind;
 use haul_proto::entry::{
-    DeviceNumber, Entry, EntryContent, EntryLocation, EntryMetadata, FileVersion, SpecialFile, Timestamp,
+    DeviceNumber, Entry, EntryContent, EntryKind, EntryLocation, EntryMetadata, FileVersion, SpecialFile, Timestamp,
 };
 use haul_proto::entry_extras::{EntryExtras, ExtendedAttribute};
 use haul_proto::expected_digests::ExpectedDigests;

@@ -5,6 +5,8 @@
 //! The client goes first, and receives only TLS's `close_notify` if its proof is wrong. It sends nothing but its proof
 //! until the server has authenticated, too.
 
+use std::io::{self, Read, Write};
+
 use aws_lc_rs::hmac;
 use haul_base::job::credentials::{ClientCredentials, KnownClient, PrivateKey, Secret};
 use haul_proto::wire::serve::{
@@ -12,7 +14,6 @@ use haul_proto::wire::serve::{
     TAG_LEN, decode_directory, proven_over,
 };
 use rustls::{ClientConnection, ConnectionCommon, ServerConnection, SideData, Stream};
-use std::io::{self, Read, Write};
 
 use crate::preauth_socket::PreauthSocket;
 

@@ -1,8 +1,9 @@
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
 use super::*;
 use crate::dial::has_ended;
 use crate::tls;
-use std::net::{TcpListener, TcpStream};
-use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(10);
 

@@ -1,15 +1,16 @@
 //! The client process that replaces ssh: connects to a server, authenticates, and relays the control channel over its
 //! standard input and output.
 
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
 use haul_base::job::credentials::ClientCredentials;
 use haul_base::sys::describe::without_numbers;
 use haul_base::sys::random::jitter;
 use haul_proto::limits::GREETING_DEADLINE_MS;
 use rustls::{ClientConnection, Connection};
-use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
 
 use super::relay::relay;
 use super::tls;
@@ -151,8 +152,9 @@ fn is_timeout(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use haul_base::job::credentials::Secret;
+
+    use super::*;
 
     #[test]
     fn a_closed_connection_is_explained_by_the_credential() {

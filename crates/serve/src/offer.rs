@@ -1,5 +1,12 @@
 //! Directories that a server offers, their clients, and the server's events.
 
+use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
 use haul_base::job::account::WorkAccount;
 use haul_base::job::credentials::KnownClient;
 use haul_base::job::spec::{PrivateKey, PublicKey, WorkerProgram};
@@ -7,12 +14,6 @@ use haul_base::job::work_progress::WorkProgress;
 use haul_engine::policy::audit::AuditDestination;
 use haul_engine::worker::client_limits::{ServePolicy, ServedAccess};
 use ipnet::IpNet;
-use std::ffi::OsString;
-use std::net::{IpAddr, SocketAddr};
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 /// A served directory.
 #[derive(Debug, Clone)]

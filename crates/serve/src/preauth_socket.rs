@@ -54,8 +54,9 @@ impl Write for PreauthSocket<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::net::TcpListener;
+
+    use super::*;
 
     const LIMIT: Duration = Duration::from_secs(10);
 

@@ -1,16 +1,16 @@
 //! Relays data between a TLS connection and two pipes until both directions have ended. Uses one thread, and buffers no
 //! more than one side has just sent.
 
-use rustix::event::{PollFd, PollFlags};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::Errno;
-use rustls::Connection;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use haul_base::idle_timeout::poll_all;
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+use rustls::Connection;
 
 /// How often the stop flag is checked.
 const TICK: Duration = Duration::from_millis(100);

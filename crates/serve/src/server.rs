@@ -1,25 +1,24 @@
 //! A server: listens, and runs a thread ([`super::session`]) for each client until it is stopped.
 
-use crate::session::ServeShared;
-use crate::{ReloadedOffer, ServeEvent, ServeObserver, ServeOffer};
-use haul_proto::limits::PENDING_CLIENTS_FROM_NETWORK_MAX;
-use haul_proto::path::escape;
-use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::{Duration, Instant, SystemTime};
+use std::{io, thread};
 
 use haul_base::job::allowance::Allowances;
 use haul_base::sys::sync::lock;
+use haul_engine::accept::{AcceptAddress, bind, pause_after};
+use haul_engine::preauth::{CROWDED_OUT, PendingConnections};
+use haul_proto::limits::PENDING_CLIENTS_FROM_NETWORK_MAX;
+use haul_proto::path::escape;
+use haul_proto::wire::socket_options::SocketOptions;
 
 use super::session::{ClientCounts, ServeSessions, serve};
 use super::tls;
+use crate::session::ServeShared;
 use crate::unauthenticated::UnauthenticatedClients;
-use haul_engine::accept::{AcceptAddress, bind, pause_after};
-use haul_engine::preauth::{CROWDED_OUT, PendingConnections};
-use haul_proto::wire::socket_options::SocketOptions;
+use crate::{ReloadedOffer, ServeEvent, ServeObserver, ServeOffer};
 
 /// How often the end of the clients is checked.
 const POLL: Duration = Duration::from_millis(20);

@@ -1,20 +1,5 @@
 //! One client of a server: authenticates it, admits or refuses it, and connects it with its own worker.
 
-use haul_base::job::account::WorkAccount;
-use haul_base::job::allowance::Allowance;
-use haul_base::job::allowance::Allowances;
-use haul_base::job::credentials::KnownClient;
-use haul_base::job::work_progress::WorkProgress;
-use haul_base::sys::child::{SpawnedChild, spawn};
-use haul_base::sys::inherited_fds::hand_over;
-use haul_base::sys::sync::lock;
-
-use crate::ServeObserver;
-use crate::unauthenticated::UnauthenticatedClients;
-use haul_engine::preauth::PendingConnections;
-use haul_proto::limits::GREETING_DEADLINE_MS;
-use haul_proto::wire::serve::UNPROVEN_MAX;
-use rustls::{Connection, ServerConfig};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
@@ -24,13 +9,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
+use haul_base::job::account::WorkAccount;
+use haul_base::job::allowance::{Allowance, Allowances};
+use haul_base::job::credentials::KnownClient;
+use haul_base::job::work_progress::WorkProgress;
+use haul_base::sys::child::{SpawnedChild, spawn};
+use haul_base::sys::inherited_fds::hand_over;
+use haul_base::sys::sync::lock;
+use haul_engine::preauth::{PendingConnections, PendingPlace};
+use haul_engine::worker::client_limits::{ClientLimits, ServedPipe};
+use haul_proto::limits::GREETING_DEADLINE_MS;
+use haul_proto::wire::serve::UNPROVEN_MAX;
+use rustls::{Connection, ServerConfig};
+
 use super::relay::relay;
 use super::tls;
+use crate::ServeObserver;
 use crate::auth::{answer, as_server};
 use crate::offer::{ServeEvent, ServeOffer, ServedContent, ServedDirectory};
 use crate::preauth_socket::PreauthSocket;
-use haul_engine::preauth::PendingPlace;
-use haul_engine::worker::client_limits::{ClientLimits, ServedPipe};
+use crate::unauthenticated::UnauthenticatedClients;
 
 /// How long the worker of a lost client may take to clean up.
 const TIDY: Duration = Duration::from_secs(10);

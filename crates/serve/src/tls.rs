@@ -1,6 +1,9 @@
 //! TLS 1.3 of client and server, with an unchecked raw public key instead of a certificate. The peer authenticates by a
 //! proof over keying material that only these two ends can derive ([`crate::auth`]).
 
+use std::io;
+use std::sync::Arc;
+
 use aws_lc_rs::signature::Ed25519KeyPair;
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -13,8 +16,6 @@ use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, Error, PeerMisbehaved, ServerConfig, ServerConnection,
     SignatureScheme,
 };
-use std::io;
-use std::sync::Arc;
 
 /// Server name that rustls requires; it is not sent.
 const NOBODY: &str = "haul.invalid";

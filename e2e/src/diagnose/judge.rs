@@ -110,9 +110,10 @@ impl CaseOutcome {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::diagnose::cases::cases;
-    use serde_json::json;
 
     fn judged(name: &str, summary: Value) -> CaseOutcome {
         let case = cases(None, 3).into_iter().find(|case| case.name() == name);

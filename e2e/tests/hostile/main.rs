@@ -13,7 +13,6 @@ mod scene;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use haul_e2e::{Rng, cases, count};
-
 use scene::Scene;
 
 /// The expected result of an attack.

@@ -7,9 +7,8 @@ use haul_proto::limits::{
 use haul_proto::wire::message::TargetMessage;
 use haul_proto::wire::storage::Fsync;
 
-use crate::raw;
 use crate::scene::Scene;
-use crate::{Attack, Expect};
+use crate::{Attack, Expect, raw};
 
 pub const ATTACKS: &[Attack] = &[
     ("a chain of open directories", deep_directories),

@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use haul_e2e::{FakeLink, ProgramRun, Rng, cases, count};
 use haul_proto::wire::report::WorkerMessage;
-
 use scene::{MEMORY_MAX, Scene, Way};
 
 /// Every attack is over by then, on a busy machine.

@@ -11,7 +11,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use haul_e2e::{PeakMemory, Rng, Sandbox, ServedShare, WORKER_MEMORY_MAX, cases, count};
-
 use mutation::{Lane, Mutation, Mutator};
 use session::{Outcome, Session, Work};
 

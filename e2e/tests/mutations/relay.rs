@@ -1,13 +1,12 @@
 //! Stands between a controller with its source and a real target, and has the session's secret. It forwards everything:
 //! the messages of both ends, and the records of the one stream, which it opens and seals again.
 
-use std::io;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::TryRecvError;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use haul_e2e::{FakeLink, RawAcceptor, RawStream, WorkerProgramProcess};
 use haul_proto::ids::StreamId;

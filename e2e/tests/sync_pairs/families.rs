@@ -2,14 +2,14 @@
 //!
 //! `HAUL_SYNC_FAMILY_PAIRS` sets the number of pairs for each family, `HAUL_SYNC_SEED` the first seed.
 
-use haul_e2e::{Sandbox, cases, count};
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
+use std::{fs, io};
+
+use haul_e2e::{Sandbox, cases, count};
 
 use super::place::{
     Difference, Look, agree, differences, forget_times_of_directories, look, make, other_names, temporary,

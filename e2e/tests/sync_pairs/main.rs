@@ -9,7 +9,6 @@ mod place;
 mod sparse;
 mod spec;
 
-use haul_e2e::{Mount, NOBODY, ProgramRun, Sandbox, cases, count};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -17,6 +16,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use haul_e2e::{Mount, NOBODY, ProgramRun, Sandbox, cases, count};
 use place::{Difference, Look, as_kept_on, differences, lines, look, make, temporary};
 use spec::{Maker, Scope};
 

@@ -1,16 +1,15 @@
 //! Trees on a disk: written from a generator's plan, and read back with all metadata that a copy preserves.
 
-use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
-use std::fmt;
 use std::fs::{self, File, Permissions};
-use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 use haul_e2e::Rng;
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags};
 
 use super::spec::{self, Inode, Kind, Tree};
 

@@ -2,13 +2,14 @@
 //!
 //! `HAUL_SPARSE_PAIRS` sets the number of files, `HAUL_SYNC_SEED` the first seed.
 
-use haul_e2e::{ProgramRun, Remote, Rng, Sandbox, cases, compare, count};
-use rustix::fs::{FallocateFlags, fallocate};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+
+use haul_e2e::{ProgramRun, Remote, Rng, Sandbox, cases, compare, count};
+use rustix::fs::{FallocateFlags, fallocate};
 
 use super::place::temporary;
 

@@ -1,7 +1,8 @@
 //! Random trees: a source, and a changed version of it elsewhere.
 
-use haul_e2e::Rng;
 use std::collections::BTreeMap;
+
+use haul_e2e::Rng;
 
 /// A path below a tree's root; the root itself is empty.
 pub type Path = Vec<u8>;

@@ -1,10 +1,9 @@
 //! Does things at their time, in a thread of its own: answers that are to come late.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Instant;
+use std::{io, thread};
 
 type Work = Box<dyn FnOnce() + Send>;
 

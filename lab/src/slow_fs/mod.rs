@@ -83,9 +83,10 @@ impl Drop for SlowFs {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::fs;
     use std::time::Instant;
+
+    use super::*;
 
     fn mounted() -> Option<(tempfile::TempDir, SlowFs)> {
         if !SlowFs::available() {

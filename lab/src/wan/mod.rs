@@ -19,10 +19,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-
-use crate::Netns;
 use line::Properties;
 use relay::Relay;
+
+use crate::Netns;
 
 /// The link's settings, the same in both directions, and those of its hosts' TCP.
 #[derive(Debug, Clone, PartialEq)]

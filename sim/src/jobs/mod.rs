@@ -6,13 +6,12 @@ pub mod workload;
 
 use std::time::Duration;
 
+use cluster::{Cluster, ClusterScenario};
+use figures::{CallTimes, JobFigures, NodeFigures};
 use haul_job::slurm::pace::{CHECK_EVERY, CallPace};
 use haul_job::slurm::tracker::ShardTracker;
 use haul_job::slurm::waves::WaveLimits;
 use haul_lab::Rng;
-
-use cluster::{Cluster, ClusterScenario};
-use figures::{CallTimes, JobFigures, NodeFigures};
 use workload::{JobWorkload, SimulatedPlan};
 
 /// A simulated job that takes longer is stuck.

@@ -1,11 +1,12 @@
 //! The remaining allowance of all clients of a served directory: bytes, and names of files, directories and links. The
 //! server and its workers share the counters in an unnamed file, under record locks.
 
-use rustix::fs::{FlockOperation, fcntl_lock};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
+
+use rustix::fs::{FlockOperation, fcntl_lock};
 
 use crate::sys::shared_numbers::SharedNumbers;
 use crate::sys::sync::lock;

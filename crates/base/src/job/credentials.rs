@@ -1,11 +1,11 @@
 //! Credentials of clients and servers: a shared secret, or a key of each. A server that is open to a network has a
 //! public secret.
 
+use std::{fmt, io};
+
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use haul_proto::checksum::hex;
 use haul_proto::wire::serve::{KEY_LEN, SECRET_LEN, SIGNATURE_LEN, from_hex};
-use std::fmt;
-use std::io;
 
 use crate::sys::random::random;
 

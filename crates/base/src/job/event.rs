@@ -1,9 +1,10 @@
 //! Events of a running job. The library never prints; callers observe these.
 
+use std::time::Duration;
+
 pub use haul_proto::diagnose::watch::CurrentBottleneck;
 pub use haul_proto::diagnose::{Bottleneck, BottleneckDetail, BottleneckShare, Fact, FactUnit, Figure, Verdict};
-pub use haul_proto::entry::EntryKind;
-pub use haul_proto::entry::{DeviceNumber, SpecialFile};
+pub use haul_proto::entry::{DeviceNumber, EntryKind, SpecialFile};
 pub use haul_proto::sync::{ChangeKind, ChangeReasons, ItemChange, SyncCounters};
 pub use haul_proto::wire::counters::ReadBackBytes;
 pub use haul_proto::wire::difference::{AttributeEnd, Difference};
@@ -12,7 +13,6 @@ pub use haul_proto::wire::resource_metrics::{ResourceMetrics, Sockets, Stage, St
 pub use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 pub use haul_proto::wire::slowest_files::SlowFile;
 pub use haul_proto::wire::source_activity::{SourceActivity, StreamPath};
-use std::time::Duration;
 
 use crate::job::spec::{ChecksumAlgorithm, Cipher};
 

@@ -1,7 +1,8 @@
 //! Hosts, and paths on them.
 
-use crate::job::spec::ClientCredentials;
 use std::path::PathBuf;
+
+use crate::job::spec::ClientCredentials;
 /// A path on a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {

@@ -2,12 +2,13 @@
 //!
 //! The source is SIZE zeros, read from `/dev/zero`, under the name `null`; the target is `/dev/null`.
 
-use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
 
 /// The name of a source's zeros at the target.
 pub const NAME: &str = "null";

@@ -34,9 +34,10 @@ fn is_this_haul(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use haul_lab::install_script;
+
     use super::*;
     use crate::job::hello::VERSION;
-    use haul_lab::install_script;
 
     #[test]
     fn the_path_that_the_process_was_started_by_leads_to_its_executable() {

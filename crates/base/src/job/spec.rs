@@ -1,18 +1,11 @@
 //! The specification of a job. Only the command line makes it.
 
-use crate::job::location::{Host, Location};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_proto::limits::SILENCE_MS;
-
-pub use crate::job::credentials::{ClientCredentials, PrivateKey, PublicKey, Secret};
-pub use crate::job::list::{ListLine, ListReader, SourceList};
-pub use crate::job::network::{AddressFamily, CallbackAddress, NetworkOptions};
-pub use crate::job::null::{NOTHING as NULL_TARGET, is_null, names_null};
 pub use haul_proto::checksum::ChecksumAlgorithm;
 pub use haul_proto::compression::{CompressionMethod, CompressionPolicy};
 pub use haul_proto::delta::options::{DeltaCounters, DeltaMode, DeltaOptions};
@@ -20,6 +13,7 @@ pub use haul_proto::expected_digests::ExpectedDigests;
 pub use haul_proto::file_range::{FileRange, RangeLen};
 pub use haul_proto::filter::PatternList as FilterList;
 pub use haul_proto::filter::definition::{FileLimits, FilterOptions};
+use haul_proto::limits::SILENCE_MS;
 pub use haul_proto::overwrite_policy::OverwritePolicy;
 pub use haul_proto::sync::{DeleteMode, EqualityTest, SyncOptions};
 pub use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
@@ -28,6 +22,12 @@ pub use haul_proto::wire::ranges::{PlannedVersion, SourceRange};
 pub use haul_proto::wire::socket_options::SocketOptions;
 pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest, Verify};
 pub use haul_proto::wire::write_options::{DirectoryOptions, ModeOptions, PartialOptions, SkipOptions, WriteOptions};
+
+pub use crate::job::credentials::{ClientCredentials, PrivateKey, PublicKey, Secret};
+pub use crate::job::list::{ListLine, ListReader, SourceList};
+use crate::job::location::{Host, Location};
+pub use crate::job::network::{AddressFamily, CallbackAddress, NetworkOptions};
+pub use crate::job::null::{NOTHING as NULL_TARGET, is_null, names_null};
 
 /// One copy: sources, target and options. Each may be local or remote.
 #[derive(Debug, Clone)]

@@ -1,12 +1,13 @@
 //! The summary of a completed job.
 
+use std::time::Duration;
+
 use haul_proto::diagnose::Verdict;
 use haul_proto::sync::SyncCounters;
 use haul_proto::wire::counters::{Counters, PathFigures, ReadBackBytes};
 use haul_proto::wire::resource_metrics::{ResourceMetrics, StreamFigures};
 use haul_proto::wire::sandbox::SandboxReport;
 use haul_proto::wire::slowest_files::SlowFile;
-use std::time::Duration;
 
 use super::event::TransportPath;
 use super::spec::{Cipher, CompressionMethod, DeltaCounters};

@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::sys::cancel::Cancel;
-use crate::sys::os;
 use haul_proto::path::escape;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+
+use crate::sys::cancel::Cancel;
+use crate::sys::os;
 
 /// Kept bytes from the end of a child's standard error.
 pub const KEPT_STDERR: usize = 8 * 1024;

@@ -1,11 +1,12 @@
 //! Descriptors that a child inherits besides its standard ones: under their own numbers, by this child only.
 
-use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
+
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd};
 
 /// The first number after the standard descriptors.
 const STANDARD: RawFd = 3;
@@ -44,9 +45,10 @@ pub fn adopt(number: RawFd) -> io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::io::Read;
     use std::process::Stdio;
+
+    use super::*;
 
     #[test]
     fn a_child_has_what_it_was_handed_and_another_has_not() {

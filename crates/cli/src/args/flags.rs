@@ -205,8 +205,9 @@ options! {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::collections::HashSet;
+
+    use super::*;
 
     #[test]
     fn no_name_and_no_letter_stands_for_two_options() {

@@ -10,12 +10,11 @@ use haul_base::job::spec::ChecksumAlgorithm;
 use haul_proto::limits::FRAME_MAX;
 use haul_proto::path::escape;
 
-use super::UsageError;
 use super::argument::bad;
-use super::flags;
 use super::nearest::nearest;
 use super::row::OptionRow;
 use super::values::Values;
+use super::{UsageError, flags};
 
 /// Options of scp and rsync that haul lacks, and their replacements.
 const FOREIGN: &[(&str, &str)] = &[

@@ -2,10 +2,9 @@
 
 use std::sync::LazyLock;
 
-use super::flags;
-use super::measurement;
 use super::row::OptionRow;
 use super::values::Values;
+use super::{flags, measurement};
 
 /// Options that it shares with a copy.
 const OTHERS: [&OptionRow; 4] = [&flags::JSON.row, &flags::QUIET.row, &flags::PROGRESS.row, &flags::CONFIG.row];

@@ -12,9 +12,8 @@ use haul_base::job::spec::names_null;
 use haul_control::launch::served_label;
 use haul_proto::path::escape;
 
-use super::UsageError;
-use super::flags;
 use super::served::parse_served;
+use super::{UsageError, flags};
 
 /// Parses an operand. `null:` and `null:SIZE` are local (a host of that name is `[null]:`).
 pub fn parse_operand(operand: &OsStr) -> Result<Location, UsageError> {

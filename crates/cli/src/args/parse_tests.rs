@@ -1,7 +1,6 @@
 //! Commands, options and operands, and what is said of words that make no sense.
 
-use super::flags;
-use super::*;
+use super::{flags, *};
 
 fn parse_words(words: &[&str]) -> Result<Command, UsageError> {
     parse(Dialect::Haul, words.iter().map(OsString::from).collect(), &|name| name == "there")

@@ -2,10 +2,9 @@
 
 use std::sync::LazyLock;
 
-use super::flags;
-use super::measurement;
 use super::row::OptionRow;
 use super::values::Values;
+use super::{flags, measurement};
 
 /// Options that a probe shares with a copy.
 const OTHERS: [&OptionRow; 8] = [
@@ -33,9 +32,10 @@ pub fn split(values: &Values) -> (Values, Values) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::super::flags::COPY;
     use super::*;
-    use std::collections::HashSet;
 
     #[test]
     fn none_is_there_twice_and_none_of_its_own_is_called_as_one_of_a_copy() {

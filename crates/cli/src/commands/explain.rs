@@ -9,10 +9,9 @@ use haul_inspect::explain::{Explained, Reason, explain};
 use haul_proto::filter::ExceededLimit;
 use haul_proto::path::escape;
 
-use crate::args::UsageError;
-use crate::args::flags;
 use crate::args::operand::host_label;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 use crate::commands::output::print;
 use crate::exit::Exit;
 use crate::resolve::{Plan, typed_lists};
@@ -98,9 +97,10 @@ fn explanation_text(
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+
     use super::*;
     use crate::resolve::tests::good;
-    use std::ffi::OsStr;
 
     #[test]
     fn what_is_in_a_source_is_named_without_the_slash_that_means_it() {

@@ -10,10 +10,9 @@ use haul_base::sys::describe::describe;
 use haul_engine::partials::{Partial, PartialDetails, find};
 use haul_proto::path::escape;
 
-use crate::args::UsageError;
-use crate::args::flags;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 use crate::exit::Exit;
 use crate::show;
 use crate::show::partials::{PartialOutcome, PartialsFormat, Sum};

@@ -12,12 +12,10 @@ use haul_control::probe::{EndMeasurement, Probe, ProbeObserver, ProbePart, Probe
 use haul_proto::forecast::Forecast;
 use jiff::Zoned;
 
-use crate::args::UsageError;
-use crate::args::flags;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 use crate::commands::output::{print, say};
 use crate::commands::own_program::own_program;
-use crate::config;
 use crate::exit::Exit;
 use crate::probe::buffers::MeasuredPath;
 use crate::probe::figures::{self, Direction, ProbeFigures};
@@ -27,10 +25,9 @@ use crate::probe::{json, ready, save, shown};
 use crate::resolve::probe;
 use crate::show::display::Mode;
 use crate::signals::Watch;
-use crate::terminal;
 use crate::text::TextOutput;
 use crate::user_dirs::state_dir;
-use crate::{show, units};
+use crate::{config, show, terminal, units};
 
 /// Probes `operands`: a target, or a source and a target.
 pub fn run(own: &Values, copy: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {

@@ -8,9 +8,8 @@ use std::path::Path;
 
 use haul_proto::path::escape;
 
-use crate::args::UsageError;
-use crate::args::flags;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 use crate::commands::output::print;
 use crate::exit::Exit;
 use crate::report::chart::LINES_MAX;

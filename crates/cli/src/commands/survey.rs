@@ -18,23 +18,21 @@ use haul_proto::path::escape;
 use jiff::Zoned;
 
 use super::places::refuse_remote;
-use crate::args::UsageError;
 use crate::args::argument::bad;
-use crate::args::flags;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 use crate::commands::output::print;
 use crate::exit::Exit;
 use crate::pending::{Pending, ReplaceableFile};
 use crate::probe::figures::{self, Direction};
 use crate::resolve::filters;
-use crate::show;
 use crate::signals::Watch;
 use crate::survey::outlook::Outlook;
 use crate::survey::progress::ProgressLine;
 use crate::survey::{SurveyView, contents, json, page, words};
-use crate::terminal;
 use crate::user_dirs::state_dir;
+use crate::{show, terminal};
 
 /// Default time for reading files.
 const TIME: Duration = Duration::from_secs(60);

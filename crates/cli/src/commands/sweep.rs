@@ -13,14 +13,14 @@ use crate::commands::output::print;
 use crate::commands::own_program::own_program;
 use crate::exit::Exit;
 use crate::resolve::sweep;
+use crate::show::display::Mode;
 use crate::show::json::{JsonMessage, encode, sorted};
-use crate::show::{self, display::Mode};
+use crate::show::{self};
 use crate::signals::Watch;
 use crate::sweep::figures::{Figures, SweepRun, SweepRunFields};
 use crate::sweep::{Listener, SweepBench, SweepEnd};
-use crate::terminal;
 use crate::text::TextOutput;
-use crate::units;
+use crate::{terminal, units};
 
 /// Sweeps `operands`: a source and a target.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {

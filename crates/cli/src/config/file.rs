@@ -91,9 +91,10 @@ fn refuse_writable_by_others(path: &Path, owner: u32, mode: u32, harm: &str, rem
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::fs::{Permissions, set_permissions, write};
     use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
 
     #[test]
     fn what_others_can_write_is_not_read() {

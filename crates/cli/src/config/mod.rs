@@ -14,15 +14,13 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::args::flags;
-use crate::args::row::OptionRow;
-use crate::args::values::Values;
-use crate::args::{Dialect, UsageError, habits};
-use crate::resolve::HostNames;
-
 pub use self::file::{read as text, read_trusted, shown};
 pub use self::profile::{ProfileLine, ProfileSetting, check};
 use self::profile::{ProfileSection, parse};
+use crate::args::row::OptionRow;
+use crate::args::values::Values;
+use crate::args::{Dialect, UsageError, flags, habits};
+use crate::resolve::HostNames;
 
 /// Options of a host's login: each end has its own.
 const OF_A_LOGIN: [&OptionRow; 6] = [

@@ -17,9 +17,8 @@ use haul_proto::path::escape;
 
 use self::lines::{ListFileReader, ListFormat};
 use self::text::ListText;
-use crate::args::UsageError;
-use crate::args::flags;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 
 /// Longest single wait for the first line.
 const PATIENCE: Duration = Duration::from_secs(60);

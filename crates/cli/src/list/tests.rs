@@ -1,12 +1,13 @@
 //! Lists as people and programs write them.
 
+use std::io::Write;
+use std::time::Instant;
+
 use super::*;
 use crate::args::Dialect;
 use crate::args::operand::host_label;
 use crate::args::parse::{Command, parse};
 use crate::list::list;
-use std::io::Write;
-use std::time::Instant;
 
 fn remote(name: &str) -> Host {
     Host::Remote { user: None, name: name.into() }

@@ -1,16 +1,15 @@
 //! The text of a list. A restarted job rereads it, so data from a pipe is kept in an unnamed file.
 
-use haul_base::sys::describe::describe;
-use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-use std::process;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
+use std::{fmt, process, thread};
+
+use haul_base::sys::describe::describe;
 
 /// Read size for pipes, in bytes.
 const PIECE: usize = 64 << 10;

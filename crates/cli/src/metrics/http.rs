@@ -1,14 +1,13 @@
 //! `haul serve --metrics`: answers `GET /metrics` over HTTP/1.1, one request at a time.
 
-use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fmt, thread};
 
 use super::serve::ServeMetrics;
 use super::text::MetricsFormat;

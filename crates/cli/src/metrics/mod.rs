@@ -97,10 +97,12 @@ fn last_success(path: &Path) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::time::Duration;
+
     use haul_base::job::error::Error;
     use haul_base::job::summary::{JobTimes, Summary, TransferTotals};
-    use std::time::Duration;
+
+    use super::*;
 
     fn summary(failed: u64) -> Outcome {
         let elapsed = Duration::from_secs(4);

@@ -236,9 +236,10 @@ impl RunningWork {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use haul_base::job::account::WorkDone;
     use haul_proto::diagnose::Bottleneck;
+
+    use super::*;
 
     fn peer(port: u16) -> SocketAddr {
         SocketAddr::from(([192, 0, 2, 1], port))

@@ -166,9 +166,10 @@ fn interface_check(end: &EndMeasurement, interface: &InterfaceSettings) -> Check
 
 #[cfg(test)]
 pub mod tests {
+    use haul_proto::wire::address::LocalAddress;
+
     use super::*;
     use crate::probe::ready::tests::{end, lines};
-    use haul_proto::wire::address::LocalAddress;
 
     /// A path of 125 MB/s and 50 ms.
     pub fn path() -> MeasuredPath {

@@ -44,10 +44,11 @@ pub fn typed(options: &[Option_]) -> String {
 
 #[cfg(test)]
 pub mod tests {
+    use std::ffi::OsString;
+
     use super::*;
     use crate::args::Dialect;
     use crate::args::flags::COPY;
-    use std::ffi::OsString;
 
     fn row(id: &str) -> &'static OptionRow {
         COPY.iter().find(|row| row.id == id).unwrap()

@@ -151,11 +151,12 @@ pub fn of_transport(transport: &TransportPath) -> Check {
 
 #[cfg(test)]
 pub mod tests {
-    use super::*;
     use haul_proto::feature::Features;
     use haul_proto::wire::measure::{MeasureAnswer, TargetDirectoryFigures};
     use haul_proto::wire::network_settings::{InterfaceSettings, SocketBuffers, TcpBuffers};
     use haul_proto::wire::report::{WindowLimits, WorkerHello};
+
+    use super::*;
 
     /// An end like any other.
     pub fn end(label: &str, is_target: bool) -> EndMeasurement {

@@ -86,9 +86,11 @@ pub(super) fn replace(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::probe::options::{recommended, tests::asked};
     use haul_proto::forecast::SuggestedSetting;
+
+    use super::*;
+    use crate::probe::options::recommended;
+    use crate::probe::options::tests::asked;
 
     fn options() -> Vec<Option_> {
         recommended(

@@ -113,10 +113,12 @@ fn ms(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::probe::options::{recommended, tests::asked};
-    use crate::probe::ready::tests::end;
     use haul_proto::forecast::SuggestedSetting;
+
+    use super::*;
+    use crate::probe::options::recommended;
+    use crate::probe::options::tests::asked;
+    use crate::probe::ready::tests::end;
 
     #[test]
     fn what_a_probe_says() {

@@ -196,12 +196,13 @@ fn slowest(merged: &MergedReport, results: &[&ShardResult]) -> Vec<DocumentBlock
 
 #[cfg(test)]
 mod tests {
-    use super::super::ReportFormat;
-    use super::*;
     use haul_job::plan_index::PlannedShard;
     use haul_job::shard_progress::ShardProgress;
     use haul_job::shard_result::{ShardCounts, ShardEnd};
     use serde_json::json;
+
+    use super::super::ReportFormat;
+    use super::*;
 
     const HOSTILE: &str = "n<script>alert(1)</script>\u{202e}\u{1b}[2J";
 

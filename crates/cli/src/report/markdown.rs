@@ -1,10 +1,10 @@
 //! A report as Markdown: charts become lines of block characters and a short table.
 
+use haul_proto::path::disturbs;
+
 use super::chart::{Chart, ChartPoint, Marks};
 use super::document::{Document, DocumentBlock};
 use super::table::Table;
-
-use haul_proto::path::disturbs;
 
 /// Rows of the table below a chart.
 const ROWS_MAX: usize = 24;

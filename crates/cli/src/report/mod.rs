@@ -164,9 +164,10 @@ fn named(place: &Location) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use haul_base::job::error::Error;
     use haul_base::job::spec::{JobOptions, RemoteAccess};
+
+    use super::*;
 
     fn job() -> Job {
         let remote = Host::Remote { user: Some("ann".into()), name: "db1".into() };

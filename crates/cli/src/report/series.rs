@@ -178,9 +178,10 @@ impl Series {
 
 #[cfg(test)]
 pub mod tests {
-    use super::*;
     use haul_base::job::event::{CurrentBottleneck, StreamFigures, TransportPath};
     use haul_base::job::spec::Cipher;
+
+    use super::*;
 
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)

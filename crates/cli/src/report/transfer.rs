@@ -250,9 +250,10 @@ fn flatten(name: &str, value: &Value, rows: &mut Vec<Vec<String>>) {
 
 #[cfg(test)]
 mod tests {
+    use haul_base::job::error::Error;
+
     use super::super::{html, markdown, series};
     use super::*;
-    use haul_base::job::error::Error;
 
     fn made(outcome: &Outcome) -> Document {
         let series = series::tests::steady(10);

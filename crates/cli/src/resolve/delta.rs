@@ -2,10 +2,9 @@
 
 use haul_base::job::spec::{DeltaMode, DeltaOptions, Verify};
 
-use crate::args::flags;
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
-use crate::args::{Dialect, UsageError};
+use crate::args::{Dialect, UsageError, flags};
 
 /// The requested rules.
 pub fn rules(values: &Values) -> Result<DeltaOptions, UsageError> {

@@ -10,10 +10,9 @@ use haul_proto::path::escape;
 
 use super::sync;
 use crate::args::argument::{Argument, bad};
-use crate::args::flags;
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
-use crate::args::{Dialect, UsageError};
+use crate::args::{Dialect, UsageError, flags};
 
 /// Pairs of contradictory options. Under bbcp's name, `-p` keeps the source's modes despite `-m`.
 pub fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {

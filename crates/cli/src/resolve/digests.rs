@@ -9,10 +9,9 @@ use haul_proto::checksum::from_hex;
 use haul_proto::path::escape;
 
 use crate::args::argument::bad;
-use crate::args::flags;
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
-use crate::args::{Dialect, UsageError};
+use crate::args::{Dialect, UsageError, flags};
 
 /// Uses of the files' digests.
 #[derive(Debug, Default, PartialEq, Eq)]

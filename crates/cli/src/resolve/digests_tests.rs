@@ -1,10 +1,11 @@
 //! What `-E`, `--checksum-alg` and `--expect` come to.
 
+use std::ffi::OsString;
+
 use super::*;
 use crate::args::Dialect;
 use crate::args::parse::{Command, parse};
 use crate::resolve::{Plan, plan};
-use std::ffi::OsString;
 
 fn plan_of(line: &str) -> Result<Plan, String> {
     let words = line.split(' ').chain(["a", "b"]).map(OsString::from).collect();

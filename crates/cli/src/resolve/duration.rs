@@ -6,9 +6,8 @@ use std::time::Duration;
 use haul_base::job::location::Location;
 use haul_base::job::spec::{NULL_TARGET, is_null};
 
-use crate::args::UsageError;
-use crate::args::flags;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 
 /// More zeros than any copy sends: 1 PiB.
 pub const ENDLESS_ZEROS: &str = "null:1024t";

@@ -10,14 +10,13 @@ use haul_proto::filter::{Matcher, PATTERN_MAX, PatternListError, PatternRules, R
 use haul_proto::limits::{FILTER_FILE_MAX, FILTER_LISTS_MAX, FILTER_NAMES_MAX, FILTERS_BYTES_MAX};
 use haul_proto::path::{Name, escape};
 
-use crate::args::UsageError;
 use crate::args::argument::bad;
 use crate::args::filters::ORDERED;
 use crate::args::flag::{Flag, Single};
-use crate::args::flags;
 use crate::args::row::OptionRow;
 use crate::args::time::parse_time;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 
 /// The filter rules of all options, with those of filter files.
 pub fn filters(values: &Values) -> Result<FilterOptions, UsageError> {

@@ -2,9 +2,8 @@
 
 use haul_base::job::spec::{HolePolicy, MetadataOptions, OwnerOptions, PreserveOptions};
 
-use crate::args::UsageError;
-use crate::args::flags;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 
 /// Resolves the metadata options of a copy, except for the mapping of owners.
 pub fn metadata(values: &Values) -> Result<MetadataOptions, UsageError> {

@@ -6,11 +6,10 @@ use haul_base::job::spec::{OwnerAccount, OwnerFrom, OwnerMap, OwnerOptions};
 use haul_proto::limits::{ACCOUNT_NAME_MAX, OWNER_MAPS_MAX};
 
 use super::metadata::preserves;
-use crate::args::UsageError;
 use crate::args::argument::Argument;
-use crate::args::flags;
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 
 /// The mapping by the options. With `is_kept`, owners are preserved in any case.
 pub fn owners(values: &Values, is_kept: bool) -> Result<OwnerOptions, UsageError> {

@@ -1,19 +1,18 @@
 //! `haul probe`: the probed copy, and the limits of its measurement.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use haul_base::job::location::{Host, Location};
 use haul_base::job::spec::names_null;
 use haul_control::probe::Probe;
 use haul_proto::path::escape;
-use std::os::unix::ffi::OsStrExt;
 
 use super::{ResolvedSettings, settings};
-use crate::args::UsageError;
-use crate::args::flags;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 use crate::show::display::Display;
 
 /// Default time of a part.

@@ -11,14 +11,12 @@ use haul_base::job::spec::{
 };
 use haul_proto::path::escape;
 
-use super::duration;
-use super::{Mode, ResolvedSettings, TypedEnds, check_hosts, ends, settings as of_copy};
-use crate::args::UsageError;
-use crate::args::flags;
+use super::{Mode, ResolvedSettings, TypedEnds, check_hosts, duration, ends, settings as of_copy};
 use crate::args::operand::parse_operand;
 use crate::args::row::OptionRow;
 use crate::args::size::parse_size;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 use crate::sweep::Sweep;
 use crate::sweep::journal::Header;
 use crate::sweep::setting::{DIMENSIONS, SweepSetting, settings};

@@ -8,13 +8,12 @@ use haul_base::job::spec::{DeleteMode, JobOptions, OverwritePolicy, Pipes, Symli
 use haul_proto::limits::{LINK_DESTS_MAX, PATH_MAX};
 use haul_proto::path::escape;
 
-use crate::args::UsageError;
 use crate::args::argument::bad;
-use crate::args::flags;
 use crate::args::operand::parse_operand;
 use crate::args::parsers::DeleteTime;
 use crate::args::row::{HelpSection, OptionRow};
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 
 /// Resolves the sync options of a copy or a sync.
 pub fn options(values: &Values) -> Result<SyncOptions, UsageError> {

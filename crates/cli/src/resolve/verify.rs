@@ -11,9 +11,8 @@ use super::{
     Digests, Plan, TypedEnds, access, check_hosts, display, ends, filters, metadata, owners, progress_every, source,
     storage,
 };
-use crate::args::UsageError;
-use crate::args::flags;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 use crate::list::list;
 use crate::show::display::Mode;
 
@@ -55,10 +54,11 @@ pub fn comparison(values: &Values, operands: &[OsString], stderr_is_terminal: bo
 
 #[cfg(test)]
 mod tests {
+    use haul_proto::overwrite_policy::OverwritePolicy;
+
     use super::*;
     use crate::args::Dialect;
     use crate::args::parse::{Command, parse};
-    use haul_proto::overwrite_policy::OverwritePolicy;
 
     fn planned(words: &[&str]) -> Result<Plan, UsageError> {
         let words = ["verify"].iter().chain(words).map(OsString::from).collect();

@@ -7,10 +7,9 @@ use haul_base::job::error::Outcome;
 use haul_base::job::event::{Event, Observer, Progress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::Show;
 use super::human::Human;
 use super::meter::Meter;
-use super::progress_line;
+use super::{Show, progress_line};
 use crate::terminal;
 
 /// The bar, and messages above it.

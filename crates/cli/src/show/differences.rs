@@ -1,11 +1,11 @@
 //! Differences between two trees, as text and JSON.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use haul_base::job::event::{AttributeEnd, DeviceNumber, Difference, EntryKind, SpecialFile};
 use haul_proto::path::escape;
 use serde::Serialize;
-use std::borrow::Cow;
 
 /// Most byte ranges in a text.
 const RANGES_SHOWN: usize = 8;

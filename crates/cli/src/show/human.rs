@@ -268,14 +268,15 @@ fn connection(transport: &TransportPath) -> String {
 
 #[cfg(test)]
 pub mod tests {
-    use super::super::paths::tests::bare;
-    use super::super::summary::tests::example;
-    use super::*;
-    use crate::text::tests::Paper;
     use haul_base::job::error::Error;
     use haul_base::job::event::{ChangeKind, EntryKind, ItemChange, Progress};
     use haul_base::job::spec::Cipher;
     use haul_base::job::summary::{ConnectionSummary, Summary};
+
+    use super::super::paths::tests::bare;
+    use super::super::summary::tests::example;
+    use super::*;
+    use crate::text::tests::Paper;
 
     fn moved() -> Event {
         let (path, other) = (bare("10.2.0.1:1", "10.2.0.2:2"), bare("10.1.0.1:3", "10.1.0.2:4"));

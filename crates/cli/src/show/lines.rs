@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 use haul_base::job::error::Outcome;
 use haul_base::job::event::{Event, Observer, Progress};
 
-use super::Show;
 use super::human::Human;
 use super::meter::IntervalMeter;
-use super::progress_line;
+use super::{Show, progress_line};
 use crate::text::TextOutput;
 
 /// Progress lines with messages among them.

@@ -27,6 +27,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use display::{Display, Mode};
 use haul_base::job::runtime_control::RuntimeControl;
 use haul_proto::path::escape;
 
@@ -35,7 +36,6 @@ use crate::pending::{LOG_HEADER, ReplaceableFile};
 use crate::stamped_lines::{self, StampedLines};
 use crate::text::TextOutput;
 use crate::{terminal, units};
-use display::{Display, Mode};
 
 /// Bytes of events collected before a write, unless an event is urgent.
 const EVENT_BUFFER: usize = 64 << 10;

@@ -175,8 +175,9 @@ impl PartialLine {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::time::Duration;
+
+    use super::*;
 
     fn examples() -> Vec<PartialDetails> {
         let extent = PartialExtent { recorded: 231_400_000_000, size: 333_100_000_000 };

@@ -1,10 +1,11 @@
 //! Utilisation of each part of the path (disks, CPUs, the network), as a table and JSON.
 
+use std::collections::BTreeMap;
+
 use haul_base::job::summary::Summary;
 use haul_proto::diagnose::JobMeasurements;
 use haul_proto::diagnose::path_parts::{PartUse, PathPart, path_parts};
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 use crate::units::rate;
 
@@ -69,10 +70,11 @@ fn words(part: PathPart) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::summary::tests::example;
-    use super::*;
     use haul_base::job::event::ResourceMetrics;
     use haul_base::job::summary::{EndSummary, TransferTotals};
+
+    use super::super::summary::tests::example;
+    use super::*;
 
     #[test]
     fn each_part_is_a_line_with_its_bound() {

@@ -215,8 +215,9 @@ fn name(directory: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use haul_proto::path::disturbs;
+
+    use super::*;
 
     #[test]
     fn a_client_writes_nothing_invisible_into_the_log() {

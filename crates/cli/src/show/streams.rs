@@ -1,7 +1,8 @@
 //! A table of the streams of a job: their threads' time and their sockets' figures (`-V`).
 
-use haul_base::job::event::StreamFigures;
 use std::time::Duration;
+
+use haul_base::job::event::StreamFigures;
 
 use crate::units::{count, duration, size};
 

@@ -1,9 +1,10 @@
 //! The summary: files, rate and path.
 
+use std::time::Duration;
+
 use haul_base::job::event::{Confinement, ReadBackBytes, SandboxReport, SyncCounters, TransportPath};
 use haul_base::job::spec::Cipher;
 use haul_base::job::summary::{ComparisonResult, Summary};
-use std::time::Duration;
 
 use super::{names, paths, verdict};
 use crate::text::{harmless, within};
@@ -245,14 +246,12 @@ fn transport(summary: &Summary) -> String {
 
 #[cfg(test)]
 pub mod tests {
-    use haul_proto::wire::counters::Counters;
-
     use haul_base::job::event::{NetworkPath, SlowFile};
     use haul_base::job::spec::CompressionMethod;
     use haul_base::job::summary::{
         CompressionResult, ConnectionSummary, Diagnosis, EndSummary, IntegritySummary, JobTimes, TransferTotals,
     };
-    use haul_proto::wire::counters::PathFigures;
+    use haul_proto::wire::counters::{Counters, PathFigures};
 
     use super::super::paths::tests::bare;
     use super::*;

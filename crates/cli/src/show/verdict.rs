@@ -1,10 +1,11 @@
 //! The bottleneck of a job, as text and JSON.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use haul_base::job::event::{Bottleneck, BottleneckDetail, Fact, FactUnit, Verdict};
 use haul_base::job::summary::Recommendation;
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::time::Duration;
 
 use crate::text::harmless;
 use crate::units::{rate, size};
@@ -168,8 +169,9 @@ fn rounded(value: f64) -> f64 {
 
 #[cfg(test)]
 pub mod tests {
-    use super::*;
     use haul_base::job::event::{BottleneckShare, Figure};
+
+    use super::*;
 
     /// The verdict in the documentation.
     pub fn example() -> Verdict {

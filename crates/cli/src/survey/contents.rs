@@ -237,10 +237,11 @@ pub fn ending(ending: &[u8]) -> String {
 
 #[cfg(test)]
 pub mod tests {
-    use super::*;
-    use crate::survey::outlook::Outlook;
     use haul_inspect::survey::{BigDirectory, BigFile, ExtensionTotals, MethodResult, SurveyDirectory};
     use haul_proto::compression::CompressionMethod;
+
+    use super::*;
+    use crate::survey::outlook::Outlook;
 
     fn sum_of(files: u64, bytes: u64) -> FileTotals {
         FileTotals { files, bytes }

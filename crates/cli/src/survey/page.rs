@@ -1,10 +1,8 @@
 //! A survey as one page: the map of bytes above, the tables below.
 
+use super::{SurveyView, map};
 use crate::report::document::Document;
 use crate::report::html::{Extra, page_with};
-
-use super::SurveyView;
-use super::map;
 
 /// Draws the interactive map.
 const SCRIPT: &str = include_str!("map.js");

@@ -288,9 +288,10 @@ pub fn flattery(job: &Job, transport: Option<&TransportPath>, runs: &[SweepRun])
 
 #[cfg(test)]
 pub mod tests {
-    use super::*;
     use haul_base::job::location::Location;
     use haul_base::job::spec::{JobOptions, RemoteAccess};
+
+    use super::*;
 
     /// A run with a setting and a rate.
     pub fn run(round: u32, window: &str, streams: &str, bytes_per_s: f64) -> SweepRun {

@@ -135,8 +135,9 @@ impl Observer for Witness {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use haul_base::job::spec::{JobOptions, RemoteAccess};
+
+    use super::*;
 
     fn job(target: &str) -> Job {
         let here = |path: &str| Location { host: Host::Local, path: path.into() };

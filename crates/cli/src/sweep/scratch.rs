@@ -115,9 +115,10 @@ impl ScratchSpace {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::fs;
     use std::path::Path;
+
+    use super::*;
 
     fn here(path: &Path) -> Location {
         Location { host: Host::Local, path: path.to_owned() }

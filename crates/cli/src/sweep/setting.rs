@@ -4,12 +4,11 @@ use std::ffi::{OsStr, OsString};
 
 use haul_proto::path::escape;
 
-use crate::args::UsageError;
 use crate::args::argument::bad;
 use crate::args::flag::{Flag, Single};
-use crate::args::flags;
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 
 /// An option with a list of arguments.
 pub struct Dimension {

@@ -1,9 +1,10 @@
 //! One attempt at a job: starts the workers, and hands them to the transfer.
 
+use std::time::Instant;
+
 use haul_base::job::event::Observer;
 use haul_base::job::spec::{Job, WorkerProgram};
 use haul_base::sys::cancel::Cancel;
-use std::time::Instant;
 
 use super::attempt_result::{EarlierAttempts, JobAttempt, interrupted_first};
 use super::control_requests::ControlRequests;

@@ -1,11 +1,12 @@
 //! What an attempt leaves for its caller and for the next one.
 
+use std::time::Duration;
+
 use haul_base::job::error::{Error, Outcome};
 use haul_base::sys::cancel::Cancel;
 use haul_proto::ids::JobId;
 use haul_proto::sync::SyncCounters;
 use haul_proto::wire::counters::Counters;
-use std::time::Duration;
 
 use super::notices::NoticeCounts;
 use super::settings::new_job_id;

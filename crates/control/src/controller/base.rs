@@ -1,8 +1,6 @@
 //! `-d`: sources relative to a base, with their relative paths recreated below the target. The controller derives these
 //! paths from the command line; the ends only receive them.
 
-use haul_proto::path::{Name, escape};
-use haul_proto::wire::request::TargetOperand;
 use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
@@ -10,6 +8,8 @@ use std::path::{Component, Path};
 use haul_base::job::error::Error;
 use haul_base::job::location::Location;
 use haul_base::job::spec::Job;
+use haul_proto::path::{Name, escape};
+use haul_proto::wire::request::TargetOperand;
 
 /// Returns the source path sent to its host.
 pub fn whole_path(base: Option<&Path>, source: &Location) -> Vec<u8> {
@@ -73,9 +73,10 @@ fn bytes(source: &Location) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use haul_base::job::location::Host;
     use haul_base::job::spec::{JobOptions, RemoteAccess, SourceOptions};
+
+    use super::*;
 
     fn job(base: Option<&str>, sources: &[&str]) -> Job {
         let at = |path: &str| Location { host: Host::Local, path: path.into() };

@@ -1,8 +1,9 @@
 //! The caller's requests to a running job across all attempts, and the state already sent to the current source.
 
+use std::time::{Duration, Instant};
+
 use haul_base::job::runtime_control::RuntimeControl;
 use haul_proto::wire::request::ControllerMessage;
-use std::time::{Duration, Instant};
 
 use crate::controller::rate_limit::RateLimit;
 

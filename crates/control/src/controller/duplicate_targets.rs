@@ -4,9 +4,10 @@
 //! remembered until about 900,000 others follow, and at most twice that many. That takes at most 24 MiB. Beyond that, a
 //! repeated destination meets the earlier file like any existing file.
 
-use haul_proto::wire::list_batch::OperandDestination;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
+
+use haul_proto::wire::list_batch::OperandDestination;
 
 /// Destinations in one generation: the capacity of a hash table of a million slots.
 const GENERATION: usize = (1 << 20) / 8 * 7;
@@ -37,8 +38,9 @@ impl DuplicateTargets {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use haul_proto::path::Name;
+
+    use super::*;
 
     fn place(below: &[&str], at: &str) -> OperandDestination {
         let name = |text: &str| Name::new(text.as_bytes()).ok();

@@ -1,10 +1,10 @@
 //! Suppresses events of single files that an earlier attempt already reported.
 
-use haul_proto::wire::report::{FileReport, ItemReport, SkipReport};
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
 use haul_base::job::event::{Event, Observer};
+use haul_proto::wire::report::{FileReport, ItemReport, SkipReport};
 
 /// Most remembered events, at 8 bytes each. A job with more files may report some twice.
 const REMEMBERED_MAX: usize = 1 << 20;

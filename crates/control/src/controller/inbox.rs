@@ -82,9 +82,10 @@ impl<T> Drop for Inbox<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
+
+    use super::*;
 
     const WAIT: Duration = Duration::from_secs(10);
 

@@ -1,5 +1,8 @@
 //! Progress of an attempt, from the workers' reports: counters, metrics, pauses, and what they say of the bottleneck.
 
+use std::collections::HashMap;
+use std::time::Duration;
+
 use haul_base::job::event::{Progress, TransportPath};
 use haul_base::job::spec::{DeltaCounters, Job, Verify};
 use haul_base::job::summary::{
@@ -15,8 +18,6 @@ use haul_proto::wire::resource_metrics::{ResourceMetrics, StreamFigures};
 use haul_proto::wire::sandbox::SandboxReport;
 use haul_proto::wire::slowest_files::SlowFile;
 use haul_proto::wire::source_activity::SourceActivity;
-use std::collections::HashMap;
-use std::time::Duration;
 
 use super::control_requests::ControlRequests;
 use super::worker_role::WorkerRole;

@@ -4,6 +4,12 @@
 //! The thread that reads the list waits for the list, for the control channels, and for the target's ListAck of earlier
 //! batches. Nothing waits for this thread.
 
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
 use haul_base::control_channel::LinkWriter;
 use haul_base::job::display_path::own_name;
 use haul_base::job::error::Error;
@@ -16,11 +22,6 @@ use haul_proto::wire::control_channel::LinkChannel;
 use haul_proto::wire::list_batch::{DestinationBatch, OperandDestination, SourceBatch};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread;
-use std::time::Duration;
 
 use super::base::{way_below, whole_path};
 use super::worker_role::WorkerRole;

@@ -1,7 +1,9 @@
 //! Workers that measure, each at one end of a job. They stay until all measurements are done, since their temporary
 //! files are removed with them.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use haul_base::job::error::Error;
 use haul_base::job::event::Observer;
@@ -10,9 +12,6 @@ use haul_base::sys::cancel::Cancel;
 use haul_proto::wire::measure::{MeasureAnswer, MeasureRequest};
 use haul_proto::wire::report::{WorkerHello, WorkerMessage};
 use haul_proto::wire::request::ControllerMessage;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::time::Duration;
 
 use super::job_check::check_job;
 use super::settings::{suite, workers_silence_ms};

@@ -1,10 +1,10 @@
 //! Addresses for connections to an end: those at which this machine reached it, and those of its reported interfaces.
 //! Addresses of this machine and reported names are never used.
 
-use haul_proto::path_candidates::may_lead_elsewhere;
 use std::net::IpAddr;
 
 use haul_base::job::location::Host;
+use haul_proto::path_candidates::may_lead_elsewhere;
 
 /// Known addresses of a reached host.
 #[derive(Debug, Clone, Copy)]

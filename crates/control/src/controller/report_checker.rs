@@ -1,6 +1,8 @@
 //! Checks workers' reports against their Requests: the sender, the phase, and the paths. An invalid report ends the job
 //! without a retry.
 
+use std::net::SocketAddr;
+
 use haul_base::job::error::Error;
 use haul_base::job::location::Host;
 use haul_base::job::spec::{Job, JobOptions};
@@ -13,7 +15,6 @@ use haul_proto::wire::counters::Counters;
 use haul_proto::wire::report::{FileReport, ItemReport, ResumeReport, SkipReport, WorkerMessage};
 use haul_proto::wire::request::TargetOperand;
 use haul_proto::wire::worker_ends::WorkerEnds;
-use std::net::SocketAddr;
 
 use super::worker_role::WorkerRole;
 use crate::controller::report_scope::ReportScope;

@@ -2,11 +2,11 @@ use haul_base::job::location::{Host, Location};
 use haul_base::job::spec::{
     ChecksumOptions, IntegrityOptions, PartialOptions, RemoteAccess, ReportOptions, TargetOptions,
 };
-
-use super::*;
 use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::wire::report::{FileReport, ResumeReport, SkipReport};
 use haul_proto::wire::sandbox::{Confinement, SandboxReport};
+
+use super::*;
 
 fn job(options: JobOptions) -> Job {
     let at = |path: &str| Location { host: Host::Local, path: path.into() };

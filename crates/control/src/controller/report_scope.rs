@@ -1,15 +1,16 @@
 //! Paths allowed in the reports of an end: those of its source arguments or of the target, and all below them.
 
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Components, Path};
+
 use haul_base::job::display_path::below;
 use haul_base::job::location::Host;
 use haul_base::job::spec::Job;
 use haul_proto::limits::PATH_MAX;
 use haul_proto::path::Name;
 use haul_proto::wire::request::TargetOperand;
-use std::collections::HashSet;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Components, Path};
 
 use super::base::whole_path;
 
@@ -156,9 +157,10 @@ fn splits(path: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use haul_base::job::location::Location;
     use haul_base::job::spec::{JobOptions, RemoteAccess};
+
+    use super::*;
 
     fn scope(sources: &[&str], target: &str, operands: &[(&str, bool)], ways: &[&str]) -> ReportScope {
         let at = |path: &str| Location { host: Host::Local, path: path.into() };

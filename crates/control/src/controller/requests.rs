@@ -1,5 +1,7 @@
 //! The Requests to both ends, from the job's options.
 
+use std::os::unix::ffi::OsStrExt;
+
 use haul_base::job::display_path::own_name;
 use haul_base::job::location::Location;
 use haul_base::job::spec::{
@@ -15,7 +17,6 @@ use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::ranges::TargetRange;
 use haul_proto::wire::request::{SessionSettings, SourceRequest, TargetOperand, TargetRequest};
 use haul_proto::wire::write_options::WriteOptions;
-use std::os::unix::ffi::OsStrExt;
 
 use super::attempt_result::EarlierAttempts;
 use super::base::whole_path;

@@ -1,6 +1,8 @@
 //! Runs a job in as many attempts as needed. After a lost connection, a new attempt starts new workers with a new
 //! secret. It skips complete files at the target, as any rerun does.
 
+use std::time::{Duration, Instant};
+
 use haul_base::job::error::{Error, GO_ON, Outcome};
 use haul_base::job::event::{Event, Observer};
 use haul_base::job::location::Host;
@@ -9,7 +11,6 @@ use haul_base::job::spec::{DeleteMode, Job, PipeEnd, WorkerProgram};
 use haul_base::job::summary::{JobTimes, Summary, TransferTotals};
 use haul_base::sys::cancel::Cancel;
 use haul_proto::limits::WRONG_DELTAS_MAX;
-use std::time::{Duration, Instant};
 
 use super::attempt::attempt;
 use super::attempt_result::{EarlierAttempts, JobAttempt};
@@ -159,7 +160,8 @@ fn pause(length: Duration, cancel: &Cancel) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::thread;
+
     use haul_base::job::location::Location;
     use haul_base::job::spec::{JobOptions, RemoteAccess, Retries};
     use haul_proto::feature::{Features, PROTOCOL_VERSION};
@@ -167,7 +169,8 @@ mod tests {
     use haul_proto::wire::control_channel::{LinkChannel, encode_header};
     use haul_proto::wire::report::{WindowLimits, WorkerHello, WorkerMessage};
     use haul_proto::wire::request::TargetOperand;
-    use std::thread;
+
+    use super::*;
 
     struct Listener(Vec<Event>);
 

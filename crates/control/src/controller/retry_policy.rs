@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use haul_proto::wire::counters::Counters;
-
 use haul_base::job::spec::Retries;
+use haul_proto::wire::counters::Counters;
 
 /// First pause, and its growth per attempt, soon after the loss: a recovered path is used within seconds.
 const PAUSE_STEP: Duration = Duration::from_secs(1);

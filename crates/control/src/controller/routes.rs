@@ -1,5 +1,7 @@
 //! Direction and paths of data connections, from the reported addresses of both ends and the user's options.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+
 use haul_base::job::error::Error;
 use haul_base::job::event::NetworkPath;
 use haul_base::job::location::Host;
@@ -8,7 +10,6 @@ use haul_proto::limits::ROUTES_MAX;
 use haul_proto::path_candidates::{EndAddresses, candidates, slower};
 use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::route::Route;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 
 use super::worker_role::WorkerRole;
 use super::workers::Workers;

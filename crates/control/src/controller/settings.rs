@@ -1,5 +1,8 @@
 //! Settings shared by both ends, decided after both Hellos.
 
+use std::io;
+use std::time::Duration;
+
 use haul_base::job::error::Error;
 use haul_base::job::spec::{
     ChecksumAlgorithm, ChecksumOptions, ChecksumReference, Cipher, Job, JobOptions, NetworkOptions, Symlinks, Verify,
@@ -12,8 +15,6 @@ use haul_proto::limits::{CPUS_MAX, REKEY_BYTES, STREAMS_MAX};
 use haul_proto::wire::checksum as wire;
 use haul_proto::wire::handshake::CipherSuite;
 use haul_proto::wire::request::{SessionSettings, SymlinkMode};
-use std::io;
-use std::time::Duration;
 
 use super::worker_role::WorkerRole;
 use super::workers::Workers;

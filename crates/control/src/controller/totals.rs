@@ -4,11 +4,11 @@
 //! existing files of an attempt count as copied by this job, up to the number of files that earlier attempts found
 //! missing. Only the excess counts as present before the job.
 
-use haul_proto::sync::SyncCounters;
-use haul_proto::wire::counters::Counters;
 use std::time::Duration;
 
 use haul_base::job::summary::{JobTimes, Summary, TransferTotals};
+use haul_proto::sync::SyncCounters;
+use haul_proto::wire::counters::Counters;
 
 /// Accumulates attempts.
 #[derive(Debug, Default)]

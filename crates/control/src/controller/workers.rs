@@ -1,5 +1,11 @@
 //! The controller's workers: greets, hears and ends them.
 
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::mpsc::RecvTimeoutError;
+use std::thread;
+use std::time::{Duration, Instant};
+
 use haul_base::control_channel::LinkWriter;
 use haul_base::idle_timeout::IdleTimeout;
 use haul_base::job::error::{Error, GO_ON};
@@ -13,11 +19,6 @@ use haul_proto::wire::control_channel::LinkChannel;
 use haul_proto::wire::counters::FinalReport;
 use haul_proto::wire::report::{WorkerHello, WorkerMessage};
 use haul_proto::wire::request::ControllerMessage;
-use std::collections::HashMap;
-use std::net::IpAddr;
-use std::sync::mpsc::RecvTimeoutError;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use super::inbox::{self, Inbox, queue};
 use super::worker_relay::{WorkerInput, relay_all};
@@ -366,10 +367,12 @@ fn next(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::path::Path;
+
     use haul_base::job::location::Location;
     use haul_base::job::spec::{JobOptions, RemoteAccess};
-    use std::path::Path;
+
+    use super::*;
 
     /// Returns two hosts that are reached by the user's own commands.
     fn job(source: String, target: String) -> (Vec<(WorkerRole, Host)>, Job) {

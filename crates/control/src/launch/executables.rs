@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use haul_proto::path::escape;
-
 use haul_base::job::error::Error;
 use haul_base::job::hello::VERSION;
 use haul_base::job::spec::{RemoteAccess, WorkerProgram};
+use haul_proto::path::escape;
 
 use super::executable::Executable;
 use super::script::Deployable;
@@ -96,8 +95,9 @@ fn open_own(path: &Path) -> Result<Executable, Error> {
 mod tests {
     use std::fs;
 
-    use super::*;
     use haul_base::job::spec::Login;
+
+    use super::*;
 
     /// Returns a directory with the start of a static executable for each architecture, under its release's name.
     fn released(architectures: &[(&str, u16)], padding: usize) -> tempfile::TempDir {

@@ -4,11 +4,10 @@ use std::io::{self, Read};
 use std::process::ChildStdout;
 use std::time::{Duration, Instant};
 
-use rustix::event::PollFlags;
-
 use haul_base::job::hello::GreetingLine;
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::child::{CANCEL_POLL, ChildGuard, is_ready};
+use rustix::event::PollFlags;
 
 use crate::launch::failure::FailedChild;
 use crate::launch::greeting_scanner::{GreetingScanner, ScannedLine};
@@ -146,14 +145,16 @@ impl GreetingListener {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::launch::prompt::tests::{connecting, is_prompt};
-    use haul_base::job::hello::greeting_line;
-    use haul_base::sys::child::spawn;
     use std::io::Write;
     use std::net::TcpListener;
     use std::process::Command;
     use std::thread;
+
+    use haul_base::job::hello::greeting_line;
+    use haul_base::sys::child::spawn;
+
+    use super::*;
+    use crate::launch::prompt::tests::{connecting, is_prompt};
 
     #[test]
     fn who_logs_in_is_hurried_until_it_speaks() {

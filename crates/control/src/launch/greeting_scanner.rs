@@ -5,9 +5,8 @@
 
 use std::collections::VecDeque;
 
-use haul_proto::path::escape;
-
 use haul_base::job::hello::{GreetingLine, parse_greeting};
+use haul_proto::path::escape;
 
 /// Most bytes of noise before the greeting.
 pub(super) const MAX_NOISE: usize = 64 * 1024;
@@ -121,10 +120,10 @@ fn parse(line: &[u8]) -> Option<ScannedLine> {
 
 #[cfg(test)]
 mod tests {
+    use haul_base::job::hello::greeting_line;
     use proptest::prelude::*;
 
     use super::*;
-    use haul_base::job::hello::greeting_line;
 
     /// Returns the lines in `bytes` with the number of bytes read at each.
     fn scan(bytes: &[u8]) -> (Vec<(ScannedLine, usize)>, GreetingScanner) {

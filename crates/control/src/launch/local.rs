@@ -1,15 +1,17 @@
 //! Starts a worker on this host, as a child process over pipes.
 
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use haul_base::job::End;
 use haul_base::job::error::Error;
 use haul_base::job::hello::{GreetingLine, PROTOCOL};
 use haul_base::job::own_executable::{BY_PROC, own_executable};
-use haul_base::job::spec::WorkerProgram;
-use haul_base::job::spec::{JobOptions, PipeEnd};
+use haul_base::job::spec::{JobOptions, PipeEnd, WorkerProgram};
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::child::spawn;
 use haul_base::sys::inherited_fds::hand_over;
@@ -17,9 +19,6 @@ use haul_base::sys::inherited_fds::hand_over;
 use super::StartedWorker;
 use crate::launch::failure::status_words;
 use crate::launch::greeting::{GreetResult, GreetingListener};
-use std::io;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 /// Display name of this host.
 pub(super) const LABEL: &str = "this host";
@@ -133,8 +132,9 @@ mod tests {
     use std::io::{Read, Write};
     use std::path::PathBuf;
 
-    use super::*;
     use haul_base::job::hello::VERSION;
+
+    use super::*;
 
     /// Returns a "program" that is a shell with the given script.
     fn program(script: &str) -> WorkerProgram {

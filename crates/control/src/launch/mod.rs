@@ -32,10 +32,9 @@ pub(crate) mod tests;
 use std::net::IpAddr;
 use std::process::{ChildStdin, ChildStdout};
 
+pub use executable::verify_own_executable;
 use haul_base::job::location::Host;
 use haul_base::sys::child::ChildGuard;
-
-pub use executable::verify_own_executable;
 pub use local::{InheritedStdio, start_local};
 pub use remote::start_remote;
 pub use script::is_deployed;

@@ -4,14 +4,15 @@
 //! reply, and waits for its delayed acknowledgement: 40 ms. A process can take a child's socket (pidfd_getfd(2), Linux
 //! 5.6) where it might trace it. Nothing is read from, written to or kept of the socket.
 
-use rustix::io::Errno;
-use rustix::net::sockopt::{set_tcp_nodelay, set_tcp_quickack, socket_protocol};
-use rustix::net::{getpeername, ipproto};
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use rustix::net::sockopt::{set_tcp_nodelay, set_tcp_quickack, socket_protocol};
+use rustix::net::{getpeername, ipproto};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 /// Where a program that opens few files has its first connection.
 const DESCRIPTORS: RangeInclusive<i32> = 3..=8;
@@ -68,11 +69,13 @@ impl Prompter {
 /// Also for tests of callers.
 #[cfg(test)]
 pub mod tests {
-    use super::*;
-    use rustix::net::sockopt::tcp_nodelay;
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
     use std::process::{Child, Command, Stdio};
+
+    use rustix::net::sockopt::tcp_nodelay;
+
+    use super::*;
 
     /// A shell script that connects to `listener` as descriptor 3, and then runs `then`.
     pub fn connecting(listener: &TcpListener, then: &str) -> String {

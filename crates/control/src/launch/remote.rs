@@ -12,10 +12,8 @@ use haul_base::job::location::Host;
 use haul_base::job::spec::{RemoteAccess, WorkerProgram};
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::child::{CancellableStdin, SpawnedChild, spawn};
-use haul_proto::path::escape;
-
-use crate::launch::prompt::Prompter;
 use haul_base::sys::random::random;
+use haul_proto::path::escape;
 
 use super::executables::DeployableExecutables;
 use super::script::{ScriptRequest, plain_arguments, remote_command};
@@ -24,6 +22,7 @@ use super::{InheritedStdio, StartedWorker, start_local};
 use crate::launch::failure::{LaunchScene, own_system};
 use crate::launch::greeting::{GreetResult, GreetingListener};
 use crate::launch::greeting_scanner::ScannedLine;
+use crate::launch::prompt::Prompter;
 
 /// Starts a worker on `host`. Blocks until it has greeted, until ssh ends, or until `cancel` is set. Password prompts
 /// may take any time, unless `access` bounds it. On an error ssh is gone.

@@ -14,10 +14,9 @@ use haul_base::sys::cancel::Cancel;
 use haul_base::sys::child::spawn;
 use haul_proto::path::escape;
 
-use crate::launch::prompt::Prompter;
-
 use super::StartedWorker;
 use crate::launch::greeting::{GreetResult, GreetingListener};
+use crate::launch::prompt::Prompter;
 
 /// Time limit from the connection to the worker's greeting.
 const GREETING_WAIT: Duration = Duration::from_secs(45);

@@ -3,11 +3,10 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 
-use haul_proto::path::escape;
-
 use haul_base::job::End;
 use haul_base::job::error::Error;
 use haul_base::job::spec::{AddressFamily, RemoteAccess, WorkerProgram};
+use haul_proto::path::escape;
 
 use super::command::{CommandValues, fill_in, quote};
 use crate::launch::failure::LaunchScene;
@@ -195,9 +194,11 @@ fn local_user() -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use haul_base::job::spec::Login;
     use std::time::Duration;
+
+    use haul_base::job::spec::Login;
+
+    use super::*;
 
     fn text(words: &[OsString]) -> Vec<&str> {
         words.iter().map(|word| word.to_str().unwrap()).collect()

@@ -9,9 +9,9 @@ use haul_base::job::spec::{
     CacheUse, CompressionPolicy, DirectIo, Fsync, IntegrityOptions, Job, JobOptions, NULL_TARGET, PartialOptions,
     RemoteAccess, ReportOptions, Retries, SourceOptions, TargetOptions,
 };
+use haul_proto::wire::measure::SCRATCH_NAMES;
 
 use super::{Probe, ProbePart};
-use haul_proto::wire::measure::SCRATCH_NAMES;
 
 /// More bytes than any part transfers.
 const ENDLESS: u64 = 1 << 40;
@@ -129,8 +129,9 @@ pub fn path(bytes: &[u8]) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use haul_base::job::spec::Login;
+
+    use super::*;
 
     fn probe(source: Option<Location>) -> Probe {
         let access = RemoteAccess {

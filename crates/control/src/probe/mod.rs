@@ -17,10 +17,9 @@ use haul_base::job::spec::{JobOptions, RemoteAccess, WorkerProgram};
 use haul_base::sys::cancel::Cancel;
 use haul_proto::forecast::{CopyRates, Forecast, MethodRates, PartRates, forecast};
 
+pub use self::sample::ProbeSample;
 use self::sample::SampleBounds;
 use crate::controller::measurement::Benches;
-
-pub use self::sample::ProbeSample;
 pub use crate::controller::measurement::EndMeasurement;
 
 /// Measuring time of each kind of computing.

@@ -6,9 +6,8 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use socket2::{Domain, Protocol, Socket, Type};
-
 use haul_base::sys::random::random;
+use socket2::{Domain, Protocol, Socket, Type};
 
 const HEADER: usize = 8;
 const TOKEN: usize = 8;
@@ -98,8 +97,9 @@ fn is_reply(packet: &[u8], kind: u8, token: [u8; TOKEN]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use super::*;
 
     #[test]
     fn a_packet_with_its_checksum_sums_to_nothing() {

@@ -1,5 +1,8 @@
 //! Extended attributes, and POSIX access control lists stored in them (xattr(7), acl(5)), of open files.
 
+use std::io;
+use std::os::fd::AsFd;
+
 use haul_proto::entry_extras::{ExtendedAttribute, is_acl};
 use haul_proto::limits::{ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX};
 use haul_proto::wire::preserve::PreserveOptions;
@@ -8,8 +11,6 @@ use rustix::fs::{
     Mode, XattrFlags, fchmod, fgetxattr, fgetxattr_query, flistxattr, flistxattr_query, fremovexattr, fsetxattr,
 };
 use rustix::io::Errno;
-use std::io;
-use std::os::fd::AsFd;
 
 use super::meta::FileStat;
 

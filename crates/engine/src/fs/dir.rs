@@ -4,11 +4,10 @@
 //! the directory reopened later, one component at a time; an exchanged directory is detected. Nothing is created,
 //! listed or changed here.
 
-use std::fmt;
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fmt, io};
 
 use haul_proto::path::Name;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, accessat, openat};

@@ -1,12 +1,13 @@
 //! Tests of the walk with filters: what it leaves out, with helpers and without, and what it does not open for that.
 
+use std::os::unix::fs::symlink;
+
 use haul_base::job::spec::Symlinks;
 use haul_base::sys::cancel::Cancel;
 use haul_proto::filter::PatternList;
 use haul_proto::filter::definition::{FileLimits, FilterOptions};
 use haul_proto::limits::DIRECTORY_FILTER_MAX;
 use haul_proto::path::Name;
-use std::os::unix::fs::symlink;
 
 use super::testing::{KEEP, in_time, make_dir, write_file};
 use super::{Dir, Prefetcher, WalkEntry, WalkFilter, WalkOptions, Walker};

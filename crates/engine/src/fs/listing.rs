@@ -2,24 +2,21 @@
 //!
 //! It does not stat the entries; a chunk has fields for the results of lookups.
 
-use crate::fs::FileStat;
-use crate::fs::FollowLinks;
-use crate::fs::listing_buffer::ListingBuffer;
-use crate::fs::prefetch::task::LookupTask;
-use crate::fs::prefetch::worker::PrefetchWorker;
-use crate::fs::walk_lookup::WalkStep;
-use haul_proto::path::Name;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::vec::IntoIter;
 
+use haul_proto::path::Name;
 use rustix::fs::{FileType, RawDir, SeekFrom, seek};
 use rustix::io::Errno;
 
 use super::Dir;
-use crate::fs::prefetch::task::LookupHandle;
-use crate::fs::walk_lookup::WalkLookup;
+use crate::fs::listing_buffer::ListingBuffer;
+use crate::fs::prefetch::task::{LookupHandle, LookupTask};
+use crate::fs::prefetch::worker::PrefetchWorker;
+use crate::fs::walk_lookup::{WalkLookup, WalkStep};
+use crate::fs::{FileStat, FollowLinks};
 
 /// Fewest names of a chunk, except the last, so that a small directory is one chunk.
 const CHUNK_NAMES_MIN: usize = 128;

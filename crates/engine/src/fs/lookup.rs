@@ -196,9 +196,10 @@ fn create_all_beneath(root: BorrowedFd<'_>, path: &Path, mode: Mode) -> Result<(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::fs;
     use std::os::unix::fs::symlink;
+
+    use super::*;
 
     #[test]
     fn no_link_and_no_way_up_leads_out() {

@@ -178,9 +178,10 @@ impl MadeTreeLevel {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::fs;
     use std::os::unix::fs::symlink;
+
+    use super::*;
 
     fn is_data(name: &Name) -> bool {
         name.as_bytes() == b"data"

@@ -1,9 +1,9 @@
 //! Options of a walk.
 
 use haul_base::job::spec::Symlinks;
+use rustix::fs::FileType;
 
 use crate::fs::FileIdentity;
-use rustix::fs::FileType;
 /// Options of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WalkOptions {

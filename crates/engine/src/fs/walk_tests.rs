@@ -7,10 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use proptest::prelude::*;
-
 use haul_base::job::spec::Symlinks;
 use haul_base::sys::cancel::Cancel;
+use proptest::prelude::*;
 
 use super::testing::{KEEP, both, eager, in_time, make_dir, name, rename, without_capabilities, write_file};
 use super::*;

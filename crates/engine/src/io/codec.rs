@@ -3,10 +3,10 @@
 //! The choice of method is in [`haul_proto::compression`]. A peer cannot cause allocations: a payload is decompressed
 //! into a buffer of exactly the expected length.
 
-use haul_proto::compression::Codec;
-use haul_proto::compression::CompressionMethod;
-use haul_proto::error::ProtocolError;
 use std::fmt;
+
+use haul_proto::compression::{Codec, CompressionMethod};
+use haul_proto::error::ProtocolError;
 use zstd::bulk::{Compressor, Decompressor};
 
 /// A payload stays uncompressed unless compression saves one part in this number.
@@ -95,9 +95,10 @@ impl fmt::Debug for PayloadDecompressor {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use haul_proto::compression::LEVEL_MAX;
     use haul_proto::limits::FRAME_MAX;
+
+    use super::*;
 
     fn methods() -> impl Iterator<Item = CompressionMethod> {
         (0..CompressionMethod::COUNT).map(CompressionMethod::from_index)

@@ -1,7 +1,8 @@
 //! Results of base files in a job, counted at the target.
 
-use haul_proto::delta::options::DeltaCounters;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use haul_proto::delta::options::DeltaCounters;
 
 use crate::metrics::counter::add;
 

@@ -1,6 +1,11 @@
 //! Reports of a worker to its controller: counters, and lines about single files.
 
-use crate::metrics::counter::add;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use haul_base::control_channel::LinkWriter;
+use haul_base::job::display_path::below;
 use haul_proto::compression::CompressionMethod;
 use haul_proto::entry::EntryKind;
 use haul_proto::integrity::Digest;
@@ -8,13 +13,8 @@ use haul_proto::wire::control_channel::LinkChannel;
 use haul_proto::wire::counters::{Counters, FinalReport, PathFigures, ReadBackBytes};
 use haul_proto::wire::difference::Difference;
 use haul_proto::wire::report::{FileReport, SkipReport, WorkerMessage};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-use haul_base::control_channel::LinkWriter;
-use haul_base::job::display_path::below;
-
+use crate::metrics::counter::add;
 use crate::metrics::delta_tally::DeltaTally;
 use crate::metrics::slowest_files::SlowestFiles;
 use crate::metrics::sync_tally::SyncTally;

@@ -4,13 +4,14 @@
 //! shared code can call it. The kernel reports the CPU time of a stage; that call is expensive, and made for a sample
 //! of the time.
 
-use haul_base::sys::sync::lock;
-use haul_proto::limits::STREAM_FIGURES_MAX;
-use haul_proto::wire::resource_metrics::{Spent, Stage, StreamFigures};
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
+
+use haul_base::sys::sync::lock;
+use haul_proto::limits::STREAM_FIGURES_MAX;
+use haul_proto::wire::resource_metrics::{Spent, Stage, StreamFigures};
 
 use crate::sys::usage::{ThreadId, ThreadUsage, cpu_us_of, micros, thread_id, thread_use};
 
@@ -190,9 +191,10 @@ fn add(all: &mut StageTotals, more: &StageTotals) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::thread;
     use std::time::Duration;
+
+    use super::*;
 
     const NAP: Duration = Duration::from_millis(20);
 

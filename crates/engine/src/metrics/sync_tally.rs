@@ -1,10 +1,10 @@
 //! Changes besides copies, counted by each end.
 
-use haul_proto::sync::SyncCounters;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use haul_base::sys::sync::lock;
+use haul_proto::sync::SyncCounters;
 
 /// [`SyncCounters`] of a running job.
 #[derive(Debug, Default)]

@@ -4,8 +4,6 @@
 //! The reader of the control channel detects a controller that vanished silently ([`haul_base::idle_timeout`]). Every
 //! other wait of a worker ends by itself.
 
-use haul_proto::limits::SILENCE_MS;
-use rustix::event::{PollFd, PollFlags};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -13,6 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use haul_base::idle_timeout::{poll_all, wait_to_hear};
+use haul_proto::limits::SILENCE_MS;
+use rustix::event::{PollFd, PollFlags};
 
 /// Poll flags of a pipe or socket whose other end is gone.
 const GONE: PollFlags = PollFlags::HUP.union(PollFlags::ERR).union(PollFlags::NVAL).union(PollFlags::RDHUP);
@@ -98,10 +98,11 @@ impl Read for WatchedInput {
 
 #[cfg(test)]
 pub mod tests {
-    use super::*;
     use std::io::Write;
     use std::os::unix::net::UnixStream;
     use std::time::Instant;
+
+    use super::*;
 
     /// Returns a watchdog over a socket, as sshd provides one, with the controller's end and the stop descriptor's
     /// other end.

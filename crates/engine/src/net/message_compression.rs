@@ -1,12 +1,12 @@
 //! Compression of long messages between the ends. Names, times and owners of neighbouring entries are similar, and a
 //! million unchanged files cause nothing but such messages.
 
-use haul_proto::compression::Codec;
-use haul_proto::compression::CompressionMethod;
+use std::borrow::Cow;
+
+use haul_proto::compression::{Codec, CompressionMethod};
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::JobNumber;
 use haul_proto::wire::compressed_message::CompressedMessage;
-use std::borrow::Cow;
 
 use crate::io::codec::{PayloadCompressor, PayloadDecompressor};
 

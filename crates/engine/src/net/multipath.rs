@@ -3,12 +3,13 @@
 //! The main path is the path of the first stream, until another proves better. Other paths are used while they are
 //! compared with it, or to the end of the job if requested. A path without any acknowledgement is left for another.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use haul_proto::ids::{PathId, StreamId};
 use haul_proto::limits::LINKS_MAX;
 use haul_proto::path_selection::{PathChoice, PathSample as SeenWhole, PathSelector};
 use haul_proto::stream_recovery::{StreamRecovery, StreamSample};
-use std::collections::BTreeMap;
-use std::time::Duration;
 
 use crate::sys::tcp_info::TcpInfo;
 use crate::sys::usage::micros;

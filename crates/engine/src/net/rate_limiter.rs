@@ -7,14 +7,15 @@
 //!
 //! A paused source sends nothing, whatever its limit.
 
-use haul_base::sys::sync::lock;
-use haul_proto::rate_clock::{PIECE, RateClock, RateGrant};
-use haul_proto::wire::resource_metrics::Stage;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use haul_base::sys::sync::lock;
+use haul_proto::rate_clock::{PIECE, RateClock, RateGrant};
+use haul_proto::wire::resource_metrics::Stage;
 
 use crate::metrics::stage_timer::during;
 
@@ -176,10 +177,11 @@ impl RatePermit<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::sync::mpsc::{RecvTimeoutError, channel};
     use std::thread;
     use std::time::Duration;
+
+    use super::*;
 
     /// Time limit of a test.
     const LIMIT: Duration = Duration::from_secs(20);

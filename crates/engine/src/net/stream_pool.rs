@@ -1,6 +1,12 @@
 //! The streams of a running job: admission and end of streams, samples of their sockets, closing of broken streams, and
 //! opening of new ones. The contents of streams are handled elsewhere.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
+
 use haul_base::sys::sync::lock;
 use haul_proto::ids::{PathId, StreamId};
 use haul_proto::limits::STREAM_FIGURES_MAX;
@@ -9,11 +15,6 @@ use haul_proto::stream_autotune::RateSample;
 use haul_proto::wire::counters::PathFigures;
 use haul_proto::wire::resource_metrics::{Sockets, StreamFigures};
 use haul_proto::wire::source_activity::StreamPath;
-use std::collections::BTreeMap;
-use std::net::IpAddr;
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
-use std::time::Duration;
 
 use crate::net::multipath::{Multipath, PathMeasurement, PathRepair};
 use crate::net::stream::connector::Connector;

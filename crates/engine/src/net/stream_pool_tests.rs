@@ -1,5 +1,11 @@
 //! Tests of new, closed and replaced streams over real sockets.
 
+use haul_proto::ids::JobId;
+use haul_proto::wire::handshake::CipherSuite;
+use haul_proto::wire::resource_metrics::Stage;
+use haul_proto::wire::route::Route;
+use haul_proto::wire::socket_options::SocketOptions;
+
 use super::*;
 use crate::metrics::stage_timer::StageTimers;
 use crate::net::stream::accept::{AcceptAddress, listen};
@@ -7,11 +13,6 @@ use crate::net::stream::connect::{ConnectTerms, ConnectedStreams, connect};
 use crate::net::stream::handshake::StreamCredentials;
 use crate::net::stream::{AcceptedStreams, collect};
 use crate::worker::resource_metrics::{ResourceMeter, SystemGauges};
-use haul_proto::ids::JobId;
-use haul_proto::wire::handshake::CipherSuite;
-use haul_proto::wire::resource_metrics::Stage;
-use haul_proto::wire::route::Route;
-use haul_proto::wire::socket_options::SocketOptions;
 
 const LIMIT: Duration = Duration::from_secs(10);
 

@@ -4,12 +4,6 @@
 mod patches;
 mod ranges;
 
-use haul_base::job::display_path::below;
-use haul_base::job::spec::Symlinks;
-use haul_base::sys::describe::describe;
-use haul_proto::entry::Timestamp;
-use haul_proto::path::Name;
-use rustix::fs::{AtFlags, FileType, OFlags, statat, unlinkat};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
@@ -17,14 +11,20 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use haul_base::job::display_path::below;
+use haul_base::job::spec::Symlinks;
+use haul_base::sys::describe::describe;
+use haul_proto::entry::Timestamp;
+use haul_proto::path::Name;
+use rustix::fs::{AtFlags, FileType, OFlags, statat, unlinkat};
+
 use crate::fs::{Dir, SpecialFiles, WalkEntry, WalkOptions, Walker};
 use crate::io::storage::FileAccess;
 use crate::partials::ranges::RangeJournal;
 use crate::receiver::place::error::{FileError, OtherRun};
 use crate::receiver::place::job_locks::JobLocks;
 use crate::receiver::place::journal::{JournalLocation, OpenJournal};
-use crate::receiver::place::target_path::FileName;
-use crate::receiver::place::target_path::TargetPath;
+use crate::receiver::place::target_path::{FileName, TargetPath};
 use crate::receiver::place::temp_files::{is_own_name, lock_file};
 use crate::receiver::place::temp_names::{is_for_same_name, random_names, sibling, temporary_name};
 

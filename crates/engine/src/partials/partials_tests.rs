@@ -1,18 +1,20 @@
 //! What is found of what broken copies leave, and what of it is removed.
 
-use super::*;
-use crate::receiver::file::patch::patch_name;
-use crate::receiver::place::range_files::{FoundRange, open_range, partial_name};
-use crate::receiver::place::temp_names::random_name;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
 use haul_proto::delta::patch;
 use haul_proto::entry::FileVersion;
 use haul_proto::file_range::RangeLen;
 use haul_proto::integrity::FrameLen;
 use haul_proto::journal::{JournalHeader, JournalRecord};
 use rustix::fs::{FlockOperation, flock};
-use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+
+use super::*;
+use crate::receiver::file::patch::patch_name;
+use crate::receiver::place::range_files::{FoundRange, open_range, partial_name};
+use crate::receiver::place::temp_names::random_name;
 
 const FRAME: u64 = 256 << 10;
 

@@ -1,13 +1,14 @@
 //! Patches of updates in place (`--inplace`), and whether they are still useful. A patch does not contain the name of
 //! its file; its own name is derived from it, for readers that have all names of the directory.
 
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::fd::OwnedFd;
+
 use haul_proto::delta::patch::HEADER_LEN;
 use haul_proto::path::Name;
 use haul_proto::timestamps::looks_stored;
 use rustix::fs::{FileType, Mode, OFlags, fdatasync, openat};
-use std::collections::{HashMap, HashSet};
-use std::io;
-use std::os::fd::OwnedFd;
 
 use super::{Partial, PartialRemoval, PartialState, impatient, unlink};
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, each_name};

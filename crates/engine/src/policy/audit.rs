@@ -4,23 +4,23 @@
 //! neither the other end nor the controller can forge a line. The worker opens the log before it confines itself. A log
 //! that cannot be opened or written ends the job.
 
-use haul_base::sys::describe::describe;
-use haul_base::sys::sync::lock;
-use haul_proto::entry::EntryKind;
-use haul_proto::integrity::Digest;
-use haul_proto::path::escape;
-use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use std::ffi::OsStr;
 use std::fmt::{self, Write};
-use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{io, thread};
+
+use haul_base::sys::describe::describe;
+use haul_base::sys::sync::lock;
+use haul_proto::entry::EntryKind;
+use haul_proto::integrity::Digest;
+use haul_proto::path::escape;
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 
 use crate::sys::accounts::Accounts;
 
@@ -399,9 +399,10 @@ fn utc(time: SystemTime) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::fs;
     use std::time::Duration;
+
+    use super::*;
 
     fn audit(sinks: Vec<AuditSink>, served: Option<&str>) -> Arc<AuditLog> {
         let client =

@@ -277,8 +277,9 @@ fn shown(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
 
     fn read(text: &str) -> (HostPolicy, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();

@@ -80,8 +80,9 @@ impl<T> BoundedQueue<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::thread;
+
+    use super::*;
 
     #[test]
     fn a_thing_can_be_taken_in_parts_by_several_threads() {

@@ -1,23 +1,22 @@
 //! Requested digests at the target (`-E`, `--expect`). Frames are hashed as they arrive; frames out of order are
 //! reread. A file with a wrong digest never gets its final name.
 
-use crate::receiver::job::ReceiverJob;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, PoisonError, RwLock};
+
 use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::expected_digests::ExpectedDigests;
 use haul_proto::integrity::Digest;
 use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
 use haul_proto::wire::frame::{DataFrame, PackFrame};
 use haul_proto::wire::report::WorkerMessage;
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::PoisonError;
-use std::sync::RwLock;
 
 use crate::io::checksum::{FileChecksum, Hasher, sum_of, verdict};
 use crate::io::storage::calls::read_at;
 use crate::receiver::file::ReceivingFile;
+use crate::receiver::job::ReceiverJob;
 use crate::receiver::place::error::FileError;
 
 /// Read size for existing files.

@@ -1,27 +1,9 @@
 //! State shared by all parts of the receiver: the request, the destination, and the reporter.
 
-use haul_base::job::account::{WorkDone, WorkKind};
+use std::fmt::Display;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::fs::Dir;
-use crate::fs::FileIdentity;
-use crate::io::program::ProgramError;
-use crate::io::storage::policy::StoragePolicy;
-use crate::io::storage::read::FrameReader;
-use crate::metrics::counter::add;
-use crate::metrics::reporter::Reporter;
-use crate::policy::audit::AuditAction;
-use crate::policy::{HostPolicy, PolicyRule};
-use crate::receiver::entry::ReceiverEntry;
-use crate::receiver::file::ReceivingFile;
-use crate::receiver::file::size_of;
-use crate::receiver::place::destination::Destination;
-use crate::receiver::place::destination::DestinationKind;
-use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
-use crate::receiver::place::error::FileError;
-use crate::receiver::place::full_disk::FullDisk;
-use crate::receiver::place::in_order_sink::InOrderSink;
-use crate::receiver::place::job_locks::LockEvent;
-use crate::receiver::worker_context::WorkerContext;
+use haul_base::job::account::{WorkDone, WorkKind};
 use haul_proto::entry::{Entry, EntryKind};
 use haul_proto::entry_extras::ExtrasFilter;
 use haul_proto::error::ProtocolError;
@@ -34,8 +16,24 @@ use haul_proto::wire::list_batch::ListedKinds;
 use haul_proto::wire::report::{ItemReport, WorkerMessage};
 use haul_proto::wire::request::{TargetOperand, TargetRequest};
 use haul_proto::wire::storage::Verify;
-use std::fmt::Display;
-use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::fs::{Dir, FileIdentity};
+use crate::io::program::ProgramError;
+use crate::io::storage::policy::StoragePolicy;
+use crate::io::storage::read::FrameReader;
+use crate::metrics::counter::add;
+use crate::metrics::reporter::Reporter;
+use crate::policy::audit::AuditAction;
+use crate::policy::{HostPolicy, PolicyRule};
+use crate::receiver::entry::ReceiverEntry;
+use crate::receiver::file::{ReceivingFile, size_of};
+use crate::receiver::place::destination::{Destination, DestinationKind};
+use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
+use crate::receiver::place::error::FileError;
+use crate::receiver::place::full_disk::FullDisk;
+use crate::receiver::place::in_order_sink::InOrderSink;
+use crate::receiver::place::job_locks::LockEvent;
+use crate::receiver::worker_context::WorkerContext;
 
 /// Constant properties of one job at the target.
 pub struct ReceiverJob {

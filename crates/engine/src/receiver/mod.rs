@@ -31,13 +31,22 @@ mod tree;
 mod worker_context;
 mod written_frame;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use haul_base::sys::describe::describe;
+use haul_proto::entry::EntryKind as Kinds;
+use haul_proto::path::escape;
+use haul_proto::sync::ChangeKind;
+use haul_proto::wire::pipe::PipeKind;
+use haul_proto::wire::request::TargetRequest;
+use haul_proto::wire::write_options::PartialOptions;
+
 pub use self::place::tree_memory::made_by;
 pub use self::receive::frame_writer::FrameWriter;
 pub use self::worker_context::WorkerContext;
-pub use crate::receiver::session::StreamRequest;
-
-use haul_base::sys::describe::describe;
-
 use crate::io::program::InheritedPipe;
 use crate::metrics::reporter::Reporter;
 use crate::receiver::commit::Committer;
@@ -59,19 +68,10 @@ use crate::receiver::place::job_quota::JobQuota;
 use crate::receiver::place::journal::JournalLocation;
 use crate::receiver::receive::FrameReceiver;
 use crate::receiver::receive::partial_verification::PartialVerifier;
+pub use crate::receiver::session::StreamRequest;
 use crate::receiver::session::{ReceiverSession, SessionOutput};
 use crate::receiver::tree::TargetTree;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
-use haul_proto::entry::EntryKind as Kinds;
-use haul_proto::path::escape;
-use haul_proto::sync::ChangeKind;
-use haul_proto::wire::pipe::PipeKind;
-use haul_proto::wire::request::TargetRequest;
-use haul_proto::wire::write_options::PartialOptions;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::sync::Arc;
 
 /// The target's end of a job: passes messages and frames from the source to the components.
 ///

@@ -17,10 +17,9 @@ use haul_proto::entry::{EntryMetadata, Timestamp};
 use haul_proto::path::Name;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps, openat, renameat_with, unlinkat};
 
-use crate::fs::link_open_file;
 use crate::fs::meta::{apply, apply_to_symlink};
 use crate::fs::testing::{KEEP, in_time_of, name};
-use crate::fs::{Dir, FdCache, FileStat, FollowLinks, MetadataParts, WalkEntry, Walker};
+use crate::fs::{Dir, FdCache, FileStat, FollowLinks, MetadataParts, WalkEntry, Walker, link_open_file};
 use crate::receiver::decide::symlinks::make_link;
 use crate::receiver::place::job_locks::JobLocks;
 use crate::receiver::place::target_path::TargetPath;

@@ -1,9 +1,8 @@
 //! The protocol's session at the target, behind a lock, and the threads that wait for it.
 
-use haul_base::sys::sync::lock;
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use crate::receiver::entry::ReceiverEntry;
-use crate::sys::notify::Notify;
+use haul_base::sys::sync::lock;
 use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::ids::{PathId, StreamId};
 use haul_proto::session::target::TargetSession;
@@ -11,7 +10,9 @@ use haul_proto::wire::message::TargetMessage;
 use haul_proto::wire::ranges::TargetRange;
 use haul_proto::wire::request::TargetRequest;
 use haul_proto::wire::storage::Verify;
-use std::sync::{Mutex, MutexGuard, OnceLock};
+
+use crate::receiver::entry::ReceiverEntry;
+use crate::sys::notify::Notify;
 
 /// The session with the source. All threads of the receiver share its state machine.
 pub struct ReceiverSession {

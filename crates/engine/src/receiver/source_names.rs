@@ -2,13 +2,13 @@
 //!
 //! Stores a keyed hash of each name: 8 bytes, and as many again for the set.
 
-use haul_proto::path::Name;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use haul_base::sys::sync::lock;
+use haul_proto::path::Name;
 
 /// Most names kept for all open directories, as a limit on a source's use of memory. Each name takes up to 36 bytes
 /// while the set grows.

@@ -1,10 +1,11 @@
 //! The environment of the worker process.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use haul_base::job::allowance::Allowance;
 
 use crate::policy::HostPolicy;
-use std::path::PathBuf;
-use std::sync::Arc;
 
 /// The environment of the worker process.
 #[derive(Debug, Default)]

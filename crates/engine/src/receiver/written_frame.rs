@@ -1,9 +1,11 @@
 //! The end of a frame's write, on its way from the writer to the driver.
 
+use std::sync::Arc;
+
+use haul_proto::wire::frame::DataFrame;
+
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::error::FileError;
-use haul_proto::wire::frame::DataFrame;
-use std::sync::Arc;
 
 /// A frame whose write has ended.
 pub struct WrittenFrame {

@@ -1,15 +1,16 @@
 //! Extended attributes and access control lists of offered entries, where they are preserved. Also reports flags that a
 //! copy cannot have (append-only, immutable).
 
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
 use haul_base::sys::describe::describe;
 use haul_proto::entry::Entry;
 use haul_proto::entry_extras::{EntryExtras, ExtendedAttribute};
 use haul_proto::path::escape;
 use haul_proto::wire::report::WorkerMessage;
 use rustix::fs::{IFlags, ioctl_getflags};
-use std::io;
-use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
 
 use super::session::Source;
 use crate::fs::Dir;

@@ -1,12 +1,13 @@
 //! Requested digests at the source (`-E %ALGORITHM`). Every frame is hashed as it is sent. Frames that the target
 //! already holds are hashed too, since both ends compare them. A file with a wrong digest is not completed.
 
+use std::io;
+
 use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
 use haul_proto::wire::checksum::ChecksumRequest;
 use haul_proto::wire::report::WorkerMessage;
-use std::io;
 
 use super::session::Source;
 use crate::io::checksum::{FileChecksum, sum_of, verdict};

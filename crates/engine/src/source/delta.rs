@@ -1,12 +1,13 @@
 //! Delta encoding of a frame against the target's base file.
 
+use std::io;
+
 use haul_proto::delta::blocks::{self, BlockHash};
 use haul_proto::delta::instructions::encode;
 use haul_proto::delta::rolling::{OffsetHint, SignatureIndex};
 use haul_proto::integrity::{Digest, FrameLen};
 use haul_proto::scheduler::DeltaBase;
 use haul_proto::wire::sparse::DataMap;
-use std::io;
 
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::calls::read_at;

@@ -1,7 +1,8 @@
 //! The digest of a file before its offer, for jobs that compare by digest: the walk reads the whole file.
 
-use haul_proto::integrity::Digest;
 use std::sync::Arc;
+
+use haul_proto::integrity::Digest;
 
 use super::session::Source;
 use crate::io::storage::file::OpenedFile;

@@ -1,12 +1,13 @@
 //! Digests in Offers: which files have one, and which not.
 
-use haul_base::control_channel::LinkWriter;
-use haul_proto::entry::{Entry, EntryContent, EntryLocation as EntryPlace};
-use haul_proto::wire::request::{SourceRequest, SymlinkMode as LinkRule};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use haul_base::control_channel::LinkWriter;
+use haul_proto::entry::{Entry, EntryContent, EntryLocation as EntryPlace};
+use haul_proto::wire::request::{SourceRequest, SymlinkMode as LinkRule};
 
 use super::super::tests::{make_file, offers, request};
 use super::*;

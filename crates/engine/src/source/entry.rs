@@ -1,25 +1,23 @@
 //! The source's data about a file, from its offer until it is complete.
 
-use crate::io::storage::calls::read_at;
-use crate::source::flow_feed::FlowRead;
-use crate::source::path::SourceFileError;
-use crate::source::path::SourcePath;
-use haul_proto::entry::Timestamp;
-use haul_proto::integrity::FrameLen;
-use rustix::fs::FileType;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use haul_base::job::null;
+use haul_proto::entry::Timestamp;
+use haul_proto::integrity::FrameLen;
+use rustix::fs::FileType;
 
 use crate::fs::FileStat;
 use crate::io::checksum::FileChecksum;
 use crate::io::storage::FileAccess;
+use crate::io::storage::calls::read_at;
 use crate::io::storage::file::OpenedFile;
-use crate::source::flow_feed::{FlowFeed, FlowPipe};
+use crate::source::flow_feed::{FlowFeed, FlowPipe, FlowRead};
 use crate::source::own_unlinks::OwnUnlinkRecords;
+use crate::source::path::{SourceFileError, SourcePath};
 use crate::source::removable::RemovableFile;
 use crate::source::state::SourceState;
 

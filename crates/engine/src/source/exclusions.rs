@@ -1,11 +1,12 @@
 //! Reports of excluded entries to target and user. A target that compares or removes extraneous entries must
 //! distinguish excluded names from missing ones.
 
+use std::sync::MutexGuard;
+
 use haul_proto::ids::EntryId;
 use haul_proto::limits::LEFT_OUT_NAMES_MAX;
 use haul_proto::path::{Name, escape};
 use haul_proto::wire::report::WorkerMessage;
-use std::sync::MutexGuard;
 
 use super::session::{Source, State};
 use crate::fs::{PatternFile, WalkEntry};

@@ -1,17 +1,17 @@
 //! The input of a flow, and its frames that the target has not yet acknowledged. Streams take turns to read frames in
 //! order; all further work on frames is parallel.
 
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{io, thread};
+
 use haul_base::sys::sync::lock;
 use haul_proto::entry::Timestamp;
 use haul_proto::integrity::FrameLen;
 use rustix::fs::{FileType, fstat, tell};
 use rustix::pipe::fcntl_setpipe_size;
-use std::collections::BTreeMap;
-use std::io;
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::fs::FileStat;
 use crate::io::program::PipeProgram;

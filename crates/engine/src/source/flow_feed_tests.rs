@@ -1,9 +1,10 @@
 //! Frames of a pipe, for any sizes of the writes to it.
 
-use super::*;
-use crate::io::storage::calls::write_on;
 use std::io::{Seek, SeekFrom, Write};
 use std::thread;
+
+use super::*;
+use crate::io::storage::calls::write_on;
 
 const F: usize = 256 << 10;
 

@@ -1,6 +1,8 @@
 //! One stream's share of a flow. It reads the next frame in turn, lets the next stream read, and then hashes, keeps and
 //! sends the frame.
 
+use std::sync::atomic::Ordering;
+
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::frame_check;
 use haul_proto::journal::check_value;
@@ -8,7 +10,6 @@ use haul_proto::ranges::RangeSet;
 use haul_proto::scheduler::FlowFrame;
 use haul_proto::wire::frame::{DataFrame, RecordTrailer};
 use haul_proto::wire::resource_metrics::Stage;
-use std::sync::atomic::Ordering;
 
 use super::session::Source;
 use crate::io::frame_buffer::FrameBuffer;

@@ -1,8 +1,9 @@
 //! Where a stream's frames go: into a socket, or to a target in the same process.
 
+use std::ops::Range;
+
 use haul_proto::ids::EntryId;
 use haul_proto::wire::frame::RecordTrailer;
-use std::ops::Range;
 
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::file::OpenedFile;

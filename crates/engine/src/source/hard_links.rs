@@ -1,11 +1,12 @@
 //! Hard links as the walk finds them: the first name represents the file, and the others are offered as links to it. A
 //! file is remembered until all its names were found.
 
+use std::collections::HashMap;
+
 use haul_proto::hard_links::{LinkDirectoryName, LinkedBytes};
 use haul_proto::ids::EntryId;
 use haul_proto::path::Name;
 use haul_proto::wire::report::WorkerMessage;
-use std::collections::HashMap;
 
 use crate::fs::{FileIdentity, FileStat};
 use crate::metrics::reporter::Reporter;
@@ -77,12 +78,13 @@ impl LinkedFiles {
 
 #[cfg(test)]
 mod tests {
+    use haul_base::control_channel::LinkWriter;
+    use haul_base::sys::sync::lock;
+
     use super::*;
     use crate::fs::testing::{name, write_file};
     use crate::fs::{Dir, FollowLinks};
     use crate::testing::SentReport;
-    use haul_base::control_channel::LinkWriter;
-    use haul_base::sys::sync::lock;
 
     #[test]
     fn a_file_is_remembered_until_its_last_name() {

@@ -1,12 +1,12 @@
 //! Source arguments from a list, between the control channel and the walk.
 
-use haul_proto::error::ProtocolError;
-use haul_proto::limits::LISTED_BATCHES_AHEAD;
-use haul_proto::wire::list_batch::SourceBatch;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use haul_base::sys::sync::lock;
+use haul_proto::error::ProtocolError;
+use haul_proto::limits::LISTED_BATCHES_AHEAD;
+use haul_proto::wire::list_batch::SourceBatch;
 
 /// Received batches, not yet walked.
 pub struct PendingBatches {

@@ -1,11 +1,5 @@
 //! The source's walk: it offers entries as fast as the window of incomplete entries allows.
 
-use crate::source::exclusions;
-use haul_proto::entry::{Entry, EntryContent, EntryLocation as EntryPlace, EntryMetadata, Timestamp};
-use haul_proto::entry_extras::EntryExtras;
-use haul_proto::hard_links::LinkDirectoryName;
-use haul_proto::ids::EntryId;
-use haul_proto::path::Name;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
@@ -15,6 +9,16 @@ use haul_base::job::display_path::below;
 use haul_base::job::error::CHANGED_SINCE_PLAN;
 use haul_base::job::spec::Symlinks;
 use haul_base::sys::describe::describe;
+use haul_proto::entry::{Entry, EntryContent, EntryLocation as EntryPlace, EntryMetadata, Timestamp};
+use haul_proto::entry_extras::EntryExtras;
+use haul_proto::hard_links::LinkDirectoryName;
+use haul_proto::ids::EntryId;
+use haul_proto::limits::{OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX};
+use haul_proto::path::Name;
+use haul_proto::wire::list_batch::SourceBatch;
+use haul_proto::wire::pipe::PipeKind;
+use haul_proto::wire::request::SymlinkMode as LinkRule;
+use haul_proto::wire::resource_metrics::Stage;
 
 use super::digest::WalkDigester;
 use super::session::{Source, State};
@@ -23,6 +27,7 @@ use crate::fs::{
 };
 use crate::metrics::stage_timer::during;
 use crate::source::entry::SourceEntry;
+use crate::source::exclusions;
 use crate::source::exclusions::UnreportedExclusions;
 use crate::source::flow_feed::FlowPipe;
 use crate::source::hard_links::{LinkCharge, LinkedFiles};
@@ -31,11 +36,6 @@ use crate::source::operand_parents::OperandParents;
 use crate::source::operands::{OperandKind, OperandOpener, OperandRoot, operand_links};
 use crate::source::path::SourcePath;
 use crate::source::removable::RemovableFile;
-use haul_proto::limits::{OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX};
-use haul_proto::wire::list_batch::SourceBatch;
-use haul_proto::wire::pipe::PipeKind;
-use haul_proto::wire::request::SymlinkMode as LinkRule;
-use haul_proto::wire::resource_metrics::Stage;
 
 /// Entries leave in batches. The first batches are small, to start the transfer early.
 const BATCH_MAX: usize = OFFER_ENTRIES_MAX;

@@ -52,9 +52,10 @@ impl OperandParents {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::fs::{Permissions, create_dir_all, set_permissions};
     use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
 
     #[test]
     fn modes_are_told_from_the_nearest_directory_up_to_the_base() {

@@ -1,16 +1,5 @@
 //! The source arguments, each checked once.
 
-use haul_base::job::End;
-use haul_base::job::display_path::own_name;
-use haul_base::job::null;
-use haul_base::job::spec::Symlinks;
-use haul_base::sys::describe::describe;
-use haul_proto::entry::EntryMetadata;
-use haul_proto::path::Name;
-use haul_proto::wire::pipe::PipeKind;
-use haul_proto::wire::request::{SourceRequest, SymlinkMode as LinkRule, TargetOperand};
-use rustix::fs::{FileType, OFlags};
-use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
@@ -19,6 +8,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+
+use haul_base::job::display_path::own_name;
+use haul_base::job::spec::Symlinks;
+use haul_base::job::{End, null};
+use haul_base::sys::describe::describe;
+use haul_proto::entry::EntryMetadata;
+use haul_proto::path::Name;
+use haul_proto::wire::pipe::PipeKind;
+use haul_proto::wire::request::{SourceRequest, SymlinkMode as LinkRule, TargetOperand};
+use rustix::fs::{FileType, OFlags};
+use rustix::io::Errno;
 
 use crate::fs::{
     Dir, DirAccess, FdCache, FileIdentity, FileStat, FollowLinks, MAX_OPEN_DIRECTORIES, WalkLookup, lookup,

@@ -1,14 +1,15 @@
 //! Removal of a hard link updates the change time of the whole file. Updates by haul itself are recorded while another
 //! name is in the job, so that they do not count as changes.
 
-use haul_base::sys::sync::lock;
-use haul_proto::entry::Timestamp;
-use haul_proto::path::Name;
-use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, Weak};
+
+use haul_base::sys::sync::lock;
+use haul_proto::entry::Timestamp;
+use haul_proto::path::Name;
+use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
 
 use crate::fs::{FileIdentity, FileStat};
 use crate::source::state::SourceState;

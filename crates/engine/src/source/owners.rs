@@ -1,10 +1,11 @@
 //! Names of owners and groups, sent before the first entry of each.
 
+use std::collections::HashSet;
+use std::sync::Mutex;
+
 use haul_base::sys::sync::lock;
 use haul_proto::entry::EntryMetadata;
 use haul_proto::limits::{ACCOUNT_NAME_MAX, OWNERS_MAX};
-use std::collections::HashSet;
-use std::sync::Mutex;
 
 use crate::sys::accounts::Accounts;
 

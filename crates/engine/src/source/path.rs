@@ -1,16 +1,16 @@
 //! Paths below a source argument, and errors of their files.
 
+use std::io;
+use std::sync::Arc;
+
 use haul_base::job::display_path::below;
 use haul_base::job::error::{CHANGED_SINCE_PLAN, CHANGED_WHILE_READ};
 use haul_base::sys::describe::describe;
+use haul_proto::path::Name;
 
-use crate::fs::Dir;
-use crate::fs::FollowLinks;
+use crate::fs::{Dir, FollowLinks};
 use crate::io::checksum::DigestMismatch;
 use crate::io::program::ProgramError;
-use haul_proto::path::Name;
-use std::io;
-use std::sync::Arc;
 
 /// Why a file cannot be sent. A remedy is on the next line.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -1,11 +1,10 @@
 //! Identification of a source file to be removed.
 
-use crate::fs::FileIdentity;
-use crate::fs::FileStat;
-use crate::source::own_unlinks::{OwnUnlinkRecords, OwnUnlinks};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::fs::{FileIdentity, FileStat};
+use crate::source::own_unlinks::{OwnUnlinkRecords, OwnUnlinks};
 /// Set once a file was sent and verified. All its names share the flag.
 pub type VerifiedFlag = Arc<AtomicBool>;
 

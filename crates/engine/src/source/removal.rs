@@ -4,12 +4,8 @@
 //!
 //! A separate thread removes them, so that messages are not delayed. The session bounds the queue.
 
-use crate::source::operands;
-use crate::source::removable::RemovableFile;
-use crate::source::removable::RemovalNames;
-use haul_proto::wire::request::SymlinkMode as LinkRule;
-
 use haul_base::sys::describe::describe;
+use haul_proto::wire::request::SymlinkMode as LinkRule;
 
 use super::session::{Source, State};
 use super::source_removal::{SourceRemoval, SourceRemovalOutcome};
@@ -17,6 +13,8 @@ use crate::fs::FileStat;
 use crate::metrics::counter::add;
 use crate::policy::audit::AuditAction;
 use crate::source::entry::SourceEntry;
+use crate::source::operands;
+use crate::source::removable::{RemovableFile, RemovalNames};
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 
 /// Most files removed in one batch.

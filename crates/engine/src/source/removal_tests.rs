@@ -1,15 +1,19 @@
 //! Removals at the source, and above all entries that stay.
 
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
 use haul_base::control_channel::LinkWriter;
 use haul_proto::entry::{EntryContent, EntryLocation as EntryPlace};
 use haul_proto::ids::{EntryId, StreamId};
 use haul_proto::scheduler::CHUNK_FRAMES_MAX;
+use haul_proto::wire::list_batch::SourceBatch;
 use haul_proto::wire::message::{TargetMessage, TransferNeed};
 use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::request::SourceRequest;
-use std::fs::{self, File};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
 
 use super::super::tests::{NUMBER, bytes, make_file, needs, offers, request};
 use super::*;
@@ -18,9 +22,6 @@ use crate::metrics::reporter::Reporter;
 use crate::policy::HostPolicy;
 use crate::sys::confine::ConfineNetwork;
 use crate::sys::confine::tests::{confined, is_denied};
-use haul_proto::wire::list_batch::SourceBatch;
-use std::io;
-use std::sync::Arc;
 
 fn removing(operands: &[PathBuf], change: impl FnOnce(&mut SourceRequest)) -> Source {
     let mut request = SourceRequest { remove_files: true, ..request(operands, LinkRule::Keep) };

@@ -1,6 +1,15 @@
 //! The state of the source's end: the protocol's state machine behind a lock, and the notifications of its threads.
 
-use crate::io::program::InheritedPipe;
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use haul_base::job::account::{WorkDone, WorkKind};
+use haul_base::sys::cancel::Cancel;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata};
 use haul_proto::entry_extras::EntryExtras;
 use haul_proto::error::ProtocolError;
@@ -16,18 +25,9 @@ use haul_proto::wire::ranges::{PlannedVersion, SourceRange};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{SourceRequest, SymlinkMode, TargetOperand};
 use haul_proto::wire::storage::CacheUse;
-use std::collections::HashSet;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
-
-use haul_base::job::account::{WorkDone, WorkKind};
-use haul_base::sys::cancel::Cancel;
 
 use crate::fs::{FileIdentity, FileStat, WalkFilter};
+use crate::io::program::InheritedPipe;
 use crate::io::storage::cold;
 use crate::io::storage::policy::StoragePolicy;
 use crate::metrics::counter::add;

@@ -2,8 +2,7 @@
 
 use haul_proto::entry::Timestamp;
 use haul_proto::ids::EntryId;
-use haul_proto::integrity::NO_VALUE;
-use haul_proto::integrity::frame_check;
+use haul_proto::integrity::{NO_VALUE, frame_check};
 use haul_proto::scheduler::SmallFile;
 use haul_proto::wire::frame::{PackFrame, PackedFile, RecordTrailer};
 use haul_proto::wire::resource_metrics::Stage;

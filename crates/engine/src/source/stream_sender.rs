@@ -1,11 +1,11 @@
 //! One stream's thread at the source: reads, hashes and sends from one buffer, without copies.
 
-use crate::source::flow_frames;
-use crate::source::small_files;
+use std::sync::Arc;
+use std::time::Instant;
+
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::StreamId;
-use haul_proto::integrity::NO_VALUE;
-use haul_proto::integrity::{Digest, frame_check};
+use haul_proto::integrity::{Digest, NO_VALUE, frame_check};
 use haul_proto::journal::check_value;
 use haul_proto::path::escape;
 use haul_proto::ranges::RangeSet;
@@ -14,8 +14,6 @@ use haul_proto::wire::frame::{DataFrame, DeltaFrame, RecordTrailer};
 use haul_proto::wire::preserve::HolePolicy;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::resource_metrics::Stage;
-use std::sync::Arc;
-use std::time::Instant;
 
 use super::delta::ChunkBase;
 use super::session::Source;
@@ -32,6 +30,7 @@ use crate::net::stream::StreamError;
 use crate::source::entry::SourceEntry;
 use crate::source::frame_sink::FrameSink;
 use crate::source::path::SourceFileError;
+use crate::source::{flow_frames, small_files};
 
 /// Discards all data, for a job that only compares.
 struct NoSink;

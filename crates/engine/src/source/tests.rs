@@ -1,5 +1,12 @@
 //! The source without a target: opened files, walked directories, and woken threads.
 
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
 use haul_base::control_channel::LinkWriter;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata};
 use haul_proto::error::ProtocolError;
@@ -11,17 +18,15 @@ use haul_proto::limits::ENTRY_WINDOW;
 use haul_proto::path::Name;
 use haul_proto::scheduler::{ChunkSizer, WorkItem};
 use haul_proto::wire::frame::RecordTrailer;
+use haul_proto::wire::list_batch::SourceBatch;
 use haul_proto::wire::message::{Exclusion, SourceMessage, TargetMessage, TransferNeed};
+use haul_proto::wire::request::{SourceRequest, SymlinkMode};
 use haul_proto::wire::write_options::SkipOptions;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
 
 use super::offers;
 use super::session::Source;
-use crate::fs::FileIdentity;
 use crate::fs::testing::{in_time, without_capabilities};
-use crate::fs::{FileStat, MAX_OPEN_DIRECTORIES};
+use crate::fs::{FileIdentity, FileStat, MAX_OPEN_DIRECTORIES};
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::FileAccess;
 use crate::io::storage::file::OpenedFile;
@@ -34,11 +39,6 @@ use crate::source::frame_sink::FrameSink;
 use crate::sys::confine::tests::{confined, is_denied};
 use crate::sys::confine::{ConfineBounds, ConfineNetwork};
 use crate::testing::source_request;
-use haul_proto::wire::list_batch::SourceBatch;
-use haul_proto::wire::request::{SourceRequest, SymlinkMode};
-use std::io;
-use std::sync::Arc;
-use std::time::Duration;
 
 pub(super) const NUMBER: JobNumber = JobNumber(1);
 const OPERANDS: usize = 1500;

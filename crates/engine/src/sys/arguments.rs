@@ -1,11 +1,9 @@
 //! The arguments of this process, as visible to others (proc(5), `cmdline`).
 
 use std::ffi::OsString;
-use std::fs;
-use std::io;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::ptr;
+use std::{fs, io, ptr};
 
 /// Replaces each byte of a secret.
 const FILLER: u8 = b'x';

@@ -29,8 +29,9 @@ pub fn clone_range(from: impl AsFd, to: impl AsFd, offset: u64, len: u64) -> io:
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::io::{Read, Seek, Write};
+
+    use super::*;
 
     /// What the temporary directory is on may do it or not: but never something else.
     #[test]

@@ -3,13 +3,14 @@
 //! Then the kernel refuses everything else with EACCES: opening, creating, removing or renaming files elsewhere,
 //! binding other ports, and signals to other processes. SECURITY.md lists the limits of Landlock.
 
+use std::os::fd::AsFd;
+
 use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, NetPort, PathBeneath, PathFd, PathFdError, Ruleset,
     RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, make_bitflags,
 };
-use std::os::fd::AsFd;
 
 use super::syscall_filter;
 
@@ -169,11 +170,12 @@ fn outcome(enforced: RulesetStatus, kernel: &LandlockStatus, reads_anything: Opt
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::*;
     use std::fs::{self, File};
     use std::io;
     use std::net::{TcpListener, TcpStream};
     use std::path::Path;
+
+    use super::*;
 
     /// Runs `work` in a thread confined by `allow`. Returns `None` with a message if this kernel does not support all
     /// rules.

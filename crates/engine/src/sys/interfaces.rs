@@ -1,10 +1,11 @@
 //! The addresses and speeds of this host's interfaces (getifaddrs(3)).
 
-use haul_proto::limits::{ADDRESSES_MAX, INTERFACE_MAX};
-use haul_proto::wire::address::LocalAddress;
 use std::ffi::CStr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ptr;
+
+use haul_proto::limits::{ADDRESSES_MAX, INTERFACE_MAX};
+use haul_proto::wire::address::LocalAddress;
 
 /// The addresses of all active interfaces except the loopback: at most [`ADDRESSES_MAX`]. Empty if the kernel lists
 /// none.
@@ -85,8 +86,9 @@ fn speed_of(interface: &str) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use haul_lab::Netns;
+
+    use super::*;
 
     #[test]
     fn what_a_host_has_is_found_and_nothing_else() {

@@ -103,8 +103,9 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use haul_lab::Netns;
+
+    use super::*;
 
     #[test]
     fn an_interface_has_what_was_set() {

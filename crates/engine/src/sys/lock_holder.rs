@@ -1,9 +1,10 @@
 //! Finds the process that holds a file's lock (flock(2), proc_locks(5)).
 
-use rustix::fs::{AtFlags, StatxFlags, statx};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
+
+use rustix::fs::{AtFlags, StatxFlags, statx};
 
 /// The system's lists of locks and mounts, opened before the sandbox starts.
 pub struct LockTable {
@@ -69,10 +70,11 @@ fn holder_of(locks: &str, (major, minor): (u32, u32), inode: u64) -> Option<u32>
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{FlockOperation, flock};
+
     use super::*;
     use crate::sys::confine::tests::confined;
     use crate::sys::confine::{ConfineNetwork, ConfineRights};
-    use rustix::fs::{FlockOperation, flock};
 
     const LOCKS: &str = "\
 1: POSIX  ADVISORY  WRITE 7 08:01:131 0 EOF

@@ -1,7 +1,6 @@
 //! Properties of the machine: kernel, cores, CPU instructions.
 
-use std::fs;
-use std::thread;
+use std::{fs, thread};
 
 /// Identifies the running kernel: equal for two processes exactly if they share device and inode numbers. Without a
 /// boot ID, the process ID, the time and an address make it unique.

@@ -40,11 +40,13 @@ impl Notify {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use haul_base::sys::sync::lock;
     use std::sync::Mutex;
     use std::sync::mpsc::channel;
     use std::thread;
+
+    use haul_base::sys::sync::lock;
+
+    use super::*;
 
     #[test]
     fn no_signal_is_missed_however_it_falls() {

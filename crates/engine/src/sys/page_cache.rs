@@ -65,8 +65,9 @@ fn sync_range(file: impl AsFd, offset: u64, len: u64, flags: libc::c_uint) -> io
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::io::Write;
+
+    use super::*;
 
     #[test]
     fn what_was_written_is_cached_and_can_be_written_back() {

@@ -4,10 +4,11 @@
 //! filter permits the calls for transfers; every other call fails with ENOSYS, as on a kernel without it. Requests of
 //! io_uring are not filtered: SECURITY.md states that limit.
 
+use std::collections::BTreeMap;
+
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
-use std::collections::BTreeMap;
 
 /// Flags of clone(2) that create namespaces.
 const NEW_NAMESPACES: u64 = (libc::CLONE_NEWCGROUP
@@ -141,11 +142,13 @@ fn argument(number: u8, compare: SeccompCmpOp, value: u64) -> Result<SeccompCond
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use rustix::net::{AddressFamily, SocketType, socket};
     use std::io;
     use std::net::{TcpListener, TcpStream};
     use std::process::Command;
+
+    use rustix::net::{AddressFamily, SocketType, socket};
+
+    use super::*;
 
     /// Runs `work` in a thread that is held to the filter, and no other thread of the tests is.
     fn filtered<T: Send>(work: impl FnOnce() -> T + Send) -> T {

@@ -3,10 +3,11 @@
 //! The kernel's structure is longer than libc's. It is read as bytes at the offsets of `linux/tcp.h`, which never
 //! change; fields unknown to an older kernel are zero.
 
-use haul_proto::wire::report::WindowLimits;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
+
+use haul_proto::wire::report::WindowLimits;
 
 /// Room for the structure of Linux 6.18 (248 bytes).
 const LEN: usize = 256;
@@ -171,9 +172,10 @@ pub fn congestion_controls() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
+
+    use super::*;
 
     #[test]
     fn figures_of_a_connection_are_its_own_and_other_sockets_are_errors() {

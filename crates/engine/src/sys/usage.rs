@@ -1,9 +1,10 @@
 //! Resource use of this process and of its threads.
 
-use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// User and system time of this process, in microseconds.
 pub fn cpu_us() -> u64 {

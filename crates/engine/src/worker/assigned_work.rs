@@ -1,7 +1,8 @@
 //! What its Requests make of a worker: a source, a target, both, or the state of a measurement.
 
-use haul_proto::wire::request::SessionSettings;
 use std::sync::Arc;
+
+use haul_proto::wire::request::SessionSettings;
 
 use crate::receiver::TargetReceiver;
 use crate::source::Source;

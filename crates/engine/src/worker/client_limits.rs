@@ -1,13 +1,6 @@
 //! Limits of a served worker: its command-line words from the server, and the sandbox that enforces them. Module
 //! `request_policy` decides which Requests they permit.
 
-use haul_base::job::End;
-use haul_base::job::allowance::Allowance;
-use haul_base::job::null;
-use haul_base::job::work_progress::WorkProgress;
-use haul_base::sys::inherited_fds;
-use haul_proto::wire::preserve::PreserveOptions;
-use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -15,6 +8,13 @@ use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
+
+use haul_base::job::allowance::Allowance;
+use haul_base::job::work_progress::WorkProgress;
+use haul_base::job::{End, null};
+use haul_base::sys::inherited_fds;
+use haul_proto::wire::preserve::PreserveOptions;
+use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 
 use crate::fs::lookup;
 use crate::io::program::{InheritedPipe, PipeProgram};

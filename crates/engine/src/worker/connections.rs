@@ -1,16 +1,17 @@
 //! The data connections of a worker: it listens, connects, or opens a tunnel, as its controller says.
 
+use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
 use haul_base::control_channel::LinkWriter;
 use haul_base::sys::panic::panicked;
 use haul_proto::wire::control_channel::LinkChannel;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::SessionSettings;
 use haul_proto::wire::route::Route;
-use std::net::IpAddr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
 use crate::net::stream::AcceptedStreams;
 use crate::net::stream::accept::{AcceptAddress, listen};

@@ -1,9 +1,10 @@
 //! What a worker learns from the process that it runs in.
 
-use haul_base::job::allowance::Allowance;
-use haul_base::job::work_progress::WorkProgress;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+use haul_base::job::allowance::Allowance;
+use haul_base::job::work_progress::WorkProgress;
 
 use crate::policy::HostPolicy;
 use crate::policy::audit::{AuditError, AuditLog};

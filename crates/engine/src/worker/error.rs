@@ -1,11 +1,12 @@
 //! Errors of a worker: what ends it, and why it refuses a Request.
 
+use std::io;
+use std::sync::Arc;
+
 use haul_base::control_channel::LinkError;
 use haul_base::sys::describe::describe;
 use haul_proto::error::ProtocolError;
 use haul_proto::path::escape;
-use std::io;
-use std::sync::Arc;
 
 use crate::net::stream::StreamError;
 use crate::policy::audit::AuditError;

@@ -1,8 +1,9 @@
 //! Pipes that the parent process leaves to a worker.
 
-use haul_base::sys::inherited_fds;
 use std::io;
 use std::sync::Arc;
+
+use haul_base::sys::inherited_fds;
 
 use crate::io::program::{InheritedPipe, PipeProgram};
 

@@ -22,17 +22,18 @@ pub(crate) mod runtime;
 mod stream_autotune;
 mod stream_recovery;
 
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
 use haul_base::control_channel::{LinkReader, LinkWriter};
 use haul_base::job::End;
 use haul_base::job::account::WorkAccount;
 use haul_base::job::hello::greeting_line;
 use haul_proto::feature::{Features, PROTOCOL_VERSION};
 use haul_proto::wire::report::{WorkerHello, WorkerMessage};
-use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{self, BufReader, Write};
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 pub use self::environment::Environment;
 pub use self::inherited_pipes::InheritedPipes;

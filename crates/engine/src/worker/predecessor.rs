@@ -4,17 +4,17 @@
 //! nothing there. The kernel frees the name when the worker ends, however it ends, and tells who listens. A worker of
 //! another job has another name, and who sees a name in `/proc/net/unix` does not know the id.
 
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use haul_base::job::End;
+use haul_base::sys::child::is_ready;
 use haul_proto::ids::JobId;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with};
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
-use std::os::fd::OwnedFd;
-use std::time::Duration;
-
-use haul_base::job::End;
-use haul_base::sys::child::is_ready;
 
 /// How long a worker may take to end after each signal. All in all less than any idle timeout.
 const END_WAIT: Duration = Duration::from_secs(1);

@@ -1,6 +1,10 @@
 //! The main thread of a worker: handles the controller's messages in order. Its Requests come first, then the sandbox,
 //! the data connections and the threads of the job.
 
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::time::Duration;
+
 use haul_base::control_channel::{LinkReader, LinkWriter};
 use haul_base::job::End;
 use haul_base::job::account::WorkAccount;
@@ -13,9 +17,6 @@ use haul_proto::wire::measure::MeasureRequest;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceRequest, TargetRequest};
 use haul_proto::wire::sandbox::Confinement;
-use std::io::{self, Read};
-use std::sync::Arc;
-use std::time::Duration;
 
 use crate::fs::FileIdentity;
 use crate::io::program::PipeProgram;
@@ -25,8 +26,7 @@ use crate::net::stream::socket::permits_congestion;
 use crate::net::stream::window;
 use crate::policy::PolicyRule;
 use crate::policy::audit::{AuditAction, AuditRecord};
-use crate::receiver::TargetReceiver;
-use crate::receiver::WorkerContext;
+use crate::receiver::{TargetReceiver, WorkerContext};
 use crate::source::Source;
 use crate::sys::confine::{ConfineBounds, ConfineNetwork};
 use crate::sys::{affinity, machine, memory, tcp_info};

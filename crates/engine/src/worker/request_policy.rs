@@ -5,6 +5,10 @@
 //! decided. `_` marks a field that the client may choose: its decoder checks its limits, and the kernel confines the
 //! worker to its directory.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
 use haul_base::job::null;
 use haul_proto::delta::options::{DeltaMode, DeltaOptions};
 use haul_proto::overwrite_policy::OverwritePolicy;
@@ -16,9 +20,6 @@ use haul_proto::wire::request::{ControllerMessage, SessionSettings, SourceReques
 use haul_proto::wire::socket_options::SocketOptions;
 use haul_proto::wire::storage::{CacheUse, StorageRequest};
 use haul_proto::wire::write_options::{ModeOptions, PartialOptions, WriteOptions};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
 
 use crate::fs::lookup;
 use crate::worker::client_limits::{ClientLimits, ServedAccess};

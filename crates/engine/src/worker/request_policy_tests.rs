@@ -1,4 +1,5 @@
-use super::*;
+use std::net::IpAddr;
+use std::path::Path;
 
 use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::cpus::Cpus;
@@ -6,9 +7,8 @@ use haul_proto::file_range::RangeLen;
 use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
 use haul_proto::wire::ranges::TargetRange;
 use haul_proto::wire::storage::Fsync;
-use std::net::IpAddr;
-use std::path::Path;
 
+use super::*;
 use crate::testing;
 use crate::worker::client_limits::{ServePolicy, ServedPipe};
 

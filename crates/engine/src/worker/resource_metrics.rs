@@ -1,10 +1,11 @@
 //! Resource metrics of this worker for its controller: samples its threads, host and sockets several times a second. No
 //! decision depends on them.
 
+use std::time::{Duration, Instant};
+
 use haul_base::job::account::WorkDone;
 use haul_proto::diagnose::{Bottleneck, JobMeasurements, diagnose};
 use haul_proto::wire::resource_metrics::{CurrentMetrics, ResourceMetrics, Sockets, StreamFigures, Traffic};
-use std::time::{Duration, Instant};
 
 use crate::metrics::stage_timer::StageTimers;
 use crate::net::stream_pool::StreamPool;
@@ -148,9 +149,10 @@ pub fn own_bottleneck(is_source: bool, load: ResourceMetrics, work: &WorkDone) -
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use haul_base::job::account::WorkKind;
     use haul_proto::wire::resource_metrics::Stage;
+
+    use super::*;
 
     /// Returns metrics of a job of 10 s with one stream that waited in these stages.
     fn waiting(stages: &[(Stage, u64)]) -> ResourceMetrics {

@@ -3,6 +3,13 @@
 
 mod threads;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
 use haul_base::control_channel::LinkWriter;
 use haul_base::job::account::WorkDone;
 use haul_base::job::work_progress::WorkProgress;
@@ -15,12 +22,6 @@ use haul_proto::wire::counters::PathFigures;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::resource_metrics::{ResourceMetrics, Stage};
 use haul_proto::wire::source_activity::SourceActivity;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError};
-use std::sync::{Arc, Condvar, Mutex};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use crate::metrics::stage_timer::StageTimers;
 use crate::net::controller_watchdog::ControllerWatchdog;
@@ -443,11 +444,13 @@ impl Drop for ThreadSlot {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::net::controller_watchdog::tests::watchdog;
-    use haul_base::control_channel::LinkReader;
     use std::os::unix::net::UnixStream;
     use std::sync::mpsc::sync_channel;
+
+    use haul_base::control_channel::LinkReader;
+
+    use super::*;
+    use crate::net::controller_watchdog::tests::watchdog;
 
     /// Returns the state of a job without source and target, and a reader of its messages to the controller.
     fn shared() -> (Arc<RuntimeShared>, LinkReader<UnixStream>) {

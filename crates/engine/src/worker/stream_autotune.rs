@@ -1,9 +1,10 @@
 //! Tuning of the source's number of streams while a job runs: samples the sockets, consults [`StreamAutotuner`], and
 //! opens streams or leaves some idle. A number set by the user at run time ([`fix`]) ends the tuning.
 
+use std::time::{Duration, Instant};
+
 use haul_proto::ranges::RangeSet;
 use haul_proto::stream_autotune::StreamAutotuner;
-use std::time::{Duration, Instant};
 
 use crate::net::stream_pool::{PoolSnapshot, StreamPool};
 use crate::source::Source;

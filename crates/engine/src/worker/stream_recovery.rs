@@ -1,9 +1,10 @@
 //! Recovery of the source's streams while a job runs: samples the sockets, applies the decisions of
 //! [`crate::net::multipath`], closes broken or stalled streams, and has replacements opened.
 
+use std::time::{Duration, Instant};
+
 use haul_proto::ids::PathId;
 use haul_proto::wire::report::WorkerMessage;
-use std::time::{Duration, Instant};
 
 use crate::net::multipath::{PathChange, PathRepair};
 use crate::net::stream_pool::StreamPool;

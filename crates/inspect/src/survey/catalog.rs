@@ -9,10 +9,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use haul_base::job::display_path::below;
+use haul_engine::fs::{Dir, FileStat, FollowLinks};
 use haul_proto::path::Name;
 
 use super::tally::FileTotals;
-use haul_engine::fs::{Dir, FileStat, FollowLinks};
 
 /// Most files.
 const FILES_MAX: usize = 1 << 20;
@@ -301,8 +301,9 @@ impl<'c> CatalogOpener<'c> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::os::fd::AsFd;
+
+    use super::*;
 
     fn name(text: &str) -> Name {
         Name::new(text.as_bytes()).unwrap()

@@ -8,13 +8,13 @@ use std::thread::{self, Builder};
 use std::time::{Duration, Instant};
 
 use haul_base::sys::cancel::Cancel;
+use haul_engine::fs::{FileIdentity, FollowLinks};
+use haul_engine::read_at;
+use haul_engine::sys::machine::cores;
 
 use super::catalog::{Catalog, CatalogOpener, FileId};
 use super::tally::FileTotals;
 use crate::survey::top_n::TopN;
-use haul_engine::fs::{FileIdentity, FollowLinks};
-use haul_engine::read_at;
-use haul_engine::sys::machine::cores;
 
 /// Bytes at the beginning of a file, compared before the whole.
 const HEAD: u64 = 64 << 10;
@@ -274,10 +274,12 @@ fn runs(files: &[DuplicateDigest]) -> impl Iterator<Item = &[DuplicateDigest]> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::path::Path;
+
     use haul_engine::fs::Dir;
     use haul_proto::path::Name;
-    use std::path::Path;
+
+    use super::*;
 
     const LONG: Duration = Duration::from_secs(60);
 

@@ -11,6 +11,11 @@ use haul_base::job::error::Error;
 use haul_base::job::spec::{Symlinks, names_null};
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe;
+use haul_engine::FileExtents;
+use haul_engine::fs::{
+    Dir, DirAccess, FdCache, FileStat, FollowLinks, MAX_OPEN_DIRECTORIES, Prefetcher, SpecialFiles, WalkEntry,
+    WalkFilter, WalkOptions, Walker,
+};
 use haul_proto::path::Name;
 use rustix::fs::FileType;
 
@@ -22,11 +27,6 @@ use super::{Ask, Survey, SurveyObserver, SurveyProgress, SurveyStage, duplicates
 use crate::survey::extensions::ExtensionTable;
 use crate::survey::target_survey::TargetComparison;
 use crate::survey::top_n::TopN;
-use haul_engine::FileExtents;
-use haul_engine::fs::{
-    Dir, DirAccess, FdCache, FileStat, FollowLinks, MAX_OPEN_DIRECTORIES, Prefetcher, WalkEntry, WalkFilter,
-};
-use haul_engine::fs::{SpecialFiles, WalkOptions, Walker};
 
 /// Most listed files and directories of the biggest.
 const BIGGEST: usize = 20;

@@ -23,7 +23,6 @@ use std::time::Duration;
 use haul_base::job::error::Error;
 use haul_base::job::spec::{FilterOptions, Symlinks};
 use haul_base::sys::cancel::Cancel;
-
 use haul_engine::fs::WalkFilter;
 
 pub use self::duplicates::{DuplicateFiles, DuplicateSet};

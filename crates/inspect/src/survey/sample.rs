@@ -5,15 +5,13 @@ use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
 use haul_base::sys::cancel::Cancel;
+use haul_engine::codec::PayloadCompressor;
+use haul_engine::fs::{Dir, FollowLinks};
+use haul_engine::{FileExtents, read_at};
 use haul_proto::compression::sample::is_promising;
 use haul_proto::compression::{CompressionMethod, LEVEL_DEFAULT};
 use haul_proto::integrity::FrameLen;
 use haul_proto::path::Name;
-
-use haul_engine::FileExtents;
-use haul_engine::codec::PayloadCompressor;
-use haul_engine::fs::{Dir, FollowLinks};
-use haul_engine::read_at;
 
 /// Picked bytes, and most frames read: 64 MiB.
 const PICKS: usize = 128;
@@ -250,8 +248,9 @@ impl PayloadMeter {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::path::Path;
+
+    use super::*;
 
     fn name(text: &str) -> Name {
         Name::new(text.as_bytes()).unwrap()

@@ -175,9 +175,10 @@ impl LinkedTally {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use haul_proto::entry::{EntryMetadata, Timestamp};
     use rustix::fs::FileType;
+
+    use super::*;
 
     #[test]
     fn classes_are_powers_of_four_and_hold_every_size() {

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use haul_base::job::display_path::own_name;
 use haul_base::job::error::Error;
 use haul_base::sys::describe::describe;
+use haul_engine::fs::{Dir, FileIdentity, FileStat, FollowLinks};
+use haul_engine::{made_by, origin};
 use haul_proto::path::{Name, escape};
 use haul_proto::timestamps::looks_stored;
 use rustix::fs::FileType;
@@ -15,9 +17,6 @@ use rustix::io::Errno;
 
 use super::Ask;
 use super::tally::FileTotals;
-use haul_engine::fs::{Dir, FileIdentity, FileStat, FollowLinks};
-use haul_engine::made_by;
-use haul_engine::origin;
 
 /// Comparison with the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

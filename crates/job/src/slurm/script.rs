@@ -124,11 +124,12 @@ pub fn shell_word(word: &OsStr) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::os::unix::fs::PermissionsExt;
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
     use std::{fs, thread};
+
+    use super::*;
 
     struct Scene {
         temp: tempfile::TempDir,

@@ -13,9 +13,9 @@ use crate::codec::{FieldCodec, wire_struct};
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::field_codecs::{ListOf, list};
-use crate::limits::SUMS_MAX;
 use crate::limits::{
-    ROLLING_BLOCK_MAX, ROLLING_BLOCK_MIN, ROLLING_BLOCKS_MAX, STRONG_BYTES_MAX, STRONG_BYTES_MIN, VAIN_HASHES_PER_BYTE,
+    ROLLING_BLOCK_MAX, ROLLING_BLOCK_MIN, ROLLING_BLOCKS_MAX, STRONG_BYTES_MAX, STRONG_BYTES_MIN, SUMS_MAX,
+    VAIN_HASHES_PER_BYTE,
 };
 
 /// Signature of a base file's block.

@@ -1,9 +1,10 @@
+use proptest::prelude::*;
+
 use super::*;
 use crate::codec::{from_bytes, to_bytes};
 use crate::delta::DeltaMethod;
 use crate::delta::base::{BaseFile, FramePosition};
 use crate::delta::instructions::{decode, encode, make};
-use proptest::prelude::*;
 
 const B: usize = ROLLING_BLOCK_MIN as usize;
 const F: usize = 64 << 10;

@@ -18,10 +18,9 @@ mod shares;
 pub mod watch;
 
 use self::facts::facts;
+pub use self::facts::{Fact, FactUnit, Figure};
 use self::shares::TimeShares;
 use crate::wire::resource_metrics::ResourceMetrics;
-
-pub use self::facts::{Fact, FactUnit, Figure};
 
 /// Shortest time of a diagnosis in microseconds: start and end dominate a shorter one.
 pub const ELAPSED_MIN_US: u64 = 1_000_000;

@@ -1,13 +1,11 @@
 //! Filter options, sent by the controller to both ends: patterns as typed, names of filter files, and limits.
 //! [`crate::filter`] defines their meaning.
 
-use crate::codec::OfType;
-use crate::codec::{FieldCodec, wire_struct};
+use crate::codec::{FieldCodec, OfType, wire_struct};
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::field_codecs::list;
-use crate::filter::PatternList;
-use crate::filter::PatternRules;
+use crate::filter::{PatternList, PatternRules};
 use crate::limits::{FILTER_FILE_MAX, FILTER_LISTS_MAX, FILTER_NAMES_MAX, FILTERS_BYTES_MAX};
 use crate::path::Name;
 

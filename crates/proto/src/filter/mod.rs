@@ -13,13 +13,12 @@ mod rsync_rule;
 mod rules;
 mod scope;
 
-use crate::entry::Timestamp;
-use crate::filter::definition::{FileLimits, FilterOptions};
-
 pub use self::pattern::PATTERN_MAX;
 pub use self::rsync_rule::{RsyncAction, RsyncRule};
 pub use self::rules::{PatternList, PatternListError, PatternRule, PatternRules};
 pub use self::scope::FilterScope;
+use crate::entry::Timestamp;
+use crate::filter::definition::{FileLimits, FilterOptions};
 
 /// A walk's filters, parsed.
 #[derive(Debug)]

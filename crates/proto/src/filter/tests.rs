@@ -1,7 +1,8 @@
+use std::sync::Arc;
+
 use super::*;
 use crate::filter::PatternList;
 use crate::path::Name;
-use std::sync::Arc;
 
 /// Builds a matcher from words as typed: `+ PATTERN`, `- PATTERN`; a word of several lines is a file.
 fn matcher(words: &[&str]) -> Matcher {

@@ -15,27 +15,26 @@ mod offers;
 mod outbox;
 mod retransmit;
 
-use crate::session::differing::Differing;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use self::bases::LostBases;
+pub use self::bases::Rebuilt;
+use self::compare::{UnansweredDigests, comparing};
+use self::delta::AdvertisedBase;
 use self::flow::{FlowLength, FlowProgress, tree_of};
+use self::outbox::Outbox;
+use super::step::{EntryAnswer, FileEnd, FinishedEntry, ParentDirectory, TargetStep};
 use crate::delta::blocks::BLOCK;
 use crate::entry::{EntryContent, EntryLocation, Timestamp};
 use crate::error::ProtocolError;
 use crate::file_range::FileRange;
 use crate::ids::{ByEntry, EntryId};
 use crate::integrity::{Digest, FrameLen, FrameTree};
+use crate::session::differing::Differing;
 use crate::session::digest_state::DigestState;
 use crate::session::window::EntryWindow;
 use crate::wire::message::{Exclusion, SourceMessage, TargetMessage, TransferNeed};
-
-use self::bases::LostBases;
-pub use self::bases::Rebuilt;
-use self::compare::{UnansweredDigests, comparing};
-use self::delta::AdvertisedBase;
-use self::outbox::Outbox;
-use super::step::{EntryAnswer, FileEnd, FinishedEntry, ParentDirectory, TargetStep};
 
 /// The target's side of a job. `H` is the engine's handle of an entry.
 #[derive(Debug)]

@@ -1,5 +1,7 @@
 //! The target's session against sources that are late, wrong or hostile.
 
+use std::ops::Range;
+
 use super::outbox::{DONE_RUNS_MAX, MESSAGES_MAX, RESENDS_MAX};
 use super::*;
 use crate::delta::base::BaseId;
@@ -14,7 +16,6 @@ use crate::limits::{
 use crate::path::Name;
 use crate::session::step::LostFile;
 use crate::wire::frame::PackedFile;
-use std::ops::Range;
 
 const F: u64 = 256 << 10;
 

@@ -1,7 +1,8 @@
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::wire::counters::Counters;
 use crate::wire::report::tests::samples;
-use std::collections::BTreeMap;
 
 /// The whole table of docs/PROTOCOL.md: report, ends, phases (Starting, Preparing, Working, Finished).
 const TABLE: [(&str, &str, &str, ReportRequirement); 28] = [

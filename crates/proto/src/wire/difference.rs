@@ -2,11 +2,9 @@
 
 use std::ops::Range;
 
-use crate::codec::OfType;
-use crate::codec::{FieldCodec, Wire, wire_enum};
+use crate::codec::{FieldCodec, OfType, Wire, wire_enum};
 use crate::encoding::{Decoded, Reader, Writer};
-use crate::entry::EntryKind;
-use crate::entry::SpecialFile;
+use crate::entry::{EntryKind, SpecialFile};
 use crate::error::ProtocolError;
 use crate::field_codecs::{BoundedBytes, ShownPath, Varint, list};
 use crate::limits::{ATTRIBUTE_NAME_MAX, DIFFERING_ATTRIBUTES_MAX, DIFFERING_RANGES_MAX, SYMLINK_MAX};

@@ -3,8 +3,7 @@
 //! The source receives their paths, the target their destinations. A batch counts towards the limit until the source
 //! has reported to the target that it offers nothing more of it.
 
-use crate::codec::OfType;
-use crate::codec::{FieldCodec, Wire, wire_enum, wire_struct};
+use crate::codec::{FieldCodec, OfType, Wire, wire_enum, wire_struct};
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::field_codecs::{PATH, list};

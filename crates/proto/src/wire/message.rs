@@ -2,10 +2,10 @@
 //!
 //! Each begins with its kind (one byte) and its job number.
 
+use std::ops::Range;
+
 use super::owners::ACCOUNT_NAME;
-use crate::codec::FieldCodec;
-use crate::codec::OfType;
-use crate::codec::{Wire, WireEnum, wire_enum};
+use crate::codec::{FieldCodec, OfType, Wire, WireEnum, wire_enum};
 use crate::delta::blocks::BlockHash;
 use crate::delta::rolling::{RollingSignature, SignatureFormat};
 use crate::encoding::{Decoded, Reader, Writer};
@@ -14,8 +14,7 @@ use crate::entry::{
 };
 use crate::entry_extras::{EntryExtras, ExtrasFilter};
 use crate::error::ProtocolError;
-use crate::field_codecs::list;
-use crate::field_codecs::{BoundedBytes, BoundedText, Checked, ListOf, Varint};
+use crate::field_codecs::{BoundedBytes, BoundedText, Checked, ListOf, Varint, list};
 use crate::ids::{EntryId, JobNumber, PathId, StreamId};
 use crate::integrity::Digest;
 use crate::limits::{
@@ -24,7 +23,6 @@ use crate::limits::{
 };
 use crate::path::Name;
 use crate::wire::names::names;
-use std::ops::Range;
 
 wire_enum! {
     /// A message from source to target.

@@ -1,8 +1,9 @@
 //! Every message survives a round trip, and no input makes decoding panic.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::entry_extras::ExtendedAttribute;
-use proptest::prelude::*;
 
 const JOB: JobNumber = JobNumber(1);
 

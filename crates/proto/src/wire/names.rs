@@ -1,7 +1,6 @@
 //! Names of files in messages.
 
-use crate::codec::OfType;
-use crate::codec::{FieldCodec, checked_name};
+use crate::codec::{FieldCodec, OfType, checked_name};
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::field_codecs::{ListOf, list};
 use crate::path::{MAX_NAME, Name};

@@ -1,7 +1,6 @@
 //! Mapping of users and groups at the target, sent by the controller.
 
-use crate::codec::OfType;
-use crate::codec::{wire_enum, wire_struct};
+use crate::codec::{OfType, wire_enum, wire_struct};
 use crate::error::ProtocolError;
 use crate::field_codecs::{BoundedBytes, Checked, list};
 use crate::limits::{ACCOUNT_NAME_MAX, OWNER_MAPS_MAX};

@@ -1,7 +1,6 @@
 //! Ranges of a large file in Requests: one run of several copies one range, and a last one completes the file.
 
-use crate::codec::OfType;
-use crate::codec::{FieldCodec, Wire, wire_enum, wire_struct};
+use crate::codec::{FieldCodec, OfType, Wire, wire_enum, wire_struct};
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::entry::Timestamp;
 use crate::error::ProtocolError;

@@ -5,13 +5,11 @@ use super::counters::{Counters, FinalReport};
 use super::difference::Difference;
 use super::measure::MeasureAnswer;
 use super::sandbox::SandboxReport;
-use crate::codec::OfType;
-use crate::codec::{from_bytes, to_bytes, wire_enum, wire_struct};
+use crate::codec::{OfType, from_bytes, to_bytes, wire_enum, wire_struct};
 use crate::delta::options::DeltaCounters;
 use crate::encoding::Decoded;
 use crate::feature::Features;
-use crate::field_codecs::{BoundedBytes, DefaultIsNone, Optional, ReportFigure, ShownPath, TEXT};
-use crate::field_codecs::{first_of, list};
+use crate::field_codecs::{BoundedBytes, DefaultIsNone, Optional, ReportFigure, ShownPath, TEXT, first_of, list};
 use crate::integrity::Digest;
 use crate::limits::{
     ADDRESSES_MAX, CHECKSUM_MAX, DIFFERENCES_MAX, LINKS_MAX, OPERANDS_MAX, SLOWEST_MAX, STREAM_FIGURES_MAX,
@@ -263,8 +261,7 @@ pub(super) mod tests {
     use crate::path::Name;
     use crate::sync::ChangeKind;
     use crate::wire::address::tests::local;
-    use crate::wire::counters::PathFigures;
-    use crate::wire::counters::ReadBackBytes;
+    use crate::wire::counters::{PathFigures, ReadBackBytes};
     use crate::wire::measure::TargetDirectoryFigures;
     use crate::wire::sandbox::Confinement;
 

@@ -1,9 +1,10 @@
 //! A path as sent by the controller to the connecting end.
 
+use std::net::IpAddr;
+
 use crate::codec::wire_struct;
 use crate::field_codecs::BoundedText;
 use crate::limits::{INTERFACE_MAX, TEXT_MAX};
-use std::net::IpAddr;
 
 wire_struct! {
     /// A candidate route. Its index in the list is the number of the path ([`crate::ids::PathId`]).

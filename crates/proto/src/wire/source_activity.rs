@@ -1,7 +1,6 @@
 //! Periodic activity report of a source: its files in flight and the paths of its streams.
 
-use crate::codec::OfType;
-use crate::codec::{FieldCodec, wire_struct};
+use crate::codec::{FieldCodec, OfType, wire_struct};
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::field_codecs::{ListOf, TEXT, Varint, first_of};

@@ -3,13 +3,14 @@
 //! A frame's length, check and BLAKE3 value include zeros in its holes. The engine finds holes and decides about their
 //! treatment.
 
+use std::ops::Range;
+
 use super::frame::RecordTrailer;
 use crate::encoding::{Decoded, Reader, Writer};
 use crate::error::ProtocolError;
 use crate::limits::FRAME_MAX;
 use crate::wire::compressed_frame;
 use crate::wire::compressed_frame::CompressedPayload;
-use std::ops::Range;
 
 /// Bytes per bit of a map.
 pub const BLOCK: usize = 4096;
@@ -143,11 +144,12 @@ pub fn decode_trailer(bytes: &[u8], payload: usize) -> Decoded<(PayloadShape, Re
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::compression::Codec;
     use crate::ids::{EntryId, JobNumber};
     use crate::wire::frame::DataFrame;
-    use proptest::prelude::*;
 
     fn data() -> RecordTrailer {
         RecordTrailer::Data(DataFrame { job: JobNumber(1), entry: EntryId(7), offset: 0, check: 5, value: [9; 32] })

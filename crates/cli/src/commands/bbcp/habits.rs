@@ -7,10 +7,9 @@ use haul_base::job::location::{Host, Location};
 use haul_base::job::spec::PipeEnd;
 use rustix::fs::Mode;
 
-use crate::args::UsageError;
-use crate::args::flags;
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 use crate::resolve::{Plan, contents};
 
 /// The fixed umask of new files and directories: modes 644 and 755.

@@ -76,8 +76,9 @@ fn cpu(end: &str, all: Duration, system: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use haul_base::job::summary::EndSummary;
+
+    use super::*;
 
     fn stream(buffer_bytes: u64, receiver_bytes: u64) -> StreamFigures {
         StreamFigures { buffer_bytes, receiver_bytes, ..StreamFigures::default() }

@@ -15,15 +15,13 @@ use haul_engine::fs::MadeDirectory;
 use haul_proto::path::Name;
 
 use super::copy::perform;
-use crate::args::UsageError;
-use crate::args::flags;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 use crate::exit::Exit;
 use crate::resolve::{Plan, ResolvedSettings, settings};
 use crate::show::display::Mode;
 use crate::signals::Watch;
-use crate::terminal;
-use crate::{show, units};
+use crate::{show, terminal, units};
 
 /// Default size of the data.
 const DEFAULT_BYTES: u64 = 1 << 30;
@@ -159,8 +157,9 @@ fn check_space(parent: &Path, bytes: u64) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::fs;
+
+    use super::*;
 
     #[test]
     fn a_place_is_removed_unless_it_is_kept() {

@@ -14,12 +14,11 @@ use haul_job::targets::expand;
 use haul_proto::path::escape;
 
 use super::opened::{absolute, version};
-use crate::args::UsageError;
 use crate::args::flag::{Flag, Single};
-use crate::args::flags;
 use crate::args::job::copy_options;
 use crate::args::operand::{host_prefix, parse_operand};
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 
 /// The job of this command line.
 pub fn describe(values: &Values, operands: &[OsString]) -> anyhow::Result<JobDescription> {

@@ -21,15 +21,13 @@ use super::opened::OpenedJob;
 use super::part::PartDisplay;
 use super::plan::{BegunPlan, create};
 use super::shard::{ShardRun, ShardRunEnd};
-use crate::args::UsageError;
-use crate::args::flags;
 use crate::args::job::copy_options;
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 use crate::exit::Exit;
-use crate::show;
 use crate::signals::Watch;
-use crate::units;
+use crate::{show, units};
 
 /// Interval at which an idle worker checks for shards: another process may plan.
 const CHECK_EVERY: Duration = Duration::from_millis(200);

@@ -11,11 +11,10 @@ use haul_proto::path::escape;
 use serde_json::Value;
 
 use super::opened::{OpenedJob, absolute};
-use crate::args::UsageError;
 use crate::args::flag::{Flag, Single};
-use crate::args::flags;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 use crate::commands::output::print;
 use crate::exit::Exit;
 

@@ -20,10 +20,9 @@ use haul_job::targets::{leave_out, turns};
 
 use super::opened::OpenedJob;
 use super::recorder::PartRecorder;
-use crate::args::UsageError;
-use crate::args::flags;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 use crate::commands::own_program::own_program;
 use crate::resolve::{HostNames, Plan, hosts};
 use crate::show;

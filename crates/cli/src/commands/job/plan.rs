@@ -24,15 +24,13 @@ use super::opened::{OpenedJob, absolute};
 use super::part::PartDisplay;
 use super::remote_plan::plan_remote;
 use super::whole::whole_plan;
-use crate::args::UsageError;
-use crate::args::flags;
 use crate::args::job::JobPart;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 use crate::exit::Exit;
-use crate::show;
 use crate::signals::Watch;
-use crate::units;
+use crate::{show, units};
 
 /// Plans a job, or restarts an interrupted plan.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {

@@ -8,9 +8,8 @@ use super::comparison::begin;
 use super::opened::OpenedJob;
 use super::plan::{carry_out, planned};
 use super::{local, slurm};
-use crate::args::UsageError;
-use crate::args::flags;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 use crate::exit::Exit;
 use crate::show;
 

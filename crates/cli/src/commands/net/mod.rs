@@ -17,15 +17,13 @@ use haul_base::sys::cancel::Cancel;
 use haul_control::controller;
 
 use self::meter::NetMeter;
-use crate::args::UsageError;
-use crate::args::flags;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 use crate::commands::own_program::own_program;
 use crate::exit::Exit;
 use crate::resolve::{ENDLESS_ZEROS, plan};
-use crate::show;
 use crate::signals::Watch;
-use crate::terminal;
+use crate::{show, terminal};
 
 const DURATION: Duration = Duration::from_secs(10);
 const NULL: &[u8] = b"null:";

@@ -10,10 +10,9 @@ use haul_engine::policy::PolicyRule;
 use haul_engine::worker::client_limits::ServedAccess;
 use haul_serve::ServedContent;
 
-use crate::args::UsageError;
-use crate::args::flags;
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 use crate::host_policy;
 use crate::standing::absolute;
 

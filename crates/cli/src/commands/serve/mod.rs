@@ -22,12 +22,11 @@ use haul_serve::{
 use ipnet::IpNet;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::args::UsageError;
 use crate::args::argument::bad;
-use crate::args::flags;
 use crate::args::row::OptionRow;
 use crate::args::served::PORT;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 use crate::commands::output::print;
 use crate::commands::own_program::own_program;
 use crate::exit::Exit;
@@ -378,8 +377,9 @@ fn stop_on_signals() -> std::io::Result<Arc<AtomicBool>> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::path::PathBuf;
+
+    use super::*;
 
     fn served(content: ServedContent, access: ServedAccess) -> ServedDirectory {
         ServedDirectory {

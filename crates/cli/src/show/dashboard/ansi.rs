@@ -107,8 +107,9 @@ impl Backend for Ansi {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use ratatui_core::style::Style;
+
+    use super::*;
 
     #[test]
     fn cells_that_follow_each_other_are_written_without_more_words() {

@@ -78,8 +78,9 @@ impl Lanes {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use haul_base::job::event::{SourceActivity, StreamPath};
+
+    use super::*;
 
     fn progress(megabytes: u64, streams: &[u16]) -> Progress {
         let of = |stream: u64| StreamFigures {

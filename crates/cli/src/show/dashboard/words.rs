@@ -1,8 +1,9 @@
 //! The dashboard's texts. Text of another machine is escaped here.
 
+use std::time::Duration;
+
 use haul_base::job::event::{Bottleneck, Progress, SlowFile, TransportPath};
 use haul_proto::path::escape;
-use std::time::Duration;
 
 use super::board::{Board, Phase};
 use super::lanes::StreamRow;

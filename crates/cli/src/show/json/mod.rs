@@ -160,16 +160,16 @@ impl<'a> From<Option<Cow<'a, str>>> for OptionArgument<'a> {
 
 #[cfg(test)]
 mod tests {
+    use haul_base::job::error::Error;
+    use haul_base::job::event::{FileReport, ItemReport, SyncCounters};
+    use haul_base::job::summary::{ComparisonResult, IntegritySummary, Summary, TransferTotals};
+
     use super::super::human::Verbosity;
     use super::super::human::tests::every_event;
     use super::super::summary::tests::example;
     use super::*;
     use crate::text::TextOutput;
     use crate::text::tests::Paper;
-    use haul_base::job::error::Error;
-    use haul_base::job::event::SyncCounters;
-    use haul_base::job::event::{FileReport, ItemReport};
-    use haul_base::job::summary::{ComparisonResult, IntegritySummary, Summary, TransferTotals};
 
     fn run(outcome: &Outcome) -> (String, String) {
         let (out, err) = (Paper::default(), Paper::default());

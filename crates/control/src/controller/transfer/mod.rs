@@ -2,6 +2,8 @@
 
 mod transport_path;
 
+use std::time::{Duration, Instant};
+
 use haul_base::job::error::{Error, FIRST_FAILURE, GO_ON, Outcome};
 use haul_base::job::event::{Event, Observer, TransportPath};
 use haul_base::job::spec::Job;
@@ -11,7 +13,6 @@ use haul_proto::diagnose::diagnose;
 use haul_proto::feature::Features;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{ControllerMessage, SessionSettings, TargetOperand};
-use std::time::{Duration, Instant};
 
 use self::transport_path::TransferConnection;
 use crate::controller::advice::advice;

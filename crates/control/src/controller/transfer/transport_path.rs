@@ -1,13 +1,14 @@
 //! Finds a transport path for the data. One end tries all addresses of the other one; if none is reachable, the ends
 //! swap roles. If that fails too, data goes through ssh, unless the user forbids it.
 
+use std::net::IpAddr;
+
 use haul_base::job::error::Error;
 use haul_base::job::event::{NetworkPath, TransportPath};
 use haul_base::job::location::Host;
 use haul_base::job::spec::NetworkOptions;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
-use std::net::IpAddr;
 
 use super::TransferController;
 use crate::controller::routes::{ConnectDirection, host, shown};

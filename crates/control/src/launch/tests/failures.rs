@@ -8,7 +8,6 @@ use haul_base::job::hello::VERSION;
 use haul_base::job::location::Host;
 use haul_base::job::spec::{RemoteAccess, WorkerProgram};
 use haul_base::sys::cancel::Cancel;
-
 use haul_lab::install_script;
 
 use super::sandbox::{Sandbox, installed, pretended_haul, shell};

@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use haul_base::job::hello::VERSION;
-
 use haul_lab::install_script;
 
 use super::sandbox::{Sandbox, installed, pretended_haul, talk};

@@ -1,23 +1,21 @@
 //! A fake remote host: a home directory, a PATH, a login shell, and an `ssh` that runs commands there.
 
-use haul_lab::install_script;
 use std::ffi::OsString;
-use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::channel;
-use std::thread;
 use std::time::Duration;
-
-use tempfile::TempDir;
+use std::{fs, thread};
 
 use haul_base::job::End;
 use haul_base::job::error::Error;
 use haul_base::job::hello::VERSION;
 use haul_base::job::spec::{Login, RemoteAccess, WorkerProgram};
 use haul_base::sys::cancel::Cancel;
+use haul_lab::install_script;
+use tempfile::TempDir;
 
 use crate::launch::StartedWorker;
 use crate::launch::executable::Executable;

@@ -1,8 +1,7 @@
 //! Memory of prefetched lookups.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 /// Most groups of a walk at a time: for its innermost directories.
 pub(in crate::fs) const GROUPS_MAX: usize = 4;
 

@@ -8,8 +8,6 @@ pub(super) mod budget;
 pub(super) mod task;
 pub(super) mod worker;
 
-use crate::fs::listing_buffer::ListingBuffer;
-use crate::fs::prefetch::worker::PrefetchWorker;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -19,9 +17,11 @@ use std::time::Duration;
 use haul_base::sys::cancel::Cancel;
 
 use super::WalkOptions;
+use crate::fs::listing_buffer::ListingBuffer;
 use crate::fs::lookup_waits::LookupWaits;
 use crate::fs::prefetch::budget::PrefetchedBytes;
 use crate::fs::prefetch::task::{AnyTask, LookupHandle, LookupTask, TaskSlot};
+use crate::fs::prefetch::worker::PrefetchWorker;
 
 /// Number of threads: a good number of concurrent requests for a disk or a server.
 pub(in crate::fs) const WORKERS_MAX: usize = 16;

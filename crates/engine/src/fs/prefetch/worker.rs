@@ -1,13 +1,12 @@
 //! A prefetch worker: a thread that runs tasks for the walk.
 
-use crate::fs::prefetch::PrefetchedBytes;
-use crate::fs::prefetch::budget::ByteCharge;
 use std::sync::Arc;
 
 use crate::fs::WalkOptions;
 use crate::fs::listing_buffer::ListingBuffer;
 use crate::fs::lookup_waits::LookupWaits;
-use crate::fs::prefetch::{GroupId, PrefetchShared};
+use crate::fs::prefetch::budget::ByteCharge;
+use crate::fs::prefetch::{GroupId, PrefetchShared, PrefetchedBytes};
 
 /// The state of a prefetch worker.
 pub(in crate::fs) struct PrefetchWorker<'s> {

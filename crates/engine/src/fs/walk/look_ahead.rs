@@ -8,8 +8,7 @@ use std::io;
 
 use haul_proto::path::Name;
 
-use crate::fs::listing::{KnownName, ListingChunk};
-use crate::fs::listing::{OpenSubdirectory, ReadListing};
+use crate::fs::listing::{KnownName, ListingChunk, OpenSubdirectory, ReadListing};
 use crate::fs::lookup_waits::LookupWaits;
 use crate::fs::meta::FollowLinks;
 use crate::fs::prefetch::budget::GROUPS_MAX;

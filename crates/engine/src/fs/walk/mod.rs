@@ -7,7 +7,6 @@
 
 mod look_ahead;
 
-use crate::fs::WalkOptions;
 use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
@@ -23,6 +22,7 @@ use super::dir::Dir;
 use super::filter::{PatternFile, WalkFilter};
 use super::listing::{KnownName, ListedName, ListingChunk, ListingPosition};
 use super::meta::{FileIdentity, FileStat, FollowLinks};
+use crate::fs::WalkOptions;
 use crate::fs::listing::{OpenSubdirectory, OpenedSubdirectory, ReadListing};
 use crate::fs::listing_buffer::ListingBuffer;
 use crate::fs::prefetch::Prefetcher;

@@ -1,13 +1,14 @@
 //! Digests whose parts can be combined: CRCs and Adler-32. Each stream computes those of its frames; each run of frames
 //! has one value.
 
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Mutex;
+
 use crc_fast::{CrcAlgorithm, checksum_combine};
 use haul_base::sys::sync::lock;
 use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::integrity::FrameLen;
-use std::collections::BTreeMap;
-use std::io;
-use std::sync::Mutex;
 
 use super::hasher::{cksum_suffix, crc_of};
 use super::{ReadFrame, read_frame};

@@ -1,10 +1,11 @@
 //! A digest over bytes in order: the implementation of each algorithm.
 
+use std::hash::Hasher as _;
+
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA512};
 use crc_fast::CrcAlgorithm;
 use haul_proto::checksum::ChecksumAlgorithm;
 use md5::{Digest, Md5};
-use std::hash::Hasher as _;
 use twox_hash::XxHash3_64;
 
 /// A digest in computation.

@@ -5,11 +5,12 @@ mod combined;
 mod hasher;
 mod ordered;
 
+use std::io;
+use std::sync::OnceLock;
+
 use haul_proto::checksum::{ChecksumAlgorithm, hex};
 use haul_proto::integrity::FrameLen;
 use haul_proto::wire::checksum::{ChecksumRequest, ChecksumSource};
-use std::io;
-use std::sync::OnceLock;
 
 use self::combined::CombinedDigest;
 pub use self::hasher::Hasher;

@@ -1,12 +1,13 @@
 //! Digests over a file's bytes in order: MD5, SHA, XXH3. The stream with the next frame hashes it from its buffer.
 //! Early frames are reread in their turn by any stream: mostly from the page cache, and in a limited share of its time.
 
+use std::io;
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
 use haul_base::sys::sync::lock;
 use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::integrity::FrameLen;
 use haul_proto::ranges::RangeSet;
-use std::io;
-use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use super::{Hasher, ReadFrame, read_frame};
 

@@ -1,9 +1,11 @@
 //! Each digest against what is published of it, and against itself over frames in any order.
 
-use super::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use haul_proto::integrity::FrameLen;
 use proptest::prelude::*;
-use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
 
 /// Of nothing, and of the nine digits or `abc`: RFC 1321, FIPS 180-4's examples, the catalogue of CRCs, zlib, xxhsum
 /// and b3sum.

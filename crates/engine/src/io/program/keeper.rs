@@ -4,9 +4,6 @@
 //! Its standard input controls it: one byte starts the program, the end of input ends it. Its standard output is the
 //! program's end of the data; its standard error is the program's. It exits with the program's status.
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{CWD, Mode, OFlags, openat};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,6 +12,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use haul_base::job::End;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 /// Time for a program to end after SIGTERM, before it is killed.
 const GRACE: Duration = Duration::from_millis(300);

@@ -2,11 +2,12 @@
 //!
 //! Reads and writes work without it, so errors are ignored.
 
-use rustix::fs::{Advice, fadvise};
-use rustix::system::sysinfo;
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
+
+use rustix::fs::{Advice, fadvise};
+use rustix::system::sysinfo;
 
 use crate::sys::page_cache::{cached_bytes, start_write_back};
 
@@ -73,8 +74,9 @@ impl DropBehind {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::io::Write;
+
+    use super::*;
 
     #[test]
     fn pages_are_dropped_well_behind_and_in_turn() {

@@ -1,11 +1,12 @@
 //! The engine of plain system calls: pread(2) and pwrite(2), one at a time, complete on return. Also functions that
 //! read and write whole ranges for other modules.
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, pread, pwrite, read, write};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, pread, pwrite, read, write};
 
 use super::{FileAccess, FinishedIo, IoRequest, Storage};
 

@@ -1,8 +1,6 @@
 //! What every engine does alike, with every kind of descriptor, on a disk and in memory; and what a stream's reader makes
 //! of them. Nothing here depends on which of them is fast.
 
-use rustix::fs::{CWD, Mode, OFlags, openat};
-use rustix::io::Errno;
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
@@ -10,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haul_proto::wire::storage::{CacheUse, DirectIo, StorageRequest};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
 
 use super::calls::BlockingIo;
 use super::file::OpenedFile;

@@ -3,15 +3,15 @@
 //! On tmpfs, SEEK_HOLE walks every page up to the next hole. A call per frame would take time quadratic in the file's
 //! size. So each extent is looked up once, and remembered for all readers of the file.
 
-use haul_proto::wire::sparse::DataMap;
-use rustix::fs::{SeekFrom, seek};
-use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Mutex;
 
 use haul_base::sys::sync::lock;
+use haul_proto::wire::sparse::DataMap;
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
 
 /// Most remembered extents: one per stream, which may read anywhere.
 const REMEMBERED_MAX: usize = 64;

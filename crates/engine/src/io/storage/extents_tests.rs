@@ -1,8 +1,9 @@
 //! What is data, what is a hole, and how many system calls it takes to know.
 
-use haul_proto::wire::sparse::BLOCK;
 use std::fs::File;
 use std::sync::Arc;
+
+use haul_proto::wire::sparse::BLOCK;
 
 use super::*;
 use crate::io::storage::calls::write_at;

@@ -1,12 +1,13 @@
 //! A file that is open for all streams: once for buffered I/O and, on request, once for direct I/O.
 
-use haul_proto::wire::sparse::DataMap;
-use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, openat};
-use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+
+use haul_proto::wire::sparse::DataMap;
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, openat};
+use rustix::io::Errno;
 
 use super::FileAccess;
 use super::extents::FileExtents;

@@ -1,10 +1,11 @@
 //! Holes made by haul: blocks of zeros that are not sent, and unallocated bytes of a file. [`super::extents`] has a
 //! file's existing holes.
 
-use haul_proto::wire::sparse::{BLOCK, DataMap};
-use rustix::io::Errno;
 use std::io;
 use std::os::fd::AsFd;
+
+use haul_proto::wire::sparse::{BLOCK, DataMap};
+use rustix::io::Errno;
 
 /// Returns the blocks of a frame that are not all zeros; `None`: all blocks.
 pub fn map_of_zeros(frame: &[u8]) -> Option<DataMap> {
@@ -36,9 +37,10 @@ fn write_zeros(file: impl AsFd, offset: u64, len: u64) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
     use crate::io::storage::calls::write_at;
-    use std::os::unix::fs::MetadataExt;
 
     const FRAME: usize = 64 * BLOCK;
 

@@ -105,8 +105,9 @@ impl IoMethodProbes {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::time::Duration;
+
+    use super::*;
 
     const RUN: u64 = 8 << 20;
 

@@ -21,10 +21,11 @@ pub mod read;
 pub mod readahead;
 pub mod ring;
 
-use rustix::io::Errno;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
+
+use rustix::io::Errno;
 
 use self::calls::BlockingIo;
 use crate::io::frame_buffer::FrameBuffer;

@@ -1,9 +1,10 @@
 //! The I/O methods of a job's files: as requested or measured, within each file's limits.
 
-use haul_base::sys::sync::lock;
-use haul_proto::wire::storage::{CacheUse, DirectIo, StorageRequest};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+
+use haul_base::sys::sync::lock;
+use haul_proto::wire::storage::{CacheUse, DirectIo, StorageRequest};
 
 use super::cache::{is_cached, large_file_bytes};
 use super::file::OpenedFile;
@@ -170,10 +171,11 @@ impl StoragePolicy {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
     use crate::io::storage::FileAccess;
     use crate::io::storage::calls::read_at;
-    use std::fs::File;
 
     #[test]
     fn what_was_read_ahead_for_this_job_does_not_stay() {

@@ -1,10 +1,11 @@
 //! A stream's reads: the frames of a chunk in order, each in its own buffer. [`crate::io::storage::readahead`] reads
 //! ahead of them.
 
-use haul_base::sys::sync::lock;
-use haul_proto::wire::resource_metrics::Stage;
 use std::io;
 use std::sync::Arc;
+
+use haul_base::sys::sync::lock;
+use haul_proto::wire::resource_metrics::Stage;
 
 use super::cache::drop_pages;
 use super::calls::read_at;

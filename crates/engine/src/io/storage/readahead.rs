@@ -5,9 +5,10 @@
 //! kernel is advised of the next ones. A disk with large kernel read-ahead is left to the kernel: its requests are
 //! longer than advice makes them.
 
-use haul_proto::wire::sparse::DataMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
+
+use haul_proto::wire::sparse::DataMap;
 
 use super::cache::read_ahead;
 use super::file::OpenedFile;

@@ -1,9 +1,10 @@
 //! What is read before it is needed, and what is not: on a disk, with files that nobody has read.
 
-use rustix::fs::{Advice, fadvise};
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Mutex;
+
+use rustix::fs::{Advice, fadvise};
 
 use super::*;
 use crate::fs::testing::in_time;

@@ -3,10 +3,11 @@
 //! Safe for callers: a [`Ring`] owns the buffers and files of requests in flight, and returns a buffer only when the
 //! kernel is done with it. [`Ring::new`] fails if io_uring is unavailable.
 
-use io_uring::{IoUring, opcode, types};
-use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use io_uring::{IoUring, opcode, types};
+use rustix::io::Errno;
 
 use crate::io::storage::{FileAccess, FinishedIo, IoRequest, Storage};
 
@@ -156,12 +157,14 @@ impl<T> Drop for Ring<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::io::frame_buffer::FrameBuffer;
-    use haul_proto::integrity::FrameLen;
-    use rustix::pipe::pipe;
     use std::os::fd::OwnedFd;
     use std::sync::Arc;
+
+    use haul_proto::integrity::FrameLen;
+    use rustix::pipe::pipe;
+
+    use super::*;
+    use crate::io::frame_buffer::FrameBuffer;
 
     fn request(file: OwnedFd, access: FileAccess) -> IoRequest<u32> {
         let mut buffer = FrameBuffer::new(FrameLen::DEFAULT);

@@ -4,10 +4,6 @@
 //! bytes are read from it, and it cannot delay others. If there are too many, the oldest is closed
 //! ([`super::preauth`]).
 
-use haul_base::sys::describe::describe;
-use haul_proto::ids::StreamId;
-use haul_proto::limits::PENDING_STREAMS_FROM_NETWORK_MAX;
-use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
@@ -16,11 +12,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
+use haul_base::sys::describe::describe;
+use haul_proto::ids::StreamId;
+use haul_proto::limits::PENDING_STREAMS_FROM_NETWORK_MAX;
+use haul_proto::wire::socket_options::SocketOptions;
+use socket2::{Domain, Socket, Type};
+
 use super::handshake::{StreamCredentials, as_acceptor};
 use super::preauth::PendingConnections;
 use super::socket::{adapt_to_path, configure_connection, prepare_socket};
 use super::{AcceptedStreams, DataStream, StreamError};
-use haul_proto::wire::socket_options::SocketOptions;
 
 /// Most connections in the accept queue.
 const BACKLOG: i32 = 256;
@@ -186,16 +187,18 @@ fn wait_for_connection(listener: &TcpListener) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+    use std::time::Instant;
+
+    use haul_proto::ids::{JobId, PathId};
+    use haul_proto::wire::handshake::CipherSuite;
+    use haul_proto::wire::route::Route;
+
     use super::*;
     use crate::net::stream::connect::{ConnectError, ConnectTerms, ConnectedStreams};
     use crate::net::stream::connector::Connector;
     use crate::net::stream::{StreamIds, collect};
-    use haul_proto::ids::{JobId, PathId};
-    use haul_proto::wire::handshake::CipherSuite;
-    use haul_proto::wire::route::Route;
-    use std::io::{Read, Write};
-    use std::net::TcpStream;
-    use std::time::Instant;
 
     fn terms(streams: u16) -> ConnectTerms {
         let (session, secret, suite) = (JobId([1; 16]), [2; 32], CipherSuite::Aes128Gcm);

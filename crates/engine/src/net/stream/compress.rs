@@ -3,14 +3,14 @@
 //! A compressed payload goes from its read buffer to a second one, which is then encrypted and sent. The other end
 //! decompresses it in [`super::DataStream::receive`].
 
-use haul_proto::compression::FrameTimes;
+use std::time::{Duration, Instant};
+
 use haul_proto::compression::chooser::{CompressionAttempt, CompressionChooser};
 use haul_proto::compression::sample::is_promising;
-use haul_proto::compression::{CompressionMethod, CompressionPolicy};
+use haul_proto::compression::{CompressionMethod, CompressionPolicy, FrameTimes};
 use haul_proto::wire::compressed_frame::CompressedPayload;
 use haul_proto::wire::frame::RecordTrailer;
 use haul_proto::wire::sparse::{PayloadShape, SparsePayload};
-use std::time::{Duration, Instant};
 
 use super::{DataStream, SendCost};
 use crate::io::codec::PayloadCompressor;

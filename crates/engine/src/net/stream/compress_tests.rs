@@ -1,5 +1,9 @@
 //! Compressed records from one end of a stream to the other.
 
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering;
+use std::thread;
+
 use haul_proto::compression::Codec;
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
@@ -8,9 +12,6 @@ use haul_proto::limits::FRAME_MAX;
 use haul_proto::wire::frame::{DataFrame, DeltaFrame};
 use haul_proto::wire::handshake::CipherSuite;
 use haul_proto::wire::sparse::{BLOCK, DataMap, PayloadShape};
-use std::os::unix::net::UnixStream;
-use std::sync::atomic::Ordering;
-use std::thread;
 
 use super::super::StreamError;
 use super::super::handshake::{StreamCredentials, as_acceptor, as_connector};

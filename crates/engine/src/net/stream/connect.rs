@@ -1,7 +1,5 @@
 //! The search for a path: the connecting end tries all known addresses, and the first authenticated stream wins.
 
-use haul_proto::ids::PathId;
-use haul_proto::wire::route::Route;
 use std::collections::HashSet;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,11 +7,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
+use haul_proto::ids::PathId;
+use haul_proto::wire::route::Route;
+
+pub use super::connector::ConnectTerms;
 use super::connector::{Connector, is_hang_up};
 use super::socket::{bears_loss, names, round_trip_time};
 use super::{AcceptedStreams, StreamError};
-
-pub use super::connector::ConnectTerms;
 
 /// Delay of a path after a better one, unless that has failed before.
 const HEAD_START: Duration = Duration::from_millis(100);

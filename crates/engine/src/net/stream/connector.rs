@@ -1,10 +1,5 @@
 //! Creates data connections over the known paths, each in a thread.
 
-use haul_base::sys::random::jitter;
-use haul_base::sys::sync::lock;
-use haul_proto::ids::{PathId, StreamId};
-use haul_proto::wire::route::Route;
-use socket2::{Domain, SockAddr, Socket, Type};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -14,10 +9,16 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use haul_base::sys::random::jitter;
+use haul_base::sys::sync::lock;
+use haul_proto::ids::{PathId, StreamId};
+use haul_proto::wire::route::Route;
+use haul_proto::wire::socket_options::SocketOptions;
+use socket2::{Domain, SockAddr, Socket, Type};
+
 use super::handshake::{StreamCredentials, as_connector};
 use super::socket::{adapt_to_path, configure_connection, prepare_socket};
 use super::{AcceptedStreams, DataStream, StreamError, StreamIds};
-use haul_proto::wire::socket_options::SocketOptions;
 
 /// Most connections in progress: fewer than an acceptor admits before authentication.
 const AT_A_TIME: u16 = 32;

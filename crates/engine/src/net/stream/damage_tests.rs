@@ -1,8 +1,9 @@
 //! Bits that flip on the way: each is noticed, whatever it is a bit of, with encryption and without.
 
-use super::testing::{conversation, flip, heard, is_noticed, keys, sealed};
 use haul_lab::{Rng, cases, count};
 use haul_proto::wire::handshake::{CipherSuite, KeyDirection};
+
+use super::testing::{conversation, flip, heard, is_noticed, keys, sealed};
 
 /// Frames and packs of one stream.
 const FRAMES_MAX: u64 = 3;

@@ -1,5 +1,9 @@
 //! Authentication of a connection: greeting, answer, and a Finished record in each direction.
 
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
 use haul_base::sys::random::random;
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::{JobId, PathId, StreamId};
@@ -9,9 +13,6 @@ use haul_proto::wire::handshake::{
     ANSWER_LEN, CipherSuite, GREETING_LEN, GreetingAnswer, KeyDirection, StreamGreeting, transcript,
 };
 use rustix::net::sockopt;
-use std::io;
-use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
 
 use super::seal::KeySchedule;
 use super::socket::{receive_exact, send_all};
@@ -152,10 +153,12 @@ impl HandshakeDeadline {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use haul_proto::integrity::FrameLen;
     use std::os::unix::net::UnixStream;
     use std::thread;
+
+    use haul_proto::integrity::FrameLen;
+
+    use super::*;
 
     fn credentials() -> StreamCredentials {
         StreamCredentials { session: JobId([1; 16]), secret: [2; 32], suite: CipherSuite::Aes256Gcm, rekey_bytes: 4096 }

@@ -1,10 +1,11 @@
 //! Someone on the way who knows where records begin and end, and drops, doubles, swaps and moves them, within a connection and
 //! between two of the same session: nothing of it is accepted.
 
-use super::testing::{TestRecord, conversation, heard, is_noticed, keys, sealed};
 use haul_lab::{Rng, cases, count};
 use haul_proto::wire::frame::PREFIX_LEN;
 use haul_proto::wire::handshake::{CipherSuite, KeyDirection};
+
+use super::testing::{TestRecord, conversation, heard, is_noticed, keys, sealed};
 
 /// Frames and packs of one stream.
 const FRAMES_MAX: u64 = 8;

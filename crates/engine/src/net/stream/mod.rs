@@ -22,10 +22,6 @@ mod damage_tests;
 #[cfg(test)]
 mod middle_tests;
 
-use haul_proto::error::ProtocolError;
-use haul_proto::wire::compressed_frame::CompressedPayload;
-use haul_proto::wire::frame::{PREFIX_LEN, RecordPrefix, RecordTrailer};
-use haul_proto::wire::sparse::{PayloadShape, decode_trailer};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -33,7 +29,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use haul_proto::error::ProtocolError;
 use haul_proto::ids::{PathId, StreamId};
+use haul_proto::wire::compressed_frame::CompressedPayload;
+use haul_proto::wire::frame::{PREFIX_LEN, RecordPrefix, RecordTrailer};
+use haul_proto::wire::sparse::{PayloadShape, decode_trailer};
 
 use self::seal::{RecordOpener, RecordSealer};
 use crate::io::codec::PayloadDecompressor;

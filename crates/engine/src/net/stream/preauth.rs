@@ -4,8 +4,6 @@
 //! places. If its share or the whole is full, the oldest connection is closed: a client needs its place only for a few
 //! round trips. Under pressure, the deadline is short.
 
-use haul_proto::limits::{PENDING_CONNECTIONS_MAX, PRESSED_DEADLINE_MS};
-use rustix::net::{Shutdown, shutdown};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::io;
@@ -15,6 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use haul_base::sys::sync::lock;
+use haul_proto::limits::{PENDING_CONNECTIONS_MAX, PRESSED_DEADLINE_MS};
+use rustix::net::{Shutdown, shutdown};
 
 /// Number of pending connections from which the deadline is [`PRESSED_DEADLINE_MS`].
 const PRESSURE: usize = PENDING_CONNECTIONS_MAX / 2;
@@ -176,9 +176,10 @@ impl Drop for PendingPlace {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::io::Read;
     use std::os::unix::net::UnixStream;
+
+    use super::*;
 
     /// A connection from there, and its other end.
     fn connect(all: &Arc<PendingConnections>, from: &str, now: Instant) -> (Option<PendingPlace>, UnixStream) {

@@ -6,13 +6,14 @@
 //! on the lengths of records: without the record's number, the first record under a new key would decrypt even if the
 //! last ones under the old key were dropped.
 
+use std::fmt;
+
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 use haul_proto::error::ProtocolError;
 use haul_proto::limits::REKEY_RECORDS;
 use haul_proto::wire::frame::{PREFIX_LEN, TAG_LEN};
 use haul_proto::wire::handshake::{CipherSuite, KeyDirection, key_info};
-use std::fmt;
 
 use super::aead::{self, CipherKey, CipherLibrary, NONCE_LEN};
 use crate::io::frame_buffer::FrameBuffer;

@@ -1,9 +1,10 @@
 //! What is sealed opens only as it was sealed: unchanged, in order, under its own keys.
 
-use super::*;
 use haul_proto::integrity::FrameLen;
 use haul_proto::wire::frame::{RecordPrefix, RecordTrailer};
 use haul_proto::wire::sparse::PayloadShape;
+
+use super::*;
 
 fn schedule(transcript: &[u8], suite: CipherSuite, rekey_bytes: u64) -> KeySchedule {
     KeySchedule::new(&[7; 32], transcript, suite, rekey_bytes)

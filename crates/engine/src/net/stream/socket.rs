@@ -1,13 +1,14 @@
 //! Transfers whole buffers through a socket, and detects a lost peer.
 
-use haul_proto::wire::resource_metrics::Stage;
-use haul_proto::wire::socket_options::SocketOptions;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, getpeername, getsockname, recv, send, shutdown, sockopt};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::Duration;
+
+use haul_proto::wire::resource_metrics::Stage;
+use haul_proto::wire::socket_options::SocketOptions;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, Shutdown, getpeername, getsockname, recv, send, shutdown, sockopt};
 
 use crate::metrics::stage_timer::during;
 use crate::net::stream::window::{fresh, grants};

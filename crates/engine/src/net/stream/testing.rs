@@ -1,9 +1,11 @@
 //! For tests: what a seed says over a stream, its records as someone on the way sees them, and what comes of them at the
 //! other end.
 
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
 use haul_lab::Rng;
-use haul_proto::compression::Codec;
-use haul_proto::compression::CompressionMethod;
+use haul_proto::compression::{Codec, CompressionMethod};
 use haul_proto::entry::Timestamp;
 use haul_proto::ids::{EntryId, JobNumber, PathId};
 use haul_proto::integrity::frame_check;
@@ -11,8 +13,6 @@ use haul_proto::wire::compressed_frame::CompressedPayload;
 use haul_proto::wire::frame::{DataFrame, PREFIX_LEN, PackFrame, PackedFile, RecordPrefix, RecordTrailer, TAG_LEN};
 use haul_proto::wire::handshake::{CipherSuite, KeyDirection};
 use haul_proto::wire::sparse::PayloadShape;
-use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 use super::seal::KeySchedule;
 use super::socket::send_all;

@@ -1,12 +1,6 @@
 //! Streams through the link to the controller, where no connection is possible: each is a socket pair. One side is a
 //! stream like any other; the other side's bytes travel as link frames of the stream's channel.
 
-use haul_base::control_channel::LinkWriter;
-use haul_proto::ids::{PathId, StreamId};
-use haul_proto::limits::TUNNEL_CHUNK_MAX;
-use haul_proto::wire::control_channel::LinkChannel;
-use rustix::io::Errno;
-use rustix::net::{SendFlags, send};
 use std::io::{self, Read};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
@@ -14,6 +8,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
+
+use haul_base::control_channel::LinkWriter;
+use haul_proto::ids::{PathId, StreamId};
+use haul_proto::limits::TUNNEL_CHUNK_MAX;
+use haul_proto::wire::control_channel::LinkChannel;
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
 
 use super::handshake::{StreamCredentials, as_acceptor, as_connector};
 use super::{AcceptedStreams, StreamError, StreamIds};
@@ -94,9 +95,10 @@ pub fn prove(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::net::controller_watchdog::tests::watchdog;
-    use std::time::Duration;
 
     /// A tunnel of one stream, and the stream's end of it.
     fn tunnel() -> (StreamTunnel, UnixStream) {

@@ -1,7 +1,6 @@
 //! The keys and sealed records in `docs/PROTOCOL.md` are what this code makes, and it opens them: text and code cannot
 //! drift. The vectors of everything else are tested in haul-proto.
 
-use super::*;
 use haul_lab::check_vectors;
 use haul_proto::encoding::Writer;
 use haul_proto::ids::{EntryId, JobId, JobNumber, PathId, StreamId};
@@ -10,6 +9,8 @@ use haul_proto::limits::REKEY_BYTES;
 use haul_proto::wire::frame::{DataFrame, RecordPrefix, RecordTrailer};
 use haul_proto::wire::handshake::{GreetingAnswer, StreamGreeting, transcript};
 use haul_proto::wire::sparse::PayloadShape;
+
+use super::*;
 
 const PAYLOAD: &[u8] = b"eleven byte";
 

@@ -3,14 +3,15 @@
 //! Metadata comes before fsync, so that one sync makes contents and metadata durable. Until the rename, the file's time
 //! has no meaning.
 
-use haul_proto::entry::{EntryMetadata, Timestamp};
-use haul_proto::ids::EntryId;
-use haul_proto::session::step::FileEnd;
-use rustix::fs::{FileType, Mode, OFlags, fsync, openat};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+use haul_proto::entry::{EntryMetadata, Timestamp};
+use haul_proto::ids::EntryId;
+use haul_proto::session::step::FileEnd;
+use rustix::fs::{FileType, Mode, OFlags, fsync, openat};
 
 use crate::fs::FileStat;
 use crate::io::storage::IoMethod;

@@ -1,11 +1,12 @@
 //! Gives complete files their final names. Under a final name, a file is absent, old or complete, never partial.
 
+use std::io;
+use std::sync::atomic::Ordering;
+
 use haul_proto::integrity::FrameLen;
 use haul_proto::journal::RangeEnd;
 use haul_proto::path::Name;
 use rustix::fs::{fdatasync, fsync};
-use std::io;
-use std::sync::atomic::Ordering;
 
 use crate::fs::{FileStat, link_open_file};
 use crate::receiver::commit::{Committer, is_unsupported};

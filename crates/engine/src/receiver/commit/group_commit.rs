@@ -4,18 +4,18 @@
 //!
 //! The commit thread waits only for the disk and for writes to the control channel.
 
-use crate::receiver::commit::Committer;
-use crate::receiver::commit::outcomes::EntryOutcomes;
-use haul_proto::entry::EntryKind;
-use haul_proto::ids::EntryId;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
+use haul_proto::entry::EntryKind;
+use haul_proto::ids::EntryId;
+
 use crate::fs::{Dir, FileIdentity};
 use crate::metrics::counter::add;
+use crate::receiver::commit::Committer;
 use crate::receiver::commit::finalize::FinalizeOutcome;
-use crate::receiver::commit::outcomes::FileLoss;
+use crate::receiver::commit::outcomes::{EntryOutcomes, FileLoss};
 use crate::receiver::durability::complete_file::{CompleteFile, PublishedFile};
 use crate::receiver::durability::fsync::SyncedFileSystem;
 use crate::receiver::entry::ReceiverEntry;

@@ -7,6 +7,12 @@ pub mod outcomes;
 pub mod read_back;
 pub mod retransmit;
 
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use rustix::io::Errno;
+
 use crate::receiver::delete::Removals;
 use crate::receiver::delta::DeltaStage;
 use crate::receiver::digest_checks::DigestChecks;
@@ -16,10 +22,6 @@ use crate::receiver::links::LinkTracker;
 use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::session::ReceiverSession;
 use crate::receiver::tree::TargetTree;
-use rustix::io::Errno;
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// Makes complete files durable, reads them back if requested, and gives them their final names and metadata.
 pub struct Committer {

@@ -4,15 +4,15 @@
 //! Reads use O_DIRECT, since the page cache would return the written data. Without O_DIRECT, the pages are dropped
 //! first, and the kernel confirms that they are gone. The origin of read data is counted.
 
-use crate::receiver::commit::Committer;
-use haul_proto::integrity::FrameTree;
-use haul_proto::wire::storage::Verify;
-use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+
+use haul_proto::integrity::FrameTree;
+use haul_proto::wire::storage::Verify;
+use rustix::io::Errno;
 
 use crate::io::storage::IoMethod;
 use crate::io::storage::cache::drop_pages;
@@ -20,8 +20,8 @@ use crate::io::storage::file::{OpenedFile, is_served, magic_of};
 use crate::io::storage::policy::IoPlan;
 use crate::io::storage::read::FrameReader;
 use crate::metrics::counter::add;
-use crate::receiver::commit::outcomes::EntryOutcomes;
-use crate::receiver::commit::outcomes::FileLoss;
+use crate::receiver::commit::Committer;
+use crate::receiver::commit::outcomes::{EntryOutcomes, FileLoss};
 use crate::receiver::durability::complete_file::{CompleteFile, file};
 use crate::receiver::file::partial::gaps;
 use crate::receiver::place::error::{DiskDamage, FileError};

@@ -1,14 +1,13 @@
 //! Complete files that differ on disk from the sent data: wrong frames are requested again, once; then the file fails.
 
-use crate::receiver::commit::Committer;
-use crate::receiver::commit::outcomes::DamagedExtent;
-use crate::receiver::commit::outcomes::FileLoss;
+use std::sync::Arc;
+
 use haul_proto::path::escape;
 use haul_proto::session::step::LostFile;
 use haul_proto::wire::report::WorkerMessage;
-use std::sync::Arc;
 
-use crate::receiver::commit::outcomes::EntryOutcomes;
+use crate::receiver::commit::Committer;
+use crate::receiver::commit::outcomes::{DamagedExtent, EntryOutcomes, FileLoss};
 use crate::receiver::durability::complete_file::{CompleteFile, file};
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::error::{DiskDamage, FileError};

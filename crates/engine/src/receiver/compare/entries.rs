@@ -1,11 +1,12 @@
 //! A job that only compares: checks the existing entry for each offered one, and reports differences. It creates,
 //! changes and removes nothing. [`crate::receiver::compare::reread`] reads the contents of files.
 
-use crate::receiver::compare::EntryComparer;
-use crate::receiver::place::error::FileError;
-use crate::receiver::place::existing_entry::entry_kind;
-use haul_proto::entry::EntryKind;
-use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use haul_base::sys::describe::describe;
+use haul_proto::entry::{Entry, EntryContent, EntryKind, EntryLocation, EntryMetadata};
 use haul_proto::integrity::Digest;
 use haul_proto::limits::DIFFERING_RANGES_MAX;
 use haul_proto::overwrite_policy::OverwriteRefusal;
@@ -16,17 +17,15 @@ use haul_proto::wire::difference::Difference;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::SymlinkMode as LinkRule;
 use rustix::fs::{FileType, readlinkat};
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
-use haul_base::sys::describe::describe;
 
 use crate::fs::attributes::read;
 use crate::fs::{Dir, FileStat, FollowLinks, each_name};
 use crate::metrics::counter::add;
+use crate::receiver::compare::EntryComparer;
 use crate::receiver::entry::{Compared, ComparedDirectory, ComparedFile, ReceiverEntry};
 use crate::receiver::place::destination::DestinationKind;
+use crate::receiver::place::error::FileError;
+use crate::receiver::place::existing_entry::entry_kind;
 use crate::receiver::source_names::SourceNames;
 
 impl EntryComparer {

@@ -1,5 +1,8 @@
 //! Rights of a target that only compares.
 
+use std::fs;
+use std::path::Path;
+
 use haul_base::control_channel::LinkWriter;
 use haul_proto::entry::Timestamp;
 use haul_proto::ids::EntryId;
@@ -9,8 +12,6 @@ use haul_proto::session::step::TargetStep;
 use haul_proto::session::target::TargetSession as Machine;
 use haul_proto::wire::message::SourceMessage;
 use haul_proto::wire::request::{SymlinkMode, TargetOperand, TargetRequest};
-use std::fs;
-use std::path::Path;
 
 use super::*;
 use crate::metrics::reporter::Reporter;

@@ -1,20 +1,19 @@
 //! Comparison of hard links and extended attributes, in jobs that only compare. It changes nothing.
 
-use crate::receiver::compare::EntryComparer;
+use std::collections::{HashMap, hash_map};
+use std::io;
+use std::sync::Mutex;
+
+use haul_base::sys::sync::lock;
 use haul_proto::entry::{Entry, EntryLocation};
 use haul_proto::entry_extras::ExtendedAttribute;
 use haul_proto::ids::EntryId;
 use haul_proto::limits::DIFFERING_ATTRIBUTES_MAX;
 use haul_proto::path::Name;
 use haul_proto::wire::difference::{AttributeEnd, Difference};
-use std::collections::HashMap;
-use std::collections::hash_map;
-use std::io;
-use std::sync::Mutex;
-
-use haul_base::sys::sync::lock;
 
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
+use crate::receiver::compare::EntryComparer;
 use crate::receiver::place::existing_entry::attributes;
 
 /// Memory limit for files with hard links at the target; beyond it, hard links are not compared.

@@ -4,6 +4,10 @@ pub mod entries;
 pub mod metadata;
 pub mod reread;
 
+use std::sync::Arc;
+
+use haul_proto::scheduler::Chunk;
+
 use crate::receiver::bounded_queue::BoundedQueue;
 use crate::receiver::compare::metadata::ComparedNames;
 use crate::receiver::delete::Removals;
@@ -13,8 +17,6 @@ use crate::receiver::links::LinkTracker;
 use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::session::ReceiverSession;
 use crate::receiver::tree::TargetTree;
-use haul_proto::scheduler::Chunk;
-use std::sync::Arc;
 
 /// Compares offered entries with those at the target, in jobs that change nothing.
 pub struct EntryComparer {

@@ -3,11 +3,12 @@
 //! They read files in chunks, so that all threads share a large file, and the source reads one chunk while this end
 //! hashes the next. Each chunk opens its own descriptor, so the number of threads bounds open files.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
 use haul_proto::scheduler::{CHUNK_FRAMES_MAX, Chunk};
-use std::collections::VecDeque;
-use std::sync::Arc;
 
 use crate::fs::{FileStat, FollowLinks};
 use crate::io::storage::FileAccess;
@@ -15,8 +16,7 @@ use crate::io::storage::file::OpenedFile;
 use crate::io::storage::read::FrameReader;
 use crate::metrics::counter::add;
 use crate::receiver::compare::EntryComparer;
-use crate::receiver::entry::ReceiverEntry;
-use crate::receiver::entry::{Compared, ComparedFile};
+use crate::receiver::entry::{Compared, ComparedFile, ReceiverEntry};
 use crate::receiver::place::error::FileError;
 use crate::receiver::receive::partial_verification::VerifiedFrames;
 

@@ -1,17 +1,6 @@
 //! Checks the existing entry for each offered one, and answers: wanted, existing or refused. Creates directories and
 //! links at once.
 
-use crate::receiver::decide::EntryDecider;
-use crate::receiver::place::entry_position::EntryDecision;
-use crate::receiver::place::entry_position::EntryPosition;
-use crate::receiver::tree::parent_directories::DirectoryBelow;
-use haul_proto::entry::{Entry, EntryContent, EntryLocation};
-use haul_proto::ids::EntryId;
-use haul_proto::integrity::Digest;
-use haul_proto::overwrite_policy::{ExistingEntry, OverwriteDecision, OverwritePolicy, OverwriteRefusal, decide};
-use haul_proto::path::Name;
-use haul_proto::session::step::{EntryAnswer, ParentDirectory};
-use haul_proto::sync::{ChangeKind, ChangeReasons};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -19,21 +8,28 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use haul_base::sys::describe::describe;
+use haul_proto::entry::{Entry, EntryContent, EntryLocation};
+use haul_proto::ids::EntryId;
+use haul_proto::integrity::Digest;
+use haul_proto::overwrite_policy::{ExistingEntry, OverwriteDecision, OverwritePolicy, OverwriteRefusal, decide};
+use haul_proto::path::Name;
+use haul_proto::session::step::{EntryAnswer, ParentDirectory};
+use haul_proto::sync::{ChangeKind, ChangeReasons};
 
 use crate::fs::{Dir, FollowLinks};
 use crate::metrics::counter::add;
-use crate::receiver::decide::{EntryResult, NextStep};
+use crate::receiver::decide::{EntryDecider, EntryResult, NextStep};
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::{ReceivingFile, UNKNOWN_SIZE, size_of};
 use crate::receiver::links::hard_link_guard::GuardedName;
 use crate::receiver::links::hard_links::{LinkOutcome, OtherLinkName};
 use crate::receiver::metadata::rights::{has_capability, is_trusted, may_have_rights};
 use crate::receiver::place::destination::DestinationKind;
-use crate::receiver::place::entry_position::TreeReplacement;
+use crate::receiver::place::entry_position::{EntryDecision, EntryPosition, TreeReplacement};
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::{ExistingStat, attributes};
 use crate::receiver::place::in_order_sink::InOrderSink;
-use crate::receiver::tree::parent_directories::parent_modes;
+use crate::receiver::tree::parent_directories::{DirectoryBelow, parent_modes};
 
 impl EntryDecider {
     /// Answers an offered entry. A hard link is to be created after all answers to its Offer.

@@ -1,12 +1,13 @@
 //! A dry run makes and reports all decisions, and creates, changes or removes nothing.
 //! [`Dir::absent_child`](crate::fs::Dir::absent_child) represents a directory to be created, for everything below it.
 
-use crate::receiver::decide::{EntryDecider, EntryResult};
+use std::sync::atomic::Ordering;
+
 use haul_proto::entry::{Entry, EntryContent};
 use haul_proto::overwrite_policy::OverwriteDecision;
 use haul_proto::session::step::EntryAnswer;
-use std::sync::atomic::Ordering;
 
+use crate::receiver::decide::{EntryDecider, EntryResult};
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 
 impl EntryDecider {

@@ -1,5 +1,9 @@
 //! A dry run of a sync at the target, without a source: its reports, and that it changes nothing.
 
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
+
 use haul_base::control_channel::{LinkReader, LinkWriter};
 use haul_base::sys::sync::lock;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
@@ -15,9 +19,6 @@ use haul_proto::wire::preserve::{MetadataOptions, PreserveOptions};
 use haul_proto::wire::report::{ItemReport, WorkerMessage};
 use haul_proto::wire::request::{TargetOperand, TargetRequest};
 use haul_proto::wire::write_options::WriteOptions;
-use std::fs;
-use std::os::unix::fs::{MetadataExt, symlink};
-use std::path::Path;
 
 use crate::metrics::reporter::Reporter;
 use crate::receiver::TargetReceiver;

@@ -1,19 +1,11 @@
 //! Hard links: where they are created, and what they replace.
 
-use haul_base::sys::sync::lock;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
-use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, HeldFile};
-use crate::policy::audit::AuditAction;
-use crate::receiver::decide::EntryDecider;
-use crate::receiver::decide::NextStep;
-use crate::receiver::entry::ReceiverEntry;
-use crate::receiver::links::hard_links::{FirstLink, LinkOutcome, OtherLinkName};
-use crate::receiver::place::entry_position::{EntryPosition, TreeReplacement};
-use crate::receiver::place::error::FileError;
-use crate::receiver::place::existing_entry::ExistingStat;
-use crate::receiver::place::temp_names::make_temporary;
-use haul_proto::entry::EntryKind;
-use haul_proto::entry::{Entry, EntryContent, EntryLocation};
+use haul_base::sys::sync::lock;
+use haul_proto::entry::{Entry, EntryContent, EntryKind, EntryLocation};
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::EntryId;
 use haul_proto::overwrite_policy::{ExistingEntry, OverwriteDecision, decide};
@@ -21,9 +13,16 @@ use haul_proto::path::Name;
 use haul_proto::session::step::{EntryAnswer, ParentDirectory};
 use rustix::fs::{AtFlags, renameat, unlinkat};
 use rustix::io::Errno;
-use std::io;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
+
+use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, HeldFile};
+use crate::policy::audit::AuditAction;
+use crate::receiver::decide::{EntryDecider, NextStep};
+use crate::receiver::entry::ReceiverEntry;
+use crate::receiver::links::hard_links::{FirstLink, LinkOutcome, OtherLinkName};
+use crate::receiver::place::entry_position::{EntryPosition, TreeReplacement};
+use crate::receiver::place::error::FileError;
+use crate::receiver::place::existing_entry::ExistingStat;
+use crate::receiver::place::temp_names::make_temporary;
 
 impl EntryDecider {
     /// Counts an Offer's files with hard links, and their further names. Must precede the answers.

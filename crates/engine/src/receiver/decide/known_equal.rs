@@ -1,11 +1,11 @@
 //! Existing entries known to equal the source's: files with equal digests, and symbolic links. A source that removes
 //! verified files removes these as well, so they are synced before the report.
 
-use crate::receiver::decide::{EntryDecider, EntryResult};
 use haul_proto::session::step::EntryAnswer;
 use rustix::fs::fsync;
 
 use crate::fs::FollowLinks;
+use crate::receiver::decide::{EntryDecider, EntryResult};
 use crate::receiver::place::entry_position::EntryPosition;
 
 impl EntryDecider {

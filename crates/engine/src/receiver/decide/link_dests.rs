@@ -1,12 +1,6 @@
 //! Earlier copies of the same tree (`--link-dest`): a new file that one of them has is hard-linked to it, and takes no
 //! space.
 
-use crate::receiver::decide::EntryDecider;
-use haul_proto::entry::{Entry, EntryContent};
-use haul_proto::overwrite_policy::{ExistingEntry, OverwriteDecision, decide};
-use haul_proto::path::{Name, escape};
-use haul_proto::wire::report::WorkerMessage;
-use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -16,9 +10,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use haul_base::sys::describe::describe;
 use haul_base::sys::sync::lock;
+use haul_proto::entry::{Entry, EntryContent};
+use haul_proto::overwrite_policy::{ExistingEntry, OverwriteDecision, decide};
+use haul_proto::path::{Name, escape};
+use haul_proto::wire::report::WorkerMessage;
+use rustix::io::Errno;
 
 use crate::fs::{Dir, FileIdentity, HeldFile};
 use crate::metrics::reporter::Reporter;
+use crate::receiver::decide::EntryDecider;
 use crate::receiver::place::entry_position::EntryPosition;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 

@@ -13,6 +13,11 @@ pub mod symlinks;
 pub mod transfer_decision;
 pub mod wrong_digests;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use haul_proto::session::step::EntryAnswer;
+
 use crate::receiver::compare::EntryComparer;
 use crate::receiver::decide::link_dests::LinkDests;
 use crate::receiver::decide::rename_detection::RenameDetector;
@@ -29,9 +34,6 @@ use crate::receiver::place::entry_position::EntryDecision;
 use crate::receiver::place::error::FileError;
 use crate::receiver::session::ReceiverSession;
 use crate::receiver::tree::TargetTree;
-use haul_proto::session::step::EntryAnswer;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// The answer to an entry, or why it is refused.
 pub(crate) type EntryResult = Result<EntryAnswer<ReceiverEntry>, FileError>;

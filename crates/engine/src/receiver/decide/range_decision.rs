@@ -222,6 +222,12 @@ fn check_ranges(
 
 #[cfg(test)]
 mod tests {
+    use haul_base::control_channel::LinkWriter;
+    use haul_proto::entry::{EntryContent, EntryLocation, FileVersion, Timestamp};
+    use haul_proto::overwrite_policy::{OverwritePolicy, OverwriteRefusal};
+    use haul_proto::path::Name;
+    use haul_proto::wire::request::TargetOperand;
+
     use super::*;
     use crate::fs::Dir;
     use crate::metrics::reporter::Reporter;
@@ -229,11 +235,6 @@ mod tests {
     use crate::receiver::place::entry_position::TreeReplacement;
     use crate::receiver::worker_context::WorkerContext;
     use crate::testing::target_request;
-    use haul_base::control_channel::LinkWriter;
-    use haul_proto::entry::{EntryContent, EntryLocation, FileVersion, Timestamp};
-    use haul_proto::overwrite_policy::{OverwritePolicy, OverwriteRefusal};
-    use haul_proto::path::Name;
-    use haul_proto::wire::request::TargetOperand;
 
     #[test]
     fn an_existing_file_that_changes_is_decided_about_once_more_and_then_fails() {

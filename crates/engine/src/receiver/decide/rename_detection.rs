@@ -3,7 +3,12 @@
 //! serves as base file ([`crate::receiver::delta::find_base`]). Both ends read it, differences are sent, and the result
 //! is verified as usual.
 
-use crate::receiver::decide::EntryDecider;
+use std::cmp::Ordering;
+use std::io;
+use std::sync::OnceLock;
+
+use haul_base::job::spec::Symlinks;
+use haul_base::sys::describe::describe;
 use haul_proto::delta::DeltaMethod;
 use haul_proto::delta::blocks::BLOCK;
 use haul_proto::delta::options::DeltaOptions;
@@ -11,14 +16,9 @@ use haul_proto::entry::{Entry, Timestamp};
 use haul_proto::path::Name;
 use haul_proto::wire::report::WorkerMessage;
 use rustix::fs::{Mode, OFlags, openat};
-use std::cmp::Ordering;
-use std::io;
-use std::sync::OnceLock;
-
-use haul_base::job::spec::Symlinks;
-use haul_base::sys::describe::describe;
 
 use crate::fs::{Dir, FileStat, SpecialFiles, WalkEntry, WalkOptions, Walker};
+use crate::receiver::decide::EntryDecider;
 use crate::receiver::file::base::BaseSource;
 use crate::receiver::place::target_path::TargetPath;
 
@@ -183,8 +183,9 @@ impl SizeIndex {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::fs;
+
+    use super::*;
 
     #[test]
     fn files_are_found_by_their_sizes_and_small_ones_are_not() {

@@ -1,15 +1,16 @@
 //! Entries of the same path in several sources: the first source has precedence.
 
-use crate::receiver::decide::EntryDecider;
-use crate::receiver::entry::Compared;
-use crate::receiver::entry::ReceiverEntry;
-use crate::receiver::tree::merged_sources::{MergeDecision, TAKEN, TOO_MANY};
+use std::borrow::Cow;
+use std::sync::atomic::Ordering;
+
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
 use haul_proto::path::Name;
 use haul_proto::session::step::ParentDirectory;
 use haul_proto::wire::report::WorkerMessage;
-use std::borrow::Cow;
-use std::sync::atomic::Ordering;
+
+use crate::receiver::decide::EntryDecider;
+use crate::receiver::entry::{Compared, ReceiverEntry};
+use crate::receiver::tree::merged_sources::{MergeDecision, TAKEN, TOO_MANY};
 
 impl EntryDecider {
     /// Returns an entry whose path another source may have: unchanged, with the first one's metadata, or `None` after a

@@ -1,14 +1,15 @@
 //! Devices, FIFOs and sockets: created on request, never opened.
 
-use crate::receiver::decide::{EntryDecider, EntryResult};
+use std::os::fd::OwnedFd;
+
 use haul_proto::entry::{DeviceNumber, EntryMetadata, SpecialFile};
 use haul_proto::overwrite_policy::OverwriteDecision;
 use haul_proto::path::Name;
 use haul_proto::session::step::EntryAnswer;
 use rustix::fs::{AtFlags, FileType, Mode, makedev, mknodat, renameat, unlinkat};
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
 
+use crate::receiver::decide::{EntryDecider, EntryResult};
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::ExistingStat;

@@ -1,10 +1,11 @@
 //! Symbolic links at the target.
 
+use std::io;
+
 use haul_proto::entry::Entry;
 use haul_proto::overwrite_policy::OverwriteDecision;
 use haul_proto::path::Name;
 use rustix::fs::{CWD, RenameFlags, renameat_with, symlinkat};
-use std::io;
 
 use crate::fs::meta::apply_to_symlink;
 use crate::fs::{Dir, MetadataParts, lookup};

@@ -1,16 +1,17 @@
 //! Decides how much of a file to transfer: nothing, the parts missing in a partial or base file, or all of it.
 
-use crate::receiver::decide::{EntryDecider, EntryResult};
+use std::io;
+use std::sync::Arc;
+
 use haul_proto::entry::{Entry, EntryMetadata};
 use haul_proto::journal::JournalHeader;
 use haul_proto::overwrite_policy::{ExistingEntry, OverwriteDecision};
 use haul_proto::session::step::EntryAnswer;
 use haul_proto::sync::EqualityTest;
 use haul_proto::wire::ranges::TargetRange;
-use std::io;
-use std::sync::Arc;
 
 use crate::fs::{FileStat, MetadataParts};
+use crate::receiver::decide::{EntryDecider, EntryResult};
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::named::NamedFile;
 use crate::receiver::file::{ReceivingFile, UNKNOWN_SIZE};

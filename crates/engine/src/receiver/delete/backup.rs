@@ -3,13 +3,6 @@
 //! An entry to be replaced is linked there first, so that its name is never missing. Without hard links, it is moved,
 //! as removed entries are. Missing directories are created one component at a time, and no symbolic link is followed.
 
-use crate::receiver::delete::Removals;
-use crate::receiver::place::error::FileError;
-use haul_proto::path::{Name, escape};
-use haul_proto::wire::preserve::PreserveOptions;
-use haul_proto::wire::request::TargetRequest;
-use rustix::fs::{AtFlags, FileType, Mode, StatxFlags, linkat, mkdirat, renameat, statx, unlinkat};
-use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
@@ -20,11 +13,18 @@ use std::sync::{Arc, Mutex};
 
 use haul_base::sys::describe::describe;
 use haul_base::sys::sync::lock;
+use haul_proto::path::{Name, escape};
+use haul_proto::wire::preserve::PreserveOptions;
+use haul_proto::wire::request::TargetRequest;
+use rustix::fs::{AtFlags, FileType, Mode, StatxFlags, linkat, mkdirat, renameat, statx, unlinkat};
+use rustix::io::Errno;
 
 use crate::fs::meta::apply_with;
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, MetadataParts, attributes, lookup};
 use crate::metrics::counter::add;
+use crate::receiver::delete::Removals;
 use crate::receiver::place::destination::{Destination, RefusedRequest, missing_at};
+use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::is_root;
 use crate::receiver::place::job_quota::JobQuota;
 use crate::receiver::place::target_path::TargetPath;

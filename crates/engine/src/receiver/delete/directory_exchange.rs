@@ -4,19 +4,19 @@
 //! The replacement is complete before the directory is removed. The two are exchanged, so that the name always refers
 //! to one of them; then the directory is removed.
 
-use crate::receiver::delete::Removals;
+use std::io;
+use std::sync::Arc;
+
 use haul_proto::entry::EntryMetadata;
 use haul_proto::filter::FilterScope;
 use haul_proto::path::Name;
 use rustix::fs::{AtFlags, FileType, Mode, RenameFlags, mkdirat, renameat, renameat_with, unlinkat};
 use rustix::io::Errno;
-use std::io;
-use std::sync::Arc;
 
 use crate::fs::Dir;
+use crate::receiver::delete::Removals;
 use crate::receiver::delete::remove_tree::{RemovalLimit, TreeClearing};
-use crate::receiver::place::entry_position::EntryPosition;
-use crate::receiver::place::entry_position::TreeReplacement;
+use crate::receiver::place::entry_position::{EntryPosition, TreeReplacement};
 use crate::receiver::place::temp_files::rename_new;
 use crate::receiver::place::temp_names::{make_temporary, temporary_name};
 

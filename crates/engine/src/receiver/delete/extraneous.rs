@@ -1,25 +1,25 @@
 //! Extraneous entries of a directory: found once it is complete, and removed at once or at the end of the job. They are
 //! kept if an entry failed.
 
-use crate::receiver::delete::Removals;
-use crate::receiver::place::error::FileError;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use haul_base::sys::describe::describe;
 use haul_proto::filter::FilterScope;
 use haul_proto::ids::EntryId;
 use haul_proto::path::Name;
 use haul_proto::sync::DeleteMode;
 use haul_proto::wire::report::WorkerMessage;
 use rustix::fs::FileType;
-use std::collections::HashSet;
-use std::sync::Arc;
-
-use haul_base::sys::describe::describe;
 
 use crate::fs::meta::apply;
 use crate::fs::{Dir, FileStat, MetadataParts, each_name};
+use crate::receiver::delete::Removals;
 use crate::receiver::delete::remove_tree::{RemovalLimit, TreeClearing};
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::metadata::rights::is_not_ours;
 use crate::receiver::place::case_sensitivity::folds;
+use crate::receiver::place::error::FileError;
 use crate::receiver::source_names::SourceNames;
 
 /// Most names remembered until the end.

@@ -1,7 +1,10 @@
 //! Extraneous entries of a directory: when they are removed, which of them stay, and the reports.
 
-use super::super::removal::tests::{Site, THEN, make, tree};
-use super::*;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use haul_proto::entry::{EntryContent, EntryLocation};
 use haul_proto::filter::PatternList;
 use haul_proto::filter::definition::FilterOptions;
@@ -11,11 +14,9 @@ use haul_proto::sync::{EqualityTest, SyncOptions};
 use haul_proto::wire::message::{Exclusion, SourceMessage, TransferNeed};
 use haul_proto::wire::request::{TargetOperand, TargetRequest};
 use rustix::fs::{RenameFlags, renameat_with};
-use std::fs;
-use std::os::unix::fs::{MetadataExt, symlink};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::super::removal::tests::{Site, THEN, make, tree};
+use super::*;
 use crate::fs::testing::{in_time, name};
 use crate::sys::confine::{ConfineBounds, ConfineNetwork};
 use crate::sys::machine;

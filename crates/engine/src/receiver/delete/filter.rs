@@ -3,6 +3,9 @@
 //! The source names its excluded entries. For other names the target decides, by the user's rules and by the filter
 //! files from the source's directories.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
 use haul_base::sys::sync::lock;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
 use haul_proto::error::ProtocolError;
@@ -11,8 +14,6 @@ use haul_proto::filter::{FilterScope, Matcher};
 use haul_proto::ids::EntryId;
 use haul_proto::limits::OPEN_RULES_MAX;
 use haul_proto::path::Name;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
 
 use crate::fs::rules_of;
 
@@ -109,9 +110,10 @@ impl TargetFilter {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use haul_proto::entry::EntryMetadata;
     use haul_proto::filter::PatternList;
+
+    use super::*;
 
     fn name(text: &str) -> Name {
         Name::new(text.as_bytes()).unwrap()

@@ -7,6 +7,8 @@ pub mod filter;
 pub mod removal;
 pub mod remove_tree;
 
+use std::sync::Arc;
+
 use crate::receiver::delete::backup::BackupDirectory;
 use crate::receiver::delete::filter::TargetFilter;
 use crate::receiver::delete::removal::ExtraneousRemoval;
@@ -14,7 +16,6 @@ use crate::receiver::job::ReceiverJob;
 use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::session::ReceiverSession;
 use crate::receiver::source_names::NameBudget;
-use std::sync::Arc;
 
 /// Removes extraneous entries, makes way for replacements, and backs up both.
 pub struct Removals {

@@ -4,9 +4,12 @@
 //! Never removed: haul's partial files, excluded entries, the backup directory, earlier copies, the sources themselves,
 //! and other file systems.
 
-use crate::receiver::delete::Removals;
-use crate::receiver::place::entry_position::TreeReplacement;
-use crate::receiver::place::error::FileError;
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use haul_base::sys::sync::lock;
 use haul_proto::entry::{Entry, EntryLocation};
 use haul_proto::filter::FilterScope;
 use haul_proto::overwrite_policy::OverwriteRefusal;
@@ -17,18 +20,15 @@ use haul_proto::wire::list_batch::ListedKinds;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{TargetOperand, TargetRequest};
 use rustix::fs::FileType;
-use std::collections::{HashMap, HashSet};
-use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
-
-use haul_base::sys::sync::lock;
 
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
+use crate::receiver::delete::Removals;
 use crate::receiver::delete::extraneous::DeferredRemovals;
 use crate::receiver::delete::remove_tree::{KeptEntry, RemovalLimit, TreeClearing, sorted_names};
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::destination::RefusedRequest;
+use crate::receiver::place::entry_position::TreeReplacement;
+use crate::receiver::place::error::FileError;
 use crate::receiver::source_names::SourceNames;
 use crate::sys::machine;
 

@@ -1,21 +1,20 @@
 //! Removals at the target, backups, and entries that always stay.
 
-use super::*;
-use crate::receiver::TargetReceiver;
-use haul_proto::entry::EntryContent;
-use haul_proto::entry::{EntryMetadata, Timestamp};
-use haul_proto::ids::EntryId;
-use haul_proto::sync::{ChangeKind, EqualityTest, SyncOptions};
-use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
-use haul_proto::wire::report::ItemReport;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use haul_base::control_channel::{LinkReader, LinkWriter};
+use haul_proto::entry::{EntryContent, EntryMetadata, Timestamp};
+use haul_proto::ids::EntryId;
+use haul_proto::sync::{ChangeKind, EqualityTest, SyncOptions};
+use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
+use haul_proto::wire::report::ItemReport;
 
+use super::*;
 use crate::fs::testing::name;
 use crate::metrics::reporter::Reporter;
+use crate::receiver::TargetReceiver;
 use crate::receiver::worker_context::WorkerContext;
 use crate::testing::{SentReport, target_request};
 

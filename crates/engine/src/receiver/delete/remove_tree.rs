@@ -4,15 +4,16 @@
 //! It uses open directories and single names, follows no link, crosses no mount point, and keeps its own stack. Memory
 //! is bounded by the names in the directories on the current path.
 
+use std::io;
+use std::sync::Arc;
+use std::vec::IntoIter;
+
 use haul_base::sys::describe::describe;
 use haul_proto::filter::FilterScope;
 use haul_proto::path::Name;
 use haul_proto::sync::ChangeKind;
 use rustix::fs::{AtFlags, FileType, unlinkat};
 use rustix::io::Errno;
-use std::io;
-use std::sync::Arc;
-use std::vec::IntoIter;
 
 use super::backup::mount_of;
 use crate::fs::{Dir, each_name};

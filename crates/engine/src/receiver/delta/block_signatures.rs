@@ -3,7 +3,12 @@
 //! As in a comparison, they read files in chunks, so that all threads share a large file, and each chunk opens the file
 //! separately.
 
-use crate::receiver::delta::DeltaStage;
+use std::cell::OnceCell;
+use std::collections::VecDeque;
+use std::num::NonZeroU64;
+use std::ops::Range;
+use std::sync::Arc;
+
 use blake3::hazmat::ChainingValue;
 use haul_proto::delta::rolling::{RollingSignature, SignatureFormat};
 use haul_proto::delta::{DeltaMethod, blocks};
@@ -11,11 +16,6 @@ use haul_proto::ids::EntryId;
 use haul_proto::limits::{FRAME_RUNS_MAX, SUMS_MAX};
 use haul_proto::scheduler::CHUNK_FRAMES_MAX;
 use rustix::fs::{Advice, fadvise};
-use std::cell::OnceCell;
-use std::collections::VecDeque;
-use std::num::NonZeroU64;
-use std::ops::Range;
-use std::sync::Arc;
 
 use crate::fs::FileStat;
 use crate::io::storage::IoMethod as Route;
@@ -24,6 +24,7 @@ use crate::io::storage::file::OpenedFile;
 use crate::io::storage::policy::IoPlan;
 use crate::io::storage::read::FrameReader;
 use crate::metrics::counter::add;
+use crate::receiver::delta::DeltaStage;
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::base::BaseSource;
 use crate::receiver::place::error::FileError;

@@ -3,15 +3,16 @@
 //! Instructions are short, so the streams' sockets may hold hundreds of frames, unevenly. Any free thread therefore
 //! rebuilds a received frame: separate threads, or the stream itself while those are busy.
 
-use crate::receiver::delta::DeltaStage;
+use std::sync::Arc;
+
 use haul_proto::error::ProtocolError;
 use haul_proto::path::escape;
 use haul_proto::session::target::Rebuilt;
 use haul_proto::wire::frame::DeltaFrame;
 use haul_proto::wire::report::WorkerMessage;
-use std::sync::Arc;
 
 use crate::metrics::counter::add;
+use crate::receiver::delta::DeltaStage;
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::base::BaseSource;
 

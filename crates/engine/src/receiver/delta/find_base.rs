@@ -1,13 +1,13 @@
 //! Finds the base file of a wanted file, and its permitted uses.
 
-use crate::receiver::delta::DeltaStage;
-use crate::receiver::file::base::BaseSource;
-use crate::receiver::file::base::open_to_write;
-use haul_proto::delta::{DeltaMethod, method};
-use rustix::fs::FileType;
 use std::io;
 
+use haul_proto::delta::{DeltaMethod, method};
+use rustix::fs::FileType;
+
 use crate::fs::{FileStat, FollowLinks};
+use crate::receiver::delta::DeltaStage;
+use crate::receiver::file::base::{BaseSource, open_to_write};
 use crate::receiver::file::patch::InPlaceUpdate;
 use crate::receiver::place::target_path::TargetPath;
 

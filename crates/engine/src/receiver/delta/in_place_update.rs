@@ -5,9 +5,11 @@
 //! Unchanged blocks are neither written nor reread: their chaining values and those of new blocks form the frame's
 //! digest.
 
-use crate::receiver::delta::DeltaStage;
-use crate::receiver::file::patch::InPlaceUpdate;
-use crate::receiver::file::patch::patch_name;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
 use haul_proto::delta::instructions::DeltaInstruction;
 use haul_proto::delta::patch::{CHUNK_HEAD, HEADER_LEN, PatchChunk, PatchHeader};
 use haul_proto::entry::{Entry, EntryContent, EntryMetadata, Timestamp};
@@ -19,19 +21,17 @@ use haul_proto::wire::frame::{DataFrame, DeltaFrame};
 use haul_proto::wire::sparse::BLOCK;
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fdatasync, fsync, ftruncate};
 use rustix::io::Errno;
-use std::io;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::fs::{FileStat, FollowLinks};
 use crate::io::storage::calls::{read_at, write_at};
 use crate::io::storage::holes::punch;
+use crate::receiver::delta::DeltaStage;
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
 use crate::receiver::file::base::{BaseSource, open_to_write};
 use crate::receiver::file::length::check_length;
 use crate::receiver::file::named::NamedFile;
+use crate::receiver::file::patch::{InPlaceUpdate, patch_name};
 use crate::receiver::place::entry_position::EntryPosition;
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::ExistingStat;

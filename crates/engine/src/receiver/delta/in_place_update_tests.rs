@@ -1,12 +1,12 @@
-use super::*;
-use crate::receiver::file::patch::InPlaceUpdate;
-use crate::receiver::file::patch::patch_name;
 use haul_proto::delta::blocks::{self, BLOCK};
 use haul_proto::delta::patch::append;
 use haul_proto::ids::{EntryId, JobNumber};
 use haul_proto::integrity::FrameLen;
 use haul_proto::limits::FRAME_MIN;
 use haul_proto::path::Name;
+
+use super::*;
+use crate::receiver::file::patch::{InPlaceUpdate, patch_name};
 
 const F: usize = FRAME_MIN as usize;
 
@@ -90,10 +90,12 @@ fn a_patch_can_be_put_in_again_and_damage_is_not() {
 
 #[test]
 fn a_half_changed_file_does_not_stay_as_somebody_elses_newer_one_or_for_its_size() {
-    use crate::receiver::delete::removal::tests::Site;
+    use std::os::unix::fs::MetadataExt;
+
     use haul_proto::sync::SyncOptions;
     use haul_proto::wire::message::TransferNeed;
-    use std::os::unix::fs::MetadataExt;
+
+    use crate::receiver::delete::removal::tests::Site;
 
     let size_only = SyncOptions { equal: EqualityTest::Size, ..SyncOptions::default() };
     for sync in [SyncOptions { update: true, ..SyncOptions::default() }, size_only] {

@@ -5,6 +5,8 @@ pub mod delta_apply;
 pub mod find_base;
 pub mod in_place_update;
 
+use std::sync::Arc;
+
 use crate::receiver::bounded_queue::BoundedQueue;
 use crate::receiver::delete::Removals;
 use crate::receiver::delta::block_signatures::SignatureTask;
@@ -13,7 +15,6 @@ use crate::receiver::job::ReceiverJob;
 use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::session::ReceiverSession;
 use crate::receiver::tree::TargetTree;
-use std::sync::Arc;
 
 /// Finds base files, signs their blocks, and queues the frames to be rebuilt from them.
 pub struct DeltaStage {

@@ -3,14 +3,14 @@
 //!
 //! A checkpoint affects only the amount to resend: recorded frames are verified before they count.
 
-use rustix::fs::{fdatasync, fsync};
-use rustix::io::Errno;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use haul_base::sys::sync::lock;
+use rustix::fs::{fdatasync, fsync};
+use rustix::io::Errno;
 
 use crate::fs::Dir;
 use crate::receiver::entry::ReceiverEntry;

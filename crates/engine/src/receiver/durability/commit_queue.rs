@@ -4,28 +4,27 @@
 //! Producers wait for room before they write, and always add what they have written. So no thread holds an item that
 //! another one waits for.
 
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Instant;
+
 use haul_base::sys::describe::describe;
 use haul_base::sys::sync::lock;
-
-use crate::receiver::durability::checkpoints::save;
-use crate::receiver::entry::ReceiverEntry;
-use crate::receiver::job::ReceiverJob;
 use haul_proto::commit_queue::{GroupLimits, NextGroup};
 use haul_proto::path::escape;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::SessionSettings;
 use haul_proto::wire::resource_metrics::Stage;
 use haul_proto::wire::storage::Fsync;
-use std::io;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Instant;
 
 use crate::fs::Dir;
 use crate::metrics::stage_timer::during;
-use crate::receiver::durability::checkpoints::Checkpoints;
+use crate::receiver::durability::checkpoints::{Checkpoints, save};
 use crate::receiver::durability::complete_file::CompleteFile;
 use crate::receiver::durability::fsync::{SyncedFileSystem, SyncedFileSystems};
+use crate::receiver::entry::ReceiverEntry;
+use crate::receiver::job::ReceiverJob;
 use crate::sys::open_files;
 
 /// Files and directories that wait for fsync.

@@ -1,18 +1,20 @@
 //! A file of which all data has arrived.
 
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use haul_proto::entry::Timestamp;
+use haul_proto::ids::EntryId;
+use haul_proto::integrity::Digest;
+use haul_proto::session::step::FileEnd;
+
 use crate::fs::FileStat;
 use crate::io::storage::cache::WRITE_BACK_FILE_MIN;
 use crate::io::storage::file::OpenedFile;
 use crate::receiver::durability::fsync::SyncedFileSystem;
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::ReceivingFile;
-use haul_proto::entry::Timestamp;
-use haul_proto::ids::EntryId;
-use haul_proto::integrity::Digest;
-use haul_proto::session::step::FileEnd;
-use std::io;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 /// A complete file.
 pub struct CompleteFile {

@@ -6,8 +6,6 @@
 //! file is created there. After syncfs fails, each file is asked for its own error. After it succeeds, each is asked
 //! too, without further waiting: kernels before 5.8 report nothing from syncfs, and this shows which file failed.
 
-use rustix::fs::{Mode, OFlags, fsync, openat, syncfs};
-use rustix::io::Errno;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,6 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use haul_base::sys::sync::lock;
+use rustix::fs::{Mode, OFlags, fsync, openat, syncfs};
+use rustix::io::Errno;
 
 use crate::fs::Dir;
 use crate::io::storage::file::{is_memory, magic_of};
@@ -161,9 +161,10 @@ impl SyncedFileSystems {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::cell::RefCell;
     use std::path::Path;
+
+    use super::*;
 
     fn of_kind(kind: FileSystemKind, place: &Path) -> SyncedFileSystem {
         let anywhere = Dir::open_root(place).unwrap().fd().unwrap().try_clone().unwrap();

@@ -1,15 +1,14 @@
 //! A base file: the existing file to be replaced by a new one.
 
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
 use haul_base::sys::random::random;
 use haul_base::sys::sync::lock;
-
-use super::patch::InPlaceUpdate;
-use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
-use crate::io::storage::FileAccess;
-use crate::io::storage::calls::read_at;
-use crate::io::storage::extents::FileExtents;
-use crate::io::storage::file::OpenedFile;
-use crate::receiver::place::error::FileError;
 use haul_proto::delta::DeltaMethod;
 use haul_proto::delta::base::{BaseFile, BaseId, FramePosition};
 use haul_proto::delta::instructions::{DeltaInstruction, make};
@@ -18,12 +17,14 @@ use haul_proto::entry::Timestamp;
 use haul_proto::error::ProtocolError;
 use haul_proto::path::Name;
 use rustix::fs::{FileType, Mode, OFlags, openat};
-use std::collections::BTreeMap;
-use std::io;
-use std::ops::Range;
-use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+
+use super::patch::InPlaceUpdate;
+use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
+use crate::io::storage::FileAccess;
+use crate::io::storage::calls::read_at;
+use crate::io::storage::extents::FileExtents;
+use crate::io::storage::file::OpenedFile;
+use crate::receiver::place::error::FileError;
 
 /// Collected rolling signatures.
 #[derive(Default)]

@@ -1,8 +1,9 @@
 //! Checkpoints of one file.
 
-use rustix::io::Errno;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::io::Errno;
 
 /// Progress of a file's checkpoints.
 #[derive(Default)]

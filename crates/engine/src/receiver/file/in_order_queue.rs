@@ -1,9 +1,10 @@
 //! Frames queued for writing in order.
 
-use haul_base::sys::sync::lock;
-use haul_proto::wire::frame::DataFrame;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+
+use haul_base::sys::sync::lock;
+use haul_proto::wire::frame::DataFrame;
 
 use crate::io::frame_buffer::FrameBuffer;
 

@@ -1,9 +1,10 @@
 //! The length of a file whose frames are all written.
 
-use haul_proto::wire::sparse::BLOCK;
-use rustix::fs::{FallocateFlags, fallocate, ftruncate};
 use std::io;
 use std::os::fd::OwnedFd;
+
+use haul_proto::wire::sparse::BLOCK;
+use rustix::fs::{FallocateFlags, fallocate, ftruncate};
 
 use crate::fs::FileStat;
 use crate::receiver::place::error::FileError;

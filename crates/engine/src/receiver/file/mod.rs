@@ -10,13 +10,6 @@ pub mod partial;
 pub mod patch;
 pub mod written_bytes;
 
-use haul_proto::entry::EntryContent;
-use haul_proto::file_range::FileRange;
-use haul_proto::integrity::FrameLen;
-use haul_proto::journal::JournalHeader;
-use haul_proto::wire::resource_metrics::Stage;
-use rustix::fs::{CWD, FileType, Mode, OFlags, SeekFrom, openat, seek};
-use rustix::io::Errno;
 use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -24,6 +17,14 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
+
+use haul_proto::entry::EntryContent;
+use haul_proto::file_range::FileRange;
+use haul_proto::integrity::FrameLen;
+use haul_proto::journal::JournalHeader;
+use haul_proto::wire::resource_metrics::Stage;
+use rustix::fs::{CWD, FileType, Mode, OFlags, SeekFrom, openat, seek};
+use rustix::io::Errno;
 
 use crate::fs::{Dir, FileStat};
 use crate::io::storage::FileAccess;

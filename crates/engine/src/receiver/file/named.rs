@@ -1,5 +1,11 @@
 //! A file that gets a final name, and its state for resuming.
 
+use std::io;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
+
 use haul_base::sys::sync::lock;
 use haul_proto::entry::EntryMetadata;
 use haul_proto::entry_extras::{EntryExtras, ExtendedAttribute};
@@ -10,11 +16,6 @@ use haul_proto::wire::resource_metrics::Stage;
 use haul_proto::wire::sparse::DataMap;
 use rustix::fs::{FallocateFlags, fallocate, ftruncate};
 use rustix::io::Errno;
-use std::io;
-use std::ops::Range;
-use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock};
 
 use crate::io::storage::cache::{self, DropBehind, WRITE_BACK_FILE_MIN};
 use crate::io::storage::calls::write_at;

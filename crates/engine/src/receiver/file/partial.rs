@@ -1,9 +1,10 @@
 //! Partial files of earlier runs.
 
-use haul_proto::limits::FRAME_RUNS_MAX;
-use haul_proto::ranges::RangeSet;
 use std::ops::Range;
 use std::sync::Arc;
+
+use haul_proto::limits::FRAME_RUNS_MAX;
+use haul_proto::ranges::RangeSet;
 
 use crate::io::storage::file::OpenedFile;
 use crate::receiver::place::journal::OpenJournal;

@@ -1,22 +1,23 @@
 //! The patch of an update in place.
 
-use haul_base::sys::sync::lock;
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::io::storage::calls::write_at;
-use crate::io::storage::holes::map_of_zeros;
-use crate::receiver::place::temp_names::{sibling, temporary_name};
 use blake3::hazmat::ChainingValue;
+use haul_base::sys::sync::lock;
 use haul_proto::delta::blocks::{self, BLOCK};
 use haul_proto::delta::instructions::DeltaInstruction;
 use haul_proto::delta::patch::{CHUNK_HEAD, HEADER_LEN, append, append_hole};
 use haul_proto::error::ProtocolError;
 use haul_proto::path::Name;
 use haul_proto::wire::frame::DeltaFrame;
-use std::collections::HashMap;
-use std::io;
-use std::os::fd::OwnedFd;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::io::storage::calls::write_at;
+use crate::io::storage::holes::map_of_zeros;
+use crate::receiver::place::temp_names::{sibling, temporary_name};
 
 /// State of an update in place.
 pub struct InPlaceUpdate {

@@ -1,8 +1,9 @@
 //! First names of files with hard links, stored compactly: there may be a million.
 
+use std::collections::BTreeMap;
+
 use haul_proto::ids::EntryId;
 use haul_proto::path::Name;
-use std::collections::BTreeMap;
 
 /// Most names in a block, which is searched linearly.
 const BLOCK_NAMES_MAX: usize = 64;
@@ -165,9 +166,10 @@ impl FirstNames {
 
 #[cfg(test)]
 mod tests {
+    use haul_proto::limits::LINKED_FILE_BYTES;
+
     use super::*;
     use crate::fs::testing::name;
-    use haul_proto::limits::LINKED_FILE_BYTES;
 
     fn first(entry: u64) -> FirstName {
         let (left, due, state) = (u32::try_from(entry).unwrap(), 3, 1);

@@ -1,18 +1,18 @@
 //! Hard links among existing files at the target. With `--hard-links`, each existing file may stay for one file of the
 //! source only: separate source files must not remain hard links.
 
-use crate::receiver::links::LinkTracker;
-use haul_proto::entry::{Entry, EntryContent, EntryMetadata};
-use haul_proto::overwrite_policy::OverwriteDecision;
-use haul_proto::wire::report::WorkerMessage;
-use rustix::fs::FileType;
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use haul_base::sys::sync::lock;
+use haul_proto::entry::{Entry, EntryContent, EntryMetadata};
+use haul_proto::overwrite_policy::OverwriteDecision;
+use haul_proto::wire::report::WorkerMessage;
+use rustix::fs::FileType;
 
 use crate::fs::{FileIdentity, FileStat};
+use crate::receiver::links::LinkTracker;
 
 /// Most remembered files: a hash table of this size takes 25 MiB, and 37 MiB while it grows.
 const STAYING_FILES_MAX: usize = 7 << 16;
@@ -100,14 +100,15 @@ impl LinkTracker {
 
 #[cfg(test)]
 mod tests {
+    use haul_base::control_channel::LinkWriter;
+    use haul_proto::entry::EntryLocation;
+    use haul_proto::wire::request::TargetRequest;
+
     use super::*;
     use crate::metrics::reporter::Reporter;
     use crate::receiver::TargetReceiver;
     use crate::receiver::worker_context::WorkerContext;
     use crate::testing::target_request;
-    use haul_base::control_channel::LinkWriter;
-    use haul_proto::entry::EntryLocation;
-    use haul_proto::wire::request::TargetRequest;
 
     #[test]
     fn with_too_many_files_further_ones_are_not_recognised() {

@@ -1,23 +1,23 @@
 //! Files with hard links: the first offered name represents the file, and the others are created when it is complete.
 //! The location of each such file is remembered until all its names have been offered.
 
-use crate::receiver::links::LinkTracker;
-use crate::receiver::place::entry_position::TreeReplacement;
-use crate::receiver::place::error::FileError;
+use std::io;
+use std::sync::Mutex;
+
+use haul_base::sys::sync::lock;
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
 use haul_proto::error::ProtocolError;
 use haul_proto::hard_links::LinkedBytes;
 use haul_proto::ids::{ByEntry, EntryId};
 use haul_proto::path::Name;
 use haul_proto::session::target;
-use std::io;
-use std::sync::Mutex;
-
-use haul_base::sys::sync::lock;
 
 use super::first_names::{FirstName, FirstNames};
 use crate::fs::{Dir, FileIdentity, FileStat};
 use crate::receiver::entry::ReceiverEntry;
+use crate::receiver::links::LinkTracker;
+use crate::receiver::place::entry_position::TreeReplacement;
+use crate::receiver::place::error::FileError;
 
 /// Files with names still to be offered.
 #[derive(Default)]
@@ -245,13 +245,14 @@ impl LinkTracker {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::fs::testing::name;
     use haul_proto::entry::EntryMetadata;
     use haul_proto::entry_extras::EntryExtras;
     use haul_proto::integrity::FrameLen;
     use haul_proto::limits::{FRAME_MIN, LINKED_FILES_BYTES_MAX};
     use haul_proto::wire::message::SourceMessage;
+
+    use super::*;
+    use crate::fs::testing::name;
 
     fn entry(place: EntryLocation, kind: EntryContent, names: Option<u64>) -> Entry {
         let more = names.map(|names| Box::new(EntryExtras { names: Some(names), ..EntryExtras::default() }));

@@ -1,9 +1,10 @@
 //! Hard links, at the source and at the target.
 
+use std::sync::Arc;
+
 use crate::receiver::job::ReceiverJob;
 use crate::receiver::links::hard_link_guard::HardLinkGuard;
 use crate::receiver::links::hard_links::HardLinks;
-use std::sync::Arc;
 
 /// Keeps track of hard links at both ends.
 pub struct LinkTracker {

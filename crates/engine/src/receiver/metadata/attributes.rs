@@ -1,18 +1,18 @@
 //! Extended attributes and access control lists of new entries, where they are preserved. An attribute that cannot be
 //! set fails its file or directory, which still exists.
 
-use crate::receiver::metadata::MetadataWriter;
-use haul_proto::entry::EntryMetadata;
-use haul_proto::entry_extras::ExtendedAttribute;
-use haul_proto::path::escape;
 use std::io;
 use std::os::fd::AsFd;
 
 use haul_base::sys::describe::describe;
+use haul_proto::entry::EntryMetadata;
+use haul_proto::entry_extras::ExtendedAttribute;
+use haul_proto::path::escape;
 
 use crate::fs::MetadataParts;
 use crate::fs::attributes::{RefusedAttribute, is_wanted, put_as_owner};
 use crate::fs::meta::apply_with;
+use crate::receiver::metadata::MetadataWriter;
 
 impl MetadataWriter {
     /// Whether any are preserved.

@@ -1,14 +1,12 @@
 //! Completion of a directory: its metadata, and its fsync.
 
 use haul_base::sys::describe::describe;
-
-use crate::fs::Dir;
-use crate::fs::{FileStat, mode_without_preserve};
-use crate::metrics::counter::add;
-use crate::receiver::metadata::MetadataWriter;
-use crate::receiver::metadata::rights;
 use haul_proto::entry::EntryMetadata;
 use haul_proto::entry_extras::ExtendedAttribute;
+
+use crate::fs::{Dir, FileStat, mode_without_preserve};
+use crate::metrics::counter::add;
+use crate::receiver::metadata::{MetadataWriter, rights};
 
 impl MetadataWriter {
     /// Queues the destination directory once all entries are complete: new names in it must be durable, whether from

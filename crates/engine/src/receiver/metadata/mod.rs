@@ -8,12 +8,13 @@ pub mod rights;
 pub mod timestamps;
 pub mod widened_directories;
 
+use std::sync::Arc;
+
 use crate::receiver::durability::commit_queue::CommitQueue;
 use crate::receiver::job::ReceiverJob;
 use crate::receiver::metadata::owners::TargetOwners;
 use crate::receiver::metadata::timestamps::TargetTimestamps;
 use crate::receiver::metadata::widened_directories::WidenedDirectories;
-use std::sync::Arc;
 
 /// Sets owners, modes, times and attributes, and temporarily widens directories that their owner cannot write to.
 pub struct MetadataWriter {

@@ -1,15 +1,16 @@
 //! Permission bits of new entries: the source's or the requested ones (`-m`), with or without the umask.
 
-use crate::receiver::metadata::MetadataWriter;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
 use haul_proto::entry::EntryMetadata;
 use haul_proto::entry_extras::ExtendedAttribute;
 use haul_proto::path::Name;
 use rustix::fs::{Mode, fchmod};
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 
 use crate::fs::meta::apply_to_node;
 use crate::fs::{MetadataParts, mode_without_preserve};
+use crate::receiver::metadata::MetadataWriter;
 
 impl MetadataWriter {
     /// The requested mode of all new files.

@@ -1,5 +1,8 @@
 //! Owners of new entries, where they are preserved: mapped by equal names, or by the user's map.
 
+use std::collections::HashMap;
+use std::sync::Mutex;
+
 use haul_base::sys::sync::lock;
 use haul_proto::entry::{Entry, EntryMetadata};
 use haul_proto::error::ProtocolError;
@@ -7,8 +10,6 @@ use haul_proto::limits::OWNERS_MAX;
 use haul_proto::path::escape;
 use haul_proto::wire::owners::{OwnerAccount, OwnerFrom, OwnerOptions};
 use haul_proto::wire::preserve::MetadataOptions;
-use std::collections::HashMap;
-use std::sync::Mutex;
 
 use crate::receiver::place::destination::RefusedRequest;
 use crate::sys::accounts::Accounts;
@@ -109,9 +110,10 @@ impl OwnerTable {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use haul_proto::entry::{EntryContent, EntryLocation};
     use haul_proto::wire::owners::OwnerMap;
+
+    use super::*;
 
     fn map(from: OwnerFrom, to: OwnerAccount) -> OwnerMap {
         OwnerMap { from, to }

@@ -1,8 +1,9 @@
 //! Trust in existing files: another user's file at the target does not get the rights of the source's file.
 
+use std::io;
+
 use haul_proto::entry::{Entry, EntryMetadata};
 use rustix::io::Errno;
-use std::io;
 
 use crate::fs::FileStat;
 use crate::fs::meta::{SETGID, SETUID};

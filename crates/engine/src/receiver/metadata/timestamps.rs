@@ -1,19 +1,19 @@
 //! Compares times at the target with the source's, within the precision of the file system. Each file system is tested
 //! once: a time is set on a nameless file and read back.
 
-use crate::receiver::metadata::MetadataWriter;
-use haul_proto::entry::Timestamp;
-use haul_proto::path::Name;
-use haul_proto::timestamps::{PROBE, TimeGranularity, is_within, looks_stored, may_be_stored};
-use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps as Times, UTIME_OMIT, futimens, openat, unlinkat};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
 use haul_base::sys::sync::lock;
+use haul_proto::entry::Timestamp;
+use haul_proto::path::Name;
+use haul_proto::timestamps::{PROBE, TimeGranularity, is_within, looks_stored, may_be_stored};
+use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps as Times, UTIME_OMIT, futimens, openat, unlinkat};
 
 use crate::fs::{Dir, FileStat};
+use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::place::temp_names::temporary_name;
 
 /// Most remembered file systems.

@@ -3,20 +3,20 @@
 //! directory then gets the source's mode when it is complete, also on a rerun after a kill. A dry run enters the same
 //! directories: it adds permission to list and search, and restores the mode at its end.
 
-use crate::receiver::metadata::MetadataWriter;
-use rustix::fs::{Mode, OFlags, fchmod, openat};
-use rustix::io::Errno;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Mutex;
 
 use haul_base::sys::sync::lock;
+use haul_proto::path::Name;
+use rustix::fs::{Mode, OFlags, fchmod, openat};
+use rustix::io::Errno;
 
 use crate::fs::meta::set_mode_of_path;
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks};
+use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::place::existing_entry::is_root;
-use haul_proto::path::Name;
 
 /// All permissions of a directory's owner.
 const OWNER: u16 = 0o700;

@@ -1,9 +1,8 @@
 //! Whether a directory distinguishes names that differ by case alone.
 
-use crate::fs::Dir;
-use crate::fs::FileStat;
-use crate::fs::FollowLinks;
 use haul_proto::path::Name;
+
+use crate::fs::{Dir, FileStat, FollowLinks};
 /// Whether an existing name also exists with the other case; `None` if it has no letters.
 pub fn folds(dir: &Dir, name: &Name) -> Option<bool> {
     let other = otherwise(name)?;

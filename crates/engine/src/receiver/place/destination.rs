@@ -7,16 +7,6 @@
 //! - A file: the only source argument, a file, is compared with it or replaces it. A device, FIFO or socket: it is
 //!   written to.
 
-use crate::receiver::place::error::FileError;
-use crate::receiver::place::tree_memory;
-use haul_proto::filter::{FilterScope, Matcher};
-use haul_proto::path::{Name, escape};
-use haul_proto::wire::pipe::PipeKind;
-use haul_proto::wire::report::WorkerMessage;
-use haul_proto::wire::request::{TargetOperand, TargetRequest};
-use haul_proto::wire::storage::Fsync;
-use rustix::fs::{FileType, Mode, OFlags};
-use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -27,12 +17,22 @@ use haul_base::job::End;
 use haul_base::job::display_path::below;
 use haul_base::job::spec::NULL_TARGET;
 use haul_base::sys::describe::describe;
+use haul_proto::filter::{FilterScope, Matcher};
+use haul_proto::path::{Name, escape};
+use haul_proto::wire::pipe::PipeKind;
+use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::request::{TargetOperand, TargetRequest};
+use haul_proto::wire::storage::Fsync;
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::fs::{Dir, FileIdentity, FileStat, FollowLinks, lookup};
 use crate::io::program::{InheritedPipe, PipeProgram};
 use crate::metrics::reporter::Reporter;
 use crate::policy::{HostPolicy, PolicyRule};
+use crate::receiver::place::error::FileError;
 use crate::receiver::place::in_order_sink::InOrderSink;
+use crate::receiver::place::tree_memory;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::machine;
 

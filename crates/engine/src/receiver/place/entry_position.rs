@@ -1,10 +1,11 @@
 //! The location of an entry, and the decision about it.
 
+use std::sync::Arc;
+
 use haul_proto::filter::FilterScope;
 use haul_proto::overwrite_policy::OverwriteDecision;
 use haul_proto::path::Name;
 use haul_proto::sync::ChangeKind;
-use std::sync::Arc;
 
 use crate::fs::Dir;
 

@@ -1,13 +1,13 @@
 //! Why an entry cannot be received, or not completed.
 
+use std::sync::Arc;
+use std::{fmt, io};
+
 use haul_base::job::allowance::AllowanceError;
 use haul_base::job::error::CHANGED_WHILE_READ;
 use haul_base::sys::describe::describe;
 use haul_proto::overwrite_policy::OverwriteRefusal;
 use rustix::io::Errno;
-use std::fmt;
-use std::io;
-use std::sync::Arc;
 
 use crate::io::checksum::DigestMismatch;
 use crate::io::program::ProgramError;

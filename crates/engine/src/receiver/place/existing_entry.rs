@@ -1,20 +1,18 @@
 //! The existing entry in the place of an offered one, and the differences between them.
 
-use crate::fs::meta::SETGID;
-use crate::fs::meta::SETUID;
-use haul_proto::entry::EntryKind;
-use haul_proto::entry::{Entry, EntryContent, Timestamp};
+use std::io;
+use std::sync::LazyLock;
+
+use haul_proto::entry::{Entry, EntryContent, EntryKind, EntryMetadata, Timestamp};
 use haul_proto::entry_extras::ExtendedAttribute;
 use haul_proto::overwrite_policy::ExistingEntry;
 use haul_proto::path::Name;
 use haul_proto::sync::ChangeReasons;
 use rustix::fs::{FileType, readlinkat};
 use rustix::process::{getegid, geteuid, getgroups};
-use std::io;
-use std::sync::LazyLock;
 
+use crate::fs::meta::{SETGID, SETUID};
 use crate::fs::{Dir, FileStat, FollowLinks};
-use haul_proto::entry::EntryMetadata;
 
 /// The existing entry of a name, with its stat result.
 pub(crate) struct ExistingStat {
@@ -121,10 +119,11 @@ pub(crate) fn owner_and_mode(meta: &EntryMetadata, there: &FileStat) -> ChangeRe
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::fs::testing::{name, write_file};
     use haul_proto::entry::EntryLocation;
     use haul_proto::ids::EntryId;
+
+    use super::*;
+    use crate::fs::testing::{name, write_file};
 
     fn entry(kind: EntryContent, meta: EntryMetadata) -> Entry {
         Entry { place: EntryLocation::Operand(0), kind, meta, version: None, more: None }

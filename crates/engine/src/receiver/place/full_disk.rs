@@ -47,8 +47,9 @@ impl FullDisk {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use rustix::io::Errno;
+
+    use super::*;
 
     #[test]
     fn a_device_is_full_after_failures_without_a_success() {

@@ -1,12 +1,12 @@
 //! A destination that is open before the first offer and accepts bytes in order: standard output, or a program.
 
-use rustix::pipe::fcntl_setpipe_size;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use haul_base::sys::sync::lock;
+use rustix::pipe::fcntl_setpipe_size;
 
 use crate::io::program::{PipeProgram, ProgramError};
 use crate::io::storage::PIPE_BYTES;

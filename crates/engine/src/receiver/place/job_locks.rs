@@ -3,13 +3,14 @@
 //! A run locks each temporary file that it writes ([`crate::receiver::place::temp_files`]), and the directories of its
 //! source arguments. The kernel releases the locks when the process ends, for whatever reason.
 
+use std::os::fd::OwnedFd;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
 use haul_base::sys::sync::lock;
 use haul_proto::wire::resource_metrics::Stage;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
-use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use crate::fs::{Dir, FileIdentity};
 use crate::metrics::stage_timer::during;
@@ -206,9 +207,10 @@ impl JobLocks {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::fs::testing::in_time;
-    use std::path::Path;
 
     fn hasty() -> JobLocks {
         JobLocks::with_patience(Duration::ZERO)

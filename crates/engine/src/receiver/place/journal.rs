@@ -1,7 +1,13 @@
 //! The journal of a partial file on disk: its location, and reading and writing of records. `haul_proto::journal`
 //! defines its contents.
 
-use crate::receiver::place::target_path::FileName;
+use std::cell::LazyCell;
+use std::io;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use haul_proto::integrity::{FrameLen, frame_check};
 use haul_proto::journal::{
     HEADER_BYTES, JournalHeader, JournalRecord, RangeEnd, SLOT_BYTES, decode_slot, encode_slot, slot_offset,
@@ -10,18 +16,12 @@ use haul_proto::path::Name;
 use haul_proto::ranges::RangeSet;
 use rustix::fs::{Mode, OFlags, fdatasync, fstat, ftruncate, openat};
 use rustix::io::Errno;
-use std::cell::LazyCell;
-use std::io;
-use std::ops::Range;
-use std::os::fd::OwnedFd;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::fs::{Dir, FileStat, FollowLinks};
 use crate::io::storage::FileAccess;
 use crate::io::storage::calls::{read_at, write_at};
 use crate::io::storage::extents::FileExtents;
-use crate::receiver::place::target_path::TargetPath;
+use crate::receiver::place::target_path::{FileName, TargetPath};
 use crate::receiver::place::temp_files::{is_ours, remove_journal};
 use crate::receiver::place::temp_names::temporary_name;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
@@ -268,9 +268,10 @@ pub fn read_header(file: &OwnedFd) -> io::Result<Option<JournalHeader>> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use haul_proto::entry::{FileVersion, Timestamp};
     use haul_proto::file_range::RangeLen;
+
+    use super::*;
 
     #[test]
     fn what_is_not_ours_alone_is_left_as_it_is() {

@@ -238,11 +238,13 @@ pub fn remove_left(path: &TargetPath, len: RangeLen, size: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::time::Duration;
+
     use haul_proto::entry::{FileVersion, Timestamp};
     use haul_proto::integrity::{FrameLen, frame_check};
     use haul_proto::journal::JournalRecord;
-    use std::time::Duration;
+
+    use super::*;
 
     const FRAME: u64 = 256 << 10;
     const SIZE: u64 = 9 * FRAME;

@@ -3,6 +3,12 @@
 //! Their names are the same in every run. So the next run finds the file of a killed run, and two runs that write one
 //! file detect each other by the lock. A foreign entry under such a name stays, with a warning.
 
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
+use std::time::Duration;
+
 use haul_base::sys::sync::lock;
 use haul_proto::path::Name;
 use rustix::fs::{
@@ -10,17 +16,11 @@ use rustix::fs::{
     unlinkat,
 };
 use rustix::io::Errno;
-use std::collections::BTreeMap;
-use std::io;
-use std::os::fd::OwnedFd;
-use std::sync::Mutex;
-use std::time::Duration;
 
 use crate::fs::{Dir, FileStat, FollowLinks};
 use crate::receiver::place::error::{FileError, OtherRun};
 use crate::receiver::place::job_locks::{JobLocks, LockedEntry};
-use crate::receiver::place::target_path::FileName;
-use crate::receiver::place::target_path::TargetPath;
+use crate::receiver::place::target_path::{FileName, TargetPath};
 use crate::receiver::place::temp_names::{random_name, random_names, sibling, temporary_name};
 
 /// Most attempts to open a temporary file that another run renames meanwhile.
@@ -428,8 +428,9 @@ fn rename_without_promise(dir: &OwnedFd, temporary: &Name, name: &Name) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::fs;
+
+    use super::*;
 
     impl Default for TempFiles {
         fn default() -> Self {

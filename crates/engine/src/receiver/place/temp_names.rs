@@ -3,13 +3,14 @@
 //! Each final name has one temporary name, the same in every run. If another user's file, or any foreign entry, occupies
 //! this name, a random name with the same first digits replaces it.
 
+use std::io;
+use std::os::fd::OwnedFd;
+
 use haul_base::sys::random::random;
 use haul_proto::checksum::hex;
 use haul_proto::path::Name;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
-use std::io;
-use std::os::fd::OwnedFd;
 
 use crate::fs::{Dir, each_name};
 
@@ -90,8 +91,9 @@ pub fn sibling(name: &Name, what: &str) -> Name {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::fs;
+
+    use super::*;
 
     #[test]
     fn links_get_their_places_where_temporary_names_are_taken() {

@@ -3,12 +3,13 @@
 //!
 //! Each tree has a small file in the state directory, named by the tree's path.
 
-use rustix::fs::{FlockOperation, flock};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
+
+use rustix::fs::{FlockOperation, flock};
 
 use crate::fs::{FileIdentity, lookup};
 use crate::sys::confine::{ConfineBounds, ConfineRights};

@@ -1,8 +1,12 @@
 //! Damaged data is not written: neither a bit flipped on the wire, nor one flipped in memory before encryption or after
 //! decryption. In the latter cases, the target requests exactly the damaged data again.
 
-use super::*;
-use crate::receiver::TargetReceiver;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::Ordering;
+
+use haul_base::control_channel::LinkWriter;
 use haul_lab::{Rng, cases, count};
 use haul_proto::entry::{Entry, EntryContent, EntryLocation, EntryMetadata, Timestamp};
 use haul_proto::ids::EntryId;
@@ -14,16 +18,12 @@ use haul_proto::wire::handshake::{CipherSuite, KeyDirection};
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
 use haul_proto::wire::request::{SessionSettings, TargetOperand, TargetRequest};
 use haul_proto::wire::storage::Verify;
-use std::collections::BTreeMap;
-use std::ops::Range;
-use std::os::unix::ffi::OsStrExt;
-use std::sync::atomic::Ordering;
 
-use haul_base::control_channel::LinkWriter;
-
+use super::*;
 use crate::metrics::reporter::Reporter;
 use crate::net::stream::testing::{TestRecord, flip, keys, receiving, sealed};
 use crate::policy::audit::{AuditClient, AuditDestination, AuditLog};
+use crate::receiver::TargetReceiver;
 use crate::receiver::worker_context::WorkerContext;
 use crate::testing::{settings, target_request};
 

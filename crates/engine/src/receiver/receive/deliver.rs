@@ -1,9 +1,10 @@
 //! Records of the streams: each frame is verified in its buffer, and written from there.
 
+use std::sync::Arc;
+
 use haul_proto::error::ProtocolError;
 use haul_proto::integrity::frame_check;
 use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, RecordTrailer};
-use std::sync::Arc;
 
 use crate::io::frame_buffer::FrameBuffer;
 use crate::metrics::counter::add;

@@ -1,15 +1,7 @@
 //! Frames that are rebuilt from a base file.
 
-use crate::io::frame_buffer::FrameBuffer;
-use crate::io::storage::holes::map_of_zeros;
-use crate::metrics::stage_timer::during;
-use crate::receiver::delta::delta_apply::DeltaFrameBuild;
-use crate::receiver::delta::delta_apply::WAITING_MAX;
-use crate::receiver::entry::ReceiverEntry;
-use crate::receiver::file::ReceivingFile;
-use crate::receiver::file::base::BaseSource;
-use crate::receiver::receive::FrameReceiver;
-use crate::receiver::receive::frame_writer::FrameWriter;
+use std::sync::Arc;
+
 use haul_proto::delta::base::FramePosition;
 use haul_proto::delta::instructions::{DeltaInstruction, decode};
 use haul_proto::error::ProtocolError;
@@ -17,7 +9,16 @@ use haul_proto::integrity::frame_check;
 use haul_proto::session::target::Rebuilt;
 use haul_proto::wire::frame::{DataFrame, DeltaFrame};
 use haul_proto::wire::resource_metrics::Stage;
-use std::sync::Arc;
+
+use crate::io::frame_buffer::FrameBuffer;
+use crate::io::storage::holes::map_of_zeros;
+use crate::metrics::stage_timer::during;
+use crate::receiver::delta::delta_apply::{DeltaFrameBuild, WAITING_MAX};
+use crate::receiver::entry::ReceiverEntry;
+use crate::receiver::file::ReceivingFile;
+use crate::receiver::file::base::BaseSource;
+use crate::receiver::receive::FrameReceiver;
+use crate::receiver::receive::frame_writer::FrameWriter;
 
 impl FrameReceiver {
     /// Rebuilds a queued frame, and writes it. Fails once the source has sent too many wrong ones.

@@ -1,16 +1,16 @@
 //! Writes of one stream. A buffered write of a frame is complete when the call returns. With O_DIRECT, writes are in
 //! flight while the stream receives into another buffer, and the session learns of a frame once the disk has it.
 
-use haul_proto::wire::frame::DataFrame;
-use haul_proto::wire::resource_metrics::Stage;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use haul_base::sys::sync::lock;
+use haul_proto::wire::frame::DataFrame;
+use haul_proto::wire::resource_metrics::Stage;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::calls::write_at;

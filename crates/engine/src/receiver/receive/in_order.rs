@@ -2,9 +2,10 @@
 //! and the queued frames that follow. Other streams queue their frames and continue to receive. So no stream waits for
 //! another, and a retransmitted frame may use any of them.
 
+use std::sync::Arc;
+
 use haul_proto::wire::frame::DataFrame;
 use haul_proto::wire::resource_metrics::Stage;
-use std::sync::Arc;
 
 use crate::io::frame_buffer::FrameBuffer;
 use crate::io::storage::calls::write_on;

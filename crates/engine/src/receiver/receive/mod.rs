@@ -9,6 +9,8 @@ pub mod partial_verification;
 pub mod reflink;
 pub mod reflink_support;
 
+use std::sync::Arc;
+
 use crate::net::rate_limiter::RateLimiter;
 use crate::receiver::delta::DeltaStage;
 use crate::receiver::digest_checks::DigestChecks;
@@ -17,7 +19,6 @@ use crate::receiver::receive::frame_writer::{FrameWriter, WriteBuffers};
 use crate::receiver::receive::reflink_support::ReflinkSupport;
 use crate::receiver::session::ReceiverSession;
 use crate::receiver::tree::TargetTree;
-use std::sync::Arc;
 
 /// Verifies the records of all streams, and writes their data.
 pub struct FrameReceiver {

@@ -1,14 +1,15 @@
 //! Partial files of earlier runs: verified frame by frame before they count. The journal lists the frames; a read
 //! verifies each.
 
-use haul_proto::ids::EntryId;
-use haul_proto::integrity::{Digest, frame_check};
-use haul_proto::journal::{self, check_value};
-use haul_proto::wire::report::{ResumeReport, WorkerMessage};
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+
+use haul_proto::ids::EntryId;
+use haul_proto::integrity::{Digest, frame_check};
+use haul_proto::journal::{self, check_value};
+use haul_proto::wire::report::{ResumeReport, WorkerMessage};
 
 use crate::io::storage::IoMethod;
 use crate::io::storage::file::OpenedFile;

@@ -2,7 +2,10 @@
 //! in one process, and support by the file system. The data never passes through memory, so it is not verified and has
 //! no digest to report. Jobs that need either copy instead.
 
-use crate::receiver::receive::FrameReceiver;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::NO_VALUE;
@@ -10,15 +13,13 @@ use haul_proto::session::step::TargetStep;
 use haul_proto::session::target::TargetSession;
 use haul_proto::wire::resource_metrics::Stage;
 use rustix::io::Errno;
-use std::io;
-use std::ops::Range;
-use std::sync::Arc;
 
 use crate::io::storage::file::OpenedFile;
 use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::named::NamedFile;
+use crate::receiver::receive::FrameReceiver;
 
 impl FrameReceiver {
     /// Clones frames of a file from `source`, which then count as written. Returns the steps that follow. `None` if that

@@ -1,16 +1,16 @@
 //! Case-insensitive file systems, on which several spellings are one name. An existing entry under another spelling is
 //! a different file: it is neither replaced nor taken for the copy.
 
-use crate::receiver::place::case_sensitivity::folds;
-use crate::receiver::tree::TargetTree;
-use haul_proto::path::Name;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Mutex;
 
 use haul_base::sys::sync::lock;
+use haul_proto::path::Name;
 
 use crate::fs::{Dir, FileIdentity, each_name};
+use crate::receiver::place::case_sensitivity::folds;
+use crate::receiver::tree::TargetTree;
 
 /// Results for the last directory: entries of a directory mostly follow each other.
 #[derive(Default)]

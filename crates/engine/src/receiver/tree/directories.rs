@@ -1,14 +1,14 @@
 //! Directories: created if missing, opened, and recorded if a later run must recognise them.
 
-use crate::receiver::tree::TargetTree;
+use std::io;
+use std::sync::Arc;
+
 use haul_proto::entry::{Entry, EntryMetadata};
 use haul_proto::overwrite_policy::OverwriteDecision;
 use haul_proto::path::Name;
 use haul_proto::session::step::EntryAnswer;
 use rustix::fs::{AtFlags, Mode, mkdirat, unlinkat};
 use rustix::io::Errno;
-use std::io;
-use std::sync::Arc;
 
 use crate::fs::{Dir, FileStat, FollowLinks};
 use crate::receiver::entry::ReceiverEntry;
@@ -19,6 +19,7 @@ use crate::receiver::place::existing_entry::attributes;
 use crate::receiver::place::temp_files::rename_new;
 use crate::receiver::place::temp_names::{random_name, temporary_name};
 use crate::receiver::place::tree_memory::TreeMemory;
+use crate::receiver::tree::TargetTree;
 
 impl TargetTree {
     /// Answers a directory: an existing one, a replacement, or a new one.

@@ -1,16 +1,16 @@
 //! The existing entry in the place of an offered one, and differences in metadata.
 
-use crate::fs::attributes::read;
-use crate::fs::{Dir, FileStat, FollowLinks};
-use crate::receiver::place::existing_entry::ExistingStat;
-use crate::receiver::place::existing_entry::attributes;
-use crate::receiver::place::existing_entry::owner_and_mode;
-use crate::receiver::tree::TargetTree;
+use std::io;
+
 use haul_proto::entry::Entry;
 use haul_proto::path::Name;
 use haul_proto::sync::ChangeReasons;
 use rustix::fs::FileType;
-use std::io;
+
+use crate::fs::attributes::read;
+use crate::fs::{Dir, FileStat, FollowLinks};
+use crate::receiver::place::existing_entry::{ExistingStat, attributes, owner_and_mode};
+use crate::receiver::tree::TargetTree;
 
 impl TargetTree {
     /// The existing entry of a name. Takes its time for the source's if the file system cannot store that more

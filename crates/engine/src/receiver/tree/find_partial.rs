@@ -1,18 +1,19 @@
 //! Partial files of earlier runs.
 
+use std::sync::Arc;
+
+use haul_proto::journal::{JournalHeader, PartialMatch};
+use haul_proto::path::escape;
+use haul_proto::wire::report::WorkerMessage;
+
 use crate::io::storage::FileAccess;
 use crate::io::storage::file::OpenedFile;
 use crate::receiver::file::length::cut_to;
 use crate::receiver::file::partial::PartialFile;
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::journal::OpenJournal;
-use crate::receiver::place::target_path::FileName;
-use crate::receiver::place::target_path::TargetPath;
+use crate::receiver::place::target_path::{FileName, TargetPath};
 use crate::receiver::tree::TargetTree;
-use haul_proto::journal::{JournalHeader, PartialMatch};
-use haul_proto::path::escape;
-use haul_proto::wire::report::WorkerMessage;
-use std::sync::Arc;
 
 impl TargetTree {
     /// An earlier run's partial file for the file of `header`; `None` if there is none to resume. Unusable ones are

@@ -1,13 +1,13 @@
 //! Destinations of a list's source arguments, from the controller's announcement until the source has completed their
 //! batch.
 
-use haul_proto::error::ProtocolError;
-use haul_proto::limits::LISTED_BATCHES_AHEAD;
-use haul_proto::wire::list_batch::{DestinationBatch, OperandDestination};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use haul_base::sys::sync::lock;
+use haul_proto::error::ProtocolError;
+use haul_proto::limits::LISTED_BATCHES_AHEAD;
+use haul_proto::wire::list_batch::{DestinationBatch, OperandDestination};
 
 /// Batches with source arguments still to be offered.
 #[derive(Default)]
@@ -67,11 +67,6 @@ impl ListedBatches {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::metrics::reporter::Reporter;
-    use crate::receiver::TargetReceiver;
-    use crate::receiver::worker_context::WorkerContext;
-    use crate::testing::target_request;
     use haul_base::control_channel::LinkWriter;
     use haul_proto::entry::{self, Entry, EntryContent, EntryMetadata};
     use haul_proto::ids::EntryId;
@@ -79,6 +74,12 @@ mod tests {
     use haul_proto::wire::list_batch::ListedKinds;
     use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
     use haul_proto::wire::request::TargetRequest;
+
+    use super::*;
+    use crate::metrics::reporter::Reporter;
+    use crate::receiver::TargetReceiver;
+    use crate::receiver::worker_context::WorkerContext;
+    use crate::testing::target_request;
 
     fn place(number: u32) -> OperandDestination {
         OperandDestination { below: Vec::new(), name: Name::new(number.to_string().as_bytes()).ok() }

@@ -3,17 +3,17 @@
 //!
 //! Stores a keyed hash of each path.
 
-use crate::receiver::tree::TargetTree;
-use haul_proto::entry::EntryMetadata;
-use haul_proto::wire::list_batch::ListedKinds;
-use haul_proto::wire::request::TargetOperand;
-use std::collections::HashMap;
-use std::collections::hash_map;
+use std::collections::{HashMap, hash_map};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 use haul_base::sys::sync::lock;
+use haul_proto::entry::EntryMetadata;
+use haul_proto::wire::list_batch::ListedKinds;
+use haul_proto::wire::request::TargetOperand;
+
+use crate::receiver::tree::TargetTree;
 
 /// Most remembered paths, as a limit on a source's use of memory.
 const PATHS_MAX: usize = 1 << 22;
@@ -80,9 +80,10 @@ impl TargetTree {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use haul_proto::path::Name;
     use haul_proto::wire::request::TargetOperand;
+
+    use super::*;
 
     fn operand(name: Option<&str>) -> TargetOperand {
         let name = name.and_then(|name| Name::new(name.as_bytes()).ok());

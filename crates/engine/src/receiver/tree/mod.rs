@@ -9,6 +9,15 @@ pub mod merged_sources;
 pub mod parent_directories;
 pub mod removal_only;
 
+use std::sync::Arc;
+
+use haul_proto::entry::{Entry, EntryContent};
+use haul_proto::error::ProtocolError;
+use haul_proto::path::{Name, escape};
+use haul_proto::session::step::EntryAnswer;
+use haul_proto::wire::list_batch::{DestinationBatch, ListedKinds, OperandDestination};
+use haul_proto::wire::report::WorkerMessage;
+
 use crate::receiver::delete::Removals;
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::job::ReceiverJob;
@@ -23,15 +32,6 @@ use crate::receiver::tree::case_folding::CaseFolding;
 use crate::receiver::tree::list_batches::ListedBatches;
 use crate::receiver::tree::merged_sources::MergedSources;
 use crate::receiver::tree::parent_directories::Below;
-use haul_proto::entry::{Entry, EntryContent};
-use haul_proto::error::ProtocolError;
-use haul_proto::path::Name;
-use haul_proto::path::escape;
-use haul_proto::session::step::EntryAnswer;
-use haul_proto::wire::list_batch::OperandDestination;
-use haul_proto::wire::list_batch::{DestinationBatch, ListedKinds};
-use haul_proto::wire::report::WorkerMessage;
-use std::sync::Arc;
 
 /// Finds the location of each entry below the destination, and owns the partial files there.
 pub struct TargetTree {

@@ -1,20 +1,20 @@
 //! Directories between the target and source arguments (`-d`): created if missing, one component at a time and never
 //! through a symbolic link.
 
-use crate::receiver::tree::TargetTree;
-use haul_proto::entry::Entry;
-use haul_proto::overwrite_policy::OverwriteRefusal;
-use haul_proto::path::Name;
-use haul_proto::wire::list_batch::ListedKinds;
-use rustix::fs::{Mode, fchmod};
 use std::collections::HashMap;
 use std::io;
 use std::sync::Mutex;
 
 use haul_base::sys::sync::lock;
+use haul_proto::entry::Entry;
+use haul_proto::overwrite_policy::OverwriteRefusal;
+use haul_proto::path::Name;
+use haul_proto::wire::list_batch::ListedKinds;
+use rustix::fs::{Mode, fchmod};
 
 use super::directories::make_directory;
 use crate::fs::{Dir, FileStat, FollowLinks};
+use crate::receiver::tree::TargetTree;
 
 /// The most recent of these directories, by their names below the destination.
 #[derive(Default)]

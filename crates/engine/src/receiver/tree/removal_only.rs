@@ -1,12 +1,14 @@
 //! Jobs that only remove.
 
-use crate::receiver::entry::ReceiverEntry;
-use crate::receiver::place::destination::DestinationKind;
-use crate::receiver::tree::TargetTree;
+use std::sync::Arc;
+
 use haul_proto::entry::{Entry, EntryContent, EntryLocation};
 use haul_proto::overwrite_policy::OverwriteRefusal;
 use haul_proto::session::step::{EntryAnswer, ParentDirectory};
-use std::sync::Arc;
+
+use crate::receiver::entry::ReceiverEntry;
+use crate::receiver::place::destination::DestinationKind;
+use crate::receiver::tree::TargetTree;
 
 impl TargetTree {
     /// Answers an entry where nothing is copied: existing directories are entered.

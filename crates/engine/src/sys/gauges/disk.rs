@@ -1,8 +1,9 @@
 //! What a disk is at: the kernel's account of a block device (Documentation/block/stat.rst).
 
+use std::fs;
+
 use haul_proto::wire::resource_metrics::Disk;
 use rustix::fs::{major, makedev, minor, stat};
-use std::fs;
 
 use super::KernelFile;
 

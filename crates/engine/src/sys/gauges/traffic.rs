@@ -1,8 +1,9 @@
 //! Traffic counters of the interface with a given address.
 
+use std::net::IpAddr;
+
 use haul_proto::wire::address::LocalAddress;
 use haul_proto::wire::resource_metrics::Traffic;
-use std::net::IpAddr;
 
 use super::{KernelFile, TEXT_MAX};
 use crate::sys::interfaces;

@@ -5,7 +5,9 @@ mod compute;
 mod place;
 mod system;
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,8 +15,6 @@ use haul_base::sys::describe::describe;
 use haul_proto::error::ProtocolError;
 use haul_proto::path::escape;
 use haul_proto::wire::measure::{MeasureAnswer, MeasureRequest};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 
 pub use self::compute::{Primitive, primitives};
 use self::place::ScratchDirectory;

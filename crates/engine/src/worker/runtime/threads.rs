@@ -1,19 +1,19 @@
 //! The threads of each end of a job: what they run, and which of them the end of the job waits for.
 
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
 use haul_proto::error::ProtocolError;
 use haul_proto::ids::StreamId;
 use haul_proto::wire::control_channel::LinkChannel;
 use haul_proto::wire::resource_metrics::Stage;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::Duration;
 
 use super::RuntimeShared;
 use crate::metrics::reporter::Reporter;
 use crate::metrics::stage_timer::during;
 use crate::net::message_compression::{MessageCompressor, MessageDecompressor};
-use crate::receiver::StreamRequest;
-use crate::receiver::TargetReceiver;
+use crate::receiver::{StreamRequest, TargetReceiver};
 use crate::source::Source;
 use crate::worker::direct_sink::DirectSink;
 use crate::worker::error::WorkerError;

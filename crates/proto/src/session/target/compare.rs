@@ -1,7 +1,6 @@
 //! Existing frames for the source to compare. They belong to a partial file that may have changed at the source, or to
 //! any file in a job that only compares.
 
-use crate::session::differing::Differing;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use crate::error::ProtocolError;
 use crate::ids::EntryId;
 use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::limits::{COMPARES_MAX, HELD_VALUES_MAX};
+use crate::session::differing::Differing;
 use crate::session::step::TargetStep;
 use crate::wire::message::TargetMessage;
 

@@ -18,8 +18,7 @@ use super::view::ask;
 use crate::commands::job::opened::OpenedJob;
 use crate::commands::job::plan::BegunPlan;
 use crate::exit::Exit;
-use crate::show;
-use crate::units;
+use crate::{show, units};
 
 /// The end of following a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,6 +9,8 @@ use std::ffi::OsString;
 use std::fs;
 
 use anyhow::Context;
+use client::SlurmClient;
+use follow::{SlurmRun, SlurmRunEnd};
 use haul_base::job::runtime_control::RuntimeControl;
 use haul_base::sys::cancel::Cancel;
 use haul_job::directory::JobDirectory;
@@ -17,22 +19,19 @@ use haul_job::overview::JobOverview;
 use haul_job::report::MergedReport;
 use haul_job::shard_lock::{LockedWork, ShardLock};
 use haul_job::slurm::settings::SlurmSettings;
+use view::cancel_tasks;
 
 use super::comparison::{begin, is_to_be_compared, worse};
 use super::local::job_of;
 use super::merged::print_report;
 use super::opened::OpenedJob;
 use super::part::PartDisplay;
-use crate::args::UsageError;
-use crate::args::flags;
 use crate::args::row::OptionRow;
 use crate::args::values::Values;
+use crate::args::{UsageError, flags};
 use crate::exit::Exit;
 use crate::show;
 use crate::signals::Watch;
-use client::SlurmClient;
-use follow::{SlurmRun, SlurmRunEnd};
-use view::cancel_tasks;
 
 /// Options that need `--slurm`.
 const OPTIONS: [&OptionRow; 8] = [
