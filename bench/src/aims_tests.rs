@@ -35,7 +35,7 @@ fn one(name: &'static str, rows: Vec<RoundsRow>, what: &str) -> AimVerdict {
 }
 
 #[test]
-fn aims_name_tables_and_tools_that_exist() {
+fn aims_name_existing_tables_and_tools() {
     for aim in AIMS {
         assert!(WorkloadKind::ALL.iter().any(|kind| kind.name() == aim.workload), "{}", aim.workload);
         let kind = WorkloadKind::named(aim.workload).expect("a table")[0];
@@ -52,7 +52,7 @@ fn aims_name_tables_and_tools_that_exist() {
 }
 
 #[test]
-fn the_fastest_peer_counts_and_logins_are_told_apart() {
+fn the_fastest_peer_counts_and_logins_are_separate() {
     let rows = || {
         vec![
             row("haul", "", 4.0, &[3.0, 2.0, 9.0]),
@@ -87,14 +87,14 @@ fn growth_is_per_byte_and_rates_are_at_least() {
 }
 
 #[test]
-fn what_was_not_run_is_not_judged() {
+fn unmeasured_tools_are_not_judged() {
     assert_eq!(judged("big", vec![row("nc", "", 4.0, &[4.0])]), []);
     let failed = one("local-big", vec![row("haul", "", 4.0, &[]), row("cp", "", 4.0, &[1.0])], "of cp");
     assert_eq!((failed.reached, failed.remark.as_str()), (None, "no run of haul succeeded"));
 }
 
 #[test]
-fn long_links_are_judged_by_what_their_hosts_may_use() {
+fn long_links_are_judged_by_their_hosts_congestion_control() {
     let rates = [("haul", 480.0), ("haul -s 32", 900.0), ("iperf3-p8", 500.0), ("scp", 100.0), ("gridftp-p8", 130.0)];
     let bbr = judge_link("50ms-loss", "bbr", &rates);
     assert_eq!((bbr.len(), bbr[0].measured, bbr[0].reached), (1, Some(0.96), Some(true)));
@@ -107,7 +107,7 @@ fn long_links_are_judged_by_what_their_hosts_may_use() {
 }
 
 #[test]
-fn the_aims_of_long_links_are_for_links_that_exist() {
+fn the_aims_of_long_links_name_existing_links() {
     for (link, ..) in LINK_AIMS {
         assert!(crate::wan::has_link(link), "{link}");
     }

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_means_every_row_of_the_aims_three_times() {
+    fn the_default_is_every_row_of_the_aims_three_times() {
         let settings = parsed("").expect("no word is wrong");
         assert_eq!((settings.runs, settings.workloads.len()), (3, 11));
         assert_eq!((settings.dir, settings.timeout), ("/dev/shm".into(), Duration::from_secs(300)));

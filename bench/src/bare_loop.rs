@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_is_what_was_sent() {
+    fn data_arrives_unchanged() {
         let at = tempfile::tempdir().expect("a temporary directory");
         let mut tree = haul_lab::TestTree::new(at.path(), 1);
         tree.incompressible_file("odd", 2 * PIECE + BLOCK as u64 + 77).expect("made");

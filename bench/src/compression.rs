@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_named_and_has_no_figures() {
+    fn a_failed_tool_is_named_without_figures() {
         let failed = CompressionRow { failure: Some("exit status: 1: no".into()), ..row(CompressionTool::Scp, &[1.0]) };
         let text = table(CompressionData::Text, &[row(CompressionTool::Off, &[1.0]), failed], 1);
         assert!(on_one_line(&text).contains("| scp -C | exit status: 1: no |"), "{text}");

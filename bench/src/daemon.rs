@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_does_not_listen_is_reported() {
+    fn a_program_without_a_listener_is_reported() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo no such option >&2; exit 4"]);
         let error = Daemon::start(&command, 1).expect_err("it ends");

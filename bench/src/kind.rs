@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_command_line() {
+    fn names_match_the_command_line() {
         for kind in WorkloadKind::ALL {
             assert_eq!(WorkloadKind::named(kind.name()).expect("its own name"), [kind]);
         }

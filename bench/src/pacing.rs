@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_what_was_seen() {
+    fn a_line_gives_the_measured_rates() {
         let line = row(-0.012, 0.0034, None).line("5 MB/s", 4, PacingData::Small);
         assert_eq!(line, "| 5 MB/s | small files | 4 | -1.20 % | +0.34 % | - | reached (6.0 s only) |\n");
         let slow = PacingRow { without_limit: Some(840e6), ..row(-0.4, -0.4, Some(-0.4)) };

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_show_medians_ranges_ratios_and_what_is_missing() {
+    fn tables_show_medians_ranges_ratios_and_gaps() {
         let text = markdown(&outcome());
         let line = |name: &str| {
             let line = text.lines().find(|line| line.starts_with(&format!("| {name} "))).expect("a line");
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disturbed_machine_is_told() {
+    fn a_disturbed_machine_is_reported() {
         let mut outcome = outcome();
         assert!(!markdown(&outcome).contains("DISTURBED"));
         for run in outcome.workloads.iter_mut().flat_map(|measured| &mut measured.rows).flat_map(|row| &mut row.runs) {

@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_tool_that_is_there_copies_every_workload_it_is_compared_on() {
+    fn every_installed_tool_copies_its_workloads() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let settings = BenchSettings {
             runs: 2,

@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn leftovers_of_the_dead_are_removed_and_nothing_else() {
+    fn only_leftovers_of_dead_processes_are_removed() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let own = format!("{PREFIX}{}-x", std::process::id());
         for name in ["haul-bench-4194999-x", own.as_str(), "haul-bench", "other"] {

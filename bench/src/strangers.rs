@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_is_found_in_what_ss_says() {
+    fn the_port_is_found_in_sss_output() {
         let line = "LISTEN 0      128        127.0.0.1:40321      0.0.0.0:*";
         assert_eq!(port_of(line), Some(40321));
         assert_eq!(port_of("LISTEN 0 128 [::]:22 [::]:*"), Some(22));

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn common_words_are_common_and_rare_ones_rare() {
+    fn word_frequencies_are_uneven() {
         let table = zipf();
         let count = |rank| table.iter().filter(|other| **other == rank).count();
         assert!((TABLE - 2..=TABLE).contains(&table.len()));

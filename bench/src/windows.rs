@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_and_a_gap_are_found_wherever_they_are() {
+    fn a_burst_and_a_gap_are_found_anywhere() {
         let burst = samples(12, |at_s| if (5.0..5.1).contains(&at_s) { 3000.0 } else { 1000.0 });
         assert!(is_about(worst(&burst, 2.0, 1000.0), 0.1));
         assert!(is_about(worst(&burst, 10.0, 1000.0), 0.02));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_before_and_after_does_not_count() {
+    fn time_before_and_after_the_transfer_does_not_count() {
         let padded = samples(12, |at_s| if (3.0..9.0).contains(&at_s) { 1000.0 } else { 0.0 });
         let transfer = transfer(&padded);
         assert!(is_about(first(transfer, 1.0, 1000.0), 0.0));

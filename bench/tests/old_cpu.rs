@@ -28,7 +28,7 @@ fn children_signals_and_exit_statuses_are_as_without_a_tracer() {
 }
 
 #[test]
-fn newer_instructions_are_not_found_and_older_ones_are() {
+fn newer_instructions_are_hidden_and_older_ones_are_not() {
     let own = env!("CARGO_BIN_EXE_haul-bench");
     let directory = tempfile::tempdir().expect("a temporary directory");
     let at = directory.path().to_str().expect("text");

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chain_goes_beyond_any_path() {
+    fn a_chain_exceeds_any_path() {
         let sandbox = crate::Sandbox::new();
         chain(&sandbox.dir("deep"), 3000, b"bottom");
         assert_eq!(chain_file(&sandbox.path("deep")), (3000, b"bottom".to_vec()));

@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_left_behind() {
+    fn drop_leaves_no_trace() {
         let sandbox = Sandbox::new();
         let place = sandbox.path("");
         sandbox.tree("some/tree");

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn that_user_may_not_do_what_nobody_may() {
+    fn the_unprivileged_user_has_no_special_rights() {
         let sandbox = Sandbox::new();
         let closed = sandbox.file("closed", "closed");
         fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0o000)).expect("it is ours");

@@ -96,7 +96,7 @@ fn own_addresses() -> Vec<IpAddr> {
 }
 
 #[test]
-fn a_host_that_says_it_is_this_machine_is_not_believed() {
+fn a_host_that_claims_to_be_this_machine_is_not_believed() {
     let texts = ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "0.0.0.0", "::", "::127.0.0.1", "::ffff:0.0.0.0"];
     let mut addresses: Vec<IpAddr> = texts.iter().map(|text| text.parse().expect("an address")).collect();
     addresses.extend(own_addresses());
@@ -110,7 +110,7 @@ fn a_host_that_says_it_is_this_machine_is_not_believed() {
 }
 
 #[test]
-fn whoever_types_loopback_means_this_machine() {
+fn a_typed_loopback_address_means_this_machine() {
     for host in ["127.0.0.1", "localhost"] {
         let Outcome { run, is_reached, .. } = push_to(host, &with("127.0.0.1", &[]));
         assert!(is_reached, "{host}\n{}", run.account());
@@ -119,7 +119,7 @@ fn whoever_types_loopback_means_this_machine() {
 
 /// The account controls a worker's claims about ssh's connection.
 #[test]
-fn no_ssh_connection_leads_to_a_service_of_either_machine() {
+fn no_ssh_connection_reaches_a_service_of_either_machine() {
     let far: IpAddr = "192.0.2.7".parse().expect("an address");
     let long = "9".repeat(4096);
     let words = [

@@ -69,7 +69,7 @@ fn is_kept(target: &Path, acls: bool) {
 }
 
 #[test]
-fn attributes_and_lists_are_kept_when_asked_for_and_a_rerun_changes_nothing() {
+fn attributes_and_acls_are_preserved_on_request_and_a_rerun_changes_nothing() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     tree(&sandbox);
@@ -118,7 +118,7 @@ fn archive_keeps_capabilities_and_all_else() {
 }
 
 #[test]
-fn flags_that_no_copy_can_have_are_told_of() {
+fn uncopyable_flags_are_reported() {
     if !is_root_or_skip("setting flags") {
         return;
     }
@@ -145,7 +145,7 @@ fn flags_that_no_copy_can_have_are_told_of() {
 }
 
 #[test]
-fn an_attribute_that_cannot_be_set_fails_its_file_and_all_is_copied() {
+fn an_attribute_that_cannot_be_set_fails_its_file_and_all_data_is_copied() {
     if !is_root_or_skip("mounting a file system without extended attributes") {
         return;
     }
@@ -267,7 +267,7 @@ fn a_user_sets_attributes_of_a_read_only_file() {
 }
 
 #[test]
-fn what_is_no_file_is_made_where_that_is_asked_for() {
+fn special_files_are_created_on_request() {
     if !is_root_or_skip("making devices") {
         return;
     }

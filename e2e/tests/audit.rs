@@ -86,7 +86,7 @@ fn each_file_of_a_push_and_a_pull_has_a_line() {
 
 /// A file that the client refuses is a failure in its server's logs, too.
 #[test]
-fn a_file_that_the_client_refuses_has_failed_at_the_server() {
+fn a_file_refused_by_the_client_has_failed_at_the_server() {
     let sandbox = Sandbox::new();
     for name in ["shared/dir/taken", "shared/dir/free", "back/taken"] {
         sandbox.file(name, name);
@@ -163,7 +163,7 @@ fn a_server_has_an_audit_log_of_its_own() {
 }
 
 #[test]
-fn a_served_worker_says_who_and_what_was_refused() {
+fn a_served_worker_logs_the_client_and_refusals() {
     let sandbox = Sandbox::new();
     let files = tree(&sandbox);
     let log = audit_to(&sandbox, &sandbox.home(), "log");

@@ -56,7 +56,7 @@ fn is_progress(line: &str, with_average: bool) -> bool {
 }
 
 #[test]
-fn without_v_nothing_is_said_and_with_it_bbcps_lines() {
+fn without_v_there_is_no_output_and_with_it_bbcps_lines() {
     let sandbox = Sandbox::new();
     let bbcp = Bbcp::new(&sandbox);
     let there = sandbox.dir("there");
@@ -79,7 +79,7 @@ fn without_v_nothing_is_said_and_with_it_bbcps_lines() {
 }
 
 #[test]
-fn progress_has_an_average_only_where_more_is_to_be_said() {
+fn progress_has_an_average_only_before_the_last_line() {
     let sandbox = Sandbox::new();
     let bbcp = Bbcp::new(&sandbox);
     sandbox.big_file("source", 8_000_000);
@@ -93,7 +93,7 @@ fn progress_has_an_average_only_where_more_is_to_be_said() {
 }
 
 #[test]
-fn what_exists_is_an_error_without_f() {
+fn an_existing_file_is_an_error_without_f() {
     let sandbox = Sandbox::new();
     let bbcp = Bbcp::new(&sandbox);
     sandbox.file("source", "same");
@@ -111,7 +111,7 @@ fn what_exists_is_an_error_without_f() {
 }
 
 #[test]
-fn links_are_ignored_and_modes_are_644_and_755_whatever_the_umask_is() {
+fn links_are_ignored_and_modes_are_644_and_755_under_any_umask() {
     let sandbox = Sandbox::new();
     let bbcp = Bbcp::new(&sandbox);
     let file = sandbox.file("source/dir/file", "content");
@@ -194,7 +194,7 @@ fn a_file_that_keeps_its_inode_is_old_or_new_under_all_its_names() {
 }
 
 #[test]
-fn with_r_a_directory_goes_only_into_one_that_exists() {
+fn with_r_the_target_directory_must_exist() {
     let sandbox = Sandbox::new();
     let bbcp = Bbcp::new(&sandbox);
     sandbox.file("tree/a", "a");
@@ -215,7 +215,7 @@ fn with_r_a_directory_goes_only_into_one_that_exists() {
 }
 
 #[test]
-fn a_kept_part_of_a_small_file_is_gone_on_with() {
+fn a_kept_part_of_a_small_file_is_resumed() {
     let sandbox = Sandbox::new();
     let bbcp = Bbcp::new(&sandbox);
     let there = sandbox.dir("there");

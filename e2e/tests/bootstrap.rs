@@ -100,7 +100,7 @@ fn a_damaged_copy_is_not_used() {
 }
 
 #[test]
-fn a_copy_that_another_user_planted_is_not_started() {
+fn an_executable_planted_by_another_user_is_not_started() {
     if !is_root_or_skip("files of another user") {
         return;
     }
@@ -195,22 +195,22 @@ fn home_on(options: &str, prepare: impl Fn(&haul_e2e::Mount<'_>), phrases: &[&st
 }
 
 #[test]
-fn a_home_that_allows_no_execution_is_said_with_the_remedy() {
+fn a_noexec_home_is_reported_with_the_remedy() {
     home_on("size=64m,noexec", |_| {}, &["noexec", "-T"]);
 }
 
 #[test]
-fn a_read_only_home_is_said_with_the_remedy() {
+fn a_read_only_home_is_reported_with_the_remedy() {
     home_on("size=64m", |mount| mount.remount("ro"), &["read-only", "-T"]);
 }
 
 #[test]
-fn a_full_home_is_said_with_the_remedy() {
+fn a_full_home_is_reported_with_the_remedy() {
     home_on("size=1m", |_| {}, &["full", "free space"]);
 }
 
 #[test]
-fn another_kind_of_machine_is_said_with_the_remedy() {
+fn another_machine_type_is_reported_with_the_remedy() {
     let sandbox = Sandbox::new();
     sandbox.tree("source");
     let bin = sandbox.script(

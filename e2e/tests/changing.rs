@@ -62,7 +62,7 @@ impl Copying {
 }
 
 #[test]
-fn one_that_grew_or_shrank_is_begun_anew() {
+fn a_file_that_grew_or_shrank_is_restarted() {
     for grows in [true, false] {
         let sandbox = Sandbox::new();
         let copying = under_way(&sandbox);
@@ -94,7 +94,7 @@ fn overwrite(path: &Path) {
 }
 
 #[test]
-fn one_that_is_overwritten_and_given_back_its_time_is_begun_anew() {
+fn a_file_overwritten_with_its_time_restored_is_restarted() {
     let one_stream: &[&str] = &["-P", "1"];
     for (direction, options) in [
         (Direction::Push, one_stream),
@@ -113,7 +113,7 @@ fn one_that_is_overwritten_and_given_back_its_time_is_begun_anew() {
 }
 
 #[test]
-fn one_that_is_changed_by_a_delta_and_overwritten_meanwhile_is_begun_anew() {
+fn a_delta_overwritten_during_the_copy_is_restarted() {
     let sandbox = Sandbox::new();
     sandbox.big_file("place/source/big", BIG - 1);
     let copying = under_way_with(&sandbox, Direction::Push, &["-P", "1", "-f", "--delta", "rolling"]);
@@ -124,7 +124,7 @@ fn one_that_is_changed_by_a_delta_and_overwritten_meanwhile_is_begun_anew() {
 }
 
 #[test]
-fn one_that_goes_on_changing_is_named_and_has_no_final_name() {
+fn a_constantly_changing_file_is_named_and_gets_no_final_name() {
     let sandbox = Sandbox::new();
     let mut copying = under_way(&sandbox);
     let file = File::options().write(true).open(&copying.source).unwrap();
@@ -142,7 +142,7 @@ fn one_that_goes_on_changing_is_named_and_has_no_final_name() {
 }
 
 #[test]
-fn one_that_vanishes_is_named_and_the_others_arrive() {
+fn a_vanishing_file_is_named_and_the_others_arrive() {
     let sandbox = Sandbox::new();
     let copying = under_way(&sandbox);
     // The open file is still read, but its name means nothing by now.

@@ -44,7 +44,7 @@ fn trace(sandbox: &Sandbox) -> String {
 }
 
 #[test]
-fn the_part_goes_to_the_disk_then_its_journal_and_an_error_voids_both() {
+fn the_part_is_synced_before_its_journal_and_an_error_voids_both() {
     let sandbox = Sandbox::new();
     if !can_be_tried(&sandbox) {
         return;
@@ -130,11 +130,11 @@ fn is_there(sandbox: &Sandbox, place: &Path) {
 }
 
 #[test]
-fn after_a_power_cut_a_large_file_goes_on_from_its_checkpoint_on_ext4() {
+fn after_a_power_cut_a_large_file_resumes_from_its_checkpoint_on_ext4() {
     goes_on_from_the_checkpoint("ext4");
 }
 
 #[test]
-fn after_a_power_cut_a_large_file_goes_on_from_its_checkpoint_on_xfs() {
+fn after_a_power_cut_a_large_file_resumes_from_its_checkpoint_on_xfs() {
     goes_on_from_the_checkpoint("xfs");
 }

@@ -61,7 +61,7 @@ fn without_compression_all_bytes_travel() {
 }
 
 #[test]
-fn what_is_not_encrypted_is_compressed_as_well() {
+fn unencrypted_data_is_compressed_as_well() {
     let summary = there_and_back(&["--no-encrypt", "-c", "zstd", "--verify", "memory"]);
     assert_eq!(summary["compression"]["codec"], "zstd", "{summary}");
     assert!(wire_share(&summary) < 0.8, "{summary}");
@@ -76,7 +76,7 @@ fn any_length_of_frames_and_any_number_of_streams_will_do() {
 }
 
 #[test]
-fn within_one_process_nothing_is_compressed() {
+fn within_one_process_there_is_no_compression() {
     let sandbox = Sandbox::new();
     let source = mixed_tree(&sandbox);
     let summary = sandbox.haul(["--json", "-r", "-c", "zstd", "source", "target"]).run().succeeds().summary();
@@ -85,7 +85,7 @@ fn within_one_process_nothing_is_compressed() {
 }
 
 #[test]
-fn people_are_told_what_it_did() {
+fn the_summary_reports_compression() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     sandbox.file("source", text(3_000_000));

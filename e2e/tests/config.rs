@@ -127,7 +127,7 @@ fn each_of_two_hosts_is_logged_in_at_as_its_own_section_says() {
 }
 
 #[test]
-fn files_of_user_and_system_are_found_and_the_users_goes_first() {
+fn user_and_system_files_are_found_and_the_users_takes_precedence() {
     if !is_root_or_skip("a system's file") {
         return;
     }
@@ -154,7 +154,7 @@ fn files_of_user_and_system_are_found_and_the_users_goes_first() {
 }
 
 #[test]
-fn what_is_in_force_is_shown_with_where_it_comes_from() {
+fn effective_settings_are_shown_with_their_origin() {
     let sandbox = Sandbox::new();
     sandbox.file("options.toml", "streams = 2\nno-deploy = true\nxfrrate = \"1m\"\n\n[host.\"db*\"]\nstreams = 4\n");
     let shown = |words: &str| {
@@ -175,7 +175,7 @@ fn what_is_in_force_is_shown_with_where_it_comes_from() {
 }
 
 #[test]
-fn a_file_that_is_wrong_ends_the_command_with_its_line() {
+fn an_invalid_file_ends_the_command_with_its_line() {
     let sandbox = Sandbox::new();
     sandbox.file("source", "content");
     let file = sandbox.file(USERS, "streams = 2\n");
@@ -205,7 +205,7 @@ fn a_file_that_is_wrong_ends_the_command_with_its_line() {
 }
 
 #[test]
-fn a_home_that_is_closed_is_somebody_elses_and_a_file_that_is_not() {
+fn a_closed_home_is_foreign_and_a_closed_file_is_not() {
     let sandbox = Sandbox::new();
     let file = sandbox.file(USERS, "streams = 3\n");
     let (closed, place) = (sandbox.dir("home/.config"), sandbox.dir("place"));
@@ -220,7 +220,7 @@ fn a_home_that_is_closed_is_somebody_elses_and_a_file_that_is_not() {
 }
 
 #[test]
-fn the_commands_beside_a_copy_take_what_they_know() {
+fn other_commands_take_their_known_settings() {
     let sandbox = Sandbox::new();
     sandbox.file(USERS, "json = true\nstreams = 3\n");
     let run = sandbox.haul(["status", "."]).run().succeeds();

@@ -52,7 +52,7 @@ fn both_ends_are_confined_on_every_way() {
 }
 
 #[test]
-fn a_file_that_becomes_a_link_while_others_are_copied_is_not_read() {
+fn a_file_replaced_by_a_link_during_the_copy_is_not_read() {
     if !is_root_or_skip("a slow cable") {
         return;
     }
@@ -159,7 +159,7 @@ fn undo(source: &[(PathBuf, PathBuf)], target: &[(PathBuf, PathBuf)]) {
 }
 
 #[test]
-fn whole_copies_stay_inside_while_their_paths_are_exchanged_at_both_ends() {
+fn copies_stay_inside_while_their_paths_are_exchanged_at_both_ends() {
     let sandbox = Sandbox::new();
     for file in ["outside/file", "outside/sub/file", "outside/secret"] {
         sandbox.file(file, SECRET);
@@ -213,7 +213,7 @@ fn somebody_elses_file_of_the_same_size_and_time_gets_no_set_id_bits() {
 }
 
 #[test]
-fn a_directory_that_somebody_else_has_put_in_the_way_is_not_taken_for_haul_s_own() {
+fn an_obstructing_directory_of_another_user_is_not_adopted() {
     if !is_root_or_skip("directories of another user") {
         return;
     }
@@ -239,7 +239,7 @@ fn a_directory_that_somebody_else_has_put_in_the_way_is_not_taken_for_haul_s_own
 }
 
 #[test]
-fn a_user_copies_into_a_directory_that_all_may_write_to_and_touches_nothing_of_others() {
+fn a_user_copies_into_a_world_writable_directory_without_touching_others_files() {
     if !is_root_or_skip("becoming another user") {
         return;
     }
@@ -260,7 +260,7 @@ fn a_user_copies_into_a_directory_that_all_may_write_to_and_touches_nothing_of_o
 }
 
 #[test]
-fn a_user_is_told_what_may_not_be_read_or_written() {
+fn unreadable_and_unwritable_files_are_reported_to_a_user() {
     let sandbox = Sandbox::new();
     sandbox.file("source/open", "open");
     let closed = sandbox.file("source/closed", "closed");

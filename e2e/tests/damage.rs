@@ -86,7 +86,7 @@ fn is_honest(run: &ProgramRun, source: &Path, there: &Path) -> bool {
 }
 
 #[test]
-fn a_bit_that_flips_on_the_way_never_makes_a_wrong_file() {
+fn a_flipped_bit_never_makes_a_wrong_file() {
     if !is_root_or_skip("a network namespace") {
         return;
     }
@@ -120,7 +120,7 @@ fn a_bit_that_flips_on_the_way_never_makes_a_wrong_file() {
 
 /// The harness detects the damage that haul must prevent: the same proxy between two ends without verification.
 #[test]
-fn a_copy_that_proves_nothing_is_seen_to_be_wrong() {
+fn the_harness_detects_an_unverified_wrong_copy() {
     if !is_root_or_skip("a network namespace") {
         return;
     }
@@ -146,7 +146,7 @@ fn a_copy_that_proves_nothing_is_seen_to_be_wrong() {
 }
 
 #[test]
-fn a_record_that_seems_longer_than_it_is_does_not_hold_the_job_up() {
+fn a_record_with_an_inflated_length_does_not_block_the_job() {
     if !is_root_or_skip("a network namespace") {
         return;
     }

@@ -77,7 +77,7 @@ fn travelled(run: &ProgramRun) -> (Value, u64) {
 }
 
 #[test]
-fn pages_that_changed_are_all_that_is_sent() {
+fn only_changed_pages_are_sent() {
     let change = Change::new(|bytes| pages(bytes, 60));
     let run = change.push(&[]).succeeds();
     change.is_done();
@@ -89,7 +89,7 @@ fn pages_that_changed_are_all_that_is_sent() {
 }
 
 #[test]
-fn what_was_inserted_removed_and_appended_is_all_that_is_sent() {
+fn only_inserted_and_appended_data_is_sent() {
     let change = Change::new(|bytes| {
         drop(bytes.splice(10_000..10_000, vec![7; 1000]));
         drop(bytes.drain(9_000_000..9_300_000));
@@ -102,7 +102,7 @@ fn what_was_inserted_removed_and_appended_is_all_that_is_sent() {
 }
 
 #[test]
-fn what_only_seems_to_be_where_it_is_expected_is_sent_as_it_is() {
+fn misleading_blocks_are_sent_in_full() {
     let change = Change::new(|bytes| {
         drop(bytes.splice(10_000..10_000, vec![7; 1000]));
         // A change that keeps both a block's sum and its position-weighted sum.
@@ -118,7 +118,7 @@ fn what_only_seems_to_be_where_it_is_expected_is_sent_as_it_is() {
 }
 
 #[test]
-fn what_has_nothing_in_common_is_sent_as_it_is() {
+fn unrelated_files_are_sent_in_full() {
     for how in ["blocks", "rolling"] {
         let change = Change::new(|bytes| bytes.iter_mut().for_each(|byte| *byte ^= 0x5a));
         let run = change.push(&["--delta", how]).succeeds();
@@ -129,7 +129,7 @@ fn what_has_nothing_in_common_is_sent_as_it_is() {
 }
 
 #[test]
-fn either_way_and_both_sizes_come_out_right() {
+fn both_directions_and_both_sizes_give_the_new_file() {
     for (how, cut) in [("blocks", 100_000), ("rolling", 100_000), ("blocks", 0), ("rolling", 0)] {
         let change = Change::new(|bytes| {
             pages(bytes, 5);
@@ -145,7 +145,7 @@ fn either_way_and_both_sizes_come_out_right() {
 }
 
 #[test]
-fn off_sends_all_and_says_nothing() {
+fn off_sends_everything_silently() {
     let change = Change::new(|bytes| pages(bytes, 5));
     let run = change.push(&["--delta", "off"]).succeeds();
     change.is_done();
@@ -154,7 +154,7 @@ fn off_sends_all_and_says_nothing() {
 }
 
 #[test]
-fn a_policy_without_deltas_tells_nothing_of_old_files() {
+fn a_policy_without_deltas_reports_no_old_files() {
     for options in [&[][..], &["--delta", "rolling"], &["--inplace"]] {
         let change = Change::new(|bytes| pages(bytes, 5));
         let policy = change.remote.home().join(".config/haul");
@@ -201,7 +201,7 @@ fn in_place_within_one_machine_works_too() {
 }
 
 #[test]
-fn in_place_a_run_that_is_killed_leaves_the_old_file() {
+fn in_place_a_killed_run_leaves_the_old_file() {
     let change = Change::new(|bytes| bytes.iter_mut().for_each(|byte| *byte ^= 0x5a));
     let before = contents(&change.old);
     let place = change.old.parent().expect("a directory");
@@ -241,7 +241,7 @@ fn patch_of(file: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_patch_that_was_not_carried_out_is_carried_out_first() {
+fn an_unapplied_patch_is_applied_first() {
     let change = Change::new(|bytes| pages(bytes, 60));
     leave_patch(&change, fs::metadata(&change.old).unwrap().ino());
     let run = change.push(&[]).succeeds();
@@ -251,7 +251,7 @@ fn a_patch_that_was_not_carried_out_is_carried_out_first() {
 }
 
 #[test]
-fn what_changed_in_a_file_after_its_patch_was_made_does_not_stay() {
+fn changes_made_to_a_file_after_its_patch_are_overwritten() {
     let change = Change::new(|bytes| pages(bytes, 60));
     leave_patch(&change, fs::metadata(&change.old).unwrap().ino());
     let mut bytes = contents(&change.old);
@@ -263,7 +263,7 @@ fn what_changed_in_a_file_after_its_patch_was_made_does_not_stay() {
 }
 
 #[test]
-fn a_patch_that_is_cut_off_is_in_nobodys_way() {
+fn a_truncated_patch_obstructs_nothing() {
     let change = Change::new(|bytes| pages(bytes, 60));
     let patch = leave_patch(&change, fs::metadata(&change.old).unwrap().ino());
     fs::File::options().write(true).open(patch).unwrap().set_len(100_000).unwrap();
@@ -290,7 +290,7 @@ fn killed_in_the_middle(change: &Change, patch: &Path) -> bool {
 }
 
 #[test]
-fn changes_that_a_killed_run_left_are_shown_and_outlive_a_cleaning() {
+fn a_killed_runs_patches_are_listed_and_survive_a_cleanup() {
     let change = Change::new(|bytes| bytes.iter_mut().for_each(|byte| *byte ^= 0x5a));
     let before = contents(&change.old);
     let (patch, place) = (patch_of(&change.old), change.old.parent().expect("a directory").to_owned());
@@ -328,7 +328,7 @@ fn a_patch_for_another_file_is_not_carried_out() {
 }
 
 #[test]
-fn what_was_begun_as_a_delta_is_gone_on_with_as_one() {
+fn a_started_delta_is_resumed_as_a_delta() {
     let change = Change::new(|bytes| {
         // One half has to be sent, and takes its time.
         let half = bytes.len() / 2;
@@ -390,7 +390,7 @@ fn a_patch_without_room_for_its_file_leaves_the_old_one() {
 
 /// A patch after its first chunk was applied to the file and freed.
 #[test]
-fn a_patch_that_was_freed_in_part_is_carried_out_to_its_end() {
+fn a_partly_freed_patch_is_applied_completely() {
     let change = Change::new(|bytes| pages(bytes, 60));
     let patch = leave_patch(&change, fs::metadata(&change.old).unwrap().ino());
     let bytes = contents(&patch);

@@ -53,7 +53,7 @@ fn expected(algorithm: &str, before: &str, from: &Path) -> Vec<String> {
 }
 
 #[test]
-fn each_digest_is_told_from_either_end_and_is_what_other_programs_say() {
+fn each_digest_comes_from_either_end_and_matches_other_programs() {
     let sandbox = Sandbox::new();
     let files = three(&sandbox);
     let remote = Remote::new(&sandbox);
@@ -83,7 +83,7 @@ fn each_digest_is_told_from_either_end_and_is_what_other_programs_say() {
 }
 
 #[test]
-fn what_is_there_already_is_read_for_its_digest() {
+fn existing_files_are_read_for_their_digest() {
     let sandbox = Sandbox::new();
     three(&sandbox);
     for _ in 0..2 {
@@ -93,7 +93,7 @@ fn what_is_there_already_is_read_for_its_digest() {
 }
 
 #[test]
-fn a_value_that_differs_keeps_a_file_from_its_name_wherever_it_is_computed() {
+fn a_differing_value_denies_a_file_its_name_wherever_it_is_computed() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     for file in three(&sandbox) {
@@ -119,7 +119,7 @@ fn a_value_that_differs_keeps_a_file_from_its_name_wherever_it_is_computed() {
 }
 
 #[test]
-fn digests_are_added_to_a_file_also_to_one_whose_name_looks_like_one() {
+fn digests_are_appended_to_a_file_even_with_a_misleading_name() {
     let sandbox = Sandbox::new();
     three(&sandbox);
     let from = sandbox.path("from");
@@ -139,7 +139,7 @@ fn digests_are_added_to_a_file_also_to_one_whose_name_looks_like_one() {
 }
 
 #[test]
-fn what_an_earlier_run_left_is_in_the_digest() {
+fn the_remains_of_an_earlier_run_are_in_the_digest() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let source = sandbox.big_file("source/big", 48_000_001);
@@ -167,7 +167,7 @@ fn what_an_earlier_run_left_is_in_the_digest() {
 }
 
 #[test]
-fn the_digest_of_a_stream_is_that_of_all_its_bytes() {
+fn the_digest_of_a_stream_covers_all_its_bytes() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     for len in [0, 1, 512 << 10, 40 * (512 << 10) + 7] {
@@ -243,7 +243,7 @@ fn manifests_are_written_for_others_and_read_from_them() {
 }
 
 #[test]
-fn a_file_that_is_not_what_its_line_says_has_no_name_and_the_others_have() {
+fn a_file_that_differs_from_its_line_gets_no_name_and_the_others_do() {
     let sandbox = Sandbox::new();
     let files = three(&sandbox);
     let remote = Remote::new(&sandbox);
@@ -268,7 +268,7 @@ fn a_file_that_is_not_what_its_line_says_has_no_name_and_the_others_have() {
 }
 
 #[test]
-fn what_has_no_line_and_what_has_no_file_is_named() {
+fn files_without_lines_and_lines_without_files_are_named() {
     let sandbox = Sandbox::new();
     let files = three(&sandbox);
     let text = format!("{}  big\n{}  gone\n", digest("md5", &files[0]), digest("md5", &files[1]));
@@ -294,7 +294,7 @@ fn what_has_no_line_and_what_has_no_file_is_named() {
 }
 
 #[test]
-fn under_bbcps_name_digests_are_told_compared_and_added() {
+fn under_bbcps_name_digests_are_printed_compared_and_appended() {
     let sandbox = Sandbox::new();
     let files = three(&sandbox);
     let bbcp = sandbox.dir("bin").join("bbcp");

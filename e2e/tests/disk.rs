@@ -10,7 +10,7 @@ use haul_e2e::{
 };
 
 #[test]
-fn a_full_disk_is_said_with_its_host() {
+fn a_full_disk_is_reported_with_its_host() {
     if !is_root_or_skip("mounting a small file system") {
         return;
     }
@@ -31,7 +31,7 @@ fn a_full_disk_is_said_with_its_host() {
 }
 
 #[test]
-fn a_file_that_never_fits_does_not_take_forever() {
+fn a_file_that_never_fits_ends_in_time() {
     if !is_root_or_skip("mounting a small file system") {
         return;
     }
@@ -71,7 +71,7 @@ fn a_full_disk_stops_new_files_unless_space_is_not_checked() {
 }
 
 #[test]
-fn a_read_only_disk_is_said() {
+fn a_read_only_disk_is_reported() {
     if !is_root_or_skip("mounting a file system") {
         return;
     }
@@ -84,7 +84,7 @@ fn a_read_only_disk_is_said() {
 }
 
 #[test]
-fn what_may_not_be_read_is_named_and_the_rest_is_copied() {
+fn unreadable_files_are_named_and_the_rest_is_copied() {
     let sandbox = Sandbox::new();
     for name in ["open", "closed", "locked/inner", "free/inner"] {
         sandbox.file(format!("source/{name}"), name);
@@ -112,7 +112,7 @@ fn half_way<'a>(sandbox: &'a Sandbox, pair: &'a HostPair) -> haul_e2e::Running {
 }
 
 #[test]
-fn a_source_that_shrinks_is_begun_anew() {
+fn a_shrinking_source_is_restarted() {
     if !is_root_or_skip("a slow cable") {
         return;
     }
@@ -126,7 +126,7 @@ fn a_source_that_shrinks_is_begun_anew() {
 }
 
 #[test]
-fn a_source_that_is_written_to_is_never_half_old_and_half_new() {
+fn a_source_written_during_the_copy_is_never_mixed() {
     if !is_root_or_skip("a slow cable") {
         return;
     }

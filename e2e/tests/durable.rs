@@ -119,7 +119,7 @@ fn directory_of(call: &Call<'_>) -> String {
 }
 
 #[test]
-fn nothing_is_waited_for_where_nothing_is_to_be() {
+fn without_fsync_there_is_no_waiting() {
     let sandbox = Sandbox::new();
     let Some(_mount) = disk(&sandbox) else { return };
     many_files(&sandbox);
@@ -144,7 +144,7 @@ fn nothing_is_waited_for_where_nothing_is_to_be() {
 }
 
 #[test]
-fn directories_that_are_made_on_the_way_are_on_the_disk_too() {
+fn directories_created_during_the_copy_are_durable_too() {
     let sandbox = Sandbox::new();
     let Some(mount) = disk(&sandbox) else { return };
     sandbox.file("source/inner/file", "content");
@@ -172,7 +172,7 @@ fn goes_on(sandbox: &Sandbox) {
 }
 
 #[test]
-fn a_large_file_that_does_not_reach_the_disk_is_sent_once_more() {
+fn a_large_file_that_misses_the_disk_is_sent_once_more() {
     let sandbox = Sandbox::new();
     let Some(mount) = disk(&sandbox) else { return };
     // Large enough for a broken run to be resumed. This one must not be: the page cache's content is not on the disk.
@@ -194,7 +194,7 @@ fn a_large_file_that_does_not_reach_the_disk_is_sent_once_more() {
 }
 
 #[test]
-fn small_files_that_do_not_reach_the_disk_are_sent_once_more() {
+fn small_files_that_miss_the_disk_are_sent_once_more() {
     let sandbox = Sandbox::new();
     let Some(mount) = disk(&sandbox) else { return };
     for name in ["one", "two"] {
@@ -238,7 +238,7 @@ fn one_bad_file_of_a_group_is_found() {
 }
 
 #[test]
-fn a_name_that_does_not_reach_the_disk_is_told() {
+fn a_name_that_misses_the_disk_is_reported() {
     let sandbox = Sandbox::new();
     let Some(mount) = disk(&sandbox) else { return };
     sandbox.file("source", "content");

@@ -15,7 +15,7 @@ use haul_e2e::{
 use haul_lab::{run_with_timeout, start};
 
 #[test]
-fn what_is_equal_is_not_touched() {
+fn an_equal_file_is_not_touched() {
     let sandbox = Sandbox::new();
     sandbox.tree("source");
     sandbox.haul(["-r", "source", "target"]).run().succeeds();
@@ -28,7 +28,7 @@ fn what_is_equal_is_not_touched() {
 }
 
 #[test]
-fn what_differs_is_an_error_that_says_how_to_replace_it() {
+fn a_differing_file_is_an_error_with_a_hint_to_replace_it() {
     let sandbox = Sandbox::new();
     let source = sandbox.tree("source");
     let one = sandbox.file("target/source/big", "an older one, much smaller");
@@ -45,7 +45,7 @@ fn what_differs_is_an_error_that_says_how_to_replace_it() {
 }
 
 #[test]
-fn what_differs_is_an_error_over_ssh_too() {
+fn a_differing_file_is_an_error_over_ssh_too() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let source = sandbox.big_file("source", 2_000_000);
@@ -76,7 +76,7 @@ fn a_changed_source_is_copied_again_with_force() {
 }
 
 #[test]
-fn the_old_file_stays_until_the_new_one_is_whole() {
+fn the_old_file_stays_until_the_new_one_is_complete() {
     if !is_root_or_skip("a slow cable") {
         return;
     }
@@ -157,7 +157,7 @@ impl Drop for Loop {
 }
 
 #[test]
-fn a_fifo_is_written_for_whoever_reads_it() {
+fn a_fifo_is_written_for_its_reader() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let source = sandbox.big_file("source", 3_000_001);
@@ -218,7 +218,7 @@ fn a_link_at_the_target_is_not_followed_out() {
 }
 
 #[test]
-fn a_named_source_that_cannot_be_copied_is_a_failure() {
+fn an_uncopyable_named_source_is_a_failure() {
     let sandbox = Sandbox::new();
     fifo(&sandbox.path("pipe"));
     sandbox.file("file", "x");

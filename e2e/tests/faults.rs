@@ -159,7 +159,7 @@ fn has_strace() -> bool {
 }
 
 #[test]
-fn a_call_that_fails_costs_a_file_at_most_and_is_named() {
+fn a_failing_call_costs_at_most_a_file_and_is_named() {
     if !has_strace() || !is_root_or_skip("a file system in memory") {
         return;
     }
@@ -194,7 +194,7 @@ fn a_call_that_fails_costs_a_file_at_most_and_is_named() {
 }
 
 #[test]
-fn killed_at_any_call_it_goes_on_with_all_that_was_recorded() {
+fn killed_at_any_call_it_resumes_with_all_recorded_data() {
     if !has_strace() || !is_root_or_skip("a file system in memory") {
         return;
     }
@@ -219,7 +219,7 @@ fn killed_at_any_call_it_goes_on_with_all_that_was_recorded() {
 }
 
 #[test]
-fn either_end_killed_on_its_own_host_goes_on() {
+fn either_end_killed_on_its_own_host_resumes() {
     if !has_strace() {
         return;
     }
@@ -257,7 +257,7 @@ fn either_end_killed_on_its_own_host_goes_on() {
 }
 
 #[test]
-fn what_the_harness_looks_for_it_finds() {
+fn the_harness_detects_planted_faults() {
     let sandbox = Sandbox::new();
     let ground = Ground::new(&sandbox, &sandbox.path("ground"));
     let place = ground.place();

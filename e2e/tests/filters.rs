@@ -58,7 +58,7 @@ fn copy<'a>(sandbox: &'a Sandbox, options: &[&str], to: impl AsRef<std::ffi::OsS
 }
 
 #[test]
-fn each_option_leaves_out_what_it_says() {
+fn each_option_excludes_its_entries() {
     let sandbox = Sandbox::new();
     sandbox.file("rules", "# objects\n*.o\n!keep.o\nbuild/\n");
     sandbox.file("wanted", "*/\n*.c\n!b.*\n");
@@ -94,14 +94,14 @@ fn each_option_leaves_out_what_it_says() {
 }
 
 #[test]
-fn the_summary_counts_what_filters_leave_out() {
+fn the_summary_counts_excluded_entries() {
     let sandbox = Sandbox::new();
     let run = copy(&sandbox, &["--exclude", "*.o", "--exclude", "docs"], sandbox.path("to")).run().succeeds();
     run.says(["excluded", "4 entries by filters"]);
 }
 
 #[test]
-fn ages_are_those_of_the_source() {
+fn ages_are_by_the_sources_clock() {
     let sandbox = Sandbox::new();
     let tree = tree(&sandbox);
     set_mtime(&tree.join("a.c"), 1_577_836_800, 0);
@@ -132,7 +132,7 @@ fn there_and_back_the_same_is_left_out() {
 }
 
 #[test]
-fn what_is_left_out_is_no_difference() {
+fn excluded_entries_are_no_difference() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let tree = tree(&sandbox);
@@ -159,7 +159,7 @@ fn what_is_left_out_is_no_difference() {
 }
 
 #[test]
-fn a_directory_that_is_left_out_is_not_looked_into() {
+fn an_excluded_directory_is_not_read() {
     let sandbox = Sandbox::new();
     let tree = tree(&sandbox);
     let run = |options: &[&str]| {
@@ -175,7 +175,7 @@ fn a_directory_that_is_left_out_is_not_looked_into() {
 }
 
 #[test]
-fn a_file_of_rules_that_cannot_be_used_leaves_its_directory_out_and_says_so() {
+fn an_invalid_rule_file_excludes_its_directory_with_a_message() {
     let sandbox = Sandbox::new();
     let tree = tree(&sandbox);
     fs::write(tree.join("src/.rules"), "x\n".repeat(40_000)).unwrap();
@@ -185,7 +185,7 @@ fn a_file_of_rules_that_cannot_be_used_leaves_its_directory_out_and_says_so() {
 }
 
 #[test]
-fn filters_that_leave_nothing_are_told_of() {
+fn filters_that_exclude_everything_are_reported() {
     let sandbox = Sandbox::new();
     copy(&sandbox, &["--exclude", "*"], sandbox.path("to"))
         .run()
@@ -245,7 +245,7 @@ fn rules_of_rsyncs_are_refused_where_they_are_typed_and_patterns_in_files_of_dir
 }
 
 #[test]
-fn sources_that_are_named_are_taken_and_pipes_are_not_filtered() {
+fn named_sources_are_always_copied_and_pipes_are_not_filtered() {
     let sandbox = Sandbox::new();
     let tree = tree(&sandbox);
     sandbox.haul(["--exclude", "*.o"]).arg(tree.join("a.o")).arg(sandbox.dir("to")).run().succeeds();

@@ -140,7 +140,7 @@ fn ignored_by_git(root: &Path, paths: &[(String, bool)]) -> BTreeSet<String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn what_is_left_out_is_what_git_ignores(tree in directory()) {
+    fn exactly_the_entries_ignored_by_git_are_excluded(tree in directory()) {
         let temp = tempfile::tempdir().unwrap();
         make(temp.path(), &tree);
         fs::create_dir_all(temp.path().join(".git/objects")).unwrap();

@@ -103,7 +103,7 @@ impl Copying<'_> {
 }
 
 #[test]
-fn a_stream_that_is_reset_is_replaced() {
+fn a_reset_stream_is_replaced() {
     if !is_root_or_skip("a network namespace") {
         return;
     }
@@ -120,7 +120,7 @@ fn a_stream_that_is_reset_is_replaced() {
 }
 
 #[test]
-fn a_stream_that_stops_is_given_up_and_replaced() {
+fn a_stalled_stream_is_given_up_and_replaced() {
     if !is_root_or_skip("a network namespace") {
         return;
     }
@@ -137,7 +137,7 @@ fn a_stream_that_stops_is_given_up_and_replaced() {
 }
 
 #[test]
-fn a_target_that_pauses_costs_no_stream() {
+fn a_pausing_target_costs_no_stream() {
     if !is_root_or_skip("a network namespace") {
         return;
     }
@@ -179,7 +179,7 @@ fn glitches_of_the_link_are_lived_through() {
 }
 
 #[test]
-fn a_link_that_is_down_for_long_is_used_again_when_it_is_back() {
+fn a_link_back_after_a_long_outage_is_used_again() {
     if !is_root_or_skip("a network namespace") {
         return;
     }

@@ -120,7 +120,7 @@ impl Desk {
 }
 
 #[test]
-fn commands_of_the_guide_print_what_stands_there() {
+fn commands_of_the_guide_print_the_shown_output() {
     let mut count = 0;
     let mut wrong = Vec::new();
     for page in pages() {
@@ -164,7 +164,7 @@ fn commands_for_other_machines_are_understood() {
 }
 
 #[test]
-fn what_tables_say_to_type_is_understood() {
+fn options_in_tables_are_understood() {
     let desk = Desk::new();
     let mut count = 0;
     let mut wrong = Vec::new();
@@ -297,7 +297,7 @@ fn commands_are_found_in_lines_of_the_shell() {
 }
 
 #[test]
-fn a_command_line_that_is_wrong_is_found() {
+fn an_invalid_command_line_is_found() {
     let desk = Desk::new();
     for right in ["haul -r run7 db1:/archive/", "haul serve --json /srv", "bbcp -P 2 a db1:b", "haul sync -a a/ db1:b"]
     {

@@ -40,7 +40,7 @@ fn are_one(root: &Path) {
 }
 
 #[test]
-fn names_of_one_file_are_that_here_and_there_and_a_rerun_finds_them() {
+fn hard_links_are_kept_and_a_rerun_finds_them() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     linked_tree(&sandbox);
@@ -66,7 +66,7 @@ fn names_of_one_file_are_that_here_and_there_and_a_rerun_finds_them() {
 }
 
 #[test]
-fn what_stands_in_the_way_of_a_name_is_treated_as_in_that_of_a_file() {
+fn obstacles_of_a_hard_link_are_treated_like_those_of_a_file() {
     let sandbox = Sandbox::new();
     linked_tree(&sandbox);
     let other = sandbox.file("target/b/small", "something else");
@@ -89,7 +89,7 @@ fn what_stands_in_the_way_of_a_name_is_treated_as_in_that_of_a_file() {
 }
 
 #[test]
-fn names_of_a_file_that_is_not_copied_say_so() {
+fn hard_links_of_an_uncopied_file_are_reported() {
     let sandbox = Sandbox::new();
     let file = sandbox.big_file("source/large", 5_000_000);
     sandbox.dir("source/below");
@@ -101,7 +101,7 @@ fn names_of_a_file_that_is_not_copied_say_so() {
 }
 
 #[test]
-fn a_file_of_another_user_gets_no_further_name_unless_the_source_has_that_owner() {
+fn another_users_file_gets_no_hard_link_unless_the_source_has_its_owner() {
     let sandbox = Sandbox::new();
     let file = sandbox.file("source/a/first", "text");
     sandbox.dir("source/b");

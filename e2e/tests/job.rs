@@ -160,7 +160,7 @@ fn a_finished_shard_moves_no_payload_when_it_is_run_again() {
 }
 
 #[test]
-fn a_job_runs_on_one_host_while_it_is_planned_and_goes_on_after_a_kill() {
+fn a_job_runs_on_one_host_during_its_planning_and_resumes_after_a_kill() {
     let sandbox = Sandbox::new();
     tree(&sandbox);
     let words =
@@ -225,7 +225,7 @@ fn a_page_has_the_figures_of_the_json_and_names_in_it_are_only_text() {
 }
 
 #[test]
-fn a_sync_deletes_what_is_extraneous_when_all_shards_are_done() {
+fn a_sync_deletes_extraneous_files_after_all_shards() {
     let sandbox = Sandbox::new();
     tree(&sandbox);
     sandbox.file("to/extraneous/file", "x");
@@ -261,7 +261,7 @@ fn filters_and_special_files_hold_in_a_job() {
 }
 
 #[test]
-fn a_file_that_fails_is_named_and_the_job_does_not_finish() {
+fn a_failing_file_is_named_and_the_job_does_not_finish() {
     let sandbox = Sandbox::new();
     sandbox.file("src/good", "good");
     sandbox.file("src/bad", "bad");
@@ -324,7 +324,7 @@ fn shards_take_turns_on_targets_and_a_silent_host_is_left_out() {
 }
 
 #[test]
-fn what_cannot_be_a_job_is_refused_with_the_remedy() {
+fn an_impossible_job_is_refused_with_the_remedy() {
     let sandbox = Sandbox::new();
     sandbox.file("src/file", "x");
     sandbox.file("full/file", "x");
@@ -368,7 +368,7 @@ fn what_cannot_be_a_job_is_refused_with_the_remedy() {
 }
 
 #[test]
-fn a_list_is_one_that_a_copy_takes() {
+fn a_jobs_list_is_also_a_copys_list() {
     let sandbox = Sandbox::new();
     tree(&sandbox);
     sandbox.dir("to");

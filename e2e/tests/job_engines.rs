@@ -99,7 +99,7 @@ fn pods_copy_their_shards_and_the_last_one_finishes() {
 }
 
 #[test]
-fn what_pods_cannot_run_is_refused() {
+fn unsuitable_jobs_for_pods_are_refused() {
     let sandbox = Sandbox::new();
     planned(&sandbox);
     let manifest = |words: &[&str], job: &str| {

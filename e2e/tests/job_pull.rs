@@ -72,7 +72,7 @@ fn shards(sandbox: &Sandbox) -> usize {
 }
 
 #[test]
-fn a_remote_source_is_planned_copied_compared_and_moves_nothing_again() {
+fn a_remote_source_is_planned_copied_and_compared_and_a_rerun_moves_nothing() {
     let (sandbox, remote, from) = tree_on_a_host();
     let words = ["run", "--archive", "--dir", "job", "--shard-files", "40", "--local", "2", "--then-verify"];
     let run = job(&sandbox, &remote, &words).arg(&from).arg("to").run().succeeds();
@@ -101,7 +101,7 @@ fn hosts_of_one_source_take_turns_and_a_silent_one_is_left_out() {
 }
 
 #[test]
-fn a_killed_plan_is_made_anew_and_a_killed_run_goes_on() {
+fn a_killed_plan_is_restarted_and_a_killed_run_resumes() {
     let (sandbox, remote, from) = tree_on_a_host();
     let step = |step| {
         let words = [step, "--archive", "--dir", "job", "--shard-files", "20", "-x", "2m"];
@@ -119,7 +119,7 @@ fn a_killed_plan_is_made_anew_and_a_killed_run_goes_on() {
 }
 
 #[test]
-fn changes_since_the_plan_are_copied_or_said_and_another_job_on_the_target_is_refused() {
+fn changes_since_the_plan_are_copied_or_reported_and_another_job_on_the_target_is_refused() {
     let (sandbox, remote, from) = tree_on_a_host();
     let plan = |dir| job(&sandbox, &remote, &["plan", "--archive", "--dir", dir]).arg(&from).arg("to").run();
     plan("job").succeeds();
@@ -132,7 +132,7 @@ fn changes_since_the_plan_are_copied_or_said_and_another_job_on_the_target_is_re
 }
 
 #[test]
-fn a_pulled_sync_deletes_what_is_extraneous_and_filters_hold() {
+fn a_pulled_sync_deletes_extraneous_files_under_filters() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     tree(&sandbox);
@@ -168,7 +168,7 @@ fn the_contents_of_a_flat_or_an_empty_source_are_pulled() {
 }
 
 #[test]
-fn what_cannot_be_pulled_is_refused_with_the_remedy() {
+fn an_impossible_pull_is_refused_with_the_remedy() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     sandbox.dir("to");

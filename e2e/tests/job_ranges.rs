@@ -139,7 +139,7 @@ fn a_job_with_ranges_runs_on_one_host_with_any_options() {
 }
 
 #[test]
-fn ranges_go_to_another_host() {
+fn ranges_are_copied_to_another_host() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     tree(&sandbox);
@@ -150,7 +150,7 @@ fn ranges_go_to_another_host() {
 }
 
 #[test]
-fn a_source_that_changed_after_the_plan_is_named() {
+fn a_source_changed_after_the_plan_is_named() {
     let sandbox = Sandbox::new();
     tree(&sandbox);
     plan(&sandbox, &[]);
@@ -172,7 +172,7 @@ fn a_source_that_changed_after_the_plan_is_named() {
 }
 
 #[test]
-fn a_range_that_is_missing_at_the_end_is_named_and_can_be_copied_again() {
+fn a_missing_range_is_named_at_the_end_and_can_be_copied_again() {
     let sandbox = Sandbox::new();
     tree(&sandbox);
     plan(&sandbox, &[]);
@@ -197,7 +197,7 @@ fn a_range_that_is_missing_at_the_end_is_named_and_can_be_copied_again() {
 }
 
 #[test]
-fn a_second_run_of_a_range_says_who_copies_it_and_waits() {
+fn a_second_run_of_a_range_names_the_first_and_waits() {
     let sandbox = Sandbox::new();
     tree(&sandbox);
     plan(&sandbox, &["-x", "1m"]);
@@ -221,7 +221,7 @@ fn has_open_journal(sandbox: &Sandbox) -> bool {
 }
 
 #[test]
-fn a_range_that_arrives_after_the_finish_moves_nothing_and_leaves_nothing() {
+fn a_range_arriving_after_the_finish_moves_and_leaves_nothing() {
     let sandbox = Sandbox::new();
     tree(&sandbox);
     plan(&sandbox, &[]);
@@ -237,7 +237,7 @@ fn a_range_that_arrives_after_the_finish_moves_nothing_and_leaves_nothing() {
 }
 
 #[test]
-fn a_finish_that_was_killed_before_the_last_step_is_completed_by_the_next_one() {
+fn a_finish_killed_before_its_last_step_is_completed_by_the_next_one() {
     if !is_root_or_skip("a file of another owner") {
         return;
     }
@@ -269,7 +269,7 @@ fn a_finish_that_was_killed_before_the_last_step_is_completed_by_the_next_one() 
 }
 
 #[test]
-fn ranges_of_a_partial_file_that_was_deleted_are_not_trusted() {
+fn ranges_of_a_deleted_partial_file_are_not_trusted() {
     let sandbox = Sandbox::new();
     tree(&sandbox);
     plan(&sandbox, &[]);
@@ -291,7 +291,7 @@ fn ranges_of_a_partial_file_that_was_deleted_are_not_trusted() {
 }
 
 #[test]
-fn two_jobs_that_copy_one_range_wait_for_each_other() {
+fn two_jobs_copying_one_range_wait_for_each_other() {
     let sandbox = Sandbox::new();
     tree(&sandbox);
     plan(&sandbox, &["-x", "4m"]);
@@ -306,7 +306,7 @@ fn two_jobs_that_copy_one_range_wait_for_each_other() {
 }
 
 #[test]
-fn what_excludes_ranges_is_refused_or_copies_files_whole() {
+fn options_incompatible_with_ranges_are_refused_or_copy_entire_files() {
     let sandbox = Sandbox::new();
     tree(&sandbox);
     for (options, why) in [

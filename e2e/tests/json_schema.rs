@@ -64,7 +64,7 @@ fn measurements_and_surveys_print_valid_lines() {
 }
 
 #[test]
-fn a_field_that_is_not_declared_is_not_valid() {
+fn an_undeclared_field_is_invalid() {
     let notice = json!({ "event": "notice", "message": "a" });
     assert_valid(&notice);
     for invalid in [

@@ -33,7 +33,7 @@ fn pushed(sandbox: &Sandbox, links: &TwoLinks, options: &[&str]) -> (String, Str
 }
 
 #[test]
-fn data_takes_the_link_that_carries_more_by_itself() {
+fn data_uses_the_faster_link_by_default() {
     let Some((sandbox, links)) = scene([100, 1000]) else { return };
     for push in [true, false] {
         let before = links.sent_bytes();
@@ -58,7 +58,7 @@ fn data_takes_the_link_that_carries_more_by_itself() {
 }
 
 #[test]
-fn all_paths_carry_their_part_where_that_is_asked_for() {
+fn all_paths_carry_their_share_on_request() {
     let Some((sandbox, links)) = scene([300, 300]) else { return };
     let source = sandbox.big_file("source", 60_000_000);
     let before = links.sent_bytes();
@@ -73,7 +73,7 @@ fn all_paths_carry_their_part_where_that_is_asked_for() {
 }
 
 #[test]
-fn a_job_that_is_over_soon_takes_one_path() {
+fn a_short_job_uses_one_path() {
     let Some((sandbox, links)) = scene(FAST) else { return };
     let run = push(&sandbox, &links, &["-s", "3"]).succeeds();
     let summary = run.summary();
@@ -83,7 +83,7 @@ fn a_job_that_is_over_soon_takes_one_path() {
 }
 
 #[test]
-fn a_link_that_is_cut_is_left_for_the_other_one() {
+fn a_cut_link_is_replaced_by_the_other_one() {
     let Some((sandbox, links)) = scene([100, 100]) else { return };
     let source = sandbox.big_file("source", 60_000_000);
     let target = sandbox.dir("place").join("target");
@@ -120,7 +120,7 @@ fn the_best_link_is_left_for_another_one_when_it_is_cut() {
 }
 
 #[test]
-fn an_address_that_was_given_is_the_only_one() {
+fn a_given_address_is_the_only_one() {
     let Some((sandbox, links)) = scene(FAST) else { return };
     for options in [["-H", TwoLinks::FAR[1]], ["-H", "10.92.0.2:5050"]] {
         let (from, to) = pushed(&sandbox, &links, &options);
@@ -164,7 +164,7 @@ fn one_kind_of_addresses_alone() {
 }
 
 #[test]
-fn the_target_connects_where_that_is_wanted() {
+fn the_target_connects_on_request() {
     let Some((sandbox, links)) = scene(FAST) else { return };
     let (from, to) = pushed(&sandbox, &links, &["-z"]);
     assert!(from.starts_with(TwoLinks::FAR[0]) && to.starts_with(TwoLinks::NEAR[0]), "{from} {to}");
@@ -194,7 +194,7 @@ fn ports_can_be_chosen() {
 }
 
 #[test]
-fn a_bridge_that_both_hosts_have_is_no_way() {
+fn a_bridge_present_on_both_hosts_is_no_path() {
     let Some((sandbox, links)) = scene(FAST) else { return };
     for host in [&links.near, &links.far] {
         host.run("ip", ["link", "add", "docker0", "type", "bridge"]).unwrap();

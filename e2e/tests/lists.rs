@@ -102,7 +102,7 @@ fn a_list_is_pushed_and_pulled() {
 }
 
 #[test]
-fn what_cannot_be_copied_is_named_by_its_line_and_the_others_are_copied() {
+fn uncopyable_lines_are_named_and_the_others_are_copied() {
     let sandbox = Sandbox::new();
     three_files(&sandbox);
     sandbox.file("other/three", "another");
@@ -127,7 +127,7 @@ fn what_cannot_be_copied_is_named_by_its_line_and_the_others_are_copied() {
 }
 
 #[test]
-fn with_a_base_paths_are_made_anew_and_nothing_else_can_be_read() {
+fn with_a_base_paths_are_recreated_and_only_files_below_are_readable() {
     let sandbox = Sandbox::new();
     three_files(&sandbox);
     sandbox.file("s/other/three", "another");

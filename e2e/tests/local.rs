@@ -18,7 +18,7 @@ fn a_file_gets_a_new_name() {
 }
 
 #[test]
-fn a_file_goes_into_a_directory() {
+fn a_file_is_copied_into_a_directory() {
     let sandbox = Sandbox::new();
     let source = sandbox.big_file("a/source", 100_000);
     sandbox.dir("into");
@@ -49,7 +49,7 @@ fn a_directory_nests_in_an_existing_one() {
 }
 
 #[test]
-fn a_rerun_nests_nothing_and_copies_nothing() {
+fn a_rerun_neither_nests_nor_copies() {
     let sandbox = Sandbox::new();
     let source = sandbox.tree("source");
     for target in ["fresh", "existing"] {
@@ -69,7 +69,7 @@ fn a_rerun_nests_nothing_and_copies_nothing() {
 }
 
 #[test]
-fn several_sources_go_into_a_directory() {
+fn several_sources_are_copied_into_a_directory() {
     let sandbox = Sandbox::new();
     sandbox.file("one", "1");
     sandbox.file("two", "22");
@@ -104,7 +104,7 @@ fn the_target_directory_is_made_when_asked_for() {
 }
 
 #[test]
-fn a_target_below_nothing_is_an_error_that_names_it() {
+fn a_target_without_a_parent_is_an_error_that_names_it() {
     let sandbox = Sandbox::new();
     sandbox.file("one", "1");
     let run = sandbox.haul(["one", "no/such/place"]).run().says(["no/such"]);
@@ -146,7 +146,7 @@ fn empty_things_are_things() {
 }
 
 #[test]
-fn sizes_around_a_frames_edges_are_whole() {
+fn sizes_around_a_frames_boundaries_arrive_completely() {
     let sandbox = Sandbox::new();
     let source = sandbox.dir("source");
     let mut tree = TestTree::new(&source, 5);

@@ -129,7 +129,7 @@ fn owners_are_kept_when_asked_for() {
 }
 
 #[test]
-fn a_user_who_cannot_give_files_away_gets_no_set_id_bits() {
+fn an_unprivileged_user_gets_no_set_id_bits() {
     if !is_root_or_skip("becoming another user") {
         return;
     }
@@ -197,7 +197,7 @@ fn links_are_left_out_when_asked_for() {
 }
 
 #[test]
-fn a_link_that_is_named_is_followed() {
+fn a_named_link_is_followed() {
     let sandbox = Sandbox::new();
     linked_tree(&sandbox);
     sandbox.haul(["source/to file", "file"]).run().succeeds();
@@ -211,7 +211,7 @@ fn a_link_that_is_named_is_followed() {
 }
 
 #[test]
-fn what_is_no_file_is_left_out_with_a_line() {
+fn special_files_are_skipped_with_a_message() {
     let sandbox = Sandbox::new();
     sandbox.file("source/file", "content");
     fifo(&sandbox.path("source/a fifo"));

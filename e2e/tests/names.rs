@@ -123,7 +123,7 @@ fn lines(list: &Path) -> usize {
 }
 
 #[test]
-fn checksums_are_what_b3sum_checks() {
+fn checksum_lists_pass_b3sum() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     sandbox.tree("source");
@@ -153,7 +153,7 @@ fn checksums_are_what_b3sum_checks() {
 }
 
 #[test]
-fn a_name_that_a_list_cannot_hold_is_named() {
+fn a_name_that_does_not_fit_a_list_is_named() {
     let sandbox = Sandbox::new();
     sandbox.file("source/good", "good");
     sandbox.file(Path::new("source").join(OsStr::from_bytes(b"bad\xff")), "bad");

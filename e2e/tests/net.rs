@@ -44,7 +44,7 @@ fn a_network_is_measured_in_both_directions_and_through_a_server() {
 }
 
 #[test]
-fn people_get_a_line_a_second_and_what_it_came_to() {
+fn output_for_people_has_a_line_a_second_and_a_total() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let net = sandbox.haul(["net", "--duration", "2"]).args(remote.sshd().haul_args());
@@ -62,7 +62,7 @@ fn people_get_a_line_a_second_and_what_it_came_to() {
 }
 
 #[test]
-fn a_copy_that_keeps_nothing_ends_well_after_its_duration() {
+fn a_copy_that_keeps_nothing_ends_after_its_duration() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     for option in ["--duration", "-t"] {

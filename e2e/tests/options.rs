@@ -10,7 +10,7 @@ use haul_e2e::{
 };
 
 #[test]
-fn omit_leaves_what_exists_and_copies_the_rest() {
+fn omit_skips_existing_files_and_copies_the_rest() {
     let sandbox = Sandbox::new();
     for name in ["same", "other", "fresh"] {
         sandbox.file(format!("source/{name}"), name);
@@ -29,7 +29,7 @@ fn omit_leaves_what_exists_and_copies_the_rest() {
 }
 
 #[test]
-fn modes_that_are_asked_for_are_what_is_made() {
+fn explicit_modes_are_applied() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     sandbox.file("source/dir/small", "small");
@@ -57,7 +57,7 @@ fn modes_that_are_asked_for_are_what_is_made() {
 }
 
 #[test]
-fn relative_sources_come_to_lie_where_they_are_below_the_base() {
+fn relative_sources_keep_their_place_below_the_base() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     sandbox.file("base/run7/a/file", "a");
@@ -105,7 +105,7 @@ fn relative_sources_come_to_lie_where_they_are_below_the_base() {
 }
 
 #[test]
-fn nothing_gets_out_of_base_or_target() {
+fn paths_cannot_leave_base_or_target() {
     let sandbox = Sandbox::new();
     let file = sandbox.file("base/a/file", "must stay");
     sandbox.file("secret", "secret");
@@ -122,7 +122,7 @@ fn nothing_gets_out_of_base_or_target() {
 }
 
 #[test]
-fn what_cannot_be_read_is_left_out_where_that_is_asked_for() {
+fn unreadable_files_are_skipped_on_request() {
     if !is_root_or_skip("becoming another user") {
         return;
     }
@@ -149,7 +149,7 @@ fn what_cannot_be_read_is_left_out_where_that_is_asked_for() {
 }
 
 #[test]
-fn directories_with_nothing_in_them_are_left_out_where_that_is_asked_for() {
+fn empty_directories_are_skipped_on_request() {
     let sandbox = Sandbox::new();
     sandbox.file("source/full/deep/file", "file");
     sandbox.dir("source/empty");
@@ -196,7 +196,7 @@ fn order_writes_from_the_beginning_to_the_end() {
 }
 
 #[test]
-fn a_time_limit_ends_a_copy_that_can_be_gone_on_with() {
+fn a_time_limit_ends_a_resumable_copy() {
     let sandbox = Sandbox::new();
     let source = sandbox.big_file("source", 30_000_000);
     let run = sandbox.haul(["-x", "1m", "-t", "1", "source", "target"]).run().ends(4);
@@ -238,7 +238,7 @@ fn windows_are_as_large_as_is_asked_for_or_left_to_the_kernel() {
 }
 
 #[test]
-fn a_window_that_the_kernel_does_not_grant_is_named_once_for_each_end() {
+fn a_window_refused_by_the_kernel_is_named_once_for_each_end() {
     let sandbox = Sandbox::new();
     let limit = |name: &str| {
         let text = fs::read_to_string(format!("/proc/sys/net/core/{name}")).unwrap_or_default();
@@ -264,7 +264,7 @@ fn a_window_that_the_kernel_does_not_grant_is_named_once_for_each_end() {
 }
 
 #[test]
-fn there_need_not_be_room_where_that_is_asked_for() {
+fn the_free_space_check_can_be_disabled() {
     if !is_root_or_skip("mounting") {
         return;
     }
@@ -278,7 +278,7 @@ fn there_need_not_be_room_where_that_is_asked_for() {
 }
 
 #[test]
-fn rates_are_in_bits_where_that_is_asked_for() {
+fn rates_are_in_bits_on_request() {
     let sandbox = Sandbox::new();
     let run = sandbox.haul(["--bits", "null:1m", "null:"]).run().succeeds();
     assert!(run.stdout.contains("bit/s") || run.stderr.contains("bit/s"), "{}", run.account());
@@ -286,7 +286,7 @@ fn rates_are_in_bits_where_that_is_asked_for() {
 }
 
 #[test]
-fn a_log_gets_what_would_be_shown() {
+fn a_log_gets_the_terminals_output() {
     let sandbox = Sandbox::new();
     sandbox.file("source", "content");
     for times in [1, 2] {
@@ -303,7 +303,7 @@ fn a_log_gets_what_would_be_shown() {
 
 /// `haul sync -l first second target` takes `first` for the log.
 #[test]
-fn a_log_is_added_to_no_file_that_is_none() {
+fn a_log_is_appended_to_regular_files_only() {
     let sandbox = Sandbox::new();
     for (name, content) in [("first", "content"), ("second", "# haul lo"), ("third", "\n# haul log\n")] {
         sandbox.file(name, content);
@@ -316,7 +316,7 @@ fn a_log_is_added_to_no_file_that_is_none() {
 }
 
 #[test]
-fn more_is_said_with_each_v() {
+fn each_v_adds_output() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     sandbox.file("source", "content");
@@ -333,7 +333,7 @@ fn more_is_said_with_each_v() {
 }
 
 #[test]
-fn what_haul_does_anyway_is_accepted() {
+fn options_for_hauls_default_behaviour_are_accepted() {
     let sandbox = Sandbox::new();
     let source = sandbox.file("source", "content");
     set_mtime(&source, 1_500_000_000, 123);
@@ -346,7 +346,7 @@ fn what_haul_does_anyway_is_accepted() {
 }
 
 #[test]
-fn a_file_that_is_replaced_stays_until_the_new_one_is_whole() {
+fn a_replaced_file_stays_until_the_new_one_is_complete() {
     let sandbox = Sandbox::new();
     sandbox.big_file("source", 30_000_000);
     let old = sandbox.file("target", "old");
@@ -357,7 +357,7 @@ fn a_file_that_is_replaced_stays_until_the_new_one_is_whole() {
 }
 
 #[test]
-fn frames_are_as_large_as_the_buffers_that_are_asked_for() {
+fn frames_have_the_requested_buffer_size() {
     let sandbox = Sandbox::new();
     sandbox.big_file("source", 20_000_000);
     let largest = |size: &str| {

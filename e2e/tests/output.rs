@@ -5,7 +5,7 @@ use std::time::Duration;
 use haul_e2e::{HostPair, ProgramRun, Remote, Sandbox, Terminal, compare, is_root_or_skip, shell};
 
 #[test]
-fn without_a_terminal_there_is_nothing_but_the_summary() {
+fn without_a_terminal_the_only_output_is_the_summary() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     sandbox.tree("source");
@@ -24,7 +24,7 @@ fn without_a_terminal_there_is_nothing_but_the_summary() {
 }
 
 #[test]
-fn quiet_is_silent_until_something_is_wrong() {
+fn quiet_is_silent_until_a_failure() {
     let sandbox = Sandbox::new();
     sandbox.tree("source");
     let run = sandbox.haul(["--quiet", "-r", "source", "target"]).run().succeeds();
@@ -95,7 +95,7 @@ fn a_pipe_is_shown_as_stdin_and_has_no_file_counter() {
 }
 
 #[test]
-fn a_narrow_terminal_has_whole_fields() {
+fn a_narrow_terminal_has_complete_fields() {
     let sandbox = Sandbox::new();
     sandbox.big_file("big100.bin", 40_000_000);
     let haul = sandbox.haul(["-x", "2m", "big100.bin", "target"]).env("TERM", "xterm");
@@ -125,7 +125,7 @@ fn a_terminal_gets_a_bar_and_keeps_its_errors() {
 }
 
 #[test]
-fn the_version_and_the_help_go_to_standard_output() {
+fn the_version_and_the_help_are_on_standard_output() {
     let sandbox = Sandbox::new();
     for word in ["--version", "version"] {
         let run = sandbox.haul([word]).run().succeeds();
@@ -145,7 +145,7 @@ fn the_version_and_the_help_go_to_standard_output() {
 }
 
 #[test]
-fn what_is_typed_wrong_is_status_2_with_a_hint() {
+fn mistyped_arguments_are_status_2_with_a_hint() {
     let sandbox = Sandbox::new();
     let usage = |words: &[&str], phrases: &[&str]| {
         let run: ProgramRun = sandbox.haul(words).run().ends(2).says(phrases.iter().copied());

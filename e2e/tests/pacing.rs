@@ -65,7 +65,7 @@ fn sigusr1_makes_it_faster_and_sigusr2_slower() {
 }
 
 #[test]
-fn sigusr2_limits_a_copy_that_had_no_limit() {
+fn sigusr2_limits_an_unlimited_copy() {
     let sandbox = Sandbox::new();
     sandbox.big_file("source", 3_000_000);
     fifo(&sandbox.path("fifo"));
@@ -129,7 +129,7 @@ fn threads(pid: u32) -> usize {
 }
 
 #[test]
-fn an_end_without_these_cpus_says_so_and_goes_on() {
+fn an_end_without_the_requested_cpus_says_so_and_continues() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     sandbox.file("file", "content");

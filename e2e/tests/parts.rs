@@ -446,7 +446,7 @@ fn notices_of(run: &ProgramRun, temporary: &Path) -> usize {
 
 /// A link, a directory and a file with two names: none is touched, and each is named once.
 #[test]
-fn what_has_a_temporary_name_and_is_not_hauls_is_named() {
+fn foreign_files_with_temporary_names_are_named() {
     let sandbox = Sandbox::new();
     let ground = Ground::new(&sandbox);
     for (number, recipe) in [&RECIPES[0], &RECIPES[1], &RECIPES[5], &RECIPES[7]].into_iter().enumerate() {
@@ -480,7 +480,7 @@ fn what_has_a_temporary_name_and_is_not_hauls_is_named() {
 
 /// A run is killed, and resumes with another directory for journals.
 #[test]
-fn a_journal_goes_with_its_file_when_journals_lie_elsewhere() {
+fn a_journal_follows_its_file_with_a_journal_directory() {
     let sandbox = Sandbox::new();
     let ground = Ground::new(&sandbox);
     let journals = sandbox.dir("journals").display().to_string();
@@ -506,7 +506,7 @@ fn a_journal_goes_with_its_file_when_journals_lie_elsewhere() {
 
 /// Another program truncates a part while it is resumed: verified data is gone, and is sent again.
 #[test]
-fn a_part_that_is_cut_off_while_it_is_resumed_comes_again() {
+fn a_part_truncated_during_its_resume_is_sent_again() {
     let sandbox = Sandbox::new();
     let ground = Ground::new(&sandbox);
     for way in [Way::Push, Way::Local] {
@@ -527,7 +527,7 @@ fn a_part_that_is_cut_off_while_it_is_resumed_comes_again() {
 
 /// The source changes between the kill and the rerun, and keeps its size and its time of modification.
 #[test]
-fn a_source_that_changed_behind_its_time_is_compared() {
+fn a_source_changed_with_its_time_restored_is_compared() {
     let sandbox = Sandbox::new();
     let ground = Ground::new(&sandbox);
     let source = ground.source.join("b");

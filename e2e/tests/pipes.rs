@@ -32,7 +32,7 @@ fn output_of(mut command: Command) -> Vec<u8> {
 }
 
 #[test]
-fn a_stream_of_every_awkward_length_arrives_and_comes_back() {
+fn streams_of_awkward_lengths_round_trip() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     for len in [0, 1, F - 1, F, F + 1, 40 * F + 7] {
@@ -51,7 +51,7 @@ fn a_stream_of_every_awkward_length_arrives_and_comes_back() {
 }
 
 #[test]
-fn the_digest_of_a_stream_is_that_of_its_bytes() {
+fn the_digest_of_a_stream_matches_its_bytes() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     for len in [0, F, 3 * F, 5 * F + 1] {
@@ -95,7 +95,7 @@ fn slow_readers_and_slow_writers_are_waited_for() {
 }
 
 #[test]
-fn a_reader_that_ends_early_ends_the_job() {
+fn a_reader_that_closes_early_ends_the_job() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let source = sandbox.big_file("source", 300 * F as u64);
@@ -110,7 +110,7 @@ fn a_reader_that_ends_early_ends_the_job() {
 }
 
 #[test]
-fn what_is_killed_leaves_nothing_under_the_final_name() {
+fn a_killed_copy_leaves_no_final_name() {
     let sandbox = Sandbox::new();
     for end in ["near", "far"] {
         let remote = Remote::new(&sandbox);
@@ -134,7 +134,7 @@ fn what_is_killed_leaves_nothing_under_the_final_name() {
 }
 
 #[test]
-fn streams_that_break_lose_nothing_of_a_pipe() {
+fn broken_streams_lose_no_data_of_a_pipe() {
     if !is_root_or_skip("a network namespace") {
         return;
     }
@@ -175,7 +175,7 @@ fn streams_that_break_lose_nothing_of_a_pipe() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn meaningless_combinations_are_refused() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     sandbox.file("a", "a");
@@ -195,7 +195,7 @@ fn what_cannot_be_meant_is_refused() {
 }
 
 #[test]
-fn a_file_that_grows_is_followed_until_it_has_grown_no_more() {
+fn a_growing_file_is_followed_until_it_stops_growing() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let log = sandbox.big_file("log", F as u64 + 3);

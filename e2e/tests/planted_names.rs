@@ -146,7 +146,7 @@ fn heard(planted: &[PathBuf]) -> Vec<u8> {
 }
 
 #[test]
-fn names_that_are_taken_before_a_copy_and_between_two_stay_and_lead_nowhere() {
+fn names_planted_before_and_between_copies_stay_untouched() {
     if !is_root_or_skip("files of another user") {
         return;
     }
@@ -174,7 +174,7 @@ fn names_that_are_taken_before_a_copy_and_between_two_stay_and_lead_nowhere() {
 
 /// In a sticky directory, nobody can remove haul's files; but every free name is taken at once.
 #[test]
-fn names_that_are_taken_while_a_copy_runs_stay_and_lead_nowhere() {
+fn names_planted_during_a_copy_stay_untouched() {
     if !is_root_or_skip("files of another user") {
         return;
     }

@@ -111,7 +111,7 @@ fn cut_again_and_again(kind: &'static str, cuts: u64, fsync: &str) -> Option<Vec
     result.unwrap_or_else(|error| panic!("{error:#}"))
 }
 
-fn no_name_lies_after_a_cut(kind: &'static str) {
+fn no_name_is_wrong_after_a_cut(kind: &'static str) {
     if !is_root_or_skip("a disk of one's own") {
         return;
     }
@@ -122,18 +122,18 @@ fn no_name_lies_after_a_cut(kind: &'static str) {
 }
 
 #[test]
-fn no_name_lies_after_a_cut_on_ext4() {
-    no_name_lies_after_a_cut("ext4");
+fn no_name_has_wrong_content_after_a_cut_on_ext4() {
+    no_name_is_wrong_after_a_cut("ext4");
 }
 
 #[test]
-fn no_name_lies_after_a_cut_on_xfs() {
-    no_name_lies_after_a_cut("xfs");
+fn no_name_has_wrong_content_after_a_cut_on_xfs() {
+    no_name_is_wrong_after_a_cut("xfs");
 }
 
 /// That the tests above can fail.
 #[test]
-fn without_fsync_names_lie() {
+fn without_fsync_names_may_have_wrong_content() {
     if !is_root_or_skip("a disk of one's own") {
         return;
     }

@@ -30,7 +30,7 @@ fn of<'a>(events: &'a [Value], event: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn every_part_is_measured_and_nothing_is_left() {
+fn every_part_is_measured_without_leftovers() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let target = sandbox.dir("target");
@@ -107,7 +107,7 @@ fn for_people_it_is_a_table_and_from_memory_without_a_source() {
 }
 
 #[test]
-fn what_it_recommends_is_saved_and_taken_by_the_next_copy() {
+fn its_recommendations_are_saved_and_used_by_the_next_copy() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let target = sandbox.dir("target");
@@ -168,7 +168,7 @@ fn the_network_is_measured_alone_also_through_a_server() {
 }
 
 #[test]
-fn where_nothing_can_be_written_or_reached_it_says_so() {
+fn unwritable_and_unreachable_places_are_reported() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let absent = probe(&sandbox, &remote).arg(remote.at("/nonexistent/below/x")).run().ends(1);
@@ -206,7 +206,7 @@ fn under_way(sandbox: &Sandbox, remote: &Remote, target: &Path) -> Running {
 }
 
 #[test]
-fn interrupted_or_killed_it_leaves_nothing() {
+fn interrupted_or_killed_it_leaves_no_files() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let target = sandbox.dir("target");
@@ -232,7 +232,7 @@ fn holder(directory: &Path) -> Option<u32> {
 }
 
 #[test]
-fn what_a_killed_worker_left_is_removed_by_the_next_probe_and_nothing_that_is_called_so() {
+fn a_killed_workers_remains_are_removed_by_the_next_probe_and_lookalikes_stay() {
     let sandbox = Sandbox::new();
     let target = sandbox.dir("shared");
     sandbox.file("shared/kept", "of the user's");
@@ -269,7 +269,7 @@ fn between_two_other_hosts() {
 }
 
 #[test]
-fn a_part_that_fails_counts_in_the_exit_status() {
+fn a_failed_part_affects_the_exit_status() {
     let sandbox = Sandbox::new();
     sandbox.dir("target");
     let run = sandbox.haul(QUICK).args(["/proc/self/mem", "target"]).run().ends(1);

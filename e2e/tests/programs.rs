@@ -34,7 +34,7 @@ fn nothing_runs(word: &str) {
 }
 
 #[test]
-fn a_tree_goes_through_two_programs_in_either_direction() {
+fn a_tree_passes_through_two_programs_in_either_direction() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     sandbox.big_file("tree/big", 20_000_003);
@@ -70,7 +70,7 @@ fn one_end_may_be_a_program_and_the_other_a_file() {
 }
 
 #[test]
-fn a_source_program_that_fails_is_named_and_nothing_has_the_final_name() {
+fn a_failing_source_program_is_named_and_no_final_name_appears() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let place = sandbox.dir("place");
@@ -89,7 +89,7 @@ fn a_source_program_that_fails_is_named_and_nothing_has_the_final_name() {
 }
 
 #[test]
-fn a_target_program_that_fails_is_named_and_ends_the_source() {
+fn a_failing_target_program_is_named_and_ends_the_source() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let mark = format!("HAUL_TEST_MARK_{}", std::process::id());
@@ -111,7 +111,7 @@ fn a_target_program_that_fails_is_named_and_ends_the_source() {
 }
 
 #[test]
-fn a_worker_that_is_killed_takes_its_programs_along() {
+fn a_killed_worker_takes_its_programs_along() {
     let sandbox = Sandbox::new();
     for role in ["near", "far"] {
         let remote = Remote::new(&sandbox);

@@ -98,7 +98,7 @@ fn clear(sandbox: &Sandbox) {
 }
 
 #[test]
-fn what_the_disk_returns_wrong_once_is_sent_again_and_without_the_option_nobody_knows() {
+fn data_read_back_wrong_once_is_sent_again_and_goes_unnoticed_without_the_option() {
     let sandbox = Sandbox::new();
     let Some(mount) = ground(&sandbox) else { return };
     let needles = [needle(&sandbox, "big", AT), needle(&sandbox, "middle", 7), needle(&sandbox, "small", 4800)];
@@ -135,7 +135,7 @@ fn what_the_disk_returns_wrong_once_is_sent_again_and_without_the_option_nobody_
 }
 
 #[test]
-fn what_the_disk_returns_wrong_twice_fails_by_name_and_place_and_nothing_else_does() {
+fn data_read_back_wrong_twice_fails_only_its_file_by_name_and_place() {
     let sandbox = Sandbox::new();
     let Some(mount) = ground(&sandbox) else { return };
     let place = format!("{FRAME_BYTES} bytes at {}", AT / FRAME_BYTES * FRAME_BYTES);
@@ -171,7 +171,7 @@ fn many_files_are_read_back_and_the_wrong_one_is_found() {
 }
 
 #[test]
-fn where_there_is_no_disk_that_is_said() {
+fn the_absence_of_a_disk_is_reported() {
     let sandbox = Sandbox::new();
     if !is_root_or_skip("mounting a file system") {
         return;

@@ -59,7 +59,7 @@ fn a_tree_is_shared_as_far_as_it_is_large() {
 }
 
 #[test]
-fn a_file_that_cannot_be_shared_is_copied_and_the_next_is_shared() {
+fn an_unshareable_file_is_copied_and_the_next_is_shared() {
     on_each_kind(|sandbox, mount, kind| {
         if kind != "btrfs" {
             return;
@@ -78,7 +78,7 @@ fn a_file_that_cannot_be_shared_is_copied_and_the_next_is_shared() {
 }
 
 #[test]
-fn who_wants_digests_or_direct_io_gets_a_copy() {
+fn digests_and_direct_io_require_a_copy() {
     on_each_kind(|sandbox, mount, kind| {
         let source = sandbox.big_file(format!("{kind}/source"), SIZE);
         let digest = haul_e2e::shell(sandbox, &format!("b3sum --no-names {kind}/source")).run().succeeds().stdout;
@@ -102,7 +102,7 @@ fn who_wants_digests_or_direct_io_gets_a_copy() {
 }
 
 #[test]
-fn where_nothing_can_be_shared_it_is_copied() {
+fn without_reflink_support_data_is_copied() {
     if !is_root_or_skip("mounting a file system") {
         return;
     }

@@ -17,7 +17,7 @@ fn report_of_a_push(sandbox: &Sandbox, name: &str) -> String {
 }
 
 #[test]
-fn a_browser_draws_the_charts_and_complains_of_nothing() {
+fn a_browser_draws_the_charts_without_errors() {
     let sandbox = Sandbox::new();
     let Some(browser) = Browser::or_skip(&sandbox) else { return };
     let page = report_of_a_push(&sandbox, "copy.html");
@@ -45,7 +45,7 @@ fn a_browser_draws_the_charts_and_complains_of_nothing() {
 }
 
 #[test]
-fn a_page_needs_nothing_but_itself_and_no_name_is_more_than_a_name() {
+fn a_page_is_self_contained_and_names_are_only_text() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     // A file that cannot be copied is named in the report.
@@ -61,7 +61,7 @@ fn a_page_needs_nothing_but_itself_and_no_name_is_more_than_a_name() {
 }
 
 #[test]
-fn a_job_that_fails_has_a_report_and_one_that_makes_no_sense_has_none() {
+fn a_failed_job_has_a_report_and_a_meaningless_one_has_none() {
     let sandbox = Sandbox::new();
     sandbox.big_file("source", 30_000_000);
     let run =
@@ -77,7 +77,7 @@ fn a_job_that_fails_has_a_report_and_one_that_makes_no_sense_has_none() {
 }
 
 #[test]
-fn an_old_report_stays_until_the_new_one_is_whole() {
+fn an_old_report_stays_until_the_new_one_is_complete() {
     let sandbox = Sandbox::new();
     sandbox.file("source", "content");
     sandbox.file("copy.md", "somebody's notes");

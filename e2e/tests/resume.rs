@@ -92,7 +92,7 @@ fn adds_up(run: &ProgramRun, size: u64) {
 }
 
 #[test]
-fn killed_in_the_middle_it_goes_on_in_either_direction() {
+fn killed_in_the_middle_it_resumes_in_either_direction() {
     let sandbox = Sandbox::new();
     let copying = Copying::of(&sandbox, BIG);
     copying.broken(copying.push(&[]));
@@ -135,7 +135,7 @@ fn without_k_a_kept_part_of_a_small_file_is_replaced_with_its_journal() {
 }
 
 #[test]
-fn within_one_machine_it_goes_on_too() {
+fn within_one_machine_it_resumes_too() {
     let sandbox = Sandbox::new();
     let copying = Copying::of(&sandbox, BIG);
     let copy = || sandbox.haul(["--json", "-P", "1"]).limit(LIMIT).arg(&copying.source).arg(copying.place.join("big"));
@@ -154,7 +154,7 @@ fn within_one_machine_it_goes_on_too() {
 }
 
 #[test]
-fn what_was_damaged_is_sent_again_frame_by_frame() {
+fn damaged_data_is_resent_frame_by_frame() {
     let sandbox = Sandbox::new();
     let copying = Copying::of(&sandbox, BIG);
     let part = copying.broken(copying.push(&[]));
@@ -169,7 +169,7 @@ fn what_was_damaged_is_sent_again_frame_by_frame() {
 }
 
 #[test]
-fn a_part_that_lost_its_end_or_its_records_costs_what_was_lost() {
+fn a_part_that_lost_its_end_or_records_costs_only_the_lost_data() {
     let sandbox = Sandbox::new();
     let copying = Copying::of(&sandbox, BIG);
     let part = copying.broken(copying.push(&[]));
@@ -196,7 +196,7 @@ fn a_part_that_lost_its_end_or_its_records_costs_what_was_lost() {
 }
 
 #[test]
-fn a_source_that_changed_begins_anew_and_one_that_may_have_is_compared() {
+fn a_changed_source_restarts_and_a_possibly_changed_one_is_compared() {
     let sandbox = Sandbox::new();
     let copying = Copying::of(&sandbox, BIG);
     copying.broken(copying.push(&[]));
@@ -227,7 +227,7 @@ fn rewrite_same_size(path: &Path) {
 }
 
 #[test]
-fn a_rerun_of_what_is_done_moves_nothing() {
+fn a_rerun_of_a_finished_copy_moves_nothing() {
     let sandbox = Sandbox::new();
     let copying = Copying::of(&sandbox, BIG);
     copying.push(&[]).run().succeeds();

@@ -38,7 +38,7 @@ fn is_one_copy(run: &ProgramRun) {
 }
 
 #[test]
-fn a_far_worker_that_is_killed_is_replaced() {
+fn a_killed_far_worker_is_replaced() {
     let Some(cgroup) = group_or_skip() else { return };
     for push in [true, false] {
         let sandbox = Sandbox::new();
@@ -67,7 +67,7 @@ fn so_are_a_near_one_and_an_ssh() {
 }
 
 #[test]
-fn a_host_that_refuses_for_a_while_is_tried_until_it_does_not() {
+fn a_temporarily_refusing_host_is_retried_until_it_accepts() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
     let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
@@ -80,7 +80,7 @@ fn a_host_that_refuses_for_a_while_is_tried_until_it_does_not() {
 }
 
 #[test]
-fn a_host_that_stays_away_is_given_up() {
+fn an_unreachable_host_is_given_up() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
     let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
@@ -105,7 +105,7 @@ fn control_c_ends_a_pause() {
 }
 
 #[test]
-fn a_way_that_is_cut_for_a_moment_is_waited_for() {
+fn a_path_cut_for_a_moment_is_waited_for() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
     let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
@@ -118,7 +118,7 @@ fn a_way_that_is_cut_for_a_moment_is_waited_for() {
 }
 
 #[test]
-fn a_way_that_is_cut_for_longer_is_lost_at_both_ends_and_used_again_when_it_is_there() {
+fn a_path_cut_for_longer_is_lost_at_both_ends_and_used_again_later() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
     let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
@@ -139,7 +139,7 @@ fn a_way_that_is_cut_for_longer_is_lost_at_both_ends_and_used_again_when_it_is_t
 }
 
 #[test]
-fn a_far_worker_that_is_stopped_is_lost_and_ends_when_it_goes_on() {
+fn a_stopped_far_worker_is_lost_and_ends_when_it_continues() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
     let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
@@ -152,7 +152,7 @@ fn a_far_worker_that_is_stopped_is_lost_and_ends_when_it_goes_on() {
 }
 
 #[test]
-fn a_far_worker_that_is_stopped_is_ended_by_the_next_attempt() {
+fn a_stopped_far_worker_is_ended_by_the_next_attempt() {
     let Some(cgroup) = group_or_skip() else { return };
     for push in [true, false] {
         let sandbox = Sandbox::new();
@@ -164,7 +164,7 @@ fn a_far_worker_that_is_stopped_is_ended_by_the_next_attempt() {
 }
 
 #[test]
-fn a_far_worker_that_nothing_can_end_is_waited_for() {
+fn an_unstoppable_far_worker_is_waited_for() {
     let Some(cgroup) = group_or_skip() else { return };
     if !SlowFs::available() {
         println!("SKIPPED: a FUSE file system needs root and /dev/fuse");
@@ -190,7 +190,7 @@ fn a_far_worker_that_nothing_can_end_is_waited_for() {
 }
 
 #[test]
-fn a_directory_that_another_job_has_is_waited_for_by_a_later_attempt() {
+fn a_directory_of_another_job_is_waited_for_by_a_later_attempt() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
     let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
@@ -211,7 +211,7 @@ fn a_directory_that_another_job_has_is_waited_for_by_a_later_attempt() {
 }
 
 #[test]
-fn ends_that_have_little_to_say_are_not_lost() {
+fn quiet_ends_are_not_lost() {
     let sandbox = Sandbox::new();
     sandbox.big_file("source", 12_000_000);
     // As where somebody types a password for longer than anybody may be silent.
@@ -224,7 +224,7 @@ fn ends_that_have_little_to_say_are_not_lost() {
 }
 
 #[test]
-fn a_controller_that_is_stopped_loses_its_workers_and_begins_again() {
+fn a_stopped_controller_loses_its_workers_and_restarts() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
     let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);

@@ -91,7 +91,7 @@ fn a_one_time_secret_leaves_the_arguments() {
 }
 
 #[test]
-fn the_secret_is_in_no_argument_environment_or_file_and_is_not_said() {
+fn the_secret_is_in_no_argument_environment_file_or_output() {
     let sandbox = Sandbox::new();
     let told = sandbox.path("told");
     let script = format!("#!/bin/sh\ntee '{}' | '{}' worker\n", told.display(), haul_binary().display());
@@ -141,7 +141,7 @@ fn disturbs(text: &str) -> bool {
 }
 
 #[test]
-fn whatever_is_said_of_a_hostile_name_it_does_nothing_to_a_terminal() {
+fn messages_about_a_hostile_name_do_not_disturb_a_terminal() {
     let name = Path::new(std::ffi::OsStr::from_bytes(HOSTILE));
     let sandbox = Sandbox::new();
     let odd = |root: &str, kind: &str| sandbox.path(root).join(kind).join(name);

@@ -14,7 +14,7 @@ use haul_lab::descendants;
 use rustix::process::{Signal, kill_process};
 
 #[test]
-fn what_is_sent_there_can_be_fetched_from_there() {
+fn files_sent_to_a_server_can_be_fetched_from_it() {
     let sandbox = Sandbox::new();
     let tree = sandbox.dir("tree");
     sandbox.file("tree/a/small", "small");
@@ -51,7 +51,7 @@ fn it_ends_after_one_copy_or_when_its_time_is_over() {
 }
 
 #[test]
-fn a_stopped_worker_is_ended_once_its_client_is_gone() {
+fn a_stopped_worker_is_ended_after_its_client_disconnects() {
     let sandbox = Sandbox::new();
     let tree = sandbox.dir("tree");
     sandbox.big_file("tree/big", 32_000_000);
@@ -93,7 +93,7 @@ fn a_server_can_be_open_to_a_network() {
 }
 
 #[test]
-fn a_wrong_secret_learns_nothing() {
+fn a_wrong_secret_reveals_nothing() {
     let sandbox = Sandbox::new();
     sandbox.file("shared/file", "content");
     let server = ServedShare::start(&sandbox, &[]);
@@ -140,7 +140,7 @@ fn strangers_disturb_no_copy() {
 }
 
 #[test]
-fn what_it_does_not_offer_is_refused_by_name() {
+fn unoffered_paths_are_refused_by_name() {
     let sandbox = Sandbox::new();
     sandbox.file("shared/file", "content");
     sandbox.file("outside", "outside");
@@ -172,7 +172,7 @@ fn what_it_does_not_offer_is_refused_by_name() {
 }
 
 #[test]
-fn two_come_at_once_and_no_more_than_it_takes() {
+fn two_clients_at_once_and_no_more_than_permitted() {
     let sandbox = Sandbox::new();
     let files = ["a", "b"].map(|name| sandbox.big_file(name, 4_000_000));
     let server = ServedShare::start(&sandbox, &["--clients", "2"]);
@@ -188,7 +188,7 @@ fn two_come_at_once_and_no_more_than_it_takes() {
 }
 
 #[test]
-fn its_limit_holds_whatever_the_client_wants() {
+fn its_limit_holds_for_any_client() {
     let sandbox = Sandbox::new();
     sandbox.big_file("shared/file", 3_000_000);
     let server = ServedShare::start(&sandbox, &["-x", "1m"]);
@@ -198,7 +198,7 @@ fn its_limit_holds_whatever_the_client_wants() {
 }
 
 #[test]
-fn told_to_end_it_lets_copies_end_but_not_for_ever() {
+fn asked_to_end_it_lets_copies_finish_but_not_for_ever() {
     let sandbox = Sandbox::new();
     let file = sandbox.big_file("file", 4_000_000);
     let server = ServedShare::start(&sandbox, &[]);
@@ -217,7 +217,7 @@ fn told_to_end_it_lets_copies_end_but_not_for_ever() {
 }
 
 #[test]
-fn a_copy_goes_on_after_a_client_or_a_server_was_killed() {
+fn a_copy_resumes_after_a_kill_of_client_or_server() {
     for kill_server in [false, true] {
         let sandbox = Sandbox::new();
         let file = sandbox.big_file("file", 48_000_000);
@@ -282,7 +282,7 @@ fn a_standing_server_has_several_directories_each_with_its_secrets() {
 }
 
 #[test]
-fn a_config_file_that_others_can_write_is_refused() {
+fn a_config_file_writable_by_others_is_refused() {
     let sandbox = Sandbox::new();
     sandbox.secret_file("ann", "a".repeat(32));
     sandbox.dir("in");
@@ -312,7 +312,7 @@ fn a_config_file_that_others_can_write_is_refused() {
 }
 
 #[test]
-fn a_port_that_is_in_use_is_named_with_what_to_do() {
+fn a_port_in_use_is_named_with_the_remedy() {
     let sandbox = Sandbox::new();
     sandbox.dir("shared");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

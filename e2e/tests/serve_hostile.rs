@@ -104,7 +104,7 @@ fn exchanged_paths_lead_nowhere_without_landlock() {
 }
 
 #[test]
-fn a_directory_for_new_names_keeps_what_is_there() {
+fn a_directory_for_new_names_keeps_its_files() {
     let sandbox = Sandbox::new();
     sandbox.file("shared/dir/theirs", "theirs");
     symlink("theirs", sandbox.path("shared/dir/link")).expect("a link");
@@ -138,7 +138,7 @@ fn a_directory_for_new_names_keeps_what_is_there() {
 }
 
 #[test]
-fn nothing_of_an_unfinished_file_is_left_in_a_directory_for_new_names() {
+fn no_unfinished_file_is_left_in_a_directory_for_new_names() {
     let sandbox = Sandbox::new();
     sandbox.big_file("file", 4_000_000);
     let server = ServedShare::start(&sandbox, &["--create"]);
@@ -153,7 +153,7 @@ fn nothing_of_an_unfinished_file_is_left_in_a_directory_for_new_names() {
 }
 
 #[test]
-fn links_that_lead_out_are_refused_unless_allowed() {
+fn links_leading_outside_are_refused_unless_allowed() {
     let sandbox = Sandbox::new();
     sandbox.file("tree/sub/file", "content");
     for (link, points_to) in [
@@ -229,7 +229,7 @@ fn devices_fifos_and_sockets_are_neither_written_nor_read_nor_made() {
 }
 
 #[test]
-fn secrets_and_keys_that_others_can_reach_are_refused_at_both_ends() {
+fn secrets_and_keys_reachable_by_others_are_refused_at_both_ends() {
     let sandbox = Sandbox::new();
     sandbox.file("file", "content");
     sandbox.dir("shared");
@@ -284,7 +284,7 @@ fn a_server_may_require_encryption_and_decides_about_its_network() {
 }
 
 #[test]
-fn idle_connections_lock_nobody_out() {
+fn idle_connections_block_no_client() {
     let sandbox = Sandbox::new();
     sandbox.file("file", "content");
     let server = ServedShare::start(&sandbox, &[]);

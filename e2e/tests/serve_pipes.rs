@@ -22,7 +22,7 @@ fn serve_program(sandbox: &Sandbox, options: &[&str], command: &str) -> ServedSh
 }
 
 #[test]
-fn what_is_sent_comes_out_on_standard_output() {
+fn received_data_appears_on_standard_output() {
     let sandbox = Sandbox::new();
     let sent = sandbox.big_file("sent", 9_000_001);
     let server = serve_standard(&sandbox, r#"exec "$0" serve --bind 127.0.0.1 - > out < /dev/null"#);
@@ -32,7 +32,7 @@ fn what_is_sent_comes_out_on_standard_output() {
 }
 
 #[test]
-fn standard_input_goes_to_the_one_client_that_fetches_it() {
+fn standard_input_is_sent_to_its_only_client() {
     let sandbox = Sandbox::new();
     let source = sandbox.big_file("source", 5_000_000);
     let server = serve_standard(&sandbox, r#"cat source | "$0" serve --bind 127.0.0.1 - --read-only"#);
@@ -47,7 +47,7 @@ fn standard_input_goes_to_the_one_client_that_fetches_it() {
 
 /// Data that went into a pipe cannot be sent again.
 #[test]
-fn a_client_that_breaks_off_ends_the_server_of_standard_output() {
+fn a_disconnecting_client_ends_the_server_of_standard_output() {
     let sandbox = Sandbox::new();
     sandbox.big_file("sent", 40_000_000);
     let server = serve_standard(&sandbox, r#"exec "$0" serve --bind 127.0.0.1 - > out < /dev/null"#);
@@ -146,7 +146,7 @@ fn the_secret_of_a_pipe_can_stay_in_a_file() {
 }
 
 #[test]
-fn what_cannot_be_a_pipe_is_refused_at_the_start() {
+fn impossible_pipes_are_refused_at_the_start() {
     let sandbox = Sandbox::new();
     for (words, says) in [
         (&["serve", ".", "--pipe", "cat"][..], ". and --pipe contradict each other"),

@@ -67,7 +67,7 @@ fn clients_may_have_keys_and_know_the_server_by_its_own() {
 }
 
 #[test]
-fn its_rate_holds_for_what_comes_too() {
+fn its_rate_covers_received_data_too() {
     let sandbox = Sandbox::new();
     let file = sandbox.big_file("file", 3_000_000);
     let server = ServedShare::start(&sandbox, &["-x", "1m"]);
@@ -162,7 +162,7 @@ fn a_directory_takes_as_many_clients_as_its_table_says() {
 }
 
 #[test]
-fn what_is_there_can_be_compared_where_it_can_be_read() {
+fn existing_files_can_be_compared_if_readable() {
     let sandbox = Sandbox::new();
     let tree = sandbox.tree("tree");
     let server = ServedShare::start(&sandbox, &["--write-only"]);
@@ -265,7 +265,7 @@ fn wrong_secrets_disturb_no_copy_and_are_logged() {
 }
 
 #[test]
-fn a_kernel_without_landlock_is_refused_unless_that_is_allowed() {
+fn a_kernel_without_landlock_is_refused_unless_allowed() {
     let sandbox = Sandbox::new();
     sandbox.file("shared/file", "content");
     let without = |options: &[&str]| {
@@ -284,7 +284,7 @@ fn a_kernel_without_landlock_is_refused_unless_that_is_allowed() {
 }
 
 #[test]
-fn a_server_without_deltas_tells_nothing_of_old_files() {
+fn a_server_without_deltas_reports_no_old_files() {
     let sandbox = Sandbox::new();
     let old = sandbox.big_file("shared/file", 3_000_000);
     let mut bytes = contents(&old);

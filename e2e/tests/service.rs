@@ -103,7 +103,7 @@ fn called(sandbox: &Sandbox) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_copy_needs_no_call_that_the_unit_refuses() {
+fn a_copy_makes_no_call_refused_by_the_unit() {
     let (sandbox, allowed) = (Sandbox::new(), allowed());
     let Some(allowed) = allowed else { return };
     assert!(allowed.contains("openat") && !allowed.contains("mount") && !allowed.contains("ptrace"), "{allowed:?}");

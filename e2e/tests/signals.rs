@@ -49,7 +49,7 @@ fn control_c_at_a_terminal_says_one_line() {
 }
 
 #[test]
-fn a_login_that_takes_long_is_named_at_a_terminal() {
+fn a_slow_login_is_named_at_a_terminal() {
     let sandbox = Sandbox::new();
     sandbox.file("source", "content");
     let silent = sandbox.script("silent", "#!/bin/sh\nexec sleep 60\n");
@@ -60,7 +60,7 @@ fn a_login_that_takes_long_is_named_at_a_terminal() {
 }
 
 #[test]
-fn a_copy_that_was_stopped_for_long_says_so_and_resumes() {
+fn a_copy_stopped_for_long_says_so_and_resumes() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
     let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
@@ -83,7 +83,7 @@ fn termination_is_as_good_as_control_c() {
 }
 
 #[test]
-fn a_hang_up_does_not_stop_what_runs_in_the_background() {
+fn a_hang_up_does_not_stop_a_background_copy() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
     let pair = HostPair::slow(&sandbox, 2 * MEGABIT_PER_S);
@@ -94,7 +94,7 @@ fn a_hang_up_does_not_stop_what_runs_in_the_background() {
 }
 
 #[test]
-fn a_lost_terminal_does_not_stop_what_runs_in_the_background() {
+fn a_lost_terminal_does_not_stop_a_background_copy() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
     let pair = HostPair::slow(&sandbox, 2 * MEGABIT_PER_S);
@@ -119,7 +119,7 @@ fn quoted(word: &std::ffi::OsStr) -> String {
 }
 
 #[test]
-fn a_remote_worker_that_is_killed_is_an_error_without_retries() {
+fn a_killed_remote_worker_is_an_error_without_retries() {
     let Some(cgroup) = group_or_skip() else { return };
     for push in [true, false] {
         let sandbox = Sandbox::new();
@@ -131,7 +131,7 @@ fn a_remote_worker_that_is_killed_is_an_error_without_retries() {
 }
 
 #[test]
-fn a_local_worker_that_is_killed_is_an_error_without_retries() {
+fn a_killed_local_worker_is_an_error_without_retries() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
     let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
@@ -141,7 +141,7 @@ fn a_local_worker_that_is_killed_is_an_error_without_retries() {
 }
 
 #[test]
-fn a_controller_that_is_killed_takes_both_ends_with_it() {
+fn a_killed_controller_takes_both_ends_with_it() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
     let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
@@ -152,7 +152,7 @@ fn a_controller_that_is_killed_takes_both_ends_with_it() {
 }
 
 #[test]
-fn an_ssh_connection_that_breaks_is_an_error_without_retries() {
+fn a_broken_ssh_connection_is_an_error_without_retries() {
     let Some(cgroup) = group_or_skip() else { return };
     let sandbox = Sandbox::new();
     let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);

@@ -63,7 +63,7 @@ fn holes_do_not_travel_and_are_holes_at_the_target() {
 }
 
 #[test]
-fn what_is_only_a_hole_arrives_as_one() {
+fn an_entirely_sparse_file_arrives_as_one() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let source = sparse(&sandbox, "hole", 64 * MIB + 1, []);
@@ -82,7 +82,7 @@ fn what_is_only_a_hole_arrives_as_one() {
 }
 
 #[test]
-fn zeros_that_were_written_stay_data_unless_holes_are_made_of_them() {
+fn written_zeros_stay_data_unless_holes_are_requested() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let zeros = sandbox.file("zeros", vec![0; 20 << 20]);
@@ -102,7 +102,7 @@ fn zeros_that_were_written_stay_data_unless_holes_are_made_of_them() {
 
 /// Starts a copy and ends it in the middle; the rerun resumes.
 #[test]
-fn a_broken_copy_goes_on_and_a_hole_that_was_data_is_zeros() {
+fn a_broken_copy_resumes_and_a_hole_that_was_data_is_zeros() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let pieces: Vec<_> = (0..32).map(|i| (i * 4 * MIB, MIB)).collect();

@@ -7,7 +7,7 @@ use haul_e2e::{Sandbox, listing};
 use haul_lab::SlowFs;
 
 #[test]
-fn of_two_names_that_are_one_at_the_target_one_fails_and_nothing_is_overwritten() {
+fn of_two_names_equal_at_the_target_one_fails_and_nothing_is_overwritten() {
     if !SlowFs::available() {
         println!("SKIPPED: a FUSE file system needs root and /dev/fuse");
         return;
@@ -44,7 +44,7 @@ fn of_two_names_that_are_one_at_the_target_one_fails_and_nothing_is_overwritten(
 }
 
 #[test]
-fn a_sync_removes_what_is_alone_and_never_what_is_only_spelled_otherwise() {
+fn a_sync_removes_extraneous_names_and_never_mere_spelling_variants() {
     if !SlowFs::available() {
         println!("SKIPPED: a FUSE file system needs root and /dev/fuse");
         return;

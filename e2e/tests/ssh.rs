@@ -36,7 +36,7 @@ fn a_tree_is_pushed_and_pulled() {
 }
 
 #[test]
-fn a_rerun_over_ssh_copies_and_nests_nothing() {
+fn a_rerun_over_ssh_neither_copies_nor_nests() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let source = sandbox.tree("source");
@@ -183,7 +183,7 @@ fn the_remote_command_can_be_given() {
 }
 
 #[test]
-fn a_given_command_that_is_not_there_is_named() {
+fn a_missing_command_is_named() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     sandbox.file("source", "content");
@@ -201,7 +201,7 @@ fn refused(run: ProgramRun, phrases: &[&str]) {
 }
 
 #[test]
-fn a_host_that_is_not_there_is_named() {
+fn a_missing_host_is_named() {
     let sandbox = Sandbox::new();
     sandbox.file("source", "content");
     refused(sandbox.haul(["source", "no-such-host.invalid:target"]).run(), &["no-such-host.invalid", "resolve"]);
@@ -212,7 +212,7 @@ fn a_host_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_key_that_is_not_accepted_is_said_with_the_remedy() {
+fn a_rejected_key_is_reported_with_the_remedy() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     sandbox.file("source", "content");
@@ -229,7 +229,7 @@ fn a_key_that_is_not_accepted_is_said_with_the_remedy() {
 }
 
 #[test]
-fn a_host_that_is_not_known_or_has_another_key_is_said() {
+fn an_unknown_host_and_a_changed_key_are_reported() {
     let sandbox = Sandbox::new();
     let (remote, other) = (Remote::new(&sandbox), Remote::new(&sandbox));
     sandbox.file("source", "content");
@@ -249,7 +249,7 @@ fn a_host_that_is_not_known_or_has_another_key_is_said() {
 }
 
 #[test]
-fn a_path_that_is_not_there_is_named_with_its_host() {
+fn a_missing_path_is_named_with_its_host() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     sandbox.file("source", "content");
@@ -264,7 +264,7 @@ fn a_path_that_is_not_there_is_named_with_its_host() {
 }
 
 #[test]
-fn what_looks_like_an_option_is_no_host() {
+fn an_option_like_word_is_no_host() {
     let sandbox = Sandbox::new();
     sandbox.file("source", "content");
     sandbox.haul(["--", "source", "-oProxyCommand=touch injected:x"]).run().ends(2);
@@ -273,7 +273,7 @@ fn what_looks_like_an_option_is_no_host() {
 }
 
 #[test]
-fn a_port_that_accepts_and_says_nothing_ends_the_login() {
+fn a_silent_port_ends_the_login() {
     let sandbox = Sandbox::new();
     sandbox.file("source", "content");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -79,7 +79,7 @@ fn prints(run: &ProgramRun, phrases: &[&str]) {
 }
 
 #[test]
-fn what_a_broken_run_left_is_shown_and_removed() {
+fn a_broken_runs_remains_are_listed_and_removed() {
     let sandbox = Sandbox::new();
     let copying = Copying::of(&sandbox);
     prints(&copying.look(&["status", "place"]).succeeds(), &["no partial files below place"]);
@@ -108,7 +108,7 @@ fn what_a_broken_run_left_is_shown_and_removed() {
 }
 
 #[test]
-fn what_a_running_copy_writes_is_named_and_never_removed() {
+fn a_running_copys_files_are_named_and_never_removed() {
     let sandbox = Sandbox::new();
     let copying = Copying::of(&sandbox);
     let running = copying.under_way(&[]);
@@ -123,7 +123,7 @@ fn what_a_running_copy_writes_is_named_and_never_removed() {
 }
 
 #[test]
-fn what_cannot_be_looked_at_is_an_error() {
+fn an_unreadable_place_is_an_error() {
     let sandbox = Sandbox::new();
     let copying = Copying::of(&sandbox);
     copying.look(&["status", "me@db1:/archive"]).ends(2).says(["ssh me@db1 haul status /archive"]);
@@ -136,7 +136,7 @@ fn what_cannot_be_looked_at_is_an_error() {
 }
 
 #[test]
-fn journals_may_lie_in_a_directory_of_their_own() {
+fn journals_may_have_a_directory_of_their_own() {
     let sandbox = Sandbox::new();
     let copying = Copying::of(&sandbox);
     let journals = sandbox.dir("journals").display().to_string() + "/";
@@ -154,7 +154,7 @@ fn journals_may_lie_in_a_directory_of_their_own() {
 }
 
 #[test]
-fn what_is_interrupted_is_kept_unless_that_is_not_wanted() {
+fn interrupted_files_are_kept_by_default() {
     let sandbox = Sandbox::new();
     let copying = Copying::of(&sandbox);
     for signal in [Signal::INT, Signal::KILL] {
@@ -190,7 +190,7 @@ fn faster(mut running: Running) -> ProgramRun {
 }
 
 #[test]
-fn who_waits_for_a_run_that_ends_finds_its_file_whole() {
+fn waiting_for_an_ending_run_finds_its_complete_file() {
     let sandbox = Sandbox::new();
     let copying = Copying::of(&sandbox);
     let first = copying.under_way(&[]);
@@ -211,7 +211,7 @@ fn who_waits_for_a_run_that_ends_finds_its_file_whole() {
 }
 
 #[test]
-fn who_waits_for_a_run_accuses_nothing_of_it() {
+fn waiting_for_a_run_accuses_it_of_no_failure() {
     let sandbox = Sandbox::new();
     let copying = Copying::of(&sandbox);
     // With a journal, the thread that decides waits; without one, a stream.
@@ -254,7 +254,7 @@ fn one_wins(sandbox: &Sandbox, words: &[&str], says: &str) {
 }
 
 #[test]
-fn of_many_runs_of_one_job_one_wins_and_the_others_say_which() {
+fn among_many_runs_of_one_job_one_proceeds_and_the_others_name_it() {
     let runs = cases("HAUL_CONCURRENT", RUNS as u64);
     (0..runs.div_ceil(RUNS as u64)).for_each(|_| many_runs_at_once());
     count("concurrent-runs", runs);

@@ -66,7 +66,7 @@ fn to_and_from_another_host_as_well() {
 }
 
 #[test]
-fn where_there_is_no_direct_io_it_is_said_once_and_the_page_cache_does() {
+fn the_absence_of_direct_io_is_reported_once_and_the_page_cache_is_used() {
     if !is_root_or_skip("mounting a file system") {
         return;
     }
@@ -85,7 +85,7 @@ fn where_there_is_no_direct_io_it_is_said_once_and_the_page_cache_does() {
 }
 
 #[test]
-fn a_disk_that_fills_up_under_direct_io_loses_one_file_and_no_other() {
+fn a_disk_filling_up_under_direct_io_loses_only_one_file() {
     if !is_root_or_skip("mounting a small file system") {
         return;
     }
@@ -104,7 +104,7 @@ fn a_disk_that_fills_up_under_direct_io_loses_one_file_and_no_other() {
 }
 
 #[test]
-fn a_cold_start_reads_from_the_disk_what_was_in_memory() {
+fn a_cold_start_reads_cached_data_from_the_disk() {
     let sandbox = Sandbox::new();
     let size = 20_000_001;
     let place = sandbox.big_file("tree/file", size);
@@ -119,7 +119,7 @@ fn a_cold_start_reads_from_the_disk_what_was_in_memory() {
 }
 
 #[test]
-fn what_is_cached_is_kept_or_dropped_as_asked_and_arrives() {
+fn cached_pages_are_kept_or_dropped_as_requested_and_the_data_arrives() {
     let sandbox = Sandbox::new();
     let source = sandbox.big_file("source", 70_000_001);
     for how in ["keep", "drop"] {
@@ -129,7 +129,7 @@ fn what_is_cached_is_kept_or_dropped_as_asked_and_arrives() {
 }
 
 #[test]
-fn zeros_come_from_nowhere_and_go_nowhere() {
+fn zeros_are_generated_and_discarded() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     for (size, bytes) in [("null:0", 0), ("null:100k", 100 << 10), ("null:3m", 3 << 20)] {
@@ -147,7 +147,7 @@ fn zeros_come_from_nowhere_and_go_nowhere() {
 }
 
 #[test]
-fn whole_trees_are_read_and_discarded() {
+fn entire_trees_are_read_and_discarded() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     sandbox.big_file("tree/big", 20_000_000);

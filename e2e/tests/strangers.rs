@@ -69,7 +69,7 @@ fn copy_among_strangers(knocks: u64, loiterers: u64) {
 
 /// The harness sees who gets in: with a greeting that is right, the answer comes.
 #[test]
-fn a_stranger_who_is_answered_is_seen() {
+fn an_answered_stranger_is_noticed() {
     if !is_root_or_skip("a network namespace") {
         return;
     }

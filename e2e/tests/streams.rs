@@ -69,7 +69,7 @@ fn streams_are_added_while_a_job_runs_in_either_direction() {
 }
 
 #[test]
-fn a_number_that_was_asked_for_is_kept() {
+fn a_requested_number_is_kept() {
     if !is_root_or_skip("an emulated link") {
         return;
     }
@@ -85,7 +85,7 @@ fn a_number_that_was_asked_for_is_kept() {
 }
 
 #[test]
-fn a_window_that_holds_the_streams_back_is_named_with_what_lifts_it() {
+fn a_window_that_limits_the_streams_is_named_with_its_remedy() {
     if !is_root_or_skip("an emulated link") {
         return;
     }
@@ -104,7 +104,7 @@ fn a_window_that_holds_the_streams_back_is_named_with_what_lifts_it() {
 }
 
 #[test]
-fn a_congestion_control_that_no_kernel_has_is_refused_with_those_that_are_there() {
+fn an_unknown_congestion_control_is_refused_with_the_available_ones() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     sandbox.big_file("source", 1000);

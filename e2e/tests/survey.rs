@@ -40,7 +40,7 @@ fn noise(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn it_counts_what_find_and_du_count() {
+fn its_counts_match_find_and_du() {
     let sandbox = Sandbox::new();
     let tree = sandbox.tree("tree");
     sandbox.file("tree/deep/a/b/c/d.LOG", noise(123_457));
@@ -73,7 +73,7 @@ fn it_counts_what_find_and_du_count() {
 }
 
 #[test]
-fn what_is_there_twice_is_found_and_other_names_of_one_file_are_not() {
+fn duplicates_are_found_and_hard_links_are_not() {
     let sandbox = Sandbox::new();
     let (mut one, small) = (noise(3_000_000), noise(500));
     sandbox.file("tree/a/big", &one);
@@ -105,7 +105,7 @@ fn what_is_there_twice_is_found_and_other_names_of_one_file_are_not() {
 }
 
 #[test]
-fn holes_are_no_data_and_what_does_not_shrink_is_told_from_what_does() {
+fn holes_are_no_data_and_incompressible_data_is_distinguished() {
     let sandbox = Sandbox::new();
     let sparse = sandbox.file("sparse/file", noise(65_536));
     fs::File::options().write(true).open(sparse).unwrap().set_len(500_000_000).unwrap();
@@ -128,7 +128,7 @@ fn holes_are_no_data_and_what_does_not_shrink_is_told_from_what_does() {
 }
 
 #[test]
-fn filters_leave_out_what_they_leave_out_of_a_copy() {
+fn filters_exclude_the_same_as_in_a_copy() {
     let sandbox = Sandbox::new();
     for name in ["a.c", "a.o", "b/b.o", "build/x.c", "build/y/z.c"] {
         sandbox.file(Path::new("tree").join(name), noise(1000));
@@ -143,7 +143,7 @@ fn filters_leave_out_what_they_leave_out_of_a_copy() {
 }
 
 #[test]
-fn what_a_copy_has_brought_is_there_and_the_rest_would_be_sent() {
+fn copied_files_exist_and_the_rest_would_be_sent() {
     let sandbox = Sandbox::new();
     let tree = sandbox.tree("tree");
     let target = sandbox.dir("target");
@@ -167,7 +167,7 @@ fn what_a_copy_has_brought_is_there_and_the_rest_would_be_sent() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named_and_counted() {
+fn unreadable_entries_are_named_and_counted() {
     let sandbox = Sandbox::new();
     sandbox.file("tree/fine", "fine");
     let run = survey(&sandbox, &["tree", "absent"]).ends(1);
@@ -192,7 +192,7 @@ fn what_cannot_be_read_is_named_and_counted() {
 }
 
 #[test]
-fn a_page_has_a_map_that_is_drawn_and_walked_in() {
+fn a_page_has_a_navigable_map() {
     let sandbox = Sandbox::new();
     sandbox.file("tree/a/</script><script>alert(1)</script>", noise(50_000));
     sandbox.file("tree/a/b/c", noise(70_000));
@@ -222,7 +222,7 @@ fn a_page_has_a_map_that_is_drawn_and_walked_in() {
 
 /// The page's options exclude the selected entries.
 #[test]
-fn a_page_makes_a_list_of_what_to_leave_out() {
+fn a_page_makes_a_list_of_exclusions() {
     let sandbox = Sandbox::new();
     sandbox.file("tree/a/it's b/c", noise(70_000));
     sandbox.file("tree/d.iso", noise(90_000));
@@ -247,14 +247,14 @@ fn a_page_makes_a_list_of_what_to_leave_out() {
 }
 
 #[test]
-fn a_page_that_cannot_be_written_is_known_before() {
+fn an_unwritable_page_is_known_first() {
     let sandbox = Sandbox::new();
     sandbox.file("file", "x");
     sandbox.haul(["survey", "--html", "absent/page.html", "file"]).run().ends(1).says(["--html absent/page.html: "]);
 }
 
 #[test]
-fn another_host_is_not_looked_at_and_what_was_measured_there_is_remembered() {
+fn another_host_is_not_walked_and_its_measurements_are_remembered() {
     let sandbox = Sandbox::new();
     sandbox.file("file", noise(1_000_000));
     survey(&sandbox, &["db1:/data"]).ends(2).says(["ssh db1 haul survey /data"]);

@@ -21,7 +21,7 @@ fn json(sandbox: &Sandbox) -> Value {
 }
 
 #[test]
-fn every_combination_is_measured_and_told_in_csv_json_and_html() {
+fn every_combination_is_measured_and_reported_in_csv_json_and_html() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let words = ["sweep", "--no-pause", "-s", "1,3", "--ciphers", "aes-128-gcm,none", "--repeat", "2", "--report"];
@@ -64,7 +64,7 @@ fn every_combination_is_measured_and_told_in_csv_json_and_html() {
 }
 
 #[test]
-fn one_that_is_interrupted_is_gone_on_with() {
+fn an_interrupted_sweep_resumes() {
     if !is_root_or_skip("a slow cable") {
         return;
     }
@@ -100,7 +100,7 @@ fn one_that_is_interrupted_is_gone_on_with() {
 }
 
 #[test]
-fn a_tree_is_copied_here_and_removed_and_nothing_else_is() {
+fn only_the_scratch_copy_of_a_tree_is_removed() {
     let sandbox = Sandbox::new();
     sandbox.tree("source");
     sandbox.file("target/haul-sweep-not-ours/file", "theirs");
@@ -126,7 +126,7 @@ fn scratch(sandbox: &Sandbox) -> PathBuf {
 }
 
 #[test]
-fn what_a_killed_sweep_left_is_removed_before_it_goes_on() {
+fn a_killed_sweeps_remains_are_removed_before_it_resumes() {
     let sandbox = Sandbox::new();
     sandbox.big_file("source", 2_000_000);
     let target = sandbox.dir("target");
@@ -142,7 +142,7 @@ fn what_a_killed_sweep_left_is_removed_before_it_goes_on() {
 }
 
 #[test]
-fn a_tree_that_was_renamed_to_the_name_of_a_sweeps_directory_stays() {
+fn a_tree_renamed_to_a_sweeps_directory_stays() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     sandbox.file("source", "content");
@@ -164,7 +164,7 @@ fn a_tree_that_was_renamed_to_the_name_of_a_sweeps_directory_stays() {
 }
 
 #[test]
-fn what_cannot_be_swept_is_refused_and_what_fails_is_told() {
+fn impossible_sweeps_are_refused_and_failures_are_reported() {
     let sandbox = Sandbox::new();
     sandbox.haul(["sweep", "null:1m"]).run().ends(2).says(["null:1g db1:null:"]);
     sandbox.haul(["sweep", "-s", "1,999", "null:1m", "null:"]).run().ends(2).says(["--streams 999"]);
@@ -177,7 +177,7 @@ fn what_cannot_be_swept_is_refused_and_what_fails_is_told() {
 }
 
 #[test]
-fn a_host_that_is_not_there_is_no_measurement() {
+fn a_missing_host_gives_no_measurement() {
     let sandbox = Sandbox::new();
     let remote = Remote::without_haul(&sandbox, Options::default());
     let words = ["sweep", "--no-pause", "--no-deploy", "-s", "1,2,3,4"];

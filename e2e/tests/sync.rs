@@ -58,7 +58,7 @@ fn stamps(root: &Path) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_slash_says_what_goes_where_whether_the_target_is_there_or_not() {
+fn a_slash_decides_the_destination_whether_the_target_exists_or_not() {
     let sandbox = Sandbox::new();
     file(&sandbox, "s/a", "a", NEW);
     sandbox.haul(["sync", "s", "neither/is there"]).run().ends(2).says(["neither", "--mkdir"]);
@@ -84,7 +84,7 @@ fn a_slash_says_what_goes_where_whether_the_target_is_there_or_not() {
 }
 
 #[test]
-fn what_makes_a_file_the_same_is_what_was_asked_for() {
+fn the_chosen_criterion_decides_equality() {
     let cases: [(&[&str], [&str; 4]); 5] = [
         (&[], ["new", "same", "equal", "longer"]),
         (&["--compare", "time"], ["new", "same", "equal", "longer"]),
@@ -115,7 +115,7 @@ fn what_makes_a_file_the_same_is_what_was_asked_for() {
 }
 
 #[test]
-fn newer_files_and_missing_ones_and_those_that_are_there_may_stay_as_they_are() {
+fn newer_missing_and_existing_files_may_stay_unchanged() {
     let later = (1_800_000_000, 0);
     let cases: [(&[&str], &str, &str, bool); 4] = [
         (&["--update"], "theirs", "source", true),
@@ -149,7 +149,7 @@ fn with_more_at_the_target(sandbox: &Sandbox) -> PathBuf {
 }
 
 #[test]
-fn what_is_at_the_target_alone_goes_if_that_is_asked_for() {
+fn extraneous_entries_are_deleted_on_request() {
     for when in ["--delete", "--delete=after", "--delete=during", "--delete=before"] {
         let sandbox = Sandbox::new();
         let target = with_more_at_the_target(&sandbox);
@@ -312,7 +312,7 @@ fn more_than_was_allowed_is_not_removed() {
 }
 
 #[test]
-fn what_max_delete_allows_does_not_depend_on_when_a_linked_file_arrives() {
+fn max_delete_is_independent_of_a_linked_files_arrival() {
     // A directory of two entries is in the place of the file's second name, and another directory has two more:
     // together more than the limit. The first in the source's order use it up.
     for [first, second, beside] in [["a", "b", "c"], ["a", "c", "b"], ["b", "c", "a"], ["c", "a", "b"]] {
@@ -333,7 +333,7 @@ fn what_max_delete_allows_does_not_depend_on_when_a_linked_file_arrives() {
 }
 
 #[test]
-fn what_is_replaced_or_removed_is_kept_where_that_was_asked_for() {
+fn replaced_and_removed_files_are_backed_up_on_request() {
     let sandbox = Sandbox::new();
     let target = with_more_at_the_target(&sandbox);
     let old = stamp(&target.join("a")).0;
@@ -355,7 +355,7 @@ fn what_is_replaced_or_removed_is_kept_where_that_was_asked_for() {
 }
 
 #[test]
-fn the_target_is_never_without_a_file_that_is_kept() {
+fn the_target_always_has_a_file_that_is_backed_up() {
     let sandbox = Sandbox::new();
     let name = sandbox.path("t/f");
     for round in 0..30 {
@@ -376,7 +376,7 @@ fn the_target_is_never_without_a_file_that_is_kept() {
 }
 
 #[test]
-fn a_file_that_an_earlier_copy_has_becomes_a_name_of_that() {
+fn an_earlier_copys_file_becomes_a_hard_link() {
     let sandbox = Sandbox::new();
     let names = ["same", "sub/same too", "changed", "new"];
     names.iter().for_each(|name| drop(file(&sandbox, &format!("s/{name}"), "today", NEW)));
@@ -401,7 +401,7 @@ fn a_file_that_an_earlier_copy_has_becomes_a_name_of_that() {
 }
 
 #[test]
-fn metadata_that_change_do_not_change_an_earlier_copy() {
+fn metadata_changes_leave_an_earlier_copy_unchanged() {
     let sandbox = Sandbox::new();
     let source = file(&sandbox, "s/f", "today", NEW);
     sandbox.haul(["sync", "s/", "monday/"]).run().succeeds();
@@ -414,7 +414,7 @@ fn metadata_that_change_do_not_change_an_earlier_copy() {
 }
 
 #[test]
-fn what_was_sent_is_removed_at_the_source_and_nothing_else() {
+fn only_sent_files_are_removed_at_the_source() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     for (round, to) in ["t/".into(), remote.at(sandbox.path("far/"))].into_iter().enumerate() {
@@ -457,7 +457,7 @@ fn what_was_sent_is_removed_at_the_source_and_nothing_else() {
 }
 
 #[test]
-fn of_what_several_sources_have_the_first_one_counts_in_every_run() {
+fn among_several_sources_the_first_one_counts_in_every_run() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     for (path, text) in [
@@ -504,7 +504,7 @@ fn of_what_several_sources_have_the_first_one_counts_in_every_run() {
 }
 
 #[test]
-fn what_was_removed_before_a_connection_was_lost_counts_when_it_is_begun_again() {
+fn removals_before_a_lost_connection_count_after_the_restart() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     sandbox.big_file("s/big", 8_000_000);
@@ -546,7 +546,7 @@ fn what_was_removed_before_a_connection_was_lost_counts_when_it_is_begun_again()
 }
 
 #[test]
-fn what_did_not_arrive_is_not_removed_at_the_source() {
+fn files_that_did_not_arrive_are_not_removed_at_the_source() {
     let sandbox = Sandbox::new();
     sandbox.file("s/good", "good");
     // Without --delete, it cannot be replaced.
@@ -557,7 +557,7 @@ fn what_did_not_arrive_is_not_removed_at_the_source() {
 }
 
 #[test]
-fn a_dry_run_tells_all_and_touches_nothing() {
+fn a_dry_run_reports_all_changes_and_touches_nothing() {
     let sandbox = Sandbox::new();
     with_more_at_the_target(&sandbox);
     file(&sandbox, "s/turned/into a directory", "x", NEW);
@@ -601,7 +601,7 @@ fn a_dry_run_makes_no_target() {
 }
 
 #[test]
-fn where_the_source_cannot_be_read_to_its_end_nothing_is_removed() {
+fn after_an_incomplete_listing_nothing_is_removed() {
     for when in ["--delete=after", "--delete=before", "--delete=during"] {
         let sandbox = Sandbox::new();
         file(&sandbox, "s/a", "a", NEW);
@@ -630,7 +630,7 @@ fn where_the_source_cannot_be_read_to_its_end_nothing_is_removed() {
 }
 
 #[test]
-fn where_a_file_cannot_be_read_what_may_be_its_old_name_is_kept() {
+fn for_an_unreadable_file_possible_old_names_are_kept() {
     for when in ["--delete=after", "--delete=during", "--delete=before"] {
         let sandbox = Sandbox::new();
         let renamed = file(&sandbox, "s/new name", "content", NEW);
@@ -663,7 +663,7 @@ fn where_a_file_cannot_be_read_what_may_be_its_old_name_is_kept() {
 }
 
 #[test]
-fn where_the_target_is_full_what_may_be_an_old_name_is_kept() {
+fn on_a_full_target_possible_old_names_are_kept() {
     if !is_root_or_skip("mounting a small file system") {
         return;
     }
@@ -681,7 +681,7 @@ fn where_the_target_is_full_what_may_be_an_old_name_is_kept() {
 }
 
 #[test]
-fn where_a_source_is_missing_nothing_is_removed() {
+fn for_a_missing_source_nothing_is_removed() {
     let sandbox = Sandbox::new();
     file(&sandbox, "s/a", "a", NEW);
     for target in ["t/gone/b", "t/s/alone", "t/alone"] {
@@ -696,7 +696,7 @@ fn where_a_source_is_missing_nothing_is_removed() {
 }
 
 #[test]
-fn what_filters_leave_out_stays_unless_it_is_to_go() {
+fn excluded_entries_stay_unless_deletion_is_requested() {
     for when in ["--delete", "--delete=during", "--delete=before"] {
         let sandbox = Sandbox::new();
         for name in ["a", "a.o", "sub/b.o"] {
@@ -721,7 +721,7 @@ fn what_filters_leave_out_stays_unless_it_is_to_go() {
 }
 
 #[test]
-fn neither_end_may_lie_in_the_other_to_its_harm() {
+fn an_end_inside_the_other_does_no_harm() {
     let sandbox = Sandbox::new();
     file(&sandbox, "s/a", "a", NEW);
     file(&sandbox, "s/in/b", "b", NEW);
@@ -756,7 +756,7 @@ fn neither_end_may_lie_in_the_other_to_its_harm() {
 }
 
 #[test]
-fn a_link_that_is_named_stays_a_link_unless_a_slash_or_an_option_says_otherwise() {
+fn a_named_link_stays_a_link_unless_a_slash_or_an_option_says_otherwise() {
     let sandbox = Sandbox::new();
     file(&sandbox, "tree/a", "a", NEW);
     file(&sandbox, "file", "f", NEW);
@@ -888,7 +888,7 @@ fn killed_at_any_moment_each_file_is_its_old_or_its_new_self_and_the_next_run_co
 }
 
 #[test]
-fn what_was_moved_is_made_of_what_is_there() {
+fn moved_files_are_made_from_existing_ones() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let mut rng = Rng::new(77);
@@ -957,7 +957,7 @@ fn a_new_first_name_of_a_file_does_not_send_it_again() {
 }
 
 #[test]
-fn owners_are_those_of_the_same_names_or_whom_the_user_said() {
+fn owners_have_the_same_names_or_follow_the_users_rules() {
     if !is_root_or_skip("files of others") {
         return;
     }
@@ -984,7 +984,7 @@ fn owners_are_those_of_the_same_names_or_whom_the_user_said() {
 
 /// Whichever of a file's names comes first: the target's remaining file is no hard link to it.
 #[test]
-fn no_name_of_a_file_becomes_one_of_another_file_that_stays() {
+fn no_hard_link_is_made_to_another_file_that_stays() {
     for (rule, stays) in [("--ignore-existing", "a"), ("--ignore-existing", "b"), ("--update", "a"), ("--update", "b")]
     {
         let sandbox = Sandbox::new();
@@ -1057,7 +1057,7 @@ fn read_only_pair(sandbox: &Sandbox) {
 }
 
 #[test]
-fn a_user_updates_directories_that_the_owner_may_not_write_to() {
+fn a_user_updates_directories_that_are_read_only_to_their_owner() {
     if !is_root_or_skip("running as another user") {
         return;
     }
@@ -1080,7 +1080,7 @@ fn a_user_updates_directories_that_the_owner_may_not_write_to() {
 }
 
 #[test]
-fn what_a_killed_run_opened_is_closed_by_the_next_one_and_an_interrupted_one_closes_it() {
+fn widened_modes_are_restored_by_an_interrupted_run_or_by_the_next_one() {
     if !is_root_or_skip("running as another user") {
         return;
     }
@@ -1122,7 +1122,7 @@ fn what_a_killed_run_opened_is_closed_by_the_next_one_and_an_interrupted_one_clo
 }
 
 #[test]
-fn without_modes_a_directory_that_the_owner_may_not_write_to_stays_closed() {
+fn without_modes_a_read_only_directory_stays_closed() {
     if !is_root_or_skip("running as another user") {
         return;
     }
@@ -1138,7 +1138,7 @@ fn without_modes_a_directory_that_the_owner_may_not_write_to_stays_closed() {
 }
 
 #[test]
-fn a_directory_goes_only_when_what_replaces_it_is_whole() {
+fn a_directory_is_removed_only_after_its_complete_replacement() {
     for signal in [Signal::KILL, Signal::INT] {
         let sandbox = Sandbox::new();
         sandbox.big_file("s/x", 30_000_000);
@@ -1164,7 +1164,7 @@ fn a_directory_goes_only_when_what_replaces_it_is_whole() {
 }
 
 #[test]
-fn what_replaces_a_directory_is_there_in_every_form_and_the_backup_has_the_rest() {
+fn replacements_of_a_directory_exist_in_every_form_and_the_backup_has_the_rest() {
     let sandbox = Sandbox::new();
     file(&sandbox, "s/file", "file", NEW);
     symlink("file", sandbox.path("s/link")).unwrap();
@@ -1189,7 +1189,7 @@ fn what_replaces_a_directory_is_there_in_every_form_and_the_backup_has_the_rest(
 }
 
 #[test]
-fn nothing_is_reported_of_what_then_fails() {
+fn failed_changes_are_not_reported() {
     if !is_root_or_skip("running as another user") {
         return;
     }
@@ -1207,7 +1207,7 @@ fn nothing_is_reported_of_what_then_fails() {
 }
 
 #[test]
-fn lists_of_entries_go_to_standard_output() {
+fn lists_of_entries_are_on_standard_output() {
     let sandbox = Sandbox::new();
     file(&sandbox, "s/a", "a", NEW);
     for option in ["--dry-run", "--items"] {
@@ -1249,7 +1249,7 @@ fn directories_of_a_backup_have_owner_mode_and_attributes() {
 }
 
 #[test]
-fn a_link_that_changes_leaves_other_names_of_it_alone() {
+fn a_changing_link_leaves_its_hard_links_alone() {
     let sandbox = Sandbox::new();
     sandbox.dir("s");
     sandbox.dir("t");
@@ -1269,7 +1269,7 @@ fn a_link_that_changes_leaves_other_names_of_it_alone() {
 }
 
 #[test]
-fn ignore_existing_leaves_fifos_alone_whatever_is_offered() {
+fn ignore_existing_leaves_fifos_alone_for_any_offer() {
     let sandbox = Sandbox::new();
     sandbox.dir("t");
     for name in ["fifo", "file"] {

@@ -21,7 +21,7 @@ fn has_more_than(sandbox: &Sandbox, bytes: u64) -> bool {
 }
 
 #[test]
-fn data_goes_straight_from_one_host_to_the_other() {
+fn data_travels_directly_between_the_hosts() {
     if !is_root_or_skip("network namespaces") {
         return;
     }
@@ -41,7 +41,7 @@ fn data_goes_straight_from_one_host_to_the_other() {
 }
 
 #[test]
-fn a_cable_of_which_only_the_two_know_is_found() {
+fn a_cable_known_only_to_the_two_is_found() {
     if !is_root_or_skip("network namespaces") {
         return;
     }
@@ -55,7 +55,7 @@ fn a_cable_of_which_only_the_two_know_is_found() {
 }
 
 #[test]
-fn hosts_that_cannot_reach_each_other_are_joined_through_here() {
+fn hosts_without_a_common_path_are_joined_through_here() {
     if !is_root_or_skip("network namespaces") {
         return;
     }
@@ -71,7 +71,7 @@ fn hosts_that_cannot_reach_each_other_are_joined_through_here() {
 }
 
 #[test]
-fn several_sources_of_one_host_go_together_and_of_two_hosts_not() {
+fn several_sources_of_one_host_are_one_job_and_of_two_hosts_are_refused() {
     if !is_root_or_skip("network namespaces") {
         return;
     }
@@ -87,7 +87,7 @@ fn several_sources_of_one_host_go_together_and_of_two_hosts_not() {
 }
 
 #[test]
-fn a_host_that_is_not_there_is_named() {
+fn a_missing_host_is_named() {
     if !is_root_or_skip("network namespaces") {
         return;
     }
@@ -159,7 +159,7 @@ fn when_the_controller_is_killed_both_ends_end() {
 }
 
 #[test]
-fn an_end_that_is_killed_is_replaced_and_the_copy_goes_on() {
+fn a_killed_end_is_replaced_and_the_copy_continues() {
     if !is_root_or_skip("network namespaces") {
         return;
     }

@@ -79,7 +79,7 @@ fn is_sent_once(sandbox: &Sandbox, mount: &Mount<'_>, has_links: bool) {
 }
 
 #[test]
-fn ext4_with_small_inodes_is_sent_what_is_new_and_no_more() {
+fn ext4_with_small_inodes_receives_only_new_files() {
     if !is_root_or_skip("mounting a file system") {
         return;
     }
@@ -95,7 +95,7 @@ fn ext4_with_small_inodes_is_sent_what_is_new_and_no_more() {
 }
 
 #[test]
-fn fat_is_sent_what_is_new_and_no_more() {
+fn fat_receives_only_new_files() {
     if !is_root_or_skip("mounting a file system") {
         return;
     }

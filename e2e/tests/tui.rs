@@ -114,7 +114,7 @@ fn a_pause_is_no_stall() {
 }
 
 #[test]
-fn control_c_and_q_end_it_and_the_same_command_goes_on() {
+fn control_c_and_q_end_it_and_the_same_command_resumes() {
     for keys in ["\x03", "q"] {
         let sandbox = Sandbox::new();
         let remote = Remote::new(&sandbox);
@@ -132,7 +132,7 @@ fn control_c_and_q_end_it_and_the_same_command_goes_on() {
 }
 
 #[test]
-fn what_ends_it_in_an_error_is_said_on_the_screen_that_was_there_before() {
+fn a_final_error_appears_on_the_original_screen() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let terminal = slow_copy(&sandbox, &remote, &["--retries", "0"]);
@@ -146,7 +146,7 @@ fn what_ends_it_in_an_error_is_said_on_the_screen_that_was_there_before() {
 }
 
 #[test]
-fn files_that_fail_are_said_in_it_and_once_more_after_it() {
+fn failed_files_are_shown_in_it_and_again_after_it() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     sandbox.file("place/taken", "something else");

@@ -183,7 +183,7 @@ const PLANTED: [Planted; 14] = [
 ];
 
 #[test]
-fn each_difference_is_named_and_nothing_else() {
+fn exactly_the_differences_are_named() {
     let sandbox = Sandbox::new();
     let twins = Twins::new(&sandbox);
     for (path, plant, what) in PLANTED {
@@ -265,7 +265,7 @@ fn pipe_at(path: &Path) {
 }
 
 #[test]
-fn what_is_kept_besides_counts_with_the_option_that_keeps_it() {
+fn metadata_counts_with_the_option_that_preserves_it() {
     let sandbox = Sandbox::new();
     let twins = Twins::new(&sandbox);
     let source = twins.source();
@@ -360,7 +360,7 @@ fn devices_are_the_same_by_kind_and_number() {
 }
 
 #[test]
-fn what_haul_does_not_copy_is_not_compared() {
+fn uncopied_kinds_are_not_compared() {
     let sandbox = Sandbox::new();
     let twins = Twins::new(&sandbox);
     fifo(&twins.source().join("fifo"));
@@ -426,7 +426,7 @@ fn trees_beyond_any_path_are_compared_to_their_last_leaf() {
 }
 
 #[test]
-fn what_cannot_be_read_is_a_failure_and_no_difference() {
+fn unreadable_files_are_failures_and_no_differences() {
     let sandbox = Sandbox::new();
     let twins = Twins::new(&sandbox);
     // Each thread meets it once, at whichever end it reads.

@@ -47,7 +47,7 @@ fn way(run: &ProgramRun) -> String {
 }
 
 #[test]
-fn the_way_is_direct_where_nothing_is_in_it() {
+fn the_path_is_direct_without_an_obstacle() {
     if !is_root_or_skip("a network namespace") {
         return;
     }
@@ -68,7 +68,7 @@ fn the_way_is_direct_where_nothing_is_in_it() {
 }
 
 #[test]
-fn a_filter_that_lets_only_ssh_through_is_no_obstacle() {
+fn a_filter_that_permits_only_ssh_is_no_obstacle() {
     if !is_root_or_skip("a network namespace") {
         return;
     }

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_and_ends_what_left_its_session() {
+    fn counts_and_ends_processes_outside_their_session() {
         let Some(group) = Cgroup::create() else {
             eprintln!("SKIPPED: no control group can be made here (needs root and cgroup2)");
             return;

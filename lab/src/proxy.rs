@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bits_that_it_is_told_to_flip_are_flipped_and_no_others() {
+    fn exactly_the_requested_bits_are_flipped() {
         if !Netns::available() {
             println!("SKIPPED: network namespaces need root");
             return;

@@ -108,7 +108,7 @@ fn packets_are_lost_as_often_as_asked_for() {
 }
 
 #[test]
-fn what_arrives_is_what_was_sent_where_superpackets_lose_segments() {
+fn data_arrives_unchanged_despite_lost_segments_of_superpackets() {
     if !can_run() {
         return;
     }

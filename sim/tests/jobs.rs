@@ -43,7 +43,7 @@ fn ran(scenario: &JobScenario) -> JobFigures {
 }
 
 #[test]
-fn every_job_comes_to_its_end_within_its_limits_and_gives_no_shard_up() {
+fn every_job_ends_within_its_limits_and_gives_up_no_shard() {
     let (mut interrupted, mut changes) = (0, 0);
     for seed in 0..SEEDS {
         let figures = ran(&scenario(seed));
@@ -60,7 +60,7 @@ fn every_job_comes_to_its_end_within_its_limits_and_gives_no_shard_up() {
 }
 
 #[test]
-fn a_seed_always_comes_to_the_same() {
+fn a_seed_always_gives_the_same_result() {
     for seed in 0..5 {
         let same = |figures: JobFigures| (figures.ended, figures.plan.shards, figures.calls.submissions);
         assert_eq!(same(ran(&scenario(seed))), same(ran(&scenario(seed))), "seed {seed}");

@@ -28,7 +28,7 @@ fn no_seed_breaks_a_rule() {
 }
 
 #[test]
-fn what_is_broken_on_purpose_is_noticed() {
+fn planted_bugs_are_noticed() {
     let mut missed = Vec::new();
     for plant in Plant::ALL {
         match run_many(0..PLANTED_SEEDS, plant).0.first() {
@@ -40,7 +40,7 @@ fn what_is_broken_on_purpose_is_noticed() {
 }
 
 #[test]
-fn a_seed_always_goes_the_same_way() {
+fn a_seed_always_takes_the_same_steps() {
     for seed in 0..50 {
         let (one, two) = (run(seed, Plant::SkipCheck, false), run(seed, Plant::SkipCheck, false));
         assert_eq!(format!("{one:?}"), format!("{two:?}"), "seed {seed}");

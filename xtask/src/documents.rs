@@ -293,7 +293,7 @@ fn is_good(subject: &str) -> bool {
 }
 
 #[test]
-fn subjects_are_told_apart() {
+fn subjects_are_distinguished() {
     assert!(is_good("sync: replace files whose metadata cannot be fixed in place"));
     for bad in ["no area", ": nothing", "Sync: upper case", &format!("docs: {}", "x".repeat(70))] {
         assert!(!is_good(bad), "{bad}");

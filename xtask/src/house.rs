@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_are_told_from_the_product() {
+    fn test_code_is_distinguished_from_product_code() {
         let text = "fn put(x: Option<u8>) -> Result<u8, String> { Ok(x.unwrap()) }\n\
                     fn typed() -> Result<String, Error> { Ok(String::new()) }\n\
                     #[cfg(test)]\nmod tests {\n    fn take() { None::<u8>.unwrap(); }\n}\n";
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_or_wide_is_named() {
+    fn long_and_wide_items_are_named() {
         let lines = "    let _ = 1;\n".repeat(FUNCTION_LINES);
         let fields: String = (0..=FIELDS).map(|number| format!("a{number}: u8, ")).collect();
         let mut shape = Shape::default();

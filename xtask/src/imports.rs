@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn rooms_import_only_those_below() {
+    fn rooms_import_only_lower_ones() {
         for (folder, rooms_min) in [("crates/base/src", 4), ("crates/engine/src", 10), ("crates/control/src", 3)] {
             let folder = root().join(folder);
             let rooms = rooms(&folder);
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_found_with_the_imports_that_close_it() {
+    fn a_circle_is_reported_with_its_imports() {
         let one = crate_of(&[
             ("lib.rs", "mod a; mod b; mod c;"),
             ("a.rs", "use crate::b::B; pub struct A;"),

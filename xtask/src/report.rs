@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_tried_many_times_is_added_up_and_shown() {
+    fn repeated_trials_are_summed_and_shown() {
         let mut cases = Cases::new();
         add_cases(&mut cases, "COUNT kills 98\nCOUNT kills 20\nCOUNTED 3\nCOUNT bits on a stream 7\nCOUNT broken x\n");
         let mut report = TestReport::default();

@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ran_less_than_asked_for_is_called_so() {
+    fn incomplete_rows_are_marked() {
         let cases = Cases::from([("power-cuts-ext4".to_owned(), 30), ("power-cuts-xfs".to_owned(), 29)]);
         let row = ROWS.iter().find(|row| row.name == "power-cuts").expect("it is there");
         let text = table([(row, row.everyday, row.ran(&cases))]);

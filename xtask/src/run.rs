@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_ends_the_whole_group() {
+    fn the_limit_ends_all_processes_of_the_group() {
         let started = Instant::now();
         let ended = run(&mut shell("sleep 60 & echo $!; sleep 60"), Duration::from_millis(300), Output::Kept);
         assert!(started.elapsed() < Duration::from_secs(10));

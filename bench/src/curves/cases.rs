@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_those_that_are_documented() {
+    fn ranges_match_the_documentation() {
         let of = |name| CurveCase::ALL.iter().find(|case| case.name == name).expect("a case");
         assert_eq!(of("files").numbers(1.0, false), [1, 10, 100, 1000, 10_000, 100_000, 1_000_000]);
         assert_eq!(of("files").numbers(1.0, true).last(), Some(&10_000_000));

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_named() {
+    fn a_failed_tool_is_named() {
         let failed = SyncRow { failure: Some("no".into()), ..row(SyncTool::RsyncSsh, 1.0, 1) };
         let text = table(SyncCase::Insert, &[row(SyncTool::Haul, 1.0, 1), failed]);
         assert!(text.contains("| rsync over ssh |     no |") && !text.contains("Met"), "{text}");

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_means_everything_three_times() {
+    fn the_default_is_everything_three_times() {
         let settings = settings(&["--wan"]).expect("no word is wrong");
         assert_eq!((settings.runs, settings.links.len(), settings.controls.len()), (3, 3, 2));
         assert_eq!((settings.tools, settings.mebibytes), (tools::all(), 1024));

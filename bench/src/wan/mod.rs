@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tool_that_is_there_copies_over_a_link() {
+    fn every_installed_tool_copies_over_a_link() {
         if !Wan::available() {
             eprintln!("SKIPPED: an emulated link needs root and /dev/net/tun");
             return;
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrived_within_the_limit_counts() {
+    fn data_received_within_the_limit_counts() {
         if !Wan::available() {
             eprintln!("SKIPPED: an emulated link needs root and /dev/net/tun");
             return;

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn iperf3_is_asked_what_arrived() {
+    fn iperf3_reports_received_bytes() {
         let iperf3 = from_name("iperf3-p8").expect("it is there");
         let said = r#"{"end": {"sum_sent": {"bytes": 7}, "sum_received": {"bytes": 5}}}"#;
         assert_eq!((iperf3.brought(said), iperf3.brought("{}")), (Some(5), None));

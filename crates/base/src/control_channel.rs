@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_come_back_in_order_and_the_end_is_seen() {
+    fn frames_arrive_in_order_followed_by_the_end() {
         let (a, b) = UnixStream::pair().unwrap();
         let writer = LinkWriter::new(a);
         let sending = thread::spawn(move || {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_is_cut_off_is_a_fault() {
+    fn a_truncated_frame_is_a_fault() {
         let mut whole = encode_header(LinkChannel::Peer, 10).to_vec();
         whole.extend_from_slice(b"short");
         assert!(LinkReader::new(&whole[..]).next_frame().is_err());

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_beats_is_not_silent_and_its_beats_are_not_read() {
+    fn a_heartbeat_keeps_a_peer_alive_and_is_not_data() {
         let (here, there) = UnixStream::pair().unwrap();
         let writer = LinkWriter::new(here);
         writer.keep_alive().unwrap();

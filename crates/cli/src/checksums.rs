@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_appears_whole_and_replaces_the_old_one() {
+    fn the_file_appears_complete_and_replaces_the_old_one() {
         let dir = tempfile::tempdir().unwrap();
         let to = dir.path().join("sums");
         let old = line(b"old");
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_job_leaves_nothing() {
+    fn an_interrupted_job_leaves_no_list() {
         let dir = tempfile::tempdir().unwrap();
         let mut sums = create(&dir.path().join("sums")).unwrap();
         sums.add(b"a", Some(&DIGEST));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said() {
+    fn missing_lines_are_reported() {
         let dir = tempfile::tempdir().unwrap();
         let mut sums = create(&dir.path().join("sums")).unwrap();
         let warning = sums.add(b"\xff", Some(&DIGEST)).unwrap();

@@ -81,7 +81,7 @@ fn schema() -> Value {
 }
 
 #[test]
-fn the_published_schema_is_that_of_the_types() {
+fn the_published_schema_matches_the_types() {
     let text = format!("{:#}\n", schema());
     if std::env::var_os(WRITE).is_some() {
         fs::write(PATH, &text).unwrap();

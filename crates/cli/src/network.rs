@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named_with_an_example() {
+    fn impossible_addresses_are_named_with_an_example() {
         let lines = [
             "-H x:y a b",
             "-H [x] a b",

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_appears_whole_and_replaces_the_old_one() {
+    fn a_file_appears_complete_and_replaces_the_old_one() {
         let dir = tempfile::tempdir().unwrap();
         let (to, _) = here(&dir);
         fs::write(&to, "old").unwrap();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_haul_has_made_is_replaced() {
+    fn only_hauls_own_files_are_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let digest = "ab".repeat(32);
@@ -255,14 +255,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finished_leaves_nothing() {
+    fn an_unfinished_file_leaves_no_trace() {
         let dir = tempfile::tempdir().unwrap();
         drop(write(&here(&dir).0, "half").unwrap());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]
-    fn what_a_killed_run_left_is_replaced_and_a_running_one_is_not_disturbed() {
+    fn a_killed_runs_file_is_replaced_and_a_running_ones_is_not_disturbed() {
         let dir = tempfile::tempdir().unwrap();
         let (to, temporary) = here(&dir);
         fs::write(&temporary, "left").unwrap();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_put_there_is_not_given_the_name() {
+    fn a_planted_file_does_not_get_the_name() {
         let dir = tempfile::tempdir().unwrap();
         let (to, temporary) = here(&dir);
         let pending = write(&to, "new").unwrap();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_ours_stays() {
+    fn foreign_files_stay() {
         let dir = tempfile::tempdir().unwrap();
         let (to, temporary) = here(&dir);
         fs::write(dir.path().join("other"), "other").unwrap();
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_ends_at_once_removes_what_it_has_begun() {
+    fn a_process_ending_early_removes_its_files() {
         let dir = tempfile::tempdir().unwrap();
         let begun = dir.path().join("begun");
         fs::write(&begun, "").unwrap();
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_cannot_be_written_is_known_before_anything_else() {
+    fn an_unwritable_place_is_known_first() {
         assert!(Pending::create(Path::new("/nonexistent/sums"), ReplaceableFile::Checksums).is_err());
         assert!(Pending::create(Path::new("/"), ReplaceableFile::Checksums).is_err());
     }

@@ -150,7 +150,7 @@ fn ssh_as_rsyncs_users_name_it() {
 }
 
 #[test]
-fn what_is_shown_and_where() {
+fn output_levels_and_destinations() {
     let display = |line| good(line).display;
     let verbosity = ["a b", "-v a b", "-vv a b", "-V a b", "-D a b", "-vvvv a b"].map(|line| display(line).verbosity);
     assert_eq!(verbosity, [0, 1, 2, 2, 3, 4]);

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_says_what_to_run() {
+    fn the_message_names_the_command_to_run() {
         let place = tempfile::tempdir().unwrap();
         let (directory, link) = (place.path().join("a dir"), place.path().join("link"));
         create_dir(&directory).unwrap();

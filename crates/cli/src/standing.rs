@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn mistakes_are_named() {
         let dated = |date: &str| {
             let key = format!("haul-public-{}", "0a".repeat(32));
             format!("[in]\npath = \"x\"\nkeys = [{{ key = \"{key}\", expires = \"{date}\" }}]")

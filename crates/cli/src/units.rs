@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_share_the_unit_of_the_whole() {
+    fn parts_share_the_unit_of_the_total() {
         assert_eq!(part_of(203_400_000_000, 333_100_000_000), "203.4 of 333.1 GB");
         assert_eq!(part_of(1_000_000, 333_100_000_000), "0.0 of 333.1 GB");
         assert_eq!(part_of(1_234_000_000, 4_290_000_000), "1.23 of 4.29 GB");
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_said_as_one_says_them() {
+    fn durations_are_in_plain_words() {
         let millis = [0, 840, 9_994, 9_996, 12_300, 59_940, 59_960, 284_000, 3_599_600, 7_380_000, 273_600_000];
         let shown = [
             "0.00 s",
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_ago_is_said_roughly() {
+    fn ages_are_approximate() {
         let seconds = [0, 59, 60, 3599, 3600, 86_399, 86_400, 200_000_000];
         let shown = ["0 s ago", "59 s ago", "1 min ago", "59 min ago", "1 h ago", "23 h ago", "1 d ago", "2,314 d ago"];
         assert_eq!(seconds.map(|seconds| ago(Duration::from_secs(seconds))), shown);

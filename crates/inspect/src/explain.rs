@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rule_that_decides_is_named_with_its_place() {
+    fn the_deciding_rule_is_named_with_its_place() {
         let temp = tempfile::tempdir().unwrap();
         let at = |path: &str| temp.path().join(path);
         std::fs::create_dir_all(at("a/b/c")).unwrap();

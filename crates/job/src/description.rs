@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_back_as_it_was_written() {
+    fn a_description_round_trips() {
         let temp = tempfile::tempdir().unwrap();
         let job = JobDirectory::create(&temp.path().join("job")).unwrap();
         let written = description();

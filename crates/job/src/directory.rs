@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_appears_whole_or_not_at_all() {
+    fn a_file_appears_completely_or_not_at_all() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("file");
         let mut half = NamelessFile::create(&path).unwrap();

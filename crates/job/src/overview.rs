@@ -150,7 +150,7 @@ mod tests {
     use crate::shard_result::tests::result;
 
     #[test]
-    fn a_shard_that_is_done_stays_done_with_a_lock_left_behind() {
+    fn a_finished_shard_stays_finished_with_a_stale_lock() {
         let temp = tempfile::tempdir().unwrap();
         let job = JobDirectory::create(&temp.path().join("job")).unwrap();
         let mut plan = PlanIndexWriter::create(&job).unwrap();

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_grow_with_what_is_planned_up_to_full_ones() {
+    fn shards_grow_with_the_plan_up_to_full_size() {
         let sizes = ShardSizes { full: ShardLimits { bytes: 1 << 40, files: 800 }, grows_for: Some(2) };
         let shards = packed_as(sizes, std::iter::repeat_n(1, 60_000));
         let files: Vec<_> = shards.iter().map(|shard| shard.1).collect();

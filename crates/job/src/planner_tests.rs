@@ -167,7 +167,7 @@ fn a_large_file_is_divided_and_counts_once() {
 }
 
 #[test]
-fn ranges_of_a_file_that_would_have_too_many_are_longer() {
+fn files_with_too_many_ranges_get_longer_ones() {
     let len = RangeLen::MIN.get();
     let tree = PlannedTree::new(&[], ShardLimits { bytes: 1 << 40, files: 100 }, |source| {
         for (name, size) in [("few", RANGES_MAX_HERE * len), ("many", RANGES_MAX_HERE * len + 1)] {

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_name_comes_back() {
+    fn any_name_round_trips() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("list");
         let names: Vec<Vec<u8>> =

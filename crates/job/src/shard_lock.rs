@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_process_of_this_host_holds_nothing() {
+    fn a_dead_process_of_this_host_holds_no_lock() {
         let (_temp, job) = job();
         let work = LockedWork::Shard(0);
         let progress = ShardProgress { files: 7, bytes: 900 };
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_that_only_gives_no_sign_is_remembered() {
+    fn a_silent_holder_is_remembered() {
         let (_temp, job) = job();
         let work = LockedWork::Shard(0);
         fs::write(path_of(&job, work, 1), r#"{"id":"x","host":"node7","pid":17,"boot":"another"}"#).unwrap();

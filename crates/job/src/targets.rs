@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_take_turns_and_a_silent_host_comes_last() {
+    fn shards_take_turns_with_silent_hosts_last() {
         let temp = tempfile::tempdir().unwrap();
         let job = JobDirectory::create(&temp.path().join("job")).unwrap();
         assert_eq!([0, 1, 5].map(|shard| turns(&job, shard, 3)), [vec![0, 1, 2], vec![1, 2, 0], vec![2, 0, 1]]);

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_that_held_back_is_named_with_what_would_lift_it() {
+    fn names_the_limiting_window_and_its_remedy() {
         let advice = windows(&path(9_000_000, 100), 100_000_000, HOST, HOST).unwrap();
         assert_eq!((advice.end, advice.percent), (WindowEnd::TargetReceives, 90));
         assert_eq!((advice.now_bytes, advice.wanted_bytes), (6 << 20, 64 << 20), "10 MB under way, four times");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_hold_back_is_left_alone() {
+    fn ignores_settings_without_effect() {
         assert_eq!(windows(&path(1_900_000, 0), 100_000_000, HOST, HOST), None, "a fifth is the least");
         assert_eq!(windows(&PathFigures::default(), 1 << 40, HOST, HOST), None);
         let near = PathFigures { round_trip_us: 50, ..path(9_000_000, 0) };

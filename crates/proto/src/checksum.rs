@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn hexadecimal_comes_back_and_other_text_is_none() {
+    fn hexadecimal_round_trips_and_other_text_is_rejected() {
         assert_eq!(from_hex(hex(&[0, 0x9f, 0xff]).as_bytes()), Some(vec![0, 0x9f, 0xff]));
         assert_eq!(from_hex(b"00FF"), Some(vec![0, 255]));
         for text in ["", "0", "000", "0g", "+1", "./"] {

@@ -100,7 +100,7 @@ mod tests {
     const LIMITS: GroupLimits = GroupLimits { files: 3, bytes: 100, at_once: 1 };
 
     #[test]
-    fn what_gathers_is_one_group_in_its_order() {
+    fn gathered_files_form_one_group_in_order() {
         let mut gathering = NextGroup::new(LIMITS);
         assert!(!gathering.is_due() && gathering.take_group().is_empty());
         gathering.add('a', 1);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_wait_waits_until_it_is_much() {
+    fn small_groups_wait_until_they_are_large() {
         let mut gathering = NextGroup::new(LIMITS);
         (1..PATIENT_MAX).for_each(|thing| gathering.add_patient(thing));
         assert!(!gathering.is_due() && gathering.has_room());
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_bound_what_is_open_at_any_time() {
+    fn descriptors_bound_the_number_of_open_files() {
         assert_eq!(GroupLimits::new(None, 2, 2), GroupLimits { files: FILES_MAX, bytes: 128 << 20, at_once: 2048 });
         assert_eq!(GroupLimits::new(Some(1 << 20), 8, 128).at_once, 32);
         for (descriptors, streams) in [(0, 256), (1024, 8), (1024, 64), (4096, 128), (4096, 256), (30_000, 8)] {

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_come_back_and_too_many_are_a_fault() {
+    fn sets_round_trip_and_too_many_are_a_fault() {
         for numbers in [&[][..], &[0], &[7, 8, 1023]] {
             let mut cpus = Cpus::default();
             assert!(numbers.iter().all(|cpu| cpus.insert(*cpu)));

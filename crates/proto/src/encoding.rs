@@ -227,7 +227,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn varints_come_back(value: u64) {
+        fn varints_round_trip(value: u64) {
             let mut writer = Writer::new();
             writer.varint(value);
             let bytes = writer.into_bytes();

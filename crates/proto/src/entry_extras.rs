@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_comes_back() {
+    fn all_extras_round_trip() {
         let attributes = vec![attribute(b"user.a", b""), attribute(b"system.posix_acl_access", &[0; 300])];
         for more in [
             EntryExtras { data_bytes: Some(0), ..EntryExtras::default() },
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn extras_that_are_not_kept_are_dropped() {
+    fn unpreserved_extras_are_dropped() {
         let acl = attribute(b"system.posix_acl_access", &[0; 300]);
         let all = EntryExtras {
             data_bytes: None,
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_or_cannot_be_is_a_fault() {
+    fn absent_and_impossible_extras_are_faults() {
         let bad = [
             encoded(&EntryExtras::default()),
             vec![1, 32],

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_line_is_not_taken() {
+    fn malformed_lines_are_rejected() {
         assert_eq!(table(&[]).add_records(&[0; 33]), Err(InvalidDigestList));
         let mut full = ExpectedDigests::new(ChecksumAlgorithm::Crc32);
         full.records = vec![0; full.record_bytes() * EXPECTED_LINES_MAX];

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_is_the_forecast_and_names_the_limit_where_it_can() {
+    fn the_whole_copy_gives_the_forecast_and_names_the_limit_if_known() {
         for (whole, result) in [
             (whole(110.0, Some(Bottleneck::Link)), (110.0, Bottleneck::Link, Some(Bottleneck::TargetDisk))),
             (whole(110.0, None), (110.0, Bottleneck::Link, Some(Bottleneck::TargetDisk))),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_page_cache_flattered_is_bounded_by_the_disk() {
+    fn the_disk_bounds_rates_inflated_by_the_page_cache() {
         let fast = PartRates { network: None, ..parts() };
         let settled = whole(900.0, Some(Bottleneck::SourceCpu));
         assert_eq!(expected(&fast, Some(&settled)), (900.0, Bottleneck::SourceCpu, Some(Bottleneck::TargetDisk)));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_whole_the_slowest_part_says_most_and_without_anything_nothing_is_said() {
+    fn without_a_whole_copy_the_slowest_part_decides_and_without_parts_there_is_no_forecast() {
         assert_eq!(expected(&parts(), None), (99.0, Bottleneck::Link, Some(Bottleneck::TargetDisk)));
         assert_eq!(forecast(&PartRates::default(), None, &MethodRates::default()), None);
         let alone = forecast(&PartRates::default(), Some(&whole(5.0, None)), &MethodRates::default()).unwrap();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_clearly_faster_is_worth_setting() {
+    fn recommends_only_clearly_faster_settings() {
         let told = |ways: &MethodRates| forecast(&parts(), Some(&whole(110.0, None)), ways).unwrap().settings;
         let streams = |chosen| MethodRates {
             streams: vec![(1, 40.0 * MB), (4, 112.0 * MB)],

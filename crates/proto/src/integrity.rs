@@ -306,7 +306,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
-        fn frames_in_any_order_give_what_b3sum_prints(
+        fn frames_in_any_order_give_b3sums_digest(
             frames in 0usize..21, tail in 1usize..(256 << 10), order in any::<proptest::sample::Index>(), seed: u64,
         ) {
             let len = FrameLen::new(FRAME_MIN).unwrap();
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_that_is_closed_late_gives_what_one_of_known_size_gives() {
+    fn a_tree_of_unknown_size_gives_the_same_digest_as_one_of_known_size() {
         let len = FrameLen::new(FRAME_MIN).unwrap();
         for frames in [0u64, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17] {
             let (mut open, mut known) = (FrameTree::open(), FrameTree::new(frames));
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn in_order_few_values_are_held() {
+    fn in_order_few_values_are_kept() {
         let mut tree = FrameTree::new(1 << 20);
         for i in 0..1 << 16 {
             tree.insert(i, [1; 32]);
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_found_run_by_run_and_can_come_again() {
+    fn differing_runs_are_found_and_can_be_resent() {
         for (frames, run) in [(1, 1), (2, 1), (5, 1), (VALUES_KEPT_MAX, 1), (VALUES_KEPT_MAX + 1, 2), (33_333, 16)] {
             let last = frames - 1;
             let (mut tree, whole) = (kept(frames, &[]), FrameTree::new(frames));
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_frames_are_frames() {
+    fn only_complete_frames_are_frames() {
         let len = FrameLen::new(FRAME_MIN).unwrap();
         let f = u64::from(FRAME_MIN);
         assert_eq!(len.index_of(3 * f + 5, f, len.bytes()), Ok(1));
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn the_check_of_no_bytes_is_that_of_the_specification() {
+    fn the_check_of_no_bytes_matches_the_specification() {
         assert_eq!(frame_check(b""), 0x2d06_8005_38d3_94c2);
     }
 }

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_comes_back_and_a_damaged_one_does_not() {
+    fn headers_round_trip_unless_damaged() {
         assert_eq!(JournalHeader::decode(&header().encode()), Ok(header()));
         for byte in 0..HEADER_BYTES {
             let mut bytes = header().encode();
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_part_is_worth() {
+    fn resumable_bytes_of_a_part() {
         let (part, other) = (header(), Timestamp::default());
         let of = |offered: JournalHeader| part.kinship(&offered);
         assert_eq!(of(header()), PartialMatch::Same);
@@ -282,7 +282,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_slot_comes_back_only_whole_and_in_its_place(
+        fn a_slot_is_valid_only_if_complete_and_in_place(
             index: u64, check: u64, value in proptest::option::of(any::<[u8; 32]>()), bit in 0..SLOT_BYTES * 8,
         ) {
             let record = JournalRecord { check, value };

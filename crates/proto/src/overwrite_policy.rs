@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_table() {
+    fn every_row_of_the_table() {
         use OverwriteDecision::{Create, Keep, Refuse, Replace};
         let same = ExistingEntry::File { size: 3, modified: NOW };
         let touched = ExistingEntry::File { size: 3, modified: Timestamp { nanoseconds: 8, ..NOW } };
@@ -306,7 +306,7 @@ mod tests {
         }
     }
     #[test]
-    fn what_is_the_same_is_said_by_the_conduct() {
+    fn the_policy_defines_equality() {
         use OverwriteDecision::{Compare, Create, Keep, Omit, Pass, Replace};
         let newer = Timestamp { seconds: NOW.seconds + 1, ..NOW };
         let older = Timestamp { seconds: NOW.seconds - 1, ..NOW };

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refuses_what_is_not_one_component() {
+    fn refuses_all_but_one_component() {
         assert_eq!(Name::new(b""), Err(NameError::Length));
         assert_eq!(Name::new(&[b'a'; 256]), Err(NameError::Length));
         assert_eq!(Name::new(b"a/b"), Err(NameError::Separator));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn reserved_names_come_apart_again() {
+    fn reserved_names_can_be_parsed() {
         let digits = "0123456789abcdef01234567";
         assert_eq!(Name::reserved(digits, "journal").reserved_parts(), Some((digits, "journal")));
         for other in [

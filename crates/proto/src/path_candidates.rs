@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn faster_links_come_first_and_then_what_ssh_used() {
+    fn faster_links_come_first_then_sshs() {
         let near = [local("10.1.0.1/24", "eth0", 1000), local("10.2.0.1/24", "eth1", 100_000)];
         let far = [
             local("192.168.0.9/24", "ib0", 400_000),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_ones_that_of_ssh_is_the_first_and_its_kind() {
+    fn among_equal_links_sshs_is_first_with_its_kind() {
         let near = [local("10.1.0.1/24", "eth0", 0), local("fd01::1/64", "eth0", 0), local("10.2.0.1/24", "eth1", 0)];
         let far = [local("10.2.0.2/24", "eth1", 0), local("fd01::2/64", "eth0", 0), local("10.1.0.2/24", "eth0", 0)];
         assert_eq!(between(&near, &far, Some("10.1.0.2")), ["10.1.0.2 1", "10.2.0.2 2", "fd01::2 1"]);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_lead_there_is_left_out() {
+    fn unreachable_addresses_are_dropped() {
         let bridge = local("172.17.0.1/16", "docker0", 10_000);
         let near = [local("10.1.0.1/24", "eth0", 1000), bridge.clone()];
         let of_one_host = [

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_carries_clearly_more_is_taken() {
+    fn a_clearly_faster_path_is_chosen() {
         assert_eq!(judged(&[(12, 100), (118, 100)]).path, PathId(1));
         assert_eq!(judged(&[(100, 100), (120, 100)]).path, PathId(0), "not for a fifth");
         assert_eq!(judged(&[(118, 100), (12, 100)]).path, PathId(0));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_not_blamed_for_having_nothing_to_carry() {
+    fn an_idle_path_is_not_blamed() {
         let choice = judged(&[(12, 100), (118, 10)]);
         assert_eq!((choice.path, choice.bytes_per_s[&PathId(1)] / 1_000_000), (PathId(1), 118));
         assert_eq!(judged(&[(118, 100), (0, 0)]).path, PathId(0), "nothing is known of the other one");

@@ -151,7 +151,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_taken_out_and_what_is_missing_agree_with_a_plain_set(
+        fn removals_and_gaps_agree_with_a_plain_set(
             numbers in proptest::collection::vec(0u64..60, 0..80), start in 0u64..60, len in 0u64..60, end in 0u64..70,
         ) {
             let mut ranges = RangeSet::new();

@@ -162,7 +162,7 @@ mod tests {
         }
 
         #[test]
-        fn who_is_late_within_the_bucket_loses_nothing(
+        fn a_late_sender_within_the_bucket_loses_nothing(
             rate in 512_000u64..2_000_000_000,
             wanted in 1_000_000u64..2_000_000,
             late_ms in prop::collection::vec(0u64..60, 1..8),
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn who_steps_back_gets_what_nobody_has_taken() {
+    fn an_earlier_clock_gets_only_unused_permits() {
         let mut pacer = RateClock::new(1_000_000);
         let ms = Duration::from_millis;
         assert_eq!(pacer.take_after(ms(5), ms(0), 10_000), RateGrant::At(ms(15)));

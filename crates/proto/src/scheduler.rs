@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stride_is_what_fits_into_a_quarter_of_a_second() {
+    fn a_chunk_takes_a_quarter_of_a_second() {
         let mut chunk_sizer = ChunkSizer::default();
         for (frames, time_ms, fit) in [(4, 100, 10), (10, 20, 16), (16, 8000, 1), (1, 125, 2), (0, 0, 16)] {
             chunk_sizer.took(frames, Duration::from_millis(time_ms));
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_stream_has_not_done_is_handed_out_once_more() {
+    fn another_streams_unfinished_work_is_handed_out_again() {
         let mut plan = plan(2);
         assert!(plan.take_double().is_none(), "nothing is kept unless asked for");
         plan.keep_pieces();
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_large_files_are_begun_until_one_is_settled() {
+    fn the_number_of_large_files_in_progress_is_bounded() {
         let mut plan = plan(2);
         let most = LARGE_IN_FLIGHT_MAX as u64;
         let one = |id, size| Chunk { entry: EntryId(id), handle: Arc::new(()), size, frames: 0..1, ticket: 0 };
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_begun_goes_on_at_the_limit() {
+    fn a_started_file_continues_at_the_limit() {
         let mut plan = plan(8);
         for id in 0..LARGE_IN_FLIGHT_MAX as u64 - 1 {
             plan.add(EntryId(id), Arc::new(()), F);
@@ -565,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_go_again_goes_first_and_what_failed_never() {
+    fn resends_come_first_and_failed_files_never_return() {
         let mut plan = plan(2);
         let frames = |frames| Chunk { entry: EntryId(2), handle: Arc::new(()), size: 99 * F, frames, ticket: 0 };
         let next = |plan: &mut Scheduler<()>| match plan.take_work(STREAM, CHUNK_FRAMES_MAX) {

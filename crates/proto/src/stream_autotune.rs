@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clean_path_keeps_the_few_that_fill_it() {
+    fn a_clean_path_keeps_few_streams_that_fill_it() {
         for start in [2, 4, 8] {
             let (steps, tuner) = run(start, 128, 60_000_000, |_, _| LINE);
             assert_eq!((tuner.streams(), steps.len()), (start, 5), "two tries, taken back: {steps:?}");
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_falls_later_calls_for_more() {
+    fn a_later_drop_of_the_rate_adds_streams() {
         // Slow start lasts three seconds; then losses reduce the rate.
         let path = |streams: u16, now| if now < 3_000_000 { LINE } else { LINE.min(u64::from(streams) * 1_250_000) };
         let (steps, tuner) = run(8, 64, 12_000_000, path);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_wait_for_the_network_changes_nothing() {
+    fn time_not_spent_waiting_for_the_network_changes_nothing() {
         let mut tuner = StreamAutotuner::new(2, 64);
         for step in 0..100 {
             let sample =

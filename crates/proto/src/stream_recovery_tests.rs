@@ -72,7 +72,7 @@ impl Path {
 }
 
 #[test]
-fn a_stream_that_stalls_alone_is_given_up_after_five_seconds_and_replaced_at_once() {
+fn a_single_stalled_stream_is_replaced_after_five_seconds() {
     let mut path = Path::with(8);
     let (mend, after_ms) = path.until_something(20, &[0, 1, 2, 3, 4, 5, 7]).unwrap();
     assert_eq!(mend, RecoveryAction { give_up: vec![StreamId(6)], make: 1, hopeless: false });
@@ -84,7 +84,7 @@ fn a_stream_that_stalls_alone_is_given_up_after_five_seconds_and_replaced_at_onc
 }
 
 #[test]
-fn who_waits_for_a_slow_disk_or_has_nothing_to_send_is_left_alone() {
+fn streams_waiting_for_a_disk_or_for_work_are_left_alone() {
     let mut path = Path::with(4);
     // Responses without room: nothing is acknowledged, and nothing is unanswered.
     for _ in 0..400 {
@@ -119,7 +119,7 @@ fn a_cut_link_costs_no_stream_until_it_is_back() {
 }
 
 #[test]
-fn a_short_glitch_changes_nothing() {
+fn a_short_glitch_changes_nothing_at_all() {
     let mut path = Path::with(8);
     for _ in 0..25 {
         for _ in 0..4 {
@@ -132,7 +132,7 @@ fn a_short_glitch_changes_nothing() {
 }
 
 #[test]
-fn streams_that_break_are_replaced_at_once_then_tried_one_by_one() {
+fn broken_streams_are_replaced_at_once_then_one_by_one() {
     let mut path = Path::with(8);
     (0..8).for_each(|stream| path.breaks(stream));
     assert_eq!(path.look().make, 8);
@@ -155,7 +155,7 @@ fn streams_that_break_are_replaced_at_once_then_tried_one_by_one() {
 }
 
 #[test]
-fn a_path_that_stays_dead_ends_the_job() {
+fn a_dead_path_ends_the_job() {
     let mut path = Path::with(2);
     let mut looks = 0;
     while !{
@@ -168,7 +168,7 @@ fn a_path_that_stays_dead_ends_the_job() {
 }
 
 #[test]
-fn a_host_that_slept_has_not_waited() {
+fn a_suspended_host_has_not_waited() {
     let mut path = Path::with(2);
     path.only(&[0]);
     path.look();
@@ -178,7 +178,7 @@ fn a_host_that_slept_has_not_waited() {
 }
 
 #[test]
-fn as_many_as_are_wanted_are_made_and_those_under_way_not_twice() {
+fn the_wanted_number_of_streams_is_opened_only_once() {
     let mut path = Path::with(8);
     assert_eq!(path.mender.want(16, 8), 8);
     assert_eq!(path.mender.want(20, 8), 4);
@@ -193,7 +193,7 @@ fn as_many_as_are_wanted_are_made_and_those_under_way_not_twice() {
 }
 
 #[test]
-fn nothing_is_mended_before_the_first_stream() {
+fn recovery_starts_with_the_first_stream() {
     let mut mender = StreamRecovery::default();
     assert!((0..1000).all(|_| mender.sample(SAMPLE_US, &[]) == RecoveryAction::default()));
 }

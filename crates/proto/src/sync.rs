@@ -213,7 +213,7 @@ mod tests {
     use crate::limits::FIGURE_MAX;
 
     #[test]
-    fn rules_come_back() {
+    fn rules_round_trip() {
         let path = b"/b".to_vec();
         let some = SyncOptions {
             into: true,
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn items_and_figures_come_back() {
+    fn items_and_counts_round_trip() {
         let all = ChangeReasons(u8::MAX);
         for change in [
             ChangeKind::Made,
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_is_a_fault() {
+    fn unknown_values_are_faults() {
         let rules = comes_back(&SyncOptions::default());
         assert!(refuses::<SyncOptions>(&rules, &[(1, 3), (5, 4)]));
         let change = ChangeKind::Replaced(ChangeReasons::KIND);

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn only_times_that_may_be_equal_are_asked_for() {
+    fn only_possibly_equal_times_are_queried() {
         let time = at(1_000_000_001, 123_456_789);
         assert!(may_be_stored(time, at(1_000_000_001, 0)) && may_be_stored(time, at(1_000_000_000, 0)));
         assert!(may_be_stored(time, at(1_000_000_001, 123_456_700)));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_counts_whole_seconds() {
+    fn a_window_counts_full_seconds() {
         assert!(is_within(0, at(5, 1), at(5, 999)) && !is_within(0, at(5, 999_999_999), at(6, 0)));
         assert!(is_within(2, at(5, 0), at(3, 999)) && !is_within(2, at(5, 0), at(2, 999)));
         assert!(!is_within(u32::MAX, at(i64::MAX, 0), at(i64::MIN, 0)));

@@ -53,7 +53,7 @@ fn meet(
 }
 
 #[test]
-fn an_open_server_takes_who_says_so_and_nobody_else() {
+fn an_open_server_accepts_only_explicitly_open_clients() {
     let (client, server) = meet(&ClientCredentials::Open, &[KnownClient::Anyone], "pub");
     assert!(client.is_ok() && server.unwrap().as_deref() == Some("pub"));
     let (client, server) = meet(&ClientCredentials::Open, &[KnownClient::Secret(secret(1))], "pub");
@@ -63,7 +63,7 @@ fn an_open_server_takes_who_says_so_and_nobody_else() {
 }
 
 #[test]
-fn who_knows_a_secret_or_has_a_key_gets_in_and_hears_why_not() {
+fn clients_with_a_secret_or_key_get_in_or_learn_the_reason() {
     let known =
         [KnownClient::Secret(secret(1)), KnownClient::Secret(secret(2)), KnownClient::Key(key(3).public().unwrap())];
     for pass in [ClientCredentials::Secret(secret(2)), keys(3, 7)] {
@@ -76,7 +76,7 @@ fn who_knows_a_secret_or_has_a_key_gets_in_and_hears_why_not() {
 }
 
 #[test]
-fn who_does_not_hears_nothing_at_all() {
+fn unknown_clients_learn_nothing() {
     let known =
         [KnownClient::Secret(secret(1)), KnownClient::Secret(secret(2)), KnownClient::Key(key(3).public().unwrap())];
     for pass in [ClientCredentials::Secret(secret(3)), keys(4, 7)] {
@@ -88,14 +88,14 @@ fn who_does_not_hears_nothing_at_all() {
 }
 
 #[test]
-fn a_server_with_another_key_is_told_no_directory() {
+fn a_server_with_another_key_learns_no_directory() {
     let (client, server) = meet(&keys(3, 8), &[KnownClient::Key(key(3).public().unwrap())], "incoming");
     assert!(matches!(client, Err(AuthError::ServerProof)));
     assert!(server.is_err());
 }
 
 #[test]
-fn a_proof_is_worth_nothing_elsewhere() {
+fn a_proof_is_invalid_elsewhere() {
     let (here, there) = ([1; 32], [2; 32]);
     let others = [keys(2, 7), ClientCredentials::Secret(secret(2))];
     for (pass, other) in [keys(1, 7), ClientCredentials::Secret(secret(1))].iter().zip(&others) {
@@ -122,7 +122,7 @@ fn a_proof_is_worth_nothing_elsewhere() {
 }
 
 #[test]
-fn proofs_are_those_of_the_document() {
+fn proofs_match_the_document() {
     let exported = std::array::from_fn(|i| u8::try_from(i).expect("below 32"));
     let (by_secret, by_key) = (ClientCredentials::Secret(secret(0x11)), keys(0x22, 0x33));
     let server = key(0x33);

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_has_ended_is_named_with_a_hint() {
+    fn an_ended_server_is_named_with_a_hint() {
         let cause = rustix::io::Errno::CONNREFUSED.into();
         let error = DialError::Unreachable { host: "db1".into(), port: 5031, cause };
         let expected = "cannot connect to port 5031 of db1: Connection refused\nhas haul serve ended (--once, --for)?";

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_is_told_and_the_others_are_counted() {
+    fn one_is_reported_and_the_others_are_counted() {
         let strangers = UnauthenticatedClients::default();
         let began = Instant::now();
         let at = |ms: u64| strangers.one_more(began + Duration::from_millis(ms));

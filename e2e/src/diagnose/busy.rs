@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_test_computes_is_seen() {
+    fn a_tests_computation_is_visible() {
         let look = ProcessorSnapshot::now();
         let begun = Instant::now();
         while begun.elapsed().as_millis() < 300 {

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_changes_settings_and_nothing_else() {
+    fn a_seed_changes_only_settings() {
         let (middle, drawn, other) = (cases(None, 3), cases(Some(1), 3), cases(Some(2), 3));
         let names = |cases: &[DiagnoseCase]| cases.iter().map(DiagnoseCase::name).collect::<Vec<_>>();
         let settings = |cases: &[DiagnoseCase]| cases.iter().map(DiagnoseCase::settings).collect::<Vec<_>>();

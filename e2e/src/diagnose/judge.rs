@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_has_to_name_the_limit_and_its_detail() {
+    fn a_verdict_must_name_the_limit_and_its_detail() {
         let ruling = |verdict| judged("loss/mild/push", json!({ "verdict": verdict })).ruling;
         assert_eq!(ruling(json!({ "limit": "congestion", "detail": "loss" })), Ruling::Right);
         assert_eq!(ruling(json!({ "limit": "congestion", "detail": "rtt" })), Ruling::Wrong);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn no_verdict_is_said_to_be_none() {
+    fn the_absence_of_a_verdict_is_reported() {
         let outcome = judged("loss/mild/push", json!({ "seconds": 2.5 }));
         assert!(outcome.is_wrong() && outcome.line().contains("no verdict given"), "{}", outcome.line());
     }

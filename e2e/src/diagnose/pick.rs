@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_told_what_was_picked() {
+    fn picked_settings_appear_in_the_table() {
         let mut pick = Pick::new(Strength::Mild, None, 2);
         let rate = pick.of("MB/s", 10..=10, 1..=1);
         pick.any("ms", 5..=5);

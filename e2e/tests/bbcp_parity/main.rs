@@ -260,7 +260,7 @@ fn each_named_reason_is_explained() {
 }
 
 #[test]
-fn each_line_does_what_a_real_bbcp_does_or_says_why_not() {
+fn each_line_has_a_real_bbcps_effect_or_a_reason() {
     let Some(real) = real_bbcp() else {
         println!("SKIPPED: no real bbcp: name one in HAUL_BBCP");
         return;

@@ -163,7 +163,7 @@ fn a_wrong_guess_of_an_earlier_attempt_counts() {
 }
 
 #[test]
-fn a_file_that_is_changed_in_place_is_not_guessed_either() {
+fn a_file_updated_in_place_cannot_be_guessed_either() {
     let mut scene = scene(DeltaMode::Blocks, true, 0);
     let tree = scene.open_tree();
     let id = offer(&mut scene, tree, &[b"secret"]);
@@ -216,7 +216,7 @@ fn forms_of_sums() -> Vec<Form> {
 }
 
 #[test]
-fn bytes_of_an_old_file_that_are_no_block_it_was_told_of_are_a_fault() {
+fn base_file_bytes_outside_reported_blocks_are_a_fault() {
     for (delta, in_place, forms) in [
         (DeltaMode::Blocks, false, forms_of_blocks()),
         (DeltaMode::Blocks, true, forms_of_blocks()),
@@ -239,7 +239,7 @@ fn bytes_of_an_old_file_that_are_no_block_it_was_told_of_are_a_fault() {
 }
 
 #[test]
-fn a_frame_of_which_nothing_was_told_is_not_made_of_the_old_file() {
+fn an_unreported_frame_is_not_built_from_the_base_file() {
     let mut scene = scene(DeltaMode::Blocks, false, 0);
     std::fs::write(scene.landing().join("tree/secret"), &secret(7)[..usize_of(FRAME)]).expect("a shorter one");
     let tree = scene.open_tree();
@@ -284,7 +284,7 @@ fn offer_digest(scene: &mut Scene, tree: u64, digest: [u8; 32]) -> TransferNeed 
 }
 
 #[test]
-fn a_file_whose_digest_was_guessed_wrong_is_not_compared_again() {
+fn a_file_with_a_wrongly_guessed_digest_is_not_compared_again() {
     let mut scene = Scene::with(&mut Rng::new(1), |request| {
         request.delta = DeltaOptions::default();
         request.sync.equal = EqualityTest::Digest;

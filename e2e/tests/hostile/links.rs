@@ -55,7 +55,7 @@ fn offer_further_name(scene: &mut Scene, parent: u64, name: &[u8], to: u64) {
 }
 
 #[test]
-fn a_link_that_replaces_the_first_name_gets_no_further_name() {
+fn a_link_replacing_the_first_name_gets_no_hard_link() {
     let (mut scene, tree, below) = linking_scene();
     let file = send_first_name(&mut scene, below, b"first");
     assert_ne!(scene.needs(&[raw::link(below, b"first", b"../inside")]), [TransferNeed::Refused]);
@@ -66,7 +66,7 @@ fn a_link_that_replaces_the_first_name_gets_no_further_name() {
 }
 
 #[test]
-fn a_file_that_another_user_puts_under_the_first_name_gets_no_further_name() {
+fn another_users_file_under_the_first_name_gets_no_hard_link() {
     let (mut scene, tree, below) = linking_scene();
     let file = send_first_name(&mut scene, below, b"first");
     let (first, planted) = (scene.landing().join("tree/below/first"), scene.landing().join("tree/planted"));

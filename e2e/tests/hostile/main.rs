@@ -72,7 +72,7 @@ fn a_hostile_source_changes_nothing_outside_and_ends_with_a_fault() {
 
 /// A target that took paths for true would do this.
 #[test]
-fn what_changes_outside_is_seen() {
+fn the_harness_detects_changes_outside() {
     let scene = Scene::new(&mut Rng::new(0));
     let before = scene.outside();
     std::fs::write(scene.landing().join("inside"), "harmless").unwrap();

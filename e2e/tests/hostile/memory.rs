@@ -88,7 +88,7 @@ fn linked_directories(scene: &mut Scene, tree: u64, count: u64) -> usize {
 }
 
 #[test]
-fn hard_links_that_never_come_take_bounded_memory_and_end_with_a_fault() {
+fn missing_hard_links_take_bounded_memory_and_end_with_a_fault() {
     let mut scene = Scene::with(&mut Rng::new(1), |request| {
         request.metadata.preserve.hard_links = true;
         request.fsync = Fsync::None;

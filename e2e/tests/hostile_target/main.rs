@@ -144,7 +144,7 @@ fn a_hostile_worker_is_not_believed_and_the_job_ends() {
 }
 
 #[test]
-fn what_a_hostile_worker_could_do_is_seen() {
+fn the_harness_detects_a_successful_attack() {
     let mut scene = Scene::start(Way::Push, &[]);
     let outside = scene.outside();
     assert_eq!(scene.outside(), outside);

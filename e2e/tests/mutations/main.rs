@@ -107,14 +107,14 @@ fn place() -> Sandbox {
 }
 
 #[test]
-fn whatever_is_mutated_both_ends_stop_with_words_and_no_wrong_file_gets_a_name() {
+fn any_mutation_ends_both_ends_with_a_message_and_no_wrong_file_gets_a_name() {
     let number = cases("HAUL_MUTATIONS", 120);
     hold_all(&place(), number, None);
     count("mutated-sessions", number);
 }
 
 #[test]
-fn a_served_worker_is_not_led_astray_by_what_a_client_mutates() {
+fn a_served_worker_resists_a_clients_mutations() {
     let sandbox = place();
     let number = cases("HAUL_MUTATIONS_SERVED", 40);
     let server = ServedShare::start(&sandbox, &["--clients", "64"]);

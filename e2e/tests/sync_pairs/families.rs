@@ -260,7 +260,7 @@ enum Verdict {
 }
 
 #[test]
-fn options_make_of_any_tree_the_same_as_those_of_rsync() {
+fn options_have_the_same_effect_as_in_rsync_on_any_tree() {
     let has_rsync = Command::new("rsync").arg("--version").stdout(Stdio::null()).status().is_ok_and(|s| s.success());
     if !has_rsync {
         println!("SKIPPED: rsync is not installed");

@@ -58,7 +58,7 @@ enum Verdict {
 }
 
 #[test]
-fn what_becomes_of_any_tree_is_the_source_as_rsync_makes_it() {
+fn any_tree_becomes_the_source_as_with_rsync() {
     let (pairs, from) = (cases("HAUL_SYNC_PAIRS", EVERYDAY), cases("HAUL_SYNC_SEED", 0));
     let has_rsync = Command::new("rsync").arg("--version").stdout(Stdio::null()).status().is_ok_and(|s| s.success());
     if !has_rsync {
@@ -257,7 +257,7 @@ fn rsync(scope: Scope, source: &Path, target: &Path, wanted: &Look) -> Option<Ve
 }
 
 #[test]
-fn each_thing_that_is_kept_is_seen_to_differ() {
+fn each_preserved_attribute_is_seen_to_differ() {
     let place = temporary();
     let root = |number: usize| place.path().join(number.to_string());
     let tree = spec::example();

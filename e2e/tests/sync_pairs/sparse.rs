@@ -35,7 +35,7 @@ const WAYS: [Way; 3] = [Way::Push, Way::Pull, Way::Local];
 const MODES: [&[&str]; 5] = [&[], &["--delta=blocks"], &["--delta=rolling"], &["--inplace"], &["--sparse=make"]];
 
 #[test]
-fn a_file_with_holes_that_changes_takes_no_more_room_than_its_source() {
+fn a_changed_sparse_file_takes_no_more_space_than_its_source() {
     let (files, from) = (cases("HAUL_SPARSE_PAIRS", EVERYDAY), cases("HAUL_SYNC_SEED", 0));
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_as_slow_as_it_is_told_to_be() {
+    fn the_delay_matches_the_settings() {
         let Some((_directory, slow)) = mounted() else { return };
         let file = slow.path().join("file");
         fs::write(&file, vec![7; 4_000_000]).expect("it is not slow yet");

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_superpacket_is_one_segment() {
+    fn an_ordinary_packet_is_one_segment() {
         let mut plain = superpacket(100);
         plain[GSO_TYPE] = GSO_NONE;
         let shape = PacketShape::of(&plain);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_what_the_kernel_would_have_sent_in_its_place() {
+    fn a_part_equals_the_kernels_own_segment() {
         let frame = superpacket(4000);
         let shape = PacketShape::of(&frame);
         let part = shape.part(&frame, 1, 1);

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_that_differ_are_counted() {
+    fn differing_bytes_are_counted() {
         assert_eq!(differing_bytes(b"haul", b"haul"), None);
         assert_eq!(differing_bytes(b"haul", b"hauls"), Some(1));
         assert_eq!(differing_bytes(b"haul", b"foul"), Some(2));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_static_executable_is_position_independent_where_rust_links_such_ones() {
+    fn a_static_executable_is_position_independent_if_rust_supports_it() {
         let headers = |kind: u8, machine: u8, segment: u8| {
             let mut file = vec![0; 120];
             file[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_a_removed_package_leaves_is_found() {
+    fn a_file_left_by_a_removed_package_is_found() {
         let root = tempfile::tempdir().unwrap();
         let cell = Cell::new(root.path());
         fs::create_dir_all(root.path().join("usr/bin")).unwrap();

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_none_is_refused() {
+    fn an_invalid_address_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         for url in ["http://example.org", "example.org", "https://example.org/\" x"] {
             assert!(write(directory.path(), "1.2.3", url).is_err_and(|why| why.contains("--source")), "{url}");

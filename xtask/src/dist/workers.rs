@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_executables_that_haul_would_find_are_packaged() {
+    fn only_executables_usable_by_haul_are_packaged() {
         let (name, target) = ("haul-0.1.0-aarch64-unknown-linux-gnu", "x86_64-unknown-linux-gnu");
         let check = |name, architecture| check_name(name, architecture, "0.1.0", target);
         assert_eq!(check(name, "aarch64"), Ok(()));

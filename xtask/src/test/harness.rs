@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_test_that_did_not_run_is_counted_once() {
+    fn a_skipped_test_is_counted_once() {
         let stdout = "test a ... ok\n\nsuccesses:\n\n---- a stdout ----\nSKIPPED: needs root\nSKIPPED: again\n\n\
             ---- b stdout ----\nsomething else\n\nsuccesses:\n    a\n    b\n";
         assert_eq!(skips(stdout), ["a: needs root"]);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn names_the_tests_that_failed() {
+    fn names_failed_tests() {
         let stdout = "test a::b ... ok\ntest a::c ... FAILED\ntest result: FAILED. 1 passed; 1 failed; 0 ignored;\n";
         assert_eq!(reason("exit status 101", Counts::parse(stdout), stdout), "a::c");
         let said = format!(

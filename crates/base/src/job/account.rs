@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_done_comes_back_from_its_lines() {
+    fn accounts_round_trip() {
         let did = WorkDone { what: WorkKind::Compared, files: 3, bytes: 1 << 40, failed: 0, path: "./a b".into() };
         for (did, why) in [(Some(did), None), (None, Some("no\nway"))] {
             let account = WorkAccount { is_idle: why.is_some(), did, why: why.map(str::to_owned) };

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_comes_back_and_no_secret_is_shown() {
+    fn credentials_round_trip_and_no_secret_is_shown() {
         let (secret, own) = (Secret([7; SECRET_LEN]), PrivateKey([8; KEY_LEN]));
         let server = PrivateKey([9; KEY_LEN]).public().unwrap();
         assert_eq!(ClientCredentials::from_line("open"), Some(ClientCredentials::Open));

@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_what_cp_takes() {
+    fn names_follow_cps_rules() {
         let own = |path: &str| own_name(Path::new(path)).map(|name| name.to_str().unwrap().to_owned());
         assert_eq!(own("/data/run7"), Some("run7".into()));
         assert_eq!(own("/data/run7///"), Some("run7".into()));

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_a_greeting_is_none() {
+    fn text_similar_to_a_greeting_is_rejected() {
         let long = format!("HAUL-WORKER 1 {}", "9".repeat(MAX_VERSION + 1));
         let cases: [&[u8]; 10] = [
             b"",

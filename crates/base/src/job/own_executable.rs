@@ -40,14 +40,14 @@ mod tests {
     use crate::job::hello::VERSION;
 
     #[test]
-    fn the_path_that_the_process_was_started_by_leads_to_its_executable() {
+    fn the_starting_path_resolves_to_the_executable() {
         let by_kernel = std::fs::canonicalize(os::started_by().unwrap()).unwrap();
         assert_eq!(by_kernel, std::fs::canonicalize(std::env::current_exe().unwrap()).unwrap());
         assert!(own_executable().unwrap().exists());
     }
 
     #[test]
-    fn another_program_at_that_path_is_not_taken_for_this_one() {
+    fn another_program_at_that_path_is_not_accepted() {
         let directory = tempfile::tempdir().unwrap();
         let program = directory.path().join("haul");
         for (line, expected) in [(worker_identify_line(), true), (format!("haul {VERSION}1 protocol 1"), false)] {

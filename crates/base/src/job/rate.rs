@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_halving_makes_one_and_doubling_does_nothing() {
+    fn without_a_limit_halving_sets_one_and_doubling_does_nothing() {
         let handle = RateHandle::new();
         handle.double();
         assert_eq!(handle.changed(None, || 1 << 30), None);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_is_set_or_lifted_goes_before_steps_that_were_taken_earlier() {
+    fn an_absolute_limit_overrides_earlier_steps() {
         let handle = RateHandle::new();
         handle.double();
         handle.set(Some(5 << 20));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn no_limit_is_so_low_that_nothing_moves_or_too_high_for_its_number() {
+    fn limits_stay_within_a_useful_range() {
         let handle = RateHandle::new();
         (0..100).for_each(|_| handle.halve());
         assert_eq!(handle.changed(Some(1 << 30), || 0), Some(Some(RATE_MIN)));

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_latest_record_comes_back() {
+    fn the_latest_record_is_read() {
         let progress = WorkProgress::new().unwrap();
         assert_eq!(progress.snapshot(), None);
         assert!(rustix::fs::ftruncate(&**progress.descriptor(), 1 << 30).is_err(), "a worker cannot make it longer");
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_being_replaced_and_a_wrong_one_are_none() {
+    fn records_in_replacement_and_invalid_ones_are_ignored() {
         let progress = WorkProgress::new().unwrap();
         let work = WorkDone { what: WorkKind::Sent, files: 1, bytes: 255, failed: 0, path: String::new() };
         progress.record(&work, Bottleneck::Link).unwrap();

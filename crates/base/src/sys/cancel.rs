@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_stops_with_the_whole_and_not_the_other_way_round() {
+    fn a_part_stops_with_its_parent_and_not_vice_versa() {
         let whole = Cancel::new();
         let [first, second] = [whole.of_part(), whole.of_part()];
         first.clone().cancel();

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_someone_else_holds_open_delays_but_a_moment() {
+    fn a_pipe_held_open_by_another_process_delays_only_briefly() {
         let mut spawned = shell("sleep 15 & echo $!; echo bye >&2");
         let mut id = String::new();
         while !id.ends_with('\n') {
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn dropping_ends_even_a_child_that_does_not_want_to() {
+    fn dropping_ends_even_a_stubborn_child() {
         for script in ["read x", "trap '' TERM; echo ready; while :; do read x || sleep 0.05; done"] {
             let mut spawned = spawn(Command::new("sh").args(["-c", script])).unwrap();
             if script.contains("ready") {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_to_one_that_does_not_read_ends_when_it_is_cancelled() {
+    fn writing_to_a_child_that_does_not_read_ends_on_cancellation() {
         let mut spawned = shell("sleep 15");
         let cancel = Cancel::new();
         let stop = cancel.clone();
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_only_carries_is_left_to_end_by_itself_and_is_reaped() {
+    fn a_forwarding_child_ends_by_itself_and_is_reaped() {
         let mut spawned = shell("read x; sleep 0.2; exit 3");
         let pid = spawned.guard.pid().unwrap();
         spawned.guard.is_messenger();

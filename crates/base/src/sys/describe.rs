@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn says_what_happened_without_numbers() {
+    fn describes_errors_without_numbers() {
         let text = describe(&Errno::EXIST.into());
         assert_eq!(text, "File exists");
         assert_eq!(describe(&io::Error::other("odd (os error 3)")), "odd (os error 3)");
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn has_a_remedy_for_the_common_ones() {
+    fn common_errors_have_a_remedy() {
         let common = [
             Errno::NOSPC,
             Errno::DQUOT,

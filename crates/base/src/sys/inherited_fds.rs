@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_has_what_it_was_handed_and_another_has_not() {
+    fn only_the_intended_child_inherits_a_descriptor() {
         let (mut reading, writing) = io::pipe().unwrap();
         let writing = Arc::new(OwnedFd::from(writing));
         // Not every shell knows numbers of two digits behind >&.
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_cannot_be_taken() {
+    fn a_missing_descriptor_cannot_be_inherited() {
         assert!(adopt(1).is_err() && adopt(-1).is_err() && adopt(1 << 20).is_err());
     }
 }

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_come_back_and_the_length_stays() {
+    fn numbers_round_trip_and_the_length_stays() {
         let numbers = SharedNumbers::<3>::new(c"haul-test").unwrap();
         assert_eq!(numbers.read().unwrap(), [0; 3]);
         numbers.write([1, u64::MAX, 3]).unwrap();

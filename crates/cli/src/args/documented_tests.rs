@@ -27,7 +27,7 @@ fn quoted(cell: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn every_option_of_bbcp_has_a_row_that_says_whether_it_is_there() {
+fn every_option_of_bbcp_has_a_row_with_its_status() {
     let rows = documented();
     let bbcps = COPY.iter().filter(|row| row.bbcp.is_some());
     for row in bbcps {
@@ -72,7 +72,7 @@ fn tests() -> HashMap<String, String> {
 }
 
 #[test]
-fn every_test_that_is_named_is_there() {
+fn every_named_test_exists() {
     let tests = tests();
     for (document, at_least) in [("BBCP.md", 50), ("CVES.md", 40), ("../SECURITY.md", 100)] {
         let text = std::fs::read_to_string(root().join("docs").join(document)).unwrap();

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_of_verify_is_typed_as_that_of_a_copy() {
+    fn verify_and_copy_options_are_typed_alike() {
         for row in verify::ALL {
             let copy = COPY.iter().find(|copy| copy.id == row.id).expect("a copy has it");
             assert_eq!((row.letter, row.typed()), (copy.letter, copy.typed()));

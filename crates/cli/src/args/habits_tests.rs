@@ -24,7 +24,7 @@ fn becomes(line: &[&str], exists: &[&str]) -> String {
 }
 
 #[test]
-fn every_line_works_or_names_what_to_type_instead() {
+fn every_line_works_or_names_its_replacement() {
     let lines: &[&[&str]] = &[
         // scp's.
         &["file", "db1:"],
@@ -409,7 +409,7 @@ fn every_line_works_or_names_what_to_type_instead() {
 }
 
 #[test]
-fn what_is_there_is_a_file_and_what_bbcp_means_is_left_alone() {
+fn existing_files_are_files_and_bbcps_meanings_are_unchanged() {
     assert_eq!(becomes(&["-l", "8192", "file", "db1:"], &["8192"]), "works");
     assert_eq!(becomes(&["-o", "A=b", "file", "db1:dir/"], &["A=b"]), "works");
     for line in [

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_text_is_a_request() {
+    fn text_is_never_a_roff_request() {
         assert_eq!(text(".x\n'y' -z \\ ~^"), "\\&.x\n\\(aqy\\(aq \\-z \\e \\(ti\\(ha");
         let requests = [".TH ", ".SH ", ".SS ", ".TP", ".PP", ".B ", ".br"];
         for line in page().lines().filter(|line| line.starts_with(['.', '\''])) {

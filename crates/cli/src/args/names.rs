@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn bbcps_names_take_the_letters_that_they_take_there() {
+    fn bbcps_names_accept_the_same_abbreviations_as_in_bbcp() {
         for (typed, id) in [
             ("a", "append"),
             ("b", "buffers"),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn hauls_names_take_what_tells_them_apart_and_bbcp_has_none_of_them() {
+    fn hauls_names_accept_unambiguous_abbreviations_and_bbcps_do_not() {
         assert_eq!(named("verif", Dialect::Haul), "verify");
         assert_eq!(named("checksums", Dialect::Haul), "checksums");
         assert_eq!(named("no-", Dialect::Haul), "no-empty-dirs or no-resume or no-keep or no-encrypt or no-deploy");

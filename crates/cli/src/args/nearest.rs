@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_slips_and_nothing_else() {
+    fn finds_only_slips() {
         assert_eq!(nearest("dmeo", &["demo", "sweep"]), Some("demo"));
         assert_eq!(nearest("folow", &["keep", "follow", "ignore"]), Some("follow"));
         assert_eq!(nearest("aes256-gcm", &["aes-128-gcm", "aes-256-gcm"]), Some("aes-256-gcm"));

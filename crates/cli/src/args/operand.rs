@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_and_nothing_are_no_host() {
+    fn zeros_and_null_are_no_host() {
         let local = |path: &str| Ok(Location { host: Host::Local, path: path.into() });
         for operand in ["null:16g", "null:", "null:0"] {
             assert_eq!(parse(operand), local(operand));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused_with_the_remedy() {
+    fn meaningless_arguments_are_refused_with_the_remedy() {
         insta::assert_snapshot!(
             ["", "-oProxyCommand=x:a", "-x@h:a", "@h:a", "me@:a", "a b:c", "h:~joe/x", "::1:/x", "me@fe80::1:x",
              "ssh://h/x", "[::1;x]:a", "[]:x"]
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_is_not_text_is_refused() {
+    fn a_non_utf8_host_is_refused() {
         let error = parse_operand(OsStr::from_bytes(b"h\xff:a")).unwrap_err().to_string();
         assert!(error.contains("h\\xff:a") && error.contains("not UTF-8"), "{error}");
     }

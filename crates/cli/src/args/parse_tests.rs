@@ -26,7 +26,7 @@ fn letters_cluster_and_options_may_follow_operands() {
 }
 
 #[test]
-fn typed_twice_the_last_holds_and_repeatable_ones_add_up() {
+fn the_last_repetition_counts_and_repeatable_options_add_up() {
     let (values, _) =
         copy_of(&["-r", "-r", "-s1", "--streams=2", "--ssh-option", "A=1", "--ssh-option=B=2", "-vv", "a", "b"]);
     assert!(values.is_set(&flags::RECURSIVE));
@@ -36,7 +36,7 @@ fn typed_twice_the_last_holds_and_repeatable_ones_add_up() {
 }
 
 #[test]
-fn bbcp_letters_mean_what_they_mean_there() {
+fn bbcp_letters_keep_their_meaning() {
     let (values, _) = copy_of(&[
         "-k",
         "-A",
@@ -71,7 +71,7 @@ fn operands_may_be_any_bytes() {
 }
 
 #[test]
-fn a_worker_is_one_even_where_a_file_has_that_name() {
+fn a_worker_is_recognised_despite_a_file_of_its_name() {
     let parse = |words: &[&str]| parse(Dialect::Haul, words.iter().map(OsString::from).collect(), &|_| true);
     assert!(matches!(parse(&["worker"]), Ok(Command::Worker(WorkerTask::Run { input: None, output: None }))));
     assert!(matches!(parse(&["worker", "--identify"]), Ok(Command::Worker(WorkerTask::Identify))));
@@ -82,7 +82,7 @@ fn a_worker_is_one_even_where_a_file_has_that_name() {
 }
 
 #[test]
-fn a_command_that_is_also_a_file_is_not_guessed_at() {
+fn a_command_with_the_name_of_a_file_is_not_guessed() {
     let parse = |words: &[&str]| parse(Dialect::Haul, words.iter().map(OsString::from).collect(), &|_| true);
     assert!(parse(&["demo", "host:"]).unwrap_err().to_string().contains("./demo"));
     assert!(parse(&["demo", "-r", "host:"]).unwrap_err().to_string().contains("./demo"));
@@ -204,7 +204,7 @@ fn under_bbcps_name_there_are_no_commands_but_the_worker() {
 }
 
 #[test]
-fn a_mistyped_command_copies_nothing() {
+fn a_mistyped_command_copies_no_file() {
     let meant = "verfy: no such command or file\nhint: did you mean haul verify?";
     assert_eq!(error(&["verfy", "-r", "tree", "host:/dst/"]), meant);
     assert_eq!(error(&["verfy", "host:/dst/"]), meant);
@@ -225,7 +225,7 @@ fn a_mistyped_command_copies_nothing() {
 }
 
 #[test]
-fn commands_of_other_programs_copy_nothing_where_a_host_is_named() {
+fn other_programs_commands_copy_nothing_if_a_host_is_named() {
     for (words, hint) in [
         (&["ls", "ann@peer:/x"][..], "did you mean ssh ann@peer ls /x?"),
         (&["du", "peer:"], "did you mean ssh peer du .?"),
@@ -238,7 +238,7 @@ fn commands_of_other_programs_copy_nothing_where_a_host_is_named() {
 }
 
 #[test]
-fn a_local_file_whose_name_looks_like_a_host_is_not_guessed_at() {
+fn a_local_file_with_a_host_like_name_is_not_guessed() {
     let parse = |words: &[&str]| {
         parse(Dialect::Haul, words.iter().map(OsString::from).collect(), &|name| name == "a@12:30.log")
     };
@@ -258,7 +258,7 @@ fn a_local_file_whose_name_looks_like_a_host_is_not_guessed_at() {
 }
 
 #[test]
-fn commands_that_print_take_no_paths() {
+fn printing_commands_take_no_paths() {
     let print = |words: &[&str]| match parse_words(words) {
         Ok(Command::Print(text)) => text,
         other => panic!("{other:?}"),

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_become_options_that_do_the_same() {
+    fn letters_become_equivalent_options() {
         for (line, options) in [
             ("-a s/ t/", "s/ t/"),
             ("-avz s/ t/", "--verbose s/ t/"),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_meant_otherwise_is_refused() {
+    fn ambiguous_letters_are_refused() {
         for (line, expected) in [
             ("-i key s t", "elsewhere it is haul's --idfile"),
             ("-l log s t", "elsewhere it is haul's --logfile"),

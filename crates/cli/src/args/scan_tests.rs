@@ -43,7 +43,7 @@ fn letters_cluster_and_an_argument_is_attached_or_follows() {
 }
 
 #[test]
-fn an_argument_that_may_be_left_out_is_taken_if_it_is_known_and_operands_remain() {
+fn an_optional_argument_is_recognised_and_operands_remain() {
     for (typed, expected) in [
         ("-c a b", "compress | a b"),
         ("-c 3 a b", "compress=3 | a b"),
@@ -72,7 +72,7 @@ fn an_argument_that_may_be_left_out_is_taken_if_it_is_known_and_operands_remain(
 }
 
 #[test]
-fn bbcps_letters_take_the_words_behind_theirs_and_its_options_come_first() {
+fn bbcps_letters_take_the_following_words_and_its_options_come_first() {
     for (typed, expected) in [
         ("-rsP 4 2 a b", "recursive streams=4 progress=2 | a b"),
         ("-s 4 -w =2m a b", "streams=4 windowsz==2m | a b"),

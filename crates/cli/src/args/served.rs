@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_found_wherever_it_stands() {
+    fn a_secret_is_found_in_any_position() {
         let secret = |word: &str| secret_in(word.as_bytes()).map(|range| word[range].to_owned());
         assert_eq!(secret("haul://h:1/#0123").as_deref(), Some("0123"));
         assert_eq!(secret("haul://h:1/d#nearly a secret:a#b:c").as_deref(), Some("nearly a secret"));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_printed_can_be_pasted_and_a_path_put_behind_it() {
+    fn a_printed_address_can_be_pasted_with_a_path_appended() {
         let served = |name: &str, port, directory: &str, secret, path: &str| {
             Ok((name.to_owned(), port, directory.to_owned(), secret, path.to_owned()))
         };
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_one_is_refused_and_no_secret_is_shown() {
+    fn invalid_addresses_are_refused_without_showing_the_secret() {
         for bad in
             ["haul://", "haul://h:0/", "haul://h:x/", "haul://-x/", "haul://[::1/", "haul://h/../x", "haul://h/a b/"]
         {

@@ -65,7 +65,7 @@ mod tests {
     use crate::sweep::setting::DIMENSIONS;
 
     #[test]
-    fn all_that_is_kept_is_an_option_of_a_copy_and_none_is_there_twice() {
+    fn every_recorded_option_is_a_copys_and_unique() {
         assert_eq!(rows().len(), flags::sweep::ALL.len() + KEPT.len());
         let mut ids: Vec<_> = rows().iter().map(|row| row.id).collect();
         ids.sort_unstable();
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_a_list_is_an_option_of_a_copy_under_its_letter() {
+    fn options_with_lists_have_the_copys_letter() {
         let others: [&OptionRow; 2] = [&flags::sweep::SIZE, &flags::sweep::TARGET];
         for own in DIMENSIONS.iter().map(|dimension| dimension.flag).filter(|flag| !flag.is_any(&others)) {
             let copy = COPY.iter().find(|row| row.is(own)).expect("a copy has it");

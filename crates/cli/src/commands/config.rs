@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_those_of_the_help() {
+    fn defaults_match_the_help() {
         let of = |id| COPY.iter().find(|row| row.id == id).and_then(default);
         assert_eq!(of("silence").as_deref(), Some("13s"));
         assert_eq!(of("compress").as_deref(), Some("auto"));

@@ -103,7 +103,7 @@ mod tests {
     use crate::resolve::tests::good;
 
     #[test]
-    fn what_is_in_a_source_is_named_without_the_slash_that_means_it() {
+    fn contents_of_a_source_are_named_without_its_trailing_slash() {
         let temp = tempfile::tempdir().unwrap();
         let (source, file) = (temp.path().join("run7"), temp.path().join("run7/a"));
         std::fs::create_dir(&source).unwrap();

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn options_say_what_is_looked_at() {
+    fn options_choose_the_places() {
         let (ask, host) = planned("a ./b:c").unwrap();
         assert_eq!(ask.paths, [PathBuf::from("a"), "./b:c".into()]);
         assert!(ask.duplicates && ask.sample && ask.target.is_none() && host.is_none() && ask.time == TIME);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_looked_at_is_refused_with_what_to_type() {
+    fn an_impossible_place_is_refused_with_the_remedy() {
         for (words, says) in [
             ("ann@db1:/data", "ssh ann@db1 haul survey /data"),
             ("haul://db1/data", "works on local paths"),

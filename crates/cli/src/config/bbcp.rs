@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line() {
+    fn mistakes_are_named_with_their_line() {
         let all = [
             "-r\n-s 999",
             "-P 2 -V",

@@ -46,7 +46,7 @@ fn the_most_particular_section_has_its_way() {
 }
 
 #[test]
-fn the_command_line_goes_before_the_users_file_and_that_before_the_systems() {
+fn the_command_line_precedes_the_users_file_and_the_systems() {
     let streams = |line| good(line, &["streams = 2", "streams = 3\n[host.db1]\nstreams = 4\ncpus = 7"]).job.options;
     assert_eq!(streams("-s 9 a db1:b").streams.count, Some(9));
     assert_eq!(streams("a db1:b").streams.count, Some(2));
@@ -77,7 +77,7 @@ fn a_flag_of_a_file_can_be_taken_back() {
 }
 
 #[test]
-fn what_cannot_stand_beside_what_goes_before_it_is_left_out() {
+fn settings_in_conflict_with_precedent_ones_are_ignored() {
     let file =
         ["xfrrate = \"1m\"\norder = true\ncipher = \"aes-128-gcm\"\nverify = \"disk\"\nverbose = 1\nport = 5000"];
     let plan = good("--bwlimit 500 -s 4 --no-encrypt -y none --quiet -H 10.0.0.1:9 a b", &file);
@@ -133,7 +133,7 @@ cpus = 1
 }
 
 #[test]
-fn what_is_typed_as_rsync_has_it_goes_before_a_file() {
+fn rsync_like_options_precede_a_file() {
     let file = ["ssh-port = 2222\nidfile = \"file.key\"\nssh-option = \"A=1\""];
     let words = ["--rsh", "ssh -p 9 -o A=0", "a", "b:c"].map(OsString::from).to_vec();
     let Ok(Command::Copy(values, operands)) = parse_words(Dialect::Haul, words, &|_| false) else { panic!() };
@@ -145,7 +145,7 @@ fn what_is_typed_as_rsync_has_it_goes_before_a_file() {
 }
 
 #[test]
-fn nothing_is_remarked_that_a_file_says() {
+fn settings_from_a_file_cause_no_remarks() {
     assert_eq!(good("a h:b", &["reverse = true\nnodns = true\nprogress = 22"]).notes, Vec::<String>::new());
     assert_eq!(good("-z a h:b", &["nodns = true"]).notes.len(), 1);
 }

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_can_write_is_not_read() {
+    fn files_writable_by_others_are_not_read() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("config.toml");
         write(&file, "streams = 2\n").unwrap();
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_says_nothing_and_neither_does_the_null_device() {
+    fn a_missing_file_and_the_null_device_are_empty() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(read(&dir.path().join("absent/config.toml")), Ok(None));
         assert_eq!(read(Path::new("/dev/null")), Ok(Some(String::new())));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_or_no_text_is_refused() {
+    fn oversized_and_binary_files_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         write(&file, vec![b'#'; CONFIG_MAX]).unwrap();

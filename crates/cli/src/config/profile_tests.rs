@@ -63,7 +63,7 @@ fn of_two_sections_the_more_particular_is_first_and_then_the_later() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_line() {
+fn mistakes_are_named_with_their_line() {
     let all = [
         "\nstreems = 4",
         "hots = 4",
@@ -169,7 +169,7 @@ fn what_is_wrong_is_named_with_its_line() {
 }
 
 #[test]
-fn nothing_that_a_file_holds_is_too_much() {
+fn no_content_of_a_file_is_too_much() {
     let deep = format!("a = {}1{}", "[".repeat(50_000), "]".repeat(50_000));
     assert!(said(&deep).is_err());
     let wide: String = (0..20_000).map(|at| format!("[host.h{at}]\n")).collect();

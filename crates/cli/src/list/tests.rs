@@ -61,7 +61,7 @@ fn a_line_is_a_path_blanks_and_all() {
 }
 
 #[test]
-fn what_cannot_be_copied_is_named_with_its_line_and_the_others_are_there() {
+fn failed_lines_are_named_and_the_others_are_used() {
     let read = read(&mut reader(b"h:a\n\nb\nme@h:c\nh:d\nh:~x/y\nh:e\0f\nh:g", b'\n', remote("h")));
     insta::assert_snapshot!(read.join("\n"), @r"
     h a
@@ -76,7 +76,7 @@ fn what_cannot_be_copied_is_named_with_its_line_and_the_others_are_there() {
 }
 
 #[test]
-fn a_line_that_is_longer_than_any_path_takes_no_memory() {
+fn an_overlong_line_takes_no_memory() {
     let mut bytes = vec![b'x'; 1 << 20];
     bytes.extend_from_slice(b"\na\n");
     let mut reader = reader(&bytes, b'\n', Host::Local);
@@ -88,7 +88,7 @@ fn a_line_that_is_longer_than_any_path_takes_no_memory() {
 }
 
 #[test]
-fn a_pipe_gives_what_it_has_and_is_read_again_from_its_beginning() {
+fn a_pipes_list_can_be_read_again_from_its_start() {
     let (reading, mut writing) = std::io::pipe().unwrap();
     let text = ListText::spooled(std::os::fd::OwnedFd::from(reading).into()).unwrap();
     let written = ListFormat { name: "a pipe".into(), text, end: b'\n', typed: Vec::new(), base: None };
@@ -108,7 +108,7 @@ fn a_pipe_gives_what_it_has_and_is_read_again_from_its_beginning() {
 }
 
 #[test]
-fn sources_that_were_typed_come_first_and_the_first_line_says_which_host_is_meant() {
+fn command_line_sources_come_first_and_the_first_line_names_the_host() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(b"\nb\nh:c\n").unwrap();
     let listed = |words: &[&str], typed: &[&str], base: Option<Location>| {

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn lines_round_trip() {
         for path in [&b"a"[..], b"a\nb\\c", b"g\xff", b" lead", b"a (b) = c"] {
             let line = LineFormat::Coreutils.line(path, &[7; 20]).unwrap();
             let line = ManifestLine::parse(line.strip_suffix(b"\n").unwrap());
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn each_form_that_there_is_is_read() {
+    fn every_existing_form_is_read() {
         let read = |text: &str| {
             ManifestLine::parse(text.as_bytes()).map(|line| (line.algorithm, line.digest.len(), line.path))
         };

@@ -23,7 +23,7 @@ fn done(path: &[u8]) -> Event {
 }
 
 #[test]
-fn which_digest_it_is_comes_from_the_line_the_user_or_the_length() {
+fn the_line_the_user_or_the_length_determines_the_digest() {
     let algorithm = |text: &str, said| manifest(text, said).map(|(manifest, _)| manifest.lines.algorithm().name());
     let (sha512, sha256) = ("00".repeat(64), "00".repeat(32));
     assert_eq!(algorithm(&format!("{}  a\n", md5("00")), None), Ok("md5"));

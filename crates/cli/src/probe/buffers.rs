@@ -189,7 +189,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_is_below_the_product_is_named() {
+    fn buffers_below_the_bdp_are_named() {
         let address = "10.0.0.2".parse().unwrap();
         let mut far = end("db1", true);
         far.hello.addresses = vec![LocalAddress { address, prefix: 24, interface: "eth0".into(), mbit_per_s: 0 }];
@@ -209,7 +209,7 @@ pub mod tests {
     }
 
     #[test]
-    fn without_a_round_trip_nothing_is_computed() {
+    fn without_a_round_trip_time_nothing_is_computed() {
         let transport = MeasuredPath::default();
         assert!(transport.needs().is_none() && transport.checks(&end("db1", true), None).is_empty());
     }

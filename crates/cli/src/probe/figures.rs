@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_tells_nothing_and_is_begun_anew() {
+    fn an_unreadable_file_gives_nothing_and_is_rewritten() {
         let state = tempfile::tempdir().unwrap();
         for text in ["= 3", "to = 3\n", "[to]\ndb1 = 3\n", "[to.db1]\nbytes_per_s = -1\n", "\u{0}"] {
             std::fs::write(state.path().join(FILE), text).unwrap();

@@ -60,7 +60,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_is_kept_and_what_was_found_goes_before_it() {
+    fn requested_options_stay_and_findings_precede_them() {
         let asked = asked(&[("streams", "2"), ("cipher", "aes-128-gcm"), ("idfile", "key")]);
         let told = |settings: &[SuggestedSetting]| typed(&recommended(settings, &asked));
         assert_eq!(told(&[]), "--streams 2 --cipher aes-128-gcm");

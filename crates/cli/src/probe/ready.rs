@@ -220,7 +220,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_is_fine_and_what_is_not() {
+    fn good_and_bad_findings() {
         let fine = of_ends(&[end("this machine", false), end("db1", true)], false);
         assert!(fine.iter().all(|check| check.is_fine), "{}", lines(&fine));
         let mut bad = end("db\x1b1", true);

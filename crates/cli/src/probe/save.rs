@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_made_for_its_user_alone_and_can_be_read() {
+    fn a_new_file_is_private_and_readable_by_haul() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("haul/config.toml");
         save(&path, "fe80::1%eth0", &options(), "haul probe").unwrap();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_already_is_left_as_it_is() {
+    fn an_invalid_file_is_left_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config.toml");
         for text in ["streems = 3\n", "host = 3\n", "[host]\ndb1 = 3\n", "= 3\n"] {

@@ -121,7 +121,7 @@ mod tests {
     use crate::probe::ready::tests::end;
 
     #[test]
-    fn what_a_probe_says() {
+    fn the_output_of_a_probe() {
         let reached = |rate: f64, streams| ProbeSample { rate, streams, ..ProbeSample::default() };
         let network = ProbeSample {
             round_trips: Some([Duration::from_micros(310), Duration::from_micros(4200)]),

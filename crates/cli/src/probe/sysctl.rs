@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn with_nothing_to_raise_there_is_no_file() {
+    fn without_settings_to_raise_there_is_no_file() {
         let dir = tempfile::tempdir().unwrap();
         let to = dir.path().join("tuning.conf");
         let mut wide = end("db1", true);

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_refused() {
+    fn a_foreign_file_is_refused() {
         for text in ["", "{}\n", "hello\n", "[1]\n", "\"event\"\n", &format!("\"{}\"", "x".repeat(2 << 20))] {
             assert_eq!(read(text).unwrap_err().kind(), io::ErrorKind::InvalidData);
         }

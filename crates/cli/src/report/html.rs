@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_comes_with_its_table() {
+    fn every_chart_has_its_table() {
         let mut document = Document::default();
         document.part("Rate", vec![DocumentBlock::Chart(example())]);
         document.part("Nothing", vec![]);

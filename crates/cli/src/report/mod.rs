@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_appears_when_the_job_is_over_and_names_what_failed() {
+    fn a_report_appears_after_the_job_and_names_failures() {
         let dir = tempfile::tempdir().unwrap();
         let to = dir.path().join("copy.html");
         let mut report = JobReport::create(&to, &job()).unwrap();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_cannot_be_written_is_known_before_the_job() {
+    fn an_unwritable_place_is_known_before_the_job() {
         let error = JobReport::create(Path::new("/nonexistent/copy.html"), &job()).err().unwrap();
         assert!(error.to_string().starts_with("--report /nonexistent/copy.html: "), "{error}");
     }

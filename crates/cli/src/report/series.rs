@@ -225,7 +225,7 @@ pub mod tests {
     }
 
     #[test]
-    fn no_byte_is_left_out_and_streams_are_told_apart() {
+    fn every_byte_counts_and_streams_are_separate() {
         let series = steady(10);
         assert_eq!((total(&series), series.streams()), (100_000_000, &[0, 7][..]));
         let of_stream = |at: usize| series.met().iter().map(|sample| sample.figures.bytes[at]).sum::<u64>();
@@ -236,7 +236,7 @@ pub mod tests {
     }
 
     #[test]
-    fn an_attempt_that_begins_anew_counts_from_zero_and_is_told_of() {
+    fn a_restarted_attempt_counts_from_zero_and_is_marked() {
         let mut series = Series::default();
         series.event(ms(1000), &written(5_000_000));
         let pause = ms(1);
@@ -253,7 +253,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_goes_before_the_streams_is_a_sample_of_its_own() {
+    fn data_before_the_streams_is_a_sample_of_its_own() {
         let mut series = Series::default();
         series.event(
             ms(300),
@@ -267,7 +267,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_peer_that_tells_of_ever_new_streams_fills_no_memory() {
+    fn a_peer_with_ever_new_streams_fills_no_memory() {
         let mut series = Series::default();
         for at in 0..2000u64 {
             let stream = StreamFigures { stream: at, acknowledged_bytes: 1, ..Default::default() };

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn quartiles_are_those_of_the_textbook() {
+    fn quartiles_match_the_textbook() {
         assert_eq!(quarters(&[5.0, 1.0, 4.0, 2.0, 3.0]), [1.0, 2.0, 3.0, 4.0, 5.0]);
         assert_eq!(quarters(&[1.0, 2.0, 3.0, 4.0]), [1.0, 1.75, 2.5, 3.25, 4.0]);
         assert_eq!(quarters(&[7.0]), [7.0; 5]);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outlier_lies_far_from_the_middle_half() {
+    fn an_outlier_is_far_from_the_middle_half() {
         let usual = Quartiles::of(&[100.0, 102.0, 101.0, 99.0, 40.0]).unwrap();
         assert!(usual.is_outlier(40.0) && !usual.is_outlier(99.0) && !usual.is_outlier(103.0));
         assert!(!Quartiles::of(&[100.0, 1.0, 100.0]).unwrap().is_outlier(1.0), "too few to tell");

@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn points_lie_within_the_chart_and_the_largest_is_highest() {
+    fn points_are_within_the_chart_and_the_largest_is_highest() {
         let svg = draw(&example());
         let attribute = |name: &str| -> Vec<u32> {
             svg.split(name).skip(1).filter_map(|rest| rest.split('"').next()?.parse().ok()).collect()
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_figure_breaks_nothing() {
+    fn non_finite_values_break_nothing() {
         assert_eq!(draw(&Chart { marks: Marks::Bars(Vec::new()), ..example() }), "");
         let mut most = 1e-9;
         while most < 1e18 {

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_waits_for_what_is_new_but_not_for_ever() {
+    fn a_sample_waits_for_new_data_but_not_for_ever() {
         let mut track = Track::default();
         track.record(ms(600), 0, false);
         track.record(ms(1200), 7, true);

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_failed_has_a_report_of_what_there_was() {
+    fn a_failed_job_reports_its_data() {
         let page = html::page(&made(&Err(Error::Broken("lost the connection to db1\nrerun it".into()))));
         assert!(page.contains("Incomplete:") && page.contains("<li>rerun it</li>"), "{page}");
         assert!(page.contains("Rate over time") && page.contains("<td>error</td>"));

@@ -43,7 +43,7 @@ fn blake3_is_computed_where_it_is_asked_for_or_shown() {
 }
 
 #[test]
-fn bbcps_argument_says_which_where_and_what_for() {
+fn bbcps_argument_gives_algorithm_end_and_purpose() {
     let asked = |line: &str| {
         let (checksum, digests, _) = good(line);
         let ChecksumOptions { algorithm, at_source, against } = checksum.unwrap();

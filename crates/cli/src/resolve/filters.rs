@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn points_in_time_are_those_of_the_calendar() {
+    fn dates_match_the_calendar() {
         for (text, seconds) in [
             ("1970-01-01", Some(0)),
             ("2026-11-22T03:04:05Z", Some(1_795_316_645)),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_file_of_rsyncs_is_refused_with_what_to_write() {
+    fn an_rsync_rule_file_is_refused_with_the_replacement() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("rules");
         for (option, rule, expected) in [
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_of_rsyncs_that_is_typed_is_refused_with_what_to_type() {
+    fn an_rsync_rule_on_the_command_line_is_refused_with_the_replacement() {
         for (option, rule, expected) in [
             ("--exclude", "+ a.c", "write --include 'a.c'"),
             ("--exclude", "- a.c", "write --exclude 'a.c'"),
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_only_be_a_mistake_is_refused() {
+    fn obvious_mistakes_are_refused() {
         for (words, expected) in [
             (&["--exclude", "*"][..], "excludes everything"),
             (&["--exclude", "*", "--include", "*.c"], "put --include before it"),

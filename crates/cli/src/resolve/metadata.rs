@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn each_option_keeps_one_thing_and_archive_what_anybody_can() {
+    fn each_option_keeps_one_thing_and_archive_all_unprivileged_ones() {
         let none = PreserveOptions::default();
         assert_eq!(of(""), (none, false));
         assert_eq!(of("--hard-links"), (PreserveOptions { hard_links: true, ..none }, false));

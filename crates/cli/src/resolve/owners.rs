@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused() {
+    fn meaningless_rules_are_refused() {
         for line in [
             "--numeric-ids",
             "--chown anna",

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_place_is_refused() {
+    fn an_impossible_place_is_refused() {
         for (words, says) in [
             ("null:1g db1:/a", "needs an existing path"),
             ("db1:null:", "needs an existing path"),

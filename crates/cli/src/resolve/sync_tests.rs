@@ -10,7 +10,7 @@ fn options(line: &str) -> JobOptions {
 }
 
 #[test]
-fn a_sync_keeps_what_rsyncs_a_keeps_and_removes_nothing() {
+fn a_sync_keeps_the_same_as_rsync_a_and_removes_nothing() {
     let JobOptions { source, metadata, target: TargetOptions { write, sync, delete_first, .. }, .. } =
         options("sync a b");
     assert!(source.recursive && write.overwrite == OverwritePolicy::Follow);
@@ -23,7 +23,7 @@ fn a_sync_keeps_what_rsyncs_a_keeps_and_removes_nothing() {
 }
 
 #[test]
-fn a_slash_behind_a_source_means_what_is_in_it_in_a_sync_alone() {
+fn only_in_a_sync_a_trailing_slash_means_the_contents() {
     let paths = |line: &str| -> Vec<String> {
         let job = good(line).job;
         let paths = job.sources.iter().chain([&job.target]).map(|place| place.path.to_str().unwrap().to_owned());
@@ -101,7 +101,7 @@ fn modes_are_not_kept_where_others_are_asked_for_or_a_server_has_its_own() {
 }
 
 #[test]
-fn what_a_file_says_waits_for_a_job_that_it_is_about() {
+fn settings_of_a_file_apply_only_to_matching_jobs() {
     let values = |line: &str| {
         let words = line.split(' ').map(OsString::from).collect();
         match crate::args::parse::parse(crate::args::Dialect::Haul, words, &|_| false) {
@@ -121,7 +121,7 @@ fn what_a_file_says_waits_for_a_job_that_it_is_about() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_what_to_do() {
+fn meaningless_combinations_are_refused_with_the_remedy() {
     let many = format!("sync {}a b", "--link-dest d ".repeat(21));
     let lines = [
         "-r --delete a b",
@@ -347,7 +347,7 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn what_makes_sense_is_not_refused() {
+fn meaningful_combinations_are_accepted() {
     for line in [
         "sync --dry-run --remove-source-files a b",
         "sync --existing --ignore-existing --delete a b",

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn it_compares_and_writes_nothing() {
+    fn verify_compares_and_writes_nothing() {
         let Plan { job, checksums, .. } = planned(&["-r", "-s3", "a", "h:b"]).unwrap();
         assert!(
             job.options.compare
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_compared_by_the_options_that_keep_it() {
+    fn metadata_is_compared_by_the_options_that_keep_it() {
         let of = |words: &[&str]| planned(words).unwrap().job.options;
         let none = of(&["a", "b"]);
         assert!(

@@ -340,7 +340,7 @@ pub mod tests {
     }
 
     #[test]
-    fn normal_says_what_one_would_miss() {
+    fn normal_output_has_the_essentials() {
         insta::assert_snapshot!(printed(Verbosity::Normal, &Ok(example())), @r"
         haul: installed haul on db1: /home/me/.cache/haul/0.1.0-ab/haul
         haul: run7/pipe: skipped: is a FIFO
@@ -392,7 +392,7 @@ pub mod tests {
     }
 
     #[test]
-    fn lists_go_to_standard_output_and_all_else_does_not() {
+    fn only_lists_go_to_standard_output() {
         let (list, words) = (Paper::default(), Paper::default());
         let mut human = Human::new(TextOutput::new(Box::new(words.clone()), false), Verbosity::Normal);
         human = human.with_list(Box::new(list.clone()));
@@ -403,7 +403,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_list_that_cannot_be_written_is_an_error() {
+    fn an_unwritable_list_is_an_error() {
         let words = Paper::default();
         let mut human =
             Human::new(TextOutput::new(Box::new(words), false), Verbosity::Normal).with_list(Box::new(FullDisk));
@@ -436,7 +436,7 @@ pub mod tests {
     }
 
     #[test]
-    fn very_verbose_says_what_the_path_was_like_and_then_names_files() {
+    fn very_verbose_describes_the_path_and_then_names_files() {
         use haul_proto::wire::counters::PathFigures;
         let path = PathFigures {
             round_trip_us: 50_400,
@@ -457,7 +457,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_a_worker_says_of_the_way_disturbs_no_terminal() {
+    fn a_workers_path_text_disturbs_no_terminal() {
         let hostile = || "\x1b[2Ja\nb\\".to_owned();
         let shown = "\\u{1b}[2Ja\\nb\\";
         let path = bare(&hostile(), &hostile());
@@ -467,7 +467,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_dry_run_ends_with_what_would_be_done() {
+    fn a_dry_run_ends_with_its_planned_changes() {
         let dry = Summary { is_dry: true, ..example() };
         let shown = printed(Verbosity::Normal, &Ok(dry));
         let first = "\ndry run: 1 would be deleted; nothing was changed, checked in 4 min 44 s\n";
@@ -476,7 +476,7 @@ pub mod tests {
     }
 
     #[test]
-    fn it_is_said_when_it_is_given_up() {
+    fn giving_up_is_reported() {
         let (seconds, any) = (Duration::from_millis(598_100), None);
         assert_eq!(until(2, Some(10), Some(seconds)), " (2 of 10)");
         assert_eq!(until(2, any, Some(seconds)), ", for up to 9 min 59 s");
@@ -484,7 +484,7 @@ pub mod tests {
     }
 
     #[test]
-    fn quiet_says_what_failed_and_nothing_else() {
+    fn quiet_output_has_only_failures() {
         assert_eq!(
             printed(Verbosity::Errors, &Ok(example())),
             "haul: db1: run7/b: no space left\n      hint: free some\n"

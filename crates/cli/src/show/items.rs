@@ -156,7 +156,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_would_be_done_is_counted() {
+    fn planned_changes_are_counted() {
         let headline = |items: &[(Vec<u8>, ItemChange)]| {
             let mut tally = Tally::default();
             items.iter().for_each(|(_, item)| tally.add(item));

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn words_say_what_it_is_and_what_becomes_of_it() {
+    fn the_listing_gives_each_files_kind_and_future() {
         insta::assert_snapshot!(shown(PartialsFormat::Words), @r#"
             /archive/big\ndb: 231.4 of 333.1 GB, last written 2 h ago; rerun the command to resume
             /archive/big\ndb: 231.4 of 333.1 GB, being written by process 1234

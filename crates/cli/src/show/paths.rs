@@ -50,7 +50,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_is_known_is_said() {
+    fn known_facts_are_shown() {
         let over = |interface: Option<&str>, mbit_per_s| {
             without_ports(&NetworkPath {
                 interface: interface.map(str::to_owned),

@@ -41,19 +41,19 @@ fn figures_in_the_middle_of_a_job() {
 }
 
 #[test]
-fn what_is_compared_needs_no_stream() {
+fn comparisons_need_no_stream() {
     let progress = Progress { bytes_compared: 203_400_000_000, streams: 0, ..at(0, 333_100_000_000, true) };
     insta::assert_snapshot!(shown(&fields(&progress, pace(1.17e9))), @"61 %  203.4 of 333.1 GB  1.17 GB/s  1 min 51 s left  7,001 of 12,408 files");
 }
 
 #[test]
-fn no_percentage_before_the_whole_is_known() {
+fn no_percentage_before_the_total_is_known() {
     let fields = fields(&at(4_290_000, 90_000_000, false), pace(0.0));
     insta::assert_snapshot!(shown(&fields), @"4.29 MB of 90.0 MB  0 B/s  7,001 of 12,408 files  8 streams");
 }
 
 #[test]
-fn a_whole_that_is_not_known_yet_is_not_made_up() {
+fn an_unknown_total_is_not_invented() {
     let early = Progress { files_found: 0, files_settled: 295, ..at(134_900_000, 0, false) };
     insta::assert_snapshot!(shown(&fields(&early, pace(0.0))), @"134.9 MB  0 B/s  295 files  8 streams");
 }
@@ -74,7 +74,7 @@ fn neither_rate_nor_time_left_before_they_are_measured() {
 }
 
 #[test]
-fn whole_fields_are_dropped_until_a_line_fits() {
+fn fields_are_dropped_until_a_line_fits() {
     insta::assert_snapshot!(at_widths("big100.bin", &big(), pace(19.2e6)), @r"
         big100.bin  [===========>                  ]  37 %  39.8 of 104.9 MB  19.2 MB/s  4 s left  2 streams  limited by: rate limit
         big100.bin  37 %  39.8 of 104.9 MB  19.2 MB/s  4 s left  limited by: rate limit
@@ -128,7 +128,7 @@ fn the_bar_is_full_only_at_the_end() {
 }
 
 #[test]
-fn time_left_is_whole_seconds_and_unknown_at_a_standstill() {
+fn time_left_is_in_full_seconds_and_unknown_at_a_standstill() {
     assert_eq!(time_left(10, 3.0).as_deref(), Some("4 s left"));
     assert_eq!(time_left(0, 3.0).as_deref(), Some("0 s left"));
     assert_eq!(time_left(111, 1.0).as_deref(), Some("1 min 51 s left"));

@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_writes_nothing_invisible_into_the_log() {
+    fn a_client_adds_no_invisible_text_to_the_log() {
         let peer = "192.0.2.1:9".parse().unwrap();
         let why = "line\u{2028}zero\u{200b}width\u{202e}\u{e0041}\u{9b}2J".to_owned();
         let served = ServeEvent::Stranger { peer, why: why.clone(), others: 0 };

@@ -360,7 +360,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_was_compared_is_identical_or_not() {
+    fn compared_trees_are_identical_or_not() {
         let lines = [(0, 0), (0, 1), (1, 0), (3, 2)].map(|(differences, failed)| {
             let comparison = Some(ComparisonResult { files: 12_408, bytes: 333_149_000_000, differences });
             let run = Summary {
@@ -389,7 +389,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_a_sync_did_besides_is_said_where_it_did_it() {
+    fn a_syncs_other_changes_are_reported_for_their_place() {
         let sync =
             SyncCounters { removed: 12, backed_up: 1, linked: 3, adjusted: 2, removed_at_source: 1, left_at_source: 5 };
         let described = summary(&Summary { sync, ..example() }, false);
@@ -462,7 +462,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_a_worker_says_of_the_way_disturbs_no_terminal() {
+    fn a_workers_path_text_disturbs_no_terminal() {
         let hostile = || "\x1b]0;x\x07\n".to_owned();
         let shown = "\\u{1b}]0;x\\u{7}\\n";
         let path = bare(&hostile(), &hostile());
@@ -480,7 +480,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_most_bytes_did_is_said() {
+    fn the_treatment_of_most_bytes_is_named() {
         let storage = |source_direct_bytes, target_direct_bytes| {
             storage(&Summary {
                 files: TransferTotals { bytes: 100, ..example().files },
@@ -495,7 +495,7 @@ pub mod tests {
     }
 
     #[test]
-    fn where_it_was_read_back_from_is_said_honestly() {
+    fn the_origin_of_read_back_data_is_named() {
         let described = |disk_bytes, cache_bytes, memory_bytes| {
             let read_back = Some(ReadBackBytes { disk_bytes, cache_bytes, memory_bytes });
             let described = summary(
@@ -520,7 +520,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_was_shared_was_not_copied_and_not_verified() {
+    fn shared_blocks_are_neither_copied_nor_verified() {
         let first_lines = |cloned_bytes| {
             let shared = Summary {
                 connection: ConnectionSummary {
@@ -550,7 +550,7 @@ pub mod tests {
     }
 
     #[test]
-    fn an_end_that_nothing_confines_is_named_without_being_asked() {
+    fn an_unconfined_end_is_always_named() {
         let end = |confinement, reason: &str| Some(SandboxReport { confinement, reason: reason.into() });
         let run = |source_sandbox, target_sandbox, verbose| {
             let described = summary(

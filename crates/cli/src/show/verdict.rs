@@ -239,13 +239,13 @@ pub mod tests {
     }
 
     #[test]
-    fn what_a_worker_says_disturbs_no_terminal() {
+    fn a_workers_text_disturbs_no_terminal() {
         let hostile = Recommendation { text: "a\x1bb".into(), command: Some("c\n".into()) };
         assert_eq!(advice(&hostile), "a\\u{1b}b: c\\n");
     }
 
     #[test]
-    fn every_figure_is_said_in_its_unit() {
+    fn every_figure_has_its_unit() {
         let of = |figure, value| fact_text(&Fact { figure, value });
         assert_eq!(of(Figure::Retransmitted, 0.0004), "0.04 % of all segments sent again");
         assert_eq!(of(Figure::RoundTrip, 50_300.0), "RTT 50.3 ms");

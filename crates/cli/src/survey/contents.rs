@@ -326,7 +326,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_would_not_shrink_is_sent_as_it_is() {
+    fn incompressible_files_are_sent_unchanged() {
         let methods = |left| vec![MethodResult { method: CompressionMethod::Lz4, left, bytes_per_s: Some(2e8) }];
         let text = |stubborn, left| choice(&CompressionSample { files: 1, bytes: 1, stubborn, methods: methods(left) });
         assert!(text(1.0, 1.0).starts_with("sent uncompressed"));

@@ -48,7 +48,7 @@ mod tests {
     use crate::survey::contents::tests::example;
 
     #[test]
-    fn names_are_data_and_nothing_else() {
+    fn names_are_only_data() {
         let mut survey = example();
         survey.tree.children[0].name = "</script>&\u{202e}\x1b".into();
         let data = data(&survey);

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_bytes_by_the_rate_that_was_saved() {
+    fn a_time_is_bytes_by_the_saved_rate() {
         let mut survey = Survey::default();
         survey.totals.data_bytes = 30_000_000_000;
         let figures = ProbeFigures { bytes_per_s: 1.5e9, limit: "target disk".into(), when: "2026-11-22 10:00".into() };

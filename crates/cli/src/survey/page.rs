@@ -29,7 +29,7 @@ mod tests {
     use crate::survey::outlook::Outlook;
 
     #[test]
-    fn nothing_comes_from_elsewhere_and_no_name_is_a_tag() {
+    fn the_page_loads_nothing_and_no_name_becomes_a_tag() {
         let (mut survey, outlook) = (example(), Outlook::NoHost);
         survey.tree.children[0].name = b"</script><script>alert(1)</script><!--".to_vec();
         let shown = shown(&survey, &outlook);

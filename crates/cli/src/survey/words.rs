@@ -55,7 +55,7 @@ mod tests {
     use crate::survey::outlook::Outlook;
 
     #[test]
-    fn everything_is_said() {
+    fn all_findings_are_described() {
         let (survey, outlook) = (example(), Outlook::Unmeasured("db1".into()));
         insta::assert_snapshot!(text(&document(&shown(&survey, &outlook), String::new(), 10)));
     }

@@ -331,7 +331,7 @@ pub mod tests {
     }
 
     #[test]
-    fn rows_that_are_none_are_not_believed() {
+    fn invalid_rows_are_ignored() {
         let good = run(1, "64k", "8", 117e6).cells();
         assert!(SweepRun::of_cells(&good[..good.len() - 1]).is_none(), "too short");
         assert!(SweepRun::of_cells(&[good.clone(), vec![String::new()]].concat()).is_none(), "too long");
@@ -343,14 +343,14 @@ pub mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_null_in_json() {
+    fn unknown_values_are_null_in_json() {
         let object = serde_json::to_value(SweepRunFields::from(&run(1, "64k", "8", 117e6))).unwrap();
         assert_eq!((object["window"].as_str(), object["bytes_per_s"].as_f64()), (Some("64k"), Some(117e6)));
         assert!(object["rtt_loaded_s"].is_null() && object["failure"].is_null());
     }
 
     #[test]
-    fn caches_that_flatter_are_named() {
+    fn caches_that_inflate_rates_are_named() {
         let job = |source: &str, target: &str| Job {
             list: None,
             sources: vec![Location { host: Host::Local, path: source.into() }],

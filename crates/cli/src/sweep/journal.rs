@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_again_and_not_made_again() {
+    fn recorded_rows_are_read_and_not_repeated() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("sweep.csv");
         let mut journal = Journal::open(&path, &header()).unwrap();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_of_any_content_come_back() {
+    fn cells_of_any_content_round_trip() {
         for row in [vec!["a", "", "b,c", "\"", "\"\",", " x "], vec![""], vec!["", ""]] {
             let line = row.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(",");
             assert_eq!(cells(&line).unwrap(), row, "{line}");

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_goes_into_a_directory_of_its_own() {
+    fn written_files_go_into_a_separate_directory() {
         let (placed_job, scratch) = placed(&job("/archive"), 7).unwrap();
         assert_eq!(placed_job.target.path.to_str(), Some("/archive/haul-sweep-794bb29cbcd99681/data"));
         assert!(placed_job.options.target.directory.create && scratch.is_some());

@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_numbers_is_drawn_as_bars() {
+    fn values_without_numbers_are_drawn_as_bars() {
         let cipher = |name: &str, rate: f64| {
             let mut run = run(1, "auto", "auto", rate);
             run.setting.0[2] = name.into();
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_of_which_nothing_is_known_yet_has_a_report() {
+    fn a_sweep_without_results_has_a_report() {
         assert!(made(&[]).contains("0 runs with 0 settings"));
         let failed = SweepRun { result: Err("gone".into()), ..run(1, "8k", "1", 1.0) };
         assert!(made(&[failed]).contains("<td>gone</td>"));

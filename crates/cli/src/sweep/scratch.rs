@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_removed_with_all_that_is_in_it_and_nothing_else_is() {
+    fn only_the_scratch_directory_and_its_contents_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("theirs"), "theirs").unwrap();
         let (scratch, access) = (ScratchSpace::below(&here(dir.path()), 7).unwrap(), RemoteAccess::default());
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn another_host_removes_only_what_it_made() {
+    fn another_host_removes_only_its_own_files() {
         let dir = tempfile::tempdir().unwrap();
         let parent = dir.path().join("a 'b' $(c)");
         let scratch = ScratchSpace::below(&here(&parent), 7).unwrap();

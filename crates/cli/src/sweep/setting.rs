@@ -180,7 +180,7 @@ pub mod tests {
     }
 
     #[test]
-    fn all_combinations_of_what_is_listed_and_nothing_else() {
+    fn exactly_all_combinations_of_the_lists() {
         assert_eq!(
             labels("-s 1,4 --cipher none,auto"),
             ["streams 1, cipher none", "streams 1", "streams 4, cipher none", "streams 4"]
@@ -219,7 +219,7 @@ pub mod tests {
     }
 
     #[test]
-    fn lists_that_make_no_sense_are_refused() {
+    fn meaningless_lists_are_refused() {
         for (line, values) in [("-s 1,,2", "commas"), ("--frames slac", "no such series"), ("-s ,", "commas")] {
             let error = settings(&given(line), "b").unwrap_err().to_string();
             assert!(error.contains(values), "{error}");

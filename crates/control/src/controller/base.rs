@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relative_source_goes_below_and_an_absolute_one_as_ever() {
+    fn a_relative_source_is_below_the_base_and_an_absolute_one_is_not() {
         let sources = ["a", "a/b/c", "./a//b/", "a/b/.", "/x/y", "."];
         assert_eq!(ways(Some("/base"), &sources), ["", "a/b", "a", "a/b", "", ""]);
         assert!(ways(None, &sources).is_empty());
@@ -109,14 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leads_out_of_the_base() {
+    fn paths_cannot_leave_the_base() {
         for source in ["../x", "a/../b", "..", "a/.."] {
             assert!(matches!(ways_below(&job(Some("/base"), &[source])), Err(Error::Usage(_))), "{source}");
         }
     }
 
     #[test]
-    fn two_operands_of_one_name_are_refused_unless_they_go_to_different_places() {
+    fn two_sources_of_one_name_need_different_places() {
         let operand =
             |name: &str| TargetOperand { name: Name::new(name.as_bytes()).ok(), directory: false, device: 0, inode: 0 };
         let operands = |names: &[&str]| names.iter().map(|name| operand(name)).collect::<Vec<_>>();

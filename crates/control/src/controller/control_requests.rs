@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_wish_is_told_once_and_to_each_source() {
+    fn each_request_is_sent_once_to_each_source() {
         let steering = RuntimeControl::new();
         let mut control_requests = ControlRequests::new(None, &steering);
         assert_eq!((control_requests.poll(), control_requests.paused_for()), (vec![], Duration::ZERO));

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_attempt_tells_only_what_is_new() {
+    fn a_later_attempt_reports_only_new_events() {
         let file = |name: u8, digest: Option<u8>| {
             Event::FileDone(FileReport {
                 path: vec![name],

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_wait_are_bounded_and_so_are_messages() {
+    fn waiting_bytes_and_messages_are_bounded() {
         for (bytes, most) in [(BYTES_MAX / 8, 8), (1, MESSAGES_MAX)] {
             let (inbox, sent, thread) = sending(bytes);
             while sent.load(Ordering::SeqCst) < most {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_larger_than_the_room_comes_alone() {
+    fn an_oversized_message_comes_alone() {
         let (inbox, _, thread) = sending(2 * BYTES_MAX);
         assert_eq!([0, 1, 2].map(|_| inbox.recv_timeout(WAIT).unwrap()), [0, 1, 2]);
         drop(inbox);

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_present_rate_forgets_what_was_before() {
+    fn the_current_rate_forgets_the_past() {
         let mut limit = RateLimit::new(None, &RateHandle::new());
         let began = Instant::now();
         for tick in 0..40u64 {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_limit_holds_whatever_is_wanted() {
+    fn the_ends_limit_always_holds() {
         let handle = RateHandle::new();
         let mut limit = RateLimit::new(None, &handle);
         limit.allow([0, 3 << 20]);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_can_be_lifted_but_not_that_of_the_ends() {
+    fn a_limit_can_be_lifted_except_the_ends_own() {
         let handle = RateHandle::new();
         let mut limit = RateLimit::new(Some(1 << 20), &handle);
         handle.set(None);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_told_once_and_kept() {
+    fn a_change_is_sent_once_and_stays() {
         let handle = RateHandle::new();
         let mut limit = RateLimit::new(Some(1 << 20), &handle);
         assert_eq!(limit.poll(0), None);

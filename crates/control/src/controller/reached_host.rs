@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_machine_sees_goes_before_what_the_host_says() {
+    fn this_machines_view_takes_precedence_over_the_hosts_claim() {
         assert_eq!(addresses("far", Some("192.0.2.7"), Some("198.51.100.1"), true, &[]), ["192.0.2.7"]);
         assert_eq!(addresses("192.0.2.7", None, Some("198.51.100.1"), true, &[]), ["192.0.2.7"]);
         assert_eq!(addresses("far", Some("::ffff:192.0.2.7"), None, true, &[]), ["192.0.2.7"]);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_this_machine_and_only_where_that_was_meant() {
+    fn loopback_means_this_machine_only_on_request() {
         let none = Vec::<String>::new();
         for reported in
             ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "0.0.0.0", "::", "localhost", "evil.example", ""]

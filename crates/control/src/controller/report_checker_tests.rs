@@ -71,7 +71,7 @@ fn one_worker_speaks_for_both_ends() {
 }
 
 #[test]
-fn what_nobody_asked_for_is_a_fault() {
+fn unrequested_reports_are_faults() {
     let confined = || WorkerMessage::Sandboxed(SandboxReport { confinement: Confinement::Full, reason: String::new() });
     let mut reports = working(JobOptions {
         target: TargetOptions { partial: PartialOptions::NONE, ..JobOptions::default().target },
@@ -102,7 +102,7 @@ fn what_nobody_asked_for_is_a_fault() {
 }
 
 #[test]
-fn digests_are_as_long_as_asked_and_of_what_was_asked() {
+fn digests_have_the_requested_length_and_files() {
     let against = haul_base::job::spec::ChecksumReference::Nothing;
     for (at_source, role, good, bad) in
         [(true, WorkerRole::Source, "tree/x", "/etc/passwd"), (false, WorkerRole::Target, "tree/x", "/etc/passwd")]
@@ -119,7 +119,7 @@ fn digests_are_as_long_as_asked_and_of_what_was_asked() {
 }
 
 #[test]
-fn what_comes_after_the_last_word_does_not_count_or_is_a_fault() {
+fn reports_after_the_last_are_ignored_or_faults() {
     let mut reports = working(reporting());
     let counters = || WorkerMessage::Counters(Box::default());
     assert_eq!(take(&mut reports, WorkerRole::Target, counters()), Ok(true));

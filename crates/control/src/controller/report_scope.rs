@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_names_its_operands_and_what_is_below_them() {
+    fn a_source_names_its_arguments_and_entries_below() {
         let scope = scope(&["/data/tree", "a/", "../b"], "t", &[("tree", true), ("a", true), ("b", false)], &[]);
         for path in ["/data/tree", "/data/tree/x/y", "a/", "a/x", "../b"] {
             assert!(scope.has_source(path.as_bytes()), "{path}");
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_names_itself_and_what_is_below_it() {
+    fn a_target_names_itself_and_entries_below() {
         for (target, good, bad) in [
             ("/t", ["/t", "/t/x", "/"], ["/u", "t", "/t/../x"]),
             ("t/", ["t/x", "t", ""], ["/t", "u", "t/../x"]),

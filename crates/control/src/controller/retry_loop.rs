@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_was_never_reached_is_tried_again_only_where_that_was_asked_for() {
+    fn an_unreached_host_is_retried_only_on_request() {
         let (error, events) = unreachable(Retries::default(), &Cancel::new());
         assert!(matches!(&error, Error::Connect(_)) && !error.to_string().contains("without success"), "{error}");
         assert!(events.is_empty(), "{events:?}");
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn who_breaks_the_protocol_gets_no_other_attempt() {
+    fn a_protocol_fault_is_not_retried() {
         let fatal = |fault| WorkerMessage::Fatal { fault, text: "an invalid message".into() };
         let (error, again) = with_target(&fatal(true));
         assert!(matches!(&error, Error::Failed(text) if text.contains("an invalid message")), "{error:?}");
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_was_under_way_can_be_gone_on_with() {
+    fn a_started_job_can_be_resumed() {
         let error = given_up(Error::Connect("far is down\nask there".into()), true, 3);
         assert!(matches!(error, Error::Broken(_)));
         assert_eq!(

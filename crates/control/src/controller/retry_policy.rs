@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_further_has_all_attempts_before_it_again() {
+    fn progress_restores_all_attempts() {
         let (mut retry, now) = (RetryLoop::new(limits(Some(2), Some(60))), Instant::now());
         let mut attempt = |seconds, counters: Counters| {
             retry.next(now + Duration::from_secs(seconds), &counters, true).map(|next| next.attempt)
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_again_and_again_at_one_place_is_given_up() {
+    fn repeated_failures_at_one_place_end_the_job() {
         let (mut retry, now) = (RetryLoop::new(Retries { breaks: Some(2), ..Retries::default() }), Instant::now());
         let mut goes_on = |bytes, was_under_way| retry.next(now, &at(bytes, 0), was_under_way).is_some();
         assert!(goes_on(10, true) && goes_on(10, true), "the first one came further");

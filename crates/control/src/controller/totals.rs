@@ -114,19 +114,19 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_attempt_copied_was_not_there_before() {
+    fn an_earlier_attempts_copies_do_not_count_as_existing() {
         assert_eq!(totals(&[(100, 40, 0)], 160, 40), (200, 0));
         assert_eq!(totals(&[(100, 40, 0), (150, 30, 40)], 130, 70), (200, 0));
         assert_eq!(totals(&[(0, 0, 0)], 200, 0), (200, 0), "it broke before anything was counted");
     }
 
     #[test]
-    fn what_it_copied_after_it_was_last_heard_of_was_not_either() {
+    fn nor_do_copies_after_its_last_report() {
         assert_eq!(totals(&[(100, 40, 0)], 105, 95), (200, 0));
     }
 
     #[test]
-    fn what_was_there_before_is_told_whenever_it_is_found() {
+    fn existing_files_are_reported_whenever_they_are_found() {
         assert_eq!(totals(&[(100, 50, 50)], 100, 100), (150, 50), "in the first attempt");
         assert_eq!(totals(&[(100, 50, 50)], 50, 150), (100, 100), "also in the second");
         assert_eq!(totals(&[(0, 0, 0)], 50, 150), (50, 150), "only in the second");
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_was_done_again_counts_again() {
+    fn repeated_work_counts_again() {
         let mut totals = JobTotals::default();
         let figures = |removed, left_at_source| SyncCounters { removed, left_at_source, ..SyncCounters::default() };
         totals.add(&ends(10, 5, 0), figures(7, 3));

@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_cannot_be_started_ends_the_other() {
+    fn a_worker_that_cannot_start_ends_the_other() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("source");
         let failing = format!("sh -c 'until [ -e {} ]; do sleep 0.01; done; exit 7'", file.display());

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_that_was_not_named_is_left_to_ssh_where_possible() {
+    fn an_unnamed_user_is_left_to_ssh_if_possible() {
         assert_eq!(fill("ssh %U@%H haul", None, Some("ann"), false).unwrap()[1], "ann@db1");
         assert_eq!(fill("ssh %U@%H haul", None, None, false).unwrap()[1], "db1");
         assert_eq!(fill("ssh -l%U %H haul", None, None, false).unwrap(), ["ssh", "db1", "haul"]);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_filled_in_is_never_split_or_filled_again() {
+    fn inserted_values_are_never_split_or_expanded_again() {
         let values = CommandValues { identity: None, user: Some("a %H 'b"), host: "x y", ipv4_only: false };
         assert_eq!(fill_in("r %U %H", values, || None).unwrap(), ["r", "a %H 'b", "x y"]);
     }

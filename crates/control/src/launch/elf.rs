@@ -89,7 +89,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_static_executable_is_told_from_the_rest() {
+    fn a_static_executable_is_recognised() {
         assert_eq!(machine_of_static(&elf(3, 62, &[6, 1, 2])), Some("x86_64"));
         assert_eq!(machine_of_static(&elf(3, 183, &[1])), Some("aarch64"));
         assert_eq!(machine_of_static(&elf(3, 62, &[6, 3, 1])), None, "wants a loader");
@@ -101,7 +101,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_header_that_is_cut_off_is_refused() {
+    fn a_truncated_header_is_refused() {
         let whole = elf(3, 62, &[6, 1, 2]);
         // The last segment's type is the last field read.
         let needed = 64 + 2 * SEGMENT_SIZE + 4;

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_hashed_and_sent_whole() {
+    fn the_executable_is_hashed_and_sent_completely() {
         let mut temp = tempfile::NamedTempFile::new().unwrap();
         let bytes: Vec<u8> = (0..=250).cycle().take(2 * PIECE + 777).collect();
         temp.write_all(&bytes).unwrap();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_shrank_is_not_sent_as_if_it_were_whole() {
+    fn a_shrunken_file_is_not_sent_as_complete() {
         let mut temp = tempfile::NamedTempFile::new().unwrap();
         temp.write_all(&[7; 5000]).unwrap();
         let mut executable = Executable::open(temp.path()).unwrap();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn verifying_needs_the_right_hash_of_a_file_that_can_be_read() {
+    fn verification_needs_the_right_hash_of_a_readable_file() {
         let mut temp = tempfile::NamedTempFile::new().unwrap();
         temp.write_all(b"abc").unwrap();
         let right = Executable::open(temp.path()).unwrap().sha256().to_owned();

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_users_executable_goes_before_those_in_directories_in_their_order() {
+    fn the_users_executable_precedes_those_in_directories() {
         let own = released(&[("x86_64", 62)], 0);
         let first = released(&[("aarch64", 183)], 1);
         let second = released(&[("aarch64", 183), ("x86_64", 62)], 2);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_file_that_cannot_be_deployed_is_refused() {
+    fn a_named_file_unfit_for_deployment_is_refused() {
         let program = WorkerProgram { executable: std::env::current_exe().unwrap(), ..WorkerProgram::default() };
         for (path, why) in [("/nonexistent", "No such file"), ("/etc/passwd", "not a static executable for Linux")] {
             let login = Login { worker_binary: Some(path.into()), ..Login::default() };

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_login_shell_said_is_shown() {
+    fn the_login_shells_output_is_shown() {
         let error = ended(1, &[], &["This account is currently not available."]);
         assert!(error.contains("cannot run commands") && error.contains("it said: This account"), "{error}");
         let error = ended(9, &[], &["a", "b", "c", "d"]);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_named_by_its_option() {
+    fn a_missing_program_is_named_by_its_option() {
         let mut scene = scene();
         scene.own_command = true;
         scene.end = End::Source;
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn each_code_of_the_script_says_why_and_what_to_do() {
+    fn each_exit_code_of_the_script_has_a_reason_and_remedy() {
         let codes = ["arch", "no-home", "read-only", "no-space", "noexec", "verify", "no-tools", "unsafe", "policy"];
         for code in codes {
             let error = scene().cannot(code, "some detail", "none").to_string();

@@ -157,7 +157,7 @@ mod tests {
     use crate::launch::prompt::tests::{connecting, is_prompt};
 
     #[test]
-    fn who_logs_in_is_hurried_until_it_speaks() {
+    fn the_login_deadline_ends_with_its_first_output() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let script = connecting(&server, &format!("read -t 20 <&3; printf '{}'; read -t 20", greeting_line()));
         let spawned = spawn(Command::new("bash").args(["-c", &script])).unwrap();

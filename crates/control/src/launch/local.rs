@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_greets_can_be_talked_to() {
+    fn a_greeting_worker_is_connected() {
         let script = format!("echo noise; printf '\\nHAUL-WORKER 1 {VERSION}\\n\\n\\000binary'; cat");
         let mut started =
             start_local(&program(&script), End::Source, &InheritedStdio::default(), &Cancel::new()).unwrap();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_does_not_says_why() {
+    fn a_failed_worker_gives_its_reason() {
         if haul_lab::is_emulated_without("error of a failed exec") {
             return;
         }
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_silent_is_ended_when_the_job_is_cancelled() {
+    fn a_silent_worker_is_ended_when_the_job_is_cancelled() {
         let cancel = Cancel::new();
         let stop = cancel.clone();
         let stopping = std::thread::spawn(move || {

@@ -120,7 +120,7 @@ pub mod tests {
     }
 
     #[test]
-    fn one_without_a_connection_may_have_one_later_and_one_that_ended_may_not() {
+    fn a_login_may_connect_late_but_not_after_its_end() {
         let mut process = shell("read x");
         let prompter = Prompter::of(child_of(&process)).unwrap();
         assert!(prompter.prompt() && prompter.peer().is_none());

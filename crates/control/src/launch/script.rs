@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn it_reads_nothing_where_placing_is_forbidden() {
+    fn without_deployment_the_script_reads_no_input() {
         let command = remote_command(&request(false));
         assert!(!command.contains("head -c") && !command.contains("mkdir") && command.ends_with("cannot not-allowed'"));
         assert!(remote_command(&request(true)).contains("head -c $size >"));

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_suggested_does_the_same() {
+    fn the_suggested_command_does_the_same() {
         let suggested = example(&access());
         let template = &super::super::command::split(&suggested).unwrap()[0];
         let values = CommandValues {
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ssh_could_take_for_an_option_is_no_host() {
+    fn option_like_hosts_are_rejected() {
         for (user, name) in [(None, "-oProxyCommand=x"), (Some("-l"), "db1"), (None, ""), (Some(""), "db1")] {
             assert!(SshRemote { user, name }.check().is_err(), "{user:?} {name}");
         }
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn this_account_has_the_name_that_id_says() {
+    fn this_accounts_name_matches_id() {
         let id = std::process::Command::new("id").arg("-un").output().unwrap();
         let name = String::from_utf8(id.stdout).unwrap();
         assert_eq!(local_user().as_deref(), Some(name.trim()));

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_is_a_copy_between_the_hosts_that_it_is_about() {
+    fn each_part_is_a_copy_between_its_hosts() {
         let probe = probe(Some(Location { host: Host::Local, path: "run7".into() }));
         let of = |part| shown(&probe.job_of(part, Path::new("/archive/.haul-probe-1"), 4096));
         let parts = [
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_or_begun_again_and_zeros_are_not_compressed() {
+    fn probes_keep_nothing_restart_nothing_and_do_not_compress_zeros() {
         let from_memory = probe(None);
         let whole = from_memory.job_of(ProbePart::Whole, Path::new("/s"), 99);
         assert_eq!(shown(&whole), "null:99 db1:/s/whole (at-source at-target)");

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_with_its_checksum_sums_to_nothing() {
+    fn a_packet_with_its_checksum_sums_to_zero() {
         let packet = request(8, 513, *b"\xff\xfe\x80\x01abcd");
         assert_eq!(checksum(&packet), 0);
         let mut damaged = packet;

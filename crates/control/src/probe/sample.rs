@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_is_how_it_was_once_it_was_under_way() {
+    fn only_the_steady_state_counts() {
         let growing = [at(100, 0), at(1000, 100), at(2000, 1000), at(3000, 2000)];
         assert_eq!(rate(&growing, 2000, 3 * SECOND, false), 1000.0);
         // Includes a final second for the disk.

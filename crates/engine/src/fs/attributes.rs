@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_is_there_and_nothing_else() {
+    fn exactly_the_set_attributes_are_there() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let first = [attribute("user.a", b"1"), attribute("user.empty", b"")];
         if let Some(RefusedAttribute { error, .. }) = set_attributes(&file, &first, ATTRIBUTES) {

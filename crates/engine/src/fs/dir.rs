@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn opens_again_what_was_evicted() {
+    fn reopens_evicted_directories() {
         let temp = tempfile::tempdir().unwrap();
         let root = tiny_cache(temp.path());
         let deep = make_dir(&make_dir(&make_dir(&root, "a"), "b"), "c");
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn never_follows_a_directory_that_became_a_link() {
+    fn never_follows_a_directory_replaced_by_a_link() {
         let temp = tempfile::tempdir().unwrap();
         let root = tiny_cache(temp.path());
         let middle = make_dir(&root, "middle");
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_only_be_searched_is_enough_to_open_what_is_in_it() {
+    fn a_search_only_directory_suffices_to_open_its_contents() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("search");
         std::fs::create_dir(&path).unwrap();
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn opens_nothing_but_regular_files_as_files() {
+    fn opens_only_regular_files_as_files() {
         in_time(|| {
             let temp = tempfile::tempdir().unwrap();
             let root = Dir::open_root(temp.path()).unwrap();

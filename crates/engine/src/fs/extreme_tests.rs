@@ -14,7 +14,7 @@ use crate::fs::prefetch::budget::AHEAD_BYTES_MAX;
 /// Most bytes that are held where names are short.
 const BYTES_HELD_MAX: usize = AHEAD_BYTES_MAX + 2 * WORKERS_MAX * MAX_NAMES * size_of::<ListedName>();
 #[test]
-fn goes_deeper_than_any_path() {
+fn walks_deeper_than_any_path() {
     in_time(|| {
         for (temp, divisor) in DeepTemp::both() {
             let depth = 5_000 / divisor;
@@ -109,7 +109,7 @@ fn holds_one_piece_of_names_and_no_more() {
 }
 
 #[test]
-fn goes_on_in_a_listing_after_the_directory_was_closed() {
+fn continues_a_listing_after_the_directory_was_closed() {
     in_time(|| {
         for (temp, _) in DeepTemp::both() {
             // More than one buffer of names on the disk, too.

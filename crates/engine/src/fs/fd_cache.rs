@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn closes_what_was_not_used() {
+    fn closes_unused_descriptors() {
         let cache = FdCache::new(3);
         let slots: Vec<_> = (0..3).map(|_| filled(&cache)).collect();
         slots[0].get();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn forgets_the_dead_first_to_come() {
+    fn forgets_ended_directories_first() {
         let cache = FdCache::new(2);
         drop(filled(&cache));
         let kept = filled(&cache);

@@ -93,7 +93,7 @@ fn files_that_are_only_counted_are_neither_named_nor_looked_up() {
 }
 
 #[test]
-fn what_filters_leave_out_is_told_once_and_not_entered() {
+fn excluded_entries_are_reported_once_and_not_entered() {
     let (_temp, root) = tree();
     let found = walked(&root, OPTIONS, &excluding(&["*.o", "/src/build/"]));
     assert_eq!(found, ["+a.c", "+src/b.c", "-a.o", "-src/b.o", "-src/build"]);
@@ -122,7 +122,7 @@ fn limits_are_about_files_alone() {
 }
 
 #[test]
-fn a_link_that_is_followed_is_what_it_leads_to() {
+fn a_followed_link_counts_as_its_target() {
     let (temp, root) = tree();
     symlink("src/build", temp.path().join("link")).unwrap();
     let directories = excluding(&["link/", "/src"]);
@@ -132,7 +132,7 @@ fn a_link_that_is_followed_is_what_it_leads_to() {
 }
 
 #[test]
-fn a_directory_whose_patterns_cannot_be_used_is_not_walked() {
+fn a_directory_with_invalid_patterns_is_not_walked() {
     let files = || FilterOptions { files: vec![Name::new(b".f").unwrap()], ..FilterOptions::default() };
     for (make, why) in [
         (Box::new(|at: &std::path::Path| symlink("a", at).unwrap()) as Box<dyn Fn(&std::path::Path)>, ".f: "),

@@ -65,7 +65,7 @@ mod tests {
     use crate::fs::testing::name;
 
     #[test]
-    fn the_file_that_was_checked_gets_the_link_after_its_name_was_exchanged() {
+    fn the_checked_file_gets_the_link_after_an_exchange_of_its_name() {
         let temp = tempfile::tempdir().unwrap();
         std::fs::write(temp.path().join("first"), "checked").unwrap();
         std::fs::write(temp.path().join("other"), "planted").unwrap();
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn only_regular_files_are_held() {
+    fn only_regular_files_are_opened() {
         let temp = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("file", temp.path().join("link")).unwrap();
         std::fs::write(temp.path().join("file"), "").unwrap();

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_can_be_read_from_again_whoever_read_on_meanwhile() {
+    fn a_position_can_be_read_again_despite_other_readers() {
         let temp = tempfile::tempdir().unwrap();
         let dir = Dir::open_root_in(temp.path(), FdCache::new(2)).unwrap();
         (0..1_000).for_each(|i| write_file(&dir, format!("a name of some length {i}"), b""));

@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_link_and_no_way_up_leads_out() {
+    fn neither_links_nor_dot_dot_lead_outside() {
         let place = tempfile::tempdir().unwrap();
         let at = |path: &str| place.path().join(path);
         fs::create_dir_all(at("root/dir")).unwrap();
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_may_lead_out_are_told_apart() {
+    fn links_that_may_lead_outside_are_recognised() {
         let place = tempfile::tempdir().unwrap();
         fs::create_dir_all(place.path().join("root/a/b")).unwrap();
         let open = |path: &str| rustix::fs::open(place.path().join(path), PASSED, Mode::empty()).unwrap();

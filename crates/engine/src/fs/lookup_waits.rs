@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_what_waits_and_not_what_is_quick() {
+    fn counts_waits_but_not_quick_lookups() {
         let mut waits = LookupWaits::new();
         assert_eq!(waits.time(|| 5), 5);
         waits.count(SLOW - Duration::from_nanos(1));

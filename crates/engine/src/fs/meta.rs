@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_the_bits_of_an_owner_that_may_not_be_set() {
+    fn drops_set_id_bits_of_a_foreign_owner() {
         let sandbox = sandbox();
         let file = open(&sandbox.root);
         let applied = without_capabilities(move || {
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn survives_what_a_peer_could_say() {
+    fn survives_any_metadata_from_a_peer() {
         let sandbox = sandbox();
         let file = open(&sandbox.root);
         let nobody = EntryMetadata { uid: u32::MAX, gid: u32::MAX, ..META };
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_a_link_and_not_what_it_points_to() {
+    fn changes_a_link_and_not_its_target() {
         if haul_lab::is_emulated_without("other owner") {
             return;
         }

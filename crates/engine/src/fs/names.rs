@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_names_are_told_with_what_they_are() {
+    fn all_names_are_listed_with_their_kinds() {
         let temp = tempfile::tempdir().unwrap();
         let dir = Dir::open_root(temp.path()).unwrap();
         (0..1_000).for_each(|i| write_file(&dir, format!("file{i}"), b""));

@@ -105,7 +105,7 @@ fn finds_everything_once() {
 }
 
 #[test]
-fn brackets_what_is_in_a_directory() {
+fn brackets_a_directorys_contents() {
     let (_temp, root) = sandbox();
     for child in ["x", "y", "z"] {
         write_file(&make_dir(&make_dir(&root, child), "inner"), "file", b"");
@@ -150,7 +150,7 @@ fn takes_names_as_bytes() {
 }
 
 #[test]
-fn leaves_out_what_it_was_told_to() {
+fn skips_excluded_entries() {
     let (temp, root) = sandbox();
     write_file(&make_dir(&root, "target"), "file", b"");
     symlink("target", temp.path().join("link")).unwrap();
@@ -211,7 +211,7 @@ fn follows_links_when_asked_to() {
 }
 
 #[test]
-fn reopens_what_was_reached_through_a_link() {
+fn reopens_directories_reached_through_a_link() {
     let (temp, root) = sandbox();
     let (outside, _keep) = sandbox();
     std::fs::create_dir_all(outside.path().join("a/b/c/d")).unwrap();
@@ -226,7 +226,7 @@ fn reopens_what_was_reached_through_a_link() {
 }
 
 #[test]
-fn reports_a_directory_that_may_not_be_read_and_goes_on() {
+fn reports_an_unreadable_directory_and_continues() {
     let (temp, root) = sandbox();
     for child in ["a", "locked", "z"] {
         write_file(&make_dir(&root, child), "file", b"");
@@ -242,7 +242,7 @@ fn reports_a_directory_that_may_not_be_read_and_goes_on() {
 }
 
 #[test]
-fn reports_a_directory_that_was_removed_while_it_was_read() {
+fn reports_a_directory_removed_during_its_listing() {
     let (temp, root) = sandbox();
     make_dir(&root, "gone");
     write_file(&root, "file", b"");
@@ -264,7 +264,7 @@ fn reports_a_directory_that_was_removed_while_it_was_read() {
 }
 
 #[test]
-fn does_not_mention_what_vanishes() {
+fn does_not_mention_vanished_entries() {
     let (temp, root) = sandbox();
     for i in 0..10 {
         write_file(&root, format!("file{i}"), b"");
@@ -284,7 +284,7 @@ fn does_not_mention_what_vanishes() {
 
 /// What was looked up ahead may be told although it is gone; what is told of must have been there.
 #[test]
-fn survives_with_helpers_what_vanishes() {
+fn survives_vanishing_entries_with_prefetch() {
     let (temp, root) = sandbox();
     for i in 0..10 {
         write_file(&root, format!("file{i}"), b"");
@@ -312,7 +312,7 @@ fn survives_with_helpers_what_vanishes() {
 }
 
 #[test]
-fn never_follows_a_directory_that_became_a_link() {
+fn never_follows_a_directory_replaced_by_a_link() {
     for prefetched in [false, true] {
         let (temp, root) = sandbox();
         make_dir(&root, "dir");

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_packed_comes_back_at_every_level_and_length() {
+    fn data_round_trips_at_every_level_and_length() {
         let (mut packer, mut unpacker) = (PayloadCompressor::default(), PayloadDecompressor::default());
         for method in methods() {
             let hard = matches!(method, CompressionMethod::Zstd(level) if level > 9);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hardly_shrinks_is_left_alone() {
+    fn nearly_incompressible_data_is_left_alone() {
         let mut packer = PayloadCompressor::default();
         for method in [CompressionMethod::Lz4, CompressionMethod::Zstd(1), CompressionMethod::Zstd(LEVEL_MAX)] {
             for len in [0, 1, 2, 16, 100, 100_000, FRAME_MAX as usize] {

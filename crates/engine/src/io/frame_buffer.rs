@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn payloads_are_aligned_and_parts_lie_side_by_side() {
+    fn payloads_are_aligned_and_parts_are_adjacent() {
         let mut record = FrameBuffer::new(FrameLen::DEFAULT);
         assert_eq!(record.room_mut().as_ptr().align_offset(ALIGNMENT), 0);
         record.room_mut()[..3].copy_from_slice(b"abc");

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn time_goes_to_what_the_thread_is_at_and_back_to_what_it_was_at() {
+    fn time_counts_for_the_current_stage_and_then_for_the_outer_one() {
         let stages = StageTimers::default();
         {
             let _entered = stages.enter(Some(3), Stage::Prepare);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_thread_is_at_counts_while_it_lasts_and_others_do_not_count() {
+    fn the_current_stage_counts_while_it_lasts() {
         let stages = StageTimers::default();
         thread::scope(|scope| {
             let (leave, told) = std::sync::mpsc::channel::<()>();

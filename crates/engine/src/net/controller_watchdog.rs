@@ -126,7 +126,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_controller_that_is_gone_or_says_no_more_ends_the_wait() {
+    fn an_ended_or_silent_controller_ends_the_wait() {
         for half in [true, false] {
             let (watchdog, mut controller, _stopper) = watchdog();
             controller.write_all(b"unread").unwrap();
@@ -156,7 +156,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_controller_that_says_nothing_ends_the_input() {
+    fn a_silent_controller_ends_the_input() {
         let (watchdog, mut controller, _stopper) = watchdog();
         controller.write_all(b"read").unwrap();
         watchdog.set_silence_ms(500);
@@ -169,7 +169,7 @@ pub mod tests {
     }
 
     #[test]
-    fn being_told_to_stop_ends_waits_and_the_input() {
+    fn a_stop_request_ends_waits_and_the_input() {
         let (watchdog, mut controller, mut stopper) = watchdog();
         controller.write_all(b"read").unwrap();
         let mut input = WatchedInput(Arc::clone(&watchdog));

@@ -64,7 +64,7 @@ mod tests {
     const JOB: JobNumber = JobNumber(1);
 
     #[test]
-    fn long_messages_become_shorter_and_come_back() {
+    fn long_messages_shrink_and_round_trip() {
         let names: Vec<u8> = (0..500).flat_map(|i| format!("run-7/file-{i:06}.dat").into_bytes()).collect();
         let message = [&[1, 1, 0, 0, 0][..], &names].concat();
         let packed = MessageCompressor::default().pack(message.clone(), JOB);

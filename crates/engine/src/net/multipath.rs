@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn both_are_used_until_it_is_known_which_one_carries_more() {
+    fn both_paths_are_used_until_the_faster_one_is_known() {
         let mut watch = Watch::new(false);
         assert_eq!((watch.crossing.in_use(), watch.crossing.kept()), (vec![PathId(2), PathId(4)], vec![PathId(4)]));
         assert!(watch.crossing.is_unsettled());
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_silent_is_left_for_one_that_is_not() {
+    fn a_silent_path_is_left_for_a_working_one() {
         for all in [false, true] {
             let mut watch = Watch::new(all);
             let first = watch.until_something(&[(4, 0), (2, 100)]);

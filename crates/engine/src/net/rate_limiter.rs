@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_that_was_begun_first_goes_first_unless_it_is_late() {
+    fn the_earliest_record_goes_first_unless_late() {
         let ms = Duration::from_millis;
         let pacer = Some(RateClock::new(1_000_000));
         let mut state = LimiterState { pacer, waiting: (3..6).map(|number| (number, Arc::default())).collect() };
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_is_raised_or_lifted_wakes_those_who_wait() {
+    fn a_raised_or_lifted_limit_wakes_waiting_threads() {
         for rate in [u64::MAX, 0] {
             let limiter = Arc::new(RateLimiter::new(1));
             let slow: Vec<_> = (0..4).map(|_| sending(&limiter, 10_000_000)).collect();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_lets_nothing_go_with_a_limit_and_without() {
+    fn a_pause_stops_everything_with_and_without_a_limit() {
         for rate in [0, 1 << 30] {
             let limiter = Arc::new(RateLimiter::new(rate));
             limiter.pause(true);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_all_goes_at_once_until_there_is_one() {
+    fn without_a_limit_everything_passes_at_once() {
         let limiter = RateLimiter::new(0);
         assert_eq!((limiter.permit().acquire(1 << 20), limiter.permit().acquire(0)), (1 << 20, 0));
         limiter.set(100_000);

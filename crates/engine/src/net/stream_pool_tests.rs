@@ -49,7 +49,7 @@ fn until_something(pool: &StreamPool) -> PathRepair {
 }
 
 #[test]
-fn a_stream_that_the_other_end_closes_is_given_up_and_replaced_and_its_figures_stay() {
+fn a_stream_closed_by_the_other_end_is_replaced_and_its_figures_stay() {
     if haul_lab::is_emulated_without("TCP_INFO") {
         return;
     }
@@ -76,7 +76,7 @@ fn a_stream_that_the_other_end_closes_is_given_up_and_replaced_and_its_figures_s
 }
 
 #[test]
-fn who_reads_from_a_stream_that_is_given_up_ends() {
+fn closing_a_stream_ends_its_reader() {
     let (_connected, near, _accepted, mut far) = two_streams();
     let pool = StreamPool::new(2, false);
     assert!(pool.admit(StreamId(0), &far[0]));
@@ -89,7 +89,7 @@ fn who_reads_from_a_stream_that_is_given_up_ends() {
 }
 
 #[test]
-fn no_id_is_used_that_the_other_end_knows() {
+fn ids_known_to_the_other_end_are_not_reused() {
     let (_connected, near, _accepted, _far) = two_streams();
     let pool = StreamPool::new(1, false);
     let ids = pool.ids();
@@ -101,7 +101,7 @@ fn no_id_is_used_that_the_other_end_knows() {
 }
 
 #[test]
-fn what_comes_too_late_rests_and_of_too_many_none_is_taken() {
+fn late_streams_rest_and_excess_ones_are_refused() {
     let (_connected, near, _accepted, far) = two_streams();
     let pool = StreamPool::new(1, false);
     assert!(pool.admit(StreamId(0), &near[0]));
@@ -112,7 +112,7 @@ fn what_comes_too_late_rests_and_of_too_many_none_is_taken() {
 }
 
 #[test]
-fn a_number_that_is_fixed_holds_for_those_that_are_there_and_those_that_come() {
+fn a_fixed_number_holds_for_present_and_later_streams() {
     if haul_lab::is_emulated_without("TCP_INFO") {
         return;
     }
@@ -135,7 +135,7 @@ fn a_number_that_is_fixed_holds_for_those_that_are_there_and_those_that_come() {
 }
 
 #[test]
-fn a_look_is_what_happened_since_the_last() {
+fn a_sample_covers_the_time_since_the_last() {
     let earlier = PoolSnapshot { acknowledged_bytes: 1000, waited: Duration::from_secs(1), ..PoolSnapshot::default() };
     let later = PoolSnapshot { acknowledged_bytes: 5000, waited: Duration::from_secs(4), ..PoolSnapshot::default() };
     let stat = later.since(&earlier, Duration::from_secs(2), 3);
@@ -144,7 +144,7 @@ fn a_look_is_what_happened_since_the_last() {
 }
 
 #[test]
-fn the_last_look_tells_what_streams_were_like_that_are_gone() {
+fn the_last_sample_includes_ended_streams() {
     if haul_lab::is_emulated_without("TCP_INFO") {
         return;
     }

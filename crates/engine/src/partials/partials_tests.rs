@@ -113,7 +113,7 @@ fn parts_are_found_below_a_directory_and_by_their_final_names() {
 }
 
 #[test]
-fn what_belongs_to_nothing_is_told_apart() {
+fn orphaned_files_are_distinguished() {
     let place = Place::new();
     let unrecorded = place.part("a/unrecorded", None);
     fs::remove_file(unrecorded.with_extension("journal")).unwrap();
@@ -149,7 +149,7 @@ fn journals_of_a_directory_of_their_own_are_found_only_with_it_and_never_lost() 
 }
 
 #[test]
-fn what_is_being_written_is_named_and_stays() {
+fn files_in_use_are_named_and_stay() {
     let place = Place::new();
     let part = File::options().write(true).open(place.part("a/big", None)).unwrap();
     let early = &mut place.partials("a", None)[0];
@@ -168,7 +168,7 @@ fn what_is_being_written_is_named_and_stays() {
 }
 
 #[test]
-fn a_journal_whose_part_came_back_stays() {
+fn a_journal_whose_part_reappeared_stays() {
     let place = Place::new();
     let part = place.part("a/big", None);
     fs::remove_file(&part).unwrap();
@@ -181,7 +181,7 @@ fn a_journal_whose_part_came_back_stays() {
 }
 
 #[test]
-fn changes_that_wait_are_known_by_their_file_and_stay() {
+fn pending_patches_are_known_by_their_file_and_stay() {
     let place = Place::new();
     fs::create_dir(place.path("a")).unwrap();
     for name in ["a/db", "a/other"] {
@@ -205,7 +205,7 @@ fn changes_that_wait_are_known_by_their_file_and_stay() {
 }
 
 #[test]
-fn changes_that_nothing_waits_for_are_removed() {
+fn orphaned_patches_are_removed() {
     let place = Place::new();
     fs::create_dir(place.path("a")).unwrap();
     let file = place.path("a/db");

@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_those_of_the_calendar() {
+    fn times_match_the_calendar() {
         let cases = [
             (0, "1970-01-01T00:00:00Z"),
             (951_782_400, "2000-02-29T00:00:00Z"),
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_grows_and_nothing_else_is_taken_for_one() {
+    fn a_file_grows_and_other_kinds_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("audit");
         for _ in 0..2 {
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_cannot_be_written_ends_the_job_once() {
+    fn an_unwritable_log_ends_the_job_once() {
         let full = openat(CWD, "/dev/full", OFlags::WRONLY, Mode::empty()).unwrap();
         let audit = audit(vec![AuditSink::File(Mutex::new(full), "/dev/full".into())], None);
         let line = audit.line(&received(b"a"), UNIX_EPOCH);

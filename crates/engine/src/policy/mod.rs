@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_says_no_forbids() {
+    fn no_in_a_file_forbids() {
         assert_eq!(refusal(""), Ok(()));
         assert_eq!(refusal("# programs = no\n\n programs=yes \n"), Ok(()));
         assert_eq!(refusal("programs = no"), Err("programs are forbidden here: policy /policy".into()));
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_not_understood_forbids_every_job_and_is_named() {
+    fn an_invalid_line_forbids_every_job_and_is_named() {
         for line in ["programs = maybe", "progams = no", "programs", "= no", "programs = no = no", "\u{1b}[2J = no"] {
             let (policy, _dir) = read(&format!("# policy\n{line}\n"));
             let fault = policy.fault().unwrap_or_else(|| panic!("{line}")).to_string();
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_could_have_written_forbids_every_job() {
+    fn a_file_writable_by_others_forbids_every_job() {
         if haul_lab::is_emulated_without("other owner") {
             return;
         }

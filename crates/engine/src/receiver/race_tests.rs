@@ -287,7 +287,7 @@ fn race(arenas: &mut [Arena], now: &AtomicUsize, enough: Duration) {
 }
 
 #[test]
-fn nobody_who_exchanges_what_is_on_the_way_leads_haul_outside() {
+fn exchanging_path_components_never_leads_haul_outside() {
     let seconds = cases("HAUL_RACE_SECONDS", RACE_SECONDS);
     let enough = Duration::from_secs(seconds * OPERATIONS.len() as u64);
     in_time_of(RACE_MAX + 2 * enough, move || {

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_added_is_known_and_nothing_else() {
+    fn exactly_the_added_names_are_known() {
         let kept = NameBudget::default();
         let names = SourceNames::new(&kept);
         (0..1000).for_each(|i| names.add(&name(&format!("n{i}"))));

@@ -41,7 +41,7 @@ fn blake3_of(path: &Path) -> Digest {
 }
 
 #[test]
-fn each_file_that_has_bytes_and_can_be_read_is_offered_with_their_digest() {
+fn every_readable_file_with_bytes_is_offered_with_its_digest() {
     let temp = tempfile::tempdir().unwrap();
     let tree = temp.path().join("tree");
     let [small, large, holes] = ["small", "large", "with holes"].map(|name| make_file(tree.join(name)));
@@ -66,7 +66,7 @@ fn each_file_that_has_bytes_and_can_be_read_is_offered_with_their_digest() {
 }
 
 #[test]
-fn nobody_is_told_of_a_digest_who_did_not_ask_or_only_compares() {
+fn digests_are_neither_unrequested_nor_for_comparisons() {
     let temp = tempfile::tempdir().unwrap();
     let file = make_file(temp.path().join("tree/file"));
     let tree = [file.parent().unwrap().to_owned()];
@@ -78,7 +78,7 @@ fn nobody_is_told_of_a_digest_who_did_not_ask_or_only_compares() {
 }
 
 #[test]
-fn what_cannot_be_read_is_offered_without_and_said_when_it_is_copied() {
+fn unreadable_files_are_offered_without_and_reported_on_copying() {
     use std::os::unix::fs::PermissionsExt;
     let temp = tempfile::tempdir().unwrap();
     let file = make_file(temp.path().join("tree/file"));
@@ -91,7 +91,7 @@ fn what_cannot_be_read_is_offered_without_and_said_when_it_is_copied() {
 }
 
 #[test]
-fn a_file_that_is_not_what_it_was_has_none() {
+fn a_changed_file_has_no_digest() {
     let temp = tempfile::tempdir().unwrap();
     let path = make_file(temp.path().join("tree/file"));
     let source = telling(&[path.parent().unwrap().to_owned()], |_| ());
@@ -130,7 +130,7 @@ fn found(item: &SourceEntry) -> SourceEntry {
 }
 
 #[test]
-fn a_job_that_is_stopped_does_not_wait_for_the_end_of_a_huge_file() {
+fn a_stopped_job_does_not_wait_for_the_end_of_a_huge_file() {
     in_time(|| {
         let temp = tempfile::tempdir().unwrap();
         let path = make_file(temp.path().join("tree/huge"));

@@ -50,7 +50,7 @@ fn every_frame_but_the_last_is_full_and_the_end_is_seen_with_it_where_it_is_shor
 }
 
 #[test]
-fn what_is_kept_comes_back_until_it_is_written() {
+fn retained_data_can_be_resent_until_it_is_written() {
     let (reading, _writing) = rustix::pipe::pipe().unwrap();
     let spring = Arc::new(FlowPipe::new(reading, None));
     let feed = FlowFeed::of_pipe(spring);
@@ -66,7 +66,7 @@ fn what_is_kept_comes_back_until_it_is_written() {
 }
 
 #[test]
-fn what_a_file_gave_is_read_again_and_not_kept() {
+fn a_files_data_is_reread_instead_of_retained() {
     let bytes: Vec<u8> = (0..F + 7).map(|at| u8::try_from(at % 251).unwrap_or_default()).collect();
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&[&b"before"[..], &bytes].concat()).unwrap();
@@ -91,7 +91,7 @@ fn what_a_file_gave_is_read_again_and_not_kept() {
 }
 
 #[test]
-fn a_pipe_that_says_nothing_is_not_waited_for_when_nobody_wants_it() {
+fn an_unneeded_silent_pipe_is_not_waited_for() {
     let (reading, _writing) = rustix::pipe::pipe().unwrap();
     let spring = Arc::new(FlowPipe::new(reading, None));
     let feed = FlowFeed::of_pipe(spring);

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_come_in_their_order_until_the_last() {
+    fn batches_arrive_in_order_until_the_last() {
         let listed = PendingBatches::new();
         let out_of_turn = Err(ProtocolError::OutOfTurn("a listed source argument"));
         assert_eq!(listed.add(batch(1, 1, false)), out_of_turn, "numbers begin at 0");

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modes_are_told_from_the_nearest_directory_up_to_the_base() {
+    fn modes_start_at_the_nearest_directory_up_to_the_base() {
         let temp = tempfile::tempdir().unwrap();
         let base = temp.path().join("base");
         create_dir_all(base.join("a/b")).unwrap();

@@ -76,7 +76,7 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_was_sent_goes_and_all_else_stays() {
+fn only_sent_files_are_removed() {
     in_time(|| {
         let temp = tempfile::tempdir().unwrap();
         let tree = temp.path().join("tree");
@@ -98,7 +98,7 @@ fn what_was_sent_goes_and_all_else_stays() {
 }
 
 #[test]
-fn what_is_the_same_goes_and_links_too_if_they_are_what_was_offered() {
+fn equal_files_and_unchanged_links_are_removed() {
     in_time(|| {
         let temp = tempfile::tempdir().unwrap();
         let tree = temp.path().join("tree");
@@ -126,7 +126,7 @@ fn what_is_the_same_goes_and_links_too_if_they_are_what_was_offered() {
 }
 
 #[test]
-fn nothing_goes_before_it_is_done_or_where_it_failed_or_where_nobody_asked() {
+fn no_file_is_removed_before_completion_or_after_a_failure_or_unasked() {
     in_time(|| {
         let temp = tempfile::tempdir().unwrap();
         let tree = temp.path().join("tree");
@@ -153,7 +153,7 @@ fn nothing_goes_before_it_is_done_or_where_it_failed_or_where_nobody_asked() {
 }
 
 #[test]
-fn what_is_not_what_was_sent_stays_and_that_is_told() {
+fn files_that_differ_from_the_sent_data_stay_and_are_reported() {
     in_time(|| {
         let temp = tempfile::tempdir().unwrap();
         let tree = temp.path().join("tree");
@@ -184,7 +184,7 @@ fn what_is_not_what_was_sent_stays_and_that_is_told() {
 }
 
 #[test]
-fn a_directory_in_whose_place_a_link_stands_is_not_gone_through() {
+fn a_directory_replaced_by_a_link_is_not_entered() {
     in_time(|| {
         let temp = tempfile::tempdir().unwrap();
         let tree = temp.path().join("tree");
@@ -203,7 +203,7 @@ fn a_directory_in_whose_place_a_link_stands_is_not_gone_through() {
 }
 
 #[test]
-fn of_a_file_with_several_names_each_goes_by_itself() {
+fn each_of_a_files_names_is_removed_by_itself() {
     in_time(|| {
         let temp = tempfile::tempdir().unwrap();
         let tree = temp.path().join("tree");
@@ -244,7 +244,7 @@ fn overwrite(path: &Path) {
 }
 
 #[test]
-fn names_that_were_sent_as_files_of_their_own_do_not_count_as_changed_when_others_are_removed() {
+fn removed_hard_links_do_not_make_the_remaining_names_look_changed() {
     in_time(|| {
         let temp = tempfile::tempdir().unwrap();
         let tree = temp.path().join("tree");
@@ -272,7 +272,7 @@ fn names_that_were_sent_as_files_of_their_own_do_not_count_as_changed_when_other
 }
 
 #[test]
-fn a_name_goes_when_it_is_done_and_not_with_the_first_one() {
+fn a_name_is_removed_after_its_own_completion_not_its_first_names() {
     in_time(|| {
         let temp = tempfile::tempdir().unwrap();
         let tree = temp.path().join("tree");
@@ -290,7 +290,7 @@ fn a_name_goes_when_it_is_done_and_not_with_the_first_one() {
 }
 
 #[test]
-fn where_links_are_followed_nothing_below_an_operand_goes() {
+fn with_followed_links_nothing_below_an_argument_is_removed() {
     in_time(|| {
         let temp = tempfile::tempdir().unwrap();
         let tree = temp.path().join("tree");
@@ -307,7 +307,7 @@ fn where_links_are_followed_nothing_below_an_operand_goes() {
 }
 
 #[test]
-fn what_may_not_be_removed_is_a_failure_that_says_so() {
+fn a_forbidden_removal_is_a_failure_with_a_message() {
     in_time(|| {
         let temp = tempfile::tempdir().unwrap();
         let tree = temp.path().join("tree");
@@ -324,7 +324,7 @@ fn what_may_not_be_removed_is_a_failure_that_says_so() {
 }
 
 #[test]
-fn a_job_that_is_stopped_removes_nothing_more() {
+fn a_stopped_job_removes_no_more_files() {
     in_time(|| {
         let temp = tempfile::tempdir().unwrap();
         let file = make_file(temp.path().join("tree/file"));
@@ -338,7 +338,7 @@ fn a_job_that_is_stopped_removes_nothing_more() {
 }
 
 #[test]
-fn the_thread_that_removes_wakes_for_each_and_ends_with_the_job() {
+fn the_removing_thread_wakes_for_each_file_and_ends_with_the_job() {
     in_time(|| {
         let temp = tempfile::tempdir().unwrap();
         let tree = temp.path().join("tree");

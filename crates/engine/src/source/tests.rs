@@ -98,7 +98,7 @@ fn exclusion_reports(tree: &Path, skip: SkipOptions) -> Vec<String> {
 }
 
 #[test]
-fn the_target_is_told_what_is_left_out_before_a_directory_ends() {
+fn the_target_learns_excluded_names_before_a_directory_ends() {
     let temp = tempfile::tempdir().unwrap();
     let tree = temp.path().join("tree");
     make_file(tree.join("x.o"));
@@ -120,7 +120,7 @@ fn the_target_is_told_what_is_left_out_before_a_directory_ends() {
 }
 
 #[test]
-fn of_a_directory_that_may_be_empty_the_target_is_not_told_that_it_knows_all() {
+fn a_possibly_incomplete_listing_is_marked_for_the_target() {
     let temp = tempfile::tempdir().unwrap();
     let tree = temp.path().join("tree");
     make_file(tree.join("f"));
@@ -167,7 +167,7 @@ pub(super) fn make_file(path: PathBuf) -> PathBuf {
 }
 
 #[test]
-fn a_confined_source_reads_what_it_was_asked_for_and_not_what_stands_there_later() {
+fn a_confined_source_reads_the_requested_files_and_no_later_replacements() {
     let temp = tempfile::tempdir().unwrap();
     let (inner, operand) = (make_file(temp.path().join("tree/f")), make_file(temp.path().join("operand")));
     let secret = make_file(temp.path().join("outside/secret"));
@@ -228,7 +228,7 @@ fn operands_in_many_directories_take_few_descriptors() {
 }
 
 #[test]
-fn a_file_in_a_directory_that_may_only_be_searched_is_an_operand() {
+fn a_file_in_a_search_only_directory_can_be_an_argument() {
     let temp = tempfile::tempdir().unwrap();
     let file = make_file(temp.path().join("search/file"));
     std::fs::set_permissions(file.parent().unwrap(), PermissionsExt::from_mode(0o100)).unwrap();
@@ -261,7 +261,7 @@ fn followed_links_do_not_lead_into_the_landing() {
 }
 
 #[test]
-fn the_walk_goes_on_when_streams_find_that_nobody_wants_what_waits() {
+fn the_walk_continues_if_streams_find_all_waiting_files_unneeded() {
     in_time(|| {
         let source = Arc::new(source(&[], SymlinkMode::Keep));
         for at in 0..ENTRY_WINDOW {
@@ -363,7 +363,7 @@ fn a_stream_takes_its_next_piece_early_and_does_not_send_it_once_the_job_is_stop
 }
 
 #[test]
-fn a_paused_source_gives_no_work_until_it_goes_on_or_is_stopped() {
+fn a_paused_source_gives_no_work_until_resumed_or_stopped() {
     in_time(|| {
         let temp = tempfile::tempdir().unwrap();
         let paths = ["a", "b"].map(|name| make_file(temp.path().join(name)));
@@ -412,7 +412,7 @@ fn a_list_is_offered_by_its_numbers_and_passed_by_batch_by_batch() {
 }
 
 #[test]
-fn who_was_promised_no_list_takes_none_and_a_walk_that_waits_for_one_can_be_stopped() {
+fn a_source_without_a_promised_list_rejects_one_and_a_waiting_walk_can_be_stopped() {
     in_time(|| {
         let batch = || SourceBatch { first: 0, paths: Vec::new(), last: true };
         let none = source(&[], SymlinkMode::Keep);

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_and_those_that_it_starts_keep_to_what_there_is() {
+    fn a_thread_and_its_children_use_only_existing_processors() {
         // In a thread of its own, since it stays pinned.
         let pinned = std::thread::spawn(|| {
             let usable = sched_getaffinity(None).unwrap();

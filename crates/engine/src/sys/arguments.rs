@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bounds_are_those_of_the_arguments() {
+    fn the_bounds_match_the_arguments() {
         if haul_lab::is_emulated_without("view of its arguments") {
             return;
         }
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn other_arguments_than_those_of_the_process_are_not_overwritten() {
+    fn only_the_processs_own_arguments_are_overwritten() {
         let before = fs::read("/proc/self/cmdline").unwrap();
         let mut arguments: Vec<OsString> = std::env::args_os().collect();
         let all = |argument: &[u8]| Some(0..argument.len());

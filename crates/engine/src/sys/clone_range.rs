@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_shared_is_an_error() {
+    fn an_impossible_clone_is_an_error() {
         let (one, _) = std::os::unix::net::UnixStream::pair().unwrap();
         let file = tempfile::tempfile().unwrap();
         assert!(clone_range(&one, &file, 0, 4096).is_err());

@@ -211,7 +211,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_was_not_named_is_out_of_reach() {
+    fn unnamed_paths_are_out_of_reach() {
         let (inside, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         for place in [&inside, &outside] {
             fs::write(place.path().join("old"), "old").unwrap();
@@ -245,7 +245,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn one_who_reads_cannot_write() {
+    fn a_reader_cannot_write() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("old"), "old").unwrap();
         let named: fn(&mut ConfineBounds, &Path) = |bounds, path| bounds.allow(place(path), ConfineRights::ReadTree);
@@ -289,7 +289,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn how_far_it_went_is_said() {
+    fn the_degree_of_confinement_is_reported() {
         let available = |effective_abi| LandlockStatus::Available { effective_abi, kernel_abi: None };
         let described = |enforced, kernel, reads| {
             let SandboxReport { confinement, reason } = outcome(enforced, &kernel, reads);

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_host_has_is_found_and_nothing_else() {
+    fn exactly_the_hosts_interfaces_are_found() {
         if haul_lab::is_emulated_without("named network namespace") {
             return;
         }

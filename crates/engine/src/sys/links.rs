@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interface_has_what_was_set() {
+    fn an_interface_has_the_values_set() {
         if haul_lab::is_emulated_without("named network namespace") {
             return;
         }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_are_cut_end_where_they_are_cut() {
+    fn truncated_lists_end_at_the_cut() {
         let attribute = |kind: u16, value: &[u8]| {
             let length = u16::try_from(4 + value.len()).unwrap();
             let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();

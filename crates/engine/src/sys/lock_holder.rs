@@ -85,7 +85,7 @@ mod tests {
 ";
 
     #[test]
-    fn who_holds_a_lock_is_told_from_who_waits_for_it() {
+    fn a_locks_holder_is_distinguished_from_waiting_processes() {
         assert_eq!(holder_of(LOCKS, (8, 1), 131), Some(1234));
         assert_eq!(holder_of(LOCKS, (8, 1), 13), None);
         assert_eq!(holder_of(LOCKS, (0xfe, 0x11), 131), None, "it cannot be seen from here");
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_is_found_by_its_whole_number() {
+    fn a_mount_is_found_by_its_full_number() {
         let mounts = "124 1 8:2 / /a rw - ext4 a rw\n24 1 259:3 / / rw - ext4 b rw\n";
         assert_eq!(device_of_mount(mounts, 24), Some((259, 3)));
         assert_eq!(device_of_mount(mounts, 4), None);

@@ -15,7 +15,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_available_is_read_and_nothing_else() {
+    fn only_available_memory_is_read() {
         assert_eq!(of_meminfo("MemFree:  1 kB\nMemAvailable:   2048 kB\n"), 2 << 20);
         assert_eq!(of_meminfo("MemFree:  1 kB\n"), 0);
         assert!(available_bytes() > 1 << 20);

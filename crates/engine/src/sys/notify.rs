@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_longer_than_asked() {
+    fn no_wait_exceeds_its_limit() {
         let (signal, state) = (Notify::default(), Mutex::new(7));
         assert_eq!(*signal.wait_timeout(lock(&state), Duration::from_millis(1)), 7);
         assert_eq!(signal.waiting.load(Ordering::SeqCst), 0);

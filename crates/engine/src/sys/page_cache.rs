@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_cached_and_can_be_written_back() {
+    fn written_data_is_cached_and_can_be_written_back() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[1; 64 << 10]).unwrap();
         start_write_back(&file, 0, 64 << 10).unwrap();

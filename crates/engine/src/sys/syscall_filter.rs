@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_started_later_is_held_too() {
+    fn a_thread_started_later_is_filtered_as_well() {
         if haul_lab::is_emulated_without("seccomp") {
             return;
         }

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tells_its_limits() {
+    fn the_kernel_reports_its_limits() {
         let windows = windows();
         assert!(windows.receive_max_bytes >= 4096 && windows.send_max_bytes >= 4096, "{windows:?}");
         assert!(congestion_controls().split(' ').any(|name| name == "reno"), "every Linux has it");

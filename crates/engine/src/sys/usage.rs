@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_has_used_something() {
+    fn a_process_has_nonzero_usage() {
         let before = cpu_us();
         let mut sum = 0u64;
         while cpu_us() < before + 1000 {

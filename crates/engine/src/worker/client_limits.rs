@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terms_come_back_from_their_words() {
+    fn limits_round_trip() {
         let all = ClientLimits {
             pipe: Some(ServedPipe::Inherited(9)),
             access: ServedAccess::WriteOnly,

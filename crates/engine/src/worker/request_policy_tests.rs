@@ -72,7 +72,7 @@ fn of_target(access: ServedAccess, change: impl FnOnce(&mut TargetRequest)) -> R
 }
 
 #[test]
-fn access_says_what_is_read_and_what_is_written() {
+fn access_decides_reading_and_writing() {
     let compares = |request: &mut TargetRequest| request.compare = Some(SymlinkMode::Keep);
     let digests = |request: &mut TargetRequest| request.digest_existing = true;
     let checksum = |at_source| {
@@ -96,7 +96,7 @@ fn access_says_what_is_read_and_what_is_written() {
 }
 
 #[test]
-fn of_what_nobody_may_read_no_old_file_is_told_of() {
+fn unreadable_old_files_are_not_reported() {
     let rules = |delta, in_place| {
         move |request: &mut TargetRequest| request.delta = DeltaOptions { delta, in_place, ..Default::default() }
     };
@@ -120,7 +120,7 @@ fn of_what_nobody_may_read_no_old_file_is_told_of() {
 }
 
 #[test]
-fn a_server_without_deltas_tells_no_hashes_of_blocks() {
+fn a_server_without_deltas_sends_no_block_hashes() {
     let held = |change: fn(&mut TargetRequest)| {
         let mut request =
             TargetRequest { delta: DeltaOptions { delta: DeltaMode::Auto, ..Default::default() }, ..target() };
@@ -143,7 +143,7 @@ fn a_server_without_deltas_tells_no_hashes_of_blocks() {
 }
 
 #[test]
-fn nobody_starts_programs_or_sets_what_is_the_servers() {
+fn clients_cannot_start_programs_or_set_server_options() {
     for pipe in [PipeKind::Standard, PipeKind::Named] {
         assert!(of_source(ServedAccess::Both, |request| request.pipe = pipe).is_err());
     }
@@ -170,7 +170,7 @@ fn nobody_starts_programs_or_sets_what_is_the_servers() {
 }
 
 #[test]
-fn what_is_about_the_server_it_sets_itself() {
+fn the_server_sets_its_own_options() {
     let terms = terms(ServedAccess::Both);
     let mut message = ControllerMessage::Source(source());
     terms.enforce(&mut message).unwrap();
@@ -220,7 +220,7 @@ fn the_lower_limit_holds() {
 }
 
 #[test]
-fn create_takes_new_names_and_nothing_else() {
+fn create_accepts_only_new_names() {
     type Change = fn(&mut TargetRequest);
     let refused: [(Change, ForbiddenAct); 8] = [
         (|request| request.write.overwrite = OverwritePolicy::Replace, ForbiddenAct::Replacement),
@@ -271,7 +271,7 @@ fn encryption_and_tuning_are_the_servers_to_decide() {
 }
 
 #[test]
-fn what_leads_out_is_refused() {
+fn paths_leading_outside_are_refused() {
     for bad in ["/etc/passwd", "..", "a/../../b", "a/..", "/"] {
         assert!(inside(&mut bad.into()).is_err(), "{bad}");
         assert!(of_source(ServedAccess::Both, |request| request.operands.push(bad.into())).is_err(), "{bad}");
@@ -288,7 +288,7 @@ fn what_leads_out_is_refused() {
 }
 
 #[test]
-fn a_served_pipe_is_all_that_its_clients_reach() {
+fn clients_of_a_served_pipe_reach_only_the_pipe() {
     let of_pipe = |access| ClientLimits { pipe: Some(ServedPipe::Program), ..terms(access) };
     let wanted = SourceRequest {
         operands: vec!["etc/passwd".into(), "null:1m".into()],

@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_panics_ends_the_job() {
+    fn a_panicking_thread_ends_the_job() {
         for in_work in [true, false] {
             let (shared, mut controller) = shared();
             if in_work {
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_stopped_has_not_finished() {
+    fn a_stopped_job_has_not_finished() {
         let (shared, _controller) = shared();
         shared.work("haul-test", |shared| {
             while shared.pause(Duration::from_millis(5)) {}

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_became_a_link_is_not_followed() {
+    fn a_directory_replaced_by_a_link_is_not_followed() {
         let temp = tempfile::tempdir().unwrap();
         std::fs::create_dir(temp.path().join("elsewhere")).unwrap();
         std::fs::write(temp.path().join("elsewhere/f"), "secret").unwrap();
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn without_room_the_small_ones_are_forgotten_and_all_big_ones_stay() {
+    fn without_room_small_files_are_forgotten_and_big_ones_stay() {
         let temp = tempfile::tempdir().unwrap();
         let root = Dir::open_root(temp.path()).unwrap();
         let mut catalog = filled(root, 1000, (100, 1 << 20));
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_bounded_whatever_their_number() {
+    fn memory_for_names_is_bounded() {
         let temp = tempfile::tempdir().unwrap();
         let root = Dir::open_root(temp.path()).unwrap();
         let catalog = filled(root, 20_000, (1 << 20, 10_000));

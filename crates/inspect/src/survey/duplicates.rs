@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_bytes_are_found_whatever_their_size() {
+    fn equal_bytes_are_found_at_any_size() {
         let temp = tempfile::tempdir().unwrap();
         let (one, other) = (long(1), long(2));
         let files: [(&str, &[u8]); 8] = [
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_otherwise_is_not_read_to_its_end() {
+    fn files_with_different_starts_are_not_read_further() {
         let temp = tempfile::tempdir().unwrap();
         let (one, mut other) = (long(1), long(1));
         other[0] = 2;
@@ -348,14 +348,14 @@ mod tests {
     }
 
     #[test]
-    fn without_time_nothing_is_compared_and_that_is_said() {
+    fn without_time_nothing_is_compared_and_the_survey_says_so() {
         let temp = tempfile::tempdir().unwrap();
         let found = found(catalog(temp.path(), &[("a", b"1234"), ("b", b"1234"), ("c", b"1")]), Duration::ZERO);
         assert_eq!((found.sets, found.read, found.late), (0, 0, FileTotals { files: 2, bytes: 8 }));
     }
 
     #[test]
-    fn what_has_changed_or_vanished_is_counted_and_nothing_else_suffers() {
+    fn changed_and_vanished_files_are_only_counted() {
         let temp = tempfile::tempdir().unwrap();
         let catalog = catalog(temp.path(), &[("a", b"1234"), ("b", b"1234"), ("c", b"1234"), ("d", b"1234")]);
         std::fs::remove_file(temp.path().join("a")).unwrap();

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ending_is_what_stands_behind_the_last_dot_of_a_name() {
+    fn an_extension_follows_a_names_last_dot() {
         for (name, expected) in [
             ("a.txt", "txt"),
             ("a.tar.GZ", "GZ"),
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_counted_whatever_the_case_and_the_biggest_come_first() {
+    fn kinds_are_counted_in_any_case_biggest_first() {
         let mut kinds = ExtensionTable::default();
         for (name, size) in [("a.c", 10), ("b.C", 20), ("c.iso", 500), ("d", 3)] {
             kinds.add(name.as_bytes(), size);

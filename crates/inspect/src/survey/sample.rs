@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_are_told_by_their_bytes_and_not_by_their_files() {
+    fn halves_are_by_bytes_not_by_files() {
         let temp = tempfile::tempdir().unwrap();
         let mut files = vec![("noise", noise(2 << 20))];
         let names: Vec<_> = (0..64).map(|i| format!("small{i}")).collect();
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_are_no_data_and_what_vanished_is_none_either() {
+    fn holes_and_vanished_files_are_no_data() {
         let temp = tempfile::tempdir().unwrap();
         let root = Dir::open_root(temp.path()).unwrap();
         std::fs::File::create(temp.path().join("hole")).unwrap().set_len(8 << 20).unwrap();

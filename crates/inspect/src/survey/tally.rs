@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_of_what_cannot_be_do_not_overflow() {
+    fn impossible_sums_do_not_overflow() {
         let mut sum = FileTotals { files: 1, bytes: u64::MAX };
         sum.add(7);
         assert_eq!(sum, FileTotals { files: 2, bytes: u64::MAX });

@@ -84,7 +84,7 @@ fn everything_is_counted_once() {
 }
 
 #[test]
-fn files_that_are_named_count_like_those_in_directories() {
+fn named_files_count_like_those_in_directories() {
     let temp = tempfile::tempdir().unwrap();
     let top = tree(temp.path());
     let same = write(temp.path().join("same"), [1; 100]);
@@ -108,7 +108,7 @@ fn holes_are_no_data() {
 }
 
 #[test]
-fn filters_leave_out_what_they_leave_out_of_a_copy() {
+fn filters_exclude_the_same_as_in_a_copy() {
     let temp = tempfile::tempdir().unwrap();
     let top = tree(temp.path());
     let lists = vec![FilterList { text: b"*.txt".to_vec(), is_file: false, includes: false }];
@@ -118,7 +118,7 @@ fn filters_leave_out_what_they_leave_out_of_a_copy() {
 }
 
 #[test]
-fn what_is_at_the_target_is_told_from_what_is_not() {
+fn files_at_the_target_are_distinguished_from_missing_ones() {
     let temp = tempfile::tempdir().unwrap();
     let top = tree(temp.path());
     let target = temp.path().join("target");
@@ -152,7 +152,7 @@ fn what_is_at_the_target_is_told_from_what_is_not() {
 }
 
 #[test]
-fn one_that_is_stopped_says_so() {
+fn a_stopped_survey_says_so() {
     let temp = tempfile::tempdir().unwrap();
     let cancel = Cancel::new();
     cancel.cancel();
@@ -161,7 +161,7 @@ fn one_that_is_stopped_says_so() {
 }
 
 #[test]
-fn nobody_who_does_not_ask_has_files_read() {
+fn files_are_read_only_on_request() {
     let temp = tempfile::tempdir().unwrap();
     let found = survey(&Ask { duplicates: false, sample: false, ..ask(&[tree(temp.path())]) });
     assert!(found.duplicates.is_none() && found.sample.is_none());

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_kept_is_not_made() {
+    fn entries_below_the_top_are_not_built() {
         let mut top = TopN::new(1);
         top.offer(2, || 2);
         top.offer(1, || panic!("it is not among the greatest"));

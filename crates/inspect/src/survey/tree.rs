@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_is_drawn_and_all_is_counted() {
+    fn relevant_entries_are_drawn_and_all_are_counted() {
         let mut root = directory("", &[5]);
         root.adopt(directory("small", &[1]), 1, 1);
         root.adopt(directory("big", &[9000, 1000]), 1, 10_001);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_deep_is_added_up() {
+    fn too_deep_entries_are_summed() {
         let mut root = SurveyDirectory::default();
         root.adopt(directory("deep", &[7]), DEPTH_MAX + 1, 7);
         assert!(root.children.is_empty());

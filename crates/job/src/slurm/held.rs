@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_that_is_held_again_and_again_is_cancelled() {
+    fn a_repeatedly_held_task_is_cancelled() {
         let tasks = SlurmTask::parse_all("12_4|PENDING|launch failed requeued held|\n12_5|PENDING|Resources|\n");
         let mut held = HeldTasks::default();
         for _ in 0..RELEASES_MAX {

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_slurm_holds_by_itself_is_known() {
+    fn tasks_held_by_slurm_are_recognised() {
         let text = "12_4|PENDING|launch failed requeued held|\n13|PENDING|JobHoldMaxRequeue|\n12_5|PENDING|JobHeldUser|\n\
                     12_6|RUNNING|launch failed requeued held|n1\n12_7|PENDING|Resources|\n";
         let tasks = SlurmTask::parse_all(text);

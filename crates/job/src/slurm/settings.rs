@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_come_back_as_they_were_written() {
+    fn settings_round_trip() {
         let temp = tempfile::tempdir().unwrap();
         let job = JobDirectory::create(&temp.path().join("job")).unwrap();
         fs::create_dir(job.slurm()).unwrap();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_haul_sets_are_refused() {
+    fn options_set_by_haul_are_refused() {
         let refused = |option: &str| {
             let settings = SlurmSettings { more: vec![option.to_owned()], ..SlurmSettings::default() };
             settings.check().is_err()

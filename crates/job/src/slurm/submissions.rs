@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_come_back_and_half_a_line_does_not() {
+    fn submissions_round_trip_except_half_a_line() {
         let temp = tempfile::tempdir().unwrap();
         let job = JobDirectory::create(&temp.path().join("job")).unwrap();
         fs::create_dir(job.slurm()).unwrap();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_become_ranges_and_come_back() {
+    fn numbers_round_trip_as_ranges() {
         for numbers in [vec![3], vec![0, 1, 2], vec![0, 2, 3, 7, 8, 9, 11]] {
             assert_eq!(parse_ranges(&ranges(&numbers)), Some(numbers));
         }

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_left_the_queue_has_a_result_or_is_submitted_again() {
+    fn a_task_absent_from_the_queue_has_a_result_or_is_resubmitted() {
         let mut tracker = submitted(3);
         assert_eq!(tracker.next_wave(), None);
         update(&mut tracker, &[task(1, 1), task(1, 2)], 10, Some(ShardEnd::Done));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_that_is_lost_again_and_again_at_one_place_is_given_up() {
+    fn a_shard_lost_repeatedly_at_one_place_is_given_up() {
         let mut tracker = submitted(1);
         let retries = (0..20).take_while(|round| lose(&mut tracker, *round, 500)).count();
         assert_eq!(retries, 1 + RETRIES_MAX as usize, "the first loss came further than nothing");
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_that_comes_further_is_never_given_up() {
+    fn a_shard_making_progress_is_never_given_up() {
         let mut tracker = submitted(1);
         assert!((0..100).all(|round| lose(&mut tracker, round, 1 + round / u64::from(RETRIES_MAX))));
         assert!(!tracker.has_failed());

@@ -84,7 +84,7 @@ fn on_any_connection_text_travels_as_by_the_best_method() {
 }
 
 #[test]
-fn on_a_fast_connection_nothing_is_even_tried() {
+fn a_fast_connection_tries_no_compression() {
     for pipe in [0.1, 0.5, 1.0, 1.9] {
         let mut model = Model::new(CompressionPolicy::Auto, pipe);
         assert!((0..5000).all(|_| model.frame(TEXT) == CompressionAttempt::None), "{pipe}");
@@ -92,7 +92,7 @@ fn on_a_fast_connection_nothing_is_even_tried() {
 }
 
 #[test]
-fn noise_and_what_does_not_shrink_lose_at_most_two_parts_in_a_hundred() {
+fn incompressible_data_loses_at_most_two_percent() {
     for data in [NOISE, STUBBORN] {
         for pipe in [0.8, 3.0, 8.0, 16.0, 100.0] {
             let (mut off, mut auto) =
@@ -104,7 +104,7 @@ fn noise_and_what_does_not_shrink_lose_at_most_two_parts_in_a_hundred() {
 }
 
 #[test]
-fn parts_that_shrink_are_found_behind_parts_that_do_not() {
+fn compressible_parts_are_found_after_incompressible_ones() {
     for data in [NOISE, STUBBORN] {
         let mut model = Model::new(CompressionPolicy::Auto, 16.0);
         for _ in 0..5 {
@@ -125,7 +125,7 @@ fn a_slow_target_is_not_taken_for_a_slow_connection() {
 }
 
 #[test]
-fn a_target_that_becomes_slow_is_noticed_later_too() {
+fn a_target_slowing_down_later_is_noticed() {
     let mut model = Model::new(CompressionPolicy::Auto, 16.0);
     model.run(300, TEXT);
     assert!(matches!(model.frame(TEXT), CompressionAttempt::Done(_)));
@@ -139,7 +139,7 @@ fn a_target_that_becomes_slow_is_noticed_later_too() {
 }
 
 #[test]
-fn a_connection_that_becomes_faster_or_slower_is_noticed() {
+fn changes_of_the_connections_rate_are_noticed() {
     let mut model = Model::new(CompressionPolicy::Auto, 16.0);
     model.run(300, TEXT);
     for (pipe, within) in [(0.3, 2500), (16.0, 200), (200.0, 200), (4.0, 2500)] {
@@ -167,7 +167,7 @@ fn waiting_for_work_is_no_reason_to_compress() {
 }
 
 #[test]
-fn what_is_asked_for_is_done_on_any_connection() {
+fn an_explicit_choice_holds_on_any_connection() {
     for method in [CompressionMethod::Lz4, CompressionMethod::Zstd(19)] {
         let mut chooser = CompressionChooser::new(CompressionPolicy::Always(method));
         for _ in 0..100 {

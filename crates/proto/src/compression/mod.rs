@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn policies_come_back_and_others_are_faults() {
+    fn policies_round_trip_and_unknown_ones_are_faults() {
         let zstd = (1..=LEVEL_MAX).map(|level| CompressionPolicy::Always(CompressionMethod::Zstd(level)));
         for policy in zstd.chain([
             CompressionPolicy::Off,

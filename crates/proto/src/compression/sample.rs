@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_told_from_what_has_a_pattern() {
+    fn noise_differs_from_patterns() {
         for len in [4096, 100_000, 512 << 10, 1 << 20] {
             assert!(!is_promising(&noise(len)), "{len}");
             let digits: Vec<u8> = noise(len).iter().map(|byte| b'0' + byte % 10).collect();

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_in_place_are_copied_whole() {
+    fn blocks_in_place_are_copied_completely() {
         let base = BaseFile { size: 2 * F + 100, method: DeltaMethod::Blocks };
         let new: &[u8] = &[7; 10];
         for (steps, place, is_right) in [
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_moved_are_copied_whole_or_cut_at_the_edge_of_a_frame() {
+    fn moved_blocks_are_copied_completely_or_cut_at_a_frame_boundary() {
         const R: u64 = 2048;
         let base = BaseFile { size: 100 * R + 7, method: DeltaMethod::Rolling(2048) };
         let new: &[u8] = &[7; 5];

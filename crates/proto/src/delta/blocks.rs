@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_differ_are_found_and_no_others() {
+    fn only_differing_blocks_are_found() {
         let frame = FrameLen::new(FRAME_MIN).unwrap();
         let old = bytes(F - 100);
         let mut new = old.clone();

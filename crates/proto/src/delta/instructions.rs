@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn instructions_come_back_and_what_goes_on_costs_a_byte() {
+    fn instructions_round_trip_and_continuations_cost_a_byte() {
         let payload: Vec<_> = (0..100u8).collect();
         let spans = [span(Some(1000), 0..40), span(None, 40..45), span(Some(1045), 45..60), span(Some(3), 60..100)];
         let bytes = encode(&spans, 1000, &payload).unwrap();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_saves_nothing_is_not_instructed() {
+    fn useless_deltas_are_not_built() {
         let payload = [7; 100];
         assert_eq!(encode(&[span(None, 0..100)], 0, &payload), None);
         assert_eq!(encode(&[span(Some(1 << 60), 0..1), span(None, 1..100)], 0, &payload), None);

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_kept_its_size_is_compared_in_place_and_what_did_not_is_searched() {
+    fn files_of_equal_size_are_compared_in_place_and_others_are_searched() {
         const M: u64 = 1 << 20;
         let rolling = |bytes: u32| Some(DeltaMethod::Rolling(bytes));
         for (rule, in_place, old, new, expected) in [

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_come_back_and_damage_is_noticed() {
+    fn headers_round_trip_and_damage_is_noticed() {
         let header = PatchHeader {
             inode: 7,
             size: 1000,

@@ -71,7 +71,7 @@ fn delta(old: &[u8], new: &[u8], block: usize) -> usize {
 }
 
 #[test]
-fn the_sum_that_is_rolled_is_the_sum_of_where_it_is() {
+fn the_rolled_sum_equals_the_sum_at_its_position() {
     let data = bytes(5000, 3);
     for len in [1usize, 63, 64, 65, 2048] {
         let mut weak = RollingSum::of(&data[..len]);
@@ -83,7 +83,7 @@ fn the_sum_that_is_rolled_is_the_sum_of_where_it_is() {
 }
 
 #[test]
-fn what_was_inserted_removed_or_moved_is_all_that_is_sent() {
+fn only_inserted_or_moved_data_is_sent() {
     let old = bytes(400_000, 1);
     let most = |changes: usize| 200 + 2 * changes * B;
     assert!(delta(&old, &old, B) <= most(0) + B, "the same");
@@ -136,7 +136,7 @@ fn false_sums_do_not_have_a_block_hashed_at_every_byte() {
 }
 
 #[test]
-fn a_block_whose_rolled_sum_is_right_by_chance_is_not_the_old_block() {
+fn a_block_with_a_coinciding_rolled_sum_is_not_the_old_block() {
     let old = bytes(20 * B, 3);
     let mut new = old.clone();
     // A change that leaves both sums equal: see the weights.

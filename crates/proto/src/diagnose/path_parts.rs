@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_figures_is_no_part() {
+    fn parts_without_figures_are_omitted() {
         assert_eq!(path_parts(&JobMeasurements::default()), []);
         let idle = PartUse { part: PathPart::Network, busy: 0.001, bytes_per_s: 5.0 };
         assert_eq!(idle.bound_bytes_per_s(), None);

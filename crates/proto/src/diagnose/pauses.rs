@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_peer_makes_up_does_not_overflow() {
+    fn a_peers_invented_figures_do_not_overflow() {
         let mut pauses = Pauses::default();
         let huge = case(u64::MAX / 2_000_000, u64::MAX / 2_000_000);
         pauses.set(true, &huge);

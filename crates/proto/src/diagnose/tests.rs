@@ -70,7 +70,7 @@ fn named(case: &JobMeasurements) -> (Bottleneck, Option<BottleneckDetail>) {
 }
 
 #[test]
-fn the_stage_that_is_at_work_while_others_wait_is_named() {
+fn the_busy_stage_is_named() {
     use Stage::*;
     let starved: &[_] = &[(Receive, 0.94, 0.01), (Check, 0.03, 1.0), (Write, 0.03, 0.9)];
     let blocked: &[_] = &[(Prepare, 0.04, 1.0), (Read, 0.01, 0.9), (Send, 0.95, 0.02)];
@@ -200,7 +200,7 @@ fn the_stage_that_is_at_work_while_others_wait_is_named() {
 }
 
 #[test]
-fn what_holds_sockets_up_is_named() {
+fn the_cause_of_waiting_sockets_is_named() {
     let lossy = |case: &mut JobMeasurements| case.source.sockets.retransmitted = 6000;
     let steady =
         |case: &mut JobMeasurements| case.source.sockets.rate_kib_squared = 36 * 40_000 * 40_000 + 36 * 1000 * 1000;
@@ -396,7 +396,7 @@ fn more_losses_than_chance_explains_are_a_policers() {
 }
 
 #[test]
-fn processors_that_both_ends_share_are_named_though_no_thread_is_full() {
+fn processors_shared_by_both_ends_are_named_without_a_full_thread() {
     use Stage::*;
     let mut both = case(
         &[(Prepare, 0.4, 0.9), (Read, 0.1, 0.9), (Send, 0.5, 0.5)],
@@ -415,7 +415,7 @@ fn processors_that_both_ends_share_are_named_though_no_thread_is_full() {
 }
 
 #[test]
-fn a_quota_that_is_used_up_is_named_and_one_that_others_use_up_is_not() {
+fn an_exhausted_quota_is_named_unless_others_exhaust_it() {
     use Stage::*;
     let quota = |own_us| {
         let mut case = case(&[(Prepare, 0.5, 0.1), (Read, 0.5, 0.1)], &[(Receive, 1.0, 0.0)]);
@@ -430,7 +430,7 @@ fn a_quota_that_is_used_up_is_named_and_one_that_others_use_up_is_not() {
 }
 
 #[test]
-fn a_stream_that_has_nothing_left_to_do_says_nothing() {
+fn a_finished_stream_says_nothing() {
     use Stage::*;
     // Two of four streams finish the remaining work.
     let idle: &[_] = &[(Idle, 0.5, 0.0), (Send, 0.48, 0.01), (Prepare, 0.02, 1.0)];
@@ -444,7 +444,7 @@ fn a_stream_that_has_nothing_left_to_do_says_nothing() {
 }
 
 #[test]
-fn who_waits_for_its_turn_waits_for_what_the_other_does() {
+fn a_thread_waiting_for_its_turn_waits_for_the_others_work() {
     use Stage::*;
     let blocked: &[_] = &[(Send, 1.0, 0.02)];
     let slow = case(blocked, &[(Write, 0.4, 0.05), (Turn, 0.55, 0.0), (Receive, 0.05, 0.9)]);
@@ -454,7 +454,7 @@ fn who_waits_for_its_turn_waits_for_what_the_other_does() {
 }
 
 #[test]
-fn a_stream_that_is_not_in_use_says_nothing() {
+fn an_unused_stream_says_nothing() {
     use Stage::*;
     let resting =
         case(&[(Rest, 0.75, 0.0), (Read, 0.24, 0.05), (Send, 0.01, 0.5)], &[(Receive, 0.99, 0.0), (Write, 0.01, 0.9)]);
@@ -506,7 +506,7 @@ fn evidence_is_figures_of_this_case() {
 }
 
 #[test]
-fn names_are_told_apart() {
+fn names_are_distinct() {
     let mut ids: Vec<_> = Bottleneck::ALL.iter().map(|limit| limit.id()).collect();
     let mut names: Vec<_> = Figure::ALL.iter().map(|figure| figure.name()).collect();
     ids.sort_unstable();

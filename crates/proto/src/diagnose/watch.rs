@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_is_about_the_last_seconds_and_changes_when_that_has_held() {
+    fn the_display_covers_the_last_seconds_and_changes_after_a_while() {
         let mut watch = BottleneckWatch::default();
         watch.sample(&case(0, &[]));
         assert_eq!(watch.now(), None);

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_has_what_it_names() {
+    fn a_set_has_its_named_characters() {
         for (text, has, rest) in [
             ("abc]d", "abc", "d"),
             ("a-e]", "abcde", ""),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_or_is_no_class_is_none() {
+    fn unclosed_and_unknown_classes_are_rejected() {
         for text in ["", "a", "]", "!", "!]", "a-", "\\", "a\\", "[:digit:", "[:nothing:]]", "a-\\"] {
             assert_eq!(read_as_text(text), None, "[{text}");
         }

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_it_comes_back() {
+    fn definitions_round_trip() {
         let filters = FilterOptions {
             lists: vec![
                 PatternList { text: b"*.o".to_vec(), is_file: false, includes: false },
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_a_fault() {
+    fn excess_is_a_fault() {
         let long = vec![b'a'; PATTERN_MAX + 1];
         for bad in
             [list(&long, false), list(&[b"a\n", &*long].concat(), true), list(&vec![b'\n'; FILTER_FILE_MAX + 1], true)]

@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_match_what_gits_would() {
+    fn patterns_match_the_same_as_gits() {
         for (pattern, yes, no) in [
             ("", &[""][..], &["a"][..]),
             ("a", &["a"], &["b", "aa", "", "A"]),
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_matches_nothing() {
+    fn an_invalid_pattern_matches_nothing() {
         for pattern in ["[", "[a", "a\\", "x[[:nothing:]]"] {
             let compiled = Pattern::new(pattern.as_bytes());
             assert_eq!(compiled, Pattern::Nothing, "{pattern}");
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matches_everything_is_known() {
+    fn patterns_that_match_everything_are_recognised() {
         for (pattern, is_all) in [
             ("*", true),
             ("**", true),

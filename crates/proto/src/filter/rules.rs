@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_that_matches_decides() {
+    fn the_last_matching_line_decides() {
         let text = "*.o\n!keep.o\n# a comment\n\nsecret*\n";
         for (path, expected) in [
             ("x.o", Some((false, 1))),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_was_typed_has_no_comments_and_no_spaces_to_strip() {
+    fn a_command_line_pattern_keeps_hashes_and_trailing_spaces() {
         for pattern in ["#a", "!a", "a "] {
             let rules = PatternRules::of_pattern(pattern.as_bytes(), false).unwrap();
             assert!(rules.decide(|| b"", pattern.as_bytes(), false).is_some(), "{pattern:?}");
@@ -247,14 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn in_a_file_of_what_is_taken_a_mark_means_left_out() {
+    fn in_a_file_of_includes_an_exclamation_mark_excludes() {
         let rules = PatternRules::of_file(b"a\n!b", true).unwrap();
         let includes = |name: &'static str| rules.decide(|| b"", name.as_bytes(), false).map(|rule| rule.includes);
         assert_eq!((includes("a"), includes("b"), includes("c")), (Some(true), Some(false), None));
     }
 
     #[test]
-    fn rules_of_rsyncs_are_refused_with_their_line_in_a_file_that_is_named() {
+    fn rsync_rules_in_a_named_file_are_refused_with_their_line() {
         for rule in
             ["- *.o", "+ a.c", ". more", ": .rules", "!", "- *.o \r", "P *.o", "hide,! *.o", "merge rules", "clear"]
         {
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_out_everything_is_known() {
+    fn rules_that_exclude_everything_are_recognised() {
         for (text, leaves) in [
             ("*", true),
             ("a\n*\n", true),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_is_too_long_is_named_by_its_line() {
+    fn an_overlong_pattern_is_named_by_its_line() {
         let text = format!("a\n{}\n", "x".repeat(PATTERN_MAX + 1));
         assert_eq!(PatternRules::of_file(text.as_bytes(), false).unwrap_err(), PatternListError::TooLong { line: 2 });
     }

@@ -31,7 +31,7 @@ fn scope(directories: &[(&str, &str)]) -> Arc<FilterScope> {
 }
 
 #[test]
-fn of_what_was_typed_the_first_that_speaks_decides() {
+fn among_command_line_rules_the_first_match_decides() {
     let root = scope(&[("", "")]);
     for (words, file, left_out) in [
         (&["+ *.c", "- *"][..], "a.c", false),
@@ -48,7 +48,7 @@ fn of_what_was_typed_the_first_that_speaks_decides() {
 }
 
 #[test]
-fn files_in_directories_are_asked_after_that_and_the_innermost_first() {
+fn directory_files_come_after_them_innermost_first() {
     let inner = scope(&[("", "*.o\n/top\n"), ("a", ""), ("b", "!x.o\n")]);
     let nothing = matcher(&[]);
     let decided = |matcher: &Matcher, scope: &FilterScope, name: &str| matcher.decide(scope, name.as_bytes(), false);
@@ -104,7 +104,7 @@ fn limits_are_kept_to_at_their_ends() {
 }
 
 #[test]
-fn lists_that_leave_out_all_files_are_known() {
+fn lists_that_exclude_all_files_are_recognised() {
     for (words, leaves_out_all) in [
         (&["+ */", "- *"][..], true),
         (&["- *.o", "+ */", "- *"], true),
@@ -125,7 +125,7 @@ fn lists_that_leave_out_all_files_are_known() {
 }
 
 #[test]
-fn what_leaves_out_everything_is_told_by_its_list() {
+fn the_list_that_excludes_everything_is_named() {
     for (words, list) in [
         (&["- *"][..], Some(0)),
         (&["- *.o", "- *"], Some(1)),

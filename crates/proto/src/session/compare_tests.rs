@@ -111,7 +111,7 @@ fn a_small_file_is_compared_like_any_other() {
 }
 
 #[test]
-fn nothing_can_be_asked_of_a_source_but_to_compare() {
+fn a_comparing_source_accepts_only_comparisons() {
     for need in [TransferNeed::All, TransferNeed::InOrder, TransferNeed::Rest] {
         assert!(matches!(source(F, need).1, Err(ProtocolError::Invalid(_))), "{need:?}");
     }
@@ -162,7 +162,7 @@ fn neither_end_holds_more_values_than_the_limit() {
 }
 
 #[test]
-fn what_is_given_up_at_the_source_makes_room_there_too() {
+fn abandoned_entries_free_the_sources_window() {
     let (mut source, answered) = source(F * COMPARES_MAX as u64, TransferNeed::Compare);
     answered.unwrap();
     let frames = 0..COMPARES_MAX as u64;
@@ -176,7 +176,7 @@ fn what_is_given_up_at_the_source_makes_room_there_too() {
 }
 
 #[test]
-fn a_target_learns_which_frames_differ_when_all_were_compared() {
+fn a_target_learns_differing_frames_after_the_last_comparison() {
     for ends_first in [true, false] {
         let mut target = target(5 * F);
         target.holds(FILE, 0, &[[1; 32]; 3], true);
@@ -218,7 +218,7 @@ fn a_file_is_the_same_only_if_its_digest_is() {
 }
 
 #[test]
-fn of_frames_that_are_scattered_not_all_are_kept_and_all_are_counted() {
+fn scattered_differences_are_partly_listed_and_fully_counted() {
     let frames = COMPARES_MAX as u64;
     let mut target = target(frames * F);
     target.holds(FILE, 0, &vec![[1; 32]; COMPARES_MAX], true);
@@ -233,7 +233,7 @@ fn of_frames_that_are_scattered_not_all_are_kept_and_all_are_counted() {
 }
 
 #[test]
-fn a_source_cannot_answer_for_what_it_was_not_told() {
+fn a_source_cannot_answer_for_unreported_frames() {
     for message in [same(0..1), differs(0..1), differs(2..4), differs(0..u64::MAX), same(2..9)] {
         let mut target = target(9 * F);
         target.holds(FILE, 2, &[[1; 32]], true);
@@ -245,7 +245,7 @@ fn a_source_cannot_answer_for_what_it_was_not_told() {
 }
 
 #[test]
-fn in_a_copy_nothing_is_left_different() {
+fn a_copy_leaves_no_differences() {
     let mut target = TargetSession::new(frame_len());
     let offer = SourceMessage::Offer { first: EntryId(0), entries: entries(F) };
     assert!(matches!(target.handle(offer), Ok(TargetStep::Examine(..))));

@@ -74,7 +74,7 @@ fn a_source_ends_a_file_when_its_digest_is_there() {
 }
 
 #[test]
-fn a_source_that_computes_reads_all_that_the_target_holds() {
+fn a_hashing_source_reads_all_frames_held_by_the_target() {
     let holds = |compare| TargetMessage::HaveRanges { entry: FILE, first: 0, values: vec![[1; 32]; 3], compare };
     assert!(matches!(source(TransferNeed::Rest).handle(holds(false)), Err(ProtocolError::Unasked(_))));
     source(TransferNeed::Rest).handle(holds(true)).unwrap();
@@ -96,7 +96,7 @@ fn a_flow_ends_when_its_digest_is_there() {
 }
 
 #[test]
-fn a_target_finishes_a_file_when_its_digest_is_there_whatever_comes_last() {
+fn a_target_finishes_a_file_with_its_digest_in_any_order_of_events() {
     for end_first in [true, false] {
         let mut target = target(EntryContent::File { size: 3 * F }, EntryAnswer::Needed);
         if end_first {
@@ -126,7 +126,7 @@ fn a_target_asks_when_a_stream_has_its_size() {
 }
 
 #[test]
-fn a_file_that_fails_meanwhile_is_not_finished() {
+fn a_failed_file_is_not_finished() {
     let mut target = target(EntryContent::File { size: 3 * F }, EntryAnswer::Needed);
     target.handle(end()).unwrap();
     (0..3).for_each(|index| drop(write(&mut target, index)));

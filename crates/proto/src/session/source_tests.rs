@@ -71,7 +71,7 @@ fn another_name_counts_until_it_is_made_and_gives_no_work() {
 }
 
 #[test]
-fn a_tree_goes_through() {
+fn a_tree_is_copied() {
     let mut source = source();
     let dir = source.offer(entry(None, EntryContent::Directory), Arc::new(()));
     let small = source.offer(entry(Some(dir), EntryContent::File { size: 5 }), Arc::new(()));
@@ -108,7 +108,7 @@ fn a_tree_goes_through() {
 }
 
 #[test]
-fn answers_about_what_was_not_offered_are_faults() {
+fn answers_about_unknown_entries_are_faults() {
     let never = Err(ProtocolError::Unasked("an entry that was never offered"));
     for message in [
         needs(1, &[TransferNeed::All]),
@@ -139,7 +139,7 @@ fn a_target_cannot_answer_before_it_was_asked() {
 }
 
 #[test]
-fn needs_that_cannot_be_are_faults() {
+fn impossible_needs_are_faults() {
     for (offer, need) in [
         (entry(None, EntryContent::Directory), TransferNeed::Nothing),
         (entry(None, EntryContent::Directory), TransferNeed::InOrder),
@@ -172,7 +172,7 @@ fn a_second_answer_is_a_fault() {
 }
 
 #[test]
-fn done_is_only_what_can_be() {
+fn impossible_done_messages_are_faults() {
     let mut source = source();
     offered(&mut source, vec![entry(None, EntryContent::Directory), file(F)]);
     assert!(matches!(source.handle(done(0, 1)), Err(ProtocolError::OutOfTurn(_))), "an open directory");
@@ -184,7 +184,7 @@ fn done_is_only_what_can_be() {
 }
 
 #[test]
-fn what_comes_late_is_ignored() {
+fn late_messages_are_ignored() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(5), file(2 * F)]);
     source.handle(needs(0, &[TransferNeed::All; 2])).unwrap();
@@ -206,7 +206,7 @@ fn what_comes_late_is_ignored() {
 }
 
 #[test]
-fn a_file_that_changed_is_offered_anew_in_its_place() {
+fn a_changed_file_is_offered_again_in_its_place() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(5), file(3 * F)]);
     assert_eq!(source.offer_again(ids[0], file(6), Arc::new(())), None, "not needed yet");
@@ -270,7 +270,7 @@ fn with_a_part(source: &mut SourceSession<()>) -> EntryId {
 }
 
 #[test]
-fn of_a_part_that_is_there_only_the_rest_is_sent() {
+fn only_the_rest_of_an_existing_part_is_sent() {
     let mut source = source();
     let entry = with_a_part(&mut source);
     source.handle(TargetMessage::MissingRanges { entry, frames: vec![1..2, 4..5] }).unwrap();
@@ -290,7 +290,7 @@ fn of_a_part_that_is_there_only_the_rest_is_sent() {
 }
 
 #[test]
-fn what_may_have_changed_is_compared() {
+fn possibly_changed_files_are_compared() {
     let mut source = source();
     let entry = with_a_part(&mut source);
     source
@@ -306,7 +306,7 @@ fn what_may_have_changed_is_compared() {
 }
 
 #[test]
-fn a_target_that_guesses_has_one_guess_at_a_frame() {
+fn a_guessing_target_has_one_guess_at_a_frame() {
     let mut source = source();
     let entry = with_a_part(&mut source);
     let holds = |first, count| TargetMessage::HaveRanges { entry, first, values: vec![[1; 32]; count], compare: true };
@@ -319,7 +319,7 @@ fn a_target_that_guesses_has_one_guess_at_a_frame() {
 }
 
 #[test]
-fn parts_are_claimed_only_of_what_can_have_them() {
+fn parts_are_valid_only_for_resumable_files() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(2 * F), file(5), file(2 * F)]);
     assert!(source.handle(needs(1, &[TransferNeed::Rest])).is_err(), "a small file");
@@ -384,7 +384,7 @@ fn the_window_closes_and_opens() {
 }
 
 #[test]
-fn what_the_target_rejects_is_named_once() {
+fn rejected_entries_are_named_once() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(5), file(2 * F), file(7)]);
     source.handle(needs(0, &[TransferNeed::Refused, TransferNeed::All, TransferNeed::All])).unwrap();
@@ -398,7 +398,7 @@ fn what_the_target_rejects_is_named_once() {
 }
 
 #[test]
-fn giving_up_what_was_needed_does_not_open_the_window_without_end() {
+fn abandoning_needed_files_does_not_open_the_window_without_limit() {
     let mut source = source();
     let mut total = 0;
     for _ in 0..10 {
@@ -418,7 +418,7 @@ fn giving_up_what_was_needed_does_not_open_the_window_without_end() {
 }
 
 #[test]
-fn whatever_settles_a_large_file_lets_the_next_one_begin() {
+fn any_end_of_a_large_file_admits_the_next_one() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(F); LARGE_IN_FLIGHT_MAX + 4]);
     for first in (0..ids.len()).step_by(OFFER_ENTRIES_MAX) {
@@ -522,7 +522,7 @@ fn a_refused_directory_is_settled_when_it_has_ended() {
 }
 
 #[test]
-fn a_directory_that_fails_at_the_target_still_ends() {
+fn a_directory_failed_at_the_target_still_ends() {
     let mut source = source();
     offered(&mut source, vec![entry(None, EntryContent::Directory)]);
     source.handle(TargetMessage::TargetFailed { entry: EntryId(0) }).unwrap();
@@ -545,7 +545,7 @@ fn a_file_ends_once() {
 }
 
 #[test]
-fn when_a_stream_is_gone_what_was_handed_out_and_has_not_come_goes_again() {
+fn a_lost_streams_unacknowledged_work_is_sent_again() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(9 * F), file(5), file(9 * F), file(5)]);
     source.handle(needs(0, &[TransferNeed::All, TransferNeed::All])).unwrap();
@@ -580,7 +580,7 @@ fn when_a_stream_is_gone_what_was_handed_out_and_has_not_come_goes_again() {
 }
 
 #[test]
-fn an_answer_that_was_not_asked_for_is_a_fault() {
+fn an_unrequested_answer_is_a_fault() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(9 * F)]);
     source.handle(needs(0, &[TransferNeed::All])).unwrap();
@@ -649,7 +649,7 @@ fn no_more_of_a_flow_is_under_way_than_may_have_to_be_kept() {
 }
 
 #[test]
-fn what_is_lost_of_a_flow_is_sent_again_before_more_is_read() {
+fn lost_flow_frames_are_resent_before_new_reads() {
     let mut source = source();
     let ids = offered(&mut source, vec![stream()]);
     source.handle(needs(0, &[TransferNeed::All])).unwrap();
@@ -674,7 +674,7 @@ fn what_is_lost_of_a_flow_is_sent_again_before_more_is_read() {
 }
 
 #[test]
-fn a_piece_that_was_not_read_to_its_end_goes_again_whatever_has_come_of_it() {
+fn a_partly_read_chunk_is_sent_again_in_any_case() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(4 * F)]);
     source.handle(needs(0, &[TransferNeed::All])).unwrap();
@@ -692,7 +692,7 @@ fn a_piece_that_was_not_read_to_its_end_goes_again_whatever_has_come_of_it() {
 }
 
 #[test]
-fn what_was_to_be_compared_is_compared_by_another_stream() {
+fn another_stream_takes_over_comparisons() {
     let mut source = source();
     let entry = with_a_part(&mut source);
     source

@@ -48,7 +48,7 @@ fn link() -> Entry {
 }
 
 #[test]
-fn another_name_is_of_what_was_offered_before_and_its_directory_waits_for_it() {
+fn a_hard_link_refers_to_an_earlier_offer_and_delays_its_directory() {
     let name = |to| child(Some(0), EntryContent::HardLink { to: EntryId(to), size: 3 });
     for to in [1, 2, 7] {
         let fault = target().handle(offer(0, vec![dir(), name(to)]));
@@ -105,7 +105,7 @@ fn drain(target: &mut TargetSession<u64>) -> Vec<TargetMessage> {
 }
 
 #[test]
-fn offers_come_in_turn() {
+fn offers_must_be_in_order() {
     let mut target = target();
     assert!(matches!(target.handle(offer(1, vec![file(0)])), Err(ProtocolError::OutOfTurn(_))));
     assert!(matches!(target.handle(offer(0, vec![])), Err(ProtocolError::OutOfTurn(_))));
@@ -195,7 +195,7 @@ fn with_a_part(target: &mut TargetSession<u64>) -> Digest {
 }
 
 #[test]
-fn a_part_from_an_earlier_run_counts_and_is_told() {
+fn an_earlier_runs_part_counts_and_is_reported() {
     let mut target = target();
     let digest = with_a_part(&mut target);
     target.lacks(EntryId(0), &[2..3]);
@@ -211,7 +211,7 @@ fn a_part_from_an_earlier_run_counts_and_is_told() {
 }
 
 #[test]
-fn a_part_that_is_to_be_compared_counts_when_it_was() {
+fn a_part_to_be_compared_counts_after_the_comparison() {
     let mut target = target();
     let digest = with_a_part(&mut target);
     assert!(matches!(target.holds(EntryId(0), 0, &[[1; 32]; 3], true), TargetStep::None));
@@ -228,7 +228,7 @@ fn a_part_that_is_to_be_compared_counts_when_it_was() {
 }
 
 #[test]
-fn a_file_that_is_offered_anew_takes_the_place_of_what_it_was() {
+fn a_new_offer_of_a_file_replaces_the_old_one() {
     let mut target = target();
     offered(&mut target, vec![dir(), child(Some(0), EntryContent::File { size: 2 * F })]);
     target.handle(SourceMessage::DirectoryEnd { entry: EntryId(0), complete: true }).unwrap();
@@ -265,7 +265,7 @@ fn with_a_flow(kind: EntryContent, answer: EntryAnswer<u64>) -> TargetSession<u6
 }
 
 #[test]
-fn a_flow_takes_frames_in_any_order_but_not_far_ahead_and_tells_how_far_it_is_written() {
+fn a_flow_accepts_frames_within_a_window_and_acknowledges_written_data() {
     let ahead = frame_len().frames_ahead();
     let len = frame_len().bytes();
     for (kind, in_order, frames) in [
@@ -297,7 +297,7 @@ fn a_flow_takes_frames_in_any_order_but_not_far_ahead_and_tells_how_far_it_is_wr
 }
 
 #[test]
-fn only_the_last_frame_of_a_stream_is_short_and_its_end_has_to_agree() {
+fn only_a_streams_last_frame_is_short_and_matches_its_end() {
     let len = frame_len().bytes();
     let end =
         |size| SourceMessage::FileEnd { entry: EntryId(0), size, modified: Timestamp::default(), digest: [0; 32] };
@@ -342,7 +342,7 @@ fn a_stream_is_not_asked_for_again_when_it_is_lost() {
 }
 
 #[test]
-fn a_file_is_whole_when_frames_and_end_are_there() {
+fn a_file_is_complete_with_all_frames_and_its_end() {
     let data = vec![7u8; 2 * frame_len().bytes()];
     let value = |index: u64| frame_len().hash(2 * F, index, &data[..frame_len().bytes()]);
     let digest = *blake3::hash(&data).as_bytes();
@@ -367,7 +367,7 @@ fn a_file_is_whole_when_frames_and_end_are_there() {
 }
 
 #[test]
-fn frames_that_are_another_file_are_a_mismatch() {
+fn another_files_frames_are_a_mismatch() {
     let mut target = target();
     offered(&mut target, vec![file(2 * F)]);
     target.handle(file_end(0)).unwrap();
@@ -378,7 +378,7 @@ fn frames_that_are_another_file_are_a_mismatch() {
 }
 
 #[test]
-fn packs_hold_only_what_is_needed() {
+fn packs_hold_only_needed_files() {
     let mut target = target();
     offered(&mut target, vec![file(F), file(5), dir(), link()]);
     drain(&mut target);
@@ -396,7 +396,7 @@ fn packs_hold_only_what_is_needed() {
 }
 
 #[test]
-fn what_the_source_gives_up_is_abandoned_once() {
+fn files_abandoned_by_the_source_are_abandoned_once() {
     let mut target = target();
     offered(
         &mut target,
@@ -441,7 +441,7 @@ fn the_window_is_enforced() {
 }
 
 #[test]
-fn what_the_source_gave_up_is_not_in_the_window() {
+fn abandoned_files_leave_the_window() {
     let mut target = target();
     for _ in 0..ENTRY_WINDOW / OFFER_ENTRIES_MAX {
         offered(&mut target, vec![file(0); OFFER_ENTRIES_MAX]);
@@ -493,7 +493,7 @@ fn frames_in_order_have_no_limit() {
 }
 
 #[test]
-fn nobody_asks_about_an_entry_twice() {
+fn no_entry_is_queried_twice() {
     let mut target = target();
     offered(&mut target, vec![file(9 * F); 3]);
     let mut ask = |entries| target.handle(SourceMessage::QueryMissing { streams: vec![StreamId(0)], entries });
@@ -542,7 +542,7 @@ fn bytes_of_open_directories_are_limited() {
 }
 
 #[test]
-fn a_source_that_reads_nothing_cannot_fill_the_memory() {
+fn a_source_that_reads_nothing_cannot_fill_the_memory_of_the_target() {
     let mut target = target();
     offered(&mut target, vec![file(F)]);
     let mut resends = 0;
@@ -587,7 +587,7 @@ fn a_refused_directory_takes_all_below_it() {
 }
 
 #[test]
-fn a_frame_that_was_let_go_may_come_again() {
+fn a_released_frame_may_be_sent_again() {
     let mut target = target();
     offered(&mut target, vec![file(2 * F)]);
     let admit = |target: &mut TargetSession<u64>| target.admit_frame(EntryId(0), F, 256 << 10).unwrap().is_some();
@@ -621,7 +621,7 @@ fn directories_complete_from_the_inside_out() {
 }
 
 #[test]
-fn done_is_told_in_runs_that_fit_a_message() {
+fn done_is_reported_in_runs_that_fit_a_message() {
     let mut target = target();
     for _ in 0..ENTRY_WINDOW / OFFER_ENTRIES_MAX {
         offered(&mut target, vec![file(0); OFFER_ENTRIES_MAX]);
@@ -640,7 +640,7 @@ fn done_is_told_in_runs_that_fit_a_message() {
 }
 
 #[test]
-fn who_asks_learns_what_is_neither_here_nor_in_hand() {
+fn a_query_returns_frames_neither_here_nor_in_progress() {
     let mut target = target();
     let ask = |first, count| SourceMessage::QueryMissing {
         streams: vec![StreamId(3)],
@@ -673,7 +673,7 @@ fn who_asks_learns_what_is_neither_here_nor_in_hand() {
 }
 
 #[test]
-fn many_small_files_are_asked_for_in_messages_that_keep_their_limit() {
+fn requests_for_many_small_files_respect_the_message_limit() {
     let mut target = target();
     offered(&mut target, vec![file(0); OFFER_ENTRIES_MAX]);
     offered(&mut target, vec![file(0); OFFER_ENTRIES_MAX]);
@@ -687,7 +687,7 @@ fn many_small_files_are_asked_for_in_messages_that_keep_their_limit() {
 }
 
 #[test]
-fn what_is_lost_is_asked_for_once_more() {
+fn lost_files_are_requested_once_more() {
     let mut target = target();
     offered(&mut target, vec![file(5), file(5), file(5), file(2 * F)]);
     drain(&mut target);
@@ -738,7 +738,7 @@ fn written(target: &mut TargetSession<u64>, frames: Range<u64>) -> Option<Box<Fi
 }
 
 #[test]
-fn of_a_large_file_what_is_lost_comes_once_more_and_nothing_else_does() {
+fn only_a_large_files_lost_frames_are_resent() {
     for damaged in [0..3, 1..2, 0..2] {
         let (mut target, mut end) = whole_file();
         let modified = end.modified;
@@ -767,7 +767,7 @@ fn of_a_large_file_what_is_lost_comes_once_more_and_nothing_else_does() {
 }
 
 #[test]
-fn a_large_file_that_its_source_has_given_up_is_not_asked_for() {
+fn a_large_file_abandoned_by_its_source_is_not_requested() {
     let (mut target, mut end) = whole_file();
     target.handle(failed(0)).unwrap();
     end.tree.forget(&(0..1));
@@ -778,7 +778,7 @@ fn a_large_file_that_its_source_has_given_up_is_not_asked_for() {
 }
 
 #[test]
-fn what_is_lost_may_get_lost_again_on_its_way() {
+fn resent_data_may_be_lost_again() {
     let (mut target, mut end) = whole_file();
     end.tree.forget(&(1..3));
     target.lost(vec![LostFile { entry: EntryId(0), handle: Arc::new(0), left: Some((3 * F, end)) }]);
@@ -791,7 +791,7 @@ fn what_is_lost_may_get_lost_again_on_its_way() {
 }
 
 #[test]
-fn names_are_left_out_and_patterns_lie_in_directories_that_have_not_ended() {
+fn names_are_excluded_and_patterns_belong_to_open_directories() {
     let excluded = |entry, what| SourceMessage::Excluded { entry: EntryId(entry), what };
     let left_out = |entry| excluded(entry, Exclusion::Names(vec![Name::new(b"x").unwrap()]));
     let patterns = |entry| excluded(entry, Exclusion::Patterns { file: 0, text: b"*.o".to_vec() });
@@ -836,7 +836,7 @@ fn build(target: &mut TargetSession<u64>, entry: u64, base: BaseId, rebuilt: Reb
 }
 
 #[test]
-fn a_delta_is_of_a_frame_that_the_source_was_told_of() {
+fn a_delta_needs_a_reported_base_frame() {
     for (offset, is_right) in [(F, true), (0, false), (2 * F, false)] {
         let admitted = with_bases(1, 1).admit_delta(EntryId(0), offset, 256 << 10);
         assert_eq!(admitted.is_ok(), is_right, "{offset}: {admitted:?}");
@@ -847,7 +847,7 @@ fn a_delta_is_of_a_frame_that_the_source_was_told_of() {
 }
 
 #[test]
-fn a_base_file_is_lost_to_the_first_wrong_delta_whatever_entry_it_belongs_to() {
+fn the_first_wrong_delta_ends_trust_in_a_base_file_of_any_entry() {
     let mut target = with_bases(3, 1);
     let other = BaseId { inode: 8, ..BASE };
     assert_eq!(build(&mut target, 0, BASE, Rebuilt::Right), Ok(true));
@@ -869,7 +869,7 @@ fn a_base_file_is_lost_to_the_first_wrong_delta_whatever_entry_it_belongs_to() {
 }
 
 #[test]
-fn a_base_file_that_somebody_changes_is_lost_and_nobody_is_to_blame() {
+fn a_changed_base_file_is_dropped_without_blame() {
     let mut target = with_bases(1, 1);
     for inode in 0..LOST_BASES_MAX as u64 - 1 {
         let base = BaseId { device: 2, inode };

@@ -58,7 +58,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn addresses_come_back_and_impossible_ones_are_faults() {
+    fn addresses_round_trip_and_impossible_ones_are_faults() {
         let bytes = comes_back(&local("10.1.2.3/24", "eth0", 10_000));
         assert!(refuses::<LocalAddress>(&bytes, &[(0, 5), (5, 33)]));
         comes_back(&local("fd00::1/128", "enp5s0f1", 0));

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_come_back_and_what_cannot_be_is_refused() {
+    fn choices_round_trip_and_impossible_ones_are_refused() {
         let checksum = |algorithm, at_source, against| Some(ChecksumRequest { algorithm, at_source, against });
         let encoded = |checksum: &Option<ChecksumRequest>| {
             let mut out = Writer::new();

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn trailers_come_back_with_and_without() {
+    fn trailers_round_trip_with_and_without_compression() {
         for codec in [Codec::Lz4, Codec::Zstd] {
             for (trailer, plain) in [(data(), 512 << 10), (pack(3, 1000), 3000), (data(), FRAME_MAX as usize)] {
                 let compressed = Some(CompressedPayload { codec, plain });

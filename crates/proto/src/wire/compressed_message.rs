@@ -51,7 +51,7 @@ mod tests {
     const JOB: JobNumber = JobNumber(1);
 
     #[test]
-    fn what_is_packed_comes_back_and_other_messages_are_none() {
+    fn packed_messages_round_trip_and_others_stay_unpacked() {
         let packed = CompressedMessage { plain: 700, bytes: b"abc" };
         let message = packed.encode(JOB);
         assert_eq!(CompressedMessage::decode(&message, JOB), Ok(Some(packed)));
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_another_jobs_too_long_or_no_shorter_is_a_fault() {
+    fn messages_of_another_job_and_of_wrong_length_are_faults() {
         let packed = CompressedMessage { plain: 700, bytes: b"abc" };
         assert!(CompressedMessage::decode(&packed.encode(JobNumber(2)), JOB).is_err());
         assert!(CompressedMessage::decode(&CompressedMessage { plain: 3, ..packed }.encode(JOB), JOB).is_err());

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_come_back_and_limits_hold() {
+    fn headers_round_trip_within_limits() {
         for channel in [
             LinkChannel::Controller,
             LinkChannel::Peer,

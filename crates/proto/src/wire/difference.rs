@@ -139,7 +139,7 @@ mod tests {
     use crate::limits::DIFFERENCES_MAX;
 
     #[test]
-    fn each_comes_back_and_others_are_faults() {
+    fn differences_round_trip_and_unknown_ones_are_faults() {
         let all = vec![
             Difference::Missing(EntryKind::Symlink),
             Difference::Extra(EntryKind::Special),

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn trailers_come_back() {
+    fn trailers_round_trip() {
         let data =
             DataFrame { job: JobNumber(1), entry: EntryId(1 << 40), offset: 7 << 20, check: u64::MAX, value: [9; 32] };
         let pack = PackFrame { job: JobNumber(1), check: 5, files: vec![packed(7, 0), packed(9, 1000)] };
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_come_back_and_hold_their_limits() {
+    fn prefixes_round_trip_within_limits() {
         let prefix = RecordPrefix { payload: FRAME_MAX as usize, trailer: 60 };
         assert_eq!(RecordPrefix::decode(prefix.encode()), Ok(prefix));
         let decoded = |lengths: [u8; 6]| {
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_in_which_a_bit_or_two_flipped_is_noticed_before_its_lengths_are_believed() {
+    fn flipped_bits_in_a_prefix_are_noticed_before_its_lengths_are_used() {
         let bytes = RecordPrefix { payload: 300_000, trailer: 55 }.encode();
         for (first, second) in (0..64).flat_map(|first| (first..64).map(move |second| (first, second))) {
             let mut changed = bytes;

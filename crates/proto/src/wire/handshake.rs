@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn greetings_come_back() {
+    fn greetings_round_trip() {
         let greeting =
             StreamGreeting { session: JobId([1; 16]), stream: StreamId(7), path: PathId(1), random: [2; 32] };
         assert_eq!(StreamGreeting::decode(&greeting.encode()), Ok(greeting));

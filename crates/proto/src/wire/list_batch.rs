@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_come_back() {
+    fn kinds_round_trip() {
         for kinds in [ListedKinds::No, ListedKinds::Files, ListedKinds::Trees] {
             assert!(refuses::<ListedKinds>(&comes_back(&kinds), &[(0, 3)]));
         }

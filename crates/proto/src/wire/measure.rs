@@ -78,7 +78,7 @@ mod tests {
     use crate::wire::request::ControllerMessage;
 
     #[test]
-    fn a_request_that_would_take_too_long_is_a_fault() {
+    fn a_too_long_measurement_is_a_fault() {
         let request = |compute_ms| {
             let request = MeasureRequest {
                 path: b"/a".to_vec(),

@@ -71,13 +71,13 @@ fn need() -> impl Strategy<Value = TransferNeed> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn offers_come_back(first: u64, entries in proptest::collection::vec(entry(), 0..20)) {
+    fn offers_round_trip(first: u64, entries in proptest::collection::vec(entry(), 0..20)) {
         let message = SourceMessage::Offer { first: EntryId(first), entries };
         prop_assert_eq!(SourceMessage::decode(&message.encode(JOB), JOB), Ok(message));
     }
 
     #[test]
-    fn needs_come_back(first: u64, needs in proptest::collection::vec(need(), 0..=OFFER_ENTRIES_MAX)) {
+    fn needs_round_trip(first: u64, needs in proptest::collection::vec(need(), 0..=OFFER_ENTRIES_MAX)) {
         let message = TargetMessage::Want { first: EntryId(first), needs };
         prop_assert_eq!(TargetMessage::decode(&message.encode(JOB), JOB), Ok(message));
     }
@@ -96,7 +96,7 @@ proptest! {
 }
 
 #[test]
-fn short_messages_come_back() {
+fn short_messages_round_trip() {
     for message in [
         SourceMessage::DirectoryEnd { entry: EntryId(5), complete: false },
         SourceMessage::FileEnd {
@@ -148,7 +148,7 @@ fn another_jobs_message_is_a_fault() {
 }
 
 #[test]
-fn a_name_that_climbs_is_a_fault() {
+fn a_name_with_dot_dot_is_a_fault() {
     let place = EntryLocation::Child { parent: EntryId(0), name: Name::new(b"ab").unwrap() };
     let offer = SourceMessage::Offer {
         first: EntryId(1),
@@ -167,7 +167,7 @@ fn a_name_that_climbs_is_a_fault() {
 }
 
 #[test]
-fn what_is_left_out_is_held_to_its_limits() {
+fn excluded_names_respect_their_limits() {
     let excluded = |what| SourceMessage::Excluded { entry: EntryId(0), what };
     let names = |count| excluded(Exclusion::Names(vec![Name::new(b"a").unwrap(); count]));
     let patterns = |file, bytes| excluded(Exclusion::Patterns { file, text: vec![b'a'; bytes] });

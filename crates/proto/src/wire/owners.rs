@@ -81,7 +81,7 @@ mod tests {
     use crate::codec::tests::comes_back;
 
     #[test]
-    fn rules_come_back() {
+    fn rules_round_trip() {
         let map = |from, to| OwnerMap { from, to };
         let name = |text: &str| OwnerAccount::Name(text.into());
         let rules = OwnerOptions {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_meant() {
+    fn names_and_ids_of_rules() {
         assert!(OwnerFrom::Any.matches(5, None) && OwnerFrom::Nameless.matches(5, None));
         assert!(!OwnerFrom::Nameless.matches(5, Some(b"a")) && OwnerFrom::Name(b"a".into()).matches(5, Some(b"a")));
         assert!(!OwnerFrom::Name(b"a".into()).matches(5, None) && OwnerFrom::Ids(5, 5).matches(5, None));

@@ -24,7 +24,7 @@ mod tests {
     use crate::codec::tests::{comes_back, refuses};
 
     #[test]
-    fn they_come_back_and_others_are_refused() {
+    fn kinds_round_trip_and_unknown_ones_are_refused() {
         for pipe in [PipeKind::No, PipeKind::Standard, PipeKind::Named, PipeKind::Growing(70_000)] {
             assert!(refuses::<PipeKind>(&comes_back(&pipe), &[(0, 4)]));
         }

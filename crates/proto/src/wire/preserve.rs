@@ -55,7 +55,7 @@ mod tests {
     use crate::codec::tests::{comes_back, refuses};
 
     #[test]
-    fn everything_comes_back() {
+    fn all_options_round_trip() {
         for holes in [HolePolicy::Keep, HolePolicy::Make, HolePolicy::Fill] {
             for bit in 0..5 {
                 let [hard_links, attributes, acls, devices, specials] = [0, 1, 2, 3, 4].map(|other| other == bit);

@@ -68,7 +68,7 @@ mod tests {
     use crate::codec::{from_bytes, to_bytes};
 
     #[test]
-    fn they_come_back_and_a_range_outside_its_file_is_refused() {
+    fn ranges_round_trip_and_one_outside_its_file_is_refused() {
         let time = Timestamp { seconds: 5, nanoseconds: 6 };
         let range = RangeLen::MIN.range(2).unwrap();
         let version = PlannedVersion { size: range.offset() + 1, inode: 7, modified: time, changed: time };

@@ -356,7 +356,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn messages_come_back_and_short_ones_are_faults() {
+    fn messages_round_trip_and_short_ones_are_faults() {
         for message in samples() {
             let bytes = message.encode();
             assert_eq!(WorkerMessage::decode(&bytes), Ok(message));
@@ -374,7 +374,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn of_a_path_that_is_too_long_the_end_is_kept() {
+    fn an_overlong_path_keeps_its_end() {
         let path = [vec![b'a'; PATH_MAX], b"end".to_vec()].concat();
         let message = WorkerMessage::FileDone(FileReport { path, size: 0, copied: false, digest: None });
         let Ok(WorkerMessage::FileDone(FileReport { path, .. })) = WorkerMessage::decode(&message.encode()) else {

@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_come_back_and_short_ones_are_faults() {
+    fn messages_round_trip_and_short_ones_are_faults() {
         for message in messages() {
             let bytes = message.encode();
             assert!(ControllerMessage::decode(&bytes) == Ok(message));
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_held_to_their_limits() {
+    fn settings_respect_their_limits() {
         let resent = |settings: SessionSettings| from_bytes::<SessionSettings>(&to_bytes(&settings));
         let good = (4, 4, 1);
         let with = |(streams, streams_max, rekey_bytes)| {

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happened_between_two_reports_is_their_difference() {
+    fn the_difference_of_two_reports_covers_the_time_between() {
         let mut earlier = ResourceMetrics { elapsed_us: 10, ..ResourceMetrics::default() };
         earlier.stages[Stage::Read as usize].wall_us = 7;
         let mut later = ResourceMetrics { elapsed_us: 30, ..earlier };

@@ -57,7 +57,7 @@ mod tests {
     use crate::codec::tests::{comes_back, refuses};
 
     #[test]
-    fn each_comes_back_and_others_are_faults() {
+    fn states_round_trip_and_unknown_ones_are_faults() {
         for confinement in [Confinement::Full, Confinement::Partial, Confinement::None] {
             let bytes = comes_back(&SandboxReport { confinement, reason: "why".into() });
             assert!(refuses::<SandboxReport>(&bytes, &[(0, 3)]));

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn proofs_come_back_and_others_are_faults() {
+    fn proofs_round_trip_and_unknown_ones_are_faults() {
         for proof in [ClientProof::Secret([1; TAG_LEN]), ClientProof::Key { key: [2; 32], signature: [3; 64] }] {
             let bytes = proof.encode();
             assert_eq!(ClientProof::rest_len(bytes[0]), Ok(bytes.len() - 1));

@@ -64,7 +64,7 @@ mod tests {
     use crate::codec::{from_bytes, to_bytes};
 
     #[test]
-    fn a_path_that_was_not_told_is_a_fault() {
+    fn an_undeclared_path_is_a_fault() {
         let way = StreamPath { stream: 7, path: 0, in_use: true };
         let work = SourceActivity { files_under_way: 3, paths: vec![("a:1".into(), "b:2".into())], streams: vec![way] };
         let bytes = comes_back(&work);
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_too_much_of_is_left_out() {
+    fn excess_entries_are_dropped() {
         let path = |number: usize| (format!("a:{number}"), "b:2".to_owned());
         let way = |number: u16| StreamPath { stream: number, path: (number % 16) as u8, in_use: false };
         let all = SourceActivity {

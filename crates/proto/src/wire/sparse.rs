@@ -167,7 +167,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_squeezed_and_spread_is_as_it_was(len in 1usize..=FRAME_MAX as usize, bits: [u8; MAP_BYTES]) {
+        fn squeezed_payloads_are_restored(len in 1usize..=FRAME_MAX as usize, bits: [u8; MAP_BYTES]) {
             let map = DataMap(bits);
             let mut frame: Vec<u8> = (1..=251).cycle().take(len).collect();
             for (_, hole) in map.runs(len).into_iter().filter(|(is_data, _)| !is_data) {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_says_what_was_added() {
+    fn a_map_counts_the_added_zeros() {
         let mut map = DataMap::HOLE;
         assert_eq!(map.runs(BLOCK + 1), [(false, 0..BLOCK + 1)]);
         map.add(BLOCK + 5..BLOCK + 6);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn trailers_come_back_with_and_without() {
+    fn trailers_round_trip_with_and_without_a_map() {
         let mut map = DataMap::HOLE;
         map.add(BLOCK..2 * BLOCK);
         let compressed = Some(CompressedPayload { codec: Codec::Lz4, plain: BLOCK });
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_that_is_not_the_payload_is_a_fault() {
+    fn a_map_of_another_payload_is_a_fault() {
         let mut map = DataMap::HOLE;
         map.add(BLOCK..2 * BLOCK);
         for (shape, payload) in [

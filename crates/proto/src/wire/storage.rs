@@ -82,7 +82,7 @@ mod tests {
     use crate::codec::tests::{comes_back, refuses};
 
     #[test]
-    fn every_choice_comes_back_and_others_are_faults() {
+    fn choices_round_trip_and_unknown_ones_are_faults() {
         for direct in [DirectIo::Auto, DirectIo::Never, DirectIo::Always] {
             for cache in [CacheUse::Auto, CacheUse::Keep, CacheUse::Drop, CacheUse::Cold] {
                 let bytes = comes_back(&StorageRequest { direct, cache, under_way: UNDER_WAY_MAX });

@@ -114,7 +114,7 @@ mod tests {
     use crate::codec::tests::{comes_back, refuses};
 
     #[test]
-    fn every_rule_comes_back() {
+    fn all_rules_round_trip() {
         let modes = ModeOptions { file: Some(0o640), directory: None, less_umask: true };
         for overwrite in
             [OverwritePolicy::Report, OverwritePolicy::Replace, OverwritePolicy::Omit, OverwritePolicy::ReportEqual]

@@ -72,7 +72,7 @@ fn progress_has_bbcps_form() {
 }
 
 #[test]
-fn the_whole_path_is_named() {
+fn the_full_path_is_named() {
     let whole = |target: &str, relative: &str| TargetNames::new(&job(&["a"], target)).whole(relative.as_bytes());
     assert_eq!(whole("/home/u/", "file.256m"), Path::new("/home/u/file.256m"));
     assert_eq!(whole("test.file", "test.file"), Path::new("test.file"));
@@ -81,7 +81,7 @@ fn the_whole_path_is_named() {
 }
 
 #[test]
-fn nothing_is_said_but_errors_and_the_first_of_them_is_the_status() {
+fn only_errors_are_printed_and_the_first_gives_the_status() {
     let mut desk = desk(Style::default(), &job(&["run7"], "/archive"));
     every_event().iter().for_each(|event| desk.lines.event(event));
     desk.lines.event(&failed("run7/c", "already exists"));
@@ -91,7 +91,7 @@ fn nothing_is_said_but_errors_and_the_first_of_them_is_the_status() {
 }
 
 #[test]
-fn the_error_of_a_job_is_said() {
+fn the_error_of_a_job_is_printed() {
     let mut desk = desk(Style::default(), &job(&["a"], "/archive"));
     desk.lines.finish(&Err(Error::Connect("db1: no".into()))).unwrap();
     assert_eq!((desk.paper.text().as_str(), desk.status.get()), ("bbcp: db1: no\n", 255));
@@ -107,7 +107,7 @@ fn files_are_announced_and_completed() {
 }
 
 #[test]
-fn the_number_of_files_comes_first() {
+fn the_number_of_files_is_first() {
     let style = Style { announces: true, indexes: true, ..Style::default() };
     let known = Progress { files_found: 12408, directories: 3, walk_complete: true, ..Progress::default() };
     let known = Event::Progress(Box::new(known));

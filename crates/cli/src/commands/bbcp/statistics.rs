@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_the_kernel_does_not_grant_is_reduced() {
+    fn a_window_refused_by_the_kernel_is_reduced() {
         let wanted = SocketOptions { window_bytes: Some(512 << 20), window_fixed: true, ..SocketOptions::default() };
         let mut statistics = Statistics::new(hosts(), wanted.clone());
         let lines = statistics.initial(&progress(stream(8 << 20, 1)));

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn each_phrase_is_one_that_haul_says() {
+    fn each_phrase_occurs_in_hauls_messages() {
         for phrase in TABLE.iter().flat_map(|row| row.phrases) {
             let is_said = OF_THE_SYSTEM.contains(phrase) || MESSAGES.contains(phrase.trim_end_matches(':'));
             assert!(is_said, "{phrase}: no such message");

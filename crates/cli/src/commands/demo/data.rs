@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stops_when_told() {
+    fn creation_stops_on_request() {
         let dir = tempfile::tempdir().unwrap();
         assert!(!make(&dir.path().join("source"), 1 << 30, &|| true).unwrap());
         assert!(bytes_in(dir.path()) < 1 << 20);

@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn longer_ranges_are_said() {
+    fn longer_ranges_are_reported() {
         let note = "ranges of 1 file are longer than --shard-range: a file has at most 1,048,576";
         assert_eq!(lengthened(1), note);
     }

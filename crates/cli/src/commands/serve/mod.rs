@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_see_the_commands_that_the_server_permits() {
+    fn clients_see_the_permitted_commands() {
         let line = "haul://10.0.0.7:40911/#9f";
         let directory = |access| served(ServedContent::Directory(PathBuf::from("/srv")), access);
         let both = [

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_that_follow_each_other_are_written_without_more_words() {
+    fn adjacent_cells_are_written_without_cursor_movement() {
         let mut ansi = Ansi::default();
         let mut bold = Cell::new("b");
         bold.set_style(Style::new().fg(Color::Red).add_modifier(Modifier::BOLD));

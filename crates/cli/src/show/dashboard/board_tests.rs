@@ -85,7 +85,7 @@ fn the_rate_is_limited_from_where_it_is_and_the_limit_lifted() {
 }
 
 #[test]
-fn streams_go_up_and_down_from_those_that_there_are() {
+fn the_arrow_keys_change_the_number_of_existing_streams() {
     let mut board = busy();
     assert_eq!(typed(&mut board, "<<>>>"), [1, 1, 2, 3, 4].map(Wish::Streams));
     board.event(Duration::from_secs(24), &Event::Streams { wanted: 128 });
@@ -94,7 +94,7 @@ fn streams_go_up_and_down_from_those_that_there_are() {
 }
 
 #[test]
-fn space_pauses_and_goes_on() {
+fn space_pauses_and_resumes() {
     let mut board = busy();
     assert_eq!(typed(&mut board, "  p"), [Wish::Pause(true), Wish::Pause(false), Wish::Pause(true)]);
     assert_eq!(typed(&mut Board::new("x"), " "), [], "nothing is under way");
@@ -108,7 +108,7 @@ fn it_is_ended_once() {
 }
 
 #[test]
-fn who_looks_at_earlier_words_goes_on_seeing_them() {
+fn a_scrolled_back_view_stays_in_place() {
     let mut board = busy();
     let lines = board.messages.len();
     board.key(Key::Up);

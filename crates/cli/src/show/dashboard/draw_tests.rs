@@ -89,7 +89,7 @@ fn a_wide_one_has_two_columns() {
 }
 
 #[test]
-fn a_small_one_shows_what_counts() {
+fn a_small_screen_shows_the_essentials() {
     insta::assert_snapshot!(text(&busy(), 50, 12), @r#"
         run7
         40 %  0.80 of 2.00 GB  40.0 MB/s  30 s left
@@ -130,7 +130,7 @@ fn a_pause_is_plain_to_see_and_is_no_verdict_on_anything_else() {
 }
 
 #[test]
-fn what_was_set_and_what_was_said_is_seen() {
+fn settings_and_messages_are_visible() {
     let mut board = busy();
     for key in "->>".chars() {
         board.key(Key::Char(key));

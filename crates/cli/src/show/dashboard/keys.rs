@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_told_apart_in_what_comes_at_once() {
+    fn several_keys_in_one_read_are_separated() {
         let typed = keys(b"+\x1b[A\x1bOB-\x1b[6~\x1b[1;5C\x1bx\x1b[5~q");
         let chars = [Key::Char('+'), Key::Up, Key::Down, Key::Char('-'), Key::PageDown, Key::PageUp, Key::Char('q')];
         assert_eq!(typed, chars);
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_is_typed_makes_it_stumble() {
+    fn no_input_confuses_the_parser() {
         for bytes in [&b"\x1b["[..], b"\x1bO", b"\x1b[5", b"\x1b[;;;", b"\xff\x1b\x1b[", b""] {
             assert!(keys(bytes).len() <= bytes.len());
         }

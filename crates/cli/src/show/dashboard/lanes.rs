@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_what_was_added_since_the_last_figures() {
+    fn a_rate_is_the_increase_since_the_last_figures() {
         let mut lanes = Lanes::default();
         let ms = Duration::from_millis;
         lanes.sample(ms(500), &progress(1, &[0, 1, 2]));

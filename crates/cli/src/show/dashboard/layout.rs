@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_size_is_filled_and_nothing_overlaps() {
+    fn every_size_is_filled_without_overlap() {
         for width in 0..140 {
             for height in 0..60 {
                 for streams in [0, 8, 128] {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_least_important_goes_first() {
+    fn the_least_important_part_is_dropped_first() {
         use Panel::{Graph, Messages, Queue, Slowest, Streams, Verdict};
         assert_eq!(shown(160, 50, false), [Graph, Streams, Verdict, Queue, Slowest, Messages]);
         assert_eq!(shown(80, 24, false), [Graph, Streams, Verdict, Queue, Slowest, Messages]);

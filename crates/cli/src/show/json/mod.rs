@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_would_disturb_a_terminal_is_written_another_way() {
+    fn a_name_that_could_disturb_a_terminal_is_escaped() {
         let name = "a\n\u{1b}[2J\u{7f}\u{9b}2J\u{202e}caf\u{e9}\\\u{e0041}";
         let line = encode(&JobLine::Unmet { name: name.as_bytes().into() });
         assert_eq!(
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_a_line_and_the_summary_counts_it() {
+    fn a_difference_is_a_line_and_counted_in_the_summary() {
         use super::super::differences::tests::every_difference;
         let out = Paper::default();
         let mut json = Json::new(
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_changed_and_removed_is_a_line_each() {
+    fn each_created_changed_or_removed_entry_is_a_line() {
         use super::super::items::tests::every_item;
         let out = Paper::default();
         let mut json = Json::new(
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_is_gone_is_reported_once_at_the_end() {
+    fn a_closed_output_is_reported_once_at_the_end() {
         struct Full;
         impl Write for Full {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn events_come_in_order_and_files_need_not_be_flushed_one_by_one() {
+    fn events_are_in_order_and_files_need_not_be_flushed_one_by_one() {
         struct Counting(Paper, std::rc::Rc<std::cell::Cell<usize>>);
         impl Write for Counting {
             fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -48,7 +48,7 @@ fn it_is_not_placed_where_the_user_forbids_it() {
 }
 
 #[test]
-fn what_is_not_static_is_not_placed() {
+fn a_dynamic_executable_is_not_deployed() {
     if haul_lab::is_emulated_without("host of this architecture") {
         return;
     }
@@ -62,7 +62,7 @@ fn what_is_not_static_is_not_placed() {
 }
 
 #[test]
-fn another_machine_is_told_before_anything_is_sent() {
+fn another_machine_type_is_reported_before_anything_is_sent() {
     let sandbox = Sandbox::dash();
     fs::remove_file(sandbox.bin().join("uname")).unwrap();
     install_script(&sandbox.bin().join("uname"), "#!/bin/sh\necho Darwin arm64\n");
@@ -78,7 +78,7 @@ fn another_machine_is_told_before_anything_is_sent() {
 }
 
 #[test]
-fn an_account_without_a_home_is_told() {
+fn an_account_without_a_home_is_reported() {
     let sandbox = Sandbox::dash();
     fs::remove_dir(sandbox.home()).unwrap();
     assert_says(&sandbox.error(), &["the account has no home directory (", BY_HAND]);
@@ -93,7 +93,7 @@ fn a_missing_tool_is_named() {
 }
 
 #[test]
-fn a_read_only_home_is_told() {
+fn a_read_only_home_is_reported() {
     for mut sandbox in with_both_kinds_of_tools() {
         sandbox.mount_home("ro");
         assert_says(&sandbox.error(), &["cannot write to the cache directory (", "Read-only file system", BY_HAND]);
@@ -101,7 +101,7 @@ fn a_read_only_home_is_told() {
 }
 
 #[test]
-fn a_home_that_allows_no_execution_is_told() {
+fn a_noexec_home_is_reported() {
     for mut sandbox in with_both_kinds_of_tools() {
         sandbox.mount_home("noexec");
         assert_says(&sandbox.error(), &["is mounted noexec (", "a directory that allows execution", BY_HAND]);
@@ -109,7 +109,7 @@ fn a_home_that_allows_no_execution_is_told() {
 }
 
 #[test]
-fn a_full_disk_is_told() {
+fn a_full_disk_is_reported() {
     for mut sandbox in with_both_kinds_of_tools() {
         install_script(&sandbox.program, &pretended_haul(VERSION, 2_000_000));
         sandbox.mount_home("size=256k");
@@ -120,14 +120,14 @@ fn a_full_disk_is_told() {
 }
 
 #[test]
-fn a_home_that_cannot_be_entered_is_told() {
+fn an_inaccessible_home_is_reported() {
     let sandbox = Sandbox::dash();
     symlink("/dev/null", sandbox.home().join(".cache")).unwrap();
     assert_says(&sandbox.error(), &["cannot write to the cache directory (", BY_HAND]);
 }
 
 #[test]
-fn what_arrives_damaged_is_not_started_and_not_kept() {
+fn a_damaged_executable_is_neither_started_nor_kept() {
     for with_sha256sum in [true, false] {
         let mut sandbox = Sandbox::dash();
         let mut text = pretended_haul(VERSION, 1000);
@@ -144,7 +144,7 @@ fn what_arrives_damaged_is_not_started_and_not_kept() {
 }
 
 #[test]
-fn a_connection_that_breaks_in_the_middle_leaves_nothing() {
+fn a_broken_connection_leaves_no_file() {
     for mut sandbox in with_both_kinds_of_tools() {
         sandbox.filter = Some("head -c 5000");
         assert_says(&sandbox.error(), &["(5000 of 10", " bytes arrived)"]);
@@ -153,7 +153,7 @@ fn a_connection_that_breaks_in_the_middle_leaves_nothing() {
 }
 
 #[test]
-fn sshs_failure_is_told_in_its_own_words_and_ours() {
+fn sshs_failure_is_reported_in_its_own_words_and_ours() {
     let mut sandbox = Sandbox::dash();
     sandbox.before = "echo 'ann@db1: Permission denied (publickey).' >&2; exit 255".into();
     assert_says(
@@ -170,14 +170,14 @@ fn sshs_failure_is_told_in_its_own_words_and_ours() {
 }
 
 #[test]
-fn a_host_that_never_stops_talking_is_given_up() {
+fn an_endlessly_talking_host_is_given_up() {
     let mut sandbox = Sandbox::dash();
     sandbox.before = "yes 'spam spam'; exit".into();
     assert_says(&sandbox.error(), &["ann@db1 printed too much before", "it said: spam spam\n", "login shell"]);
 }
 
 #[test]
-fn a_host_without_sh_is_told() {
+fn a_host_without_sh_is_reported() {
     let sandbox = Sandbox::dash();
     fs::remove_file(sandbox.bin().join("sh")).unwrap();
     assert_says(&sandbox.error(), &["a shell was not found on ann@db1\n", BY_HAND]);
@@ -206,7 +206,7 @@ fn a_command_of_the_users_own_is_started_as_it_is() {
 }
 
 #[test]
-fn a_command_that_does_not_work_is_told() {
+fn a_failing_command_is_reported() {
     if haul_lab::is_emulated_without("error of a failed exec") {
         return;
     }
@@ -233,7 +233,7 @@ fn a_command_that_does_not_work_is_told() {
 }
 
 #[test]
-fn hosts_that_look_like_options_are_refused_before_anything_runs() {
+fn option_like_hosts_are_refused_before_any_command() {
     let host = Host::Remote { user: None, name: "-oProxyCommand=touch x".into() };
     let program =
         WorkerProgram { executable: "/nonexistent".into(), worker_arguments: Vec::new(), ..WorkerProgram::default() };

@@ -24,7 +24,7 @@ fn place_and_find(sandbox: &Sandbox, what: &str) -> String {
 }
 
 #[test]
-fn it_is_placed_once_whatever_the_shells() {
+fn the_executable_is_deployed_once_with_any_shell() {
     let shells = installed();
     for sh in shells.iter().filter(|shell| POSIX.contains(&shell.name)) {
         for login in &shells {
@@ -56,7 +56,7 @@ fn each_host_gets_the_executable_for_its_system() {
 }
 
 #[test]
-fn nobody_else_may_change_or_read_it() {
+fn other_users_can_neither_change_nor_read_it() {
     let sandbox = Sandbox::dash();
     let placed = place_and_find(&sandbox, "dash");
     let mode = |path: &str| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -149,7 +149,7 @@ fn banners_do_no_harm() {
 }
 
 #[test]
-fn a_shell_that_reads_its_input_at_the_start_gets_nothing_of_ours() {
+fn a_shell_that_reads_its_input_early_gets_none_of_ours() {
     let mut sandbox = Sandbox::dash();
     sandbox.before = "timeout 0.3 cat >\"$HOME/eaten-$$\"; rm -f \"$HOME/eaten-$$\"".into();
     place_and_find(&sandbox, "a greedy shell");

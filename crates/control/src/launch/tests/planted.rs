@@ -45,7 +45,7 @@ fn starts_privately(sandbox: &Sandbox, private: &Path, what: &str) {
 }
 
 #[test]
-fn a_script_in_a_directory_that_all_can_write_is_not_started() {
+fn a_script_in_a_world_writable_directory_is_not_started() {
     for sh in installed().iter().filter(|shell| ["dash", "bash", "busybox", "zsh", "mksh"].contains(&shell.name)) {
         let mut sandbox = Sandbox::new(shell("dash"), sh);
         let [private, cache, trace] = ["private", "shared", "trace"].map(|name| sandbox.directory.path().join(name));
@@ -70,7 +70,7 @@ fn a_script_in_a_directory_that_all_can_write_is_not_started() {
 }
 
 #[test]
-fn a_file_that_is_not_the_executable_is_replaced_and_never_asked() {
+fn a_file_other_than_the_executable_is_replaced_and_never_run() {
     let (sandbox, _, _) = host();
     let trace = sandbox.directory.path().join("trace");
     let placed = PathBuf::from(sandbox.start().unwrap().deployed.unwrap());
@@ -102,7 +102,7 @@ fn a_file_that_is_not_the_executable_is_replaced_and_never_asked() {
 }
 
 #[test]
-fn a_directory_that_others_could_change_is_not_used() {
+fn a_directory_writable_by_others_is_not_used() {
     type Change<'a> = &'a dyn Fn(&Path);
     let link = |path: &Path| {
         let elsewhere = path.with_extension("elsewhere");
@@ -132,7 +132,7 @@ fn a_directory_that_others_could_change_is_not_used() {
 }
 
 #[test]
-fn a_sticky_directory_is_as_good_as_what_is_in_it() {
+fn a_sticky_directory_is_as_safe_as_its_contents() {
     let (mut sandbox, private, _) = host();
     let shared = sandbox.directory.path().join("shared");
     fs::create_dir(&shared).unwrap();
@@ -152,7 +152,7 @@ fn a_sticky_directory_is_as_good_as_what_is_in_it() {
 }
 
 #[test]
-fn where_no_directory_is_safe_nothing_is_placed() {
+fn without_a_safe_directory_nothing_is_deployed() {
     let (sandbox, private, cache) = host();
     fs::create_dir(&cache).unwrap();
     set_mode(&cache, 0o777);

@@ -58,7 +58,7 @@ fn frame(data: &[u8], index: usize) -> &[u8] {
 }
 
 #[test]
-fn each_is_what_is_published_of_it() {
+fn each_digest_matches_its_published_value() {
     assert_eq!(KNOWN.map(|row| row.0), ChecksumAlgorithm::all().map(ChecksumAlgorithm::name).collect::<Vec<_>>()[..]);
     for (name, of_nothing, text, of_text) in KNOWN {
         let algorithm = ChecksumAlgorithm::named(name).unwrap();
@@ -97,7 +97,7 @@ proptest! {
 }
 
 #[test]
-fn what_passes_in_order_is_not_read_again_and_what_combines_never_is() {
+fn in_order_data_is_not_reread_and_combinable_digests_never_reread() {
     let data = bytes(5 * F + 7);
     let reads = AtomicUsize::new(0);
     let read = |index, room: &mut [u8]| {
@@ -126,7 +126,7 @@ fn what_passes_in_order_is_not_read_again_and_what_combines_never_is() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_has_no_digest() {
+fn an_unreadable_file_has_no_digest() {
     let frame = FrameLen::new(256 << 10).unwrap();
     for algorithm in [ChecksumAlgorithm::Md5, ChecksumAlgorithm::Cksum, ChecksumAlgorithm::Crc32] {
         let sum = FileChecksum::new(algorithm, frame);
@@ -138,7 +138,7 @@ fn a_file_that_cannot_be_read_has_no_digest() {
 }
 
 #[test]
-fn what_passes_in_its_turn_needs_no_reading() {
+fn in_turn_data_needs_no_rereading() {
     let data = bytes(3 * F);
     for algorithm in ChecksumAlgorithm::all() {
         let sum = FileChecksum::new(algorithm, FrameLen::new(256 << 10).unwrap());

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn dropped_pages_are_gone_and_the_bytes_are_not() {
+    fn dropped_pages_are_gone_and_the_bytes_stay() {
         // Beside the test's own executable: there is a disk, unlike in /tmp.
         let place = std::env::current_exe().unwrap().parent().unwrap().to_owned();
         let mut file = tempfile::tempfile_in(place).unwrap();

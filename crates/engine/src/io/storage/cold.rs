@@ -45,7 +45,7 @@ mod tests {
     use crate::io::storage::cache::is_cached;
 
     #[test]
-    fn what_was_in_the_page_cache_is_not_any_more() {
+    fn cached_pages_are_evicted() {
         // The directory for temporary files may be in memory.
         let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = dir.path().join("below/file");

@@ -106,7 +106,7 @@ fn where_a_file_ends_reading_ends() {
 }
 
 #[test]
-fn errors_are_those_of_the_call_and_buffers_come_back() {
+fn errors_match_the_call_and_buffers_are_returned() {
     with_every_engine(|engine, _, path| {
         let read_only: Arc<OwnedFd> = Arc::new(File::open(path).unwrap().into());
         let full: Arc<OwnedFd> = Arc::new(File::options().write(true).open("/dev/full").unwrap().into());
@@ -120,7 +120,7 @@ fn errors_are_those_of_the_call_and_buffers_come_back() {
 }
 
 #[test]
-fn who_does_not_wait_is_woken() {
+fn a_nonblocking_caller_is_woken() {
     with_every_engine(|engine, file, _| {
         assert!(engine.finished(true).is_none() && engine.finished(false).is_none(), "nothing is under way");
         engine.submit(request(FileAccess::Write, &file, FRAME, 0, 1));
@@ -134,7 +134,7 @@ fn who_does_not_wait_is_woken() {
 }
 
 #[test]
-fn what_is_under_way_when_an_engine_is_dropped_is_waited_for() {
+fn dropping_an_engine_waits_for_requests_in_flight() {
     in_time(|| {
         let [place, _] = places();
         let Ok(mut ring) = Ring::new(DEPTH) else { return };
@@ -214,7 +214,7 @@ fn a_reader_says_where_a_file_has_become_shorter() {
 }
 
 #[test]
-fn what_direct_io_refuses_is_read_through_the_page_cache() {
+fn refused_direct_io_falls_back_to_the_page_cache() {
     in_time(|| {
         let mut reader = FrameReader::new(FRAME, depth(FRAME));
         for place in places() {
@@ -227,7 +227,7 @@ fn what_direct_io_refuses_is_read_through_the_page_cache() {
 }
 
 #[test]
-fn a_piece_that_is_given_up_disturbs_no_other() {
+fn an_abandoned_chunk_disturbs_no_other() {
     in_time(|| {
         let [place, _] = places();
         let (first, second) = (file(place.path(), 12 * FRAME), file(place.path(), 3 * FRAME));
@@ -258,7 +258,7 @@ fn so_many_frames_are_under_way_as_are_asked_for() {
 }
 
 #[test]
-fn what_is_asked_for_is_done_where_it_can_be() {
+fn an_explicit_method_is_used_if_possible() {
     let [disk, memory] = places();
     let path = file(disk.path(), 10_000);
     let (on_disk, in_memory) = (opened(&path), opened(&file(memory.path(), 10_000)));
@@ -278,7 +278,7 @@ fn what_is_asked_for_is_done_where_it_can_be() {
 }
 
 #[test]
-fn large_files_are_tried_on_and_what_is_cached_is_not() {
+fn large_files_are_probed_and_cached_ones_are_not() {
     let [disk, _] = places();
     let path = disk.path().join("large");
     let large = File::create(&path).unwrap();

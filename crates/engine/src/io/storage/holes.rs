@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_are_holes_where_that_is_asked_for() {
+    fn zeros_become_holes_on_request() {
         assert_eq!(map_of_zeros(&[0; FRAME]), Some(DataMap::HOLE));
         let mut bytes = vec![0; 3 * BLOCK + 1];
         bytes[BLOCK] = 1;
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_punched_is_zeros_and_takes_no_room() {
+    fn punched_ranges_are_zeros_and_take_no_space() {
         let file = sparse(FRAME as u64, &[(0, FRAME)]);
         let before = file.metadata().unwrap().blocks();
         punch(&file, BLOCK as u64, (FRAME - 2 * BLOCK) as u64).unwrap();

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_compared_by_the_byte_and_the_first_ones_do_not_count() {
+    fn runs_are_compared_by_the_byte_without_the_first_ones() {
         assert_eq!(cheaper(&cost(10, 10, 0), &cost(20, 15, 0)), IoMethod::Direct);
         assert_eq!(cheaper(&cost(20, 10, 0), &cost(10, 15, 0)), IoMethod::Buffered);
         assert_eq!(cheaper(&cost(0, 0, 0), &cost(0, 0, 0)), IoMethod::Buffered);

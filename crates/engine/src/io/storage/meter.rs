@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_takes_time_and_no_cpu_and_nothing_is_measured_unasked() {
+    fn waiting_takes_time_without_cpu_and_only_requested_measurements_are_made() {
         let mut meter = IoMeter::default();
         meter.time(|| std::thread::sleep(Duration::from_millis(5)));
         assert_eq!(meter.cost(), IoCost::default());

@@ -178,7 +178,7 @@ mod tests {
     use crate::io::storage::calls::read_at;
 
     #[test]
-    fn what_was_read_ahead_for_this_job_does_not_stay() {
+    fn readahead_for_this_job_does_not_stay_cached() {
         // Beside the test's own executable: there is a disk, unlike in /tmp.
         let place = std::env::current_exe().unwrap().parent().unwrap().to_owned();
         let named = tempfile::NamedTempFile::new_in(place).unwrap();

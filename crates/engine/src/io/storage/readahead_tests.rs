@@ -84,7 +84,7 @@ fn the_page_cache_reads_into_the_next_piece_and_not_beyond() {
 }
 
 #[test]
-fn advice_goes_as_far_as_it_is_to_go_and_moves_on_with_the_stream() {
+fn advice_reaches_its_distance_and_moves_with_the_stream() {
     let len = READ_AHEAD_BYTES + 8 * MIB;
     with_cold_file(len, move |file| {
         let mut ahead = ahead_of(file, false);
@@ -127,7 +127,7 @@ fn advised_once_found(ahead: &mut Readahead) -> u64 {
 }
 
 #[test]
-fn a_kernel_that_reads_far_ahead_is_left_to_it_and_another_one_is_advised() {
+fn a_kernel_with_long_readahead_gets_no_advice() {
     let len = LEAD_FOUND_AT + LEAD_BYTES;
     with_cold_file(len, move |file| {
         // As if it read nothing ahead.
@@ -177,7 +177,7 @@ fn past_the_page_cache_frames_of_the_next_piece_are_under_way_before_the_first_o
 }
 
 #[test]
-fn what_is_given_up_leaves_the_piece_behind_it_whole() {
+fn an_abandoned_chunk_leaves_the_next_one_intact() {
     with_cold_file(4 * MIB, |file| {
         let mut ahead = ahead();
         for _ in 0..20 {
@@ -195,7 +195,7 @@ fn what_is_given_up_leaves_the_piece_behind_it_whole() {
 }
 
 #[test]
-fn what_is_measured_is_read_alone() {
+fn a_probed_run_is_read_without_readahead() {
     with_cold_file(4 * MIB, |file| {
         for method in [IoMethod::Buffered, IoMethod::Direct] {
             let mut first = ahead();
@@ -213,7 +213,7 @@ fn what_is_measured_is_read_alone() {
 }
 
 #[test]
-fn what_is_in_memory_is_not_read_ahead_of() {
+fn cached_data_gets_no_readahead() {
     let place = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = place.path().join("file");
     fs::write(&path, [1; 100]).unwrap();
@@ -225,7 +225,7 @@ fn what_is_in_memory_is_not_read_ahead_of() {
 }
 
 #[test]
-fn a_piece_that_was_read_ahead_is_dropped_behind() {
+fn a_chunk_read_ahead_is_dropped_afterwards() {
     with_cold_file(4 * MIB, |file| {
         let mut reader = FrameReader::new(usize::try_from(FRAME).unwrap(), 2);
         reader.add(Arc::clone(file), plan(IoMethod::Buffered), 0, MIB);

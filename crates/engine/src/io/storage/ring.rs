@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_that_is_given_up_returns_every_request_and_no_buffer_that_is_in_use() {
+    fn an_abandoned_ring_returns_every_request_and_no_buffer_in_use() {
         let Ok(mut ring) = Ring::new(2) else {
             println!("SKIPPED: io_uring is not to be had here");
             return;

@@ -216,7 +216,7 @@ mod tests {
 
     /// Strangers may have taken its place.
     #[test]
-    fn a_connection_that_is_closed_before_it_is_proven_is_tried_again() {
+    fn a_connection_closed_before_authentication_is_retried() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let routes = [Route::to(listener.local_addr().unwrap().to_string())];
         let acceptor = std::thread::spawn(move || {
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn many_streams_come_up_at_both_ends() {
+    fn many_streams_open_at_both_ends() {
         let (address, accepted) = listening();
         let connected = connect(std::slice::from_ref(&address), &terms(100)).unwrap();
         assert_eq!((connected.streams, &connected.to), (100, &address));
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_port_that_is_free_is_taken_and_where_none_is_that_is_an_error() {
+    fn the_first_free_port_is_used_and_none_free_is_an_error() {
         let busy = TcpListener::bind("127.0.0.1:0").unwrap();
         let first = busy.local_addr().unwrap().port();
         let at = |last| {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_route_that_works_wins_also_behind_one_that_only_listens() {
+    fn the_first_working_route_wins_even_after_a_merely_listening_one() {
         let (address, accepted) = listening();
         // It takes connections and says nothing.
         let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn each_other_link_gets_as_many_streams_and_links_of_which_nothing_is_known_none() {
+    fn other_links_get_equally_many_streams_and_unknown_links_none() {
         let (address, accepted) = listening();
         let over = |link| Route { link, ..Route::to(&address) };
         let routes = [over(1), over(1), over(2), over(0), over(2), over(3)];
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_listens_once_streams_are_not_wanted() {
+    fn listening_ends_once_streams_are_unwanted() {
         let (address, accepted) = listening();
         drop(accepted);
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_of_idle_strangers_keeps_nobody_out() {
+    fn a_crowd_of_idle_strangers_locks_nobody_out() {
         let (address, accepted) = listening();
         let silent: Vec<_> = (0..70).map(|_| TcpStream::connect(&address).unwrap()).collect();
         let connected = connect(&[address], &terms(4)).unwrap();
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_cannot_be_taken_burns_no_core() {
+    fn an_unacceptable_connection_burns_no_core() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let _waiting = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let began = Instant::now();
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_there_is_an_error_that_names_the_address() {
+    fn an_unreachable_address_is_named_in_the_error() {
         let error = connect(&["127.0.0.1:1".into()], &terms(1)).err().unwrap();
         assert!(error.to_string().starts_with("127.0.0.1:1: "), "{error}");
     }

@@ -47,7 +47,7 @@ fn fill(record: &mut FrameBuffer, bytes: &[u8]) {
 }
 
 #[test]
-fn what_was_compressed_arrives_in_plain_and_aligned() {
+fn compressed_data_arrives_in_plain_and_aligned() {
     for (suite, policy) in [
         (CipherSuite::Aes256Gcm, CompressionPolicy::Always(CompressionMethod::Zstd(3))),
         (CipherSuite::AuthenticateOnly, CompressionPolicy::Always(CompressionMethod::Lz4)),
@@ -84,7 +84,7 @@ fn what_was_compressed_arrives_in_plain_and_aligned() {
 }
 
 #[test]
-fn holes_do_not_travel_and_come_back_as_zeros() {
+fn holes_do_not_travel_and_are_restored_as_zeros() {
     for policy in [CompressionPolicy::Off, CompressionPolicy::Always(CompressionMethod::Lz4)] {
         let (mut source, mut target) = pair(CipherSuite::Aes256Gcm);
         let tally = CounterTally::default();
@@ -114,7 +114,7 @@ fn holes_do_not_travel_and_come_back_as_zeros() {
 }
 
 #[test]
-fn a_payload_that_becomes_something_else_than_was_said_is_a_fault() {
+fn a_payload_that_differs_from_its_claim_is_a_fault() {
     let plain = text(10_000, 1);
     for (codec, method) in [(Codec::Lz4, CompressionMethod::Lz4), (Codec::Zstd, CompressionMethod::Zstd(3))] {
         let mut packed = vec![0; PayloadCompressor::room(plain.len())];

@@ -11,7 +11,7 @@ const FRAMES_MAX: u64 = 3;
 const REKEY_BYTES: u64 = 5000;
 
 #[test]
-fn every_bit_that_flips_on_the_way_is_noticed() {
+fn every_flipped_bit_is_noticed() {
     let flips = cases("HAUL_FLIPS", 20_000);
     for seed in 0..flips {
         let mut rng = Rng::new(seed);
@@ -26,7 +26,7 @@ fn every_bit_that_flips_on_the_way_is_noticed() {
 }
 
 #[test]
-fn what_is_not_noticed_would_be_seen() {
+fn the_test_detects_unnoticed_damage() {
     let mut rng = Rng::new(1);
     for (suite, _) in CipherSuite::ALL {
         let keys = keys(1, suite, REKEY_BYTES);

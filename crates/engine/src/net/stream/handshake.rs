@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_says_something_else_is_refused() {
+    fn a_connection_with_another_greeting_is_refused() {
         let (a, b) = pair();
         send_all(&a, &[b'x'; 200]).unwrap();
         assert!(matches!(as_acceptor(b, &credentials()), Err(StreamError::Protocol(ProtocolError::NotAuthentic))));

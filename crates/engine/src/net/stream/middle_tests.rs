@@ -151,7 +151,7 @@ fn is_held(seed: u64, attack: Attack) -> bool {
 }
 
 #[test]
-fn records_that_are_dropped_doubled_swapped_or_spliced_are_not_accepted() {
+fn dropped_doubled_swapped_and_spliced_records_are_rejected() {
     let attacks = cases("HAUL_MIDDLE", 500);
     for (seed, attack) in (0..attacks).zip(ATTACKS.into_iter().cycle()) {
         assert!(is_held(seed, attack), "seed {seed}: {attack:?}");
@@ -160,6 +160,6 @@ fn records_that_are_dropped_doubled_swapped_or_spliced_are_not_accepted() {
 }
 
 #[test]
-fn what_is_accepted_would_be_seen() {
+fn the_test_detects_accepted_records() {
     assert!((0..20).all(|seed| !is_held(seed, Attack::Nothing)));
 }

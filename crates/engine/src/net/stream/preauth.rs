@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_network_the_oldest_goes_and_no_other_loses_its_place() {
+    fn a_networks_oldest_connection_is_dropped_and_other_networks_keep_theirs() {
         let (all, now) = (PendingConnections::new(4), Instant::now());
         let (other, mut other_far) = connect(&all, "10.0.0.1", now);
         // A /64 counts as one, and an IPv4 address in IPv6's form is that of IPv4.

@@ -34,7 +34,7 @@ fn opened(opener: &mut RecordOpener, wire: &[u8]) -> Result<Vec<u8>, ProtocolErr
 }
 
 #[test]
-fn every_suite_opens_what_it_sealed_and_notices_every_flipped_bit() {
+fn every_suite_opens_its_records_and_notices_every_flipped_bit() {
     for (suite, _) in CipherSuite::ALL {
         let keys = schedule(b"t", suite, 1 << 30);
         let wire = sealed(&mut keys.sealer(KeyDirection::FromConnector).unwrap(), b"some bytes");

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_more_comes_when_it_is_pushed() {
+    fn corked_data_is_sent_on_a_push() {
         use std::io::Read;
         use std::net::{TcpListener, TcpStream};
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_left_to_the_kernel_where_that_can_do_better() {
+    fn a_window_is_left_to_the_kernel_if_that_can_do_better() {
         let has = |options: SocketOptions| {
             let socket = fresh().unwrap();
             prepare_socket(&socket, &options).unwrap();
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_notice_when_the_other_is_gone() {
+    fn both_ends_notice_the_others_end() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let connected = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (accepted, _) = listener.accept().unwrap();

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn all_bytes_arrive_in_order_through_a_stream_that_is_slower() {
+    fn all_bytes_arrive_in_order_through_a_slower_stream() {
         let (tunnel, mut inner) = tunnel();
         let (watchdog, _controller, _stopper) = watchdog();
         let sent: Vec<u8> = (0..=250).cycle().take(8 << 20).collect();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stuck_stream_holds_no_worker_whose_job_is_over() {
+    fn a_stuck_stream_does_not_hold_a_worker_after_its_job() {
         for gone in [true, false] {
             let (tunnel, _stuck) = tunnel();
             let (watchdog, controller, stopper) = watchdog();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_is_gone_is_no_end_of_the_job() {
+    fn an_ended_stream_does_not_end_the_job() {
         let (tunnel, inner) = tunnel();
         let (watchdog, _controller, _stopper) = watchdog();
         drop(inner);

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lower_limit_is_named_with_what_becomes_of_the_window() {
+    fn the_lower_limit_is_named_with_the_resulting_window() {
         let warning = |fixed, granted| refused(1 << 20, fixed, granted);
         assert_eq!(warning(false, [1 << 20, 1 << 20]), None);
         assert_eq!(
@@ -79,12 +79,12 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_said_as_they_are_typed() {
+    fn sizes_are_shown_as_typed() {
         assert_eq!([512 << 20, 1 << 30, 3 << 10, 1025].map(typed), ["512m", "1g", "3k", "1025"]);
     }
 
     #[test]
-    fn only_windows_that_are_set_can_crowd_the_memory() {
+    fn only_explicit_windows_can_exhaust_memory() {
         assert_eq!(warnings(&SocketOptions::default(), u16::MAX, 1), Vec::<String>::new(), "the kernel tunes them");
         assert_eq!(warned(65_536, false, 4, 1 << 20), Vec::<String>::new(), "just a quarter");
         let crowded = warned(65_536, false, 5, 1 << 20);

@@ -30,7 +30,7 @@ fn target(path: &Path, compare: Option<SymlinkMode>) -> TargetReceiver {
 }
 
 #[test]
-fn the_kernel_lets_a_target_that_compares_read_and_not_write() {
+fn the_kernel_lets_a_comparing_target_only_read() {
     for (compare, may_write) in [(Some(SymlinkMode::Keep), false), (None, true)] {
         let place = tempfile::tempdir().unwrap();
         fs::write(place.path().join("old"), "old").unwrap();
@@ -53,7 +53,7 @@ fn the_kernel_lets_a_target_that_compares_read_and_not_write() {
 }
 
 #[test]
-fn bytes_are_those_of_whole_frames_and_of_a_shorter_last_one() {
+fn bytes_count_full_frames_and_a_shorter_last_one() {
     let mut machine = Machine::new(FrameLen::DEFAULT);
     let frame = u64::from(FrameLen::DEFAULT.get());
     let size = 3 * frame + 10;

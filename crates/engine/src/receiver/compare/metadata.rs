@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_that_differ_are_named_in_order_and_counted() {
+    fn differing_attributes_are_named_in_order_and_counted() {
         let source = [attribute("user.same", "1"), attribute("user.c", "1"), attribute("user.a", "")];
         let target = [attribute("user.c", "2"), attribute("user.b", ""), attribute("user.same", "1")];
         let named =
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_name_that_was_met_is_remembered() {
+    fn the_first_name_seen_is_remembered() {
         let names = ComparedNames::default();
         let file = FileIdentity { device: 1, inode: 2 };
         assert_eq!(names.meet(file, b"d/a".to_vec()), Ok(None));

@@ -103,7 +103,7 @@ fn touch(path: &Path, content: &str) {
 }
 
 #[test]
-fn a_dry_run_tells_what_would_be_done_and_does_nothing() {
+fn a_dry_run_reports_all_changes_and_makes_none() {
     let temp = tempfile::tempdir().unwrap();
     let at = |name: &str| temp.path().join(name);
     touch(&at("same"), "abc");
@@ -148,7 +148,7 @@ fn a_dry_run_tells_what_would_be_done_and_does_nothing() {
 }
 
 #[test]
-fn a_target_that_is_not_there_would_be_made() {
+fn a_missing_target_would_be_made() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("new");
     let mut site = Site::new(&path, dry());
@@ -161,7 +161,7 @@ fn a_target_that_is_not_there_would_be_made() {
 }
 
 #[test]
-fn other_names_of_a_file_that_stays_stay_and_those_of_one_that_is_replaced_do_not() {
+fn hard_links_of_a_kept_file_stay_and_those_of_a_replaced_one_do_not() {
     let temp = tempfile::tempdir().unwrap();
     for (first, second, content) in [("a", "b", "abc"), ("c", "d", "abcd")] {
         touch(&temp.path().join(first), content);
@@ -183,7 +183,7 @@ fn other_names_of_a_file_that_stays_stay_and_those_of_one_that_is_replaced_do_no
 }
 
 #[test]
-fn what_an_earlier_copy_has_becomes_a_name_of_its_file() {
+fn an_earlier_copys_file_becomes_a_hard_link() {
     let temp = tempfile::tempdir().unwrap();
     let (earlier, now) = (temp.path().join("1"), temp.path().join("2"));
     fs::create_dir(&earlier).unwrap();
@@ -209,7 +209,7 @@ fn what_an_earlier_copy_has_becomes_a_name_of_its_file() {
 }
 
 #[test]
-fn a_digest_that_is_told_decides() {
+fn an_offered_digest_decides() {
     let temp = tempfile::tempdir().unwrap();
     touch(&temp.path().join("a"), "abc");
     let mut site = Site::new(temp.path(), SyncOptions { is_dry: false, equal: EqualityTest::Digest, ..dry() });
@@ -240,7 +240,7 @@ fn two_files_of_the_source_do_not_stay_names_of_one() {
 }
 
 #[test]
-fn nothing_would_be_made_below_a_directory_that_would_be_new_with_existing() {
+fn with_existing_nothing_would_be_made_below_a_new_directory() {
     let temp = tempfile::tempdir().unwrap();
     touch(&temp.path().join("becomes"), "a directory");
     let mut changes = Vec::new();
@@ -257,7 +257,7 @@ fn nothing_would_be_made_below_a_directory_that_would_be_new_with_existing() {
 }
 
 #[test]
-fn names_of_a_file_that_is_refused_fail_in_a_dry_run_too() {
+fn hard_links_of_a_refused_file_fail_in_a_dry_run_too() {
     let temp = tempfile::tempdir().unwrap();
     fs::create_dir(temp.path().join("a")).unwrap();
     touch(&temp.path().join("a/x"), "x");
@@ -274,7 +274,7 @@ fn names_of_a_file_that_is_refused_fail_in_a_dry_run_too() {
 }
 
 #[test]
-fn links_that_share_an_inode_become_two_in_both_runs() {
+fn links_sharing_an_inode_become_two_in_both_runs() {
     let temp = tempfile::tempdir().unwrap();
     symlink("x", temp.path().join("a")).unwrap();
     fs::hard_link(temp.path().join("a"), temp.path().join("b")).unwrap();
@@ -295,7 +295,7 @@ fn links_that_share_an_inode_become_two_in_both_runs() {
 }
 
 #[test]
-fn parents_of_what_would_be_copied_are_not_made() {
+fn parents_of_files_in_a_dry_run_are_not_made() {
     let temp = tempfile::tempdir().unwrap();
     let name = |text: &str| Name::new(text.as_bytes()).unwrap();
     let operand = TargetOperand { name: Some(name("file")), directory: false, device: 0, inode: 0 };

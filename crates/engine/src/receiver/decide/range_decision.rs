@@ -237,7 +237,7 @@ mod tests {
     use crate::testing::target_request;
 
     #[test]
-    fn an_existing_file_that_changes_is_decided_about_once_more_and_then_fails() {
+    fn a_changing_existing_file_is_decided_again_once_and_then_fails() {
         let place = tempfile::tempdir().unwrap();
         std::fs::write(place.path().join("f"), "of another run").unwrap();
         let name = Name::new(b"f").unwrap();

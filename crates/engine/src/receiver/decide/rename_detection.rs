@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_found_by_their_sizes_and_small_ones_are_not() {
+    fn files_are_found_by_size_except_small_ones() {
         let temp = tempfile::tempdir().unwrap();
         fs::create_dir_all(temp.path().join("a/b")).unwrap();
         for (path, size) in [("a/x", 5000), ("a/b/y", 9000), ("z", 5000), ("small", 4096), ("a/.haul-x.part", 0)] {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn many_files_of_one_size_are_told_apart_by_few_comparisons() {
+    fn many_files_of_one_size_need_few_comparisons() {
         let temp = tempfile::tempdir().unwrap();
         fs::write(temp.path().join("x"), "x").unwrap();
         let root = Dir::open_root(temp.path()).unwrap();

@@ -62,7 +62,7 @@ fn filtered(text: &str, sync: SyncOptions) -> impl FnOnce(&mut TargetRequest, &P
 }
 
 #[test]
-fn what_is_at_the_target_alone_goes_children_first() {
+fn extraneous_entries_are_removed_children_first() {
     for delete in [DeleteMode::During, DeleteMode::After, DeleteMode::Only] {
         let site = after(rules(delete));
         assert_eq!(tree(&site.root()), [UNFINISHED, "a", "d", "d/b"], "{delete:?}");
@@ -77,7 +77,7 @@ fn what_is_at_the_target_alone_goes_children_first() {
 }
 
 #[test]
-fn it_goes_during_the_copy_or_after_it() {
+fn removal_is_during_the_copy_or_after_it() {
     for (delete, left) in [(DeleteMode::During, 8), (DeleteMode::After, 13)] {
         let mut site = Site::new(&PATHS, rules(delete));
         offer(&mut site, true);
@@ -86,7 +86,7 @@ fn it_goes_during_the_copy_or_after_it() {
 }
 
 #[test]
-fn directories_have_their_times_when_something_was_removed_in_them() {
+fn directories_keep_their_times_after_removals() {
     for delete in [DeleteMode::During, DeleteMode::After] {
         let site = after(rules(delete));
         for dir in [site.root(), site.root().join("d")] {
@@ -97,7 +97,7 @@ fn directories_have_their_times_when_something_was_removed_in_them() {
 }
 
 #[test]
-fn where_nothing_is_copied_directories_keep_their_own() {
+fn directories_stay_unchanged_in_a_removal_without_a_copy() {
     let mut site = Site::new(&PATHS, rules(DeleteMode::Only));
     let time = || fs::metadata(site.root().join("d")).map(|meta| (meta.mtime(), meta.mtime_nsec())).unwrap();
     let before = time();
@@ -119,7 +119,7 @@ fn where_nothing_is_copied_directories_keep_their_own() {
 }
 
 #[test]
-fn a_dry_run_tells_the_same_and_removes_nothing() {
+fn a_dry_run_reports_the_same_and_removes_nothing() {
     for delete in [DeleteMode::During, DeleteMode::After, DeleteMode::Only] {
         for delete_max in [None, Some(9), Some(8), Some(3), Some(0)] {
             let sync = SyncOptions { delete_max, ..rules(delete) };
@@ -151,7 +151,7 @@ fn no_more_are_removed_than_may_be() {
 }
 
 #[test]
-fn what_earlier_attempts_have_removed_counts() {
+fn earlier_attempts_removals_count() {
     for (removed_before, left) in [(0, 4), (2, 6), (9, 13), (u64::MAX, 13)] {
         let during = after(SyncOptions { delete_max: Some(9), removed_before, ..rules(DeleteMode::During) });
         assert_eq!((tree(&during.root()).len(), during.failures().len()), (left, usize::from(removed_before > 0)));
@@ -162,7 +162,7 @@ fn what_earlier_attempts_have_removed_counts() {
 }
 
 #[test]
-fn where_the_source_was_not_listed_to_its_end_nothing_is_removed_from_then_on() {
+fn after_an_incomplete_listing_nothing_more_is_removed() {
     for delete in [DeleteMode::During, DeleteMode::After, DeleteMode::Only] {
         for (despite, left) in [(false, 13), (true, 4)] {
             let mut site = Site::new(&PATHS, SyncOptions { delete_despite_errors: despite, ..rules(delete) });
@@ -174,7 +174,7 @@ fn where_the_source_was_not_listed_to_its_end_nothing_is_removed_from_then_on() 
 }
 
 #[test]
-fn what_the_source_leaves_out_stays_unless_that_goes_too() {
+fn excluded_entries_stay_unless_their_removal_is_requested() {
     for (delete_filtered, left) in [(false, vec!["d", "d/b.o", "e", "e/f", "e/f/g.o", "x"]), (true, vec!["d"])] {
         let sync = SyncOptions { delete_filtered, ..rules(DeleteMode::During) };
         let paths = ["d/b.o", "d/c", "e/f/g.o", "e/f/h", "e/i", "x"];
@@ -189,7 +189,7 @@ fn what_the_source_leaves_out_stays_unless_that_goes_too() {
 }
 
 #[test]
-fn below_what_is_there_alone_filters_know_where_they_are() {
+fn filters_apply_below_extraneous_directories() {
     for delete in [DeleteMode::During, DeleteMode::After] {
         let mut site = Site::of(&["d/e/f/keep", "d/e/keep", "e/f/keep"], filtered("/d/e/f/keep", rules(delete)));
         site.operand();
@@ -201,7 +201,7 @@ fn below_what_is_there_alone_filters_know_where_they_are() {
 }
 
 #[test]
-fn with_backups_files_go_there_and_neither_they_nor_earlier_copies_are_removed() {
+fn backups_receive_files_and_neither_they_nor_earlier_copies_are_removed() {
     // Files moved into a directory being removed would circulate for ever.
     in_time(|| [DeleteMode::During, DeleteMode::After].into_iter().for_each(moves_into_backups));
 }
@@ -223,7 +223,7 @@ fn moves_into_backups(delete: DeleteMode) {
 }
 
 #[test]
-fn a_source_that_lies_in_the_target_stays_and_is_named() {
+fn a_source_inside_the_target_stays_and_is_named() {
     let mut site = Site::of(&["x/src/1", "x/2", "f"], |request, place| {
         request.sync = without_limit(DeleteMode::During);
         request.source_boot = machine::boot_id();
@@ -259,7 +259,7 @@ fn contents_of_several_directories_are_nobodys_alone() {
 }
 
 #[test]
-fn where_another_file_system_begins_nothing_is_removed() {
+fn no_entry_of_another_file_system_is_removed() {
     let mut request = crate::testing::target_request(Path::new("/"), Vec::new());
     // The first entry to be removed ends it.
     request.sync = SyncOptions { is_dry: true, delete_max: Some(0), ..rules(DeleteMode::During) };
@@ -286,7 +286,7 @@ fn a_link_in_the_place_of_a_directory_is_not_followed() {
 }
 
 #[test]
-fn nobody_who_exchanges_directories_for_links_has_something_outside_removed() {
+fn exchanging_directories_for_links_removes_nothing_outside() {
     let site = Site::new(&[], rules(DeleteMode::During));
     let outside = site.temp.path().join("outside");
     make(&outside.join("in/precious"));
@@ -331,7 +331,7 @@ fn no_tree_is_too_deep() {
 }
 
 #[test]
-fn what_is_remembered_is_bounded() {
+fn remembered_state_is_bounded() {
     let site = Site::new(&["d/"], rules(DeleteMode::After));
     let item = |site: &Site| {
         let (dir, meta) = (site.dir(), Default::default());
@@ -374,7 +374,7 @@ fn a_confined_target_removes_and_moves() {
 }
 
 #[test]
-fn with_a_limit_the_order_of_the_source_decides_what_goes_and_not_that_of_arrival() {
+fn with_a_limit_the_sources_order_decides_not_that_of_arrival() {
     let mut trees = Vec::new();
     for is_dry in [true, false] {
         let sync = SyncOptions { delete_max: Some(3), is_dry, ..rules(DeleteMode::During) };
@@ -398,7 +398,7 @@ fn with_a_limit_the_order_of_the_source_decides_what_goes_and_not_that_of_arriva
 }
 
 #[test]
-fn what_comes_into_a_directory_that_is_replaced_is_kept_where_filters_protect_it() {
+fn protected_entries_survive_in_a_replaced_directory() {
     let rules = SyncOptions { replaces_trees: true, ..rules(DeleteMode::After) };
     let mut site = Site::of(&["d/x"], filtered("*.o", rules));
     site.operand();
@@ -413,7 +413,7 @@ fn what_comes_into_a_directory_that_is_replaced_is_kept_where_filters_protect_it
 }
 
 #[test]
-fn what_is_decided_of_directories_that_are_replaced_counts_at_once() {
+fn decisions_about_replaced_directories_count_at_once() {
     let sync = SyncOptions { replaces_trees: true, delete_max: Some(3), ..rules(DeleteMode::After) };
     let site = Site::new(&["a/1", "a/2", "b/1", "b/2"], sync);
     let may = |text: &str| site.target.removals.may_make_way(&site.dir(), &name(text), &EntryLocation::Operand(0));
@@ -427,7 +427,7 @@ fn what_is_decided_of_directories_that_are_replaced_counts_at_once() {
 }
 
 #[test]
-fn a_file_that_a_directory_replaces_stands_there_until_the_directory_does() {
+fn a_file_replaced_by_a_directory_stays_until_the_directory_is_there() {
     let paths: Vec<_> = (0..300).map(|number| format!("f{number}")).collect();
     for with_backups in [false, true] {
         let mut site = Site::of(&paths.iter().map(String::as_str).collect::<Vec<_>>(), |request, place| {

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_typed_and_what_lies_in_directories_is_left_out() {
+    fn command_line_and_directory_patterns_exclude() {
         let filtered = filtered();
         filtered.add(EntryId(0), 0, b"*.o\n".to_vec()).unwrap();
         enter_a(&filtered);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_that_come_late_or_that_nobody_wants_are_faults() {
+    fn late_and_unwanted_patterns_are_faults() {
         let filtered = filtered();
         let add = |id, file: u8, text: &str| filtered.add(EntryId(id), file, text.into());
         assert!(add(0, 1, "a").is_err() && add(7, 0, "a").is_err());

@@ -189,7 +189,7 @@ impl Removals {
 }
 
 #[test]
-fn a_tree_in_the_way_goes_with_all_that_is_in_it_where_that_is_asked_for() {
+fn an_obstructing_tree_is_removed_completely_on_request() {
     let paths = ["a/b/c", "a/d/", "a/e", "f"];
     let site = Site::new(&paths, replacing());
     site.target.removals.make_way(&site.dir(), &name("a"), &EntryLocation::Operand(0)).unwrap();
@@ -211,7 +211,7 @@ fn a_tree_in_the_way_goes_with_all_that_is_in_it_where_that_is_asked_for() {
 }
 
 #[test]
-fn what_is_in_the_way_is_only_counted_in_a_dry_run() {
+fn an_obstructing_tree_is_only_counted_in_a_dry_run() {
     let paths = ["a/b/c", "f"];
     let site = Site::new(&paths, SyncOptions { is_dry: true, ..with_backups() });
     ["a", "f"]
@@ -225,7 +225,7 @@ fn what_is_in_the_way_is_only_counted_in_a_dry_run() {
 }
 
 #[test]
-fn a_tree_in_the_way_stays_whole_where_not_all_of_it_may_go() {
+fn an_obstructing_tree_stays_intact_if_part_of_it_is_protected() {
     let paths = ["a/b/c", "a/e", "g/.haul-0123456789abcdef01234567.part", "g/h"];
     let site = Site::new(&paths, SyncOptions { delete_max: Some(2), ..replacing() });
     for way in ["a", "g"] {
@@ -238,7 +238,7 @@ fn a_tree_in_the_way_stays_whole_where_not_all_of_it_may_go() {
 }
 
 #[test]
-fn what_is_replaced_has_a_second_name_before_it_is_gone() {
+fn a_replaced_file_has_its_backup_name_before_it_is_gone() {
     let site = Site::new(&["a/b", "a/c"], with_backups());
     let old = site.temp.path().join("old");
     fs::set_permissions(site.root().join("a"), PermissionsExt::from_mode(0o750)).unwrap();
@@ -271,7 +271,7 @@ fn what_is_replaced_has_a_second_name_before_it_is_gone() {
 }
 
 #[test]
-fn backups_go_through_no_link_and_replace_no_directory() {
+fn backups_follow_no_link_and_replace_no_directory() {
     let site = Site::new(&["a/b", "c", "d/e"], with_backups());
     let (old, outside) = (site.temp.path().join("old"), site.temp.path().join("outside"));
     fs::create_dir(&outside).unwrap();
@@ -289,7 +289,7 @@ fn backups_go_through_no_link_and_replace_no_directory() {
 }
 
 #[test]
-fn a_directory_for_backups_that_cannot_be_one_is_refused() {
+fn an_impossible_backup_directory_is_refused() {
     let temp = tempfile::tempdir().unwrap();
     let operand = || TargetOperand { name: None, directory: true, device: 0, inode: 0 };
     let refused = |path: &str| {
@@ -311,7 +311,7 @@ fn a_directory_for_backups_that_cannot_be_one_is_refused() {
 }
 
 #[test]
-fn where_several_sources_are_mixed_it_is_not_known_what_is_there_alone() {
+fn with_several_merged_sources_extraneous_entries_are_unknown() {
     let temp = tempfile::tempdir().unwrap();
     let operand =
         |text: &str| TargetOperand { name: Name::new(text.as_bytes()).ok(), directory: true, device: 0, inode: 0 };

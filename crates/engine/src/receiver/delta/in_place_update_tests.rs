@@ -25,7 +25,7 @@ fn in_place(old: &[u8], new: &[u8]) -> (InPlaceUpdate, DeltaFrame) {
 }
 
 #[test]
-fn blocks_that_stay_are_neither_written_nor_read_again() {
+fn unchanged_blocks_are_neither_written_nor_read_again() {
     let old = bytes(F, 0);
     let mut new = old.clone();
     new[3 * BLOCK..4 * BLOCK].copy_from_slice(&bytes(BLOCK, 77));
@@ -39,7 +39,7 @@ fn blocks_that_stay_are_neither_written_nor_read_again() {
 }
 
 #[test]
-fn what_is_not_the_frame_and_what_leaves_its_place_changes_nothing() {
+fn foreign_frames_and_data_outside_its_place_change_nothing() {
     let (old, new) = (bytes(F, 0), bytes(F, 5));
     let start = F as u64;
     let whole = |offset| [DeltaInstruction::Old { offset, len: F }];

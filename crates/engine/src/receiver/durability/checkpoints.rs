@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_checkpoint_is_due_after_so_many_bytes_or_so_long_and_not_where_nothing_was_written() {
+    fn a_checkpoint_is_due_after_some_bytes_or_time_but_not_without_writes() {
         let (checkpoints, begun) = (Checkpoints::default(), Instant::now());
         let second = Duration::from_secs(1);
         assert_eq!(checkpoints.due_in(begun + 100 * EVERY), None);

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_in_memory_needs_nothing_and_one_on_a_disk_is_known_once() {
+    fn a_directory_in_memory_needs_no_sync_and_a_disk_is_registered_once() {
         let systems = SyncedFileSystems::default();
         let memory = Dir::open_root(Path::new("/dev/shm")).unwrap();
         assert!(systems.of(&memory).unwrap().is_none());
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_asked_is_not_sure() {
+    fn an_unknown_file_system_is_not_sure() {
         let place = tempfile::tempdir().unwrap();
         let system = of_kind(FileSystemKind::Other, place.path());
         let (pipe, _) = rustix::pipe::pipe().unwrap();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn each_disk_is_asked_for_what_is_on_it() {
+    fn each_disk_syncs_its_own_files() {
         let place = tempfile::tempdir().unwrap();
         let disks = [FileSystemKind::Other, FileSystemKind::Journal].map(|kind| Arc::new(of_kind(kind, place.path())));
         let (pipe, _) = rustix::pipe::pipe().unwrap();

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_recorded_is_lacking() {
+    fn unrecorded_frames_are_missing() {
         let mut recorded = RangeSet::new();
         [2, 3, 7].iter().for_each(|index| assert!(recorded.insert(*index)));
         assert_eq!(gaps(&recorded, 0..10), [0..2, 4..7, 8..10]);

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_void_version_leaves_nothing_in_the_tally() {
+    fn a_void_version_leaves_the_tally_unchanged() {
         let (tally, first, second) = (AtomicU64::new(0), WrittenBytes::default(), WrittenBytes::default());
         first.add(500, &tally);
         second.add(20, &tally);

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_left_of_many_take_no_more_than_they_count() {
+    fn leftover_names_of_many_take_only_their_counted_memory() {
         let mut names = FirstNames::default();
         let all = 1 << 14;
         (0..all).for_each(|entry| names.add(EntryId(entry), &first(entry)));

@@ -111,7 +111,7 @@ mod tests {
     use crate::testing::target_request;
 
     #[test]
-    fn with_too_many_files_further_ones_are_not_recognised() {
+    fn beyond_the_limit_further_files_are_not_recognised() {
         let directory = tempfile::tempdir().unwrap();
         let mut request: TargetRequest = target_request(directory.path(), Vec::new());
         request.metadata.preserve.hard_links = true;

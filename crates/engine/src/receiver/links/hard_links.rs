@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_a_file_that_fails_fail() {
+    fn hard_links_of_a_failed_file_fail() {
         let temp = tempfile::tempdir().unwrap();
         let dir = Dir::open_root(temp.path()).unwrap();
         let (mut table, machine) = table(&dir, 3);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_exceeds_the_bytes_commits_a_fault() {
+    fn a_source_exceeding_the_bytes_commits_a_fault() {
         let temp = tempfile::tempdir().unwrap();
         let dir = Dir::open_root(temp.path()).unwrap();
         let (mut table, machine) = table(&dir, 3);

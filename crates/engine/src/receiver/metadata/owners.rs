@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_that_matches_decides() {
+    fn the_first_matching_rule_decides() {
         let users = vec![
             map(OwnerFrom::Ids(0, 99), OwnerAccount::Name(b"anna".into())),
             map(OwnerFrom::Name(b"b".into()), OwnerAccount::Id(42)),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_here_is_said_and_a_source_does_not_fill_the_memory() {
+    fn unknown_names_are_reported_and_a_source_cannot_fill_the_memory() {
         let users = vec![map(OwnerFrom::Any, OwnerAccount::Name(b"ghost".into()))];
         let refused = TargetOwners::with(&OwnerOptions { users, ..OwnerOptions::default() }, here()).err().unwrap();
         assert!(refused.text.contains("ghost"));

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_system_is_asked_and_nothing_is_left() {
+    fn a_file_systems_clock_is_measured_without_leftovers() {
         let temp = tempfile::tempdir().unwrap();
         let dir = Dir::open_root(temp.path()).unwrap();
         let clock = FileSystemClock::ask(&dir).unwrap();

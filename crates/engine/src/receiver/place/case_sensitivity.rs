@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn where_case_tells_names_apart_nothing_is_folded() {
+    fn case_sensitive_directories_fold_nothing() {
         let temp = tempfile::tempdir().unwrap();
         let dir = Dir::open_root(temp.path()).unwrap();
         write_file(&dir, "a", b"x");

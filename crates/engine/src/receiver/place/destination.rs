@@ -574,7 +574,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_that_another_run_makes_first_is_as_good() {
+    fn a_directory_made_first_by_another_run_is_accepted() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("to");
         (0..2).for_each(|_| make_last_directory(&path, Fsync::Full).unwrap());

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_second_loses_this_directory_and_all_that_follow() {
+    fn the_second_run_loses_this_directory_and_all_later_ones() {
         let place = tempfile::tempdir().unwrap();
         let (first, second) = (hasty(), hasty());
         first.enter(&dir(place.path(), "a")).unwrap();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_becomes_free_in_time_is_taken() {
+    fn a_lock_released_in_time_is_acquired() {
         in_time(|| {
             let place = tempfile::tempdir().unwrap();
             let first = hasty();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_over_waits_for_nothing() {
+    fn a_finished_job_waits_for_no_lock() {
         in_time(|| {
             let place = tempfile::tempdir().unwrap();
             let first = hasty();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_says_so_once_and_only_a_later_attempt_ends() {
+    fn a_wait_is_reported_once_and_only_a_later_attempt_ends() {
         in_time(|| {
             let (rival, events) = reported(false);
             let waits = LockEvent::Waits(wait_text(rival, LockedEntry::Directory));

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_did_not_come_is_given_back() {
+    fn unused_quota_is_returned() {
         let allowance = Arc::new(Allowance::new(Some(10), Some(2)).unwrap());
         let job = || JobQuota::new(Some(Arc::clone(&allowance)));
         let broken = job();

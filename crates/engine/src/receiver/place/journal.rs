@@ -274,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_ours_alone_is_left_as_it_is() {
+    fn a_foreign_file_is_left_unchanged() {
         let place = tempfile::tempdir().unwrap();
         let leaf = FileName { dir: Dir::open_root(place.path()).unwrap(), name: Name::new(b"journal").unwrap() };
         std::fs::write(place.path().join("valuable"), "valuable").unwrap();

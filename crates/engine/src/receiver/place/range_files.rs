@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_resumed_complete_or_begun_anew() {
+    fn a_range_is_resumed_complete_or_restarted() {
         let place = Place::new();
         place.new_range(0, 1).journal.record(3, &JournalRecord { check: 1, value: None });
         assert!(matches!(place.open(0, 1).unwrap(), FoundRange::Partial(_)));
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_whose_data_is_gone_is_not_complete() {
+    fn a_range_with_lost_data_is_not_complete() {
         let place = Place::new();
         place.complete(1, 1);
         let file = std::fs::File::options().write(true).open(place.partial()).unwrap();
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shorter_version_ends_the_trust_in_ranges_that_it_cuts() {
+    fn a_shorter_version_ends_the_trust_in_truncated_ranges() {
         let place = Place::new();
         (0..3).for_each(|number| place.complete(number, 1));
         let (range, header) = place.header(1, 2);
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partial_file_is_private_again_after_a_finish_that_failed() {
+    fn a_partial_file_is_private_again_after_a_failed_finish() {
         use std::os::unix::fs::PermissionsExt;
         let place = Place::new();
         place.complete(0, 1);
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_goes_only_while_nobody_writes() {
+    fn remains_are_removed_only_without_a_writer() {
         let place = Place::new();
         place.complete(0, 1);
         let open = place.new_range(2, 1);

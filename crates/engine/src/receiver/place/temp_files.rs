@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_renamed_before_it_was_locked_is_left_alone() {
+    fn a_file_renamed_before_its_lock_is_left_alone() {
         let place = tempfile::tempdir().unwrap();
         let path = path(place.path(), false);
         let temporary = temporary_name(&path.name, b"file");
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_over_is_nobody_elses_to_read() {
+    fn an_adopted_file_is_private() {
         use std::os::unix::fs::PermissionsExt;
         let place = tempfile::tempdir().unwrap();
         let path = path(place.path(), false);
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_stop_nothing_gets_its_name_and_nothing_is_left() {
+    fn after_a_stop_no_file_gets_its_name_and_none_is_left() {
         let place = tempfile::tempdir().unwrap();
         let temp_files = TempFiles::default();
         let file = temp_files.open(&path(place.path(), false), None, &hasty()).unwrap();
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_be_replaced_is() {
+    fn only_replaceable_files_are_replaced() {
         let place = tempfile::tempdir().unwrap();
         fs::write(place.path().join("final"), "old").unwrap();
         for replaces in [false, true] {

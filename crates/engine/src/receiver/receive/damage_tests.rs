@@ -144,7 +144,7 @@ fn is_kept_out(seed: u64, damage: bool) -> bool {
 }
 
 #[test]
-fn nothing_is_written_of_a_record_in_which_a_bit_flipped() {
+fn a_record_with_a_flipped_bit_is_not_written() {
     let flips = cases("HAUL_FLIPS", 20_000) / 40;
     for seed in 0..flips {
         assert!(is_kept_out(seed, true), "seed {seed}");
@@ -214,7 +214,7 @@ fn site_of_frames_and_a_pack(rng: &mut Rng, verify: Verify) -> (Site, Vec<TestRe
 }
 
 #[test]
-fn a_bit_that_flips_in_memory_is_asked_for_again_and_nothing_else_is() {
+fn only_a_frame_with_a_bit_flipped_in_memory_is_requested_again() {
     let flips = cases("HAUL_FLIPS", 20_000) / 20;
     let mut rng = Rng::new(1);
     let (site, said) = site_of_frames_and_a_pack(&mut rng, Verify::Wire);
@@ -241,7 +241,7 @@ fn a_bit_that_flips_in_memory_is_asked_for_again_and_nothing_else_is() {
 /// Only `--verify memory` detects a bit flip before the checksum; without it, the file is wrong, and this harness
 /// reports that.
 #[test]
-fn a_bit_that_no_check_can_see_makes_a_file_that_is_seen_to_be_wrong() {
+fn an_undetectable_flip_is_seen_by_the_test() {
     for verify in [Verify::Wire, Verify::Memory] {
         let mut rng = Rng::new(2);
         let (site, said) = site_of_frames_and_a_pack(&mut rng, verify);

@@ -92,7 +92,7 @@ mod tests {
     use crate::fs::testing::name;
 
     #[test]
-    fn a_listing_tells_of_each_spelling_without_another_one() {
+    fn a_listing_reports_each_spelling_without_a_twin() {
         let hasher = RandomState::new();
         let mut listed = FoldedNames::default();
         listed.add(&name("Photo.JPG"), &hasher);

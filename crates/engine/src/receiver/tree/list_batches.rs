@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_told_is_not_passed() {
+    fn unannounced_batches_are_not_acknowledged() {
         let fault = Err(ProtocolError::Unasked("skipped source arguments"));
         assert_eq!(ListedBatches::default().forget_batch(0), fault);
         let listed = ListedBatches::default();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_offers_what_the_controller_told_and_nothing_else() {
+    fn a_source_may_offer_only_the_controllers_batches() {
         let file = || EntryContent::File { size: 3 };
         let link = || EntryContent::Symlink { points_to: (*b"x").into() };
         let (target, directory) = target(ListedKinds::Files);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_are_for_those_who_asked_for_trees_and_lists_for_those_who_asked_for_one() {
+    fn directories_need_recursive_jobs_and_lists_need_list_jobs() {
         let (trees, directory) = target(ListedKinds::Trees);
         trees.tree.add_listed(batch(0, 1)).unwrap();
         assert_eq!(offer(&trees, 0, &[(0, EntryContent::Directory)]), [TransferNeed::All]);

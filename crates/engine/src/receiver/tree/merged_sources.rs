@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_remembered_where_nothing_can_meet() {
+    fn no_names_are_remembered_if_none_can_collide() {
         let is_wanted = |operands: &[TargetOperand], listed| MergedSources::new(operands, listed).is_wanted;
         let (own, contents) = (operand(Some("a")), operand(None));
         assert!(!is_wanted(std::slice::from_ref(&contents), ListedKinds::No));

@@ -66,14 +66,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_what_a_disk_did() {
+    fn a_line_gives_a_disks_activity() {
         let line = "   68  12 4096  31  917 1205 8192 5310   0 1843 5342 0 0 0 0\n";
         let disk = Disk { busy_us: 1_843_000, queue_us: 5_342_000, read_bytes: 4096 * 512, written_bytes: 8192 * 512 };
         assert_eq!((read(line), read("1 2 3"), read("")), (Some(disk), None, None));
     }
 
     #[test]
-    fn a_file_system_leads_to_what_it_was_mounted_from() {
+    fn a_file_system_resolves_to_its_device() {
         let mounts = "25 1 0:23 /sub /data rw shared:1 - btrfs /dev/vdb rw\n26 1 0:24 / /t rw - tmpfs tmpfs rw\n";
         assert_eq!((source_of(mounts, "0:23"), source_of(mounts, "0:24")), (Some("/dev/vdb"), None));
         let mut none = DiskGauge::open(makedev(0, 0));

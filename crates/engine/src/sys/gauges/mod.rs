@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_says_nothing_and_what_is_there_says_it_anew() {
+    fn absent_gauges_give_nothing_and_present_ones_fresh_values() {
         assert_eq!(KernelFile::open("/proc/none").read(100), "");
         let told = KernelFile::open("/proc/uptime");
         let seconds = || told.read(100).split(' ').next().and_then(|word| word.parse::<f64>().ok()).unwrap();

@@ -132,7 +132,7 @@ mod tests {
     const STAT: &str = "cpu  8 0 4 20 2 1 1 0 0 0\ncpu0 4 0 2 10 1 0 1 0 0 0\ncpu1 4 0 2 10 1 1 0 9 0 0\nintr 5\n";
 
     #[test]
-    fn of_each_processor_it_is_known_what_it_is_at() {
+    fn each_processors_state_is_known() {
         let told = processors(STAT, 10);
         assert_eq!(told[0], ProcessorTicks { number: 0, all: 180, busy: 70, interrupts: 10 });
         assert_eq!(
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_process_does_is_seen() {
+    fn this_processs_work_is_visible() {
         let mut gauge = ProcessorsGauge::open();
         assert_eq!(gauge.sample(), Processors::default(), "it counts from the first look");
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interface_is_found_by_its_whole_name() {
+    fn an_interface_is_found_by_its_full_name() {
         let text = "Inter-|   Receive\n face |bytes\n  eth0: 10 1 2 3 0 0 0 0 20 1 4 5 0 0 0 0\n eth01: 1\n";
         assert_eq!(traffic_of(text, "eth0"), Some(Traffic { received_bytes: 10, sent_bytes: 20, dropped: 14 }));
         assert_eq!((traffic_of(text, "eth"), traffic_of(text, "eth01")), (None, None));

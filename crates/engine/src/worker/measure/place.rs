@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_with_all_that_is_in_it_and_nothing_else_does() {
+    fn a_scratch_directory_is_removed_with_its_contents_only() {
         let [dir, state] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         fs::write(dir.path().join("kept"), "x").unwrap();
         let scratch = ScratchDirectory::make(dir.path(), Some(state.path())).unwrap();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_probe_left_is_removed_and_what_a_running_one_has_is_not() {
+    fn a_killed_probes_remains_are_removed_and_a_running_ones_stay() {
         let [dir, state] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let make = |path: &Path| ScratchDirectory::make(path, Some(state.path())).unwrap();
         let left = kill(make(dir.path()));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_has_the_name_of_a_scratch_directory_stays() {
+    fn a_directory_that_merely_has_a_scratch_name_stays() {
         let [dir, state] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let make = |state| ScratchDirectory::make(dir.path(), state).unwrap();
         // A tree that somebody renamed, also to the name of a scratch directory that there was.
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_can_be_made_it_is_said() {
+    fn an_unwritable_place_is_reported() {
         let absent = ScratchDirectory::make(Path::new("/nonexistent/below/file"), None).err().unwrap();
         assert!(absent.to_string().starts_with("/nonexistent/below/file: "), "{absent}");
         let proc = ScratchDirectory::make(Path::new("/proc"), None).err().unwrap();

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_sshd_is_told_first_counts_and_nothing_told_is_its_default() {
+    fn sshds_first_setting_counts_and_an_absent_one_is_its_default() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(in_directory(dir.path()), None, "no sshd");
         fs::write(dir.path().join("sshd_config"), "# MaxStartups 1\nPort 22\n").unwrap();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_is_not_there_is_not_known() {
+    fn an_absent_setting_is_unknown() {
         assert_eq!(numbers::<1>("net/core/absent"), [0]);
         assert!(numbers::<1>("kernel/pid_max")[0] > 0);
         assert_eq!(numbers::<2>("kernel/pid_max"), [0; 2], "as many as there are, or none");

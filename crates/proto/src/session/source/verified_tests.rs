@@ -28,7 +28,7 @@ fn proven(source: &mut SourceSession<u64>) -> Vec<u64> {
 }
 
 #[test]
-fn proven_is_what_was_sent_and_is_done_and_nothing_else() {
+fn only_sent_and_completed_data_is_verified() {
     let files = vec![file(1), file(F), file(2 * F), file(3), file(2 * F), link(), file(4)];
     let (all, nothing) = (TransferNeed::All, TransferNeed::Nothing);
     let mut source = awaiting_proof(files, &[all, all, all, nothing, all, nothing, TransferNeed::Refused]);
@@ -49,7 +49,7 @@ fn proven_is_what_was_sent_and_is_done_and_nothing_else() {
 }
 
 #[test]
-fn what_is_there_is_proven_where_the_target_says_so_and_else_counted() {
+fn existing_files_are_verified_if_the_target_says_so_and_otherwise_counted() {
     let (same, nothing) = (TransferNeed::Same, TransferNeed::Nothing);
     let mut source = awaiting_proof(
         vec![file(1), file(1), link(), link(), file(1)],
@@ -67,7 +67,7 @@ fn what_is_there_is_proven_where_the_target_says_so_and_else_counted() {
 }
 
 #[test]
-fn what_no_stream_was_given_is_not_proven_whatever_a_target_says() {
+fn unsent_data_is_never_verified_whatever_a_target_claims() {
     let mut source = awaiting_proof(vec![file(1), file(1)], &[TransferNeed::All; 2]);
     source.handle(done(0, 1)).unwrap();
     assert!(matches!(source.next_work(StreamId(0), 1), Some(WorkItem::Pack(files)) if files.len() == 1));
@@ -88,7 +88,7 @@ fn source_of_done_file() -> SourceSession<()> {
 }
 
 #[test]
-fn a_flow_is_proven_once_its_end_was_told_and_another_name_by_itself() {
+fn a_flow_is_verified_after_its_end_and_a_hard_link_by_itself() {
     let mut source = awaiting_proof(vec![stream(), file(2 * F)], &[TransferNeed::InOrder; 2]);
     for (entry, end) in [(EntryId(0), None), (EntryId(1), Some((2 * F, Timestamp::default())))] {
         let tree =
@@ -120,7 +120,7 @@ fn a_flow_is_proven_once_its_end_was_told_and_another_name_by_itself() {
 }
 
 #[test]
-fn what_is_proven_and_not_seen_to_takes_its_room() {
+fn verified_files_awaiting_removal_take_up_their_room() {
     let mut source = awaiting_proof((0..100).map(|_| file(1)).collect(), &[TransferNeed::All; 100]);
     while source.next_work(StreamId(0), 1).is_some() {}
     source.handle(done(0, 100)).unwrap();

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_controller_that_is_down_and_a_limit_are_tried_again() {
+    fn an_unreachable_controller_and_a_limit_are_retried() {
         let is_later = |complaint: &str| matches!(failure("sbatch", complaint), SlurmCallError::Later(_));
         assert!(is_later(
             "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_writes_is_read_and_an_endless_one_is_ended() {
+    fn a_programs_output_is_read_and_an_endless_one_is_ended() {
         let cancel = Cancel::new();
         let client = SlurmClient { cancel: &cancel };
         let words = ["-c", "yes | head -c 300000; echo wrong >&2; exit 1"].map(OsString::from);
