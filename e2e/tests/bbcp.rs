@@ -241,7 +241,7 @@ fn broken(bbcp: &Bbcp<'_>, line: &str, there: &Path, some: u64) {
 }
 
 #[test]
-fn seed_lines_run_as_they_stand() {
+fn seed_lines_run_unchanged() {
     let sandbox = Sandbox::new();
     let bbcp = Bbcp::new(&sandbox);
     let place = sandbox.path("").display().to_string();

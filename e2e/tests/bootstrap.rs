@@ -53,7 +53,7 @@ fn an_account_without_haul_can_be_pulled_from() {
 }
 
 #[test]
-fn putting_it_there_can_be_forbidden() {
+fn deployment_can_be_forbidden() {
     let (sandbox, remote) = bare_host("");
     let run = remote.haul(&sandbox).args(["--no-deploy", "-r", "source"]).arg(remote.at(sandbox.path("there"))).run();
     run.ends(3).says(["127.0.0.1", "no-deploy", "-T"]);

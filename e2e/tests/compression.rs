@@ -116,7 +116,7 @@ fn a_tunnel_carries_compressed_data_too() {
 }
 
 #[test]
-fn by_itself_it_compresses_for_a_slow_cable_and_not_within_a_host() {
+fn by_default_it_compresses_for_a_slow_cable_and_not_within_a_host() {
     if !is_root_or_skip("a slow cable") {
         return;
     }

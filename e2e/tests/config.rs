@@ -113,7 +113,7 @@ fn profiles_reach_a_copy_by_its_host() {
 }
 
 #[test]
-fn each_of_two_hosts_is_logged_in_at_as_its_own_section_says() {
+fn each_of_two_hosts_uses_its_own_login_section() {
     let sandbox = Sandbox::new();
     let host = |last| Options { address: IpAddr::V4(Ipv4Addr::new(127, 0, 0, last)), ..Options::default() };
     let (a, b) = (Remote::with_haul(&sandbox, host(1)), Remote::with_haul(&sandbox, host(2)));

@@ -29,7 +29,7 @@ fn is_confined(summary: &serde_json::Value) -> bool {
 }
 
 #[test]
-fn both_ends_are_confined_on_every_way() {
+fn both_ends_are_confined_in_every_direction() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     sandbox.tree("source");

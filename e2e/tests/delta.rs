@@ -319,7 +319,7 @@ fn a_killed_runs_patches_are_listed_and_survive_a_cleanup() {
 }
 
 #[test]
-fn a_patch_for_another_file_is_not_carried_out() {
+fn a_patch_for_another_file_is_not_applied() {
     let change = Change::new(|bytes| pages(bytes, 60));
     leave_patch(&change, 1);
     let run = change.push(&[]).succeeds();

@@ -118,7 +118,7 @@ fn ages_are_by_the_sources_clock() {
 }
 
 #[test]
-fn there_and_back_the_same_is_left_out() {
+fn pushes_and_pulls_exclude_the_same() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let tree = tree(&sandbox);
@@ -220,7 +220,7 @@ fn a_rule_is_explained_by_option_or_file_and_line() {
 }
 
 #[test]
-fn rules_of_rsyncs_are_refused_where_they_are_typed_and_patterns_in_files_of_directories() {
+fn rsync_rules_are_refused_on_the_command_line_and_are_patterns_in_directory_files() {
     let sandbox = Sandbox::new();
     for name in ["source/P x", "source/+ a", "source/hide me", "source/x", "source/a"] {
         sandbox.file(name, "content");

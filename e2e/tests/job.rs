@@ -102,7 +102,7 @@ fn shuffle(numbers: &mut [u32], rng: &mut Rng) {
 }
 
 #[test]
-fn shards_in_any_order_twice_and_killed_make_the_source() {
+fn shards_in_any_order_repeated_and_killed_give_the_source() {
     let sandbox = Sandbox::new();
     tree(&sandbox);
     sandbox.dir("to");
@@ -307,7 +307,7 @@ fn a_second_run_of_a_shard_waits_and_a_cancelled_job_stops() {
 }
 
 #[test]
-fn shards_take_turns_on_targets_and_a_silent_host_is_left_out() {
+fn shards_take_turns_on_targets_and_skip_a_silent_host() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     (0..200).for_each(|number| drop(sandbox.file(format!("src/{number}"), "x")));

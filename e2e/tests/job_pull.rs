@@ -86,7 +86,7 @@ fn a_remote_source_is_planned_copied_and_compared_and_a_rerun_moves_nothing() {
 }
 
 #[test]
-fn hosts_of_one_source_take_turns_and_a_silent_one_is_left_out() {
+fn hosts_of_one_source_take_turns_without_a_silent_one() {
     let (sandbox, remote, from) = tree_on_a_host();
     // Nobody listens on this port: the login fails at once.
     let silent = OsString::from(format!("nobody@[127.0.0.1]:{}", sandbox.path("src").display()));

@@ -81,7 +81,7 @@ fn figures(summary: &Value) -> (u64, u64) {
 }
 
 #[test]
-fn ranges_in_any_order_at_once_and_killed_make_the_source() {
+fn ranges_in_any_order_parallel_and_killed_give_the_source() {
     let sandbox = Sandbox::new();
     tree(&sandbox);
     plan(&sandbox, &["-x", "8m"]);

@@ -245,7 +245,7 @@ fn a_shard_past_its_time_limit_is_requeued_and_resumes() {
 }
 
 #[test]
-fn a_followed_job_is_left_alone_and_cancelled() {
+fn following_a_job_can_end_without_it_or_cancel_it() {
     let sandbox = Sandbox::new();
     (0..6).for_each(|number| drop(sandbox.big_file(format!("src/large{number}"), 8_000_000)));
     sandbox.dir("to");

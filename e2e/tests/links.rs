@@ -149,7 +149,7 @@ fn an_address_or_an_interface_of_this_machine_binds() {
 }
 
 #[test]
-fn one_kind_of_addresses_alone() {
+fn only_one_address_family() {
     let Some((sandbox, links)) = scene(FAST) else { return };
     let (_, to) = pushed(&sandbox, &links, &["-6", "s"]);
     assert!(to.starts_with("[fd91::2]:"), "{to}");

@@ -202,7 +202,7 @@ fn data_flows_while_the_list_is_being_written() {
 }
 
 #[test]
-fn a_list_from_a_pipe_is_there_for_the_next_attempt() {
+fn a_list_from_a_pipe_is_kept_for_the_next_attempt() {
     if group_or_skip().is_none() {
         return;
     }

@@ -94,7 +94,7 @@ fn several_sources_need_a_directory() {
 }
 
 #[test]
-fn the_target_directory_is_made_when_asked_for() {
+fn the_target_directory_is_made_on_request() {
     let sandbox = Sandbox::new();
     let one = sandbox.file("one", "1");
     sandbox.file("two", "22");
@@ -207,7 +207,7 @@ fn a_file_onto_itself_is_refused() {
 }
 
 #[test]
-fn a_directory_into_itself_is_refused_or_left_out() {
+fn a_directory_into_itself_is_refused_or_skipped() {
     let sandbox = Sandbox::new();
     let source = sandbox.tree("source");
     sandbox.tree("reference");

@@ -75,7 +75,7 @@ fn tree_of_modes(sandbox: &Sandbox) {
 }
 
 #[test]
-fn modes_are_kept_when_asked_for() {
+fn modes_are_preserved_on_request() {
     if !is_root_or_skip("keeping set-id bits whatever they are") {
         return;
     }
@@ -87,7 +87,7 @@ fn modes_are_kept_when_asked_for() {
 }
 
 #[test]
-fn without_being_asked_the_umask_rules() {
+fn by_default_the_umask_applies() {
     let sandbox = Sandbox::new();
     tree_of_modes(&sandbox);
     shell(&sandbox, r#"umask 027; exec "$0" -r source target"#).run().succeeds();
@@ -102,7 +102,7 @@ fn without_being_asked_the_umask_rules() {
 }
 
 #[test]
-fn owners_are_kept_when_asked_for() {
+fn owners_are_preserved_on_request() {
     if !is_root_or_skip("giving files away") {
         return;
     }
@@ -165,7 +165,7 @@ fn links_are_kept_as_they_are() {
 }
 
 #[test]
-fn links_are_followed_when_asked_for() {
+fn links_are_followed_on_request() {
     let sandbox = Sandbox::new();
     linked_tree(&sandbox);
     // Links that lead nowhere cannot be followed: each is named, and the rest is copied.
@@ -189,7 +189,7 @@ fn a_circle_of_links_ends() {
 }
 
 #[test]
-fn links_are_left_out_when_asked_for() {
+fn links_are_skipped_on_request() {
     let sandbox = Sandbox::new();
     linked_tree(&sandbox);
     sandbox.haul(["-r", "-@", "ignore", "source", "target"]).run().succeeds();
@@ -224,7 +224,7 @@ fn special_files_are_skipped_with_a_message() {
 }
 
 #[test]
-fn devices_are_left_out_with_a_line() {
+fn devices_are_skipped_with_a_message() {
     if !is_root_or_skip("making a device") {
         return;
     }

@@ -224,7 +224,7 @@ fn the_traffic_class_is_put_on_the_data_connections() {
 }
 
 #[test]
-fn windows_are_as_large_as_is_asked_for_or_left_to_the_kernel() {
+fn windows_have_the_requested_size_or_the_kernels() {
     let sandbox = Sandbox::new();
     let set = |arguments: &str, size: &str| {
         let asked = sockets_of(&sandbox, &format!("demo --size 1m -- {arguments}"));
@@ -384,7 +384,7 @@ fn the_license_and_the_version_are_printed() {
 }
 
 #[test]
-fn an_address_of_ipv6_stands_in_brackets() {
+fn an_ipv6_address_is_in_brackets() {
     let sandbox = Sandbox::new();
     let options = Options { address: "::1".parse().unwrap(), ..Options::default() };
     let remote = Remote::with_haul(&sandbox, options);

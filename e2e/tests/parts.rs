@@ -388,7 +388,7 @@ fn damaged_parts_never_become_wrong_files() {
 }
 
 #[test]
-fn wrong_files_after_a_rerun_are_seen() {
+fn the_harness_detects_wrong_files_after_a_rerun() {
     let sandbox = Sandbox::new();
     let ground = Ground::new(&sandbox);
     let place = sandbox.dir("place");

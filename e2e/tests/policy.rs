@@ -43,7 +43,7 @@ fn an_invalid_policy_forbids_every_job() {
 }
 
 #[test]
-fn commands_in_the_place_of_ssh_are_forbidden_where_they_would_run() {
+fn replacements_of_ssh_are_forbidden_on_their_host() {
     let (sandbox, remote) = host("");
     sandbox.file("home/.config/haul/policy", "own-commands = no\n");
     let touched = sandbox.path("touched");

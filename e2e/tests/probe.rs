@@ -143,7 +143,7 @@ fn a_directory_is_read_as_a_file_is() {
 }
 
 #[test]
-fn the_network_is_measured_alone_also_through_a_server() {
+fn the_network_is_measured_by_itself_even_through_a_server() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     let parts = |run: ProgramRun| {
@@ -184,7 +184,7 @@ fn unwritable_and_unreachable_places_are_reported() {
 }
 
 #[test]
-fn a_full_disk_is_measured_as_far_as_there_is_room() {
+fn a_nearly_full_disk_is_measured_within_its_free_space() {
     if !is_root_or_skip("a small file system") {
         return;
     }

@@ -244,7 +244,7 @@ fn a_copy_resumes_after_a_kill_of_client_or_server() {
 }
 
 #[test]
-fn a_secret_may_stand_in_a_file() {
+fn a_secret_may_be_in_a_file() {
     let sandbox = Sandbox::new();
     sandbox.secret_file("secret", "000102030405060708090a0b0c0d0e0f\n");
     sandbox.file("file", "content");

@@ -321,7 +321,7 @@ fn idle_connections_block_no_client() {
 
 /// Closes every connection as it comes, as a server does that has no place for it.
 #[test]
-fn a_busy_server_is_tried_again_and_never_taken_for_a_wrong_secret() {
+fn a_busy_server_is_retried_and_distinguished_from_a_wrong_secret() {
     let sandbox = Sandbox::new();
     sandbox.file("shared/file", "content");
     let server = ServedShare::start(&sandbox, &[]);

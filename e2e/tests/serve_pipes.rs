@@ -109,7 +109,7 @@ fn a_program_runs_for_each_client_and_its_failure_is_the_clients() {
 }
 
 #[test]
-fn a_programs_output_is_fetched_as_often_as_it_is_asked_for() {
+fn a_programs_output_can_be_fetched_repeatedly() {
     let sandbox = Sandbox::new();
     let server = serve_program(&sandbox, &["--read-only"], "seq 1 200000");
     for copy in ["one", "two"] {

@@ -26,7 +26,7 @@ fn with_key(server: &ServedShare, path: &str) -> String {
 }
 
 #[test]
-fn clients_may_have_keys_and_know_the_server_by_its_own() {
+fn clients_and_servers_authenticate_by_keys() {
     let sandbox = Sandbox::new();
     new_key(&sandbox, "serve.key");
     let ann = new_key(&sandbox, "ann.key");
@@ -78,7 +78,7 @@ fn its_rate_covers_received_data_too() {
 }
 
 #[test]
-fn no_more_is_taken_than_its_limit() {
+fn received_bytes_respect_the_limit() {
     let sandbox = Sandbox::new();
     for (name, bytes) in [("tree/a", 600_000), ("tree/b", 600_000), ("tree/c", 100_000)] {
         sandbox.big_file(name, bytes);
@@ -99,7 +99,7 @@ fn no_more_is_taken_than_its_limit() {
 }
 
 #[test]
-fn no_more_files_are_taken_than_its_limit_from_all_clients() {
+fn the_limit_of_files_covers_all_clients() {
     let sandbox = Sandbox::new();
     (0..10).for_each(|at| drop(sandbox.file(format!("tree/{at}"), "x")));
     let server = ServedShare::start(&sandbox, &["--max-files", "15"]);
@@ -140,7 +140,7 @@ fn a_writer_of_many_names_takes_little_memory_of_the_server() {
 }
 
 #[test]
-fn a_directory_takes_as_many_clients_as_its_table_says() {
+fn a_directory_accepts_its_tables_number_of_clients() {
     let sandbox = Sandbox::new();
     sandbox.big_file("file", 4_000_000);
     sandbox.secret_file("secret", "0f".repeat(16));

@@ -137,7 +137,7 @@ fn each_cipher_carries_everything() {
 }
 
 #[test]
-fn without_encryption_it_is_still_proven() {
+fn without_encryption_data_is_still_authenticated() {
     let summary = there_and_back(&["--no-encrypt"]);
     assert_eq!(summary["cipher"], "authenticate-only", "{summary}");
 }

@@ -170,7 +170,7 @@ fn interrupted_files_are_kept_by_default() {
 }
 
 #[test]
-fn no_resume_begins_anew_and_no_keep_does_not() {
+fn no_resume_restarts_and_no_keep_does_not() {
     let sandbox = Sandbox::new();
     let copying = Copying::of(&sandbox);
     copying.broken(&[], Signal::KILL);

@@ -27,7 +27,7 @@ fn is_direct(sandbox: &Sandbox) -> bool {
 }
 
 #[test]
-fn every_size_arrives_by_every_way() {
+fn every_size_arrives_by_every_method() {
     let sandbox = Sandbox::new();
     odd_files(&sandbox);
     let direct = is_direct(&sandbox);

@@ -19,7 +19,7 @@ const ANSWER_BYTES: u64 = 42;
 const KNOCKS_MAX: u64 = 5000;
 
 #[test]
-fn strangers_at_the_port_neither_get_in_nor_in_the_way() {
+fn strangers_at_the_port_are_not_accepted_and_delay_nothing() {
     if !is_root_or_skip("a network namespace") {
         return;
     }

@@ -277,7 +277,7 @@ fn an_empty_source_empties_the_target_only_on_request() {
 }
 
 #[test]
-fn before_during_and_after_are_when_they_say() {
+fn delete_before_during_and_after_happen_in_time() {
     // Over an end that is slow by order, the first file of the source is at the target before the last one is begun.
     for (when, is_there_before, is_there_during) in [("before", false, false), ("after", true, true)] {
         let sandbox = Sandbox::new();

@@ -390,7 +390,7 @@ fn links_are_compared_as_they_would_be_copied() {
 }
 
 #[test]
-fn operands_are_where_a_copy_would_have_put_them() {
+fn verify_finds_arguments_at_a_copys_destination() {
     let sandbox = Sandbox::new();
     let source = sandbox.tree("source");
     sandbox.file("note", "a note");

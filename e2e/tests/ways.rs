@@ -89,7 +89,7 @@ fn a_filter_that_permits_only_ssh_is_no_obstacle() {
 }
 
 #[test]
-fn where_only_the_other_direction_is_open_it_is_taken() {
+fn the_only_open_direction_is_used() {
     if !is_root_or_skip("a network namespace") {
         return;
     }

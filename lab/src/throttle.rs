@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_a_processor_is_all_there_is() {
+    fn the_processor_share_is_a_hard_limit() {
         if !Cgroup::can_throttle("cpu") {
             println!("SKIPPED: control groups of version 1 with cpu need root and a kernel that has them");
             return;

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_are_as_asked() {
+    fn trees_have_the_requested_shape() {
         let (a, bytes) = make(9);
         let files_in = |dir: &str| fs::read_dir(a.path().join(dir)).expect("was made").count();
         assert_eq!(fs::metadata(a.path().join("deep/er/big")).expect("was made").len(), 3 * MIB + 5);

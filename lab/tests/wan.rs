@@ -94,7 +94,7 @@ fn iperf3_sees_no_more_than_the_rate_and_a_full_queue_drops() {
 }
 
 #[test]
-fn packets_are_lost_as_often_as_asked_for() {
+fn packet_loss_matches_its_rate() {
     if !can_run() {
         return;
     }

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_found_where_users_see_them() {
+    fn messages_are_found_in_users_code() {
         let source = r##"
             //! A comment.
             const HELP: Flag<Switch> = row("a help text").switch();

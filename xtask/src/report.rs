@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skipped_step_says_why_and_is_not_green() {
+    fn a_skipped_step_gives_its_reason_and_is_not_green() {
         let mut report = TestReport::default();
         report.push(row(StepVerdict::Skipped("no such tool".into()), Counts::default()));
         let text = report.render();

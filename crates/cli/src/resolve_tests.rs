@@ -439,7 +439,7 @@ fn bad_values_name_the_option_and_the_remedy() {
 }
 
 #[test]
-fn both_ends_may_be_elsewhere_and_are_logged_in_to_in_turn_where_somebody_may_be_asked() {
+fn both_ends_may_be_remote_and_interactive_logins_take_turns() {
     let plan = good("-r h:a h:b me@g:c");
     assert_eq!((plan.job.sources.len(), plan.job.access.in_turn), (2, false));
     assert_eq!(plan.job.target.host, Host::Remote { user: Some("me".into()), name: "g".into() });
@@ -447,7 +447,7 @@ fn both_ends_may_be_elsewhere_and_are_logged_in_to_in_turn_where_somebody_may_be
 }
 
 #[test]
-fn one_limit_of_retries_alone_stands_in_the_place_of_the_default() {
+fn a_single_retry_limit_replaces_both_defaults() {
     let retries = |line| good(line).job.access.retries;
     let (minutes, any) = (Some(Duration::from_secs(600)), true);
     assert_eq!(retries("a h:b"), Retries { times: None, time: minutes, breaks: Some(5), from_the_start: false });

@@ -109,7 +109,7 @@ pub mod tests {
     }
 
     #[test]
-    fn remedies_stand_below_and_names_are_escaped() {
+    fn hints_are_on_their_own_lines_and_names_are_escaped() {
         let paper = Paper::default();
         let mut text = TextOutput::new(Box::new(paper.clone()), false);
         text.failure("db1", b"run7/a\nb", "no space left on the device\nfree some, then rerun the command");

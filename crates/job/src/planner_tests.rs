@@ -94,7 +94,7 @@ fn every_file_and_link_is_in_one_shard() {
 }
 
 #[test]
-fn one_name_of_each_inode_is_in_a_shard_where_links_are_kept() {
+fn with_hard_links_a_shard_has_one_name_of_each_inode() {
     let make = |source: &Path| {
         for dir in ["a", "b", "c"] {
             fs::create_dir(source.join(dir)).unwrap();

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_asks_for_twice_its_product_and_is_given_room() {
+    fn a_path_requests_twice_its_bdp() {
         let needs = BufferNeeds::of_path(125_000_000, 50_000);
         assert_eq!((needs.in_flight_bytes, needs.tcp_min_bytes()), (6_250_000, 12_500_000));
         assert_eq!((needs.tcp_wanted_bytes(), needs.requested_wanted_bytes()), (32 << 20, 16 << 20));

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_has_a_row_of_its_own() {
+    fn each_has_its_own_row() {
         for algorithm in ChecksumAlgorithm::all() {
             assert_eq!(ChecksumAlgorithm::named(algorithm.name()), Some(algorithm));
             assert_eq!(ChecksumAlgorithm::from_number(algorithm.number()), Ok(algorithm));

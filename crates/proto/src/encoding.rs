@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_believed_only_as_far_as_there_are_bytes() {
+    fn lengths_beyond_the_available_bytes_are_rejected() {
         let mut writer = Writer::new();
         writer.varint(1000).raw(b"abc");
         let bytes = writer.into_bytes();

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn two_digests_for_one_name_are_noticed_and_one_twice_is_not() {
+    fn different_digests_for_one_name_are_noticed_and_equal_ones_are_not() {
         assert_eq!(table(&[("a", 1), ("b", 1), ("a", 2)]).sort(), Some(2));
         let mut table = table(&[("a", 1), ("b", 1), ("a", 1)]);
         assert_eq!(table.sort(), None);

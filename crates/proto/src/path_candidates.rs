@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_end_to_links() {
+    fn the_number_of_links_is_bounded() {
         let many = |last: u8| {
             (0..20).map(|n| local(&format!("10.{n}.0.{last}/24"), &format!("eth{n}"), 0)).collect::<Vec<_>>()
         };

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn one_path_alone_is_never_compared_and_one_with_fewer_streams_does_not_count() {
+    fn a_single_path_is_never_compared_and_one_with_fewer_streams_does_not_count() {
         let mut judge = PathSelector::default();
         let seen = |path, streams, acknowledged_bytes, busy_us| PathSample {
             path: PathId(path),

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn it_begins_empty_and_in_small_pieces() {
+    fn a_send_starts_empty_and_in_small_pieces() {
         let mut pacer = RateClock::new(512_000);
         let long_after = Duration::from_secs(3600);
         assert_eq!(pacer.grant(long_after, 512 << 10), RateGrant::At(long_after + Duration::from_millis(10)));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn no_rate_stands_still() {
+    fn a_standstill_has_no_rate() {
         assert_eq!(RateClock::new(0).rate_bytes_per_s(), RATE_MIN);
         let mut fastest = RateClock::new(u64::MAX);
         assert!(matches!(fastest.grant(Duration::from_secs(1), u64::MAX), RateGrant::At(_) | RateGrant::Now(_)));

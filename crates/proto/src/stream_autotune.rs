@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn more_streams_are_tried_ever_less_often_where_they_do_not_help() {
+    fn useless_streams_are_tried_less_and_less_often() {
         let (steps, tuner) = run(8, 64, 600_000_000, |_, now| if now / 1_000_000 % 20 < 10 { LINE } else { LINE / 4 });
         assert!(steps.len() < 2 * 3000 / 40, "{} changes", steps.len());
         assert!(tuner.streams() >= 8);

@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_as_many_cases_as_were_promised() {
+    fn the_number_of_cases_is_as_promised() {
         let all = cases(None, 3);
         let free = all.iter().filter(|case| case.expected.contains(&NONE)).count();
         assert!(all.len() - free >= 40, "{}", all.len());

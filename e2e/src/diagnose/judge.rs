@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_a_limit_may_be_left_alone_and_not_be_accused() {
+    fn an_unlimited_run_may_have_no_verdict() {
         let ruling = |limit| judged("free-memory/push", json!({ "verdict": { "limit": limit } })).ruling;
         assert_eq!(ruling("none"), Ruling::Right);
         assert_eq!(ruling("link"), Ruling::Wrong);

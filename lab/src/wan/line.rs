@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_drops_and_takes_again_once_there_is_room() {
+    fn a_full_queue_drops_packets_until_there_is_room() {
         let counters = LineCounters::default();
         let mut line = WanDirection::new(properties(), &counters);
         (0..10).for_each(|_| line.send(0, &packet()));
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_as_many_as_asked_for_and_the_same_each_time() {
+    fn losses_match_their_rate_and_are_reproducible() {
         let run = |seed| {
             let counters = LineCounters::default();
             let slow = Properties { loss: 0.02, rate_bits_per_s: 1 << 40, queue_bytes: 1 << 30, seed, ..properties() };
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_superpacket_is_taken_apart_where_the_link_is_slow() {
+    fn a_slow_link_splits_superpackets() {
         let counters = LineCounters::default();
         let plenty = Properties { queue_bytes: 1 << 20, ..properties() };
         let mut line = WanDirection::new(plenty, &counters);

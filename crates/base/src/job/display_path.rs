@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exactly_one_slash_stands_between() {
+    fn paths_are_joined_by_exactly_one_slash() {
         assert_eq!(below(b"a", b"b/c"), b"a/b/c");
         assert_eq!(below(b"/", b"b"), b"/b");
         assert_eq!(below(b"a/", b""), b"a/");

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_add_up_and_are_taken_once() {
+    fn steps_are_summed_and_applied_once() {
         let handle = RateHandle::new();
         let never = || panic!("there is a limit");
         assert_eq!(handle.changed(Some(8 << 20), never), None);

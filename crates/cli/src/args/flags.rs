@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_name_and_no_letter_stands_for_two_options() {
+    fn names_and_letters_of_options_are_unique() {
         for table in [
             COPY,
             demo::ALL,
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn every_letter_of_bbcp_is_there() {
+    fn every_letter_of_bbcp_exists() {
         for letter in "aAbBcCdDeEfFghHiIkKlLmnNoOpPqrRsStTuUvVwWxyzZ4@^~+$#".chars() {
             assert!(COPY.iter().any(|row| row.has_letter(letter) && row.bbcp.is_some()), "-{letter}");
         }

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_stand_before_the_first_colon() {
+    fn the_host_is_before_the_first_colon() {
         assert_eq!(parse("db1:/a"), Ok(remote(None, "db1", "/a")));
         assert_eq!(parse("me@db1:a:b"), Ok(remote(Some("me"), "db1", "a:b")));
         assert_eq!(parse("me@corp@db1:a"), Ok(remote(Some("me@corp"), "db1", "a")));

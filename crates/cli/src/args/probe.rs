@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn none_is_there_twice_and_none_of_its_own_is_called_as_one_of_a_copy() {
+    fn sweep_options_are_unique_and_distinct_from_a_copys() {
         let names: Vec<_> = rows().iter().flat_map(OptionRow::long_forms).collect();
         assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
         let letters: Vec<_> = rows().iter().filter_map(|row| row.letter).collect();

@@ -34,7 +34,7 @@ streams = 5
 "#;
 
 #[test]
-fn the_most_particular_section_has_its_way() {
+fn the_most_specific_section_takes_precedence() {
     let streams = |line| good(line, &[FILE]).job.options.streams.count;
     assert_eq!(streams("a b"), Some(2));
     assert_eq!(streams("a other:b"), Some(2));
@@ -57,7 +57,7 @@ fn the_command_line_precedes_the_users_file_and_the_systems() {
 }
 
 #[test]
-fn a_flag_of_a_file_can_be_taken_back() {
+fn a_files_flag_can_be_revoked() {
     let file = [
         "preserve = true\nno-encrypt = true\nssh-option = \"A=b\"\n[host.db1]\npreserve = false\nno-encrypt = \"default\"",
     ];
@@ -99,7 +99,7 @@ fn options_of_ssh_add_up_and_the_most_particular_is_first() {
 }
 
 #[test]
-fn each_of_two_hosts_has_its_own_login_and_the_targets_file_has_its_way_in_the_rest() {
+fn each_of_two_hosts_has_its_own_login_and_the_targets_section_decides_the_rest() {
     let file = [r#"
 ssh-port = 22
 [host.a]

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ending_says_the_form_and_another_one_is_refused_with_the_reason() {
+    fn the_extension_gives_the_format_and_others_are_refused() {
         assert_eq!(ReportFormat::of(Path::new("a/b.HTML")), Ok(ReportFormat::Html));
         assert_eq!(ReportFormat::of(Path::new("b.md")), Ok(ReportFormat::Markdown));
         for name in ["report", "report.pdf", ".html", "x.json"] {

@@ -25,7 +25,7 @@ fn good(line: &str) -> (Option<ChecksumOptions>, Digests, bool) {
 }
 
 #[test]
-fn blake3_is_computed_where_it_is_asked_for_or_shown() {
+fn blake3_is_computed_if_requested_or_shown() {
     for (line, is_computed) in [
         ("-f", false),
         ("-vvv", false),

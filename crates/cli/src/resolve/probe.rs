@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_network_alone_needs_another_host() {
+    fn a_network_measurement_needs_another_host() {
         assert!(planned("--network db1:").unwrap().network_only);
         assert!(
             planned("haul://db1:2222/#0123456789abcdef0123456789abcdef").unwrap().network_only,

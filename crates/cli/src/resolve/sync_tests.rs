@@ -91,7 +91,7 @@ fn every_option_reaches_its_rule_in_a_sync_and_in_a_copy() {
 }
 
 #[test]
-fn modes_are_not_kept_where_others_are_asked_for_or_a_server_has_its_own() {
+fn explicit_modes_and_a_servers_own_override_preserved_ones() {
     assert!(!options("sync --mode 640 a b").metadata.owner_and_mode);
     let secret = "haul://db1/#".to_owned() + &"ab".repeat(16);
     match plan_of(&format!("sync a {secret}"), false) {

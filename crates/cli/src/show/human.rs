@@ -424,7 +424,7 @@ pub mod tests {
     }
 
     #[test]
-    fn verbose_says_how_the_ends_are_connected() {
+    fn verbose_describes_the_connection() {
         let output = printed(Verbosity::Verbose, &Ok(example()));
         assert!(
             output.contains("haul: connected: 10.10.1.155:40312 -> 10.10.1.202:35011 over enp5s0f1 (10 Gbit/s), 8 streams, aes-256-gcm\n"),

@@ -310,7 +310,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_run_is_read_from_its_row_as_it_was() {
+    fn a_run_round_trips_through_its_row() {
         let good = run(2, "64k", "8", 117e6);
         let again = SweepRun::of_cells(&good.cells()).unwrap();
         assert_eq!(format!("{again:?}"), format!("{good:?}"));

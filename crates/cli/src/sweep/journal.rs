@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_of_another_sweep_is_refused_and_stays_as_it_is() {
+    fn another_sweeps_record_is_refused_and_stays_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("sweep.csv");
         Journal::open(&path, &header()).unwrap().add(run(1, "8k", "1", 1e8)).unwrap();

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_reports_no_address_of_its_own_for_this_machine() {
+    fn a_host_never_claims_an_address_of_this_machine() {
         let client = |name: &str, peer: Option<&str>, connection: &str| {
             let host = Host::Remote { user: None, name: name.into() };
             let reached = ReachedHost { host: &host, peer: peer.map(|peer| peer.parse().unwrap()), reported: None };

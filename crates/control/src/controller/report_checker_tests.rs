@@ -147,7 +147,7 @@ fn an_address_is_one() {
 }
 
 #[test]
-fn no_more_files_are_settled_than_were_found() {
+fn no_more_files_complete_than_were_found() {
     let reports = working(JobOptions::default());
     let source = Counters { files_found: 3, ..Counters::default() };
     let target = |copied, skipped| Counters { files_copied: copied, files_skipped: skipped, ..Counters::default() };
@@ -185,7 +185,7 @@ fn no_more_is_reported_than_is_counted() {
 }
 
 #[test]
-fn data_is_accepted_where_no_other_service_is() {
+fn data_is_accepted_on_ports_without_another_service() {
     for (chosen, port, is_one) in [
         (None, 0, false),
         (None, 25, false),

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn files_land_where_their_operands_do() {
+    fn files_have_the_destination_of_their_arguments() {
         let several = scope(&["x/a", "b"], "t", &[("a", false), ("b", true)], &["x", ""]);
         for (path, lands) in
             [("x/a", true), ("b", true), ("b/c", true), ("a", false), ("c", false), ("b/../c", false), ("/b", false)]

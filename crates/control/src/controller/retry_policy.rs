@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_given_up_after_so_many_attempts_or_so_much_time() {
+    fn retries_end_after_a_number_of_attempts_or_a_time() {
         assert_eq!(pauses(limits(Some(4), None)).len(), 4);
         assert_eq!(pauses(limits(Some(4), Some(5))), [1.0, 2.0, 2.0]);
         assert_eq!(pauses(limits(Some(2), Some(600))), [1.0, 2.0]);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn ssh_has_longer_to_connect_where_the_loss_is_old() {
+    fn ssh_gets_more_time_to_connect_after_an_old_loss() {
         let (mut retry, now) = (RetryLoop::new(Retries::default()), Instant::now());
         let mut timeout = |seconds| {
             let next = retry.next(now + Duration::from_secs(seconds), &at(0, 0), false);

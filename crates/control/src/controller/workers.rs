@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn in_turn_only_one_of_them_asks() {
+    fn interactive_logins_take_turns() {
         let directory = tempfile::tempdir().unwrap();
         let files = ["source", "target"].map(|name| directory.path().join(name));
         let (hosts, mut job) = job(silent(&files[0]), silent(&files[1]));
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn one_host_has_one_worker_unless_it_is_to_be_started_in_two_ways() {
+    fn one_host_has_one_worker_unless_two_start_commands_differ() {
         let (hosts, mut job) = job("x".into(), "y".into());
         let source_host = &hosts[0].1;
         assert!(!is_for_one(&job, source_host), "two hosts");

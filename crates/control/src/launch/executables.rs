@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_released_file_for_another_machine_is_passed_over() {
+    fn a_released_file_for_another_machine_is_skipped() {
         let own = released(&[("x86_64", 62)], 0);
         let wrong = released(&[("aarch64", 62)], 0);
         let program = WorkerProgram {

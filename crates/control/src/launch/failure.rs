@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_host_key_is_not_taken_for_an_unknown_one() {
+    fn a_changed_host_key_is_distinguished_from_an_unknown_one() {
         let error =
             ended(255, &["@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @", "Host key verification failed."], &[]);
         assert!(error.starts_with("the host key of ann@db1 has changed"), "{error}");

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn this_host_answers_where_echoes_are_permitted() {
+    fn this_host_answers_if_echoes_are_permitted() {
         for address in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
             match Ping::open(address) {
                 Ok(mut ping) => {

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn round_trips_are_means_over_all_looks() {
+    fn round_trip_times_are_means_over_all_samples() {
         let sockets = Sockets { looks: 4, rtt_us: 4000, rtt_min_us: 2000, ..Sockets::default() };
         assert_eq!(round_trips(&sockets), Some([500, 1000].map(Duration::from_micros)));
         assert_eq!(round_trips(&Sockets::default()), None);

@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operand_is_closed_and_opened_again_where_it_still_is() {
+    fn an_argument_is_closed_and_reopened_in_its_place() {
         let temp = tempfile::tempdir().unwrap();
         let cache = FdCache::new(2);
         let operands: Vec<Dir> = (0..20)

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn gives_descriptors_back_when_there_are_no_more() {
+    fn releases_descriptors_when_none_are_left() {
         let cache = FdCache::new(10);
         let slots: Vec<_> = (0..10).map(|_| filled(&cache)).collect();
         let open_slots = || slots.iter().filter(|slot| slot.is_open()).count();

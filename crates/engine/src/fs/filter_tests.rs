@@ -101,7 +101,7 @@ fn excluded_entries_are_reported_once_and_not_entered() {
 }
 
 #[test]
-fn files_with_patterns_hold_where_they_are_and_below() {
+fn pattern_files_apply_to_their_directory_and_below() {
     let (temp, root) = tree();
     std::fs::write(temp.path().join("src/.f"), "/x\n*.c\nbuild/y\n").unwrap();
     let files = vec![Name::new(b".f").unwrap()];
@@ -110,7 +110,7 @@ fn files_with_patterns_hold_where_they_are_and_below() {
 }
 
 #[test]
-fn limits_are_about_files_alone() {
+fn limits_apply_only_to_files() {
     let (temp, root) = tree();
     symlink("a long target of a link", temp.path().join("link")).unwrap();
     std::fs::write(temp.path().join("large"), [0; 100]).unwrap();

@@ -358,7 +358,7 @@ fn ends_at_once_when_it_is_stopped_and_leaves_no_thread() {
 }
 
 #[test]
-fn calls_no_help_where_lookups_do_not_wait() {
+fn fast_lookups_start_no_prefetch() {
     let (_temp, root) = sandbox();
     (0..300).for_each(|i| write_file(&root, format!("file{i}"), b""));
     let ahead = Prefetcher::new(KEEP, Cancel::new());
@@ -367,7 +367,7 @@ fn calls_no_help_where_lookups_do_not_wait() {
 }
 
 #[test]
-fn calls_help_where_lookups_wait_and_rests_where_they_no_longer_do() {
+fn slow_lookups_start_prefetch_and_fast_ones_pause_it() {
     in_time(|| {
         let ahead = Prefetcher::new(KEEP, Cancel::new());
         let mut waits = LookupWaits::new();
@@ -389,7 +389,7 @@ fn calls_help_where_lookups_wait_and_rests_where_they_no_longer_do() {
 }
 
 #[test]
-fn says_why_a_root_cannot_be_opened() {
+fn gives_the_reason_for_an_unopenable_root() {
     let (temp, root) = sandbox();
     write_file(&root, "file", b"");
     assert_eq!(Dir::open_root(&temp.path().join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);

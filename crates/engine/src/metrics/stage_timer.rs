@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn of_calls_long_and_short_by_turns_both_are_looked_at() {
+    fn alternating_long_and_short_calls_are_both_sampled() {
         let stages = StageTimers::default();
         let _entered = stages.enter(Some(0), Stage::Prepare);
         for _ in 0..20 {
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_of_its_own_kind_computes_where_it_computes() {
+    fn a_computing_thread_shows_its_stage() {
         let stages = StageTimers::default();
         let _entered = stages.enter(None, Stage::WalkWait);
         during(Stage::Walk, || {

@@ -117,7 +117,7 @@ pub mod tests {
     const SOON: Duration = Duration::from_secs(5);
 
     #[test]
-    fn it_waits_while_the_controller_is_there() {
+    fn the_wait_lasts_as_long_as_the_controller() {
         let (watchdog, mut controller, _stopper) = watchdog();
         controller.write_all(b"unread").unwrap();
         assert!(watchdog.pause(Duration::from_millis(20)) && !watchdog.is_stopped());
@@ -141,7 +141,7 @@ pub mod tests {
     }
 
     #[test]
-    fn pipes_say_so_as_well() {
+    fn pipes_are_reported_as_well() {
         for end in [0, 1] {
             let (input, to_input) = rustix::pipe::pipe().unwrap();
             let (from_output, output) = rustix::pipe::pipe().unwrap();

@@ -241,14 +241,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_one_stays_where_it_is_not_worse() {
+    fn the_first_path_stays_unless_it_is_worse() {
         let mut watch = Watch::new(false);
         assert!((0..20).all(|_| watch.sample(&[(4, 100), (2, 100)]) == PathRepair::default()));
         assert_eq!((watch.crossing.in_use(), watch.looks), (vec![PathId(4)], 20));
     }
 
     #[test]
-    fn where_all_are_wanted_none_is_left() {
+    fn with_all_paths_wanted_none_is_left() {
         let mut watch = Watch::new(true);
         assert!((0..20).all(|_| watch.sample(&[(4, 12), (2, 100)]) == PathRepair::default()));
         assert_eq!(watch.crossing.kept(), [PathId(2), PathId(4)]);
@@ -270,14 +270,14 @@ mod tests {
     }
 
     #[test]
-    fn where_all_are_silent_the_first_one_is_kept() {
+    fn with_all_paths_silent_the_first_one_is_kept() {
         let mut watch = Watch::new(false);
         let repair = watch.until_something(&[(4, 0), (2, 0)]);
         assert_eq!((repair.moved, repair.give_up, watch.crossing.main()), (None, vec![], Some(PathId(4))));
     }
 
     #[test]
-    fn there_is_an_end_to_paths() {
+    fn the_number_of_paths_is_bounded() {
         let mut crossing = Multipath::new(true);
         for path in 0..LINKS_MAX {
             let path = PathId(u16::try_from(path).unwrap());

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn each_setting_restricts_its_own_rule_alone() {
+    fn each_setting_restricts_only_its_own_rule() {
         for setting in SETTINGS {
             let (policy, _dir) = read(&format!("{} = {}", setting.name, setting.restricts));
             let held: Vec<PolicyRule> =
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn each_file_may_ask_for_an_audit_log() {
+    fn each_file_may_request_an_audit_log() {
         let (policy, _dir) = read("audit = journal\naudit=/var/log/haul\n");
         assert_eq!(policy.audit(), [AuditDestination::Journal, AuditDestination::File("/var/log/haul".into())]);
         for line in ["audit = log", "audit =", "audit = /var/log/"] {

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thing_can_be_taken_in_parts_by_several_threads() {
+    fn several_threads_can_read_parts_of_a_directory() {
         let waiting = BoundedQueue::default();
         let part = |things: &mut VecDeque<u32>| {
             let first = things.front_mut()?;

@@ -38,7 +38,7 @@ fn frames_of(bytes: &[u8], chunk: usize) -> (Vec<Vec<u8>>, u64) {
 }
 
 #[test]
-fn every_frame_but_the_last_is_full_and_the_end_is_seen_with_it_where_it_is_short() {
+fn every_frame_except_the_last_is_full_and_a_short_one_marks_the_end() {
     for len in [0, 1, F - 1, F, F + 1, 2 * F, 3 * F + 7] {
         let bytes: Vec<u8> = (0..len).map(|at| u8::try_from(at * 7 % 251).unwrap_or_default()).collect();
         for chunk in [1 << 20, 40_000, 4096] {

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_limit_files_are_not_remembered_and_a_notice_says_so_once() {
+    fn beyond_the_limit_files_are_not_remembered_and_one_warning_says_so() {
         let sent = SentReport::default();
         let reporter = Reporter::new(LinkWriter::new(sent.clone()), false);
         let (file, directory) = (name("n".repeat(255)), LinkDirectoryName { id: EntryId(0), name_len: 0 });

@@ -363,7 +363,7 @@ fn the_removing_thread_wakes_for_each_file_and_ends_with_the_job() {
 }
 
 #[test]
-fn a_confined_source_removes_where_its_operands_are_and_only_if_it_may() {
+fn a_confined_source_removes_only_permitted_files_of_its_arguments() {
     let temp = tempfile::tempdir().unwrap();
     let inside = make_file(temp.path().join("tree/deep/file"));
     let operand = make_file(temp.path().join("files/operand"));

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_is_found_by_its_job_and_role_alone() {
+    fn a_worker_is_found_by_job_and_role() {
         let (job, other) = (JobId(haul_base::sys::random::random().unwrap()), JobId([7; 16]));
         let marked = WorkerMark::take_over(&job, End::Target).unwrap().expect("the name is free");
         let me = rustix::process::getpid();

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn one_end_names_its_own_part_alone() {
+    fn an_end_names_only_its_own_part() {
         let work = WorkDone { what: WorkKind::Received, files: 1, bytes: 1 << 30, failed: 0, path: String::new() };
         for (is_source, stages, expected) in [
             (false, [(Stage::Write, 8), (Stage::Receive, 2)], Bottleneck::TargetDisk),

@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_inbox_is_waited_for_as_long_as_there_is_a_controller() {
+    fn a_full_inbox_is_waited_for_while_the_controller_lives() {
         let (inbox, messages) = sync_channel(1);
         let (watchdog, controller, _stopper) = watchdog();
         assert!(enqueue_message(&inbox, vec![1], &watchdog));

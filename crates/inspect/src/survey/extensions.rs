@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn there_may_be_any_number_of_kinds_and_none_is_lost() {
+    fn any_number_of_kinds_is_counted() {
         let mut kinds = ExtensionTable::default();
         let number = KINDS_MAX + 1000;
         (0..number).for_each(|i| kinds.add(format!("f.{i}").as_bytes(), 2));

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_keeps_within_its_size_and_begins_at_its_block() {
+    fn an_array_stays_within_its_size_and_starts_at_its_block() {
         let limits = WaveLimits { array_size: 10, at_once: None, is_chained: false };
         let all: Vec<u32> = (7..40).collect();
         let wave = limits.next_wave(&all, &[]).unwrap();

@@ -116,7 +116,7 @@ fn compressible_parts_are_found_after_incompressible_ones() {
 }
 
 #[test]
-fn a_slow_target_is_not_taken_for_a_slow_connection() {
+fn a_slow_target_is_distinguished_from_a_slow_connection() {
     let mut model = Model::new(CompressionPolicy::Auto, 0.5);
     model.target = 10.0;
     let frames = 10_000;

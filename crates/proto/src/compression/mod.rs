@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn every_method_has_a_number_of_its_own() {
+    fn every_method_has_its_own_number() {
         for index in 0..CompressionMethod::COUNT {
             assert_eq!(CompressionMethod::from_index(index).index(), index);
         }

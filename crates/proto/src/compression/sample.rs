@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_in_a_part_of_a_payload_is_seen() {
+    fn a_pattern_in_part_of_a_payload_is_noticed() {
         let mut payload = noise(512 << 10);
         payload[100_000..300_000].fill(b'x');
         assert!(is_promising(&payload));

@@ -178,7 +178,7 @@ fn strong_hashes_are_as_long_as_a_file_needs() {
 }
 
 #[test]
-fn a_signature_depends_on_the_key_and_travels_in_as_many_bytes_as_its_format_says() {
+fn a_signature_depends_on_the_key_and_has_its_formats_length() {
     let block = bytes(B, 1);
     let of = |key, strong_bytes| SignatureFormat { block: ROLLING_BLOCK_MIN, key, strong_bytes };
     let long = of(7, 8).sign(&block);

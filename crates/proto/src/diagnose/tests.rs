@@ -328,7 +328,7 @@ fn the_cause_of_waiting_sockets_is_named() {
 }
 
 #[test]
-fn where_processors_are_scarce_waiting_for_them_is_not_waiting_for_a_disk() {
+fn waiting_for_scarce_processors_is_not_waiting_for_a_disk() {
     let scarce = |case: &mut JobMeasurements| {
         for load in [&mut case.source, &mut case.target] {
             load.processors.busy_us = 79_000_000;

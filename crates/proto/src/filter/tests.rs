@@ -65,7 +65,7 @@ fn directory_files_come_after_them_innermost_first() {
 }
 
 #[test]
-fn a_pattern_with_a_slash_is_relative_to_where_it_stands() {
+fn a_pattern_with_a_slash_is_relative_to_its_files_directory() {
     let inner = scope(&[("", "a/b/x\n"), ("a", "b/y\n/z\n"), ("b", "")]);
     let nothing = matcher(&[]);
     for (file, left_out) in [("x", true), ("y", true), ("z", false)] {

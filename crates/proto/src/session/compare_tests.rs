@@ -81,7 +81,7 @@ fn differs(frames: std::ops::Range<u64>) -> SourceMessage {
 }
 
 #[test]
-fn a_source_says_of_each_frame_whether_it_is_the_same_and_sends_none() {
+fn a_source_reports_each_frames_equality_and_sends_none() {
     let (mut source, answered) = source(2 * F + 1, TransferNeed::Compare);
     answered.unwrap();
     assert!(source.next_work(STREAM, 1).is_none(), "the target has not said what it has");
@@ -256,7 +256,7 @@ fn a_copy_leaves_no_differences() {
 }
 
 #[test]
-fn a_directory_says_whether_all_of_it_was_offered() {
+fn a_directorys_end_says_whether_its_listing_was_complete() {
     for complete in [true, false] {
         let mut target = target(1);
         target.settle_entry(FILE, true);

@@ -61,7 +61,7 @@ fn write(target: &mut TargetSession<()>, index: usize) -> TargetStep<()> {
 }
 
 #[test]
-fn a_source_ends_a_file_when_its_digest_is_there() {
+fn a_source_ends_a_file_once_its_digest_is_known() {
     let mut source = source(TransferNeed::All);
     assert_eq!(source.frames_read(FILE, &ALL[..2], &RangeSet::new()), None);
     assert_eq!(source.frames_read(FILE, &ALL[2..], &RangeSet::new()), Some(digest()));
@@ -81,7 +81,7 @@ fn a_hashing_source_reads_all_frames_held_by_the_target() {
 }
 
 #[test]
-fn a_flow_ends_when_its_digest_is_there() {
+fn a_flow_ends_once_its_digest_is_known() {
     let mut source = source(TransferNeed::InOrder);
     for (index, value) in ALL {
         assert!(source.next_work(STREAM, 1).is_some());
@@ -117,7 +117,7 @@ fn a_target_finishes_a_file_with_its_digest_in_any_order_of_events() {
 }
 
 #[test]
-fn a_target_asks_when_a_stream_has_its_size() {
+fn a_target_requests_the_digest_once_a_stream_has_its_size() {
     let mut target = target(EntryContent::Stream, EntryAnswer::NeededInOrder);
     (0..3).for_each(|index| assert!(matches!(write(&mut target, index), TargetStep::None)));
     let Ok(TargetStep::Sum(FILE, _, size)) = target.handle(end()) else { panic!("it is asked for") };

@@ -236,7 +236,7 @@ fn only_needed_files_can_fail_at_the_source() {
 }
 
 #[test]
-fn a_frame_can_only_be_asked_for_again_where_one_is() {
+fn only_existing_frames_can_be_requested_again() {
     let mut source = source();
     let ids = offered(&mut source, vec![file(2 * F + 1), file(5), entry(None, EntryContent::Directory), file(F)]);
     source.handle(needs(0, &[TransferNeed::All, TransferNeed::All, TransferNeed::All])).unwrap();
@@ -497,7 +497,7 @@ fn attributes_of_open_directories_leave_room_for_their_names() {
 }
 
 #[test]
-fn a_refused_directory_is_settled_when_it_has_ended() {
+fn a_refused_directory_completes_at_its_end() {
     let (mut before, mut after) = (source(), source());
     for source in [&mut before, &mut after] {
         offered(
@@ -625,7 +625,7 @@ fn a_flow_is_read_frame_by_frame_and_has_its_size_at_its_end() {
 }
 
 #[test]
-fn no_more_of_a_flow_is_under_way_than_may_have_to_be_kept() {
+fn a_flows_data_in_flight_is_bounded_by_its_buffer() {
     let mut source = source();
     let ids = offered(&mut source, vec![stream()]);
     source.handle(needs(0, &[TransferNeed::All])).unwrap();

@@ -328,7 +328,7 @@ fn only_a_streams_last_frame_is_short_and_matches_its_end() {
 }
 
 #[test]
-fn a_stream_is_not_asked_for_again_when_it_is_lost() {
+fn a_lost_flow_is_not_requested_again() {
     let mut target = with_a_flow(EntryContent::Stream, need(0));
     assert!(target.admit_frame(EntryId(0), 0, 3).unwrap().is_some());
     let value = *blake3::hash(b"abc").as_bytes();

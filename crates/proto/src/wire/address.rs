@@ -65,7 +65,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_subnet_is_shared_where_both_say_so() {
+    fn a_subnet_is_shared_if_both_ends_have_it() {
         let shares = |a, b| local(a, "a", 0).shares_subnet(&local(b, "b", 0));
         assert!(shares("10.1.2.3/24", "10.1.2.200/24") && shares("fd00::1/64", "fd00::ffff:1/64"));
         assert!(shares("10.1.2.3/0", "11.1.2.3/0"));

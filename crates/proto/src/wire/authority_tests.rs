@@ -37,7 +37,7 @@ const TABLE: [(&str, &str, &str, ReportRequirement); 28] = [
 ];
 
 #[test]
-fn each_report_is_permitted_where_the_table_says_so_and_nowhere_else() {
+fn each_report_is_permitted_exactly_in_the_tables_states() {
     let mut seen = BTreeMap::new();
     for message in samples() {
         let name = message.rule().name;

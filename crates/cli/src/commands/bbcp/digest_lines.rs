@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_appended_to_lists_alone() {
+    fn lines_are_appended_only_to_lists() {
         let dir = tempfile::tempdir().unwrap();
         let sink = DigestSink::Added(dir.path().join("sums"));
         for _ in 0..2 {

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_as_much_as_was_asked_for() {
+    fn the_data_has_the_requested_size() {
         for bytes in [1, 1000, 3_000_001] {
             let dir = tempfile::tempdir().unwrap();
             let root = dir.path().join("source");

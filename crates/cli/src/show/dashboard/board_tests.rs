@@ -69,7 +69,7 @@ fn rates_and_points_are_of_the_present() {
 }
 
 #[test]
-fn the_rate_is_limited_from_where_it_is_and_the_limit_lifted() {
+fn the_current_rate_can_be_limited_and_released() {
     let mut board = busy();
     assert_eq!(typed(&mut board, "+"), [], "there is no limit to be raised");
     let down = typed(&mut board, "---");

@@ -120,7 +120,7 @@ fn no_size_makes_it_stumble() {
 }
 
 #[test]
-fn a_pause_is_plain_to_see_and_is_no_verdict_on_anything_else() {
+fn a_pause_is_visible_and_gives_no_verdict() {
     let mut board = busy();
     board.key(Key::Char(' '));
     let shown = text(&board, 80, 24);
@@ -161,7 +161,7 @@ fn names_disturb_no_terminal() {
 }
 
 #[test]
-fn without_colours_there_are_none_and_otherwise_errors_are_red() {
+fn errors_are_red_unless_colours_are_off() {
     let colours = |terminal| {
         let terminal = screen(&busy(), 80, 24, terminal);
         let cells = terminal.backend().buffer().content();

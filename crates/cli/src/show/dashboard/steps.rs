@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_least_and_a_highest_rate() {
+    fn rates_have_a_minimum_and_a_maximum() {
         assert_eq!((below(0), below(1500), above(0)), (RATE_MIN, RATE_MIN, 1500));
         assert_eq!((above(u64::MAX), above(RATE_MAX)), (RATE_MAX, RATE_MAX));
         assert!(below(u64::MAX) > 1 << 39);

@@ -32,7 +32,7 @@ fn assert_says(error: &str, parts: &[&str]) {
 }
 
 #[test]
-fn it_is_not_placed_where_the_user_forbids_it() {
+fn no_deploy_is_respected() {
     let mut sandbox = Sandbox::dash();
     sandbox.deploy = false;
     assert_says(
@@ -196,7 +196,7 @@ fn own_command(template: &str) -> Result<crate::launch::StartedWorker, haul_base
 }
 
 #[test]
-fn a_command_of_the_users_own_is_started_as_it_is() {
+fn a_users_command_is_started_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     let haul = directory.path().join("its haul");
     install_script(&haul, &pretended_haul("9.9.9", 0));

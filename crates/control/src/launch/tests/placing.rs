@@ -107,7 +107,7 @@ fn a_damaged_copy_is_replaced() {
 }
 
 #[test]
-fn an_earlier_copy_serves_where_placing_is_forbidden() {
+fn an_earlier_deployment_is_used_if_deployment_is_forbidden() {
     let mut sandbox = Sandbox::dash();
     let placed = place_and_find(&sandbox, "first");
     sandbox.deploy = false;
@@ -115,7 +115,7 @@ fn an_earlier_copy_serves_where_placing_is_forbidden() {
 }
 
 #[test]
-fn other_tools_know_sha256_as_well() {
+fn other_sha256_tools_are_used_as_well() {
     let tools = [
         ("shasum", "#!/bin/sh\n[ \"$*\" = '-a 256' ] && exec /usr/bin/sha256sum\n"),
         ("openssl", "#!/bin/sh\n[ \"$*\" = 'dgst -sha256 -r' ] && /usr/bin/sha256sum | /bin/sed 's/ .*/ *stdin/'\n"),

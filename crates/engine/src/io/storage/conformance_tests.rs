@@ -92,7 +92,7 @@ fn blocks_written_in_any_order_are_read_back() {
 }
 
 #[test]
-fn where_a_file_ends_reading_ends() {
+fn reading_ends_at_the_end_of_the_file() {
     with_every_engine(|engine, file, path| {
         fs::write(path, pattern(10_000)).unwrap();
         for (offset, there) in [(0, 10_000), (8192, 1808), (12_288, 0), (1 << 20, 0)] {
@@ -194,7 +194,7 @@ fn a_reader_reads_files_of_every_odd_size() {
 }
 
 #[test]
-fn a_reader_says_where_a_file_has_become_shorter() {
+fn a_reader_reports_a_shrunken_file() {
     in_time(|| {
         let mut reader = FrameReader::new(FRAME, depth(FRAME));
         for place in places() {
@@ -249,7 +249,7 @@ fn policy(direct: DirectIo, cache: CacheUse) -> StoragePolicy {
 }
 
 #[test]
-fn so_many_frames_are_under_way_as_are_asked_for() {
+fn the_requested_number_of_frames_is_in_flight() {
     let under_way = |under_way| {
         let request = StorageRequest { direct: DirectIo::Always, cache: CacheUse::Auto, under_way };
         StoragePolicy::new(request).depth(FRAME)

@@ -29,7 +29,7 @@ fn map(data: &[Range<usize>]) -> Option<DataMap> {
 }
 
 #[test]
-fn holes_are_found_and_data_is_not_taken_for_one() {
+fn holes_are_found_and_data_is_no_hole() {
     let frame = FRAME as u64;
     let file = sparse(4 * frame + 100, &[(frame + 10, 1), (frame + 20 * 4096, 8192), (2 * frame, FRAME)]);
     let extents = FileExtents::default();

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_settles_it_and_file_systems_are_apart() {
+    fn a_refusal_ends_the_probe_for_its_file_system() {
         let choices = IoMethodProbes::default();
         lock(&choices.of(1)).refuse();
         assert_eq!(lock(&choices.of(1)).next(1), (IoMethod::Buffered, false));

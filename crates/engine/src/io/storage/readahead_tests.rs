@@ -150,7 +150,7 @@ fn a_kernel_with_long_readahead_gets_no_advice() {
 }
 
 #[test]
-fn past_the_page_cache_frames_of_the_next_piece_are_under_way_before_the_first_one_is_read() {
+fn direct_io_reads_ahead_into_the_next_chunk() {
     with_cold_file(4 * MIB, |file| {
         let mut ahead = ahead();
         if file.direct().is_none() || ahead.engines.depth(IoMethod::Direct) < 4 {

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_neither_get_in_nor_in_the_way() {
+    fn strangers_are_not_accepted_and_delay_nobody() {
         let (address, accepted) = listening();
         let silent: Vec<_> = (0..40).map(|_| TcpStream::connect(&address).unwrap()).collect();
         let mut loud = TcpStream::connect(&address).unwrap();

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_is_full_the_largest_network_gives_way() {
+    fn with_all_places_full_the_largest_network_loses_one() {
         let (all, now) = (PendingConnections::new(40), Instant::now());
         let (client, mut client_far) = connect(&all, "10.0.0.1", now);
         let mut crowd: Vec<_> = (0..40).map(|_| connect(&all, "10.0.0.2", now)).collect();
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_bounded_also_where_they_do_not_end() {
+    fn the_number_of_threads_is_bounded_even_if_they_do_not_end() {
         let (all, now) = (PendingConnections::new(1), Instant::now());
         let held: Vec<_> = (0..THREADS_MAX).map(|_| connect(&all, "10.0.0.1", now)).collect();
         assert!(connect(&all, "10.0.0.2", now).0.is_none());

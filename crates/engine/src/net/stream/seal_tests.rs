@@ -97,7 +97,7 @@ fn keys_change_at_the_limit_at_both_ends() {
 }
 
 #[test]
-fn a_record_left_out_where_the_key_changes_is_noticed() {
+fn a_record_missing_at_a_key_change_is_noticed() {
     let keys = schedule(b"t", CipherSuite::Aes256Gcm, 1000);
     let mut sealer = keys.sealer(KeyDirection::FromConnector).unwrap();
     let [first, left_out, next] = [500, 100, 600].map(|len| sealed(&mut sealer, &vec![1; len]));

@@ -238,7 +238,7 @@ fn a_source_inside_the_target_stays_and_is_named() {
 }
 
 #[test]
-fn contents_of_several_directories_are_nobodys_alone() {
+fn contents_of_merged_directories_are_not_extraneous() {
     let operand = |name| TargetOperand { name, directory: true, device: 0, inode: 0 };
     let mut site = Site::of(&["p/1", "q/1", "r"], |request, _| {
         request.sync = without_limit(DeleteMode::During);

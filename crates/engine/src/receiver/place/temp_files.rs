@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taken_temporary_name_blocks_no_copy() {
+    fn an_occupied_temporary_name_blocks_no_copy() {
         use std::os::unix::fs::symlink;
         let place = tempfile::tempdir().unwrap();
         let path = path(place.path(), false);

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_get_their_places_where_temporary_names_are_taken() {
+    fn links_get_their_places_despite_occupied_temporary_names() {
         let place = tempfile::tempdir().unwrap();
         let dir = Dir::open_root(place.path()).unwrap().fd().unwrap();
         let name = Name::new(b"final").unwrap();

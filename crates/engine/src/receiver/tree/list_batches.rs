@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_taken_once_and_only_before_its_batch_is_passed() {
+    fn a_place_is_used_once_and_only_before_its_batch_is_acknowledged() {
         let listed = ListedBatches::default();
         assert_eq!((listed.add(batch(0, 3)), listed.add(batch(3, 2))), (Ok(()), Ok(())));
         assert_eq!(
