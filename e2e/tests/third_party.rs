@@ -10,9 +10,9 @@ use rustix::process::{Signal, kill_process};
 
 /// The summary's line about the data path.
 #[track_caller]
-fn way(run: &ProgramRun) -> String {
+fn connection_line(run: &ProgramRun) -> String {
     let line = run.stderr.lines().find(|line| line.trim_start().starts_with("connection "));
-    line.unwrap_or_else(|| panic!("no line tells the way\n{}", run.account())).to_owned()
+    line.unwrap_or_else(|| panic!("there is no connection line\n{}", run.account())).to_owned()
 }
 
 /// Whether so much of a file has arrived in `place`.
@@ -30,7 +30,7 @@ fn data_travels_directly_between_the_hosts() {
     let source = sandbox.tree("source");
     let run = trio.haul(&sandbox).args(["-v", "-r"]).args(trio.at(&source, sandbox.path("there"))).run().succeeds();
     compare(&source, &sandbox.path("there")).unwrap();
-    let way = way(&run);
+    let way = connection_line(&run);
     assert!(way.contains(Trio::A) && way.contains(Trio::B) && !way.contains("ssh"), "{way}");
     run.says(["verified"]);
 
@@ -50,7 +50,7 @@ fn a_cable_known_only_to_the_two_is_found() {
     let source = sandbox.file("source", "content");
     let run = trio.haul(&sandbox).arg("-v").args(trio.at(&source, sandbox.path("there"))).run().succeeds();
     assert_eq!(contents(&sandbox.path("there")), b"content");
-    let way = way(&run);
+    let way = connection_line(&run);
     assert!(Trio::CABLE.iter().all(|address| way.contains(address)), "{way}");
 }
 

@@ -41,9 +41,9 @@ fn there_and_back(sandbox: &Sandbox, pair: &HostPair) -> [ProgramRun; 2] {
 
 /// The summary's line about the data path.
 #[track_caller]
-fn way(run: &ProgramRun) -> String {
+fn connection_line(run: &ProgramRun) -> String {
     let line = run.stderr.lines().find(|line| line.trim_start().starts_with("connection "));
-    line.unwrap_or_else(|| panic!("no line tells the way\n{}", run.account())).to_owned()
+    line.unwrap_or_else(|| panic!("there is no connection line\n{}", run.account())).to_owned()
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn the_path_is_direct_without_an_obstacle() {
     let sandbox = Sandbox::new();
     let pair = HostPair::new(&sandbox);
     for run in there_and_back(&sandbox, &pair) {
-        let way = way(&run);
+        let way = connection_line(&run);
         assert!(way.contains("tcp") && way.contains(HostPair::FAR) && way.contains(HostPair::NEAR), "{way}");
         assert!(!way.contains("through ssh"), "{way}");
         assert!(run.elapsed.as_secs_f64() < 3.0, "{}", run.account());
@@ -77,7 +77,7 @@ fn a_filter_that_permits_only_ssh_is_no_obstacle() {
         let pair = HostPair::new(&sandbox);
         pair.far.nft(&rules(pair.remote.sshd().port(), &refusal, true)).unwrap();
         for run in there_and_back(&sandbox, &pair) {
-            let way = way(&run);
+            let way = connection_line(&run);
             assert!(way.contains("ssh"), "{way}");
             assert!(run.stderr.contains("verified"), "{}", run.account());
             assert!(run.elapsed.as_secs_f64() < 15.0, "{}", run.account());
@@ -98,7 +98,7 @@ fn the_only_open_direction_is_used() {
         let pair = HostPair::new(&sandbox);
         pair.far.nft(&rules(pair.remote.sshd().port(), &refusal, false)).unwrap();
         for run in there_and_back(&sandbox, &pair) {
-            let way = way(&run);
+            let way = connection_line(&run);
             assert!(way.contains("tcp") && !way.contains("through ssh"), "{way}");
             assert!(run.elapsed.as_secs_f64() < 10.0, "{}", run.account());
         }

@@ -347,7 +347,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
 fn work() -> SourceActivity {
     let way = |stream, path| StreamPath { stream, path, in_use: path == 0 };
     let path = |last| (format!("10.0.{last}.1:40000"), format!("10.0.{last}.2:5031"));
-    SourceActivity { files_under_way: 300, paths: vec![path(1), path(2)], streams: vec![way(0, 0), way(1, 1)] }
+    SourceActivity { files_in_progress: 300, paths: vec![path(1), path(2)], streams: vec![way(0, 0), way(1, 1)] }
 }
 
 fn worker_messages() -> Vec<WorkerMessage> {

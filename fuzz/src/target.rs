@@ -239,7 +239,7 @@ impl Session {
         } else if self.target.may_sum(index) {
             self.target.begin_sums(entry, index);
             let format = SignatureFormat::new(1 << 20, 1024, 7);
-            self.target.tell_sums(entry, 1 << 20, format, 0, vec![RollingSignature { weak: 1, strong: index }]);
+            self.target.send_signatures(entry, 1 << 20, format, 0, vec![RollingSignature { weak: 1, strong: index }]);
             self.target.lacks(entry, std::slice::from_ref(&(index..index + 1)));
         }
     }

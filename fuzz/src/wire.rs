@@ -30,7 +30,7 @@ pub const CHECK_BYTES: usize = 8;
 
 /// Messages from a source.
 pub fn source_message(data: &[u8]) {
-    comes_back(data, |bytes| SourceMessage::decode(bytes, JOB), |message| message.encode(JOB));
+    check_round_trip(data, |bytes| SourceMessage::decode(bytes, JOB), |message| message.encode(JOB));
     if let Ok(Some(packed)) = CompressedMessage::decode(data, JOB) {
         assert_eq!(CompressedMessage::decode(&packed.encode(JOB), JOB), Ok(Some(packed)));
     }
@@ -38,17 +38,17 @@ pub fn source_message(data: &[u8]) {
 
 /// Messages from a target.
 pub fn target_message(data: &[u8]) {
-    comes_back(data, |bytes| TargetMessage::decode(bytes, JOB), |message| message.encode(JOB));
+    check_round_trip(data, |bytes| TargetMessage::decode(bytes, JOB), |message| message.encode(JOB));
 }
 
 /// Messages from a controller: Requests among them.
 pub fn controller_message(data: &[u8]) {
-    comes_back(data, ControllerMessage::decode, ControllerMessage::encode);
+    check_round_trip(data, ControllerMessage::decode, ControllerMessage::encode);
 }
 
 /// Messages from a worker: its Hello among them.
 pub fn worker_message(data: &[u8]) {
-    comes_back(data, WorkerMessage::decode, WorkerMessage::encode);
+    check_round_trip(data, WorkerMessage::decode, WorkerMessage::encode);
 }
 
 /// What a server reads from one who has not proven itself: a proof as it comes off the connection, and the name of a
@@ -59,7 +59,7 @@ pub fn serve(data: &[u8]) {
         let rest = bytes.first().map(|kind| ClientProof::rest_len(*kind));
         let is_whole = matches!(rest, Some(Ok(rest)) if rest + 1 == bytes.len());
         assert_eq!(ClientProof::decode(bytes).is_ok(), is_whole);
-        comes_back(bytes, ClientProof::decode, ClientProof::encode);
+        check_round_trip(bytes, ClientProof::decode, ClientProof::encode);
     } else if let Ok(name) = decode_directory(bytes) {
         assert!(name.as_bytes() == bytes && bytes.len() <= DIRECTORY_MAX);
         assert!(!name.contains('/') && !name.starts_with('.'));
@@ -77,7 +77,7 @@ pub fn trailer(data: &[u8]) {
     let Ok(prefix) = RecordPrefix::decode(head) else { return };
     assert_eq!(prefix.encode(), head);
     assert!(prefix.rest_len() < 2 << 20);
-    comes_back(
+    check_round_trip(
         rest,
         |bytes| decode_trailer(bytes, prefix.payload),
         |(shape, trailer)| {
@@ -155,7 +155,11 @@ pub fn link_header(data: &[u8]) {
     }
 }
 
-fn comes_back<T>(data: &[u8], decode: impl Fn(&[u8]) -> Result<T, ProtocolError>, encode: impl Fn(&T) -> Vec<u8>) {
+fn check_round_trip<T>(
+    data: &[u8],
+    decode: impl Fn(&[u8]) -> Result<T, ProtocolError>,
+    encode: impl Fn(&T) -> Vec<u8>,
+) {
     let Ok(first) = decode(data) else { return };
     let bytes = encode(&first);
     let second = decode(&bytes).unwrap_or_else(|fault| panic!("what was accepted is refused: {fault}"));

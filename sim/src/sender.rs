@@ -65,7 +65,7 @@ impl Sender {
     /// At the beginning of the walk.
     pub fn new(streams: u16, rates: Rates, plant: Plant) -> Self {
         let mut machine = SourceSession::new(frame_len(), streams);
-        machine.keep_pieces();
+        machine.track_chunks();
         Self {
             machine,
             at: 0,

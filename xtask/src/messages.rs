@@ -41,7 +41,7 @@ const MESSAGE_LINES_MAX: usize = 4;
 /// Types of constants that hold help.
 const HELP: &[&str] = &["Flag", "Takes"];
 /// Functions that take help, in the declarations of options.
-const HELP_CALLS: &[&str] = &["row", "says", "refused"];
+const HELP_CALLS: &[&str] = &["row", "with_help", "refused"];
 /// Macros and methods with texts about bugs of haul.
 const ASSERTIONS: &str =
     "assert assert_eq assert_ne debug_assert debug_assert_eq debug_assert_ne panic unreachable expect expect_err";
@@ -291,7 +291,7 @@ mod tests {
         let source = r##"
             //! A comment.
             const HELP: Flag<Switch> = row("a help text").switch();
-            options! { ALL; HELP.says("a help text"); TIME: Single<u8> = row("a help text").one(|a| a.time("of an hour")); }
+            options! { ALL; HELP.with_help("a help text"); TIME: Single<u8> = row("a help text").one(|a| a.time("of an hour")); }
             const WORDS: [&str; 1] = ["in a table"];
             #[derive(Error)]
             enum Failed {

@@ -52,7 +52,7 @@ impl LinkWriter {
     pub fn keep_alive(&self) -> io::Result<()> {
         let pipe = Arc::downgrade(&self.0);
         thread::Builder::new().name("haul-beat".into()).spawn(move || {
-            while beat(&pipe).is_some_and(|sent| sent.is_ok()) {
+            while write_heartbeat(&pipe).is_some_and(|sent| sent.is_ok()) {
                 thread::sleep(Duration::from_millis(BEAT_MS));
             }
         })?;
@@ -66,7 +66,7 @@ impl LinkWriter {
 }
 
 /// Writes a heartbeat; `None` after the last writer was dropped.
-fn beat(pipe: &Weak<LinkPipe>) -> Option<io::Result<()>> {
+fn write_heartbeat(pipe: &Weak<LinkPipe>) -> Option<io::Result<()>> {
     let pipe = pipe.upgrade()?;
     let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
     Some(pipe.write_all(&BEAT).and_then(|()| pipe.flush()))

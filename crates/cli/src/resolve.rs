@@ -110,7 +110,7 @@ fn planned(
     stderr_is_terminal: bool,
     is_sync: bool,
 ) -> Result<Plan, UsageError> {
-    sync::refuse_what_lacks(values, is_sync)?;
+    sync::refuse_incomplete(values, is_sync)?;
     let mut settings = settings(values, stderr_is_terminal)?;
     let TypedEnds { mut sources, mut target, base } = ends(values, operands)?;
     if is_sync {
@@ -210,7 +210,7 @@ pub fn settings(values: &Values, stderr_is_terminal: bool) -> Result<ResolvedSet
             checksum,
         },
         reports: ReportOptions {
-            files: checksums.is_some() || tells_of_files(&display),
+            files: checksums.is_some() || reports_files(&display),
             progress_every: progress_every(values, &display)?,
         },
         cpus: values.get(&flags::CPUS)?.unwrap_or_default(),
@@ -471,7 +471,7 @@ fn display(values: &Values, stderr_is_terminal: bool) -> Result<Display, UsageEr
 }
 
 /// Whether the engine reports each complete file.
-fn tells_of_files(display: &Display) -> bool {
+fn reports_files(display: &Display) -> bool {
     match display.mode {
         Mode::Json => true,
         Mode::BbcpLines => display.verbosity > 0,

@@ -140,7 +140,7 @@ impl Watcher {
     fn run(mut self) {
         let mut was_in_foreground = false;
         while !self.ended.load(Ordering::Acquire) {
-            if self.signal_came() {
+            if self.has_signal() {
                 return self.stop();
             }
             if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
@@ -158,7 +158,7 @@ impl Watcher {
 
     /// Waits for a signal, or the time to check terminal and clock. Returns whether the signal ends the job; others are
     /// handled here.
-    fn signal_came(&mut self) -> bool {
+    fn has_signal(&mut self) -> bool {
         let until = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let wait = self.terminal.as_ref().map(|_| TERMINAL_EVERY).into_iter().chain(until).min();
         let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());

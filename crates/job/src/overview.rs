@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::directory::JobDirectory;
 use crate::error::JobError;
 use crate::plan_index::{PlanIndex, PlanTotals, PlannedShard};
-use crate::shard_lock::{LockHolder, LockedWork, held_shards, holder};
+use crate::shard_lock::{LockHolder, LockedWork, holder, locked_shards};
 use crate::shard_result::{ShardEnd, ShardResult};
 
 /// The state of a shard.
@@ -56,7 +56,7 @@ pub struct JobOverview {
 impl JobOverview {
     /// Reads the state.
     pub fn read(job: &JobDirectory) -> Result<Self, JobError> {
-        let mut held = held_shards(job);
+        let mut held = locked_shards(job);
         let PlanIndex { shards, complete } = PlanIndex::read(job)?;
         let state = |shard: &PlannedShard| {
             let result = ShardResult::read(job, shard.number)?;

@@ -124,7 +124,7 @@ pub fn holder(job: &JobDirectory, work: LockedWork) -> Option<LockHolder> {
 }
 
 /// All locked shards with their holders.
-pub fn held_shards(job: &JobDirectory) -> Vec<(u32, LockHolder)> {
+pub fn locked_shards(job: &JobDirectory) -> Vec<(u32, LockHolder)> {
     let Ok(entries) = fs::read_dir(job.running()) else { return Vec::new() };
     let number = |name: &str| name.split_once('.')?.0.parse::<u32>().ok();
     let mut numbers: Vec<_> = entries.flatten().filter_map(|entry| number(entry.file_name().to_str()?)).collect();
@@ -321,7 +321,7 @@ mod tests {
         let work = LockedWork::Shard(3);
         let lock = held(ShardLock::try_take(&job, work, &Cancel::new()).unwrap());
         let LockAttempt::Busy(holder) = ShardLock::try_take(&job, work, &Cancel::new()).unwrap() else { panic!() };
-        assert_eq!((holder.pid, held_shards(&job).len()), (std::process::id(), 1));
+        assert_eq!((holder.pid, locked_shards(&job).len()), (std::process::id(), 1));
         held(ShardLock::try_take(&job, LockedWork::Plan, &Cancel::new()).unwrap());
         let waiting = {
             let job = job.clone();
@@ -333,10 +333,10 @@ mod tests {
         std::thread::sleep(Duration::from_millis(100));
         drop(lock);
         assert_eq!(waiting.join().unwrap(), Ok(1));
-        assert!(holder_gone(&job, work));
+        assert!(has_holder_ended(&job, work));
     }
 
-    fn holder_gone(job: &JobDirectory, work: LockedWork) -> bool {
+    fn has_holder_ended(job: &JobDirectory, work: LockedWork) -> bool {
         holder(job, work).is_none()
     }
 

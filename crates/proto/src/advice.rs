@@ -83,7 +83,7 @@ impl BufferNeeds {
     }
 
     /// A maximum with as much again to spare, in bytes.
-    pub fn tcp_wanted_bytes(self) -> u64 {
+    pub fn tcp_recommended_bytes(self) -> u64 {
         rounded(self.tcp_min_bytes().saturating_mul(2))
     }
 
@@ -93,9 +93,9 @@ impl BufferNeeds {
         self.tcp_min_bytes() / BUFFER_PER_DATA
     }
 
-    /// The same for [`Self::tcp_wanted_bytes`].
-    pub fn requested_wanted_bytes(self) -> u64 {
-        self.tcp_wanted_bytes() / BUFFER_PER_DATA
+    /// The same for [`Self::tcp_recommended_bytes`].
+    pub fn requested_recommended_bytes(self) -> u64 {
+        self.tcp_recommended_bytes() / BUFFER_PER_DATA
     }
 }
 
@@ -134,10 +134,10 @@ mod tests {
     fn a_path_requests_twice_its_bdp() {
         let needs = BufferNeeds::of_path(125_000_000, 50_000);
         assert_eq!((needs.in_flight_bytes, needs.tcp_min_bytes()), (6_250_000, 12_500_000));
-        assert_eq!((needs.tcp_wanted_bytes(), needs.requested_wanted_bytes()), (32 << 20, 16 << 20));
+        assert_eq!((needs.tcp_recommended_bytes(), needs.requested_recommended_bytes()), (32 << 20, 16 << 20));
         assert_eq!(needs.requested_min_bytes(), 6_250_000);
         let vast = BufferNeeds::of_path(u64::MAX, u64::MAX);
-        assert_eq!((vast.in_flight_bytes, vast.tcp_wanted_bytes()), (u64::MAX, 1 << 30));
+        assert_eq!((vast.in_flight_bytes, vast.tcp_recommended_bytes()), (u64::MAX, 1 << 30));
     }
 
     #[test]

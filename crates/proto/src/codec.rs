@@ -279,7 +279,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// Returns the bytes of a value. It comes back from them, and is an error without the last ones.
-    pub(crate) fn comes_back<T: Wire + PartialEq>(value: &T) -> Vec<u8> {
+    pub(crate) fn check_round_trip<T: Wire + PartialEq>(value: &T) -> Vec<u8> {
         let bytes = to_bytes(value);
         assert!(from_bytes::<T>(&bytes).as_ref() == Ok(value));
         assert!((0..bytes.len()).all(|cut| from_bytes::<T>(&bytes[..cut]).is_err()));

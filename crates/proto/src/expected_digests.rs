@@ -69,7 +69,7 @@ impl ExpectedDigests {
     }
 
     /// Returns all lines in batches of at most `lines`.
-    pub fn pieces(&self, lines: usize) -> impl Iterator<Item = &[u8]> {
+    pub fn batches(&self, lines: usize) -> impl Iterator<Item = &[u8]> {
         self.records.chunks(lines * self.record_bytes())
     }
 
@@ -134,7 +134,7 @@ mod tests {
         let lines: Vec<_> = names.iter().map(String::as_str).zip((0..=255).cycle()).collect();
         let mut here = table(&lines);
         let mut there = ExpectedDigests::new(ChecksumAlgorithm::Md5);
-        here.pieces(7).for_each(|piece| there.add_records(piece).unwrap());
+        here.batches(7).for_each(|piece| there.add_records(piece).unwrap());
         assert_eq!((here.sort(), there.sort()), (None, None));
         assert_eq!((there.len(), &here), (1000, &there));
         for (line, (path, byte)) in lines.iter().enumerate() {

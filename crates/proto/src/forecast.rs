@@ -83,7 +83,7 @@ const TOGETHER: f64 = 0.85;
 const FAR_FASTER: f64 = 2.0;
 
 /// Computes the forecast; `None` without measurements.
-pub fn forecast(parts: &PartRates, whole: Option<&CopyRates>, ways: &MethodRates) -> Option<Forecast> {
+pub fn forecast(parts: &PartRates, whole: Option<&CopyRates>, methods: &MethodRates) -> Option<Forecast> {
     let mut bounds = parts.bounds();
     bounds.sort_by(|a, b| a.1.total_cmp(&b.1));
     let slowest = bounds.first().copied();
@@ -99,7 +99,7 @@ pub fn forecast(parts: &PartRates, whole: Option<&CopyRates>, ways: &MethodRates
         (None, None) => return None,
     };
     let next = bounds.into_iter().find(|(other, _)| ![limit, Bottleneck::None].contains(other));
-    Some(Forecast { rate, limit, next, settings: settings(rate, ways) })
+    Some(Forecast { rate, limit, next, settings: settings(rate, methods) })
 }
 
 impl PartRates {
@@ -127,13 +127,13 @@ impl CopyRates {
     }
 }
 
-fn settings(rate: f64, ways: &MethodRates) -> Vec<SuggestedSetting> {
-    let best = ways.streams.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
-    let streams = best.filter(|best| ways.streams_chosen.is_some_and(|chosen| best.1 > chosen * WORTH));
-    let matters = |way: Option<[f64; 2]>| way.filter(|way| way[0].min(way[1]) < rate * FAR_FASTER);
-    let [read, write] = [matters(ways.read), matters(ways.write)];
-    let direct = |way: Option<[f64; 2]>| way.is_some_and(|[buffered, direct]| direct > buffered * WORTH);
-    let buffered = |way: Option<[f64; 2]>| way.is_some_and(|[buffered, direct]| buffered > direct * WORTH);
+fn settings(rate: f64, methods: &MethodRates) -> Vec<SuggestedSetting> {
+    let best = methods.streams.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+    let streams = best.filter(|best| methods.streams_chosen.is_some_and(|chosen| best.1 > chosen * WORTH));
+    let matters = |method: Option<[f64; 2]>| method.filter(|method| method[0].min(method[1]) < rate * FAR_FASTER);
+    let [read, write] = [matters(methods.read), matters(methods.write)];
+    let direct = |method: Option<[f64; 2]>| method.is_some_and(|[buffered, direct]| direct > buffered * WORTH);
+    let buffered = |method: Option<[f64; 2]>| method.is_some_and(|[buffered, direct]| buffered > direct * WORTH);
     let storage = match (direct(read), direct(write)) {
         // One setting covers both ends.
         (false, false) if buffered(read) && buffered(write) => Some(SuggestedSetting::Buffered),
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn recommends_only_clearly_faster_settings() {
-        let told = |ways: &MethodRates| forecast(&parts(), Some(&whole(110.0, None)), ways).unwrap().settings;
+        let told = |methods: &MethodRates| forecast(&parts(), Some(&whole(110.0, None)), methods).unwrap().settings;
         let streams = |chosen| MethodRates {
             streams: vec![(1, 40.0 * MB), (4, 112.0 * MB)],
             streams_chosen: Some(chosen * MB),
@@ -227,7 +227,7 @@ mod tests {
             // Both are far faster than anything else.
             (Some([900.0, 1300.0]), Some([800.0, 1000.0]), vec![]),
         ] {
-            let scaled = |way: Option<[f64; 2]>| way.map(|way| way.map(|rate| rate * MB));
+            let scaled = |method: Option<[f64; 2]>| method.map(|method| method.map(|rate| rate * MB));
             assert_eq!(told(&storage(scaled(read), scaled(write))), settings, "{read:?} {write:?}");
         }
     }

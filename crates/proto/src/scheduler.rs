@@ -274,7 +274,7 @@ impl<H> Scheduler<H> {
     }
 
     /// Removes the target's hashes of a complete file: frames to compare, and frames with block hashes.
-    pub fn forget_told(&mut self, entry: EntryId) {
+    pub fn forget_target_hashes(&mut self, entry: EntryId) {
         self.marked.retain(|(chunk, _)| chunk.entry != entry);
         self.compare.retain(|(chunk, _)| chunk.entry != entry);
         self.compare_frames = self.compare.iter().map(|(_, values)| values.len()).sum();
@@ -289,7 +289,7 @@ impl<H> Scheduler<H> {
     pub fn forget(&mut self, entry: EntryId) {
         self.complete_file(entry);
         self.again.retain(|chunk| chunk.entry != entry);
-        self.forget_told(entry);
+        self.forget_target_hashes(entry);
         self.devices.values_mut().for_each(|queue| queue.large.retain(|chunk| chunk.entry != entry));
         self.drop_empty_queues();
     }
@@ -364,7 +364,7 @@ impl<H> Scheduler<H> {
     }
 
     /// Tracks chunks in flight from now on, so that they can be sent twice.
-    pub fn keep_pieces(&mut self) {
+    pub fn track_chunks(&mut self) {
         self.out.get_or_insert_default();
     }
 
@@ -483,7 +483,7 @@ mod tests {
     fn another_streams_unfinished_work_is_handed_out_again() {
         let mut plan = plan(2);
         assert!(plan.take_double().is_none(), "nothing is kept unless asked for");
-        plan.keep_pieces();
+        plan.track_chunks();
         plan.add(EntryId(1), Arc::new(()), 2 * F);
         let mut take = || match plan.take_work(STREAM, 1) {
             Some(WorkItem::Frames(chunk)) => chunk,

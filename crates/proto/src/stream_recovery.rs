@@ -92,7 +92,7 @@ impl StreamRecovery {
     }
 
     /// Records a newly opened stream; `live` is the number of streams now.
-    pub fn came(&mut self, live: u16) {
+    pub fn stream_added(&mut self, live: u16) {
         self.came = self.came.saturating_add(1);
         self.lost = self.lost.saturating_sub(1);
         self.attempts = 0;
@@ -112,12 +112,12 @@ impl StreamRecovery {
     }
 
     /// Records the loss of a stream. Streams in a [`RecoveryAction`] count already.
-    pub fn gone(&mut self) {
+    pub fn stream_lost(&mut self) {
         self.lost = self.lost.saturating_add(1);
     }
 
     /// Whether a lost stream has no replacement. Total rates mean nothing then.
-    pub fn is_mending(&self) -> bool {
+    pub fn is_recovering(&self) -> bool {
         self.lost > 0
     }
 
@@ -147,7 +147,7 @@ impl StreamRecovery {
         };
         let stalled = self.silences.iter().filter(|(_, silence)| is_stalled(silence));
         let give_up: Vec<_> = stalled.map(|(stream, _)| *stream).collect();
-        give_up.iter().for_each(|_| self.gone());
+        give_up.iter().for_each(|_| self.stream_lost());
         let live = u16::try_from(streams.len() - give_up.len()).unwrap_or(u16::MAX);
         if live >= self.wanted {
             self.lost = 0;

@@ -6,7 +6,7 @@ const SAMPLE_US: u64 = 250_000;
 
 /// A path with streams on it, and the time.
 struct Path {
-    mender: StreamRecovery,
+    recovery: StreamRecovery,
     streams: BTreeMap<StreamId, StreamSample>,
     next: u16,
     now_us: u64,
@@ -17,7 +17,7 @@ struct Path {
 impl Path {
     fn with(streams: u16) -> Self {
         let mut path =
-            Self { mender: StreamRecovery::default(), streams: BTreeMap::new(), next: 0, now_us: 0, made: 0 };
+            Self { recovery: StreamRecovery::default(), streams: BTreeMap::new(), next: 0, now_us: 0, made: 0 };
         (0..streams).for_each(|_| path.comes());
         assert_eq!(path.look(), RecoveryAction::default());
         path
@@ -27,7 +27,7 @@ impl Path {
         let stream = StreamId(self.next);
         self.next += 1;
         self.streams.insert(stream, StreamSample { stream, acknowledged_bytes: 0, unanswered: false });
-        self.mender.came(u16::try_from(self.streams.len()).unwrap());
+        self.recovery.stream_added(u16::try_from(self.streams.len()).unwrap());
     }
 
     /// Opens all requested streams at once, unless the path is cut.
@@ -37,16 +37,16 @@ impl Path {
 
     fn breaks(&mut self, stream: u16) {
         self.streams.remove(&StreamId(stream)).unwrap();
-        self.mender.gone();
+        self.recovery.stream_lost();
     }
 
     fn look(&mut self) -> RecoveryAction {
         self.now_us += SAMPLE_US;
         let seen: Vec<_> = self.streams.values().copied().collect();
-        let mend = self.mender.sample(SAMPLE_US, &seen);
-        self.streams.retain(|stream, _| !mend.give_up.contains(stream));
-        self.made += mend.make;
-        mend
+        let action = self.recovery.sample(SAMPLE_US, &seen);
+        self.streams.retain(|stream, _| !action.give_up.contains(stream));
+        self.made += action.make;
+        action
     }
 
     /// Lets these streams progress; all others get no acknowledgement.
@@ -62,9 +62,9 @@ impl Path {
         let began_us = self.now_us;
         while self.now_us < began_us + seconds * 1_000_000 {
             self.only(alive);
-            let mend = self.look();
-            if mend != RecoveryAction::default() {
-                return Some((mend, (self.now_us - began_us) / 1000));
+            let action = self.look();
+            if action != RecoveryAction::default() {
+                return Some((action, (self.now_us - began_us) / 1000));
             }
         }
         None
@@ -74,12 +74,12 @@ impl Path {
 #[test]
 fn a_single_stalled_stream_is_replaced_after_five_seconds() {
     let mut path = Path::with(8);
-    let (mend, after_ms) = path.until_something(20, &[0, 1, 2, 3, 4, 5, 7]).unwrap();
-    assert_eq!(mend, RecoveryAction { give_up: vec![StreamId(6)], make: 1, hopeless: false });
+    let (action, after_ms) = path.until_something(20, &[0, 1, 2, 3, 4, 5, 7]).unwrap();
+    assert_eq!(action, RecoveryAction { give_up: vec![StreamId(6)], make: 1, hopeless: false });
     assert!((5000..5500).contains(&after_ms), "{after_ms} ms");
-    assert!(path.mender.is_mending());
+    assert!(path.recovery.is_recovering());
     path.come();
-    assert!(!path.mender.is_mending());
+    assert!(!path.recovery.is_recovering());
     assert_eq!(path.until_something(60, &[0, 1, 2, 3, 4, 5, 7, 8]), None);
 }
 
@@ -98,21 +98,21 @@ fn a_cut_link_costs_no_stream_until_it_is_back() {
     let mut tries = 0;
     for _ in 0..(20_000_000 / SAMPLE_US) {
         path.only(&[]);
-        let mend = path.look();
-        assert!(mend.give_up.is_empty() && mend.make <= 1 && !mend.hopeless, "{mend:?}");
-        tries += mend.make;
+        let action = path.look();
+        assert!(action.give_up.is_empty() && action.make <= 1 && !action.hopeless, "{action:?}");
+        tries += action.make;
     }
     assert!((8..=12).contains(&tries), "{tries} in 20 s");
     path.made = 1;
     path.come();
     path.only(&[3]);
-    let mend = path.look();
+    let action = path.look();
     assert_eq!(
-        mend.give_up,
+        action.give_up,
         [StreamId(0), StreamId(1), StreamId(2)],
         "the link is back, and they may not know for long"
     );
-    assert_eq!(mend.make, 2);
+    assert_eq!(action.make, 2);
     path.come();
     assert_eq!(path.streams.len(), 3);
     assert_eq!(path.until_something(60, &[3, 4, 5]), None);
@@ -139,11 +139,11 @@ fn broken_streams_are_replaced_at_once_then_one_by_one() {
     let mut times = Vec::new();
     let began_us = path.now_us;
     let hopeless_ms = loop {
-        let mend = path.look();
-        assert!(mend.make <= 1);
+        let action = path.look();
+        assert!(action.make <= 1);
         let after_ms = (path.now_us - began_us) / 1000;
-        times.extend((mend.make > 0).then_some(after_ms));
-        if mend.hopeless {
+        times.extend((action.make > 0).then_some(after_ms));
+        if action.hopeless {
             break after_ms;
         }
     };
@@ -174,18 +174,18 @@ fn a_suspended_host_has_not_waited() {
     path.look();
     path.only(&[0]);
     let seen: Vec<_> = path.streams.values().copied().collect();
-    assert_eq!(path.mender.sample(3_600_000_000, &seen), RecoveryAction::default());
+    assert_eq!(path.recovery.sample(3_600_000_000, &seen), RecoveryAction::default());
 }
 
 #[test]
 fn the_wanted_number_of_streams_is_opened_only_once() {
     let mut path = Path::with(8);
-    assert_eq!(path.mender.want(16, 8), 8);
-    assert_eq!(path.mender.want(20, 8), 4);
+    assert_eq!(path.recovery.want(16, 8), 8);
+    assert_eq!(path.recovery.want(20, 8), 4);
     path.made = 12;
     path.come();
     assert_eq!(path.look(), RecoveryAction::default());
-    assert_eq!(path.mender.want(4, 20), 0);
+    assert_eq!(path.recovery.want(4, 20), 0);
     path.breaks(0);
     assert_eq!(path.look(), RecoveryAction::default(), "there are more than enough");
     (1..18).for_each(|stream| path.breaks(stream));
@@ -194,6 +194,6 @@ fn the_wanted_number_of_streams_is_opened_only_once() {
 
 #[test]
 fn recovery_starts_with_the_first_stream() {
-    let mut mender = StreamRecovery::default();
-    assert!((0..1000).all(|_| mender.sample(SAMPLE_US, &[]) == RecoveryAction::default()));
+    let mut recovery = StreamRecovery::default();
+    assert!((0..1000).all(|_| recovery.sample(SAMPLE_US, &[]) == RecoveryAction::default()));
 }

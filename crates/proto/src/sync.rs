@@ -209,7 +209,7 @@ impl SyncCounters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::tests::{comes_back, refuses};
+    use crate::codec::tests::{check_round_trip, refuses};
     use crate::limits::FIGURE_MAX;
 
     #[test]
@@ -248,7 +248,7 @@ mod tests {
                 ..some
             },
         ] {
-            comes_back(&rules);
+            check_round_trip(&rules);
         }
     }
 
@@ -262,7 +262,7 @@ mod tests {
             ChangeKind::Linked,
             ChangeKind::Removed,
         ] {
-            comes_back(&ItemChange { what: EntryKind::File, change });
+            check_round_trip(&ItemChange { what: EntryKind::File, change });
         }
         let figures = SyncCounters {
             removed: 1,
@@ -272,16 +272,16 @@ mod tests {
             removed_at_source: FIGURE_MAX,
             left_at_source: 5,
         };
-        comes_back(&figures);
+        check_round_trip(&figures);
         assert_eq!(figures.plus(figures).linked, 6);
     }
 
     #[test]
     fn unknown_values_are_faults() {
-        let rules = comes_back(&SyncOptions::default());
+        let rules = check_round_trip(&SyncOptions::default());
         assert!(refuses::<SyncOptions>(&rules, &[(1, 3), (5, 4)]));
         let change = ChangeKind::Replaced(ChangeReasons::KIND);
-        let item = comes_back(&ItemChange { what: EntryKind::File, change });
+        let item = check_round_trip(&ItemChange { what: EntryKind::File, change });
         assert!(refuses::<ItemChange>(&item, &[(0, 9), (1, 9)]));
     }
 

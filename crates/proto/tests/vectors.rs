@@ -302,7 +302,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
 fn expected() -> Vec<u8> {
     let mut lines = ExpectedDigests::new(ChecksumAlgorithm::Crc32);
     lines.add(b"run7/a", &[0x35, 0x24, 0x41, 0xc2]).expect("one line");
-    lines.pieces(1).flatten().copied().collect()
+    lines.batches(1).flatten().copied().collect()
 }
 
 fn measure() -> MeasureRequest {

@@ -11,7 +11,7 @@ use aws_lc_rs::hmac;
 use haul_base::job::credentials::{ClientCredentials, KnownClient, PrivateKey, Secret};
 use haul_proto::wire::serve::{
     CLIENT_LABEL, ClientProof, DIRECTORY_MAX, EXPORTED_LEN, EXPORTER_LABEL, REASON_MAX, SERVER_LABEL, SIGNATURE_LEN,
-    TAG_LEN, decode_directory, proven_over,
+    TAG_LEN, authenticated_bytes, decode_directory,
 };
 use rustls::{ClientConnection, ConnectionCommon, ServerConnection, SideData, Stream};
 
@@ -134,7 +134,7 @@ fn prove_client(pass: &ClientCredentials, exported: &ExportedKey) -> io::Result<
         ClientCredentials::Secret(secret) => Ok(ClientProof::Secret(tag(secret, CLIENT_LABEL, exported))),
         ClientCredentials::Open => Ok(ClientProof::Secret(tag(&Secret::OPEN, CLIENT_LABEL, exported))),
         ClientCredentials::Keys { own, .. } => {
-            let signature = own.sign(&proven_over(CLIENT_LABEL, exported))?;
+            let signature = own.sign(&authenticated_bytes(CLIENT_LABEL, exported))?;
             Ok(ClientProof::Key { key: *own.public()?.bytes(), signature })
         }
         ClientCredentials::Missing | ClientCredentials::Server(_) => {
@@ -148,7 +148,7 @@ fn is_client(known: &KnownClient, exported: &ExportedKey, proof: &ClientProof) -
         (KnownClient::Secret(secret), ClientProof::Secret(tag)) => is_tag(secret, CLIENT_LABEL, exported, tag),
         (KnownClient::Anyone, ClientProof::Secret(tag)) => is_tag(&Secret::OPEN, CLIENT_LABEL, exported, tag),
         (KnownClient::Key(known), ClientProof::Key { key, signature }) => {
-            known.bytes() == key && known.has_signed(&proven_over(CLIENT_LABEL, exported), signature)
+            known.bytes() == key && known.has_signed(&authenticated_bytes(CLIENT_LABEL, exported), signature)
         }
         _ => false,
     }
@@ -159,7 +159,7 @@ fn prove_server(known: &KnownClient, own: Option<&PrivateKey>, exported: &Export
     match known {
         KnownClient::Secret(secret) => Some(tag(secret, SERVER_LABEL, exported).to_vec()),
         KnownClient::Anyone => Some(tag(&Secret::OPEN, SERVER_LABEL, exported).to_vec()),
-        KnownClient::Key(_) => Some(own?.sign(&proven_over(SERVER_LABEL, exported)).ok()?.to_vec()),
+        KnownClient::Key(_) => Some(own?.sign(&authenticated_bytes(SERVER_LABEL, exported)).ok()?.to_vec()),
     }
 }
 
@@ -167,13 +167,15 @@ fn is_the_server(pass: &ClientCredentials, exported: &ExportedKey, proof: &[u8])
     match pass {
         ClientCredentials::Secret(secret) => is_tag(secret, SERVER_LABEL, exported, proof),
         ClientCredentials::Open => is_tag(&Secret::OPEN, SERVER_LABEL, exported, proof),
-        ClientCredentials::Keys { server, .. } => server.has_signed(&proven_over(SERVER_LABEL, exported), proof),
+        ClientCredentials::Keys { server, .. } => {
+            server.has_signed(&authenticated_bytes(SERVER_LABEL, exported), proof)
+        }
         ClientCredentials::Missing | ClientCredentials::Server(_) => false,
     }
 }
 
 fn tag(secret: &Secret, label: &[u8], exported: &ExportedKey) -> [u8; TAG_LEN] {
-    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret.bytes()), &proven_over(label, exported));
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret.bytes()), &authenticated_bytes(label, exported));
     let mut bytes = [0; TAG_LEN];
     bytes.copy_from_slice(tag.as_ref());
     bytes
@@ -181,7 +183,7 @@ fn tag(secret: &Secret, label: &[u8], exported: &ExportedKey) -> [u8; TAG_LEN] {
 
 fn is_tag(secret: &Secret, label: &[u8], exported: &ExportedKey, tag: &[u8]) -> bool {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.bytes());
-    hmac::verify(&key, &proven_over(label, exported), tag).is_ok()
+    hmac::verify(&key, &authenticated_bytes(label, exported), tag).is_ok()
 }
 
 #[cfg(test)]

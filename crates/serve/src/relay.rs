@@ -17,7 +17,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// How long one direction may go on after the other one has ended. A stopped worker takes nothing and says nothing.
 const LINGER: Duration = Duration::from_secs(10);
 /// Most bytes of one read from a pipe.
-const PIECE: usize = 64 << 10;
+const CHUNK: usize = 64 << 10;
 
 /// Relays `input` to the peer of `connection`, and its data to `output`, which is closed at the end of that data.
 /// Returns when both directions have ended, a while after one has, when the connection breaks, or soon after `stop` is
@@ -160,14 +160,14 @@ impl WorkerRelay<'_> {
 
     fn read_input(&mut self) -> io::Result<()> {
         let Some(input) = &self.input else { return Ok(()) };
-        let mut piece = vec![0; PIECE];
-        match rustix::io::read(input, &mut piece) {
+        let mut chunk = vec![0; CHUNK];
+        match rustix::io::read(input, &mut chunk) {
             Ok(0) => {
                 self.input = None;
                 self.begin_to_end();
                 self.connection.send_close_notify();
             }
-            Ok(read) => self.connection.writer().write_all(&piece[..read])?,
+            Ok(read) => self.connection.writer().write_all(&chunk[..read])?,
             Err(Errno::INTR | Errno::AGAIN) => {}
             Err(error) => return Err(error.into()),
         }

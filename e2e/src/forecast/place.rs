@@ -94,13 +94,13 @@ fn on_disk<'a>(
     let source = sandbox.big_file("source", bytes);
     let target = sandbox.dir("target");
     let probe = haul(&["probe", "--json"]).arg(&source).arg(remote.at(&target)).run();
-    let_go(&source)?;
+    evict_pages(&source)?;
     let copy = haul(&["--json"]).arg(&source).arg(remote.at(&target)).run();
     ForecastOutcome::of(&probe, &copy)
 }
 
 /// A probe's forecast is for files that are not in the page cache.
-fn let_go(path: &PathBuf) -> Result<()> {
+fn evict_pages(path: &PathBuf) -> Result<()> {
     let file = fs::File::open(path)?;
     file.sync_all()?;
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;

@@ -111,7 +111,7 @@ fn record_of_target(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io
 fn record_of_source(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
     scene.be_target(link)?;
     let messages = [
-        WorkerMessage::Work(Box::new(SourceActivity { files_under_way: 3, ..SourceActivity::default() })),
+        WorkerMessage::Work(Box::new(SourceActivity { files_in_progress: 3, ..SourceActivity::default() })),
         WorkerMessage::Paths { in_use: vec![("1.2.3.4:5".into(), "1.2.3.4:6".into())], because: "so".into() },
         WorkerMessage::Synced(SyncCounters { removed_at_source: 3, ..SyncCounters::default() }),
         source_ready(),

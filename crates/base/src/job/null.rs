@@ -24,7 +24,7 @@ pub fn open_zeros() -> io::Result<OwnedFd> {
 }
 
 /// Opens the device that discards bytes.
-pub fn open_nothing() -> io::Result<OwnedFd> {
+pub fn open_null_sink() -> io::Result<OwnedFd> {
     Ok(openat(CWD, NOTHING, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?)
 }
 

@@ -213,9 +213,9 @@ pub fn is_ready(pipe: impl AsFd, wanted: PollFlags, timeout: Duration) -> bool {
 
 /// Reads to the end and keeps the last [`KEPT_STDERR`] bytes.
 fn keep_end(mut stderr: ChildStderr, kept: &Mutex<VecDeque<u8>>) {
-    let mut piece = [0; 4096];
+    let mut chunk = [0; 4096];
     loop {
-        let read = match stderr.read(&mut piece) {
+        let read = match stderr.read(&mut chunk) {
             Ok(0) => return,
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -224,7 +224,7 @@ fn keep_end(mut stderr: ChildStderr, kept: &Mutex<VecDeque<u8>>) {
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         let surplus = (kept.len() + read).saturating_sub(KEPT_STDERR);
         kept.drain(..surplus);
-        kept.extend(&piece[..read]);
+        kept.extend(&chunk[..read]);
     }
 }
 

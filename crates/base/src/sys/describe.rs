@@ -8,14 +8,14 @@ use rustix::io::Errno;
 /// The error without its number, and a remedy on a second line, if there is one. The caller adds the place (host,
 /// path).
 pub fn describe(error: &io::Error) -> String {
-    let what = what_happened(error);
+    let what = error_text(error);
     match error.raw_os_error().and_then(|code| remedy(Errno::from_raw_os_error(code))) {
         Some(remedy) => format!("{what}\n{remedy}"),
         None => what,
     }
 }
 
-fn what_happened(error: &io::Error) -> String {
+fn error_text(error: &io::Error) -> String {
     let text = error.to_string();
     if error.raw_os_error().is_some() { without_numbers(&text).into_owned() } else { text }
 }

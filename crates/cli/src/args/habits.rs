@@ -145,7 +145,7 @@ pub fn foreign_command(word: &str, host: &str, path: &Path) -> Option<String> {
 }
 
 /// Refuses words that bbcp's letters would split into other options.
-pub fn refuse_words(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<(), UsageError> {
+pub fn refuse_split_words(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<(), UsageError> {
     let before_dashes = || words.iter().take_while(|word| *word != "--").enumerate();
     for (at, word) in before_dashes() {
         let text = word.to_str().unwrap_or_default();

@@ -84,7 +84,7 @@ pub fn parse(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> 
 
 fn copy(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     if dialect == Dialect::Haul {
-        habits::refuse_words(&words, exists)?;
+        habits::refuse_split_words(&words, exists)?;
     }
     let Scanned { values, operands, .. } = scan(COPY, words, Grammar { dialect, operands: 2, has_rest: false })?;
     if let Some(topic) = values.last(&flags::HELP) {
@@ -99,7 +99,7 @@ fn copy(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool)
     if values.is_set(&flags::LICENSE) {
         return Ok(Command::Print(version::LICENSE.to_owned()));
     }
-    refuse_what_cannot_be_had(&values)?;
+    refuse_unavailable(&values)?;
     if dialect == Dialect::Haul {
         habits::refuse_operands(&values, &operands, exists)?;
     }
@@ -127,7 +127,7 @@ fn copy(dialect: Dialect, words: Vec<OsString>, exists: &dyn Fn(&OsStr) -> bool)
     Ok(Command::Copy(values, operands))
 }
 
-fn refuse_what_cannot_be_had(values: &Values) -> Result<(), UsageError> {
+fn refuse_unavailable(values: &Values) -> Result<(), UsageError> {
     let known = values.given().iter().find_map(|(row, _)| Some((row, row.refusal?)));
     known.map_or(Ok(()), |(row, why)| Err(refused(row, why)))
 }
@@ -169,10 +169,10 @@ fn sync(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, 
     // If a file has the command's name, a copy may be intended.
     let words = if exists(OsStr::new("sync")) { words.to_vec() } else { rsync::without_letters(words)? };
     if !exists(OsStr::new("sync")) {
-        habits::refuse_words(&words, exists)?;
+        habits::refuse_split_words(&words, exists)?;
     }
     with_operands("sync", COPY, &words, exists, |values, operands| {
-        refuse_what_cannot_be_had(&values)?;
+        refuse_unavailable(&values)?;
         habits::refuse_operands(&values, &operands, exists)?;
         match operands.len() {
             0 | 1 if operands.is_empty() || !values.is_set(&flags::INFILES) => Err(habits::too_few_for_sync()),
@@ -192,7 +192,7 @@ fn verify(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command
                 .remedy("haul verify SOURCE... TARGET, with the arguments of the copy"))
         }
         _ => {
-            refuse_what_cannot_be_had(&values)?;
+            refuse_unavailable(&values)?;
             refuse_local_files_with_colons(&values, &operands, exists)?;
             Ok(Command::Verify(values, operands))
         }
@@ -241,7 +241,7 @@ fn report(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command
 fn survey(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, UsageError> {
     with_operands("survey", flags::survey::ALL, words, exists, |values, paths| match paths.is_empty() {
         true => Err(UsageError::new("haul survey needs a path").remedy("haul survey . surveys this directory")),
-        false => refuse_what_cannot_be_had(&values).map(|()| Command::Survey(values, paths)),
+        false => refuse_unavailable(&values).map(|()| Command::Survey(values, paths)),
     })
 }
 
@@ -268,7 +268,7 @@ fn job(words: &[OsString], exists: &dyn Fn(&OsStr) -> bool) -> Result<Command, U
     match super::job::parse(words)? {
         None => Ok(Command::Print(help::command("job"))),
         Some(words) => {
-            refuse_what_cannot_be_had(&words.values)?;
+            refuse_unavailable(&words.values)?;
             refuse_local_files_with_colons(&words.values, &words.operands, exists)?;
             Ok(Command::Job(words))
         }

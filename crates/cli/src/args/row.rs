@@ -192,7 +192,7 @@ impl OptionRow {
     }
 
     /// Replaces the help text, for a command that bbcp lacks.
-    pub(super) const fn says(mut self, help: &'static str) -> Self {
+    pub(super) const fn with_help(mut self, help: &'static str) -> Self {
         self.help = help;
         self.without_bbcp()
     }

@@ -36,7 +36,7 @@ pub fn secret_in(word: &[u8]) -> Option<Range<usize>> {
 }
 
 fn parse(rest: &[u8]) -> Result<Location, UsageError> {
-    let (place, pass, behind) = split_pass(rest)?;
+    let (place, pass, behind) = split_credentials(rest)?;
     let slash = place.iter().position(|&byte| byte == b'/').unwrap_or(place.len());
     let (host, path) = (&place[..slash], place.get(slash + 1..).unwrap_or_default());
     let (name, port) = host_and_port(host).ok_or_else(|| refused(host, "invalid host or port"))?;
@@ -57,7 +57,7 @@ fn parse(rest: &[u8]) -> Result<Location, UsageError> {
 }
 
 /// Splits an operand into the address, the secret or key after `#`, and the path.
-fn split_pass(rest: &[u8]) -> Result<(&[u8], ClientCredentials, &[u8]), UsageError> {
+fn split_credentials(rest: &[u8]) -> Result<(&[u8], ClientCredentials, &[u8]), UsageError> {
     let Some(hash) = rest.iter().position(|&byte| byte == b'#') else {
         return Ok((rest, ClientCredentials::Missing, b""));
     };

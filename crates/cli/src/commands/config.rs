@@ -83,7 +83,7 @@ fn lines<'a>(row: &'static OptionRow, values: &Values, chosen: &'a [ProfileSetti
 fn words(files: &[Loaded], lines: &[ConfigLine<'_>], left_out: &[(ProfileSetting, crate::args::UsageError)]) -> String {
     let mut text = String::new();
     for file in files {
-        text.push_str(&format!("{}{}\n", file.shown, if file.is_there() { "" } else { " (missing)" }));
+        text.push_str(&format!("{}{}\n", file.shown, if file.exists() { "" } else { " (missing)" }));
     }
     text.push('\n');
     for line in lines {

@@ -74,7 +74,7 @@ fn dial((host, port): (&str, u16), directory: &str) -> u8 {
         signals::leave_all_but_termination()?;
         let stdin = io::stdin().as_fd().try_clone_to_owned()?;
         let stdout = io::stdout().as_fd().try_clone_to_owned()?;
-        let pass = read_pass(&stdin).context("no secret or key was given")?;
+        let pass = read_credentials(&stdin).context("no secret or key was given")?;
         Ok(haul_serve::dial((host, port), directory, &pass, stdin, stdout)?)
     };
     carry().map_or_else(
@@ -87,7 +87,7 @@ fn dial((host, port): (&str, u16), directory: &str) -> u8 {
 }
 
 /// Reads the credential byte by byte: the following bytes belong to others.
-fn read_pass(stdin: &OwnedFd) -> Option<ClientCredentials> {
+fn read_credentials(stdin: &OwnedFd) -> Option<ClientCredentials> {
     let mut line = Vec::new();
     while line.len() < PASS_MAX {
         let mut byte = [0];

@@ -52,7 +52,7 @@ pub struct Loaded {
 
 impl Loaded {
     /// Whether the file exists.
-    pub fn is_there(&self) -> bool {
+    pub fn exists(&self) -> bool {
         self.sections.is_some()
     }
 }

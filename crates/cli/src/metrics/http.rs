@@ -139,15 +139,15 @@ fn answer(client: &mut dyn MetricsClient, metrics: &ServeMetrics) -> io::Result<
 /// The lines of a request up to the empty one; `None` if they are too long.
 fn read_request(client: &mut dyn MetricsClient, until: Instant) -> io::Result<Option<String>> {
     let mut request = Vec::new();
-    let mut piece = [0; REQUEST_MAX];
+    let mut chunk = [0; REQUEST_MAX];
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
         if request.len() >= REQUEST_MAX {
             return Ok(None);
         }
         client.limit(left(until)?)?;
-        match client.read(&mut piece[..REQUEST_MAX - request.len()])? {
+        match client.read(&mut chunk[..REQUEST_MAX - request.len()])? {
             0 => return Err(ErrorKind::UnexpectedEof.into()),
-            read => request.extend_from_slice(&piece[..read]),
+            read => request.extend_from_slice(&chunk[..read]),
         }
     }
     Ok(Some(String::from_utf8_lossy(&request).into_owned()))

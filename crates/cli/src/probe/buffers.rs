@@ -34,7 +34,7 @@ pub const BUFFER_LIMITS: [BufferLimit; 4] = [
         before: |host| vec![host.tcp_receive.min_bytes, host.tcp_receive.default_bytes],
         max_bytes: |host| host.tcp_receive.max_bytes,
         min_bytes: BufferNeeds::tcp_min_bytes,
-        wanted_bytes: BufferNeeds::tcp_wanted_bytes,
+        wanted_bytes: BufferNeeds::tcp_recommended_bytes,
         of_window_option: false,
     },
     BufferLimit {
@@ -42,7 +42,7 @@ pub const BUFFER_LIMITS: [BufferLimit; 4] = [
         before: |host| vec![host.tcp_send.min_bytes, host.tcp_send.default_bytes],
         max_bytes: |host| host.tcp_send.max_bytes,
         min_bytes: BufferNeeds::tcp_min_bytes,
-        wanted_bytes: BufferNeeds::tcp_wanted_bytes,
+        wanted_bytes: BufferNeeds::tcp_recommended_bytes,
         of_window_option: false,
     },
     BufferLimit {
@@ -50,7 +50,7 @@ pub const BUFFER_LIMITS: [BufferLimit; 4] = [
         before: |_| Vec::new(),
         max_bytes: |host| host.receive.max_bytes,
         min_bytes: BufferNeeds::requested_min_bytes,
-        wanted_bytes: BufferNeeds::requested_wanted_bytes,
+        wanted_bytes: BufferNeeds::requested_recommended_bytes,
         of_window_option: true,
     },
     BufferLimit {
@@ -58,7 +58,7 @@ pub const BUFFER_LIMITS: [BufferLimit; 4] = [
         before: |_| Vec::new(),
         max_bytes: |host| host.send.max_bytes,
         min_bytes: BufferNeeds::requested_min_bytes,
-        wanted_bytes: BufferNeeds::requested_wanted_bytes,
+        wanted_bytes: BufferNeeds::requested_recommended_bytes,
         of_window_option: true,
     },
 ];

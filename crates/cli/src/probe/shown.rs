@@ -81,7 +81,7 @@ fn name(part: ProbePart, chosen: u16) -> (&'static str, String) {
 /// The transport path.
 pub fn transport(transport: &TransportPath) -> Option<String> {
     match transport {
-        TransportPath::Tcp { path, .. } => Some(line("way", "", &paths::without_ports(path))),
+        TransportPath::Tcp { path, .. } => Some(line("connection", "", &paths::without_ports(path))),
         _ => None,
     }
 }

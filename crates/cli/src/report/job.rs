@@ -130,7 +130,7 @@ fn over_time(results: &[&ShardResult]) -> Vec<DocumentBlock> {
     ]
 }
 
-fn words(limit: &str) -> String {
+fn limit_text(limit: &str) -> String {
     let known = Bottleneck::ALL.into_iter().find(|known| known.id() == limit);
     known.map_or_else(|| harmless(limit), |known| verdict::words(known).to_owned())
 }
@@ -169,7 +169,7 @@ fn hosts(merged: &MergedReport, results: &[&ShardResult]) -> Vec<DocumentBlock> 
             units::size(totals.bytes),
             Quantity::Time.shown(totals.seconds),
             Quantity::Rate.shown(totals.bytes_per_s()),
-            words(limit),
+            limit_text(limit),
             Quantity::Share.shown(share),
         ]
     }));
@@ -188,7 +188,7 @@ fn slowest(merged: &MergedReport, results: &[&ShardResult]) -> Vec<DocumentBlock
             units::count(result.counts.files_copied.saturating_add(result.counts.files_skipped)),
             units::size(result.counts.bytes),
             units::count(result.attempts.into()),
-            words(limit(result)),
+            limit_text(limit(result)),
         ]
     }));
     if table.rows.is_empty() { Vec::new() } else { vec![DocumentBlock::Table(table)] }

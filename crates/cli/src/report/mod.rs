@@ -98,7 +98,7 @@ impl JobReport {
             form,
             to: shown,
             pending,
-            what: what(job),
+            what: title(job),
             when: Zoned::now().strftime("%Y-%m-%d %H:%M:%S %Z").to_string(),
             begun: Instant::now(),
             series: Series::default(),
@@ -146,7 +146,7 @@ fn write_to(pending: Pending, content: &str) -> io::Result<()> {
 }
 
 /// The title: `run7 + 2 to db1:/archive`, as typed.
-fn what(job: &Job) -> String {
+fn title(job: &Job) -> String {
     let first = job.sources.first().map(named).unwrap_or_default();
     let more = job.sources.len().saturating_sub(1);
     let more = if more > 0 { format!(" + {more}") } else { String::new() };

@@ -48,7 +48,7 @@ impl Quantity {
             Self::RoundTrip if value < 0.001 => format!("{:.0} µs", value * 1e6),
             Self::RoundTrip => format!("{:.2} ms", value * 1e3),
             Self::Size => binary_size(value),
-            Self::Count if value.fract().abs() < 1e-9 => count(whole(value)),
+            Self::Count if value.fract().abs() < 1e-9 => count(rounded(value)),
             Self::Count => format!("{value:.1}"),
             Self::Share if value > 0.0 && value < 0.01 => format!("{:.2} %", value * 100.0),
             Self::Share => format!("{:.0} %", value * 100.0),
@@ -66,7 +66,7 @@ fn binary_size(bytes: f64) -> String {
 
 /// The nearest whole number; 0 below that.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the conversion saturates")]
-fn whole(value: f64) -> u64 {
+fn rounded(value: f64) -> u64 {
     value.round() as u64
 }
 

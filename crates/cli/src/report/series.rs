@@ -120,7 +120,7 @@ impl Series {
     }
 
     /// The first time with data streams.
-    pub fn begun(&self) -> Option<Duration> {
+    pub fn first_stream_time(&self) -> Option<Duration> {
         self.begun
     }
 
@@ -263,7 +263,7 @@ pub mod tests {
         series.end();
         let samples = series.moved();
         assert_eq!((samples[0].to, samples[0].figures.bytes, samples[1].figures.bytes), (ms(300), 0, 5_000_000));
-        assert_eq!(series.begun(), Some(ms(300)));
+        assert_eq!(series.first_stream_time(), Some(ms(300)));
     }
 
     #[test]

@@ -71,7 +71,7 @@ fn failed(failures: &[String]) -> Vec<DocumentBlock> {
 
 /// The rate over time, and its distribution.
 fn rate(series: &Series) -> Vec<DocumentBlock> {
-    let begun = series.begun().unwrap_or_default();
+    let begun = series.first_stream_time().unwrap_or_default();
     let moved = series.moved();
     let rate = |sample: &TrackSample<Moved>| sample.a_second(sample.figures.bytes);
     let rates: Vec<f64> = moved.iter().filter(|sample| sample.from >= begun).map(rate).collect();

@@ -69,7 +69,7 @@ pub fn tui(values: &Values, stderr_is_terminal: bool) -> Result<bool, UsageError
 /// The overwrite policy. bbcp reports any existing file, except with `-a`.
 pub fn overwrite(values: &Values) -> OverwritePolicy {
     match values.dialect() {
-        _ if sync::leaves_what_is_there(values) => OverwritePolicy::Omit,
+        _ if sync::keeps_existing_entries(values) => OverwritePolicy::Omit,
         _ if values.is_set(&flags::FORCE) && values.is_set(&flags::DELETE) => OverwritePolicy::Follow,
         _ if values.is_set(&flags::FORCE) => OverwritePolicy::Replace,
         Dialect::Bbcp if !values.is_set(&flags::APPEND) => OverwritePolicy::ReportEqual,

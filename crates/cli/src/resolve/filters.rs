@@ -37,7 +37,7 @@ fn filters_at(values: &Values, now: SystemTime) -> Result<FilterOptions, UsageEr
         older_s: moment(values, &flags::OLDER, now)?,
     };
     let filters = FilterOptions { lists, files: names(values)?, limits };
-    refuse_what_takes_nothing(values, &filters)?;
+    refuse_excluding_everything(values, &filters)?;
     Ok(filters)
 }
 
@@ -170,7 +170,7 @@ fn names(values: &Values) -> Result<Vec<Name>, UsageError> {
 }
 
 /// Refuses rules that exclude everything, such as rules in git's order with the general ones first.
-fn refuse_what_takes_nothing(values: &Values, filters: &FilterOptions) -> Result<(), UsageError> {
+fn refuse_excluding_everything(values: &Values, filters: &FilterOptions) -> Result<(), UsageError> {
     let number = Matcher::new(filters).ok().and_then(|matcher| matcher.leaves_out_everything());
     match number.and_then(|number| typed_lists(values).nth(number)) {
         None => Ok(()),

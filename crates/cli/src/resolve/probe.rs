@@ -36,7 +36,7 @@ pub fn probe(
         (Some(target), None) => (None, target),
         (None, _) => return Err(UsageError::new("no target given")),
     };
-    source.iter().chain([&target]).try_for_each(refuse_what_is_no_place)?;
+    source.iter().chain([&target]).try_for_each(require_place)?;
     let is_served = |place: &Location| matches!(place.host, Host::Served { .. });
     let network_only =
         own.is_set(&flags::probe::NETWORK) || is_served(&target) || source.as_ref().is_some_and(is_served);
@@ -65,7 +65,7 @@ pub fn probe(
 }
 
 /// Refuses null and pipes: a probe always measures memory to memory.
-fn refuse_what_is_no_place(place: &Location) -> Result<(), UsageError> {
+fn require_place(place: &Location) -> Result<(), UsageError> {
     match names_null(place.path.as_os_str()) {
         true => Err(UsageError::new(format!(
             "{}: haul probe needs an existing path",

@@ -44,7 +44,7 @@ pub fn sweep(
         let ResolvedSettings { mut options, access, display, time_limit, .. } = of_copy(&copy, stderr_is_terminal)?;
         shown = (display.mode, time_limit);
         let target = target_of(&setting, &first, &target)?;
-        refuse_what_stays(values, &target)?;
+        refuse_irremovable_targets(values, &target)?;
         let mut sources = sources_of(&setting, &sources)?;
         options.stop.after = duration::of_copy(&copy, &mut sources, &target.path, &mut None)?;
         measure(&mut options, &sources, &target, values);
@@ -110,7 +110,7 @@ fn measure(options: &mut JobOptions, sources: &[Location], target: &Location, va
 }
 
 /// Refuses targets whose copies cannot be removed: a user's own command can only start a worker.
-fn refuse_what_stays(values: &Values, target: &Location) -> Result<(), UsageError> {
+fn refuse_irremovable_targets(values: &Values, target: &Location) -> Result<(), UsageError> {
     let stays = target.host != Host::Local && !crate::sweep::is_nowhere(target);
     if stays && matches!(target.host, Host::Served { .. }) {
         return Err(UsageError::new("haul sweep cannot delete its copies from a served directory")

@@ -66,7 +66,7 @@ fn delete_max(values: &Values) -> Result<Option<u64>, UsageError> {
 }
 
 /// Whether all existing entries stay.
-pub fn leaves_what_is_there(values: &Values) -> bool {
+pub fn keeps_existing_entries(values: &Values) -> bool {
     values.first_of(&[&flags::OMIT, &flags::IGNORE_EXISTING]).is_some()
         || values.get(&flags::COMPARE).is_ok_and(|how| how == Some(None))
 }
@@ -142,7 +142,7 @@ fn refuse_contradictions(values: &Values) -> Result<(), UsageError> {
 }
 
 /// Refuses options that need another one, or a sync.
-pub fn refuse_what_lacks(values: &Values, is_sync: bool) -> Result<(), UsageError> {
+pub fn refuse_incomplete(values: &Values, is_sync: bool) -> Result<(), UsageError> {
     let deletes = values.is_set(&flags::DELETE);
     let of_delete: [&OptionRow; 4] =
         [&flags::DELETE_EXCLUDED, &flags::IGNORE_ERRORS, &flags::MAX_DELETE, &flags::ALLOW_EMPTY_SOURCE];
@@ -153,7 +153,7 @@ pub fn refuse_what_lacks(values: &Values, is_sync: bool) -> Result<(), UsageErro
     if deletes {
         refuse_to_delete(values, is_sync)?;
     }
-    if values.is_set(&flags::EXISTING) && leaves_what_is_there(values) && !deletes {
+    if values.is_set(&flags::EXISTING) && keeps_existing_entries(values) && !deletes {
         return Err(UsageError::new("nothing to do: these options neither create nor replace files")
             .remedy("omit --existing, or the option that skips existing files"));
     }
@@ -219,7 +219,7 @@ pub fn imply(options: &mut JobOptions, values: &Values, target: &Location) {
     options.source.recursive = true;
     options.metadata.owner_and_mode |= keeps_modes;
     options.target.write.overwrite =
-        if leaves_what_is_there(values) { OverwritePolicy::Omit } else { OverwritePolicy::Follow };
+        if keeps_existing_entries(values) { OverwritePolicy::Omit } else { OverwritePolicy::Follow };
     options.target.sync.into = true;
 }
 

@@ -113,7 +113,7 @@ fn settings_of_a_file_apply_only_to_matching_jobs() {
     };
     let rules = |line| {
         let values = values(line);
-        refuse_what_lacks(&values, true).map(|()| super::options(&values).unwrap().delete_max)
+        refuse_incomplete(&values, true).map(|()| super::options(&values).unwrap().delete_max)
     };
     assert_eq!(rules("sync a b"), Ok(None));
     assert_eq!(rules("sync --delete a b"), Ok(Some(5)));

@@ -52,7 +52,7 @@ impl BarView {
     }
 
     /// Prints messages above the bar.
-    fn say(&mut self, words: impl FnOnce(&mut Human)) {
+    fn print_above(&mut self, words: impl FnOnce(&mut Human)) {
         match &self.drawn {
             Some(drawn) if terminal::in_foreground() => drawn.suspend(|| words(&mut self.human)),
             _ => words(&mut self.human),
@@ -77,7 +77,7 @@ impl Observer for BarView {
             Event::Progress(progress) => self.draw(progress),
             Event::Connected { .. } => {
                 self.restart();
-                self.say(|human| human.event(event));
+                self.print_above(|human| human.event(event));
             }
             Event::Restarted { .. } => {
                 self.clear();
@@ -86,9 +86,9 @@ impl Observer for BarView {
             }
             Event::Pause { .. } => {
                 self.meter.forget();
-                self.say(|human| human.event(event));
+                self.print_above(|human| human.event(event));
             }
-            _ if self.human.speaks_of(event) => self.say(|human| human.event(event)),
+            _ if self.human.shows_event(event) => self.print_above(|human| human.event(event)),
             _ => {}
         }
     }
@@ -96,7 +96,7 @@ impl Observer for BarView {
 
 impl Show for BarView {
     fn complain(&mut self, message: &str) {
-        self.say(|human| human.complain(message));
+        self.print_above(|human| human.complain(message));
     }
 
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {

@@ -113,7 +113,7 @@ impl Human {
     }
 
     /// Whether this event gets a line.
-    pub fn speaks_of(&self, event: &Event) -> bool {
+    pub fn shows_event(&self, event: &Event) -> bool {
         match event {
             Event::FileFailed { .. } | Event::Differs { .. } => true,
             Event::Deployed { .. }
@@ -138,7 +138,7 @@ impl Observer for Human {
         if matches!(event, Event::Progress(_)) {
             self.flush();
         }
-        if !self.speaks_of(event) {
+        if !self.shows_event(event) {
             return;
         }
         match event {

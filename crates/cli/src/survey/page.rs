@@ -9,7 +9,7 @@ const SCRIPT: &str = include_str!("map.js");
 const STYLE: &str = include_str!("map.css");
 /// The map's element, with a note for browsers without scripts.
 const PLACE: &str = "<noscript><p class=\"small\">The map of bytes needs scripts; the tables below do not.</p></noscript>\n\
-     <div id=\"map-head\" hidden><nav id=\"way\" aria-label=\"way to this directory\"></nav>\
+     <div id=\"map-head\" hidden><nav id=\"way\" aria-label=\"path to this directory\"></nav>\
      <div id=\"modes\"><button type=\"button\" id=\"by-dir\">directories</button>\
      <button type=\"button\" id=\"by-type\">types</button>\
      <button type=\"button\" id=\"choose\">leave out</button></div></div>\n\

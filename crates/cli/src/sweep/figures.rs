@@ -128,7 +128,7 @@ impl Figures {
     /// The figures of a job's summary, its time series and ICMP echoes.
     pub fn of(summary: &Summary, series: &Series, echoes: RoundTrips) -> Self {
         let real = summary.times.elapsed;
-        let data = real.saturating_sub(series.begun().unwrap_or_default());
+        let data = real.saturating_sub(series.first_stream_time().unwrap_or_default());
         let seconds = |time: Duration| time.as_secs_f64();
         let system = summary.ends[0].system + summary.ends[1].system;
         let cpu = summary.ends[0].cpu + summary.ends[1].cpu;

@@ -12,7 +12,7 @@ use haul_proto::path::{Name, escape};
 use haul_proto::wire::request::TargetOperand;
 
 /// Returns the source path sent to its host.
-pub fn whole_path(base: Option<&Path>, source: &Location) -> Vec<u8> {
+pub fn full_path(base: Option<&Path>, source: &Location) -> Vec<u8> {
     match base {
         // `join` would drop the trailing `.` that selects a directory's contents.
         Some(base) if source.path.is_relative() => {
@@ -23,15 +23,15 @@ pub fn whole_path(base: Option<&Path>, source: &Location) -> Vec<u8> {
 }
 
 /// Returns, for each source, its parent directories below the target; empty without a base.
-pub fn ways_below(job: &Job) -> Result<Vec<Vec<Name>>, Error> {
+pub fn parents_of_sources(job: &Job) -> Result<Vec<Vec<Name>>, Error> {
     match &job.options.source.base {
-        Some(_) => job.sources.iter().map(way_below).collect(),
+        Some(_) => job.sources.iter().map(source_parents).collect(),
         None => Ok(Vec::new()),
     }
 }
 
 /// Returns the parent directories of a source below the target, relative to the base.
-pub fn way_below(source: &Location) -> Result<Vec<Name>, Error> {
+pub fn source_parents(source: &Location) -> Result<Vec<Name>, Error> {
     let path = bytes(source);
     if source.path.is_absolute() {
         return Ok(Vec::new());
@@ -91,19 +91,19 @@ mod tests {
         }
     }
 
-    fn ways(base: Option<&str>, sources: &[&str]) -> Vec<String> {
+    fn parents(base: Option<&str>, sources: &[&str]) -> Vec<String> {
         let shown = |names: &Vec<Name>| names.iter().map(Name::to_string).collect::<Vec<_>>().join("/");
-        ways_below(&job(base, sources)).unwrap().iter().map(shown).collect()
+        parents_of_sources(&job(base, sources)).unwrap().iter().map(shown).collect()
     }
 
     #[test]
     fn a_relative_source_is_below_the_base_and_an_absolute_one_is_not() {
         let sources = ["a", "a/b/c", "./a//b/", "a/b/.", "/x/y", "."];
-        assert_eq!(ways(Some("/base"), &sources), ["", "a/b", "a", "a/b", "", ""]);
-        assert!(ways(None, &sources).is_empty());
+        assert_eq!(parents(Some("/base"), &sources), ["", "a/b", "a", "a/b", "", ""]);
+        assert!(parents(None, &sources).is_empty());
         let job = job(Some("/base"), &sources);
         let paths: Vec<_> =
-            job.sources.iter().map(|source| whole_path(job.options.source.base.as_deref(), source)).collect();
+            job.sources.iter().map(|source| full_path(job.options.source.base.as_deref(), source)).collect();
         let expected = ["/base/a", "/base/a/b/c", "/base/./a//b/", "/base/a/b/.", "/x/y", "/base/."];
         assert_eq!(paths, expected.map(|path| path.as_bytes().to_vec()));
     }
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn paths_cannot_leave_the_base() {
         for source in ["../x", "a/../b", "..", "a/.."] {
-            assert!(matches!(ways_below(&job(Some("/base"), &[source])), Err(Error::Usage(_))), "{source}");
+            assert!(matches!(parents_of_sources(&job(Some("/base"), &[source])), Err(Error::Usage(_))), "{source}");
         }
     }
 

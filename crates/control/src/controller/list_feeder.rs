@@ -23,7 +23,7 @@ use haul_proto::wire::list_batch::{DestinationBatch, OperandDestination, SourceB
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
 
-use super::base::{way_below, whole_path};
+use super::base::{full_path, source_parents};
 use super::worker_role::WorkerRole;
 use super::workers::{WorkerOutput, Workers};
 use crate::controller::duplicate_targets::DuplicateTargets;
@@ -58,7 +58,7 @@ impl ListFeed {
             base: base.map(Path::to_owned),
             source: workers.writer(WorkerRole::Source),
             target: workers.writer(WorkerRole::Target),
-            outlet: workers.outlet(),
+            output: workers.output(),
             window: Arc::clone(&window),
             twins: DuplicateTargets::default(),
             latest_parent: None,
@@ -131,7 +131,7 @@ struct ListFeeder {
     base: Option<PathBuf>,
     source: LinkWriter,
     target: LinkWriter,
-    outlet: WorkerOutput,
+    output: WorkerOutput,
     window: Arc<BatchWindow>,
     twins: DuplicateTargets,
     /// The path above the latest source, and its names below the target.
@@ -204,7 +204,7 @@ impl ListFeeder {
             Some(_) => self.parents_below(source)?,
         };
         let name = own_name(&source.path).map(|name| Name::new(name.as_bytes())).transpose()?;
-        let path = whole_path(self.base.as_deref(), source);
+        let path = full_path(self.base.as_deref(), source);
         if path.len() > PATH_MAX {
             return Err(ListedSourceError::PathLength);
         }
@@ -221,12 +221,12 @@ impl ListFeeder {
         let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or_default();
         let (parent, last) = path.split_at(slash);
         if parent.is_empty() || [&b"/"[..], b"/.", b"/.."].contains(&last) {
-            return way_below(source);
+            return source_parents(source);
         }
         if let Some((_, names)) = self.latest_parent.as_ref().filter(|(latest, _)| latest == parent) {
             return Ok(names.clone());
         }
-        let names = way_below(source)?;
+        let names = source_parents(source)?;
         self.latest_parent = Some((parent.to_vec(), names.clone()));
         Ok(names)
     }
@@ -234,7 +234,7 @@ impl ListFeeder {
     /// Reports a line as a requested source that cannot be copied, as the source would.
     fn complain(&self, path: Vec<u8>, text: &str) -> Option<()> {
         let text = format!("{}: {text}", self.lines.position());
-        self.outlet.say(WorkerRole::Source, WorkerMessage::FileFailed { path, text }).then_some(())
+        self.output.say(WorkerRole::Source, WorkerMessage::FileFailed { path, text }).then_some(())
     }
 }
 

@@ -179,9 +179,9 @@ impl ReportChecker {
     }
 
     /// Records the source's arguments, and the directories below the target for each.
-    pub fn set_operands(&mut self, operands: &[TargetOperand], ways: &[Vec<Name>]) {
+    pub fn set_operands(&mut self, operands: &[TargetOperand], parents: &[Vec<Name>]) {
         self.may_be_new = matches!(operands, [TargetOperand { directory: true, .. }]);
-        self.scope.set_operands(operands, ways);
+        self.scope.set_operands(operands, parents);
     }
 
     /// Records a Listen, Connect or Tunnel message sent to a worker.

@@ -12,7 +12,7 @@ use haul_proto::limits::PATH_MAX;
 use haul_proto::path::Name;
 use haul_proto::wire::request::TargetOperand;
 
-use super::base::whole_path;
+use super::base::full_path;
 
 /// Paths that the ends of a job may name.
 pub struct ReportScope {
@@ -64,7 +64,7 @@ impl ReportScope {
     pub fn new(job: &Job) -> Self {
         let base = job.options.source.base.as_deref();
         let is_served = |host: &Host| matches!(host, Host::Served { .. });
-        let operands: AllowedPaths = job.sources.iter().map(|source| whole_path(base, source)).collect();
+        let operands: AllowedPaths = job.sources.iter().map(|source| full_path(base, source)).collect();
         let target = job.target.path.as_os_str().as_bytes();
         Self {
             operands: (job.list.is_none() && !is_served(job.source_host())).then_some(operands),
@@ -75,17 +75,17 @@ impl ReportScope {
     }
 
     /// Sets the source's arguments, and the directories below the target for each. A job with a list has none.
-    pub fn set_operands(&mut self, operands: &[TargetOperand], ways: &[Vec<Name>]) {
+    pub fn set_operands(&mut self, operands: &[TargetOperand], parents: &[Vec<Name>]) {
         let is_contents = |operand: &TargetOperand| operand.directory && operand.name.is_none();
         self.landings = match operands {
             [] | [TargetOperand { directory: true, .. }] => AllowedDestinations::Anywhere,
-            [_] if ways.iter().all(Vec::is_empty) => {
+            [_] if parents.iter().all(Vec::is_empty) => {
                 self.is_target_elsewhere = true;
                 AllowedDestinations::One
             }
             _ if operands.iter().any(is_contents) => AllowedDestinations::Anywhere,
             _ => AllowedDestinations::At(
-                operands.iter().enumerate().map(|(number, operand)| landing(ways, number, operand)).collect(),
+                operands.iter().enumerate().map(|(number, operand)| landing(parents, number, operand)).collect(),
             ),
         };
     }
@@ -129,8 +129,8 @@ impl ReportScope {
 }
 
 /// Returns the destination of one of several source arguments.
-fn landing(ways: &[Vec<Name>], number: usize, operand: &TargetOperand) -> Vec<u8> {
-    let names = ways.get(number).into_iter().flatten();
+fn landing(parents: &[Vec<Name>], number: usize, operand: &TargetOperand) -> Vec<u8> {
+    let names = parents.get(number).into_iter().flatten();
     names.chain(&operand.name).fold(Vec::new(), |path, name| below(&path, name.as_bytes()))
 }
 
@@ -162,7 +162,7 @@ mod tests {
 
     use super::*;
 
-    fn scope(sources: &[&str], target: &str, operands: &[(&str, bool)], ways: &[&str]) -> ReportScope {
+    fn scope(sources: &[&str], target: &str, operands: &[(&str, bool)], parents: &[&str]) -> ReportScope {
         let at = |path: &str| Location { host: Host::Local, path: path.into() };
         let job = Job {
             sources: sources.iter().map(|path| at(path)).collect(),
@@ -179,8 +179,8 @@ mod tests {
             device: 0,
             inode: 0,
         };
-        let ways: Vec<Vec<Name>> = ways.iter().map(|names| names.split('/').filter_map(name).collect()).collect();
-        scope.set_operands(&operands.iter().map(operand).collect::<Vec<_>>(), &ways);
+        let parents: Vec<Vec<Name>> = parents.iter().map(|names| names.split('/').filter_map(name).collect()).collect();
+        scope.set_operands(&operands.iter().map(operand).collect::<Vec<_>>(), &parents);
         scope
     }
 

@@ -19,7 +19,7 @@ use haul_proto::wire::request::{SessionSettings, SourceRequest, TargetOperand, T
 use haul_proto::wire::write_options::WriteOptions;
 
 use super::attempt_result::EarlierAttempts;
-use super::base::whole_path;
+use super::base::full_path;
 use super::settings::links;
 
 /// What the source said of its arguments.
@@ -42,7 +42,7 @@ pub fn source_request(job: &Job, settings: SessionSettings, rate_bytes_per_s: u6
     let base = options.source.base.as_deref();
     SourceRequest {
         settings,
-        operands: job.sources.iter().map(|source| whole_path(base, source)).collect(),
+        operands: job.sources.iter().map(|source| full_path(base, source)).collect(),
         listed: job.list.is_some(),
         base: base.map(|base| base.as_os_str().as_bytes().to_vec()),
         recursive: options.source.recursive,
@@ -144,7 +144,7 @@ pub fn expected_digests(options: &JobOptions) -> impl Iterator<Item = Vec<u8>> {
         Some(ChecksumOptions { against: ChecksumReference::Lines(lines), .. }) => Some(lines),
         _ => None,
     };
-    lines.into_iter().flat_map(|lines| lines.pieces(EXPECTED_CHUNK_MAX / lines.record_bytes()).map(<[u8]>::to_vec))
+    lines.into_iter().flat_map(|lines| lines.batches(EXPECTED_CHUNK_MAX / lines.record_bytes()).map(<[u8]>::to_vec))
 }
 
 fn pipe(piped: Option<&PipeEnd>) -> PipeKind {
@@ -158,7 +158,7 @@ fn pipe(piped: Option<&PipeEnd>) -> PipeKind {
 
 /// Whether the source offers only requested names, and directories only with `-r`. Names come from the command line, so
 /// a host cannot choose the names at the target.
-pub fn are_as_asked(operands: &[Option<TargetOperand>], job: &Job) -> bool {
+pub fn match_request(operands: &[Option<TargetOperand>], job: &Job) -> bool {
     let is_pipe = matches!(job.options.pipes.source, Some(PipeEnd::Standard(_) | PipeEnd::Named));
     match_typed(operands, &job.sources, job.options.source.recursive, is_pipe)
 }

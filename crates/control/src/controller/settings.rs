@@ -78,7 +78,7 @@ fn needs_blake3(options: &JobOptions, workers: &Workers) -> bool {
     options.integrity.blake3
         || options.compare
         || options.integrity.verify != Verify::Wire
-        || options.target.delta.looks_everywhere()
+        || options.target.delta.applies_within_host()
         || options.integrity.checksum.as_ref().is_some_and(|checksum| checksum.algorithm == ChecksumAlgorithm::Blake3)
         || WorkerRole::BOTH.iter().any(|role| workers.hello(*role).requires_blake3)
 }

@@ -44,7 +44,7 @@ pub struct Workers {
     first: WorkerHandle,
     second: Option<WorkerHandle>,
     inbox: Inbox<(WorkerRole, WorkerInput)>,
-    outlet: inbox::InboxSender<(WorkerRole, WorkerInput)>,
+    output: inbox::InboxSender<(WorkerRole, WorkerInput)>,
     /// A worker that finished and exited early: its role, the reason, and the time.
     gone: Option<(WorkerRole, Option<String>, Instant)>,
     /// The last time that this process was stopped (Ctrl-Z): for how long, and when it continued.
@@ -110,7 +110,7 @@ impl Workers {
         });
         let first = workers.next().ok_or_else(|| Error::Failed("no worker was started".into()))?;
         let second = workers.next();
-        Ok(Self { first, second, inbox, outlet: sender, gone: None, stopped: None })
+        Ok(Self { first, second, inbox, output: sender, gone: None, stopped: None })
     }
 
     /// Whether one worker is both ends.
@@ -147,8 +147,8 @@ impl Workers {
     }
 
     /// Returns a handle that injects messages of the ends.
-    pub fn outlet(&self) -> WorkerOutput {
-        WorkerOutput(self.outlet.clone())
+    pub fn output(&self) -> WorkerOutput {
+        WorkerOutput(self.output.clone())
     }
 
     /// Returns a writer to a worker for use in another thread.

@@ -11,7 +11,7 @@ use super::elf;
 use super::script::Deployable;
 
 /// Bytes of one read.
-const PIECE: usize = 256 * 1024;
+const CHUNK: usize = 256 * 1024;
 
 /// An executable held open, so that the bytes sent are those hashed, even after a rename.
 #[derive(Debug)]
@@ -53,12 +53,12 @@ impl Executable {
     /// Writes the whole executable.
     pub(super) fn send(&mut self, to: &mut impl Write) -> io::Result<()> {
         self.file.rewind()?;
-        let mut piece = vec![0; PIECE];
+        let mut chunk = vec![0; CHUNK];
         let mut left = self.size;
         while left > 0 {
-            let wanted = usize::try_from(left).map_or(PIECE, |left| left.min(PIECE));
-            self.file.read_exact(&mut piece[..wanted])?;
-            to.write_all(&piece[..wanted])?;
+            let wanted = usize::try_from(left).map_or(CHUNK, |left| left.min(CHUNK));
+            self.file.read_exact(&mut chunk[..wanted])?;
+            to.write_all(&chunk[..wanted])?;
             left -= wanted as u64;
         }
         to.flush()
@@ -79,20 +79,20 @@ pub fn verify_own_executable(path: &Path, hex: &str) -> bool {
 /// Returns size and SHA-256 of the rest of `file`.
 fn hash(file: &mut File) -> io::Result<(u64, String)> {
     let (mut size, mut sha256) = (0, Context::new(&SHA256));
-    read_pieces(file, |piece| {
-        size += piece.len() as u64;
-        sha256.update(piece);
+    read_chunks(file, |chunk| {
+        size += chunk.len() as u64;
+        sha256.update(chunk);
     })?;
     Ok((size, hex(sha256.finish().as_ref())))
 }
 
 /// Passes the rest of `file` to `show`, chunk by chunk.
-fn read_pieces(file: &mut File, mut show: impl FnMut(&[u8])) -> io::Result<()> {
-    let mut piece = vec![0; PIECE];
+fn read_chunks(file: &mut File, mut show: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut chunk = vec![0; CHUNK];
     loop {
-        match file.read(&mut piece) {
+        match file.read(&mut chunk) {
             Ok(0) => return Ok(()),
-            Ok(read) => show(&piece[..read]),
+            Ok(read) => show(&chunk[..read]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn the_executable_is_hashed_and_sent_completely() {
         let mut temp = tempfile::NamedTempFile::new().unwrap();
-        let bytes: Vec<u8> = (0..=250).cycle().take(2 * PIECE + 777).collect();
+        let bytes: Vec<u8> = (0..=250).cycle().take(2 * CHUNK + 777).collect();
         temp.write_all(&bytes).unwrap();
         let mut executable = Executable::open(temp.path()).unwrap();
         assert_eq!(executable.size, bytes.len() as u64);

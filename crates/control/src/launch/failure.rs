@@ -112,7 +112,7 @@ impl LaunchScene {
                 (what.replace("{}", &self.host), remedy.replace("{ssh}", &self.attempt))
             }
             (None, None) => (
-                format!("cannot start haul on {}: {}", self.host, status_words(remains.status)),
+                format!("cannot start haul on {}: {}", self.host, describe_status(remains.status)),
                 format!("test the connection: {}", self.attempt),
             ),
         };
@@ -240,7 +240,7 @@ pub(super) fn own_system() -> String {
 }
 
 /// Describes how a process ended.
-pub(super) fn status_words(status: Option<ExitStatus>) -> String {
+pub(super) fn describe_status(status: Option<ExitStatus>) -> String {
     let Some(status) = status else { return "does not end".into() };
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("ended with status {code}"),

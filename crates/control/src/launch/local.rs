@@ -17,7 +17,7 @@ use haul_base::sys::child::spawn;
 use haul_base::sys::inherited_fds::hand_over;
 
 use super::StartedWorker;
-use crate::launch::failure::status_words;
+use crate::launch::failure::describe_status;
 use crate::launch::greeting::{GreetResult, GreetingListener};
 
 /// Display name of this host.
@@ -111,7 +111,7 @@ pub fn start_local(
         GreetResult::Line(_) | GreetResult::Ended | GreetResult::TooMuchNoise => {
             let remains = listener.remains(&mut child);
             let output: Vec<String> = remains.noise.into_iter().chain(remains.stderr).collect();
-            Err(failed(end, program, &status_words(remains.status), &output))
+            Err(failed(end, program, &describe_status(remains.status), &output))
         }
     }
 }

@@ -17,7 +17,7 @@ use haul_proto::path::escape;
 
 use super::executables::DeployableExecutables;
 use super::script::{ScriptRequest, plain_arguments, remote_command};
-use super::ssh::{SshRemote, arguments, own_command, own_words, quoted, scene};
+use super::ssh::{SshRemote, arguments, custom_command, own_command, quoted, scene};
 use super::{InheritedStdio, StartedWorker, start_local};
 use crate::launch::failure::{LaunchScene, own_system};
 use crate::launch::greeting::{GreetResult, GreetingListener};
@@ -55,7 +55,7 @@ pub(super) fn start_through(
     remote.check()?;
     let scene = scene(remote, access, end);
     if let Some(template) = own_command(access, end) {
-        let words = own_words(template, remote, access, end, program)?;
+        let words = custom_command(template, remote, access, end, program)?;
         return start_own(&words, scene, access, cancel);
     }
     let executables = DeployableExecutables::open(program, access)?;

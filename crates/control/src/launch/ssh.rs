@@ -102,7 +102,7 @@ fn keyword_of(option: &str) -> &str {
 }
 
 /// Returns the words of the user's own command that starts a worker.
-pub(super) fn own_words(
+pub(super) fn custom_command(
     template: &str,
     remote: SshRemote<'_>,
     access: &RemoteAccess,
@@ -283,10 +283,10 @@ mod tests {
         };
         let remote = SshRemote { user: Some("ann"), name: "db1" };
         let template = own_command(&access, End::Target).unwrap();
-        let words = own_words(template, remote, &access, End::Target, &program).unwrap();
+        let words = custom_command(template, remote, &access, End::Target, &program).unwrap();
         assert_eq!(text(&words), ["ssh", "-i", "k/id", "-4", "ann@db1", "/opt/bin/haul", "worker"]);
         assert_eq!(own_command(&access, End::Source), None);
-        let error = own_words("ssh 'x", remote, &access, End::Source, &program).unwrap_err().to_string();
+        let error = custom_command("ssh 'x", remote, &access, End::Source, &program).unwrap_err().to_string();
         assert!(error.starts_with("-S 'ssh '\\''x': unclosed single quote\n"), "{error}");
     }
 

@@ -128,9 +128,9 @@ fn measure_network(
     listener: &mut dyn ProbeObserver,
 ) -> Result<Option<Forecast>, Error> {
     let mut round = Round { probe, program, cancel, listener, free_bytes: 0, scratch: PathBuf::new() };
-    let (mut parts, mut ways) = (PartRates::default(), MethodRates::default());
-    round.network(&mut parts, &mut ways)?;
-    Ok(forecast(&parts, None, &ways))
+    let (mut parts, mut methods) = (PartRates::default(), MethodRates::default());
+    round.network(&mut parts, &mut methods)?;
+    Ok(forecast(&parts, None, &methods))
 }
 
 struct Round<'a> {
@@ -145,17 +145,17 @@ struct Round<'a> {
 
 impl Round<'_> {
     fn measure(&mut self, mut parts: PartRates) -> Result<Option<Forecast>, Error> {
-        let mut ways = MethodRates::default();
+        let mut methods = MethodRates::default();
         if self.probe.source.is_some() {
-            let both = self.both_ways(|direct| ProbePart::Read { direct })?;
-            (parts.read, ways.read) = (fastest(&both), pair(&both));
+            let both = self.measure_twice(|direct| ProbePart::Read { direct })?;
+            (parts.read, methods.read) = (fastest(&both), pair(&both));
         }
         if !self.probe.is_one_worker() {
-            self.network(&mut parts, &mut ways)?;
+            self.network(&mut parts, &mut methods)?;
         }
-        let both = self.both_ways(|direct| ProbePart::Write { direct })?;
-        (parts.write, ways.write) = (fastest(&both), pair(&both));
-        let slowest = forecast(&parts, None, &ways).map_or(RATE_GUESS, |forecast| forecast.rate);
+        let both = self.measure_twice(|direct| ProbePart::Write { direct })?;
+        (parts.write, methods.write) = (fastest(&both), pair(&both));
+        let slowest = forecast(&parts, None, &methods).map_or(RATE_GUESS, |forecast| forecast.rate);
         let whole = self.measure_part(ProbePart::Whole, slowest)?.map(|sample| CopyRates {
             rate: sample.rate,
             limit: sample.limit,
@@ -163,23 +163,23 @@ impl Round<'_> {
             // The page cache dropped the source's files before the reads.
             was_cold: true,
         });
-        Ok(forecast(&parts, whole.as_ref(), &ways))
+        Ok(forecast(&parts, whole.as_ref(), &methods))
     }
 
     /// Measures a part without the page cache first; its rate bounds the amount worth writing through the cache.
-    fn both_ways(&mut self, part: impl Fn(bool) -> ProbePart) -> Result<[Option<ProbeSample>; 2], Error> {
+    fn measure_twice(&mut self, part: impl Fn(bool) -> ProbePart) -> Result<[Option<ProbeSample>; 2], Error> {
         let direct = self.measure_part(part(true), RATE_GUESS)?;
         let rate = direct.as_ref().map_or(RATE_GUESS, |sample| sample.rate);
         Ok([self.measure_part(part(false), rate)?, direct])
     }
 
-    fn network(&mut self, parts: &mut PartRates, ways: &mut MethodRates) -> Result<(), Error> {
+    fn network(&mut self, parts: &mut PartRates, methods: &mut MethodRates) -> Result<(), Error> {
         for streams in &self.probe.streams {
             let sample = self.measure_part(ProbePart::Network { streams: Some(*streams) }, RATE_GUESS)?;
-            ways.streams.extend(sample.map(|sample| (*streams, sample.rate)));
+            methods.streams.extend(sample.map(|sample| (*streams, sample.rate)));
         }
         let chosen = self.measure_part(ProbePart::Network { streams: None }, RATE_GUESS)?;
-        ways.streams_chosen = chosen.as_ref().map(|sample| sample.rate);
+        methods.streams_chosen = chosen.as_ref().map(|sample| sample.rate);
         parts.network = chosen.map(|sample| (sample.rate, sample.limit_of_network()));
         self.measure_part(ProbePart::Back, RATE_GUESS).map(|_| ())
     }
@@ -188,7 +188,7 @@ impl Round<'_> {
     fn measure_part(&mut self, part: ProbePart, expected: f64) -> Result<Option<ProbeSample>, Error> {
         self.listener.begins(part);
         let most = self.most_bytes();
-        let bytes = most.min(whole_number(expected * self.probe.time.as_secs_f64()).max(BYTES_MIN));
+        let bytes = most.min(rounded(expected * self.probe.time.as_secs_f64()).max(BYTES_MIN));
         let writes = matches!(part, ProbePart::Write { .. } | ProbePart::Whole);
         // Direct writes are bounded by time alone, since no data is left in the cache to flush.
         let bytes = if part == (ProbePart::Write { direct: true }) { most } else { bytes };
@@ -247,8 +247,8 @@ fn computing(ends: &[EndMeasurement; 2], is_one_worker: bool) -> PartRates {
     }
 }
 
-fn fastest(ways: &[Option<ProbeSample>; 2]) -> Option<f64> {
-    ways.iter().flatten().map(|sample| sample.rate).max_by(f64::total_cmp)
+fn fastest(methods: &[Option<ProbeSample>; 2]) -> Option<f64> {
+    methods.iter().flatten().map(|sample| sample.rate).max_by(f64::total_cmp)
 }
 
 fn pair([buffered, direct]: &[Option<ProbeSample>; 2]) -> Option<[f64; 2]> {
@@ -256,7 +256,7 @@ fn pair([buffered, direct]: &[Option<ProbeSample>; 2]) -> Option<[f64; 2]> {
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a conversion of floats saturates")]
-fn whole_number(value: f64) -> u64 {
+fn rounded(value: f64) -> u64 {
     value as u64
 }
 

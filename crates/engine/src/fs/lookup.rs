@@ -97,7 +97,7 @@ pub fn has_link(path: &Path) -> bool {
 /// be a link to a higher directory.
 pub fn leads_out(dir: impl AsFd, below: usize, points_to: &[u8]) -> bool {
     climbs(points_to)
-        .is_none_or(|levels| levels > below && !lies_deeper(dir.as_fd(), CWD, levels - below).unwrap_or(false))
+        .is_none_or(|levels| levels > below && !is_deeper_than(dir.as_fd(), CWD, levels - below).unwrap_or(false))
 }
 
 /// Number of levels that a link climbs at its beginning; `None` if it climbs later too.
@@ -116,7 +116,7 @@ fn climbs(points_to: &[u8]) -> Option<usize> {
 }
 
 /// Whether `dir` is at least this many levels below `root`. Levels above `root` do not count.
-fn lies_deeper(dir: BorrowedFd<'_>, root: BorrowedFd<'_>, levels: usize) -> Result<bool> {
+fn is_deeper_than(dir: BorrowedFd<'_>, root: BorrowedFd<'_>, levels: usize) -> Result<bool> {
     let identity = |stat: Stat| (stat.st_dev, stat.st_ino);
     let root = identity(statat(root, c".", AtFlags::empty())?);
     let mut at = openat(dir, c".", PASSED, Mode::empty())?;
@@ -253,7 +253,7 @@ mod tests {
         let root = open("root");
         let leads_out = |dir: &str, points_to: &str| {
             climbs(points_to.as_bytes())
-                .is_none_or(|levels| !lies_deeper(open(dir).as_fd(), root.as_fd(), levels).unwrap())
+                .is_none_or(|levels| !is_deeper_than(open(dir).as_fd(), root.as_fd(), levels).unwrap())
         };
         for inside in ["x", "./x", "x/y", "missing"] {
             assert!(!leads_out("root", inside), "{inside}");

@@ -156,7 +156,7 @@ impl FrameBuffer {
     }
 
     /// The buffer for payload, trailer and tag.
-    pub fn behind_prefix_mut(&mut self) -> &mut [u8] {
+    pub fn after_prefix_mut(&mut self) -> &mut [u8] {
         let len = self.payload + self.trailer + TAG_LEN;
         &mut self.bytes[self.base..self.base + len]
     }

@@ -172,7 +172,7 @@ impl Reporter {
     }
 
     /// A file was present before.
-    pub fn file_there(&self, path: impl Fn() -> Vec<u8>, size: u64, digest: Option<Digest>) {
+    pub fn file_existed(&self, path: impl Fn() -> Vec<u8>, size: u64, digest: Option<Digest>) {
         self.audit_file(AuditAction::Unchanged, &path, size, None, digest.as_ref());
         add(&self.tally.files_skipped, 1);
         add(&self.tally.bytes_skipped, size);

@@ -56,17 +56,17 @@ thread_local! {
 
 /// Runs `work` in this stage, except for nested stages. Threads without a stream have stages of their own.
 pub fn during<T>(stage: Stage, work: impl FnOnce() -> T) -> T {
-    let before = go_over(stage);
+    let before = switch_stage(stage);
     let result = work();
-    before.map(go_over);
+    before.map(switch_stage);
     result
 }
 
 /// Changes the calling thread's stage. Returns the one before; `None` without a timer.
-fn go_over(stage: Stage) -> Option<Stage> {
+fn switch_stage(stage: Stage) -> Option<Stage> {
     OWN.with_borrow(|own| {
         let clock = own.as_ref().filter(|clock| clock.stream.is_some() == stage.is_of_stream())?;
-        Some(lock(&clock.hand).go_over(stage))
+        Some(lock(&clock.hand).switch_stage(stage))
     })
 }
 
@@ -75,7 +75,7 @@ impl TimerHand {
         Self { stage, since: Instant::now(), used: None, spent: StageTotals::default() }
     }
 
-    fn go_over(&mut self, stage: Stage) -> Stage {
+    fn switch_stage(&mut self, stage: Stage) -> Stage {
         let now = Instant::now();
         let wall_us = micros(now.duration_since(self.since));
         let left = std::mem::replace(&mut self.stage, stage);
@@ -173,7 +173,7 @@ impl Drop for TimedThread<'_> {
     fn drop(&mut self) {
         let Some(clock) = OWN.take() else { return };
         let stage = lock(&clock.hand).stage;
-        lock(&clock.hand).go_over(stage);
+        lock(&clock.hand).switch_stage(stage);
         let mut state = lock(&self.stages.0);
         state.threads.retain(|other| !Arc::ptr_eq(other, &clock));
         let spent = lock(&clock.hand).spent;

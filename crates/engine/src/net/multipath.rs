@@ -70,7 +70,7 @@ impl PathMeasurement {
 pub struct Multipath {
     /// Whether all paths stay in use to the end.
     all: bool,
-    menders: BTreeMap<PathId, StreamRecovery>,
+    recoveries: BTreeMap<PathId, StreamRecovery>,
     main: Option<PathId>,
     /// Whether only the main path is in use.
     is_settled: bool,
@@ -85,18 +85,18 @@ impl Multipath {
 
     /// Whether a stream of this path may be admitted.
     pub fn takes(&self, path: PathId) -> bool {
-        self.menders.contains_key(&path) || self.menders.len() < LINKS_MAX
+        self.recoveries.contains_key(&path) || self.recoveries.len() < LINKS_MAX
     }
 
     /// Records a new stream of this path; `live` is the number of its streams now.
-    pub fn came(&mut self, path: PathId, live: u16) {
+    pub fn stream_added(&mut self, path: PathId, live: u16) {
         self.main.get_or_insert(path);
-        self.mender(path).came(live);
+        self.recovery(path).stream_added(live);
     }
 
     /// Returns the recovery state of this path.
-    pub fn mender(&mut self, path: PathId) -> &mut StreamRecovery {
-        self.menders.entry(path).or_default()
+    pub fn recovery(&mut self, path: PathId) -> &mut StreamRecovery {
+        self.recoveries.entry(path).or_default()
     }
 
     /// Returns the main path, once there is one.
@@ -106,7 +106,11 @@ impl Multipath {
 
     /// Returns the paths whose streams get work now.
     pub fn in_use(&self) -> Vec<PathId> {
-        self.menders.keys().copied().filter(|path| !self.is_settled || self.all || Some(*path) == self.main).collect()
+        self.recoveries
+            .keys()
+            .copied()
+            .filter(|path| !self.is_settled || self.all || Some(*path) == self.main)
+            .collect()
     }
 
     /// Returns the paths in use, without those only under comparison.
@@ -116,13 +120,14 @@ impl Multipath {
 
     /// Whether streams of more than one path were admitted.
     pub fn is_several(&self) -> bool {
-        self.menders.len() > 1
+        self.recoveries.len() > 1
     }
 
     /// Whether the main path misses a stream or is not selected yet.
     pub fn is_unsettled(&self) -> bool {
-        let is_mending = self.main.and_then(|main| self.menders.get(&main)).is_some_and(StreamRecovery::is_mending);
-        is_mending || self.is_several() && !self.is_settled && !self.all
+        let is_recovering =
+            self.main.and_then(|main| self.recoveries.get(&main)).is_some_and(StreamRecovery::is_recovering);
+        is_recovering || self.is_several() && !self.is_settled && !self.all
     }
 
     /// Evaluates samples of all paths and returns the actions.
@@ -131,14 +136,14 @@ impl Multipath {
         let mut repair = PathRepair::default();
         let Some(main) = self.main else { return repair };
         let nothing = PathMeasurement::default();
-        for (path, mender) in &mut self.menders {
+        for (path, recovery) in &mut self.recoveries {
             let seen = seen.get(path).unwrap_or(&nothing);
-            seen.broken.iter().for_each(|_| mender.gone());
-            let mend = mender.sample(elapsed_us, &seen.streams);
-            repair.give_up.extend(seen.broken.iter().chain(&mend.give_up));
-            repair.hopeless |= mend.hopeless && *path == main;
-            if mend.make > 0 {
-                repair.make.push((*path, mend.make));
+            seen.broken.iter().for_each(|_| recovery.stream_lost());
+            let action = recovery.sample(elapsed_us, &seen.streams);
+            repair.give_up.extend(seen.broken.iter().chain(&action.give_up));
+            repair.hopeless |= action.hopeless && *path == main;
+            if action.make > 0 {
+                repair.make.push((*path, action.make));
             }
         }
         self.leave_lifeless(main, seen, &mut repair);
@@ -151,7 +156,7 @@ impl Multipath {
     /// Leaves paths without any acknowledgement if another one is alive.
     fn leave_lifeless(&mut self, main: PathId, seen: &BTreeMap<PathId, PathMeasurement>, repair: &mut PathRepair) {
         let (lifeless, alive): (Vec<PathId>, Vec<PathId>) =
-            self.menders.keys().partition(|path| self.menders.get(path).is_some_and(StreamRecovery::is_lifeless));
+            self.recoveries.keys().partition(|path| self.recoveries.get(path).is_some_and(StreamRecovery::is_lifeless));
         let has_streams = |path: &&PathId| seen.get(path).is_some_and(|seen| !seen.streams.is_empty());
         let Some(alive) = alive.iter().find(has_streams).copied() else { return };
         if lifeless.contains(&main) {
@@ -161,7 +166,7 @@ impl Multipath {
         for path in lifeless {
             let streams = seen.get(&path).into_iter().flat_map(|seen| &seen.streams).map(|seen| seen.stream);
             let streams: Vec<_> = streams.filter(|stream| !repair.give_up.contains(stream)).collect();
-            streams.iter().for_each(|_| self.mender(path).gone());
+            streams.iter().for_each(|_| self.recovery(path).stream_lost());
             repair.give_up.extend(streams);
         }
     }
@@ -189,18 +194,18 @@ mod tests {
 
     /// Two paths with two streams each, sampled repeatedly.
     struct Watch {
-        crossing: Multipath,
+        multipath: Multipath,
         looks: u64,
     }
 
     impl Watch {
         fn new(all: bool) -> Self {
-            let mut crossing = Multipath::new(all);
+            let mut multipath = Multipath::new(all);
             for path in [PathId(4), PathId(2)] {
-                (1..=2).for_each(|live| crossing.came(path, live));
+                (1..=2).for_each(|live| multipath.stream_added(path, live));
             }
-            assert_eq!(crossing.main(), Some(PathId(4)), "whose stream came first");
-            Self { crossing, looks: 0 }
+            assert_eq!(multipath.main(), Some(PathId(4)), "whose stream came first");
+            Self { multipath, looks: 0 }
         }
 
         /// Takes the next sample of paths with these constant rates in MB/s; a path with rate zero is unacknowledged.
@@ -217,7 +222,7 @@ mod tests {
                 }
                 (PathId(*path), seen)
             });
-            self.crossing.sample(LOOK, &seen.collect())
+            self.multipath.sample(LOOK, &seen.collect())
         }
 
         /// Takes samples until there is something to repair.
@@ -231,28 +236,28 @@ mod tests {
     #[test]
     fn both_paths_are_used_until_the_faster_one_is_known() {
         let mut watch = Watch::new(false);
-        assert_eq!((watch.crossing.in_use(), watch.crossing.kept()), (vec![PathId(2), PathId(4)], vec![PathId(4)]));
-        assert!(watch.crossing.is_unsettled());
+        assert_eq!((watch.multipath.in_use(), watch.multipath.kept()), (vec![PathId(2), PathId(4)], vec![PathId(4)]));
+        assert!(watch.multipath.is_unsettled());
         let repair = watch.until_something(&[(4, 12), (2, 100)]);
         let Some(PathChange::Faster(of_new, of_old)) = repair.moved else { panic!("{repair:?}") };
         assert_eq!([of_new / 1_000_000, of_old / 1_000_000], [100, 12]);
         assert!(repair.give_up.is_empty(), "the old ones rest");
-        assert_eq!((watch.crossing.in_use(), watch.crossing.is_unsettled()), (vec![PathId(2)], false));
+        assert_eq!((watch.multipath.in_use(), watch.multipath.is_unsettled()), (vec![PathId(2)], false));
     }
 
     #[test]
     fn the_first_path_stays_unless_it_is_worse() {
         let mut watch = Watch::new(false);
         assert!((0..20).all(|_| watch.sample(&[(4, 100), (2, 100)]) == PathRepair::default()));
-        assert_eq!((watch.crossing.in_use(), watch.looks), (vec![PathId(4)], 20));
+        assert_eq!((watch.multipath.in_use(), watch.looks), (vec![PathId(4)], 20));
     }
 
     #[test]
     fn with_all_paths_wanted_none_is_left() {
         let mut watch = Watch::new(true);
         assert!((0..20).all(|_| watch.sample(&[(4, 12), (2, 100)]) == PathRepair::default()));
-        assert_eq!(watch.crossing.kept(), [PathId(2), PathId(4)]);
-        assert!(!watch.crossing.is_unsettled());
+        assert_eq!(watch.multipath.kept(), [PathId(2), PathId(4)]);
+        assert!(!watch.multipath.is_unsettled());
     }
 
     #[test]
@@ -262,7 +267,7 @@ mod tests {
             let first = watch.until_something(&[(4, 0), (2, 100)]);
             // A comparison of paths ends sooner.
             assert_eq!(first.moved, Some(if all { PathChange::Lifeless } else { PathChange::Faster(100_000_000, 0) }));
-            assert_eq!(watch.crossing.main(), Some(PathId(2)));
+            assert_eq!(watch.multipath.main(), Some(PathId(2)));
             let last = if all { first } else { watch.until_something(&[(4, 0), (2, 100)]) };
             assert_eq!(last.give_up, [StreamId(40), StreamId(41)]);
             assert!(!last.hopeless && watch.looks <= 9, "{}", watch.looks);
@@ -273,17 +278,17 @@ mod tests {
     fn with_all_paths_silent_the_first_one_is_kept() {
         let mut watch = Watch::new(false);
         let repair = watch.until_something(&[(4, 0), (2, 0)]);
-        assert_eq!((repair.moved, repair.give_up, watch.crossing.main()), (None, vec![], Some(PathId(4))));
+        assert_eq!((repair.moved, repair.give_up, watch.multipath.main()), (None, vec![], Some(PathId(4))));
     }
 
     #[test]
     fn the_number_of_paths_is_bounded() {
-        let mut crossing = Multipath::new(true);
+        let mut multipath = Multipath::new(true);
         for path in 0..LINKS_MAX {
             let path = PathId(u16::try_from(path).unwrap());
-            assert!(crossing.takes(path));
-            crossing.came(path, 1);
+            assert!(multipath.takes(path));
+            multipath.stream_added(path, 1);
         }
-        assert!(!crossing.takes(PathId(99)) && crossing.takes(PathId(0)));
+        assert!(!multipath.takes(PathId(99)) && multipath.takes(PathId(0)));
     }
 }

@@ -43,7 +43,7 @@ struct PoolState {
     streams: BTreeMap<u16, PooledStream>,
     /// Ids of all admitted streams: no id is admitted twice.
     ids: RangeSet,
-    crossing: Multipath,
+    multipath: Multipath,
     /// Number of streams per path fixed by the user.
     fixed: Option<u16>,
     /// Number of lost streams and path changes: a new value makes older samples incomparable.
@@ -83,7 +83,7 @@ pub struct PoolSnapshot {
 impl StreamPool {
     /// Creates the pool of a job with at most `most` streams in use per path.
     pub fn new(most: u16, all_paths: bool) -> Self {
-        let state = Mutex::new(PoolState { crossing: Multipath::new(all_paths), ..PoolState::default() });
+        let state = Mutex::new(PoolState { multipath: Multipath::new(all_paths), ..PoolState::default() });
         let (connector, first_loss, ids) = (OnceLock::new(), OnceLock::new(), StreamIds::default());
         Self { most: most.into(), state, sharing: Mutex::default(), connector, first_loss, ids }
     }
@@ -98,7 +98,7 @@ impl StreamPool {
         self.ids.saw(StreamId(id));
         let mut state = lock(&self.state);
         let path = stream.path();
-        let is_too_many = usize::from(state.live(path)) >= 2 * self.most || !state.crossing.takes(path);
+        let is_too_many = usize::from(state.live(path)) >= 2 * self.most || !state.multipath.takes(path);
         if is_too_many || !state.ids.insert(id.into()) {
             return false;
         }
@@ -106,7 +106,7 @@ impl StreamPool {
         let is_tcp = tcp_info(stream.socket()).is_ok();
         state.streams.insert(id, PooledStream::new(socket, path, is_tcp));
         let live = state.live(path);
-        state.crossing.came(path, live);
+        state.multipath.stream_added(path, live);
         true
     }
 
@@ -122,7 +122,7 @@ impl StreamPool {
             state.ended.push(stream.figures(id));
         }
         if is_lost && !stream.given_up {
-            state.is_gone(stream.path);
+            state.record_loss(stream.path);
         }
         stream.is_tcp
     }
@@ -130,7 +130,7 @@ impl StreamPool {
     /// Returns the number of streams on the main path.
     pub fn count(&self) -> u16 {
         let state = lock(&self.state);
-        state.crossing.main().map_or(0, |path| state.live(path))
+        state.multipath.main().map_or(0, |path| state.live(path))
     }
 
     /// Sets the connector that opens streams at this end.
@@ -147,9 +147,9 @@ impl StreamPool {
     /// Sets the intended number of streams on the main path. Returns that path and the number of streams to open.
     pub fn want(&self, streams: u16) -> Option<(PathId, u16)> {
         let mut state = lock(&self.state);
-        let path = state.crossing.main()?;
+        let path = state.multipath.main()?;
         let live = state.live(path);
-        Some((path, state.crossing.mender(path).want(streams, live)))
+        Some((path, state.multipath.recovery(path).want(streams, live)))
     }
 
     /// Fixes the number of streams in use on each path, within the limits, and ends the tuning.
@@ -168,11 +168,11 @@ impl StreamPool {
         let mut state = lock(&self.state);
         let Some(streams) = state.fixed else { return Vec::new() };
         let mut make = Vec::new();
-        for path in state.crossing.kept() {
+        for path in state.multipath.kept() {
             let live = state.live(path);
-            let mender = state.crossing.mender(path);
-            if mender.wanted() != streams {
-                make.push((path, mender.want(streams, live)));
+            let recovery = state.multipath.recovery(path);
+            if recovery.wanted() != streams {
+                make.push((path, recovery.want(streams, live)));
             }
         }
         make
@@ -186,10 +186,10 @@ impl StreamPool {
     }
 
     /// Returns the addresses of all paths, and the path of each stream.
-    pub fn ways(&self) -> (Vec<(String, String)>, Vec<StreamPath>) {
+    pub fn path_activity(&self) -> (Vec<(String, String)>, Vec<StreamPath>) {
         let mut state = lock(&self.state);
         let in_use = state.in_use();
-        let (mut known, mut paths, mut ways) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut known, mut paths, mut activity) = (Vec::new(), Vec::new(), Vec::new());
         for (id, stream) in state.streams.iter().filter(|(_, stream)| stream.is_tcp && !stream.given_up) {
             let place = known.iter().position(|path| *path == stream.path);
             let Some(path) = place.or_else(|| {
@@ -201,19 +201,19 @@ impl StreamPool {
                 continue;
             };
             let path = u8::try_from(path).unwrap_or(u8::MAX);
-            ways.push(StreamPath { stream: *id, path, in_use: in_use.contains((*id).into()) });
+            activity.push(StreamPath { stream: *id, path, in_use: in_use.contains((*id).into()) });
         }
-        (paths, ways)
+        (paths, activity)
     }
 
     /// Whether total rates mean nothing now: a lost stream awaits its replacement, or paths are being compared.
-    pub fn is_mending(&self) -> bool {
-        lock(&self.state).crossing.is_unsettled()
+    pub fn is_recovering(&self) -> bool {
+        lock(&self.state).multipath.is_unsettled()
     }
 
     /// Samples all sockets and closes broken or stalled streams; their threads detect that. `None` if a stream is not
     /// TCP and has no replacement.
-    pub fn mend(&self, elapsed: Duration) -> Option<PathRepair> {
+    pub fn plan_repair(&self, elapsed: Duration) -> Option<PathRepair> {
         let mut state = lock(&self.state);
         let mut seen: BTreeMap<PathId, PathMeasurement> = BTreeMap::new();
         for (id, stream) in state.streams.iter_mut().filter(|(_, stream)| !stream.given_up) {
@@ -226,7 +226,7 @@ impl StreamPool {
                 _ => path.broken.push(StreamId(*id)),
             }
         }
-        let repair = state.crossing.sample(elapsed, &seen);
+        let repair = state.multipath.sample(elapsed, &seen);
         let broken: Vec<_> = seen.values().flat_map(|path| path.broken.iter().copied()).collect();
         let silent = repair.give_up.iter().filter(|id| !broken.contains(id));
         silent.for_each(|id| self.note_loss(format!("data stream {} had no answer", id.0)));
@@ -238,7 +238,7 @@ impl StreamPool {
 
     /// Whether streams of more than one path were admitted.
     pub fn has_paths(&self) -> bool {
-        lock(&self.state).crossing.is_several()
+        lock(&self.state).multipath.is_several()
     }
 
     /// Returns the paths in use, each with the addresses of the connecting and the accepting end.
@@ -251,7 +251,7 @@ impl StreamPool {
             let (own, peer) = names(&*socket);
             Some((path, if is_connector { (own, peer) } else { (peer, own) }))
         };
-        state.crossing.kept().into_iter().filter_map(name).collect()
+        state.multipath.kept().into_iter().filter_map(name).collect()
     }
 
     /// Closes streams that the other end has given up. A thread that still receives from one reads the remaining data
@@ -273,7 +273,7 @@ impl StreamPool {
     /// Samples the first `streams` streams of the main path; `None` if one of them is not TCP.
     pub fn snapshot(&self, streams: u16) -> Option<PoolSnapshot> {
         let mut state = lock(&self.state);
-        let main = state.crossing.main();
+        let main = state.multipath.main();
         let mut all = PoolSnapshot { round_trip: Duration::MAX, gone: state.gone, ..PoolSnapshot::default() };
         let in_use = |stream: &&mut PooledStream| !stream.given_up && Some(stream.path) == main;
         for stream in state.streams.values_mut().filter(in_use).take(streams.into()) {
@@ -325,7 +325,7 @@ impl StreamPool {
     /// Returns this end's address on the main path; `None` if that is not TCP.
     pub fn own_address(&self) -> Option<IpAddr> {
         let state = lock(&self.state);
-        let main = state.crossing.main();
+        let main = state.multipath.main();
         let mut in_use =
             state.streams.values().filter(|stream| stream.is_tcp && !stream.given_up && Some(stream.path) == main);
         in_use.find_map(|stream| own_address(&*stream.socket.upgrade()?))
@@ -347,8 +347,8 @@ impl PoolState {
     /// Returns the streams that get work: the intended number on each path in use.
     fn in_use(&mut self) -> RangeSet {
         let mut in_use = RangeSet::new();
-        for path in self.crossing.in_use() {
-            let wanted = self.crossing.mender(path).wanted().into();
+        for path in self.multipath.in_use() {
+            let wanted = self.multipath.recovery(path).wanted().into();
             for id in self.ids_of_live(path).take(wanted) {
                 in_use.insert(id.into());
             }
@@ -364,9 +364,9 @@ impl PoolState {
         u16::try_from(self.ids_of_live(path).count()).unwrap_or(u16::MAX)
     }
 
-    fn is_gone(&mut self, path: PathId) {
+    fn record_loss(&mut self, path: PathId) {
         self.gone += 1;
-        self.crossing.mender(path).gone();
+        self.multipath.recovery(path).stream_lost();
     }
 
     fn give_up(&mut self, streams: &[StreamId]) {

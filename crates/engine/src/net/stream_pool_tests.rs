@@ -40,9 +40,9 @@ fn in_use(pool: &StreamPool) -> Vec<u64> {
 fn until_something(pool: &StreamPool) -> PathRepair {
     let deadline = std::time::Instant::now() + LIMIT;
     loop {
-        let mend = pool.mend(Duration::from_millis(1)).unwrap();
-        if mend != PathRepair::default() {
-            return mend;
+        let action = pool.plan_repair(Duration::from_millis(1)).unwrap();
+        if action != PathRepair::default() {
+            return action;
         }
         assert!(std::time::Instant::now() < deadline, "nothing happens");
     }
@@ -58,12 +58,12 @@ fn a_stream_closed_by_the_other_end_is_replaced_and_its_figures_stay() {
     pool.set_connector(Arc::clone(&connected.connector));
     assert!(near.iter().zip(0..).all(|(stream, id)| pool.admit(StreamId(id), stream)));
     assert!(!pool.admit(StreamId(1), &near[1]), "an id comes once");
-    assert_eq!((pool.mend(Duration::ZERO), in_use(&pool)), (Some(PathRepair::default()), vec![0, 1]));
+    assert_eq!((pool.plan_repair(Duration::ZERO), in_use(&pool)), (Some(PathRepair::default()), vec![0, 1]));
     let before = pool.snapshot(2).unwrap();
     drop(far.remove(0));
     let expected = PathRepair { give_up: vec![StreamId(0)], make: vec![(PathId(0), 1)], ..PathRepair::default() };
     assert_eq!(until_something(&pool), expected);
-    assert_eq!((pool.count(), in_use(&pool), pool.is_mending()), (1, vec![1], true));
+    assert_eq!((pool.count(), in_use(&pool), pool.is_recovering()), (1, vec![1], true));
     assert!(pool.snapshot(2).unwrap().is_of_others_than(&before));
     let figures = pool.figures();
     assert!(pool.ending(StreamId(0), true), "it can be replaced");
@@ -71,7 +71,7 @@ fn a_stream_closed_by_the_other_end_is_replaced_and_its_figures_stay() {
     assert!(pool.make(1, PathId(0)));
     let (id, stream) = connected.arrivals.next(LIMIT).unwrap().unwrap();
     assert!(id == StreamId(2) && pool.admit(id, &stream));
-    assert!(!pool.is_mending() && in_use(&pool) == [1, 2]);
+    assert!(!pool.is_recovering() && in_use(&pool) == [1, 2]);
     assert!(!pool.admit(StreamId(0), &near[0]), "also when the first is gone");
 }
 
@@ -128,10 +128,10 @@ fn a_fixed_number_holds_for_present_and_later_streams() {
     pool.want(3);
     assert_eq!(pool.keep_fixed(), [(PathId(0), 0)], "whoever wants more has no say");
     assert_eq!(in_use(&pool), [0]);
-    let (paths, ways) = pool.ways();
+    let (paths, activity) = pool.path_activity();
     assert_eq!(paths.len(), 1);
-    let ways: Vec<_> = ways.iter().map(|way| (way.stream, way.path, way.in_use)).collect();
-    assert_eq!(ways, [(0, 0, true), (1, 0, false)]);
+    let activity: Vec<_> = activity.iter().map(|stream| (stream.stream, stream.path, stream.in_use)).collect();
+    assert_eq!(activity, [(0, 0, true), (1, 0, false)]);
 }
 
 #[test]

@@ -241,17 +241,17 @@ impl PartialFinder {
             return Ok(Some(partial));
         }
         let is_known = match what {
-            "part" => self.look_at_part(&mut partial)?,
-            "patch" => self.look_at_patch(&mut partial)?,
-            _ => look_at_journal(&mut partial)?,
+            "part" => self.examine_part(&mut partial)?,
+            "patch" => self.examine_patch(&mut partial)?,
+            _ => examine_journal(&mut partial)?,
         };
         Ok(is_known.then_some(partial))
     }
 
     /// Examines a patch; `false` if it has vanished. A useful patch is listed under the name of its file.
-    fn look_at_patch(&self, partial: &mut Partial) -> io::Result<bool> {
+    fn examine_patch(&self, partial: &mut Partial) -> io::Result<bool> {
         partial.file = self.patched.borrow_mut().file_of(&partial.dir, &partial.name)?;
-        let is_known = partial.look_at_patch()?;
+        let is_known = partial.examine_patch()?;
         if let (Some(file), PartialState::Patch { .. } | PartialState::Busy { .. }) =
             (&partial.file, partial.about.state)
         {
@@ -261,7 +261,7 @@ impl PartialFinder {
     }
 
     /// Examines a partial file; `false` if it has vanished.
-    fn look_at_part(&self, partial: &mut Partial) -> io::Result<bool> {
+    fn examine_part(&self, partial: &mut Partial) -> io::Result<bool> {
         let rival = match lock_file(&partial.dir, &partial.name, OFlags::RDONLY, &impatient()) {
             Ok(None) => return Ok(false),
             Ok(Some(_)) => None,
@@ -325,7 +325,7 @@ impl PartialFinder {
 }
 
 /// Examines a journal; `false` if it is described with its partial file.
-fn look_at_journal(partial: &mut Partial) -> io::Result<bool> {
+fn examine_journal(partial: &mut Partial) -> io::Result<bool> {
     let leaf = FileName { dir: partial.dir.clone(), name: partial.name.clone() };
     let part = sibling(&partial.name, "part");
     if is_there(&partial.dir, &part)? {

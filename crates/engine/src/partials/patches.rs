@@ -84,7 +84,7 @@ fn state_of(dir: &Dir, patch: &OwnedFd, file: Option<&Name>) -> io::Result<Parti
 
 impl Partial {
     /// Determines the state of a patch; `false` if it has vanished.
-    pub(super) fn look_at_patch(&mut self) -> io::Result<bool> {
+    pub(super) fn examine_patch(&mut self) -> io::Result<bool> {
         self.about.state = match lock_file(&self.dir, &self.name, OFlags::RDONLY, &impatient()) {
             Ok(None) => return Ok(false),
             Ok(Some(patch)) => state_of(&self.dir, &patch, self.file.as_ref())?,

@@ -57,13 +57,13 @@ impl DigestChecks {
     }
 
     /// Whether any digest is requested, so that all data must be hashed.
-    pub(crate) fn is_asked_for_sums(&self) -> bool {
+    pub(crate) fn wants_digests(&self) -> bool {
         self.job.request.settings.checksum.is_some()
     }
 
     /// Whether the source computes the digest.
     pub(crate) fn has_sums_elsewhere(&self) -> bool {
-        self.is_asked_for_sums() && self.checksum().is_none()
+        self.wants_digests() && self.checksum().is_none()
     }
 
     pub(crate) fn sum<'i>(&self, file: &'i ReceivingFile) -> Option<&'i FileChecksum> {
@@ -80,9 +80,9 @@ impl DigestChecks {
     }
 
     /// Hashes a frame before its write in order.
-    pub(crate) fn pass_in_turn(&self, file: &ReceivingFile, index: u64, payload: &[u8]) {
+    pub(crate) fn update_in_order(&self, file: &ReceivingFile, index: u64, payload: &[u8]) {
         if let Some(sum) = self.sum(file) {
-            sum.pass_in_turn(index, payload);
+            sum.update_in_order(index, payload);
         }
     }
 
@@ -95,7 +95,7 @@ impl DigestChecks {
     }
 
     /// Hashes a verified frame of an earlier run.
-    pub(crate) fn pass_held(&self, file: &ReceivingFile, index: u64, payload: &[u8]) {
+    pub(crate) fn update_with_verified(&self, file: &ReceivingFile, index: u64, payload: &[u8]) {
         if let Some(sum) = self.sum(file) {
             sum.update(index, payload);
             self.frame_written(file, index);

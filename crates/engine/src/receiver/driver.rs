@@ -179,7 +179,7 @@ impl TargetReceiver {
 
     /// Reports verified frames to the source, in any number of files. Frames to be compared wait while the source has
     /// many others to compare.
-    pub(super) fn report_held(&self, held: impl IntoIterator<Item = VerifiedFrames>, compare: bool) {
+    pub(super) fn report_verified_frames(&self, held: impl IntoIterator<Item = VerifiedFrames>, compare: bool) {
         for VerifiedFrames { entry, first, values } in held {
             let step = self.session.apply_when(
                 |machine| !compare || machine.may_hold(values.len()),

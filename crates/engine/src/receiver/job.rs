@@ -258,7 +258,7 @@ impl ReceiverJob {
     /// Reports a file linked to an earlier copy.
     pub(super) fn report_linked(&self, relative: impl Fn() -> Vec<u8>, size: u64) {
         self.report_item(&relative, (EntryKind::File, Some(size)), ChangeKind::Linked);
-        self.reporter.file_there(&relative, size, None);
+        self.reporter.file_existed(&relative, size, None);
     }
 }
 
@@ -266,7 +266,7 @@ impl ReceiverJob {
 /// default.
 fn policy_allows_deltas(request: &TargetRequest, policy: &HostPolicy, reporter: &Reporter) -> bool {
     let Err(refusal) = policy.check(PolicyRule::NoDeltas) else { return true };
-    let is_asked_for = request.delta.looks_everywhere() || request.sync.detect_renames;
+    let is_asked_for = request.delta.applies_within_host() || request.sync.detect_renames;
     if is_asked_for && request.compare.is_none() {
         let text = format!("{refusal}; files are sent whole").replace('\n', "; ");
         reporter.send(&WorkerMessage::Warning { text });

@@ -196,7 +196,7 @@ impl TargetReceiver {
             }
             SessionOutput::Finished => {
                 self.removals.remove_extraneous_after();
-                self.metadata.settle_landing();
+                self.metadata.finish_destination();
                 None
             }
             SessionOutput::Stopped => None,

@@ -158,7 +158,7 @@ impl TargetReceiver {
         let ReceiverEntry::File(file) = &**item else { return Ok(()) };
         let mut verification = self.verifier.begin(entry, item, file)?;
         while let Some(held) = self.verifier.next(&mut verification)? {
-            self.report_held(held, verification.compare);
+            self.report_verified_frames(held, verification.compare);
         }
         Ok(())
     }
@@ -169,7 +169,7 @@ impl TargetReceiver {
         let comparer = &self.decider.comparer;
         while let Some(HashedChunk { entry, item, frames }) = comparer.hash_next(&mut reader, false).or_else(|| {
             // Results are reported before a wait.
-            self.report_held(std::mem::take(&mut held), true);
+            self.report_verified_frames(std::mem::take(&mut held), true);
             comparer.hash_next(&mut reader, true)
         }) {
             match frames {
@@ -177,7 +177,7 @@ impl TargetReceiver {
                     let is_large = frames.values.len() > 1;
                     held.push(frames);
                     if is_large || held.len() == FILES_PER_REPORT {
-                        self.report_held(std::mem::take(&mut held), true);
+                        self.report_verified_frames(std::mem::take(&mut held), true);
                     }
                 }
                 Err(error) => self.compare_failed(entry, &item, &error),

@@ -37,9 +37,9 @@ impl Source {
     }
 
     /// Hashes a frame of a flow.
-    pub(super) fn pass_in_turn(&self, item: &SourceEntry, index: u64, payload: &[u8]) {
+    pub(super) fn update_in_order(&self, item: &SourceEntry, index: u64, payload: &[u8]) {
         if let Some(sum) = self.sum(item).filter(|_| !payload.is_empty()) {
-            sum.pass_in_turn(index, payload);
+            sum.update_in_order(index, payload);
         }
     }
 

@@ -174,7 +174,7 @@ impl SourceEntry {
         let stat = || stat_regular_file(file).map(|stat| SourceState::from(&stat));
         match self.removable.as_ref().and_then(RemovableFile::own_unlinks) {
             None => stat(),
-            Some(own) => own.with_names_held(|span| Ok(span.as_offered(stat()?, &self.offered))),
+            Some(own) => own.without_removals(|span| Ok(span.as_offered(stat()?, &self.offered))),
         }
     }
 

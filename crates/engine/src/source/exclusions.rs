@@ -40,7 +40,7 @@ impl UnreportedExclusions {
 
 /// Sends a filter file to the target. `None` if the job was stopped.
 pub(super) fn report_patterns(source: &Source, directory: EntryId, (file, text): PatternFile) -> Option<()> {
-    wait_for_outbox(source)?.machine.tell_patterns(directory, file, text);
+    wait_for_outbox(source)?.machine.send_patterns(directory, file, text);
     source.signals.outbox.notify_all();
     Some(())
 }
@@ -69,7 +69,7 @@ pub(super) fn judge(is_all: &mut Option<bool>, found: &WalkEntry) {
 }
 
 /// Warns that filters exclude every file of a source argument.
-pub(super) fn say_that_nothing_is_left(reporter: &Reporter, operand: &[u8]) {
+pub(super) fn warn_all_excluded(reporter: &Reporter, operand: &[u8]) {
     let shown = escape(operand);
     let at = shown.trim_end_matches('/');
     let text = format!("{shown}: the filters exclude every file in it; --explain {at}/NAME prints the rule");

@@ -26,11 +26,11 @@ pub(super) fn send_next(
     source: &Source,
     next: &FlowFrame<SourceEntry>,
     reader: &mut FrameReader,
-    outlet: &mut impl FrameSink,
+    sink: &mut impl FrameSink,
 ) -> Result<(), StreamError> {
     source.audit_begin(&next.handle)?;
     // A read may block for any time.
-    outlet.flush()?;
+    sink.flush()?;
     let frame = source.request.settings.frame;
     let mut buffer = reader.buffer();
     let feed = next.handle.feed();
@@ -48,7 +48,7 @@ pub(super) fn send_next(
     };
     buffer.set_payload_len(len);
     // No other stream may read before this frame counts as read.
-    source.pass_in_turn(&next.handle, next.index, buffer.payload());
+    source.update_in_order(&next.handle, next.index, buffer.payload());
     let is_only = next.index == 0 && end.is_some();
     let Some(written) = source.flow_read(next, len, end) else {
         reader.give_back(buffer);
@@ -58,10 +58,10 @@ pub(super) fn send_next(
         reader.give_back(buffer);
         return Ok(());
     }
-    if outlet.target_here().is_none() {
+    if sink.target_here().is_none() {
         feed.keep(next.index, buffer.payload(), is_only, written);
     }
-    let sent = send_flow_frame(source, next, buffer, is_only, outlet, true)?;
+    let sent = send_flow_frame(source, next, buffer, is_only, sink, true)?;
     reader.give_back(sent);
     Ok(())
 }
@@ -71,7 +71,7 @@ pub(super) fn send_kept(
     source: &Source,
     kept: &FlowFrame<SourceEntry>,
     reader: &mut FrameReader,
-    outlet: &mut impl FrameSink,
+    sink: &mut impl FrameSink,
 ) -> Result<(), StreamError> {
     let mut buffer = reader.buffer();
     let frame = source.request.settings.frame;
@@ -79,7 +79,7 @@ pub(super) fn send_kept(
     match kept.handle.feed().kept(frame, kept.index, buffer.room_mut(), read_file) {
         Ok(Some((len, is_only))) => {
             buffer.set_payload_len(len);
-            buffer = send_flow_frame(source, kept, buffer, is_only, outlet, false)?;
+            buffer = send_flow_frame(source, kept, buffer, is_only, sink, false)?;
         }
         Ok(None) => {}
         Err(error) => source.fail_for_good(kept.entry, &kept.handle, &error),
@@ -93,7 +93,7 @@ fn send_flow_frame(
     of: &FlowFrame<SourceEntry>,
     buffer: FrameBuffer,
     is_only: bool,
-    outlet: &mut impl FrameSink,
+    sink: &mut impl FrameSink,
     is_first_time: bool,
 ) -> Result<FrameBuffer, StreamError> {
     let settings = &source.request.settings;
@@ -107,7 +107,7 @@ fn send_flow_frame(
     }
     let offset = of.index * u64::from(settings.frame.get());
     let trailer = RecordTrailer::Data(DataFrame { job: settings.number, entry: of.entry, offset, check, value });
-    outlet.send_frame(buffer, &trailer, &source.limiter)
+    sink.send_frame(buffer, &trailer, &source.limiter)
 }
 
 impl Source {

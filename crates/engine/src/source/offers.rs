@@ -172,7 +172,7 @@ impl OfferBuilder<'_> {
                 }
                 number += 1;
             }
-            self.source.lock().machine.pass_by(number);
+            self.source.lock().machine.finish_operands(number);
             self.source.signals.outbox.notify_all();
             self.batch = 0;
             if last {
@@ -222,7 +222,7 @@ impl OfferBuilder<'_> {
             self.found(operand, found)?;
         }
         if is_all_filtered == Some(true) {
-            exclusions::say_that_nothing_is_left(&self.source.reporter, &operand.path);
+            exclusions::warn_all_excluded(&self.source.reporter, &operand.path);
         }
         // A stopped job ends the walk early.
         (!self.source.lock().stopped).then_some(())

@@ -57,7 +57,7 @@ impl UnlinkSpan {
 
 impl OwnUnlinks {
     /// Calls `act` while no name of the file can be removed.
-    pub fn with_names_held<T>(&self, act: impl FnOnce(&mut UnlinkSpan) -> T) -> T {
+    pub fn without_removals<T>(&self, act: impl FnOnce(&mut UnlinkSpan) -> T) -> T {
         act(&mut lock(&self.0))
     }
 }
@@ -74,7 +74,7 @@ impl OwnUnlinkRecords {
         }
         let mut records = lock(&self.0);
         let known = records.get(&stat.identity).and_then(Weak::upgrade);
-        if let Some(known) = known.filter(|known| known.with_names_held(|span| span.contains(stat.changed))) {
+        if let Some(known) = known.filter(|known| known.without_removals(|span| span.contains(stat.changed))) {
             return Some(known);
         }
         if records.len() >= RECORDS_MIN && records.len() == records.capacity() {
@@ -106,14 +106,14 @@ mod tests {
         ["b", "c"].iter().for_each(|other| std::fs::hard_link(temp.path().join("a"), temp.path().join(other)).unwrap());
         let found = stat("a");
         let record = records.of(&found).unwrap();
-        record.with_names_held(|span| span.unlink(&*root.fd().unwrap(), &name("c"), &found)).unwrap();
+        record.without_removals(|span| span.unlink(&*root.fd().unwrap(), &name("c"), &found)).unwrap();
         // Found before or after the removal.
         let after = stat("a");
         assert!([&found, &after].iter().all(|stat| Arc::ptr_eq(&records.of(stat).unwrap(), &record)));
         let (offered, now) = (SourceState::from(&found), SourceState::from(&after));
-        assert_eq!(record.with_names_held(|span| span.as_offered(now, &offered)), offered);
+        assert_eq!(record.without_removals(|span| span.as_offered(now, &offered)), offered);
         let by_others = SourceState { changed: Timestamp { seconds: now.changed.seconds + 1, nanoseconds: 0 }, ..now };
-        assert_eq!(record.with_names_held(|span| span.as_offered(by_others, &offered)), by_others);
+        assert_eq!(record.without_removals(|span| span.as_offered(by_others, &offered)), by_others);
         let changed = FileStat { changed: by_others.changed, ..after };
         assert!(!Arc::ptr_eq(&records.of(&changed).unwrap(), &record));
     }

@@ -59,8 +59,8 @@ impl Source {
     }
 
     /// Queues the entries that the session has verified since the last call.
-    pub(super) fn take_proven(&self, state: &mut State) {
-        let proven = state.machine.take_proven();
+    pub(super) fn take_verified(&self, state: &mut State) {
+        let proven = state.machine.take_verified();
         add(&self.reporter.sync.left_at_source, state.machine.take_unproven());
         // A file that was offered again may follow its hard links.
         proven.iter().filter_map(|item| item.removable.as_ref()).for_each(RemovableFile::prove);
@@ -71,14 +71,14 @@ impl Source {
                     let is_other_name =
                         item.removable.as_ref().is_some_and(|it| matches!(it.names, RemovalNames::Other(_)));
                     add(&self.reporter.sync.left_at_source, u64::from(is_other_name));
-                    state.machine.proven_seen_to(1);
+                    state.machine.release_verified(1);
                 }
             }
         }
     }
 
     /// Removes verified files until all entries are complete. A stopped job leaves the rest.
-    pub fn remove_proven(&self) {
+    pub fn remove_verified(&self) {
         while let Some(batch) = self.wait_for_removals() {
             for removal in &batch {
                 if self.walk.cancel.is_cancelled() {
@@ -86,7 +86,7 @@ impl Source {
                 }
                 self.remove(removal);
             }
-            self.lock().machine.proven_seen_to(batch.len());
+            self.lock().machine.release_verified(batch.len());
             self.signals.window.notify_all();
         }
     }

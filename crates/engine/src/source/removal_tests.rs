@@ -59,7 +59,7 @@ fn done(source: &Source, entries: &[EntryId]) {
 fn finish(source: &Source, entries: &[EntryId]) -> (u64, u64) {
     done(source, entries);
     while source.lock().machine.poll_message().is_some() {}
-    source.remove_proven();
+    source.remove_verified();
     told(source)
 }
 
@@ -258,7 +258,7 @@ fn removed_hard_links_do_not_make_the_remaining_names_look_changed() {
         done(&source, &entries[1..8]);
         let batch = source.wait_for_removals().unwrap();
         batch.iter().for_each(|removal| source.remove(removal));
-        source.lock().machine.proven_seen_to(batch.len());
+        source.lock().machine.release_verified(batch.len());
         assert_eq!(told(&source), (7, 0));
         // The files are read and opened meanwhile.
         assert!(last.is_as_offered(opened.fd()).unwrap());
@@ -332,7 +332,7 @@ fn a_stopped_job_removes_no_more_files() {
         let entries = send_all(&source);
         done(&source, &entries[1..]);
         source.stop();
-        source.remove_proven();
+        source.remove_verified();
         assert!(file.exists());
     });
 }
@@ -346,7 +346,7 @@ fn the_removing_thread_wakes_for_each_file_and_ends_with_the_job() {
         let source = Arc::new(removing(std::slice::from_ref(&tree), |_| ()));
         let entries = send_all(&source);
         let remover = Arc::clone(&source);
-        let removing = std::thread::spawn(move || remover.remove_proven());
+        let removing = std::thread::spawn(move || remover.remove_verified());
         for entry in &entries[1..] {
             done(&source, &[*entry]);
         }

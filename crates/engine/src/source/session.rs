@@ -154,7 +154,7 @@ impl Source {
                 if request.storage.cache == CacheUse::Cold {
                     // A missing file is reported with the arguments.
                     let paths = request.operands.iter().map(|path| Path::new(OsStr::from_bytes(path)));
-                    paths.for_each(|path| drop(cold::let_go(path)));
+                    paths.for_each(|path| drop(cold::evict_pages(path)));
                 }
                 operands::resolve_operands(&request, &reporter)
             }
@@ -235,7 +235,7 @@ impl Source {
     }
 
     /// A sink for `stream`, with the job's compression.
-    pub fn outlet<'s>(&'s self, stream: &'s mut DataStream) -> CompressingStream<'s> {
+    pub fn compressing_stream<'s>(&'s self, stream: &'s mut DataStream) -> CompressingStream<'s> {
         CompressingStream::new(stream, self.request.compression, &self.reporter.tally)
     }
 
@@ -261,7 +261,7 @@ impl Source {
         let message = TargetMessage::decode(bytes, self.request.settings.number)?;
         let mut state = self.lock();
         state.machine.handle(message)?;
-        self.take_proven(&mut state);
+        self.take_verified(&mut state);
         let mut rejected = state.machine.take_rejected();
         if self.compares() {
             // These differ, and the target counts them.
@@ -330,7 +330,7 @@ impl Source {
     /// may stall for seconds.
     pub fn double_after(&self, rest: Duration) {
         let mut state = self.lock();
-        state.machine.keep_pieces();
+        state.machine.track_chunks();
         state.double_after = Some(rest);
         drop(state);
         self.signals.work.notify_all();
@@ -375,7 +375,7 @@ impl Source {
     }
 
     /// Incomplete files with data assigned to streams.
-    pub fn files_under_way(&self) -> u64 {
+    pub fn files_in_progress(&self) -> u64 {
         self.lock().machine.under_way() as u64
     }
 
@@ -432,7 +432,7 @@ impl Source {
     /// Sends the names of an entry's owner and group before its offer, once each.
     pub(super) fn report_owners(&self, meta: &EntryMetadata) {
         for (is_group, id, name) in self.owners.iter().flat_map(|owners| owners.unsent(meta)) {
-            self.lock().machine.tell_owner(is_group, id, name);
+            self.lock().machine.send_owner(is_group, id, name);
         }
     }
 

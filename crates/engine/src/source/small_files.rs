@@ -25,7 +25,7 @@ pub(super) fn send(
     source: &Source,
     files: &[SmallFile<SourceEntry>],
     reader: &mut FrameReader,
-    outlet: &mut impl FrameSink,
+    sink: &mut impl FrameSink,
 ) -> Result<(), StreamError> {
     let frame = source.request.settings.frame;
     let mut packed = Vec::with_capacity(files.len());
@@ -63,7 +63,7 @@ pub(super) fn send(
     buffer.set_payload_len(used);
     let check = frame_check(buffer.payload());
     let job = source.request.settings.number;
-    reader.give_back(outlet.send_frame(
+    reader.give_back(sink.send_frame(
         buffer,
         &RecordTrailer::Pack(PackFrame { job, check, files: packed }),
         &source.limiter,

@@ -64,7 +64,7 @@ impl SourceRemoval {
     pub(super) fn carry_out(&self) -> io::Result<SourceRemovalOutcome> {
         match self.removable.own_unlinks() {
             None => self.remove_name(None),
-            Some(own) => own.with_names_held(|span| self.remove_name(Some(span))),
+            Some(own) => own.without_removals(|span| self.remove_name(Some(span))),
         }
     }
 

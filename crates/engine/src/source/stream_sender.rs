@@ -56,19 +56,19 @@ impl Source {
         run(self, id, &mut NoSink)
     }
 
-    /// Runs one stream: reads wanted data and writes it to `outlet`, until all entries are complete.
-    pub fn run_stream(&self, id: StreamId, outlet: &mut impl FrameSink) -> Result<(), StreamError> {
-        run(self, id, outlet)
+    /// Runs one stream: reads wanted data and writes it to `sink`, until all entries are complete.
+    pub fn run_stream(&self, id: StreamId, sink: &mut impl FrameSink) -> Result<(), StreamError> {
+        run(self, id, sink)
     }
 }
 
 /// Runs one stream until all entries are complete. A broken stream leaves its work to others.
-fn run(source: &Source, id: StreamId, outlet: &mut impl FrameSink) -> Result<(), StreamError> {
+fn run(source: &Source, id: StreamId, sink: &mut impl FrameSink) -> Result<(), StreamError> {
     let frame_bytes = source.request.settings.frame.bytes();
     let fills_holes = source.request.preserve.holes == HolePolicy::Fill;
     let reader = FrameReader::new(frame_bytes, source.policy.depth(frame_bytes)).filling_holes(fills_holes);
     let (chunk_sizer, ahead, compared) = (ChunkSizer::default(), None, Vec::new());
-    let mut sender = StreamSender { source, id, outlet, reader, chunk_sizer, ahead, compared };
+    let mut sender = StreamSender { source, id, sink, reader, chunk_sizer, ahead, compared };
     let mut now = None;
     let carried = send_work(&mut sender, &mut now);
     if carried.is_err() {
@@ -83,20 +83,20 @@ fn send_work(sender: &mut StreamSender<'_, impl FrameSink>, now: &mut Option<Sta
     while let Some(work) = sender.next_work()? {
         match &*now.insert(work) {
             StartedWork::Frames(chunk, file, known) => sender.send_chunk(chunk, file, known)?,
-            StartedWork::Pack(files) => small_files::send(sender.source, files, &mut sender.reader, sender.outlet)?,
-            StartedWork::Next(next) => flow_frames::send_next(sender.source, next, &mut sender.reader, sender.outlet)?,
-            StartedWork::Kept(kept) => flow_frames::send_kept(sender.source, kept, &mut sender.reader, sender.outlet)?,
+            StartedWork::Pack(files) => small_files::send(sender.source, files, &mut sender.reader, sender.sink)?,
+            StartedWork::Next(next) => flow_frames::send_next(sender.source, next, &mut sender.reader, sender.sink)?,
+            StartedWork::Kept(kept) => flow_frames::send_kept(sender.source, kept, &mut sender.reader, sender.sink)?,
         }
         *now = None;
     }
-    sender.outlet.end(sender.reader.buffer())
+    sender.sink.end(sender.reader.buffer())
 }
 
 /// State of one stream at the source.
 struct StreamSender<'s, O> {
     source: &'s Source,
     id: StreamId,
-    outlet: &'s mut O,
+    sink: &'s mut O,
     reader: FrameReader,
     chunk_sizer: ChunkSizer,
     /// The next work, started early to keep the disk busy.
@@ -164,7 +164,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
                 Some(work) => work,
                 None => {
                     self.source.all_read(&mut self.compared);
-                    self.outlet.flush()?;
+                    self.sink.flush()?;
                     match self.source.wait_for_work(self.id, frames_max)? {
                         Some(work) => work,
                         None => return Ok(None),
@@ -176,7 +176,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
     }
 
     /// Takes the next work before this chunk is sent, if the disk would otherwise idle.
-    fn look_ahead(&mut self) -> Result<(), StreamError> {
+    fn take_work_early(&mut self) -> Result<(), StreamError> {
         if self.ahead.is_none()
             && self.reader.wants_another()
             && let Some(work) = self.source.work_at_hand(self.id, self.chunk_sizer.frames_max())
@@ -213,7 +213,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
         let may_share =
             matches!(known, PeerChunkState::Nothing) && !chunk.handle.is_null() && !source.policy.is_forced();
         if may_share
-            && let Some(target) = self.outlet.target_here()
+            && let Some(target) = self.sink.target_here()
             && target.share(&file, chunk.entry, chunk.size, chunk.frames.clone())?
         {
             let values: Vec<_> = chunk.frames.clone().map(|index| (index, NO_VALUE)).collect();
@@ -267,7 +267,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
         let mut held = if let PeerChunkState::Values(held) = known { held.iter() } else { [].iter() };
         let mut old = if let PeerChunkState::Old(base) = known { Some(ChunkBase::from(base)) } else { None };
         for index in chunk.frames.clone() {
-            self.look_ahead()?;
+            self.take_work_early()?;
             let len = frame_len(source, chunk.size, index);
             let mut buffer = match self.reader.next() {
                 Some(Ok(buffer)) if buffer.payload().len() == len => buffer,
@@ -308,7 +308,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
                 buffer.set_map(map_of_zeros(buffer.payload()));
             }
             let trailer = RecordTrailer::Data(DataFrame { job, entry, offset, check, value });
-            self.reader.give_back(self.outlet.send_frame(buffer, &trailer, &source.limiter)?);
+            self.reader.give_back(self.sink.send_frame(buffer, &trailer, &source.limiter)?);
         }
         Ok(SentChunk::Frames(values, same))
     }
@@ -318,7 +318,7 @@ impl<O: FrameSink> StreamSender<'_, O> {
         let mut buffer = self.reader.buffer();
         buffer.set_payload_len(bytes.len());
         buffer.payload_mut().copy_from_slice(bytes);
-        self.reader.give_back(self.outlet.send_frame(buffer, trailer, &self.source.limiter)?);
+        self.reader.give_back(self.sink.send_frame(buffer, trailer, &self.source.limiter)?);
         Ok(())
     }
 

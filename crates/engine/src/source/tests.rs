@@ -346,11 +346,11 @@ fn a_stream_takes_its_next_piece_early_and_does_not_send_it_once_the_job_is_stop
             let source = source(std::slice::from_ref(&path), SymlinkMode::Keep);
             assert_eq!(offers(&source).len(), 1);
             source.handle_peer(&needs(0, vec![TransferNeed::All])).unwrap();
-            let mut outlet = StoppingSink { source: &source, at, frames: Vec::new() };
-            source.run_stream(StreamId(0), &mut outlet).unwrap();
+            let mut sink = StoppingSink { source: &source, at, frames: Vec::new() };
+            source.run_stream(StreamId(0), &mut sink).unwrap();
             let first_piece = ChunkSizer::default().frames_max();
-            let sent = outlet.frames.len() as u64;
-            assert_eq!(outlet.frames, (0..sent).collect::<Vec<_>>());
+            let sent = sink.frames.len() as u64;
+            assert_eq!(sink.frames, (0..sent).collect::<Vec<_>>());
             if at <= first_piece {
                 assert_eq!(sent, first_piece, "a piece that is begun is sent");
             }
@@ -374,10 +374,10 @@ fn a_paused_source_gives_no_work_until_resumed_or_stopped() {
         assert!(source.work_at_hand(StreamId(0), 1).is_none());
         let stream = Arc::clone(&source);
         let streaming = std::thread::spawn(move || stream.wait_for_work(StreamId(0), 1).unwrap().is_some());
-        assert_eq!((source.pauses(), source.files_under_way()), (1, 0));
+        assert_eq!((source.pauses(), source.files_in_progress()), (1, 0));
         source.pause(false);
         assert!(streaming.join().unwrap());
-        assert_eq!((source.pauses(), source.files_under_way()), (2, 2), "both are small, and in one pack");
+        assert_eq!((source.pauses(), source.files_in_progress()), (2, 2), "both are small, and in one pack");
         source.pause(true);
         source.stop();
         assert_eq!(source.limiter.permit().acquire(1000), 1000, "what is half sent is not waited for");

@@ -90,7 +90,7 @@ impl ConfineRights {
 impl ConfineBounds {
     /// Bounds that permit only `network`.
     pub fn new(network: ConfineNetwork) -> Self {
-        Self { rules: nothing_but(network).map_err(ConfineError::from), reads_anything: None, local_sockets: false }
+        Self { rules: deny_all_except(network).map_err(ConfineError::from), reads_anything: None, local_sockets: false }
     }
 
     /// Permits `rights` in `place`, also after a rename.
@@ -135,7 +135,7 @@ impl ConfineBounds {
     }
 }
 
-fn nothing_but(network: ConfineNetwork) -> Result<RulesetCreated, RulesetError> {
+fn deny_all_except(network: ConfineNetwork) -> Result<RulesetCreated, RulesetError> {
     let rules = Ruleset::default().handle_access(AccessFs::from_all(WANTED))?.scope(Scope::from_all(WANTED))?;
     match network {
         ConfineNetwork::None => rules.handle_access(AccessNet::from_all(WANTED))?.create(),

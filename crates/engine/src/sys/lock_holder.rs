@@ -15,7 +15,7 @@ pub struct LockTable {
 /// Most bytes read of a list.
 const LIST_MAX: usize = 4 << 20;
 /// Bytes per read.
-const PIECE: usize = 32 << 10;
+const CHUNK: usize = 32 << 10;
 
 impl LockTable {
     /// Opens both.
@@ -37,10 +37,10 @@ impl LockTable {
 /// Reads a list of proc(5).
 fn whole(list: &File) -> String {
     let mut text = Vec::new();
-    let mut piece = vec![0; PIECE];
+    let mut chunk = vec![0; CHUNK];
     while text.len() < LIST_MAX {
-        match list.read_at(&mut piece, text.len() as u64) {
-            Ok(read) if read > 0 => text.extend_from_slice(&piece[..read]),
+        match list.read_at(&mut chunk, text.len() as u64) {
+            Ok(read) if read > 0 => text.extend_from_slice(&chunk[..read]),
             _ => break,
         }
     }

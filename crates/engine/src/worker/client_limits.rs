@@ -251,7 +251,7 @@ impl ClientLimits {
         bounds.allow(File::open(".")?, rights);
         // A chroot may lack both.
         null::open_zeros().iter().for_each(|zeros| bounds.allow(zeros, ConfineRights::ReadFile));
-        null::open_nothing().iter().for_each(|nothing| bounds.allow(nothing, ConfineRights::WriteSpecial));
+        null::open_null_sink().iter().for_each(|nothing| bounds.allow(nothing, ConfineRights::WriteSpecial));
         if let Some(trees) = state_dir.map(|state| state.join("trees")).filter(|_| !is_read_only) {
             // Without this directory, finished trees are not recorded.
             let trees = std::fs::create_dir_all(&trees).and_then(|()| File::open(&trees));

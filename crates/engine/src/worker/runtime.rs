@@ -239,7 +239,7 @@ impl RuntimeShared {
                 share_out(&source, &self.pool);
                 self.spawn(&format!("haul-s{number}"), move |shared| {
                     let _entered = shared.stages.enter(Some(number), Stage::Prepare);
-                    let result = source.run_stream(id, &mut source.outlet(&mut stream));
+                    let result = source.run_stream(id, &mut source.compressing_stream(&mut stream));
                     shared.stream_ended(id, result, source.is_finished());
                 });
             }
@@ -351,7 +351,7 @@ impl RuntimeShared {
         self.target.iter().for_each(|target| target.is_over());
         if !self.failed.load(Ordering::SeqCst) {
             self.finished.store(true, Ordering::SeqCst);
-            self.tell_load();
+            self.report_load();
             self.report(&WorkerMessage::Streams(stream_figures(&self.stages, &self.pool)));
             let path = self.pool.figures();
             self.source.iter().for_each(|source| source.reporter.finished(path));
@@ -382,23 +382,23 @@ impl RuntimeShared {
     }
 
     /// Reports how this worker has spent its time so far.
-    fn tell_load(&self) {
+    fn report_load(&self) {
         let load = self.sample_metrics();
         self.report(&WorkerMessage::Load(Box::new(load)));
     }
 
     /// Reports the figures of the source's connections so far.
-    fn tell_streams_of_source(&self) {
+    fn report_source_streams(&self) {
         if self.source.is_some() && self.pool.own_address().is_some() {
             self.report(&WorkerMessage::Streams(stream_figures(&self.stages, &self.pool)));
         }
     }
 
     /// Reports the current activity of the source.
-    fn tell_work(&self) {
+    fn report_activity(&self) {
         if let Some(source) = &self.source {
-            let (paths, streams) = self.pool.ways();
-            let work = SourceActivity { files_under_way: source.files_under_way(), paths, streams };
+            let (paths, streams) = self.pool.path_activity();
+            let work = SourceActivity { files_in_progress: source.files_in_progress(), paths, streams };
             self.report(&WorkerMessage::Work(Box::new(work)));
         }
     }

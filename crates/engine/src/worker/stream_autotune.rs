@@ -39,7 +39,7 @@ pub fn tune(source: &Source, pool: &StreamPool, mut pause: impl FnMut(Duration) 
         let elapsed = std::mem::replace(&mut at, Instant::now()).elapsed();
         let pauses_now = source.pauses();
         let was_paused = std::mem::replace(&mut pauses, pauses_now) != pauses_now || pauses_now % 2 == 1;
-        if pool.is_mending() || now.is_of_others_than(&last) || was_paused {
+        if pool.is_recovering() || now.is_of_others_than(&last) || was_paused {
             // Rates that include a broken stream or a pause say nothing about the best number of streams.
             last = now;
             continue;

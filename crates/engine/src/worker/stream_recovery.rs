@@ -18,13 +18,17 @@ const PERIOD: Duration = Duration::from_millis(250);
 const DOUBLED_AFTER: Duration = Duration::from_millis(50);
 
 /// Monitors streams until `pause`, which waits for a given time, reports the end of the job. An error ends the job.
-pub fn mend(source: &Source, pool: &StreamPool, mut pause: impl FnMut(Duration) -> bool) -> Result<(), WorkerError> {
+pub fn recover_streams(
+    source: &Source,
+    pool: &StreamPool,
+    mut pause: impl FnMut(Duration) -> bool,
+) -> Result<(), WorkerError> {
     let mut at = Instant::now();
     let (mut was_lost, mut is_told, mut doubles) = (false, false, false);
     let mut announced = AnnouncedPaths::default();
     while pause(PERIOD) && !source.is_finished() {
         let elapsed = std::mem::replace(&mut at, Instant::now()).elapsed();
-        let Some(PathRepair { give_up, make, hopeless, moved }) = pool.mend(elapsed) else { return Ok(()) };
+        let Some(PathRepair { give_up, make, hopeless, moved }) = pool.plan_repair(elapsed) else { return Ok(()) };
         give_up.iter().for_each(|stream| source.give_up_stream(*stream));
         make.into_iter().for_each(|(path, count)| make_streams(source, pool, count, path));
         keep_fixed(source, pool);
@@ -40,7 +44,7 @@ pub fn mend(source: &Source, pool: &StreamPool, mut pause: impl FnMut(Duration) 
         // The loss is reported at the next sample. If all streams broke because the other end is gone, the job has
         // ended by then, and its error covers the loss.
         if was_lost && !is_told {
-            tell_loss(source, pool);
+            report_loss(source, pool);
             is_told = true;
         }
         was_lost = pool.first_loss().is_some();
@@ -82,7 +86,7 @@ fn why(moved: &PathChange) -> String {
     }
 }
 
-fn tell_loss(source: &Source, pool: &StreamPool) {
+fn report_loss(source: &Source, pool: &StreamPool) {
     if let Some(loss) = pool.first_loss() {
         let text = format!("{loss}; the other streams take over its work");
         source.reporter.send(&WorkerMessage::Warning { text });

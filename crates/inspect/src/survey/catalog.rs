@@ -275,7 +275,7 @@ impl<'c> CatalogOpener<'c> {
 
     fn directory(&mut self, id: u32) -> io::Result<Dir> {
         let Catalog { dirs, roots, .. } = self.catalog;
-        let (mut way, mut at) = (Vec::new(), id);
+        let (mut ids, mut at) = (Vec::new(), id);
         let mut dir = loop {
             if let Some(dir) = self.opened.get(&at) {
                 break dir.clone();
@@ -284,10 +284,10 @@ impl<'c> CatalogOpener<'c> {
             if record.name == ROOT {
                 break roots[record.parent as usize].dir.clone();
             }
-            way.push(at);
+            ids.push(at);
             at = record.parent;
         };
-        while let Some(id) = way.pop() {
+        while let Some(id) = ids.pop() {
             let (name, _) = self.catalog.name(dirs[id as usize].name);
             dir = dir.child_with_stat(&Name::new(name).map_err(io::Error::other)?, self.links)?.0;
             if self.opened.len() >= OPENED_MAX {

@@ -142,7 +142,7 @@ fn destination(ask: &Ask, target: &Path) -> Result<SurveyDestination, Error> {
     };
     let directories: Vec<_> = ask.paths.iter().map(|path| path.is_dir()).collect();
     match (stat.kind, directories.as_slice()) {
-        (FileType::Directory, [true]) if goes_on(ask, target, stat.identity) => {
+        (FileType::Directory, [true]) if is_resumed(ask, target, stat.identity) => {
             Ok(SurveyDestination::Contents(Dir::open_root(target).map_err(failed)?))
         }
         (FileType::Directory, _) => Ok(SurveyDestination::Into(Dir::open_root(target).map_err(failed)?)),
@@ -153,7 +153,7 @@ fn destination(ask: &Ask, target: &Path) -> Result<SurveyDestination, Error> {
 
 /// Whether the contents of the only named directory go into the target itself: it has no name of its own, or the target
 /// is its copy.
-fn goes_on(ask: &Ask, target: &Path, identity: FileIdentity) -> bool {
+fn is_resumed(ask: &Ask, target: &Path, identity: FileIdentity) -> bool {
     let [only] = ask.paths.as_slice() else { return false };
     let origin = || origin(&[only.as_os_str().as_bytes().to_vec()]);
     own_name(only).is_none() || made_by(ask.state_dir.as_deref(), target, identity, &origin())

@@ -38,7 +38,7 @@ wire_enum! {
 
 impl DeltaOptions {
     /// Whether to use base files even within one host, where no network is involved.
-    pub fn looks_everywhere(self) -> bool {
+    pub fn applies_within_host(self) -> bool {
         self.in_place || matches!(self.delta, DeltaMode::Blocks | DeltaMode::Rolling)
     }
 }

@@ -116,7 +116,7 @@ impl TimeShares {
             path: path(case),
         };
         shares.weaken(part(of_source, elapsed), part(of_target, elapsed));
-        shares.look_at_processors(case, elapsed);
+        shares.assess_processors(case, elapsed);
         if case.is_one_worker {
             shares.join_processors();
         }
@@ -139,7 +139,7 @@ impl TimeShares {
 
     /// Classifies a lack of CPUs, and detects those that threads do not notice: an exhausted quota, and a machine
     /// shared by both ends.
-    fn look_at_processors(&mut self, case: &JobMeasurements, elapsed: f64) {
+    fn assess_processors(&mut self, case: &JobMeasurements, elapsed: f64) {
         let own = |case: &JobMeasurements| (case.source.processors.own_us, case.target.processors.own_us);
         let (source_own, target_own) = own(case);
         let all_own = if case.is_one_worker { source_own } else { source_own.saturating_add(target_own) };

@@ -71,7 +71,7 @@ impl FieldCodec<Vec<PatternList>> for PatternLists {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::tests::comes_back;
+    use crate::codec::tests::check_round_trip;
     use crate::codec::{from_bytes, to_bytes};
     use crate::filter::PATTERN_MAX;
 
@@ -95,7 +95,7 @@ mod tests {
             limits: FileLimits { min_size: Some(1), max_size: None, newer_s: Some(-1), older_s: Some(7) },
         };
         for filters in [filters, FilterOptions::default()] {
-            comes_back(&filters);
+            check_round_trip(&filters);
         }
     }
 

@@ -171,8 +171,8 @@ impl<H> SourceSession<H> {
     }
 
     /// Tracks chunks from now on, as [`Self::next_double`] requires.
-    pub fn keep_pieces(&mut self) {
-        self.plan.keep_pieces();
+    pub fn track_chunks(&mut self) {
+        self.plan.track_chunks();
     }
 
     /// Records that a stream has read and sent a chunk.
@@ -262,13 +262,13 @@ impl<H> SourceSession<H> {
     }
 
     /// Sends a filter file of a directory before the first offer in it.
-    pub fn tell_patterns(&mut self, entry: EntryId, file: u8, text: Vec<u8>) {
+    pub fn send_patterns(&mut self, entry: EntryId, file: u8, text: Vec<u8>) {
         self.flush_offers();
         self.outbox.push_back(SourceMessage::Excluded { entry, what: Exclusion::Patterns { file, text } });
     }
 
     /// Sends the name of a user or group before the first offer with it.
-    pub fn tell_owner(&mut self, is_group: bool, id: u32, name: Vec<u8>) {
+    pub fn send_owner(&mut self, is_group: bool, id: u32, name: Vec<u8>) {
         self.outbox.push_back(SourceMessage::Owner { is_group, id, name });
     }
 
@@ -278,7 +278,7 @@ impl<H> SourceSession<H> {
     }
 
     /// Reports that the listed source arguments before this number are fully offered.
-    pub fn pass_by(&mut self, before: u32) {
+    pub fn finish_operands(&mut self, before: u32) {
         self.flush_offers();
         self.outbox.push_back(SourceMessage::ListAck { before });
     }
@@ -545,7 +545,7 @@ impl<H> SourceSession<H> {
         if let Some(OfferedEntry { state: OfferState::Large(LargeOffer { rest: true, ended, old, .. }), .. }) = &known {
             self.sums_bytes -= old.as_ref().map_or(0, |old| old.bytes());
             if !ended {
-                self.plan.forget_told(entry);
+                self.plan.forget_target_hashes(entry);
             }
         }
         if let Some(OfferedEntry { bytes, .. }) = &known {
@@ -562,7 +562,7 @@ fn check_frames(sent: &Range<u64>, frames: &Range<u64>) -> Result<(), ProtocolEr
 }
 
 /// Counts requested frames. Endless requests for the same frames end the job.
-fn count_asked(asked: &mut u64, frames: u64, of_file: u64) -> Result<(), ProtocolError> {
+fn count_requested_frames(asked: &mut u64, frames: u64, of_file: u64) -> Result<(), ProtocolError> {
     *asked = asked.saturating_add(frames);
     let most = of_file.saturating_mul(RESENDS_PER_FRAME_MAX).saturating_add(RESENDS_PER_FILE_MAX);
     if *asked <= most { Ok(()) } else { Err(ProtocolError::OverLimit("too many repeated requests for a frame")) }

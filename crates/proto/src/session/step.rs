@@ -35,7 +35,7 @@ pub enum EntryAnswer<H> {
     /// [`super::target::TargetSession::holds`] and [`super::target::TargetSession::lacks`].
     Partial(Arc<H>),
     /// A large file with a base file. The base file's hashes follow by [`super::target::TargetSession::mark`], or by
-    /// [`super::target::TargetSession::tell_sums`] and [`super::target::TargetSession::lacks`].
+    /// [`super::target::TargetSession::send_signatures`] and [`super::target::TargetSession::lacks`].
     Delta(Arc<H>),
     /// A non-empty file to compare frame by frame with an existing one of the same size. Nothing is sent. The frames'
     /// values follow by [`super::target::TargetSession::holds`].

@@ -174,7 +174,7 @@ impl<H> TargetSession<H> {
     pub fn summed(&mut self, entry: EntryId) -> TargetStep<H> {
         let Some(large) = self.large_mut(entry) else { return TargetStep::None };
         large.summing = DigestState::Done;
-        self.finish_if_whole(entry)
+        self.finish_if_complete(entry)
     }
 
     /// Handles a message from the source. All entries of an Offer need a decision before the next message.
@@ -357,7 +357,7 @@ impl<H> TargetSession<H> {
             }
             _ => return Err(ProtocolError::OutOfTurn("the end of a file")),
         }
-        Ok(self.finish_if_whole(entry))
+        Ok(self.finish_if_complete(entry))
     }
 
     fn handle_source_failed(&mut self, entry: EntryId, reason: String) -> Result<TargetStep<H>, ProtocolError> {
@@ -386,7 +386,7 @@ impl<H> TargetSession<H> {
         self.forget(entry)
     }
 
-    fn finish_if_whole(&mut self, entry: EntryId) -> TargetStep<H> {
+    fn finish_if_complete(&mut self, entry: EntryId) -> TargetStep<H> {
         let Some(tracked) = self.entries.get_mut(&entry) else { return TargetStep::None };
         let ReceiveState::Large(large) = &mut tracked.state else { return TargetStep::None };
         if let FlowLength::Known(size) = large.extent

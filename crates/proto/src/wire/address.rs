@@ -48,7 +48,7 @@ fn longest_prefix(is_ipv4: bool) -> u8 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::codec::tests::{comes_back, refuses};
+    use crate::codec::tests::{check_round_trip, refuses};
 
     /// Parses `10.0.0.1/24` as an address of an interface with this speed.
     pub fn local(text: &str, interface: &str, mbit_per_s: u32) -> LocalAddress {
@@ -59,9 +59,9 @@ pub(crate) mod tests {
 
     #[test]
     fn addresses_round_trip_and_impossible_ones_are_faults() {
-        let bytes = comes_back(&local("10.1.2.3/24", "eth0", 10_000));
+        let bytes = check_round_trip(&local("10.1.2.3/24", "eth0", 10_000));
         assert!(refuses::<LocalAddress>(&bytes, &[(0, 5), (5, 33)]));
-        comes_back(&local("fd00::1/128", "enp5s0f1", 0));
+        check_round_trip(&local("fd00::1/128", "enp5s0f1", 0));
     }
 
     #[test]

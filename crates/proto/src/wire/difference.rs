@@ -134,7 +134,7 @@ impl FieldCodec<bool> for AtSource {
 mod tests {
     use super::*;
     use crate::codec::from_bytes;
-    use crate::codec::tests::comes_back;
+    use crate::codec::tests::check_round_trip;
     use crate::entry::DeviceNumber;
     use crate::limits::DIFFERENCES_MAX;
 
@@ -163,7 +163,7 @@ mod tests {
         ];
         assert_eq!(all.len(), DIFFERENCES_MAX, "one of each");
         all.iter().for_each(|difference| {
-            comes_back(difference);
+            check_round_trip(difference);
         });
         for unknown in
             [&[12][..], &[9, 1, 1, 4], &[10, 3, 0], &[11, 3, 5], &[0], &[9], &[2, 0], &[2, 5], &[8, 4, 1, 7, 7]]

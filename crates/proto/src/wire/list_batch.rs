@@ -84,7 +84,7 @@ fn check_end(first: u32, count: usize) -> Decoded<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::tests::{comes_back, refuses};
+    use crate::codec::tests::{check_round_trip, refuses};
     use crate::codec::{from_bytes, to_bytes};
     use crate::limits::PATH_MAX;
 
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn kinds_round_trip() {
         for kinds in [ListedKinds::No, ListedKinds::Files, ListedKinds::Trees] {
-            assert!(refuses::<ListedKinds>(&comes_back(&kinds), &[(0, 3)]));
+            assert!(refuses::<ListedKinds>(&check_round_trip(&kinds), &[(0, 3)]));
         }
     }
 
@@ -125,7 +125,7 @@ mod tests {
             first: 1,
             places: vec![OperandDestination { below: Vec::new(), name: Some(name("a")) }],
         };
-        let mut bytes = comes_back(&places);
+        let mut bytes = check_round_trip(&places);
         *bytes.last_mut().unwrap() = b'/';
         assert_eq!(from_bytes::<DestinationBatch>(&bytes), Err(ProtocolError::Invalid("an invalid name")));
     }

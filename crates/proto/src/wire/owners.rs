@@ -78,7 +78,7 @@ pub(super) const ACCOUNT_NAME: Checked<BoundedBytes, Vec<u8>> = Checked(
 mod tests {
     use super::*;
     use crate::codec::from_bytes;
-    use crate::codec::tests::comes_back;
+    use crate::codec::tests::check_round_trip;
 
     #[test]
     fn rules_round_trip() {
@@ -92,7 +92,7 @@ mod tests {
             ],
             groups: vec![map(OwnerFrom::Nameless, OwnerAccount::Id(0)), map(OwnerFrom::Any, name("users"))],
         };
-        comes_back(&rules);
+        check_round_trip(&rules);
         for bad in [&[0, 1, 4][..], &[0, 1, 0, 2], &[0, 1, 2, 0]] {
             assert!(from_bytes::<OwnerOptions>(bad).is_err(), "{bad:?}");
         }

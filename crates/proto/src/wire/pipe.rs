@@ -21,12 +21,12 @@ wire_enum! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::tests::{comes_back, refuses};
+    use crate::codec::tests::{check_round_trip, refuses};
 
     #[test]
     fn kinds_round_trip_and_unknown_ones_are_refused() {
         for pipe in [PipeKind::No, PipeKind::Standard, PipeKind::Named, PipeKind::Growing(70_000)] {
-            assert!(refuses::<PipeKind>(&comes_back(&pipe), &[(0, 4)]));
+            assert!(refuses::<PipeKind>(&check_round_trip(&pipe), &[(0, 4)]));
         }
     }
 }

@@ -52,14 +52,15 @@ wire_enum! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::tests::{comes_back, refuses};
+    use crate::codec::tests::{check_round_trip, refuses};
 
     #[test]
     fn all_options_round_trip() {
         for holes in [HolePolicy::Keep, HolePolicy::Make, HolePolicy::Fill] {
             for bit in 0..5 {
                 let [hard_links, attributes, acls, devices, specials] = [0, 1, 2, 3, 4].map(|other| other == bit);
-                let bytes = comes_back(&PreserveOptions { holes, hard_links, attributes, acls, devices, specials });
+                let bytes =
+                    check_round_trip(&PreserveOptions { holes, hard_links, attributes, acls, devices, specials });
                 assert!(refuses::<PreserveOptions>(&bytes, &[(0, 3)]));
             }
         }

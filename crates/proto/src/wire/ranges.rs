@@ -64,7 +64,7 @@ impl<T: Wire> FieldCodec<Option<T>> for Trailing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::tests::comes_back;
+    use crate::codec::tests::check_round_trip;
     use crate::codec::{from_bytes, to_bytes};
 
     #[test]
@@ -72,11 +72,11 @@ mod tests {
         let time = Timestamp { seconds: 5, nanoseconds: 6 };
         let range = RangeLen::MIN.range(2).unwrap();
         let version = PlannedVersion { size: range.offset() + 1, inode: 7, modified: time, changed: time };
-        comes_back(&SourceRange { range, version });
+        check_round_trip(&SourceRange { range, version });
         let outside = SourceRange { range, version: PlannedVersion { size: range.offset(), ..version } };
         assert!(from_bytes::<SourceRange>(&to_bytes(&outside)).is_err());
-        comes_back(&TargetRange::One(range));
-        comes_back(&TargetRange::Finish(RangeLen::DEFAULT));
+        check_round_trip(&TargetRange::One(range));
+        check_round_trip(&TargetRange::Finish(RangeLen::DEFAULT));
         let mut uneven = to_bytes(&TargetRange::One(range));
         uneven[1] = 1;
         assert!(from_bytes::<TargetRange>(&uneven).is_err());

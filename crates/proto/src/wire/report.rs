@@ -302,7 +302,7 @@ pub(super) mod tests {
                 wrong: 1,
             }),
             WorkerMessage::Slowest(vec![SlowFile { path: b"a\xff".to_vec(), size: 1 << 40, took_us: 7 }]),
-            WorkerMessage::Work(Box::new(SourceActivity { files_under_way: 300, ..SourceActivity::default() })),
+            WorkerMessage::Work(Box::new(SourceActivity { files_in_progress: 300, ..SourceActivity::default() })),
             WorkerMessage::Streams(vec![StreamFigures::default(), StreamFigures { stream: 1, ..Default::default() }]),
             WorkerMessage::FileDone(FileReport {
                 path: b"a\xff".to_vec(),

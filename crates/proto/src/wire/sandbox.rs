@@ -54,12 +54,12 @@ impl SandboxReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::tests::{comes_back, refuses};
+    use crate::codec::tests::{check_round_trip, refuses};
 
     #[test]
     fn states_round_trip_and_unknown_ones_are_faults() {
         for confinement in [Confinement::Full, Confinement::Partial, Confinement::None] {
-            let bytes = comes_back(&SandboxReport { confinement, reason: "why".into() });
+            let bytes = check_round_trip(&SandboxReport { confinement, reason: "why".into() });
             assert!(refuses::<SandboxReport>(&bytes, &[(0, 3)]));
         }
     }

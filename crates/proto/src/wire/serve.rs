@@ -69,7 +69,7 @@ impl ClientProof {
 }
 
 /// Returns the bytes to authenticate, for a client and then for its server.
-pub fn proven_over(label: &[u8], exported: &[u8; EXPORTED_LEN]) -> Vec<u8> {
+pub fn authenticated_bytes(label: &[u8], exported: &[u8; EXPORTED_LEN]) -> Vec<u8> {
     [label, exported].concat()
 }
 

@@ -11,7 +11,7 @@ wire_struct! {
     #[derive(Debug, Clone, PartialEq, Eq, Default)]
     pub struct SourceActivity {
         /// Number of files sent on streams and not complete.
-        pub files_under_way: u64 as Varint,
+        pub files_in_progress: u64 as Varint,
         /// Paths of its streams: address and port of the source's end and of the target's.
         pub paths: Vec<(String, String)> as first_of((TEXT, TEXT), LINKS_MAX, "paths"),
         /// Its streams, without those given up.
@@ -60,28 +60,29 @@ impl FieldCodec<Vec<StreamPath>> for StreamsOfPaths {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::tests::{comes_back, refuses};
+    use crate::codec::tests::{check_round_trip, refuses};
     use crate::codec::{from_bytes, to_bytes};
 
     #[test]
     fn an_undeclared_path_is_a_fault() {
-        let way = StreamPath { stream: 7, path: 0, in_use: true };
-        let work = SourceActivity { files_under_way: 3, paths: vec![("a:1".into(), "b:2".into())], streams: vec![way] };
-        let bytes = comes_back(&work);
+        let path = StreamPath { stream: 7, path: 0, in_use: true };
+        let work =
+            SourceActivity { files_in_progress: 3, paths: vec![("a:1".into(), "b:2".into())], streams: vec![path] };
+        let bytes = check_round_trip(&work);
         assert!(refuses::<SourceActivity>(&bytes, &[(bytes.len() - 2, 1)]));
     }
 
     #[test]
     fn excess_entries_are_dropped() {
         let path = |number: usize| (format!("a:{number}"), "b:2".to_owned());
-        let way = |number: u16| StreamPath { stream: number, path: (number % 16) as u8, in_use: false };
+        let idle = |number: u16| StreamPath { stream: number, path: (number % 16) as u8, in_use: false };
         let all = SourceActivity {
-            files_under_way: 0,
+            files_in_progress: 0,
             paths: (0..16).map(path).collect(),
-            streams: (0..2000).map(way).collect(),
+            streams: (0..2000).map(idle).collect(),
         };
         let told = from_bytes::<SourceActivity>(&to_bytes(&all)).unwrap();
         assert_eq!((told.paths.len(), told.streams.len()), (LINKS_MAX, STREAM_FIGURES_MAX));
-        assert!(told.streams.iter().all(|way| usize::from(way.path) < LINKS_MAX));
+        assert!(told.streams.iter().all(|path| usize::from(path.path) < LINKS_MAX));
     }
 }

@@ -79,21 +79,21 @@ wire_enum! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::tests::{comes_back, refuses};
+    use crate::codec::tests::{check_round_trip, refuses};
 
     #[test]
     fn choices_round_trip_and_unknown_ones_are_faults() {
         for direct in [DirectIo::Auto, DirectIo::Never, DirectIo::Always] {
             for cache in [CacheUse::Auto, CacheUse::Keep, CacheUse::Drop, CacheUse::Cold] {
-                let bytes = comes_back(&StorageRequest { direct, cache, under_way: UNDER_WAY_MAX });
+                let bytes = check_round_trip(&StorageRequest { direct, cache, under_way: UNDER_WAY_MAX });
                 assert!(refuses::<StorageRequest>(&bytes, &[(0, 3), (1, 4), (2, UNDER_WAY_MAX + 1)]));
             }
         }
         for fsync in [Fsync::None, Fsync::Data, Fsync::Full] {
-            assert!(refuses::<Fsync>(&comes_back(&fsync), &[(0, 3)]));
+            assert!(refuses::<Fsync>(&check_round_trip(&fsync), &[(0, 3)]));
         }
         for verify in [Verify::Wire, Verify::Memory, Verify::Disk] {
-            assert!(refuses::<Verify>(&comes_back(&verify), &[(0, 3)]));
+            assert!(refuses::<Verify>(&check_round_trip(&verify), &[(0, 3)]));
         }
     }
 }

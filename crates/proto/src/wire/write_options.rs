@@ -111,7 +111,7 @@ impl FieldCodec<Option<u16>> for OptionalMode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::tests::{comes_back, refuses};
+    use crate::codec::tests::{check_round_trip, refuses};
 
     #[test]
     fn all_rules_round_trip() {
@@ -119,16 +119,16 @@ mod tests {
         for overwrite in
             [OverwritePolicy::Report, OverwritePolicy::Replace, OverwritePolicy::Omit, OverwritePolicy::ReportEqual]
         {
-            comes_back(&WriteOptions { overwrite, modes, check_space: false });
+            check_round_trip(&WriteOptions { overwrite, modes, check_space: false });
         }
         let journal_dir = Some(b"/j".to_vec());
-        comes_back(&PartialOptions { journal_dir, small_journals: true, ..PartialOptions::default() });
-        comes_back(&DirectoryOptions { create: false, must_exist: true });
+        check_round_trip(&PartialOptions { journal_dir, small_journals: true, ..PartialOptions::default() });
+        check_round_trip(&DirectoryOptions { create: false, must_exist: true });
     }
 
     #[test]
     fn an_unknown_rule_or_mode_is_a_fault() {
-        let good = comes_back(&WriteOptions::default());
+        let good = check_round_trip(&WriteOptions::default());
         assert!(refuses::<WriteOptions>(&good, &[(0, 5), (1, 0x10)]));
     }
 }

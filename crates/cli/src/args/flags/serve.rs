@@ -18,7 +18,7 @@ options! {
     BIND: Single<String> = row("bind", None, One("ADDRESS"), Connecting, "listen on this local address only").one(text);
     PORT: Single<(u16, u16)> = row("port", Some('Z'), One("P[:Q]"), Connecting, "listen on port P, and accept data on the following ports up to Q (default: any)").one(ports);
     CLIENTS: Single<u32> = row("clients", None, One("N"), Connecting, "accept at most N clients at a time (default: 16)").one(|a| a.number(1..=CLIENTS_MAX));
-    XFRRATE.says("limit the rate of each client to RATE bytes/s, for example 50m, in each direction");
+    XFRRATE.with_help("limit the rate of each client to RATE bytes/s, for example 50m, in each direction");
     MAX_SIZE: Single<u64> = row("max-size", None, One("SIZE"), Performance, "accept at most SIZE bytes, from all clients together").one(|a| a.size(1..=u64::MAX - 1, "of at least 1"));
     MAX_FILES: Single<u32> = row("max-files", None, One("N"), Performance, "accept at most N files, directories and links, from all clients together (with --max-size, default: one for each 4k, at least 1024)").one(|a| a.number(1..=u32::MAX));
     METRICS: Single<String> = row("metrics", None, One("ADDR:PORT"), Output, "answer GET /metrics with the figures of all clients; unix:PATH listens on a socket").one(text);
@@ -30,6 +30,6 @@ options! {
     ALLOW_UNSANDBOXED: Switch = row("allow-unsandboxed", None, Nothing, Connecting, "start without Landlock too, and log a warning").switch();
     GRACE: Single<Duration> = row("grace", None, One("TIME"), Connecting, "after a signal to stop, let running copies finish for TIME (default: 30s)").one(|a| a.time(Duration::ZERO..=DAY * 30, "of at most 30d"));
     AUDIT: Single<OsString> = row("audit", None, One("journal|FILE"), Output, "write a JSON line for each file to journal (the systemd journal) or to a file (absolute path)").one(raw);
-    JSON.says("write the log as JSON lines");
+    JSON.with_help("write the log as JSON lines");
     SHOW_HELP;
 }

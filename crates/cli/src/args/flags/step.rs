@@ -8,7 +8,7 @@ options! {
     VERIFY: Switch = row("verify", None, Nothing, Integrity, "finish: compare source and target at the end, as haul verify does").switch();
     WAIT: Switch = row("wait", None, Nothing, Performance, "finish: wait until every shard is done or has failed").switch();
     OUT: Single<OsString> = row("out", None, One("FILE"), Output, "report: write a page about all hosts (FILE.html, FILE.md)").one(raw);
-    JSON.says("print one JSON object a line");
+    JSON.with_help("print one JSON object a line");
     QUIET;
     SHOW_HELP;
 }

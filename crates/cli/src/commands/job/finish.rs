@@ -24,7 +24,7 @@ use super::merged::print_report;
 use super::opened::OpenedJob;
 use super::part::{PartDisplay, copy, on_some_ends, source_list};
 use super::shard::list_plan;
-use super::whole::{deletes, verify_plan, whole_plan};
+use super::whole::{deletes, full_copy_plan, verify_plan};
 use crate::args::flags;
 use crate::args::job::JobPart;
 use crate::args::values::Values;
@@ -114,7 +114,7 @@ impl JobFinish<'_> {
         // A part without files is normal, except in a whole copy.
         let is_usual = part == JobPart::Whole || self.display == PartDisplay::Json;
         let display = if is_usual { self.display } else { PartDisplay::Quiet };
-        let outcome = self.copy_part(&cancel, &mut |ends| whole_plan(self.job, ends, display, part))?;
+        let outcome = self.copy_part(&cancel, &mut |ends| full_copy_plan(self.job, ends, display, part))?;
         let exit = Exit::of(&outcome);
         if exit != Exit::Done {
             return Ok(exit);

@@ -150,8 +150,9 @@ impl LocalRun<'_> {
         thread::scope(|scope| {
             let planner = scope.spawn(|| {
                 let on_shard = &mut |totals: &PlanTotals| self.report(|news| news.shards = totals.shards);
-                let walked =
-                    begun.map(|begun| begun.beside_copies().carry_out(self.job, self.cancel, on_shard)).transpose();
+                let walked = begun
+                    .map(|begun| begun.limited_for_copies().carry_out(self.job, self.cancel, on_shard))
+                    .transpose();
                 self.report(|news| news.has_ended = true);
                 walked.map(|_| ())
             });

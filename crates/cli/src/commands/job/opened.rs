@@ -25,7 +25,7 @@ impl OpenedJob {
     }
 
     /// The path of the source below the base, for a copy of the whole source.
-    pub fn whole_source(&self) -> OsString {
+    pub fn full_source(&self) -> OsString {
         // With `./`, a name with a colon is no host.
         [OsStr::new("./"), &self.description.name].into_iter().collect()
     }

@@ -59,7 +59,7 @@ impl PartDisplay {
 }
 
 /// Options besides those of the job's description: `--dirbase` and the display.
-pub fn more_words(job: &OpenedJob, ends: &PartEnds, display: PartDisplay) -> Vec<OsString> {
+pub fn additional_arguments(job: &OpenedJob, ends: &PartEnds, display: PartDisplay) -> Vec<OsString> {
     let base = ends.at_source(job.description.base.as_os_str());
     let base = [OsStr::new("--dirbase="), &base].into_iter().collect::<OsString>();
     std::iter::once(base).chain(display.words().iter().map(OsString::from)).collect()

@@ -15,7 +15,7 @@ use haul_job::directory::JobDirectory;
 use haul_job::error::{JobError, shown};
 use haul_job::plan_index::{PlanIndex, PlanTotals};
 use haul_job::planner::{WalkRules, check_source, plan as walk};
-use haul_job::shard_lock::{LockHolder, LockedWork, ShardLock, held_shards};
+use haul_job::shard_lock::{LockHolder, LockedWork, ShardLock, locked_shards};
 use haul_proto::limits::RANGES_MAX;
 
 use super::describe::{describe, in_place_with_ranges};
@@ -23,7 +23,7 @@ use super::exclusive::claim;
 use super::opened::{OpenedJob, absolute};
 use super::part::PartDisplay;
 use super::remote_plan::plan_remote;
-use super::whole::whole_plan;
+use super::whole::full_copy_plan;
 use crate::args::job::JobPart;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
@@ -80,7 +80,7 @@ pub fn create(values: &Values, operands: &[OsString], dir: &OsStr) -> anyhow::Re
     refuse_overlap(&path, &description)?;
     let job = OpenedJob { directory: JobDirectory::vacant(&path)?, description };
     // Options are checked before shards exist that others might run.
-    let whole = whole_plan(&job, &job.description.ends()[0], PartDisplay::Usual, JobPart::Whole)?;
+    let whole = full_copy_plan(&job, &job.description.ends()[0], PartDisplay::Usual, JobPart::Whole)?;
     if !whole.job.options.source.recursive {
         return Err(UsageError::new(format!("{}: a job copies a directory", shown(&job.description.source)))
             .remedy("add -r to copy it with all that is in it")
@@ -141,7 +141,7 @@ impl BegunPlan {
         if PlanIndex::read(directory)?.complete.is_some() {
             return Ok(None);
         }
-        for (shard, _) in held_shards(directory) {
+        for (shard, _) in locked_shards(directory) {
             let on_holder = &mut |holder: &LockHolder| {
                 show::stderr()
                     .notice(&format!("shard {shard} of an earlier plan is run by {}; waiting", holder.shown()));
@@ -155,7 +155,7 @@ impl BegunPlan {
         if job.description.is_pulled() {
             return Ok(Some(Self { _lock: lock, origin: PlanOrigin::RemoteSource }));
         }
-        let whole = whole_plan(job, &job.description.ends()[0], PartDisplay::Quiet, JobPart::Whole)?;
+        let whole = full_copy_plan(job, &job.description.ends()[0], PartDisplay::Quiet, JobPart::Whole)?;
         let options = whole.job.options;
         let rules = WalkRules {
             symlinks: options.source.symlinks,
@@ -172,7 +172,7 @@ impl BegunPlan {
     }
 
     /// Limits the walk, since copies on this host need CPUs too.
-    pub fn beside_copies(mut self) -> Self {
+    pub fn limited_for_copies(mut self) -> Self {
         if let PlanOrigin::Walk(rules) = &mut self.origin {
             rules.is_alone = false;
         }

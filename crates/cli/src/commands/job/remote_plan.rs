@@ -17,7 +17,7 @@ use haul_proto::path::escape;
 
 use super::opened::OpenedJob;
 use super::part::{PartDisplay, on_some_ends};
-use super::whole::whole_plan;
+use super::whole::full_copy_plan;
 use crate::args::job::JobPart;
 use crate::commands::own_program::own_program;
 use crate::resolve::Plan;
@@ -32,7 +32,7 @@ pub fn plan_remote(
     std::fs::create_dir_all(&vacant).map_err(|error| JobError::io(&vacant, &error))?;
     let mut planned = None;
     let (ends, outcome) = on_some_ends(job, 0, &mut |ends| {
-        let Plan { job: dry_run, .. } = dry_run(job, whole_plan(job, ends, PartDisplay::Quiet, JobPart::Whole)?);
+        let Plan { job: dry_run, .. } = dry_run(job, full_copy_plan(job, ends, PartDisplay::Quiet, JobPart::Whole)?);
         let mut reported = ReportedEntries {
             planner: ShardPlanner::new(&job.directory, &job.description, RANGES_MAX)?,
             target: [dry_run.target.path.as_os_str().as_bytes(), b"/"].concat(),

@@ -20,7 +20,7 @@ use haul_job::this_host::{host_name, unix_seconds};
 use haul_proto::path::escape;
 
 use super::opened::OpenedJob;
-use super::part::{PartDisplay, copy, into_directory, more_words, on_some_ends, source_list, with_files};
+use super::part::{PartDisplay, additional_arguments, copy, into_directory, on_some_ends, source_list, with_files};
 use super::whole::verify_plan;
 use crate::args::UsageError;
 use crate::args::job::{JobPart, part_values};
@@ -92,7 +92,7 @@ pub fn list_plan(job: &OpenedJob, list: SourceList, ends: &PartEnds, display: Pa
 }
 
 fn listed_copy(job: &OpenedJob, ends: &PartEnds, display: PartDisplay) -> anyhow::Result<Plan> {
-    let values = part_values(&job.description.options, &more_words(job, ends, display), JobPart::List)?;
+    let values = part_values(&job.description.options, &additional_arguments(job, ends, display), JobPart::List)?;
     let operands = [ends.target.clone()];
     let values = with_files(values, &operands)?;
     let of_kind = if job.description.is_sync { sync } else { plan };

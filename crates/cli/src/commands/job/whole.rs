@@ -5,20 +5,20 @@ use std::ffi::{OsStr, OsString};
 use haul_job::description::PartEnds;
 
 use super::opened::OpenedJob;
-use super::part::{PartDisplay, into_directory, more_words, with_files};
+use super::part::{PartDisplay, additional_arguments, into_directory, with_files};
 use crate::args::flags;
 use crate::args::job::{JobPart, part_values, verify_values};
 use crate::resolve::{Plan, comparison, plan, sync};
 use crate::terminal;
 
 /// The copy of the whole source, or of its directories.
-pub fn whole_plan(job: &OpenedJob, ends: &PartEnds, display: PartDisplay, part: JobPart) -> anyhow::Result<Plan> {
+pub fn full_copy_plan(job: &OpenedJob, ends: &PartEnds, display: PartDisplay, part: JobPart) -> anyhow::Result<Plan> {
     let description = &job.description;
     let display_words: Vec<_> = display.words().iter().map(OsString::from).collect();
     // A base is refused beside --delete.
     let (source, more) = match deletes(job) {
         true => (typed_source(job, ends), display_words),
-        false => (job.whole_source(), more_words(job, ends, display)),
+        false => (job.full_source(), additional_arguments(job, ends, display)),
     };
     let operands = [source, ends.target.clone()];
     let values = with_files(part_values(&description.options, &more, part)?, &operands)?;
@@ -32,9 +32,9 @@ pub fn whole_plan(job: &OpenedJob, ends: &PartEnds, display: PartDisplay, part: 
 pub fn verify_plan(job: &OpenedJob, ends: &PartEnds, display: PartDisplay, part: JobPart) -> anyhow::Result<Plan> {
     let operands = match part {
         JobPart::List => vec![ends.target.clone()],
-        JobPart::Whole | JobPart::Directories => vec![job.whole_source(), ends.target.clone()],
+        JobPart::Whole | JobPart::Directories => vec![job.full_source(), ends.target.clone()],
     };
-    let mut values = verify_values(&job.description.options, &more_words(job, ends, display), part)?;
+    let mut values = verify_values(&job.description.options, &additional_arguments(job, ends, display), part)?;
     if job.description.is_sync && part != JobPart::List {
         values = values.and(vec![(&flags::RECURSIVE.row, None)]);
     }

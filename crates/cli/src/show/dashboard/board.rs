@@ -146,26 +146,28 @@ impl Board {
                 self.is_paused = !self.is_paused;
                 return Some(Wish::Pause(self.is_paused));
             }
-            Key::Char('+' | '=') => return self.limit.map(steps::above).and_then(|limit| self.wish_rate(Some(limit))),
+            Key::Char('+' | '=') => {
+                return self.limit.map(steps::above).and_then(|limit| self.change_rate(Some(limit)));
+            }
             Key::Char('-' | '_') => {
                 let from = self.limit.unwrap_or(whole(self.rate.bytes_per_s));
-                return self.wish_rate(Some(steps::below(from)));
+                return self.change_rate(Some(steps::below(from)));
             }
-            Key::Char('0') => return self.wish_rate(None),
-            Key::Char('<' | ',' | '[') => return self.wish_streams(|streams| streams.saturating_sub(1)),
-            Key::Char('>' | '.' | ']') => return self.wish_streams(|streams| streams.saturating_add(1)),
+            Key::Char('0') => return self.change_rate(None),
+            Key::Char('<' | ',' | '[') => return self.change_streams(|streams| streams.saturating_sub(1)),
+            Key::Char('>' | '.' | ']') => return self.change_streams(|streams| streams.saturating_add(1)),
             Key::Char(_) => {}
         }
         None
     }
 
-    fn wish_rate(&mut self, limit: Option<u64>) -> Option<Wish> {
+    fn change_rate(&mut self, limit: Option<u64>) -> Option<Wish> {
         (self.limit, self.knows_limit) = (limit, true);
         Some(Wish::Rate(limit))
     }
 
     /// Changes the number of streams, once it and its limit are known.
-    fn wish_streams(&mut self, change: impl Fn(u16) -> u16) -> Option<Wish> {
+    fn change_streams(&mut self, change: impl Fn(u16) -> u16) -> Option<Wish> {
         let Progress { streams, streams_max, .. } = self.progress;
         if streams == 0 {
             return None;

@@ -29,7 +29,7 @@ fn progress(halves: u64) -> Progress {
         verdict: Some(example()),
         per_stream: vec![of(0), of(1)],
         work: SourceActivity {
-            files_under_way: 300,
+            files_in_progress: 300,
             paths: vec![("10.10.1.155:40312".into(), "10.10.1.202:35011".into())],
             streams: vec![transport(0), transport(1)],
         },

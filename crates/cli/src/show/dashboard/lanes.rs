@@ -91,7 +91,7 @@ mod tests {
         };
         let transport = |stream: &u16| StreamPath { stream: *stream, path: 0, in_use: *stream < 2 };
         let work = SourceActivity {
-            files_under_way: 1,
+            files_in_progress: 1,
             paths: vec![("a:1".into(), "b:2".into())],
             streams: streams.iter().map(transport).collect(),
         };

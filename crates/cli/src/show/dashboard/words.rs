@@ -132,7 +132,7 @@ pub fn verdict(board: &Board) -> Vec<String> {
 /// Numbers of files by state.
 pub fn queue(progress: &Progress) -> Vec<String> {
     let Progress { files_found, files_settled, .. } = *progress;
-    let under_way = progress.work.files_under_way.min(files_found.saturating_sub(files_settled));
+    let under_way = progress.work.files_in_progress.min(files_found.saturating_sub(files_settled));
     let waiting = files_found.saturating_sub(files_settled).saturating_sub(under_way);
     let looking = if progress.walk_complete { "" } else { " so far" };
     vec![

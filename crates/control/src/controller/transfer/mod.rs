@@ -17,7 +17,7 @@ use haul_proto::wire::request::{ControllerMessage, SessionSettings, TargetOperan
 use self::transport_path::TransferConnection;
 use crate::controller::advice::advice;
 use crate::controller::attempt_result::{EarlierAttempts, JobAttempt, interrupted_first};
-use crate::controller::base::{refuse_twins, ways_below};
+use crate::controller::base::{parents_of_sources, refuse_twins};
 use crate::controller::control_requests::{ControlRequest, ControlRequests};
 use crate::controller::held_events::HeldEvents;
 use crate::controller::job_progress::{EndedAttempt, JobProgress, TransferTerms, streams};
@@ -25,7 +25,7 @@ use crate::controller::list_feeder::ListFeed;
 use crate::controller::notices::NoticeCounts;
 use crate::controller::report_checker::ReportChecker;
 use crate::controller::requests::{
-    SourceArguments, are_as_asked, expected_digests, keeps_extraneous, numbered, source_request, target_request,
+    SourceArguments, expected_digests, keeps_extraneous, match_request, numbered, source_request, target_request,
 };
 use crate::controller::routes::{directions, shown};
 use crate::controller::settings::suite_name;
@@ -135,7 +135,7 @@ impl<'a> TransferController<'a> {
             return Ok(None);
         }
         let is_missing = operands.iter().any(Option::is_none);
-        let (operands, below) = (numbered(operands), ways_below(self.job)?);
+        let (operands, below) = (numbered(operands), parents_of_sources(self.job)?);
         refuse_twins(&operands, &below)?;
         self.reports.set_operands(&operands, &below);
         let boot = self.workers.hello(WorkerRole::Source).boot;
@@ -193,7 +193,7 @@ impl<'a> TransferController<'a> {
         let missing = operands.iter().filter(|operand| operand.is_none()).count() as u64;
         let fault = if missing > self.progress.failed + self.progress.left_out {
             "protocol error: a source was refused without a reason"
-        } else if !are_as_asked(operands, self.job) {
+        } else if !match_request(operands, self.job) {
             "protocol error: the offered sources are not those requested"
         } else {
             return Ok(());

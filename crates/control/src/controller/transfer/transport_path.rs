@@ -137,7 +137,7 @@ fn find_between(controller: &mut TransferController<'_>) -> Result<(TransportPat
         }
     }
     let because = failed.unwrap_or_default();
-    if let Some(option) = wanted(&controller.job.options.streams.network) {
+    if let Some(option) = conflicting_option(&controller.job.options.streams.network) {
         let text = format!("{because}\n{option} permits no other path: change or omit it");
         return Err(Error::Connect(text).into());
     }
@@ -146,7 +146,7 @@ fn find_between(controller: &mut TransferController<'_>) -> Result<(TransportPat
 }
 
 /// Returns the user's option that rules out another path.
-fn wanted(network: &NetworkOptions) -> Option<String> {
+fn conflicting_option(network: &NetworkOptions) -> Option<String> {
     let named = [network.callback.as_ref().map(|_| "-H"), network.bind.as_ref().map(|_| "--bind")];
     let options: Vec<_> = named.into_iter().flatten().chain(network.family.map(|family| family.option())).collect();
     (!options.is_empty()).then(|| options.join(" and "))

@@ -3,9 +3,9 @@
 //! A directory's listing is read in chunks: first the entries of a chunk, then its subdirectories, then the next chunk.
 //! So the first file is found before the end of a listing, and memory has one chunk's names per level, for any number
 //! of files. Only directories are opened. If lookups wait, prefetch workers make them in advance
-//! ([`crate::fs::walk::look_ahead`]); the order stays the same.
+//! ([`crate::fs::walk::walk_prefetch`]); the order stays the same.
 
-mod look_ahead;
+mod walk_prefetch;
 
 use std::collections::HashSet;
 use std::io;
@@ -27,7 +27,7 @@ use crate::fs::listing::{OpenSubdirectory, OpenedSubdirectory, ReadListing};
 use crate::fs::listing_buffer::ListingBuffer;
 use crate::fs::prefetch::Prefetcher;
 use crate::fs::prefetch::task::LookupHandle;
-use crate::fs::walk::look_ahead::WalkPrefetch;
+use crate::fs::walk::walk_prefetch::WalkPrefetch;
 use crate::fs::walk_lookup::{WalkLookup, WalkStep};
 
 /// One entry of a walk. Entries between a [`WalkEntry::EnterDir`] and its [`WalkEntry::LeaveDir`] are in that directory
@@ -263,7 +263,7 @@ impl<'a> Walker<'a> {
             self.filtered = filter.exclude(scope, &mut self.chunk, self.options.symlinks);
         }
         if let Some(help) = &mut self.help {
-            help.look_ahead(&mut self.levels, &mut self.chunk);
+            help.request_lookups(&mut self.levels, &mut self.chunk);
         }
         None
     }

@@ -60,7 +60,7 @@ impl FileChecksum {
     }
 
     /// Adds the next frame, which cannot be reread.
-    pub fn pass_in_turn(&self, index: u64, payload: &[u8]) {
+    pub fn update_in_order(&self, index: u64, payload: &[u8]) {
         match &self.state {
             ChecksumState::Combined(combined) => combined.update(index, payload),
             ChecksumState::Ordered(ordered) => ordered.update(index, payload),

@@ -142,7 +142,7 @@ fn in_turn_data_needs_no_rereading() {
     let data = bytes(3 * F);
     for algorithm in ChecksumAlgorithm::all() {
         let sum = FileChecksum::new(algorithm, FrameLen::new(256 << 10).unwrap());
-        (0..3).for_each(|index| sum.pass_in_turn(index as u64, frame(&data, index)));
+        (0..3).for_each(|index| sum.update_in_order(index as u64, frame(&data, index)));
         sum.finish(data.len() as u64, |_, _: &mut [u8]| Err(io::ErrorKind::Other.into()), || true).unwrap();
         assert_eq!(sum.value(), Some(&sum_of(algorithm, &data)[..]));
     }

@@ -11,7 +11,7 @@ use crate::io::storage::cache::drop_pages;
 const FILES_MAX: usize = 20_000;
 
 /// Drops the file `path`, or the files below the directory `path`. An absent path is an error.
-pub fn let_go(path: &Path) -> io::Result<()> {
+pub fn evict_pages(path: &Path) -> io::Result<()> {
     fs::metadata(path)?;
     let mut left = vec![path.to_owned()];
     let mut files = 0;
@@ -56,8 +56,8 @@ mod tests {
             println!("SKIPPED: this kernel, or this file system, does not say what is cached");
             return;
         }
-        let_go(dir.path()).unwrap();
+        evict_pages(dir.path()).unwrap();
         assert!(!cached());
-        assert_eq!(let_go(&dir.path().join("another")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(evict_pages(&dir.path().join("another")).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

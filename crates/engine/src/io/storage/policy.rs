@@ -78,7 +78,7 @@ impl StoragePolicy {
     /// Plans the reading of a range of a file of `size` bytes. Cached pages are read from the page cache, and stay
     /// there.
     pub fn reading(&self, file: &OpenedFile, size: u64, offset: u64, len: u64) -> IoPlan {
-        self.reading_what_is_there(file, size, offset, len).unwrap_or_else(|| {
+        self.plan_cached_read(file, size, offset, len).unwrap_or_else(|| {
             let (method, trial) = self.method(file, size, len);
             let drop = method == IoMethod::Buffered && self.drops(file, size);
             IoPlan { trial, drop, cached: file.in_memory(), ..IoPlan::by(method) }
@@ -92,7 +92,7 @@ impl StoragePolicy {
         if self.is_forced() {
             return self.reading(file, size, offset, len);
         }
-        let plan = self.reading_what_is_there(file, size, offset, len).unwrap_or_else(|| {
+        let plan = self.plan_cached_read(file, size, offset, len).unwrap_or_else(|| {
             let (drop, cached) = (self.drops(file, size), file.in_memory());
             IoPlan { drop, cached, ..IoPlan::by(IoMethod::Buffered) }
         });
@@ -100,7 +100,7 @@ impl StoragePolicy {
     }
 
     /// The plan for cached data, or data that will be cached.
-    fn reading_what_is_there(&self, file: &OpenedFile, size: u64, offset: u64, len: u64) -> Option<IoPlan> {
+    fn plan_cached_read(&self, file: &OpenedFile, size: u64, offset: u64, len: u64) -> Option<IoPlan> {
         let there = !self.is_forced() && !file.in_memory() && is_cached(&**file.fd(), offset, len);
         there.then(|| {
             let is_ours = self.drops(file, size) && !is_kept(file, size, offset, len);

@@ -133,7 +133,7 @@ impl ReadRange {
     }
 
     /// Whether it is long enough to measure the kernel's readahead.
-    fn tells_lead(&self) -> bool {
+    fn can_measure_readahead(&self) -> bool {
         self.end - self.start >= LEAD_FOUND_AT + LEAD_BYTES
     }
 
@@ -229,7 +229,7 @@ impl Readahead {
                 return;
             }
             let lead = lead.filter(|lead| lead.device == range.file.device());
-            let needs_none = range.is_led() && lead.map_or(range.tells_lead(), |lead| lead.is_far);
+            let needs_none = range.is_led() && lead.map_or(range.can_measure_readahead(), |lead| lead.is_far);
             if range.is_advised() && !needs_none {
                 range.advise_to(range.end.min(range.next.saturating_add(room)));
             }
@@ -242,7 +242,7 @@ impl Readahead {
         let Some(range) = self.ranges.front() else { return };
         let device = range.file.device();
         let is_known = self.lead.is_some_and(|lead| lead.device == device);
-        if !is_known && range.is_led() && range.tells_lead() && range.next - range.start >= LEAD_FOUND_AT {
+        if !is_known && range.is_led() && range.can_measure_readahead() && range.next - range.start >= LEAD_FOUND_AT {
             let ahead = cached_bytes(&**range.file.fd(), range.next, LEAD_BYTES);
             let is_far = ahead.is_some_and(|ahead| ahead >= LEAD_BYTES / 4 * 3);
             self.lead = Some(KernelReadahead { device, is_far });

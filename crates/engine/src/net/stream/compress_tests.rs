@@ -60,13 +60,13 @@ fn compressed_data_arrives_in_plain_and_aligned() {
         let expected = sent.clone();
         let sending = thread::spawn(move || {
             let tally = CounterTally::default();
-            let mut outlet = CompressingStream::new(&mut source, policy, &tally);
+            let mut sink = CompressingStream::new(&mut source, policy, &tally);
             let mut record = FrameBuffer::new(FrameLen::DEFAULT);
             for (payload, offset) in sent.iter().zip(0..) {
                 fill(&mut record, payload);
-                record = outlet.send_frame(record, &trailer(offset), &RateLimiter::new(0)).unwrap();
+                record = sink.send_frame(record, &trailer(offset), &RateLimiter::new(0)).unwrap();
             }
-            outlet.end(record).unwrap();
+            sink.end(record).unwrap();
             let wire = tally.bytes_on_wire.load(Ordering::Relaxed);
             (tally.bytes_carried.load(Ordering::Relaxed), wire)
         });
@@ -88,7 +88,7 @@ fn holes_do_not_travel_and_are_restored_as_zeros() {
     for policy in [CompressionPolicy::Off, CompressionPolicy::Always(CompressionMethod::Lz4)] {
         let (mut source, mut target) = pair(CipherSuite::Aes256Gcm);
         let tally = CounterTally::default();
-        let mut outlet = CompressingStream::new(&mut source, policy, &tally);
+        let mut sink = CompressingStream::new(&mut source, policy, &tally);
         let mut map = DataMap::HOLE;
         map.add(BLOCK..3 * BLOCK);
         map.add(10 * BLOCK..10 * BLOCK + 5);
@@ -100,7 +100,7 @@ fn holes_do_not_travel_and_are_restored_as_zeros() {
             let mut record = FrameBuffer::new(FrameLen::DEFAULT);
             fill(&mut record, payload);
             record.set_map(map);
-            outlet.send_frame(record, &trailer(offset), &RateLimiter::new(0)).unwrap();
+            sink.send_frame(record, &trailer(offset), &RateLimiter::new(0)).unwrap();
             let mut received = FrameBuffer::new(FrameLen::DEFAULT);
             received.room_mut().fill(77);
             assert_eq!(target.receive(&mut received).unwrap(), trailer(offset));
@@ -153,13 +153,13 @@ fn instructions_are_compressed_unless_compression_is_off() {
     ] {
         let (mut source, mut target) = pair(CipherSuite::Aes256Gcm);
         let tally = CounterTally::default();
-        let mut outlet = CompressingStream::new(&mut source, policy, &tally);
+        let mut sink = CompressingStream::new(&mut source, policy, &tally);
         let mut record = FrameBuffer::new(FrameLen::DEFAULT);
         fill(&mut record, &payload);
-        outlet.send_frame(record, &trailer, &RateLimiter::new(0)).unwrap();
+        sink.send_frame(record, &trailer, &RateLimiter::new(0)).unwrap();
         let wire = tally.bytes_on_wire.load(Ordering::Relaxed);
         assert_eq!(wire < payload.len() as u64 / 2, is_compressed, "{policy:?} {trailer:?}: {wire}");
-        outlet.flush();
+        sink.flush();
         let mut record = FrameBuffer::new(FrameLen::DEFAULT);
         assert_eq!(target.receive(&mut record).unwrap(), trailer);
         assert!(record.payload() == payload);

@@ -110,7 +110,7 @@ fn expect_finished(
         return Err(ProtocolError::NotAuthentic.into());
     }
     record.set_lengths(prefix);
-    receive(&stream.socket, record.behind_prefix_mut())?;
+    receive(&stream.socket, record.after_prefix_mut())?;
     stream.opener.open(record)?;
     stream.received += 1;
     match RecordTrailer::decode(record.trailer(), 0)? {

@@ -146,7 +146,7 @@ impl DataStream {
         let prefix = RecordPrefix::decode(prefix)?;
         record.set_lengths(prefix);
         self.carried = prefix.payload;
-        socket::receive_exact(&self.socket, record.behind_prefix_mut())?;
+        socket::receive_exact(&self.socket, record.after_prefix_mut())?;
         self.opener.open(record)?;
         self.received += 1;
         let (shape, trailer) = decode_trailer(record.trailer(), record.payload().len())?;

@@ -27,7 +27,7 @@ fn opened(opener: &mut RecordOpener, wire: &[u8]) -> Result<Vec<u8>, ProtocolErr
         return Err(ProtocolError::Truncated);
     }
     record.set_lengths(prefix);
-    record.behind_prefix_mut().copy_from_slice(rest);
+    record.after_prefix_mut().copy_from_slice(rest);
     opener.open(&mut record)?;
     assert_eq!(RecordTrailer::decode(record.trailer(), 0), Ok(RecordTrailer::End { records: 9 }));
     Ok(record.payload().to_vec())

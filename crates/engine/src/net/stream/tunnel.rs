@@ -66,9 +66,9 @@ impl StreamTunnel {
 
 /// Moves what a stream sends to the link.
 fn pump(stream: StreamId, mut from: UnixStream, link: &LinkWriter) {
-    let mut piece = vec![0; TUNNEL_CHUNK_MAX];
-    while let Ok(read) = from.read(&mut piece) {
-        if link.send(LinkChannel::Stream(stream), &piece[..read]).is_err() || read == 0 {
+    let mut chunk = vec![0; TUNNEL_CHUNK_MAX];
+    while let Ok(read) = from.read(&mut chunk) {
+        if link.send(LinkChannel::Stream(stream), &chunk[..read]).is_err() || read == 0 {
             return;
         }
     }
@@ -113,7 +113,7 @@ mod tests {
         let sent: Vec<u8> = (0..=250).cycle().take(8 << 20).collect();
         let expected = sent.clone();
         let sending = std::thread::spawn(move || {
-            let delivered = sent.chunks(TUNNEL_CHUNK_MAX).all(|piece| tunnel.deliver(StreamId(0), piece, &watchdog));
+            let delivered = sent.chunks(TUNNEL_CHUNK_MAX).all(|chunk| tunnel.deliver(StreamId(0), chunk, &watchdog));
             delivered && tunnel.deliver(StreamId(0), b"", &watchdog)
         });
         let mut received = Vec::new();

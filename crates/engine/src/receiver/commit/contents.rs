@@ -54,7 +54,7 @@ impl Committer {
             self.job.check_full_disk(&named.path.dir, bytes.len() as u64)?;
         }
         let disk = self.commit_queue.disk_of(file.dir())?;
-        let written = self.write_whole(file, disk.as_deref(), bytes, packed.modified)?;
+        let written = self.write_complete(file, disk.as_deref(), bytes, packed.modified)?;
         let size = bytes.len() as u64;
         add(&self.job.reporter.tally.bytes_written, size);
         if file.base().is_some() {
@@ -65,7 +65,7 @@ impl Committer {
     }
 
     /// Writes a small file whole, with its metadata. `disk` is the file system to sync before the rename.
-    fn write_whole(
+    fn write_complete(
         &self,
         file: &ReceivingFile,
         disk: Option<&SyncedFileSystem>,
@@ -138,7 +138,7 @@ impl Committer {
             cut_to(fd, size)?;
         }
         if disk.is_none() {
-            flush_where_close_tells(fd)?;
+            flush_if_close_reports_errors(fd)?;
         }
         if let Some(named) = file.named() {
             let meta = EntryMetadata { modified, ..named.meta };
@@ -150,7 +150,7 @@ impl Committer {
 
 /// Network file systems and FUSE report a full disk or a lost server only at a flush. There, a file is flushed before
 /// it gets its final name, even without `--fsync`; so is a block device at the end.
-fn flush_where_close_tells(file: &OwnedFd) -> io::Result<()> {
+fn flush_if_close_reports_errors(file: &OwnedFd) -> io::Result<()> {
     let block_device = || FileStat::at_fd(file).is_ok_and(|stat| stat.kind == FileType::BlockDevice);
     if is_served(magic_of(file)?) || block_device() { Ok(fsync(file)?) } else { Ok(()) }
 }

@@ -64,7 +64,7 @@ impl Committer {
                 temp_files.finish_with(path, opened.fd(), replace).into()
             }
             (ContentState::Open(opened), None) => {
-                self.removals.keep_old(path).and_then(|()| temp_files.finish(path, opened.fd())).into()
+                self.removals.back_up_existing(path).and_then(|()| temp_files.finish(path, opened.fd())).into()
             }
             (ContentState::Nameless(nameless), _) => {
                 match path.dir.fd().and_then(|dir| link_open_file(nameless, &dir, &path.name)) {

@@ -26,7 +26,7 @@ impl FileLoss {
         Self { whole, error: damage.into(), extent }
     }
 
-    fn come_again(&mut self, temp_files: &TempFiles) -> LostFile<ReceiverEntry> {
+    fn prepare_resend(&mut self, temp_files: &TempFiles) -> LostFile<ReceiverEntry> {
         let CompleteFile { entry, item, size, end, .. } = &mut self.whole;
         let mut left = end.take().map(|end| (*size, end));
         let received = file(item);
@@ -53,7 +53,7 @@ impl Committer {
             others => format!("it and {others} other files are"),
         };
         let text = format!("{path}: {}; {what} sent again", error.summary());
-        let lost = losses.iter_mut().map(|loss| loss.come_again(&self.tree.temp_files)).collect();
+        let lost = losses.iter_mut().map(|loss| loss.prepare_resend(&self.tree.temp_files)).collect();
         let failed = self.session.apply(|machine| machine.lost(lost));
         if failed.len() < losses.len() {
             self.job.reporter.send(&WorkerMessage::Warning { text });

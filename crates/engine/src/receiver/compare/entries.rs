@@ -68,7 +68,7 @@ impl EntryComparer {
     }
 
     fn compare_operand(&self, number: u32, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
-        let Some(operand) = self.tree.operand_asked_for(number, entry) else {
+        let Some(operand) = self.tree.requested_operand(number, entry) else {
             return self.job.refuse_operand(OverwriteRefusal::NotAsked);
         };
         let is_directory = entry.kind == EntryContent::Directory;

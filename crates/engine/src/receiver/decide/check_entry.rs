@@ -94,7 +94,7 @@ impl EntryDecider {
     }
 
     fn answer_operand(&self, number: u32, entry: &Entry) -> EntryAnswer<ReceiverEntry> {
-        let Some(operand) = self.tree.operand_asked_for(number, entry) else {
+        let Some(operand) = self.tree.requested_operand(number, entry) else {
             return self.job.refuse_operand(OverwriteRefusal::NotAsked);
         };
         let is_directory = entry.kind == EntryContent::Directory;
@@ -174,7 +174,7 @@ impl EntryDecider {
             return self.job.refuse_operand(OverwriteRefusal::IsSpecial);
         };
         // Some cannot be reread, so a digest requires writing in order.
-        match ReceivingFile::special(path, size, self.digests.is_asked_for_sums()) {
+        match ReceivingFile::special(path, size, self.digests.wants_digests()) {
             Ok(file) => needed(file),
             Err(error) => {
                 self.job.fail_entry(self.job.destination.path(b""), describe(&error));
@@ -191,7 +191,7 @@ impl EntryDecider {
             return EntryAnswer::Needed(Arc::new(item));
         }
         let Some(size) = size_of(&entry.kind) else { return EntryAnswer::Settled };
-        let in_order = self.digests.is_asked_for_sums();
+        let in_order = self.digests.wants_digests();
         needed(ReceivingFile::discarded(path, dir.path_of(name.as_bytes()), size, in_order))
     }
 
@@ -218,7 +218,7 @@ impl EntryDecider {
         let there = if position.fresh {
             ExistingStat::NOTHING
         } else {
-            self.tree.standing(&position.dir, &position.name, entry)?
+            self.tree.existing_stat(&position.dir, &position.name, entry)?
         };
         self.check_permitted(position, entry, &there)?;
         let mut decided = match self.decide(position, entry, &there)? {
@@ -288,7 +288,7 @@ impl EntryDecider {
             }
             decision => decision,
         };
-        let (decision, reasons) = self.decide_of_standing(position, entry, there, decision);
+        let (decision, reasons) = self.decide_about_existing(position, entry, there, decision);
         let makes =
             matches!(decision, OverwriteDecision::Create | OverwriteDecision::Replace | OverwriteDecision::ReplaceTree);
         if makes && !self.job.is_dry() {
@@ -325,7 +325,7 @@ impl EntryDecider {
 
     /// Decides about an existing entry, with the reasons. In a sync, an entry that would stay is replaced if only its
     /// metadata differs and cannot be set in place.
-    fn decide_of_standing(
+    fn decide_about_existing(
         &self,
         position: &EntryPosition,
         entry: &Entry,
@@ -378,17 +378,17 @@ impl EntryDecider {
         match (decided.decision, &entry.kind) {
             (decision @ OverwriteDecision::ReplaceTree, _) => {
                 decided.removal = match &position.removal {
-                    Some(removal) => self.removals.may_still_make_way(dir, name, TreeReplacement::clone(removal))?,
-                    None => self.removals.may_make_way(dir, name, &entry.place)?,
+                    Some(removal) => self.removals.may_still_clear(dir, name, TreeReplacement::clone(removal))?,
+                    None => self.removals.may_clear(dir, name, &entry.place)?,
                 };
                 Ok(decision)
             }
             (OverwriteDecision::Replace, EntryContent::Directory) => {
-                let removal = self.removals.may_make_way(dir, name, &entry.place)?;
+                let removal = self.removals.may_clear(dir, name, &entry.place)?;
                 if !self.job.is_dry() && self.removals.exchange_for_directory(position, &entry.meta)? {
                     return Ok(OverwriteDecision::Replace);
                 }
-                self.removals.make_way_as(dir, name, &removal)?;
+                self.removals.clear_for_replacement(dir, name, &removal)?;
                 Ok(OverwriteDecision::Create)
             }
             (decision, _) => Ok(decision),
@@ -431,7 +431,7 @@ impl EntryDecider {
             None if self.job.request.digest_existing => Some(digest_of(&position.dir, &position.name)?),
             digest => digest,
         };
-        self.job.reporter.file_there(path, size, digest);
+        self.job.reporter.file_existed(path, size, digest);
         Ok(())
     }
 }

@@ -14,13 +14,13 @@ impl EntryDecider {
     /// Answers an entry other than a directory after its decision. Until then, a real run takes the same path.
     pub(crate) fn answer_dry(&self, position: &EntryPosition, entry: &Entry, decided: &EntryDecision) -> EntryResult {
         if decided.decision == OverwriteDecision::ReplaceTree {
-            self.removals.make_way_as(&position.dir, &position.name, &decided.removal)?;
+            self.removals.clear_for_replacement(&position.dir, &position.name, &decided.removal)?;
         }
         self.job.report_decision(position, entry, decided);
         let stays = decided.decision == OverwriteDecision::Keep;
         self.dry_new.store(!stays, Ordering::Relaxed);
         if let (EntryContent::File { size }, true) = (&entry.kind, stays) {
-            self.job.reporter.file_there(|| self.job.relative(position), *size, None);
+            self.job.reporter.file_existed(|| self.job.relative(position), *size, None);
         }
         Ok(EntryAnswer::Settled)
     }

@@ -106,7 +106,7 @@ impl EntryDecider {
             return None;
         }
         // A failed stat is reported when the link is created.
-        let there = self.tree.standing(&other.dir, &other.name, &other.offered).ok()?.existing;
+        let there = self.tree.existing_stat(&other.dir, &other.name, &other.offered).ok()?.existing;
         let (kind, modified) = (&other.offered.kind, other.offered.meta.modified);
         let is_replaced = decide(kind, modified, &there, self.job.overwrite_rules()) == OverwriteDecision::ReplaceTree;
         is_replaced.then(|| {
@@ -116,7 +116,7 @@ impl EntryDecider {
     }
 
     fn replacement(&self, other: &OtherLinkName) -> Result<TreeReplacement, FileError> {
-        let may = || self.removals.may_make_way(&other.dir, &other.name, &other.offered.place);
+        let may = || self.removals.may_clear(&other.dir, &other.name, &other.offered.place);
         other.removal.clone().unwrap_or_else(may)
     }
 
@@ -129,7 +129,7 @@ impl EntryDecider {
         if fresh {
             is_another(ExistingStat::NOTHING)
         } else {
-            self.tree.standing(&dir, &name, entry).is_ok_and(is_another)
+            self.tree.existing_stat(&dir, &name, entry).is_ok_and(is_another)
         }
     }
 
@@ -144,7 +144,7 @@ impl EntryDecider {
         let there = if other.fresh {
             Ok(ExistingStat::NOTHING)
         } else {
-            self.tree.standing(&other.dir, &other.name, &other.offered)
+            self.tree.existing_stat(&other.dir, &other.name, &other.offered)
         };
         if self.stays(&other.offered, &there?) { Ok(false) } else { Err(FileError::LinkedNameKept) }
     }
@@ -169,7 +169,7 @@ impl EntryDecider {
 
     fn try_hard_link(&self, other: &OtherLinkName, first: &FirstLink, outcome: LinkOutcome) -> Result<bool, FileError> {
         let first_file = first.identity.filter(|_| outcome == LinkOutcome::There);
-        let there = if other.fresh { ExistingStat::NOTHING } else { self.standing_name(other, first_file)? };
+        let there = if other.fresh { ExistingStat::NOTHING } else { self.existing_at_link(other, first_file)? };
         if there.existing != ExistingEntry::Absent && self.tree.is_spelled_otherwise(&other.dir, &other.name) {
             return Err(FileError::OtherSpelling);
         }
@@ -184,7 +184,7 @@ impl EntryDecider {
         };
         if self.job.is_dry() {
             if decided.decision == OverwriteDecision::ReplaceTree {
-                self.removals.make_way_as(&other.dir, &other.name, &self.replacement(other)?)?;
+                self.removals.clear_for_replacement(&other.dir, &other.name, &self.replacement(other)?)?;
             }
             self.job.report_decision(&position, &other.offered, &decided);
             return Ok(true);
@@ -232,8 +232,8 @@ impl EntryDecider {
     }
 
     /// The existing entry in the place of a hard link. `first` is the file of the first name.
-    fn standing_name(&self, other: &OtherLinkName, first: Option<FileIdentity>) -> io::Result<ExistingStat> {
-        let there = self.tree.standing(&other.dir, &other.name, &other.offered)?;
+    fn existing_at_link(&self, other: &OtherLinkName, first: Option<FileIdentity>) -> io::Result<ExistingStat> {
+        let there = self.tree.existing_stat(&other.dir, &other.name, &other.offered)?;
         match (&there.existing, &there.stat) {
             (ExistingEntry::File { .. }, Some(stat)) if first == Some(stat.identity) => {
                 Ok(ExistingStat { existing: ExistingEntry::SameFile, stat: None })

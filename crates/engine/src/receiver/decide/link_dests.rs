@@ -128,7 +128,7 @@ impl EntryDecider {
 
     /// The file of this name, if it equals the source's in contents and all preserved metadata, which hard links share.
     fn find_same(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<Option<FileIdentity>> {
-        let there = self.tree.standing(dir, name, entry)?;
+        let there = self.tree.existing_stat(dir, name, entry)?;
         let Some(stat) = there.stat.filter(|_| matches!(there.existing, ExistingEntry::File { .. })) else {
             return Ok(None);
         };

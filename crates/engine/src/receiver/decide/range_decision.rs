@@ -51,7 +51,7 @@ impl EntryDecider {
     ) -> EntryResult {
         let report_existing = || {
             let path = || position.dir.path_of(position.name.as_bytes());
-            self.job.reporter.file_there(path, range.bytes_in(size), None);
+            self.job.reporter.file_existed(path, range.bytes_in(size), None);
             Ok(EntryAnswer::Settled)
         };
         let path = target_path_at(position, decided);
@@ -172,7 +172,7 @@ impl EntryDecider {
             fsync(file)?;
         }
         let partial = partial_name(&path.name, len);
-        self.removals.keep_old(path)?;
+        self.removals.back_up_existing(path)?;
         let named = match decided.decision {
             OverwriteDecision::ReplaceTree => {
                 self.removals.replace_directory(&path.dir, &partial, &path.name, &decided.removal)

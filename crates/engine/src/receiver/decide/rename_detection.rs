@@ -61,7 +61,7 @@ impl EntryDecider {
             return None;
         }
         let modified = entry.meta.modified;
-        let index = self.renames.0.get_or_init(|| self.look_around());
+        let index = self.renames.0.get_or_init(|| self.index_sizes());
         let file = index.find(size, &path.name, modified, |file| {
             let dir = index.dirs.get(file.dir as usize);
             dir.is_some_and(|dir| self.metadata.is_same_time(dir, modified, &file.stat))
@@ -80,7 +80,7 @@ impl EntryDecider {
     }
 
     /// Indexes the destination and the earlier copies.
-    fn look_around(&self) -> SizeIndex {
+    fn index_sizes(&self) -> SizeIndex {
         let index =
             index(self.job.destination.dir().into_iter().chain(self.link_dests.dirs())).unwrap_or_else(|error| {
                 let why = describe(&error);

@@ -78,7 +78,7 @@ impl EntryDecider {
         match self.tree.find_part(&path, &leaf, &header)? {
             Some(part) => Ok(EntryAnswer::Partial(item(ReceivingFile::resumed(named, leaf, header, part)))),
             // Another run had a partial file, and has just completed it.
-            None if decided.decision == OverwriteDecision::Create && self.is_there_by_now(position)? => {
+            None if decided.decision == OverwriteDecision::Create && self.exists_now(position)? => {
                 self.try_answer(position, entry)
             }
             None => {
@@ -122,7 +122,7 @@ impl EntryDecider {
         EntryAnswer::Needed(Arc::new(ReceiverEntry::File(ReceivingFile::new(named, UNKNOWN_SIZE))))
     }
 
-    fn is_there_by_now(&self, position: &EntryPosition) -> io::Result<bool> {
+    fn exists_now(&self, position: &EntryPosition) -> io::Result<bool> {
         Ok(!position.fresh && ExistingStat::at(&position.dir, &position.name)?.existing != ExistingEntry::Absent)
     }
 

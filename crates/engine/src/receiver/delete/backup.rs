@@ -173,7 +173,7 @@ impl Removals {
     }
 
     /// Backs up an existing file before a new one gets its name.
-    pub(crate) fn keep_old(&self, path: &TargetPath) -> Result<(), FileError> {
+    pub(crate) fn back_up_existing(&self, path: &TargetPath) -> Result<(), FileError> {
         let kept = if path.replaces { self.back_up(&path.dir, &path.name) } else { Ok(()) };
         kept.map_err(|error| FileError::Backup(error.into()))
     }

@@ -30,10 +30,10 @@ impl Removals {
         removal: &TreeReplacement,
     ) -> io::Result<()> {
         // Entries may have been added meanwhile.
-        let removal = self.may_still_make_way(dir, name, removal.clone())?;
+        let removal = self.may_still_clear(dir, name, removal.clone())?;
         if self.backup.is_some() {
             // Its contents are backed up by their own paths.
-            self.make_way_as(dir, name, &removal)?;
+            self.clear_for_replacement(dir, name, &removal)?;
             return Ok(rename_new(&*dir.fd()?, temporary, name)?);
         }
         let aside = temporary_name(name, b"directory aside");

@@ -253,7 +253,7 @@ impl Removals {
                 let keep = MetadataParts { owner: false, mode: None, times: true };
                 dir.fd()
                     .and_then(|fd| apply(&*fd, &was.meta, keep))
-                    .and_then(|_| self.metadata.commit_queue.settle_directory(dir))
+                    .and_then(|_| self.metadata.commit_queue.queue_directory(dir))
             }
             (true, None) => Ok(()),
         };

@@ -403,7 +403,7 @@ fn protected_entries_survive_in_a_replaced_directory() {
     let mut site = Site::of(&["d/x"], filtered("*.o", rules));
     site.operand();
     let place = EntryLocation::Child { parent: EntryId(0), name: name("d") };
-    let removal = site.target.removals.may_make_way(&site.dir(), &name("d"), &place).unwrap();
+    let removal = site.target.removals.may_clear(&site.dir(), &name("d"), &place).unwrap();
     // Between decision and removal.
     make(&site.root().join("d/keep.o"));
     make(&site.root().join("whole"));
@@ -416,14 +416,14 @@ fn protected_entries_survive_in_a_replaced_directory() {
 fn decisions_about_replaced_directories_count_at_once() {
     let sync = SyncOptions { replaces_trees: true, delete_max: Some(3), ..rules(DeleteMode::After) };
     let site = Site::new(&["a/1", "a/2", "b/1", "b/2"], sync);
-    let may = |text: &str| site.target.removals.may_make_way(&site.dir(), &name(text), &EntryLocation::Operand(0));
+    let may = |text: &str| site.target.removals.may_clear(&site.dir(), &name(text), &EntryLocation::Operand(0));
     let first = may("a").unwrap();
     assert!(may("b").unwrap_err().to_string().contains("permits 3"));
     // It counts once; entries added meanwhile count too.
     make(&site.root().join("a/3"));
-    let first = site.target.removals.may_still_make_way(&site.dir(), &name("a"), first).unwrap();
+    let first = site.target.removals.may_still_clear(&site.dir(), &name("a"), first).unwrap();
     make(&site.root().join("a/4"));
-    assert!(site.target.removals.may_still_make_way(&site.dir(), &name("a"), first).is_err());
+    assert!(site.target.removals.may_still_clear(&site.dir(), &name("a"), first).is_err());
 }
 
 #[test]

@@ -177,17 +177,17 @@ impl Removals {
 
     /// Whether an existing entry may be replaced. A directory is replaced only on request or if empty, and not if
     /// filters protect parts of it. Its contents count as removed from here on.
-    pub(crate) fn may_make_way(
+    pub(crate) fn may_clear(
         &self,
         dir: &Dir,
         name: &Name,
         place: &EntryLocation,
     ) -> Result<TreeReplacement, FileError> {
-        self.may_still_make_way(dir, name, TreeReplacement { scope: self.filter.scope_of(place), reserved: 0 })
+        self.may_still_clear(dir, name, TreeReplacement { scope: self.filter.scope_of(place), reserved: 0 })
     }
 
     /// The same check for a directory with an earlier decision: entries may have been added meanwhile.
-    pub(crate) fn may_still_make_way(
+    pub(crate) fn may_still_clear(
         &self,
         dir: &Dir,
         name: &Name,
@@ -222,7 +222,12 @@ impl Removals {
 
     /// Removes an existing entry for its replacement, as decided. A directory is removed with its contents on request;
     /// otherwise it must be empty. The entry itself is not reported.
-    pub(crate) fn make_way_as(&self, dir: &Dir, name: &Name, removal: &TreeReplacement) -> Result<(), FileError> {
+    pub(crate) fn clear_for_replacement(
+        &self,
+        dir: &Dir,
+        name: &Name,
+        removal: &TreeReplacement,
+    ) -> Result<(), FileError> {
         let Some(kind) = kind_of(dir, name)? else { return Ok(()) };
         match self.clearing(removal).clear_within(dir, name, kind, self.protecting(removal)) {
             Ok(true) => Ok(()),

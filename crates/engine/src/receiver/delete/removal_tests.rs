@@ -184,7 +184,7 @@ fn with_backups() -> SyncOptions {
 impl Removals {
     /// Decides that an existing entry may be replaced, and removes it.
     fn make_way(&self, dir: &Dir, name: &Name, place: &EntryLocation) -> Result<(), FileError> {
-        self.make_way_as(dir, name, &self.may_make_way(dir, name, place)?)
+        self.clear_for_replacement(dir, name, &self.may_clear(dir, name, place)?)
     }
 }
 

@@ -224,7 +224,7 @@ impl DeltaStage {
             |machine| {
                 machine.begin_sums(part.entry, count);
                 for (first, sums) in (0..).step_by(SUMS_MAX).zip(all.chunks(SUMS_MAX)) {
-                    machine.tell_sums(part.entry, base.version.size, format, first, sums.to_vec());
+                    machine.send_signatures(part.entry, base.version.size, format, first, sums.to_vec());
                 }
             },
         );

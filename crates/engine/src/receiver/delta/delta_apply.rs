@@ -58,7 +58,7 @@ impl DeltaStage {
     }
 
     /// Requests a frame whole after a rebuild with a wrong digest.
-    pub(crate) fn ask_for_whole(&self, frame: &DeltaFrame) {
+    pub(crate) fn request_full_frame(&self, frame: &DeltaFrame) {
         add(&self.job.reporter.tally.frames_resent, 1);
         self.session.apply(|machine| machine.resend_frame(frame.entry, frame.offset));
     }

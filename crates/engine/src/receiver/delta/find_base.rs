@@ -15,7 +15,7 @@ impl DeltaStage {
     /// The base file of a file of `size` bytes, if there is one.
     pub(crate) fn find_base(&self, path: &TargetPath, size: u64) -> io::Result<Option<BaseSource>> {
         let rules = self.job.request.delta;
-        let is_near = self.job.is_within_process() && !rules.looks_everywhere();
+        let is_near = self.job.is_within_process() && !rules.applies_within_host();
         let is_large = size > self.job.request.settings.frame.pack_file_max();
         // Not if the existing file has other names to keep, or may belong to an earlier copy.
         let in_place = rules.in_place && self.removals.backup.is_none() && self.job.request.sync.link_dests.is_empty();

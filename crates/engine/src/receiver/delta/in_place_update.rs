@@ -205,10 +205,10 @@ fn apply_changes(patch: &OwnedFd, file: &OwnedFd, mut header: PatchHeader, to_di
     while at < header.end {
         let read = read_at(patch, &mut buffer, at)?;
         let chunks = &buffer[..read.min(usize::try_from(header.end - at).unwrap_or(read))];
-        at += match apply_pieces(chunks, file, &header) {
+        at += match apply_chunks(chunks, file, &header) {
             Err(error) if Errno::from_io_error(&error).is_some_and(is_full) => {
                 header = free_applied(patch, file, header, at, to_disk)?;
-                apply_pieces(chunks, file, &header)?
+                apply_chunks(chunks, file, &header)?
             }
             put => put?,
         };
@@ -217,7 +217,7 @@ fn apply_changes(patch: &OwnedFd, file: &OwnedFd, mut header: PatchHeader, to_di
 }
 
 /// Applies pieces to the file. Returns their length in the patch; the last piece may be truncated.
-fn apply_pieces(chunks: &[u8], file: &OwnedFd, header: &PatchHeader) -> io::Result<u64> {
+fn apply_chunks(chunks: &[u8], file: &OwnedFd, header: &PatchHeader) -> io::Result<u64> {
     let damaged = || io::Error::new(io::ErrorKind::InvalidData, "its recorded changes are damaged");
     let mut rest = chunks;
     while let Some((head, behind)) = rest.split_first_chunk::<CHUNK_HEAD>() {

@@ -203,7 +203,7 @@ impl CommitQueue {
 
 impl CommitQueue {
     /// Queues a complete directory. Its metadata and names must be durable at the job's end.
-    pub(crate) fn settle_directory(&self, dir: &Dir) -> io::Result<()> {
+    pub(crate) fn queue_directory(&self, dir: &Dir) -> io::Result<()> {
         if self.is_full()
             && let Some(disk) = self.disk_of(Some(dir))?
         {

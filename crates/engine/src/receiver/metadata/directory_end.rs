@@ -11,9 +11,9 @@ use crate::receiver::metadata::{MetadataWriter, rights};
 impl MetadataWriter {
     /// Queues the destination directory once all entries are complete: new names in it must be durable, whether from
     /// this run or an interrupted one.
-    pub(crate) fn settle_landing(&self) {
+    pub(crate) fn finish_destination(&self) {
         if let Some(dir) = self.job.destination.dir()
-            && let Err(error) = self.commit_queue.settle_directory(dir)
+            && let Err(error) = self.commit_queue.queue_directory(dir)
         {
             self.job.fail(self.job.destination.path(b""), describe(&error));
         }
@@ -54,7 +54,7 @@ impl MetadataWriter {
         attributes: Option<&[ExtendedAttribute]>,
     ) -> std::io::Result<Option<String>> {
         if self.job.creates_only && !fresh {
-            return self.commit_queue.settle_directory(dir).map(|()| None);
+            return self.commit_queue.queue_directory(dir).map(|()| None);
         }
         let made = dir.fd().and_then(|fd| {
             let wanted = self.directory_mode(meta, fresh);
@@ -76,7 +76,7 @@ impl MetadataWriter {
             Ok(_) => self.is_restored(dir),
             Err(_) => self.restore_mode(dir),
         }
-        made.and_then(|refused| self.commit_queue.settle_directory(dir).map(|()| refused))
+        made.and_then(|refused| self.commit_queue.queue_directory(dir).map(|()| refused))
     }
 
     /// Leaves the metadata of a directory that only had removals.

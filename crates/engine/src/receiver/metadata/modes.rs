@@ -14,12 +14,12 @@ use crate::receiver::metadata::MetadataWriter;
 
 impl MetadataWriter {
     /// The requested mode of all new files.
-    fn asked_file_mode(&self) -> Option<u16> {
+    fn requested_file_mode(&self) -> Option<u16> {
         self.asked(self.job.request.write.modes.file)
     }
 
     /// The requested mode of all new directories.
-    pub(crate) fn asked_directory_mode(&self) -> Option<u16> {
+    pub(crate) fn requested_directory_mode(&self) -> Option<u16> {
         self.asked(self.job.request.write.modes.directory)
     }
 
@@ -41,7 +41,7 @@ impl MetadataWriter {
             true => Some(meta.mode),
             false => set_mode.then(|| mode_without_preserve(meta.mode, self.job.umask)),
         };
-        self.set_metadata(file, meta, mode, self.asked_file_mode(), attributes)
+        self.set_metadata(file, meta, mode, self.requested_file_mode(), attributes)
     }
 
     /// Sets metadata and attributes of a directory; `mode` applies unless the directory is new and another mode was
@@ -54,7 +54,7 @@ impl MetadataWriter {
         fresh: bool,
         attributes: Option<&[ExtendedAttribute]>,
     ) -> io::Result<Option<String>> {
-        self.set_metadata(dir, meta, mode, self.asked_directory_mode().filter(|_| fresh), attributes)
+        self.set_metadata(dir, meta, mode, self.requested_directory_mode().filter(|_| fresh), attributes)
     }
 
     /// A requested mode is the user's own: its set-id bits grant only this user's rights.

@@ -182,7 +182,7 @@ pub fn find(
     }
     let is_new = request.directory.create || is_made_by_sync(request);
     if is_new && matches!(lookup::stat(path), Err(Errno::NOENT)) {
-        refuse_nesting_in_nothing(request, path)?;
+        refuse_nesting_in_missing(request, path)?;
         if request.sync.is_dry {
             return Ok(Destination {
                 kind: DestinationKind::Nothing,
@@ -208,7 +208,7 @@ pub fn find(
         Err(Errno::NOENT) if request.compare.is_some() => {
             Err(RefusedRequest::failed(format!("{} does not exist: nothing to compare with", escape(typed))))
         }
-        Err(Errno::NOENT) => onto_nothing(request, path, state_dir, reporter),
+        Err(Errno::NOENT) => onto_missing(request, path, state_dir, reporter),
         Err(error) => Err(cannot(typed, &error.into())),
     }
 }
@@ -313,7 +313,7 @@ fn onto_existing(
             "{shown} is not a directory\nseveral sources need a directory as their target"
         )));
     };
-    if goes_below(request) {
+    if makes_subdirectories(request) {
         return Err(RefusedRequest::usage(format!("{shown} is not a directory\n-d needs a directory as the target")));
     }
     if operand.directory && request.compare.is_some() {
@@ -363,7 +363,7 @@ fn into_directory(
 ) -> Destination {
     let label = path.as_os_str().as_bytes().to_vec();
     let goes_on = match &request.operands[..] {
-        _ if goes_below(request) => false,
+        _ if makes_subdirectories(request) => false,
         [TargetOperand { directory: true, name: Some(_), .. }] if request.sync.into => false,
         [TargetOperand { directory: true, name: Some(_), .. }] => {
             request.own_tree || tree_memory::made_by(state_dir, path, identity, &request.origin)
@@ -375,7 +375,7 @@ fn into_directory(
     Destination { kind, label, memory: None, is_new: false }
 }
 
-fn onto_nothing(
+fn onto_missing(
     request: &TargetRequest,
     path: &Path,
     state_dir: Option<&Path>,
@@ -388,7 +388,7 @@ fn onto_nothing(
             format!("{shown} does not exist\nseveral sources need a directory as their target; --mkdir creates it");
         return Err(RefusedRequest::usage(text));
     };
-    if goes_below(request) {
+    if makes_subdirectories(request) {
         let text = format!("{shown} does not exist\n-d needs a directory as the target; --mkdir creates it");
         return Err(RefusedRequest::usage(text));
     }
@@ -470,7 +470,7 @@ fn refuse_itself(request: &TargetRequest, dir: &Dir, path: &Path) -> Result<(), 
 }
 
 /// Whether source arguments go into subdirectories of the target, which must then be a directory.
-fn goes_below(request: &TargetRequest) -> bool {
+fn makes_subdirectories(request: &TargetRequest) -> bool {
     !request.below.is_empty()
 }
 
@@ -541,7 +541,7 @@ fn resolved(path: &Path) -> Option<PathBuf> {
 }
 
 /// As [`refuse_nesting`], for a directory that does not exist yet.
-fn refuse_nesting_in_nothing(request: &TargetRequest, path: &Path) -> Result<(), RefusedRequest> {
+fn refuse_nesting_in_missing(request: &TargetRequest, path: &Path) -> Result<(), RefusedRequest> {
     // In a sandbox, paths and this search start in the working directory.
     let whole = if lookup::is_confined() { Ok(Path::new(".").join(path)) } else { std::path::absolute(path) };
     let whole = whole.map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;

@@ -24,7 +24,7 @@ use crate::receiver::place::error::{FileError, OtherRun};
 use crate::receiver::place::job_locks::{JobLocks, LockedEntry};
 use crate::receiver::place::journal::{OpenJournal, read_header};
 use crate::receiver::place::target_path::{FileName, TargetPath};
-use crate::receiver::place::temp_files::{is_own_name, lock_file, open_locked, remove_journal, stands_at, unlink};
+use crate::receiver::place::temp_files::{has_name, is_own_name, lock_file, open_locked, remove_journal, unlink};
 use crate::receiver::place::temp_names::{sibling, temporary_name};
 
 /// The set-user-ID and set-group-ID bits.
@@ -129,7 +129,7 @@ fn lock_range(
     for _ in 0..OPENS_MAX {
         let journal = lock_file(&path.dir, &leaf.name, flags, locks)?.ok_or_else(absent)?;
         let file = open_locked(&path.dir, &partial, flags, &|file| locks.lock_shared(file))?.ok_or_else(absent)?;
-        if stands_at(&path.dir, &leaf.name, &journal)? {
+        if has_name(&path.dir, &leaf.name, &journal)? {
             return Ok((journal, file));
         }
     }
@@ -180,7 +180,7 @@ pub fn reclaim_partial(
             return Ok(false);
         }
     }
-    if stands_at(&path.dir, &partial, &file)? {
+    if has_name(&path.dir, &partial, &file)? {
         make_private(&file);
     }
     Ok(true)

@@ -130,7 +130,7 @@ impl TempFiles {
         let temporary = temporary_name(&path.name, b"file");
         // From here on, no other run removes the file, so the rename affects this file.
         let claimed = self.claim(&path.dir, &temporary).ok_or(FileError::Stopped)?;
-        let finished = match stands_at(&path.dir, &claimed.name, file) {
+        let finished = match has_name(&path.dir, &claimed.name, file) {
             Ok(true) => put(&claimed.name),
             Ok(false) => return Err(FileError::Deleted),
             Err(error) => Err(error),
@@ -151,7 +151,7 @@ impl TempFiles {
         let temporary = temporary_name(&path.name, b"file");
         let claimed = self.claim(&path.dir, &temporary).ok_or(FileError::Stopped)?;
         let rename = || -> Result<Name, FileError> {
-            if !stands_at(&path.dir, &claimed.name, file)? {
+            if !has_name(&path.dir, &claimed.name, file)? {
                 return Err(FileError::Deleted);
             }
             let dir = path.dir.fd()?;
@@ -347,13 +347,13 @@ pub fn open_locked(
         };
         // Another user may lock their own file for any time.
         if !is_made && !is_ours(&file)? {
-            match stands_at(dir, temporary, &file)? {
+            match has_name(dir, temporary, &file)? {
                 true => return Err(FileError::NameTaken),
                 false => continue,
             }
         }
         lock(&file).map_err(FileError::Held)?;
-        if stands_at(dir, temporary, &file)? {
+        if has_name(dir, temporary, &file)? {
             return if is_made || is_ours(&file)? { Ok(Some(file)) } else { Err(FileError::NameTaken) };
         }
     }
@@ -385,7 +385,7 @@ fn stat_entry(dir: &Dir, name: &Name) -> io::Result<FileStat> {
 }
 
 /// Whether this open file still has this name.
-pub fn stands_at(dir: &Dir, name: &Name, file: &OwnedFd) -> io::Result<bool> {
+pub fn has_name(dir: &Dir, name: &Name, file: &OwnedFd) -> io::Result<bool> {
     match FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself) {
         Ok(stat) => Ok(stat.identity == FileStat::at_fd(file)?.identity),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -469,7 +469,7 @@ mod tests {
         fs::write(place.path().join(temporary.to_string()), "whole").unwrap();
         let early = fs::File::options().write(true).open(place.path().join(temporary.to_string())).unwrap();
         fs::rename(place.path().join(temporary.to_string()), place.path().join("final")).unwrap();
-        assert!(!stands_at(&path.dir, &temporary, &early.into()).unwrap());
+        assert!(!has_name(&path.dir, &temporary, &early.into()).unwrap());
         TempFiles::default().open(&path, None, &hasty()).unwrap();
         assert_eq!(fs::read(place.path().join("final")).unwrap(), b"whole");
     }

@@ -50,7 +50,7 @@ impl FrameReceiver {
         let place = FramePosition { offset: frame.offset, len: frame.plain, file_size: file.size() };
         base.check(&steps, place)?;
         if !self.deltas.may_use(base) {
-            self.deltas.ask_for_whole(frame);
+            self.deltas.request_full_frame(frame);
             return Ok(buffer);
         }
         let old = steps.iter().map(|step| if let DeltaInstruction::Old { len, .. } = step { *len } else { 0 }).sum();

@@ -41,7 +41,7 @@ impl FrameWriter {
         let ReceiverEntry::File(file) = &*item else { return None };
         let queue = file.in_order_queue()?;
         let (index, frame, buffer) = queue.take_next()?;
-        self.digests.pass_in_turn(file, index, buffer.payload());
+        self.digests.update_in_order(file, index, buffer.payload());
         let (result, len) =
             (during(Stage::WritePipe, || self.write_to_sink(file, buffer.payload())), buffer.payload().len());
         queue.record_write(result.is_err());

@@ -160,7 +160,7 @@ impl PartialVerifier {
                 .filter(|_| len == Some(buffer.payload().len()))
                 .and_then(|recorded| self.verified_value(&recorded, file.size(), index, buffer.payload()));
             if value.is_some() && !verification.compare {
-                self.digests.pass_held(file, index, buffer.payload());
+                self.digests.update_with_verified(file, index, buffer.payload());
             }
             verification.reader.give_back(buffer);
             match (value, held.last_mut()) {

@@ -31,7 +31,7 @@ impl FrameReceiver {
         size: u64,
         frames: Range<u64>,
     ) -> Result<Option<Vec<TargetStep<ReceiverEntry>>>, ProtocolError> {
-        let needs_contents = self.job.request.settings.blake3 || self.digests.is_asked_for_sums();
+        let needs_contents = self.job.request.settings.blake3 || self.digests.wants_digests();
         if needs_contents || self.job.policy.is_forced() || self.reflinks.is_refused(source) {
             return Ok(None);
         }

@@ -15,7 +15,7 @@ use crate::receiver::tree::TargetTree;
 impl TargetTree {
     /// The existing entry of a name. Takes its time for the source's if the file system cannot store that more
     /// precisely.
-    pub(crate) fn standing(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<ExistingStat> {
+    pub(crate) fn existing_stat(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<ExistingStat> {
         let there = ExistingStat::at(dir, name)?;
         let modified = entry.meta.modified;
         let is_same = there.stat.is_some_and(|stat| self.metadata.is_same_time(dir, modified, &stat));

@@ -102,7 +102,7 @@ fn foreign_report(job: &Arc<ReceiverJob>) -> ForeignReport {
 
 impl TargetTree {
     /// The destination of the source argument with this number, if the controller announced it.
-    pub(crate) fn operand_asked_for(&self, number: u32, entry: &Entry) -> Option<OperandDestination> {
+    pub(crate) fn requested_operand(&self, number: u32, entry: &Entry) -> Option<OperandDestination> {
         let is_directory = entry.kind == EntryContent::Directory;
         let fixed = || {
             let operand = self.job.request.operands.get(number as usize)?;

@@ -85,13 +85,13 @@ impl TargetTree {
         };
         let dir = parent.child(name).map_err(|error| explained(parent, name, error))?;
         if let Some(mode) =
-            self.metadata.asked_directory_mode().or(source_mode.map(|mode| self.metadata.mode_above(mode)))
+            self.metadata.requested_directory_mode().or(source_mode.map(|mode| self.metadata.mode_above(mode)))
             && is_new
         {
             // An entry will be created in it.
             fchmod(&*dir.fd()?, Mode::from_raw_mode(u32::from(mode | 0o700)))?;
         }
-        self.metadata.commit_queue.settle_directory(parent)?;
+        self.metadata.commit_queue.queue_directory(parent)?;
         // A listed tree could contain an entry that is listed, too.
         let fresh = is_new && self.job.request.listed == ListedKinds::Files;
         Ok(DirectoryBelow { dir, fresh })

@@ -24,7 +24,7 @@ impl TargetTree {
         let mut own_name = None;
         let (dir, above) = match (parent, &entry.place) {
             (ParentDirectory::Operand(number), _) => {
-                let Some(operand) = self.operand_asked_for(number, entry) else {
+                let Some(operand) = self.requested_operand(number, entry) else {
                     return self.job.refuse_operand(OverwriteRefusal::NotAsked);
                 };
                 let is_alone = self.removals.is_source_directory(operand.name.as_ref());

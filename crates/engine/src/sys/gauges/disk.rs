@@ -25,7 +25,9 @@ impl DiskGauge {
         let stat = KernelFile::open(path(device));
         let stat = match stat.is_there() {
             true => stat,
-            false => behind(device).map_or_else(KernelFile::default, |device| KernelFile::open(path(device))),
+            false => {
+                underlying_device(device).map_or_else(KernelFile::default, |device| KernelFile::open(path(device)))
+            }
         };
         Self { stat, base: None }
     }
@@ -38,7 +40,7 @@ impl DiskGauge {
 }
 
 /// Returns the device that a file system with device numbers of its own (such as btrfs) is mounted from.
-fn behind(device: u64) -> Option<u64> {
+fn underlying_device(device: u64) -> Option<u64> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let source = source_of(&mounts, &format!("{}:{}", major(device), minor(device)))?;
     Some(stat(source).ok()?.st_rdev).filter(|found| *found != makedev(0, 0))

@@ -67,7 +67,7 @@ impl MeasureBench {
     pub fn prepare(request: &MeasureRequest, state_dir: Option<&Path>) -> Result<(Self, MeasureAnswer), MeasureError> {
         if !request.cold.is_empty() {
             let path = Path::new(OsStr::from_bytes(&request.cold));
-            cold::let_go(path).map_err(|cause| MeasureError::inaccessible(path, cause))?;
+            cold::evict_pages(path).map_err(|cause| MeasureError::inaccessible(path, cause))?;
         }
         let path = (!request.path.is_empty()).then(|| Path::new(OsStr::from_bytes(&request.path)));
         let scratch = path.map(|path| ScratchDirectory::make(path, state_dir)).transpose()?;

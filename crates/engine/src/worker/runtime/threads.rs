@@ -19,7 +19,7 @@ use crate::worker::direct_sink::DirectSink;
 use crate::worker::error::WorkerError;
 use crate::worker::resource_metrics;
 use crate::worker::stream_autotune::tune;
-use crate::worker::stream_recovery::mend;
+use crate::worker::stream_recovery::recover_streams;
 
 /// Most messages queued for the thread that handles them. When the queue is full, the control channel waits.
 const INBOX_MAX: usize = 1024;
@@ -38,7 +38,7 @@ fn start_walk(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
     if source.removes_files() {
         let removing = Arc::clone(source);
         shared.work("haul-remove", move |_| {
-            removing.remove_proven();
+            removing.remove_verified();
             Ok(())
         });
     }
@@ -68,10 +68,10 @@ pub(super) fn start_source(shared: &Arc<RuntimeShared>, source: &Arc<Source>) {
     if source.compares() {
         return start_comparison(shared, source);
     }
-    let mending = Arc::clone(source);
-    shared.spawn("haul-mend", move |shared| {
-        let mended = mend(&mending, &shared.pool, |time| shared.pause(time));
-        mended.unwrap_or_else(|error| shared.fail(&error.to_string()));
+    let recovering = Arc::clone(source);
+    shared.spawn("haul-recovery", move |shared| {
+        let recovered = recover_streams(&recovering, &shared.pool, |time| shared.pause(time));
+        recovered.unwrap_or_else(|error| shared.fail(&error.to_string()));
     });
     let settings = source.settings();
     // With all paths in use, the links are the limit.
@@ -143,7 +143,7 @@ fn start_watching(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
 fn start_settling(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
     if target.committer.has_groups() {
         let target = Arc::clone(target);
-        shared.work("haul-settle", move |shared| {
+        shared.work("haul-commit", move |shared| {
             let _entered = shared.stages.enter(None, Stage::Sync);
             target.run_commits();
             Ok(())
@@ -158,10 +158,11 @@ pub(super) fn start_both(shared: &Arc<RuntimeShared>, source: &Arc<Source>, targ
     let (from, to) = (Arc::clone(source), Arc::clone(target));
     shared.work("haul-offers", move |shared| {
         let _entered = shared.stages.enter(None, Stage::ExamineWait);
-        pass_on(|| from.wait_for_messages(), |message| during(Stage::Examine, || to.handle_peer(message)))
+        forward_messages(|| from.wait_for_messages(), |message| during(Stage::Examine, || to.handle_peer(message)))
     });
     let (from, to) = (Arc::clone(target), Arc::clone(source));
-    shared.work("haul-needs", move |_| pass_on(|| from.wait_for_messages(), |message| to.handle_peer(message)));
+    shared
+        .work("haul-needs", move |_| forward_messages(|| from.wait_for_messages(), |message| to.handle_peer(message)));
     start_settling(shared, target);
     start_watching(shared, target);
     if source.compares() {
@@ -186,7 +187,7 @@ fn send_messages(shared: &RuntimeShared, mut next: impl FnMut() -> Option<Vec<Ve
     Ok(())
 }
 
-fn pass_on(
+fn forward_messages(
     mut next: impl FnMut() -> Option<Vec<Vec<u8>>>,
     take: impl Fn(&[u8]) -> Result<(), ProtocolError>,
 ) -> Result<(), WorkerError> {
@@ -226,9 +227,9 @@ pub(super) fn report_load(shared: &RuntimeShared) {
         }
         match sample % resource_metrics::SAMPLES_PER_REPORT {
             0 => {
-                shared.tell_load();
-                shared.tell_streams_of_source();
-                shared.tell_work();
+                shared.report_load();
+                shared.report_source_streams();
+                shared.report_activity();
                 shared.reporters().for_each(Reporter::slowest_so_far);
             }
             _ => drop(shared.sample_metrics()),

@@ -42,7 +42,7 @@ impl PeerBase {
     }
 
     /// Sends these frames, which the target requested again, without delta.
-    pub fn send_whole(&mut self, frames: impl IntoIterator<Item = u64>) {
+    pub fn send_without_delta(&mut self, frames: impl IntoIterator<Item = u64>) {
         self.whole.extend(frames);
     }
 }

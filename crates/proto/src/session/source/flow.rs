@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{DigestState, OfferState, OfferedEntry, SourceSession, count_asked};
+use super::{DigestState, OfferState, OfferedEntry, SourceSession, count_requested_frames};
 use crate::entry::Timestamp;
 use crate::error::ProtocolError;
 use crate::ids::EntryId;
@@ -187,7 +187,7 @@ impl<H> SourceSession<H> {
                 return Err(ProtocolError::Misplaced);
             }
             if all {
-                count_asked(&mut flow.asked, frames.end.saturating_sub(frames.start), flow.read)?;
+                count_requested_frames(&mut flow.asked, frames.end.saturating_sub(frames.start), flow.read)?;
             }
             let lost = flow.handed.take_within(frames);
             self.flows.again.extend(lost.into_iter().flatten().map(|index| (entry, index)));

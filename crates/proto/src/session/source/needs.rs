@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{DigestState, LargeOffer, OfferState, OfferedEntry, SourceSession, check_frames, count_asked};
+use super::{DigestState, LargeOffer, OfferState, OfferedEntry, SourceSession, check_frames, count_requested_frames};
 use crate::delta::blocks::BLOCK;
 use crate::entry::{EntryContent, Timestamp};
 use crate::error::ProtocolError;
@@ -151,7 +151,7 @@ impl<H> SourceSession<H> {
             {
                 return Err(ProtocolError::OutOfTurn("completion of an entry that cannot be completed"));
             }
-            self.keep_if_proven(entry);
+            self.remember_if_verified(entry);
             self.settle_entry(entry);
         }
         Ok(())
@@ -174,9 +174,9 @@ impl<H> SourceSession<H> {
         }
         for frames in frames {
             check_frames(&tree.range(), &frames)?;
-            count_asked(asked, frames.end - frames.start, self.settings.frame.frames(*size))?;
+            count_requested_frames(asked, frames.end - frames.start, self.settings.frame.frames(*size))?;
             let came_to_nothing = handed.take_within(&frames);
-            old.iter_mut().for_each(|old| old.send_whole(came_to_nothing.iter().cloned().flatten()));
+            old.iter_mut().for_each(|old| old.send_without_delta(came_to_nothing.iter().cloned().flatten()));
             self.plan.add_frames(Chunk { entry, handle: Arc::clone(handle), size: *size, frames, ticket: 0 });
         }
         Ok(())
@@ -226,7 +226,7 @@ impl<H> SourceSession<H> {
             None | Some(OfferedEntry { state: OfferState::Small { handed: false, .. }, .. }) => Ok(()),
             Some(OfferedEntry { state: OfferState::Small { size, handed, asked, .. }, handle, .. }) => {
                 let mut times = u64::from(*asked);
-                count_asked(&mut times, 1, 1)?;
+                count_requested_frames(&mut times, 1, 1)?;
                 *asked = u16::try_from(times).unwrap_or(u16::MAX);
                 *handed = false;
                 self.plan.add(entry, Arc::clone(handle), *size);

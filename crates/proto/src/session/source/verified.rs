@@ -44,7 +44,7 @@ impl<H> VerifiedFiles<H> {
 }
 
 impl<H> SourceSession<H> {
-    /// Enables the collection; [`Self::take_proven`] has to be called after each message of the target.
+    /// Enables the collection; [`Self::take_verified`] has to be called after each message of the target.
     pub fn await_proof(&mut self) {
         self.proven.wanted = true;
     }
@@ -55,14 +55,14 @@ impl<H> SourceSession<H> {
     }
 
     /// Returns the verified files since the last call: sent files in order of completion, with their hard links, and
-    /// existing ones known to be equal. Each needs a later [`Self::proven_seen_to`].
-    pub fn take_proven(&mut self) -> Vec<Arc<H>> {
+    /// existing ones known to be equal. Each needs a later [`Self::release_verified`].
+    pub fn take_verified(&mut self) -> Vec<Arc<H>> {
         self.proven.taken += self.proven.files.len();
         std::mem::take(&mut self.proven.files)
     }
 
     /// Records that this number of files was handled.
-    pub fn proven_seen_to(&mut self, count: usize) {
+    pub fn release_verified(&mut self, count: usize) {
         self.proven.taken = self.proven.taken.saturating_sub(count);
     }
 
@@ -70,7 +70,7 @@ impl<H> SourceSession<H> {
     ///
     /// Existing files are completed by the target's decision and never come here. A file never given to a stream is not
     /// verified, nor is a large one without a FileEnd sent.
-    pub(super) fn keep_if_proven(&mut self, entry: EntryId) {
+    pub(super) fn remember_if_verified(&mut self, entry: EntryId) {
         if !self.proven.wanted {
             return;
         }

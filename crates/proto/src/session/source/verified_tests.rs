@@ -24,7 +24,7 @@ fn awaiting_proof(entries: Vec<Entry>, answers: &[TransferNeed]) -> SourceSessio
 }
 
 fn proven(source: &mut SourceSession<u64>) -> Vec<u64> {
-    source.take_proven().iter().map(|handle| **handle).collect()
+    source.take_verified().iter().map(|handle| **handle).collect()
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn existing_files_are_verified_if_the_target_says_so_and_otherwise_counted() {
     let mut unwanted = SourceSession::new(FrameLen::new(256 << 10).unwrap(), 2);
     offered(&mut unwanted, vec![file(1), file(1)]);
     unwanted.handle(needs(0, &[same, nothing])).unwrap();
-    assert!(unwanted.take_proven().is_empty() && unwanted.take_unproven() == 0);
+    assert!(unwanted.take_verified().is_empty() && unwanted.take_unproven() == 0);
     let mut comparing = SourceSession::comparing(FrameLen::new(256 << 10).unwrap(), 2);
     offered(&mut comparing, vec![file(1)]);
     assert!(comparing.handle(needs(0, &[same])).is_err());
@@ -75,7 +75,7 @@ fn unsent_data_is_never_verified_whatever_a_target_claims() {
     source.handle(done(1, 1)).unwrap();
     assert_eq!(proven(&mut source), [1], "it came although it was asked for once more");
     let mut unwanted = source_of_done_file();
-    assert!(unwanted.take_proven().is_empty());
+    assert!(unwanted.take_verified().is_empty());
 }
 
 fn source_of_done_file() -> SourceSession<()> {
@@ -127,6 +127,6 @@ fn verified_files_awaiting_removal_take_up_their_room() {
     assert_eq!(source.window(), ENTRY_WINDOW - 100);
     assert_eq!(proven(&mut source).len(), 100);
     assert_eq!(source.window(), ENTRY_WINDOW - 100, "taken, and not seen to");
-    source.proven_seen_to(60);
+    source.release_verified(60);
     assert_eq!(source.window(), ENTRY_WINDOW - 40);
 }

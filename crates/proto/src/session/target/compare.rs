@@ -74,7 +74,7 @@ impl<H> TargetSession<H> {
         for (first, values) in (first..).step_by(HELD_VALUES_MAX).zip(values.chunks(HELD_VALUES_MAX)) {
             self.outbox.push(TargetMessage::HaveRanges { entry, first, values: values.to_vec(), compare });
         }
-        self.finish_if_whole(entry)
+        self.finish_if_complete(entry)
     }
 
     /// Handles a Match: frames equal at both ends are verified.
@@ -122,7 +122,7 @@ impl<H> TargetSession<H> {
             let compared = compared.ok_or(ProtocolError::Unasked("a comparison of other frames"))?;
             conclude(large, frames.clone(), compared)?;
         }
-        Ok(self.finish_if_whole(entry))
+        Ok(self.finish_if_complete(entry))
     }
 }
 

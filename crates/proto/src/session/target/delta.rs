@@ -80,7 +80,7 @@ impl<H> TargetSession<H> {
     }
 
     /// Sends the next signatures of a base file of `size` bytes.
-    pub fn tell_sums(
+    pub fn send_signatures(
         &mut self,
         entry: EntryId,
         size: u64,

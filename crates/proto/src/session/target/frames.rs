@@ -54,7 +54,7 @@ impl<H> TargetSession<H> {
             self.acknowledge_written(entry);
             self.count_runs(begins_run);
         }
-        self.finish_if_whole(entry)
+        self.finish_if_complete(entry)
     }
 
     /// Checks whether the frames of all files form too many runs; if so, the next frame is a protocol error.

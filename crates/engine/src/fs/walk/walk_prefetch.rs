@@ -41,7 +41,7 @@ impl<'a> WalkPrefetch<'a> {
     /// Starts the workers if the walk's own lookups wait.
     pub fn judge(&mut self, levels: &mut [WalkLevel], chunk: &mut ListingChunk) {
         if self.ahead.judge(&mut self.waits) {
-            self.look_ahead(levels, chunk);
+            self.request_lookups(levels, chunk);
         }
     }
 
@@ -54,12 +54,12 @@ impl<'a> WalkPrefetch<'a> {
         }
         // The parent's requests were dropped or never made.
         if self.groups.back().is_none_or(|&(number, _)| number + 1 < levels.len()) {
-            self.look_ahead(levels, &mut ListingChunk::empty());
+            self.request_lookups(levels, &mut ListingChunk::empty());
         }
     }
 
     /// Requests all further lookups of the innermost level, the farthest first.
-    pub fn look_ahead(&mut self, levels: &mut [WalkLevel], chunk: &mut ListingChunk) {
+    pub fn request_lookups(&mut self, levels: &mut [WalkLevel], chunk: &mut ListingChunk) {
         let Some(innermost) = levels.len().checked_sub(1).filter(|_| self.ahead.is_of_use()) else { return };
         let level = &mut levels[innermost];
         let options = self.ahead.options();
