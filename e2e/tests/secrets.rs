@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use haul_e2e::{
-    ProgramRun, Running, Sandbox, ServedShare, contents, eventually, give_to_user, haul_binary, shell, user,
+    ProgramRun, Running, Sandbox, ServedShare, contents, eventually, give_to_user, haul_binary, hidden_or_partial,
+    shell, user,
 };
 use haul_lab::descendants;
 use haul_proto::wire::control_channel::{HEADER_LEN, LinkChannel, decode_header};
@@ -204,8 +205,10 @@ fn no_other_process_of_the_same_user_reads_haul_s_memory() {
     let copy = sandbox.haul_of_user(["-x", "100k", "tree/big", "place/big"]).start();
     let is_haul = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "haul");
     let hauls = || -> Vec<u32> { descendants(copy.id()).into_iter().chain([copy.id()]).filter(is_haul).collect() };
-    eventually("a controller and a worker run", || hauls().len() >= 2);
+    // A process protects itself right after its start, before it gets a secret.
+    eventually("data arrives", || hidden_or_partial(&sandbox.path("place"), &["big"], 0).is_some());
     let pids = hauls();
+    assert!(pids.len() >= 2, "a controller and a worker run: {pids:?}");
     for pid in pids {
         for secret in ["environ", "maps", "mem", "auxv"] {
             assert!(!reads_as_user(&format!("/proc/{pid}/{secret}")), "{pid}: {secret}");

@@ -105,7 +105,7 @@ fn finds_everything_once() {
 }
 
 #[test]
-fn brackets_a_directorys_contents() {
+fn brackets_the_contents_of_a_directory() {
     let (_temp, root) = sandbox();
     for child in ["x", "y", "z"] {
         write_file(&make_dir(&make_dir(&root, child), "inner"), "file", b"");

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_processs_own_arguments_are_overwritten() {
+    fn only_the_arguments_of_the_process_are_overwritten() {
         let before = fs::read("/proc/self/cmdline").unwrap();
         let mut arguments: Vec<OsString> = std::env::args_os().collect();
         let all = |argument: &[u8]| Some(0..argument.len());

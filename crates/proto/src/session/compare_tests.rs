@@ -256,7 +256,7 @@ fn a_copy_leaves_no_differences() {
 }
 
 #[test]
-fn a_directorys_end_says_whether_its_listing_was_complete() {
+fn the_end_of_a_directory_says_whether_its_listing_was_complete() {
     for complete in [true, false] {
         let mut target = target(1);
         target.settle_entry(FILE, true);

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn this_processs_work_is_visible() {
+    fn the_work_of_this_process_is_visible() {
         let mut gauge = ProcessorsGauge::open();
         assert_eq!(gauge.sample(), Processors::default(), "it counts from the first look");
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
