@@ -368,7 +368,7 @@ fn an_impossible_job_is_refused_with_the_remedy() {
 }
 
 #[test]
-fn a_jobs_list_is_also_a_copys_list() {
+fn a_list_for_a_job_is_also_one_for_a_copy() {
     let sandbox = Sandbox::new();
     tree(&sandbox);
     sandbox.dir("to");

@@ -17,7 +17,7 @@ fn least(bytes: u64, per_s: u64) -> Duration {
 }
 
 #[test]
-fn a_copys_duration_matches_its_rate() {
+fn the_duration_of_a_copy_matches_its_rate() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);
     sandbox.big_file("tree/big", 5_000_000);

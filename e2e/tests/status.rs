@@ -108,7 +108,7 @@ fn a_broken_runs_remains_are_listed_and_removed() {
 }
 
 #[test]
-fn a_running_copys_files_are_named_and_never_removed() {
+fn files_of_a_running_copy_are_named_and_never_removed() {
     let sandbox = Sandbox::new();
     let copying = Copying::of(&sandbox);
     let running = copying.under_way(&[]);

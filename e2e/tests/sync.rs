@@ -376,7 +376,7 @@ fn the_target_always_has_a_file_that_is_backed_up() {
 }
 
 #[test]
-fn an_earlier_copys_file_becomes_a_hard_link() {
+fn a_file_of_an_earlier_copy_becomes_a_hard_link() {
     let sandbox = Sandbox::new();
     let names = ["same", "sub/same too", "changed", "new"];
     names.iter().for_each(|name| drop(file(&sandbox, &format!("s/{name}"), "today", NEW)));

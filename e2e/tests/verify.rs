@@ -390,7 +390,7 @@ fn links_are_compared_as_they_would_be_copied() {
 }
 
 #[test]
-fn verify_finds_arguments_at_a_copys_destination() {
+fn verify_finds_arguments_at_the_destination_of_a_copy() {
     let sandbox = Sandbox::new();
     let source = sandbox.tree("source");
     sandbox.file("note", "a note");

@@ -35,18 +35,30 @@ fn lengths(sandbox: &Sandbox, work: Work, server: Option<&ServedShare>) -> Lengt
 }
 
 /// Mutates one item of one session and holds both ends to all that they promise. Whether the item came at all.
+///
+/// The number of messages depends on timing. A session without the item is repeated with one of its own items.
 fn hold(sandbox: &Sandbox, seed: u64, lengths: &[(Work, Lengths)], server: Option<&ServedShare>) -> bool {
     let mut rng = Rng::new(seed);
-    let (work, lengths) = lengths[usize::try_from(seed).unwrap_or(0) % lengths.len()];
+    let (work, mut lengths) = lengths[usize::try_from(seed).unwrap_or(0) % lengths.len()];
     let lanes: Vec<_> = Lane::ALL.into_iter().filter(|lane| lengths[*lane as usize] > 0).collect();
     let lane = rng.pick(&lanes);
-    let items = lengths[lane as usize];
     let mutation = rng.pick(&Mutation::ALL);
-    let at = rng.below(items);
-    let session = Session::new(sandbox, format!("s{seed}"), work, server);
+    (0..3).any(|attempt| {
+        let items = lengths[lane as usize].max(1);
+        let at = rng.below(items);
+        let session = Session::new(sandbox, format!("s{seed}-{attempt}"), work, server);
+        let what = format!("seed {seed}: {mutation:?} of item {at} of {items}, {lane:?}, {work:?}");
+        let mutator = Mutator::new(lane, at, mutation, Rng::new(rng.below(u64::MAX)));
+        let (came, seen) = hold_session(&session, work, mutator, mutation.keeps_contents(lane), &what);
+        lengths = seen;
+        came
+    })
+}
+
+/// Runs one session of [`hold`]. Whether the item came, and the numbers of items.
+fn hold_session(session: &Session, work: Work, mutator: Mutator, keeps_contents: bool, what: &str) -> (bool, Lengths) {
     let (outside, before) = (session.outside(), session.inside());
-    let Outcome { run, worker, memory, said, state } = session.run(Mutator::new(lane, at, mutation, rng));
-    let what = format!("seed {seed}: {mutation:?} of item {at} of {items}, {lane:?}, {work:?}");
+    let Outcome { run, worker, memory, said, state } = session.run(mutator);
     let account = || format!("{what}\nworker {worker:?}: {said}\n{}", run.account());
     if std::env::var_os("HAUL_MUTATIONS_SHOWN").is_some() {
         println!("{what}: {:?} {worker:?} {:?}: {}", run.status, run.elapsed, run.stderr.trim());
@@ -64,11 +76,11 @@ fn hold(sandbox: &Sandbox, seed: u64, lengths: &[(Work, Lengths)], server: Optio
     if work == Work::Verify {
         assert!(inside == before, "a comparison has changed something\n{}", account());
     }
-    if mutation.keeps_contents(lane) && work != Work::Verify {
+    if keeps_contents && work != Work::Verify {
         assert_eq!(session.wrong(&before, run.status == Some(0)), None, "{}", account());
     }
     let _ = std::fs::remove_dir_all(session.landing());
-    state.with(|mutator| mutator.has_mutated())
+    state.with(|mutator| (mutator.has_mutated(), mutator.seen()))
 }
 
 /// So many seeds, by two threads. Those that were lost are named.

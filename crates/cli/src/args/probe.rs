@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sweep_options_are_unique_and_distinct_from_a_copys() {
+    fn sweep_options_are_unique_and_distinct_from_copy_options() {
         let names: Vec<_> = rows().iter().flat_map(OptionRow::long_forms).collect();
         assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
         let letters: Vec<_> = rows().iter().filter_map(|row| row.letter).collect();

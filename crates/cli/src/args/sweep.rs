@@ -65,7 +65,7 @@ mod tests {
     use crate::sweep::setting::DIMENSIONS;
 
     #[test]
-    fn every_recorded_option_is_a_copys_and_unique() {
+    fn every_recorded_option_is_unique_and_a_copy_option() {
         assert_eq!(rows().len(), flags::sweep::ALL.len() + KEPT.len());
         let mut ids: Vec<_> = rows().iter().map(|row| row.id).collect();
         ids.sort_unstable();
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn options_with_lists_have_the_copys_letter() {
+    fn options_with_lists_have_the_letter_of_the_copy_option() {
         let others: [&OptionRow; 2] = [&flags::sweep::SIZE, &flags::sweep::TARGET];
         for own in DIMENSIONS.iter().map(|dimension| dimension.flag).filter(|flag| !flag.is_any(&others)) {
             let copy = COPY.iter().find(|row| row.is(own)).expect("a copy has it");

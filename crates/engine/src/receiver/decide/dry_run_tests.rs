@@ -183,7 +183,7 @@ fn hard_links_of_a_kept_file_stay_and_those_of_a_replaced_one_do_not() {
 }
 
 #[test]
-fn an_earlier_copys_file_becomes_a_hard_link() {
+fn a_file_of_an_earlier_copy_becomes_a_hard_link() {
     let temp = tempfile::tempdir().unwrap();
     let (earlier, now) = (temp.path().join("1"), temp.path().join("2"));
     fs::create_dir(&earlier).unwrap();
