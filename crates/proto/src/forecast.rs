@@ -130,10 +130,10 @@ impl CopyRates {
 fn settings(rate: f64, methods: &MethodRates) -> Vec<SuggestedSetting> {
     let best = methods.streams.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
     let streams = best.filter(|best| methods.streams_chosen.is_some_and(|chosen| best.1 > chosen * WORTH));
-    let matters = |method: Option<[f64; 2]>| method.filter(|method| method[0].min(method[1]) < rate * FAR_FASTER);
+    let matters = |rates: Option<[f64; 2]>| rates.filter(|rates| rates[0].min(rates[1]) < rate * FAR_FASTER);
     let [read, write] = [matters(methods.read), matters(methods.write)];
-    let direct = |method: Option<[f64; 2]>| method.is_some_and(|[buffered, direct]| direct > buffered * WORTH);
-    let buffered = |method: Option<[f64; 2]>| method.is_some_and(|[buffered, direct]| buffered > direct * WORTH);
+    let direct = |rates: Option<[f64; 2]>| rates.is_some_and(|[buffered, direct]| direct > buffered * WORTH);
+    let buffered = |rates: Option<[f64; 2]>| rates.is_some_and(|[buffered, direct]| buffered > direct * WORTH);
     let storage = match (direct(read), direct(write)) {
         // One setting covers both ends.
         (false, false) if buffered(read) && buffered(write) => Some(SuggestedSetting::Buffered),
@@ -227,7 +227,7 @@ mod tests {
             // Both are far faster than anything else.
             (Some([900.0, 1300.0]), Some([800.0, 1000.0]), vec![]),
         ] {
-            let scaled = |method: Option<[f64; 2]>| method.map(|method| method.map(|rate| rate * MB));
+            let scaled = |rates: Option<[f64; 2]>| rates.map(|rates| rates.map(|rate| rate * MB));
             assert_eq!(told(&storage(scaled(read), scaled(write))), settings, "{read:?} {write:?}");
         }
     }

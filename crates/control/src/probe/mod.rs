@@ -188,7 +188,7 @@ impl Round<'_> {
     fn measure_part(&mut self, part: ProbePart, expected: f64) -> Result<Option<ProbeSample>, Error> {
         self.listener.begins(part);
         let most = self.most_bytes();
-        let bytes = most.min(rounded(expected * self.probe.time.as_secs_f64()).max(BYTES_MIN));
+        let bytes = most.min(truncated(expected * self.probe.time.as_secs_f64()).max(BYTES_MIN));
         let writes = matches!(part, ProbePart::Write { .. } | ProbePart::Whole);
         // Direct writes are bounded by time alone, since no data is left in the cache to flush.
         let bytes = if part == (ProbePart::Write { direct: true }) { most } else { bytes };
@@ -247,8 +247,8 @@ fn computing(ends: &[EndMeasurement; 2], is_one_worker: bool) -> PartRates {
     }
 }
 
-fn fastest(methods: &[Option<ProbeSample>; 2]) -> Option<f64> {
-    methods.iter().flatten().map(|sample| sample.rate).max_by(f64::total_cmp)
+fn fastest(samples: &[Option<ProbeSample>; 2]) -> Option<f64> {
+    samples.iter().flatten().map(|sample| sample.rate).max_by(f64::total_cmp)
 }
 
 fn pair([buffered, direct]: &[Option<ProbeSample>; 2]) -> Option<[f64; 2]> {
@@ -256,7 +256,7 @@ fn pair([buffered, direct]: &[Option<ProbeSample>; 2]) -> Option<[f64; 2]> {
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a conversion of floats saturates")]
-fn rounded(value: f64) -> u64 {
+fn truncated(value: f64) -> u64 {
     value as u64
 }
 

@@ -40,9 +40,9 @@ fn in_use(pool: &StreamPool) -> Vec<u64> {
 fn until_something(pool: &StreamPool) -> PathRepair {
     let deadline = std::time::Instant::now() + LIMIT;
     loop {
-        let action = pool.plan_repair(Duration::from_millis(1)).unwrap();
-        if action != PathRepair::default() {
-            return action;
+        let repair = pool.plan_repair(Duration::from_millis(1)).unwrap();
+        if repair != PathRepair::default() {
+            return repair;
         }
         assert!(std::time::Instant::now() < deadline, "nothing happens");
     }

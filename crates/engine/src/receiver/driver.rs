@@ -330,11 +330,11 @@ impl TargetReceiver {
                     || self.metadata.finish_directory(dir, *fresh, meta, attributes.as_deref())
             }
             (ReceiverEntry::File(_), Some(end)) => {
-                return match during(Stage::Room, || self.committer.complete(entry, &handle, end)) {
-                    Ok(whole) if whole.disk.is_some() => self.committer.commit_queue.add(vec![whole]),
-                    Ok(whole) => self.committer.name_at_once(whole, outcomes),
-                    Err(error) => self.committer.fail_entry(entry, &handle, &error, outcomes),
-                };
+                let completed = during(Stage::Room, || self.committer.complete(entry, &handle, end));
+                if let Some(whole) = self.committer.name_unless_synced(entry, &handle, completed, outcomes) {
+                    self.committer.commit_queue.add(vec![whole]);
+                }
+                return;
             }
             (ReceiverEntry::File(_) | ReceiverEntry::HardLink, _) => false,
             (ReceiverEntry::Compared(compared), end) => {

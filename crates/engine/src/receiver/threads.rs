@@ -64,11 +64,15 @@ impl TargetReceiver {
         buffer: FrameBuffer,
     ) -> Result<FrameBuffer, ProtocolError> {
         self.committer.commit_queue.wait_for_room();
-        if let RecordTrailer::Pack(pack) = trailer {
-            self.complete_pack(pack, buffer.payload())?;
-            return Ok(buffer);
-        }
-        let free = self.frames.deliver(writer, trailer, buffer)?;
+        let free = match trailer {
+            RecordTrailer::Data(frame) => self.frames.deliver_frame(writer, frame, buffer)?,
+            RecordTrailer::Delta(frame) => self.frames.deliver_delta(writer, frame, buffer)?,
+            RecordTrailer::Pack(pack) => {
+                self.complete_pack(pack, buffer.payload())?;
+                buffer
+            }
+            RecordTrailer::Finished | RecordTrailer::End { .. } => return Err(ProtocolError::OutOfTurn("a record")),
+        };
         self.report_written(writer);
         Ok(free)
     }
@@ -77,11 +81,10 @@ impl TargetReceiver {
     fn complete_pack(&self, pack: &PackFrame, payload: &[u8]) -> Result<(), ProtocolError> {
         let (mut outcomes, mut complete) = (EntryOutcomes::default(), Vec::new());
         for file in self.frames.admit_pack(pack, payload)? {
-            match during(Stage::Create, || self.committer.write_packed(&file)) {
-                Ok(whole) if whole.disk.is_some() => complete.push(whole),
-                Ok(whole) => during(Stage::Create, || self.committer.name_at_once(whole, &mut outcomes)),
-                Err(error) => self.committer.fail_entry(file.packed.entry, &file.item, &error, &mut outcomes),
-            }
+            complete.extend(during(Stage::Create, || {
+                let written = self.committer.write_packed(&file);
+                self.committer.name_unless_synced(file.packed.entry, &file.item, written, &mut outcomes)
+            }));
             if complete.len() >= self.committer.commit_queue.at_once() {
                 self.committer.commit_queue.add(std::mem::take(&mut complete));
                 self.committer.commit_queue.wait_for_room();

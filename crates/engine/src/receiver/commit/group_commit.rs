@@ -22,12 +22,25 @@ use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::error::FileError;
 
 impl Committer {
-    /// Names a file that need not wait for fsync.
-    pub(crate) fn name_at_once(&self, whole: CompleteFile, ends: &mut EntryOutcomes) {
-        for whole in self.read_back(vec![whole], ends) {
-            let fate = self.publish(&whole);
-            self.conclude(whole, fate, ends);
+    /// Names a complete file, unless it has to wait for fsync: then it is returned.
+    pub(crate) fn name_unless_synced(
+        &self,
+        entry: EntryId,
+        item: &ReceiverEntry,
+        completed: Result<CompleteFile, FileError>,
+        ends: &mut EntryOutcomes,
+    ) -> Option<CompleteFile> {
+        match completed {
+            Ok(whole) if whole.disk.is_some() => return Some(whole),
+            Ok(whole) => {
+                for whole in self.read_back(vec![whole], ends) {
+                    let fate = self.publish(&whole);
+                    self.conclude(whole, fate, ends);
+                }
+            }
+            Err(error) => self.fail_entry(entry, item, &error, ends),
         }
+        None
     }
 
     /// Gives a file its final name, and records it for its hard links.

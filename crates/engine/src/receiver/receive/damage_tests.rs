@@ -14,6 +14,7 @@ use haul_proto::integrity::FrameLen;
 use haul_proto::journal::check_value;
 use haul_proto::limits::FRAME_MIN;
 use haul_proto::path::Name;
+use haul_proto::wire::frame::RecordTrailer;
 use haul_proto::wire::handshake::{CipherSuite, KeyDirection};
 use haul_proto::wire::message::{SourceMessage, TargetMessage};
 use haul_proto::wire::request::{SessionSettings, TargetOperand, TargetRequest};

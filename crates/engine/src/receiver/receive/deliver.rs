@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use haul_proto::error::ProtocolError;
 use haul_proto::integrity::frame_check;
-use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile, RecordTrailer};
+use haul_proto::wire::frame::{DataFrame, PackFrame, PackedFile};
 
 use crate::io::frame_buffer::FrameBuffer;
 use crate::metrics::counter::add;
@@ -23,24 +23,8 @@ pub struct NeededFile<'p> {
 }
 
 impl FrameReceiver {
-    /// Verifies and writes the data of a record other than a pack, or starts the write. Returns a free buffer. The
-    /// writer has the results.
-    pub(crate) fn deliver(
-        &self,
-        writer: &mut FrameWriter,
-        trailer: &RecordTrailer,
-        buffer: FrameBuffer,
-    ) -> Result<FrameBuffer, ProtocolError> {
-        match trailer {
-            RecordTrailer::Data(frame) => self.deliver_frame(writer, frame, buffer),
-            RecordTrailer::Delta(frame) => self.deliver_delta(writer, frame, buffer),
-            RecordTrailer::Pack(_) | RecordTrailer::Finished | RecordTrailer::End { .. } => {
-                Err(ProtocolError::OutOfTurn("a record"))
-            }
-        }
-    }
-
-    fn deliver_frame(
+    /// Verifies a frame and writes it, or starts the write. Returns a free buffer. The writer has the result.
+    pub(in crate::receiver) fn deliver_frame(
         &self,
         writer: &mut FrameWriter,
         frame: &DataFrame,
