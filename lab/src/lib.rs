@@ -21,6 +21,7 @@ mod programs;
 mod proxy;
 mod rng;
 mod run;
+#[cfg(feature = "slow-fs")]
 mod slow_fs;
 mod sshd;
 mod strangers;
@@ -43,6 +44,7 @@ pub use programs::{find_program, install_script};
 pub use proxy::{Flip, Proxy, Seen, Towards};
 pub use rng::Rng;
 pub use run::{Finished, Running, output_of, rebuild, run_with_timeout, start, start_attended};
+#[cfg(feature = "slow-fs")]
 pub use slow_fs::{SlowFs, Slowness};
 pub use sshd::{Options, Sshd};
 pub use strangers::{Answers, Loiterers, knock};

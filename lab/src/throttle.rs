@@ -75,10 +75,16 @@ mod tests {
             return;
         }
         let group = Cgroup::throttled(Throttle::Cpu { percent: 20 }).expect("a group");
-        run(&group, "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done");
-        let account = std::fs::read_to_string(group.procs().with_file_name("cpu.stat")).expect("an account");
-        let waits = account.lines().find_map(|line| line.strip_prefix("nr_throttled ")).expect("a figure");
-        assert_ne!(waits, "0", "it never had to wait: {account}");
+        let had_to_wait = || {
+            run(&group, "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done");
+            let account = std::fs::read_to_string(group.procs().with_file_name("cpu.stat")).expect("an account");
+            account.lines().find_map(|line| line.strip_prefix("nr_throttled ")).expect("a figure") != "0"
+        };
+        // On a busy machine it gets less than its share for a while.
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !had_to_wait() {
+            assert!(Instant::now() < deadline, "it never had to wait");
+        }
     }
 
     #[test]

@@ -17,14 +17,6 @@ pub struct BuiltExecutable {
     pub path: PathBuf,
 }
 
-impl BuiltExecutable {
-    /// `crates/proto: haul_proto`, with the package's directory relative to `root`.
-    pub fn label(&self, root: &Path) -> String {
-        let package = self.package_dir.strip_prefix(root).unwrap_or(&self.package_dir);
-        format!("{}: {}", package.display(), self.target)
-    }
-}
-
 /// The executables in the output of `cargo ... --message-format=json`, in its order.
 pub fn parse(messages: &str) -> Vec<BuiltExecutable> {
     messages
@@ -63,7 +55,7 @@ mod tests {
         );
         let found = parse(messages);
         assert_eq!(found.len(), 1);
-        assert_eq!(found[0].label(Path::new("/p")), "lab: haul_lab");
+        assert_eq!((found[0].package_dir.as_path(), found[0].target.as_str()), (Path::new("/p/lab"), "haul_lab"));
         assert_eq!(found[0].path, Path::new("/t/haul_lab-1"));
     }
 }

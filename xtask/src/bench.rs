@@ -1,23 +1,26 @@
-//! `cargo xtask bench`: builds the program as users run it, then hands over to the bench crate.
+//! `cargo xtask bench`: builds the bench crate's program and hands over to it.
 
 use std::ffi::OsString;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use crate::run::{Output, run};
-use crate::workspace::cargo;
+use crate::test::build_program;
 
-/// How long the release build may take.
+/// How long the build may take.
 const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);
 
 /// Runs the chore.
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
-    if !haul_bench::brings_haul(&arguments) {
-        let ended = run(&mut cargo(&["build", "--release", "--package", "haul"]), BUILD_LIMIT, Output::Shown);
-        if let Some(why) = ended.failure {
-            eprintln!("cargo xtask bench: haul could not be built: {why}");
-            return ExitCode::FAILURE;
+    let bench = build_program("haul-bench", &["--package", "haul-bench"], BUILD_LIMIT);
+    let ended = bench.and_then(|program| {
+        Command::new(program).args(arguments).status().map_err(|error| format!("haul-bench: {error}"))
+    });
+    match ended {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(why) => {
+            eprintln!("cargo xtask bench: {why}");
+            ExitCode::FAILURE
         }
     }
-    haul_bench::main(arguments)
 }

@@ -90,7 +90,7 @@ fn dist(arguments: &DistArguments) -> Result<(), String> {
         None => build::build(root(), &target)?,
     };
     let content = fs::read(&built).map_err(|error| fail(&built, error))?;
-    build::check_static(&content).map_err(|why| fail(&built, why))?;
+    build::check_static(&built)?;
     if arguments.executable.is_none() {
         check_size(content.len()).map_err(|why| fail(&built, why))?;
         build::check_no_folders(&content, root()).map_err(|why| fail(&built, why))?;
@@ -99,7 +99,8 @@ fn dist(arguments: &DistArguments) -> Result<(), String> {
     let directory = root().join("target/dist");
     let path = directory.join(format!("haul-{version}-{target}"));
     install(&built, &path, PROGRAM).map_err(|error| fail(&path, error))?;
-    println!("{}\n{} bytes\nBLAKE3 {}\nruns {runs_in}", path.display(), content.len(), blake3::hash(&content).to_hex());
+    let digest = sums::digest(sums::BLAKE3, &path)?;
+    println!("{}\n{} bytes\nBLAKE3 {digest}\nruns {runs_in}", path.display(), content.len());
     for file in start::write_help(&directory, &path, &target)? {
         println!("{}", file.display());
     }

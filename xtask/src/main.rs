@@ -26,6 +26,7 @@ mod run;
 mod soak;
 mod test;
 mod tools;
+mod venv;
 mod workspace;
 
 use std::ffi::OsString;

@@ -7,6 +7,9 @@ use std::time::Duration;
 use crate::rows::{self, Cases, ROWS};
 use crate::run::CommandEnd;
 
+/// The table has so many of the slowest tests.
+const SLOWEST: usize = 10;
+
 /// Tests that a harness reported, and tests that said that they could not run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -36,13 +39,6 @@ impl Counts {
         self.failed += other.failed;
         self.skipped += other.skipped;
     }
-
-    /// Moves `count` tests from passed to skipped. They returned early, and libtest cannot tell the difference.
-    pub fn set_aside(&mut self, count: u64) {
-        let moved = count.min(self.passed);
-        self.passed -= moved;
-        self.skipped += moved;
-    }
 }
 
 /// The number before `word` in a harness's result line, or 0.
@@ -66,6 +62,17 @@ pub struct StepResult {
     pub skips: Vec<String>,
     /// Numbers of cases that repeated trials ran.
     pub cases: Cases,
+    /// How long each test took.
+    pub times: Vec<TestTime>,
+}
+
+/// How long a test took.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TestTime {
+    /// Its name.
+    pub name: String,
+    /// From start to end.
+    pub seconds: f64,
 }
 
 impl StepResult {
@@ -104,6 +111,8 @@ pub struct StepRow {
     pub skips: Vec<String>,
     /// Numbers of cases from the harnesses' output.
     pub cases: Cases,
+    /// How long each test took.
+    pub times: Vec<TestTime>,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -112,9 +121,15 @@ pub struct StepRow {
 #[derive(Debug, Default)]
 pub struct TestReport {
     rows: Vec<StepRow>,
+    elapsed: Duration,
 }
 
 impl TestReport {
+    /// A run with these steps, which took `elapsed` in all: steps overlap.
+    pub fn new(rows: Vec<StepRow>, elapsed: Duration) -> Self {
+        Self { rows, elapsed }
+    }
+
     /// Adds a step that is over.
     pub fn push(&mut self, row: StepRow) {
         self.rows.push(row);
@@ -147,6 +162,8 @@ impl TestReport {
         for row in &self.rows {
             text.push_str(&self.line(row));
         }
+        text.push_str(&format!("{:<56} {:>8.1}\n", "in all", self.elapsed.as_secs_f64()));
+        text.push_str(&self.slowest());
         text.push_str(&self.cases());
         for row in &self.rows {
             text.push_str(&remarks(row));
@@ -154,6 +171,17 @@ impl TestReport {
         let totals = self.totals();
         text.push_str(&format!("\n{} passed, {} failed\n", totals.passed, totals.failed));
         text
+    }
+
+    /// The slowest tests.
+    fn slowest(&self) -> String {
+        let mut times: Vec<_> = self.rows.iter().flat_map(|row| &row.times).collect();
+        if times.is_empty() {
+            return String::new();
+        }
+        times.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
+        let line = |time: &&TestTime| format!("{:<81} {:>10.1}\n", time.name, time.seconds);
+        times.iter().take(SLOWEST).map(line).fold("\nslowest tests\n".to_owned(), |text, line| text + &line)
     }
 
     /// Repeated trials, with the numbers of cases actually run.
@@ -214,6 +242,7 @@ mod tests {
             counts,
             skips: Vec::new(),
             cases: Cases::new(),
+            times: Vec::new(),
             elapsed: Duration::from_millis(1500),
         }
     }
@@ -236,10 +265,13 @@ mod tests {
     }
 
     #[test]
-    fn a_skipped_test_is_not_a_passed_one() {
-        let mut counts = Counts { passed: 5, failed: 0, skipped: 0 };
-        counts.set_aside(2);
-        assert_eq!(counts, Counts { passed: 3, failed: 0, skipped: 2 });
+    fn the_slowest_tests_are_named() {
+        let time = |name: usize| TestTime { name: format!("test {name:02}"), seconds: name as f64 };
+        let times = (0..15).map(time).collect();
+        let report =
+            TestReport::new(vec![StepRow { times, ..row(StepVerdict::Passed, Counts::default()) }], Duration::ZERO);
+        let text = report.render();
+        assert!(text.contains("test 14") && text.contains("test 05") && !text.contains("test 04"), "{text}");
     }
 
     #[test]

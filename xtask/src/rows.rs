@@ -42,28 +42,32 @@ pub struct CaseRow {
 /// A variable's part of a number: so many of so many.
 pub type CasePart = (u64, u64);
 
-/// Tests in one executable.
+/// A test, or all tests of a module.
 pub struct Tests {
-    /// Directory of the package under the root.
-    pub package: &'static str,
-    /// The executable's target.
-    pub target: &'static str,
-    /// Part of the tests' names.
-    pub filter: &'static str,
+    package: &'static str,
+    /// Its path in the package's executable: a test's full name, or a module's with `::`.
+    path: &'static str,
+}
+
+impl Tests {
+    /// nextest's filter expression for them.
+    pub fn expression(&self) -> String {
+        let Self { package, path } = self;
+        match path.ends_with("::") {
+            true => format!("package({package}) and test(/(^|::){path}/)"),
+            false => format!("package({package}) and test(={path})"),
+        }
+    }
 }
 
 const ALL: CasePart = (1, 1);
 
-const fn tests(package: &'static str, target: &'static str, filter: &'static str) -> Tests {
-    Tests { package, target, filter }
+const fn e2e(path: &'static str) -> Tests {
+    Tests { package: "haul-e2e", path }
 }
 
-const fn e2e(target: &'static str, filter: &'static str) -> Tests {
-    tests("e2e", target, filter)
-}
-
-const fn engine(filter: &'static str) -> Tests {
-    tests("crates/engine", "haul_engine", filter)
+const fn engine(path: &'static str) -> Tests {
+    Tests { package: "haul-engine", path }
 }
 
 /// All rows, in display order.
@@ -77,7 +81,10 @@ pub const ROWS: &[CaseRow] = &[
         least: 12,
         variables: &[("HAUL_KILLS", (5, 6)), ("HAUL_KILLS_OVER_SSH", (1, 6))],
         always: &[],
-        tests: &[e2e("faults", "killed")],
+        tests: &[
+            e2e("faults::killed_at_any_call_it_resumes_with_all_recorded_data"),
+            e2e("faults::either_end_killed_on_its_own_host_resumes"),
+        ],
     },
     CaseRow {
         name: "damaged-parts",
@@ -88,7 +95,7 @@ pub const ROWS: &[CaseRow] = &[
         least: 12,
         variables: &[("HAUL_PART_DAMAGES", ALL)],
         always: &[],
-        tests: &[e2e("parts", "damaged_parts")],
+        tests: &[e2e("parts::damaged_parts_never_become_wrong_files")],
     },
     CaseRow {
         name: "power-cuts",
@@ -99,7 +106,10 @@ pub const ROWS: &[CaseRow] = &[
         least: 4,
         variables: &[("HAUL_POWER_CUTS", (1, 2))],
         always: &[],
-        tests: &[e2e("power", "after_a_cut")],
+        tests: &[
+            e2e("power::no_name_has_wrong_content_after_a_cut_on_ext4"),
+            e2e("power::no_name_has_wrong_content_after_a_cut_on_xfs"),
+        ],
     },
     CaseRow {
         name: "failing-calls",
@@ -110,7 +120,7 @@ pub const ROWS: &[CaseRow] = &[
         least: 60,
         variables: &[("HAUL_FAULTS", ALL)],
         always: &[],
-        tests: &[e2e("faults", "a_call_that_fails")],
+        tests: &[e2e("faults::a_failing_call_costs_at_most_a_file_and_is_named")],
     },
     CaseRow {
         name: "flips",
@@ -121,7 +131,7 @@ pub const ROWS: &[CaseRow] = &[
         least: 400,
         variables: &[("HAUL_FLIPS", (40, 43))],
         always: &[],
-        tests: &[engine("stream::damage_tests"), engine("target::deliver::tests")],
+        tests: &[engine("stream::damage_tests::"), engine("receive::damage_tests::")],
     },
     CaseRow {
         name: "proxy-flips",
@@ -132,7 +142,7 @@ pub const ROWS: &[CaseRow] = &[
         least: 10,
         variables: &[("HAUL_PROXY_FLIPS", ALL)],
         always: &[],
-        tests: &[e2e("damage", "a_bit_that_flips")],
+        tests: &[e2e("damage::a_flipped_bit_never_makes_a_wrong_file")],
     },
     CaseRow {
         name: "records",
@@ -143,7 +153,7 @@ pub const ROWS: &[CaseRow] = &[
         least: 50,
         variables: &[("HAUL_MIDDLE", ALL)],
         always: &[],
-        tests: &[engine("records_that_are_dropped")],
+        tests: &[engine("stream::middle_tests::")],
     },
     CaseRow {
         name: "glitches",
@@ -154,7 +164,7 @@ pub const ROWS: &[CaseRow] = &[
         least: 5,
         variables: &[("HAUL_GLITCHES", ALL)],
         always: &[],
-        tests: &[e2e("glitches", "glitches_of_the_link")],
+        tests: &[e2e("glitches::glitches_of_the_link_are_lived_through")],
     },
     CaseRow {
         name: "long-glitches",
@@ -165,7 +175,7 @@ pub const ROWS: &[CaseRow] = &[
         least: 3,
         variables: &[],
         always: &[("HAUL_GLITCH_30", "1"), ("HAUL_CUT_SECONDS", "30")],
-        tests: &[e2e("glitches", ""), e2e("retries", "cut")],
+        tests: &[e2e("glitches::"), e2e("retries::a_path_cut_for_longer_is_lost_at_both_ends_and_used_again_later")],
     },
     CaseRow {
         name: "races",
@@ -176,7 +186,10 @@ pub const ROWS: &[CaseRow] = &[
         least: 1,
         variables: &[("HAUL_RACE_SECONDS", ALL)],
         always: &[],
-        tests: &[engine("race_tests"), e2e("confinement", "while_their_paths_are_exchanged")],
+        tests: &[
+            engine("receiver::race_tests::"),
+            e2e("confinement::copies_stay_inside_while_their_paths_are_exchanged_at_both_ends"),
+        ],
     },
     CaseRow {
         name: "hostile",
@@ -187,7 +200,7 @@ pub const ROWS: &[CaseRow] = &[
         least: 60,
         variables: &[("HAUL_HOSTILE", ALL)],
         always: &[],
-        tests: &[e2e("hostile", "a_hostile_source")],
+        tests: &[e2e("hostile::a_hostile_source_changes_nothing_outside_and_ends_with_a_fault")],
     },
     CaseRow {
         name: "hostile-target",
@@ -198,7 +211,7 @@ pub const ROWS: &[CaseRow] = &[
         least: 60,
         variables: &[("HAUL_HOSTILE_TARGET", ALL)],
         always: &[],
-        tests: &[e2e("hostile_target", "a_hostile_worker")],
+        tests: &[e2e("hostile_target::a_hostile_worker_is_not_believed_and_the_job_ends")],
     },
     CaseRow {
         name: "mutations",
@@ -209,7 +222,10 @@ pub const ROWS: &[CaseRow] = &[
         least: 60,
         variables: &[("HAUL_MUTATIONS", ALL), ("HAUL_MUTATIONS_SERVED", ALL)],
         always: &[],
-        tests: &[e2e("mutations", "mutate")],
+        tests: &[
+            e2e("mutations::any_mutation_ends_both_ends_with_a_message_and_no_wrong_file_gets_a_name"),
+            e2e("mutations::a_served_worker_resists_a_clients_mutations"),
+        ],
     },
     CaseRow {
         name: "strangers",
@@ -220,7 +236,7 @@ pub const ROWS: &[CaseRow] = &[
         least: 100,
         variables: &[("HAUL_KNOCKS", ALL)],
         always: &[],
-        tests: &[e2e("strangers", "strangers_at_the_port")],
+        tests: &[e2e("strangers::strangers_at_the_port_are_not_accepted_and_delay_nothing")],
     },
     CaseRow {
         name: "loiterers",
@@ -231,7 +247,7 @@ pub const ROWS: &[CaseRow] = &[
         least: 100,
         variables: &[("HAUL_LOITERERS", ALL)],
         always: &[],
-        tests: &[e2e("strangers", "strangers_at_the_port")],
+        tests: &[e2e("strangers::strangers_at_the_port_are_not_accepted_and_delay_nothing")],
     },
     CaseRow {
         name: "listed",
@@ -242,7 +258,7 @@ pub const ROWS: &[CaseRow] = &[
         least: 2000,
         variables: &[("HAUL_LISTED", ALL)],
         always: &[],
-        tests: &[e2e("lists", "a_long_list")],
+        tests: &[e2e("lists::a_long_list_takes_little_memory")],
     },
     CaseRow {
         name: "seeds",
@@ -253,7 +269,7 @@ pub const ROWS: &[CaseRow] = &[
         least: 1000,
         variables: &[("HAUL_SEEDS", ALL)],
         always: &[],
-        tests: &[tests("sim", "seeds", "no_seed")],
+        tests: &[Tests { package: "haul-sim", path: "no_seed_breaks_a_rule" }],
     },
     CaseRow {
         name: "fuzz",
@@ -264,7 +280,10 @@ pub const ROWS: &[CaseRow] = &[
         least: 1,
         variables: &[("HAUL_FUZZ_SECONDS", ALL)],
         always: &[],
-        tests: &[tests("fuzz", "mutate", "")],
+        tests: &[Tests {
+            package: "haul-fuzz",
+            path: "every_target_takes_what_becomes_of_its_corpus_and_what_breaks_a_rule_is_noticed",
+        }],
     },
     CaseRow {
         name: "concurrent",
@@ -275,7 +294,7 @@ pub const ROWS: &[CaseRow] = &[
         least: 20,
         variables: &[("HAUL_CONCURRENT", ALL)],
         always: &[],
-        tests: &[e2e("status", "of_many_runs")],
+        tests: &[e2e("status::among_many_runs_of_one_job_one_proceeds_and_the_others_name_it")],
     },
     CaseRow {
         name: "sync-pairs",
@@ -286,7 +305,7 @@ pub const ROWS: &[CaseRow] = &[
         least: 1,
         variables: &[("HAUL_SYNC_PAIRS", ALL)],
         always: &[],
-        tests: &[e2e("sync_pairs", "")],
+        tests: &[e2e("sync_pairs::")],
     },
 ];
 
@@ -326,7 +345,11 @@ pub fn table<'r>(rows: impl IntoIterator<Item = (&'r CaseRow, u64, u64)>) -> Str
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use super::*;
+    use crate::workspace::root;
 
     #[test]
     fn a_row_is_counted_once_and_has_a_name_of_its_own() {
@@ -339,6 +362,43 @@ mod tests {
         assert!(are_different(ROWS.iter().flat_map(|row| row.counted).collect()));
         assert!(are_different(ROWS.iter().map(|row| &row.name).collect()));
         assert!(ROWS.iter().all(|row| !row.tests.is_empty() && row.least <= row.everyday && row.everyday <= row.soak));
+    }
+
+    /// The source of a path's module: `a::b::` and `a::b::test` are in `a/b.rs`, `a/b/mod.rs`, or `b.rs` of some folder.
+    fn source_of(tests: &Tests) -> String {
+        let folders = [
+            ("haul-e2e", "e2e/tests"),
+            ("haul-engine", "crates/engine/src"),
+            ("haul-sim", "sim/tests"),
+            ("haul-fuzz", "fuzz/tests"),
+        ];
+        let folder = folders.iter().find(|(package, _)| *package == tests.package).expect("a folder").1;
+        let module = tests.path.rsplit("::").nth(1);
+        let is_of_module = |path: &Path| match module {
+            Some(module) => path.ends_with(format!("{module}.rs")) || path.ends_with(format!("{module}/mod.rs")),
+            None => true,
+        };
+        let (mut folders, mut text) = (vec![root().join(folder)], String::new());
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
+                match entry.is_dir() {
+                    true => folders.push(entry),
+                    false if is_of_module(&entry) => text += &fs::read_to_string(&entry).unwrap_or_default(),
+                    false => {}
+                }
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn every_row_names_existing_tests() {
+        for tests in ROWS.iter().flat_map(|row| row.tests) {
+            let name = tests.path.rsplit("::").next().expect("a last part");
+            assert!(source_of(tests).contains(&format!("fn {name}")), "{} has no test {}", tests.package, tests.path);
+        }
+        assert_eq!(engine("a::b::").expression(), "package(haul-engine) and test(/(^|::)a::b::/)");
+        assert_eq!(e2e("sync::x").expression(), "package(haul-e2e) and test(=sync::x)");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -12,6 +13,8 @@ use haul_lab::{Running, interrupt_flag, start_attended};
 
 /// How often a running command is looked at.
 const POLL: Duration = Duration::from_millis(50);
+/// A command without output for so long gets a line, which shows that it runs.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(60);
 
 /// Handling of standard output. Standard error always goes to the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,25 +43,35 @@ impl CommandEnd {
 
 /// Runs `command` without standard input for at most `limit`.
 pub fn run(command: &mut Command, limit: Duration, output: Output) -> CommandEnd {
-    match start_attended(command).and_then(|running| attend(running, limit, output)) {
+    let name = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let words = std::iter::once(name).chain(command.get_args().take(2).map(|word| word.to_string_lossy().into_owned()));
+    let shown = words.collect::<Vec<_>>().join(" ");
+    match start_attended(command).and_then(|running| attend(running, &shown, limit, output)) {
         Ok(ended) => ended,
         Err(error) => CommandEnd { stdout: String::new(), failure: Some(format!("{error:#}")) },
     }
 }
 
 /// Waits for the end; kills the group at the limit or when the user stops us.
-fn attend(mut running: Running, limit: Duration, output: Output) -> anyhow::Result<CommandEnd> {
+fn attend(mut running: Running, shown: &str, limit: Duration, output: Output) -> anyhow::Result<CommandEnd> {
     let stop = interrupt_flag()?;
     let started = Instant::now();
-    let mut shown = 0;
+    let (mut written, mut last_sign) = (0, started);
     let stopped = loop {
         let has_ended = running.wait_up_to(POLL);
         if output == Output::Shown {
-            let fresh = running.stdout_from(shown);
-            shown += fresh.len() as u64;
+            let fresh = running.stdout_from(written);
+            written += fresh.len() as u64;
+            if !fresh.is_empty() {
+                last_sign = Instant::now();
+            }
             // A reader that went away is no reason to stop testing.
             let mut stdout = std::io::stdout().lock();
             let _ = stdout.write_all(&fresh).and_then(|()| stdout.flush());
+        }
+        if last_sign.elapsed() > SIGN_OF_LIFE {
+            println!("    {shown}: {} s", started.elapsed().as_secs());
+            last_sign = Instant::now();
         }
         if has_ended {
             break None;

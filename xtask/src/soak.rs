@@ -4,17 +4,16 @@
 //! With `--minutes`, a row first runs a few cases to measure the cost of one. It then runs as many as fit into its
 //! share of the remaining time, and leaves the rest to later rows. A failed row does not stop the others.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use crate::artifacts::BuiltExecutable;
-use crate::rows::{CaseRow, Cases, ROWS, Tests, table};
+use crate::rows::{CaseRow, Cases, ROWS, table};
 use crate::run::was_interrupted;
-use crate::test::{Built, Harness, build_all, package_of};
-use crate::workspace::root;
+use crate::test::{TestRun, build_all};
 
 /// Time limit for building.
 const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);
@@ -65,7 +64,7 @@ fn soak(asked: &SoakArguments) -> Result<bool, String> {
         ROWS.iter().for_each(|row| println!("{:<16}{:>10}  {}", row.name, row.soak, row.about));
         return Ok(true);
     }
-    let built = build_all(BUILD_LIMIT)?;
+    let haul = build_all(BUILD_LIMIT)?;
     let chosen: Vec<_> =
         ROWS.iter().filter(|row| asked.rows.is_empty() || asked.rows.iter().any(|name| name == row.name)).collect();
     let until = asked.minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
@@ -76,7 +75,7 @@ fn soak(asked: &SoakArguments) -> Result<bool, String> {
         }
         let rows_left = u32::try_from(chosen.len() - at).unwrap_or(u32::MAX);
         let share = until.map(|until| until.saturating_duration_since(Instant::now()) / rows_left);
-        outcomes.push(soak_row(&built, row, share)?);
+        outcomes.push(soak_row(&haul, row, share));
     }
     let less = chosen.len() - outcomes.len();
     print!("{}", table(outcomes.iter().map(|outcome| (outcome.row, outcome.row.soak, outcome.ran))));
@@ -89,22 +88,21 @@ fn soak(asked: &SoakArguments) -> Result<bool, String> {
 }
 
 /// Tries a row: in this time, or as often as it is to be.
-fn soak_row(built: &Built, row: &'static CaseRow, share: Option<Duration>) -> Result<SoakOutcome, String> {
+fn soak_row(haul: &Path, row: &'static CaseRow, share: Option<Duration>) -> SoakOutcome {
     println!("\n==> {}: {}", row.name, row.about);
-    let tests = row.tests.iter().map(|tests| find(built, tests)).collect::<Result<Vec<_>, _>>()?;
     let mut outcome = SoakOutcome { row, ran: 0, failures: Vec::new(), elapsed: Duration::ZERO };
     let Some(share) = share else {
-        outcome.run(built, &tests, row.soak, ROW_LIMIT);
-        return Ok(outcome);
+        outcome.run(haul, row.soak, ROW_LIMIT);
+        return outcome;
     };
     let begun = Instant::now();
-    outcome.run(built, &tests, row.least, share + GRACE);
+    outcome.run(haul, row.least, share + GRACE);
     let left = share.saturating_sub(begun.elapsed());
     let more = more(row, outcome.elapsed, left);
     if outcome.failures.is_empty() && more > 0 {
-        outcome.run(built, &tests, more, left + GRACE);
+        outcome.run(haul, more, left + GRACE);
     }
-    Ok(outcome)
+    outcome
 }
 
 /// How often a row can be tried in the time that is left, if its least number took `least`; 0 if not even that.
@@ -119,31 +117,24 @@ fn more(row: &CaseRow, least: Duration, left: Duration) -> u64 {
     if fits < row.least { 0 } else { fits }
 }
 
-fn find<'b>(built: &'b Built, tests: &'static Tests) -> Result<(&'b BuiltExecutable, &'static str), String> {
-    let is_it = |built: &&BuiltExecutable| package_of(built) == tests.package && built.target == tests.target;
-    let executable = built.tests.iter().find(is_it);
-    let executable = executable.ok_or_else(|| format!("{} has no tests called {}", tests.package, tests.target))?;
-    Ok((executable, tests.filter))
-}
-
 impl SoakOutcome {
     /// Tries it so often.
-    fn run(&mut self, built: &Built, tests: &[(&BuiltExecutable, &'static str)], number: u64, limit: Duration) {
+    fn run(&mut self, haul: &Path, number: u64, limit: Duration) {
         let begun = Instant::now();
         let mut cases = Cases::new();
-        for (executable, filter) in tests {
-            let mut environment = self.row.environment(number);
-            environment.push(("HAUL_BIN", built.haul.to_string_lossy().into_owned()));
+        for tests in self.row.tests {
+            let variables = self.row.environment(number).into_iter().map(|(name, value)| (name, value.into()));
+            let environment = variables.chain([("HAUL_BIN", haul.into())]).collect();
             let limit = limit.saturating_sub(begun.elapsed());
-            let harness = Harness {
-                root: root(),
-                prefix: Vec::new(),
+            let done = TestRun {
+                profile: "long",
+                filter: &tests.expression(),
                 limit,
+                prefix: Vec::new(),
                 environment,
-                arguments: vec![(*filter).to_owned()],
-                at_once: 1,
-            };
-            let done = harness.run(&[*executable]);
+                build: &[],
+            }
+            .run();
             self.failures.extend(done.failures);
             self.failures.extend(done.skips.into_iter().map(|why| format!("not run: {why}")));
             done.cases.into_iter().for_each(|(name, number)| *cases.entry(name).or_default() += number);

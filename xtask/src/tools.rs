@@ -1,15 +1,20 @@
 //! The programs that the tests need: found, installed where that is possible, or named.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use haul_lab::find_program;
 
 use crate::run::{Output, run};
-use crate::workspace::cargo;
+use crate::venv::VirtualEnvironment;
+use crate::workspace::{cargo, root};
 
 /// How long `apt-get` may take.
 const INSTALL_LIMIT: Duration = Duration::from_secs(600);
+/// How long compiling a tool may take.
+const COMPILE_LIMIT: Duration = Duration::from_secs(1800);
 
 /// A program, and where it comes from.
 pub struct InstalledTool {
@@ -60,7 +65,7 @@ pub const TOOLS: &[InstalledTool] = &[
     optional("munged", "munge"),
 ];
 
-/// A program that cargo installs.
+/// A program of cargo's world: a wheel of `xtask/tools.txt`, or compiled by cargo.
 pub struct CargoTool {
     /// Its name on PATH.
     program: &'static str,
@@ -78,8 +83,11 @@ const fn from_cargo(program: &'static str, package: &'static str, version: &'sta
 
 /// Checks dependencies.
 pub const CARGO_DENY: CargoTool = from_cargo("cargo-deny", "cargo-deny", "0.20.2");
+/// Runs tests.
+pub const CARGO_NEXTEST: CargoTool =
+    CargoTool { prints_version: &["nextest", "--version"], ..from_cargo("cargo-nextest", "cargo-nextest", "0.9.148") };
 /// Checks spelling.
-pub const TYPOS: CargoTool = from_cargo("typos", "typos-cli", "1.49.0");
+pub const TYPOS: CargoTool = from_cargo("typos", "typos-cli", "1.52.0");
 /// Makes Debian packages.
 pub const CARGO_DEB: CargoTool = from_cargo("cargo-deb", "cargo-deb", "3.8.0");
 /// Makes RPM packages.
@@ -93,14 +101,21 @@ pub const CARGO_CYCLONEDX: CargoTool = CargoTool {
 pub const CARGO_PUBLIC_API: CargoTool = from_cargo("cargo-public-api", "cargo-public-api", "0.52.0");
 /// Finds incompatible changes of public interfaces.
 pub const CARGO_SEMVER_CHECKS: CargoTool = CargoTool {
-    program: "cargo-semver-checks",
-    package: "cargo-semver-checks",
-    version: "0.51.0",
     prints_version: &["semver-checks", "--version"],
+    ..from_cargo("cargo-semver-checks", "cargo-semver-checks", "0.51.0")
 };
 
 impl CargoTool {
-    /// Installs the program where it is missing; says why it could not be.
+    /// The program, installed where it is missing; or why it could not be.
+    pub fn command(&self) -> Result<Command, String> {
+        let wheel = wheels().map(|directory| directory.join("bin").join(self.program)).filter(|path| path.exists());
+        match wheel {
+            Some(path) => Ok(Command::new(path)),
+            None => self.provide().map(|()| Command::new(self.program)),
+        }
+    }
+
+    /// Compiles and installs the program where PATH has none; says why it could not be.
     pub fn provide(&self) -> Result<(), String> {
         let Self { program, package, version, prints_version } = *self;
         let is_there = || {
@@ -113,12 +128,31 @@ impl CargoTool {
         println!("installing {package} {version}");
         // Unoptimised: it runs for a second, and compiles for a minute or two instead of several.
         let mut install = cargo(&["install", package, "--locked", "--debug", "--version", version]);
-        run(&mut install, INSTALL_LIMIT, Output::Shown);
+        run(&mut install, COMPILE_LIMIT, Output::Shown);
         if is_there() {
             return Ok(());
         }
         Err(format!("{program} is not installed: cargo install {package} --locked --version {version}"))
     }
+}
+
+/// The environment with the wheels of `tools.txt`, in the user's cache directory; none where it cannot be made.
+fn wheels() -> Option<&'static Path> {
+    static WHEELS: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let provided = WHEELS.get_or_init(|| {
+        let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or(home)?;
+        let directory = cache.join("haul-xtask/tools");
+        let environment = VirtualEnvironment {
+            directory: &directory,
+            project: &root().join("xtask"),
+            inputs: &["tools.txt"],
+            installs: &[&["--only-binary", ":all:", "--require-hashes", "-r", "tools.txt"]],
+        };
+        let provided = environment.provide().inspect_err(|why| println!("no ready-made tools: {why}"));
+        provided.is_ok().then_some(directory)
+    });
+    provided.as_deref()
 }
 
 /// The result of looking for the tools.

@@ -13,8 +13,8 @@ use haul_proto::sync::EqualityTest;
 use haul_proto::wire::frame::{DeltaFrame, RecordTrailer};
 use haul_proto::wire::message::{TargetMessage, TransferNeed};
 
-use crate::raw;
-use crate::scene::{FRAME, Scene};
+use super::raw;
+use super::scene::{FRAME, Scene};
 
 /// Bytes of the old file and of the one that is offered: three frames, the last one short.
 const SIZE: u64 = 2 * FRAME + 50_000;

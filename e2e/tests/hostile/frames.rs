@@ -8,8 +8,8 @@ use haul_proto::limits::{FRAME_MAX, FRAME_MIN, PACK_FILES_MAX};
 use haul_proto::wire::frame::{DeltaFrame, RecordTrailer};
 use haul_proto::wire::message::{TargetMessage, TransferNeed};
 
-use crate::scene::{FRAME, Scene};
-use crate::{Attack, Expect, raw};
+use super::scene::{FRAME, Scene};
+use super::{Attack, Expect, raw};
 
 pub const ATTACKS: &[Attack] = &[
     ("a frame of what needs none", frame_not_needed),

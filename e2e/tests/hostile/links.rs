@@ -7,9 +7,9 @@ use haul_e2e::Rng;
 use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::wire::message::{TargetMessage, TransferNeed};
 
-use crate::memory::linked_file;
-use crate::raw;
-use crate::scene::Scene;
+use super::memory::linked_file;
+use super::raw;
+use super::scene::Scene;
 
 /// An owner whom the target does not trust.
 const OTHER_USER: u32 = 12_345;

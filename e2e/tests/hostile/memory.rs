@@ -7,8 +7,8 @@ use haul_proto::limits::{
 use haul_proto::wire::message::TargetMessage;
 use haul_proto::wire::storage::Fsync;
 
-use crate::scene::Scene;
-use crate::{Attack, Expect, raw};
+use super::scene::Scene;
+use super::{Attack, Expect, raw};
 
 pub const ATTACKS: &[Attack] = &[
     ("a chain of open directories", deep_directories),

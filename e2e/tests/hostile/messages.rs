@@ -5,9 +5,9 @@ use haul_proto::ids::{EntryId, JobNumber, StreamId};
 use haul_proto::limits::{ENTRY_WINDOW, PEER_MESSAGE_MAX};
 use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
 
-use crate::raw::{self, DIRECTORY, FILE};
-use crate::scene::{SMALL_MAX, Scene};
-use crate::{Attack, Expect};
+use super::raw::{self, DIRECTORY, FILE};
+use super::scene::{SMALL_MAX, Scene};
+use super::{Attack, Expect};
 
 pub const ATTACKS: &[Attack] = &[
     ("the end of what is no open directory", wrong_directory_end),

@@ -4,9 +4,9 @@ use haul_e2e::Rng;
 use haul_proto::limits::{ENTRY_WINDOW, OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX, SYMLINK_MAX};
 use haul_proto::wire::message::TransferNeed;
 
-use crate::raw::{self, DIRECTORY, FILE, LINK};
-use crate::scene::{SMALL_MAX, Scene};
-use crate::{Attack, Expect};
+use super::raw::{self, DIRECTORY, FILE, LINK};
+use super::scene::{SMALL_MAX, Scene};
+use super::{Attack, Expect};
 
 pub const ATTACKS: &[Attack] = &[
     ("a name that is none", bad_name),

@@ -23,7 +23,7 @@ use haul_proto::wire::samples;
 use haul_proto::wire::storage::Fsync;
 use haul_proto::wire::write_options::{PartialOptions, WriteOptions};
 
-use crate::raw;
+use super::raw;
 
 /// Payload of a full frame.
 pub const FRAME: u64 = FRAME_MIN as u64;

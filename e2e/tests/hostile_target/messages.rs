@@ -12,10 +12,10 @@ use haul_proto::wire::control_channel::LinkChannel;
 use haul_proto::wire::message::{SourceMessage, TargetMessage, TransferNeed};
 use haul_proto::wire::report::WorkerMessage;
 
-use crate::scene::{Offered, Scene, Way};
-use crate::{Attack, Expect};
+use super::scene::{Offered, Scene, Way};
+use super::{Attack, Expect};
 
-const fn attack(name: &'static str, way: Way, expect: Expect, play: crate::Play) -> Attack {
+const fn attack(name: &'static str, way: Way, expect: Expect, play: super::Play) -> Attack {
     Attack { name, way, options: &[], expect, play }
 }
 

@@ -20,10 +20,10 @@ use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 use haul_proto::wire::slowest_files::SlowFile;
 use haul_proto::wire::source_activity::SourceActivity;
 
-use crate::scene::{Scene, Way, source_ready, target_ready};
-use crate::{Attack, Expect};
+use super::scene::{Scene, Way, source_ready, target_ready};
+use super::{Attack, Expect};
 
-const fn attack(name: &'static str, way: Way, expect: Expect, play: crate::Play) -> Attack {
+const fn attack(name: &'static str, way: Way, expect: Expect, play: super::Play) -> Attack {
     Attack { name, way, options: &["--checksums", "-", "-v"], expect, play }
 }
 

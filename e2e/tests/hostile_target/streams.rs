@@ -10,10 +10,10 @@ use haul_proto::ids::EntryId;
 use haul_proto::wire::message::{TargetMessage, TransferNeed};
 use haul_proto::wire::report::WorkerMessage;
 
-use crate::scene::{Scene, Way};
-use crate::{Attack, Expect};
+use super::scene::{Scene, Way};
+use super::{Attack, Expect};
 
-const fn attack(name: &'static str, expect: Expect, play: crate::Play) -> Attack {
+const fn attack(name: &'static str, expect: Expect, play: super::Play) -> Attack {
     Attack { name, way: Way::Push, options: &["-s", "1"], expect, play }
 }
 

@@ -14,7 +14,7 @@ use haul_proto::wire::control_channel::LinkChannel;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{ControllerMessage, SessionSettings};
 
-use crate::mutation::{Item, Lane, Mutator};
+use super::mutation::{Item, Lane, Mutator};
 
 /// Where both ends wait for the other one, nobody is to blame; the relay hangs up.
 const QUIET: Duration = Duration::from_millis(700);

@@ -11,8 +11,8 @@ use std::time::Duration;
 use haul_e2e::{FakeWorker, PeakMemory, ProgramRun, Rng, Sandbox, ServedShare, WorkerProgramProcess, set_mtime};
 use haul_lab::Running;
 
-use crate::mutation::Mutator;
-use crate::relay::{Relay, RelayState};
+use super::mutation::Mutator;
+use super::relay::{Relay, RelayState};
 
 /// Every session is over by then, on a busy machine.
 const TIME_MAX: Duration = Duration::from_secs(25);

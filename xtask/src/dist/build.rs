@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use haul_control::launch::elf::machine_of_static;
 use haul_lab::find_program;
 
 use super::commands::{fail, succeeds};
@@ -47,7 +46,7 @@ pub(super) fn build(sources: &Path, target: &str) -> Result<PathBuf, String> {
         command.env_remove("CARGO_TARGET_DIR");
     }
     if target != host()? {
-        cross_compile(&mut command, target)?;
+        command.envs([cross_linker(target)?]);
     }
     let ended = run(&mut command, BUILD_LIMIT, Output::Kept);
     if let Some(why) = ended.failure {
@@ -58,8 +57,8 @@ pub(super) fn build(sources: &Path, target: &str) -> Result<PathBuf, String> {
     program.ok_or_else(|| "cargo built no program called haul".to_owned())
 }
 
-/// Sets the linker, and looks for the standard library of `target`.
-pub(super) fn cross_compile(command: &mut Command, target: &str) -> Result<(), String> {
+/// The variable that names the linker for `target`, and its value. Looks for the target's standard library, too.
+pub(super) fn cross_linker(target: &str) -> Result<(String, String), String> {
     let libraries = succeeds(Command::new("rustc").args(["--print", "target-libdir", "--target", target]), ASK_LIMIT)?;
     if !Path::new(libraries.trim()).is_dir() {
         return Err(format!(
@@ -75,8 +74,7 @@ pub(super) fn cross_compile(command: &mut Command, target: &str) -> Result<(), S
              (libc6-dev-arm64-cross for aarch64)"
         ));
     }
-    command.env(format!("CARGO_TARGET_{}_LINKER", target.replace('-', "_").to_uppercase()), linker);
-    Ok(())
+    Ok((format!("CARGO_TARGET_{}_LINKER", target.replace('-', "_").to_uppercase()), linker))
 }
 
 /// Folders of this machine, with their replacements in the executable. The last match wins: the outermost come first.
@@ -151,17 +149,25 @@ pub(super) fn source_date() -> Result<u64, String> {
     })
 }
 
-/// Where an ELF header has the file's type, and that of a position-independent executable (elf(5)).
-const E_TYPE: usize = 16;
-const ET_DYN: u8 = 3;
+/// Names of machines in readelf(1)'s output, and in target triples.
+const MACHINES: [(&str, &str); 2] = [("Advanced Micro Devices X86-64", "x86_64"), ("AArch64", "aarch64")];
 
-/// Checks that `content` is a static executable, position independent where Rust links such ones. Returns its machine.
-pub(super) fn check_static(content: &[u8]) -> Result<&'static str, String> {
-    let machine = machine_of_static(content).ok_or("it is no static executable, so it needs the system's libraries")?;
-    // Rust links static executables for aarch64 at a fixed address.
-    match machine == "aarch64" || content.get(E_TYPE) == Some(&ET_DYN) {
-        true => Ok(machine),
-        false => Err("it is not position independent".to_owned()),
+/// Checks that `file` is a static executable, position independent where Rust links such ones. Returns its machine.
+pub(super) fn check_static(file: &Path) -> Result<&'static str, String> {
+    let mut readelf = Command::new("readelf");
+    readelf.args(["--wide", "--file-header", "--program-headers"]).arg(file).env("LC_ALL", "C");
+    let headers = succeeds(&mut readelf, ASK_LIMIT)?;
+    let field = |name| headers.lines().find_map(|line| line.trim_start().strip_prefix(name)).map(str::trim);
+    let machine = MACHINES.iter().find(|(name, _)| field("Machine:") == Some(name)).map(|(_, machine)| *machine);
+    let kind = field("Type:").unwrap_or_default();
+    match machine {
+        Some(_) if field("INTERP").is_some() || !(kind.starts_with("EXEC") || kind.starts_with("DYN")) => {
+            Err(fail(file, "it is no static executable, so it needs the system's libraries"))
+        }
+        // Rust links static executables for aarch64 at a fixed address.
+        Some(machine) if machine == "aarch64" || kind.starts_with("DYN") => Ok(machine),
+        Some(_) => Err(fail(file, "it is not position independent")),
+        None => Err(fail(file, "haul is not released for its machine")),
     }
 }
 
@@ -186,18 +192,22 @@ mod tests {
 
     #[test]
     fn a_static_executable_is_position_independent_if_rust_supports_it() {
+        let directory = tempfile::tempdir().unwrap();
         let headers = |kind: u8, machine: u8, segment: u8| {
             let mut file = vec![0; 120];
             file[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
             for (at, byte) in [(16, kind), (18, machine), (24, 1), (32, 64), (54, 56), (56, 1), (64, segment)] {
                 file[at] = byte;
             }
-            file
+            let path = directory.path().join(format!("{kind}-{machine}-{segment}"));
+            fs::write(&path, file).unwrap();
+            check_static(&path)
         };
-        let (fixed, x86_64, aarch64, interpreter) = (2, 62, 183, 3);
-        assert_eq!(check_static(&headers(ET_DYN, x86_64, 1)), Ok("x86_64"));
-        assert_eq!(check_static(&headers(fixed, aarch64, 1)), Ok("aarch64"));
-        assert!(check_static(&headers(fixed, x86_64, 1)).is_err_and(|why| why.contains("position")));
-        assert!(check_static(&headers(ET_DYN, x86_64, interpreter)).is_err_and(|why| why.contains("no static")));
+        let (fixed, independent, x86_64, aarch64, loaded, interpreter) = (2, 3, 62, 183, 1, 3);
+        assert_eq!(headers(independent, x86_64, loaded), Ok("x86_64"));
+        assert_eq!(headers(fixed, aarch64, loaded), Ok("aarch64"));
+        assert!(headers(fixed, x86_64, loaded).is_err_and(|why| why.contains("position")));
+        assert!(headers(independent, x86_64, interpreter).is_err_and(|why| why.contains("no static")));
+        assert!(headers(independent, 243, loaded).is_err_and(|why| why.contains("not released")));
     }
 }

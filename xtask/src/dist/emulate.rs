@@ -1,17 +1,18 @@
 //! `cargo xtask emulate`: unit tests and round trips of haul for aarch64, under qemu's user-mode emulation.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use haul_lab::emulating_aarch64;
 
-use super::build::cross_compile;
-use crate::artifacts::{self, BuiltExecutable};
+use super::build::cross_linker;
+use crate::artifacts;
 use crate::report::StepResult;
 use crate::run::{Output, run};
-use crate::test::Harness;
-use crate::workspace::{cargo, root};
+use crate::test::TestRun;
+use crate::workspace::cargo;
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 /// A build for another target starts from scratch, and emulation is many times slower.
@@ -50,26 +51,29 @@ pub fn main(arguments: &EmulateArguments) -> ExitCode {
 
 /// Builds and runs both; whether all passed.
 fn emulate(arguments: &EmulateArguments) -> Result<bool, String> {
-    let prefix = emulating_aarch64().map_err(|error| error.to_string())?;
-    // One call lets the program and the tests share their dependencies.
-    let built = build(&[&["build", "--bin", "haul", "--lib", "--tests"], &CRATES[..]].concat(), Some(TARGET))?;
-    let (units, programs): (Vec<_>, Vec<_>) = built.iter().partition(|built| built.test);
-    let program = programs.first().ok_or("cargo built no program called haul")?;
+    let emulator = emulating_aarch64().map_err(|error| error.to_string())?;
+    let program = build(Some(TARGET))?;
     // The round trips deploy from this host's own program.
-    build(&["build", "--workspace", "--bin", "haul"], None)?;
-    let round_trips = build(&["test", "--no-run", "--workspace", "--test", "emulated"], None)?;
-    let harness = |prefix, arguments, environment| Harness {
-        root: root(),
-        prefix,
+    build(None)?;
+    let (variable, linker) = cross_linker(TARGET)?;
+    let units = TestRun {
+        profile: "long",
+        filter: "kind(lib) or kind(bin)",
         limit: LIMIT,
-        environment,
-        arguments,
-        at_once: 1,
+        prefix: emulator,
+        environment: vec![(&variable, linker.into())],
+        build: &[&["--locked", "--target", TARGET][..], &CRATES[..], &[arguments.filter.as_str()]].concat(),
     };
-    let mut done = harness(prefix, vec![arguments.filter.clone()], Vec::new()).run(&units);
-    let executable = program.path.to_string_lossy().into_owned();
-    let own = round_trips.iter().filter(|built| built.test && built.target == "emulated").collect::<Vec<_>>();
-    let trips = harness(Vec::new(), Vec::new(), vec![("HAUL_AARCH64_BIN", executable)]).run(&own);
+    let round_trips = TestRun {
+        profile: "long",
+        filter: "test(/^emulated::/)",
+        limit: LIMIT,
+        prefix: Vec::new(),
+        environment: vec![("HAUL_AARCH64_BIN", program.into())],
+        build: &["--locked", "--package=haul-e2e"],
+    };
+    let mut done = units.run();
+    let trips = round_trips.run();
     done.counts.add(trips.counts);
     done.failures.extend(trips.failures);
     done.skips.extend(trips.skips);
@@ -77,15 +81,16 @@ fn emulate(arguments: &EmulateArguments) -> Result<bool, String> {
     Ok(done.failures.is_empty())
 }
 
-/// Results of cargo's build, for `target` or for this host.
-fn build(words: &[&str], target: Option<&str>) -> Result<Vec<BuiltExecutable>, String> {
-    let mut command = cargo(words);
-    command.arg("--message-format=json-render-diagnostics");
+/// Builds haul for `target`, or for this host.
+fn build(target: Option<&str>) -> Result<PathBuf, String> {
+    let mut command = cargo(&["build", "--workspace", "--bin", "haul", "--message-format=json-render-diagnostics"]);
     if let Some(target) = target {
-        cross_compile(command.args(["--target", target]), target)?;
+        command.args(["--target", target]).envs([cross_linker(target)?]);
     }
     let ended = run(&mut command, LIMIT, Output::Kept);
-    ended.failure.map_or_else(|| Ok(artifacts::parse(&ended.stdout)), |why| Err(format!("cargo {words:?}: {why}")))
+    ended.failure.map_or(Ok(()), |why| Err(format!("cargo build: {why}")))?;
+    let program = artifacts::parse(&ended.stdout).into_iter().find(|built| built.target == "haul");
+    program.map(|program| program.path).ok_or_else(|| "cargo built no program called haul".to_owned())
 }
 
 fn report(done: &StepResult) {

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::commands::{fail, succeeds};
-use super::sums::sha256;
+use super::sums::{SHA256, digest};
 use crate::workspace::root;
 
 const ARCHIVE_LIMIT: Duration = Duration::from_secs(120);
@@ -24,8 +24,7 @@ pub(super) fn write(directory: &Path, version: &str, url: &str) -> Result<Vec<Pa
     command.args(["-c", "tar.tar.gz.command=gzip -9 -n -c", "archive", "--format=tar.gz"]);
     command.arg(format!("--prefix=haul-{version}/")).arg("--output").arg(&archive).arg("HEAD").current_dir(root());
     succeeds(&mut command, ARCHIVE_LIMIT)?;
-    let content = fs::read(&archive).map_err(|error| fail(&archive, error))?;
-    let digest = sha256(&content);
+    let digest = digest(SHA256, &archive)?;
     let mut made = vec![archive];
     for (form, name) in FORMS {
         let form = root().join("packaging").join(form);

@@ -3,29 +3,28 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use aws_lc_rs::digest;
 use haul_lab::find_program;
 
-use super::commands::fail;
+use super::commands::{fail, succeeds};
 
-/// A digest in hexadecimal digits.
-type HexDigest = fn(&[u8]) -> String;
-
-/// The lists: files in this form are not in them.
-const LISTS: [(&str, HexDigest); 2] = [("SHA256SUMS", sha256), ("B3SUMS", blake3)];
+/// The lists, and the programs that write and check them. Files in this form are not in them.
+const LISTS: [(&str, &str); 2] = [("SHA256SUMS", SHA256), ("B3SUMS", BLAKE3)];
+/// Programs that print digests.
+pub(super) const SHA256: &str = "sha256sum";
+pub(super) const BLAKE3: &str = "b3sum";
+const DIGEST_LIMIT: Duration = Duration::from_secs(120);
 const SIGNER: &str = "minisign";
 
 /// Lists the files of `version` in `directory`, of all targets; paths of the lists.
 pub(super) fn write(directory: &Path, version: &str) -> Result<Vec<PathBuf>, String> {
     let released = released(directory, version)?;
     let mut lists = Vec::new();
-    for (name, digest) in LISTS {
+    for (name, program) in LISTS {
         let mut list = String::new();
         for file in &released {
-            let path = directory.join(file);
-            let content = fs::read(&path).map_err(|error| fail(&path, error))?;
-            list += &format!("{}  {file}\n", digest(&content));
+            list += &format!("{}  {file}\n", digest(program, &directory.join(file))?);
         }
         let path = directory.join(name);
         fs::write(&path, list).map_err(|error| fail(&path, error))?;
@@ -56,13 +55,11 @@ fn is_released(name: &str, version: &str) -> bool {
     is_of_haul && ["-", ".tar.", ".crate"].iter().any(|end| rest.starts_with(end))
 }
 
-/// SHA-256 in hexadecimal digits.
-pub(super) fn sha256(content: &[u8]) -> String {
-    digest::digest(&digest::SHA256, content).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn blake3(content: &[u8]) -> String {
-    blake3::hash(content).to_hex().to_string()
+/// A file's digest by `program`, in hexadecimal digits.
+pub(super) fn digest(program: &str, file: &Path) -> Result<String, String> {
+    let printed = succeeds(Command::new(program).arg(file), DIGEST_LIMIT)?;
+    let digest = printed.split_whitespace().next().map(str::to_owned);
+    digest.ok_or_else(|| format!("{program} {}: it printed no digest", file.display()))
 }
 
 /// Signs each list with minisign's secret key in `key`, and asks for its password if it has one; paths of the signatures.

@@ -25,8 +25,7 @@ const COPY: [&str; 3] =
 
 /// Fails unless `file` is a released executable of this version, for another architecture than `target`'s.
 pub(super) fn check_file(file: &Path, version: &str, target: &str) -> Result<(), String> {
-    let content = fs::read(file).map_err(|error| fail(file, error))?;
-    let machine = check_static(&content).map_err(|why| fail(file, why))?;
+    let machine = check_static(file)?;
     check_name(&file.file_name().unwrap_or_default().to_string_lossy(), machine, version, target)
         .map_err(|why| fail(file, why))
 }
