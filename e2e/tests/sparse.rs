@@ -174,6 +174,23 @@ fn a_delta_writes_no_holes_out() {
 }
 
 #[test]
+fn a_copy_needs_no_room_for_holes() {
+    if !haul_e2e::is_root_or_skip("mounting") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let mount = sandbox.tmpfs("small", "size=30m");
+    let source = sparse(&sandbox, "source", 100 * MIB, (0..8).map(|at| (at * 12 * MIB, 4096)));
+    for options in [&["--sparse"][..], &["--sparse=make"], &[]] {
+        let target = mount.path().join("target");
+        sandbox.haul(options).arg(&source).arg(&target).limit(LIMIT).run().succeeds();
+        compare(&source, &target).unwrap();
+        is_as_sparse(&source, &target);
+        fs::remove_file(target).unwrap();
+    }
+}
+
+#[test]
 fn a_delta_needs_no_room_for_holes() {
     if !haul_e2e::is_root_or_skip("mounting") {
         return;

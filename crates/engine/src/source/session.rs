@@ -441,7 +441,7 @@ impl Source {
         let is_large = stat.size > self.request.settings.frame.pack_file_max();
         let data_bytes = match self.request.preserve.holes {
             HolePolicy::Keep => stat.may_have_holes().then_some(stat.room),
-            HolePolicy::Make => Some(stat.size),
+            HolePolicy::Make => Some(stat.size.min(stat.room)),
             HolePolicy::Fill => None,
         };
         let more = EntryExtras { data_bytes: data_bytes.filter(|_| is_large), ..EntryExtras::default() };
