@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use haul_e2e::{
     HostPair, ProgramRun, Remote, Sandbox, contents, eventually, give_to_user, hidden_or_partial, is_root_or_skip,
-    listing,
+    listing, shell,
 };
 
 #[test]
@@ -67,6 +67,21 @@ fn a_full_disk_stops_new_files_unless_space_is_not_checked() {
         let copied = listing(&full.path().join("many")).len();
         let refused = usize::from(!gets_last);
         assert_eq!(failures, 200 - copied + refused, "{}", run.account());
+    }
+}
+
+#[test]
+fn a_file_beyond_the_limit_of_sizes_is_named_and_the_rest_is_copied() {
+    let sandbox = Sandbox::new();
+    sandbox.big_file("source/big", 20_000_000);
+    sandbox.file("source/little", "fits");
+    for options in ["", "--sparse", "--fsync none -s 1"] {
+        // In blocks of 1024 or 512 bytes.
+        let line = format!(r#"ulimit -f 5000; exec "$0" -r {options} source/. target --mkdir"#);
+        shell(&sandbox, &line).run().ends(1).says(["target/big", "ulimit -f"]).does_not_say("again");
+        assert_eq!(contents(&sandbox.path("target/little")), b"fits");
+        assert!(!sandbox.path("target/big").exists());
+        fs::remove_dir_all(sandbox.path("target")).unwrap();
     }
 }
 

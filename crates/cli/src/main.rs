@@ -37,6 +37,8 @@ fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
     // On failure, the words remain visible: see SECURITY.md.
     let _ = haul_engine::sys::arguments::overwrite(&words, args::served::secret_in);
+    // Without it, the process ends at such a write.
+    let _ = signals::outlive_file_size_limit();
     let mut words = words.into_iter();
     let program = words.next().unwrap_or_default();
     ExitCode::from(commands::run(&program, words.collect()))

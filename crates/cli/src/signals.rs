@@ -19,7 +19,7 @@ use haul_base::sys::cancel::Cancel;
 use haul_engine::sys::signals::ignore_hangup;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::SigId;
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::low_level::unregister;
 
 use crate::exit::Exit;
@@ -210,6 +210,11 @@ pub struct Termination {
     pub stop: OwnedFd,
     /// Whether SIGTERM was received.
     pub came: Arc<AtomicBool>,
+}
+
+/// Lets writes beyond the limit of a file's size (`ulimit -f`) fail instead of ending the process.
+pub fn outlive_file_size_limit() -> io::Result<()> {
+    signal_hook::flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
 /// Leaves Ctrl-C to the controller, with which a worker ends. SIGTERM makes the worker remove partial files and end; a
