@@ -102,6 +102,31 @@ fn by_default_the_umask_applies() {
 }
 
 #[test]
+fn a_umask_that_takes_permissions_of_the_owner_obstructs_no_copy() {
+    if !is_root_or_skip("running as another user") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.file("source/a/b/small", "small");
+    sandbox.big_file("source/a/large", 2_000_000);
+    give_to_user(&sandbox.dir("place"));
+    let own = sandbox.path("haul");
+    haul_e2e::copy_haul_binary(&own);
+    for umask in ["0177", "0377", "0777"] {
+        give_to_user(&sandbox.home());
+        let user = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+        let line = format!("umask {umask}; exec {user} {} -r source place/{umask}", own.display());
+        shell(&sandbox, &line).run().succeeds();
+        let target = sandbox.path("place").join(umask);
+        compare(&sandbox.path("source"), &target).unwrap();
+        let taken = u32::from_str_radix(umask, 8).unwrap();
+        for (name, bits) in [("a", 0o755), ("a/b", 0o755), ("a/b/small", 0o644), ("a/large", 0o644)] {
+            assert_eq!(mode(&target.join(name)), bits & !taken, "{umask}: {name}");
+        }
+    }
+}
+
+#[test]
 fn owners_are_preserved_on_request() {
     if !is_root_or_skip("giving files away") {
         return;

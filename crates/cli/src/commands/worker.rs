@@ -180,9 +180,10 @@ fn ssh_connection() -> Option<String> {
     std::env::var("SSH_CONNECTION").ok().filter(|value| !value.is_empty())
 }
 
-/// The umask can only be read by setting it. No other thread exists yet.
+/// The umask can only be read by setting it. No other thread exists yet. New directories need the permissions of their
+/// owner until they are complete, so the process does without that part of the mask.
 fn umask() -> u16 {
     let mask = rustix::process::umask(rustix::fs::Mode::empty());
-    rustix::process::umask(mask);
+    rustix::process::umask(mask.difference(rustix::fs::Mode::RWXU));
     u16::try_from(mask.bits() & 0o777).unwrap_or(0o077)
 }

@@ -13,7 +13,7 @@ use haul_proto::ids::EntryId;
 use haul_proto::session::step::FileEnd;
 use rustix::fs::{FileType, Mode, OFlags, fsync, openat};
 
-use crate::fs::FileStat;
+use crate::fs::{FileStat, mode_without_preserve};
 use crate::io::storage::IoMethod;
 use crate::io::storage::calls::write_at;
 use crate::io::storage::file::{is_served, magic_of};
@@ -99,7 +99,7 @@ impl Committer {
         // Private until it has attributes that only its owner may set.
         let is_for_later = self.job.request.metadata.owner_and_mode
             || named.attributes().is_some_and(|attributes| !attributes.is_empty());
-        let mode = if is_for_later { 0o600 } else { u32::from(named.meta.mode & 0o777) };
+        let mode = if is_for_later { 0o600 } else { mode_without_preserve(named.meta.mode, self.job.umask).into() };
         // Read-back may follow.
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = openat(&*named.path.dir.fd()?, c".", flags, Mode::from_raw_mode(mode))?;
