@@ -312,6 +312,18 @@ fn more_than_was_allowed_is_not_removed() {
 }
 
 #[test]
+fn max_delete_counts_entries_in_replaced_directories() {
+    let sandbox = Sandbox::new();
+    sandbox.file("s/a", "a");
+    ["t/a/1", "t/a/2", "t/a/3", "t/a/4", "t/x", "t/y"].iter().for_each(|name| drop(sandbox.file(name, "old")));
+    let run = sync(&sandbox, &["--delete=after", "--max-delete", "5"]).ends(1);
+    run.says(["6 extraneous entries with 4 in replaced directories, but --max-delete permits 5: the others are kept"]);
+    assert_eq!(listing(&sandbox.path("t")), ["a", "x", "y"]);
+    sync(&sandbox, &["--delete=after", "--max-delete", "2"]).succeeds();
+    assert_eq!(listing(&sandbox.path("t")), ["a"]);
+}
+
+#[test]
 fn max_delete_is_independent_of_a_linked_files_arrival() {
     // A directory of two entries is in the place of the file's second name, and another directory has two more:
     // together more than the limit. The first in the source's order use it up.

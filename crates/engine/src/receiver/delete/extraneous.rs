@@ -204,15 +204,7 @@ impl Removals {
             if later.iter().try_for_each(|later| later.clear(&mut counting)).is_err() {
                 return;
             }
-            if let Some(most) = self.most_removed_with(counting.entries) {
-                let before = match self.job.request.sync.removed_before {
-                    0 => String::new(),
-                    before => format!(", including {before} deleted before"),
-                };
-                let text = format!(
-                    "{} extraneous entries, but --max-delete permits {most}{before}: nothing was deleted\nraise --max-delete",
-                    counting.entries
-                );
+            if let Some(text) = self.too_many_with(counting.entries) {
                 return self.job.fail(self.job.destination.path(b""), text);
             }
         }

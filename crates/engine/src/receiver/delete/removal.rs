@@ -285,10 +285,23 @@ impl Removals {
         !is_carried && !self.job.request.sync.delete_filtered
     }
 
-    /// The limit of removals, if this many more would exceed it.
-    pub(crate) fn most_removed_with(&self, entries: u64) -> Option<u64> {
+    /// The error if these entries and those in replaced directories exceed the limit.
+    pub(crate) fn too_many_with(&self, entries: u64) -> Option<String> {
+        let sync = &self.job.request.sync;
         let removed = self.removing().removed;
-        self.job.request.sync.delete_max.filter(|most| removed.saturating_add(entries) > *most)
+        let most = sync.delete_max.filter(|most| removed.saturating_add(entries) > *most)?;
+        let (replaced, rest) = match removed.saturating_sub(sync.removed_before) {
+            0 => (String::new(), "nothing was deleted"),
+            replaced => (format!(" with {replaced} in replaced directories"), "the others are kept"),
+        };
+        let before = match sync.removed_before {
+            0 => String::new(),
+            before => format!(", including {before} deleted before"),
+        };
+        let all = entries.saturating_add(removed.saturating_sub(sync.removed_before));
+        Some(format!(
+            "{all} extraneous entries{replaced}, but --max-delete permits {most}{before}: {rest}\nraise --max-delete"
+        ))
     }
 
     /// Reserves one removal. A shortage is reported once.
