@@ -248,6 +248,16 @@ fn a_sync_deletes_extraneous_files_after_all_shards() {
 }
 
 #[test]
+fn a_copy_with_delete_is_a_job_too() {
+    let sandbox = Sandbox::new();
+    sandbox.file("src/a", "a");
+    sandbox.file("to/src/extraneous", "x");
+    sandbox.file("to/beside", "x");
+    job(&sandbox, &["run", "-r", "-f", "--delete", "--dir", "job", "src", "to"]).run().succeeds();
+    assert_eq!([listing(&sandbox.path("to")), listing(&sandbox.path("to/src"))].concat(), ["beside", "src", "a"]);
+}
+
+#[test]
 fn filters_and_special_files_hold_in_a_job() {
     let sandbox = Sandbox::new();
     sandbox.file("src/a/keep.c", "c");

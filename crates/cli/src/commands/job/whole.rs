@@ -44,7 +44,7 @@ pub fn verify_plan(job: &OpenedJob, ends: &PartEnds, display: PartDisplay, part:
 
 /// Whether extraneous entries are to be deleted.
 pub fn deletes(job: &OpenedJob) -> bool {
-    job.description.is_sync && job.description.has_option(flags::DELETE.id)
+    job.description.has_option(flags::DELETE.id)
 }
 
 /// The source for a sync: a trailing slash means its contents.
