@@ -225,7 +225,7 @@ fn a_capability_outlives_every_change_of_owner_and_mode() {
     }
     sandbox.haul(["sync", "source/", "target"]).run().succeeds();
     assert_eq!(get(&target.join("small"), "security.capability").as_deref(), Some(CAPABILITY));
-    // Contents that are changed in their own place.
+    // Another user's file is not changed in its own place: that user may have it open.
     let remote = Remote::new(&sandbox);
     let mut bytes = fs::read(&files[1]).unwrap();
     bytes[1_000_000..1_000_100].fill(7);
@@ -235,8 +235,8 @@ fn a_capability_outlives_every_change_of_owner_and_mode() {
     let run = sandbox.haul(["sync"]).args(remote.sshd().haul_args()).args(["--archive", "--inplace", "source/"]);
     run.arg(remote.at(&target)).run().succeeds();
     assert_eq!(fs::read(target.join("large")).unwrap(), bytes);
-    assert_eq!(fs::metadata(target.join("large")).unwrap().ino(), inode);
-    is_whole("in place", 0o650, (1234, 2345));
+    assert_ne!(fs::metadata(target.join("large")).unwrap().ino(), inode);
+    is_whole("not in place", 0o650, (1234, 2345));
     // A file of an earlier copy is linked where it has all attributes, and only there.
     rustix::fs::lremovexattr(target.join("small"), "security.capability").unwrap();
     sandbox.haul(["sync", "--archive", "--link-dest", "../target", "source/", "next"]).run().succeeds();
@@ -245,6 +245,40 @@ fn a_capability_outlives_every_change_of_owner_and_mode() {
     assert_eq!(inode(&old, "large"), inode(&next, "large"));
     assert_ne!(inode(&old, "small"), inode(&next, "small"));
     assert_eq!(get(&next.join("small"), "security.capability").as_deref(), Some(CAPABILITY));
+}
+
+#[test]
+fn a_directory_that_gets_another_owner_loses_the_access_control_lists_that_its_source_lacks() {
+    if !is_root_or_skip("directories of another user") {
+        return;
+    }
+    for (options, from, owner) in [
+        (&["sync"][..], "source/", 0),
+        (&["-r", "-f", "-p"], "source/.", 0),
+        (&["sync", "--archive"], "source/", 7),
+        (&["sync", "--archive", "--chown", "0:0"], "source/", 0),
+    ] {
+        let sandbox = Sandbox::new();
+        sandbox.file("source/dir/below/secret", "x");
+        for name in ["source", "source/dir", "source/dir/below"] {
+            chown(sandbox.path(name), Some(owner), Some(owner)).unwrap();
+        }
+        for name in ["target", "target/dir"] {
+            let theirs = sandbox.dir(name);
+            [ACCESS, DEFAULT].iter().for_each(|list| set(&theirs, list, &acl()));
+            chown(&theirs, Some(4242), Some(4242)).unwrap();
+        }
+        sandbox.haul(options).args([from, "target"]).run().succeeds();
+        for name in ["target", "target/dir", "target/dir/below", "target/dir/below/secret"] {
+            let path = sandbox.path(name);
+            assert_eq!([get(&path, ACCESS), get(&path, DEFAULT)], [None, None], "{options:?}: {name}");
+        }
+        // A directory that keeps its owner keeps its lists without --acls.
+        let is_kept = !options.contains(&"--archive");
+        set(&sandbox.path("target/dir"), DEFAULT, &acl());
+        sandbox.haul(options).args([from, "target"]).run().succeeds();
+        assert_eq!(get(&sandbox.path("target/dir"), DEFAULT), is_kept.then(acl), "{options:?}");
+    }
 }
 
 #[test]

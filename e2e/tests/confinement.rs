@@ -1,6 +1,7 @@
 //! Confinement of both ends: they touch only the requested files, even while their paths change.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -206,10 +207,152 @@ fn somebody_elses_file_of_the_same_size_and_time_gets_no_set_id_bits() {
     sandbox.haul(["-p", "source/tool", "target/tool"]).run().ends(1).says(["target/tool", "another user"]);
     let meta = fs::metadata(&planted).expect("it is there");
     assert_eq!((meta.uid(), meta.mode() & 0o7777), (NOBODY, 0o644));
-    // One that this user put there is the copy of an earlier run.
+    // A file of this user's may have come from another one, unless its contents are compared.
     chown(&planted, Some(0), Some(0)).expect("root may");
-    sandbox.haul(["-p", "source/tool", "target/tool"]).run().succeeds();
-    assert_eq!(mode(&planted), 0o4755);
+    sandbox.haul(["-p", "source/tool", "target/tool"]).run().ends(1).says(["target/tool", "were not compared"]);
+    for options in [&["-f", "-p"][..], &["sync"]] {
+        fs::write(&planted, "evil")
+            .and_then(|()| fs::set_permissions(&planted, fs::Permissions::from_mode(0o644)))
+            .expect("it is ours");
+        fs::File::options()
+            .write(true)
+            .open(&planted)
+            .and_then(|file| file.set_modified(modified))
+            .expect("it can be set");
+        let mut held = fs::File::options().write(true).open(&planted).expect("it is there");
+        sandbox.haul(options).args(["source/tool", "target/tool"]).run().succeeds();
+        held.write_all(b"EVIL").expect("it is open");
+        assert_eq!((mode(&planted), contents(&planted)), (0o4755, b"tool".to_vec()), "{options:?}");
+    }
+    fs::set_permissions(&planted, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let inode = || fs::metadata(&planted).expect("it is there").ino();
+    let before = inode();
+    sandbox.haul(["sync", "--compare", "digest", "source/tool", "target/tool"]).run().succeeds();
+    assert_eq!((mode(&planted), inode()), (0o4755, before));
+    // Under another name, another user may have it open.
+    fs::hard_link(&planted, sandbox.path("other name")).expect("a name");
+    fs::set_permissions(&planted, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    sandbox.haul(["sync", "--compare", "digest", "source/tool", "target/tool"]).run().succeeds();
+    assert_eq!((mode(&planted), mode(&sandbox.path("other name"))), (0o4755, 0o755));
+}
+
+/// A file of another user's, who has it open.
+fn planted(sandbox: &Sandbox, name: &str, content: &str) -> fs::File {
+    let path = sandbox.file(name, content);
+    chown(&path, Some(4242), Some(4242)).expect("root may");
+    fs::File::options().read(true).write(true).open(path).expect("it is there")
+}
+
+#[test]
+fn in_place_nothing_is_written_into_another_users_file() {
+    if !is_root_or_skip("files of another user") {
+        return;
+    }
+    for options in [&["-f"][..], &["-f", "-p"], &["sync", "--archive"], &["-f", "--delta", "blocks"]] {
+        for size in [9, 2_000_000] {
+            let sandbox = Sandbox::new();
+            let source = sandbox.big_file("tool", size);
+            fs::set_permissions(&source, fs::Permissions::from_mode(0o4755)).expect("it is ours");
+            let mut held = planted(&sandbox, "target/tool", "evil");
+            let run = sandbox.haul(options).args(["--inplace", "tool", "target/tool"]).run().succeeds();
+            run.says(["replaced instead of updated in place (--inplace): existing files of other users (1)"]);
+            let mut seen = String::new();
+            held.read_to_string(&mut seen).expect("it is open");
+            held.write_all(b"more evil").expect("it is open");
+            assert_eq!(seen, "evil", "{options:?}");
+            let target = sandbox.path("target/tool");
+            assert_eq!((fs::metadata(&target).expect("it is there").uid(), contents(&target)), (0, contents(&source)));
+        }
+    }
+}
+
+#[test]
+fn in_place_the_final_owners_file_is_written_and_gets_no_set_id_bits() {
+    if !is_root_or_skip("files of another user") {
+        return;
+    }
+    for (mode, is_in_place) in [(0o755, true), (0o4755, false)] {
+        let sandbox = Sandbox::new();
+        let source = sandbox.file("tool", "new");
+        chown(&source, Some(4242), Some(4242)).expect("root may");
+        fs::set_permissions(&source, fs::Permissions::from_mode(mode)).expect("root may");
+        let held = planted(&sandbox, "target/tool", "old and longer");
+        sandbox.haul(["-f", "-p", "--inplace", "tool", "target/tool"]).run().succeeds();
+        let there = fs::metadata(sandbox.path("target/tool")).expect("it is there");
+        let before = held.metadata().expect("it is open");
+        assert_eq!((there.ino() == before.ino(), there.mode() & 0o7777), (is_in_place, mode));
+        assert_eq!(before.mode() & 0o7000, 0);
+    }
+}
+
+#[test]
+fn another_users_file_is_copied_anew_instead_of_changing_its_owner() {
+    if !is_root_or_skip("files of another user") {
+        return;
+    }
+    let all = [
+        &["sync"][..],
+        &["sync", "--archive"],
+        &["sync", "--chown", "7:7"],
+        &["-r", "-f", "-p"],
+        &["sync", "--compare", "digest"],
+    ];
+    for options in all {
+        let sandbox = Sandbox::new();
+        let content = if options.contains(&"digest") { "same" } else { "evil" };
+        let source = sandbox.file("source/a", "same");
+        sandbox.dir("source/private");
+        fs::hard_link(&source, sandbox.path("source/private/b")).expect("a name");
+        let mut held = planted(&sandbox, "target/a", content);
+        held.set_modified(source.metadata().and_then(|meta| meta.modified()).expect("a time")).expect("it can be set");
+        let from = if options[0] == "sync" { "source/" } else { "source/." };
+        sandbox.haul(options).args([from, "target"]).run().succeeds();
+        held.write_all(b"EVIL").expect("it is open");
+        let owner = if options.contains(&"--chown") { 7 } else { 0 };
+        for name in ["target/a", "target/private/b"] {
+            let path = sandbox.path(name);
+            let uid = fs::metadata(&path).expect("it is there").uid();
+            assert_eq!((uid, contents(&path)), (owner, b"same".to_vec()), "{options:?} {name}");
+        }
+        assert_eq!(held.metadata().expect("it is open").uid(), 4242, "{options:?}");
+    }
+    // Without -f, it stays as it is.
+    let sandbox = Sandbox::new();
+    let source = sandbox.file("source/a", "same");
+    let held = planted(&sandbox, "target/a", "evil");
+    held.set_modified(source.metadata().and_then(|meta| meta.modified()).expect("a time")).expect("it can be set");
+    sandbox.haul(["-p", "source/a", "target/a"]).run().ends(1).says(["belongs to another user", "use -f"]);
+    assert_eq!(held.metadata().expect("it is open").uid(), 4242);
+}
+
+#[test]
+fn where_no_owner_can_be_set_files_are_up_to_date_and_none_is_sent_twice() {
+    if !is_root_or_skip("files of other users") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    for (name, mode) in [("plain", 0o644), ("tool", 0o4755)] {
+        let source = sandbox.file(format!("source/{name}"), "same");
+        chown(&source, Some(4242), Some(4242)).expect("root may");
+        fs::set_permissions(&source, fs::Permissions::from_mode(mode)).expect("root may");
+    }
+    let haul = haul_e2e::haul_binary().display().to_string();
+    let sync = |options: &str| {
+        let run =
+            shell(&sandbox, &format!("setpriv --bounding-set=-chown {haul} sync --json {options} source/ target"));
+        run.run().succeeds()
+    };
+    sync("");
+    // As where a file system gives files an owner of its own.
+    chown(sandbox.path("target/plain"), Some(65_534), Some(65_534)).expect("root may");
+    for options in ["", "--archive", "--inplace"] {
+        let run = sync(options);
+        let summary = run.summary();
+        assert_eq!((&summary["files_copied"], &summary["files_skipped"]), (&0.into(), &2.into()), "{}", run.account());
+        assert_eq!(run.account().matches("does not give files to user 4242").count(), 1, "{}", run.account());
+    }
+    let tool = fs::metadata(sandbox.path("target/tool")).expect("it is there");
+    assert_eq!((tool.uid(), tool.mode() & 0o7777), (0, 0o755));
 }
 
 #[test]

@@ -178,12 +178,9 @@ fn in_place_a_file_stays_the_same_file() {
             bytes.extend(vec![3; longer]);
             bytes.truncate(bytes.len() - shorter);
         });
-        let link = change.sandbox.dir("links").join("other name");
-        fs::hard_link(&change.old, &link).unwrap();
         let inode = fs::metadata(&change.old).unwrap().ino();
         let run = change.push(&["--inplace"]).succeeds();
         change.is_done();
-        compare(&change.new, &link).unwrap();
         assert_eq!(fs::metadata(&change.old).unwrap().ino(), inode);
         let (delta, travelled) = travelled(&run);
         assert!(travelled < 60 * 5000 + longer as u64 + 700_000, "{delta}");
@@ -409,14 +406,58 @@ fn a_partly_freed_patch_is_applied_completely() {
 
 /// The file has the content of one of its names. The other one fails, if both were compared before.
 #[test]
-fn in_place_a_file_with_two_names_gets_one_content() {
-    let sandbox = Sandbox::new();
-    let sources = ["from/a", "from/b"].map(|name| sandbox.big_file(name, 8_000_000));
-    let old = sandbox.file("to/a", vec![0; 8_000_000]);
-    fs::hard_link(&old, sandbox.path("to/b")).unwrap();
-    let haul = sandbox.haul(["-r", "-f", "--inplace", "-s", "4", "--fsync", "none", "from/.", "to"]).limit(LIMIT);
-    haul.run();
-    assert_eq!(fs::metadata(&old).unwrap().nlink(), 2);
-    let got = contents(&old);
-    assert!(sources.iter().any(|source| contents(source) == got), "a mixture");
+fn in_place_a_file_with_another_name_is_replaced() {
+    for size in [5, 8_000_000] {
+        for extra in [&[][..], &["--hard-links"]] {
+            let sandbox = Sandbox::new();
+            let sources = ["from/a", "from/b"].map(|name| sandbox.big_file(name, size));
+            let old = sandbox.file("to/a", vec![0; usize::try_from(size).unwrap()]);
+            ["to/b", "elsewhere"].iter().for_each(|name| fs::hard_link(&old, sandbox.path(name)).unwrap());
+            set_mtime(&old, 5, 0);
+            let haul = sandbox.haul(["-r", "-f", "--inplace", "-s", "4", "--fsync", "none", "from/.", "to"]);
+            let run = haul.args(extra).limit(LIMIT).run().succeeds();
+            run.says(["replaced instead of updated in place (--inplace): existing files with other names"]);
+            for (source, name) in sources.iter().zip(["to/a", "to/b"]) {
+                compare(source, &sandbox.path(name)).unwrap();
+            }
+            assert!(contents(&sandbox.path("elsewhere")).iter().all(|byte| *byte == 0), "written through");
+        }
+    }
+}
+
+#[test]
+fn in_place_with_hard_links_all_names_get_the_new_contents() {
+    for are_linked in [false, true] {
+        for size in [5, 2_000_000] {
+            let sandbox = Sandbox::new();
+            let remote = Remote::new(&sandbox);
+            let source = sandbox.big_file("s/b", size);
+            fs::hard_link(&source, sandbox.path("s/a")).unwrap();
+            let names = ["a", "b"].map(|name| sandbox.path("t").join(name));
+            sandbox.file("t/a", "old and longer");
+            if are_linked {
+                fs::hard_link(&names[0], &names[1]).unwrap();
+            } else {
+                sandbox.file("t/b", "old and longer");
+            }
+            names.iter().for_each(|name| set_mtime(name, 5, 0));
+            let inode = |name: &Path| fs::metadata(name).unwrap().ino();
+            let before = [inode(&names[0]), inode(&names[1])];
+            let items = |run: ProgramRun| {
+                let items = run.events().into_iter().filter(|event| event["event"] == "item");
+                items.map(|item| (item["path"].clone(), item["reasons"].clone())).collect::<Vec<_>>()
+            };
+            let sync = |options: &[&str]| {
+                let haul = sandbox.haul(["sync", "--archive", "--inplace", "--json", "--items"]).limit(LIMIT);
+                haul.args(remote.sshd().haul_args()).args(options).arg("s/").arg(remote.at(sandbox.path("t"))).run()
+            };
+            let mut planned = items(sync(&["--dry-run"]).succeeds());
+            let mut done = items(sync(&[]).succeeds());
+            [&mut planned, &mut done].into_iter().for_each(|all| all.sort_by_key(|(path, _)| path.to_string()));
+            assert_eq!(planned, done, "{are_linked} {size}");
+            // The name that the source listed first was updated.
+            assert!(before.contains(&inode(&names[0])) && inode(&names[0]) == inode(&names[1]), "{are_linked} {size}");
+            compare(&source, &names[1]).unwrap();
+        }
+    }
 }

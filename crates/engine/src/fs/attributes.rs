@@ -74,6 +74,17 @@ pub fn set_attributes(
     refused
 }
 
+/// Removes the access control lists of an open directory.
+pub fn remove_acls(dir: impl AsFd) -> io::Result<()> {
+    for name in [c"system.posix_acl_default", c"system.posix_acl_access"] {
+        match fremovexattr(&dir, name) {
+            Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
 /// Sets attributes, with temporary write permission for the owner if necessary.
 pub fn put_as_owner(
     file: impl AsFd,

@@ -199,13 +199,17 @@ pub fn apply_with(
     let fd = fd.as_fd();
     let times = timestamps(meta)?;
     let there = FileStat::at_fd(fd)?.meta;
-    let applied = set_owner(meta, &there, keep, |uid, gid| fchown(fd, uid, gid))?;
+    let mut applied = set_owner(meta, &there, keep, |uid, gid| fchown(fd, uid, gid))?;
     in_between();
-    // chown clears some bits, and an access control list sets some.
-    if let Some(mode) = keep.mode.map(|mode| allowed_mode(mode, applied))
-        && FileStat::at_fd(fd)?.meta.mode != mode
-    {
-        fchmod(fd, Mode::from_raw_mode(mode.into()))?;
+    if let Some(mode) = keep.mode {
+        // chown clears some bits, and an access control list sets some. Some file systems ignore a change of owner.
+        let now = FileStat::at_fd(fd)?.meta;
+        applied.owner &= now.uid == meta.uid;
+        applied.group &= now.gid == meta.gid;
+        let mode = allowed_mode(mode, applied);
+        if now.mode != mode {
+            fchmod(fd, Mode::from_raw_mode(mode.into()))?;
+        }
     }
     if keep.times && there.modified != meta.modified {
         futimens(fd, &times)?;

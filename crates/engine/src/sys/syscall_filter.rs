@@ -61,8 +61,8 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_sched_getaffinity, libc::SYS_sched_setaffinity, libc::SYS_sched_yield, libc::SYS_set_robust_list,
     libc::SYS_setpgid, libc::SYS_sigaltstack, libc::SYS_tgkill, libc::SYS_tkill, libc::SYS_wait4, libc::SYS_waitid,
     // Queries of the system.
-    libc::SYS_clock_getres, libc::SYS_clock_gettime, libc::SYS_clock_nanosleep, libc::SYS_getcpu, libc::SYS_getegid,
-    libc::SYS_geteuid, libc::SYS_getgid, libc::SYS_getgroups, libc::SYS_getrandom, libc::SYS_getrusage,
+    libc::SYS_capget, libc::SYS_clock_getres, libc::SYS_clock_gettime, libc::SYS_clock_nanosleep, libc::SYS_getcpu,
+    libc::SYS_getegid, libc::SYS_geteuid, libc::SYS_getgid, libc::SYS_getgroups, libc::SYS_getrandom, libc::SYS_getrusage,
     libc::SYS_gettimeofday, libc::SYS_getuid, libc::SYS_nanosleep, libc::SYS_prlimit64, libc::SYS_sysinfo,
     libc::SYS_times, libc::SYS_uname,
     // Further confinement.

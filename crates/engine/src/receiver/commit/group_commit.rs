@@ -47,7 +47,7 @@ impl Committer {
     fn publish(&self, whole: &CompleteFile) -> FinalizeOutcome {
         let outcome = self.give_name(whole);
         if matches!(outcome, FinalizeOutcome::Named) && whole.file().range().is_none() {
-            self.links.record_first_file(whole.entry, || whole.stat_named());
+            self.links.record_first_file(whole.entry, || whole.identity());
         }
         outcome
     }

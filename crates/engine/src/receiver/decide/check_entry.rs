@@ -23,7 +23,7 @@ use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::{ReceivingFile, UNKNOWN_SIZE, size_of};
 use crate::receiver::links::hard_link_guard::GuardedName;
 use crate::receiver::links::hard_links::{LinkOutcome, OtherLinkName};
-use crate::receiver::metadata::rights::{has_capability, is_trusted, may_have_rights};
+use crate::receiver::metadata::rights::has_capability;
 use crate::receiver::place::destination::DestinationKind;
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition, TreeReplacement};
 use crate::receiver::place::error::FileError;
@@ -111,15 +111,22 @@ impl EntryDecider {
         } else {
             &self.job.destination.kind
         };
+        let existing = |dir: Dir| match self.metadata.take_directory(&dir, &entry.meta) {
+            Ok(()) => directory(dir),
+            Err(error) => {
+                self.job.fail_entry(self.job.destination.path(b""), describe(&error));
+                EntryAnswer::Refused
+            }
+        };
         let answer = match landing {
-            DestinationKind::Contents(dir) if is_directory => directory(dir.clone()),
+            DestinationKind::Contents(dir) if is_directory => existing(dir.clone()),
             DestinationKind::Into(dir) => {
                 match (self.tree.directory_below(dir, &operand.below, parent_modes(entry)), &operand.name) {
                     (Ok(DirectoryBelow { dir, fresh }), Some(name)) => self.answer_at(
                         EntryPosition { alone, fresh, ..EntryPosition::in_directory(dir, name.clone()) },
                         entry,
                     ),
-                    (Ok(parent), None) if is_directory => directory(parent.dir),
+                    (Ok(parent), None) if is_directory => existing(parent.dir),
                     (Ok(_), None) => self.job.refuse_operand(OverwriteRefusal::IsDirectory),
                     (Err(error), _) => {
                         let path: Vec<_> = operand.below.iter().map(Name::as_bytes).collect();
@@ -346,20 +353,23 @@ impl EntryDecider {
             GuardedName::Has(meta) | GuardedName::Stays(meta) if self.job.is_dry() => stat.meta = meta,
             _ => {}
         }
-        if !follows && !self.job.request.sync.tells_items {
+        let may_have_rights = self.job.request.metadata.owner_and_mode || has_capability(entry);
+        let is_file = matches!(entry.kind, EntryContent::File { .. });
+        let is_judged =
+            is_file && may_have_rights && (follows || self.job.request.write.overwrite == OverwritePolicy::Replace);
+        if !follows && !is_judged && !self.job.request.sync.tells_items {
             return (decision, ChangeReasons::default());
         }
-        let reasons = self.tree.metadata_reasons(&position.dir, &position.name, entry, &stat);
-        let gives_rights = || {
-            let has_capability = self.metadata.keeps_attributes() && has_capability(entry);
-            self.job.request.metadata.owner_and_mode
-                && matches!(entry.kind, EntryContent::File { .. })
-                && (!may_have_rights(&entry.meta, &stat) || has_capability && !is_trusted(&entry.meta, &stat))
-        };
+        let (dir, name) = (&position.dir, &position.name);
+        let reasons = self.tree.metadata_reasons(dir, name, entry, &stat);
         // Metadata set on a hard-linked symbolic link would apply to all its names.
-        let is_shared_link = matches!(entry.kind, EntryContent::Symlink { .. }) && self.links.names_left(&stat) > 1;
-        // Another program may have it open, and write to it later.
-        let is_replaced = follows && !reasons.is_empty() && (is_shared_link || gives_rights());
+        let is_shared_link =
+            || follows && matches!(entry.kind, EntryContent::Symlink { .. }) && self.links.names_left(&stat) > 1;
+        let is_to_be_anew = || {
+            let meta = self.metadata.settable(dir, name, &entry.meta, &stat);
+            self.metadata.may_adjust(entry, &meta, &stat, reasons.has(ChangeReasons::ATTRIBUTES)).is_err()
+        };
+        let is_replaced = !reasons.is_empty() && (is_shared_link() || is_judged && is_to_be_anew());
         if is_replaced {
             self.links.count_replaced_name(&stat, OverwriteDecision::Replace);
             self.links.forget_other_names_of(&stat);

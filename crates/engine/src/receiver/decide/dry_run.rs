@@ -7,6 +7,7 @@ use haul_proto::entry::{Entry, EntryContent};
 use haul_proto::overwrite_policy::OverwriteDecision;
 use haul_proto::session::step::EntryAnswer;
 
+use crate::receiver::decide::transfer_decision::target_path_at;
 use crate::receiver::decide::{EntryDecider, EntryResult};
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 
@@ -18,7 +19,13 @@ impl EntryDecider {
         }
         self.job.report_decision(position, entry, decided);
         let stays = decided.decision == OverwriteDecision::Keep;
-        self.dry_new.store(!stays, Ordering::Relaxed);
+        // A file that is updated in place keeps its other names.
+        let stays_itself = stays
+            || matches!(entry.kind, EntryContent::File { .. }) && {
+                let path = target_path_at(position, decided);
+                self.deltas.base_in_place(&path, entry, |there| self.known_names(there))?.is_some()
+            };
+        self.dry_new.store(!stays_itself, Ordering::Relaxed);
         if let (EntryContent::File { size }, true) = (&entry.kind, stays) {
             self.job.reporter.file_existed(|| self.job.relative(position), *size, None);
         }

@@ -35,6 +35,7 @@ impl EntryDecider {
 
     /// Remembers the location of a file with names still to be offered. Must precede its answer.
     pub(crate) fn expect_links(&self, entry: EntryId, offered: &Entry) {
+        lock(&self.links.hard_links.0).current = Some(entry);
         if let EntryLocation::Again(old) = offered.place {
             let mut table = lock(&self.links.hard_links.0);
             let first = table.again.remove(&old).unwrap_or(old);
@@ -60,6 +61,18 @@ impl EntryDecider {
         }
     }
 
+    /// How many names of an existing file are known to be names of the file that is being answered: its own, and further
+    /// ones that the current Offer has in known directories.
+    pub(super) fn known_names(&self, there: &FileStat) -> u64 {
+        let places = lock(&self.links.hard_links.0).further_places();
+        let is_name = |place: &EntryLocation| {
+            let (dir, name, _) = self.place_of_child(place)?;
+            let stat = FileStat::at_name(&*dir.fd().ok()?, &name, FollowLinks::Itself).ok()?;
+            (stat.identity == there.identity).then_some(())
+        };
+        1 + places.iter().filter_map(is_name).count() as u64
+    }
+
     /// Directory and name of a child, and whether the directory is new.
     fn place_of_child(&self, place: &EntryLocation) -> Option<(Dir, Name, bool)> {
         let EntryLocation::Child { name, .. } = place else { return None };
@@ -75,7 +88,8 @@ impl EntryDecider {
     /// Records the identity of an existing file under an offered first name.
     pub(crate) fn record_existing_first_name(&self, entry: EntryId, offered: &Entry) {
         if let Some((dir, name, _)) = self.place_of_child(&offered.place) {
-            self.links.record_first_file(entry, || FileStat::at_name(&*dir.fd()?, &name, FollowLinks::Itself));
+            let stat = || FileStat::at_name(&*dir.fd()?, &name, FollowLinks::Itself);
+            self.links.record_first_file(entry, || Ok(stat()?.identity));
         }
     }
 

@@ -10,12 +10,13 @@ use haul_proto::session::step::EntryAnswer;
 use haul_proto::sync::EqualityTest;
 use haul_proto::wire::ranges::TargetRange;
 
+use crate::fs::attributes::read;
 use crate::fs::{FileStat, MetadataParts};
 use crate::receiver::decide::{EntryDecider, EntryResult};
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::named::NamedFile;
 use crate::receiver::file::{ReceivingFile, UNKNOWN_SIZE};
-use crate::receiver::metadata::rights::{has_capability, is_trusted, may_have_rights};
+use crate::receiver::metadata::rights::has_capability;
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::{ExistingStat, attributes};
@@ -50,10 +51,11 @@ impl EntryDecider {
             return self.keep_file(position, entry, (size, &path), decided, there);
         }
         if path.replaces {
-            self.deltas.recover(&path)?;
+            self.deltas.recover(&path, &meta)?;
         }
         self.tree.quota.reserve(size)?;
-        let base = match self.deltas.find_base(&path, size)? {
+        let known_names = |there: &FileStat| self.known_names(there);
+        let base = match self.deltas.find_base(&path, entry, size, known_names)? {
             None => self.find_moved(&path, entry, size),
             base => base,
         };
@@ -129,7 +131,8 @@ impl EntryDecider {
     /// With `-p`, updates owner, mode and preserved attributes of an existing file. `Some` names an attribute that
     /// could not be set.
     fn refresh(&self, position: &EntryPosition, entry: &Entry, there: &FileStat) -> Result<Option<String>, FileError> {
-        let meta = &entry.meta;
+        let (dir, name) = (&position.dir, &position.name);
+        let meta = &self.metadata.settable(dir, name, &entry.meta, there);
         let preserve = self.job.request.metadata.owner_and_mode;
         let owned = |meta: &EntryMetadata| (meta.mode, meta.uid, meta.gid);
         let has_other_owner = preserve && owned(&there.meta) != owned(meta);
@@ -138,11 +141,13 @@ impl EntryDecider {
         if !self.metadata.keeps_attributes() && !has_other_owner && !has_other_time {
             return Ok(None);
         }
-        let (file, stat) = self.metadata.open_to_set(&position.dir, &position.name)?;
-        let gives_capability = self.metadata.keeps_attributes() && has_capability(entry) && !is_trusted(meta, &stat);
-        if gives_capability || has_other_owner && !may_have_rights(meta, &stat) {
-            return Err(FileError::OthersRights);
-        }
+        let (file, stat) = self.metadata.open_to_set(dir, name)?;
+        let wanted = attributes(entry).filter(|_| has_capability(entry));
+        let has_other_attributes = wanted.is_some_and(|wanted| {
+            let found = read(&file, self.job.request.metadata.preserve).unwrap_or_default();
+            wanted.iter().any(|attribute| !found.contains(attribute))
+        });
+        self.metadata.may_adjust(entry, meta, &stat, has_other_attributes)?;
         let keep =
             MetadataParts { owner: has_other_owner, mode: has_other_owner.then_some(meta.mode), times: has_other_time };
         Ok(self.metadata.apply_all(&file, meta, keep, attributes(entry))?)

@@ -91,7 +91,7 @@ impl DeltaStage {
         to_disk: bool,
     ) -> Result<(), FileError> {
         let path = &file.path;
-        let base_file = base.open_to_change()?;
+        let base_file = base.open_to_change(in_place)?;
         let end = in_place.end.load(Ordering::Relaxed);
         let header = PatchHeader { inode: base.version.identity.inode, size, modified, end, applied: 0 };
         reserve(patch, &base_file, &header)?;
@@ -153,8 +153,8 @@ impl DeltaStage {
     }
 
     /// Applies an earlier run's patch to the existing file, as far as possible. The result is verified like any base
-    /// file: it may have changed since, or its inode may have been reused.
-    pub(crate) fn recover(&self, path: &TargetPath) -> io::Result<()> {
+    /// file: it may have changed since, or its inode may have been reused. Another user's file is replaced.
+    pub(crate) fn recover(&self, path: &TargetPath, meta: &EntryMetadata) -> io::Result<()> {
         let locked = match lock_own(&path.dir, &patch_name(&path.name), OFlags::RDWR, &self.tree.job_locks) {
             Ok(locked) => locked,
             // Another user's patch is irrelevant.
@@ -162,9 +162,16 @@ impl DeltaStage {
             Err(error) => return Err(error.into()),
         };
         let Some(LockedTempFile { name, file: patch, .. }) = locked else { return Ok(()) };
+        let header = read_header(&patch);
+        let is_of = |stat: &FileStat| {
+            let is_file = header.as_ref().is_some_and(|header| header.inode == stat.identity.inode);
+            is_file && self.metadata.is_trusted(meta, stat)
+        };
         let stat = FileStat::at_name(&*path.dir.fd()?, &path.name, FollowLinks::Itself)?;
-        if let Some(header) = read_header(&patch).filter(|header| header.inode == stat.identity.inode) {
-            let file = open_to_write(&path.dir, &path.name)?;
+        let file = if is_of(&stat) { Some(open_to_write(&path.dir, &path.name)?) } else { None };
+        if let (Some(file), Some(header)) = (file, header)
+            && is_of(&FileStat::at_fd(&file)?)
+        {
             let to_disk = self.metadata.commit_queue.is_wanted();
             match apply_changes(&patch, &file, header, to_disk) {
                 // The rest of a damaged patch can never be applied.

@@ -14,10 +14,14 @@ fn bytes(n: usize, add: usize) -> Vec<u8> {
     (0..n).map(|i| ((i + add).wrapping_mul(2_654_435_761) >> 9).to_le_bytes()[0]).collect()
 }
 
+fn update() -> InPlaceUpdate {
+    InPlaceUpdate::of(&FileStat::at_fd(tempfile::tempfile().unwrap()).unwrap())
+}
+
 /// A frame to become `new`, in an existing file with `old`.
 fn in_place(old: &[u8], new: &[u8]) -> (InPlaceUpdate, DeltaFrame) {
     let frame = FrameLen::new(FRAME_MIN).unwrap();
-    let in_place = InPlaceUpdate::default();
+    let in_place = update();
     in_place.keep(vec![(1, blocks::values(frame, 1, old))]);
     let value = frame.hash(3 * F as u64, 1, new);
     let frame = DeltaFrame { job: JobNumber(1), entry: EntryId(0), offset: F as u64, plain: new.len(), value };
@@ -64,7 +68,7 @@ fn a_patch_can_be_put_in_again_and_damage_is_not() {
     };
     std::fs::write(dir.path().join("file"), bytes(10_000, 0)).unwrap();
     let (patch, file) = (open("patch"), open("file"));
-    let place = InPlaceUpdate::default();
+    let place = update();
     let (first, second) = (bytes(4096, 9), bytes(100, 3));
     place.write(&patch, &[(4096, &first), (9000, &second)], false).unwrap();
     place.write(&patch, &[(0, &second)], false).unwrap();

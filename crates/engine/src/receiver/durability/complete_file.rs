@@ -9,7 +9,7 @@ use haul_proto::ids::EntryId;
 use haul_proto::integrity::Digest;
 use haul_proto::session::step::FileEnd;
 
-use crate::fs::FileStat;
+use crate::fs::{FileIdentity, FileStat};
 use crate::io::storage::cache::WRITE_BACK_FILE_MIN;
 use crate::io::storage::file::OpenedFile;
 use crate::receiver::durability::fsync::SyncedFileSystem;
@@ -75,11 +75,11 @@ impl CompleteFile {
         }
     }
 
-    /// Metadata of the file after its rename.
-    pub fn stat_named(&self) -> io::Result<FileStat> {
+    /// The file of the final name.
+    pub fn identity(&self) -> io::Result<FileIdentity> {
         match self.file().in_place() {
-            Some((base, _)) => FileStat::at_fd(base.open_to_change()?),
-            None => FileStat::at_fd(self.fd()),
+            Some((base, _)) => Ok(base.version.identity),
+            None => Ok(FileStat::at_fd(self.fd())?.identity),
         }
     }
 

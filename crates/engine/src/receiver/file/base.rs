@@ -139,11 +139,12 @@ impl BaseSource {
         if BaseVersion::from(now) == self.version { Ok(()) } else { Err(FileError::BaseChanged) }
     }
 
-    /// Opens it for an update.
-    pub fn open_to_change(&self) -> Result<OwnedFd, FileError> {
+    /// Opens it for an update, which its descriptor must still permit.
+    pub fn open_to_change(&self, in_place: &InPlaceUpdate) -> Result<OwnedFd, FileError> {
         let fd = open_to_write(&self.dir, &self.name)?;
-        self.check_unchanged(&FileStat::at_fd(&fd)?)?;
-        Ok(fd)
+        let now = FileStat::at_fd(&fd)?;
+        self.check_unchanged(&now)?;
+        if in_place.still_permits(&now) { Ok(fd) } else { Err(FileError::BaseChanged) }
     }
 
     /// Frames to report as missing after the signatures.

@@ -15,6 +15,7 @@ use haul_proto::error::ProtocolError;
 use haul_proto::path::Name;
 use haul_proto::wire::frame::DeltaFrame;
 
+use crate::fs::FileStat;
 use crate::io::storage::calls::write_at;
 use crate::io::storage::holes::map_of_zeros;
 use crate::receiver::place::temp_names::{sibling, temporary_name};
@@ -25,12 +26,8 @@ pub struct InPlaceUpdate {
     values: Mutex<HashMap<u64, Vec<ChainingValue>>>,
     /// Offset of the next piece in the patch.
     pub end: AtomicU64,
-}
-
-impl Default for InPlaceUpdate {
-    fn default() -> Self {
-        Self { values: Mutex::default(), end: AtomicU64::new(HEADER_LEN as u64) }
-    }
+    /// Owner and number of names of the file that was found to be permitted.
+    judged: (u32, u64),
 }
 
 /// Offsets in the file, and the new data there.
@@ -39,6 +36,18 @@ pub type PatchChanges<'s> = Result<Option<Vec<(u64, &'s [u8])>>, ProtocolError>;
 const NOT_IN_PLACE: ProtocolError = ProtocolError::Invalid("an instruction that leaves its block");
 
 impl InPlaceUpdate {
+    /// Of an existing file that may be updated in place.
+    pub fn of(there: &FileStat) -> Self {
+        let judged = (there.meta.uid, there.names);
+        Self { values: Mutex::default(), end: AtomicU64::new(HEADER_LEN as u64), judged }
+    }
+
+    /// Whether a file still has the owner of the judged one, and no further names.
+    pub fn still_permits(&self, now: &FileStat) -> bool {
+        let (owner, names) = self.judged;
+        now.meta.uid == owner && now.names <= names
+    }
+
     /// Stores chaining values of existing blocks.
     pub fn keep(&self, values: Vec<(u64, Vec<ChainingValue>)>) {
         lock(&self.values).extend(values);

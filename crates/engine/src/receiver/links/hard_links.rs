@@ -13,7 +13,7 @@ use haul_proto::path::Name;
 use haul_proto::session::target;
 
 use super::first_names::{FirstName, FirstNames};
-use crate::fs::{Dir, FileIdentity, FileStat};
+use crate::fs::{Dir, FileIdentity};
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::links::LinkTracker;
 use crate::receiver::place::entry_position::TreeReplacement;
@@ -34,6 +34,10 @@ pub(crate) struct LinkTable {
     waiting: ByEntry<Vec<OtherLinkName>>,
     /// Files offered again: present entry to first entry.
     pub(crate) again: ByEntry<EntryId>,
+    /// Further names in the current Offer, by the file's entry.
+    offered: ByEntry<Vec<EntryLocation>>,
+    /// The entry that is being answered.
+    pub(crate) current: Option<EntryId>,
 }
 
 /// State of an incomplete file; other states are those of [`LinkOutcome`].
@@ -110,9 +114,11 @@ impl LinkTable {
         entries: &[Entry],
         machine: &target::TargetSession<ReceiverEntry>,
     ) -> Result<(), ProtocolError> {
+        self.offered.clear();
         for (id, entry) in (first.0..).map(EntryId).zip(entries) {
             if let EntryContent::HardLink { to, .. } = entry.kind {
                 self.count_name(to);
+                self.offered.entry(to).or_default().push(entry.place.clone());
             }
             let (Some(left), EntryLocation::Child { parent, name }) = (entry.further_names(), &entry.place) else {
                 continue;
@@ -142,6 +148,11 @@ impl LinkTable {
             self.ending.extend(self.bytes.held(parent).map(|dir| (to, dir.clone())));
             self.bytes.remove(name_len, parent);
         }
+    }
+
+    /// Further names of the file that is being answered, as far as the current Offer has them.
+    pub(crate) fn further_places(&self) -> Vec<EntryLocation> {
+        self.current.and_then(|entry| self.offered.get(&entry)).cloned().unwrap_or_default()
     }
 
     /// Stores the parent directory of a counted file.
@@ -219,17 +230,17 @@ impl LinkTracker {
         lock(&self.hard_links.0).place(entry)
     }
 
-    /// Records the identity of an entry's first name if hard links to it may follow. `stat` reads its metadata.
-    pub(crate) fn record_first_file(&self, entry: EntryId, stat: impl FnOnce() -> io::Result<FileStat>) {
+    /// Records the identity of an entry's first name if hard links to it may follow.
+    pub(crate) fn record_first_file(&self, entry: EntryId, identity: impl FnOnce() -> io::Result<FileIdentity>) {
         if !self.job.request.metadata.preserve.hard_links {
             return;
         }
         let mut table = lock(&self.hard_links.0);
         let key = table.again.get(&entry).copied().unwrap_or(entry);
         if table.files.get(key).is_some()
-            && let Ok(stat) = stat()
+            && let Ok(identity) = identity()
         {
-            table.files.change(key, |first| first.inode = stat.identity.inode);
+            table.files.change(key, |first| first.inode = identity.inode);
         }
     }
 

@@ -17,6 +17,7 @@ impl MetadataWriter {
         {
             self.job.fail(self.job.destination.path(b""), describe(&error));
         }
+        self.report_replaced();
         self.restore_modes();
         self.commit_queue.end();
     }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use crate::receiver::durability::commit_queue::CommitQueue;
 use crate::receiver::job::ReceiverJob;
 use crate::receiver::metadata::owners::TargetOwners;
+use crate::receiver::metadata::rights::ExistingRights;
 use crate::receiver::metadata::timestamps::TargetTimestamps;
 use crate::receiver::metadata::widened_directories::WidenedDirectories;
 
@@ -27,6 +28,8 @@ pub struct MetadataWriter {
     pub(super) commit_queue: Arc<CommitQueue>,
     /// The precision of the file system's timestamps.
     pub(super) timestamps: TargetTimestamps,
+    /// What the rights of existing files have led to.
+    pub(super) rights: ExistingRights,
 }
 
 impl MetadataWriter {
@@ -37,6 +40,7 @@ impl MetadataWriter {
             widened: WidenedDirectories::default(),
             commit_queue: Arc::clone(commit_queue),
             timestamps: TargetTimestamps::default(),
+            rights: ExistingRights::default(),
         }
     }
 }

@@ -1,23 +1,200 @@
-//! Trust in existing files: another user's file at the target does not get the rights of the source's file.
+//! Trust in existing files: the one place that judges what may be done to a file that this run did not write. Whoever
+//! could open it before may still write to it later, through a descriptor or a mapping.
 
+use std::collections::HashMap;
 use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use haul_base::sys::sync::lock;
 use haul_proto::entry::{Entry, EntryMetadata};
+use haul_proto::path::{Name, escape};
+use haul_proto::sync::EqualityTest;
+use haul_proto::wire::report::WorkerMessage;
+use rustix::fs::{Uid, fchown};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
-use crate::fs::FileStat;
-use crate::fs::meta::{SETGID, SETUID};
-use crate::receiver::place::existing_entry::attributes;
+use crate::fs::attributes::remove_acls;
+use crate::fs::meta::{SETGID, SETUID, apply};
+use crate::fs::{Dir, FileStat, MetadataParts};
+use crate::receiver::metadata::MetadataWriter;
+use crate::receiver::place::error::FileError;
+use crate::receiver::place::existing_entry::{attributes, is_own_group, is_root, sets_capabilities};
 
-/// Whether an existing file may get the source's mode. Its size and time equal the source's, but any user can set
-/// those: set-id bits would then run another user's program.
-pub fn may_have_rights(meta: &EntryMetadata, there: &FileStat) -> bool {
-    is_trusted(meta, there) || meta.mode & (SETUID | SETGID) == 0
+/// Most remembered combinations of owner, group and mode.
+const STORED_MAX: usize = 256;
+
+/// Why an existing file is replaced with `--inplace`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InPlaceRefusal {
+    /// It belongs neither to this user nor, with `-p`, to its final owner.
+    OtherOwner,
+    /// It has names that are not known to be names of the source's file.
+    OtherNames,
+    /// It would get set-id bits or capabilities, and is not this user's.
+    Rights,
 }
 
-/// Whether the existing entry belongs to its final owner or to this user.
-pub fn is_trusted(meta: &EntryMetadata, there: &FileStat) -> bool {
-    [meta.uid, rustix::process::geteuid().as_raw()].contains(&there.meta.uid)
+/// What the rights of existing files have led to.
+#[derive(Default)]
+pub struct ExistingRights {
+    /// Files replaced in spite of `--inplace`, by reason.
+    replaced: [AtomicU64; 3],
+    /// Owner, group and mode as a file system stores them, by device and requested values.
+    stored: Mutex<HashMap<(u64, u32, u32, u16), EntryMetadata>>,
+    /// A file system without owners was reported.
+    is_reported: AtomicBool,
+}
+
+impl InPlaceRefusal {
+    const ALL: [Self; 3] = [Self::OtherOwner, Self::OtherNames, Self::Rights];
+
+    fn why(self) -> &'static str {
+        match self {
+            Self::OtherOwner => "existing files of other users",
+            Self::OtherNames => "existing files with other names, which keep the old contents",
+            Self::Rights => "other users' files that are to have set-id bits or capabilities",
+        }
+    }
+}
+
+impl MetadataWriter {
+    /// Why an existing file may not be updated in place; `None` if it may. `known_names` of its names are known to be
+    /// names of the source's file.
+    pub(crate) fn in_place_refusal(&self, entry: &Entry, there: &FileStat, known_names: u64) -> Option<InPlaceRefusal> {
+        if !self.is_trusted(&entry.meta, there) {
+            Some(InPlaceRefusal::OtherOwner)
+        } else if there.names > known_names {
+            Some(InPlaceRefusal::OtherNames)
+        } else {
+            let gives = !there.is_owned_by_this_user() && self.gives_rights(entry, &entry.meta, there, true);
+            gives.then_some(InPlaceRefusal::Rights)
+        }
+    }
+
+    /// Counts a file that is replaced in spite of `--inplace`.
+    pub(crate) fn count_replaced(&self, refusal: InPlaceRefusal) {
+        self.rights.replaced[refusal as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Reports how many files were replaced in spite of `--inplace`, and why.
+    pub(crate) fn report_replaced(&self) {
+        for refusal in InPlaceRefusal::ALL {
+            let count = self.rights.replaced[refusal as usize].swap(0, Ordering::Relaxed);
+            if count > 0 {
+                let text = format!("replaced instead of updated in place (--inplace): {} ({count})", refusal.why());
+                self.job.reporter.send(&WorkerMessage::Warning { text });
+            }
+        }
+    }
+
+    /// Whether an existing file that stays may get these metadata, which are [`Self::settable`], and the attributes of
+    /// `entry`. Otherwise it is to be copied anew.
+    pub(crate) fn may_adjust(
+        &self,
+        entry: &Entry,
+        meta: &EntryMetadata,
+        there: &FileStat,
+        has_other_attributes: bool,
+    ) -> Result<(), FileError> {
+        if self.preserves_owner() && meta.uid != there.meta.uid && !there.is_owned_by_this_user() {
+            return Err(FileError::OfOtherUser);
+        }
+        // Only the contents of a file that was compared by digest are known.
+        let is_compared = self.job.request.sync.equal == EqualityTest::Digest;
+        let is_own = there.is_owned_by_this_user() && there.names == 1;
+        if self.gives_rights(entry, meta, there, has_other_attributes) && !(is_own && is_compared) {
+            return Err(FileError::UncomparedRights);
+        }
+        Ok(())
+    }
+
+    /// The metadata that an existing entry in `dir` can get: it keeps its owner and group where this process, or the
+    /// file system, cannot set the source's. Each file system is tried once for each owner, on a nameless file.
+    pub(crate) fn settable(&self, dir: &Dir, name: &Name, meta: &EntryMetadata, there: &FileStat) -> EntryMetadata {
+        let of = |meta: &EntryMetadata| (meta.uid, meta.gid, meta.mode);
+        if !self.preserves_owner() || of(meta) == of(&there.meta) {
+            return *meta;
+        }
+        let stored = self.stored(dir, meta);
+        let is_kept = is_root() && meta.uid != u32::MAX && ![stored.uid, there.meta.uid].contains(&meta.uid);
+        if is_kept && !self.rights.is_reported.swap(true, Ordering::Relaxed) {
+            let path = escape(&self.job.destination.path(&dir.path_of(name.as_bytes())));
+            let (owner, wanted) = (there.meta.uid, meta.uid);
+            let text = format!(
+                "{path}: stays with user {owner}: this file system does not give files to user {wanted}; others stay too"
+            );
+            self.job.reporter.send(&WorkerMessage::Warning { text });
+        }
+        let may_set_group = is_root() || there.is_owned_by_this_user();
+        EntryMetadata {
+            uid: if is_root() && stored.uid == meta.uid { meta.uid } else { there.meta.uid },
+            gid: if may_set_group && stored.gid == meta.gid { meta.gid } else { there.meta.gid },
+            mode: stored.mode,
+            ..*meta
+        }
+    }
+
+    /// Owner, group and mode of a new file in `dir` that is to have these.
+    fn stored(&self, dir: &Dir, meta: &EntryMetadata) -> EntryMetadata {
+        let Some(clock) = self.clock_to_test(dir) else { return storable(meta) };
+        let mut known = lock(&self.rights.stored);
+        if known.len() >= STORED_MAX {
+            known.clear();
+        }
+        let try_it = || {
+            let keep = MetadataParts { owner: true, mode: Some(meta.mode), times: false };
+            let stored = apply(clock.file(), meta, keep).and_then(|_| FileStat::at_fd(clock.file()));
+            stored.map_or_else(|_| storable(meta), |stat| stat.meta)
+        };
+        *known.entry((dir.identity().device, meta.uid, meta.gid, meta.mode)).or_insert_with(try_it)
+    }
+
+    /// With `-p`, takes an existing directory from its owner if that changes. Its access control lists go first: new
+    /// entries would inherit them. The source's are set when the directory is complete.
+    pub(crate) fn take_directory(&self, dir: &Dir, meta: &EntryMetadata) -> io::Result<()> {
+        if !self.preserves_owner() || !is_root() || self.job.is_dry() || self.job.creates_only || dir.is_absent() {
+            return Ok(());
+        }
+        let fd = dir.fd()?;
+        let there = FileStat::at_fd(&*fd)?;
+        if [there.meta.uid, u32::MAX].contains(&meta.uid) || self.stored(dir, meta).uid != meta.uid {
+            return Ok(());
+        }
+        // They could add another list meanwhile. A backup takes the earlier owner from the directory.
+        if !there.is_owned_by_this_user() && self.job.request.sync.backup_dir.is_empty() {
+            fchown(&*fd, Some(Uid::from_raw(meta.uid)), None)?;
+        }
+        remove_acls(&*fd)
+    }
+
+    fn preserves_owner(&self) -> bool {
+        self.job.request.metadata.owner_and_mode
+    }
+
+    /// Whether an existing file belongs to this user, or with `-p` to its final owner.
+    pub(crate) fn is_trusted(&self, meta: &EntryMetadata, there: &FileStat) -> bool {
+        there.is_owned_by_this_user() || self.preserves_owner() && there.meta.uid == meta.uid
+    }
+
+    /// Whether metadata and attributes give a file set-id bits or capabilities that it lacks, or another owner to them.
+    fn gives_rights(&self, entry: &Entry, meta: &EntryMetadata, there: &FileStat, has_other_attributes: bool) -> bool {
+        let EntryMetadata { mode, uid, gid, .. } = *meta;
+        let set_id = if self.preserves_owner() { mode & (SETUID | SETGID) } else { 0 };
+        let changes_owner = self.preserves_owner() && (uid, gid) != (there.meta.uid, there.meta.gid);
+        let gives_bits = set_id != 0 && (changes_owner || there.meta.mode & set_id != set_id);
+        let has_capability = self.keeps_attributes() && sets_capabilities() && has_capability(entry);
+        gives_bits || has_capability && (changes_owner || has_other_attributes)
+    }
+}
+
+/// What a new file of this process has of owner, group and mode, as far as that is known without a test.
+fn storable(meta: &EntryMetadata) -> EntryMetadata {
+    let is_own = |is_own: bool, bit: u16| if is_root() || is_own { 0 } else { bit };
+    let without = is_own(meta.uid == geteuid().as_raw(), SETUID) | is_own(is_own_group(meta.gid), SETGID);
+    let gid = if is_root() || is_own_group(meta.gid) { meta.gid } else { u32::MAX };
+    EntryMetadata { mode: meta.mode & !without, gid, ..*meta }
 }
 
 /// Whether a file is to have capabilities, which grant rights like a set-id bit.

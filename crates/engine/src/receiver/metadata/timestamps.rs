@@ -24,7 +24,7 @@ const FILE_SYSTEMS_MAX: usize = 64;
 pub struct TargetTimestamps(Mutex<HashMap<u64, Option<Arc<FileSystemClock>>>>);
 
 /// The timestamp precision of a file system.
-struct FileSystemClock {
+pub(super) struct FileSystemClock {
     granularity: TimeGranularity,
     /// A nameless file for tests.
     file: OwnedFd,
@@ -36,6 +36,11 @@ impl FileSystemClock {
         let file = nameless(dir)?;
         let granularity = TimeGranularity::of(read_back(&file, PROBE)?);
         Ok(Self { granularity, file })
+    }
+
+    /// The nameless file.
+    pub(super) fn file(&self) -> &OwnedFd {
+        &self.file
     }
 
     fn stored(&self, time: Timestamp) -> io::Result<Timestamp> {
@@ -55,11 +60,16 @@ impl MetadataWriter {
         if !may_be_stored(time, found) {
             return false;
         }
-        let clock = if self.job.is_dry() || self.job.compares() { None } else { self.clock(dir) };
-        match clock.map(|clock| clock.stored(time)) {
+        match self.clock_to_test(dir).map(|clock| clock.stored(time)) {
             Some(Ok(stored)) => stored == found,
             Some(Err(_)) | None => looks_stored(time, found, there.changed),
         }
+    }
+
+    /// The clock of the file system of `dir`, whose nameless file serves for other tests too. `None` where nothing may be
+    /// created.
+    pub(super) fn clock_to_test(&self, dir: &Dir) -> Option<Arc<FileSystemClock>> {
+        if self.job.is_dry() || self.job.compares() { None } else { self.clock(dir) }
     }
 
     fn clock(&self, dir: &Dir) -> Option<Arc<FileSystemClock>> {

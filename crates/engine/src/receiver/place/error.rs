@@ -93,9 +93,13 @@ pub enum FileError {
     #[error("only root can create devices\nuse root, or omit --devices")]
     NotRoot,
     #[error(
-        "another user's existing file cannot be made set-user-id or given capabilities\ndelete it, then rerun the command"
+        "the existing file belongs to another user, who may have it open, so its owner is not changed\nuse -f to copy it anew"
     )]
-    OthersRights,
+    OfOtherUser,
+    #[error(
+        "the existing file's contents were not compared, so it gets no set-id bits or capabilities\nuse -f to copy it anew"
+    )]
+    UncomparedRights,
     #[error("has {found} bytes instead of {size}\n{OTHER_WRITER}")]
     Length { found: u64, size: u64 },
     #[error("bytes at {0} were removed after they were written\n{OTHER_WRITER}")]

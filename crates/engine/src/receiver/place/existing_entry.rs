@@ -3,15 +3,15 @@
 use std::io;
 use std::sync::LazyLock;
 
-use haul_proto::entry::{Entry, EntryContent, EntryKind, EntryMetadata, Timestamp};
+use haul_proto::entry::{Entry, EntryContent, EntryKind, Timestamp};
 use haul_proto::entry_extras::ExtendedAttribute;
 use haul_proto::overwrite_policy::ExistingEntry;
 use haul_proto::path::Name;
 use haul_proto::sync::ChangeReasons;
 use rustix::fs::{FileType, readlinkat};
 use rustix::process::{getegid, geteuid, getgroups};
+use rustix::thread::{CapabilitySet, capabilities};
 
-use crate::fs::meta::{SETGID, SETUID};
 use crate::fs::{Dir, FileStat, FollowLinks};
 
 /// The existing entry of a name, with its stat result.
@@ -87,13 +87,15 @@ pub(crate) fn is_root() -> bool {
 /// The user of this process, cached: a query for each file would cost as much as a stat.
 struct ProcessIdentity {
     is_root: bool,
+    sets_capabilities: bool,
     groups: Vec<u32>,
 }
 
 static OWN: LazyLock<ProcessIdentity> = LazyLock::new(|| {
     let others = getgroups().unwrap_or_default();
     let groups = std::iter::once(getegid()).chain(others).map(|group| group.as_raw()).collect();
-    ProcessIdentity { is_root: geteuid().is_root(), groups }
+    let sets_capabilities = capabilities(None).map_or(true, |sets| sets.effective.contains(CapabilitySet::SETFCAP));
+    ProcessIdentity { is_root: geteuid().is_root(), sets_capabilities, groups }
 });
 
 /// The entry kind of this file type.
@@ -106,20 +108,19 @@ pub(crate) fn entry_kind(kind: FileType) -> EntryKind {
     }
 }
 
-/// Differences in owner and mode that this process can change; others would remain for ever.
-pub(crate) fn owner_and_mode(meta: &EntryMetadata, there: &FileStat) -> ChangeReasons {
-    let ProcessIdentity { is_root, groups } = &*OWN;
-    let is_own_group = || groups.contains(&meta.gid);
-    let owner = meta.uid != there.meta.uid && meta.uid != u32::MAX && *is_root;
-    let group = meta.gid != there.meta.gid && meta.gid != u32::MAX && (*is_root || is_own_group());
-    let foreign = if *is_root { 0 } else { SETUID | SETGID };
-    let mode = (meta.mode ^ there.meta.mode) & !foreign != 0 && there.kind != FileType::Symlink;
-    ChangeReasons::default().and(ChangeReasons::OWNER, owner || group).and(ChangeReasons::MODE, mode)
+/// Whether this process may give capabilities to files.
+pub(crate) fn sets_capabilities() -> bool {
+    OWN.sets_capabilities
+}
+
+/// Whether this process is a member of a group.
+pub(crate) fn is_own_group(group: u32) -> bool {
+    OWN.groups.contains(&group)
 }
 
 #[cfg(test)]
 mod tests {
-    use haul_proto::entry::EntryLocation;
+    use haul_proto::entry::{EntryLocation, EntryMetadata};
     use haul_proto::ids::EntryId;
 
     use super::*;
@@ -152,19 +153,5 @@ mod tests {
             assert_eq!(reasons(kind.clone(), meta), all(expected), "{kind:?}");
         }
         assert_eq!(ExistingStat::at(&dir, &name("b")).unwrap().existing, ExistingEntry::Absent);
-    }
-
-    #[test]
-    fn unchangeable_attributes_do_not_differ() {
-        let temp = tempfile::tempdir().unwrap();
-        let dir = Dir::open_root(temp.path()).unwrap();
-        write_file(&dir, "a", b"x");
-        let stat = ExistingStat::at(&dir, &name("a")).unwrap().stat.unwrap();
-        let own = EntryMetadata { uid: u32::MAX, gid: u32::MAX, ..stat.meta };
-        assert!(owner_and_mode(&own, &stat).is_empty());
-        let other = EntryMetadata { mode: stat.meta.mode ^ 1, ..own };
-        assert_eq!(owner_and_mode(&other, &stat), ChangeReasons::MODE);
-        let foreign = EntryMetadata { uid: stat.meta.uid + 1, mode: stat.meta.mode | SETUID, ..own };
-        assert_eq!(owner_and_mode(&foreign, &stat).is_empty(), !geteuid().is_root());
     }
 }

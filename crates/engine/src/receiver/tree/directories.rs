@@ -54,6 +54,9 @@ impl TargetTree {
         } else {
             child
         };
+        if !fresh {
+            self.metadata.take_directory(&dir, &meta)?;
+        }
         let attributes = attributes(entry).map(Into::into);
         let is_deleting = position.alone && !fresh;
         let names = match position.inside {

@@ -9,7 +9,7 @@ use rustix::fs::FileType;
 
 use crate::fs::attributes::read;
 use crate::fs::{Dir, FileStat, FollowLinks};
-use crate::receiver::place::existing_entry::{ExistingStat, attributes, owner_and_mode};
+use crate::receiver::place::existing_entry::{ExistingStat, attributes};
 use crate::receiver::tree::TargetTree;
 
 impl TargetTree {
@@ -24,12 +24,14 @@ impl TargetTree {
 
     /// Differences in metadata between an existing entry and the source's, for an entry that stays, or a directory.
     pub(crate) fn metadata_reasons(&self, dir: &Dir, name: &Name, entry: &Entry, there: &FileStat) -> ChangeReasons {
-        let times = ChangeReasons::default().and(ChangeReasons::TIME, entry.meta.modified != there.meta.modified);
-        let reasons = if self.job.request.metadata.owner_and_mode {
-            times.and(owner_and_mode(&entry.meta, there), true)
-        } else {
-            times
-        };
+        let mut reasons = ChangeReasons::default().and(ChangeReasons::TIME, entry.meta.modified != there.meta.modified);
+        if self.job.request.metadata.owner_and_mode {
+            // Other differences would remain for ever.
+            let meta = self.metadata.settable(dir, name, &entry.meta, there);
+            let has_other_owner = (meta.uid, meta.gid) != (there.meta.uid, there.meta.gid);
+            let has_other_mode = meta.mode != there.meta.mode && there.kind != FileType::Symlink;
+            reasons = reasons.and(ChangeReasons::OWNER, has_other_owner).and(ChangeReasons::MODE, has_other_mode);
+        }
         reasons.and(ChangeReasons::ATTRIBUTES, self.have_other_attributes(dir, name, entry, there))
     }
 
