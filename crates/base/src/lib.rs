@@ -8,4 +8,6 @@ pub mod sys;
 pub mod job;
 
 pub mod control_channel;
+pub mod held_directory;
 pub mod idle_timeout;
+pub mod trusted_files;

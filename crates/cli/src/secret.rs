@@ -1,14 +1,15 @@
 //! Secrets and keys in files instead of on the command line.
 
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use haul_base::job::location::{Host, Location};
 use haul_base::job::spec::{ClientCredentials, PrivateKey, PublicKey, Secret};
+use haul_base::trusted_files::{OthersMay, TrustError, read_own};
 use haul_proto::path::escape;
 
 use crate::args::operand::host_label;
@@ -17,8 +18,6 @@ use crate::args::{UsageError, flags};
 
 /// Longest file with a secret.
 const FILE_MAX: u64 = 4096;
-/// Opening never blocks, even on a FIFO.
-const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
 
 /// The contents of such a file.
 #[derive(Debug, Clone)]
@@ -32,11 +31,8 @@ pub enum SecretFileState {
 /// Reads the first line of `file`.
 pub fn read(file: &OsStr) -> Result<SecretFileState, UsageError> {
     let shown = escape(file.as_bytes());
-    let mut text = String::new();
-    let failed = |error: std::io::Error| UsageError::new(format!("{shown}: {error}"));
-    let opened = OpenOptions::new().read(true).custom_flags(NONBLOCK).open(file).map_err(failed)?;
-    check_private(Path::new(file), &opened)?;
-    opened.take(FILE_MAX).read_to_string(&mut text).map_err(failed)?;
+    let bytes = read_own(Path::new(file), OthersMay::Nothing, FILE_MAX).map_err(|error| refusal(&error))?;
+    let text = String::from_utf8_lossy(&bytes);
     let line = text.lines().next().unwrap_or_default().trim();
     let own =
         Secret::parse(line).map(SecretFileState::Secret).or_else(|| PrivateKey::parse(line).map(SecretFileState::Key));
@@ -46,84 +42,9 @@ pub fn read(file: &OsStr) -> Result<SecretFileState, UsageError> {
     })
 }
 
-/// Refuses a file that others may read or write.
-fn check_private(path: &Path, file: &File) -> Result<(), UsageError> {
-    let shown = escape(path.as_os_str().as_bytes());
-    let failed = |error: std::io::Error| UsageError::new(format!("{shown}: {error}"));
-    let user = rustix::process::geteuid().as_raw();
-    let found = file.metadata().map_err(failed)?;
-    if !found.is_file() {
-        return Err(UsageError::new(format!("{shown}: not a file")));
-    }
-    if let Some(why) = exposes_file(user, found.uid(), found.mode()) {
-        return Err(match why {
-            Exposed::Owner(owner) => UsageError::new(format!("{shown}: belongs to another user ({owner})"))
-                .remedy("copy it to a file of your own"),
-            Exposed::Mode => {
-                UsageError::new(format!("{shown}: others can read or write it (mode {:03o})", found.mode() & 0o777))
-                    .remedy(format!("chmod 600 {}", quoted(path)))
-            }
-        });
-    }
-    // Writers of its directory can replace the file. A link's own directory counts too.
-    let real = std::fs::canonicalize(path).map_err(failed)?;
-    for directory in [path, &real].map(directory_of) {
-        let found = std::fs::metadata(directory).map_err(failed)?;
-        let of_directory = escape(directory.as_os_str().as_bytes());
-        match exposes_directory(user, found.uid(), found.gid(), found.mode()) {
-            None => {}
-            Some(Exposed::Owner(owner)) => {
-                return Err(UsageError::new(format!(
-                    "{shown}: its directory, {of_directory}, belongs to another user ({owner})"
-                ))
-                .remedy("move it into a directory of your own"));
-            }
-            Some(Exposed::Mode) => {
-                return Err(UsageError::new(format!("{shown}: others can write to its directory, {of_directory}"))
-                    .remedy(format!("chmod go-w {}", quoted(directory))));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// A reason why a file or directory exposes a secret.
-#[derive(Debug, PartialEq, Eq)]
-enum Exposed {
-    /// Its owner is this user: neither root nor the caller.
-    Owner(u32),
-    /// Its mode permits others.
-    Mode,
-}
-
-/// Whether a file is exposed. root's file may be readable by its group: services get secrets that way.
-fn exposes_file(user: u32, owner: u32, mode: u32) -> Option<Exposed> {
-    let allowed = if owner == user { 0o700 } else { 0o740 };
-    match owner == user || owner == 0 {
-        false => Some(Exposed::Owner(owner)),
-        true => (mode & 0o777 & !allowed != 0).then_some(Exposed::Mode),
-    }
-}
-
-/// Whether a directory is exposed. A group with the user's number may write: it is the user's own.
-fn exposes_directory(user: u32, owner: u32, group: u32, mode: u32) -> Option<Exposed> {
-    let is_sticky = mode & 0o1000 != 0;
-    let open = if group == user && owner == user { 0o002 } else { 0o022 };
-    match owner == user || owner == 0 {
-        false => Some(Exposed::Owner(owner)),
-        true => (mode & open != 0 && !is_sticky).then_some(Exposed::Mode),
-    }
-}
-
-fn directory_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Quotes a path for a shell.
-fn quoted(path: &Path) -> String {
-    let shown = escape(path.as_os_str().as_bytes());
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:".contains(letter);
-    if shown.chars().all(is_plain) { shown } else { format!("'{}'", shown.replace('\'', "'\\''")) }
+fn refusal(error: &TrustError) -> UsageError {
+    let refused = UsageError::new(error.to_string());
+    error.hint().into_iter().fold(refused, UsageError::remedy)
 }
 
 /// Creates a private key in a new file, and returns the public key.
@@ -193,34 +114,6 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
-
-    #[test]
-    fn only_files_of_the_user_and_of_root_keep_a_secret() {
-        for (owner, mode, exposed) in [
-            (7, 0o600, None),
-            (7, 0o400, None),
-            (7, 0o640, Some(Exposed::Mode)),
-            (7, 0o604, Some(Exposed::Mode)),
-            (7, 0o602, Some(Exposed::Mode)),
-            (0, 0o640, None),
-            (0, 0o660, Some(Exposed::Mode)),
-            (0, 0o644, Some(Exposed::Mode)),
-            (8, 0o600, Some(Exposed::Owner(8))),
-        ] {
-            assert_eq!(exposes_file(7, owner, mode), exposed, "{owner} {mode:o}");
-        }
-        for (owner, group, mode, exposed) in [
-            (7, 7, 0o775, None),
-            (7, 9, 0o775, Some(Exposed::Mode)),
-            (7, 7, 0o777, Some(Exposed::Mode)),
-            (0, 0, 0o1777, None),
-            (0, 7, 0o775, Some(Exposed::Mode)),
-            (0, 0, 0o755, None),
-            (8, 8, 0o755, Some(Exposed::Owner(8))),
-        ] {
-            assert_eq!(exposes_directory(7, owner, group, mode), exposed, "{owner} {group} {mode:o}");
-        }
-    }
 
     #[test]
     fn the_message_names_the_command_to_run() {

@@ -1,22 +1,19 @@
 //! Configuration files: their places, and checks of their owners and modes.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use haul_base::sys::describe::describe;
+use haul_base::trusted_files::{Distrust, OthersMay, TrustError, read_own};
 use haul_proto::path::escape;
 
 use crate::args::UsageError;
 
 /// Longest configuration file, in bytes.
 pub const CONFIG_MAX: usize = 256 << 10;
+/// A file without contents, which everyone can write.
+const NULL_DEVICE: &str = "/dev/null";
 /// The system's configuration file.
 const SYSTEM: &str = "/etc/haul/config.toml";
-/// Mode bits for writes by others.
-const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// The user's file.
 pub fn users() -> Option<PathBuf> {
@@ -49,44 +46,26 @@ pub fn read(path: &Path) -> Result<Option<String>, UsageError> {
 /// Returns the contents of a file that only this user and root can write; `None` if it is absent. The error names the
 /// `harm` that another writer could do, and the `remedy` for another user's file.
 pub fn read_trusted(path: &Path, harm: &str, remedy: &str) -> Result<Option<String>, UsageError> {
-    let failed = |error: &std::io::Error| UsageError::new(format!("{}: {}", shown(path), describe(error)));
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
-        // An inaccessible home directory belongs to another user, for instance if sudo keeps HOME.
-        Err(error) if error.kind() == ErrorKind::PermissionDenied && path.symlink_metadata().is_err() => {
-            return Ok(None);
-        }
-        Err(error) => return Err(failed(&error)),
+    if path == Path::new(NULL_DEVICE) {
+        return Ok(Some(String::new()));
+    }
+    let bytes = match read_own(path, OthersMay::Read, CONFIG_MAX as u64) {
+        Ok(bytes) => bytes,
+        Err(error) if error.is_absent() || error.is_hidden() => return Ok(None),
+        Err(error) => return Err(refusal(&error, harm, remedy)),
     };
-    let metadata = file.metadata().map_err(|error| failed(&error))?;
-    // Everyone can write to the null device, which has no contents.
-    if !metadata.file_type().is_char_device() {
-        refuse_writable_by_others(path, metadata.uid(), metadata.mode(), harm, remedy)?;
-    }
-    let mut bytes = Vec::new();
-    file.take(CONFIG_MAX as u64 + 1).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
-    if bytes.len() > CONFIG_MAX {
-        return Err(UsageError::new(format!("{}: not a configuration: larger than 256 KiB", shown(path))));
-    }
     match String::from_utf8(bytes) {
         Ok(text) => Ok(Some(text)),
         Err(_) => Err(UsageError::new(format!("{}: not a configuration: not UTF-8", shown(path)))),
     }
 }
 
-fn refuse_writable_by_others(path: &Path, owner: u32, mode: u32, harm: &str, remedy: &str) -> Result<(), UsageError> {
-    let shown = shown(path);
-    let is_ours = owner == 0 || owner == rustix::process::geteuid().as_raw();
-    if !is_ours {
-        return Err(UsageError::new(format!("{shown}: belongs to another user, who {harm}")).remedy(remedy));
+fn refusal(error: &TrustError, harm: &str, remedy: &str) -> UsageError {
+    match (&error.why, error.hint()) {
+        (Distrust::Owner(_), _) => UsageError::new(format!("{error}, who {harm}")).remedy(remedy),
+        (Distrust::Writable, Some(hint)) => UsageError::new(format!("{error} and {harm}")).remedy(hint),
+        _ => UsageError::new(error.to_string()),
     }
-    if mode & WRITABLE_BY_OTHERS != 0 {
-        return Err(
-            UsageError::new(format!("{shown}: others can write it and {harm}")).remedy(format!("chmod go-w {shown}"))
-        );
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -108,13 +87,10 @@ mod tests {
         assert_eq!(contents(0o644), Ok(Some("streams = 2\n".into())));
         let remedy =
             "/config.toml: others can write it and could make haul start commands\nhint: chmod go-w /config.toml";
-        assert_eq!([contents(0o664), contents(0o646)], [Err(remedy.into()), Err(remedy.into())]);
-        let other = rustix::process::geteuid().as_raw() + 1;
-        let refused = |owner, mode| refuse_writable_by_others(&file, owner, mode, STARTS_COMMANDS, NAME_ANOTHER);
-        assert!(
-            refused(other, 0o600).unwrap_err().to_string().contains("another user, who could make haul start commands")
-        );
-        assert!(refused(0, 0o644).is_ok());
+        assert_eq!([contents(0o666), contents(0o646)], [Err(remedy.into()), Err(remedy.into())]);
+        let other = TrustError::of(&file, Distrust::Owner(8));
+        let refused = refusal(&other, STARTS_COMMANDS, NAME_ANOTHER).to_string();
+        assert!(refused.contains("another user (8), who could make haul start commands\nhint: haul reads only"));
     }
 
     #[test]
@@ -132,7 +108,7 @@ mod tests {
         write(&file, vec![b'#'; CONFIG_MAX]).unwrap();
         assert!(read(&file).is_ok());
         write(&file, vec![b'#'; CONFIG_MAX + 1]).unwrap();
-        assert!(read(&file).unwrap_err().to_string().contains("larger than 256 KiB"));
+        assert!(read(&file).unwrap_err().to_string().contains("larger than 262144 bytes"));
         write(&file, b"a = \"\xff\"").unwrap();
         assert!(read(&file).unwrap_err().to_string().contains("not UTF-8"));
         assert!(read(Path::new("/dev/zero")).is_err());

@@ -6,13 +6,11 @@
 
 pub mod audit;
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use haul_base::sys::describe::describe;
+use haul_base::trusted_files::{OthersMay, TrustError, read_own};
 use haul_proto::path::escape;
 
 use crate::policy::audit::AuditDestination;
@@ -23,8 +21,6 @@ pub const HOST_FILE: &str = "/etc/haul/policy";
 const FILE_MAX: u64 = 64 << 10;
 /// The setting for an audit log.
 const AUDIT: &str = "audit";
-/// Mode bits for writes by group or others.
-const OTHERS_WRITE: u32 = 0o022;
 
 /// A restriction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,14 +54,8 @@ impl PolicyRule {
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyFileError {
     /// It cannot be read or trusted.
-    #[error("{}: {}", shown(.path), describe(.cause))]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The system's error, or why it is not trusted.
-        #[source]
-        cause: io::Error,
-    },
+    #[error("{}{}", .0, hint_line(.0))]
+    Unreadable(#[from] TrustError),
     /// A line is invalid.
     #[error("{file}, line {line}: invalid setting '{text}'\nvalid: {known}", file = shown(.path), text = escape(.text.as_bytes()), known = known_lines())]
     InvalidLine {
@@ -208,20 +198,15 @@ impl HostPolicy {
     }
 
     fn add(&mut self, path: &Path, is_accounts: bool) -> Result<(), PolicyFileError> {
-        let text = match read_trusted(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        let bytes = match read_own(path, OthersMay::Read, FILE_MAX) {
+            Ok(bytes) => bytes,
+            Err(error) if error.is_absent() => return Ok(()),
             // Its directory belongs to another user: after su, HOME may name another account's home. The host's own
             // policy has no such exception.
-            Err(error)
-                if is_accounts
-                    && error.kind() == io::ErrorKind::PermissionDenied
-                    && path.symlink_metadata().is_err() =>
-            {
-                return Ok(());
-            }
-            Err(cause) => return Err(PolicyFileError::Unreadable { path: path.to_owned(), cause }),
+            Err(error) if is_accounts && error.is_hidden() => return Ok(()),
+            Err(error) => return Err(error.into()),
         };
+        let text = String::from_utf8(bytes).map_err(|error| TrustError::of(path, io::Error::other(error)))?;
         let lines = text.lines().map(str::trim).enumerate();
         for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
             self.add_line(path, line).ok_or_else(|| PolicyFileError::InvalidLine {
@@ -248,22 +233,8 @@ impl HostPolicy {
     }
 }
 
-/// Reads a file that belongs to root or this user, and that only its owner can write.
-fn read_trusted(path: &Path) -> io::Result<String> {
-    let file = File::open(path)?;
-    let metadata = file.metadata()?;
-    if ![0, rustix::process::geteuid().as_raw()].contains(&metadata.uid()) {
-        return Err(io::Error::other("belongs to another user, so it is not trusted"));
-    }
-    if metadata.mode() & OTHERS_WRITE != 0 {
-        return Err(io::Error::other("others can write to it, so it is not trusted"));
-    }
-    if metadata.len() > FILE_MAX {
-        return Err(io::Error::other("too long for a policy"));
-    }
-    let mut text = String::new();
-    file.take(FILE_MAX).read_to_string(&mut text)?;
-    Ok(text)
+fn hint_line(error: &TrustError) -> String {
+    error.hint().map_or_else(String::new, |hint| format!("\n{hint}"))
 }
 
 fn known_lines() -> String {
@@ -347,9 +318,9 @@ mod tests {
         let file = dir.path().join("policy");
         let policy = || HostPolicy::read(std::slice::from_ref(&file));
         assert!(policy().fault().is_none());
-        for mode in [0o664, 0o646] {
+        for mode in [0o666, 0o646] {
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
-            assert!(policy().fault().unwrap().to_string().contains("others can write"), "{mode:o}");
+            assert!(policy().fault().unwrap().to_string().contains("others can write it"), "{mode:o}");
         }
         if rustix::process::geteuid().is_root() {
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();

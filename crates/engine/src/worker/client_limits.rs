@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use haul_base::held_directory::HeldDirectory;
 use haul_base::job::allowance::Allowance;
 use haul_base::job::work_progress::WorkProgress;
 use haul_base::job::{End, null};
@@ -254,7 +255,7 @@ impl ClientLimits {
         null::open_null_sink().iter().for_each(|nothing| bounds.allow(nothing, ConfineRights::WriteSpecial));
         if let Some(trees) = state_dir.map(|state| state.join("trees")).filter(|_| !is_read_only) {
             // Without this directory, finished trees are not recorded.
-            let trees = std::fs::create_dir_all(&trees).and_then(|()| File::open(&trees));
+            let trees = HeldDirectory::looked_up(&trees);
             trees.iter().for_each(|trees| bounds.allow(trees, ConfineRights::OwnFiles));
         }
         Ok(())

@@ -3,12 +3,13 @@
 //!
 //! Each tree has a small file in the state directory, named by the tree's path.
 
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use std::{fs, io, thread};
+use std::{io, thread};
 
+use haul_base::held_directory::HeldDirectory;
+use haul_base::trusted_files::{OthersMay, read_own};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::fs::{FileIdentity, lookup};
@@ -19,10 +20,13 @@ const TURN_MAX: Duration = Duration::from_secs(2);
 /// Interval between attempts.
 const CHECK_EVERY: Duration = Duration::from_millis(5);
 
+/// Largest record, in bytes.
+const RECORD_MAX: u64 = 4096;
+
 /// The record of a tree.
 pub struct TreeMemory {
     /// The directory of all records, opened before the kernel confines this process.
-    trees: fs::File,
+    trees: HeldDirectory,
     file: PathBuf,
     origin: [u8; 32],
 }
@@ -43,9 +47,8 @@ impl TreeMemory {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let absolute = lookup::real_path(parent).ok()?.join(path.file_name()?);
         let trees = state_dir?.join("trees");
-        fs::create_dir_all(&trees).ok()?;
         let file = file_for(&trees, &absolute);
-        Some(Self { trees: fs::File::open(trees).ok()?, file, origin })
+        Some(Self { trees: HeldDirectory::looked_up(&trees).ok()?, file, origin })
     }
 
     /// Permits writes to the records.
@@ -70,15 +73,11 @@ impl TreeMemory {
     /// Records this directory as the tree.
     pub fn keep(&self, made: FileIdentity) -> io::Result<()> {
         let content = content(&self.origin, made);
-        if fs::read(&self.file).is_ok_and(|remembered| remembered == content) {
+        if self.trees.read(&self.file, RECORD_MAX).is_ok_and(|remembered| remembered == content) {
             return Ok(());
         }
-        let beside = self.file.with_extension("new");
-        let mut file = fs::File::create(&beside)?;
-        file.write_all(&content)?;
         // After a power loss, the record exists or not, but never in part.
-        file.sync_all()?;
-        fs::rename(&beside, &self.file)
+        self.trees.replace(&self.file, &content)
     }
 }
 
@@ -86,7 +85,7 @@ impl TreeMemory {
 pub fn made_by(state_dir: Option<&Path>, path: &Path, identity: FileIdentity, origin: &[u8; 32]) -> bool {
     let remembered = state_dir.and_then(|state| {
         let absolute = lookup::real_path(path).ok()?;
-        fs::read(file_for(&state.join("trees"), &absolute)).ok()
+        read_own(&file_for(&state.join("trees"), &absolute), OthersMay::Read, RECORD_MAX).ok()
     });
     remembered.is_some_and(|bytes| bytes == content(origin, identity))
 }
@@ -101,6 +100,8 @@ fn content(origin: &[u8; 32], identity: FileIdentity) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -13,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use haul_base::sys::random::random;
+use haul_base::trusted_files::{OthersMay, read_own};
 use haul_proto::checksum::hex;
 use haul_proto::path::Name;
 use haul_proto::wire::measure::{SCRATCH_NAMES, TargetDirectoryFigures};
@@ -137,6 +138,9 @@ fn is_of_probe(name: &Name) -> bool {
     name.is_reserved() || SCRATCH_NAMES.iter().any(|known| name.as_bytes() == known.as_bytes())
 }
 
+/// Longest token, in bytes.
+const TOKEN_MAX: u64 = 4096;
+
 /// Tokens of this user's scratch directories: a file for each, named as the directory.
 struct ScratchRecords(PathBuf);
 
@@ -158,7 +162,7 @@ impl ScratchRecords {
 
     /// Removes the directory `name`, if this user's probe made it and no probe is using it.
     fn remove_abandoned(&self, parent: &Dir, name: &Name) -> Option<()> {
-        let token = fs::read(self.path(name)).ok()?;
+        let token = read_own(&self.path(name), OthersMay::Nothing, TOKEN_MAX).ok()?;
         let made = MadeDirectory::find(parent, name.clone(), &token)?;
         let is_own = fstat(made.fd()).ok()?.st_uid == geteuid().as_raw();
         if !is_own || flock(made.fd(), FlockOperation::NonBlockingLockExclusive).is_err() {
