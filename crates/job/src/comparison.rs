@@ -1,8 +1,7 @@
 //! The comparison after a job, which is a job itself: `JOB/verify` has a shard for each copied list. So it is run,
 //! resumed, displayed and cancelled like any job.
 
-use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use crate::description::{JobDescription, JobOrigin};
@@ -30,12 +29,7 @@ pub fn create(job: &JobDirectory, description: &JobDescription) -> Result<(JobDi
         let begun = JobDescription::read(&comparison, &description.origin.version)?;
         return Ok((comparison, begun));
     }
-    match fs::remove_dir_all(comparison.path()) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Err(JobError::io(comparison.path(), &error));
-        }
-        _ => {}
-    }
+    comparison.remove_tree()?;
     let origin = JobOrigin::here(&description.origin.version);
     let id = JobDescription::new_id()?;
     let own = JobDescription { id, origin, verifies: true, range_len: None, ..description.clone() };
@@ -48,17 +42,22 @@ pub fn create(job: &JobDirectory, description: &JobDescription) -> Result<(JobDi
 pub fn plan(comparison: &JobDirectory) -> Result<PlanTotals, JobError> {
     let job = compared_job(comparison)?;
     let PlanIndex { shards, complete } = PlanIndex::read(&job)?;
-    let incomplete = || JobError::damaged(&job.plan(), "the plan is not complete");
+    let incomplete = || JobError::damaged(job.plan().path(), "the plan is not complete");
     let mut totals = PlanTotals { shards: 0, failed: 0, lengthened: 0, ..complete.ok_or_else(incomplete)? };
     let mut index = PlanIndexWriter::create(comparison)?;
     for shard in shards.iter().filter(|shard| shard.range.is_none_or(|range| range.number == 0)) {
         let (list, number) = (job.list(shard.number), totals.shards);
         let own = comparison.list(number);
-        match fs::hard_link(&list, &own) {
+        match list.link(&own) {
             // A copy would truncate the list, if it is the same file.
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(JobError::io(&own, &error)),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(JobError::io(own.path(), &error)),
             // Some file systems have no hard links.
-            Err(_) => drop(fs::copy(&list, &own).map_err(|error| JobError::io(&list, &error))?),
+            Err(_) => {
+                let mut copy = own.create_unnamed()?;
+                let copied = list.open().and_then(|mut list| io::copy(&mut list, &mut copy));
+                copied.map_err(|error| JobError::io(list.path(), &error))?;
+                own.publish(copy)?;
+            }
             Ok(()) => {}
         }
         let bytes = shard.range.map_or(shard.bytes, |range| range.version.size);

@@ -1,7 +1,6 @@
 //! The description of a job: `JOB/job.json`, written once.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::path::PathBuf;
 
 use haul_base::job::spec::RangeLen;
@@ -9,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::byte_words::{from_json, to_json};
-use crate::directory::{JobDirectory, replace};
+use crate::directory::JobDirectory;
 use crate::error::{JobError, shown};
 use crate::packer::{ShardLimits, ShardSizes};
 use crate::this_host::{host_name, random_label};
@@ -93,14 +92,15 @@ impl JobDescription {
             "shards_grow_for": self.sizes.grows_for,
             "shard_range": self.range_len.map(RangeLen::get),
         });
-        replace(&job.description(), format!("{value:#}\n").as_bytes())
+        job.description().replace(format!("{value:#}\n").as_bytes())
     }
 
     /// Reads the description of `job`; `version` is this program's.
     pub fn read(job: &JobDirectory, version: &str) -> Result<Self, JobError> {
-        let path = job.description();
-        let text = fs::read_to_string(&path).map_err(|error| JobError::io(&path, &error))?;
-        let value: Value = serde_json::from_str(&text).map_err(|error| JobError::damaged(&path, &error.to_string()))?;
+        let file = job.description();
+        let damaged = |why: &str| JobError::damaged(file.path(), why);
+        let text = file.read_text()?.ok_or_else(|| damaged("it is gone"))?;
+        let value: Value = serde_json::from_str(&text).map_err(|error| damaged(&error.to_string()))?;
         let format = value["format"].as_u64();
         let planned_by = value["haul"].as_str().unwrap_or("another program");
         if format != Some(FORMAT) {
@@ -119,7 +119,7 @@ impl JobDescription {
                 "install one version on all hosts of a job",
             ));
         }
-        Self::parse(&value).ok_or_else(|| JobError::damaged(&path, "a field is missing"))
+        Self::parse(&value).ok_or_else(|| damaged("a field is missing"))
     }
 
     fn parse(value: &Value) -> Option<Self> {
@@ -167,6 +167,15 @@ impl JobDescription {
     /// Whether the source is on another host.
     pub fn is_pulled(&self) -> bool {
         !self.source_hosts.is_empty()
+    }
+
+    /// Whether `new` is planned by the same command line. Hosts differ in how many shards they copy at a time.
+    pub fn is_same_command(&self, new: &Self) -> bool {
+        let mut own = Self { id: new.id.clone(), origin: new.origin.clone(), ..self.clone() };
+        if let (Some(_), Some(at_once)) = (own.sizes.grows_for, new.sizes.grows_for) {
+            own.sizes.grows_for = Some(at_once);
+        }
+        own == *new
     }
 
     /// Whether an option was given, by its long name.
@@ -228,6 +237,29 @@ mod tests {
     }
 
     #[test]
+    fn everything_that_the_command_line_decides_tells_jobs_apart() {
+        let new = description();
+        let origin = JobOrigin { version: "0.1.0".to_owned(), ..JobOrigin::default() };
+        assert!(JobDescription { id: String::new(), origin, ..description() }.is_same_command(&new));
+        let is_same = |change: fn(&mut JobDescription)| {
+            let mut planted = description();
+            change(&mut planted);
+            planted.is_same_command(&new)
+        };
+        let changes: [fn(&mut JobDescription); 8] = [
+            |planted| planted.base = "/home/victim".into(),
+            |planted| planted.verifies = true,
+            |planted| planted.name = "other".into(),
+            |planted| planted.options.push("-S=sh".into()),
+            |planted| planted.targets.truncate(1),
+            |planted| planted.source_hosts.clear(),
+            |planted| planted.sizes.full.files += 1,
+            |planted| planted.range_len = None,
+        ];
+        assert_eq!(changes.map(is_same), [false; 8]);
+    }
+
+    #[test]
     fn a_description_round_trips() {
         let temp = tempfile::tempdir().unwrap();
         let job = JobDirectory::create(&temp.path().join("job")).unwrap();
@@ -237,14 +269,14 @@ mod tests {
         assert!(written.keeps_hard_links() && written.has_option("xfrrate") && !written.has_option("delete"));
         let other = JobDescription::read(&job, "0.2.0").unwrap_err().to_string();
         assert!(other.contains("planned by haul 0.1.0, and this is haul 0.2.0"), "{other}");
-        let text = fs::read_to_string(job.description()).unwrap();
+        let text = job.description().read_text().unwrap().unwrap();
         for (from, to, why) in [
             ("\"format\": 1", "\"format\": 9", "a plan of format 9"),
             ("\"shard_files\": 500000", "\"shard_files\": 0", "a field is missing"),
             ("\"shard_range\": 68719476736", "\"shard_range\": 3", "a field is missing"),
             ("{", "[", "job.json"),
         ] {
-            fs::write(job.description(), text.replacen(from, to, 1)).unwrap();
+            job.description().replace(text.replacen(from, to, 1).as_bytes()).unwrap();
             let error = JobDescription::read(&job, "0.1.0").unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
         }

@@ -1,16 +1,29 @@
 //! The directory of a job: its files, written atomically.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use haul_base::held_directory::HeldDirectory;
+use haul_base::trusted_files::{Distrust, TrustError, quoted};
 
 use crate::error::{JobError, shown};
-use crate::this_host::host_name;
+use crate::job_file::JobFile;
 
-/// Paths in a job's directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JobDirectory(PathBuf);
+/// A job's directory. It belongs to this user, and permits nothing to others: its files command haul.
+#[derive(Debug, Clone)]
+pub struct JobDirectory {
+    path: PathBuf,
+    /// The directory itself, or that of the compared job. Empty until it is created.
+    held: Arc<OnceLock<HeldDirectory>>,
+}
+
+impl PartialEq for JobDirectory {
+    fn eq(&self, other: &Self) -> bool {
+        self.path == other.path
+    }
+}
+
+impl Eq for JobDirectory {}
 
 /// The directories in it.
 const FOLDERS: [&str; 7] = ["shards", "results", "failures", "running", "attempts", "hosts", "spill"];
@@ -18,16 +31,24 @@ const FOLDERS: [&str; 7] = ["shards", "results", "failures", "running", "attempt
 const DESCRIPTION: &str = "job.json";
 
 impl JobDirectory {
+    fn of(path: &Path, held: Option<HeldDirectory>) -> Self {
+        Self { path: path.to_owned(), held: Arc::new(held.map_or_else(OnceLock::new, OnceLock::from)) }
+    }
+
     /// A new job, which does not exist yet, except for folders of a killed run.
     pub fn vacant(path: &Path) -> Result<Self, JobError> {
-        let directory = Self(path.to_owned());
+        let directory = match HeldDirectory::private(path) {
+            Ok(held) => Self::of(path, Some(held)),
+            Err(error) if error.is_absent() => return Ok(Self::of(path, None)),
+            Err(error) => return Err(not_private(path, &error)),
+        };
         if directory.description().exists() {
             return Err(JobError::usage(
                 format!("{}: there is a job in this directory", shown(path)),
                 format!("haul job run {} continues it; a new job needs another directory", shown(path)),
             ));
         }
-        if directory.is_vacant().is_ok_and(|is_vacant| !is_vacant) {
+        if !directory.is_vacant()? {
             return Err(JobError::usage(
                 format!("{}: the directory is not empty", shown(path)),
                 "name a new directory with --dir",
@@ -36,28 +57,23 @@ impl JobDirectory {
         Ok(directory)
     }
 
-    fn is_vacant(&self) -> io::Result<bool> {
-        let is_empty = |folder: &Path| fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
-        for entry in fs::read_dir(&self.0)? {
-            let entry = entry?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let is_own = match FOLDERS.contains(&name.as_str()) {
-                true => is_empty(&entry.path()),
-                false => name.starts_with(&NamelessFile::prefix(DESCRIPTION)),
-            };
-            if !is_own {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+    fn is_vacant(&self) -> Result<bool, JobError> {
+        let of_description = format!(".{DESCRIPTION}.");
+        let is_own = |name: &str| match FOLDERS.contains(&name) {
+            true => self.file(name).names().is_ok_and(|names| names.is_empty()),
+            false => name.starts_with(&of_description),
+        };
+        Ok(self.file("").names()?.iter().all(|name| name.to_str().is_some_and(is_own)))
     }
 
-    /// Creates the folders. The description makes it a job later.
+    /// Creates the directory and its folders. The description makes it a job later.
     pub fn make_folders(&self) -> Result<(), JobError> {
-        FOLDERS.iter().try_for_each(|folder| {
-            let folder = self.0.join(folder);
-            fs::create_dir_all(&folder).map_err(|error| JobError::io(&folder, &error))
-        })
+        if self.held.get().is_none() {
+            // The first one to come creates it.
+            let _ =
+                self.held.set(HeldDirectory::create_private(&self.path).map_err(|error| unfit(&self.path, &error))?);
+        }
+        FOLDERS.iter().try_for_each(|folder| self.file(folder).make_directory())
     }
 
     /// Creates a new one.
@@ -67,126 +83,158 @@ impl JobDirectory {
         directory.make_folders().map(|()| directory)
     }
 
-    /// An existing one.
+    /// An existing one of this user, which nobody else can read or write.
     pub fn open(path: &Path) -> Result<Self, JobError> {
-        let directory = Self(path.to_owned());
-        match fs::metadata(directory.description()) {
-            Ok(found) if found.is_file() => Ok(directory),
-            _ if !path.exists() => Err(JobError::usage(
-                format!("{}: no such job directory on this host", shown(path)),
-                "every host of a job needs its directory, under one path, on a shared file system",
-            )),
-            _ => Err(JobError::usage(
+        let directory = Self::open_to_read(path)?;
+        if directory.is_own() {
+            return Ok(directory);
+        }
+        let held = HeldDirectory::private(path).map_err(|error| not_private(path, &error))?;
+        Ok(Self::of(path, Some(held)))
+    }
+
+    /// An existing one, perhaps another user's: what is in it starts nothing, and nothing is written there unless
+    /// [`Self::is_own`].
+    pub fn open_to_read(path: &Path) -> Result<Self, JobError> {
+        let held = HeldDirectory::private(path).or_else(|error| match error.why {
+            Distrust::Owner(_) | Distrust::Exposed(_) => HeldDirectory::readable(path),
+            _ => Err(error),
+        });
+        let directory = match held {
+            Ok(held) => Self::of(path, Some(held)),
+            Err(error) if error.is_absent() && !path.exists() => {
+                return Err(JobError::usage(
+                    format!("{}: no such job directory on this host", shown(path)),
+                    "every host of a job needs its directory, under one path, on a shared file system",
+                ));
+            }
+            Err(error) => return Err(not_private(path, &error)),
+        };
+        match directory.description().exists() {
+            true => Ok(directory),
+            false => Err(JobError::usage(
                 format!("{}: not a job: it has no {DESCRIPTION}", shown(path)),
                 "haul job plan --dir JOB makes a job",
             )),
         }
     }
 
+    /// Whether it is this user's alone.
+    pub fn is_own(&self) -> bool {
+        self.held.get().is_some_and(HeldDirectory::is_own)
+    }
+
     /// Its path.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
+    }
+
+    fn file(&self, name: impl AsRef<Path>) -> JobFile {
+        JobFile { held: Arc::clone(&self.held), path: self.path.join(name) }
     }
 
     /// The description.
-    pub fn description(&self) -> PathBuf {
-        self.0.join(DESCRIPTION)
+    pub fn description(&self) -> JobFile {
+        self.file(DESCRIPTION)
     }
 
     /// The index of shards.
-    pub fn plan(&self) -> PathBuf {
-        self.0.join("plan")
+    pub fn plan(&self) -> JobFile {
+        self.file("plan")
     }
 
     /// Unreadable entries of the walk.
-    pub fn plan_failures(&self) -> PathBuf {
-        self.0.join("failures/plan.jsonl")
+    pub fn plan_failures(&self) -> JobFile {
+        self.file("failures/plan.jsonl")
     }
 
     /// The paths of a shard.
-    pub fn list(&self, shard: u32) -> PathBuf {
+    pub fn list(&self, shard: u32) -> JobFile {
         self.numbered("shards", shard, ".list.zst")
     }
 
     /// The last result of a shard.
-    pub fn result(&self, shard: u32) -> PathBuf {
+    pub fn result(&self, shard: u32) -> JobFile {
         self.numbered("results", shard, ".json")
     }
 
     /// The files of a shard that failed.
-    pub fn failures(&self, shard: u32) -> PathBuf {
+    pub fn failures(&self, shard: u32) -> JobFile {
         self.numbered("failures", shard, ".jsonl")
     }
 
     /// A line for each start of a shard.
-    pub fn attempts(&self, shard: u32) -> PathBuf {
+    pub fn attempts(&self, shard: u32) -> JobFile {
         self.numbered("attempts", shard, ".log")
     }
 
     /// The directory of locks.
-    pub fn running(&self) -> PathBuf {
-        self.0.join("running")
+    pub fn running(&self) -> JobFile {
+        self.file("running")
     }
 
     /// Marks of hosts that did not answer.
-    pub fn hosts(&self) -> PathBuf {
-        self.0.join("hosts")
+    pub fn hosts(&self) -> JobFile {
+        self.file("hosts")
     }
 
     /// Scripts, output and submissions of a job on Slurm.
-    pub fn slurm(&self) -> PathBuf {
-        self.0.join("slurm")
+    pub fn slurm(&self) -> JobFile {
+        self.file("slurm")
     }
 
     /// Names of hard-linked files, while the plan is made.
-    pub fn spill(&self) -> PathBuf {
-        self.0.join("spill")
+    pub fn spill(&self) -> JobFile {
+        self.file("spill")
     }
 
     /// Exists if the job was cancelled.
-    pub fn cancelled(&self) -> PathBuf {
-        self.0.join("cancelled")
+    pub fn cancelled(&self) -> JobFile {
+        self.file("cancelled")
     }
 
     /// The merged summary. Exists if the job is finished.
-    pub fn report(&self) -> PathBuf {
-        self.0.join("report.json")
+    pub fn report(&self) -> JobFile {
+        self.file("report.json")
     }
 
     /// An empty directory: a dry run into it reports a remote source's entries.
-    pub fn vacant_target(&self) -> PathBuf {
-        self.0.join("vacant")
+    pub fn vacant_target(&self) -> JobFile {
+        self.file("vacant")
     }
 
     /// The comparison of this job.
     pub fn comparison(&self) -> Self {
-        Self(self.0.join("verify"))
+        Self { path: self.path.join("verify"), held: Arc::clone(&self.held) }
     }
 
     /// Fails if the job was cancelled.
     pub fn refuse_cancelled(&self) -> Result<(), JobError> {
-        if self.cancelled().exists() { Err(JobError::cancelled(&self.0)) } else { Ok(()) }
+        if self.cancelled().exists() { Err(JobError::cancelled(&self.path)) } else { Ok(()) }
     }
 
     /// Removes an interrupted plan. The next shards find copied files.
     pub fn clear_plan(&self) -> Result<(), JobError> {
-        let plan = self.plan();
-        match fs::remove_file(&plan) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(JobError::io(&plan, &error)),
-            _ => {}
-        }
+        self.plan().remove()?;
         for folder in ["shards", "results", "failures", "attempts", "spill"] {
-            let folder = self.0.join(folder);
-            let wrong = |error: io::Error| JobError::io(&folder, &error);
-            for entry in fs::read_dir(&folder).map_err(wrong)? {
-                fs::remove_file(entry.map_err(wrong)?.path()).map_err(wrong)?;
-            }
+            let folder = self.file(folder);
+            folder.names()?.iter().try_for_each(|name| folder.join(name).remove())?;
         }
         Ok(())
     }
 
-    fn numbered(&self, folder: &str, shard: u32, ending: &str) -> PathBuf {
-        self.0.join(folder).join(format!("{}{ending}", shard_label(shard)))
+    /// Removes the whole directory.
+    pub fn remove_tree(&self) -> Result<(), JobError> {
+        self.file("").remove_tree()
+    }
+
+    /// Failures of a step outside of the shards.
+    pub fn step_failures(&self, name: &str) -> JobFile {
+        self.file("failures").join(name)
+    }
+
+    fn numbered(&self, folder: &str, shard: u32, ending: &str) -> JobFile {
+        self.file(folder).join(format!("{}{ending}", shard_label(shard)))
     }
 }
 
@@ -195,64 +243,32 @@ pub fn shard_label(shard: u32) -> String {
     format!("{shard:06}")
 }
 
-/// A file that gets its name once it is complete and durable.
-#[derive(Debug)]
-pub struct NamelessFile {
-    file: Option<File>,
-    temporary: PathBuf,
-    path: PathBuf,
+/// Why a directory is not used as a job's.
+fn not_private(path: &Path, error: &TrustError) -> JobError {
+    let hint = match error.why {
+        Distrust::Owner(owner) => format!("only its owner continues a job: sudo -u '#{owner}' haul job ..."),
+        Distrust::Exposed(_) => format!("chmod -R go= {}", quoted(path)),
+        Distrust::Link => "name the directory that it leads to".to_owned(),
+        _ => return JobError::failed(error.to_string(), "name another directory"),
+    };
+    JobError::usage(error.to_string(), hint)
 }
 
-impl NamelessFile {
-    /// Creates a temporary file for `path`, with a name unique to this host and process.
-    pub fn create(path: &Path) -> Result<Self, JobError> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let own = format!("{}{}-{}-{number}", Self::prefix(&name), host_name(), std::process::id());
-        let temporary = path.with_file_name(own);
-        let file = File::create(&temporary).map_err(|error| JobError::io(&temporary, &error))?;
-        Ok(Self { file: Some(file), temporary, path: path.to_owned() })
-    }
-
-    /// The prefix of temporary names of the file `name`.
-    fn prefix(name: &str) -> String {
-        format!(".{name}.")
-    }
-
-    /// Publishes it, in place of an older file.
-    pub fn publish(mut self) -> Result<(), JobError> {
-        let sync = self.file.take().map_or(Ok(()), |file| file.sync_all());
-        sync.and_then(|()| fs::rename(&self.temporary, &self.path)).map_err(|error| JobError::io(&self.path, &error))
-    }
-}
-
-impl Write for NamelessFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.as_mut().map_or(Ok(0), |file| file.write(bytes))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Drop for NamelessFile {
-    fn drop(&mut self) {
-        // A published file no longer has this name.
-        let _ = fs::remove_file(&self.temporary);
-    }
-}
-
-/// Writes a whole file by rename.
-pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), JobError> {
-    let mut file = NamelessFile::create(path)?;
-    file.write_all(bytes).map_err(|error| JobError::io(path, &error))?;
-    file.publish()
+/// Why a directory that was just created is not fit for a job.
+fn unfit(path: &Path, error: &TrustError) -> JobError {
+    let why = match error.why {
+        Distrust::Owner(owner) => format!("this file system gives new files another owner ({owner})"),
+        Distrust::Exposed(mode) => format!("this file system gives new directories the mode {mode:03o}, not 700"),
+        _ => return JobError::failed(error.to_string(), "name another directory with --dir"),
+    };
+    JobError::usage(format!("{}: {why}", shown(path)), "others could change the job: choose another file system")
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, Permissions, set_permissions};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
     use super::*;
     use crate::error::JobErrorKind;
 
@@ -266,28 +282,40 @@ mod tests {
         let unfinished = JobDirectory::open(&path).unwrap_err();
         assert!(unfinished.kind == JobErrorKind::Usage && unfinished.to_string().contains("not a job"));
         // A run that was killed before the description leaves this.
-        fs::write(path.join(".job.json.n1-7-0"), "{").unwrap();
+        fs::write(path.join(".job.json.0123456789abcdef"), "{").unwrap();
         assert_eq!(JobDirectory::create(&path), Ok(job.clone()));
-        fs::write(job.list(0), "").unwrap();
+        job.list(0).replace(b"").unwrap();
         assert!(JobDirectory::create(&path).unwrap_err().to_string().contains("not empty"));
-        replace(&job.description(), b"{}").unwrap();
+        job.description().replace(b"{}").unwrap();
         assert_eq!(JobDirectory::open(&path), Ok(job));
         assert!(JobDirectory::create(&path).unwrap_err().to_string().contains("there is a job"));
-        assert!(JobDirectory::create(temp.path()).unwrap_err().to_string().contains("not empty"));
+        let used = temp.path().join("used");
+        fs::create_dir(&used).and_then(|()| fs::write(used.join("file"), "")).unwrap();
+        set_permissions(&used, Permissions::from_mode(0o700)).unwrap();
+        assert!(JobDirectory::create(&used).unwrap_err().to_string().contains("not empty"));
     }
 
     #[test]
-    fn a_file_appears_completely_or_not_at_all() {
+    fn a_job_that_others_may_enter_is_only_looked_at() {
         let temp = tempfile::tempdir().unwrap();
-        let path = temp.path().join("file");
-        let mut half = NamelessFile::create(&path).unwrap();
-        half.write_all(b"half").unwrap();
-        assert!(!path.exists());
-        drop(half);
-        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
-        replace(&path, b"old").unwrap();
-        replace(&path, b"new").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"new");
-        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 1);
+        let path = temp.path().join("a job");
+        let job = JobDirectory::create(&path).unwrap();
+        job.description().replace(b"{}").unwrap();
+        let mode = |path: &Path| fs::symlink_metadata(path).unwrap().mode() & 0o7777;
+        assert_eq!([&path, &path.join("shards"), job.description().path()].map(mode), [0o700, 0o700, 0o600]);
+        assert!(JobDirectory::open_to_read(&path).unwrap().is_own());
+        set_permissions(&path, Permissions::from_mode(0o2710)).unwrap();
+        for refused in [JobDirectory::open(&path), JobDirectory::vacant(&path)] {
+            let error = refused.unwrap_err().to_string();
+            let hint = format!("hint: chmod -R go= '{}'", path.display());
+            assert!(error.ends_with(&hint) && error.contains("others can read or write it (mode 710)"), "{error}");
+        }
+        assert!(!JobDirectory::open_to_read(&path).unwrap().is_own());
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
+            let error = JobDirectory::open(&path).unwrap_err().to_string();
+            assert!(error.contains("another user (65534)") && error.contains("sudo -u '#65534' haul"), "{error}");
+            assert!(!JobDirectory::open_to_read(&path).unwrap().is_own());
+        }
     }
 }

@@ -9,6 +9,8 @@
 pub mod error;
 
 pub mod byte_words;
+pub mod job_file;
+
 pub mod directory;
 pub mod packer;
 pub mod shard_progress;

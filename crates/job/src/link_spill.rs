@@ -5,12 +5,12 @@
 //! first, by other bits of the hash.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
+use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
-use std::path::{Path, PathBuf};
 
 use crate::error::JobError;
+use crate::job_file::JobFile;
 use crate::packer::ShardLimits;
 
 /// Number of buckets.
@@ -63,14 +63,14 @@ impl LinkedName {
 
 /// A bucket. It has all names of an inode.
 struct LinkBucket {
-    path: PathBuf,
+    file: JobFile,
     out: BufWriter<File>,
     names: u64,
 }
 
 impl LinkBucket {
-    fn create(path: PathBuf) -> io::Result<Self> {
-        Ok(Self { out: BufWriter::new(File::create(&path)?), path, names: 0 })
+    fn create(file: JobFile) -> io::Result<Self> {
+        Ok(Self { out: BufWriter::new(file.create_new()?), file, names: 0 })
     }
 
     fn add(&mut self, name: &LinkedName) -> io::Result<()> {
@@ -80,14 +80,13 @@ impl LinkBucket {
 
     fn read(&mut self) -> io::Result<impl Iterator<Item = io::Result<LinkedName>> + use<>> {
         self.out.flush()?;
-        let mut file = BufReader::new(File::open(&self.path)?);
+        let mut file = BufReader::new(self.file.open()?);
         Ok(std::iter::from_fn(move || LinkedName::read(&mut file).transpose()))
     }
 
     /// Spreads the names over `parts` further buckets by bits of the hash above `shift`.
     fn divide(&mut self, parts: u64, depth: u32) -> io::Result<Vec<Self>> {
-        let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let part = |number| Self::create(self.path.with_file_name(format!("{name}-{number}")));
+        let part = |number| Self::create(self.file.with_ending(&format!("-{number}")));
         let mut divided = (0..parts).map(part).collect::<io::Result<Vec<_>>>()?;
         let stride = BUCKETS.saturating_mul(PARTS_MAX.saturating_pow(depth));
         for found in self.read()? {
@@ -95,21 +94,20 @@ impl LinkBucket {
             let part = usize::try_from(found.inode_hash / stride % parts).unwrap_or_default();
             divided[part].add(&found)?;
         }
-        fs::remove_file(&self.path)?;
         Ok(divided)
     }
 }
 
 /// All stored names.
 pub struct LinkSpill {
-    directory: PathBuf,
+    directory: JobFile,
     buckets: Vec<Option<LinkBucket>>,
 }
 
 impl LinkSpill {
     /// Without names. Buckets are in `directory`.
-    pub fn new(directory: &Path) -> Self {
-        Self { directory: directory.to_owned(), buckets: (0..BUCKETS).map(|_| None).collect() }
+    pub fn new(directory: JobFile) -> Self {
+        Self { directory, buckets: (0..BUCKETS).map(|_| None).collect() }
     }
 
     /// Stores a name.
@@ -122,7 +120,7 @@ impl LinkSpill {
                 LinkBucket::create(self.directory.join(format!("links-{number}"))).map(|bucket| slot.insert(bucket))
             }
         };
-        bucket.and_then(|bucket| bucket.add(name)).map_err(|error| JobError::io(&self.directory, &error))
+        bucket.and_then(|bucket| bucket.add(name)).map_err(|error| JobError::io(self.directory.path(), &error))
     }
 
     /// Passes on the first name of each inode, and returns the number of further names. Two inodes with one hash count
@@ -136,10 +134,11 @@ impl LinkSpill {
         let mut waiting: Vec<_> = self.buckets.into_iter().flatten().map(|bucket| (bucket, 0)).collect();
         waiting.reverse();
         while let Some((mut bucket, depth)) = waiting.pop() {
-            let wrong = |error: io::Error| JobError::io(&self.directory, &error);
+            let wrong = |error: io::Error| JobError::io(self.directory.path(), &error);
             let parts = limits.shards_for(0, bucket.names).min(PARTS_MAX);
             if parts > 1 && depth < DEPTH_MAX {
                 let divided = bucket.divide(parts, depth).map_err(wrong)?;
+                bucket.file.remove()?;
                 waiting.extend(divided.into_iter().rev().map(|part| (part, depth + 1)));
                 continue;
             }
@@ -151,7 +150,7 @@ impl LinkSpill {
                     false => further += 1,
                 }
             }
-            fs::remove_file(&bucket.path).map_err(wrong)?;
+            bucket.file.remove()?;
         }
         Ok(further)
     }
@@ -160,11 +159,18 @@ impl LinkSpill {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::directory::JobDirectory;
+
+    fn folder() -> (tempfile::TempDir, JobFile) {
+        let temp = tempfile::tempdir().unwrap();
+        let job = JobDirectory::create(&temp.path().join("job")).unwrap();
+        (temp, job.spill())
+    }
 
     /// The names that are handed out of `inodes` files with three names each, and the number of the others.
     fn drained(inodes: u64, limits: ShardLimits) -> (Vec<LinkedName>, u64) {
-        let temp = tempfile::tempdir().unwrap();
-        let mut spill = LinkSpill::new(temp.path());
+        let (_temp, folder) = folder();
+        let mut spill = LinkSpill::new(folder.clone());
         for name in 0..3 {
             for inode in 0..inodes {
                 let path = format!("{name}/{inode}\n").into_bytes();
@@ -176,7 +182,7 @@ mod tests {
             names.push(name.clone());
             Ok(())
         });
-        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0, "nothing is left");
+        assert_eq!(folder.names().unwrap().len(), 0, "nothing is left");
         (names, further.unwrap())
     }
 
@@ -192,8 +198,8 @@ mod tests {
 
     #[test]
     fn one_inode_of_many_names_ends() {
-        let temp = tempfile::tempdir().unwrap();
-        let mut spill = LinkSpill::new(temp.path());
+        let (_temp, folder) = folder();
+        let mut spill = LinkSpill::new(folder.clone());
         for number in 0..1000 {
             let path = format!("{number}").into_bytes();
             spill.add(&LinkedName { inode_hash: 5, bytes: 1, path }).unwrap();

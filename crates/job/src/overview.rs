@@ -1,6 +1,5 @@
 //! The state of a job: its plan, and each shard.
 
-use std::fs;
 use std::time::SystemTime;
 
 use serde_json::Value;
@@ -131,11 +130,12 @@ pub struct LastStep {
 
 impl LastStep {
     fn read(job: &JobDirectory) -> Option<Self> {
-        let report: Value = serde_json::from_slice(&fs::read(job.report()).ok()?).unwrap_or_default();
+        let report: Value = serde_json::from_str(&job.report().read_text().ok()??).unwrap_or_default();
         let found = &report["finish"];
         // The summary of a copy has no differences.
         let differences = found["differences"].as_u64();
-        let differences = differences.map_or(0, |number| number + found["failed"].as_u64().unwrap_or_default());
+        let differences =
+            differences.map_or(0, |number| number.saturating_add(found["failed"].as_u64().unwrap_or_default()));
         Some(Self { is_same: report["verified"].as_bool(), differences })
     }
 }

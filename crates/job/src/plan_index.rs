@@ -11,9 +11,9 @@
 //!
 //! Lines are only appended. Readers ignore a line without a line feed.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use haul_base::job::spec::PlannedVersion;
 use haul_proto::entry::Timestamp;
@@ -21,6 +21,10 @@ use haul_proto::file_range::RangeLen;
 
 use crate::directory::JobDirectory;
 use crate::error::JobError;
+use crate::job_file::JobFile;
+
+/// Largest index, in bytes: some millions of ranges.
+const FILE_MAX: u64 = 1 << 30;
 
 /// A shard with a complete list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,12 +123,8 @@ pub struct PlanIndex {
 impl PlanIndex {
     /// Reads the index; empty before the first shard.
     pub fn read(job: &JobDirectory) -> Result<Self, JobError> {
-        let path = job.plan();
-        match fs::read_to_string(&path) {
-            Ok(text) => Self::parse(&text, &path),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(JobError::io(&path, &error)),
-        }
+        let file = job.plan();
+        file.read_text_of(FILE_MAX)?.map_or_else(|| Ok(Self::default()), |text| Self::parse(&text, file.path()))
     }
 
     fn parse(text: &str, path: &Path) -> Result<Self, JobError> {
@@ -194,15 +194,15 @@ fn parse_totals(words: &str) -> Option<PlanTotals> {
 #[derive(Debug)]
 pub struct PlanIndexWriter {
     file: File,
-    path: PathBuf,
+    path: JobFile,
 }
 
 impl PlanIndexWriter {
     /// Creates an index, in place of an interrupted one.
     pub fn create(job: &JobDirectory) -> Result<Self, JobError> {
         let path = job.plan();
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(&path);
-        Ok(Self { file: file.map_err(|error| JobError::io(&path, &error))?, path })
+        path.remove()?;
+        Ok(Self { file: path.create_new().map_err(|error| JobError::io(path.path(), &error))?, path })
     }
 
     /// Adds a shard with a published list.
@@ -223,7 +223,7 @@ impl PlanIndexWriter {
 
     fn append(&mut self, line: &str) -> Result<(), JobError> {
         let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
-        written.map_err(|error| JobError::io(&self.path, &error))
+        written.map_err(|error| JobError::io(self.path.path(), &error))
     }
 }
 

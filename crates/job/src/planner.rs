@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use haul_base::held_directory::UnnamedFile;
 use haul_base::job::spec::{FilterOptions, PlannedVersion, RangeLen, Symlinks};
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe;
@@ -15,7 +16,7 @@ use haul_proto::path::{Name, escape};
 use serde_json::json;
 
 use crate::description::JobDescription;
-use crate::directory::{JobDirectory, NamelessFile};
+use crate::directory::JobDirectory;
 use crate::error::JobError;
 use crate::link_spill::{LinkSpill, LinkedName};
 use crate::packer::{PlacedFile, ShardLimits, ShardPacker, ShardPlacement};
@@ -119,7 +120,7 @@ pub struct ShardPlanner<'a> {
     open: Option<(u32, ShardListWriter)>,
     /// Stored names, if hard links are preserved.
     links: Option<LinkSpill>,
-    failures: Option<NamelessFile>,
+    failures: Option<UnnamedFile>,
     /// The path of the innermost directory below the base, with a trailing slash.
     path: Vec<u8>,
     /// Its lengths, from the base down.
@@ -134,7 +135,7 @@ impl<'a> ShardPlanner<'a> {
         if !path.is_empty() {
             path.push(b'/');
         }
-        let links = (description.keeps_hard_links() && !description.is_pulled()).then(|| LinkSpill::new(&job.spill()));
+        let links = (description.keeps_hard_links() && !description.is_pulled()).then(|| LinkSpill::new(job.spill()));
         let (packer, limits) = (ShardPacker::new(description.sizes), description.sizes.full);
         let index = PlanIndexWriter::create(job)?;
         let (open, failures) = (None, None);
@@ -252,7 +253,7 @@ impl<'a> ShardPlanner<'a> {
     }
 
     fn begin(&self, shard: u32) -> Result<ShardListWriter, JobError> {
-        ShardListWriter::create(&self.job.list(shard))
+        ShardListWriter::create(self.job.list(shard))
     }
 
     fn close(&mut self) -> Result<(), JobError> {
@@ -277,11 +278,11 @@ impl<'a> ShardPlanner<'a> {
         let to = self.job.plan_failures();
         let failures = match self.failures.take() {
             Some(failures) => failures,
-            None => NamelessFile::create(&to)?,
+            None => to.create_unnamed()?,
         };
         let failures = self.failures.insert(failures);
         let line = json!({ "path": escape(path), "message": why });
-        writeln!(failures, "{line}").map_err(|error| JobError::io(&to, &error))
+        writeln!(failures, "{line}").map_err(|error| JobError::io(to.path(), &error))
     }
 
     /// Ends the plan.
@@ -291,7 +292,8 @@ impl<'a> ShardPlanner<'a> {
             self.totals.linked += links.drain(limits, &mut |name| self.add(&name.path, name.bytes))?;
         }
         self.close()?;
-        self.failures.take().map_or(Ok(()), NamelessFile::publish)?;
+        let failures = self.job.plan_failures();
+        self.failures.take().map_or(Ok(()), |file| failures.publish(file))?;
         self.index.complete(self.totals)?;
         Ok(self.totals)
     }

@@ -63,7 +63,8 @@ impl MergedReport {
     /// The report of all ended parts.
     pub fn of(overview: &JobOverview) -> Self {
         let mut report = Self::of_shards(overview);
-        report.failed += overview.last_step.map_or(0, |step| step.differences);
+        let differences = overview.last_step.map_or(0, |step| step.differences);
+        report.failed = report.failed.saturating_add(differences);
         report.is_same = overview.is_same();
         report
     }
@@ -78,7 +79,8 @@ impl MergedReport {
             report.add(result);
             let is_first_failure =
                 shard.range.is_none() || result.counts.failed > 0 && failed_files.insert(shard.first_of_file());
-            report.failed += if is_first_failure { result.counts.failed } else { 0 };
+            let failed = if is_first_failure { result.counts.failed } else { 0 };
+            report.failed = report.failed.saturating_add(failed);
             let end = result.began + result.seconds;
             let (first, last) = span.unwrap_or((result.began, end));
             span = Some((first.min(result.began), last.max(end)));
@@ -92,15 +94,20 @@ impl MergedReport {
     fn add(&mut self, result: &ShardResult) {
         self.shards_done += u64::from(result.end == ShardEnd::Done);
         let ShardCounts { files_copied, files_skipped, failed: _, bytes, bytes_skipped } = result.counts;
-        self.files_copied += files_copied;
-        self.files_skipped += files_skipped;
-        self.bytes += bytes;
-        self.bytes_skipped += bytes_skipped;
+        let sums = [
+            (&mut self.files_copied, files_copied),
+            (&mut self.files_skipped, files_skipped),
+            (&mut self.bytes, bytes),
+            (&mut self.bytes_skipped, bytes_skipped),
+        ];
+        for (sum, more) in sums {
+            *sum = sum.saturating_add(more);
+        }
         self.reruns += u64::from(result.attempts.saturating_sub(1));
         self.slowest.push((result.shard, result.seconds, result.host.clone()));
         let host = self.hosts.entry(result.host.clone()).or_default();
         host.shards += 1;
-        host.bytes += bytes;
+        host.bytes = host.bytes.saturating_add(bytes);
         host.seconds += result.seconds;
     }
 
@@ -141,16 +148,17 @@ pub fn write(job: &JobDirectory, report: &MergedReport, finish: &Value) -> Resul
     let mut value = report.json();
     value["finish"] = finish.clone();
     value["verified"] = Value::from(report.is_same);
-    crate::directory::replace(&job.report(), format!("{value:#}\n").as_bytes())
+    job.report().replace(format!("{value:#}\n").as_bytes())
 }
 
 /// Adds the result of the comparison to the report of a finished job.
 pub fn record_verified(job: &JobDirectory, is_same: bool) -> Result<(), JobError> {
-    let path = job.report();
-    let text = std::fs::read_to_string(&path).map_err(|error| JobError::io(&path, &error))?;
-    let mut value: Value = serde_json::from_str(&text).map_err(|error| JobError::damaged(&path, &error.to_string()))?;
+    let report = job.report();
+    let damaged = |why: &str| JobError::damaged(report.path(), why);
+    let text = report.read_text()?.ok_or_else(|| damaged("it is gone"))?;
+    let mut value: Value = serde_json::from_str(&text).map_err(|error| damaged(&error.to_string()))?;
     value["verified"] = Value::from(is_same);
-    crate::directory::replace(&path, format!("{value:#}\n").as_bytes())
+    report.replace(format!("{value:#}\n").as_bytes())
 }
 
 #[cfg(test)]

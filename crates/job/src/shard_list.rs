@@ -5,14 +5,14 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
 
+use haul_base::held_directory::UnnamedFile;
 use haul_proto::limits::PATH_MAX;
 use zstd::stream::read::Decoder;
 use zstd::stream::write::Encoder;
 
-use crate::directory::NamelessFile;
 use crate::error::JobError;
+use crate::job_file::JobFile;
 
 const LEVEL: i32 = 3;
 /// Size of the buffer for compression.
@@ -20,9 +20,9 @@ const BUFFER: usize = 64 << 10;
 
 /// Writes a list.
 pub struct ShardListWriter {
-    encoder: Encoder<'static, NamelessFile>,
+    encoder: Encoder<'static, UnnamedFile>,
     buffer: Vec<u8>,
-    path: PathBuf,
+    list: JobFile,
     /// Paths so far.
     pub files: u64,
     /// Bytes of the files so far.
@@ -30,10 +30,11 @@ pub struct ShardListWriter {
 }
 
 impl ShardListWriter {
-    /// Creates the list `path`.
-    pub fn create(path: &Path) -> Result<Self, JobError> {
-        let encoder = Encoder::new(NamelessFile::create(path)?, LEVEL).map_err(|error| JobError::io(path, &error))?;
-        Ok(Self { encoder, buffer: Vec::with_capacity(BUFFER), path: path.to_owned(), files: 0, bytes: 0 })
+    /// Creates a list.
+    pub fn create(list: JobFile) -> Result<Self, JobError> {
+        let encoder = Encoder::new(list.create_unnamed()?, LEVEL);
+        let encoder = encoder.map_err(|error| JobError::io(list.path(), &error))?;
+        Ok(Self { encoder, buffer: Vec::with_capacity(BUFFER), list, files: 0, bytes: 0 })
     }
 
     /// Adds a file of `bytes` by its path below the base.
@@ -49,14 +50,14 @@ impl ShardListWriter {
     /// Publishes the list.
     pub fn finish(mut self) -> Result<(), JobError> {
         self.flush()?;
-        let path = self.path;
-        self.encoder.finish().map_err(|error| JobError::io(&path, &error))?.publish()
+        let written = self.encoder.finish().map_err(|error| JobError::io(self.list.path(), &error))?;
+        self.list.publish(written)
     }
 
     fn flush(&mut self) -> Result<(), JobError> {
         let written = self.encoder.write_all(&self.buffer);
         self.buffer.clear();
-        written.map_err(|error| JobError::io(&self.path, &error))
+        written.map_err(|error| JobError::io(self.list.path(), &error))
     }
 }
 
@@ -68,9 +69,9 @@ pub struct ShardListReader {
 }
 
 impl ShardListReader {
-    /// Opens the list `path`.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self { decoder: BufReader::with_capacity(BUFFER, Decoder::new(File::open(path)?)?), line: Vec::new() })
+    /// Opens a list.
+    pub fn open(list: &JobFile) -> io::Result<Self> {
+        Ok(Self { decoder: BufReader::with_capacity(BUFFER, Decoder::new(list.open()?)?), line: Vec::new() })
     }
 }
 
@@ -93,16 +94,22 @@ impl Iterator for ShardListReader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::directory::JobDirectory;
+
+    fn list() -> (tempfile::TempDir, JobFile) {
+        let temp = tempfile::tempdir().unwrap();
+        let job = JobDirectory::create(&temp.path().join("job")).unwrap();
+        (temp, job.list(0))
+    }
 
     #[test]
     fn any_name_round_trips() {
-        let temp = tempfile::tempdir().unwrap();
-        let path = temp.path().join("list");
+        let (_temp, path) = list();
         let names: Vec<Vec<u8>> =
             [&b"plain"[..], b"h:a", b"a/new\nline", b"\xff\xfe", b"-r"].into_iter().map(<[u8]>::to_vec).collect();
         let many = (0..30_000).map(|number| format!("dir/{number}").into_bytes());
         let names: Vec<_> = names.into_iter().chain(many).collect();
-        let mut list = ShardListWriter::create(&path).unwrap();
+        let mut list = ShardListWriter::create(path.clone()).unwrap();
         names.iter().for_each(|name| list.add(name, 2).unwrap());
         assert_eq!((list.files, list.bytes), (names.len() as u64, 2 * names.len() as u64));
         assert!(!path.exists());
@@ -113,15 +120,14 @@ mod tests {
 
     #[test]
     fn a_damaged_list_is_an_error() {
-        let temp = tempfile::tempdir().unwrap();
-        let path = temp.path().join("list");
-        let mut list = ShardListWriter::create(&path).unwrap();
+        let (_temp, path) = list();
+        let mut list = ShardListWriter::create(path.clone()).unwrap();
         (0..50_000).for_each(|number: u32| list.add(format!("{number}").as_bytes(), 0).unwrap());
         list.finish().unwrap();
-        let whole = std::fs::read(&path).unwrap();
-        std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+        let whole = std::fs::read(path.path()).unwrap();
+        path.replace(&whole[..whole.len() / 2]).unwrap();
         assert!(ShardListReader::open(&path).unwrap().any(|path| path.is_err()));
-        std::fs::write(&path, zstd::encode_all(&b"no list"[..], 1).unwrap()).unwrap();
+        path.replace(&zstd::encode_all(&b"no list"[..], 1).unwrap()).unwrap();
         assert!(ShardListReader::open(&path).unwrap().any(|path| path.is_err()));
     }
 }

@@ -4,9 +4,8 @@
 //! dead holder. The next holder does not remove the file, which two could do at once. It creates one of the next
 //! generation, and a holder that sees a later generation has lost the lock.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, Metadata};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -16,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::directory::{JobDirectory, shard_label};
 use crate::error::JobError;
+use crate::job_file::JobFile;
 use crate::shard_progress::{LiveProgress, ShardProgress};
 use crate::this_host::{boot_label, host_name, random_label, unix_seconds};
 
@@ -23,6 +23,8 @@ use crate::this_host::{boot_label, host_name, random_label, unix_seconds};
 pub const BEAT_EVERY: Duration = Duration::from_secs(3);
 /// Time without a change after which a holder counts as dead.
 pub const STALE_AFTER: Duration = Duration::from_secs(45);
+/// Largest lock, in bytes.
+const FILE_MAX: u64 = 64 << 10;
 /// Interval at which a waiting process checks.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
 
@@ -89,8 +91,8 @@ impl LockHolder {
         self.boot == boot_label() && !self.boot.is_empty() && !runs(self.pid)
     }
 
-    fn read(path: &Path, generation: u32) -> Option<Self> {
-        let contents = fs::read_to_string(path).ok()?;
+    fn read(file: &JobFile, generation: u32) -> Option<Self> {
+        let contents = file.read_text_of(FILE_MAX).ok()??;
         let value: Value = serde_json::from_str(&contents).unwrap_or_default();
         let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
         let [began, beat] = ["began", "beat"].map(|name| value[name].as_f64().unwrap_or_default());
@@ -117,23 +119,23 @@ fn runs(pid: u32) -> bool {
 /// The present holder, if any. It may be dead.
 pub fn holder(job: &JobDirectory, work: LockedWork) -> Option<LockHolder> {
     let prefix = format!("{}.", work.label());
-    let entries = fs::read_dir(job.running()).ok()?;
+    let names = job.running().names().ok()?;
     let generation = |name: &str| name.strip_prefix(&prefix)?.parse::<u32>().ok();
-    let latest = entries.flatten().filter_map(|entry| generation(entry.file_name().to_str()?)).max()?;
+    let latest = names.iter().filter_map(|name| generation(name.to_str()?)).max()?;
     LockHolder::read(&path_of(job, work, latest), latest)
 }
 
 /// All locked shards with their holders.
 pub fn locked_shards(job: &JobDirectory) -> Vec<(u32, LockHolder)> {
-    let Ok(entries) = fs::read_dir(job.running()) else { return Vec::new() };
+    let Ok(names) = job.running().names() else { return Vec::new() };
     let number = |name: &str| name.split_once('.')?.0.parse::<u32>().ok();
-    let mut numbers: Vec<_> = entries.flatten().filter_map(|entry| number(entry.file_name().to_str()?)).collect();
+    let mut numbers: Vec<_> = names.iter().filter_map(|name| number(name.to_str()?)).collect();
     numbers.sort_unstable();
     numbers.dedup();
     numbers.into_iter().filter_map(|shard| Some((shard, holder(job, LockedWork::Shard(shard))?))).collect()
 }
 
-fn path_of(job: &JobDirectory, work: LockedWork, generation: u32) -> PathBuf {
+fn path_of(job: &JobDirectory, work: LockedWork, generation: u32) -> JobFile {
     job.running().join(format!("{}.{generation}", work.label()))
 }
 
@@ -149,7 +151,7 @@ pub enum LockAttempt {
 /// A held lock.
 #[derive(Debug)]
 pub struct ShardLock {
-    path: PathBuf,
+    file: JobFile,
     /// The holder that lost it, if it may still run.
     silent: Option<LockHolder>,
     progress: LiveProgress,
@@ -220,8 +222,8 @@ impl ShardLock {
     ) -> Result<LockAttempt, JobError> {
         let generation = dead.map_or(1, |dead| dead.generation.saturating_add(1));
         let progress = LiveProgress::new(dead.map_or_else(ShardProgress::default, |dead| dead.progress));
-        let path = path_of(job, work, generation);
-        let wrong = |error: &io::Error| JobError::io(&path, error);
+        let file = path_of(job, work, generation);
+        let wrong = |error: &io::Error| JobError::io(file.path(), error);
         let id = random_label().map_err(|error| wrong(&error))?;
         let began = unix_seconds();
         let recorded = progress.clone();
@@ -232,21 +234,25 @@ impl ShardLock {
             });
             format!("{value}\n")
         };
-        let created = OpenOptions::new().write(true).create_new(true).open(&path);
-        match created.and_then(|mut file| file.write_all(contents().as_bytes())) {
-            Ok(()) => {}
+        let created = file.create_new().and_then(|mut created| {
+            created.write_all(contents().as_bytes())?;
+            created.metadata()
+        });
+        let created = match created {
+            Ok(created) => created,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 // It may be gone by now: the next attempt will tell.
                 let nobody = || JobError::usage(format!("{} changed hands", work.shown()), "try again");
-                return LockHolder::read(&path, generation).map(LockAttempt::Busy).ok_or_else(nobody);
+                return LockHolder::read(&file, generation).map(LockAttempt::Busy).ok_or_else(nobody);
             }
             Err(error) => return Err(wrong(&error)),
-        }
+        };
         let earlier = (1..generation).map(|earlier| path_of(job, work, earlier));
-        earlier.for_each(|earlier| drop(fs::remove_file(earlier)));
+        earlier.for_each(|earlier| drop(earlier.remove()));
         let ended = Arc::new((Mutex::new(false), Condvar::new()));
         let heartbeat = Heartbeat {
-            path: path.clone(),
+            file: file.clone(),
+            created,
             next: path_of(job, work, generation + 1),
             cancelled: job.cancelled(),
             cancel: cancel.clone(),
@@ -256,7 +262,7 @@ impl ShardLock {
             std::thread::Builder::new().name("haul-shard-beat".to_owned()).spawn(move || heartbeat.run(&contents));
         let thread = Some(thread.map_err(|error| wrong(&error))?);
         let silent = dead.filter(|dead| !dead.is_known_dead()).cloned();
-        Ok(LockAttempt::Held(Self { path, silent, progress, ended, thread }))
+        Ok(LockAttempt::Held(Self { file, silent, progress, ended, thread }))
     }
 }
 
@@ -265,16 +271,18 @@ impl Drop for ShardLock {
         *self.ended.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.ended.1.notify_all();
         self.thread.take().map(JoinHandle::join);
-        let _ = fs::remove_file(&self.path);
+        let _ = self.file.remove();
     }
 }
 
 struct Heartbeat {
-    path: PathBuf,
+    file: JobFile,
+    /// The file as it was created.
+    created: Metadata,
     /// Exists if the lock is lost.
-    next: PathBuf,
+    next: JobFile,
     /// Exists if the job is cancelled.
-    cancelled: PathBuf,
+    cancelled: JobFile,
     cancel: Cancel,
     ended: Arc<(Mutex<bool>, Condvar)>,
 }
@@ -292,8 +300,10 @@ impl Heartbeat {
                 self.cancel.cancel();
             }
             // Each heartbeat opens and closes the file, so that other hosts see it, also on NFS.
-            let beat = OpenOptions::new().write(true).truncate(true).open(&self.path);
-            let _ = beat.and_then(|mut file| file.write_all(contents().as_bytes()));
+            let _ = self.file.reopen(&self.created).and_then(|mut file| {
+                file.set_len(0)?;
+                file.write_all(contents().as_bytes())
+            });
         }
     }
 }
@@ -348,10 +358,10 @@ mod tests {
         let dead = json!({
             "id": "x", "host": host_name(), "pid": u32::MAX, "boot": boot_label(), "progress": progress.json(),
         });
-        fs::write(path_of(&job, work, 4), dead.to_string()).unwrap();
+        path_of(&job, work, 4).replace(dead.to_string().as_bytes()).unwrap();
         let lock = held(ShardLock::try_take(&job, work, &Cancel::new()).unwrap());
         assert_eq!(holder(&job, work).unwrap().progress, progress, "the next holder keeps what is known");
-        assert_eq!((lock.silent_holder(), &lock.path), (None, &path_of(&job, work, 5)));
+        assert_eq!((lock.silent_holder(), lock.file.path()), (None, path_of(&job, work, 5).path()));
         assert!(!path_of(&job, work, 4).exists());
     }
 
@@ -359,7 +369,7 @@ mod tests {
     fn a_silent_holder_is_remembered() {
         let (_temp, job) = job();
         let work = LockedWork::Shard(0);
-        fs::write(path_of(&job, work, 1), r#"{"id":"x","host":"node7","pid":17,"boot":"another"}"#).unwrap();
+        path_of(&job, work, 1).replace(br#"{"id":"x","host":"node7","pid":17,"boot":"another"}"#).unwrap();
         let LockAttempt::Busy(silent) = ShardLock::try_take(&job, work, &Cancel::new()).unwrap() else { panic!() };
         let lock = held(ShardLock::acquire(&job, work, Some(&silent), &Cancel::new()).unwrap());
         assert_eq!(lock.silent_holder().map(LockHolder::shown), Some("node7, process 17".to_owned()));
@@ -372,7 +382,7 @@ mod tests {
             let (work, cancel) = (LockedWork::Shard(0), Cancel::new());
             let _lock = held(ShardLock::try_take(&job, work, &cancel).unwrap());
             let sign = if is_cancelled { job.cancelled() } else { path_of(&job, work, 2) };
-            fs::write(sign, "{}").unwrap();
+            sign.replace(b"{}").unwrap();
             assert!(cancel.wait(BEAT_EVERY * 3));
         }
     }

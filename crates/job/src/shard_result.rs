@@ -1,15 +1,17 @@
 //! The result of a shard: `JOB/results/N.json`, replaced by each run.
 
-use std::fs::{self, OpenOptions};
 use std::io::Write;
 
 use serde_json::{Value, json};
 
-use crate::directory::{JobDirectory, replace};
+use crate::directory::JobDirectory;
 use crate::error::JobError;
 use crate::shard_lock::{LockedWork, holder};
 use crate::shard_progress::ShardProgress;
 use crate::this_host::{host_name, unix_seconds};
+
+/// Largest result, in bytes.
+const FILE_MAX: u64 = 1 << 20;
 
 /// The end of a shard's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,19 +105,16 @@ impl ShardResult {
             "message": self.message,
             "summary": self.summary,
         });
-        replace(&job.result(self.shard), format!("{value}\n").as_bytes())
+        job.result(self.shard).replace(format!("{value}\n").as_bytes())
     }
 
     /// The result of a shard; `None` before its first run has ended.
     pub fn read(job: &JobDirectory, shard: u32) -> Result<Option<Self>, JobError> {
-        let path = job.result(shard);
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(JobError::io(&path, &error)),
-        };
+        let file = job.result(shard);
+        let Some(text) = file.read_text_of(FILE_MAX)? else { return Ok(None) };
         let value: Value = serde_json::from_str(&text).unwrap_or_default();
-        Self::parse(shard, value).map(Some).ok_or_else(|| JobError::damaged(&path, "this is no result of a shard"))
+        let damaged = || JobError::damaged(file.path(), "this is no result of a shard");
+        Self::parse(shard, value).map(Some).ok_or_else(damaged)
     }
 
     fn parse(shard: u32, mut value: Value) -> Option<Self> {
@@ -164,12 +163,11 @@ impl RecordedShard {
 
 /// Records the start of a run. Returns the number of runs, including this one.
 pub fn count_attempt(job: &JobDirectory, shard: u32) -> Result<u32, JobError> {
-    let path = job.attempts(shard);
+    let attempts = job.attempts(shard);
     let line = format!("{:.0} {} {}\n", unix_seconds(), host_name(), std::process::id());
-    let appended = OpenOptions::new().create(true).append(true).open(&path);
-    let counted =
-        appended.and_then(|mut file| file.write_all(line.as_bytes())).and_then(|()| fs::read_to_string(&path));
-    let counted = counted.map_err(|error| JobError::io(&path, &error))?.lines().count();
+    let wrong = |error: std::io::Error| JobError::io(attempts.path(), &error);
+    attempts.append().and_then(|mut file| file.write_all(line.as_bytes())).map_err(wrong)?;
+    let counted = attempts.read_text()?.unwrap_or_default().lines().count();
     Ok(u32::try_from(counted).unwrap_or(u32::MAX))
 }
 
@@ -215,10 +213,10 @@ pub(crate) mod tests {
             result(1, end, "n1", 1.5).write(&job).unwrap();
             assert_eq!(ShardResult::read(&job, 1), Ok(Some(result(1, expected, "n1", 1.5))));
         }
-        fs::write(job.running().join("000001.3"), r#"{"progress":{"files":2,"bytes":2000}}"#).unwrap();
+        job.running().join("000001.3").replace(br#"{"progress":{"files":2,"bytes":2000}}"#).unwrap();
         let progress = ShardProgress { files: 12, bytes: 2000 };
         assert_eq!(RecordedShard::read(&job, 1), Ok(RecordedShard { end: Some(ShardEnd::Failed), progress }));
-        fs::rename(job.result(1), job.result(2)).unwrap();
+        std::fs::rename(job.result(1).path(), job.result(2).path()).unwrap();
         assert!(ShardResult::read(&job, 2).is_err(), "that of another shard");
         assert_eq!([count_attempt(&job, 1), count_attempt(&job, 1)], [Ok(1), Ok(2)]);
     }

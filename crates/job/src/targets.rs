@@ -1,11 +1,10 @@
 //! The targets of a job: shards take turns, and skip unreachable hosts for a while.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::{Duration, SystemTime};
 
-use crate::directory::{JobDirectory, replace};
+use crate::directory::JobDirectory;
 use crate::error::JobError;
 
 /// Time for which an unreachable host is skipped.
@@ -46,11 +45,12 @@ pub fn turns(job: &JobDirectory, shard: u32, count: usize) -> Vec<usize> {
 
 /// Records an unreachable host of a target.
 pub fn leave_out(job: &JobDirectory, target: usize, why: &str) -> Result<(), JobError> {
-    replace(&job.hosts().join(target.to_string()), why.as_bytes())
+    job.hosts().join(target.to_string()).replace(why.as_bytes())
 }
 
 fn is_left_out(job: &JobDirectory, target: usize) -> bool {
-    let marked = fs::metadata(job.hosts().join(target.to_string())).and_then(|mark| mark.modified());
+    let mark = job.hosts().join(target.to_string()).open();
+    let marked = mark.and_then(|mark| mark.metadata()?.modified());
     let age = marked.map(|marked| SystemTime::now().duration_since(marked).unwrap_or_default());
     age.is_ok_and(|age| age < LEFT_OUT_FOR)
 }

@@ -53,7 +53,7 @@ impl SlurmScripts<'_> {
             own.push(format!("--dependency=afterany{ids}"));
         }
         let verify = if self.settings.verifies { "--verify " } else { "" };
-        let record = "trap 'echo \"$status\" > \"$job/slurm/finish-$SLURM_JOB_ID.status\"' EXIT\n";
+        let record = "trap '(umask 077; echo \"$status\" > \"$job/slurm/finish-$SLURM_JOB_ID.status\")' EXIT\n";
         let head = format!("what='the last step'\nstatus=4\n{record}");
         self.script(&own, &head, &format!("finish {verify}\"$job\""), "\"$SLURM_JOB_ID\"")
     }

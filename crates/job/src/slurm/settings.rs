@@ -1,11 +1,10 @@
 //! Settings of a job's tasks: `JOB/slurm/settings.json`, replaced by a later run's options.
 
-use std::fs;
-
 use serde_json::{Value, json};
 
-use crate::directory::{JobDirectory, replace};
+use crate::directory::JobDirectory;
 use crate::error::JobError;
+use crate::job_file::JobFile;
 
 /// Seconds between the warning and the time limit, if the limit allows.
 const WARN_S: u64 = 60;
@@ -116,18 +115,19 @@ impl SlurmSettings {
             "sbatch": self.more,
             "verify": self.verifies,
         });
-        replace(&job.slurm().join("settings.json"), format!("{value:#}\n").as_bytes())
+        Self::file(job).replace(format!("{value:#}\n").as_bytes())
+    }
+
+    fn file(job: &JobDirectory) -> JobFile {
+        job.slurm().join("settings.json")
     }
 
     /// Reads those of the last run; `None` before the first one.
     pub fn read(job: &JobDirectory) -> Result<Option<Self>, JobError> {
-        let path = job.slurm().join("settings.json");
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(JobError::io(&path, &error)),
-        };
-        let value: Value = serde_json::from_str(&text).map_err(|error| JobError::damaged(&path, &error.to_string()))?;
+        let file = Self::file(job);
+        let Some(text) = file.read_text()? else { return Ok(None) };
+        let damaged = |error: serde_json::Error| JobError::damaged(file.path(), &error.to_string());
+        let value: Value = serde_json::from_str(&text).map_err(damaged)?;
         let text = |name: &str| value[name].as_str().map(str::to_owned);
         let number = |name: &str| value[name].as_u64().and_then(|number| u32::try_from(number).ok());
         let more = value["sbatch"].as_array().into_iter().flatten();
@@ -173,7 +173,7 @@ mod tests {
     fn settings_round_trip() {
         let temp = tempfile::tempdir().unwrap();
         let job = JobDirectory::create(&temp.path().join("job")).unwrap();
-        fs::create_dir(job.slurm()).unwrap();
+        job.slurm().make_directory().unwrap();
         assert_eq!(SlurmSettings::read(&job), Ok(None));
         let settings = SlurmSettings {
             at_once: Some(8),

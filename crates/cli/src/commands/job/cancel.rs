@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 
-use haul_job::directory::replace;
 use haul_job::error::shown;
 use haul_job::this_host::{host_name, unix_seconds};
 use serde_json::json;
@@ -19,7 +18,7 @@ pub fn run(operands: &[OsString]) -> anyhow::Result<Exit> {
     let comparison = OpenedJob::open(job.directory.comparison().path().as_os_str()).ok();
     let mark = json!({ "host": host_name(), "time": unix_seconds() });
     for job in comparison.iter().chain([&job]) {
-        replace(&job.directory.cancelled(), format!("{mark}\n").as_bytes())?;
+        job.directory.cancelled().replace(format!("{mark}\n").as_bytes())?;
         release(job);
         cancel_tasks(job);
     }

@@ -4,13 +4,13 @@
 //! user's state directory.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use haul_base::held_directory::HeldDirectory;
 use haul_job::byte_words::{from_json, to_json};
 use haul_job::description::JobDescription;
-use haul_job::directory::{JobDirectory, replace};
+use haul_job::directory::JobDirectory;
 use haul_job::error::{JobError, shown};
 use haul_proto::path::escape;
 use serde_json::{Value, json};
@@ -18,14 +18,22 @@ use serde_json::{Value, json};
 use super::opened::{OpenedJob, version};
 use crate::user_dirs::state_dir;
 
+/// Largest mark, in bytes.
+const MARK_MAX: u64 = 64 << 10;
+
+/// The directory of marks, if this user has one that nobody else can change. Without it, two jobs are not detected.
+fn marks_directory() -> Option<(HeldDirectory, PathBuf)> {
+    let path = state_dir()?.join("jobs");
+    Some((HeldDirectory::looked_up(&path).ok()?, path))
+}
+
 /// The mark of each target.
-fn marks(description: &JobDescription) -> Vec<(PathBuf, &OsStr)> {
-    let Some(state) = state_dir() else { return Vec::new() };
+fn marks<'d>(directory: &Path, description: &'d JobDescription) -> Vec<(PathBuf, &'d OsStr)> {
     let mark = |target: &OsStr| {
         let mut hasher = blake3::Hasher::new();
         let path = target.as_bytes().strip_suffix(b"/").unwrap_or(target.as_bytes());
         hasher.update(path).update(b"\0").update(description.name.as_bytes());
-        state.join("jobs").join(&hasher.finalize().to_hex()[..32])
+        directory.join(&hasher.finalize().to_hex()[..32])
     };
     description.targets.iter().map(|target| (mark(target), target.as_os_str())).collect()
 }
@@ -35,8 +43,9 @@ pub fn claim(directory: &JobDirectory, description: &JobDescription) -> Result<(
     if description.verifies {
         return Ok(());
     }
-    for (mark, target) in marks(description) {
-        if let Some(other) = living(&mark)
+    let Some((held, path)) = marks_directory() else { return Ok(()) };
+    for (mark, target) in marks(&path, description) {
+        if let Some(other) = living(&contents(&held, &mark))
             && other.description.id != description.id
         {
             let other = shown(other.directory.path());
@@ -46,11 +55,7 @@ pub fn claim(directory: &JobDirectory, description: &JobDescription) -> Result<(
             ));
         }
         let value = json!({ "job": to_json(directory.path().as_os_str()), "id": description.id });
-        // Without a home directory, two jobs are not detected.
-        let made = mark.parent().is_some_and(|parent| fs::create_dir_all(parent).is_ok());
-        if made {
-            replace(&mark, value.to_string().as_bytes())?;
-        }
+        held.replace(&mark, value.to_string().as_bytes()).map_err(|error| JobError::io(&mark, &error))?;
     }
     Ok(())
 }
@@ -58,30 +63,30 @@ pub fn claim(directory: &JobDirectory, description: &JobDescription) -> Result<(
 /// Claims a job, and removes the mark of its cancellation.
 pub fn continued(job: OpenedJob) -> anyhow::Result<OpenedJob> {
     claim(&job.directory, &job.description)?;
-    let mark = job.directory.cancelled();
-    match fs::remove_file(&mark) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(JobError::io(&mark, &error).into()),
-        _ => Ok(job),
-    }
+    job.directory.cancelled().remove()?;
+    Ok(job)
 }
 
 /// The job of a mark, if it is neither finished nor cancelled.
-fn living(mark: &std::path::Path) -> Option<OpenedJob> {
-    let value: Value = serde_json::from_str(&fs::read_to_string(mark).ok()?).ok()?;
-    let directory = JobDirectory::open(from_json(&value["job"])?.as_ref()).ok()?;
+fn living(value: &Value) -> Option<OpenedJob> {
+    let directory = JobDirectory::open_to_read(from_json(&value["job"])?.as_ref()).ok()?;
     let description = JobDescription::read(&directory, version()).ok()?;
     let is_it = Some(description.id.as_str()) == value["id"].as_str();
     let is_over = directory.report().exists() || directory.cancelled().exists();
     (is_it && !is_over).then_some(OpenedJob { directory, description })
 }
 
+/// The contents of a mark; null without one.
+fn contents(held: &HeldDirectory, mark: &Path) -> Value {
+    held.read(mark, MARK_MAX).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+}
+
 /// Removes the marks of an ended job.
 pub fn release(job: &OpenedJob) {
-    for (mark, _) in marks(&job.description) {
-        let value: Value =
-            fs::read_to_string(&mark).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-        if value["id"].as_str() == Some(&job.description.id) {
-            let _ = fs::remove_file(&mark);
+    let Some((held, path)) = marks_directory() else { return };
+    for (mark, _) in marks(&path, &job.description) {
+        if contents(&held, &mark)["id"].as_str() == Some(&job.description.id) {
+            let _ = held.remove(&mark);
         }
     }
 }

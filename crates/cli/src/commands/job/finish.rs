@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -13,6 +12,7 @@ use haul_base::sys::cancel::Cancel;
 use haul_job::comparison::record;
 use haul_job::description::PartEnds;
 use haul_job::error::{JobError, shown};
+use haul_job::job_file::JobFile;
 use haul_job::overview::{JobOverview, ShardState};
 use haul_job::plan_index::PlanTotals;
 use haul_job::report::{MergedReport, write as write_report};
@@ -155,7 +155,7 @@ impl JobFinish<'_> {
 
     /// Names files that were copied in ranges: one copy for each range length.
     fn name_divided_files(&self, overview: &JobOverview, cancel: &Cancel) -> anyhow::Result<Exit> {
-        let mut lists: BTreeMap<u64, (RangeLen, Vec<PathBuf>)> = BTreeMap::new();
+        let mut lists: BTreeMap<u64, (RangeLen, Vec<JobFile>)> = BTreeMap::new();
         for (shard, _) in &overview.shards {
             if let Some(range) = shard.range.filter(|range| range.number == 0) {
                 let (_, of_len) = lists.entry(range.len.get()).or_insert((range.len, Vec::new()));
@@ -173,7 +173,7 @@ impl JobFinish<'_> {
         Ok(all)
     }
 
-    fn name_files_of(&self, len: RangeLen, lists: &[PathBuf], cancel: &Cancel) -> anyhow::Result<Exit> {
+    fn name_files_of(&self, len: RangeLen, lists: &[JobFile], cancel: &Cancel) -> anyhow::Result<Exit> {
         let job = shown(self.job.directory.path());
         let failures = format!("names-{}.jsonl", len.get());
         let outcome = self.copy_recorded(&failures, cancel, &mut |ends| {
@@ -212,7 +212,7 @@ impl JobFinish<'_> {
         cancel: &Cancel,
         plan: &mut dyn FnMut(&PartEnds) -> anyhow::Result<crate::resolve::Plan>,
     ) -> Result<Outcome, anyhow::Error> {
-        let failures = self.job.directory.path().join("failures").join(failures);
+        let failures = self.job.directory.step_failures(failures);
         let (_, outcome) = on_some_ends(self.job, 0, &mut |ends| {
             copy(plan(ends)?, failures.clone(), cancel, self.steering, &LiveProgress::default())
         })?;

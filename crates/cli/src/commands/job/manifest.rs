@@ -17,6 +17,7 @@ use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::commands::output::print;
 use crate::exit::Exit;
+use crate::show::json::harmless_json;
 
 /// Pods at a time.
 const PODS: u32 = 8;
@@ -152,7 +153,7 @@ impl KubernetesManifest {
     }
 
     fn one(&self, ending: &str, own: &str, policy: &str, words: &[&str]) -> String {
-        let quoted = |text: &str| Value::from(text).to_string();
+        let quoted = |text: &str| harmless_json(&Value::from(text).to_string());
         let words: Vec<_> = words.iter().map(|word| quoted(word)).collect();
         let user = match self.user {
             (0, _) => String::new(),

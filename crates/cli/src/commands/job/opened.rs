@@ -17,9 +17,17 @@ pub struct OpenedJob {
 }
 
 impl OpenedJob {
-    /// The job in this directory.
+    /// This user's job in this directory.
     pub fn open(path: &OsStr) -> Result<Self, JobError> {
-        let directory = JobDirectory::open(&absolute(Path::new(path)))?;
+        Self::of(JobDirectory::open(&absolute(Path::new(path)))?)
+    }
+
+    /// The job in this directory, perhaps another user's: nothing is started or written for it.
+    pub fn open_to_read(path: &OsStr) -> Result<Self, JobError> {
+        Self::of(JobDirectory::open_to_read(&absolute(Path::new(path)))?)
+    }
+
+    fn of(directory: JobDirectory) -> Result<Self, JobError> {
         let description = JobDescription::read(&directory, version())?;
         Ok(Self { directory, description })
     }

@@ -2,7 +2,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe;
 use haul_job::description::PartEnds;
 use haul_job::error::shown;
+use haul_job::job_file::JobFile;
 use haul_job::shard_list::ShardListReader;
 use haul_job::shard_progress::LiveProgress;
 use haul_job::targets::{leave_out, turns};
@@ -82,11 +82,11 @@ pub fn source_list(
     job: &OpenedJob,
     ends: &PartEnds,
     name: String,
-    paths: Vec<PathBuf>,
+    lists: Vec<JobFile>,
 ) -> Result<SourceList, UsageError> {
     let host = parse_operand(&ends.at_source(job.description.base.as_os_str()))?.host;
     let of_lines = host.clone();
-    let open = Arc::new(move || Box::new(ShardListLines::new(of_lines.clone(), paths.clone())) as Box<dyn ListReader>);
+    let open = Arc::new(move || Box::new(ShardListLines::new(of_lines.clone(), lists.clone())) as Box<dyn ListReader>);
     Ok(SourceList { name, host, open })
 }
 
@@ -95,13 +95,13 @@ struct ShardListLines {
     host: Host,
     paths: Option<ShardListReader>,
     /// Lists that are not open yet.
-    left: std::vec::IntoIter<PathBuf>,
+    left: std::vec::IntoIter<JobFile>,
     name: String,
     number: u64,
 }
 
 impl ShardListLines {
-    fn new(host: Host, lists: Vec<PathBuf>) -> Self {
+    fn new(host: Host, lists: Vec<JobFile>) -> Self {
         Self { host, paths: None, left: lists.into_iter(), name: String::new(), number: 0 }
     }
 }
@@ -118,7 +118,7 @@ impl ListReader for ShardListLines {
                 }
                 None => {
                     let Some(list) = self.left.next() else { return ListLine::End(None) };
-                    (self.name, self.number) = (shown(&list), 0);
+                    (self.name, self.number) = (shown(list.path()), 0);
                     match ShardListReader::open(&list) {
                         Ok(paths) => self.paths = Some(paths),
                         Err(error) => return ListLine::End(Some(format!("{}: {}", self.name, describe(&error)))),
@@ -136,7 +136,7 @@ impl ListReader for ShardListLines {
 /// Runs a planned copy, and records its progress.
 pub fn copy(
     plan: Plan,
-    failures: PathBuf,
+    failures: JobFile,
     cancel: &Cancel,
     steering: &RuntimeControl,
     progress: &LiveProgress,

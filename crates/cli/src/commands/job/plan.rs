@@ -71,7 +71,7 @@ pub fn create(values: &Values, operands: &[OsString], dir: &OsStr) -> anyhow::Re
     let path = absolute(Path::new(dir));
     let description = describe(values, operands)?;
     let earlier = OpenedJob::open(path.as_os_str()).ok();
-    if let Some(earlier) = earlier.filter(|earlier| is_same(&earlier.description, &description)) {
+    if let Some(earlier) = earlier.filter(|earlier| earlier.description.is_same_command(&description)) {
         return Ok(earlier);
     }
     if !description.is_pulled() {
@@ -93,22 +93,6 @@ pub fn create(values: &Values, operands: &[OsString], dir: &OsStr) -> anyhow::Re
     job.directory.make_folders()?;
     job.description.write(&job.directory)?;
     Ok(job)
-}
-
-fn is_same(earlier: &JobDescription, new: &JobDescription) -> bool {
-    let of = |it: &JobDescription| {
-        let sizes = (it.sizes.full, it.sizes.grows_for.is_some());
-        let lens = (sizes, it.range_len);
-        (
-            (it.source_hosts.clone(), it.source.clone()),
-            it.targets.clone(),
-            it.options.clone(),
-            it.is_sync,
-            lens,
-            it.name.clone(),
-        )
-    };
-    of(earlier) == of(new)
 }
 
 /// A plan to be made.

@@ -1,12 +1,12 @@
 //! Observes a copy of a part: displays it, and records progress and failed files.
 
 use std::io::Write;
-use std::path::PathBuf;
 
+use haul_base::held_directory::UnnamedFile;
 use haul_base::job::error::Outcome;
 use haul_base::job::event::{Event, Observer};
-use haul_job::directory::NamelessFile;
 use haul_job::error::JobError;
+use haul_job::job_file::JobFile;
 use haul_job::shard_progress::{LiveProgress, ShardProgress};
 
 use crate::show::Show;
@@ -15,25 +15,25 @@ use crate::show::json::{FailureLine, encode};
 /// Displays a copy, records its progress, and writes a line for each failed file.
 pub struct PartRecorder {
     show: Box<dyn Show>,
-    path: PathBuf,
+    failures: JobFile,
     progress: LiveProgress,
-    file: Option<NamelessFile>,
+    file: Option<UnnamedFile>,
     trouble: Option<JobError>,
 }
 
 impl PartRecorder {
-    /// Displays by `show`, and writes failures to `path`.
-    pub fn new(show: Box<dyn Show>, path: PathBuf, progress: LiveProgress) -> Self {
-        Self { show, path, progress, file: None, trouble: None }
+    /// Displays by `show`, and writes to `failures`.
+    pub fn new(show: Box<dyn Show>, failures: JobFile, progress: LiveProgress) -> Self {
+        Self { show, failures, progress, file: None, trouble: None }
     }
 
     fn record(&mut self, line: &str) -> Result<(), JobError> {
         let file = match self.file.take() {
             Some(file) => file,
-            None => NamelessFile::create(&self.path)?,
+            None => self.failures.create_unnamed()?,
         };
         let file = self.file.insert(file);
-        file.write_all(line.as_bytes()).map_err(|error| JobError::io(&self.path, &error))
+        file.write_all(line.as_bytes()).map_err(|error| JobError::io(self.failures.path(), &error))
     }
 
     /// Ends the display, and replaces an earlier run's failures.
@@ -44,9 +44,9 @@ impl PartRecorder {
             return Err(trouble);
         }
         match self.file {
-            Some(file) => file.publish(),
+            Some(file) => self.failures.publish(file),
             None if outcome.is_ok() => {
-                let _ = std::fs::remove_file(&self.path);
+                let _ = self.failures.remove();
                 Ok(())
             }
             None => Ok(()),

@@ -28,8 +28,7 @@ pub fn plan_remote(
     cancel: &Cancel,
     on_shard: &mut dyn FnMut(&PlanTotals),
 ) -> anyhow::Result<PlanTotals> {
-    let vacant = job.directory.vacant_target();
-    std::fs::create_dir_all(&vacant).map_err(|error| JobError::io(&vacant, &error))?;
+    job.directory.vacant_target().make_directory()?;
     let mut planned = None;
     let (ends, outcome) = on_some_ends(job, 0, &mut |ends| {
         let Plan { job: dry_run, .. } = dry_run(job, full_copy_plan(job, ends, PartDisplay::Quiet, JobPart::Whole)?);
@@ -80,7 +79,7 @@ fn source_of(job: &OpenedJob, ends: &PartEnds) -> String {
 
 /// Turns the copy into a dry run into an empty directory.
 fn dry_run(job: &OpenedJob, mut plan: Plan) -> Plan {
-    plan.job.target = Location { host: Host::Local, path: job.directory.vacant_target() };
+    plan.job.target = Location { host: Host::Local, path: job.directory.vacant_target().path().to_owned() };
     let options = &mut plan.job.options.target;
     options.sync.is_dry = true;
     options.sync.tells_items = true;

@@ -72,7 +72,7 @@ fn number(typed: Option<&OsStr>) -> Result<u32, UsageError> {
 /// The copy of a shard, or its comparison.
 fn shard_plan(job: &OpenedJob, shard: &PlannedShard, ends: &PartEnds, display: PartDisplay) -> anyhow::Result<Plan> {
     let list = job.directory.list(shard.number);
-    let list = source_list(job, ends, shown(&list), vec![list])?;
+    let list = source_list(job, ends, shown(list.path()), vec![list])?;
     let mut plan = list_plan(job, list, ends, display)?;
     plan.job.options.range = source_range(job, shard)?.map(JobRange::One);
     Ok(plan)
@@ -103,7 +103,7 @@ fn listed_copy(job: &OpenedJob, ends: &PartEnds, display: PartDisplay) -> anyhow
 fn source_range(job: &OpenedJob, shard: &PlannedShard) -> Result<Option<SourceRange>, JobError> {
     let Some(planned) = shard.range else { return Ok(None) };
     let range = planned.len.range(planned.number).filter(|range| range.is_in(planned.version.size));
-    let damaged = || JobError::damaged(&job.directory.plan(), "this range is no part of its file");
+    let damaged = || JobError::damaged(job.directory.plan().path(), "this range is no part of its file");
     Ok(Some(SourceRange { range: range.ok_or_else(damaged)?, version: planned.version }))
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
@@ -15,7 +14,7 @@ use haul_job::report::MergedReport;
 use haul_job::shard_result::ShardEnd;
 use haul_proto::path::escape;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::Value;
 
 use super::merged::as_text;
 use super::opened::OpenedJob;
@@ -37,7 +36,7 @@ const STATES: [&str; 5] = ["planned", "running", "done", "interrupted", "failed"
 
 /// Shows the states of shards.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
-    let job = OpenedJob::open(&operands[0])?;
+    let job = OpenedJob::open_to_read(&operands[0])?;
     let overview = JobOverview::read(&job.directory)?;
     let exit = exit_of(&overview);
     let tasks = ShardTasks::read(&job)?;
@@ -71,7 +70,9 @@ fn state_of(state: &ShardState) -> &'static str {
 /// Shards, files and bytes in a state.
 fn totals(overview: &JobOverview, state: &str) -> (u64, u64, u64) {
     let of_state = overview.shards.iter().filter(|(_, found)| state_of(found) == state);
-    of_state.fold((0, 0, 0), |sum, (shard, _)| (sum.0 + 1, sum.1 + shard.files, sum.2 + shard.bytes))
+    of_state.fold((0, 0, 0), |sum, (shard, _)| {
+        (sum.0 + 1, sum.1.saturating_add(shard.files), sum.2.saturating_add(shard.bytes))
+    })
 }
 
 /// `/data/run7 to dtn1:/archive and 3 more`, `comparison of /data/run7 to dtn1:/archive`
@@ -96,7 +97,7 @@ fn as_table(job: &OpenedJob, overview: &JobOverview, tasks: &ShardTasks) -> Stri
         text.push_str(&format!("{state:<12} {shards:>8} {files:>14} {bytes:>10}\n"));
     }
     if let Some(line) = tasks.line() {
-        text.push_str(&format!("\nSlurm: {line}\n"));
+        text.push_str(&format!("\nSlurm: {}\n", harmless(line)));
     }
     for state in ["running", "interrupted", "failed"] {
         let of_state: Vec<_> = overview.shards.iter().filter(|(_, found)| state_of(found) == state).collect();
@@ -141,7 +142,7 @@ fn shard_line(job: &OpenedJob, shard: &PlannedShard, state: &ShardState, tasks: 
             let why = match (why.is_empty(), result.end) {
                 (false, _) => harmless(why),
                 (true, ShardEnd::Failed) => {
-                    let file = shown(&job.directory.failures(shard.number));
+                    let file = shown(job.directory.failures(shard.number).path());
                     format!("{} failed: see {file}", units::files(result.counts.failed))
                 }
                 (true, _) => String::new(),
@@ -154,8 +155,10 @@ fn shard_line(job: &OpenedJob, shard: &PlannedShard, state: &ShardState, tasks: 
         (None, ShardState::Running(_)) if tasks.line().is_some() => "; no task of Slurm".to_owned(),
         (None, _) => String::new(),
     };
-    let range =
-        shard.range.map(|range| format!("; range {} of {}", range.number + 1, range.ranges)).unwrap_or_default();
+    let range = shard
+        .range
+        .map(|range| format!("; range {} of {}", range.number.saturating_add(1), range.ranges))
+        .unwrap_or_default();
     format!("shard {:<6} {:<12} {about}{range}{}\n", shard.number, state_of(state), harmless(&task))
 }
 
@@ -262,7 +265,7 @@ impl<'a> ShardFields<'a> {
                 message: Some(result.message.as_str()).filter(|message| !message.is_empty()).map(JsonMessage::from),
             }),
         };
-        let range = shard.range.map(|range| RangeFields { number: range.number + 1, of: range.ranges });
+        let range = shard.range.map(|range| RangeFields { number: range.number.saturating_add(1), of: range.ranges });
         Self { shard: shard.number, state: state_of(state), files: shard.files, bytes: shard.bytes, range, task, run }
     }
 }
@@ -285,27 +288,22 @@ fn as_json(job: &OpenedJob, overview: &JobOverview, tasks: &ShardTasks, exit: Ex
 
 /// Shows the results so far, or those of a finished job; with `--out`, as a page.
 pub fn report(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
-    let job = OpenedJob::open(&operands[0])?;
+    let job = OpenedJob::open_to_read(&operands[0])?;
     let overview = JobOverview::read(&job.directory)?;
     let merged = MergedReport::of(&overview);
     let out = values.last(&flags::step::OUT).map(Path::new);
     if let Some(out) = out {
         let JobOrigin { created, host, .. } = &job.description.origin;
-        let when = format!("planned {created} on {}", harmless(host));
+        let when = format!("planned {} on {}", harmless(created), harmless(host));
         let reported = ReportedJob { what: what(&job), when, summary: &as_text(&job, &merged), overview: &overview };
         publish(out, &document(&reported))?;
     }
     match (values.is_set(&flags::JSON), out) {
         (true, _) => {
-            let path = job.directory.report();
-            let finished = match fs::read_to_string(&path) {
-                Ok(text) => {
-                    serde_json::from_str(&text).map_err(|error| JobError::damaged(&path, &error.to_string()))?
-                }
-                Err(_) => json!(null),
-            };
-            let value = if finished.is_null() { merged.json() } else { finished };
-            print(&format!("{value}\n"));
+            let file = job.directory.report();
+            let damaged = |error: serde_json::Error| JobError::damaged(file.path(), &error.to_string());
+            let finished = file.read_text()?.map(|text| serde_json::from_str::<Value>(&text).map_err(damaged));
+            print(&encode(&finished.transpose()?.unwrap_or_else(|| merged.json())));
         }
         (false, Some(out)) => print(&format!("{}\n", escape(out.as_os_str().as_bytes()))),
         (false, None) => print(&as_text(&job, &merged)),

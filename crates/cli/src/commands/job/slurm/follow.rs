@@ -10,6 +10,7 @@ use haul_job::plan_index::PlanIndex;
 use haul_job::slurm::pace::{CHECK_EVERY, CallPace, POLL_EVERY};
 use haul_job::slurm::queue::{SlurmTask, summary};
 use haul_job::slurm::settings::SlurmSettings;
+use haul_job::slurm::submissions::SlurmSubmission;
 use haul_job::slurm::waves::WaveLimits;
 
 use super::client::{SlurmCallError, SlurmClient};
@@ -214,9 +215,5 @@ fn exit_of(status: u8) -> Exit {
 }
 
 fn forget_submissions(job: &OpenedJob) -> Result<(), JobError> {
-    let path = job.directory.slurm().join("submissions");
-    match std::fs::remove_file(&path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(JobError::io(&path, &error)),
-        _ => Ok(()),
-    }
+    SlurmSubmission::file(&job.directory).remove()
 }

@@ -6,7 +6,6 @@ mod submit;
 pub mod view;
 
 use std::ffi::OsString;
-use std::fs;
 
 use anyhow::Context;
 use client::SlurmClient;
@@ -149,7 +148,7 @@ fn report_end(job: &OpenedJob, ended: SlurmRunEnd, is_quiet: bool) -> anyhow::Re
 
 /// The typed settings, or those of the last run.
 fn kept(directory: &JobDirectory, typed: Option<SlurmSettings>) -> anyhow::Result<SlurmSettings> {
-    fs::create_dir_all(directory.slurm()).map_err(|error| JobError::io(&directory.slurm(), &error))?;
+    directory.slurm().make_directory()?;
     let settings = match typed {
         Some(settings) => settings,
         None => SlurmSettings::read(directory)?.unwrap_or_default(),

@@ -1,12 +1,10 @@
 //! Submits waves by the shard tracker, records them, and follows the last step.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use haul_base::job::own_executable::own_executable;
-use haul_job::directory::replace;
 use haul_job::error::JobError;
 use haul_job::plan_index::PlanIndex;
 use haul_job::shard_result::{RecordedShard, ShardEnd};
@@ -149,8 +147,8 @@ impl<'a> SlurmState<'a> {
     /// Reads the exit status that the last step left.
     pub fn read_finish_status(&mut self) {
         let (SubmittedFinish::Queued(id) | SubmittedFinish::Gone(id, _)) = self.finish else { return };
-        let status = fs::read_to_string(self.job.directory.slurm().join(format!("finish-{id}.status")));
-        if let Some(status) = status.ok().and_then(|status| status.trim().parse().ok()) {
+        let status = self.job.directory.slurm().join(format!("finish-{id}.status")).read_text();
+        if let Some(status) = status.ok().flatten().and_then(|status| status.trim().parse().ok()) {
             self.finish = SubmittedFinish::Ended(status);
         }
     }
@@ -237,8 +235,8 @@ impl<'a> SlurmState<'a> {
     }
 
     fn script(&self, name: &str, text: &[u8]) -> Result<PathBuf, SlurmCallError> {
-        let path = self.job.directory.slurm().join(name);
-        replace(&path, text).map_err(SlurmCallError::Refused)?;
-        Ok(path)
+        let script = self.job.directory.slurm().join(name);
+        script.replace(text).map_err(SlurmCallError::Refused)?;
+        Ok(script.path().to_owned())
     }
 }

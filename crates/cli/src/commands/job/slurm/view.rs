@@ -1,13 +1,12 @@
 //! Slurm's view of a job for `haul job status` and `haul job cancel`.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::PathBuf;
 use std::time::SystemTime;
 
 use haul_base::sys::cancel::Cancel;
-use haul_job::directory::{JobDirectory, replace};
+use haul_job::directory::JobDirectory;
 use haul_job::error::JobError;
+use haul_job::job_file::JobFile;
 use haul_job::slurm::pace::POLL_EVERY;
 use haul_job::slurm::queue::{SlurmTask, summary};
 use haul_job::slurm::submissions::SlurmSubmission;
@@ -62,18 +61,22 @@ impl ShardTasks {
     }
 }
 
-fn cache(directory: &JobDirectory) -> PathBuf {
+fn cache(directory: &JobDirectory) -> JobFile {
     directory.slurm().join("queue")
 }
 
 /// The queue, at most some seconds old, shared by all commands of this job.
 fn seen(job: &OpenedJob) -> Result<Vec<SlurmTask>, SlurmCallError> {
-    let path = cache(&job.directory);
-    let age = fs::metadata(&path).and_then(|file| file.modified()).map(|seen| SystemTime::now().duration_since(seen));
+    let cache = cache(&job.directory);
+    let modified = cache.open().and_then(|file| file.metadata()?.modified());
+    let age = modified.map(|seen| SystemTime::now().duration_since(seen));
     if matches!(age, Ok(Ok(age)) if age < POLL_EVERY)
-        && let Ok(text) = fs::read_to_string(&path)
+        && let Ok(Some(text)) = cache.read_text()
     {
         return Ok(SlurmTask::parse_all(&text));
+    }
+    if !job.directory.is_own() {
+        return Err(SlurmCallError::Later("squeue is asked about your own private jobs alone".to_owned()));
     }
     ask(job, &SlurmClient { cancel: &Cancel::new() })
 }
@@ -81,7 +84,7 @@ fn seen(job: &OpenedJob) -> Result<Vec<SlurmTask>, SlurmCallError> {
 /// Runs squeue, and stores the answer for other commands.
 pub fn ask(job: &OpenedJob, client: &SlurmClient<'_>) -> Result<Vec<SlurmTask>, SlurmCallError> {
     let text = client.queue_text(&job.description.id)?;
-    replace(&cache(&job.directory), text.as_bytes()).map_err(SlurmCallError::Refused)?;
+    cache(&job.directory).replace(text.as_bytes()).map_err(SlurmCallError::Refused)?;
     Ok(SlurmTask::parse_all(&text))
 }
 
