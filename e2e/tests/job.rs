@@ -338,14 +338,15 @@ fn an_impossible_job_is_refused_with_the_remedy() {
     let sandbox = Sandbox::new();
     sandbox.file("src/file", "x");
     sandbox.file("full/file", "x");
-    sandbox.dir("to");
+    ["to", "wide"].map(|name| sandbox.dir(name));
     let served = format!("haul://h:1/#{}", "5e".repeat(16));
-    let refused: [(&[&str], &[&str]); 10] = [
+    let refused: [(&[&str], &[&str]); 11] = [
         (&["shard", "missing", "0"], &["no such job directory on this host", "shared file system"]),
         (&["status", "src"], &["not a job", "haul job plan"]),
         (&["plan", "-r", "--dir", "src/job", "src", "to"], &["in the source"]),
         (&["plan", "-r", "--dir", "to/job", "src", "to"], &["in the target"]),
         (&["plan", "-r", "--dir", "full", "src", "to"], &["not empty"]),
+        (&["plan", "-r", "--dir", "wide", "src", "to"], &["wide: others can read", "chmod -R go= "]),
         (&["plan", "-r", "src", "to"], &["needs a directory", "--dir JOB"]),
         (&["plan", "-r", "--dir", "job1", "haul://h/src", "to"], &["a server reads no lists", "HOST:PATH"]),
         (&["plan", "--dir", "job2", "src", "to"], &["a job copies a directory", "-r"]),
@@ -375,6 +376,92 @@ fn an_impossible_job_is_refused_with_the_remedy() {
         fs::write(&description, text.replacen(from, to, 1)).unwrap();
         shard(&sandbox, 0).run().ends(2).says(phrases);
     }
+    // One that was planted for this command line, with something else to copy.
+    fs::write(&description, text.replacen("\"verify\": false", "\"verify\": true", 1)).unwrap();
+    job(&sandbox, &["run", "-r", "--dir", "job", "src", "to"]).run().ends(2).says(["there is a job"]);
+}
+
+/// A job of one shard that seems to be on Slurm, and a squeue that creates `asked`.
+fn submitted_job(sandbox: &Sandbox) -> String {
+    sandbox.file("src/file", "x");
+    sandbox.dir("to");
+    job(sandbox, &["plan", "-r", "--dir", "job", "src", "to"]).run().succeeds();
+    sandbox.dir("job/slurm");
+    sandbox.file("job/slurm/submissions", "array 1 0 0-4294967295\narray 1 0 0\n");
+    let asked = sandbox.path("asked");
+    sandbox.script("bin/squeue", &format!("#!/bin/sh\n: >'{}'\n", asked.display()));
+    format!("{}:/usr/bin:/bin", sandbox.path("bin").display())
+}
+
+#[test]
+fn a_job_that_others_could_change_is_shown_and_neither_run_nor_written() {
+    let sandbox = Sandbox::new();
+    let path = submitted_job(&sandbox);
+    let (directory, asked) = (sandbox.path("job"), sandbox.path("asked"));
+    let refused: [&[&str]; 8] = [
+        &["run", "job"],
+        &["run", "-r", "--dir", "job", "src", "to"],
+        &["plan", "-r", "--dir", "job", "src", "to"],
+        &["shard", "job", "0"],
+        &["finish", "job"],
+        &["verify", "job"],
+        &["cancel", "job"],
+        &["manifest", "--image", "i", "--claim", "c", "job"],
+    ];
+    let before = listing(&directory);
+    let is_only_shown = |phrases: [&str; 2]| {
+        refused.iter().for_each(|words| drop(job(&sandbox, words).run().ends(2).says(phrases)));
+        let shown = job(&sandbox, &["status", "job"]).env("PATH", &path).run().ends(4);
+        assert!(shown.stdout.contains("planned: 1 file"), "{}", shown.stdout);
+        job(&sandbox, &["report", "job"]).env("PATH", &path).run().ends(4);
+        assert_eq!((listing(&directory), asked.exists()), (before.clone(), false));
+    };
+    fs::set_permissions(&directory, Permissions::from_mode(0o770)).unwrap();
+    is_only_shown(["others can read or write it (mode 770)", "chmod -R go= "]);
+    fs::set_permissions(&directory, Permissions::from_mode(0o700)).unwrap();
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&directory, Some(65_534), None).unwrap();
+        is_only_shown(["belongs to another user (65534)", "sudo -u '#65534' haul job"]);
+        std::os::unix::fs::chown(&directory, Some(0), None).unwrap();
+    }
+    job(&sandbox, &["status", "job"]).env("PATH", &path).run().ends(4);
+    assert!(asked.exists() && sandbox.path("job/slurm/queue").exists(), "one's own job");
+    assert_eq!((mode(&directory), mode(&directory.join("slurm/queue"))), (0o700, 0o600));
+    job(&sandbox, &["run", "--quiet", "job"]).run().succeeds();
+}
+
+#[test]
+fn whatever_is_in_a_job_is_shown_escaped_and_summed_without_a_panic() {
+    let sandbox = Sandbox::new();
+    submitted_job(&sandbox);
+    job(&sandbox, &["run", "--quiet", "job"]).run().succeeds();
+    let result = sandbox.path("job/results/000000.json");
+    let text = fs::read_to_string(&result).unwrap();
+    let most = u64::MAX;
+    let mut planned = String::new();
+    for number in 0..2 {
+        let mut value: Value = serde_json::from_str(&text).unwrap();
+        (value["shard"], value["host"]) = (number.into(), "n\u{9b}31m\u{202e}".into());
+        for figure in ["files_copied", "files_skipped", "failed", "bytes", "bytes_skipped"] {
+            value[figure] = most.into();
+        }
+        fs::write(sandbox.path(format!("job/results/00000{number}.json")), value.to_string()).unwrap();
+        planned.push_str(&format!("{number} {most} {most} planned\n"));
+    }
+    let totals = "directories=0 linked=0 others=0 failed=0 lengthened=0";
+    sandbox.file("job/plan", format!("{planned}complete shards=2 files={most} bytes={most} {totals}\n"));
+    let report = serde_json::json!({ "finish": { "differences": most, "failed": most }, "by": "\u{9b}\u{202e}" });
+    sandbox.file("job/report.json", report.to_string());
+    sandbox.file("job/slurm/queue", "1_0|\u{1b}]0;x\u{7}|\u{9b}31m\u{202e}|n1\n1_0|PENDING|\u{9b}31m\u{202e}|n1\n");
+    for words in [["status", "job"], ["report", "job"], ["status", "--json"], ["report", "--json"]] {
+        let run = job(&sandbox, &words).args((words[1] == "--json").then_some("job")).run();
+        assert!(matches!(run.status, Some(0 | 1)), "{}", run.account());
+        let is_raw = |letter: char| letter.is_control() && letter != '\n' || letter == '\u{202e}';
+        assert!(!run.stdout.contains(is_raw) && !run.stderr.contains(is_raw), "{}", run.account());
+    }
+    fs::remove_file(sandbox.path("job/plan")).unwrap();
+    fifo(&sandbox.path("job/plan"));
+    job(&sandbox, &["status", "job"]).run().ends(1).says(["plan: not a regular file"]);
 }
 
 #[test]

@@ -37,12 +37,14 @@ impl JobDirectory {
 
     /// A new job, which does not exist yet, except for folders of a killed run.
     pub fn vacant(path: &Path) -> Result<Self, JobError> {
-        let directory = match HeldDirectory::private(path) {
+        let directory = match HeldDirectory::readable(path) {
             Ok(held) => Self::of(path, Some(held)),
             Err(error) if error.is_absent() => return Ok(Self::of(path, None)),
             Err(error) => return Err(not_private(path, &error)),
         };
+        let private = HeldDirectory::private(path).map_err(|error| not_private(path, &error));
         if directory.description().exists() {
+            private?;
             return Err(JobError::usage(
                 format!("{}: there is a job in this directory", shown(path)),
                 format!("haul job run {} continues it; a new job needs another directory", shown(path)),
@@ -54,7 +56,7 @@ impl JobDirectory {
                 "name a new directory with --dir",
             ));
         }
-        Ok(directory)
+        Ok(Self::of(path, Some(private?)))
     }
 
     fn is_vacant(&self) -> Result<bool, JobError> {
