@@ -338,7 +338,8 @@ fn an_impossible_job_is_refused_with_the_remedy() {
     let sandbox = Sandbox::new();
     sandbox.file("src/file", "x");
     sandbox.file("full/file", "x");
-    ["to", "wide"].map(|name| sandbox.dir(name));
+    sandbox.dir("to");
+    sandbox.dir("wide");
     let served = format!("haul://h:1/#{}", "5e".repeat(16));
     let refused: [(&[&str], &[&str]); 11] = [
         (&["shard", "missing", "0"], &["no such job directory on this host", "shared file system"]),
