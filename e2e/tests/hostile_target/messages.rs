@@ -43,6 +43,13 @@ pub const ATTACKS: &[Attack] = &[
     attack("a message to a source that has not begun", Way::Push, Expect::Fails, too_early),
     attack("offers of what nobody named", Way::Pull, Expect::Fails, planted_offers),
     attack("refuses everything", Way::Push, Expect::Ends, refuses_all),
+    Attack {
+        name: "claims to have files that it was never sent",
+        way: Way::Push,
+        options: &["--remove-source-files"],
+        expect: Expect::Fault,
+        play: claims_to_have_all,
+    },
 ];
 
 /// Sends these messages to the other worker, and waits for the result.
@@ -355,6 +362,18 @@ fn planted_offers(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::
     }
     link.report(&WorkerMessage::Fatal { fault: false, text: "gone".into() })?;
     link.drain();
+    Ok(())
+}
+
+/// Files of a source that removes them: none was sent, and none is removed.
+fn claims_to_have_all(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {
+    let before = scene.names();
+    let offered = offers(scene, link, rng.pick(&[TransferNeed::Same, TransferNeed::Rest, TransferNeed::All]))?;
+    let frames =
+        TargetMessage::HaveRanges { entry: large(&offered), first: 0, values: vec![[1; 32]; 5], compare: false };
+    let last = offered.last().map_or(0, |(id, _)| id.0 + 1);
+    tell(scene, link, &[frames, TargetMessage::Done { runs: vec![(EntryId(0), last)] }])?;
+    assert_eq!(scene.names(), before, "files that were never sent are gone");
     Ok(())
 }
 

@@ -61,9 +61,9 @@ impl DigestChecks {
         self.job.request.settings.checksum.is_some()
     }
 
-    /// Whether the source computes the digest.
-    pub(crate) fn has_sums_elsewhere(&self) -> bool {
-        self.wants_digests() && self.checksum().is_none()
+    /// Whether the source reads all of each file: for a digest, or to remove it only if it is here.
+    pub(crate) fn is_read_anyway(&self) -> bool {
+        self.wants_digests() && self.checksum().is_none() || self.job.request.sync.source_removes
     }
 
     pub(crate) fn sum<'i>(&self, file: &'i ReceivingFile) -> Option<&'i FileChecksum> {

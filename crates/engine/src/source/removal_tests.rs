@@ -110,6 +110,7 @@ fn equal_files_and_unchanged_links_are_removed() {
         }
         let source = removing(std::slice::from_ref(&tree), |request| {
             request.preserve = PreserveOptions { hard_links: true, ..PreserveOptions::default() };
+            request.tell_digests = true;
         });
         let entries = send_all(&source);
         fs::write(tree.join("same, then changed"), "something else").unwrap();

@@ -78,8 +78,9 @@ struct OfferedEntry<H> {
 
 #[derive(Debug)]
 enum OfferState {
-    /// From Offer to Want. Next: Small, Large, complete.
-    Offered { kind: EntryContent, modified: Timestamp },
+    /// From Offer to Want. `is_comparable`: the Offer had all that an equal entry is known by. Next: Small, Large,
+    /// complete.
+    Offered { kind: EntryContent, modified: Timestamp, is_comparable: bool },
     /// A directory, from its Offer until it has ended and is complete.
     Directory { ended: bool, refused: bool },
     /// Wanted, and created at the target from existing data. Next: complete.
@@ -91,6 +92,14 @@ enum OfferState {
     Large(LargeOffer),
     /// Wanted, frame by frame, from a source that can be read only once. Next: complete.
     Flow(Flow),
+}
+
+impl OfferState {
+    fn offered(entry: &Entry) -> Self {
+        let has_digest = entry.more.as_ref().is_some_and(|more| more.digest.is_some());
+        let is_comparable = has_digest || !matches!(entry.kind, EntryContent::File { size: 1.. });
+        Self::Offered { kind: entry.kind.clone(), modified: entry.meta.modified, is_comparable }
+    }
 }
 
 #[derive(Debug)]
@@ -222,7 +231,7 @@ impl<H> SourceSession<H> {
         let id = self.batch.take_id();
         let state = match &entry.kind {
             EntryContent::Directory => OfferState::Directory { ended: false, refused: false },
-            kind => OfferState::Offered { kind: kind.clone(), modified: entry.meta.modified },
+            _ => OfferState::offered(&entry),
         };
         let bytes = self.window.add(&entry);
         self.entries.insert(id, OfferedEntry { handle, state, bytes });
@@ -331,6 +340,9 @@ impl<H> SourceSession<H> {
             }
             TargetMessage::TargetFailed { entry } => {
                 self.check_offered(entry)?;
+                if matches!(self.entries.get(&entry), Some(OfferedEntry { state: OfferState::Offered { .. }, .. })) {
+                    return Err(ProtocolError::OutOfTurn("failure of an entry without an answer"));
+                }
                 let handle = self.entries.get(&entry).map(|tracked| Arc::clone(&tracked.handle));
                 let is_first = self.settle_entry(entry);
                 self.rejected.extend(handle.filter(|_| is_first));
@@ -516,7 +528,7 @@ impl<H> SourceSession<H> {
         self.flush_offers();
         self.settle_entry(entry);
         let id = self.batch.take_id();
-        let state = OfferState::Offered { kind: now.kind.clone(), modified: now.meta.modified };
+        let state = OfferState::offered(&now);
         let now = Entry { place: EntryLocation::Again(entry), ..now };
         let bytes = self.window.add(&now);
         self.entries.insert(id, OfferedEntry { handle, state, bytes });

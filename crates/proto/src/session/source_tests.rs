@@ -49,6 +49,13 @@ pub(super) fn done(first: u64, count: u64) -> TargetMessage {
     TargetMessage::Done { runs: vec![(EntryId(first), count)] }
 }
 
+/// Reads all frames of a file, so that its end is sent.
+fn read(source: &mut SourceSession<()>, entry: EntryId, frames: u64) {
+    let values: Vec<_> = (0..frames).map(|index| (index, [1; 32])).collect();
+    source.frames_read(entry, &values, &RangeSet::new());
+    drain(source);
+}
+
 pub(super) fn link() -> Entry {
     entry(None, EntryContent::Symlink { points_to: (*b"x").into() })
 }
@@ -221,6 +228,7 @@ fn a_changed_file_is_offered_again_in_its_place() {
     assert!(source.next_work(STREAM, CHUNK_FRAMES_MAX).is_none(), "what it was is not sent any more");
     source.handle(needs(2, &[TransferNeed::All])).unwrap();
     assert!(matches!(source.next_work(STREAM, CHUNK_FRAMES_MAX), Some(WorkItem::Frames(chunk)) if chunk.size == 2 * F));
+    read(&mut source, EntryId(2), 2);
     source.handle(done(0, 3)).unwrap();
     assert!(source.is_finished());
 }
@@ -393,6 +401,7 @@ fn rejected_entries_are_named_once() {
         source.handle(TargetMessage::TargetFailed { entry: ids[1] }).unwrap();
     }
     assert_eq!(source.take_rejected().len(), 1);
+    assert!(source.next_work(STREAM, 1).is_some());
     source.handle(done(2, 1)).unwrap();
     assert!(source.take_rejected().is_empty());
 }
@@ -434,6 +443,7 @@ fn any_end_of_a_large_file_admits_the_next_one() {
         assert!(source.next_work(STREAM, CHUNK_FRAMES_MAX).is_none());
         expected += 1;
     };
+    read(&mut source, ids[0], 1);
     source.handle(done(0, 1)).unwrap();
     begins(&mut source);
     source.handle(TargetMessage::TargetFailed { entry: ids[1] }).unwrap();
@@ -442,6 +452,7 @@ fn any_end_of_a_large_file_admits_the_next_one() {
     begins(&mut source);
     // Given up before it was started: it takes up no place in flight.
     source.handle(TargetMessage::TargetFailed { entry: ids[LARGE_IN_FLIGHT_MAX + 3] }).unwrap();
+    ids[3..LARGE_IN_FLIGHT_MAX + 3].iter().for_each(|id| read(&mut source, *id, 1));
     source.handle(done(3, LARGE_IN_FLIGHT_MAX as u64)).unwrap();
     assert!(source.next_work(STREAM, CHUNK_FRAMES_MAX).is_none());
     let again = offered(&mut source, vec![file(F); LARGE_IN_FLIGHT_MAX + 1]);

@@ -107,8 +107,7 @@ impl PartialVerifier {
             reader: self.job.reader(),
             left: recorded.iter().filter(|run| !is_asked_for(run)).collect(),
             is_reported: false,
-            // If the source computes a digest, it reads the whole file.
-            compare: file.is_to_be_compared() || self.digests.has_sums_elsewhere(),
+            compare: file.is_to_be_compared() || self.digests.is_read_anyway(),
             held_bytes: 0,
             damaged: 0,
         };

@@ -41,8 +41,11 @@ impl<H> SourceSession<H> {
                     return Err(ProtocolError::Invalid("a need that a directory cannot have"));
                 }
             },
-            OfferState::Offered { kind, modified } => {
-                let (content, modified) = (kind.clone(), *modified);
+            OfferState::Offered { kind, modified, is_comparable } => {
+                let (content, modified, is_comparable) = (kind.clone(), *modified, *is_comparable);
+                if need == TransferNeed::Same && !(is_comparable && self.proven.is_wanted()) {
+                    return Err(ProtocolError::Unasked("a file known to be equal, without a digest to compare"));
+                }
                 self.check_need(need, &content)?;
                 self.begin_transfer(entry, need, &content, modified);
             }
@@ -56,10 +59,7 @@ impl<H> SourceSession<H> {
     /// Checks that an offered entry with this content can have this need in this job.
     fn check_need(&self, need: TransferNeed, content: &EntryContent) -> Result<(), ProtocolError> {
         let is_needless = matches!(need, TransferNeed::Nothing | TransferNeed::Same | TransferNeed::Refused);
-        let is_forbidden = match is_needless {
-            true => need == TransferNeed::Same && self.settings.compares,
-            false => (need == TransferNeed::Compare) != self.settings.compares,
-        };
+        let is_forbidden = !is_needless && (need == TransferNeed::Compare) != self.settings.compares;
         let error = match (need, content) {
             (TransferNeed::Nothing | TransferNeed::Same, EntryContent::Stream) => "a need that a stream cannot have",
             (TransferNeed::InOrder | TransferNeed::Delta, _) if self.settings.range.is_some() => {
@@ -144,17 +144,24 @@ impl<H> SourceSession<H> {
         let end = first.0.checked_add(count).filter(|end| *end <= self.batch.sent());
         let end = end.ok_or(ProtocolError::Unasked("an entry that was never offered"))?;
         for entry in (first.0..end).map(EntryId) {
-            if let Some(OfferedEntry {
-                state: OfferState::Offered { .. } | OfferState::Directory { ended: false, .. },
-                ..
-            }) = self.entries.get(&entry)
-            {
-                return Err(ProtocolError::OutOfTurn("completion of an entry that cannot be completed"));
-            }
-            self.remember_if_verified(entry);
+            self.check_sent(entry)?;
+            self.remember_verified(entry);
             self.settle_entry(entry);
         }
         Ok(())
+    }
+
+    /// Checks that all of an entry was sent: before that, no target can know that it is complete.
+    fn check_sent(&self, entry: EntryId) -> Result<(), ProtocolError> {
+        let is_sent = match self.entries.get(&entry).map(|tracked| &tracked.state) {
+            Some(OfferState::Offered { .. }) => false,
+            Some(OfferState::Directory { ended, .. }) => *ended,
+            Some(OfferState::Small { begun, .. }) => *begun,
+            Some(OfferState::Large(large)) => large.ended,
+            Some(OfferState::Flow(flow)) => flow.is_told(),
+            None | Some(OfferState::Awaited) => true,
+        };
+        if is_sent { Ok(()) } else { Err(ProtocolError::OutOfTurn("completion of an entry that cannot be complete")) }
     }
 
     pub(super) fn handle_lacks(&mut self, entry: EntryId, frames: Vec<Range<u64>>) -> Result<(), ProtocolError> {
@@ -207,7 +214,8 @@ impl<H> SourceSession<H> {
             self.plan.add_compare(Chunk { entry, handle, size, frames, ticket: 0 }, values);
             return Ok(());
         }
-        if self.settings.compares || self.settings.sums {
+        // A file that is removed is compared: nobody else could know whether the target has it.
+        if self.settings.compares || self.settings.sums || self.proven.is_wanted() {
             return Err(ProtocolError::Unasked("frames that are not compared"));
         }
         for (index, value) in frames.zip(values) {

@@ -33,10 +33,15 @@ impl<H> VerifiedFiles<H> {
         self.files.len() + self.taken
     }
 
+    /// Whether the source removes files, so that a target may report an existing entry as equal.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.wanted
+    }
+
     /// Records a decision without transfer.
     pub(super) fn answered(&mut self, need: TransferNeed, handle: &Arc<H>) {
         match need {
-            TransferNeed::Same if self.wanted => self.files.push(Arc::clone(handle)),
+            TransferNeed::Same => self.files.push(Arc::clone(handle)),
             TransferNeed::Nothing if self.wanted => self.unproven += 1,
             _ => {}
         }
@@ -66,23 +71,10 @@ impl<H> SourceSession<H> {
         self.proven.taken = self.proven.taken.saturating_sub(count);
     }
 
-    /// Collects a done entry if it is verified; call it before the entry is completed.
-    ///
-    /// Existing files are completed by the target's decision and never come here. A file never given to a stream is not
-    /// verified, nor is a large one without a FileEnd sent.
-    pub(super) fn remember_if_verified(&mut self, entry: EntryId) {
-        if !self.proven.wanted {
-            return;
-        }
+    /// Collects an entry that was sent and is done; call it before the entry is completed.
+    pub(super) fn remember_verified(&mut self, entry: EntryId) {
         let Some(OfferedEntry { handle, state, .. }) = self.entries.get(&entry) else { return };
-        let was_sent = match state {
-            OfferState::Small { begun, .. } => *begun,
-            OfferState::Awaited => true,
-            OfferState::Large(large) => large.ended,
-            OfferState::Flow(flow) => flow.is_told(),
-            OfferState::Offered { .. } | OfferState::Directory { .. } => false,
-        };
-        if was_sent {
+        if self.proven.wanted && !matches!(state, OfferState::Directory { .. }) {
             self.proven.files.push(Arc::clone(handle));
         }
     }
