@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use haul_e2e::{FakeLink, ProgramRun, Rng, cases, count};
-use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::report::{SkipReport, WorkerMessage};
 use scene::{MEMORY_MAX, Scene, Way};
 
 /// Every attack is over by then, on a busy machine.
@@ -96,22 +96,28 @@ fn hold(seed: u64, attack: &Attack) {
     assert!(memory < MEMORY_MAX, "{memory} bytes of memory\n{}", account());
 }
 
-/// Further notices than a thousand are counted.
+/// Further lines of a kind than a thousand are counted.
 #[test]
-fn a_flood_of_notices_is_summed_up() {
-    let mut scene = Scene::start(Way::Push, &[]);
+fn a_flood_of_reports_is_summed_up() {
+    let mut scene = Scene::start(Way::Push, &["-f", "--delete"]);
     let mut link = scene.link();
     scene.begin(&mut link).expect("it begins");
     for number in 0..1500 {
         let text = format!("notice {number}");
-        link.report(&WorkerMessage::Warning { text }).expect("it listens");
+        link.report(&WorkerMessage::Warning { text: text.clone() }).expect("it listens");
+        let path = format!("/far/target/{number}").into_bytes();
+        link.report(&WorkerMessage::FileFailed { path, text: text.clone() }).expect("it listens");
+        let path = format!("/far/target/{number}").into_bytes();
+        link.report(&WorkerMessage::Skipped(SkipReport { path, reason: text })).expect("it listens");
     }
     link.drain();
     link.close();
     let (run, _) = scene.end();
     let shown = run.stderr.lines().filter(|line| line.contains(": notice ")).count();
-    assert_eq!(shown, 1000, "{}", run.stderr);
-    assert!(run.stderr.contains("500 more notices not shown"), "{}", run.stderr);
+    assert_eq!(shown, 3000, "{}", run.stderr);
+    for words in ["notices", "failures", "skipped entries"] {
+        assert!(run.stderr.contains(&format!("500 more {words} not shown")), "{words}: {}", run.stderr);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use haul_e2e::{FakeLink, Rng, hello};
 use haul_proto::encoding::Writer;
@@ -53,6 +53,7 @@ pub const ATTACKS: &[Attack] = &[
     attack("a flood of a source's warnings", Way::Pull, Expect::Ends, flood),
     attack("a flood of figures", Way::Push, Expect::Succeeds, flood_of_figures),
     attack("more reports than files", Way::Push, Expect::Fails, more_reports_than_files),
+    attack("more failures than entries", Way::Push, Expect::Fault, more_failures_than_entries),
     attack("operands that nobody named", Way::Pull, Expect::Fails, other_operands),
     attack("a Hello that cannot be", Way::Push, Expect::Ends, odd_hello),
     attack("a greeting that is none", Way::Push, Expect::Fails, odd_greeting),
@@ -205,7 +206,7 @@ fn too_late(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result
 fn counters(kind: u8, figure: u64) -> Vec<u8> {
     let mut out = Writer::new();
     out.u8(kind).bool(false);
-    (0..18).for_each(|_| {
+    (0..19).for_each(|_| {
         out.varint(figure);
     });
     out.into_bytes()
@@ -327,6 +328,18 @@ fn more_reports_than_files(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng
         link.report(&report)?;
     }
     scene.finish_without_data(link)
+}
+
+fn more_failures_than_entries(scene: &mut Scene, link: &mut FakeLink, _: &mut Rng) -> io::Result<()> {
+    scene.be_target(link)?;
+    let offered = scene.all_offers(link)?;
+    scene.need(link, &offered, haul_proto::wire::message::TransferNeed::Nothing)?;
+    let failed = WorkerMessage::FileFailed { path: b"/far/target/x".to_vec(), text: "no".into() };
+    let deadline = Instant::now() + Duration::from_secs(15);
+    while Instant::now() < deadline {
+        link.report(&failed)?;
+    }
+    Ok(())
 }
 
 fn flood_of_figures(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> io::Result<()> {

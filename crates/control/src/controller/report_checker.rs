@@ -49,6 +49,9 @@ enum ReportRuleError {
     /// More streams than the limit.
     #[error(" with too many streams")]
     StreamCount,
+    /// More failures than entries can have.
+    #[error(" after {0} failures, two for each entry that it was offered")]
+    Failures(u64),
     /// A path outside the scope of the job.
     #[error(" for a path outside the job")]
     Path,
@@ -67,6 +70,10 @@ pub struct ReportChecker {
     may_be_new: bool,
     /// First and last port allowed for data connections.
     ports: (u16, u16),
+    /// Most failures of the target; known once the source has offered everything.
+    failures_max: Option<u64>,
+    /// Whether the target also examines or removes entries that the source does not have.
+    has_extraneous: bool,
 }
 
 /// State of one worker.
@@ -116,22 +123,43 @@ struct RequestedReports {
     deltas: bool,
     lists: bool,
     measures: bool,
+    backups: bool,
+    links: bool,
+    source_removals: bool,
 }
 
 impl RequestedReports {
     fn of(job: &Job) -> Self {
         let options: &JobOptions = &job.options;
-        let delta = options.target.delta;
+        let (delta, sync) = (options.target.delta, &options.target.sync);
         Self {
             files: options.reports.files,
-            items: options.target.sync.tells_items,
+            items: sync.tells_items,
             checksum: options.integrity.checksum.as_ref().map(|asked| (asked.algorithm.bytes(), asked.at_source)),
             compares: options.compare,
             resumes: options.target.partial.resume,
-            deltas: delta.delta != DeltaMode::Off || delta.in_place || options.target.sync.detect_renames,
+            deltas: delta.delta != DeltaMode::Off || delta.in_place || sync.detect_renames,
             lists: job.list.is_some(),
             measures: false,
+            backups: !sync.backup_dir.is_empty(),
+            links: !sync.link_dests.is_empty(),
+            source_removals: sync.source_removes,
         }
+    }
+
+    /// Whether figures that are not zero are about what the job does.
+    fn ask_for_figures(&self, message: &WorkerMessage) -> bool {
+        let counters = match message {
+            WorkerMessage::Counters(counters) => counters,
+            WorkerMessage::Finished(last) => &last.counters,
+            WorkerMessage::Synced(figures) => {
+                return (self.backups || figures.backed_up == 0)
+                    && (self.links || figures.linked == 0)
+                    && (self.source_removals || figures.removed_at_source == 0 && figures.left_at_source == 0);
+            }
+            _ => return true,
+        };
+        self.compares || counters.files_compared == 0 && counters.differences == 0
     }
 
     fn ask_for(&self, requirement: ReportRequirement, ends: WorkerEnds, answers_due: u32) -> bool {
@@ -155,6 +183,7 @@ impl RequestedReports {
 impl ReportChecker {
     /// Creates a checker of workers after their Hello.
     pub fn new(job: &Job, is_one: bool) -> Self {
+        let sync = &job.options.target.sync;
         let state = || WorkerState {
             phase: WorkerPhase::Preparing,
             answers_due: 0,
@@ -169,6 +198,8 @@ impl ReportChecker {
             workers: [state(), state()],
             may_be_new: false,
             ports: ports(job),
+            failures_max: None,
+            has_extraneous: job.options.compare || sync.deletes() || sync.replaces_trees,
         }
     }
 
@@ -220,6 +251,9 @@ impl ReportChecker {
         if !message.is_permitted(ends, phase, |requirement| requests.ask_for(requirement, ends, state.answers_due)) {
             return Err(ReportRuleError::OutOfTurn);
         }
+        if !requests.ask_for_figures(message) {
+            return Err(ReportRuleError::OutOfTurn);
+        }
         message.check_owner(ends).map_err(ReportRuleError::WrongOwner)?;
         match message {
             WorkerMessage::SourceReady { .. } if !self.is_one => state.phase = WorkerPhase::Working,
@@ -243,6 +277,7 @@ impl ReportChecker {
         }
         state.files.count(message);
         self.check_contents(role, message)?;
+        self.check_failures(role, message)?;
         // A connection made late is closed with the others.
         let is_late = phase == WorkerPhase::Finished;
         let is_answer = message.rule().requirement == ReportRequirement::Connection;
@@ -292,6 +327,26 @@ impl ReportChecker {
         if is_known { Ok(()) } else { Err(ReportRuleError::Path) }
     }
 
+    /// Checks that the target reports no more failures than the source has offered entries, each of which may fail once
+    /// more after its copy.
+    fn check_failures(&mut self, role: WorkerRole, message: &WorkerMessage) -> Result<(), ReportRuleError> {
+        let counters = match message {
+            _ if self.is_one || self.has_extraneous => return Ok(()),
+            WorkerMessage::Counters(counters) => **counters,
+            WorkerMessage::Finished(last) => last.counters,
+            _ => Counters::default(),
+        };
+        if role == WorkerRole::Source && counters.walk_complete {
+            self.failures_max = Some(counters.entries_offered.saturating_mul(2));
+        }
+        match self.failures_max {
+            Some(most) if role == WorkerRole::Target && self.workers[role.index()].files.failed > most => {
+                Err(ReportRuleError::Failures(most))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Checks the final counters of both ends: no more files completed than found, and no more reports than counted.
     /// `hosts` are the display names of source and target.
     pub fn check_end(&self, ends: &[Counters; 2], hosts: [String; 2]) -> Result<(), Error> {
@@ -310,7 +365,7 @@ impl ReportChecker {
         let of_source = self.workers[WorkerRole::Source.index()].files;
         let checks = [
             (&target_host, "files", of_target.done, settled),
-            (&target_host, "failures", of_target.failed, target.failed),
+            (&target_host, "failures", of_target.failed, target.failed.min(self.failures_max.unwrap_or(u64::MAX))),
             (&target_host, "differences", of_target.differing, target.differences),
             (&target_host, "resumed files", of_target.resumed, twice),
             (&target_host, "checksums", of_target.checksums, twice),

@@ -3,6 +3,8 @@ use haul_base::job::spec::{
     ChecksumOptions, IntegrityOptions, PartialOptions, RemoteAccess, ReportOptions, TargetOptions,
 };
 use haul_proto::checksum::ChecksumAlgorithm;
+use haul_proto::sync::SyncCounters;
+use haul_proto::wire::counters::FinalReport;
 use haul_proto::wire::report::{FileReport, ResumeReport, SkipReport};
 use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 
@@ -182,6 +184,47 @@ fn no_more_is_reported_than_is_counted() {
         let error = end(&reports, source, target).unwrap_err();
         assert!(error.starts_with(said), "{error}");
     }
+}
+
+#[test]
+fn figures_about_what_the_job_does_not_do_are_faults() {
+    let synced = |figures| (WorkerRole::Target, WorkerMessage::Synced(figures));
+    let zero = SyncCounters::default();
+    let counters = Counters { differences: 1, ..Counters::default() };
+    for (role, message) in [
+        synced(SyncCounters { linked: 1, ..zero }),
+        synced(SyncCounters { backed_up: 1, ..zero }),
+        (WorkerRole::Source, WorkerMessage::Synced(SyncCounters { removed_at_source: 1, ..zero })),
+        (WorkerRole::Target, WorkerMessage::Counters(Box::new(counters))),
+        (WorkerRole::Target, WorkerMessage::Finished(Box::new(FinalReport { counters, ..FinalReport::default() }))),
+    ] {
+        assert!(take(&mut working(reporting()), role, message.clone()).is_err(), "{message:?}");
+        let mut options = JobOptions { compare: true, ..reporting() };
+        options.target.sync.source_removes = true;
+        options.target.sync.backup_dir = "old".into();
+        options.target.sync.link_dests = vec!["before".into()];
+        assert_eq!(take(&mut working(options), role, message), Ok(true));
+    }
+}
+
+#[test]
+fn no_more_failures_than_entries_were_offered() {
+    let failed = || WorkerMessage::FileFailed { path: "/t/x".into(), text: String::new() };
+    let counters = |walk_complete, entries_offered| {
+        WorkerMessage::Counters(Box::new(Counters { walk_complete, entries_offered, ..Counters::default() }))
+    };
+    let fail = |reports: &mut ReportChecker| take(reports, WorkerRole::Target, failed());
+    let mut reports = working(reporting());
+    take(&mut reports, WorkerRole::Source, counters(false, 0)).unwrap();
+    (0..4).for_each(|_| assert_eq!(fail(&mut reports), Ok(true), "more may be offered"));
+    take(&mut reports, WorkerRole::Source, counters(true, 2)).unwrap();
+    assert!(fail(&mut reports).unwrap_err().contains("after 4 failures"));
+
+    let mut deleting = reporting();
+    deleting.target.sync.replaces_trees = true;
+    let mut reports = working(deleting);
+    take(&mut reports, WorkerRole::Source, counters(true, 0)).unwrap();
+    assert_eq!(fail(&mut reports), Ok(true), "the target knows what it removes");
 }
 
 #[test]

@@ -25,6 +25,7 @@ use super::session::{Source, State};
 use crate::fs::{
     Dir, FileStat, FollowLinks, PatternFile, Prefetcher, SpecialFiles, WalkEntry, WalkFilter, WalkOptions, Walker,
 };
+use crate::metrics::counter::add;
 use crate::metrics::stage_timer::during;
 use crate::source::entry::SourceEntry;
 use crate::source::exclusions;
@@ -536,6 +537,7 @@ impl OfferBuilder<'_> {
         source.report_owners(&entry.meta);
         let mut state = wait_for_window(source)?;
         let id = state.machine.offer(entry, Arc::new(item));
+        add(&source.reporter.tally.entries_offered, 1);
         self.batch += 1;
         if self.batch >= self.batch_target || self.since.elapsed() > BATCH_AGE_MAX {
             state.machine.flush_offers();

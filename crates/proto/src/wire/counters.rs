@@ -50,6 +50,8 @@ macro_rules! with_counters {
             bytes_compared: SOURCE, "bytes compared", saturating_add;
             /// Entries that differ between the ends, counted by the target.
             differences: TARGET, "differences", saturating_add;
+            /// Entries of all types offered by the source.
+            entries_offered: SOURCE, "entries offered", saturating_add;
         }
     };
 }
@@ -183,7 +185,7 @@ mod tests {
         let bytes = to_bytes(&Counters { bytes_written: u64::MAX, ..Counters::default() });
         assert_eq!(from_bytes(&bytes).map(|read: Counters| read.bytes_written), Ok(FIGURE_MAX));
         let mut out = Writer::new();
-        out.bool(true).varint(FIGURE_MAX + 1).raw(&[0; 17]);
+        out.bool(true).varint(FIGURE_MAX + 1).raw(&[0; 18]);
         let fault = Err(ProtocolError::OverLimit("values of a report"));
         assert_eq!(from_bytes::<Counters>(&out.into_bytes()), fault);
     }

@@ -22,7 +22,7 @@ use crate::controller::control_requests::{ControlRequest, ControlRequests};
 use crate::controller::held_events::HeldEvents;
 use crate::controller::job_progress::{EndedAttempt, JobProgress, TransferTerms, streams};
 use crate::controller::list_feeder::ListFeed;
-use crate::controller::notices::NoticeCounts;
+use crate::controller::notices::{NoticeCounts, NoticeKind};
 use crate::controller::report_checker::ReportChecker;
 use crate::controller::requests::{
     SourceArguments, expected_digests, keeps_extraneous, match_request, numbered, source_request, target_request,
@@ -245,13 +245,15 @@ impl<'a> TransferController<'a> {
         self.events.emit_now(&Event::Progress(Box::new(figures)));
     }
 
-    /// Reports the number of each worker's hidden warnings.
+    /// Reports the number of each worker's hidden lines.
     fn report_hidden_notices(&mut self) {
         for role in WorkerRole::BOTH {
-            let hidden = self.notices.hidden_since(&self.earlier.notices, role);
-            if hidden > 0 {
-                let text = format!("{}: {hidden} more notices not shown", self.workers.label(role));
-                self.events.emit(Event::Warning(text));
+            for (kind, words) in NoticeKind::ALL {
+                let hidden = self.notices.hidden_since(&self.earlier.notices, role, kind);
+                if hidden > 0 {
+                    let text = format!("{}: {hidden} more {words} not shown", self.workers.label(role));
+                    self.events.emit(Event::Warning(text));
+                }
             }
         }
     }
@@ -294,7 +296,7 @@ impl<'a> TransferController<'a> {
             return;
         }
         (*path, *others) = now;
-        if self.notices.count(WorkerRole::Source) {
+        if self.notices.count(WorkerRole::Source, NoticeKind::Notice) {
             let (transport, because) =
                 (self.connection.transport.clone(), Some(because).filter(|text| !text.is_empty()));
             self.events.emit(Event::PathChanged { transport, because });
@@ -375,16 +377,19 @@ impl<'a> TransferController<'a> {
             WorkerMessage::Differs { path, differences } => {
                 Event::Differs { path, host: self.workers.label(role), differences }
             }
-            WorkerMessage::Warning { text } => {
-                if !self.notices.count(role) {
-                    return Ok(None);
-                }
-                Event::Warning(format!("{}: {text}", self.workers.label(role)))
-            }
+            WorkerMessage::Warning { text } => Event::Warning(format!("{}: {text}", self.workers.label(role))),
             other => return Ok(Some(other)),
         };
-        let ends = self.job.options.stop.at_failure && matches!(event, Event::FileFailed { .. });
-        self.events.emit(event);
+        let kind = match event {
+            Event::FileFailed { .. } => Some(NoticeKind::Failure),
+            Event::Skipped(_) => Some(NoticeKind::Skipped),
+            Event::Warning(_) => Some(NoticeKind::Notice),
+            _ => None,
+        };
+        let ends = self.job.options.stop.at_failure && kind == Some(NoticeKind::Failure);
+        if kind.is_none_or(|kind| self.notices.count(role, kind)) {
+            self.events.emit(event);
+        }
         if ends { Err(Error::Failed(FIRST_FAILURE.into())) } else { Ok(None) }
     }
 
