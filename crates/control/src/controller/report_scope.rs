@@ -9,7 +9,7 @@ use haul_base::job::display_path::below;
 use haul_base::job::location::Host;
 use haul_base::job::spec::Job;
 use haul_proto::limits::PATH_MAX;
-use haul_proto::path::Name;
+use haul_proto::path::{MAX_NAME, Name};
 use haul_proto::wire::request::TargetOperand;
 
 use super::base::full_path;
@@ -93,13 +93,13 @@ impl ReportScope {
     /// Whether the source may report on this path.
     pub fn has_source(&self, path: &[u8]) -> bool {
         let Some(operands) = &self.operands else { return true };
-        is_cut(path) || operands.cover(path)
+        operands.cover(path) || is_cut_below(path, &operands.all)
     }
 
     /// Whether the target may report this path, relative to its destination, as complete. Data in a pipe or a device
     /// has no path.
     pub fn has_landed(&self, path: &[u8]) -> bool {
-        if path.is_empty() || path == self.target || is_cut(path) {
+        if path.is_empty() || path == self.target || is_cut_below(path, [&self.target]) {
             return true;
         }
         is_below(path)
@@ -112,7 +112,7 @@ impl ReportScope {
 
     /// Whether the target may report on this display path.
     pub fn has_target(&self, path: &[u8]) -> bool {
-        if is_cut(path) {
+        if is_cut_below(path, [&self.target]) {
             return true;
         }
         let parent = Path::new(OsStr::from_bytes(&self.target)).parent();
@@ -138,9 +138,21 @@ fn components(path: &[u8]) -> Components<'_> {
     Path::new(OsStr::from_bytes(path)).components()
 }
 
-/// Whether a path was cut for its length; the start of such a path is unknown.
-fn is_cut(path: &[u8]) -> bool {
-    path.len() >= PATH_MAX
+/// Whether this is the end of a longer path, as a worker sends it: names, after the end of a name or of a `known` path.
+fn is_cut_below<'a>(path: &[u8], known: impl IntoIterator<Item = &'a Vec<u8>>) -> bool {
+    if path.len() < PATH_MAX {
+        return false;
+    }
+    let names = path.rsplit(|&byte| byte == b'/').take_while(|part| Name::new(part).is_ok());
+    let below: usize = names.map(|name| name.len() + 1).sum();
+    let start = &path[..path.len().saturating_sub(below)];
+    let is_end_of_name = start.len() <= MAX_NAME && !start.iter().any(|byte| [b'/', 0].contains(byte));
+    let is_in = |known: &Vec<u8>| path.get(..=start.len()).is_some_and(|start| contains(known, start));
+    is_end_of_name || known.into_iter().any(is_in)
+}
+
+fn contains(path: &[u8], part: &[u8]) -> bool {
+    path.windows(part.len()).any(|window| window == part)
 }
 
 /// Whether each component is a valid name.
@@ -219,6 +231,29 @@ mod tests {
         for (path, lands) in [("f", true), ("g", true), ("/dev/sda", true), ("", true), ("etc/passwd", false)] {
             assert_eq!(file.has_landed(path.as_bytes()), lands, "{path}");
         }
+    }
+
+    #[test]
+    fn a_cut_path_is_the_end_of_a_known_one() {
+        let scope = scope(&["a//./b"], "t/././u", &[("b", true)], &[]);
+        let admits = |path: &[u8]| (scope.has_source(path), scope.has_landed(path), scope.has_target(path));
+        for (start, by_source, by_target) in [
+            ("ame", true, true),
+            ("", true, true),
+            ("..", true, true),
+            ("//./b", true, false),
+            ("/././u", false, true),
+            ("././../../../etc", false, false),
+            ("x/..", false, false),
+            ("x//y", false, false),
+            ("x\0", false, false),
+        ] {
+            let left = PATH_MAX - start.len();
+            let path = [start, &"/name".repeat(left / 5), &"x".repeat(left % 5)].concat();
+            assert_eq!(admits(path.as_bytes()), (by_source, by_target, by_target), "{start}");
+        }
+        assert!(!scope.has_source(&[&vec![b'x'; PATH_MAX - 12][..], b"/.././passwd"].concat()));
+        assert!(!scope.has_source(&vec![b'x'; PATH_MAX]), "no name is so long");
     }
 
     #[test]
