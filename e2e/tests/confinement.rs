@@ -419,3 +419,31 @@ fn unreadable_and_unwritable_files_are_reported_to_a_user() {
     sandbox.haul_of_user(["-r", "source", "not ours"]).run().ends(1).says(["not ours/source", "permission"]);
     assert_eq!(listing(&locked), Vec::<String>::new());
 }
+
+#[test]
+fn a_link_of_another_user_leads_to_no_output() {
+    if !is_root_or_skip("links of another user") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.file("a", "content");
+    let own = sandbox.file("own", "");
+    let shared = sandbox.dir("shared");
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).expect("it is ours");
+    for name in ["out", "out.html", "out.csv", "out.json"] {
+        symlink(&own, shared.join(name)).expect("a link");
+        std::os::unix::fs::lchown(shared.join(name), Some(NOBODY), Some(NOBODY)).expect("root may");
+    }
+    for words in [
+        &["--report", "shared/out.html", "a", "b"][..],
+        &["--checksums", "shared/out", "a", "b"],
+        &["--metrics", "shared/out", "a", "b"],
+        &["--logfile", "shared/out", "a", "b"],
+        &["survey", "--html", "shared/out.html", "a"],
+        &["sweep", "--out", "shared/out", "a", "null:"],
+    ] {
+        let run = sandbox.haul(words.iter().copied()).run();
+        assert!(run.status != Some(0) && run.stderr.contains("is a link of another user"), "{}", run.account());
+        assert_eq!((contents(&own), listing(&shared).len()), (Vec::new(), 4), "{words:?}");
+    }
+}

@@ -4,7 +4,6 @@
 //! A file appears complete or not at all, unless lines are appended. Names that b3sum cannot read back (not UTF-8, or
 //! with U+FFFD) are counted and named, not written.
 
-use std::fs::OpenOptions;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
@@ -59,8 +58,7 @@ impl Checksums {
 
     /// Appends to a file.
     pub fn append(to: &Path, form: LineFormat) -> io::Result<Self> {
-        ReplaceableFile::Checksums.check(to)?;
-        let out = OpenOptions::new().create(true).append(true).open(to)?;
+        let out = ReplaceableFile::Checksums.open_to_append(to, |_| false)?;
         Ok(Self::to(Box::new(out), escape(to.as_os_str().as_encoded_bytes()), form))
     }
 

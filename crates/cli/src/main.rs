@@ -14,6 +14,7 @@ mod list;
 mod manifest;
 mod metrics;
 mod network;
+mod output_place;
 mod pending;
 mod pipes;
 mod probe;

@@ -1,23 +1,25 @@
 //! A file that appears complete or not at all: written under a temporary name beside it, and renamed.
 
-use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::{
+    AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, openat, renameat, statat, unlinkat,
+};
 use rustix::io::Errno;
 
 use crate::manifest::line::{ManifestLine, is_bbcps};
+use crate::output_place::OutputPlace;
 
 /// The first line of a log.
 pub const LOG_HEADER: &str = "# haul log\n";
 
 /// Temporary files of this process that exist now.
-static UNFINISHED: Unfinished = Unfinished(Mutex::new(BTreeSet::new()));
+static UNFINISHED: Unfinished = Unfinished(Mutex::new(Vec::new()));
 
 /// Removes unfinished files, for a process about to exit.
 pub fn remove_unfinished() {
@@ -25,7 +27,7 @@ pub fn remove_unfinished() {
 }
 
 /// Temporary files, removed whenever the process ends.
-struct Unfinished(Mutex<BTreeSet<PathBuf>>);
+struct Unfinished(Mutex<Vec<Arc<Names>>>);
 
 /// Kinds of files that haul replaces or appends to, recognised by their beginning. Empty files, devices and FIFOs
 /// qualify.
@@ -49,13 +51,25 @@ impl ReplaceableFile {
 
     /// Fails if another kind of file is at `path`.
     pub fn check(self, path: &Path) -> io::Result<()> {
-        let has_content = fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0);
-        if self == Self::Anything || !has_content {
+        self.check_at(&OutputPlace::find(path)?, |_| false)
+    }
+
+    /// Opens a file of this kind, or one whose beginning `is_other` accepts, to append to it. Creates it if there is
+    /// none.
+    pub fn open_to_append(self, path: &Path, is_other: impl Fn(&[u8]) -> bool) -> io::Result<File> {
+        let place = OutputPlace::find(path)?;
+        self.check_at(&place, is_other)?;
+        place.open(OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)
+    }
+
+    fn check_at(self, place: &OutputPlace, is_other: impl Fn(&[u8]) -> bool) -> io::Result<()> {
+        let has_content = |stat: Stat| FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_size > 0;
+        if self == Self::Anything || !place.stat()?.is_some_and(has_content) {
             return Ok(());
         }
         let mut beginning = Vec::new();
-        File::open(path)?.take(Self::BEGINNING).read_to_end(&mut beginning)?;
-        if self.has_made(&beginning) {
+        place.open(OFlags::RDONLY | OFlags::NONBLOCK)?.take(Self::BEGINNING).read_to_end(&mut beginning)?;
+        if self.has_made(&beginning) || is_other(&beginning) {
             return Ok(());
         }
         let what = match self {
@@ -85,37 +99,38 @@ impl ReplaceableFile {
 /// A file under a temporary name; removed unless published. A device keeps its name.
 pub struct Pending {
     file: File,
-    names: Option<Names>,
+    names: Option<Arc<Names>>,
 }
 
+/// The final place, and the temporary name beside it.
 struct Names {
-    temporary: PathBuf,
-    target: PathBuf,
+    place: OutputPlace,
+    temporary: String,
 }
 
 impl Pending {
     /// Creates a temporary file for `to`. An existing file keeps its contents until the end. The destination of a link
     /// is replaced, not the link; a device is written to.
     pub fn create(to: &Path, own: ReplaceableFile) -> io::Result<Self> {
-        own.check(to)?;
-        let target = fs::canonicalize(to).unwrap_or_else(|_| to.to_owned());
-        match fs::metadata(&target) {
-            Ok(there) if there.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-            Ok(there) if !there.is_file() => {
-                Ok(Self { file: OpenOptions::new().write(true).open(&target)?, names: None })
-            }
-            _ => Self::beside(target),
+        let place = OutputPlace::find(to)?;
+        own.check_at(&place, |_| false)?;
+        match place.stat()?.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+            None | Some(FileType::RegularFile) => Self::beside(place),
+            Some(FileType::Directory) => Err(io::ErrorKind::IsADirectory.into()),
+            Some(_) => Ok(Self { file: place.open(OFlags::WRONLY)?, names: None }),
         }
     }
 
-    fn beside(target: PathBuf) -> io::Result<Self> {
-        let temporary = target.with_file_name(temporary_name(&target)?);
-        remove_stale(&temporary)?;
+    fn beside(place: OutputPlace) -> io::Result<Self> {
+        let temporary = temporary_name(place.name());
+        let names = Names { place, temporary };
+        names.remove_stale()?;
         let mut unfinished = UNFINISHED.lock();
-        let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
-        unfinished.insert(temporary.clone());
+        let file = names.open(OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
+        let names = Arc::new(names);
+        unfinished.push(Arc::clone(&names));
         drop(unfinished);
-        let pending = Self { file, names: Some(Names { temporary, target }) };
+        let pending = Self { file, names: Some(names) };
         match flock(&pending.file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::AGAIN) => Err(taken()),
             // Without locks, concurrent runs are not detected.
@@ -130,66 +145,84 @@ impl Pending {
 
     /// Publishes the file.
     pub fn publish(mut self) -> io::Result<()> {
-        let Some(Names { temporary, target }) = &self.names else { return Ok(()) };
+        let Some(names) = &self.names else { return Ok(()) };
         self.file.sync_all()?;
         let mut unfinished = UNFINISHED.lock();
-        if !is_there(&self.file, temporary) {
+        if !names.are_of(&self.file) {
             return Err(io::Error::other("its temporary file was deleted"));
         }
-        fs::rename(temporary, target)?;
-        unfinished.remove(temporary);
+        let dir = names.place.dir();
+        renameat(dir, &*names.temporary, dir, names.place.name())?;
+        unfinished.retain(|other| !Arc::ptr_eq(other, names));
         self.names = None;
         Ok(())
     }
 }
 
-/// Whether a temporary name still refers to this file.
-fn is_there(file: &File, temporary: &Path) -> bool {
-    let (Ok(ours), Ok(there)) = (file.metadata(), fs::symlink_metadata(temporary)) else { return false };
-    (ours.dev(), ours.ino()) == (there.dev(), there.ino())
+impl Names {
+    /// Whether the temporary name still refers to this file.
+    fn are_of(&self, file: &File) -> bool {
+        let there = statat(self.place.dir(), &*self.temporary, AtFlags::SYMLINK_NOFOLLOW);
+        let (Ok(ours), Ok(there)) = (fstat(file), there) else { return false };
+        (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
+    }
+
+    fn open(&self, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(openat(self.place.dir(), &*self.temporary, flags, Mode::from_raw_mode(0o666))?.into())
+    }
+
+    fn remove(&self) -> io::Result<()> {
+        Ok(unlinkat(self.place.dir(), &*self.temporary, AtFlags::empty())?)
+    }
+
+    /// Removes the remains of a killed run. Fails for another run's active file, and for an entry that is not a file.
+    fn remove_stale(&self) -> io::Result<()> {
+        let Ok(file) = self.open(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY) else { return Ok(()) };
+        if !file.metadata()?.is_file() {
+            return Ok(());
+        }
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::AGAIN) => Err(taken()),
+            _ => self.remove(),
+        }
+    }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        let Some(Names { temporary, .. }) = &self.names else { return };
-        if UNFINISHED.lock().remove(temporary) && is_there(&self.file, temporary) {
-            let _ = fs::remove_file(temporary);
+        let Some(names) = &self.names else { return };
+        if UNFINISHED.forget(names) && names.are_of(&self.file) {
+            let _ = names.remove();
         }
     }
 }
 
 impl Unfinished {
+    /// Forgets a file; returns whether it was there.
+    fn forget(&self, names: &Arc<Names>) -> bool {
+        let mut all = self.lock();
+        let before = all.len();
+        all.retain(|other| !Arc::ptr_eq(other, names));
+        all.len() < before
+    }
+
     fn remove_all(&self) {
-        for path in std::mem::take(&mut *self.lock()) {
-            let _ = fs::remove_file(path);
+        for names in std::mem::take(&mut *self.lock()) {
+            let _ = names.remove();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Names>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The temporary name: constant, so that the next run finds the remains of a killed one, and in the form that copies
 /// exclude.
-fn temporary_name(target: &Path) -> io::Result<String> {
-    let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+fn temporary_name(name: &OsStr) -> String {
     let digest = blake3::Hasher::new().update(b"checksums\0").update(name.as_bytes()).finalize();
-    Ok(format!(".haul-{}.part", &digest.to_hex()[..24]))
-}
-
-/// Removes the remains of a killed run. Fails for another run's active file, and for an entry that is not a file.
-fn remove_stale(temporary: &Path) -> io::Result<()> {
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits();
-    let opened = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(temporary);
-    let Ok(file) = opened else { return Ok(()) };
-    if !file.metadata()?.is_file() {
-        return Ok(());
-    }
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::AGAIN) => Err(taken()),
-        _ => fs::remove_file(temporary),
-    }
+    format!(".haul-{}.part", &digest.to_hex()[..24])
 }
 
 fn taken() -> io::Error {
@@ -198,8 +231,10 @@ fn taken() -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::io::Write;
     use std::os::unix::fs::FileTypeExt;
+    use std::path::PathBuf;
 
     use super::*;
 
@@ -211,7 +246,7 @@ mod tests {
 
     fn here(dir: &tempfile::TempDir) -> (PathBuf, PathBuf) {
         let to = dir.path().join("sums");
-        let temporary = dir.path().join(temporary_name(&to).unwrap());
+        let temporary = dir.path().join(temporary_name(OsStr::new("sums")));
         (to, temporary)
     }
 
@@ -301,14 +336,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let begun = dir.path().join("begun");
         fs::write(&begun, "").unwrap();
-        let unfinished = Unfinished(Mutex::new([begun.clone()].into()));
+        let place = OutputPlace::find(&dir.path().join("to")).unwrap();
+        let unfinished = Unfinished(Mutex::new(vec![Arc::new(Names { place, temporary: "begun".into() })]));
         unfinished.remove_all();
         assert!(!begun.exists() && unfinished.lock().is_empty());
-        let (to, temporary) = here(&dir);
-        let pending = write(&to, "").unwrap();
-        assert!(UNFINISHED.lock().contains(&temporary));
+        let pending = write(&here(&dir).0, "").unwrap();
+        let names = Arc::clone(pending.names.as_ref().unwrap());
+        let is_known = || UNFINISHED.lock().iter().any(|other| Arc::ptr_eq(other, &names));
+        assert!(is_known());
         drop(pending);
-        assert!(!UNFINISHED.lock().contains(&temporary) && !temporary.exists());
+        assert!(!is_known() && !here(&dir).1.exists());
     }
 
     #[test]

@@ -22,7 +22,7 @@ mod streams;
 pub mod summary;
 pub mod verdict;
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -107,8 +107,7 @@ fn list() -> Box<dyn Write> {
 /// Opens a log to append to, or creates it. A device or a FIFO has no header.
 fn open_log(path: &Path) -> anyhow::Result<File> {
     let open = || {
-        ReplaceableFile::Log.check(path)?;
-        let mut log = OpenOptions::new().create(true).append(true).open(path)?;
+        let mut log = ReplaceableFile::Log.open_to_append(path, |_| false)?;
         let found = log.metadata()?;
         if found.is_file() && found.len() == 0 {
             log.write_all(LOG_HEADER.as_bytes())?;

@@ -1,18 +1,19 @@
 //! NAME.csv: the runs of a sweep, one line each, written after each run. A stopped sweep resumes from it: recorded runs
 //! are not repeated. Its first lines identify the sweep.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{anyhow, bail};
 use haul_base::sys::random::random;
 use haul_proto::path::escape;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
 use super::figures::{SweepRun, columns};
 use super::setting::SweepSetting;
+use crate::output_place::OutputPlace;
 
 const FIRST: &str = "# haul sweep 1";
 /// Largest file that is read.
@@ -42,7 +43,8 @@ impl Journal {
     pub fn open(path: &Path, header: &Header) -> anyhow::Result<Self> {
         let shown = escape(path.as_os_str().as_encoded_bytes());
         let cannot = |error: io::Error| anyhow!("{shown}: {error}");
-        let file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(cannot)?;
+        let open = |place: OutputPlace| place.open(OFlags::RDWR | OFlags::APPEND | OFlags::CREATE);
+        let file = OutputPlace::find(path).and_then(open).map_err(cannot)?;
         if let Err(Errno::AGAIN) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
             bail!("{shown}: another haul sweep is writing it");
         }
@@ -50,7 +52,7 @@ impl Journal {
         if size > BYTES_MAX {
             bail!("{shown}: not a record of a sweep\nuse another one with --out");
         }
-        let text = fs::read_to_string(path).map_err(cannot)?;
+        let text = io::read_to_string(&file).map_err(cannot)?;
         let mut journal = Self { file, runs: Vec::new(), number: 0, is_resumed: false };
         if FIRST.starts_with(&text) {
             journal.file.set_len(0).and_then(|()| journal.begin(header)).map_err(cannot)?;
@@ -179,6 +181,8 @@ fn quoted_cell(inside: &str) -> Option<(String, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::super::figures::tests::run;
     use super::*;
 

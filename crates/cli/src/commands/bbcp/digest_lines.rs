@@ -1,7 +1,6 @@
 //! bbcp's lines of checksums (`-E ALG=` and `-E ALG=FILE`): `Checksum: md5 VALUE HOST:/path`.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -26,7 +25,8 @@ impl DigestLines {
         let out: Box<dyn Write> = match sink {
             DigestSink::Shown => Box::new(io::stderr()),
             DigestSink::Added(path) => Box::new(
-                append(path)
+                ReplaceableFile::Checksums
+                    .open_to_append(path, |beginning| beginning.starts_with(LABEL.as_bytes()))
                     .map_err(|error| anyhow::anyhow!("--checksum {}: {error}", escape(path.as_os_str().as_bytes())))?,
             ),
         };
@@ -39,18 +39,6 @@ impl DigestLines {
         let line = format!("{LABEL}{} {} {}:{path}\n", algorithm.name(), hex(digest), self.host);
         self.out.write_all(line.as_bytes())
     }
-}
-
-/// Opens a list of checksums to append to. Any other file is refused.
-fn append(path: &Path) -> io::Result<File> {
-    let mut first = Vec::new();
-    let is_bbcps = File::open(path)
-        .and_then(|file| BufReader::new(file.take(LABEL.len() as u64)).read_until(b'\n', &mut first))
-        .is_ok_and(|_| first == LABEL.as_bytes());
-    if !is_bbcps {
-        ReplaceableFile::Checksums.check(path)?;
-    }
-    OpenOptions::new().create(true).append(true).open(path)
 }
 
 #[cfg(test)]

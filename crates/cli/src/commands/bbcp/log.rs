@@ -1,7 +1,5 @@
 //! bbcp's log (`-l FILE`): lines with date and time, and a line of `=-` after each run.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -14,28 +12,20 @@ use crate::stamped_lines::StampedLines;
 /// The line after a run.
 pub const END: &str = "=-=-=-=-=-=-=-=";
 
-/// Bytes that are read to recognise a log.
-const BEGINNING: u64 = 64;
-
 /// Opens a log to append to. Any other file is refused.
 pub fn open(path: &Path) -> anyhow::Result<StampedLines> {
-    let open = || {
-        if !is_bbcps(path) {
-            ReplaceableFile::Log.check(path)?;
-        }
-        OpenOptions::new().create(true).append(true).open(path)
-    };
     let shown = escape(path.as_os_str().as_bytes());
-    let file = open().map_err(|error: io::Error| anyhow::anyhow!("--logfile {shown}: {error}"))?;
+    let file = ReplaceableFile::Log
+        .open_to_append(path, is_bbcps)
+        .map_err(|error| anyhow::anyhow!("--logfile {shown}: {error}"))?;
     Ok(StampedLines::new(file, stamp, END))
 }
 
 /// Whether a file begins like bbcp's log: with date and time, or with the end of a run.
-fn is_bbcps(path: &Path) -> bool {
-    let mut first = Vec::new();
-    let read = File::open(path).and_then(|file| BufReader::new(file.take(BEGINNING)).read_until(b'\n', &mut first));
-    let shape: Vec<u8> = first.iter().map(|byte| if byte.is_ascii_digit() { b'0' } else { *byte }).collect();
-    read.is_ok() && (shape.starts_with(b"000000 00:00:00 ") || first.starts_with(END.as_bytes()))
+fn is_bbcps(beginning: &[u8]) -> bool {
+    let digits = |byte: &u8| if byte.is_ascii_digit() { b'0' } else { *byte };
+    let shape: Vec<u8> = beginning.iter().take(16).map(digits).collect();
+    shape.starts_with(b"000000 00:00:00 ") || beginning.starts_with(END.as_bytes())
 }
 
 #[cfg(test)]
