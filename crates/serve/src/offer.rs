@@ -119,6 +119,29 @@ pub struct ServeOffer {
     pub program: WorkerProgram,
 }
 
+/// Most places of clients without credentials.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OpenPlaces {
+    /// In all directories.
+    pub all: usize,
+    /// In one directory.
+    pub in_directory: usize,
+    /// From one network.
+    pub from_network: usize,
+}
+
+impl ServeOffer {
+    /// Returns the places of clients without credentials: half of all, where others have credentials; half of these for
+    /// each of several open directories, and for each network.
+    pub(super) fn open_places(&self) -> OpenPlaces {
+        let half = |places: usize| places.div_ceil(2);
+        let has_credentials = self.directories.iter().any(|directory| !directory.credentials.is_empty());
+        let all = if has_credentials { half(self.clients_max) } else { self.clients_max };
+        let has_several = self.directories.iter().filter(|directory| !directory.open_to.is_empty()).count() > 1;
+        OpenPlaces { all, in_directory: if has_several { half(all) } else { all }, from_network: half(all) }
+    }
+}
+
 /// An event of a server.
 #[derive(Debug, Clone)]
 pub enum ServeEvent {

@@ -1,6 +1,5 @@
 //! One client of a server: authenticates it, admits or refuses it, and connects it with its own worker.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -16,7 +15,7 @@ use haul_base::job::work_progress::WorkProgress;
 use haul_base::sys::child::{SpawnedChild, spawn};
 use haul_base::sys::inherited_fds::hand_over;
 use haul_base::sys::sync::lock;
-use haul_engine::preauth::{PendingConnections, PendingPlace};
+use haul_engine::preauth::{AddressPrefix, PendingConnections, PendingPlace};
 use haul_engine::worker::client_limits::{ClientLimits, ServedPipe};
 use haul_proto::limits::GREETING_DEADLINE_MS;
 use haul_proto::wire::serve::UNPROVEN_MAX;
@@ -26,7 +25,7 @@ use super::relay::relay;
 use super::tls;
 use crate::ServeObserver;
 use crate::auth::{answer, as_server};
-use crate::offer::{ServeEvent, ServeOffer, ServedContent, ServedDirectory};
+use crate::offer::{OpenPlaces, ServeEvent, ServeOffer, ServedContent, ServedDirectory};
 use crate::preauth_socket::PreauthSocket;
 use crate::unauthenticated::UnauthenticatedClients;
 
@@ -55,52 +54,69 @@ pub(super) struct ServeShared {
     pub(super) log: Box<ServeObserver>,
 }
 
-/// Number of clients in total and by directory name.
+/// The admitted clients.
 #[derive(Default)]
-pub(super) struct ClientCounts(Mutex<DirectoryCounts>);
+pub(super) struct ClientCounts(Mutex<AdmittedPlaces>);
 
 #[derive(Default)]
-struct DirectoryCounts {
-    all: usize,
-    inside: HashMap<String, usize>,
+struct AdmittedPlaces {
+    next: u64,
+    taken: Vec<AdmittedPlace>,
+}
+
+struct AdmittedPlace {
+    number: u64,
+    directory: String,
+    /// The network of a client without credentials.
+    open_from: Option<AddressPrefix>,
 }
 
 /// One counted client, until this is dropped.
 pub(super) struct AdmittedClient<'a> {
     limits: &'a ClientCounts,
-    directory: String,
+    number: u64,
 }
 
 impl ClientCounts {
     pub(super) fn are_none(&self) -> bool {
-        lock(&self.0).all == 0
+        lock(&self.0).taken.is_empty()
     }
 
     /// Counts one more client in this directory, if the limits permit it.
-    fn enter(&self, offer: &ServeOffer, directory: &ServedDirectory) -> Result<AdmittedClient<'_>, AdmissionRefusal> {
-        let mut counts = lock(&self.0);
-        let inside = counts.inside.get(&directory.name).copied().unwrap_or(0);
+    fn enter(
+        &self,
+        offer: &ServeOffer,
+        directory: &ServedDirectory,
+        (known, peer): (&KnownClient, IpAddr),
+    ) -> Result<AdmittedClient<'_>, AdmissionRefusal> {
+        let mut places = lock(&self.0);
+        let is_here = |place: &&AdmittedPlace| place.directory == directory.name;
         let inside_max = directory.clients_max.unwrap_or(offer.clients_max);
-        if counts.all >= offer.clients_max {
+        if places.taken.len() >= offer.clients_max {
             return Err(AdmissionRefusal::FullServer(offer.clients_max));
         }
-        if inside >= inside_max {
+        if places.taken.iter().filter(is_here).count() >= inside_max {
             return Err(AdmissionRefusal::FullDirectory(inside_max));
         }
-        counts.all += 1;
-        counts.inside.insert(directory.name.clone(), inside + 1);
-        Ok(AdmittedClient { limits: self, directory: directory.name.clone() })
+        let open_from = (*known == KnownClient::Anyone).then(|| AddressPrefix::of(peer));
+        if open_from.is_some() {
+            let open = || places.taken.iter().filter(|place| place.open_from.is_some());
+            let OpenPlaces { all, in_directory, from_network } = offer.open_places();
+            let is_full = open().count() >= all || open().filter(is_here).count() >= in_directory;
+            if is_full || open().filter(|place| place.open_from == open_from).count() >= from_network {
+                return Err(AdmissionRefusal::FullOpen);
+            }
+        }
+        let number = places.next;
+        places.next += 1;
+        places.taken.push(AdmittedPlace { number, directory: directory.name.clone(), open_from });
+        Ok(AdmittedClient { limits: self, number })
     }
 }
 
 impl Drop for AdmittedClient<'_> {
     fn drop(&mut self) {
-        let mut counts = lock(&self.limits.0);
-        counts.all -= 1;
-        if let Some(inside) = counts.inside.get_mut(&self.directory) {
-            *inside -= 1;
-        }
-        counts.inside.retain(|_, inside| *inside > 0);
+        lock(&self.limits.0).taken.retain(|place| place.number != self.number);
     }
 }
 
@@ -146,6 +162,9 @@ enum AdmissionRefusal {
     /// The directory has this many clients already.
     #[error("the directory has reached its limit of clients ({0})\ntry later")]
     FullDirectory(usize),
+    /// The client's share of the places without credentials is taken.
+    #[error("all places for clients without a secret are taken, or those of your network\ntry later, or use a secret")]
+    FullOpen,
     /// An earlier client used the server's standard input or output.
     #[error("another client has used this server's pipe")]
     UsedPipe,
@@ -232,7 +251,7 @@ fn admit<'s>(
     name: &str,
 ) -> Result<(&'s ServedDirectory, AdmittedClient<'s>), AdmissionRefusal> {
     let directory = find(&offer.directories, client, name)?;
-    let admitted = shared.clients.enter(offer, directory)?;
+    let admitted = shared.clients.enter(offer, directory, client)?;
     if shared.is_pipe_used.load(Ordering::SeqCst) {
         return Err(AdmissionRefusal::UsedPipe);
     }
@@ -324,4 +343,82 @@ fn work(
     let lost = relayed.err().filter(|_| status.is_none()).map(|error| error.to_string());
     account.why = account.why.or(lost);
     Ok((status, account))
+}
+
+#[cfg(test)]
+mod tests {
+    use haul_base::job::spec::{Secret, WorkerProgram};
+    use haul_engine::worker::client_limits::{ServePolicy, ServedAccess};
+
+    use super::*;
+    use crate::offer::ServedCredential;
+
+    const SECRET: &str = "0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f";
+
+    fn directory(name: &str, is_open: bool) -> ServedDirectory {
+        let known = KnownClient::Secret(Secret::parse(SECRET).unwrap());
+        ServedDirectory {
+            name: name.into(),
+            content: ServedContent::Directory("/".into()),
+            access: ServedAccess::Both,
+            credentials: if is_open { Vec::new() } else { vec![ServedCredential::lasting(known)] },
+            open_to: if is_open { vec!["0.0.0.0/0".parse().unwrap()] } else { Vec::new() },
+            clients_max: None,
+            rate: None,
+            size: None,
+            files: None,
+            policy: ServePolicy::default(),
+        }
+    }
+
+    fn offer(directories: Vec<ServedDirectory>) -> ServeOffer {
+        ServeOffer {
+            directories,
+            key: None,
+            clients_max: 16,
+            rate: None,
+            sandboxed: true,
+            deltas: true,
+            audit: None,
+            address: None,
+            data_ports: None,
+            program: WorkerProgram {
+                executable: "haul".into(),
+                worker_arguments: Vec::new(),
+                executables_for_others: Vec::new(),
+            },
+        }
+    }
+
+    #[test]
+    fn strangers_leave_places_for_clients_with_credentials_and_for_each_other() {
+        let offer = offer(vec![directory("a", true), directory("b", true), directory("c", false)]);
+        let [a, b, c] = &offer.directories[..] else { panic!("three directories") };
+        let counts = ClientCounts::default();
+        let anyone =
+            |directory, last| counts.enter(&offer, directory, (&KnownClient::Anyone, [10, 0, 0, last].into())).ok();
+        let enter_all = |directory, last| std::iter::from_fn(|| anyone(directory, last)).take(99).collect::<Vec<_>>();
+        let first = enter_all(a, 1);
+        assert_eq!(first.len(), 4, "half of the open ones");
+        assert!(anyone(a, 2).is_none() && anyone(b, 1).is_none(), "of a directory, and of a network");
+        let second = enter_all(b, 2);
+        assert_eq!(second.len(), 4);
+        assert!(anyone(a, 3).is_none() && anyone(b, 3).is_none(), "half of all");
+        let known = c.credentials[0].known.clone();
+        let owners: Vec<_> = (0..8)
+            .map(|_| counts.enter(&offer, c, (&known, [10, 0, 0, 1].into())).unwrap_or_else(|e| panic!("{e}")))
+            .collect();
+        assert!(counts.enter(&offer, c, (&known, [10, 0, 0, 1].into())).is_err());
+        drop((first, second, owners));
+        assert!(counts.are_none() && anyone(a, 3).is_some());
+    }
+
+    #[test]
+    fn without_credentials_strangers_have_all_places() {
+        let offer = offer(vec![directory("", true)]);
+        let counts = ClientCounts::default();
+        let enter = |last| counts.enter(&offer, &offer.directories[0], (&KnownClient::Anyone, [10, 0, 0, last].into()));
+        let entered: Vec<_> = (0..16).map(|n| enter(n % 2).unwrap_or_else(|e| panic!("{n}: {e}"))).collect();
+        assert!(enter(3).is_err() && entered.len() == 16);
+    }
 }

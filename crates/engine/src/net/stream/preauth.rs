@@ -44,13 +44,16 @@ struct PendingConnection {
 
 /// A network whose addresses count as one: a host or a site has many IPv6 addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum AddressPrefix {
+pub enum AddressPrefix {
+    /// An address.
     V4([u8; 4]),
+    /// A /64.
     V6([u8; 8]),
 }
 
 impl AddressPrefix {
-    fn of(address: IpAddr) -> Self {
+    /// Returns the network of an address.
+    pub fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self::V4(address.octets()),
             IpAddr::V6(address) => {
