@@ -1,13 +1,18 @@
-//! `haul serve --metrics`: answers `GET /metrics` over HTTP/1.1, one request at a time.
+//! `haul serve --metrics`: answers `GET /metrics` over HTTP/1.1, several requests at a time. A page in a browser whose
+//! name leads here (DNS rebinding) gets no answer.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{fmt, thread};
+
+use haul_engine::preauth::PendingConnections;
+use haul_proto::limits::PENDING_CONNECTIONS_MAX;
 
 use super::serve::ServeMetrics;
 use super::text::MetricsFormat;
@@ -55,30 +60,67 @@ pub struct MetricsListener {
 }
 
 impl MetricsListener {
-    /// Listens, and starts the answering thread.
-    pub fn start(address: &MetricsAddress, metrics: Arc<ServeMetrics>) -> io::Result<Self> {
-        let accept: Box<dyn Fn() -> io::Result<Box<dyn MetricsClient>> + Send> = match address {
+    /// Listens, and starts the accepting thread. `names` are further names of this host.
+    pub fn start(address: &MetricsAddress, names: Vec<String>, metrics: Arc<ServeMetrics>) -> io::Result<Self> {
+        let accept: Box<AcceptMetricsClient> = match address {
             MetricsAddress::Tcp(address) => {
                 let listener = TcpListener::bind(address)?;
-                Box::new(move || Ok(Box::new(listener.accept()?.0)))
+                Box::new(move || listener.accept().map(|(client, peer)| (Box::new(client) as _, peer.ip())))
             }
             MetricsAddress::Unix(path) => {
                 let listener = bind_unix(path)?;
-                Box::new(move || Ok(Box::new(listener.accept()?.0)))
+                Box::new(move || {
+                    listener.accept().map(|(client, _)| (Box::new(client) as _, Ipv4Addr::LOCALHOST.into()))
+                })
             }
         };
         let socket = if let MetricsAddress::Unix(path) = address { path.clone() } else { PathBuf::new() };
+        let names = matches!(address, MetricsAddress::Tcp(_)).then(|| names_of_host(names));
+        let answers = Arc::new(MetricsAnswers { names, metrics });
+        let pending = PendingConnections::new(PENDING_CONNECTIONS_MAX);
         thread::Builder::new().name("haul-metrics".into()).spawn(move || {
             loop {
                 match accept() {
-                    // Errors of a client are ignored.
-                    Ok(mut client) => drop(answer(&mut *client, &metrics)),
+                    Ok((client, peer)) => start_answer(&answers, &pending, client, peer),
                     Err(_) => thread::sleep(ACCEPT_PAUSE),
                 }
             }
         })?;
         Ok(Self { socket })
     }
+}
+
+type AcceptMetricsClient = dyn Fn() -> io::Result<(Box<dyn MetricsClient>, IpAddr)> + Send;
+
+/// What requests are answered with.
+struct MetricsAnswers {
+    /// Names in requests, besides addresses; `None` for any: no browser reaches a socket in the file system.
+    names: Option<Vec<String>>,
+    metrics: Arc<ServeMetrics>,
+}
+
+/// This host's own name, also without its domain, and the given ones.
+fn names_of_host(mut names: Vec<String>) -> Vec<String> {
+    let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    names.extend(own.split_once('.').map(|(first, _)| first.to_owned()));
+    names.extend(["localhost".to_owned(), own]);
+    names
+}
+
+/// Answers a client in a thread of its own. Where all places are taken, the oldest client loses its place.
+fn start_answer(
+    answers: &Arc<MetricsAnswers>,
+    pending: &Arc<PendingConnections>,
+    mut client: Box<dyn MetricsClient>,
+    peer: IpAddr,
+) {
+    let Some(place) = pending.admit(client.as_fd(), peer) else { return };
+    let answers = Arc::clone(answers);
+    // Errors of a client are ignored, and so is a lack of threads.
+    let _ = thread::Builder::new().name("haul-metrics".into()).spawn(move || {
+        let _ = answer(&mut *client, &answers);
+        drop(place);
+    });
 }
 
 impl Drop for MetricsListener {
@@ -103,7 +145,7 @@ fn bind_unix(path: &PathBuf) -> io::Result<UnixListener> {
 }
 
 /// A connection whose calls have a time limit.
-trait MetricsClient: Read + Write {
+trait MetricsClient: Read + Write + AsFd + Send {
     fn limit(&self, time: Duration) -> io::Result<()>;
 }
 
@@ -119,10 +161,10 @@ impl MetricsClient for UnixStream {
     }
 }
 
-fn answer(client: &mut dyn MetricsClient, metrics: &ServeMetrics) -> io::Result<()> {
+fn answer(client: &mut dyn MetricsClient, answers: &MetricsAnswers) -> io::Result<()> {
     let until = Instant::now() + REQUEST_TIME;
     let answer = match read_request(client, until)? {
-        Some(request) => reply(&request, metrics),
+        Some(request) => reply(&request, answers),
         None => status("431 Request Header Fields Too Large", ""),
     };
     let mut rest = answer.as_bytes();
@@ -158,12 +200,15 @@ fn left(until: Instant) -> io::Result<Duration> {
     if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-fn reply(request: &str, metrics: &ServeMetrics) -> String {
+fn reply(request: &str, MetricsAnswers { names, metrics }: &MetricsAnswers) -> String {
     let mut lines = request.lines();
     let first: Vec<_> = lines.next().unwrap_or_default().split(' ').collect();
     let [method, path, version] = first[..] else { return status("400 Bad Request", "") };
     if !version.starts_with("HTTP/1.") {
         return status("400 Bad Request", "");
+    }
+    if names.as_ref().is_some_and(|names| !is_for(lines.clone(), names)) {
+        return status("421 Misdirected Request", "");
     }
     match (method, path.split('?').next()) {
         ("GET", Some("/metrics")) => {
@@ -174,6 +219,19 @@ fn reply(request: &str, metrics: &ServeMetrics) -> String {
         (_, Some("/metrics")) => status("405 Method Not Allowed", "Allow: GET\r\n"),
         _ => status("404 Not Found", ""),
     }
+}
+
+/// Whether the Host header is an address, or one of these names. Every browser sends one.
+fn is_for<'a>(headers: impl Iterator<Item = &'a str>, names: &[String]) -> bool {
+    let fields = headers.filter_map(|header| header.split_once(':'));
+    fields.filter(|(name, _)| name.trim().eq_ignore_ascii_case("host")).all(|(_, host)| {
+        let host = host.trim();
+        if let Some(address) = host.strip_prefix('[') {
+            return address.split(']').next().is_some_and(|address| address.parse::<IpAddr>().is_ok());
+        }
+        let name = host.split(':').next().unwrap_or_default().trim_end_matches('.');
+        name.parse::<IpAddr>().is_ok() || names.iter().any(|own| own.eq_ignore_ascii_case(name))
+    })
 }
 
 /// The format by the client's Accept header.
@@ -212,9 +270,32 @@ mod tests {
         }
     }
 
+    fn answers() -> MetricsAnswers {
+        MetricsAnswers { names: Some(names_of_host(vec!["gateway.example".into()])), metrics: Arc::default() }
+    }
+
+    #[test]
+    fn a_name_that_leads_here_is_not_answered() {
+        let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        for (host, is_own) in [
+            ("localhost", true),
+            ("127.0.0.1:9700", true),
+            ("[::1]:9700", true),
+            ("Gateway.Example.:9700", true),
+            (&*own, true),
+            ("rebound.example", false),
+            ("127.0.0.1.rebound.example", false),
+            ("", false),
+            ("localhost\r\nHost: rebound.example", false),
+        ] {
+            let answer = reply(&format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n"), &answers());
+            assert_eq!(answer.starts_with("HTTP/1.1 200 "), is_own, "{host}: {answer}");
+        }
+    }
+
     #[test]
     fn only_a_request_for_metrics_gets_them() {
-        let metrics = ServeMetrics::default();
+        let metrics = answers();
         let line = |request: &str| reply(request, &metrics).lines().next().unwrap_or_default().to_owned();
         for (request, status) in [
             ("GET /metrics HTTP/1.1\r\n\r\n", "200 OK"),

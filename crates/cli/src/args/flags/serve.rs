@@ -22,6 +22,7 @@ options! {
     MAX_SIZE: Single<u64> = row("max-size", None, One("SIZE"), Performance, "accept at most SIZE bytes, from all clients together").one(|a| a.size(1..=u64::MAX - 1, "of at least 1"));
     MAX_FILES: Single<u32> = row("max-files", None, One("N"), Performance, "accept at most N files, directories and links, from all clients together (with --max-size, default: one for each 4k, at least 1024)").one(|a| a.number(1..=u32::MAX));
     METRICS: Single<String> = row("metrics", None, One("ADDR:PORT"), Output, "answer GET /metrics with the figures of all clients; unix:PATH listens on a socket").one(text);
+    METRICS_HOST: Repeated<String> = row("metrics-host", None, Each("NAME"), Output, "with --metrics, also answer requests for NAME (always: addresses, localhost, this host's name)").each(text);
     DELTA: Single<bool> = row("delta", None, One("MODE"), Performance, "off: send no block hashes of existing files (default: auto)").one(|a| a.choice(&[("auto", true), ("off", false)]));
     ALLOW_UNSAFE_LINKS: Switch = row("allow-unsafe-links", None, Nothing, Copying, "accept symbolic links that point outside DIR (default: refuse them)").switch();
     REQUIRE_ENCRYPTION: Switch = row("require-encryption", None, Nothing, Performance, "refuse clients with --no-encrypt").switch();

@@ -93,7 +93,8 @@ pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
         ErrorKind::AddrInUse => anyhow::anyhow!("{error}: choose another with -Z"),
         _ => anyhow::Error::new(error),
     })?;
-    let _metrics = metrics_address.map(|address| serve_metrics(&address, metrics)).transpose()?;
+    let names = values.all(&flags::serve::METRICS_HOST)?;
+    let _metrics = metrics_address.map(|address| serve_metrics(&address, names, metrics)).transpose()?;
     let hangup = Hangup::catch(is_standing).context("signals cannot be caught")?;
     let line = line_for_clients(address, server.port()?, &pass, only.as_ref());
     announce(&line, only.as_ref(), values.last(&flags::serve::SECRET_FILE), is_standard)?;
@@ -121,8 +122,12 @@ fn metrics_address(values: &Values, in_file: Option<String>) -> Result<Option<Me
     })
 }
 
-fn serve_metrics(address: &MetricsAddress, metrics: Arc<ServeMetrics>) -> anyhow::Result<MetricsListener> {
-    MetricsListener::start(address, metrics).map_err(|error| {
+fn serve_metrics(
+    address: &MetricsAddress,
+    names: Vec<String>,
+    metrics: Arc<ServeMetrics>,
+) -> anyhow::Result<MetricsListener> {
+    MetricsListener::start(address, names, metrics).map_err(|error| {
         let remedy =
             if error.kind() == ErrorKind::AddrInUse { "\nchoose another, or stop who listens there" } else { "" };
         anyhow::anyhow!(
