@@ -227,3 +227,29 @@ fn no_other_process_of_the_same_user_reads_haul_s_memory() {
     copy.signal(rustix::process::Signal::TERM);
     ProgramRun::of(copy);
 }
+
+#[test]
+fn no_message_shows_a_one_time_secret() {
+    let secret = "0f1e2d3c4b5a69788796a5b4c3d2e1f0";
+    let sandbox = Sandbox::new();
+    sandbox.file("a", "1");
+    let line = format!("haul://127.0.0.1:9/#{secret}");
+    let (upper, slip) = (line.replace("haul", "HAUL"), format!("x{line}"));
+    for words in [
+        &["--explain", &line, "a", "b"][..],
+        &[&line],
+        &["survey", "--to", &line, "a"],
+        &["serve", &line],
+        &["report", &line],
+        &["job", "plan", "--dir", "job", "a", &line],
+        &["help", &line],
+        &["-I", &line, "b"],
+        &["a", &upper],
+        &["a", &slip],
+        &[&slip, "b"],
+    ] {
+        let run = sandbox.haul(words.iter().copied()).run();
+        assert_ne!(run.status, Some(0), "{}", run.account());
+        assert!(!run.stdout.contains(&secret[..8]) && !run.stderr.contains(&secret[..8]), "{}", run.account());
+    }
+}

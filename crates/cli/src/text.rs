@@ -7,6 +7,8 @@ use std::io::Write;
 use haul_base::sys::describe::without_numbers;
 use haul_proto::path::escape;
 
+use crate::args::served::without_secrets;
+
 /// The output of lines, with or without colours.
 pub struct TextOutput {
     out: Box<dyn Write>,
@@ -67,10 +69,10 @@ impl TextOutput {
     }
 }
 
-/// Escapes control characters in text that may be another machine's. Names in it are escaped already, so backslashes
-/// stay.
+/// Escapes control characters in text that may be another machine's, and hides secrets. Names in it are escaped
+/// already, so backslashes stay.
 pub fn harmless(line: &str) -> String {
-    line.split('\\').map(|piece| escape(piece.as_bytes())).collect::<Vec<_>>().join("\\")
+    without_secrets(line).split('\\').map(|piece| escape(piece.as_bytes())).collect::<Vec<_>>().join("\\")
 }
 
 /// Names the machine of a local copy.

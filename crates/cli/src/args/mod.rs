@@ -108,8 +108,9 @@ impl UsageError {
 
 impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)?;
-        self.remedies.iter().flat_map(|remedy| remedy.lines()).try_for_each(|line| write!(f, "\nhint: {line}"))
+        f.write_str(&served::without_secrets(&self.what))?;
+        let mut hints = self.remedies.iter().flat_map(|remedy| remedy.lines()).map(served::without_secrets);
+        hints.try_for_each(|line| write!(f, "\nhint: {line}"))
     }
 }
 
