@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import os
+import pickle
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,27 @@ pytestmark = pytest.mark.usefixtures("no_process_left")
 @pytest.fixture
 def fs(server: Server) -> HaulFileSystem:
     return HaulFileSystem(served=server.line, skip_instance_cache=True)
+
+
+def test_no_secret_leaves_in_json_and_pickles() -> None:
+    secret = "0f" * 16
+    line = f"haul://db1:5031/#{secret}"
+    fs = HaulFileSystem(served=line, secret_file="/secret", skip_instance_cache=True)
+    by_position = HaulFileSystem(None, None, line)
+    assert fs.place.served == by_position.place.served == line
+    texts = [fs.to_json(), repr(fs.place), *(pickle.dumps(one).decode("latin-1") for one in (fs, by_position))]
+    assert not any(secret in text for text in texts)
+    assert pickle.loads(pickle.dumps(fs)).place.served == "haul://db1:5031/"
+    public = "haul://db1:5031/in#haul-public-00"
+    assert HaulFileSystem(served=public).storage_options == {"served": public}
+
+
+@pytest.mark.parametrize("host", ["a/b", "haul://a", "[a", "a]", ""])
+def test_a_host_is_never_a_local_path(host: str) -> None:
+    with pytest.raises(haul.UsageError):
+        Place(host=host)
+    with pytest.raises(haul.UsageError):
+        Place(host="db1", user=host)
 
 
 def test_listings_have_names_kinds_and_sizes(fs: HaulFileSystem, server: Server, tree: Path) -> None:

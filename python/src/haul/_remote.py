@@ -39,14 +39,17 @@ class Place:
 
     host: Optional[str] = None
     user: Optional[str] = None
-    served: Optional[str] = None
+    served: Optional[str] = field(default=None, repr=False)
     connection: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.served is not None and self.host is not None:
             raise UsageError("both host and served are given", hint="host is for ssh, served for haul serve")
         if self.served is not None and not self.served.startswith("haul://"):
-            raise UsageError(f"served={self.served!r}: not a line of haul serve", hint="pass haul://HOST:PORT/#SECRET")
+            raise UsageError("served is not a line of haul serve", hint="pass haul://HOST:PORT/#SECRET")
+        for name, value, special in (("host", self.host, "/[]"), ("user", self.user, "/[]:@")):
+            if value == "" or any(char in special for char in value or ""):
+                raise UsageError(f"{name}={value!r}: not a {name}", hint=f"a {name} has none of {special}")
         option_words(ConnectionOptions, self.connection)
 
     def operand(self, path: str) -> str:
@@ -183,6 +186,14 @@ class Place:
             )
         if summary.deleted == 0:
             raise FileNotFoundError(2, "no such file or directory", path)
+
+
+def without_secret(value: Any) -> Any:
+    """A line of ``haul serve`` without its one-time secret, and everything else as it is."""
+    if not isinstance(value, str) or "://" not in value:
+        return value
+    place, _, credential = value.partition("#")
+    return value if credential.startswith(("haul-public-", "open")) else place
 
 
 def is_root(path: str) -> bool:

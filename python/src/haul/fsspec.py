@@ -21,7 +21,7 @@ from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped,unused
 from fsspec.utils import infer_storage_options  # type: ignore[import-untyped,unused-ignore]
 
 from . import commands
-from ._remote import Entry, Place, is_root, local_operand, os_errors, parent_of
+from ._remote import Entry, Place, is_root, local_operand, os_errors, parent_of, without_secret
 from ._streams import COPY_BYTES, PipeWriter, ReadFile, TextWriter
 from .summaries import CopySummary
 
@@ -31,7 +31,8 @@ KINDS = {"file": "file", "directory": "directory", "symlink": "link", "special":
 class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
     """Files of a host over ssh (``host``), of a ``haul serve`` (``served``), or of this machine (neither).
 
-    ``served`` is the line that ``haul serve`` prints. Further keywords are those of ``haul.copy`` for connections, such
+    ``served`` is the line that ``haul serve`` prints. Its secret is neither in ``to_json`` nor in pickles: a process
+    that loads these needs ``secret_file``. Further keywords are those of ``haul.copy`` for connections, such
     as ``idfile`` and ``secret_file``. ``auto_mkdir`` makes missing directories above files that are written.
     """
 
@@ -52,6 +53,14 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
         super().__init__(use_listings_cache=use_listings_cache, skip_instance_cache=skip_instance_cache)
         self.place = Place(host=host, user=user, served=served, connection=connection)
         self.auto_mkdir = auto_mkdir
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # fsspec sets these, and makes JSON and pickles of them.
+        if name == "storage_args":
+            value = tuple(without_secret(one) for one in value)
+        elif name == "storage_options":
+            value = {key: without_secret(one) for key, one in value.items()}
+        super().__setattr__(name, value)
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
