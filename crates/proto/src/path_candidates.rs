@@ -2,7 +2,7 @@
 //! work.
 
 use std::cmp::Reverse;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::limits::{LINKS_MAX, ROUTES_MAX};
 use crate::wire::address::LocalAddress;
@@ -123,8 +123,21 @@ pub fn may_lead_elsewhere(address: &IpAddr) -> bool {
         IpAddr::V6(address) => {
             // ::/96 contains loopback, the unspecified address and deprecated IPv4-compatible addresses.
             let is_of_link = address.is_unicast_link_local();
-            !is_of_link && !address.is_multicast() && address.segments()[..6] != [0; 6]
+            let leads = |within: Ipv4Addr| may_lead_elsewhere(&within.into());
+            let is_of_host = address.segments()[..6] == [0; 6] || !ipv4_within(address).is_none_or(leads);
+            !is_of_link && !address.is_multicast() && !is_of_host
         }
+    }
+}
+
+/// Returns the IPv4 address that a gateway takes an address for: NAT64 (RFC 6052), 6to4 (RFC 3056) or the client of
+/// Teredo (RFC 4380).
+fn ipv4_within(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let of = |high: u16, low: u16| Some(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)));
+    match address.segments() {
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => of(high, low),
+        [0x2001, 0, .., high, low] => of(!high, !low),
+        _ => None,
     }
 }
 
@@ -184,9 +197,17 @@ mod tests {
             "ff02::1/16",
             "255.255.255.255/32",
             "::ffff:0.0.0.0/128",
+            "64:ff9b::127.0.0.1/96",
+            "64:ff9b::a9fe:a9fe/96",
+            "2002:7f00:1::1/16",
+            "2002:a9fe:a9fe::/16",
+            "2001:0:102:304::80ff:fffe/32",
         ];
         let mut far: Vec<_> = of_one_host.iter().map(|text| local(text, "x", 0)).collect();
         far.extend([bridge, local("10.1.0.2/24", "eth0", 1000)]);
+        for elsewhere in ["64:ff9b::10.1.0.2", "2002:a01:2::1", "2001:0:102:304::f5fe:fffd", "2001:db8::1"] {
+            assert!(may_lead_elsewhere(&elsewhere.parse().unwrap()), "{elsewhere}");
+        }
         assert_eq!(between(&near, &far, Some("10.1.0.2")), ["10.1.0.2 1"]);
         // Two workers on one host: only the address that ssh used connects them.
         assert_eq!(between(&near, &near, Some("127.0.0.1")), ["127.0.0.1 1"]);
