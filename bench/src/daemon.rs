@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use haul_lab::{Cgroup, Finished, Running, descendants, end_tree, start, tree_cpu, tree_memory_bytes};
+use haul_lab::{Cgroup, Finished, Running, descendants, end_tree, start_measured, tree_cpu, tree_memory_bytes};
 
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -23,7 +23,7 @@ impl Daemon {
         let account = Cgroup::create();
         let enclosed = account.as_ref().map(|account| account.enclose(command));
         let program = command.get_program().to_owned();
-        let running = start(enclosed.unwrap_or_else(|| plain_copy(command)))?;
+        let running = start_measured(enclosed.unwrap_or_else(|| plain_copy(command)))?;
         let mut daemon = Self { running, account };
         daemon.await_listening(port).with_context(|| format!("starting {program:?}"))?;
         Ok(daemon)

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use haul_lab::{Cgroup, Finished, Sshd, compare, start};
+use haul_lab::{Cgroup, Finished, Sshd, compare, start_measured};
 
 use crate::daemon::Daemon;
 use crate::kind::WorkloadPlace;
@@ -94,7 +94,7 @@ fn copy(site: &BenchSite, recipe: Recipe, timeout: Duration, sync: impl Fn() -> 
         account.as_ref().map_or_else(|| crate::daemon::plain_copy(&client), |account| account.enclose(&client));
     let (cpu_before_s, busy_before_s) = (other.cpu_s(), busy_s());
     let begun = Instant::now();
-    let mut running = start(client)?;
+    let mut running = start_measured(client)?;
     let (mut ended, mut server_peak_bytes) = (false, 0);
     while !ended && begun.elapsed() <= timeout {
         ended = running.wait_up_to(SAMPLE_INTERVAL) && other.receiver_ends_within(SAMPLE_INTERVAL);

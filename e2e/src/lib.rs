@@ -50,7 +50,7 @@ pub use two_links::TwoLinks;
 pub use under_way::{MEGABIT_PER_S, RunningCopy, goes_on, group_or_skip};
 pub use user::{NOBODY, give_to_user, user};
 pub use wait::{eventually, within};
-pub use worker::{PeakMemory, WORKER_MEMORY_MAX, WorkerProgramProcess};
+pub use worker::{WORKER_MEMORY_MAX, WorkerProgramProcess, assert_bounded_memory};
 
 /// No run of the program in these tests needs nearly as long.
 pub const RUN_LIMIT: Duration = Duration::from_secs(60);

@@ -176,6 +176,8 @@ pub struct ProgramRun {
     pub stderr: String,
     /// From start to end.
     pub elapsed: Duration,
+    /// The most resident memory of it, or of a process that it waited for; no less than the test's own.
+    pub peak_memory_bytes: u64,
     /// Whether it had to be killed because its time was up.
     pub timed_out: bool,
 }
@@ -189,6 +191,7 @@ impl ProgramRun {
             stdout: finished.stdout_text(),
             stderr: finished.stderr_text(),
             elapsed: Duration::from_secs_f64(finished.wall_s),
+            peak_memory_bytes: finished.peak_memory_bytes,
             timed_out: finished.timed_out,
         }
     }
@@ -202,7 +205,7 @@ impl ProgramRun {
 
     /// Everything about it, for a failed test's message.
     pub fn account(&self) -> String {
-        let Self { command, status, stdout, stderr, elapsed, timed_out } = self;
+        let Self { command, status, stdout, stderr, elapsed, timed_out, .. } = self;
         format!(
             "{command}\nstatus {status:?}, timed out: {timed_out}, {elapsed:?}\nstdout:\n{stdout}\nstderr:\n{stderr}"
         )

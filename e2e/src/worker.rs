@@ -2,13 +2,11 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use haul_lab::{descendants, peak_memory_bytes};
+use haul_lab::try_reap;
 use haul_proto::wire::control_channel::{BEAT, LinkChannel, decode_header, encode_header};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
@@ -21,71 +19,21 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// Peak resident memory of a worker, whatever its peer says, in bytes.
 pub const WORKER_MEMORY_MAX: u64 = 200 << 20;
 
-/// How often a process's peak memory is read: it cannot be read any more once the process has ended.
-const MEMORY_INTERVAL: Duration = Duration::from_millis(2);
-/// The same of all processes that a process has started.
-const TREE_INTERVAL: Duration = Duration::from_millis(10);
-
 /// The worker. Dropping it kills it.
 #[derive(Debug)]
 pub struct WorkerProgramProcess {
     child: Child,
     input: Option<ChildStdin>,
     frames: Receiver<(LinkChannel, Vec<u8>)>,
-    memory: PeakMemory,
+    reaped: bool,
 }
 
-/// The peak resident memory of a process, sampled until it ends. Drop ends the sampling.
-#[derive(Debug)]
-pub struct PeakMemory {
-    peak_bytes: Arc<AtomicU64>,
-    is_over: Arc<AtomicBool>,
-}
-
-impl PeakMemory {
-    /// Samples the process of this id.
-    pub fn of(pid: u32) -> Self {
-        Self::sample(MEMORY_INTERVAL, move || peak_memory_bytes(pid))
-    }
-
-    /// Samples all processes that this one has started: the peak of the largest.
-    pub fn of_descendants(pid: u32) -> Self {
-        let largest = move || descendants(pid).into_iter().map(peak_memory_bytes).max().unwrap_or(0);
-        Self::sample(TREE_INTERVAL, largest)
-    }
-
-    fn sample(interval: Duration, peak: impl Fn() -> u64 + Send + 'static) -> Self {
-        // The process may end before the thread runs.
-        let peak_bytes = Arc::new(AtomicU64::new(peak()));
-        let sampler = Self { peak_bytes, is_over: Arc::default() };
-        let (peak_bytes, is_over) = (Arc::clone(&sampler.peak_bytes), Arc::clone(&sampler.is_over));
-        thread::spawn(move || {
-            while !is_over.load(Ordering::Relaxed) {
-                peak_bytes.fetch_max(peak(), Ordering::Relaxed);
-                thread::sleep(interval);
-            }
-        });
-        sampler
-    }
-
-    /// The peak so far, in bytes.
-    pub fn bytes(&self) -> u64 {
-        self.peak_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Fails where the peak is above [`WORKER_MEMORY_MAX`].
-    #[track_caller]
-    pub fn assert_bounded(&self, what: &str) {
-        let mib = self.bytes() >> 20;
-        assert!(self.bytes() > 0, "{what}: the peak memory was never read");
-        assert!(self.bytes() <= WORKER_MEMORY_MAX, "{what}: {mib} MiB of resident memory");
-    }
-}
-
-impl Drop for PeakMemory {
-    fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Relaxed);
-    }
+/// Fails where a peak of resident memory is above [`WORKER_MEMORY_MAX`].
+#[track_caller]
+pub fn assert_bounded_memory(peak_bytes: u64, what: &str) {
+    let mib = peak_bytes >> 20;
+    assert!(peak_bytes > 1 << 20, "{what}: the peak memory is not seen");
+    assert!(peak_bytes <= WORKER_MEMORY_MAX, "{what}: {mib} MiB of resident memory");
 }
 
 impl WorkerProgramProcess {
@@ -115,8 +63,7 @@ impl WorkerProgramProcess {
                 }
             }
         });
-        let memory = PeakMemory::of(child.id());
-        Self { child, input, frames, memory }
+        Self { child, input, frames, reaped: false }
     }
 
     /// Sends a controller's message.
@@ -176,21 +123,24 @@ impl WorkerProgramProcess {
     #[track_caller]
     pub fn end(mut self, what: &str) -> Option<i32> {
         drop(self.input.take());
-        let mut status = None;
-        let ended = within(LIMIT, || {
-            status = self.child.try_wait().expect("it is a child");
-            status.is_some()
+        let mut ended = None;
+        within(LIMIT, || {
+            ended = try_reap(&self.child).expect("it is a child");
+            ended.is_some()
         });
-        assert!(ended, "the worker lives on without its controller");
-        self.memory.assert_bounded(what);
-        status.and_then(|status| status.code())
+        let ended = ended.expect("the worker lives on without its controller");
+        self.reaped = true;
+        assert_bounded_memory(ended.peak_memory_bytes, what);
+        ended.status.code()
     }
 }
 
 impl Drop for WorkerProgramProcess {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if !self.reaped {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
     }
 }
 

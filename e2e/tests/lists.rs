@@ -12,7 +12,7 @@ use haul_e2e::{
     Haul, HostPair, MEGABIT_PER_S, ProgramRun, Remote, Sandbox, cases, compare, contents, count, eventually, fifo,
     group_or_skip, hidden_or_partial, listing,
 };
-use haul_lab::{Running, peak_memory_bytes, start};
+use haul_lab::{Running, start};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Memory limit of each process, for a list of any length.
@@ -241,17 +241,6 @@ fn a_copy_of_a_list_can_be_verified_and_has_checksums() {
     run.ends(1).says(["target/a/one", "target/three: is missing"]).does_not_say("two");
 }
 
-/// Starts a copy and samples its memory until it ends. Gives its output and the controller's peak.
-#[track_caller]
-fn peak(haul: Haul<'_>, limit: Duration) -> (ProgramRun, u64) {
-    let mut running = haul.start();
-    let mut peak = 0;
-    while !running.wait_up_to(Duration::from_millis(20)) {
-        peak = peak.max(peak_memory_bytes(running.id()));
-    }
-    (ProgramRun::new("haul".to_owned(), &running.finish(limit).unwrap()), peak)
-}
-
 fn make_files(root: &Path, lines: u64) {
     for number in 0..lines {
         let directory = root.join(format!("d{}", number / 1000));
@@ -276,13 +265,14 @@ fn a_long_list_takes_little_memory() {
     drop(list);
     sandbox.dir("target");
     let haul = remote.haul(&sandbox).args(["--json", "--fsync", "none", "-I", "list", "-d", "s"]);
-    let (run, controller) = peak(haul.arg(remote.at(sandbox.path("target"))), Duration::from_secs(1200));
-    let summary = run.ends(1).summary();
+    let haul = haul.arg(remote.at(sandbox.path("target"))).limit(Duration::from_secs(1200));
+    let run = haul.run().ends(1);
+    let summary = run.summary();
     let number = |name: &str| summary[name].as_u64().unwrap_or_else(|| panic!("no {name} in {summary}"));
     assert_eq!((number("files_copied"), number("failed")), (lines / 2, lines / 2), "{summary}");
-    let peaks = [controller, number("source_peak_bytes"), number("target_peak_bytes")];
-    println!("{lines} lines: at most {peaks:?} bytes in the controller, the source, the target");
-    assert!(controller > 0 && peaks.iter().all(|peak| *peak < MEMORY_MAX), "{peaks:?}");
+    let peaks = [run.peak_memory_bytes, number("source_peak_bytes"), number("target_peak_bytes")];
+    println!("{lines} lines: at most {peaks:?} bytes in the largest process, the source, the target");
+    assert!(run.peak_memory_bytes > 0 && peaks.iter().all(|peak| *peak < MEMORY_MAX), "{peaks:?}");
     count("listed-lines", lines);
 }
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::time::Duration;
 
 use haul_e2e::{
-    PeakMemory, ProgramRun, Remote, Sandbox, ServedShare, WORKER_MEMORY_MAX, cases, compare, contents, count,
-    eventually, listing, mode, set_mtime, shell,
+    ProgramRun, Remote, Sandbox, ServedShare, WORKER_MEMORY_MAX, assert_bounded_memory, cases, compare, contents,
+    count, eventually, listing, mode, set_mtime, shell,
 };
 
 /// Makes a key in this file, and says its public one.
@@ -130,13 +130,10 @@ fn a_writer_of_many_names_takes_little_memory_of_the_server() {
         (0..5).for_each(|file| fs::write(path.join(format!("{file:0>200}")), "").expect("it is ours"));
     }
     let server = ServedShare::start(&sandbox, &["--write-only"]);
-    let memory = PeakMemory::of(server.running.id());
     let run = sandbox.haul(["-r", "--json", "tree", &server.line]).run().succeeds();
-    memory.assert_bounded("the server");
     let worker = run.summary()["target_peak_bytes"].as_u64().expect("it is told");
     assert!(worker > 0 && worker < WORKER_MEMORY_MAX, "{worker} bytes of the worker");
-    println!("peak of the server {} MiB, of its worker {} MiB", memory.bytes() >> 20, worker >> 20);
-    server.end().succeeds();
+    assert_bounded_memory(server.end().succeeds().peak_memory_bytes, "the server");
 }
 
 #[test]

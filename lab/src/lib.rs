@@ -19,6 +19,7 @@ mod power;
 mod process;
 mod programs;
 mod proxy;
+mod reap;
 mod rng;
 mod run;
 #[cfg(feature = "slow-fs")]
@@ -42,8 +43,9 @@ pub use power::{Cut, Disk, apart};
 pub use process::{descendants, end_tree, peak_memory_bytes, tree_cpu, tree_memory_bytes};
 pub use programs::{find_program, install_script};
 pub use proxy::{Flip, Proxy, Seen, Towards};
+pub use reap::{Reaped, reap, try_reap};
 pub use rng::Rng;
-pub use run::{Finished, Running, output_of, rebuild, run_with_timeout, start, start_attended};
+pub use run::{Finished, Running, output_of, rebuild, run_with_timeout, start, start_attended, start_measured};
 #[cfg(feature = "slow-fs")]
 pub use slow_fs::{SlowFs, Slowness};
 pub use sshd::{Options, Sshd};

@@ -14,7 +14,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-use crate::process::{descendants, memory, signal, to_pid, tree_cpu};
+use crate::process::{descendants, memory, signal, to_pid};
+use crate::reap::{Reaped, reap};
 
 /// How soon after the start memory is looked at. A peak between two looks may go unseen when it is made of several
 /// processes; that of one process is exact.
@@ -34,11 +35,10 @@ pub struct Finished {
     pub stderr: Vec<u8>,
     /// Seconds from start to end.
     pub wall_s: f64,
-    /// User plus system seconds of the program and every process it waited for; clock ticks of 10 ms. Orphans are not
-    /// included.
+    /// User plus system seconds of the program and every process it waited for. Orphans are not included.
     pub cpu_s: f64,
-    /// The most resident memory seen: of the whole tree added up (sampled), or
-    /// of its largest process (exact), whichever is more.
+    /// The most resident memory of its largest process, no less than this process's own. If measured: or of the whole
+    /// tree added up (sampled), whichever is more.
     pub peak_memory_bytes: u64,
     /// Whether it was killed because the time was up.
     pub timed_out: bool,
@@ -75,6 +75,7 @@ pub struct Running {
     /// None where standard error is the caller's.
     stderr: Option<File>,
     started: Instant,
+    is_measured: bool,
     peak_memory_bytes: u64,
     reaped: bool,
 }
@@ -87,7 +88,14 @@ pub fn start(mut command: Command) -> Result<Running> {
     Running::start(&mut command, Some(stderr))
 }
 
-/// The same with the caller's standard error, and without an account of memory. Ends with its whole process group.
+/// The same, with samples of its tree's memory.
+pub fn start_measured(command: Command) -> Result<Running> {
+    let mut running = start(command)?;
+    running.is_measured = true;
+    Ok(running)
+}
+
+/// The same as [`start`] with the caller's standard error. Ends with its whole process group.
 pub fn start_attended(command: &mut Command) -> Result<Running> {
     Running::start(command, None)
 }
@@ -117,7 +125,7 @@ impl Running {
         let child = command.spawn().with_context(|| format!("could not start {program:?}: is it installed?"))?;
         let pid = to_pid(child.id()).context("a child's process id is positive")?;
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).context("pidfd_open (needs Linux 5.3)")?;
-        Ok(Self { child, pidfd, stdout, stderr, started, peak_memory_bytes: 0, reaped: false })
+        Ok(Self { child, pidfd, stdout, stderr, started, is_measured: false, peak_memory_bytes: 0, reaped: false })
     }
 
     /// The process id, also the id of its process group.
@@ -158,7 +166,7 @@ impl Running {
             if self.ended_within(left.min(pause)) {
                 return true;
             }
-            if self.stderr.is_some() {
+            if self.is_measured {
                 self.sample_memory();
             }
             pause = (pause * 2).min(SAMPLE_INTERVAL);
@@ -177,8 +185,7 @@ impl Running {
             // Until it is a zombie, its times would be read while they still grow.
             self.ended_within(Duration::from_secs(5));
         }
-        let cpu_s = tree_cpu(self.child.id());
-        let status = self.child.wait().context("waiting for a child")?;
+        let Reaped { status, cpu_s, peak_memory_bytes } = reap(&self.child).context("waiting for a child")?;
         self.reaped = true;
         if self.stderr.is_none() {
             self.kill_group();
@@ -189,7 +196,7 @@ impl Running {
             stderr: self.complaint(),
             wall_s,
             cpu_s,
-            peak_memory_bytes: self.peak_memory_bytes,
+            peak_memory_bytes: self.peak_memory_bytes.max(peak_memory_bytes),
             timed_out,
         })
     }
@@ -273,10 +280,11 @@ mod tests {
     #[test]
     fn output_status_and_use_are_reported() {
         let script = "echo out; echo err >&2; (i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done); exit 3";
-        let finished = run_with_timeout(shell(script), Duration::from_secs(60)).expect("sh starts");
+        let running = start_measured(shell(script)).expect("sh starts");
+        let finished = running.finish(Duration::from_secs(60)).expect("it was started");
         assert_eq!((finished.code(), finished.timed_out), (Some(3), false));
         assert_eq!((finished.stdout_text().as_str(), finished.stderr_text().as_str()), ("out\n", "err\n"));
-        assert!(finished.cpu_s >= 0.02, "{finished:?}");
+        assert!(finished.cpu_s >= 0.01, "{finished:?}");
         assert!(finished.wall_s >= finished.cpu_s * 0.5 && finished.wall_s < 60.0, "{finished:?}");
         assert!(finished.peak_memory_bytes > 100_000, "{finished:?}");
     }

@@ -12,7 +12,7 @@ mod table;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use haul_lab::{Finished, Netns, compare, run_with_timeout};
+use haul_lab::{Finished, Netns, compare, run_with_timeout, start_measured};
 
 use self::cases::SyncCase;
 use self::hosts::SyncHosts;
@@ -119,7 +119,7 @@ fn once(
     site.forget_pages(case, &target)?;
     let before = hosts.bytes_on_cable()?;
     let command = case.command(hosts, row.tool, site.source(), &target)?;
-    let finished = run_with_timeout(command, settings.timeout)?;
+    let finished = start_measured(command)?.finish(settings.timeout)?;
     let bytes = hosts.bytes_on_cable()? - before;
     eprintln!("bench: {}: {} {:.2} s, {:.2} MB", case.name(), row.tool.name(), finished.wall_s, megabytes(bytes));
     row.failure = failure(&finished).or_else(|| checked(case, site.source(), &target));

@@ -7,7 +7,8 @@ pub mod sys;
 
 pub mod job;
 
+pub mod trusted_files;
+
 pub mod control_channel;
 pub mod held_directory;
 pub mod idle_timeout;
-pub mod trusted_files;

@@ -108,7 +108,7 @@ fn shown(path: &Path) -> String {
 }
 
 fn above(file: &Path, place: &Path) -> String {
-    if file == place { String::new() } else { format!(": {}, which is on the way to it", shown(place)) }
+    if file == place { String::new() } else { format!(": its directory {}", shown(place)) }
 }
 
 /// Quotes a path for a shell.
@@ -326,7 +326,7 @@ mod tests {
             set(&file, 0o644);
             set(&outer, 0o757);
             let error = read(path, 4).unwrap_err();
-            assert!(error.to_string().contains("a dir, which is on the way to it: others can write it"), "{error}");
+            assert!(error.to_string().contains("a dir: others can write it"), "{error}");
             assert_eq!(error.hint(), Some(format!("chmod go-w '{}'", outer.display())));
             assert!(read(&inner.join("absent"), 4).unwrap_err().is_absent());
             set(&outer, 0o1757);

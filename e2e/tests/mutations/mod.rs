@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use haul_e2e::{PeakMemory, Rng, Sandbox, ServedShare, WORKER_MEMORY_MAX, cases, count};
+use haul_e2e::{Rng, Sandbox, ServedShare, WORKER_MEMORY_MAX, assert_bounded_memory, cases, count};
 use mutation::{Lane, Mutation, Mutator};
 use session::{Outcome, Session, Work};
 
@@ -130,9 +130,7 @@ fn a_served_worker_resists_a_clients_mutations() {
     let sandbox = place();
     let number = cases("HAUL_MUTATIONS_SERVED", 40);
     let server = ServedShare::start(&sandbox, &["--clients", "64"]);
-    let memory = PeakMemory::of_descendants(server.running.id());
     hold_all(&sandbox, number, Some(&server));
-    memory.assert_bounded("a served worker");
-    server.end().succeeds();
+    assert_bounded_memory(server.end().succeeds().peak_memory_bytes, "a served worker");
     count("mutated-served-sessions", number);
 }

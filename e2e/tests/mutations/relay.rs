@@ -17,7 +17,7 @@ use haul_proto::wire::request::{ControllerMessage, SessionSettings};
 use super::mutation::{Item, Lane, Mutator};
 
 /// Where both ends wait for the other one, nobody is to blame; the relay hangs up.
-const QUIET: Duration = Duration::from_millis(700);
+const QUIET: Duration = Duration::from_secs(4);
 /// The interval between polls for the controller's messages.
 const TICK: Duration = Duration::from_millis(1);
 /// Another machine's, so the ends do not appear to share one.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_e2e::{FakeWorker, PeakMemory, ProgramRun, Rng, Sandbox, ServedShare, WorkerProgramProcess, set_mtime};
+use haul_e2e::{FakeWorker, ProgramRun, Rng, Sandbox, ServedShare, WorkerProgramProcess, set_mtime};
 use haul_lab::Running;
 
 use super::mutation::Mutator;
@@ -154,7 +154,6 @@ impl<'a> Session<'a> {
         let place = Sandbox::new();
         let fake = FakeWorker::new(&place);
         let running = self.controller(&fake);
-        let memory = PeakMemory::of_descendants(running.id());
         let Some(link) = fake.accept(TIME_MAX) else {
             panic!("no worker was started\n{}", ProgramRun::of(running).account())
         };
@@ -165,7 +164,7 @@ impl<'a> Session<'a> {
         let finished = running.finish(TIME_MAX).expect("it can be waited for");
         let run = ProgramRun::new("haul".into(), &finished);
         let worker = worker.end(&self.name);
-        let memory = memory.bytes();
+        let memory = finished.peak_memory_bytes;
         Outcome { run, worker, memory, said: fs::read_to_string(errors).unwrap_or_default(), state }
     }
 

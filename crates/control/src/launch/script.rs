@@ -48,7 +48,7 @@ pub(super) struct Deployable<'a> {
 const FUNCTIONS: &str = r#"
 set -f;
 t=; k=; y=; g=;
-say() { printf "\n%s\n" "$*"; };
+say() { echo; printf %s "$*"; echo; };
 clean() { if [ -n "$t" ]; then rm -f "$t"; t=; fi; if [ -n "$k" ]; then rm -rf "$k"; k=; fi; };
 cannot() { clean; say HAUL-CANNOT "$@"; exit 1; };
 look() { set -- $(LC_ALL=C ls -ldn "$1" 2>/dev/null); l=${1:-}; o=${3:-}; };

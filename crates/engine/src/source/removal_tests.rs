@@ -162,7 +162,7 @@ fn files_that_differ_from_the_sent_data_stay_and_are_reported() {
         for name in ["grown", "touched", "overwritten", "exchanged", "linked", "made a directory", "gone", "same"] {
             make_file(path(name));
         }
-        let source = removing(std::slice::from_ref(&tree), |_| ());
+        let source = removing(std::slice::from_ref(&tree), |request| request.tell_digests = true);
         let entries = send_all(&source);
         fs::write(path("grown"), "12").unwrap();
         let other_time = std::time::SystemTime::UNIX_EPOCH;

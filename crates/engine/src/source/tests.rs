@@ -279,8 +279,9 @@ fn the_walk_continues_if_streams_find_all_waiting_files_unneeded() {
         for first in (0..ENTRY_WINDOW).step_by(512) {
             source.handle_peer(&needs(first, vec![TransferNeed::All; 512])).unwrap();
         }
-        let done = TargetMessage::Done { runs: vec![(EntryId(0), ENTRY_WINDOW as u64)] };
-        source.handle_peer(&done.encode(NUMBER)).unwrap();
+        for entry in (0..ENTRY_WINDOW as u64).map(EntryId) {
+            source.handle_peer(&TargetMessage::TargetFailed { entry }.encode(NUMBER)).unwrap();
+        }
         assert_eq!(source.lock().machine.window(), 0, "what was given up still waits for a stream");
         let walk = Arc::clone(&source);
         let walking = std::thread::spawn(move || offers::wait_for_window(&walk).is_some());

@@ -122,9 +122,8 @@ impl MetadataWriter {
         if is_kept && !self.rights.is_reported.swap(true, Ordering::Relaxed) {
             let path = escape(&self.job.destination.path(&dir.path_of(name.as_bytes())));
             let (owner, wanted) = (there.meta.uid, meta.uid);
-            let text = format!(
-                "{path}: stays with user {owner}: this file system does not give files to user {wanted}; others stay too"
-            );
+            let text =
+                format!("{path}: this file system sets no owners, so files stay with user {owner} instead of {wanted}");
             self.job.reporter.send(&WorkerMessage::Warning { text });
         }
         let may_set_group = is_root() || there.is_owned_by_this_user();

@@ -93,11 +93,11 @@ pub enum FileError {
     #[error("only root can create devices\nuse root, or omit --devices")]
     NotRoot,
     #[error(
-        "the existing file belongs to another user, who may have it open, so its owner is not changed\nuse -f to copy it anew"
+        "the existing file belongs to another user, who may have it open, so its owner is not changed\nuse -f to copy it again"
     )]
     OfOtherUser,
     #[error(
-        "the existing file's contents were not compared, so it gets no set-id bits or capabilities\nuse -f to copy it anew"
+        "the existing file's contents were not compared, so it gets no set-id bits or capabilities\nuse -f to copy it again"
     )]
     UncomparedRights,
     #[error("has {found} bytes instead of {size}\n{OTHER_WRITER}")]
