@@ -1,6 +1,6 @@
 //! The program that workers run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use haul_base::job::own_executable::own_executable;
 use haul_base::job::spec::WorkerProgram;
@@ -11,10 +11,29 @@ use crate::user_dirs;
 pub fn own_program() -> WorkerProgram {
     // A missing executable is reported when a worker starts.
     let executable = own_executable().unwrap_or_else(|_| Path::new("/proc/self/exe").to_owned());
-    let packaged = executable.parent().and_then(Path::parent).map(|prefix| prefix.join("lib/haul"));
     WorkerProgram {
-        executables_for_others: packaged.into_iter().chain(user_dirs::cache_dir()).collect(),
+        executables_for_others: packaged(&executable).into_iter().chain(user_dirs::cache_dir()).collect(),
         executable,
         worker_arguments: vec!["worker".into()],
+    }
+}
+
+/// The directory of the package `haul-workers`, if this executable is in a `bin` beside it.
+fn packaged(executable: &Path) -> Option<PathBuf> {
+    let directory = executable.parent().filter(|directory| directory.ends_with("bin"))?;
+    Some(directory.parent()?.join("lib/haul"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packaged_executables_belong_to_a_haul_in_bin() {
+        let found = |executable: &str| packaged(Path::new(executable)).map(|found| found.display().to_string());
+        assert_eq!(found("/usr/bin/haul").as_deref(), Some("/usr/lib/haul"));
+        for executable in ["/scratch/anna/haul", "/tmp/haul-0.1.0/haul", "/scratch/sbin/haul", "/haul", "haul"] {
+            assert_eq!(found(executable), None, "{executable}");
+        }
     }
 }

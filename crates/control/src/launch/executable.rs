@@ -25,7 +25,11 @@ pub(super) struct Executable {
 impl Executable {
     /// Opens `path` and hashes the file.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let mut file = File::open(path)?;
+        Self::of(File::open(path)?)
+    }
+
+    /// Hashes an open file.
+    pub(super) fn of(mut file: File) -> io::Result<Self> {
         let mut head = Vec::with_capacity(elf::HEAD);
         (&file).take(elf::HEAD as u64).read_to_end(&mut head)?;
         file.rewind()?;

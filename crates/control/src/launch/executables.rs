@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use haul_base::job::error::Error;
 use haul_base::job::hello::VERSION;
 use haul_base::job::spec::{RemoteAccess, WorkerProgram};
+use haul_base::trusted_files::{OthersMay, TrustError, open_own};
 use haul_proto::path::escape;
 
 use super::executable::Executable;
@@ -13,15 +14,17 @@ use super::script::Deployable;
 /// Architectures that haul is released for.
 const RELEASED: [&str; 2] = ["aarch64", "x86_64"];
 
-/// Searches for the released executable for a system, the output of `uname -sm`.
-type ReleasedSearch = Box<dyn Fn(&str) -> Option<Executable> + Send>;
+/// The released executable for a system, if there is one; fails if there is only one that is not trusted.
+type ReleasedResult = Result<Option<Executable>, TrustError>;
 
 /// Executables that may be deployed, at most one for a system: the user's, this one, then released ones.
 ///
 /// A released one is opened and hashed only for a host that needs it.
 pub(super) struct DeployableExecutables {
     opened: Vec<Executable>,
-    find_released: ReleasedSearch,
+    /// Takes the output of `uname -sm`.
+    find_released: Box<dyn Fn(&str) -> ReleasedResult + Send>,
+    distrust: Option<TrustError>,
 }
 
 impl DeployableExecutables {
@@ -29,7 +32,7 @@ impl DeployableExecutables {
     pub(super) fn open(program: &WorkerProgram, access: &RemoteAccess) -> Result<Self, Error> {
         let mut opened: Vec<Executable> = Vec::new();
         opened.extend(access.login.worker_binary.as_deref().map(open_named).transpose()?);
-        let own = open_own(&program.executable)?;
+        let own = open_running(&program.executable)?;
         if opened.iter().all(|named| named.system() != own.system()) {
             opened.push(own);
         }
@@ -39,9 +42,9 @@ impl DeployableExecutables {
 
     pub(super) fn new(
         opened: Vec<Executable>,
-        find_released: impl Fn(&str) -> Option<Executable> + Send + 'static,
+        find_released: impl Fn(&str) -> ReleasedResult + Send + 'static,
     ) -> Self {
-        Self { opened, find_released: Box::new(find_released) }
+        Self { opened, find_released: Box::new(find_released), distrust: None }
     }
 
     /// Describes the executables that are open.
@@ -52,9 +55,17 @@ impl DeployableExecutables {
     /// Returns the executable for `system`, the output of `uname -sm`. Searches for a released one if none is open.
     pub(super) fn for_system(&mut self, system: &str) -> Option<&mut Executable> {
         if self.opened.iter().all(|executable| executable.system() != Some(system)) {
-            self.opened.extend((self.find_released)(system));
+            match (self.find_released)(system) {
+                Ok(found) => self.opened.extend(found),
+                Err(distrust) => self.distrust = Some(distrust),
+            }
         }
         self.opened.iter_mut().find(|executable| executable.system() == Some(system))
+    }
+
+    /// Why the only executable for a host's system was not used.
+    pub(super) fn distrust(&self) -> Option<&TrustError> {
+        self.distrust.as_ref()
     }
 }
 
@@ -63,12 +74,20 @@ fn release_name(architecture: &str) -> String {
     format!("haul-{VERSION}-{architecture}-unknown-linux-gnu")
 }
 
-/// Finds a release's executable for `system`; passes over files that cannot run there.
-fn find_released(directories: &[PathBuf], system: &str) -> Option<Executable> {
-    let architecture = system.strip_prefix("Linux ").filter(|architecture| RELEASED.contains(architecture))?;
-    let paths = directories.iter().map(|directory| directory.join(release_name(architecture)));
-    let mut opened = paths.filter_map(|path| Executable::open(&path).ok());
-    opened.find(|executable| executable.system() == Some(system))
+/// Finds a release's executable for `system`; passes over files that cannot run there, or that others could exchange.
+fn find_released(directories: &[PathBuf], system: &str) -> ReleasedResult {
+    let architecture = system.strip_prefix("Linux ").filter(|architecture| RELEASED.contains(architecture));
+    let Some(architecture) = architecture else { return Ok(None) };
+    let mut distrust = None;
+    for path in directories.iter().map(|directory| directory.join(release_name(architecture))) {
+        let file = open_own(&path, OthersMay::Read);
+        match file.and_then(|file| Executable::of(file).map_err(|error| TrustError::of(&path, error))) {
+            Ok(executable) if executable.system() == Some(system) => return Ok(Some(executable)),
+            Err(error) if !error.is_absent() && !error.is_hidden() => distrust = distrust.or(Some(error)),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    distrust.map_or(Ok(None), Err)
 }
 
 fn open_named(path: &Path) -> Result<Executable, Error> {
@@ -84,7 +103,7 @@ fn open_named(path: &Path) -> Result<Executable, Error> {
     Ok(executable)
 }
 
-fn open_own(path: &Path) -> Result<Executable, Error> {
+fn open_running(path: &Path) -> Result<Executable, Error> {
     Executable::open(path).map_err(|error| {
         let path = escape(path.as_os_str().as_encoded_bytes());
         Error::Failed(format!("cannot read haul's executable {path}: {error}\ntry again: it may have been replaced"))
@@ -94,6 +113,7 @@ fn open_own(path: &Path) -> Result<Executable, Error> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     use haul_base::job::spec::Login;
 
@@ -166,6 +186,27 @@ mod tests {
         }
         assert_eq!(size(&mut executables, ARM), Some(64 + 56 + 3));
         assert_eq!(executables.opened().len(), 2);
+    }
+
+    #[test]
+    fn a_released_file_that_others_could_exchange_is_named_and_not_used() {
+        let (own, planted) = (released(&[("x86_64", 62)], 0), released(&[("aarch64", 183)], 0));
+        let mut program = WorkerProgram {
+            executable: own.path().join(release_name("x86_64")),
+            worker_arguments: Vec::new(),
+            executables_for_others: vec![planted.path().into()],
+        };
+        let set_mode = |mode| fs::set_permissions(planted.path(), fs::Permissions::from_mode(mode)).unwrap();
+        set_mode(0o757);
+        let mut executables = open(&program, None);
+        assert_eq!(size(&mut executables, ARM), None);
+        let why = executables.distrust().unwrap().to_string();
+        assert!(why.contains(&release_name("aarch64")) && why.ends_with("others can write it"), "{why}");
+        let right = released(&[("aarch64", 183)], 5);
+        program.executables_for_others.push(right.path().into());
+        assert_eq!(size(&mut open(&program, None), ARM), Some(64 + 56 + 5));
+        set_mode(0o755);
+        assert_eq!(size(&mut open(&program, None), ARM), Some(64 + 56));
     }
 
     #[test]

@@ -220,7 +220,13 @@ impl LaunchConversation {
                 "this haul is not a static executable, so it cannot be installed there",
                 Some("build it with `cargo xtask dist`"),
             ),
-            "arch" => self.scene.cannot(code, &self.system, &self.found),
+            "arch" => match self.executables.as_ref().and_then(DeployableExecutables::distrust) {
+                Some(why) => not_allowed(
+                    &format!("the one for {} on this host is not trusted: {why}", self.system),
+                    why.hint().as_deref(),
+                ),
+                None => self.scene.cannot(code, &self.system, &self.found),
+            },
             _ => self.scene.cannot(code, detail, &self.found),
         }
     }

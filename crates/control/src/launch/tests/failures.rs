@@ -1,7 +1,7 @@
 //! Starts that must fail, and their messages.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use haul_base::job::End;
 use haul_base::job::hello::VERSION;
@@ -73,6 +73,22 @@ fn another_machine_type_is_reported_before_anything_is_sent() {
             "--worker-binary FILE",
             BY_HAND,
         ],
+    );
+    assert!(sandbox.files().is_empty());
+}
+
+#[test]
+fn an_untrusted_executable_for_another_machine_is_named() {
+    let mut sandbox = Sandbox::dash();
+    fs::remove_file(sandbox.bin().join("uname")).unwrap();
+    install_script(&sandbox.bin().join("uname"), "#!/bin/sh\necho Linux aarch64\n");
+    let planted = sandbox.directory.path().join("planted");
+    install_script(&planted, &pretended_haul(VERSION, 0));
+    fs::set_permissions(&planted, fs::Permissions::from_mode(0o757)).unwrap();
+    sandbox.for_others = vec![("Linux aarch64".to_owned(), planted.clone())];
+    assert_says(
+        &sandbox.error(),
+        &["no haul on ann@db1, and the one for Linux aarch64 on this host is not trusted: ", "/planted: others can write it\nchmod go-w "],
     );
     assert!(sandbox.files().is_empty());
 }

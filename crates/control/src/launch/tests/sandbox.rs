@@ -14,6 +14,7 @@ use haul_base::job::error::Error;
 use haul_base::job::hello::VERSION;
 use haul_base::job::spec::{Login, RemoteAccess, WorkerProgram};
 use haul_base::sys::cancel::Cancel;
+use haul_base::trusted_files::{OthersMay, open_own};
 use haul_lab::install_script;
 use tempfile::TempDir;
 
@@ -148,10 +149,10 @@ impl Sandbox {
         }
         let for_others = self.for_others.clone();
         let executables = DeployableExecutables::new(executables, move |system| {
-            let (_, program) = for_others.iter().find(|(other, _)| other == system)?;
-            let mut executable = Executable::open(program).unwrap();
+            let Some((_, program)) = for_others.iter().find(|(other, _)| other == system) else { return Ok(None) };
+            let mut executable = Executable::of(open_own(program, OthersMay::Read)?).unwrap();
             executable.pretend_system(system);
-            Some(executable)
+            Ok(Some(executable))
         });
         let program = WorkerProgram {
             executable: self.program.clone(),
