@@ -12,3 +12,4 @@ pub mod trusted_files;
 pub mod control_channel;
 pub mod held_directory;
 pub mod idle_timeout;
+pub mod policy_lines;

@@ -2,7 +2,7 @@
 //!
 //! It is parsed twice: by the login shell, of any kind, and by `sh`. For the login shell it is `exec sh -c '...'`. The
 //! quoted part contains nothing that bash, zsh, csh, tcsh, fish or ash would change: no single quote, no `!` (csh's
-//! history), no line feed and no backslash (fish). `sh` may be any POSIX shell. Finding haul also needs `uname`,
+//! history), no line feed and no two backslashes (fish). `sh` may be any POSIX shell. Finding haul also needs `uname`,
 //! `head`, `ls`, `id` and a tool for SHA-256. Deployment needs `head -c`, `wc`, `mkdir`, `chmod`, `mv` and `rm`.
 //!
 //! Each of its own lines starts after a line feed, as the greeting does. It reads standard input only after it prints
@@ -12,6 +12,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use haul_base::job::hello::{VERSION, worker_identify_line};
+use haul_base::policy_lines::{self, AUDIT, DEPLOY};
 
 /// Name prefix of a directory for one job's executable.
 const PRIVATE_PREFIX: &str = ".haul-";
@@ -105,8 +106,10 @@ full() {
 };
 "#;
 
-/// Chooses the executable for the host's system, asks for one if it knows none, looks for a policy that forbids deployment, then for haul in the cache
-/// directory and in PATH.
+/// Chooses the executable for the host's system, asks for one if it knows none, looks for a policy that forbids
+/// deployment, then for haul in the cache directory and in PATH.
+///
+/// A policy that cannot be read, or has a line that is not understood, forbids too: haul would refuse every job.
 ///
 /// The cached copy is started only from a directory that others cannot change, and after a tool of the host has
 /// verified its SHA-256. It cannot vouch for itself: a planted file would claim to be right.
@@ -117,12 +120,18 @@ case "${XDG_CACHE_HOME:-}" in
   /*) c=$XDG_CACHE_HOME;;
   *) case "${HOME:-}" in /*) c=$HOME/.cache; [ -d "$HOME" ] || c=;; *) c=;; esac;;
 esac;
+m=$(printf "\r");
 for x in /etc/haul/policy "${XDG_CONFIG_HOME:-${HOME:-}/.config}/haul/policy"; do
-  if [ -r "$x" ]; then
-    while IFS="= " read -r a b || [ -n "$a" ]; do
-      if [ "$a $b" = "deploy no" ]; then g=$x; fi;
-    done <"$x" 2>/dev/null;
-  fi;
+  if [ -f "$x" ] && [ -r "$x" ]; then
+    while read -r a || [ -n "$a" ]; do
+      set -- ${a%"$m"};
+      a="$*"; b=${a#*=};
+      case "$a" in
+        ""|[#]*) ;;
+        *) a=${a%%=*}; case "${a% }=${b# }" in */) g=$x;; @POLICY@) ;; *) g=$x;; esac;;
+      esac;
+    done <"$x" 2>/dev/null || g=$x;
+  elif [ -e "$x" ]; then g=$x; fi;
 done;
 d=$c/haul/$v;
 if [ -z "$g" ] && [ -n "$c" ] && [ -n "$sha" ] && [ -f "$d/haul" ] && cache; then
@@ -229,10 +238,19 @@ pub(super) fn remote_command(request: &ScriptRequest<'_>) -> String {
     }
     let script = script
         .replace("@CHOICES@", &request.executables.iter().map(choice).collect::<String>())
+        .replace("@POLICY@", &permitting_lines())
         .replace("@IDENTITY@", &worker_identify_line())
         .replace("@WORKER@", request.arguments);
     let line = script.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
     format!("exec sh -c '{line}'")
+}
+
+/// Returns a shell pattern of a policy's lines that do not forbid deployment.
+fn permitting_lines() -> String {
+    let both = policy_lines::ALL.iter().flat_map(|line| [(line.name, line.permits), (line.name, line.restricts)]);
+    let others = both.filter(|line| *line != (DEPLOY.name, DEPLOY.restricts));
+    let others: String = others.map(|(name, value)| format!("{name}={value}|")).collect();
+    format!("{others}{AUDIT}=journal|{AUDIT}=/*")
 }
 
 /// Returns the case of the script for an executable's system.
@@ -287,7 +305,7 @@ mod tests {
         for deploy in [true, false] {
             let command = remote_command(&request(deploy));
             let script = command.strip_prefix("exec sh -c '").and_then(|s| s.strip_suffix('\'')).unwrap();
-            for forbidden in ["'", "!", "\n", "\r", "\\", "@"] {
+            for forbidden in ["'", "!", "\n", "\r", "\\\\", "@"] {
                 assert!(!script.replace("$@", "").contains(forbidden), "{forbidden:?} in {script}");
             }
             assert!(script.is_ascii());

@@ -10,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use haul_base::policy_lines::{self, AUDIT, PolicyLine};
 use haul_base::trusted_files::{OthersMay, TrustError, read_own};
 use haul_proto::path::escape;
 
@@ -19,8 +20,6 @@ use crate::policy::audit::AuditDestination;
 pub const HOST_FILE: &str = "/etc/haul/policy";
 /// Longest policy file, in bytes.
 const FILE_MAX: u64 = 64 << 10;
-/// The setting for an audit log.
-const AUDIT: &str = "audit";
 
 /// A restriction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,11 +91,7 @@ pub enum PolicyRefusal {
 
 /// A setting: its name and values.
 struct PolicySetting {
-    name: &'static str,
-    /// The value that permits, and is the default.
-    permits: &'static str,
-    /// The value that restricts.
-    restricts: &'static str,
+    line: PolicyLine,
     rule: PolicyRule,
     /// The refusal.
     refusal: &'static str,
@@ -105,44 +100,28 @@ struct PolicySetting {
 /// All settings.
 const SETTINGS: &[PolicySetting] = &[
     PolicySetting {
-        name: "programs",
-        permits: "yes",
-        restricts: "no",
+        line: policy_lines::PROGRAMS,
         rule: PolicyRule::NoPrograms,
         refusal: "programs are forbidden here",
     },
     PolicySetting {
-        name: "clear-text",
-        permits: "yes",
-        restricts: "no",
+        line: policy_lines::CLEAR_TEXT,
         rule: PolicyRule::NoClearText,
         refusal: "--no-encrypt is forbidden here",
     },
     PolicySetting {
-        name: "deploy",
-        permits: "yes",
-        restricts: "no",
+        line: policy_lines::DEPLOY,
         rule: PolicyRule::NoDeployedWorker,
         refusal: "a deployed haul is forbidden here",
     },
     PolicySetting {
-        name: "own-commands",
-        permits: "yes",
-        restricts: "no",
+        line: policy_lines::OWN_COMMANDS,
         rule: PolicyRule::NoOwnCommands,
         refusal: "commands instead of ssh (-S, -T) are forbidden here",
     },
+    PolicySetting { line: policy_lines::DELTAS, rule: PolicyRule::NoDeltas, refusal: "deltas are forbidden here" },
     PolicySetting {
-        name: "deltas",
-        permits: "yes",
-        restricts: "no",
-        rule: PolicyRule::NoDeltas,
-        refusal: "deltas are forbidden here",
-    },
-    PolicySetting {
-        name: "sandbox",
-        permits: "optional",
-        restricts: "required",
+        line: policy_lines::SANDBOX,
         rule: PolicyRule::SandboxRequired,
         refusal: "a worker without a sandbox is forbidden here",
     },
@@ -225,11 +204,12 @@ impl HostPolicy {
             self.audit.push(AuditDestination::parse(value)?);
             return Some(());
         }
-        let setting = SETTINGS.iter().find(|setting| setting.name == name)?;
-        if value == setting.restricts {
+        let setting = SETTINGS.iter().find(|setting| setting.line.name == name)?;
+        let PolicyLine { permits, restricts, .. } = setting.line;
+        if value == restricts {
             self.rules.push((setting.rule, path.to_owned()));
         }
-        (value == setting.restricts || value == setting.permits).then_some(())
+        (value == restricts || value == permits).then_some(())
     }
 }
 
@@ -238,7 +218,8 @@ fn hint_line(error: &TrustError) -> String {
 }
 
 fn known_lines() -> String {
-    let lines = SETTINGS.iter().map(|setting| format!("{} = {}|{}", setting.name, setting.permits, setting.restricts));
+    let shown = |line: &PolicyLine| format!("{} = {}|{}", line.name, line.permits, line.restricts);
+    let lines = SETTINGS.iter().map(|setting| shown(&setting.line));
     lines.chain([format!("{AUDIT} = journal|/FILE")]).collect::<Vec<_>>().join(", ")
 }
 
@@ -280,14 +261,16 @@ mod tests {
     #[test]
     fn each_setting_restricts_only_its_own_rule() {
         for setting in SETTINGS {
-            let (policy, _dir) = read(&format!("{} = {}", setting.name, setting.restricts));
+            let PolicyLine { name, permits, restricts } = setting.line;
+            let (policy, _dir) = read(&format!("{name} = {restricts}"));
             let held: Vec<PolicyRule> =
                 SETTINGS.iter().map(|other| other.rule).filter(|rule| policy.has(*rule)).collect();
-            assert_eq!(held, [setting.rule], "{}", setting.name);
+            assert_eq!(held, [setting.rule], "{name}");
             assert!(policy.check(setting.rule).unwrap_err().to_string().starts_with(setting.refusal));
-            let (policy, _dir) = read(&format!("{} = {}", setting.name, setting.permits));
+            let (policy, _dir) = read(&format!("{name} = {permits}"));
             assert!(policy.rules.is_empty() && policy.audit().is_empty() && policy.fault().is_none());
         }
+        assert_eq!(SETTINGS.len(), policy_lines::ALL.len());
     }
 
     #[test]

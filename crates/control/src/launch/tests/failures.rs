@@ -88,7 +88,10 @@ fn an_untrusted_executable_for_another_machine_is_named() {
     sandbox.for_others = vec![("Linux aarch64".to_owned(), planted.clone())];
     assert_says(
         &sandbox.error(),
-        &["no haul on ann@db1, and the one for Linux aarch64 on this host is not trusted: ", "/planted: others can write it\nchmod go-w "],
+        &[
+            "no haul on ann@db1, and the one for Linux aarch64 on this host is not trusted: ",
+            "/planted: others can write it\nchmod go-w ",
+        ],
     );
     assert!(sandbox.files().is_empty());
 }

@@ -56,6 +56,64 @@ fn each_host_gets_the_executable_for_its_system() {
 }
 
 #[test]
+fn a_policy_that_forbids_it_or_is_not_understood_prevents_it_in_any_shell() {
+    let forbidding: [&[u8]; 16] = [
+        b"deploy = no\n",
+        b"deploy=no\n",
+        b"# a comment\n\n  deploy =no  \n",
+        b"deploy = no",
+        b"deploy\t=\tno\n",
+        b"deploy = no\r\n",
+        b"sandbox = required\r\n\tdeploy=no\t\r\n",
+        b"deploy = no\ndeploy = yes\n",
+        b"deploy =\xc2\xa0no\n",
+        b"\xe2\x80\x83deploy = no\n",
+        b"Deploy = No\n",
+        b"deploy = \"no\"\n",
+        b"deploy no\n",
+        b"deploy = yes\nprogams = no\n",
+        b"audit = /var/log/\n",
+        b"audit = log\n",
+    ];
+    let permitting: [&[u8]; 5] = [
+        b"",
+        b"# deploy = no\n \t# deploy = no\r\n\r\n",
+        b"deploy = yes\r\nprograms\t=no",
+        b"audit = journal\naudit=/var/log/a haul = 1\n",
+        b"clear-text = no\nown-commands = no\ndeltas = yes\nsandbox = optional\n",
+    ];
+    for sh in installed().iter().filter(|shell| POSIX.contains(&shell.name)) {
+        let mut sandbox = Sandbox::new(sh.clone(), sh);
+        sandbox.respect_modes();
+        let policy = sandbox.home().join(".config/haul/policy");
+        fs::create_dir_all(policy.parent().unwrap()).unwrap();
+        let is_forbidden = |what: &str| {
+            let error = sandbox.error();
+            assert!(error.contains("/.config/haul/policy forbids it"), "{}, {what}: {error}", sh.name);
+            assert!(!sandbox.home().join(".cache").exists(), "{}, {what}", sh.name);
+        };
+        for text in forbidding {
+            fs::write(&policy, text).unwrap();
+            is_forbidden(&String::from_utf8_lossy(text));
+        }
+        fs::write(&policy, "").unwrap();
+        if !haul_lab::is_emulated_without("other owner") {
+            fs::set_permissions(&policy, fs::Permissions::from_mode(0o000)).unwrap();
+            is_forbidden("unreadable");
+        }
+        fs::remove_file(&policy).unwrap();
+        fs::create_dir(&policy).unwrap();
+        is_forbidden("a directory");
+        fs::remove_dir(&policy).unwrap();
+        for text in permitting {
+            fs::write(&policy, text).unwrap();
+            place_and_find(&sandbox, &format!("{}, {}", sh.name, String::from_utf8_lossy(text)));
+            fs::remove_dir_all(sandbox.home().join(".cache")).unwrap();
+        }
+    }
+}
+
+#[test]
 fn other_users_can_neither_change_nor_read_it() {
     let sandbox = Sandbox::dash();
     let placed = place_and_find(&sandbox, "dash");
