@@ -9,6 +9,7 @@
 pub mod error;
 
 pub mod byte_words;
+pub mod confirmation;
 pub mod job_file;
 
 pub mod directory;

@@ -373,7 +373,8 @@ fn job() -> String {
          each is one copy that resumes. Any host that sees JOB runs any shard, in any\n\
          order, also twice. Without N, the shard is SLURM_ARRAY_TASK_ID or\n\
          JOB_COMPLETION_INDEX. Shards take turns on several targets: dtn{1..4}:/archive,\n\
-         or on several hosts of one source: dtn{1..4}:/data /archive.\n\n\
+         or on several hosts of one source: dtn{1..4}:/data /archive. Options that can\n\
+         start programs need --confirm DIGEST on hosts without your home directory.\n\n\
          Options of plan, run and verify:\n",
     );
     push_rows(&mut text, flags::job::ALL.iter());

@@ -95,6 +95,19 @@ const FILES: [&OptionRow; 6] = [
     &flags::LOGFILE.row,
 ];
 
+/// Options that can start a program, or name a file that can.
+const PROGRAMS: [&OptionRow; 9] = [
+    &flags::PIPE.row,
+    &flags::CONFIG.row,
+    &flags::SSH_CONFIG.row,
+    &flags::SSH_PORT.row,
+    &flags::SSH_OPTION.row,
+    &flags::RSH.row,
+    &flags::SOURCE_COMMAND.row,
+    &flags::TARGET_COMMAND.row,
+    &flags::WORKER_BINARY.row,
+];
+
 static ALL: LazyLock<Vec<OptionRow>> = LazyLock::new(|| {
     // In a job, --sync means a sync, not --fsync.
     let copy = COPY.iter().filter(|row| !row.is(&flags::HELP)).cloned();
@@ -246,6 +259,13 @@ pub fn verify_values(options: &[OsString], more: &[OsString], part: JobPart) -> 
     Ok(Values::new(flags::verify::ALL, Dialect::Haul, given.collect()))
 }
 
+/// Those of the job's options that can start programs.
+pub fn program_words(options: &[OsString]) -> Result<Vec<OsString>, UsageError> {
+    let values = copy_scan(options.to_vec())?;
+    let programs = values.given().iter().filter(|(row, _)| row.is_any(&PROGRAMS));
+    Ok(programs.map(|(row, argument)| word(row, argument.as_deref())).collect())
+}
+
 fn copy_scan(words: Vec<OsString>) -> Result<Values, UsageError> {
     let grammar = Grammar { dialect: Dialect::Haul, operands: 0, has_rest: false };
     Ok(scan(COPY, words, grammar)?.values)
@@ -310,6 +330,26 @@ mod tests {
         let directories = part_values(&options, &[], JobPart::Directories).unwrap();
         assert_eq!(directories.each(&flags::INCLUDE), ["*/"]);
         assert!(verify_values(&options, &[], JobPart::Whole).unwrap().is_set(&flags::RECURSIVE));
+    }
+
+    #[test]
+    fn options_that_can_start_programs_are_known_in_every_spelling() {
+        let listed = |line: &str| program_words(&words(line)).unwrap();
+        assert!(listed("--recursive --streams=8 -i key --secret-file=s --no-deploy").is_empty());
+        for (line, expected) in [
+            ("-Tsh -r", "--target-command=sh"),
+            ("-T sh", "--target-command=sh"),
+            ("--source-command sh", "--source-command=sh"),
+            ("-C=file", "--config=file"),
+            ("-N io", "--pipe=io"),
+            ("--ssh-option=ProxyCommand=sh", "--ssh-option=ProxyCommand=sh"),
+            ("--ssh-port 1", "--ssh-port=1"),
+            ("--ssh-config f", "--ssh-config=f"),
+            ("--rsh ssh", "--rsh=ssh"),
+            ("--worker-binary=f", "--worker-binary=f"),
+        ] {
+            assert_eq!(listed(line), [expected], "{line}");
+        }
     }
 
     #[test]

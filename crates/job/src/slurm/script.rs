@@ -23,6 +23,8 @@ pub struct SlurmScripts<'a> {
     pub id: &'a str,
     /// haul; a node without this file uses the one on its PATH.
     pub executable: &'a Path,
+    /// `--confirm DIGEST`; empty if the job starts no programs.
+    pub confirming: &'a str,
     /// Options of sbatch.
     pub settings: &'a SlurmSettings,
 }
@@ -42,7 +44,7 @@ impl SlurmScripts<'_> {
         own.extend(self.settings.is_exclusive.then(|| "--exclusive".to_owned()));
         let number = format!("shard=$((SLURM_ARRAY_TASK_ID + {}))\nwhat=\"shard $shard\"\n", wave.offset);
         let task = "\"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID\"";
-        self.script(&own, &number, "shard --quiet \"$job\" \"$shard\"", task)
+        self.script(&own, &number, &format!("shard --quiet {} \"$job\" \"$shard\"", self.confirming), task)
     }
 
     /// The script of the last step, which records its exit status.
@@ -55,7 +57,7 @@ impl SlurmScripts<'_> {
         let verify = if self.settings.verifies { "--verify " } else { "" };
         let record = "trap '(umask 077; echo \"$status\" > \"$job/slurm/finish-$SLURM_JOB_ID.status\")' EXIT\n";
         let head = format!("what='the last step'\nstatus=4\n{record}");
-        self.script(&own, &head, &format!("finish {verify}\"$job\""), "\"$SLURM_JOB_ID\"")
+        self.script(&own, &head, &format!("finish {verify}{} \"$job\"", self.confirming), "\"$SLURM_JOB_ID\"")
     }
 
     fn script(&self, own: &[String], head: &str, step: &str, task: &str) -> Vec<u8> {
@@ -154,7 +156,9 @@ mod tests {
             let settings = SlurmSettings { more: vec!["--mem=4G".to_owned()], ..SlurmSettings::default() };
             let job = self.temp.path().join("it's a job");
             let executable = self.temp.path().join("haul");
-            let scripts = SlurmScripts { job: &job, id: "00ff", executable: &executable, settings: &settings };
+            let confirming = "--confirm 0123";
+            let scripts =
+                SlurmScripts { job: &job, id: "00ff", executable: &executable, confirming, settings: &settings };
             let wave = SlurmWave { offset: 1000, shards: vec![1002, 1003, 1007], throttle: Some(8), after: None };
             let path = self.temp.path().join("array.sh");
             fs::write(&path, scripts.array(&wave)).unwrap();
@@ -173,7 +177,8 @@ mod tests {
     fn a_task_runs_its_shard_and_ends_as_it_does() {
         let scene = Scene::new("exit 1");
         assert_eq!(scene.start("0").wait().unwrap().code(), Some(1));
-        let calls = format!("job shard --quiet {} 1007\n", scene.temp.path().join("it's a job").display());
+        let calls =
+            format!("job shard --quiet --confirm 0123 {} 1007\n", scene.temp.path().join("it's a job").display());
         assert_eq!((scene.read("calls"), scene.read("requeued")), (calls, String::new()));
         let script = scene.read("array.sh");
         for line in ["--array=2-3,7%8", "--job-name=haul-00ff", "--signal=B:USR1@60", "--requeue", "--mem=4G"] {
@@ -216,7 +221,8 @@ mod tests {
         fs::create_dir(job.join("slurm")).unwrap();
         let settings = SlurmSettings { verifies: true, ..SlurmSettings::default() };
         let executable = scene.temp.path().join("haul");
-        let scripts = SlurmScripts { job: &job, id: "00ff", executable: &executable, settings: &settings };
+        let scripts =
+            SlurmScripts { job: &job, id: "00ff", executable: &executable, confirming: "", settings: &settings };
         let script = scripts.finish(&[11, 12]);
         assert!(String::from_utf8_lossy(&script).contains("#SBATCH --dependency=afterany:11:12\n"));
         let path = scene.temp.path().join("finish.sh");

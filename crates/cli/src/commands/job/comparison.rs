@@ -9,7 +9,7 @@ use crate::exit::Exit;
 /// Begins the comparison of a finished job, or continues an interrupted one.
 pub fn begin(job: &OpenedJob) -> anyhow::Result<OpenedJob> {
     let (directory, description) = create(&job.directory, &job.description)?;
-    continued(OpenedJob { directory, description })
+    continued(OpenedJob { directory, description, confirmation: job.confirmation.clone() })
 }
 
 /// Whether a job with this exit status is to be compared.

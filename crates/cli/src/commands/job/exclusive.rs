@@ -15,7 +15,7 @@ use haul_job::error::{JobError, shown};
 use haul_proto::path::escape;
 use serde_json::{Value, json};
 
-use super::opened::{OpenedJob, version};
+use super::opened::OpenedJob;
 use crate::user_dirs::state_dir;
 
 /// Largest mark, in bytes.
@@ -69,11 +69,10 @@ pub fn continued(job: OpenedJob) -> anyhow::Result<OpenedJob> {
 
 /// The job of a mark, if it is neither finished nor cancelled.
 fn living(value: &Value) -> Option<OpenedJob> {
-    let directory = JobDirectory::open_to_read(from_json(&value["job"])?.as_ref()).ok()?;
-    let description = JobDescription::read(&directory, version()).ok()?;
-    let is_it = Some(description.id.as_str()) == value["id"].as_str();
-    let is_over = directory.report().exists() || directory.cancelled().exists();
-    (is_it && !is_over).then_some(OpenedJob { directory, description })
+    let job = OpenedJob::open_to_read(&from_json(&value["job"])?).ok()?;
+    let is_it = Some(job.description.id.as_str()) == value["id"].as_str();
+    let is_over = job.directory.report().exists() || job.directory.cancelled().exists();
+    (is_it && !is_over).then_some(job)
 }
 
 /// The contents of a mark; null without one.

@@ -39,7 +39,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(5);
 
 /// Finishes the job of `operands`.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
-    let job = OpenedJob::open(&operands[0])?;
+    let job = OpenedJob::open_for("finish JOB", &operands[0], values)?;
     let (cancel, steering) = (Cancel::new(), RuntimeControl::new());
     let watch = Watch::start(cancel.clone(), steering.rate().clone(), None).context("signals cannot be caught")?;
     let verifies = values.is_set(&flags::step::VERIFY);

@@ -99,7 +99,8 @@ fn new(values: &Values, operands: &[OsString]) -> anyhow::Result<OpenedJob> {
 
 /// An existing job, which keeps its own options.
 fn reopened(values: &Values, path: &OsString) -> anyhow::Result<OpenedJob> {
-    let job = OpenedJob::open(path)?;
+    let step = if values.is_set(&flags::job::SLURM) { "run --slurm JOB" } else { "run JOB" };
+    let job = OpenedJob::open_for(step, path, values)?;
     refuse_other_options(values)?;
     continued(job)
 }

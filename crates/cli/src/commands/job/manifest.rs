@@ -28,7 +28,8 @@ const RETRIES: u32 = 5;
 
 /// Prints the manifest of the job of `operands`.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
-    let job = OpenedJob::open(&operands[0])?;
+    let job = OpenedJob::open_for("manifest JOB", &operands[0], values)?;
+    let confirming = job.confirming_words()?;
     let needed = |flag: &Flag<Single<String>>, example: &str| {
         let missing = || UsageError::new(format!("haul job manifest needs {}", flag.typed())).remedy(example);
         values.get(flag)?.filter(|text| !text.is_empty()).ok_or_else(missing)
@@ -60,6 +61,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
         claim,
         mount: text(&mount)?,
         job: text(path)?,
+        confirming,
         shards: totals.shards,
         at_once: values.get(&flags::manifest::LIMIT)?.unwrap_or(PODS).min(totals.shards),
         user: (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw()),
@@ -122,6 +124,7 @@ struct KubernetesManifest {
     claim: String,
     mount: String,
     job: String,
+    confirming: Vec<String>,
     shards: u32,
     at_once: u32,
     user: (u32, u32),
@@ -132,14 +135,16 @@ impl KubernetesManifest {
     fn yaml(&self) -> String {
         let Self { shards, at_once, .. } = self;
         let verify = if self.verifies { &["--verify"][..] } else { &[] };
-        let finish = [&["job", "finish", "--wait"], verify, &[self.job.as_str()]].concat();
+        let confirming: Vec<_> = self.confirming.iter().map(String::as_str).collect();
+        let step = |words: &[&'static str]| [words, &confirming, &[self.job.as_str()]].concat();
         let indexed = format!(
             "  completionMode: Indexed\n  completions: {shards}\n  parallelism: {at_once}\n  \
              backoffLimitPerIndex: {RETRIES}\n  maxFailedIndexes: {shards}\n"
         );
         // 1: files failed; 2: the command is wrong. Repeating changes neither.
         let fails = self.policy("FailIndex");
-        let shard = self.one("", &indexed, &fails, &["job", "shard", "--quiet", &self.job]);
+        let shard = self.one("", &indexed, &fails, &step(&["job", "shard", "--quiet"]));
+        let finish = step(&[&["job", "finish", "--wait"][..], verify].concat());
         let last = self.one("-finish", &format!("  backoffLimit: {RETRIES}\n"), &self.policy("FailJob"), &finish);
         format!("{shard}---\n{last}")
     }

@@ -3,9 +3,15 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use haul_job::confirmation::{Confirmation, digest};
 use haul_job::description::JobDescription;
 use haul_job::directory::JobDirectory;
 use haul_job::error::JobError;
+
+use crate::args::job::program_words;
+use crate::args::values::Values;
+use crate::args::{UsageError, flags};
+use crate::user_dirs::state_dir;
 
 /// An existing job.
 #[derive(Debug, Clone)]
@@ -14,6 +20,8 @@ pub struct OpenedJob {
     pub directory: JobDirectory,
     /// Its sources, target and options.
     pub description: JobDescription,
+    /// What this user confirmed.
+    pub confirmation: Confirmation,
 }
 
 impl OpenedJob {
@@ -29,7 +37,39 @@ impl OpenedJob {
 
     fn of(directory: JobDirectory) -> Result<Self, JobError> {
         let description = JobDescription::read(&directory, version())?;
-        Ok(Self { directory, description })
+        Ok(Self { directory, description, confirmation: confirmation("shard JOB N", None) })
+    }
+
+    /// This user's job in this directory, for a step that takes `--confirm`.
+    pub fn open_for(step: &'static str, path: &OsStr, values: &Values) -> anyhow::Result<Self> {
+        let confirmation = confirmation(step, values.get(&flags::job::CONFIRM)?);
+        Ok(Self { confirmation, ..Self::open(path)? })
+    }
+
+    /// A job by its command line, which confirms what it starts.
+    pub fn typed(directory: JobDirectory, description: JobDescription) -> Result<Self, UsageError> {
+        let mut job = Self { directory, description, confirmation: confirmation("shard JOB N", None) };
+        let words = job.program_words()?;
+        job.confirmation.confirm(&words);
+        Ok(job)
+    }
+
+    /// Those of its options that can start programs.
+    pub fn program_words(&self) -> Result<Vec<OsString>, UsageError> {
+        program_words(&self.description.options)
+    }
+
+    /// The options of its copies, if this user confirmed those that can start programs.
+    pub fn options(&self) -> anyhow::Result<&[OsString]> {
+        self.confirmation.check(self.directory.path(), &self.program_words()?)?;
+        Ok(&self.description.options)
+    }
+
+    /// `--confirm DIGEST` for steps on other hosts, once [`Self::options`] are confirmed. Empty if they start nothing.
+    pub fn confirming_words(&self) -> anyhow::Result<Vec<String>> {
+        self.options()?;
+        let digest = digest(&self.program_words()?);
+        Ok(digest.map_or(Vec::new(), |digest| vec![flags::job::CONFIRM.typed(), digest]))
     }
 
     /// The path of the source below the base, for a copy of the whole source.
@@ -37,6 +77,10 @@ impl OpenedJob {
         // With `./`, a name with a colon is no host.
         [OsStr::new("./"), &self.description.name].into_iter().collect()
     }
+}
+
+fn confirmation(step: &'static str, typed: Option<String>) -> Confirmation {
+    Confirmation::new(step, typed, state_dir().map(|state| state.join("confirmed")))
 }
 
 /// This program's version, as a job records it.

@@ -45,6 +45,12 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let totals = watch.during(|| carry_out(&job, &cancel))?;
     if !values.is_set(&flags::QUIET) {
         show::stderr().plain(&planned(&job, &totals));
+        let confirming = job.confirming_words()?.join(" ");
+        if !confirming.is_empty() {
+            let path = shown(job.directory.path());
+            show::stderr()
+                .plain(&format!("on hosts without your home directory: haul job shard {confirming} {path} N"));
+        }
     }
     Ok(if totals.failed > 0 { Exit::Failed } else { Exit::Done })
 }
@@ -72,13 +78,13 @@ pub fn create(values: &Values, operands: &[OsString], dir: &OsStr) -> anyhow::Re
     let description = describe(values, operands)?;
     let earlier = OpenedJob::open(path.as_os_str()).ok();
     if let Some(earlier) = earlier.filter(|earlier| earlier.description.is_same_command(&description)) {
-        return Ok(earlier);
+        return Ok(OpenedJob::typed(earlier.directory, earlier.description)?);
     }
     if !description.is_pulled() {
         check_source(&description.source)?;
     }
     refuse_overlap(&path, &description)?;
-    let job = OpenedJob { directory: JobDirectory::vacant(&path)?, description };
+    let job = OpenedJob::typed(JobDirectory::vacant(&path)?, description)?;
     // Options are checked before shards exist that others might run.
     let whole = full_copy_plan(&job, &job.description.ends()[0], PartDisplay::Usual, JobPart::Whole)?;
     if !whole.job.options.source.recursive {

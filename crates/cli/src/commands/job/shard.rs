@@ -37,7 +37,7 @@ const NUMBERS: [&str; 2] = ["SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX"];
 
 /// Copies the shard of `operands`.
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
-    let job = OpenedJob::open(&operands[0])?;
+    let job = OpenedJob::open_for("shard JOB N", &operands[0], values)?;
     let number = number(operands.get(1).map(OsString::as_os_str))?;
     let cancel = Cancel::new();
     let steering = RuntimeControl::new();
@@ -92,7 +92,7 @@ pub fn list_plan(job: &OpenedJob, list: SourceList, ends: &PartEnds, display: Pa
 }
 
 fn listed_copy(job: &OpenedJob, ends: &PartEnds, display: PartDisplay) -> anyhow::Result<Plan> {
-    let values = part_values(&job.description.options, &additional_arguments(job, ends, display), JobPart::List)?;
+    let values = part_values(job.options()?, &additional_arguments(job, ends, display), JobPart::List)?;
     let operands = [ends.target.clone()];
     let values = with_files(values, &operands)?;
     let of_kind = if job.description.is_sync { sync } else { plan };

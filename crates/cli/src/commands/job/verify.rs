@@ -18,7 +18,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     local::refuse_other_options(values)?;
     let is_on_slurm = values.is_set(&flags::job::SLURM);
     let typed = if is_on_slurm { slurm::settings(values)? } else { slurm::refuse_options(values).map(|()| None)? };
-    let comparison = begin(&OpenedJob::open(&operands[0])?)?;
+    let comparison = begin(&OpenedJob::open_for("verify JOB", &operands[0], values)?)?;
     match (values.is_set(&flags::job::ONLY_PLAN), is_on_slurm) {
         (true, _) => {
             let totals = carry_out(&comparison, &Cancel::new())?;

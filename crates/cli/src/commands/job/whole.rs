@@ -21,7 +21,7 @@ pub fn full_copy_plan(job: &OpenedJob, ends: &PartEnds, display: PartDisplay, pa
         false => (job.full_source(), additional_arguments(job, ends, display)),
     };
     let operands = [source, ends.target.clone()];
-    let values = with_files(part_values(&description.options, &more, part)?, &operands)?;
+    let values = with_files(part_values(job.options()?, &more, part)?, &operands)?;
     let of_kind = if description.is_sync { sync } else { plan };
     let mut plan = of_kind(&values, &operands, terminal::stderr_is_terminal())?;
     into_directory(&mut plan);
@@ -34,7 +34,7 @@ pub fn verify_plan(job: &OpenedJob, ends: &PartEnds, display: PartDisplay, part:
         JobPart::List => vec![ends.target.clone()],
         JobPart::Whole | JobPart::Directories => vec![job.full_source(), ends.target.clone()],
     };
-    let mut values = verify_values(&job.description.options, &additional_arguments(job, ends, display), part)?;
+    let mut values = verify_values(job.options()?, &additional_arguments(job, ends, display), part)?;
     if job.description.is_sync && part != JobPart::List {
         values = values.and(vec![(&flags::RECURSIVE.row, None)]);
     }

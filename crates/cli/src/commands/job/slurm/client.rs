@@ -1,9 +1,9 @@
 //! Calls of sbatch, squeue, scancel and scontrol, each with a time limit.
 
 use std::ffi::OsString;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -42,6 +42,14 @@ pub enum SlurmCallError {
     Refused(JobError),
 }
 
+/// A script for sbatch.
+pub struct SubmittedScript {
+    /// Its file in the job. Slurm runs it in that directory.
+    pub path: PathBuf,
+    /// What sbatch reads.
+    pub text: Vec<u8>,
+}
+
 /// Calls programs of Slurm.
 pub struct SlurmClient<'a> {
     /// Ends queries early.
@@ -67,10 +75,9 @@ impl SlurmClient<'_> {
         self.call("squeue", &words.map(OsString::from), None)
     }
 
-    /// Submits a script. Returns the id of its job. Slurm runs it in the script's directory.
-    pub fn submit(&self, script: &Path) -> Result<u64, SlurmCallError> {
-        let words = ["--parsable".into(), script.as_os_str().to_owned()];
-        let output = self.call("sbatch", &words, script.parent())?;
+    /// Submits a script, through standard input. Returns the id of its job.
+    pub fn submit(&self, script: &SubmittedScript) -> Result<u64, SlurmCallError> {
+        let output = self.call("sbatch", &["--parsable".into()], Some(script))?;
         // `ID`, or `ID;CLUSTER`.
         let id = output.lines().last().unwrap_or_default().split(';').next().and_then(|id| id.trim().parse().ok());
         id.ok_or_else(|| {
@@ -111,18 +118,28 @@ impl SlurmClient<'_> {
         }
     }
 
-    fn call(&self, program: &str, words: &[OsString], directory: Option<&Path>) -> Result<String, SlurmCallError> {
+    fn call(
+        &self,
+        program: &str,
+        words: &[OsString],
+        script: Option<&SubmittedScript>,
+    ) -> Result<String, SlurmCallError> {
         let mut command = Command::new(program);
         // In its own process group, so that Ctrl-C reaches only haul.
         command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        if let Some(directory) = directory {
-            command.current_dir(directory);
+        if let Some(script) = script {
+            command.stdin(Stdio::piped()).current_dir(script.path.parent().unwrap_or(&script.path));
         }
         // SQUEUE_FORMAT and similar variables would change the output.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("SQUEUE_")) {
             command.env_remove(name);
         }
-        let child = command.spawn().map_err(|error| SlurmCallError::Refused(unavailable(program, &error)))?;
+        let mut child = command.spawn().map_err(|error| SlurmCallError::Refused(unavailable(program, &error)))?;
+        if let (Some(mut pipe), Some(script)) = (child.stdin.take(), script) {
+            let text = script.text.clone();
+            // sbatch reports what it did not read.
+            thread::spawn(move || pipe.write_all(&text));
+        }
         // An interrupted submission may have been accepted, so sbatch is never cancelled.
         let cancel = Some(self.cancel).filter(|_| program != "sbatch");
         let (status, output, complaint) =

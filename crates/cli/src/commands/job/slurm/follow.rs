@@ -67,7 +67,7 @@ impl SlurmRun<'_> {
         }
         let begun = BegunPlan::begin(self.job, self.cancel)?;
         let limits = WaveLimits { array_size, at_once: self.settings.at_once, is_chained: !self.follows };
-        let mut state = SlurmState::new(self.job, self.settings, self.client, limits);
+        let mut state = SlurmState::new(self.job, self.settings, self.client, limits)?;
         if self.patiently(|| state.take_over(&tasks))?.is_none() {
             return Ok(SlurmRunEnd::Interrupted);
         }

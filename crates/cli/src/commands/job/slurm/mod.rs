@@ -12,7 +12,6 @@ use client::SlurmClient;
 use follow::{SlurmRun, SlurmRunEnd};
 use haul_base::job::runtime_control::RuntimeControl;
 use haul_base::sys::cancel::Cancel;
-use haul_job::directory::JobDirectory;
 use haul_job::error::{JobError, shown};
 use haul_job::overview::JobOverview;
 use haul_job::report::MergedReport;
@@ -67,15 +66,16 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
 /// Submits and follows `job`, and then the comparison of `--then-verify`.
 pub fn run_job(values: &Values, job: &OpenedJob, typed: Option<SlurmSettings>) -> anyhow::Result<Exit> {
     let follows = !values.is_set(&flags::job::NO_WAIT);
-    let settings = kept(&job.directory, typed)?;
+    let mut job = job.clone();
+    let settings = kept(&mut job, typed)?;
     let verifies_in_shards = settings.verifies && follows;
     // If nobody follows, the last step compares everything.
     let own = SlurmSettings { verifies: settings.verifies && !follows, ..settings };
-    let exit = submit_and_follow(values, job, &own)?;
-    match verifies_in_shards && is_to_be_compared(job, exit) {
+    let exit = submit_and_follow(values, &job, &own)?;
+    match verifies_in_shards && is_to_be_compared(&job, exit) {
         true => {
-            let comparison = begin(job)?;
-            let settings = kept(&comparison.directory, Some(own))?;
+            let mut comparison = begin(&job)?;
+            let settings = kept(&mut comparison, Some(own))?;
             Ok(worse(exit, submit_and_follow(values, &comparison, &settings)?))
         }
         false => Ok(exit),
@@ -146,14 +146,23 @@ fn report_end(job: &OpenedJob, ended: SlurmRunEnd, is_quiet: bool) -> anyhow::Re
     })
 }
 
-/// The typed settings, or those of the last run.
-fn kept(directory: &JobDirectory, typed: Option<SlurmSettings>) -> anyhow::Result<SlurmSettings> {
+/// The typed settings, or those of the last run. Lines for sbatch can start programs, too: with the options, they have
+/// one digest.
+fn kept(job: &mut OpenedJob, typed: Option<SlurmSettings>) -> anyhow::Result<SlurmSettings> {
+    let directory = &job.directory;
     directory.slurm().make_directory()?;
-    let settings = match typed {
-        Some(settings) => settings,
-        None => SlurmSettings::read(directory)?.unwrap_or_default(),
+    let programs = job.program_words()?;
+    let with_lines = |settings: Option<&SlurmSettings>| {
+        let lines = settings.map(SlurmSettings::directives).unwrap_or_default();
+        programs.iter().cloned().chain(lines.into_iter().map(OsString::from)).collect::<Vec<_>>()
     };
+    let kept = if typed.is_some() { None } else { SlurmSettings::read(directory)? };
+    job.confirmation.check(directory.path(), &with_lines(kept.as_ref()))?;
+    let settings = typed.or(kept).unwrap_or_default();
+    settings.check()?;
     settings.write(directory)?;
+    job.confirmation.confirm(&with_lines(Some(&settings)));
+    job.confirmation.confirm(&programs);
     Ok(settings)
 }
 

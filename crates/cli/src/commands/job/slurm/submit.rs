@@ -16,7 +16,7 @@ use haul_job::slurm::submissions::SlurmSubmission;
 use haul_job::slurm::tracker::{LOST_AFTER, ShardTracker};
 use haul_job::slurm::waves::{SlurmWave, WaveLimits};
 
-use super::client::{SlurmCallError, SlurmClient};
+use super::client::{SlurmCallError, SlurmClient, SubmittedScript};
 use crate::commands::job::opened::OpenedJob;
 use crate::exit::Exit;
 
@@ -42,6 +42,8 @@ pub struct SlurmState<'a> {
     settings: &'a SlurmSettings,
     client: &'a SlurmClient<'a>,
     executable: PathBuf,
+    /// `--confirm DIGEST`, if the job starts programs.
+    confirming: String,
     /// Its shards.
     pub tracker: ShardTracker,
     clock: Instant,
@@ -60,23 +62,24 @@ impl<'a> SlurmState<'a> {
         settings: &'a SlurmSettings,
         client: &'a SlurmClient<'a>,
         limits: WaveLimits,
-    ) -> Self {
+    ) -> anyhow::Result<Self> {
         // Nodes without this file need haul on their PATH.
         let executable = own_executable().unwrap_or_else(|_| "haul".into());
         let (tracker, clock) = (ShardTracker::new(limits), Instant::now());
         let finish = SubmittedFinish::Waiting;
-        Self {
+        Ok(Self {
             job,
             settings,
             client,
             executable,
+            confirming: job.confirming_words()?.join(" "),
             tracker,
             clock,
             finish,
             finish_losses: 0,
             doubtful: None,
             held: HeldTasks::default(),
-        }
+        })
     }
 
     /// Adopts tasks of an earlier run. Cancels unrecorded jobs, whose shards are unknown.
@@ -175,7 +178,7 @@ impl<'a> SlurmState<'a> {
         }
         self.finish = SubmittedFinish::Waiting;
         let first = wave.shards.first().copied().unwrap_or_default();
-        let script = self.script(&format!("array-{first}.sh"), &self.scripts().array(&wave))?;
+        let script = self.script(&format!("array-{first}.sh"), self.scripts().array(&wave))?;
         match self.client.submit(&script) {
             Ok(id) => self.record(id, wave).map_err(SlurmCallError::Refused)?,
             Err(error) => {
@@ -194,7 +197,7 @@ impl<'a> SlurmState<'a> {
     /// Submits the last step, which waits for all arrays.
     pub fn submit_finish(&mut self) -> Result<(), SlurmCallError> {
         let after = self.tracker.arrays();
-        let script = self.script("finish.sh", &self.scripts().finish(&after))?;
+        let script = self.script("finish.sh", self.scripts().finish(&after))?;
         let id = self.client.submit(&script)?;
         SlurmSubmission::Finish { id }.append(&self.job.directory).map_err(SlurmCallError::Refused)?;
         self.finish = SubmittedFinish::Queued(id);
@@ -230,13 +233,15 @@ impl<'a> SlurmState<'a> {
             job: self.job.directory.path(),
             id: &self.job.description.id,
             executable: &self.executable,
+            confirming: &self.confirming,
             settings: self.settings,
         }
     }
 
-    fn script(&self, name: &str, text: &[u8]) -> Result<PathBuf, SlurmCallError> {
-        let script = self.job.directory.slurm().join(name);
-        script.replace(text).map_err(SlurmCallError::Refused)?;
-        Ok(script.path().to_owned())
+    /// The job keeps the script for people alone.
+    fn script(&self, name: &str, text: Vec<u8>) -> Result<SubmittedScript, SlurmCallError> {
+        let file = self.job.directory.slurm().join(name);
+        file.replace(&text).map_err(SlurmCallError::Refused)?;
+        Ok(SubmittedScript { path: file.path().to_owned(), text })
     }
 }
