@@ -192,8 +192,15 @@ fn a_missing_range_is_named_at_the_end_and_can_be_copied_again() {
     assert!(!sandbox.path("to/src/dir/large").exists());
     let (written, _) = figures(&shard(&sandbox, ranges[4]).run().succeeds().summary());
     assert_eq!(written, LARGE - 4 * RANGE);
-    job(&sandbox, &["finish", "job"]).run().succeeds();
+    let run = job(&sandbox, &["finish", "job"]).run().succeeds();
+    let unread = "in ranges of files: verified on arrival, not read again since\nhint: --then-verify";
+    assert!(run.stdout.contains(unread), "{}", run.account());
+    let report = || serde_json::from_slice::<Value>(&fs::read(sandbox.path("job/report.json")).unwrap()).unwrap();
+    assert_eq!(report()["bytes_not_reread"], LARGE + RANGE + 1);
     is_the_source(&sandbox);
+    let run = job(&sandbox, &["finish", "--verify", "job"]).run().succeeds();
+    assert!(!run.stdout.contains(unread), "{}", run.account());
+    assert_eq!(report()["bytes_not_reread"], 0);
 }
 
 #[test]

@@ -47,6 +47,8 @@ pub struct MergedReport {
     pub bytes: u64,
     /// Bytes of files present before.
     pub bytes_skipped: u64,
+    /// Bytes of ranges, verified as they arrived. Files in ranges get their names without being read again.
+    pub range_bytes: u64,
     /// Whether source and target are equal, once compared.
     pub is_same: Option<bool>,
     /// Runs beyond the first of each shard.
@@ -77,6 +79,8 @@ impl MergedReport {
         for (shard, state) in &overview.shards {
             let ShardState::Ended(result) = state else { continue };
             report.add(result);
+            let is_range = shard.range.is_some() && result.end == ShardEnd::Done;
+            report.range_bytes = report.range_bytes.saturating_add(if is_range { shard.bytes } else { 0 });
             let is_first_failure =
                 shard.range.is_none() || result.counts.failed > 0 && failed_files.insert(shard.first_of_file());
             let failed = if is_first_failure { result.counts.failed } else { 0 };
@@ -111,6 +115,11 @@ impl MergedReport {
         host.seconds += result.seconds;
     }
 
+    /// Bytes that nobody has read since they were written.
+    pub fn bytes_not_reread(&self) -> u64 {
+        if self.is_same.is_some() { 0 } else { self.range_bytes }
+    }
+
     /// Bytes per second of all hosts together.
     pub fn bytes_per_s(&self) -> f64 {
         if self.seconds > 0.0 { self.bytes as f64 / self.seconds } else { 0.0 }
@@ -134,6 +143,7 @@ impl MergedReport {
             "failed": self.failed,
             "bytes": self.bytes,
             "bytes_skipped": self.bytes_skipped,
+            "bytes_not_reread": self.bytes_not_reread(),
             "reruns": self.reruns,
             "seconds": self.seconds,
             "bytes_per_s": self.bytes_per_s(),
@@ -158,6 +168,7 @@ pub fn record_verified(job: &JobDirectory, is_same: bool) -> Result<(), JobError
     let text = report.read_text()?.ok_or_else(|| damaged("it is gone"))?;
     let mut value: Value = serde_json::from_str(&text).map_err(|error| damaged(&error.to_string()))?;
     value["verified"] = Value::from(is_same);
+    value["bytes_not_reread"] = Value::from(0);
     report.replace(format!("{value:#}\n").as_bytes())
 }
 
@@ -186,6 +197,9 @@ mod tests {
         let overview = JobOverview::of_shards(of_file(0).chain(of_file(4)).collect());
         let report = MergedReport::of(&overview);
         assert_eq!((report.failed, report.shards_done), (2, 2));
+        assert_eq!(report.bytes_not_reread(), 2 << 20, "of the two ranges that are done");
+        let compared = MergedReport { is_same: Some(true), ..report };
+        assert_eq!(compared.bytes_not_reread(), 0);
     }
 
     #[test]

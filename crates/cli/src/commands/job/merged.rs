@@ -18,6 +18,7 @@ use crate::units;
 #[serde(tag = "event", rename = "report")]
 pub struct ReportLine<'a> {
     bytes: u64,
+    bytes_not_reread: u64,
     bytes_per_s: f64,
     bytes_skipped: u64,
     failed: u64,
@@ -64,6 +65,7 @@ impl<'a> From<&'a MergedReport> for ReportLine<'a> {
         let slowest = slowest.map(|(shard, seconds, host)| SlowShardFields { host, seconds: *seconds, shard: *shard });
         Self {
             bytes: report.bytes,
+            bytes_not_reread: report.bytes_not_reread(),
             bytes_per_s: report.bytes_per_s(),
             bytes_skipped: report.bytes_skipped,
             failed: report.failed,
@@ -116,6 +118,11 @@ pub fn as_text(job: &OpenedJob, report: &MergedReport) -> String {
         text.push_str(&format!("{what}: see failures/ in the job's directory\n"));
     } else if verifies && report.is_same == Some(true) {
         text.push_str("source and target are the same\n");
+    }
+    if report.bytes_not_reread() > 0 {
+        let bytes = units::size(report.bytes_not_reread());
+        text.push_str(&format!("{bytes} in ranges of files: verified on arrival, not read again since\n"));
+        text.push_str("hint: --then-verify reads them, and so does haul job verify JOB\n");
     }
     for (host, totals) in &report.hosts {
         let shards = units::counted(totals.shards, "shard", "shards");
