@@ -1294,3 +1294,17 @@ fn ignore_existing_leaves_fifos_alone_for_any_offer() {
     let [fifo, file] = ["t/fifo", "t/file"].map(|name| fs::symlink_metadata(sandbox.path(name)).unwrap().mode());
     assert_eq!((fifo & 0o170_777, file & 0o170_000), (0o010_640, 0o010_000));
 }
+
+#[test]
+fn what_a_directory_replaced_in_a_killed_run_is_removed_by_the_next_one() {
+    let sandbox = Sandbox::new();
+    sandbox.file("s/sub/file", "new");
+    sync(&sandbox, &[]).succeeds();
+    // The state between the exchange of the two and the removal.
+    let digest = blake3::hash(b"directory\0sub").to_hex();
+    let left = sandbox.file(format!("t/.haul-{}.part", &digest[..24]), "old");
+    sync(&sandbox, &["--dry-run"]).succeeds();
+    assert!(left.exists());
+    sync(&sandbox, &[]).succeeds();
+    assert_eq!(listing(&sandbox.path("t")), ["sub"]);
+}

@@ -13,7 +13,7 @@ use haul_proto::path::Name;
 use rustix::fs::{AtFlags, FileType, Mode, RenameFlags, mkdirat, renameat, renameat_with, unlinkat};
 use rustix::io::Errno;
 
-use crate::fs::Dir;
+use crate::fs::{Dir, FileStat, FollowLinks};
 use crate::receiver::delete::Removals;
 use crate::receiver::delete::remove_tree::{RemovalLimit, TreeClearing};
 use crate::receiver::place::entry_position::{EntryPosition, TreeReplacement};
@@ -67,6 +67,17 @@ impl Removals {
                 let _ = remove(AtFlags::REMOVEDIR);
                 Err(error.into())
             }
+        }
+    }
+
+    /// Removes the entry that a directory has replaced, where a run was killed between the exchange and the removal.
+    pub(crate) fn remove_exchanged(&self, dir: &Dir, name: &Name) {
+        let left = temporary_name(name, b"directory");
+        let Ok(fd) = dir.fd() else { return };
+        let found = FileStat::at_name(&*fd, &left, FollowLinks::Itself);
+        if found.is_ok_and(|stat| stat.is_owned_by_this_user() && stat.kind != FileType::Directory) {
+            // Best effort.
+            let _ = unlinkat(&*fd, left.as_bytes(), AtFlags::empty());
         }
     }
 

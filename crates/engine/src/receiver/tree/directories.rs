@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use haul_proto::entry::{Entry, EntryMetadata};
-use haul_proto::overwrite_policy::OverwriteDecision;
+use haul_proto::overwrite_policy::{OverwriteDecision, OverwritePolicy};
 use haul_proto::path::Name;
 use haul_proto::session::step::EntryAnswer;
 use rustix::fs::{AtFlags, Mode, mkdirat, unlinkat};
@@ -46,6 +46,9 @@ impl TargetTree {
         let fresh = decision == OverwriteDecision::Replace || create && self.create_directory(position, meta)?;
         if create && !fresh && self.is_spelled_otherwise(&position.dir, &position.name) {
             return Err(FileError::OtherSpelling);
+        }
+        if !fresh && !self.job.is_dry() && self.job.overwrite_rules().overwrite == OverwritePolicy::Follow {
+            self.removals.remove_exchanged(&position.dir, &position.name);
         }
         let child = self.metadata.enter(&position.dir, &position.name)?;
         let dir = if position.renamed {
