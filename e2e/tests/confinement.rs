@@ -11,7 +11,7 @@ use haul_e2e::{
     HostPair, NOBODY, ProgramRun, Remote, Sandbox, cases, contents, count, give_to_user, hidden_or_partial,
     is_root_or_skip, listing, mode, shell, within,
 };
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 
 /// Content that must never arrive.
 const SECRET: &str = "the outside's";
@@ -445,5 +445,17 @@ fn a_link_of_another_user_leads_to_no_output() {
         let run = sandbox.haul(words.iter().copied()).run();
         assert!(run.status != Some(0) && run.stderr.contains("is a link of another user"), "{}", run.account());
         assert_eq!((contents(&own), listing(&shared).len()), (Vec::new(), 4), "{words:?}");
+    }
+}
+
+#[test]
+fn a_reader_of_the_target_directory_who_locks_it_stops_no_copy() {
+    let sandbox = Sandbox::new();
+    sandbox.tree("source");
+    let reader = fs::File::open(sandbox.dir("target")).expect("it is readable");
+    flock(&reader, FlockOperation::NonBlockingLockExclusive).expect("it is free");
+    for words in [&["-r", "-f"][..], &["-r", "-f", "--inplace"], &["sync", "--archive", "--delete"]] {
+        let run = sandbox.haul(words).args(["source", "target"]).run().succeeds();
+        assert!(!format!("{}{}", run.stdout, run.stderr).contains("another haul"), "{}", run.account());
     }
 }

@@ -8,9 +8,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, openat, renameat, statat, unlinkat,
+    AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, fchmod, flock, fstat, openat, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use crate::manifest::line::{ManifestLine, is_bbcps};
 use crate::output_place::OutputPlace;
@@ -151,6 +152,8 @@ impl Pending {
         if !names.are_of(&self.file) {
             return Err(io::Error::other("its temporary file was deleted"));
         }
+        // Some file systems have no modes.
+        let _ = fchmod(&self.file, Mode::from_raw_mode(0o666).difference(umask()));
         let dir = names.place.dir();
         renameat(dir, &*names.temporary, dir, names.place.name())?;
         unfinished.retain(|other| !Arc::ptr_eq(other, names));
@@ -169,7 +172,8 @@ impl Names {
 
     fn open(&self, flags: OFlags) -> io::Result<File> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(openat(self.place.dir(), &*self.temporary, flags, Mode::from_raw_mode(0o666))?.into())
+        // Others could lock a file that they can read.
+        Ok(openat(self.place.dir(), &*self.temporary, flags, Mode::RUSR | Mode::WUSR)?.into())
     }
 
     fn remove(&self) -> io::Result<()> {
@@ -183,10 +187,24 @@ impl Names {
             return Ok(());
         }
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::AGAIN) => Err(taken()),
+            Err(Errno::AGAIN) if is_private(&file)? => Err(taken()),
             _ => self.remove(),
         }
     }
+}
+
+/// Whether only this user can lock the file.
+fn is_private(file: &File) -> io::Result<bool> {
+    let stat = fstat(file)?;
+    Ok(stat.st_uid == geteuid().as_raw() && stat.st_mode & 0o077 == 0)
+}
+
+/// The mask of new files (proc_pid_status(5)), without setting it.
+fn umask() -> Mode {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    let mask = mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok());
+    Mode::from_raw_mode(mask.unwrap_or(0o077))
 }
 
 impl Drop for Pending {
@@ -233,7 +251,7 @@ fn taken() -> io::Error {
 mod tests {
     use std::fs;
     use std::io::Write;
-    use std::os::unix::fs::FileTypeExt;
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt};
     use std::path::PathBuf;
 
     use super::*;
@@ -307,6 +325,22 @@ mod tests {
         pending.publish().unwrap();
         assert_eq!(fs::read_to_string(&to).unwrap(), "new");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_lock_of_another_user_stops_no_output() {
+        let dir = tempfile::tempdir().unwrap();
+        let (to, temporary) = here(&dir);
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        fs::write(&temporary, "left").unwrap();
+        fs::set_permissions(&temporary, fs::Permissions::from_mode(0o644)).unwrap();
+        let reader = File::open(&temporary).unwrap();
+        flock(&reader, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let pending = write(&to, "new").unwrap();
+        assert_eq!(mode(&temporary), 0o600, "nobody else can open it");
+        pending.publish().unwrap();
+        fs::write(dir.path().join("other"), "").unwrap();
+        assert_eq!(mode(&to), mode(&dir.path().join("other")));
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl Journal {
         let open = |place: OutputPlace| place.open(OFlags::RDWR | OFlags::APPEND | OFlags::CREATE);
         let file = OutputPlace::find(path).and_then(open).map_err(cannot)?;
         if let Err(Errno::AGAIN) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            bail!("{shown}: another haul sweep is writing it");
+            bail!("{shown}: another haul sweep is writing it\nwait for it, or use another file with --out");
         }
         let size = file.metadata().map_err(cannot)?.len();
         if size > BYTES_MAX {

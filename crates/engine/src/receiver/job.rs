@@ -134,6 +134,13 @@ impl ReceiverJob {
         self.request.compare.is_some()
     }
 
+    /// Whether directories of source arguments are created or filled.
+    pub(super) fn writes_trees(&self) -> bool {
+        let has_trees =
+            self.request.listed == ListedKinds::Trees || self.request.operands.iter().any(|operand| operand.directory);
+        has_trees && !self.compares() && !self.is_dry()
+    }
+
     /// Whether the source is in this process.
     pub(super) fn is_within_process(&self) -> bool {
         self.is_both_ends.load(Ordering::Relaxed)

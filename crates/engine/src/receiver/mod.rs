@@ -64,6 +64,7 @@ use crate::receiver::links::LinkTracker;
 use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::metadata::owners::TargetOwners;
 use crate::receiver::place::destination::{self, RefusedRequest};
+use crate::receiver::place::directory_locks::DirectoryLocks;
 use crate::receiver::place::job_quota::JobQuota;
 use crate::receiver::place::journal::JournalLocation;
 use crate::receiver::receive::FrameReceiver;
@@ -132,7 +133,9 @@ impl TargetReceiver {
         let metadata = Arc::new(MetadataWriter::new(&job, owners, &commit_queue));
         let links = Arc::new(LinkTracker::new(&job));
         let removals = Arc::new(Removals::new(&metadata, &session, backup, extraneous));
-        let tree = Arc::new(TargetTree::new(&removals, journals, quota));
+        let state_dir = context.state_dir.as_deref().filter(|_| job.writes_trees());
+        let directory_locks = DirectoryLocks::open(state_dir);
+        let tree = Arc::new(TargetTree::new(&removals, journals, quota, directory_locks));
         let deltas = Arc::new(DeltaStage::new(&tree));
         let comparer = EntryComparer::new(&links, &tree);
         let decider = EntryDecider::new(comparer, &digests, &deltas, &commit_queue, link_dests);
@@ -158,7 +161,7 @@ impl TargetReceiver {
         })
     }
 
-    /// Permits access to the destination, earlier copies, backups, journals and remembered trees.
+    /// Permits access to the destination, earlier copies, backups, journals, locks and remembered trees.
     pub fn allow(&self, bounds: &mut ConfineBounds) {
         let kept = self.job.request.metadata.preserve;
         // Hard links into an earlier copy, and backups, cross directories, whatever their type.
@@ -178,6 +181,7 @@ impl TargetReceiver {
         self.decider.link_dests.allow(bounds, rights);
         self.removals.backup.iter().for_each(|backup| backup.allow(bounds, rights));
         self.tree.journals.allow(bounds);
+        self.tree.job_locks.allow(bounds);
     }
 
     /// Ends verification and comparison: all entries are complete, or the job is stopped.

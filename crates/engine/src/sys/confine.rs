@@ -30,7 +30,7 @@ pub enum ConfineRights {
     RemoveFiles,
     /// Writing to a device or a FIFO.
     WriteSpecial,
-    /// Making, replacing, removing, reading and writing files.
+    /// Opening the directory, and making, replacing, removing, reading and writing files.
     OwnFiles,
     /// All of a target's changes at its destination; of devices, FIFOs and sockets only on request.
     Land(PreserveOptions),
@@ -72,12 +72,14 @@ impl ConfineRights {
             Self::ReadTree => make_bitflags!(AccessFs::{ReadFile | ReadDir}),
             Self::RemoveFiles => AccessFs::RemoveFile.into(),
             Self::WriteSpecial => AccessFs::WriteFile.into(),
-            Self::OwnFiles => make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | RemoveFile | MakeReg}),
+            Self::OwnFiles => {
+                make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | RemoveFile | MakeReg | ReadDir})
+            }
             // A remembered directory is renamed from its temporary name.
             Self::Land(preserve) => {
                 let also = |wanted: bool, access: BitFlags<AccessFs>| if wanted { access } else { BitFlags::EMPTY };
                 Self::OwnFiles.access()
-                    | make_bitflags!(AccessFs::{ReadDir | MakeDir | RemoveDir | MakeSym})
+                    | make_bitflags!(AccessFs::{MakeDir | RemoveDir | MakeSym})
                     // Hard links cross directories.
                     | also(preserve.hard_links, AccessFs::Refer.into())
                     | also(preserve.devices, make_bitflags!(AccessFs::{MakeChar | MakeBlock}))

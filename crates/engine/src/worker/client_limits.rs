@@ -20,6 +20,7 @@ use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 use crate::fs::lookup;
 use crate::io::program::{InheritedPipe, PipeProgram};
 use crate::policy::audit::AuditDestination;
+use crate::receiver::place::{directory_locks, tree_memory};
 use crate::sys::confine::{ConfineBounds, ConfineNetwork, ConfineRights};
 use crate::worker::inherited_pipes::InheritedPipes;
 
@@ -241,7 +242,7 @@ impl ClientLimits {
         }
     }
 
-    /// Permits the working directory, `null:` and the memory of finished trees.
+    /// Permits the working directory, `null:`, the memory of finished trees, and locks.
     fn allow_directory(&self, bounds: &mut ConfineBounds, state_dir: Option<&Path>) -> io::Result<()> {
         let is_read_only = self.access == ServedAccess::ReadOnly;
         let rights = if is_read_only {
@@ -253,10 +254,10 @@ impl ClientLimits {
         // A chroot may lack both.
         null::open_zeros().iter().for_each(|zeros| bounds.allow(zeros, ConfineRights::ReadFile));
         null::open_null_sink().iter().for_each(|nothing| bounds.allow(nothing, ConfineRights::WriteSpecial));
-        if let Some(trees) = state_dir.map(|state| state.join("trees")).filter(|_| !is_read_only) {
-            // Without this directory, finished trees are not recorded.
-            let trees = HeldDirectory::looked_up(&trees);
-            trees.iter().for_each(|trees| bounds.allow(trees, ConfineRights::OwnFiles));
+        for kept in [tree_memory::NAME, directory_locks::NAME] {
+            let kept = state_dir.filter(|_| !is_read_only).map(|state| HeldDirectory::looked_up(&state.join(kept)));
+            // Without these directories, finished trees are not recorded, and other runs not noticed.
+            kept.iter().flatten().for_each(|kept| bounds.allow(kept, ConfineRights::OwnFiles));
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! Other runs in the same destination: detected by a lock (flock(2)), given a moment to end, and named.
 //!
 //! A run locks each temporary file that it writes ([`crate::receiver::place::temp_files`]), and the directories of its
-//! source arguments. The kernel releases the locks when the process ends, for whatever reason.
+//! source arguments ([`crate::receiver::place::directory_locks`]). Other users can open none of these files. The kernel
+//! releases the locks when the process ends, for whatever reason.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -9,12 +10,14 @@ use std::time::{Duration, Instant};
 
 use haul_base::sys::sync::lock;
 use haul_proto::wire::resource_metrics::Stage;
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
+use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use crate::fs::{Dir, FileIdentity};
 use crate::metrics::stage_timer::during;
+use crate::receiver::place::directory_locks::{DirectoryLock, DirectoryLocks};
 use crate::receiver::place::error::{FileError, OtherRun};
+use crate::sys::confine::ConfineBounds;
 use crate::sys::lock_holder::LockTable;
 
 /// Longest total wait of a job for other runs: a worker whose controller was killed needs a moment to notice.
@@ -74,6 +77,8 @@ pub struct JobLocks {
     is_again: bool,
     report: Box<dyn Fn(LockEvent) + Send + Sync>,
     table: LockTable,
+    /// Without it, no directory is locked.
+    directories: Option<DirectoryLocks>,
     state: Mutex<JobLockState>,
     over: Condvar,
 }
@@ -87,19 +92,23 @@ struct JobLockState {
     /// The job is over, so waits end.
     closed: bool,
     /// Directories locked by this job.
-    held: Vec<(FileIdentity, OwnedFd)>,
+    held: Vec<(FileIdentity, Option<DirectoryLock>)>,
     /// The run that holds a directory needed by this job.
     lost_to: Option<OtherRun>,
 }
 
 impl JobLocks {
     /// For a job that starts, or restarts with `again`; `report` informs its controller.
-    pub fn new(again: bool, report: impl Fn(LockEvent) + Send + Sync + 'static) -> Self {
+    pub fn new(
+        again: bool,
+        directories: Option<DirectoryLocks>,
+        report: impl Fn(LockEvent) + Send + Sync + 'static,
+    ) -> Self {
         let patience = if again { PATIENCE_AGAIN } else { PATIENCE };
-        Self { is_again: again, report: Box::new(report), ..Self::with_patience(patience) }
+        Self { is_again: again, report: Box::new(report), directories, ..Self::with_patience(patience) }
     }
 
-    /// For waits of this length, without reports.
+    /// For waits of this length, without reports and locks of directories.
     pub fn with_patience(patience: Duration) -> Self {
         let report = Box::new(|_| {});
         Self {
@@ -107,6 +116,7 @@ impl JobLocks {
             is_again: false,
             report,
             table: LockTable::open(),
+            directories: None,
             state: Mutex::default(),
             over: Condvar::new(),
         }
@@ -163,16 +173,12 @@ impl JobLocks {
             return Ok(());
         }
         drop(state);
-        // A separate open file description keeps the lock when the directory is closed temporarily. An unreadable
-        // directory cannot be locked.
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = dir.fd().map(|fd| openat(&*fd, c".", flags, Mode::empty()));
-        let Ok(Ok(opened)) = opened else { return Ok(()) };
-        let locked = self.lock(&opened, LockedEntry::Directory);
+        let Some(directories) = &self.directories else { return Ok(()) };
+        let locked = directories.acquire(dir.identity(), |file| self.lock(file, LockedEntry::Directory));
         let mut state = lock(&self.state);
         match locked {
-            Ok(()) => {
-                state.held.push((dir.identity(), opened));
+            Ok(held) => {
+                state.held.push((dir.identity(), held));
                 Ok(())
             }
             Err(rival) => {
@@ -180,6 +186,11 @@ impl JobLocks {
                 Err(FileError::DirectoryHeld(rival))
             }
         }
+    }
+
+    /// Permits locks.
+    pub fn allow(&self, bounds: &mut ConfineBounds) {
+        self.directories.iter().for_each(|directories| directories.allow(bounds));
     }
 
     /// Ends all waits.
@@ -212,8 +223,18 @@ mod tests {
     use super::*;
     use crate::fs::testing::in_time;
 
-    fn hasty() -> JobLocks {
-        JobLocks::with_patience(Duration::ZERO)
+    fn run(place: &Path, patience: Duration) -> JobLocks {
+        let directories = DirectoryLocks::open(Some(&place.join("state")));
+        assert!(directories.is_some());
+        JobLocks { directories, ..JobLocks::with_patience(patience) }
+    }
+
+    fn hasty(place: &Path) -> JobLocks {
+        run(place, Duration::ZERO)
+    }
+
+    fn lock_files(place: &Path) -> usize {
+        std::fs::read_dir(place.join("state/locks")).unwrap().count()
     }
 
     fn dir(place: &Path, name: &str) -> Dir {
@@ -224,7 +245,7 @@ mod tests {
     #[test]
     fn the_second_run_loses_this_directory_and_all_later_ones() {
         let place = tempfile::tempdir().unwrap();
-        let (first, second) = (hasty(), hasty());
+        let (first, second) = (hasty(place.path()), hasty(place.path()));
         first.enter(&dir(place.path(), "a")).unwrap();
         first.enter(&dir(place.path(), "a")).unwrap();
         second.enter(&dir(place.path(), "other")).unwrap();
@@ -235,16 +256,48 @@ mod tests {
         assert!(lost.to_string().starts_with(&format!("{me} is copying into another directory")), "{lost}");
         first.enter(&dir(place.path(), "b")).unwrap();
         drop(first);
-        hasty().enter(&dir(place.path(), "a")).unwrap();
+        hasty(place.path()).enter(&dir(place.path(), "a")).unwrap();
+        drop(second);
+        assert_eq!(lock_files(place.path()), 0);
+    }
+
+    #[test]
+    fn a_reader_of_a_directory_who_locks_it_delays_no_run() {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt};
+        let place = tempfile::tempdir().unwrap();
+        let target = dir(place.path(), "a");
+        let reader = std::fs::File::open(place.path().join("a")).unwrap();
+        flock(&reader, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let first = hasty(place.path());
+        first.enter(&target).unwrap();
+        let locks = place.path().join("state/locks");
+        let file = std::fs::read_dir(&locks).unwrap().next().unwrap().unwrap().metadata().unwrap();
+        let mode = |found: &std::fs::Metadata| found.permissions().mode() & 0o7777;
+        assert_eq!((mode(&file), mode(&locks.metadata().unwrap())), (0o600, 0o700));
+        assert_eq!(file.uid(), rustix::process::geteuid().as_raw());
+    }
+
+    #[test]
+    fn the_lock_file_of_a_killed_run_is_used_again() {
+        let place = tempfile::tempdir().unwrap();
+        let target = dir(place.path(), "a");
+        let killed = hasty(place.path());
+        killed.enter(&target).unwrap();
+        let locks = place.path().join("state/locks");
+        let file = std::fs::read_dir(&locks).unwrap().next().unwrap().unwrap().path();
+        drop(killed);
+        std::fs::write(&file, "").unwrap();
+        hasty(place.path()).enter(&target).unwrap();
+        assert_eq!(lock_files(place.path()), 0);
     }
 
     #[test]
     fn a_lock_released_in_time_is_acquired() {
         in_time(|| {
             let place = tempfile::tempdir().unwrap();
-            let first = hasty();
+            let first = hasty(place.path());
             first.enter(&dir(place.path(), "a")).unwrap();
-            let second = JobLocks::with_patience(Duration::from_secs(3600));
+            let second = run(place.path(), Duration::from_secs(3600));
             std::thread::scope(|scope| {
                 let waiting = scope.spawn(|| second.enter(&dir(place.path(), "a")));
                 while lock(&second.state).since.is_none() {
@@ -260,9 +313,9 @@ mod tests {
     fn a_finished_job_waits_for_no_lock() {
         in_time(|| {
             let place = tempfile::tempdir().unwrap();
-            let first = hasty();
+            let first = hasty(place.path());
             first.enter(&dir(place.path(), "a")).unwrap();
-            let second = JobLocks::with_patience(Duration::from_secs(3600));
+            let second = run(place.path(), Duration::from_secs(3600));
             second.close();
             assert!(second.enter(&dir(place.path(), "a")).is_err());
         });
@@ -271,7 +324,7 @@ mod tests {
     #[test]
     fn a_job_holds_no_more_than_a_few_directories() {
         let place = tempfile::tempdir().unwrap();
-        let locks = hasty();
+        let locks = hasty(place.path());
         (0..DIRECTORIES_HELD_MAX + 3).for_each(|n| locks.enter(&dir(place.path(), &n.to_string())).unwrap());
         assert_eq!(lock(&locks.state).held.len(), DIRECTORIES_HELD_MAX);
     }
@@ -279,11 +332,12 @@ mod tests {
     /// Reports of a job that waits for a while, and then in vain.
     fn reported(again: bool) -> (OtherRun, Vec<LockEvent>) {
         let place = tempfile::tempdir().unwrap();
-        let first = hasty();
+        let first = hasty(place.path());
         first.enter(&dir(place.path(), "a")).unwrap();
         let (sender, events) = std::sync::mpsc::channel();
         let report = move |event| sender.send(event).unwrap();
-        let second = JobLocks { patience: SILENT_WAIT * 2, ..JobLocks::new(again, report) };
+        let directories = DirectoryLocks::open(Some(&place.path().join("state")));
+        let second = JobLocks { patience: SILENT_WAIT * 2, ..JobLocks::new(again, directories, report) };
         (0..2).for_each(|_| drop(second.enter(&dir(place.path(), "a")).unwrap_err()));
         drop(second);
         (OtherRun { process: Some(std::process::id()) }, events.iter().collect())

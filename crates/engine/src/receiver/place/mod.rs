@@ -2,6 +2,7 @@
 
 pub mod case_sensitivity;
 pub mod destination;
+pub mod directory_locks;
 pub mod entry_position;
 pub mod error;
 pub mod existing_entry;

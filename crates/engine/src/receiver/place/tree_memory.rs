@@ -3,6 +3,7 @@
 //!
 //! Each tree has a small file in the state directory, named by the tree's path.
 
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -20,6 +21,8 @@ const TURN_MAX: Duration = Duration::from_secs(2);
 /// Interval between attempts.
 const CHECK_EVERY: Duration = Duration::from_millis(5);
 
+/// The directory's name in the state directory.
+pub const NAME: &str = "trees";
 /// Largest record, in bytes.
 const RECORD_MAX: u64 = 4096;
 
@@ -27,28 +30,24 @@ const RECORD_MAX: u64 = 4096;
 pub struct TreeMemory {
     /// The directory of all records, opened before the kernel confines this process.
     trees: HeldDirectory,
+    /// The file of [`Self::turn`]'s lock.
+    turns: PathBuf,
     file: PathBuf,
     origin: [u8; 32],
 }
 
-/// The lock under which a run records and names a tree, until dropped.
-pub struct MemoryTurn<'a>(&'a TreeMemory);
-
-impl Drop for MemoryTurn<'_> {
-    fn drop(&mut self) {
-        // The kernel releases it at the latest when this process ends.
-        let _ = flock(&self.0.trees, FlockOperation::Unlock);
-    }
-}
+/// The lock under which a run records and names a tree, until dropped: of a private file, since whoever may read the
+/// directory could lock that.
+pub struct MemoryTurn(#[expect(dead_code, reason = "held locked")] File);
 
 impl TreeMemory {
     /// For the tree at `path`, which does not exist yet. `None` if it cannot be recorded.
     pub fn of(state_dir: Option<&Path>, path: &Path, origin: [u8; 32]) -> Option<Self> {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let absolute = lookup::real_path(parent).ok()?.join(path.file_name()?);
-        let trees = state_dir?.join("trees");
+        let trees = state_dir?.join(NAME);
         let file = file_for(&trees, &absolute);
-        Some(Self { trees: HeldDirectory::looked_up(&trees).ok()?, file, origin })
+        Some(Self { turns: trees.join("turns"), trees: HeldDirectory::looked_up(&trees).ok()?, file, origin })
     }
 
     /// Permits writes to the records.
@@ -59,15 +58,16 @@ impl TreeMemory {
     /// Waits until no other run is between recording a tree and naming it. Otherwise a late run could briefly replace
     /// the record of the named directory, and a third run would nest its copy there. `None` if the other run makes no
     /// progress, or the file system has no locks.
-    pub fn turn(&self) -> Option<MemoryTurn<'_>> {
+    pub fn turn(&self) -> Option<MemoryTurn> {
         let began = Instant::now();
-        while flock(&self.trees, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let turns = self.trees.append(&self.turns).ok()?;
+        while flock(&turns, FlockOperation::NonBlockingLockExclusive).is_err() {
             if began.elapsed() > TURN_MAX {
                 return None;
             }
             thread::sleep(CHECK_EVERY);
         }
-        Some(MemoryTurn(self))
+        Some(MemoryTurn(turns))
     }
 
     /// Records this directory as the tree.
@@ -85,7 +85,7 @@ impl TreeMemory {
 pub fn made_by(state_dir: Option<&Path>, path: &Path, identity: FileIdentity, origin: &[u8; 32]) -> bool {
     let remembered = state_dir.and_then(|state| {
         let absolute = lookup::real_path(path).ok()?;
-        read_own(&file_for(&state.join("trees"), &absolute), OthersMay::Read, RECORD_MAX).ok()
+        read_own(&file_for(&state.join(NAME), &absolute), OthersMay::Read, RECORD_MAX).ok()
     });
     remembered.is_some_and(|bytes| bytes == content(origin, identity))
 }
@@ -128,6 +128,9 @@ mod tests {
         let (state, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let memory = |name: &str| TreeMemory::of(Some(state.path()), &place.path().join(name), [1; 32]).unwrap();
         let (first, second) = (memory("copy"), memory("copy"));
+        // Whoever may read the directory can lock it.
+        let reader = File::open(state.path().join("trees")).unwrap();
+        flock(&reader, FlockOperation::NonBlockingLockExclusive).unwrap();
         let turn = first.turn().unwrap();
         assert!(second.turn().is_none(), "it waits in vain");
         drop(turn);

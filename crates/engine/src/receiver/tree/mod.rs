@@ -23,6 +23,7 @@ use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::job::ReceiverJob;
 use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::place::destination::DestinationKind;
+use crate::receiver::place::directory_locks::DirectoryLocks;
 use crate::receiver::place::job_locks::JobLocks;
 use crate::receiver::place::job_quota::JobQuota;
 use crate::receiver::place::journal::JournalLocation;
@@ -58,7 +59,12 @@ pub struct TargetTree {
 }
 
 impl TargetTree {
-    pub(super) fn new(removals: &Arc<Removals>, journals: JournalLocation, quota: Arc<JobQuota>) -> Self {
+    pub(super) fn new(
+        removals: &Arc<Removals>,
+        journals: JournalLocation,
+        quota: Arc<JobQuota>,
+        directories: Option<DirectoryLocks>,
+    ) -> Self {
         let job = &removals.job;
         let lock_reports = Arc::clone(job);
         Self {
@@ -70,7 +76,7 @@ impl TargetTree {
             list_batches: ListedBatches::default(),
             merged_sources: MergedSources::new(&job.request.operands, job.request.listed),
             temp_files: TempFiles::new(foreign_report(job)),
-            job_locks: JobLocks::new(job.request.again, move |event| lock_reports.report_lock(event)),
+            job_locks: JobLocks::new(job.request.again, directories, move |event| lock_reports.report_lock(event)),
             journals,
             case_folding: CaseFolding::default(),
             quota,
