@@ -349,7 +349,7 @@ fn where_no_owner_can_be_set_files_are_up_to_date_and_none_is_sent_twice() {
         let run = sync(options);
         let summary = run.summary();
         assert_eq!((&summary["files_copied"], &summary["files_skipped"]), (&0.into(), &2.into()), "{}", run.account());
-        assert_eq!(run.account().matches("does not give files to user 4242").count(), 1, "{}", run.account());
+        assert_eq!(run.account().matches("stay with user 0 instead of 4242").count(), 1, "{}", run.account());
     }
     let tool = fs::metadata(sandbox.path("target/tool")).expect("it is there");
     assert_eq!((tool.uid(), tool.mode() & 0o7777), (0, 0o755));
