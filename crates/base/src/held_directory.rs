@@ -17,6 +17,7 @@ use crate::sys::random::random;
 use crate::trusted_files::{Distrust, FileRights, TrustError, own_directory, read_limited, this_user};
 
 const PRIVATE_DIRECTORY: Mode = Mode::RWXU;
+const PRIVATE_DIRECTORY_MODE: u32 = 0o700;
 const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// A directory and its descriptor. Paths in it are given with the directory's own path before them.
@@ -41,7 +42,7 @@ impl HeldDirectory {
     /// mode.
     pub fn create_private(path: &Path) -> Result<Self, TrustError> {
         let above = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-        match above.and_then(|()| DirBuilder::new().mode(PRIVATE_DIRECTORY.bits().into()).create(path)) {
+        match above.and_then(|()| DirBuilder::new().mode(PRIVATE_DIRECTORY_MODE).create(path)) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(TrustError::of(path, error)),
             _ => Self::private(path),
         }
@@ -49,7 +50,7 @@ impl HeldDirectory {
 
     /// A directory that haul looks up, created if absent: this user's or root's, and not writable for others.
     pub fn looked_up(path: &Path) -> Result<Self, TrustError> {
-        let made = DirBuilder::new().recursive(true).mode(PRIVATE_DIRECTORY.bits().into()).create(path);
+        let made = DirBuilder::new().recursive(true).mode(PRIVATE_DIRECTORY_MODE).create(path);
         made.map_err(|error| TrustError::of(path, error))?;
         let held = Self::readable(&own_directory(path)?)?;
         Ok(Self { path: path.to_owned(), is_own: true, ..held })

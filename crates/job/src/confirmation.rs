@@ -16,7 +16,9 @@ const DIGITS: usize = 32;
 /// The digest of `words`; `None` without any.
 pub fn digest(words: &[OsString]) -> Option<String> {
     let mut hasher = blake3::Hasher::new();
-    words.iter().for_each(|word| drop(hasher.update(word.as_bytes()).update(b"\0")));
+    for word in words {
+        hasher.update(word.as_bytes()).update(b"\0");
+    }
     (!words.is_empty()).then(|| hasher.finalize().to_hex()[..DIGITS].to_owned())
 }
 

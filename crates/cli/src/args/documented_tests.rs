@@ -76,7 +76,9 @@ fn every_named_test_exists() {
     let tests = tests();
     for (document, at_least) in [("BBCP.md", 50), ("CVES.md", 40), ("../SECURITY.md", 100)] {
         let text = std::fs::read_to_string(root().join("docs").join(document)).unwrap();
-        let named: Vec<_> = quoted(&text).filter_map(|word| word.split_once("::")).collect();
+        // Commands have spaces.
+        let words = quoted(&text).filter(|word| !word.contains(' '));
+        let named: Vec<_> = words.filter_map(|word| word.split_once("::")).collect();
         assert!(named.len() > at_least, "{document}: {named:?}");
         for (file, test) in named {
             let is_there = tests.get(file).is_some_and(|text| text.contains(&format!("fn {test}()")));
