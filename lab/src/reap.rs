@@ -68,6 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::zombie_processes, reason = "reap waits for it")]
     fn a_childs_end_and_use_are_learned_once() {
         let script = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; read line; exit 3";
         let mut child = Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).spawn().expect("sh starts");
