@@ -196,9 +196,11 @@ fn a_directory_of_another_job_is_waited_for_by_a_later_attempt() {
     let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
     let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, &["--json", "--retry-for", "5m"]);
     // Like a worker of another job, after the first one's end.
-    let directory = std::fs::File::open(sandbox.path("place/target")).unwrap();
+    let locks = pair.remote.home().join(".local/state/haul/locks");
+    let lock = std::fs::read_dir(locks).unwrap().next().expect("the directory is locked").unwrap().path();
+    let lock = std::fs::File::open(lock).unwrap();
     copy.signal_far_worker(Signal::KILL);
-    eventually("it is free", || rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok());
+    eventually("it is free", || rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok());
     let me = std::process::id();
     let says = |phrase: &str| {
         let is_said = || copy.running.stdout_so_far().contains(phrase);
@@ -206,7 +208,7 @@ fn a_directory_of_another_job_is_waited_for_by_a_later_attempt() {
     };
     says(&format!("waiting for haul {me}, which copies into the same directory"));
     says(&format!("another haul (process {me}) is copying into a directory of this job"));
-    drop(directory);
+    drop(lock);
     is_one_copy(&copy.completes());
 }
 
