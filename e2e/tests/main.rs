@@ -21,6 +21,7 @@ mod durable;
 mod emulated;
 mod existing;
 mod faults;
+mod file_systems;
 mod filters;
 mod gitignore;
 mod glitches;

@@ -283,6 +283,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             origin: [6; 32],
             metadata: MetadataOptions {
                 owner_and_mode: false,
+                is_required: true,
                 owners: owners(),
                 preserve: PreserveOptions { attributes: true, acls: true, devices: true, ..PreserveOptions::default() },
             },

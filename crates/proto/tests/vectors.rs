@@ -233,6 +233,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         origin: [0xcc; 32],
         metadata: MetadataOptions {
             owner_and_mode: true,
+            is_required: true,
             owners: OwnerOptions { by_name: true, users: vec![owner_map], groups: Vec::new() },
             preserve: PreserveOptions {
                 holes: HolePolicy::Keep,

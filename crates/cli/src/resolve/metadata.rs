@@ -9,6 +9,7 @@ use crate::args::{UsageError, flags};
 pub fn metadata(values: &Values) -> Result<MetadataOptions, UsageError> {
     Ok(MetadataOptions {
         owner_and_mode: preserves(values),
+        is_required: preserves(values) || values.is_set(&flags::MODE),
         owners: OwnerOptions { by_name: true, ..OwnerOptions::default() },
         preserve: properties(values)?,
     })

@@ -50,7 +50,7 @@ enum ReportRuleError {
     #[error(" with too many streams")]
     StreamCount,
     /// More failures than entries can have.
-    #[error(" after {0} failures, two for each entry that it was offered")]
+    #[error(" after {0} failures, more than the entries that it was offered can have")]
     Failures(u64),
     /// A path outside the scope of the job.
     #[error(" for a path outside the job")]
@@ -337,7 +337,7 @@ impl ReportChecker {
             _ => Counters::default(),
         };
         if role == WorkerRole::Source && counters.walk_complete {
-            self.failures_max = Some(counters.entries_offered.saturating_mul(2));
+            self.failures_max = Some(counters.entries_offered.saturating_mul(2).saturating_add(UNSET_KINDS));
         }
         match self.failures_max {
             Some(most) if role == WorkerRole::Target && self.workers[role.index()].files.failed > most => {
@@ -386,6 +386,8 @@ fn unbelievable(host: &str, what: &str) -> Error {
     Error::Failed(format!("{host}: haul there {what}\nthe summary cannot be believed: compare with `haul verify`"))
 }
 
+/// Failures of a target for kinds of metadata that it could not set.
+const UNSET_KINDS: u64 = 3;
 /// Most streams over all paths.
 const STREAMS_EVERYWHERE: u64 = STREAMS_MAX as u64 * LINKS_MAX as u64;
 

@@ -6,10 +6,12 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use haul_proto::entry::{DeviceNumber, EntryMetadata, FileVersion, SpecialFile, Timestamp};
 use haul_proto::path::Name;
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat, fchmod,
-    fchown, fstat, futimens, major, minor, openat, statat, utimensat,
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid, chmodat, chownat, fchmod, fchown,
+    fstat, futimens, major, minor, openat, statat, utimensat,
 };
 use rustix::io::Errno;
+
+use crate::sys::refusal::refusal;
 
 /// The set-user-ID bit.
 pub const SETUID: u16 = 0o4000;
@@ -129,15 +131,19 @@ impl FileStat {
 impl From<&Stat> for FileStat {
     #[allow(clippy::unnecessary_cast)]
     fn from(stat: &Stat) -> Self {
-        // The widths differ between architectures, and nanoseconds and mode bits always fit.
+        // The widths differ between architectures, and nanoseconds and mode bits always fit. A file system in user space
+        // can report nanoseconds beyond a second.
+        let within_second = |nanoseconds: u32| nanoseconds.min(999_999_999);
         #[allow(clippy::unnecessary_cast, clippy::cast_possible_truncation)]
-        let modified = Timestamp { seconds: stat.st_mtime as i64, nanoseconds: stat.st_mtime_nsec as u32 };
+        let modified =
+            Timestamp { seconds: stat.st_mtime as i64, nanoseconds: within_second(stat.st_mtime_nsec as u32) };
         #[allow(clippy::unnecessary_cast, clippy::cast_possible_truncation)]
         let mode = (stat.st_mode & 0o7777) as u16;
         #[allow(clippy::unnecessary_cast)]
         let identity = FileIdentity { device: stat.st_dev as u64, inode: stat.st_ino as u64 };
         #[allow(clippy::unnecessary_cast, clippy::cast_possible_truncation)]
-        let changed = Timestamp { seconds: stat.st_ctime as i64, nanoseconds: stat.st_ctime_nsec as u32 };
+        let changed =
+            Timestamp { seconds: stat.st_ctime as i64, nanoseconds: within_second(stat.st_ctime_nsec as u32) };
         Self {
             kind: FileType::from_raw_mode(stat.st_mode),
             size: u64::try_from(stat.st_size).unwrap_or(0),
@@ -162,14 +168,18 @@ pub struct MetadataParts {
     pub times: bool,
 }
 
-/// The result for owner and group. All else either succeeds or is an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What was set, and what was refused.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[must_use]
-pub struct OwnershipResult {
+pub struct AppliedMetadata {
     /// Whether the owner is the source's: requested and permitted.
     pub owner: bool,
     /// Whether the group is the source's: requested and permitted.
     pub group: bool,
+    /// Why the mode was refused.
+    pub refused_mode: Option<Errno>,
+    /// Why the time was refused.
+    pub refused_time: Option<Errno>,
 }
 
 /// The mode of a new file or directory without `-p`: the source's within the umask; never setuid, setgid or sticky.
@@ -182,9 +192,9 @@ pub fn mode_without_preserve(source_mode: u16, umask: u16) -> u16 {
 /// without a change. If the owner (group) was not set, the setuid (setgid) bit is omitted: it would grant another
 /// user's rights. Access times do not change.
 ///
-/// A refused change of owner is no error ([`OwnershipResult`] reports it); everything else is. `InvalidInput` if `meta`
-/// has an impossible time.
-pub fn apply(fd: impl AsFd, meta: &EntryMetadata, keep: MetadataParts) -> io::Result<OwnershipResult> {
+/// A refusal is no error ([`is_refusal`]): [`AppliedMetadata`] reports it. `InvalidInput` if `meta` has an impossible
+/// time.
+pub fn apply(fd: impl AsFd, meta: &EntryMetadata, keep: MetadataParts) -> io::Result<AppliedMetadata> {
     apply_with(fd, meta, keep, || ())
 }
 
@@ -195,10 +205,11 @@ pub fn apply_with(
     meta: &EntryMetadata,
     keep: MetadataParts,
     in_between: impl FnOnce(),
-) -> io::Result<OwnershipResult> {
+) -> io::Result<AppliedMetadata> {
     let fd = fd.as_fd();
-    let times = timestamps(meta)?;
-    let there = FileStat::at_fd(fd)?.meta;
+    let stat = fstat(fd)?;
+    let times = both_times(&stat, meta.modified)?;
+    let there = FileStat::from(&stat).meta;
     let mut applied = set_owner(meta, &there, keep, |uid, gid| fchown(fd, uid, gid))?;
     in_between();
     if let Some(mode) = keep.mode {
@@ -208,11 +219,11 @@ pub fn apply_with(
         applied.group &= now.gid == meta.gid;
         let mode = allowed_mode(mode, applied);
         if now.mode != mode {
-            fchmod(fd, Mode::from_raw_mode(mode.into()))?;
+            applied.refused_mode = refusal(fchmod(fd, Mode::from_raw_mode(mode.into())))?;
         }
     }
     if keep.times && there.modified != meta.modified {
-        futimens(fd, &times)?;
+        applied.refused_time = refusal(futimens(fd, &times))?;
     }
     Ok(applied)
 }
@@ -224,13 +235,15 @@ pub fn apply_to_symlink(
     name: &Name,
     meta: &EntryMetadata,
     keep: MetadataParts,
-) -> io::Result<OwnershipResult> {
-    let times = timestamps(meta)?;
-    let there = FileStat::at_name(&dir, name, FollowLinks::Itself)?.meta;
+) -> io::Result<AppliedMetadata> {
     let (dir, name) = (dir.as_fd(), name.as_bytes());
-    let applied = set_owner(meta, &there, keep, |uid, gid| chownat(dir, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW))?;
+    let stat = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    let times = both_times(&stat, meta.modified)?;
+    let there = FileStat::from(&stat).meta;
+    let mut applied =
+        set_owner(meta, &there, keep, |uid, gid| chownat(dir, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW))?;
     if keep.times && there.modified != meta.modified {
-        utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW)?;
+        applied.refused_time = refusal(utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW))?;
     }
     Ok(applied)
 }
@@ -242,31 +255,32 @@ pub fn apply_to_node(
     name: &Name,
     meta: &EntryMetadata,
     keep: MetadataParts,
-) -> io::Result<OwnershipResult> {
+) -> io::Result<AppliedMetadata> {
     let (dir, name) = (dir.as_fd(), name.as_bytes());
-    let times = timestamps(meta)?;
     let node = openat(dir, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
-    let stat = FileStat::at_fd(&node)?;
+    let stat = fstat(&node)?;
+    let times = both_times(&stat, meta.modified)?;
+    let stat = FileStat::from(&stat);
     if !stat.is_special() {
         return Err(io::Error::other("replaced by another entry"));
     }
     let there = stat.meta;
-    let applied = set_owner(meta, &there, keep, |uid, gid| chownat(&node, c"", uid, gid, AtFlags::EMPTY_PATH))?;
+    let mut applied = set_owner(meta, &there, keep, |uid, gid| chownat(&node, c"", uid, gid, AtFlags::EMPTY_PATH))?;
     if let Some(mode) = keep.mode.map(|mode| allowed_mode(mode, applied))
         && FileStat::at_fd(&node)?.meta.mode != mode
     {
-        set_mode_of_path(&node, mode)?;
+        applied.refused_mode = refusal(set_mode_of_path(&node, mode))?;
     }
     if keep.times && there.modified != meta.modified {
-        utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW)?;
+        applied.refused_time = refusal(utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW))?;
     }
     Ok(applied)
 }
 
 /// Sets the mode of an `O_PATH` descriptor's file: possible only through proc(5).
-pub fn set_mode_of_path(fd: &OwnedFd, mode: u16) -> io::Result<()> {
+pub fn set_mode_of_path(fd: &OwnedFd, mode: u16) -> rustix::io::Result<()> {
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    Ok(chmodat(CWD, path, Mode::from_raw_mode(mode.into()), AtFlags::empty())?)
+    chmodat(CWD, path, Mode::from_raw_mode(mode.into()), AtFlags::empty())
 }
 
 /// Sets both at once if permitted, otherwise each alone: users may set their own groups, and a user namespace may have
@@ -276,46 +290,37 @@ fn set_owner(
     there: &EntryMetadata,
     keep: MetadataParts,
     chown: impl Fn(Option<Uid>, Option<Gid>) -> rustix::io::Result<()>,
-) -> io::Result<OwnershipResult> {
+) -> io::Result<AppliedMetadata> {
     // For the system, the largest number means "no change".
     let has_owner = keep.owner && meta.uid != u32::MAX;
     let has_group = keep.owner && meta.gid != u32::MAX;
     let uid = (has_owner && meta.uid != there.uid).then(|| Uid::from_raw(meta.uid));
     let gid = (has_group && meta.gid != there.gid).then(|| Gid::from_raw(meta.gid));
-    if uid.is_none() && gid.is_none() || is_allowed(chown(uid, gid))? {
-        return Ok(OwnershipResult { owner: has_owner, group: has_group });
+    let is_set = |result| refusal(result).map(|refused| refused.is_none());
+    if uid.is_none() && gid.is_none() || is_set(chown(uid, gid))? {
+        return Ok(AppliedMetadata { owner: has_owner, group: has_group, ..AppliedMetadata::default() });
     }
-    let owner = has_owner && (uid.is_none() || is_allowed(chown(uid, None))?);
-    let group = has_group && (gid.is_none() || is_allowed(chown(None, gid))?);
-    Ok(OwnershipResult { owner, group })
+    let owner = has_owner && (uid.is_none() || is_set(chown(uid, None))?);
+    let group = has_group && (gid.is_none() || is_set(chown(None, gid))?);
+    Ok(AppliedMetadata { owner, group, ..AppliedMetadata::default() })
 }
 
-/// EPERM: not root, or refused by the file system. EINVAL: a number outside of this user namespace. EOPNOTSUPP: no
-/// owners here.
-fn is_allowed(result: rustix::io::Result<()>) -> io::Result<bool> {
-    match result {
-        Ok(()) => Ok(true),
-        Err(Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn allowed_mode(mode: u16, applied: OwnershipResult) -> u16 {
+fn allowed_mode(mode: u16, applied: AppliedMetadata) -> u16 {
     let without_owner = if applied.owner { 0 } else { SETUID };
     let without_group = if applied.group { 0 } else { SETGID };
     mode & 0o7777 & !without_owner & !without_group
 }
 
-/// Checked, since the system interprets nanoseconds beyond a second as "now" or "no change".
-fn timestamps(meta: &EntryMetadata) -> io::Result<Timestamps> {
-    let Timestamp { seconds, nanoseconds } = meta.modified;
+/// The access time as it is, and this time of modification. Both are set: libfuse 2 drops a request with one of them,
+/// and reports success. Nanoseconds are checked, since the system interprets larger values as "now" or "no change".
+pub fn both_times(stat: &Stat, modified: Timestamp) -> io::Result<Timestamps> {
+    let Timestamp { seconds, nanoseconds } = modified;
     if nanoseconds > 999_999_999 {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "invalid nanoseconds in its time"));
     }
-    Ok(Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-        last_modification: Timespec { tv_sec: seconds, tv_nsec: nanoseconds.into() },
-    })
+    #[allow(clippy::unnecessary_cast)]
+    let last_access = Timespec { tv_sec: stat.st_atime as i64, tv_nsec: stat.st_atime_nsec as _ };
+    Ok(Timestamps { last_access, last_modification: Timespec { tv_sec: seconds, tv_nsec: nanoseconds.into() } })
 }
 
 #[cfg(test)]
@@ -358,7 +363,7 @@ mod tests {
         let file = open(&sandbox.root);
         let before = fstat(&file).unwrap();
         let keep = MetadataParts { owner: false, mode: None, times: true };
-        assert_eq!(apply(&file, &META, keep).unwrap(), OwnershipResult { owner: false, group: false });
+        assert_eq!(apply(&file, &META, keep).unwrap(), AppliedMetadata::default());
         let stat = FileStat::at_fd(&file).unwrap();
         assert_eq!(stat.meta.modified, META.modified);
         let after = fstat(&file).unwrap();
@@ -377,7 +382,8 @@ mod tests {
         }
         let sandbox = sandbox();
         let file = open(&sandbox.root);
-        assert_eq!(apply(&file, &META, ALL).unwrap(), OwnershipResult { owner: true, group: true });
+        let owned = AppliedMetadata { owner: true, group: true, ..AppliedMetadata::default() };
+        assert_eq!(apply(&file, &META, ALL).unwrap(), owned);
         assert_eq!(FileStat::at_fd(&file).unwrap().meta, META);
     }
 
@@ -415,7 +421,7 @@ mod tests {
             let applied = apply(&file, &META, ALL);
             (applied, FileStat::at_fd(&file))
         });
-        assert_eq!(applied.0.unwrap(), OwnershipResult { owner: false, group: false });
+        assert_eq!(applied.0.unwrap(), AppliedMetadata::default());
         let meta = applied.1.unwrap().meta;
         assert_eq!((meta.mode, meta.modified), (0o751, META.modified));
         assert_ne!(meta.uid, META.uid);
@@ -426,7 +432,7 @@ mod tests {
         let sandbox = sandbox();
         let file = open(&sandbox.root);
         let keep = MetadataParts { owner: false, mode: Some(0o7755), times: false };
-        assert_eq!(apply(&file, &META, keep).unwrap(), OwnershipResult { owner: false, group: false });
+        assert_eq!(apply(&file, &META, keep).unwrap(), AppliedMetadata::default());
         assert_eq!(FileStat::at_fd(&file).unwrap().meta.mode, 0o1755);
     }
 
@@ -435,7 +441,7 @@ mod tests {
         let sandbox = sandbox();
         let file = open(&sandbox.root);
         let nobody = EntryMetadata { uid: u32::MAX, gid: u32::MAX, ..META };
-        assert_eq!(apply(&file, &nobody, ALL).unwrap(), OwnershipResult { owner: false, group: false });
+        assert_eq!(apply(&file, &nobody, ALL).unwrap(), AppliedMetadata::default());
         assert_eq!(FileStat::at_fd(&file).unwrap().meta.mode, 0o751);
         let late = EntryMetadata { modified: Timestamp { seconds: 0, nanoseconds: 0x3fff_fffe }, ..META };
         assert_eq!(apply(&file, &late, ALL).unwrap_err().kind(), io::ErrorKind::InvalidInput);

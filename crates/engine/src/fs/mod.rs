@@ -34,7 +34,7 @@ pub use fd_cache::{FdCache, MAX_OPEN_DIRECTORIES};
 pub use filter::{PatternFile, WalkFilter, rules_of};
 pub use held_file::{HeldFile, link_open_file};
 pub use made_directory::{MARKER, MadeDirectory};
-pub use meta::{FileIdentity, FileStat, FollowLinks, MetadataParts, OwnershipResult, mode_without_preserve};
+pub use meta::{FileIdentity, FileStat, FollowLinks, MetadataParts, mode_without_preserve};
 pub use names::each_name;
 pub use prefetch::Prefetcher;
 pub use walk::{WalkEntry, Walker};

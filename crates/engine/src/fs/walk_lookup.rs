@@ -3,6 +3,7 @@
 use std::io;
 
 use haul_base::job::spec::Symlinks;
+use haul_proto::limits::SYMLINK_MAX;
 use haul_proto::path::Name;
 use rustix::fs::{FileType, readlinkat};
 
@@ -26,6 +27,15 @@ pub(crate) struct WalkLookup {
     pub links: FollowLinks,
     /// The text of a symbolic link that is copied as a link.
     pub points_to: Option<Box<[u8]>>,
+}
+
+/// A symbolic link whose text no symlink(2) accepts.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the symbolic link leads to a path of {bytes} bytes, not 1 to {SYMLINK_MAX}\nremove it, or leave links out (--symlinks ignore)"
+)]
+struct UnusableLink {
+    bytes: usize,
 }
 
 impl WalkStep {
@@ -54,7 +64,12 @@ impl WalkLookup {
             seen.links = FollowLinks::Followed;
             seen.stat = FileStat::at_name(&*fd, name, seen.links)?;
         } else if is_link && symlinks == Symlinks::Keep {
-            seen.points_to = Some(readlinkat(&*fd, name.as_bytes(), Vec::new())?.into_bytes().into());
+            let points_to: Box<[u8]> = readlinkat(&*fd, name.as_bytes(), Vec::new())?.into_bytes().into();
+            // Some file systems have links that no other can hold.
+            if points_to.is_empty() || points_to.len() > SYMLINK_MAX {
+                return Err(io::Error::other(UnusableLink { bytes: points_to.len() }));
+            }
+            seen.points_to = Some(points_to);
         }
         Ok(seen)
     }

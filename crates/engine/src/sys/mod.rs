@@ -15,6 +15,7 @@ pub mod memory;
 pub mod notify;
 pub mod open_files;
 pub mod page_cache;
+pub mod refusal;
 pub mod secrecy;
 pub mod signals;
 pub mod syscall_filter;

@@ -3,6 +3,10 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
+use rustix::io::Errno;
+
+use crate::sys::refusal::is_refusal;
+
 /// Bytes of a file's range in the page cache (cachestat(2), Linux 6.5). `None` if the kernel does not report them.
 pub fn cached_bytes(file: impl AsFd, offset: u64, len: u64) -> Option<u64> {
     /// `struct cachestat_range` (linux/mman.h).
@@ -40,10 +44,13 @@ pub fn start_write_back(file: impl AsFd, offset: u64, len: u64) -> io::Result<()
 }
 
 /// Writes a range of a file to the disk, and waits for it. This makes pages clean, but not data durable: it covers
-/// neither the disk's cache nor the file's metadata.
+/// neither the disk's cache nor the file's metadata. A system without this call writes them later.
 pub fn finish_write_back(file: impl AsFd, offset: u64, len: u64) -> io::Result<()> {
     let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
-    sync_range(file, offset, len, all)
+    match sync_range(file, offset, len, all) {
+        Err(error) if Errno::from_io_error(&error).is_some_and(is_refusal) => Ok(()),
+        result => result,
+    }
 }
 
 /// The error of a file's write-back, if any, since it was opened and last asked through this descriptor. Waits for

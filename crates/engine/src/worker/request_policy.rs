@@ -134,7 +134,7 @@ impl ClientLimits {
             write: WriteOptions { overwrite, modes, check_space: _ },
             below: _,
             // Files belong to the server, or exist only for comparison.
-            metadata: MetadataOptions { owner_and_mode, owners: _, preserve },
+            metadata: MetadataOptions { owner_and_mode, is_required: _, owners: _, preserve },
             verify: _,
             // `check_target_access` refuses it for a directory without read access.
             digest_existing: _,

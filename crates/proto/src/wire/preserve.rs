@@ -9,6 +9,8 @@ wire_struct! {
     pub struct MetadataOptions {
         /// Modes, owners and groups.
         pub owner_and_mode: bool,
+        /// Modes and times that cannot be set are failures: an option asks for them.
+        pub is_required: bool,
         /// Mapping of owners and groups.
         pub owners: OwnerOptions,
         /// Other properties.

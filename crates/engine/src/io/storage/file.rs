@@ -17,11 +17,10 @@ use crate::sys::page_cache::finish_write_back;
 /// File systems in memory (linux/magic.h): tmpfs, ramfs, hugetlbfs, proc, sysfs.
 const MEMORY_MAGICS: [u64; 5] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6, 0x9fa0, 0x6265_6572];
 
-/// The type of an open file's file system (statfs(2), linux/magic.h).
-pub fn magic_of(file: impl AsFd) -> io::Result<u64> {
+/// The type of an open file's file system (statfs(2), linux/magic.h); 0 where the file system does not say.
+pub fn magic_of(file: impl AsFd) -> u64 {
     #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss)]
-    let magic = fstatfs(file)?.f_type as u64 & 0xffff_ffff;
-    Ok(magic)
+    fstatfs(file).map_or(0, |found| found.f_type as u64 & 0xffff_ffff)
 }
 
 /// Whether a file system type is in memory.
@@ -62,7 +61,7 @@ impl OpenedFile {
         let kind = FileType::from_raw_mode(stat.st_mode);
         let is_file = kind == FileType::RegularFile;
         let has_blocks = is_file || kind == FileType::BlockDevice;
-        let in_memory = !is_file || is_memory(magic_of(&fd)?);
+        let in_memory = !is_file || is_memory(magic_of(&fd));
         let may_have_holes = FileStat::from(&stat).may_have_holes();
         let (direct, since, device) = (OnceLock::new(), Instant::now(), stat.st_dev);
         let (fd, extents, lost) = (Arc::new(fd), Arc::default(), OnceLock::new());

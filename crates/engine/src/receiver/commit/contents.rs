@@ -26,6 +26,7 @@ use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::length::cut_to;
 use crate::receiver::file::named::NamedFile;
 use crate::receiver::file::{Receiving, ReceivingFile};
+use crate::receiver::metadata::unset::EntryPlace;
 use crate::receiver::place::error::FileError;
 use crate::receiver::receive::deliver::NeededFile;
 
@@ -105,7 +106,9 @@ impl Committer {
         let file = openat(&*named.path.dir.fd()?, c".", flags, Mode::from_raw_mode(mode))?;
         write_at(&file, bytes, 0)?;
         let meta = EntryMetadata { modified, ..named.meta };
-        named.note_refused_attribute(self.metadata.set_file_metadata(
+        let place = EntryPlace::of_file(&named.path);
+        named.record_metadata(self.metadata.set_file_metadata(
+            place,
             &file,
             &meta,
             is_for_later,
@@ -142,7 +145,8 @@ impl Committer {
         }
         if let Some(named) = file.named() {
             let meta = EntryMetadata { modified, ..named.meta };
-            named.note_refused_attribute(self.metadata.set_file_metadata(fd, &meta, true, named.attributes())?);
+            let place = EntryPlace::of_file(&named.path);
+            named.record_metadata(self.metadata.set_file_metadata(place, fd, &meta, true, named.attributes())?);
         }
         Ok(ContentState::Open(opened))
     }
@@ -152,5 +156,5 @@ impl Committer {
 /// it gets its final name, even without `--fsync`; so is a block device at the end.
 fn flush_if_close_reports_errors(file: &OwnedFd) -> io::Result<()> {
     let block_device = || FileStat::at_fd(file).is_ok_and(|stat| stat.kind == FileType::BlockDevice);
-    if is_served(magic_of(file)?) || block_device() { Ok(fsync(file)?) } else { Ok(()) }
+    if is_served(magic_of(file)) || block_device() { Ok(fsync(file)?) } else { Ok(()) }
 }

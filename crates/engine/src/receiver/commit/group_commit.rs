@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use haul_proto::entry::EntryKind;
 use haul_proto::ids::EntryId;
@@ -131,12 +132,6 @@ impl Committer {
         if let Some(change) = file.and_then(|file| file.change) {
             self.job.report_item(|| named.file().relative(), (EntryKind::File, Some(named.file().size())), change);
         }
-        if let Some(text) = file.and_then(|file| file.lacking.get()) {
-            self.job.fail(named.file().display_path(&self.job.destination), text);
-            ends.lacking.push(named.entry);
-            ends.settled.push((named.entry, false));
-            return;
-        }
         self.digests.report_checksum(named.file(), &named.digest);
         let is_whole = named.file().range().is_none();
         let digest = (self.job.request.settings.blake3 && is_whole).then_some(named.digest);
@@ -152,7 +147,11 @@ impl Committer {
         if let Some(duration) = duration {
             self.job.reporter.slowest.record(duration, size, || named.file().relative());
         }
-        ends.settled.push((named.entry, true));
+        let is_lacking = file.is_some_and(|file| file.lacks_metadata.load(Ordering::Relaxed));
+        if is_lacking {
+            ends.lacking.push(named.entry);
+        }
+        ends.settled.push((named.entry, !is_lacking));
     }
 
     /// Reports the outcome of a complete file.

@@ -9,7 +9,7 @@ use crate::receiver::place::error::FileError;
 #[derive(Default)]
 pub struct EntryOutcomes {
     pub settled: Vec<(EntryId, bool)>,
-    /// Complete files that lack some of their attributes.
+    /// Files with their contents and names, which lack metadata that were asked for.
     pub lacking: Vec<EntryId>,
     /// Files to be sent again.
     pub lost: Vec<FileLoss>,

@@ -99,7 +99,7 @@ impl Committer {
         };
         drop_pages(&**opened.fd(), 0, TO_THE_END);
         let is_uncached =
-            cached_bytes(&**opened.fd(), 0, TO_THE_END) == Some(0) && !is_served(magic_of(&**opened.fd())?);
+            cached_bytes(&**opened.fd(), 0, TO_THE_END) == Some(0) && !is_served(magic_of(&**opened.fd()));
         let may_be_direct = !opened.in_memory() && !self.job.policy.is_never_direct() && opened.direct().is_some();
         let method = if may_be_direct { IoMethod::Direct } else { IoMethod::Buffered };
         for run in &runs {

@@ -22,6 +22,7 @@ use crate::receiver::file::ReceivingFile;
 use crate::receiver::file::length::{check_length, cut_to};
 use crate::receiver::file::named::NamedFile;
 use crate::receiver::file::partial::PartialFile;
+use crate::receiver::metadata::unset::EntryPlace;
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::{ExistingStat, attributes};
@@ -35,8 +36,8 @@ use crate::receiver::place::temp_files::rename;
 /// A complete file that has its final name.
 struct CompletedFile {
     digest: Option<Digest>,
-    /// Names an attribute that could not be set.
-    refused: Option<String>,
+    /// It has all metadata that were asked for.
+    is_complete: bool,
 }
 
 impl EntryDecider {
@@ -108,17 +109,14 @@ impl EntryDecider {
         let lock = || lock_partial(&path, len, &self.tree.job_locks);
         let locked = self.reclaimed(&path, (len, &header), &entry.meta, lock)?;
         let file = locked.ok_or_else(|| FileError::NoRanges(len.ranges_of(size)))?;
-        let CompletedFile { digest, refused } = self.complete_file(&path, entry, (&file, &header, len), decided)?;
+        let CompletedFile { digest, is_complete } = self.complete_file(&path, entry, (&file, &header, len), decided)?;
         let relative = || path.dir.path_of(path.name.as_bytes());
         if let Some(change) = decided.change {
             self.job.report_item(relative, (EntryKind::File, Some(size)), change);
         }
         add(&self.job.reporter.tally.bytes_skipped, size);
         self.job.reporter.file_done(relative, size, None, digest);
-        if let Some(text) = refused {
-            self.job.fail_entry(self.job.destination.path(&relative()), text);
-        }
-        Ok(EntryAnswer::Settled)
+        Ok(if is_complete { EntryAnswer::Settled } else { EntryAnswer::Refused })
     }
 
     /// Opens a partial file; once more if a killed run had given it to its final owner.
@@ -151,23 +149,24 @@ impl EntryDecider {
         // It changes the file's time.
         cut_to(file, header.size)?;
         // Runs could not open a partial file of another owner.
-        let refused = self.name_file(path, entry, (file, len), decided).inspect_err(|_| make_private(file))?;
+        let is_complete = self.name_file(path, entry, (file, len), decided).inspect_err(|_| make_private(file))?;
         if self.job.request.fsync == Fsync::Full {
             fsync(&*path.dir.fd()?)?;
         }
         remove_journals(path, len, header.size);
-        Ok(CompletedFile { digest, refused })
+        Ok(CompletedFile { digest, is_complete })
     }
 
-    /// Gives a file its metadata and its final name. Names an attribute that could not be set.
+    /// Gives a file its metadata and its final name. Returns whether it counts as complete.
     fn name_file(
         &self,
         path: &TargetPath,
         entry: &Entry,
         (file, len): (&OwnedFd, RangeLen),
         decided: &EntryDecision,
-    ) -> Result<Option<String>, FileError> {
-        let refused = self.metadata.set_file_metadata(file, &entry.meta, true, attributes(entry))?;
+    ) -> Result<bool, FileError> {
+        let place = EntryPlace::of_file(path);
+        let is_complete = self.metadata.set_file_metadata(place, file, &entry.meta, true, attributes(entry))?;
         if self.job.request.fsync != Fsync::None {
             fsync(file)?;
         }
@@ -180,7 +179,7 @@ impl EntryDecider {
             _ => rename(path, &partial).map_err(io::Error::from),
         };
         named.map_err(|error| FileError::Rename(error.into()))?;
-        Ok(refused)
+        Ok(is_complete)
     }
 
     fn header(&self, path: &TargetPath, entry: &Entry, size: u64, range: Option<FileRange>) -> Option<JournalHeader> {

@@ -10,6 +10,7 @@ use rustix::fs::{AtFlags, FileType, Mode, makedev, mknodat, renameat, unlinkat};
 use rustix::io::Errno;
 
 use crate::receiver::decide::{EntryDecider, EntryResult};
+use crate::receiver::metadata::unset::EntryPlace;
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::ExistingStat;
@@ -28,9 +29,10 @@ impl EntryDecider {
     ) -> EntryResult {
         let is_device = is_device(node);
         let dir = position.dir.fd()?;
+        let place = EntryPlace::in_directory(&position.dir, &position.name);
         if decided.decision == OverwriteDecision::Keep {
             let has_time = there.stat.is_some_and(|stat| stat.meta.modified == meta.modified);
-            self.metadata.set_node_metadata(&dir, &position.name, meta, !has_time)?;
+            self.metadata.set_node_metadata(place, &position.name, meta, !has_time)?;
             return Ok(EntryAnswer::Settled);
         }
         let made = make_temporary(&dir, &position.name, b"node", |name| make(&dir, name, node));
@@ -38,7 +40,7 @@ impl EntryDecider {
             Errno::PERM if is_device => FileError::NotRoot,
             error => error.into(),
         })?;
-        let made = self.metadata.set_node_metadata(&dir, &temporary, meta, true).and_then(|()| {
+        let made = self.metadata.set_node_metadata(place, &temporary, meta, true).and_then(|_| {
             Ok(match decided.decision {
                 OverwriteDecision::Replace => {
                     self.removals.back_up(&position.dir, &position.name)?;

@@ -11,7 +11,7 @@ use crate::fs::meta::apply_to_symlink;
 use crate::fs::{Dir, MetadataParts, lookup};
 use crate::metrics::counter::add;
 use crate::receiver::decide::{EntryDecider, EntryResult};
-use crate::receiver::metadata::rights::is_not_ours;
+use crate::receiver::metadata::unset::EntryPlace;
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 use crate::receiver::place::existing_entry::ExistingStat;
 use crate::receiver::place::temp_names::make_temporary;
@@ -47,12 +47,11 @@ impl EntryDecider {
             mode: None,
             times: changes && !has_time,
         };
-        match apply_to_symlink(&*dir.fd()?, name, &entry.meta, keep) {
-            Ok(_) => {}
-            // Another user's link, or a file system without link times: the link itself exists.
-            Err(error) if is_not_ours(&error) => {}
-            Err(error) => return Err(error.into()),
-        }
+        let applied = apply_to_symlink(&*dir.fd()?, name, &entry.meta, keep)?;
+        // Another user's link, or a file system without link times: the link itself exists.
+        let is_reported = self.job.request.metadata.is_required;
+        let place = EntryPlace { is_reported, ..EntryPlace::in_directory(dir, name) };
+        self.metadata.record_refusals(place, &applied);
         self.job.report_decision(position, entry, decided);
         add(&self.job.reporter.tally.symlinks, 1);
         self.known_to_be_same(position, false)

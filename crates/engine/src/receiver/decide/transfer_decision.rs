@@ -17,6 +17,7 @@ use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::file::named::NamedFile;
 use crate::receiver::file::{ReceivingFile, UNKNOWN_SIZE};
 use crate::receiver::metadata::rights::has_capability;
+use crate::receiver::metadata::unset::EntryPlace;
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::{ExistingStat, attributes};
@@ -99,13 +100,12 @@ impl EntryDecider {
         decided: &EntryDecision,
         there: &ExistingStat,
     ) -> EntryResult {
-        let refused = there.stat.as_ref().map_or(Ok(None), |stat| self.refresh(position, entry, stat))?;
+        let is_complete = there.stat.as_ref().map_or(Ok(true), |stat| self.refresh(position, entry, stat))?;
         self.file_stays(position, size)?;
         let foreign = self.tree.journals.tidy(path, size);
         foreign.iter().for_each(|name| self.tree.temp_files.report_foreign(path, name));
-        if let Some(text) = refused {
+        if !is_complete {
             // The file exists, but is not known to equal the source's.
-            let _ = self.job.refuse(position, text);
             return Ok(EntryAnswer::Settled);
         }
         self.job.report_decision(position, entry, decided);
@@ -128,9 +128,9 @@ impl EntryDecider {
         Ok(!position.fresh && ExistingStat::at(&position.dir, &position.name)?.existing != ExistingEntry::Absent)
     }
 
-    /// With `-p`, updates owner, mode and preserved attributes of an existing file. `Some` names an attribute that
-    /// could not be set.
-    fn refresh(&self, position: &EntryPosition, entry: &Entry, there: &FileStat) -> Result<Option<String>, FileError> {
+    /// With `-p`, updates owner, mode and preserved attributes of an existing file. Returns whether it counts as
+    /// complete.
+    fn refresh(&self, position: &EntryPosition, entry: &Entry, there: &FileStat) -> Result<bool, FileError> {
         let (dir, name) = (&position.dir, &position.name);
         let meta = &self.metadata.settable(dir, name, &entry.meta, there);
         let preserve = self.job.request.metadata.owner_and_mode;
@@ -139,7 +139,7 @@ impl EntryDecider {
         // A file equal by size or digest alone gets the source's time too.
         let has_other_time = there.meta.modified != meta.modified;
         if !self.metadata.keeps_attributes() && !has_other_owner && !has_other_time {
-            return Ok(None);
+            return Ok(true);
         }
         let (file, stat) = self.metadata.open_to_set(dir, name)?;
         let wanted = attributes(entry).filter(|_| has_capability(entry));
@@ -150,7 +150,8 @@ impl EntryDecider {
         self.metadata.may_adjust(entry, meta, &stat, has_other_attributes)?;
         let keep =
             MetadataParts { owner: has_other_owner, mode: has_other_owner.then_some(meta.mode), times: has_other_time };
-        Ok(self.metadata.apply_all(&file, meta, keep, attributes(entry))?)
+        let place = EntryPlace::in_directory(dir, name);
+        Ok(self.metadata.apply_all(place, &file, meta, keep, attributes(entry))?.1)
     }
 
     /// Fails at once, not after hours, if a large file cannot fit; on a full file system, any new file. With a base
@@ -168,7 +169,7 @@ impl EntryDecider {
         if size <= self.job.request.settings.frame.pack_file_max() || !self.job.request.write.check_space {
             return Ok(());
         }
-        let space = rustix::fs::fstatvfs(&*path.dir.fd()?)?;
+        let Ok(space) = rustix::fs::fstatvfs(&*path.dir.fd()?) else { return Ok(()) };
         let free = space.f_bavail.saturating_mul(space.f_frsize);
         // A file system without blocks (ramfs) reports none.
         let needed = data_bytes.map_or(size, |data_bytes| data_bytes.min(size));

@@ -17,7 +17,6 @@ use crate::fs::{Dir, FileStat, MetadataParts, each_name};
 use crate::receiver::delete::Removals;
 use crate::receiver::delete::remove_tree::{RemovalLimit, TreeClearing};
 use crate::receiver::entry::ReceiverEntry;
-use crate::receiver::metadata::rights::is_not_ours;
 use crate::receiver::place::case_sensitivity::folds;
 use crate::receiver::place::error::FileError;
 use crate::receiver::source_names::SourceNames;
@@ -239,8 +238,7 @@ impl Removals {
     fn restore(&self, later: &DeferredRemoval, was: Option<FileStat>) {
         let ReceiverEntry::Directory { dir, fresh, meta, attributes, .. } = &*later.item else { return };
         let restored = match (self.removes_only(), was) {
-            // Attributes that could not be set were reported with the complete directory.
-            (false, _) => self.metadata.complete_directory(dir, *fresh, meta, attributes.as_deref()).map(|_| ()),
+            (false, _) => self.metadata.complete_directory(dir, *fresh, meta, attributes.as_deref(), false).map(|_| ()),
             (true, Some(was)) => {
                 let keep = MetadataParts { owner: false, mode: None, times: true };
                 dir.fd()
@@ -249,10 +247,7 @@ impl Removals {
             }
             (true, None) => Ok(()),
         };
-        // Times of another user's directory cannot be restored.
-        if let Err(error) =
-            restored.or_else(|error| if self.removes_only() && is_not_ours(&error) { Ok(()) } else { Err(error) })
-        {
+        if let Err(error) = restored {
             self.job.fail(self.job.destination.path(&dir.path_bytes()), describe(&error));
         }
     }

@@ -32,6 +32,7 @@ use crate::receiver::file::base::{BaseSource, open_to_write};
 use crate::receiver::file::length::check_length;
 use crate::receiver::file::named::NamedFile;
 use crate::receiver::file::patch::{InPlaceUpdate, patch_name};
+use crate::receiver::metadata::unset::EntryPlace;
 use crate::receiver::place::entry_position::EntryPosition;
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::ExistingStat;
@@ -106,7 +107,9 @@ impl DeltaStage {
             }
             apply_changes(patch, &base_file, header, to_disk)?;
             let meta = EntryMetadata { modified, ..file.meta };
-            file.note_refused_attribute(self.metadata.set_file_metadata(
+            let place = EntryPlace::in_directory(&path.dir, &path.name);
+            file.record_metadata(self.metadata.set_file_metadata(
+                place,
                 &base_file,
                 &meta,
                 false,

@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use crate::fs::Dir;
 use crate::io::storage::file::{is_memory, magic_of};
 use crate::sys::page_cache::write_back_error;
+use crate::sys::refusal::is_refusal;
 
 /// Most files synced one by one. Measured on ext4 and XFS: a file takes 2 to 5 ms, and syncfs 1 to 10 ms with up to a
 /// hundred files. But syncfs also waits for other programs' data.
@@ -82,7 +83,10 @@ impl SyncedFileSystem {
             FsyncTarget::Directory(dir) => self.sync_one(&*dir.fd()?),
         };
         let own_error = |thing: &FsyncTarget<'_>| match thing {
-            FsyncTarget::File(file) => write_back_error(file),
+            FsyncTarget::File(file) => match write_back_error(file) {
+                Err(error) if Errno::from_io_error(&error).is_some_and(is_refusal) => self.sync_one(file),
+                result => result,
+            },
             FsyncTarget::Directory(_) => Ok(()),
         };
         self.sync_by(things, one, own_error)
@@ -110,8 +114,9 @@ impl SyncedFileSystem {
 
     fn sync_one(&self, file: impl std::os::fd::AsFd) -> io::Result<()> {
         match fsync(file) {
-            // Unsupported (vfs_fsync_range): this is no error, and gives no information.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            // Unsupported (vfs_fsync_range): this is no error, and gives no information. A file system that has become
+            // read-only lost data.
+            Err(error) if is_refusal(error) && error != Errno::ROFS => {
                 self.cannot.store(true, Ordering::Relaxed);
                 Ok(())
             }
@@ -147,7 +152,7 @@ impl SyncedFileSystems {
             return Ok(found.clone());
         }
         let fd = dir.fd()?;
-        let magic = magic_of(&*fd)?;
+        let magic = magic_of(&*fd);
         let found = if is_memory(magic) {
             None
         } else {

@@ -49,8 +49,8 @@ pub struct NamedFile {
     pub replaces_tree: Option<Box<TreeReplacement>>,
     /// The change to report on completion.
     pub change: Option<ChangeKind>,
-    /// The attributes that could not be set, and why.
-    pub lacking: OnceLock<String>,
+    /// Metadata that were asked for could not be set.
+    pub lacks_metadata: AtomicBool,
     /// Frames retransmitted into it because the disk returned wrong data.
     pub sent_again: OnceLock<Vec<Range<u64>>>,
     /// Result of allocating its space or setting its length.
@@ -99,7 +99,7 @@ impl NamedFile {
             recording: None,
             replaces_tree: None,
             change: None,
-            lacking: OnceLock::new(),
+            lacks_metadata: AtomicBool::new(false),
             sent_again: OnceLock::new(),
             room: OnceLock::new(),
             writing: Mutex::default(),
@@ -129,9 +129,9 @@ impl NamedFile {
         self.more.as_ref().is_some_and(|more| more.data_bytes.is_some())
     }
 
-    /// Records an attribute that could not be set.
-    pub fn note_refused_attribute(&self, refused: Option<String>) {
-        refused.into_iter().for_each(|text| drop(self.lacking.set(text)));
+    /// Records whether all metadata that were asked for could be set.
+    pub fn record_metadata(&self, is_complete: bool) {
+        self.lacks_metadata.fetch_or(!is_complete, Ordering::Relaxed);
     }
 
     /// Whether to try reflinks.

@@ -6,7 +6,8 @@ use haul_proto::entry_extras::ExtendedAttribute;
 
 use crate::fs::{Dir, FileStat, mode_without_preserve};
 use crate::metrics::counter::add;
-use crate::receiver::metadata::{MetadataWriter, rights};
+use crate::receiver::metadata::MetadataWriter;
+use crate::receiver::metadata::unset::EntryPlace;
 
 impl MetadataWriter {
     /// Queues the destination directory once all entries are complete: new names in it must be durable, whether from
@@ -18,6 +19,7 @@ impl MetadataWriter {
             self.job.fail(self.job.destination.path(b""), describe(&error));
         }
         self.report_replaced();
+        self.report_unset();
         self.restore_modes();
         self.commit_queue.end();
     }
@@ -32,12 +34,12 @@ impl MetadataWriter {
         if self.job.is_dry() || dir.is_absent() {
             return true;
         }
-        let settled = self.complete_directory(dir, fresh, meta, attributes);
+        let settled = self.complete_directory(dir, fresh, meta, attributes, true);
         dir.keep_parent_open();
-        match settled.and_then(|refused| refused.map_or(Ok(()), |text| Err(std::io::Error::other(text)))) {
-            Ok(()) => {
+        match settled {
+            Ok(is_complete) => {
                 add(&self.job.reporter.tally.directories, 1);
-                true
+                is_complete
             }
             Err(error) => {
                 self.job.fail(self.job.destination.path(&dir.path_bytes()), describe(&error));
@@ -46,16 +48,18 @@ impl MetadataWriter {
         }
     }
 
-    /// Sets the metadata of a complete directory and queues its fsync. `Some` names an attribute that could not be set.
+    /// Sets the metadata of a complete directory and queues its fsync. Returns whether it counts as complete. With
+    /// `is_first`, reports what cannot be set.
     pub(crate) fn complete_directory(
         &self,
         dir: &Dir,
         fresh: bool,
         meta: &EntryMetadata,
         attributes: Option<&[ExtendedAttribute]>,
-    ) -> std::io::Result<Option<String>> {
+        is_first: bool,
+    ) -> std::io::Result<bool> {
         if self.job.creates_only && !fresh {
-            return self.commit_queue.queue_directory(dir).map(|()| None);
+            return self.commit_queue.queue_directory(dir).map(|()| true);
         }
         let made = dir.fd().and_then(|fd| {
             let wanted = self.directory_mode(meta, fresh);
@@ -67,17 +71,17 @@ impl MetadataWriter {
                 true => &EntryMetadata { modified: there.meta.modified, ..*meta },
                 false => meta,
             };
-            let applied = self.set_directory_metadata(&*fd, meta, mode, fresh, attributes);
             // An existing directory may belong to another user; its new contents are complete.
-            let foreign =
-                !fresh && !self.job.request.metadata.owner_and_mode && applied.as_ref().is_err_and(rights::is_not_ours);
-            if foreign { Ok(None) } else { applied }
+            let is_foreign = !fresh && !there.is_owned_by_this_user();
+            let is_reported = is_first && (!is_foreign || self.job.request.metadata.is_required);
+            let place = EntryPlace { is_reported, ..EntryPlace::of_directory(dir) };
+            self.set_directory_metadata(place, &*fd, meta, (mode, fresh), attributes)
         });
         match made {
             Ok(_) => self.is_restored(dir),
             Err(_) => self.restore_mode(dir),
         }
-        made.and_then(|refused| self.commit_queue.queue_directory(dir).map(|()| refused))
+        made.and_then(|is_complete| self.commit_queue.queue_directory(dir).map(|()| is_complete))
     }
 
     /// Leaves the metadata of a directory that only had removals.

@@ -4,8 +4,10 @@ pub mod attributes;
 pub mod directory_end;
 pub mod modes;
 pub mod owners;
+pub mod replaced_rights;
 pub mod rights;
 pub mod timestamps;
+pub mod unset;
 pub mod widened_directories;
 
 use std::sync::Arc;
@@ -15,6 +17,7 @@ use crate::receiver::job::ReceiverJob;
 use crate::receiver::metadata::owners::TargetOwners;
 use crate::receiver::metadata::rights::ExistingRights;
 use crate::receiver::metadata::timestamps::TargetTimestamps;
+use crate::receiver::metadata::unset::UnsetMetadata;
 use crate::receiver::metadata::widened_directories::WidenedDirectories;
 
 /// Sets owners, modes, times and attributes, and temporarily widens directories that their owner cannot write to.
@@ -30,6 +33,8 @@ pub struct MetadataWriter {
     pub(super) timestamps: TargetTimestamps,
     /// What the rights of existing files have led to.
     pub(super) rights: ExistingRights,
+    /// What could not be set.
+    pub(super) unset: UnsetMetadata,
 }
 
 impl MetadataWriter {
@@ -41,6 +46,7 @@ impl MetadataWriter {
             commit_queue: Arc::clone(commit_queue),
             timestamps: TargetTimestamps::default(),
             rights: ExistingRights::default(),
+            unset: UnsetMetadata::default(),
         }
     }
 }

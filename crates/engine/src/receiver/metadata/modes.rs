@@ -1,16 +1,18 @@
 //! Permission bits of new entries: the source's or the requested ones (`-m`), with or without the umask.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 use haul_proto::entry::EntryMetadata;
 use haul_proto::entry_extras::ExtendedAttribute;
 use haul_proto::path::Name;
 use rustix::fs::{Mode, fchmod};
 
-use crate::fs::meta::apply_to_node;
+use crate::fs::meta::{AppliedMetadata, apply_to_node};
 use crate::fs::{MetadataParts, mode_without_preserve};
-use crate::receiver::metadata::MetadataWriter;
+use crate::receiver::metadata::unset::EntryPlace;
+use crate::receiver::metadata::{MetadataWriter, replaced_rights};
+use crate::sys::refusal::refusal;
 
 impl MetadataWriter {
     /// The requested mode of all new files.
@@ -28,67 +30,74 @@ impl MetadataWriter {
         mode.filter(|_| !self.job.request.metadata.owner_and_mode).map(|mode| mode & !umask)
     }
 
-    /// Sets metadata and attributes of a new file. With `set_mode`, sets the mode even without `-p`; otherwise the
-    /// umask was already applied. `Some` names an attribute that could not be set.
+    /// Sets metadata and attributes of a new file. With `set_mode`, sets the mode even without `-p`: that of the file
+    /// that it replaces, or the source's within the umask. Without, the umask was already applied. Returns whether the file counts as complete.
     pub(crate) fn set_file_metadata(
         &self,
+        place: EntryPlace<'_>,
         file: impl AsFd,
         meta: &EntryMetadata,
         set_mode: bool,
         attributes: Option<&[ExtendedAttribute]>,
-    ) -> io::Result<Option<String>> {
-        let mode = match self.job.request.metadata.owner_and_mode {
-            true => Some(meta.mode),
-            false => set_mode.then(|| mode_without_preserve(meta.mode, self.job.umask)),
-        };
-        self.set_metadata(file, meta, mode, self.requested_file_mode(), attributes)
+    ) -> io::Result<bool> {
+        let (preserve, asked) = (self.job.request.metadata.owner_and_mode, self.requested_file_mode());
+        let kept = if preserve || asked.is_some() { None } else { replaced_rights::keep(place, &file)? };
+        let plain = || kept.unwrap_or_else(|| mode_without_preserve(meta.mode, self.job.umask));
+        let wanted = EntryMetadata { mode: if preserve { meta.mode } else { plain() }, ..*meta };
+        let mode = (preserve || set_mode).then_some(wanted.mode);
+        self.set_metadata(place, file, &wanted, mode, asked, attributes)
     }
 
     /// Sets metadata and attributes of a directory; `mode` applies unless the directory is new and another mode was
-    /// requested.
+    /// requested. Returns whether the directory counts as complete.
     pub(crate) fn set_directory_metadata(
         &self,
+        place: EntryPlace<'_>,
         dir: impl AsFd,
         meta: &EntryMetadata,
-        mode: Option<u16>,
-        fresh: bool,
+        (mode, fresh): (Option<u16>, bool),
         attributes: Option<&[ExtendedAttribute]>,
-    ) -> io::Result<Option<String>> {
-        self.set_metadata(dir, meta, mode, self.requested_directory_mode().filter(|_| fresh), attributes)
+    ) -> io::Result<bool> {
+        // Without a mode to set, any is right.
+        let wanted = EntryMetadata { mode: mode.unwrap_or(0o777), ..*meta };
+        self.set_metadata(place, dir, &wanted, mode, self.requested_directory_mode().filter(|_| fresh), attributes)
     }
 
     /// A requested mode is the user's own: its set-id bits grant only this user's rights.
     fn set_metadata(
         &self,
+        place: EntryPlace<'_>,
         fd: impl AsFd,
-        meta: &EntryMetadata,
+        wanted: &EntryMetadata,
         mode: Option<u16>,
         asked: Option<u16>,
         attributes: Option<&[ExtendedAttribute]>,
-    ) -> io::Result<Option<String>> {
-        let keep = MetadataParts {
-            owner: self.job.request.metadata.owner_and_mode,
-            mode: mode.filter(|_| asked.is_none()),
-            times: true,
-        };
-        let refused = self.apply_all(&fd, meta, keep, attributes)?;
+    ) -> io::Result<bool> {
+        let owner = self.job.request.metadata.owner_and_mode;
+        let keep = MetadataParts { owner, mode: mode.filter(|_| asked.is_none()), times: true };
+        let (mut applied, mut is_complete) = self.apply_all(place, &fd, wanted, keep, attributes)?;
+        let mut wanted = *wanted;
         if let Some(mode) = asked {
-            fchmod(&fd, Mode::from_raw_mode(mode.into()))?;
+            wanted.mode = mode;
+            applied.refused_mode = refusal(fchmod(&fd, Mode::from_raw_mode(mode.into())))?;
+            is_complete &= self.record_refusals(place, &AppliedMetadata { refused_time: None, ..applied });
         }
-        Ok(refused)
+        let keep = MetadataParts { mode: mode.or(asked), ..keep };
+        Ok(self.check_effect(place, &fd, &wanted, keep, &applied)? && is_complete)
     }
 
-    /// Sets metadata of a device, FIFO or socket, which is not opened.
+    /// Sets metadata of a device, FIFO or socket, which is not opened. Returns whether it counts as complete.
     pub(crate) fn set_node_metadata(
         &self,
-        dir: &OwnedFd,
-        name: &Name,
+        place: EntryPlace<'_>,
+        temporary: &Name,
         meta: &EntryMetadata,
         times: bool,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         let preserve = self.job.request.metadata.owner_and_mode;
         let mode = if preserve { meta.mode } else { mode_without_preserve(meta.mode, self.job.umask) };
-        apply_to_node(dir, name, meta, MetadataParts { owner: preserve, mode: Some(mode), times }).map(|_| ())
+        let keep = MetadataParts { owner: preserve, mode: Some(mode), times };
+        Ok(self.record_refusals(place, &apply_to_node(&*place.dir.fd()?, temporary, meta, keep)?))
     }
 
     /// Private and writable until the directory is complete.

@@ -4,21 +4,21 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use haul_base::sys::sync::lock;
 use haul_proto::entry::{Entry, EntryMetadata};
-use haul_proto::path::{Name, escape};
+use haul_proto::path::Name;
 use haul_proto::sync::EqualityTest;
 use haul_proto::wire::report::WorkerMessage;
 use rustix::fs::{Uid, fchown};
-use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::fs::attributes::remove_acls;
 use crate::fs::meta::{SETGID, SETUID, apply};
 use crate::fs::{Dir, FileStat, MetadataParts};
 use crate::receiver::metadata::MetadataWriter;
+use crate::receiver::metadata::unset::EntryPlace;
 use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::{attributes, is_own_group, is_root, sets_capabilities};
 
@@ -43,8 +43,6 @@ pub struct ExistingRights {
     replaced: [AtomicU64; 3],
     /// Owner, group and mode as a file system stores them, by device and requested values.
     stored: Mutex<HashMap<(u64, u32, u32, u16), EntryMetadata>>,
-    /// A file system without owners was reported.
-    is_reported: AtomicBool,
 }
 
 impl InPlaceRefusal {
@@ -119,12 +117,8 @@ impl MetadataWriter {
         }
         let stored = self.stored(dir, meta);
         let is_kept = is_root() && meta.uid != u32::MAX && ![stored.uid, there.meta.uid].contains(&meta.uid);
-        if is_kept && !self.rights.is_reported.swap(true, Ordering::Relaxed) {
-            let path = escape(&self.job.destination.path(&dir.path_of(name.as_bytes())));
-            let (owner, wanted) = (there.meta.uid, meta.uid);
-            let text =
-                format!("{path}: this file system sets no owners, so files stay with user {owner} instead of {wanted}");
-            self.job.reporter.send(&WorkerMessage::Warning { text });
+        if is_kept {
+            self.report_kept_owner(EntryPlace::in_directory(dir, name), there.meta.uid, meta.uid);
         }
         let may_set_group = is_root() || there.is_owned_by_this_user();
         EntryMetadata {
@@ -177,6 +171,13 @@ impl MetadataWriter {
         there.is_owned_by_this_user() || self.preserves_owner() && there.meta.uid == meta.uid
     }
 
+    /// Whether a new entry in `dir` has the owner of what this process makes there: this user, or another one where the
+    /// file system decides (NFS with root_squash, `uid=`, sshfs). A file made there shows which.
+    pub(crate) fn is_made_by_this_user(&self, dir: &Dir, stat: &FileStat) -> bool {
+        let made = || FileStat::at_fd(self.clock_to_test(dir)?.file()).ok();
+        stat.is_owned_by_this_user() || made().is_some_and(|made| made.meta.uid == stat.meta.uid)
+    }
+
     /// Whether metadata and attributes give a file set-id bits or capabilities that it lacks, or another owner to them.
     fn gives_rights(&self, entry: &Entry, meta: &EntryMetadata, there: &FileStat, has_other_attributes: bool) -> bool {
         let EntryMetadata { mode, uid, gid, .. } = *meta;
@@ -199,12 +200,4 @@ fn storable(meta: &EntryMetadata) -> EntryMetadata {
 /// Whether a file is to have capabilities, which grant rights like a set-id bit.
 pub fn has_capability(entry: &Entry) -> bool {
     attributes(entry).is_some_and(|attributes| attributes.iter().any(|other| *other.name == *b"security.capability"))
-}
-
-/// Whether an error concerns another user's entry, or an unsupported attribute.
-pub fn is_not_ours(error: &io::Error) -> bool {
-    matches!(
-        Errno::from_io_error(error),
-        Some(Errno::PERM | Errno::ACCESS | Errno::ROFS | Errno::OPNOTSUPP | Errno::NOSYS)
-    )
 }

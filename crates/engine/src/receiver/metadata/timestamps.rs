@@ -10,8 +10,9 @@ use haul_base::sys::sync::lock;
 use haul_proto::entry::Timestamp;
 use haul_proto::path::Name;
 use haul_proto::timestamps::{PROBE, TimeGranularity, is_within, looks_stored, may_be_stored};
-use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps as Times, UTIME_OMIT, futimens, openat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, fstat, futimens, openat, unlinkat};
 
+use crate::fs::meta::both_times;
 use crate::fs::{Dir, FileStat};
 use crate::receiver::metadata::MetadataWriter;
 use crate::receiver::place::temp_names::temporary_name;
@@ -104,8 +105,7 @@ fn nameless(dir: &Dir) -> io::Result<OwnedFd> {
 }
 
 fn read_back(file: &OwnedFd, time: Timestamp) -> io::Result<Timestamp> {
-    let last_modification = Timespec { tv_sec: time.seconds, tv_nsec: time.nanoseconds.min(999_999_999).into() };
-    futimens(file, &Times { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification })?;
+    futimens(file, &both_times(&fstat(file)?, time)?)?;
     Ok(FileStat::at_fd(file)?.meta.modified)
 }
 

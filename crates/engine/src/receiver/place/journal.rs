@@ -130,7 +130,9 @@ impl OpenJournal {
 
     /// Begins a journal in an open file, whatever it contains.
     pub fn begin(file: OwnedFd, header: &JournalHeader) -> io::Result<Self> {
-        ftruncate(&file, 0)?;
+        if FileStat::at_fd(&file)?.size > 0 {
+            ftruncate(&file, 0)?;
+        }
         write_at(&file, &header.encode(), 0)?;
         Ok(Self::of(file, header))
     }

@@ -26,6 +26,7 @@ use crate::receiver::place::journal::{OpenJournal, read_header};
 use crate::receiver::place::target_path::{FileName, TargetPath};
 use crate::receiver::place::temp_files::{has_name, is_own_name, lock_file, open_locked, remove_journal, unlink};
 use crate::receiver::place::temp_names::{sibling, temporary_name};
+use crate::sys::refusal::refusal;
 
 /// The set-user-ID and set-group-ID bits.
 const SET_ID: u16 = 0o6000;
@@ -73,7 +74,7 @@ pub fn open_range(
     let leaf = journal_of(&path.dir, &path.name, range);
     let (journal, file) = lock_range(path, &leaf, range, locks)?;
     // A finish that failed may have given it another mode.
-    fchmod(&file, Mode::RUSR | Mode::WUSR)?;
+    refusal(fchmod(&file, Mode::RUSR | Mode::WUSR))?;
     let stat = FileStat::at_fd(&file)?;
     if stat.size > header.size {
         remove_cut_ranges(path, range, header.size..stat.size);

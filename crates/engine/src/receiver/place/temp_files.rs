@@ -66,7 +66,10 @@ impl TempFiles {
     /// read-back. With a `journal`, it survives a stopped job.
     pub fn open(&self, path: &TargetPath, journal: Option<&FileName>, locks: &JobLocks) -> Result<OwnedFd, FileError> {
         let file = self.lock(path, OFlags::RDWR | OFlags::CREATE, journal, locks)?.ok_or(Errno::NOENT)?;
-        ftruncate(&file, 0)?;
+        // Object stores refuse it, and a new file is empty.
+        if FileStat::at_fd(&file)?.size > 0 {
+            ftruncate(&file, 0)?;
+        }
         Ok(file)
     }
 
@@ -405,7 +408,9 @@ pub fn rename(path: &TargetPath, temporary: &Name) -> Result<(), Errno> {
 /// Renames without replacing an existing entry.
 pub fn rename_new(dir: &OwnedFd, temporary: &Name, name: &Name) -> Result<(), Errno> {
     match renameat_with(dir, temporary.as_bytes(), dir, name.as_bytes(), RenameFlags::NOREPLACE) {
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => rename_without_promise(dir, temporary, name),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {
+            rename_without_promise(dir, temporary, name)
+        }
         result => result,
     }
 }
@@ -415,7 +420,7 @@ pub fn rename_new(dir: &OwnedFd, temporary: &Name, name: &Name) -> Result<(), Er
 fn rename_without_promise(dir: &OwnedFd, temporary: &Name, name: &Name) -> Result<(), Errno> {
     match linkat(dir, temporary.as_bytes(), dir, name.as_bytes(), AtFlags::empty()) {
         Ok(()) => unlinkat(dir, temporary.as_bytes(), AtFlags::empty()),
-        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => {
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK | Errno::INVAL | Errno::XDEV) => {
             match statat(dir, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW) {
                 Err(Errno::NOENT) => renameat(dir, temporary.as_bytes(), dir, name.as_bytes()),
                 Ok(_) => Err(Errno::EXIST),

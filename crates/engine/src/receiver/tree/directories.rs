@@ -101,13 +101,14 @@ impl TargetTree {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => position.dir.child_with_stat(&temporary, FollowLinks::Itself),
         };
-        if !found.as_ref().is_ok_and(|(_, stat)| stat.is_owned_by_this_user()) {
+        let is_ours = |stat: &FileStat| self.metadata.is_made_by_this_user(&position.dir, stat);
+        if !found.as_ref().is_ok_and(|(_, stat)| is_ours(stat)) {
             temporary = random_name(&temporary)?;
             make_directory(&position.dir, &temporary, mode)?;
             found = position.dir.child_with_stat(&temporary, FollowLinks::Itself);
         }
         let (made, stat) = found?;
-        if !stat.is_owned_by_this_user() {
+        if !is_ours(&stat) {
             return Err(io::Error::other(format!("another user has replaced {temporary} by their own directory")));
         }
         self.remember(memory, &made);

@@ -15,6 +15,7 @@ use rustix::fs::{Mode, fchmod};
 use super::directories::make_directory;
 use crate::fs::{Dir, FileStat, FollowLinks};
 use crate::receiver::tree::TargetTree;
+use crate::sys::refusal::refusal;
 
 /// The most recent of these directories, by their names below the destination.
 #[derive(Default)]
@@ -89,7 +90,7 @@ impl TargetTree {
             && is_new
         {
             // An entry will be created in it.
-            fchmod(&*dir.fd()?, Mode::from_raw_mode(u32::from(mode | 0o700)))?;
+            refusal(fchmod(&*dir.fd()?, Mode::from_raw_mode(u32::from(mode | 0o700))))?;
         }
         self.metadata.commit_queue.queue_directory(parent)?;
         // A listed tree could contain an entry that is listed, too.

@@ -1,0 +1,149 @@
+//! File systems that refuse calls, or accept them without effect: the table of docs/internals/file-systems.md.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use haul_e2e::*;
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+
+/// System calls by the table's names.
+const CALLS: [(&str, &[i64]); 20] = [
+    ("fchmod", &[libc::SYS_fchmod]),
+    ("fchown", &[libc::SYS_fchown, libc::SYS_fchownat]),
+    ("utimensat", &[libc::SYS_utimensat]),
+    ("fsetxattr", &[libc::SYS_fsetxattr]),
+    ("flistxattr", &[libc::SYS_flistxattr]),
+    ("fallocate", &[libc::SYS_fallocate]),
+    ("ftruncate", &[libc::SYS_ftruncate]),
+    ("sync_file_range", &[libc::SYS_sync_file_range]),
+    ("fsync", &[libc::SYS_fsync, libc::SYS_fdatasync]),
+    ("syncfs", &[libc::SYS_syncfs]),
+    ("statfs", &[libc::SYS_statfs, libc::SYS_fstatfs]),
+    ("flock", &[libc::SYS_flock]),
+    ("renameat2", &[libc::SYS_renameat2]),
+    ("linkat", &[libc::SYS_linkat]),
+    ("ioctl", &[libc::SYS_ioctl]),
+    ("copy_file_range", &[libc::SYS_copy_file_range]),
+    ("fadvise64", &[libc::SYS_fadvise64]),
+    ("pwrite64", &[libc::SYS_pwrite64, libc::SYS_pwritev, libc::SYS_pwritev2]),
+    ("symlinkat", &[libc::SYS_symlinkat]),
+    ("mkdirat", &[libc::SYS_mkdirat]),
+];
+
+const ANSWERS: [(&str, i32); 14] = [
+    ("EPERM", libc::EPERM),
+    ("EACCES", libc::EACCES),
+    ("EINVAL", libc::EINVAL),
+    ("ENOSYS", libc::ENOSYS),
+    ("EOPNOTSUPP", libc::EOPNOTSUPP),
+    ("EXDEV", libc::EXDEV),
+    ("EROFS", libc::EROFS),
+    ("EIO", libc::EIO),
+    ("ENOSPC", libc::ENOSPC),
+    ("EDQUOT", libc::EDQUOT),
+    ("ESTALE", libc::ESTALE),
+    ("EFBIG", libc::EFBIG),
+    ("ENOLCK", libc::ENOLCK),
+    ("ENODATA", libc::ENODATA),
+];
+
+/// One row for one answer: the outcomes of a copy without options and of one with `--archive`.
+struct Refusal {
+    call: String,
+    answer: String,
+    outcomes: [String; 2],
+}
+
+fn refusals() -> Vec<Refusal> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/internals/file-systems.md");
+    let page = fs::read_to_string(page).unwrap();
+    let (_, table) = page.split_once("| call | answers |").expect("the page has the table");
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let cells = rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>());
+    cells
+        .flat_map(|cells| {
+            let [call, answers, plain, asked] = cells[..] else { panic!("{cells:?}") };
+            let of = |answer: &str| Refusal {
+                call: call.to_owned(),
+                answer: answer.to_owned(),
+                outcomes: [plain.to_owned(), asked.to_owned()],
+            };
+            answers.split(' ').map(of).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+fn number<T: Copy>(table: &[(&str, T)], name: &str) -> T {
+    table.iter().find(|(other, _)| *other == name).unwrap_or_else(|| panic!("unknown: {name}")).1
+}
+
+/// Runs `work` in a thread in which these calls, also of its children, have this answer.
+fn refusing<T: Send>(calls: &[i64], answer: i32, work: impl FnOnce() -> T + Send) -> T {
+    let rules: BTreeMap<i64, Vec<_>> = calls.iter().map(|call| (*call, Vec::new())).collect();
+    let answer = SeccompAction::Errno(u32::try_from(answer).unwrap());
+    let architecture = std::env::consts::ARCH.try_into().unwrap();
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, answer, architecture).unwrap();
+    let program: BpfProgram = filter.try_into().unwrap();
+    let filtered = || {
+        seccompiler::apply_filter(&program).unwrap();
+        work()
+    };
+    std::thread::scope(|scope| scope.spawn(filtered).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn source(sandbox: &Sandbox) {
+    use rustix::fs::{Uid, XattrFlags, chown, lsetxattr};
+    sandbox.file("s/small", "abc");
+    sandbox.big_file("s/large", 3_000_000);
+    sandbox.big_file("s/dir/other", 3_000_000);
+    fs::hard_link(sandbox.path("s/small"), sandbox.path("s/twin")).unwrap();
+    std::os::unix::fs::symlink("small", sandbox.path("s/link")).unwrap();
+    lsetxattr(sandbox.path("s/small"), "user.color", b"red", XattrFlags::empty()).unwrap();
+    fs::set_permissions(sandbox.path("s/large"), std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
+    chown(sandbox.path("s/dir/other"), Some(Uid::from_raw(1234)), None).unwrap();
+    ["s/small", "s/large", "s/dir/other"].iter().for_each(|name| set_mtime(&sandbox.path(name), 1_600_000_000, 0));
+}
+
+/// The deviation of one copy from its outcome in the table: `STATUS [all][: WORDS]`.
+fn deviation(sandbox: &Sandbox, refusal: &Refusal, options: &[&str], outcome: &str) -> Option<String> {
+    let (first, words) = outcome.split_once(": ").unwrap_or((outcome, ""));
+    let (status, all) = first.split_once(' ').unwrap_or((first, ""));
+    let target = format!("{}-{}-{}", refusal.call, refusal.answer, options.len());
+    let run = refusing(number(&CALLS, &refusal.call), number(&ANSWERS, &refusal.answer), || {
+        sandbox.haul(options).args(["s", &target]).run()
+    });
+    let compared = compare(&sandbox.path("s"), &sandbox.path(&target));
+    let is_silent = status != "0" || !words.is_empty() || run.stderr.lines().count() == 1;
+    let is_right = run.status == status.parse().ok()
+        && run.stderr.contains(words)
+        && is_silent
+        && !(refusal.call == "fsync" && run.stderr.contains("durable"))
+        && (all.is_empty() || compared.is_ok());
+    (!is_right).then(|| {
+        let (call, answer) = (&refusal.call, &refusal.answer);
+        format!("{call} {answer} {options:?}: expected {outcome:?}, {compared:?}\n{}", run.account())
+    })
+}
+
+#[test]
+fn every_refusal_of_the_table_has_its_outcome() {
+    if !is_root_or_skip("other owners") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    source(&sandbox);
+    let refusals = refusals();
+    assert!(refusals.len() > 80, "{} refusals", refusals.len());
+    let deviations: Vec<_> = refusals
+        .iter()
+        .flat_map(|refusal| {
+            let [plain, asked] = &refusal.outcomes;
+            [(&["-r"][..], plain), (&["-r", "--archive"], asked)]
+                .into_iter()
+                .filter_map(|(options, outcome)| deviation(&sandbox, refusal, options, outcome))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(deviations.is_empty(), "{}", deviations.join("\n\n"));
+}
