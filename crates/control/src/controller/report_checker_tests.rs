@@ -216,9 +216,9 @@ fn no_more_failures_than_entries_were_offered() {
     let fail = |reports: &mut ReportChecker| take(reports, WorkerRole::Target, failed());
     let mut reports = working(reporting());
     take(&mut reports, WorkerRole::Source, counters(false, 0)).unwrap();
-    (0..4).for_each(|_| assert_eq!(fail(&mut reports), Ok(true), "more may be offered"));
+    (0..7).for_each(|_| assert_eq!(fail(&mut reports), Ok(true), "more may be offered"));
     take(&mut reports, WorkerRole::Source, counters(true, 2)).unwrap();
-    assert!(fail(&mut reports).unwrap_err().contains("after 4 failures"));
+    assert!(fail(&mut reports).unwrap_err().contains("after 7 failures"));
 
     let mut deleting = reporting();
     deleting.target.sync.replaces_trees = true;
