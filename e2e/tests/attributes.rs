@@ -20,7 +20,8 @@ fn get(path: &Path, name: &str) -> Option<Vec<u8>> {
 }
 
 /// user:1234:r--, mask r-x, beside mode 0650 (linux/posix_acl_xattr.h).
-fn acl() -> Vec<u8> {
+/// An access control list with one more user.
+pub fn acl() -> Vec<u8> {
     let entry =
         |tag: u16, perm: u16, id: u32| [&tag.to_le_bytes()[..], &perm.to_le_bytes(), &id.to_le_bytes()].concat();
     let none = u32::MAX;

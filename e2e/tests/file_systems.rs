@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use haul_e2e::*;
+use haul_lab::{Oddities, SlowFs};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
 /// System calls by the table's names.
@@ -146,4 +147,126 @@ fn every_refusal_of_the_table_has_its_outcome() {
         })
         .collect();
     assert!(deviations.is_empty(), "{}", deviations.join("\n\n"));
+}
+
+/// A file system in user space with these deviations.
+fn odd(sandbox: &Sandbox, oddities: Oddities) -> Option<SlowFs> {
+    if !SlowFs::available() {
+        println!("SKIPPED: a FUSE file system needs root and /dev/fuse");
+        return None;
+    }
+    Some(SlowFs::mount_odd(sandbox.dir("odd"), oddities).unwrap())
+}
+
+#[test]
+fn times_are_kept_where_a_single_one_has_no_effect() {
+    let sandbox = Sandbox::new();
+    let Some(_odd) = odd(&sandbox, Oddities { drops_single_times: true, ..Oddities::default() }) else { return };
+    source(&sandbox);
+    sandbox.haul(["-r", "s", "odd/t"]).run().succeeds();
+    compare_with(&sandbox.path("s"), &sandbox.path("odd/t"), Attributes { mtimes: true, ..Attributes::default() })
+        .unwrap();
+    sandbox.haul(["-r", "s", "odd/t"]).run().succeeds().says(["up to date"]);
+}
+
+#[test]
+fn trees_are_copied_where_new_entries_have_another_owner() {
+    let sandbox = Sandbox::new();
+    let Some(_odd) = odd(&sandbox, Oddities { owner: Some(NOBODY), ..Oddities::default() }) else { return };
+    source(&sandbox);
+    for run in 0..2 {
+        let run = if run == 0 { sandbox.haul(["-r", "s", "odd/t"]) } else { sandbox.haul(["sync", "s/", "odd/t"]) };
+        run.run().succeeds();
+        compare(&sandbox.path("s"), &sandbox.path("odd/t")).unwrap();
+        assert_eq!(listing(&sandbox.path("odd")), ["t"], "nothing is left over");
+    }
+}
+
+#[test]
+fn a_file_that_a_mount_opens_to_all_is_named() {
+    let sandbox = Sandbox::new();
+    let Some(_odd) = odd(&sandbox, Oddities { shown_mode: Some(0o777), ..Oddities::default() }) else { return };
+    sandbox.file("private", "x");
+    fs::set_permissions(sandbox.path("private"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let words = "odd/a: open to more users than the mode permits: this file system shows mode 777 instead of 600";
+    sandbox.haul(["private", "odd/a"]).run().succeeds().says([words]);
+    let asked = sandbox.haul(["-p", "private", "odd/b"]).run().ends(1);
+    asked.says(["odd/b: copied, but the mode cannot be set: this file system ignores it", "failed      1 entry"]);
+    assert_eq!(contents(&sandbox.path("odd/b")), b"x");
+}
+
+#[test]
+fn a_link_to_an_empty_path_fails_alone_and_by_name() {
+    let sandbox = Sandbox::new();
+    let Some(_odd) = odd(&sandbox, Oddities { empty_links: true, ..Oddities::default() }) else { return };
+    sandbox.file("odd/file", "x");
+    std::os::unix::fs::symlink("file", sandbox.path("odd/link")).unwrap();
+    for words in [["-r", "odd/.", "plain"], ["sync", "odd/", "synced"]] {
+        let run = sandbox.haul(words).run().ends(1);
+        run.says(["link: the symbolic link leads to a path of 0 bytes", "failed      1 entry"]);
+        assert_eq!(listing(&sandbox.path(words[2])), ["file"]);
+    }
+    sandbox.haul(["-r", "--symlinks", "ignore", "odd/.", "without"]).run().succeeds();
+}
+
+#[test]
+fn one_file_system_makes_mount_points_empty_directories_and_deletes_nothing_there() {
+    if !is_root_or_skip("a mount") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.file("s/file", "x");
+    let mount = sandbox.mount("tmpfs", "s/mnt", "mode=755");
+    fs::write(mount.path().join("other"), "y").unwrap();
+    sandbox.haul(["-r", "--one-file-system", "s", "t"]).run().succeeds();
+    assert_eq!(listing(&sandbox.path("t")), ["file", "mnt"]);
+    assert!(listing(&sandbox.path("t/mnt")).is_empty());
+    sandbox.file("t/mnt/kept", "of an earlier copy");
+    sandbox.file("t/extraneous", "z");
+    sandbox.haul(["sync", "--one-file-system", "--delete", "s/", "t"]).run().succeeds();
+    assert_eq!(listing(&sandbox.path("t")), ["file", "mnt"]);
+    assert_eq!(listing(&sandbox.path("t/mnt")), ["kept"]);
+    sandbox.haul(["verify", "-r", "--one-file-system", "s/.", "t"]).run().succeeds();
+    let survey = sandbox.haul(["survey", "--one-file-system", "--json", "s"]).run().succeeds();
+    assert!(!survey.stdout.contains("mnt/other"), "{}", survey.account());
+    sandbox.haul(["-r", "-f", "s/.", "t"]).run().succeeds();
+    assert_eq!(listing(&sandbox.path("t/mnt")), ["kept", "other"]);
+}
+
+#[test]
+fn a_replaced_file_keeps_its_mode_group_and_list_without_p() {
+    if !is_root_or_skip("other groups") {
+        return;
+    }
+    use rustix::fs::{Gid, XattrFlags, chown, getxattr, lsetxattr};
+    let sandbox = Sandbox::new();
+    sandbox.file("new", "new");
+    sandbox.big_file("large", 3_000_000);
+    fs::set_permissions(sandbox.path("new"), std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let acl = crate::attributes::acl();
+    for (number, (source, mode_before, has_acl)) in
+        [("new", 0o600, false), ("new", 0o664, false), ("large", 0o4755, false), ("new", 0o640, true)]
+            .into_iter()
+            .enumerate()
+    {
+        let name = format!("old{number}");
+        let old = sandbox.path(&name);
+        fs::write(&old, "old").unwrap();
+        chown(&old, None, Some(Gid::from_raw(2345))).unwrap();
+        fs::set_permissions(&old, std::os::unix::fs::PermissionsExt::from_mode(mode_before)).unwrap();
+        if has_acl {
+            lsetxattr(&old, "system.posix_acl_access", &acl, XattrFlags::empty()).unwrap();
+        }
+        let before = mode(&old);
+        sandbox.haul(["-f", source, &name]).run().succeeds();
+        use std::os::unix::fs::MetadataExt;
+        assert_eq!(contents(&old), contents(&sandbox.path(source)));
+        assert_eq!((mode(&old), fs::metadata(&old).unwrap().gid()), (before & 0o777, 2345), "{name}");
+        let mut buffer = [0; 200];
+        let found = getxattr(&old, "system.posix_acl_access", &mut buffer).ok();
+        assert_eq!(found.map(|len| buffer[..len].to_vec()), has_acl.then(|| acl.clone()), "{name}");
+    }
+    sandbox.file("new", "newer");
+    sandbox.haul(["-f", "-m", "640", "new", "old0"]).run().succeeds();
+    assert_eq!(mode(&sandbox.path("old0")), 0o640);
 }

@@ -4,7 +4,11 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use haul_e2e::{Sandbox, listing};
-use haul_lab::SlowFs;
+use haul_lab::{Oddities, SlowFs};
+
+/// Names that differ only in case are one.
+const FOLDING: Oddities =
+    Oddities { folds: true, owner: None, shown_mode: None, drops_single_times: false, empty_links: false };
 
 #[test]
 fn of_two_names_equal_at_the_target_one_fails_and_nothing_is_overwritten() {
@@ -18,7 +22,7 @@ fn of_two_names_equal_at_the_target_one_fails_and_nothing_is_overwritten() {
     }
     symlink("a", sandbox.path("source/link")).unwrap();
     symlink("B", sandbox.path("source/LINK")).unwrap();
-    let place = SlowFs::mount_folding(sandbox.dir("folding")).unwrap();
+    let place = SlowFs::mount_odd(sandbox.dir("folding"), FOLDING).unwrap();
     let target = place.path().join("target");
     for options in [&["-r"][..], &["-r"], &["-rf"]] {
         let run = sandbox.haul(options).arg("source/.").arg(&target).run().ends(1);
@@ -54,7 +58,7 @@ fn a_sync_removes_extraneous_names_and_never_mere_spelling_variants() {
         for name in ["Readme", "dir/Inner", "Folder/x", "Alone", "alone.dir/x"] {
             sandbox.file(format!("old/{name}"), name);
         }
-        let place = SlowFs::mount_folding(sandbox.dir("folding")).unwrap();
+        let place = SlowFs::mount_odd(sandbox.dir("folding"), FOLDING).unwrap();
         let target = place.path().join("target");
         sandbox.haul(["sync", "old/"]).arg(&target).run().succeeds();
         for name in ["README", "dir/inner", "FOLDER/x", "new"] {

@@ -153,6 +153,7 @@ fn source_messages() -> Vec<SourceMessage> {
         SourceMessage::ListAck { before: 512 },
         SourceMessage::Owner { is_group: true, id: 100, name: b"users".to_vec() },
         excluded(Exclusion::Names(Name::new(b"x.o").into_iter().collect())),
+        excluded(Exclusion::Everything),
         excluded(Exclusion::Patterns { file: 0, text: b"*.o\n!a.o\n".to_vec() }),
     ]
 }
@@ -262,7 +263,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
             listed: true,
             base: Some(b"/data".to_vec()),
             links: SymlinkMode::Follow,
-            skip: SkipOptions { unreadable: true, empty_directories: true },
+            skip: SkipOptions { unreadable: true, empty_directories: true, other_file_systems: true },
             preserve: PreserveOptions { holes: HolePolicy::Make, hard_links: true, ..PreserveOptions::default() },
             filters: filters(),
             tell_left_out: true,

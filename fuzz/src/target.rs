@@ -166,6 +166,7 @@ impl Session {
             | TargetStep::Passed(_)
             | TargetStep::Owner { .. }
             | TargetStep::LeftOut(..)
+            | TargetStep::LeftOutAll(_)
             | TargetStep::Patterns(..) => {}
             TargetStep::Finish(finish) => self.finish(Some(finish)),
             TargetStep::Abandon(entry, handle, _) => {

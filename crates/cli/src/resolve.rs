@@ -238,6 +238,7 @@ fn source(values: &Values) -> Result<SourceOptions, UsageError> {
         skip: SkipOptions {
             unreadable: values.is_set(&flags::READABLE),
             empty_directories: values.is_set(&flags::NO_EMPTY_DIRS),
+            other_file_systems: values.is_set(&flags::ONE_FILE_SYSTEM),
         },
         ..SourceOptions::default()
     })

@@ -31,6 +31,8 @@ const CHECK_EVERY: u64 = 1024;
 pub struct WalkRules {
     /// Treatment of symbolic links.
     pub symlinks: Symlinks,
+    /// Whether to stay on the source's file system.
+    pub one_file_system: bool,
     /// Filters.
     pub filters: FilterOptions,
     /// Devices, FIFOs and sockets to copy.
@@ -61,6 +63,7 @@ pub fn plan(
         recursive: true,
         symlinks: rules.symlinks,
         skip: rules.target.as_deref().and_then(identity_of),
+        one_file_system: rules.one_file_system,
         is_filtered: filter.is_some(),
         nodes: rules.nodes,
         only_counts_files: false,

@@ -43,6 +43,7 @@ impl PlannedTree {
             range_len: Some(RangeLen::MIN),
         };
         let rules = WalkRules {
+            one_file_system: false,
             symlinks: Symlinks::Keep,
             filters: FilterOptions::default(),
             nodes: SpecialFiles { devices: false, specials: true },

@@ -210,7 +210,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         operands: vec![b"/data/run7".to_vec()],
         listed: true,
         base: Some(b"/data".to_vec()),
-        skip: SkipOptions { unreadable: true, empty_directories: false },
+        skip: SkipOptions { unreadable: true, empty_directories: false, other_file_systems: true },
         filters: filters(),
         storage: StorageRequest { direct: DirectIo::Always, cache: CacheUse::Auto, under_way: 16 },
         rate_bytes_per_s: 50 << 20,

@@ -27,6 +27,21 @@ pub struct Slowness {
     pub names: Duration,
 }
 
+/// Deviations from an ordinary file system, as real ones have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Oddities {
+    /// New entries belong to this user, whoever makes them: NFS with root_squash, `uid=`.
+    pub owner: Option<u32>,
+    /// All files and directories show this mode, and take none: exFAT.
+    pub shown_mode: Option<u32>,
+    /// A change of only one of the two times has no effect: libfuse 2.
+    pub drops_single_times: bool,
+    /// Symbolic links lead to an empty path: some network file systems.
+    pub empty_links: bool,
+    /// Names that differ only in the case of ASCII letters are one.
+    pub folds: bool,
+}
+
 /// A mounted file system; gone with this value, and all that is in it.
 #[derive(Debug)]
 pub struct SlowFs {
@@ -38,19 +53,15 @@ pub struct SlowFs {
 impl SlowFs {
     /// Mounts an empty file system on an empty directory, without a delay at first.
     pub fn mount(place: impl Into<PathBuf>) -> Result<Self> {
-        Self::mount_as(place, false)
+        Self::mount_odd(place, Oddities::default())
     }
 
-    /// The same, where names that differ only in the case of ASCII letters are one.
-    pub fn mount_folding(place: impl Into<PathBuf>) -> Result<Self> {
-        Self::mount_as(place, true)
-    }
-
-    fn mount_as(place: impl Into<PathBuf>, folds: bool) -> Result<Self> {
+    /// The same with deviations.
+    pub fn mount_odd(place: impl Into<PathBuf>, oddities: Oddities) -> Result<Self> {
         let place = place.into();
         let slowness = Arc::new(Mutex::new(Slowness::default()));
         let options = [MountOption::FSName("haul-slow".to_owned()), MountOption::DefaultPermissions];
-        let serving = serve::KernelFs::start(slowness.clone(), folds)?;
+        let serving = serve::KernelFs::start(slowness.clone(), oddities)?;
         let session = fuser::spawn_mount2(serving, &place, &options)
             .with_context(|| format!("mounting a FUSE file system on {place:?} (needs root and /dev/fuse)"))?;
         Ok(Self { place, slowness, session: Some(session) })

@@ -15,9 +15,9 @@ use fuser::{
 };
 use rustix::io::Errno;
 
-use super::Slowness;
 use super::later::Later;
 use super::memory::{Change, MemoryFs, NodeContent, Owner};
+use super::{Oddities, Slowness};
 
 /// How long the kernel may cache names and attributes: not at all.
 const BELIEVED: Duration = Duration::ZERO;
@@ -30,6 +30,7 @@ const BLOCKS: u64 = 1 << 30;
 /// The file system as the kernel sees it.
 pub struct KernelFs {
     memory: MemoryFs,
+    oddities: Oddities,
     slowness: Arc<Mutex<Slowness>>,
     later: Later,
     /// When the disk will have finished its requests.
@@ -38,8 +39,14 @@ pub struct KernelFs {
 
 impl KernelFs {
     /// An empty one.
-    pub fn start(slowness: Arc<Mutex<Slowness>>, folds: bool) -> io::Result<Self> {
-        Ok(Self { memory: MemoryFs::new(folds), slowness, later: Later::start()?, free_at: Instant::now() })
+    pub fn start(slowness: Arc<Mutex<Slowness>>, oddities: Oddities) -> io::Result<Self> {
+        let memory = MemoryFs::new(oddities.folds);
+        Ok(Self { memory, oddities, slowness, later: Later::start()?, free_at: Instant::now() })
+    }
+
+    fn owner(&self, request: &Request<'_>, mode: u32) -> Owner {
+        let Oddities { owner, shown_mode, .. } = self.oddities;
+        Owner { uid: owner.unwrap_or(request.uid()), gid: request.gid(), mode: shown_mode.unwrap_or(mode) }
     }
 
     fn slowness(&self) -> Slowness {
@@ -88,10 +95,6 @@ fn nanoseconds(bytes: usize, bytes_per_s: u64) -> u64 {
     u64::try_from(bytes as u128 * 1_000_000_000 / u128::from(bytes_per_s.max(1))).unwrap_or(u64::MAX)
 }
 
-fn owner(request: &Request<'_>, mode: u32) -> Owner {
-    Owner { uid: request.uid(), gid: request.gid(), mode }
-}
-
 fn time(asked: TimeOrNow) -> SystemTime {
     match asked {
         TimeOrNow::SpecificTime(time) => time,
@@ -136,6 +139,9 @@ impl Filesystem for KernelFs {
         _: Option<u32>,
         reply: ReplyAttr,
     ) {
+        let dropped = self.oddities.drops_single_times && atime.is_some() != mtime.is_some();
+        let (atime, mtime) = if dropped { (None, None) } else { (atime, mtime) };
+        let mode = mode.filter(|_| self.oddities.shown_mode.is_none());
         let change = Change { mode, uid, gid, size, atime: atime.map(time), mtime: mtime.map(time) };
         let changed = self.memory.change(id, change);
         self.attributes(changed, reply);
@@ -143,6 +149,7 @@ impl Filesystem for KernelFs {
 
     fn readlink(&mut self, _: &Request<'_>, id: u64, reply: ReplyData) {
         let target = self.memory.target(id).map(|target| target.as_os_str().as_bytes().to_vec());
+        let target = if self.oddities.empty_links { target.map(|_| Vec::new()) } else { target };
         self.after_name(move || match target {
             Ok(target) => reply.data(&target),
             Err(error) => reply.error(error.raw_os_error()),
@@ -151,12 +158,12 @@ impl Filesystem for KernelFs {
 
     fn mkdir(&mut self, request: &Request<'_>, parent: u64, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry) {
         let content = NodeContent::Directory(BTreeMap::new());
-        let made = self.memory.make(parent, name, content, owner(request, mode & !umask));
+        let made = self.memory.make(parent, name, content, self.owner(request, mode & !umask));
         self.entry(made, reply);
     }
 
     fn symlink(&mut self, request: &Request<'_>, parent: u64, name: &OsStr, target: &Path, reply: ReplyEntry) {
-        let made = self.memory.make(parent, name, NodeContent::Link(target.to_owned()), owner(request, 0o777));
+        let made = self.memory.make(parent, name, NodeContent::Link(target.to_owned()), self.owner(request, 0o777));
         self.entry(made, reply);
     }
 
@@ -170,7 +177,7 @@ impl Filesystem for KernelFs {
         _: i32,
         reply: ReplyCreate,
     ) {
-        let made = self.memory.make(parent, name, NodeContent::File(Vec::new()), owner(request, mode & !umask));
+        let made = self.memory.make(parent, name, NodeContent::File(Vec::new()), self.owner(request, mode & !umask));
         self.after_name(move || match made {
             Ok(attr) => reply.created(&BELIEVED, &attr, GENERATION, 0, 0),
             Err(error) => reply.error(error.raw_os_error()),

@@ -87,6 +87,7 @@ options! {
     SYMLINKS: Single<Symlinks> = row("symlinks", Some('@'), One("MODE"), Copying, "symbolic links inside directories: keep (default), follow or ignore").bbcp(2).words(&["keep", "follow", "ignore"]).one(|a| a.choice(&[("keep", Symlinks::Keep), ("follow", Symlinks::Follow), ("ignore", Symlinks::Ignore)]));
     READABLE: Switch = row("readable", Some('+'), Nothing, Copying, "skip unreadable files and directories").bbcp(3).switch();
     NO_EMPTY_DIRS: Switch = row("no-empty-dirs", Some('^'), Nothing, Copying, "skip empty directories").bbcp_letter().switch();
+    ONE_FILE_SYSTEM: Switch = row("one-file-system", None, Nothing, Copying, "stay on the file system of each source; mount points become empty directories").switch();
     INCLUDE: Repeated<OsString> = row("include", None, Each("PATTERN"), Filtering, "copy matching paths; the first matching rule decides (haul help filters)").of_one_job().each(raw);
     EXCLUDE: Repeated<OsString> = row("exclude", None, Each("PATTERN"), Filtering, "skip matching paths (gitignore syntax: '*.o', '/build/', 'src/**/*.tmp')").of_one_job().essential().each(raw);
     INCLUDE_FROM: Repeated<OsString> = row("include-from", None, Each("FILE"), Filtering, "read patterns to copy from FILE, in the form of a .gitignore (! skips; the last match decides)").of_one_job().each(raw);

@@ -6,13 +6,14 @@ use super::flags::{self, COPY};
 use super::row::OptionRow;
 
 /// Options of a copy that apply to all runs of a sweep.
-const KEPT: [&OptionRow; 40] = [
+const KEPT: [&OptionRow; 41] = [
     &flags::CONFIG.row,
     &flags::RECURSIVE.row,
     &flags::PRESERVE.row,
     &flags::SYMLINKS.row,
     &flags::READABLE.row,
     &flags::NO_EMPTY_DIRS.row,
+    &flags::ONE_FILE_SYSTEM.row,
     &flags::NOFSCHK.row,
     &flags::TIMELIMIT.row,
     &flags::CONGESTION.row,

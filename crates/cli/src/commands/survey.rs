@@ -72,6 +72,7 @@ fn asked(values: &Values, paths: &[OsString]) -> Result<(Ask, Option<String>), U
     let ask = Ask {
         paths,
         symlinks: values.get(&flags::SYMLINKS)?.unwrap_or(Symlinks::Keep),
+        one_file_system: values.is_set(&flags::ONE_FILE_SYSTEM),
         filters: filters(values)?,
         target,
         state_dir: state_dir(),

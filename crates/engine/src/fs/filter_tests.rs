@@ -41,7 +41,7 @@ fn told(walker: Walker<'_>) -> Vec<String> {
                 within.push(dir.path_bytes());
                 continue;
             }
-            WalkEntry::LeaveDir { dir, complete } => {
+            WalkEntry::LeaveDir { dir, complete, .. } => {
                 within.pop();
                 if *complete {
                     continue;

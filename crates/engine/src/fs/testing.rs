@@ -17,6 +17,7 @@ pub const KEEP: WalkOptions = WalkOptions {
     recursive: true,
     symlinks: Symlinks::Keep,
     skip: None,
+    one_file_system: false,
     is_filtered: false,
     nodes: SpecialFiles { devices: false, specials: false },
     only_counts_files: false,

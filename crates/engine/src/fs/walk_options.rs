@@ -13,6 +13,8 @@ pub struct WalkOptions {
     pub symlinks: Symlinks,
     /// A directory to exclude anywhere: the target within the source.
     pub skip: Option<FileIdentity>,
+    /// Whether to stay on each root's file system, by device number: a mount point is an empty directory.
+    pub one_file_system: bool,
     /// Whether filters exclude anything: see [`Walker::filtered`](super::Walker::filtered).
     pub is_filtered: bool,
     /// Devices, FIFOs and sockets to include.

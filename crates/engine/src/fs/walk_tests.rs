@@ -19,6 +19,7 @@ const FOLLOW: WalkOptions = WalkOptions {
     recursive: true,
     symlinks: Symlinks::Follow,
     skip: None,
+    one_file_system: false,
     is_filtered: false,
     nodes: SpecialFiles { devices: false, specials: false },
     only_counts_files: false,
@@ -41,8 +42,8 @@ fn walk(root: &Dir, options: WalkOptions) -> BTreeMap<String, String> {
 fn tell(item: WalkEntry) -> (Vec<u8>, String) {
     match item {
         WalkEntry::EnterDir { dir, .. } => (dir.path_of(b""), "enter".into()),
-        WalkEntry::LeaveDir { dir, complete: true } => (dir.path_of(b"."), "complete".into()),
-        WalkEntry::LeaveDir { dir, complete: false } => (dir.path_of(b"."), "incomplete".into()),
+        WalkEntry::LeaveDir { dir, complete: true, .. } => (dir.path_of(b"."), "complete".into()),
+        WalkEntry::LeaveDir { dir, complete: false, .. } => (dir.path_of(b"."), "incomplete".into()),
         WalkEntry::File { parent, name, stat, links } => {
             (parent.path_of(name.as_bytes()), format!("{} {links:?}", stat.size))
         }
@@ -156,6 +157,7 @@ fn skips_excluded_entries() {
     symlink("target", temp.path().join("link")).unwrap();
     let target = root.child(&name("target")).unwrap().identity();
     let options = WalkOptions {
+        one_file_system: false,
         recursive: true,
         symlinks: Symlinks::Ignore,
         skip: Some(target),

@@ -28,6 +28,7 @@ use crate::receiver::links::hard_links::{LinkOutcome, LinkStep, OtherLinkName};
 use crate::receiver::place::error::FileError;
 use crate::receiver::receive::partial_verification::{VerificationClaim, VerifiedFrames};
 use crate::receiver::session::StreamRequest;
+use crate::receiver::source_names::SourceNames;
 use crate::receiver::written_frame::WrittenFrame;
 
 /// What follows from ended entries.
@@ -88,6 +89,7 @@ impl TargetReceiver {
                 ReceiverEntry::Compared(compared) => compared.not_offered(&names),
                 item => self.removals.note_excluded(item, &names),
             },
+            TargetStep::LeftOutAll(item) => item.source_names().into_iter().for_each(SourceNames::add_all),
             TargetStep::Examine(first, mut entries) => {
                 self.metadata.owners.map_owners(&mut entries);
                 self.committer.commit_queue.wait_for_room();

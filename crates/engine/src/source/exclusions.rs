@@ -45,6 +45,13 @@ pub(super) fn report_patterns(source: &Source, directory: EntryId, (file, text):
     Some(())
 }
 
+/// Protects what a mount point hides. `None` if the job was stopped.
+pub(super) fn report_mount_point(source: &Source, directory: EntryId) -> Option<()> {
+    wait_for_outbox(source)?.machine.exclude_all(directory);
+    source.signals.outbox.notify_all();
+    Some(())
+}
+
 fn wait_for_outbox(source: &Source) -> Option<MutexGuard<'_, State>> {
     let mut state = source.lock();
     loop {

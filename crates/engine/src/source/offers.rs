@@ -73,6 +73,7 @@ fn walk(source: &Source) {
         recursive: true,
         symlinks,
         skip: source.walk.target_directory.get().copied(),
+        one_file_system: source.request.skip.other_file_systems,
         is_filtered: source.walk.filter.is_some(),
         nodes,
         only_counts_files: !source.request.tell_left_out
@@ -248,7 +249,12 @@ impl OfferBuilder<'_> {
                     OfferedChild { name: dir.name().cloned(), meta, more, patterns, hides: false },
                 )
             }
-            WalkEntry::LeaveDir { complete, .. } => self.leave_directory(complete),
+            WalkEntry::LeaveDir { complete, is_mount_point, .. } => {
+                if let Some(directory) = self.open.last().filter(|_| is_mount_point && self.empty.is_empty()) {
+                    exclusions::report_mount_point(self.source, directory.id)?;
+                }
+                self.leave_directory(complete)
+            }
             WalkEntry::Filtered { name } => {
                 reporter.filtered(1);
                 self.exclude(name)

@@ -91,6 +91,7 @@ fn exclusion_reports(tree: &Path, skip: SkipOptions) -> Vec<String> {
         SourceMessage::Excluded { entry, what: Exclusion::Patterns { .. } } => {
             Some(format!("{} has patterns", entry.0))
         }
+        SourceMessage::Excluded { entry, what: Exclusion::Everything } => Some(format!("{} is excluded", entry.0)),
         SourceMessage::DirectoryEnd { entry, complete } => Some(format!("{} complete {complete}", entry.0)),
         _ => None,
     };
@@ -127,7 +128,7 @@ fn a_possibly_incomplete_listing_is_marked_for_the_target() {
     make_file(tree.join("empty/x.o"));
     make_file(tree.join("d/x.o"));
     make_file(tree.join("d/e/f"));
-    let skip = SkipOptions { empty_directories: true, unreadable: false };
+    let skip = SkipOptions { empty_directories: true, ..SkipOptions::default() };
     let mut said = exclusion_reports(&tree, skip);
     said.sort();
     assert_eq!(said.iter().filter(|text| text.contains("without")).collect::<Vec<_>>(), [r#"0 without ["empty"]"#]);

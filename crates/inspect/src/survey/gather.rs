@@ -82,6 +82,7 @@ pub fn gather(
         recursive: true,
         symlinks: ask.symlinks,
         skip: beside.as_ref().and_then(TargetComparison::identity),
+        one_file_system: ask.one_file_system,
         is_filtered: filter.is_some(),
         nodes: SpecialFiles { devices: true, specials: true },
         only_counts_files: false,

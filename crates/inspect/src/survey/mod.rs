@@ -39,6 +39,8 @@ pub struct Ask {
     pub paths: Vec<PathBuf>,
     /// Treatment of symbolic links in directories.
     pub symlinks: Symlinks,
+    /// Whether to stay on each path's file system.
+    pub one_file_system: bool,
     /// Filters.
     pub filters: FilterOptions,
     /// Local target of a later copy: existing files are counted.

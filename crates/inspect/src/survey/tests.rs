@@ -11,6 +11,7 @@ use super::*;
 
 fn ask(paths: &[PathBuf]) -> Ask {
     Ask {
+        one_file_system: false,
         paths: paths.to_vec(),
         symlinks: Symlinks::Keep,
         filters: FilterOptions::default(),

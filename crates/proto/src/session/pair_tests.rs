@@ -144,6 +144,7 @@ impl Pair {
             | TargetStep::Passed(_)
             | TargetStep::Owner { .. }
             | TargetStep::LeftOut(..)
+            | TargetStep::LeftOutAll(_)
             | TargetStep::Patterns(..) => {}
         }
     }
@@ -363,6 +364,7 @@ impl Pair {
                 | TargetStep::Passed(_)
                 | TargetStep::Owner { .. }
                 | TargetStep::LeftOut(..)
+                | TargetStep::LeftOutAll(_)
                 | TargetStep::Patterns(..) => {}
                 other => panic!("{other:?}"),
             },

@@ -270,6 +270,12 @@ impl<H> SourceSession<H> {
         self.outbox.push_back(SourceMessage::Excluded { entry, what: Exclusion::Names(names) });
     }
 
+    /// Excludes everything in a directory that has not ended.
+    pub fn exclude_all(&mut self, entry: EntryId) {
+        self.flush_offers();
+        self.outbox.push_back(SourceMessage::Excluded { entry, what: Exclusion::Everything });
+    }
+
     /// Sends a filter file of a directory before the first offer in it.
     pub fn send_patterns(&mut self, entry: EntryId, file: u8, text: Vec<u8>) {
         self.flush_offers();

@@ -84,6 +84,8 @@ pub enum TargetStep<H> {
     Passed(u32),
     /// The source excludes these names in this directory.
     LeftOut(Arc<H>, Vec<Name>),
+    /// The source excludes everything in this directory.
+    LeftOutAll(Arc<H>),
     /// Name of a user or group at the source.
     Owner {
         /// Whether this is a group.

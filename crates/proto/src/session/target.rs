@@ -189,6 +189,9 @@ impl<H> TargetSession<H> {
             SourceMessage::Excluded { entry, what: Exclusion::Names(names) } => {
                 Ok(self.open_directory(entry)?.map_or(TargetStep::None, |handle| TargetStep::LeftOut(handle, names)))
             }
+            SourceMessage::Excluded { entry, what: Exclusion::Everything } => {
+                Ok(self.open_directory(entry)?.map_or(TargetStep::None, TargetStep::LeftOutAll))
+            }
             SourceMessage::Excluded { entry, what: Exclusion::Patterns { file, text } } => {
                 Ok(self.open_directory(entry)?.map_or(TargetStep::None, |_| TargetStep::Patterns(entry, file, text)))
             }

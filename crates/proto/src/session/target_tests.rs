@@ -800,6 +800,8 @@ fn names_are_excluded_and_patterns_belong_to_open_directories() {
     assert!(
         matches!(target.handle(left_out(0)), Ok(TargetStep::LeftOut(handle, names)) if *handle == 0 && names.len() == 1)
     );
+    let everything = |entry| excluded(entry, Exclusion::Everything);
+    assert!(matches!(target.handle(everything(0)), Ok(TargetStep::LeftOutAll(handle)) if *handle == 0));
     assert!(matches!(target.handle(patterns(0)), Ok(TargetStep::Patterns(EntryId(0), 0, _))));
     // A file, an entry never offered, and a directory that has ended.
     for entry in [1, 2, 0] {
@@ -807,6 +809,7 @@ fn names_are_excluded_and_patterns_belong_to_open_directories() {
             target.handle(end_of(0)).unwrap();
         }
         assert!(matches!(target.handle(left_out(entry)), Err(ProtocolError::OutOfTurn(_))), "{entry}");
+        assert!(matches!(target.handle(everything(entry)), Err(ProtocolError::OutOfTurn(_))), "{entry}");
         assert!(matches!(target.handle(patterns(entry)), Err(ProtocolError::OutOfTurn(_))), "{entry}");
     }
 }

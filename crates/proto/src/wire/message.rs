@@ -128,6 +128,8 @@ wire_enum! {
             /// Contents of the filter file.
             text: Vec<u8> as BoundedBytes(DIRECTORY_FILTER_MAX, "patterns"),
         } = 1,
+        /// Everything in the directory, whose contents the source does not know.
+        Everything = 2,
     }
 }
 

@@ -113,6 +113,7 @@ fn short_messages_round_trip() {
             what: Exclusion::Names(vec![Name::new(b"a").unwrap(), Name::new(b"\xff").unwrap()]),
         },
         SourceMessage::Excluded { entry: EntryId(4), what: Exclusion::Patterns { file: 15, text: b"*.o\n".to_vec() } },
+        SourceMessage::Excluded { entry: EntryId(4), what: Exclusion::Everything },
         SourceMessage::Match { entry: EntryId(7), frames: vec![0..9] },
         SourceMessage::Streams { count: 256, path: PathId(u16::MAX) },
         SourceMessage::QueryMissing { streams: vec![StreamId(3), StreamId(u16::MAX)], entries: vec![(EntryId(2), 9)] },

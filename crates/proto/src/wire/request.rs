@@ -344,7 +344,7 @@ mod tests {
                 listed: true,
                 base: Some(b"/data".to_vec()),
                 links: SymlinkMode::Ignore,
-                skip: SkipOptions { unreadable: true, empty_directories: false },
+                skip: SkipOptions { unreadable: true, empty_directories: false, other_file_systems: true },
                 filters: FilterOptions { files: operand.name.iter().cloned().collect(), ..FilterOptions::default() },
                 tell_left_out: true,
                 rate_bytes_per_s: u64::MAX,

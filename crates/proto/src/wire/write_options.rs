@@ -19,6 +19,8 @@ wire_struct! {
         pub unreadable: bool,
         /// Directories without anything to copy, below a source argument.
         pub empty_directories: bool,
+        /// Other file systems below a source argument: their mount points count as empty directories.
+        pub other_file_systems: bool,
     }
 }
 

@@ -8,6 +8,7 @@ options! {
     TO: Single<OsString> = row("to", None, One("TARGET"), Copying, "show what exists at TARGET (a local directory), or estimate the time of a copy (host:path)").one(raw);
     RECURSIVE.with_help("accepted, as in a copy: directories are always walked");
     SYMLINKS.without_bbcp();
+    ONE_FILE_SYSTEM;
     INCLUDE;
     EXCLUDE;
     INCLUDE_FROM;

@@ -21,6 +21,7 @@ options! {
     INFILES.without_bbcp();
     NULL;
     SYMLINKS.without_bbcp();
+    ONE_FILE_SYSTEM;
     INCLUDE;
     EXCLUDE;
     INCLUDE_FROM;

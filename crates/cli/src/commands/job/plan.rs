@@ -149,6 +149,7 @@ impl BegunPlan {
         let options = whole.job.options;
         let rules = WalkRules {
             symlinks: options.source.symlinks,
+            one_file_system: options.source.skip.other_file_systems,
             filters: options.source.filters,
             nodes: SpecialFiles {
                 devices: options.metadata.preserve.devices,

@@ -83,6 +83,8 @@ pub enum WalkEntry {
         /// Whether all its entries were found, or excluded with a reason. `false` after a failure in this directory
         /// itself, not in subdirectories.
         complete: bool,
+        /// Whether it is a mount point below the root, whose contents were not listed.
+        is_mount_point: bool,
     },
     /// An entry that is skipped on purpose.
     LeftOut {
@@ -143,6 +145,7 @@ pub(super) struct WalkLevel {
     /// Its scope for filters.
     scope: Option<Arc<FilterScope>>,
     complete: bool,
+    is_mount_point: bool,
 }
 
 /// A subdirectory to enter.
@@ -229,20 +232,23 @@ impl<'a> Walker<'a> {
         if self.options.symlinks == Symlinks::Follow {
             self.entered.insert(stat.identity);
         }
-        let (waiting, rest) = (Vec::new(), Some(rest));
-        self.levels.push(WalkLevel { dir: dir.clone(), waiting, rest, rest_ahead, scope, complete: true });
+        let root_device = self.levels.first().map_or(stat.identity.device, |root| root.dir.identity().device);
+        let is_mount_point = self.options.one_file_system && stat.identity.device != root_device;
+        let (waiting, rest) = (Vec::new(), Some(rest).filter(|_| !is_mount_point));
+        let level = WalkLevel { dir: dir.clone(), waiting, rest, rest_ahead, scope, complete: true, is_mount_point };
+        self.levels.push(level);
         Ok(WalkEntry::EnterDir { dir, meta: stat.meta, patterns })
     }
 
     fn leave(&mut self) -> Option<WalkEntry> {
-        let WalkLevel { dir, complete, scope, .. } = self.levels.pop()?;
+        let WalkLevel { dir, complete, scope, is_mount_point, .. } = self.levels.pop()?;
         self.open_rules -= scope.map_or(0, |scope| scope.own_rules());
         self.entered.remove(&dir.identity());
         dir.keep_parent_open();
         if let Some(help) = &mut self.help {
             help.left(&mut self.levels);
         }
-        Some(WalkEntry::LeaveDir { dir, complete })
+        Some(WalkEntry::LeaveDir { dir, complete, is_mount_point })
     }
 
     /// Reads the innermost level's next names. Returns a failure, if any.

@@ -114,6 +114,7 @@ fn add(index: &mut SizeIndex, root: &Dir) -> io::Result<()> {
         recursive: true,
         symlinks: Symlinks::Ignore,
         skip: None,
+        one_file_system: false,
         is_filtered: false,
         nodes: SpecialFiles::default(),
         only_counts_files: false,
