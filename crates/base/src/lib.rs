@@ -13,3 +13,4 @@ pub mod control_channel;
 pub mod held_directory;
 pub mod idle_timeout;
 pub mod policy_lines;
+pub mod shell_word;

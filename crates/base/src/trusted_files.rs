@@ -16,6 +16,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+use crate::shell_word::quote;
 use crate::sys::describe::describe;
 
 /// Most symbolic links on the way to a file, as in Linux (path_resolution(7)).
@@ -111,11 +112,9 @@ fn above(file: &Path, place: &Path) -> String {
     if file == place { String::new() } else { format!(": its directory {}", shown(place)) }
 }
 
-/// Quotes a path for a shell.
+/// Quotes a path for a shell, escaped.
 pub fn quoted(path: &Path) -> String {
-    let shown = shown(path);
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:".contains(letter);
-    if shown.chars().all(is_plain) { shown } else { format!("'{}'", shown.replace('\'', "'\\''")) }
+    quote(&shown(path))
 }
 
 /// What others may do with a file that haul looks up.

@@ -96,15 +96,6 @@ pub(super) fn split(text: &str) -> Result<Vec<String>, CommandTemplateError> {
     Ok(words)
 }
 
-/// Quotes `word` for a POSIX shell and for [`split`].
-pub(super) fn quote(word: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"%+,-./:=@_".contains(&b);
-    if !word.is_empty() && word.bytes().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
 fn single_quoted(rest: &mut std::str::Chars<'_>, word: &mut String) -> Result<(), CommandTemplateError> {
     loop {
         match rest.next() {
@@ -176,6 +167,7 @@ fn fill_word(
 
 #[cfg(test)]
 mod tests {
+    use haul_base::shell_word::quote;
     use proptest::prelude::*;
 
     use super::*;

@@ -6,9 +6,10 @@ use std::fs;
 use haul_base::job::End;
 use haul_base::job::error::Error;
 use haul_base::job::spec::{AddressFamily, RemoteAccess, WorkerProgram};
+use haul_base::shell_word::quote;
 use haul_proto::path::escape;
 
-use super::command::{CommandValues, fill_in, quote};
+use super::command::{CommandValues, fill_in};
 use crate::launch::failure::LaunchScene;
 
 /// Example path of an administrator's haul, for hints.
