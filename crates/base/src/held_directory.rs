@@ -229,8 +229,7 @@ impl HeldDirectory {
         let (parent, name) = self.parent(path)?;
         let own = hex(&random::<8>()?);
         let temporary: OsString = [OsStr::new("."), name, OsStr::new("."), OsStr::new(&own)].into_iter().collect();
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = File::from(openat(&parent, &temporary, flags, PRIVATE_FILE)?);
+        let file = self.create_new(&path.with_file_name(&temporary))?;
         Ok(UnnamedFile { file, parent, temporary, name: name.to_owned() })
     }
 
@@ -349,7 +348,9 @@ mod tests {
         let mut half = held.create_unnamed(&file).unwrap();
         half.write_all(b"half").unwrap();
         assert!(!held.has(&file));
-        drop(half);
+        let other = held.create_unnamed(&file).unwrap();
+        assert_eq!(held.names(&folder).unwrap().len(), 2, "nobody can foresee a temporary name");
+        drop((half, other));
         assert_eq!(held.names(&folder).unwrap(), [""; 0]);
         held.replace(&file, b"old").unwrap();
         held.replace(&file, b"new").unwrap();
@@ -374,6 +375,9 @@ mod tests {
         for name in ["folder/file", "link", "fifo", "../outside/file", "folder/.."] {
             let name = path.join(name);
             assert!(held.open(&name).is_err() && held.append(&name).is_err(), "{}", name.display());
+        }
+        for name in ["link", "name", "fifo"] {
+            assert!(held.create_new(&path.join(name)).is_err(), "{name}");
         }
         assert!(held.append(&path.join("name")).is_err(), "a file with another name elsewhere");
         assert!(held.names(&path.join("folder")).is_err() && held.make_directory(&path.join("folder/new")).is_err());
