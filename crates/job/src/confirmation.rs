@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use haul_base::held_directory::HeldDirectory;
+use haul_base::trusted_files::quoted;
 use haul_proto::path::escape;
 
 use crate::error::{JobError, shown};
@@ -46,12 +47,13 @@ impl Confirmation {
         if is_confirmed {
             return Ok(());
         }
-        let (path, words) = (shown(path), words.iter().map(|word| escape(word.as_bytes())).collect::<Vec<_>>());
+        let words: Vec<_> = words.iter().map(|word| escape(word.as_bytes())).collect();
+        let shown = shown(path);
         Err(JobError::usage(
-            format!("{path}: not confirmed by you on this host, and able to start programs: {}", words.join(" ")),
+            format!("{shown}: not confirmed by you on this host, and able to start programs: {}", words.join(" ")),
             format!(
                 "if they are yours: haul job {}",
-                self.step.replacen(" JOB", &format!(" --confirm {digest} {path}"), 1)
+                self.step.replacen(" JOB", &format!(" --confirm {digest} {}", quoted(path)), 1)
             ),
         ))
     }
@@ -90,7 +92,7 @@ mod tests {
         assert_eq!(elsewhere.check(job, &[]), Ok(()));
         let refusal = elsewhere.check(job, &other).unwrap_err().to_string();
         let line =
-            format!("hint: if they are yours: haul job shard --confirm {} /shared/a job N", digest(&other).unwrap());
+            format!("hint: if they are yours: haul job shard --confirm {} '/shared/a job' N", digest(&other).unwrap());
         assert!(refusal.contains("able to start programs: -T=evil\n") && refusal.contains(&line), "{refusal}");
         let typed = Confirmation::new("finish JOB", digest(&own), state.clone());
         assert!(typed.check(job, &own).is_ok() && typed.check(job, &other).is_err());
