@@ -246,8 +246,10 @@ mod tests {
             change(&mut planted);
             planted.is_same_command(&new)
         };
-        let changes: [fn(&mut JobDescription); 8] = [
+        let changes: [fn(&mut JobDescription); 10] = [
+            |planted| planted.source = "/home/victim".into(),
             |planted| planted.base = "/home/victim".into(),
+            |planted| planted.is_sync = true,
             |planted| planted.verifies = true,
             |planted| planted.name = "other".into(),
             |planted| planted.options.push("-S=sh".into()),
@@ -256,7 +258,7 @@ mod tests {
             |planted| planted.sizes.full.files += 1,
             |planted| planted.range_len = None,
         ];
-        assert_eq!(changes.map(is_same), [false; 8]);
+        assert_eq!(changes.map(is_same), [false; 10]);
     }
 
     #[test]

@@ -294,6 +294,15 @@ mod tests {
     }
 
     #[test]
+    fn a_request_has_one_deadline_however_its_bytes_arrive() {
+        let (mut here, mut there) = UnixStream::pair().unwrap();
+        there.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        let late = read_request(&mut here, Instant::now()).unwrap_err();
+        assert_eq!(late.kind(), ErrorKind::TimedOut);
+        assert!(read_request(&mut here, Instant::now() + REQUEST_TIME).unwrap().is_some());
+    }
+
+    #[test]
     fn only_a_request_for_metrics_gets_them() {
         let metrics = answers();
         let line = |request: &str| reply(request, &metrics).lines().next().unwrap_or_default().to_owned();

@@ -114,6 +114,19 @@ fn a_policy_that_forbids_it_or_is_not_understood_prevents_it_in_any_shell() {
 }
 
 #[test]
+fn no_path_adds_a_line_to_the_scripts_output() {
+    for sh in installed().iter().filter(|shell| POSIX.contains(&shell.name)) {
+        let mut sandbox = Sandbox::new(sh.clone(), sh);
+        let config = sandbox.directory.path().join(r"a\nHAUL-READY\n");
+        sandbox.environment.push(format!("XDG_CONFIG_HOME={}", config.display()));
+        fs::create_dir_all(config.join("haul")).unwrap();
+        fs::write(config.join("haul/policy"), "deploy = no\n").unwrap();
+        let error = sandbox.error();
+        assert!(error.contains("/haul/policy forbids it"), "{}: {error}", sh.name);
+    }
+}
+
+#[test]
 fn other_users_can_neither_change_nor_read_it() {
     let sandbox = Sandbox::dash();
     let placed = place_and_find(&sandbox, "dash");
