@@ -203,6 +203,20 @@ mod tests {
     }
 
     #[test]
+    fn a_comparison_leaves_no_bytes_unread() {
+        let temp = tempfile::tempdir().unwrap();
+        let job = JobDirectory::create(&temp.path().join("job")).unwrap();
+        write(&job, &MergedReport { range_bytes: 5, ..MergedReport::default() }, &Value::Null).unwrap();
+        let unread = || {
+            let value: Value = serde_json::from_str(&job.report().read_text().unwrap().unwrap()).unwrap();
+            (value["bytes_not_reread"].clone(), value["verified"].clone())
+        };
+        assert_eq!(unread(), (5.into(), Value::Null));
+        record_verified(&job, true).unwrap();
+        assert_eq!(unread(), (0.into(), true.into()));
+    }
+
+    #[test]
     fn results_add_up_by_host() {
         let ends = [(ShardEnd::Done, "n1", 2.0), (ShardEnd::Failed, "n2", 8.0), (ShardEnd::Done, "n1", 4.0)];
         let mut shards: Vec<_> = (0..)
