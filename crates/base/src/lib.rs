@@ -5,6 +5,8 @@
 
 pub mod sys;
 
+pub mod shell_word;
+
 pub mod job;
 
 pub mod trusted_files;
@@ -13,4 +15,3 @@ pub mod control_channel;
 pub mod held_directory;
 pub mod idle_timeout;
 pub mod policy_lines;
-pub mod shell_word;

@@ -48,12 +48,12 @@ impl Confirmation {
             return Ok(());
         }
         let words: Vec<_> = words.iter().map(|word| escape(word.as_bytes())).collect();
-        let shown = shown(path);
+        let (operand, path) = (quoted(path), shown(path));
         Err(JobError::usage(
-            format!("{shown}: not confirmed by you on this host, and able to start programs: {}", words.join(" ")),
+            format!("{path}: not confirmed by you on this host, and able to start programs: {}", words.join(" ")),
             format!(
                 "if they are yours: haul job {}",
-                self.step.replacen(" JOB", &format!(" --confirm {digest} {}", quoted(path)), 1)
+                self.step.replacen(" JOB", &format!(" --confirm {digest} {operand}"), 1)
             ),
         ))
     }
