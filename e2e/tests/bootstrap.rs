@@ -177,8 +177,8 @@ fn login_shell_fish() {
     through("fish");
 }
 
-/// A host with its home on a file system mounted with these options, and haul's messages about it.
-fn home_on(options: &str, prepare: impl Fn(&haul_e2e::Mount<'_>), phrases: &[&str]) {
+/// A host with its home on a file system mounted with these options, where haul cannot be put.
+fn home_on(options: &str, prepare: impl Fn(&haul_e2e::Mount<'_>), reason: &str) {
     if !is_root_or_skip("mounting a file system") {
         return;
     }
@@ -188,25 +188,53 @@ fn home_on(options: &str, prepare: impl Fn(&haul_e2e::Mount<'_>), phrases: &[&st
     let home = Some(mount.path().to_owned());
     let remote = Remote::without_haul(&sandbox, Options { home, ..Options::default() });
     sandbox.tree("source");
-    let run = push(&sandbox, &remote, "there").ends(3).says(["127.0.0.1"]).says(phrases.iter().copied());
-    assert!(!sandbox.path("there").exists(), "{}", run.account());
+    push(&sandbox, &remote, "there").succeeds().says(["for this job alone", reason]);
+    compare(&sandbox.path("source"), &sandbox.path("there")).unwrap();
     assert_eq!(placed(&remote), Vec::<PathBuf>::new());
+    let elsewhere = sandbox.path("else where");
+    let named = |target: &str| {
+        let run = remote.haul(&sandbox).arg("--remote-dir").arg(&elsewhere).args(["-r", "source"]);
+        run.arg(remote.at(sandbox.path(target))).run().succeeds()
+    };
+    named("first").says(["installed haul", "else where/haul/"]);
+    named("second").does_not_say("installed haul");
     remote.is_left_clean();
 }
 
 #[test]
-fn a_noexec_home_is_reported_with_the_remedy() {
-    home_on("size=64m,noexec", |_| {}, &["noexec", "-T"]);
+fn a_noexec_home_is_passed_over() {
+    home_on("size=64m,noexec", |_| {}, "allows no execution");
 }
 
 #[test]
-fn a_read_only_home_is_reported_with_the_remedy() {
-    home_on("size=64m", |mount| mount.remount("ro"), &["read-only", "-T"]);
+fn a_read_only_home_is_passed_over() {
+    home_on("size=64m", |mount| mount.remount("ro"), "Read-only file system");
 }
 
 #[test]
-fn a_full_home_is_reported_with_the_remedy() {
-    home_on("size=1m", |_| {}, &["full", "free space"]);
+fn a_full_home_is_passed_over() {
+    home_on("size=1m", |_| {}, "No space left on device");
+}
+
+#[test]
+fn a_login_that_runs_another_program_is_given_up() {
+    let (sandbox, remote) = bare_host("");
+    fs::write(remote.home().join(".bashrc"), "exec cat\n").unwrap();
+    let slow =
+        remote.haul(&sandbox).args(["--silence", "7s", "-r", "source"]).arg(remote.at(sandbox.path("there"))).run();
+    slow.ends(3).says(["waiting for 127.0.0.1 to start haul", "did not start on 127.0.0.1 within 7 s", ".bashrc"]);
+    fs::write(remote.home().join(".bashrc"), "exit 0\n").unwrap();
+    push(&sandbox, &remote, "there").ends(3).says(["ended with status 0", ".bashrc", "echo ok"]);
+    remote.is_left_clean();
+
+    let forced = Remote::without_haul(
+        &sandbox,
+        Options { extra_config: "ForceCommand /usr/lib/openssh/sftp-server".into(), ..Options::default() },
+    );
+    fs::remove_file(remote.home().join(".bashrc")).unwrap();
+    let run =
+        forced.haul(&sandbox).args(["--silence", "3s", "-r", "source"]).arg(forced.at(sandbox.path("there"))).run();
+    run.ends(3).says(["did not start on 127.0.0.1 within 3 s", "forced command"]);
 }
 
 #[test]

@@ -296,3 +296,29 @@ fn another_configuration_of_ssh_is_used_on_a_host_without_haul() {
     sandbox.haul(["-f", "--rsh", &rsh, "source", &to]).run().succeeds();
     assert_eq!(contents(&target), b"content");
 }
+
+#[test]
+fn settings_of_ssh_for_a_login_by_hand_do_no_harm() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.file("source", "content");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let forward = format!("LocalForward {} 127.0.0.1:1\nExitOnForwardFailure yes", taken.local_addr().unwrap());
+    let settings = [
+        "RemoteCommand tmux attach\nRequestTTY force",
+        "SessionType none",
+        "StdinNull yes",
+        "ForkAfterAuthentication yes",
+        "LogLevel QUIET",
+        forward.as_str(),
+    ];
+    let usual = fs::read_to_string(remote.sshd().ssh_config()).unwrap();
+    for (at, setting) in settings.into_iter().enumerate() {
+        let config = sandbox.file("config", format!("{setting}\n{usual}"));
+        let target = sandbox.path(&format!("target{at}"));
+        let run = sandbox.haul(["--ssh-config"]).arg(config).arg("source").arg(remote.at(&target)).run();
+        run.succeeds();
+        assert_eq!(contents(&target), b"content", "{setting}");
+    }
+    remote.is_left_clean();
+}

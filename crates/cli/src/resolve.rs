@@ -379,6 +379,7 @@ fn access(values: &Values, in_turn: bool) -> Result<RemoteAccess, UsageError> {
         silence: values.get(&flags::SILENCE)?.unwrap_or(default.silence),
         connect_timeout: values.get(&flags::SILENCE)?.unwrap_or(default.connect_timeout),
         greeting_timeout: None,
+        start_timeout: values.get(&flags::SILENCE)?.unwrap_or(default.start_timeout),
         retries: retries(values)?,
     })
 }
@@ -401,6 +402,7 @@ fn login(values: &Values) -> Result<Login, UsageError> {
         ssh_options,
         deploy: !values.is_set(&flags::NO_DEPLOY),
         worker_binary: values.last(&flags::WORKER_BINARY).map(PathBuf::from),
+        remote_dir: values.get(&flags::REMOTE_DIR)?,
     })
 }
 

@@ -76,6 +76,8 @@ pub struct RemoteAccess {
     pub connect_timeout: Duration,
     /// Time limit for the whole login and start; `None` if a user may have to type a password.
     pub greeting_timeout: Option<Duration>,
+    /// Time limit from the end of the login to the worker's greeting, and between the steps of its deployment.
+    pub start_timeout: Duration,
     /// Restarts after a lost connection.
     pub retries: Retries,
 }
@@ -95,6 +97,9 @@ pub struct Login {
     pub deploy: bool,
     /// `--worker-binary`: the executable for hosts of its system.
     pub worker_binary: Option<PathBuf>,
+    /// `--remote-dir`: where a host without haul gets it, instead of its cache directory. Absolute, or begins with
+    /// `~/`, without control characters.
+    pub remote_dir: Option<PathBuf>,
 }
 
 impl RemoteAccess {
@@ -109,6 +114,10 @@ impl RemoteAccess {
 
 /// ssh's connection timeout, unless the user sets one.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How long a host may take to start haul after the login, unless the user sets a limit: slow start-up files of a login
+/// shell take some of it.
+pub const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Smallest idle timeout: three heartbeats.
 pub const SILENCE_MIN: Duration = Duration::from_secs(3);
@@ -125,6 +134,7 @@ impl Default for RemoteAccess {
             silence: Duration::from_millis(SILENCE_MS),
             connect_timeout: CONNECT_TIMEOUT,
             greeting_timeout: None,
+            start_timeout: START_TIMEOUT,
             retries: Retries::default(),
         }
     }

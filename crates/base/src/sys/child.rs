@@ -161,6 +161,11 @@ impl ChildGuard {
         bytes.split(|&b| b == b'\n').map(|line| escape(line.trim_ascii())).filter(|line| !line.is_empty()).collect()
     }
 
+    /// Returns a handle on the end of its standard error, to be searched while it runs.
+    pub fn errors(&self) -> ChildErrors {
+        ChildErrors(Arc::clone(&self.kept))
+    }
+
     fn signal(&mut self, signal: Signal) {
         // A reaped child is not signalled: its id may belong to another process.
         if let (Ok(None), Some(pid)) = (self.wait(Duration::ZERO), self.pid()) {
@@ -178,19 +183,37 @@ impl Drop for ChildGuard {
     }
 }
 
-/// Writes to a child that may not read. Fails once `cancel` is set.
+/// The end of a running child's standard error.
+#[derive(Debug)]
+pub struct ChildErrors(Arc<Mutex<VecDeque<u8>>>);
+
+impl ChildErrors {
+    /// Whether a line begins with `start`.
+    pub fn has_line(&self, start: &str) -> bool {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.make_contiguous().split(|&b| b == b'\n').any(|line| line.starts_with(start.as_bytes()))
+    }
+}
+
+/// Writes to a child that may not read. Fails once `cancel` is set, or with [`io::ErrorKind::TimedOut`].
 pub struct CancellableStdin<'a> {
     /// The child's standard input.
     pub pipe: &'a mut ChildStdin,
     /// Cancels the wait.
     pub cancel: &'a Cancel,
+    /// How long the child may leave the pipe full.
+    pub patience: Duration,
 }
 
 impl Write for CancellableStdin<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let begun = Instant::now();
         while !is_ready(&*self.pipe, PollFlags::OUT, CANCEL_POLL) {
             if self.cancel.is_cancelled() {
                 return Err(io::Error::other("cancelled"));
+            }
+            if begun.elapsed() > self.patience {
+                return Err(io::ErrorKind::TimedOut.into());
             }
         }
         self.pipe.write(&bytes[..bytes.len().min(PIPE_ROOM)])
@@ -289,10 +312,29 @@ mod tests {
             stop.cancel();
         });
         let begun = Instant::now();
-        let error =
-            CancellableStdin { pipe: &mut spawned.stdin, cancel: &cancel }.write_all(&vec![0; 1 << 20]).unwrap_err();
+        let mut to = CancellableStdin { pipe: &mut spawned.stdin, cancel: &cancel, patience: Duration::from_secs(60) };
+        let error = to.write_all(&vec![0; 1 << 20]).unwrap_err();
         assert!(begun.elapsed() < Duration::from_secs(5) && error.to_string() == "cancelled", "{error}");
         stopping.join().unwrap();
+    }
+
+    #[test]
+    fn writing_to_a_child_that_does_not_read_has_a_limit() {
+        let mut spawned = shell("sleep 15");
+        let patience = Duration::from_millis(100);
+        let mut to = CancellableStdin { pipe: &mut spawned.stdin, cancel: &Cancel::new(), patience };
+        assert_eq!(to.write_all(&vec![0; 1 << 20]).unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn a_line_of_its_errors_is_found_while_it_runs() {
+        let spawned = shell("echo Not authenticated >&2; printf 'Authenticated to x' >&2; echo ready; sleep 15");
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !spawned.guard.errors().has_line("Authenticated to ") {
+            assert!(Instant::now() < deadline);
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(!spawned.guard.errors().has_line("authenticated"));
     }
 
     #[test]

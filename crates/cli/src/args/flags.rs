@@ -16,6 +16,7 @@ pub mod sweep;
 pub mod verify;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use haul_base::job::spec::{
@@ -27,7 +28,7 @@ use super::flag::{Flag, Repeated, Single, Switch, options};
 use super::limits::CLIENTS_MAX;
 use super::parsers::{
     DeleteTime, bwlimit, cipher, compression, equality, forced_window, frame, fsync, places, ports, queue_depth, rate,
-    raw, run_time, text, window, word,
+    raw, remote_dir, run_time, text, window, word,
 };
 use super::row::HelpSection::{
     Accepted, Connecting, Copying, Filtering, Integrity, Output, Performance, Syncing, Unlisted,
@@ -172,6 +173,7 @@ options! {
     SECRET_FILE: Single<OsString> = row("secret-file", None, One("FILE"), Connecting, "read the secret or private key for haul://HOST from the first line of FILE").one(raw);
     NO_DEPLOY: Switch = row("no-deploy", None, Nothing, Connecting, "do not copy haul to hosts that lack it").switch();
     WORKER_BINARY: Single<OsString> = row("worker-binary", None, One("FILE"), Connecting, "haul for hosts of another architecture that lack it").one(raw);
+    REMOTE_DIR: Single<PathBuf> = row("remote-dir", None, One("DIR"), Connecting, "directory for haul on hosts that lack it (default: ~/.cache)").one(remote_dir);
     RETRIES: Single<u32> = row("retries", None, One("N"), Connecting, "reconnect at most N times without progress (0: never)").one(|a| a.number(0..=1_000_000));
     RETRY_FOR: Single<Duration> = row("retry-for", None, One("TIME"), Connecting, "reconnect for at most TIME without progress (default: 10m)").one(|a| a.time(Duration::ZERO..=DAY * 30, "of at most 30d"));
     SILENCE: Single<Duration> = row("silence", None, One("TIME"), Connecting, "treat a host as lost after TIME without a message (default: 13s)").one(|a| a.time(SILENCE_MIN..=HOUR, "from 3s to 1h"));

@@ -261,6 +261,8 @@ fn full_help() {
                                     the first line of FILE
               --no-deploy           do not copy haul to hosts that lack it
               --worker-binary FILE  haul for hosts of another architecture that lack it
+              --remote-dir DIR      directory for haul on hosts that lack it (default:
+                                    ~/.cache)
               --retries N           reconnect at most N times without progress (0:
                                     never)
               --retry-for TIME      reconnect for at most TIME without progress
@@ -424,6 +426,8 @@ fn verify_help() {
           --rsh COMMAND         ssh command line, as in rsync ('ssh -p 2222 -i key')
           --no-deploy           do not copy haul to hosts that lack it
           --worker-binary FILE  haul for hosts of another architecture that lack it
+          --remote-dir DIR      directory for haul on hosts that lack it (default:
+                                ~/.cache)
           --retries N           reconnect at most N times without progress
           --retry-for TIME      reconnect for at most TIME without progress
                                 (default: 10m)

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use haul_base::job::spec::{Cipher, CompressionMethod, CompressionPolicy, EqualityTest, Fsync, RangeLen};
@@ -41,6 +42,16 @@ pub fn word(argument: Argument<'_>) -> Parsed<String> {
     match text.is_empty() || text.contains(char::is_whitespace) {
         true => Err(argument.bad("must be one word")),
         false => Ok(text.to_owned()),
+    }
+}
+
+/// `--remote-dir`: the other host's shell gets it.
+pub fn remote_dir(argument: Argument<'_>) -> Parsed<PathBuf> {
+    let bytes = argument.value.as_bytes();
+    let is_path = bytes.starts_with(b"/") || bytes.starts_with(b"~/");
+    match is_path && !bytes.iter().any(u8::is_ascii_control) {
+        true => Ok(PathBuf::from(argument.value)),
+        false => Err(argument.bad("must be an absolute path, or begin with ~/")),
     }
 }
 

@@ -39,6 +39,7 @@ const KEPT: [&OptionRow; 41] = [
     &flags::PATHS.row,
     &flags::NO_DEPLOY.row,
     &flags::WORKER_BINARY.row,
+    &flags::REMOTE_DIR.row,
     &flags::SILENCE.row,
     &flags::VERIFY.row,
     &flags::DIGEST.row,

@@ -133,6 +133,18 @@ cpus = 1
 }
 
 #[test]
+fn a_directory_for_the_executable_is_the_hosts_own() {
+    let file = ["[host.a]\nremote-dir = \"/scratch/ann\"\n[host.b]\nremote-dir = \"~/big disk\""];
+    let access = good("a:x b:y", &file).job.access;
+    assert_eq!(access.login.remote_dir, Some("/scratch/ann".into()));
+    assert_eq!(access.of_target().login.remote_dir, Some("~/big disk".into()));
+    for wrong in ["scratch", "~ann/x", "/a\u{1}b"] {
+        let error = planned(&format!("--remote-dir={wrong} a b:y"), &[]).err().unwrap();
+        assert!(error.contains("must be an absolute path, or begin with ~/"), "{error}");
+    }
+}
+
+#[test]
 fn rsync_like_options_precede_a_file() {
     let file = ["ssh-port = 2222\nidfile = \"file.key\"\nssh-option = \"A=1\""];
     let words = ["--rsh", "ssh -p 9 -o A=0", "a", "b:c"].map(OsString::from).to_vec();

@@ -23,13 +23,14 @@ use crate::args::{Dialect, UsageError, flags, habits};
 use crate::resolve::HostNames;
 
 /// Options of a host's login: each end has its own.
-const OF_A_LOGIN: [&OptionRow; 6] = [
+const OF_A_LOGIN: [&OptionRow; 7] = [
     &flags::IDFILE.row,
     &flags::SSH_CONFIG.row,
     &flags::SSH_PORT.row,
     &flags::SSH_OPTION.row,
     &flags::NO_DEPLOY.row,
     &flags::WORKER_BINARY.row,
+    &flags::REMOTE_DIR.row,
 ];
 /// An option with the values of all matching sections, the most specific first: ssh uses the first value.
 const ADDED_UP: &OptionRow = &flags::SSH_OPTION.row;

@@ -107,7 +107,11 @@ impl ScratchSpace {
         drop(stdin);
         match guard.wait(PATIENCE).context("ssh")? {
             Some(status) if status.success() => Ok(()),
-            Some(_) => Err(anyhow!(guard.stderr_tail().pop().unwrap_or_else(|| "ssh failed".to_owned()))),
+            Some(_) => {
+                let mut said = guard.stderr_tail();
+                launch::drop_ssh_reports(&mut said);
+                Err(anyhow!(said.pop().unwrap_or_else(|| "ssh failed".to_owned())))
+            }
             None => Err(anyhow!("timed out after {} s", PATIENCE.as_secs())),
         }
     }

@@ -18,7 +18,7 @@ use haul_base::sys::panic::panicked;
 use haul_base::sys::sync::lock;
 
 use super::worker_role::WorkerRole;
-use crate::launch::{InheritedStdio, StartedWorker, host_label, start_local, start_remote, start_served};
+use crate::launch::{InheritedStdio, StartControl, StartedWorker, host_label, start_local, start_remote, start_served};
 
 /// Name of a thread that starts a worker.
 const START_THREAD: &str = "haul-start";
@@ -26,6 +26,14 @@ const START_THREAD: &str = "haul-start";
 pub const CANCEL_POLL: Duration = Duration::from_millis(50);
 /// A login that takes longer is reported.
 const SLOW_LOGIN: Duration = Duration::from_secs(1);
+
+/// What a start reports.
+enum StartNews {
+    /// The host let ssh in, and takes long to start haul.
+    Slow,
+    /// It has ended.
+    Ended(Result<GreetedWorker, Error>),
+}
 
 /// A worker that has greeted. It gets heartbeats from now on, since the other one may start slowly.
 pub struct GreetedWorker {
@@ -83,8 +91,12 @@ pub fn start_all(
             stop.cancel();
         }
         match ended.recv_timeout(CANCEL_POLL) {
-            Ok((index, Ok(started))) => all[index] = Some(started),
-            Ok((_, Err(error))) => failure = failure.or(Some(error)),
+            Ok((index, StartNews::Slow)) => {
+                let host = host_label(&hosts[index].1);
+                observer.event(&Event::Warning(format!("waiting for {host} to start haul")));
+            }
+            Ok((index, StartNews::Ended(Ok(started)))) => all[index] = Some(started),
+            Ok((_, StartNews::Ended(Err(error)))) => failure = failure.or(Some(error)),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
@@ -112,7 +124,7 @@ fn start_one(
     program: &WorkerProgram,
     turn: Option<Arc<Mutex<()>>>,
     stop: &Cancel,
-    sender: &Sender<(usize, Result<GreetedWorker, Error>)>,
+    sender: &Sender<(usize, StartNews)>,
 ) -> Result<thread::JoinHandle<()>, Error> {
     let access = job.access.clone();
     let access = if role == WorkerRole::Target { access.of_target() } else { access };
@@ -121,14 +133,16 @@ fn start_one(
     let standard = InheritedStdio::of(&job.options);
     let spawned = thread::Builder::new().name(START_THREAD.into()).spawn(move || {
         let _turn = turn.as_ref().map(|turn| lock(turn));
+        // The receiver lives until the thread has ended.
+        let report = |news| drop(sender.send((index, news)));
+        let control = StartControl { cancel: &stop, on_slow: &|| report(StartNews::Slow) };
         let started = match &host {
             _ if stop.is_cancelled() => Err(Error::Interrupted),
             Host::Local => start_local(&program, role.end(), &standard, &stop),
             Host::Served { .. } => start_served(&host, role.end(), &program, &stop),
-            Host::Remote { .. } => start_remote(&host, role.end(), &access, &program, &stop),
+            Host::Remote { .. } => start_remote(&host, role.end(), &access, &program, control),
         };
-        // The receiver lives until the thread has ended.
-        let _ = sender.send((index, started.and_then(GreetedWorker::new)));
+        report(StartNews::Ended(started.and_then(GreetedWorker::new)));
     });
     spawned.map_err(no_thread)
 }

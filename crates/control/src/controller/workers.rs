@@ -24,6 +24,7 @@ use super::inbox::{self, Inbox, queue};
 use super::worker_relay::{WorkerInput, relay_all};
 use super::worker_role::WorkerRole;
 use super::worker_start::{CANCEL_POLL, GreetedWorker, no_thread, start_all};
+use crate::launch::drop_ssh_reports;
 
 /// Time limit of workers' cleanup after a cancelled job.
 const CANCEL_GRACE: Duration = Duration::from_millis(600);
@@ -225,6 +226,7 @@ impl Workers {
         let status = worker.child.wait(Duration::from_millis(500)).ok().flatten();
         let text = format!("lost the connection to {}", worker.label);
         let mut details = worker.child.stderr_tail();
+        drop_ssh_reports(&mut details);
         details.retain(|line| !line.trim_start().starts_with("hint: "));
         details.extend(reason);
         match (details.last(), status) {

@@ -42,8 +42,14 @@ pub(super) struct FailedChild {
 /// command.
 type KnownMessage = (&'static str, &'static str, &'static str);
 
+/// ssh's exit status for failures of its own.
+const SSH_FAILED: i32 = 255;
+
 /// ssh's words for a passed time limit.
 const TIMED_OUT: &str = "timed out";
+
+/// The words of a shell that forbids `exec` (rbash, rksh).
+const RESTRICTED: &str = ": restricted";
 
 /// Searched in this order: a specific text precedes a general one.
 const KNOWN: &[KnownMessage] = &[
@@ -82,6 +88,11 @@ const KNOWN: &[KnownMessage] = &[
         "ssh's configuration has a RemoteCommand for {}",
         "disable it for haul: --ssh-option RemoteCommand=none",
     ),
+    (
+        RESTRICTED,
+        "the account on {} has a restricted shell, which cannot install or search for haul",
+        "put a haul of the same version in its PATH, or use another account (user@host)",
+    ),
     ("onfiguration option", "ssh rejects an option", "correct ~/.ssh/config or --ssh-option"),
     (
         "Bad owner or permissions on",
@@ -111,12 +122,38 @@ impl LaunchScene {
                 };
                 (what.replace("{}", &self.host), remedy.replace("{ssh}", &self.attempt))
             }
-            (None, None) => (
-                format!("cannot start haul on {}: {}", self.host, describe_status(remains.status)),
-                format!("test the connection: {}", self.attempt),
-            ),
+            (None, None) => {
+                let logged_in = remains.status.and_then(|status| status.code()).is_some_and(|code| code != SSH_FAILED);
+                let remedy = match logged_in && !self.own_command {
+                    true => self.start_files("end the session"),
+                    false => format!("test the connection: {}", self.attempt),
+                };
+                (format!("cannot start haul on {}: {}", self.host, describe_status(remains.status)), remedy)
+            }
         };
         self.error(&what, remains, &remedy)
+    }
+
+    /// Whether the login shell forbids the script.
+    pub(super) fn is_restricted(&self, remains: &FailedChild) -> bool {
+        !self.own_command && remains.stderr.iter().any(|line| line.contains(RESTRICTED))
+    }
+
+    /// Returns the error of a host that let ssh in, and then did not start haul in time.
+    pub(super) fn not_started(&self, waited: Duration, remains: &FailedChild) -> Error {
+        let what = format!("haul did not start on {} within {} s of the login", self.host, waited.as_secs());
+        let remedy = match self.own_command {
+            true => format!("test the command: {}", self.attempt),
+            false => self.start_files("run another program"),
+        };
+        self.error(&what, remains, &format!("{remedy}; if it is slow: --silence {}s", 5 * waited.as_secs().max(1)))
+    }
+
+    /// Returns a hint about what a login shell does before it runs a command.
+    fn start_files(&self, what: &str) -> String {
+        let test =
+            self.attempt.strip_suffix("true").map_or_else(|| self.attempt.clone(), |ssh| format!("{ssh}echo ok"));
+        format!("start-up files of the shell there (.bashrc) or a forced command may {what}: {test} must print ok")
     }
 
     /// Returns the error of a retry without any output in time.
@@ -163,6 +200,10 @@ impl LaunchScene {
         )
     }
 
+    fn other_directory(&self) -> String {
+        format!("name another directory there: --remote-dir DIR, or {}", self.place_by_hand(""))
+    }
+
     fn option(&self) -> &'static str {
         match self.end {
             End::Source => "-S",
@@ -187,16 +228,11 @@ impl LaunchScene {
                     self.place_by_hand("")
                 ),
             ),
-            "no-home" => (with_detail("the account has no home directory"), self.place_by_hand("")),
-            "read-only" => (with_detail("cannot write to the cache directory"), self.place_by_hand("")),
-            "no-space" => (
-                with_detail("the disk is full"),
-                "free space in the home directory there, or use another account".into(),
-            ),
-            "noexec" => {
-                (with_detail("the home directory is mounted noexec"), self.place_by_hand(" that allows execution"))
-            }
-            "unsafe" => (with_detail("the cache directory is not safe"), self.place_by_hand("")),
+            "no-home" => (with_detail("the account has no home directory"), self.other_directory()),
+            "read-only" => (with_detail("cannot write to the cache directory"), self.other_directory()),
+            "no-space" => (with_detail("the disk is full"), format!("free space there, or {}", self.other_directory())),
+            "noexec" => (with_detail("the cache directory allows no execution"), self.other_directory()),
+            "unsafe" => (with_detail("the cache directory is not safe"), self.other_directory()),
             "policy" => (format!("{detail} forbids it"), self.place_by_hand("")),
             "no-tools" => (format!("the program {detail} is missing"), self.place_by_hand("")),
             "verify" => {

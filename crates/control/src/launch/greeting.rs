@@ -12,6 +12,7 @@ use rustix::event::PollFlags;
 use crate::launch::failure::FailedChild;
 use crate::launch::greeting_scanner::{GreetingScanner, ScannedLine};
 use crate::launch::prompt::Prompter;
+use crate::launch::start_wait::{StartWait, StartWaitState, drop_ssh_reports};
 
 /// Interval of the login speed-up, as a fraction of the time so far.
 const HURRIED_PART: u32 = 64;
@@ -33,6 +34,12 @@ pub(super) enum GreetResult {
     TooMuchNoise,
     /// The deadline passed.
     TimedOut,
+    /// The wait after the login gets long; returned once.
+    Slow,
+    /// ssh has not logged in for long.
+    NoLogin,
+    /// ssh has logged in, and haul has not started in this time.
+    NoStart(Duration),
     /// The caller cancelled.
     Cancelled,
 }
@@ -46,6 +53,8 @@ pub(super) struct GreetingListener {
     cancel: Cancel,
     /// The child to speed up until its first output, which ends the login.
     hurried: Option<LoginDeadline>,
+    /// Limits of a start through another program, besides the deadline.
+    wait: Option<StartWait>,
 }
 
 /// A child that is logging in.
@@ -66,12 +75,24 @@ impl GreetingListener {
     /// Reads `stdout` until `cancel` is set. Without a deadline it reads as long as the output is open, since the user
     /// may be typing a password.
     pub(super) fn new(stdout: ChildStdout, deadline: Option<Instant>, cancel: Cancel) -> Self {
-        Self { stdout, scanner: GreetingScanner::default(), deadline, cancel, hurried: None }
+        Self { stdout, scanner: GreetingScanner::default(), deadline, cancel, hurried: None, wait: None }
     }
 
     /// Speeds up the login of `ssh`, the source of this output.
     pub(super) fn hurry(&mut self, ssh: &ChildGuard) {
         self.hurried = Prompter::of(ssh.id()).map(|prompter| LoginDeadline { prompter, since: Instant::now() });
+    }
+
+    /// Limits the time that `child`, the source of this output, says nothing.
+    pub(super) fn limit(&mut self, wait: StartWait) {
+        self.wait = Some(wait);
+    }
+
+    /// The next step has begun, and may take this much longer than usual.
+    pub(super) fn begin_step(&mut self, longer: Duration) {
+        if let Some(wait) = &mut self.wait {
+            wait.begin_step(longer);
+        }
     }
 
     /// Reads the next line of haul's.
@@ -85,8 +106,11 @@ impl GreetingListener {
             match self.stdout.read(&mut byte) {
                 Ok(0) => return GreetResult::Ended,
                 Ok(_) => match self.scanner.push(byte[0]) {
-                    Ok(Some(line)) => return GreetResult::Line(line),
-                    Ok(None) => {}
+                    Ok(Some(line)) => {
+                        self.begin_step(Duration::ZERO);
+                        return GreetResult::Line(line);
+                    }
+                    Ok(None) => self.wait.iter_mut().for_each(StartWait::heard),
                     Err(_) => return GreetResult::TooMuchNoise,
                 },
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -121,7 +145,9 @@ impl GreetingListener {
             status = child.wait(CANCEL_POLL).ok().flatten();
         }
         child.end();
-        FailedChild { status, stderr: child.stderr_tail(), noise: self.scanner.noise() }
+        let mut stderr = child.stderr_tail();
+        drop_ssh_reports(&mut stderr);
+        FailedChild { status, stderr, noise: self.scanner.noise() }
     }
 
     /// Waits for a byte or the end; otherwise returns the reason to stop.
@@ -137,6 +163,12 @@ impl GreetingListener {
             }
             if left.is_some_and(|left| left.is_zero()) {
                 return Some(GreetResult::TimedOut);
+            }
+            match self.wait.as_mut().map(StartWait::check) {
+                Some(StartWaitState::Slow) => return Some(GreetResult::Slow),
+                Some(StartWaitState::NoLogin) => return Some(GreetResult::NoLogin),
+                Some(StartWaitState::NoStart(limit)) => return Some(GreetResult::NoStart(limit)),
+                Some(StartWaitState::Waiting) | None => {}
             }
             self.hurried = self.hurried.take().filter(|hurried| hurried.prompter.prompt());
         }

@@ -108,7 +108,7 @@ pub fn start_local(
             child.end();
             Err(failed(end, program, &why, &child.stderr_tail()))
         }
-        GreetResult::Line(_) | GreetResult::Ended | GreetResult::TooMuchNoise => {
+        _ => {
             let remains = listener.remains(&mut child);
             let output: Vec<String> = remains.noise.into_iter().chain(remains.stderr).collect();
             Err(failed(end, program, &describe_status(remains.status), &output))

@@ -6,6 +6,7 @@
 //!
 //! - `greeting_scanner`: finds haul's lines among noise. `greeting`: waits for them.
 //! - `local`, `remote` and `served`: the launch methods. `ssh`: its command line; `command`: a user's own command.
+//! - `start_wait`: how long a start may say nothing. `ssh_settings`: what must be overridden in ssh's configuration.
 //! - `script`: the remote shell command. `executables`, `executable`, `elf`: what to deploy.
 //! - `failure`: the errors of a failed start.
 
@@ -26,6 +27,8 @@ mod remote;
 mod script;
 mod served;
 mod ssh;
+mod ssh_settings;
+mod start_wait;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -36,10 +39,11 @@ pub use executable::verify_own_executable;
 use haul_base::job::location::Host;
 use haul_base::sys::child::ChildGuard;
 pub use local::{InheritedStdio, start_local};
-pub use remote::start_remote;
+pub use remote::{StartControl, start_remote};
 pub use script::is_deployed;
 pub use served::{label as served_label, start_served};
 pub use ssh::words as ssh_words;
+pub use start_wait::drop_ssh_reports;
 
 /// Returns a host as the user named it, as [`StartedWorker::host_label`] will.
 pub fn host_label(host: &Host) -> String {

@@ -20,6 +20,11 @@ impl NoPrompter {
     }
 
     /// See the module for Linux.
+    pub fn shares_connection(&self) -> bool {
+        match *self {}
+    }
+
+    /// See the module for Linux.
     pub fn peer(&self) -> Option<IpAddr> {
         match *self {}
     }

@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_tcp_nodelay, set_tcp_quickack, socket_protocol};
-use rustix::net::{getpeername, ipproto};
+use rustix::net::{SocketAddrUnix, getpeername, ipproto};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 /// Where a program that opens few files has its first connection.
@@ -52,6 +52,16 @@ impl Prompter {
         let connection = self.connection().ok().flatten()?;
         let peer = getpeername(&connection).ok().flatten()?;
         SocketAddr::try_from(peer).ok().map(|peer| peer.ip().to_canonical())
+    }
+
+    /// Whether it is a client of another ssh (ControlMaster): its only descriptor besides the standard ones leads to a
+    /// socket with a name. One that resolves a name may look like that for a moment.
+    pub fn shares_connection(&self) -> bool {
+        let is_open = |number| pidfd_getfd(&self.0, number, PidfdGetfdFlags::empty());
+        let mut open = DESCRIPTORS.filter_map(|number| is_open(number).ok());
+        let (Some(only), None) = (open.next(), open.next()) else { return false };
+        let peer = getpeername(&only).ok().flatten().and_then(|peer| SocketAddrUnix::try_from(peer).ok());
+        peer.is_some_and(|peer| peer.path().is_some())
     }
 
     fn connection(&self) -> Result<Option<OwnedFd>, Errno> {
@@ -117,6 +127,32 @@ pub mod tests {
         assert_eq!(is_prompt(shell), Some(true));
         process.stdin.take().unwrap().write_all(b"\n").unwrap();
         process.wait().unwrap();
+    }
+
+    #[test]
+    fn a_client_of_a_shared_connection_is_known_by_its_only_socket() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("control");
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        // bash connects to no named socket, so the child gets it at its start.
+        let client = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        let _accepted = listener.accept().unwrap();
+        let child = |script: &str| {
+            let fd = OwnedFd::from(client.try_clone().unwrap());
+            let mut command = Command::new("bash");
+            command.args(["-c", &format!("{script}; echo; read -t 20 x")]).stdin(Stdio::piped());
+            let mut child = command.stdout(Stdio::piped()).stderr(fd).spawn().unwrap();
+            std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+            child
+        };
+        for (script, is_shared) in
+            [("exec 3>&2 2>/dev/null", true), ("exec 3>&2 4</dev/null", false), ("exec 3</dev/null", false)]
+        {
+            let mut process = child(script);
+            assert_eq!(Prompter::of(process.id()).unwrap().shares_connection(), is_shared, "{script}");
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
     }
 
     #[test]

@@ -23,6 +23,17 @@ use crate::launch::failure::{LaunchScene, own_system};
 use crate::launch::greeting::{GreetResult, GreetingListener};
 use crate::launch::greeting_scanner::ScannedLine;
 use crate::launch::prompt::Prompter;
+use crate::launch::ssh_settings::SettingsQuery;
+use crate::launch::start_wait::{LOGIN_LIMIT, StartWait};
+
+/// What a start needs of its caller.
+#[derive(Clone, Copy)]
+pub struct StartControl<'a> {
+    /// Ends the start.
+    pub cancel: &'a Cancel,
+    /// Called once if a host that let ssh in takes long to start haul.
+    pub on_slow: &'a dyn Fn(),
+}
 
 /// Starts a worker on `host`. Blocks until it has greeted, until ssh ends, or until `cancel` is set. Password prompts
 /// may take any time, unless `access` bounds it. On an error ssh is gone.
@@ -34,9 +45,9 @@ pub fn start_remote(
     end: End,
     access: &RemoteAccess,
     program: &WorkerProgram,
-    cancel: &Cancel,
+    control: StartControl<'_>,
 ) -> Result<StartedWorker, Error> {
-    start_through(OsStr::new("ssh"), host, end, access, program, cancel)
+    start_through(OsStr::new("ssh"), host, end, access, program, control)
 }
 
 /// As [`start_remote`], with another program in place of ssh.
@@ -46,20 +57,23 @@ pub(super) fn start_through(
     end: End,
     access: &RemoteAccess,
     program: &WorkerProgram,
-    cancel: &Cancel,
+    control: StartControl<'_>,
 ) -> Result<StartedWorker, Error> {
     let Host::Remote { user, name } = host else {
-        return start_local(program, end, &InheritedStdio::default(), cancel);
+        return start_local(program, end, &InheritedStdio::default(), control.cancel);
     };
     let remote = SshRemote { user: user.as_deref(), name };
     remote.check()?;
     let scene = scene(remote, access, end);
     if let Some(template) = own_command(access, end) {
         let words = custom_command(template, remote, access, end, program)?;
-        return start_own(&words, scene, access, cancel);
+        return start_own(&words, scene, access, control);
     }
+    let arguments = arguments(remote, access);
+    let settings = SettingsQuery::start(ssh, &arguments);
     let executables = DeployableExecutables::open(program, access)?;
-    start_scripted(ssh, arguments(remote, access), scene, access, executables, program, cancel)
+    let arguments = [settings.overrides(), arguments].concat();
+    start_scripted(ssh, arguments, scene, access, executables, program, control)
 }
 
 /// Starts a command of the user's own, without deployment.
@@ -67,15 +81,15 @@ fn start_own(
     words: &[OsString],
     mut scene: LaunchScene,
     access: &RemoteAccess,
-    cancel: &Cancel,
+    control: StartControl<'_>,
 ) -> Result<StartedWorker, Error> {
     let (program, rest) = words.split_first().ok_or_else(|| Error::Usage("the command is empty".into()))?;
     scene.attempt = quoted(words);
     let spawned = spawn(Command::new(program).args(rest)).map_err(|error| not_started(program, &error))?;
-    LaunchConversation::new(spawned, scene, None, access, cancel).run()
+    Ok(LaunchConversation::new(spawned, scene, None, access, control).run()?)
 }
 
-/// Starts the haul that the script finds or deploys.
+/// Starts the haul that the script finds or deploys. A restricted shell runs no script, but perhaps the haul in its PATH.
 pub(super) fn start_scripted(
     ssh: &OsStr,
     mut arguments: Vec<OsString>,
@@ -83,7 +97,7 @@ pub(super) fn start_scripted(
     access: &RemoteAccess,
     executables: DeployableExecutables,
     program: &WorkerProgram,
-    cancel: &Cancel,
+    control: StartControl<'_>,
 ) -> Result<StartedWorker, Error> {
     let worker_arguments = plain_arguments(&program.worker_arguments)
         .ok_or_else(|| Error::Failed("a worker's arguments must be plain words".into()))?;
@@ -92,17 +106,51 @@ pub(super) fn start_scripted(
         executables: executables.opened(),
         arguments: &worker_arguments,
         token: access.login.deploy.then_some(token.as_str()),
+        directory: access.login.remote_dir.as_deref(),
     };
+    let host = arguments.len();
     arguments.push(remote_command(&request).into());
-    let mut spawned = spawn(Command::new(ssh).args(&arguments)).map_err(|error| not_started(ssh, &error))?;
-    spawned.guard.is_messenger();
-    let mut conversation = LaunchConversation::new(spawned, scene, Some(executables), access, cancel);
-    conversation.listener.hurry(&conversation.child);
-    conversation.run()
+    let converse = |arguments: &[OsString], executables| {
+        let mut spawned = spawn(Command::new(ssh).args(arguments)).map_err(|error| not_started(ssh, &error))?;
+        spawned.guard.is_messenger();
+        let mut conversation = LaunchConversation::new(spawned, scene.clone(), executables, access, control);
+        conversation.listener.hurry(&conversation.child);
+        conversation.run()
+    };
+    match converse(&arguments, Some(executables)) {
+        Err(StartFailure::Restricted(error)) => {
+            arguments.truncate(host);
+            arguments.push(format!("haul {worker_arguments}").into());
+            converse(&arguments, None)
+                .map_err(|_| if control.cancel.is_cancelled() { Error::Interrupted } else { error })
+        }
+        started => Ok(started?),
+    }
+}
+
+/// A failed start.
+enum StartFailure {
+    /// The login shell forbids the script.
+    Restricted(Error),
+    /// Any other.
+    Other(Error),
+}
+
+impl From<Error> for StartFailure {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<StartFailure> for Error {
+    fn from(failure: StartFailure) -> Self {
+        let (StartFailure::Restricted(error) | StartFailure::Other(error)) = failure;
+        error
+    }
 }
 
 /// The dialogue until a worker has greeted.
-struct LaunchConversation {
+struct LaunchConversation<'a> {
     listener: GreetingListener,
     /// Its time limit, if any.
     patience: Option<Duration>,
@@ -112,26 +160,31 @@ struct LaunchConversation {
     /// `None` once one is sent, or if the user's own command starts haul.
     executables: Option<DeployableExecutables>,
     deploy: bool,
-    cancel: Cancel,
+    control: StartControl<'a>,
+    /// Limit of a step after the login.
+    start_timeout: Duration,
     found: String,
     system: String,
     deployed: Option<String>,
 }
 
-impl LaunchConversation {
+impl<'a> LaunchConversation<'a> {
     fn new(
         spawned: SpawnedChild,
         scene: LaunchScene,
         executables: Option<DeployableExecutables>,
         access: &RemoteAccess,
-        cancel: &Cancel,
+        control: StartControl<'a>,
     ) -> Self {
         let patience = access.greeting_timeout;
         let deadline = patience.map(|patience| Instant::now() + patience);
+        let mut listener = GreetingListener::new(spawned.stdout, deadline, control.cancel.clone());
+        listener.limit(StartWait::new(&spawned.guard, LOGIN_LIMIT, access.start_timeout));
         Self {
-            listener: GreetingListener::new(spawned.stdout, deadline, cancel.clone()),
+            listener,
             patience,
-            cancel: cancel.clone(),
+            control,
+            start_timeout: access.start_timeout,
             to_worker: spawned.stdin,
             child: spawned.guard,
             scene,
@@ -143,36 +196,50 @@ impl LaunchConversation {
         }
     }
 
-    fn run(mut self) -> Result<StartedWorker, Error> {
+    fn run(mut self) -> Result<StartedWorker, StartFailure> {
         loop {
             match self.listener.next() {
                 GreetResult::Line(ScannedLine::Greeting(greeting)) if greeting.protocol == PROTOCOL => {
                     return Ok(self.started(greeting.version));
                 }
                 GreetResult::Line(ScannedLine::Greeting(greeting)) => {
-                    return Err(self.scene.other_protocol(&greeting.version, greeting.protocol, PROTOCOL));
+                    return Err(self.scene.other_protocol(&greeting.version, greeting.protocol, PROTOCOL).into());
                 }
                 GreetResult::Line(ScannedLine::OtherSystem(system)) => self.describe(system)?,
                 GreetResult::Line(ScannedLine::Absent { system, found }) => (self.system, self.found) = (system, found),
                 GreetResult::Line(ScannedLine::Ready) => self.send()?,
                 GreetResult::Line(ScannedLine::Placed(path)) => self.deployed = Some(path),
-                GreetResult::Line(ScannedLine::Cannot { code, detail }) => return Err(self.cannot(&code, &detail)),
-                GreetResult::Cancelled => return Err(Error::Interrupted),
+                GreetResult::Line(ScannedLine::Cannot { code, detail }) => {
+                    return Err(self.cannot(&code, &detail).into());
+                }
+                GreetResult::Cancelled => return Err(Error::Interrupted.into()),
+                GreetResult::Slow => (self.control.on_slow)(),
                 GreetResult::TooMuchNoise => {
                     self.child.end();
                     let remains = self.listener.remains(&mut self.child);
-                    return Err(self.scene.too_much_noise(&remains));
+                    return Err(self.scene.too_much_noise(&remains).into());
                 }
-                GreetResult::TimedOut => {
-                    self.child.end();
-                    return Err(self.scene.silent(self.patience.unwrap_or_default()));
-                }
+                GreetResult::TimedOut => return Err(self.silent(self.patience.unwrap_or_default()).into()),
+                GreetResult::NoLogin => return Err(self.silent(LOGIN_LIMIT).into()),
+                GreetResult::NoStart(limit) => return Err(self.not_started(limit).into()),
                 GreetResult::Ended => {
                     let remains = self.listener.remains(&mut self.child);
-                    return Err(self.scene.ended(&remains));
+                    let error = self.scene.ended(&remains);
+                    let is_restricted = self.scene.is_restricted(&remains);
+                    return Err(if is_restricted { StartFailure::Restricted(error) } else { error.into() });
                 }
             }
         }
+    }
+
+    fn silent(&mut self, waited: Duration) -> Error {
+        self.child.end();
+        self.scene.silent(waited)
+    }
+
+    fn not_started(&mut self, waited: Duration) -> Error {
+        self.child.end();
+        self.scene.not_started(waited, &self.listener.remains(&mut self.child))
     }
 
     /// Tells the host, once, which executable runs on its system: an empty line if none does.
@@ -182,7 +249,7 @@ impl LaunchConversation {
         let executable = executables.for_system(&system).and_then(|executable| executable.deployable());
         let line = executable.map(|executable| executable.words()).unwrap_or_default() + "\n";
         self.system = system;
-        let mut to = CancellableStdin { pipe: &mut self.to_worker, cancel: &self.cancel };
+        let mut to = self.input();
         let sent = to.write_all(line.as_bytes()).and_then(|()| to.flush());
         self.check_sent(sent)
     }
@@ -191,14 +258,22 @@ impl LaunchConversation {
     fn send(&mut self) -> Result<(), Error> {
         let Some(mut executables) = self.executables.take().filter(|_| self.deploy) else { return Err(self.unasked()) };
         let Some(executable) = executables.for_system(&self.system) else { return Err(self.unasked()) };
-        let sent = executable.send(&mut CancellableStdin { pipe: &mut self.to_worker, cancel: &self.cancel });
+        let begun = Instant::now();
+        let sent = executable.send(&mut self.input());
+        // On a slow path, as much again may still be on its way.
+        self.listener.begin_step(begun.elapsed() * 2);
         self.check_sent(sent)
     }
 
+    fn input(&mut self) -> CancellableStdin<'_> {
+        CancellableStdin { pipe: &mut self.to_worker, cancel: self.control.cancel, patience: self.start_timeout }
+    }
+
     /// A host that stops reading reports the reason on the other pipe, so only local failures are errors here.
-    fn check_sent(&self, sent: io::Result<()>) -> Result<(), Error> {
+    fn check_sent(&mut self, sent: io::Result<()>) -> Result<(), Error> {
         match sent {
-            Err(_) if self.cancel.is_cancelled() => Err(Error::Interrupted),
+            Err(_) if self.control.cancel.is_cancelled() => Err(Error::Interrupted),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(self.not_started(self.start_timeout)),
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::Failed(format!(
                 "cannot send haul's executable to {}: {error}\ntry again: it may have been replaced",
                 self.scene.host

@@ -28,6 +28,8 @@ pub(super) struct ScriptRequest<'a> {
     pub arguments: &'a str,
     /// Hexadecimal digits that make temporary names unique; `None` forbids deployment.
     pub token: Option<&'a str>,
+    /// The directory for the executable in place of the cache directory, from `--remote-dir`.
+    pub directory: Option<&'a Path>,
 }
 
 /// An executable, and the hosts that it runs on.
@@ -92,17 +94,39 @@ me=$(id -u 2>/dev/null);
 look /; root=$o;
 "#;
 
-/// Functions that give up after a failed write, and check for a full disk (busybox's `head` calls it an "I/O error").
+/// Functions that explain a failed step, and check for a full disk (busybox's `head` calls it an "I/O error").
+///
+/// `try` tries the steps that can fail in a directory: a file in it, its execution, and room for the executable. A full
+/// disk or quota shows only when it is written. The test file is a script without an interpreter line. Every POSIX shell
+/// runs such a file itself, but only if the kernel permits its execution.
+///
+/// `LC_ALL=C` applies only to commands whose messages are compared.
 const PLACE_FUNCTIONS: &str = r#"
 failed() {
-  case "$*" in
-    *"No space"*|*"no space"*|*uota*) cannot no-space "$@";;
-    *) cannot read-only "$@";;
-  esac;
+  y="$*"; r=read-only;
+  case "$y" in *"No space"*|*"no space"*|*uota*) r=no-space;; esac;
+  return 1;
 };
 full() {
   set -- $(df -P -k "$d" 2>/dev/null | tail -n 1);
   [ "${4:-none}" -lt $(( (size - ${n:-0}) / 1024 + 1 )) ] 2>/dev/null;
+};
+make() { e=$( { LC_ALL=C; export LC_ALL; mkdir "$@"; } 2>&1) || failed $e; };
+fill() {
+  e=$( { LC_ALL=C; export LC_ALL; head -c $size >"$t"; } 2>&1);
+  n=$(wc -c <"$t");
+  [ "${n:-0}" -ne $size ] || return 0;
+  [ -z "$e" ] || failed $e;
+  full && r=no-space;
+  return 1;
+};
+try() {
+  d=$p; f=$d/haul; t=$d/.new-@TOKEN@;
+  e=$( { LC_ALL=C; export LC_ALL; echo "exit 0" | head -c 7 >"$t"; } 2>&1) || { failed $e; return 1; };
+  chmod 700 "$t";
+  "$t" </dev/null >/dev/null 2>&1 || { r=noexec; y="$d allows no execution"; return 1; };
+  y="$d is full"; r=no-space;
+  fill </dev/zero;
 };
 "#;
 
@@ -116,10 +140,7 @@ full() {
 const FIND: &str = r#"
 s=$(uname -sm);
 case "$s" in @CHOICES@ *) say HAUL-SYSTEM ${s:-unknown unknown}; sha=; size=; v=; read -r sha size v;; esac;
-case "${XDG_CACHE_HOME:-}" in
-  /*) c=$XDG_CACHE_HOME;;
-  *) case "${HOME:-}" in /*) c=$HOME/.cache; [ -d "$HOME" ] || c=;; *) c=;; esac;;
-esac;
+@DIRECTORY@
 m=$(printf "\r");
 for x in /etc/haul/policy "${XDG_CONFIG_HOME:-${HOME:-}/.config}/haul/policy"; do
   if [ -f "$x" ] && [ -r "$x" ]; then
@@ -146,49 +167,49 @@ if p=$(command -v haul 2>/dev/null); then w="other $p $i"; else w=none; fi;
 say HAUL-ABSENT ${s:-unknown unknown} $w;
 "#;
 
+/// Sets the directory that holds the executable's, and the one for a job's own, if they differ from a system's.
+const CACHE_DIRECTORY: &str = r#"
+j=${TMPDIR:-};
+case "${XDG_CACHE_HOME:-}" in
+  /*) c=$XDG_CACHE_HOME;;
+  *) case "${HOME:-}" in /*) c=$HOME/.cache; [ -d "$HOME" ] || c=;; *) c=;; esac;;
+esac;
+"#;
+
 /// Reports that deployment is forbidden.
 const FORBIDDEN: &str = "cannot not-allowed";
 
-/// Tries the steps that can fail (the directory, a file in it, execution of that file), then requests the bytes.
+/// Finds a directory for the executable, then requests the bytes.
 ///
-/// If others could change the cache directory, the executable goes into a new directory for this job alone. Its name
-/// has 64 random bits, and `mkdir` fails if it exists.
-///
-/// The test file is a script without an interpreter line. Every POSIX shell runs such a file itself, but only if the
-/// kernel permits its execution.
-///
-/// `LC_ALL=C` applies only to commands whose messages are compared.
+/// If the cache directory is no good (others could change it, it allows no writing or execution, it is full), the
+/// executable goes into a new directory for this job alone. Its name has 64 random bits, and `mkdir` fails if it exists.
 const PREPARE: &str = r#"
 [ -n "$sha" ] || cannot arch $s;
 for x in head wc mkdir chmod mv rm ls id; do command -v $x >/dev/null 2>&1 || cannot no-tools $x; done;
-[ -n "$c" ] || cannot no-home ${HOME:-};
 [ -z "$g" ] || cannot policy "$g";
 u=$(umask);
 umask 077;
 trap clean EXIT;
 trap "exit 1" HUP INT TERM PIPE;
-y=; z=$d;
-until [ -d "$z/" ]; do z=${z%/*}; done;
-if enter "$z/"; then
-  e=$( { LC_ALL=C; export LC_ALL; mkdir -p "$d"; } 2>&1) || failed $e;
-  cache;
-fi;
-w=$y;
-if [ -n "$w" ]; then
-  case "${TMPDIR:-}" in /*) d=$TMPDIR;; *) d=/tmp;; esac;
-  d=${d%/}/@PRIVATE@@TOKEN@;
-  e=$( { LC_ALL=C; export LC_ALL; mkdir "$d"; } 2>&1) || failed $e;
-  k=$d;
-  enter "$k" && own "$p" || cannot unsafe "$w, and $y";
-fi;
-d=$p;
-f=$d/haul;
-t=$d/.new-@TOKEN@;
-e=$( { LC_ALL=C; export LC_ALL; echo "exit 0" | head -c 7 >"$t"; } 2>&1) || failed $e;
-chmod 700 "$t";
-if "$t" </dev/null >/dev/null 2>&1; then :;
-elif [ -n "$k" ]; then cannot unsafe "$w, and $d allows no execution";
-else cannot noexec $d; fi;
+cached() {
+  r=no-home; y="${HOME:-HOME} does not exist";
+  [ -n "$c" ] || return 1;
+  r=unsafe; z=$d;
+  until [ -d "$z/" ]; do z=${z%/*}; done;
+  enter "$z/" || return 1;
+  make -p "$d" || return 1;
+  r=unsafe;
+  cache && try;
+};
+alone() {
+  case "$j" in /*) ;; *) j=/tmp;; esac;
+  d=${j%/}/@PRIVATE@@TOKEN@;
+  make "$d" || return 1;
+  k=$d; r=unsafe;
+  enter "$k" && own "$p" && try;
+};
+w=;
+cached || { clean; w=$y; a=$r; alone || cannot $a "$w, and $y"; };
 say HAUL-READY;
 "#;
 
@@ -197,17 +218,15 @@ say HAUL-READY;
 /// An executable for this job alone is unlinked before its start, so that nothing remains however the job ends. Without
 /// `/proc`, the shell waits for its exit and removes it.
 const PLACE: &str = r#"
-e=$( { LC_ALL=C; export LC_ALL; head -c $size >"$t"; } 2>&1);
-n=$(wc -c <"$t");
-if [ "${n:-0}" -ne $size ]; then
-  [ -z "$e" ] || { full && cannot no-space $e; failed $e; };
+fill || {
+  [ -z "$e" ] || cannot $r "$y";
   cannot verify $n of $size bytes arrived;
-fi;
+};
 case "$(digest "$t")" in ""|$sha) ;; *) cannot verify its SHA-256 differs;; esac;
 e=$("$t" @WORKER@ --verify $sha </dev/null 2>&1);
 r=$?;
 case $r in 0) ;; 126) cannot noexec $d;; *) cannot verify it ended with status $r: $e;; esac;
-e=$( { LC_ALL=C; export LC_ALL; mv -f "$t" "$f"; } 2>&1) || failed $e;
+e=$( { LC_ALL=C; export LC_ALL; mv -f "$t" "$f"; } 2>&1) || { failed $e; cannot $r "$y"; };
 t=;
 umask $u;
 if [ -n "$k" ]; then
@@ -237,12 +256,21 @@ pub(super) fn remote_command(request: &ScriptRequest<'_>) -> String {
         }
     }
     let script = script
+        .replace("@DIRECTORY@", &request.directory.map_or_else(|| CACHE_DIRECTORY.to_owned(), named_directory))
         .replace("@CHOICES@", &request.executables.iter().map(choice).collect::<String>())
         .replace("@POLICY@", &permitting_lines())
         .replace("@IDENTITY@", &worker_identify_line())
         .replace("@WORKER@", request.arguments);
     let line = script.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
     format!("exec sh -c '{line}'")
+}
+
+/// Returns the lines that [`CACHE_DIRECTORY`] has for the cache directory. No shell changes what stands in octal digits.
+fn named_directory(path: &Path) -> String {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let (start, rest) = bytes.strip_prefix(b"~/").map_or(("", bytes), |rest| ("${HOME:-}/", rest));
+    let octal: String = rest.iter().map(|byte| format!(r"\0{byte:03o}")).collect();
+    format!(r#"j={start}$(printf %b "{octal}"); c=$j;"#)
 }
 
 /// Returns a shell pattern of a policy's lines that do not forbid deployment.
@@ -297,7 +325,7 @@ mod tests {
     fn request(deploy: bool) -> ScriptRequest<'static> {
         let executable = |system, size| Deployable { system, sha256: HEX, size };
         let executables = vec![executable("Linux x86_64", 12_345), executable("Linux aarch64", 23_456)];
-        ScriptRequest { executables, arguments: "worker", token: deploy.then_some("00ff") }
+        ScriptRequest { executables, arguments: "worker", token: deploy.then_some("00ff"), directory: None }
     }
 
     #[test]

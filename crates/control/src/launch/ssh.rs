@@ -11,6 +11,8 @@ use haul_proto::path::escape;
 
 use super::command::{CommandValues, fill_in};
 use crate::launch::failure::LaunchScene;
+use crate::launch::ssh_settings::SettingsQuery;
+use crate::launch::start_wait::TELLS_LOGIN;
 
 /// Example path of an administrator's haul, for hints.
 const EXAMPLE_PATH: &str = "/opt/bin/haul";
@@ -57,10 +59,15 @@ pub(super) fn own_command(access: &RemoteAccess, end: End) -> Option<&str> {
 
 /// Returns ssh's arguments up to and including the host; the remote command follows.
 ///
-/// Disables X11, the terminal and the escape character, limits the time to connect, and detects a silent host. All
-/// else follows ssh's configuration. ssh uses the first of repeated options, so the user's come first.
+/// Disables X11, the terminal, forwarded ports and the escape character, limits the time to connect, and detects a
+/// silent host. `ssh_settings` adds what the configuration makes necessary. All else follows that. ssh uses the first of
+/// repeated options, so the user's come first.
 pub(super) fn arguments(remote: SshRemote<'_>, access: &RemoteAccess) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = ["-x", "-T", "-e", "none"].iter().map(Into::into).collect();
+    arguments.extend(["-o".into(), "ClearAllForwardings=yes".into()]);
+    if !access.login.ssh_options.iter().any(|option| is_debugging(option)) {
+        arguments.extend(["-o".into(), TELLS_LOGIN.into()]);
+    }
     arguments.extend(choices(access));
     arguments.extend(notice_loss(access).into_iter().flat_map(|option| ["-o".into(), option.into()]));
     if let Some(user) = remote.user {
@@ -77,7 +84,8 @@ pub(super) fn arguments(remote: SshRemote<'_>, access: &RemoteAccess) -> Vec<OsS
 pub fn words(user: Option<&str>, name: &str, access: &RemoteAccess) -> Result<Vec<OsString>, Error> {
     let remote = SshRemote { user, name };
     remote.check()?;
-    Ok(arguments(remote, access))
+    let arguments = arguments(remote, access);
+    Ok([SettingsQuery::start(OsStr::new("ssh"), &arguments).overrides(), arguments].concat())
 }
 
 fn notice_loss(access: &RemoteAccess) -> Vec<String> {
@@ -95,6 +103,11 @@ fn connect_limit_s(access: &RemoteAccess) -> Option<u64> {
     let is_attended = access.greeting_timeout.is_none();
     let is_left_to_user = is_set("ConnectTimeout") || is_attended && (is_set("ProxyJump") || is_set("ProxyCommand"));
     (!is_left_to_user).then(|| access.connect_timeout.as_secs().max(1))
+}
+
+/// Whether an ssh option lets ssh say even more than [`TELLS_LOGIN`].
+fn is_debugging(option: &str) -> bool {
+    keyword_of(option).eq_ignore_ascii_case("LogLevel") && option.to_ascii_uppercase().contains("DEBUG")
 }
 
 /// Returns the keyword of an ssh option: `Keyword=value` or `Keyword value`.
@@ -226,6 +239,10 @@ mod tests {
             "-T",
             "-e",
             "none",
+            "-o",
+            "ClearAllForwardings=yes",
+            "-o",
+            "LogLevel=VERBOSE",
             "-F",
             "k/config",
             "-i",
@@ -249,13 +266,27 @@ mod tests {
         let plain = SshRemote { user: None, name: "db1" };
         let alive = ["-o", "ServerAliveInterval=4", "-o", "ServerAliveCountMax=3"];
         let limit = ["-o", "ConnectTimeout=15"];
-        let expected = [&["-x", "-T", "-e", "none"], &alive[..], &limit, &["--", "db1"]].concat();
+        let last = ["--", "db1"];
+        let first = ["-x", "-T", "-e", "none", "-o", "ClearAllForwardings=yes", "-o", TELLS_LOGIN];
+        let expected = [&first[..], &alive, &limit, &last].concat();
         assert_eq!(text(&arguments(plain, &RemoteAccess::default())), expected);
         let only = RemoteAccess { family: Some(AddressFamily::V6), ..RemoteAccess::default() };
-        assert_eq!(text(&arguments(plain, &only))[4], "-6");
+        assert_eq!(text(&arguments(plain, &only))[8], "-6");
         let again = RemoteAccess { connect_timeout: Duration::from_secs(4), ..RemoteAccess::default() };
-        let expected = [&["-x", "-T", "-e", "none"], &alive[..], &["-o", "ConnectTimeout=4"], &["--", "db1"]].concat();
+        let expected = [&first[..], &alive, &["-o", "ConnectTimeout=4"], &last].concat();
         assert_eq!(text(&arguments(plain, &again)), expected);
+    }
+
+    #[test]
+    fn ssh_tells_of_its_login_whatever_it_is_asked() {
+        let first_level = |option: &str| {
+            let login = Login { ssh_options: vec![option.to_owned()], ..Login::default() };
+            let remote = SshRemote { user: None, name: "db1" };
+            let arguments = arguments(remote, &RemoteAccess { login, ..RemoteAccess::default() });
+            text(&arguments).into_iter().find(|word| word.contains("LogLevel")).unwrap().to_owned()
+        };
+        assert_eq!(first_level("LogLevel=ERROR"), TELLS_LOGIN);
+        assert_eq!(first_level("LogLevel=DEBUG3"), "LogLevel=DEBUG3");
     }
 
     #[test]

@@ -265,8 +265,10 @@ struct Notices<'a>(&'a mut dyn ProbeObserver);
 
 impl Observer for Notices<'_> {
     fn event(&mut self, event: &Event) {
-        if let Event::Deployed { host, path } = event {
-            self.0.notice(&format!("installed haul on {host}: {path}"));
+        match event {
+            Event::Deployed { host, path } => self.0.notice(&format!("installed haul on {host}: {path}")),
+            Event::Warning(text) => self.0.notice(text),
+            _ => {}
         }
     }
 }

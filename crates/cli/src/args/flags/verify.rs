@@ -49,6 +49,7 @@ options! {
     RSH;
     NO_DEPLOY;
     WORKER_BINARY;
+    REMOTE_DIR;
     RETRIES.with_help("reconnect at most N times without progress");
     RETRY_FOR;
     SILENCE;

@@ -1,7 +1,8 @@
 //! Starts that must fail, and their messages.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 use haul_base::job::End;
 use haul_base::job::hello::VERSION;
@@ -10,8 +11,8 @@ use haul_base::job::spec::{RemoteAccess, WorkerProgram};
 use haul_base::sys::cancel::Cancel;
 use haul_lab::install_script;
 
-use super::sandbox::{Sandbox, installed, pretended_haul, shell};
-use crate::launch::start_remote;
+use super::sandbox::{Sandbox, installed, pretended_haul, restricted, shell};
+use crate::launch::{StartControl, StartedWorker, start_remote};
 
 /// End of a hint to install haul by hand.
 const BY_HAND: &str = "-T 'ssh -p 2222 %U@%H /opt/bin/haul'";
@@ -97,52 +98,75 @@ fn an_untrusted_executable_for_another_machine_is_named() {
 }
 
 #[test]
-fn an_account_without_a_home_is_reported() {
-    let sandbox = Sandbox::dash();
-    fs::remove_dir(sandbox.home()).unwrap();
-    assert_says(&sandbox.error(), &["the account has no home directory (", BY_HAND]);
-    assert!(!sandbox.home().exists());
-}
-
-#[test]
 fn a_missing_tool_is_named() {
     let sandbox = Sandbox::dash();
     fs::remove_file(sandbox.bin().join("wc")).unwrap();
     assert_says(&sandbox.error(), &["the program wc is missing\n", BY_HAND]);
 }
 
+/// A host whose home and directory for temporary files are one.
+fn without_another_place(mut sandbox: Sandbox) -> Sandbox {
+    sandbox.environment.push(format!("TMPDIR={}", sandbox.home().display()));
+    sandbox
+}
+
 #[test]
-fn a_read_only_home_is_reported() {
-    for mut sandbox in with_both_kinds_of_tools() {
-        sandbox.mount_home("ro");
-        assert_says(&sandbox.error(), &["cannot write to the cache directory (", "Read-only file system", BY_HAND]);
+fn a_host_without_a_usable_directory_is_reported() {
+    let cases = [
+        ("ro", "cannot write to the cache directory (", "Read-only file system"),
+        ("noexec", "the cache directory allows no execution (", "/.cache/haul/"),
+        ("size=256k", "the disk is full (", "free space there"),
+        ("nr_inodes=3", "the disk is full (", "No space left on device"),
+    ];
+    for (options, what, detail) in cases {
+        for sandbox in with_both_kinds_of_tools() {
+            let mut sandbox = without_another_place(sandbox);
+            install_script(&sandbox.program, &pretended_haul(VERSION, 2_000_000));
+            sandbox.mount_home(options);
+            assert_says(&sandbox.error(), &[what, detail, ", and ", "--remote-dir DIR", BY_HAND]);
+        }
+    }
+    let sandbox = without_another_place(Sandbox::dash());
+    fs::remove_dir(sandbox.home()).unwrap();
+    assert_says(&sandbox.error(), &["the account has no home directory (", "--remote-dir DIR", BY_HAND]);
+    assert!(!sandbox.home().exists());
+}
+
+#[test]
+fn a_host_that_logs_in_and_says_nothing_is_given_up() {
+    let mut sandbox = Sandbox::dash();
+    let logged_in = "echo 'Authenticated to db1 ([::1]:22) using \"publickey\".' >&2";
+    for mute in [format!("{logged_in}; exec sleep 19"), "echo Welcome; exec sleep 19".to_owned()] {
+        sandbox.before = mute;
+        sandbox.start_timeout = Duration::from_millis(300);
+        let error = sandbox.error();
+        assert_says(&error, &["haul did not start on ann@db1 within 0 s of the login\n", ".bashrc", "forced command"]);
+        assert_says(&error, &["ssh -p 2222 ann@db1 echo ok must print ok", "--silence"]);
+        assert!(!error.contains("Authenticated"), "{error}");
     }
 }
 
 #[test]
-fn a_noexec_home_is_reported() {
-    for mut sandbox in with_both_kinds_of_tools() {
-        sandbox.mount_home("noexec");
-        assert_says(&sandbox.error(), &["is mounted noexec (", "a directory that allows execution", BY_HAND]);
-    }
+fn a_host_that_takes_no_executable_is_given_up() {
+    let mut sandbox = Sandbox::dash();
+    install_script(&sandbox.program, &pretended_haul(VERSION, 2_000_000));
+    sandbox.before = format!("{}; exec sleep 19", r"printf '\nHAUL-ABSENT Linux x86_64 none\n\nHAUL-READY\n'");
+    sandbox.before = sandbox.before.replace("Linux x86_64", &super::sandbox::system());
+    sandbox.start_timeout = Duration::from_millis(300);
+    assert_says(&sandbox.error(), &["haul did not start on ann@db1 within"]);
 }
 
 #[test]
-fn a_full_disk_is_reported() {
-    for mut sandbox in with_both_kinds_of_tools() {
-        install_script(&sandbox.program, &pretended_haul(VERSION, 2_000_000));
-        sandbox.mount_home("size=256k");
-        assert_says(&sandbox.error(), &["the disk is full (", "free space"]);
-        sandbox.mount_home("nr_inodes=3");
-        assert_says(&sandbox.error(), &["the disk is full (", "No space left on device", "free space"]);
-    }
+fn a_start_up_file_that_exits_is_named() {
+    let mut sandbox = Sandbox::dash();
+    sandbox.before = "exit 0".into();
+    assert_says(&sandbox.error(), &["cannot start haul on ann@db1: ended with status 0\n", ".bashrc", "echo ok"]);
 }
 
 #[test]
-fn an_inaccessible_home_is_reported() {
-    let sandbox = Sandbox::dash();
-    symlink("/dev/null", sandbox.home().join(".cache")).unwrap();
-    assert_says(&sandbox.error(), &["cannot write to the cache directory (", BY_HAND]);
+fn a_restricted_shell_without_haul_is_reported() {
+    let sandbox = Sandbox::new(restricted(), &shell("dash"));
+    assert_says(&sandbox.error(), &["ann@db1 has a restricted shell", "exec: restricted", "in its PATH"]);
 }
 
 #[test]
@@ -203,7 +227,7 @@ fn a_host_without_sh_is_reported() {
 }
 
 /// Starts through a `-S` command.
-fn own_command(template: &str) -> Result<crate::launch::StartedWorker, haul_base::job::error::Error> {
+fn own_command(template: &str) -> Result<StartedWorker, haul_base::job::error::Error> {
     let access = RemoteAccess { source_command: Some(template.into()), ..RemoteAccess::default() };
     let host = Host::Remote { user: Some("ann".into()), name: "db1".into() };
     let program = WorkerProgram {
@@ -211,7 +235,7 @@ fn own_command(template: &str) -> Result<crate::launch::StartedWorker, haul_base
         worker_arguments: vec!["worker".into()],
         ..WorkerProgram::default()
     };
-    start_remote(&host, End::Source, &access, &program, &Cancel::new())
+    start_remote(&host, End::Source, &access, &program, StartControl { cancel: &Cancel::new(), on_slow: &|| () })
 }
 
 #[test]
@@ -256,6 +280,7 @@ fn option_like_hosts_are_refused_before_any_command() {
     let host = Host::Remote { user: None, name: "-oProxyCommand=touch x".into() };
     let program =
         WorkerProgram { executable: "/nonexistent".into(), worker_arguments: Vec::new(), ..WorkerProgram::default() };
-    let error = start_remote(&host, End::Source, &RemoteAccess::default(), &program, &Cancel::new()).unwrap_err();
+    let (access, control) = (RemoteAccess::default(), StartControl { cancel: &Cancel::new(), on_slow: &|| () });
+    let error = start_remote(&host, End::Source, &access, &program, control).unwrap_err();
     assert!(matches!(error, haul_base::job::error::Error::Usage(_)), "{error}");
 }

@@ -2,11 +2,19 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
+use haul_base::job::End;
 use haul_base::job::hello::VERSION;
+use haul_base::job::location::Host;
+use haul_base::job::spec::{Login, RemoteAccess, WorkerProgram};
+use haul_base::sys::cancel::Cancel;
 use haul_lab::install_script;
 
-use super::sandbox::{Sandbox, installed, pretended_haul, talk};
+use super::planted::starts_privately;
+use super::sandbox::{Sandbox, installed, pretended_haul, restricted, shell, talk};
+use crate::launch::StartControl;
+use crate::launch::remote::start_through;
 
 /// Shells that may be installed as `sh`.
 const POSIX: [&str; 5] = ["dash", "bash", "busybox", "zsh", "mksh"];
@@ -145,6 +153,92 @@ fn the_cache_directory_of_the_account_is_used() {
     sandbox.environment[0] = "XDG_CACHE_HOME=relative".into();
     let placed = place_and_find(&sandbox, "a relative XDG_CACHE_HOME does not count");
     assert!(placed.starts_with(&format!("{}/.cache/haul/", sandbox.home().display())), "{placed}");
+}
+
+#[test]
+fn a_home_that_cannot_hold_it_is_passed_over() {
+    let shells = installed();
+    for sh in shells.iter().filter(|shell| POSIX.contains(&shell.name)) {
+        for options in ["ro", "noexec", "size=256k", "nr_inodes=3", ""] {
+            let mut sandbox = Sandbox::new(shell("dash"), sh);
+            let private = sandbox.directory.path().join("private");
+            fs::create_dir(&private).unwrap();
+            sandbox.environment.push(format!("TMPDIR={}", private.display()));
+            install_script(&sandbox.program, &pretended_haul(VERSION, 2_000_000));
+            match options {
+                "" => fs::remove_dir(sandbox.home()).unwrap(),
+                options => sandbox.mount_home(options),
+            }
+            starts_privately(&sandbox, &private, &format!("{}, {options}", sh.name));
+        }
+    }
+}
+
+#[test]
+fn the_executable_goes_into_a_named_directory_with_any_shell() {
+    for login in installed() {
+        let mut sandbox = Sandbox::new(login.clone(), &shell("dash"));
+        for name in ["scratch/a", "it's $(x) `y` %s !é"] {
+            for base in [sandbox.directory.path().to_owned(), "~".into()] {
+                sandbox.remote_dir = Some(base.join(name));
+                let placed = place_and_find(&sandbox, &format!("{}, {name}", login.name));
+                let at = if base.starts_with("~") { sandbox.home() } else { base }.join(name).join("haul");
+                assert!(Path::new(&placed).exists() && at.exists(), "{}: {placed}", login.name);
+            }
+        }
+        assert!(!sandbox.home().join(".cache").exists());
+    }
+}
+
+#[test]
+fn a_named_directory_of_somebody_else_gets_a_private_one() {
+    let mut sandbox = Sandbox::dash();
+    let shared = sandbox.directory.path().join("shared");
+    fs::create_dir_all(shared.join("haul")).unwrap();
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).unwrap();
+    fs::set_permissions(shared.join("haul"), fs::Permissions::from_mode(0o777)).unwrap();
+    sandbox.remote_dir = Some(shared.clone());
+    let started = sandbox.start().unwrap();
+    let placed = started.deployed.clone().unwrap();
+    assert!(placed.starts_with(&format!("{}/.haul-", shared.display())), "{placed}");
+    talk(started);
+    assert_eq!(fs::read_dir(&shared).unwrap().count(), 1);
+}
+
+#[test]
+fn a_restricted_shell_starts_the_haul_in_its_path() {
+    let sandbox = Sandbox::new(restricted(), &shell("dash"));
+    let there = sandbox.bin().join("haul");
+    install_script(&there, &pretended_haul(VERSION, 0));
+    let started = sandbox.start().unwrap();
+    assert_eq!(started.deployed, None);
+    assert_eq!(talk(started).1, there.display().to_string());
+}
+
+#[test]
+fn settings_of_ssh_that_break_a_program_are_overridden() {
+    let sandbox = Sandbox::dash();
+    let [ssh, typed] = ["ssh", "typed"].map(|name| sandbox.directory.path().join(name));
+    let pretended = format!(
+        "#!/bin/sh\ncase $1 in -G) echo sessiontype none; echo remotecommand tmux a; echo stdinnull no; exit;; esac\n\
+         printf '%s ' \"$@\" >'{}'\nprintf '\\nHAUL-WORKER 1 {VERSION}\\n'\nexec cat\n",
+        typed.display()
+    );
+    install_script(&ssh, &pretended);
+    let host = Host::Remote { user: None, name: "db1".into() };
+    let login = Login { ssh_options: vec!["SessionType=none".into()], ..Login::default() };
+    let access = RemoteAccess { login, ..RemoteAccess::default() };
+    let program = WorkerProgram {
+        executable: sandbox.program.clone(),
+        worker_arguments: vec!["worker".into()],
+        ..WorkerProgram::default()
+    };
+    let control = StartControl { cancel: &Cancel::new(), on_slow: &|| () };
+    start_through(ssh.as_os_str(), &host, End::Target, &access, &program, control).unwrap();
+    let typed = fs::read_to_string(typed).unwrap();
+    // ssh uses the first of repeated options.
+    assert!(typed.starts_with("-o RemoteCommand=none -o SessionType=default -x "), "{typed}");
+    assert!(!typed.contains("StdinNull"), "{typed}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn host() -> (Sandbox, PathBuf, PathBuf) {
 }
 
 /// Starts, and checks that the executable ran from a private directory that is gone afterwards.
-fn starts_privately(sandbox: &Sandbox, private: &Path, what: &str) {
+pub(super) fn starts_privately(sandbox: &Sandbox, private: &Path, what: &str) {
     let started = sandbox.start().unwrap_or_else(|error| panic!("{what}: {error}"));
     let placed = started.deployed.clone().unwrap_or_else(|| panic!("{what}: not placed"));
     let begins = format!("{}/.haul-", private.display());

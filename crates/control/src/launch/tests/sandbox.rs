@@ -18,11 +18,11 @@ use haul_base::trusted_files::{OthersMay, open_own};
 use haul_lab::install_script;
 use tempfile::TempDir;
 
-use crate::launch::StartedWorker;
 use crate::launch::executable::Executable;
 use crate::launch::executables::DeployableExecutables;
 use crate::launch::remote::start_scripted;
 use crate::launch::ssh::{SshRemote, arguments, scene};
+use crate::launch::{StartControl, StartedWorker};
 
 /// Tools that the script and the fake haul need.
 const TOOLS: [&str; 13] =
@@ -65,6 +65,11 @@ pub(super) fn shell(name: &str) -> Shell {
     SHELLS.into_iter().find(|shell| shell.name == name).expect("a known shell")
 }
 
+/// Returns a shell that forbids `exec`.
+pub(super) fn restricted() -> Shell {
+    Shell { name: "rbash", program: "/bin/bash", arguments: &["-r"] }
+}
+
 /// A remote host in a temporary directory.
 pub(super) struct Sandbox {
     pub directory: TempDir,
@@ -86,6 +91,10 @@ pub(super) struct Sandbox {
     pub deployable: bool,
     /// `--no-deploy` is not given.
     pub deploy: bool,
+    /// `--remote-dir`.
+    pub remote_dir: Option<PathBuf>,
+    /// Limit of a step of the start.
+    pub start_timeout: Duration,
 }
 
 impl Sandbox {
@@ -103,6 +112,8 @@ impl Sandbox {
             login,
             deployable: true,
             deploy: true,
+            remote_dir: None,
+            start_timeout: Duration::from_secs(60),
         };
         fs::create_dir(sandbox.home()).unwrap();
         fs::create_dir(sandbox.bin()).unwrap();
@@ -146,8 +157,9 @@ impl Sandbox {
     /// Starts a worker there.
     pub(super) fn start(&self) -> Result<StartedWorker, Error> {
         let remote = SshRemote { user: Some("ann"), name: "db1" };
-        let login = Login { deploy: self.deploy, port: Some(2222), ..Login::default() };
-        let access = RemoteAccess { login, ..RemoteAccess::default() };
+        let login =
+            Login { deploy: self.deploy, port: Some(2222), remote_dir: self.remote_dir.clone(), ..Login::default() };
+        let access = RemoteAccess { login, start_timeout: self.start_timeout, ..RemoteAccess::default() };
         let mut words: Vec<OsString> = vec!["-c".into(), self.pretended_ssh().into(), "ssh".into()];
         words.extend(arguments(remote, &access));
         let mut executables = vec![Executable::open(&self.program).unwrap()];
@@ -167,7 +179,11 @@ impl Sandbox {
             ..WorkerProgram::default()
         };
         let scene = scene(remote, &access, End::Target);
-        within(move || start_scripted("/bin/sh".as_ref(), words, scene, &access, executables, &program, &Cancel::new()))
+        within(move || {
+            let (cancel, on_slow) = (Cancel::new(), || ());
+            let control = StartControl { cancel: &cancel, on_slow: &on_slow };
+            start_scripted("/bin/sh".as_ref(), words, scene, &access, executables, &program, control)
+        })
     }
 
     /// Returns the script's directory in a cache directory.
@@ -251,7 +267,7 @@ pub(super) fn talk(started: StartedWorker) -> (String, String) {
 }
 
 /// Returns the system as the host's own tool names it: an emulator may tell this process another one.
-fn system() -> String {
+pub(super) fn system() -> String {
     let printed = Command::new("uname").arg("-sm").output().unwrap().stdout;
     String::from_utf8(printed).unwrap().trim().to_owned()
 }
