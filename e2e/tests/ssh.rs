@@ -315,7 +315,7 @@ fn settings_of_ssh_for_a_login_by_hand_do_no_harm() {
     let usual = fs::read_to_string(remote.sshd().ssh_config()).unwrap();
     for (at, setting) in settings.into_iter().enumerate() {
         let config = sandbox.file("config", format!("{setting}\n{usual}"));
-        let target = sandbox.path(&format!("target{at}"));
+        let target = sandbox.path(format!("target{at}"));
         let run = sandbox.haul(["--ssh-config"]).arg(config).arg("source").arg(remote.at(&target)).run();
         run.succeeds();
         assert_eq!(contents(&target), b"content", "{setting}");
