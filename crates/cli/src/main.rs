@@ -11,10 +11,12 @@ mod host_policy;
 #[cfg(test)]
 mod json_schema;
 mod list;
+mod lost_output;
 mod manifest;
 mod metrics;
 mod network;
 mod output_place;
+mod own_descriptor;
 mod pending;
 mod pipes;
 mod probe;

@@ -7,13 +7,21 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use haul_proto::path::escape;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fstatfs, openat, readlinkat, statat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fcntl_setfl, fstatfs, openat, readlinkat, statat,
+};
 use rustix::io::Errno;
+
+use crate::signals;
 
 /// Most links on the way, as in path_resolution(7).
 const LINKS_MAX: u32 = 40;
+
+/// Interval between checks for a FIFO's reader.
+const READER_EVERY: Duration = Duration::from_millis(50);
 
 /// The place of an output.
 #[derive(Debug)]
@@ -85,10 +93,31 @@ impl OutputPlace {
         }
     }
 
-    /// Opens it. A link that has come since is not followed.
+    /// Opens it. A link that has come since is not followed. Waits for the reader of a FIFO until a signal ends the
+    /// command: an open that waits in the kernel would hide the signal.
     pub fn open(&self, flags: OFlags) -> io::Result<File> {
         let follow = if self.is_descriptor { OFlags::empty() } else { OFlags::NOFOLLOW };
-        Ok(openat(&self.dir, &*self.name, flags | follow | OFlags::CLOEXEC, Mode::from_raw_mode(0o666))?.into())
+        let now = flags | follow | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+        loop {
+            match openat(&self.dir, &*self.name, now, Mode::from_raw_mode(0o666)) {
+                Err(Errno::NXIO) if self.is_fifo() && !flags.contains(OFlags::NONBLOCK) => {
+                    if signals::are_ending() {
+                        return Err(io::Error::other("interrupted while waiting for a reader"));
+                    }
+                    std::thread::sleep(READER_EVERY);
+                }
+                opened => {
+                    let file = opened?;
+                    fcntl_setfl(&file, flags & OFlags::NONBLOCK | flags & OFlags::APPEND)?;
+                    return Ok(file.into());
+                }
+            }
+        }
+    }
+
+    fn is_fifo(&self) -> bool {
+        let is_fifo = |stat: Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo;
+        self.stat().is_ok_and(|stat| stat.is_some_and(is_fifo))
     }
 }
 

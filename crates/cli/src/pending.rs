@@ -15,6 +15,7 @@ use rustix::process::geteuid;
 
 use crate::manifest::line::{ManifestLine, is_bbcps};
 use crate::output_place::OutputPlace;
+use crate::own_descriptor;
 
 /// The first line of a log.
 pub const LOG_HEADER: &str = "# haul log\n";
@@ -52,12 +53,18 @@ impl ReplaceableFile {
 
     /// Fails if another kind of file is at `path`.
     pub fn check(self, path: &Path) -> io::Result<()> {
+        if let Some(output) = own_descriptor::output(path) {
+            return output.map(drop);
+        }
         self.check_at(&OutputPlace::find(path)?, |_| false)
     }
 
     /// Opens a file of this kind, or one whose beginning `is_other` accepts, to append to it. Creates it if there is
     /// none.
     pub fn open_to_append(self, path: &Path, is_other: impl Fn(&[u8]) -> bool) -> io::Result<File> {
+        if let Some(output) = own_descriptor::output(path) {
+            return Ok(output?.into());
+        }
         let place = OutputPlace::find(path)?;
         self.check_at(&place, is_other)?;
         place.open(OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)
@@ -113,6 +120,9 @@ impl Pending {
     /// Creates a temporary file for `to`. An existing file keeps its contents until the end. The destination of a link
     /// is replaced, not the link; a device is written to.
     pub fn create(to: &Path, own: ReplaceableFile) -> io::Result<Self> {
+        if let Some(output) = own_descriptor::output(to) {
+            return Ok(Self { file: output?.into(), names: None });
+        }
         let place = OutputPlace::find(to)?;
         own.check_at(&place, |_| false)?;
         match place.stat()?.map(|stat| FileType::from_raw_mode(stat.st_mode)) {

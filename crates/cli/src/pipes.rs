@@ -1,17 +1,20 @@
-//! Pipes as ends of a copy: `-` for standard input and output or a server's pipe, `-N` for FIFOs and programs.
+//! Pipes as ends of a copy: `-` for standard input and output or a server's pipe, other open descriptors by their paths
+//! (`/dev/fd/3`), `-N` for FIFOs and programs.
 
-use std::ffi::OsString;
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use haul_base::job::location::{Host, Location};
 use haul_base::job::spec::{PipeEnd, Pipes};
+use haul_base::sys::describe::describe;
+use haul_proto::path::escape;
 
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
+use crate::own_descriptor;
 
 /// The operand for standard input or output.
 const STANDARD: &str = "-";
@@ -24,7 +27,28 @@ pub fn locations(values: &Values, operands: &[OsString]) -> Result<Vec<Location>
         true => program_operand(operand),
         false => parse_operand(operand),
     };
-    operands.iter().enumerate().map(location).collect()
+    let locations: Result<Vec<_>, _> = operands.iter().enumerate().map(location).collect();
+    let locations = locations?;
+    locations.iter().zip(operands).try_for_each(|(location, operand)| refuse_elsewhere(location, operand))?;
+    Ok(locations)
+}
+
+/// Refuses `host:/dev/stdout` and the like: haul's worker there has its own, which carry its messages.
+fn refuse_elsewhere(location: &Location, operand: &OsString) -> Result<(), UsageError> {
+    if location.host == Host::Local || own_descriptor::number(&location.path).is_none() {
+        return Ok(());
+    }
+    let shown = escape(operand.as_bytes());
+    Err(UsageError::new(format!("{shown}: standard input and output of another host are no files"))
+        .remedy("write - for this machine's; -N runs a program there, or opens a FIFO"))
+}
+
+/// The descriptor of this process that an operand names: `-` is standard input or output.
+fn descriptor(operand: &OsStr, is_target: bool) -> Option<u32> {
+    match operand == STANDARD {
+        true => Some(is_target.into()),
+        false => own_descriptor::number(Path::new(operand)),
+    }
 }
 
 /// Parses a program. A word before a colon is a host only if it can be one: `tar -cf - a:b` is local.
@@ -43,27 +67,27 @@ pub fn pipes(
     sources: &[Location],
     target_location: &Location,
 ) -> Result<Pipes, UsageError> {
-    let is_standard = |operand: &OsString| operand == STANDARD;
     let Some((target, typed_sources)) = operands.split_last() else { return Ok(Pipes::default()) };
     let (source_named, target_named) = values.get(&flags::PIPE)?.unwrap_or_default();
-    if is_standard(target) {
+    let output = descriptor(target, true);
+    if output == Some(1) {
         refuse_standard_output(values)?;
     }
     let growing = values.get(&flags::REALTIME)?.map(PipeEnd::Growing);
-    let is_input = typed_sources.iter().any(is_standard);
-    if growing.is_some() && (is_input || source_named) {
+    let input = typed_sources.iter().find_map(|source| Some((source, descriptor(source, false)?)));
+    if growing.is_some() && (input.is_some() || source_named) {
         return Err(UsageError::new("-R follows a file, but the source is a pipe")
             .remedy("omit -R: a pipe is read until it ends"));
     }
     let source_named = source_named || sources.iter().any(is_served_pipe);
     let target_named = target_named || is_served_pipe(target_location);
-    let source = match is_input {
-        true => Some(standard(io::stdin())?),
-        false => source_named.then_some(PipeEnd::Named).or(growing),
+    let source = match input {
+        Some((operand, number)) => Some(opened(operand, number, false)?),
+        None => source_named.then_some(PipeEnd::Named).or(growing),
     };
-    let target = match is_standard(target) {
-        true => Some(standard(io::stdout())?),
-        false => target_named.then_some(PipeEnd::Named),
+    let target = match output {
+        Some(number) => Some(opened(target, number, true)?),
+        None => target_named.then_some(PipeEnd::Named),
     };
     let are_several = sources.len() > 1 || values.is_set(&flags::INFILES);
     if (source.is_some() || target.is_some()) && are_several {
@@ -90,8 +114,8 @@ fn refuse_standard_output(values: &Values) -> Result<(), UsageError> {
     }
 }
 
-fn standard(stream: impl AsFd) -> Result<PipeEnd, UsageError> {
-    let owned = stream.as_fd().try_clone_to_owned();
-    let fd: OwnedFd = owned.map_err(|error| UsageError::new(format!("-: not open: {error}")))?;
+fn opened(operand: &OsStr, number: u32, writes: bool) -> Result<PipeEnd, UsageError> {
+    let fd = own_descriptor::open(number, writes)
+        .map_err(|error| UsageError::new(format!("{}: {}", escape(operand.as_bytes()), describe(&error))))?;
     Ok(PipeEnd::Standard(Arc::new(fd)))
 }

@@ -32,6 +32,14 @@ const TIME_GRACE: Duration = Duration::from_secs(5);
 /// Interval between checks of the terminal.
 const TERMINAL_EVERY: Duration = Duration::from_millis(200);
 
+/// Whether a signal or the time limit has begun to end the command.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Whether a signal or the time limit has begun to end the command: for waits outside a job.
+pub fn are_ending() -> bool {
+    ENDING.load(Ordering::Acquire)
+}
+
 /// Handles signals until dropped: cancels the job, or changes its rate.
 pub struct Watch {
     registered: Vec<SigId>,
@@ -180,6 +188,7 @@ impl Watcher {
         // First, restore the terminal: the process may end at any time.
         #[cfg(feature = "tui")]
         crate::show::dashboard::screen::give_back_for_good();
+        ENDING.store(true, Ordering::Release);
         self.stopped.store(true, Ordering::Release);
         self.cancel.cancel();
         let time_is_up = self.time_is_up.load(Ordering::Acquire);

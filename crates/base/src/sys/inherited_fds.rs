@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
 
-use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd};
+use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd};
 
 /// The first number after the standard descriptors.
 const STANDARD: RawFd = 3;
@@ -41,6 +41,18 @@ pub fn adopt(number: RawFd) -> io::Result<OwnedFd> {
     let owned = unsafe { OwnedFd::from_raw_fd(number) };
     fcntl_setfd(&owned, FdFlags::CLOEXEC)?;
     Ok(owned)
+}
+
+/// Duplicates an inherited descriptor, by its number. What this process opened itself is not inherited.
+pub fn duplicate(number: u32) -> io::Result<OwnedFd> {
+    let number = RawFd::try_from(number).map_err(|_| Errno::BADF)?;
+    // SAFETY: the number is not negative. It is used for two calls, which fail if it is no descriptor.
+    #[allow(unsafe_code)]
+    let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+    match fcntl_getfd(borrowed)?.contains(FdFlags::CLOEXEC) {
+        true => Err(Errno::BADF.into()),
+        false => Ok(fcntl_dupfd_cloexec(borrowed, STANDARD)?),
+    }
 }
 
 #[cfg(test)]

@@ -71,16 +71,14 @@ fn perform_with(
     make: impl MakeDisplay,
 ) -> anyhow::Result<Exit> {
     refuse_two_on_a_screen(&plan)?;
-    let manifest = match plan.digests.expected.take() {
-        Some((file, algorithm)) => Some(expect(&file, algorithm, &mut plan.job.options)?),
-        None => None,
+    // A FIFO is waited for, which a signal ends.
+    let (mut audience, metrics) = match watch.during(|| audience(&mut plan, steering, make)) {
+        Err(_) if cancel.is_cancelled() => {
+            show::stderr().called(plan.display.dialect.program()).error("interrupted");
+            return Ok(Exit::Interrupted);
+        }
+        opened => opened?,
     };
-    let writers = writers(&plan)?;
-    let report = plan.report.as_deref().map(|to| JobReport::create(to, &plan.job)).transpose()?;
-    let metrics = plan.metrics.as_deref().map(|to| metrics(to, &plan.job.target.path)).transpose()?;
-    let mut show = make(&plan, steering)?;
-    plan.notes.iter().for_each(|note| show.event(&Event::Warning(note.clone())));
-    let mut audience = Audience { show, writers, manifest, report };
     let outcome =
         watch.during(|| haul_control::controller::run(plan.job, own_program(), cancel, steering, &mut audience));
     let outcome = match watch.time_is_up() {
@@ -92,6 +90,24 @@ fn perform_with(
     let exit = audience.close(outcome);
     written?;
     Ok(exit)
+}
+
+/// Opens all outputs of a job.
+fn audience(
+    plan: &mut Plan,
+    steering: &RuntimeControl,
+    make: impl MakeDisplay,
+) -> anyhow::Result<(Audience, Option<JobMetrics>)> {
+    let manifest = match plan.digests.expected.take() {
+        Some((file, algorithm)) => Some(expect(&file, algorithm, &mut plan.job.options)?),
+        None => None,
+    };
+    let writers = writers(plan)?;
+    let report = plan.report.as_deref().map(|to| JobReport::create(to, &plan.job)).transpose()?;
+    let metrics = plan.metrics.as_deref().map(|to| metrics(to, &plan.job.target.path)).transpose()?;
+    let mut show = make(plan, steering)?;
+    plan.notes.iter().for_each(|note| show.event(&Event::Warning(note.clone())));
+    Ok((Audience { show, writers, manifest, report }, metrics))
 }
 
 fn metrics(to: &Path, target: &Path) -> anyhow::Result<JobMetrics> {

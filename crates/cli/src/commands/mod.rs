@@ -29,13 +29,18 @@ use crate::args::Dialect;
 use crate::args::parse::{Command, parse};
 use crate::args::values::Values;
 use crate::exit::Exit;
+use crate::lost_output::exit_status;
 use crate::resolve::{HostNames, hosts};
 use crate::show;
 
-/// Executes a command line; `program` is the program's name.
+/// Executes a command line; `program` is the program's name. Lost output makes it fail.
 pub fn run(program: &OsStr, words: Vec<OsString>) -> u8 {
     haul_engine::sys::secrecy::forbid_tracing();
     let dialect = Dialect::of(program);
+    exit_status(run_words(dialect, words), || show::stderr().called(dialect.program()))
+}
+
+fn run_words(dialect: Dialect, words: Vec<OsString>) -> u8 {
     let exists = |name: &OsStr| std::fs::symlink_metadata(name).is_ok();
     let parsed = parse(dialect, words, &exists);
     if dialect == Dialect::Bbcp {

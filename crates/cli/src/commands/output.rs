@@ -1,12 +1,13 @@
 //! Requested output, on standard output.
 
-use std::io::{self, Write};
+use std::io::Write;
 
+use crate::lost_output::stdout;
 use crate::show::display::Mode;
 
-/// Prints requested text on standard output. A closed pipe is no error.
+/// Prints requested text on standard output. An error makes the command fail at its end; a closed pipe is none.
 pub fn print(text: &str) {
-    let mut stdout = io::stdout().lock();
+    let mut stdout = stdout();
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }
 

@@ -1,7 +1,6 @@
 //! Common code of `haul status` and `haul clean`: visits paths, and reports partial files.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -13,14 +12,14 @@ use haul_proto::path::escape;
 use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
+use crate::commands::output::print;
 use crate::exit::Exit;
 use crate::show;
 use crate::show::partials::{PartialOutcome, PartialsFormat, Sum};
 
-/// Output, errors and totals of a visit.
+/// Errors and totals of a visit.
 pub struct Account {
     form: PartialsFormat,
-    out: io::Stdout,
     failed: bool,
     found: Sum,
     removed: Sum,
@@ -35,8 +34,7 @@ pub fn visit(
 ) -> anyhow::Result<Exit> {
     paths.iter().try_for_each(|path| refuse_remote(command, path))?;
     let form = if values.is_set(&flags::JSON) { PartialsFormat::Json } else { PartialsFormat::Words };
-    let mut account =
-        Account { form, out: io::stdout(), failed: false, found: Sum::default(), removed: Sum::default() };
+    let mut account = Account { form, failed: false, found: Sum::default(), removed: Sum::default() };
     let journals = values.last(&flags::partials::APPEND).map(Path::new);
     for path in paths {
         let found = match find(Path::new(path), journals) {
@@ -60,7 +58,7 @@ pub fn visit(
     let removed = (command == "clean").then_some(account.removed);
     let sum = form.sum(account.found, removed, &shown.join(" and "));
     if form == PartialsFormat::Json || account.found.count > 0 || !account.failed {
-        account.say(&sum);
+        print(&sum);
     }
     Ok(if account.failed { Exit::Failed } else { Exit::Done })
 }
@@ -71,23 +69,13 @@ impl Account {
         if fate == PartialOutcome::Removed {
             self.removed.add(about);
         }
-        self.say(&self.form.line(about, fate));
+        print(&self.form.line(about, fate));
     }
 
     /// Reports an entry that could not be checked or removed.
     pub fn fail(&mut self, path: &[u8], text: &str) {
         self.failed = true;
         show::stderr().failure("", path, text);
-    }
-
-    /// A closed pipe is no error.
-    fn say(&mut self, line: &str) {
-        let written = self.out.write_all(line.as_bytes()).and_then(|()| self.out.flush());
-        if let Err(error) = written.as_ref().map_err(io::Error::kind)
-            && error != io::ErrorKind::BrokenPipe
-        {
-            self.fail(b"standard output", &describe(&io::Error::from(error)));
-        }
     }
 }
 

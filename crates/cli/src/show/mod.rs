@@ -32,6 +32,7 @@ use haul_base::job::runtime_control::RuntimeControl;
 use haul_proto::path::escape;
 
 pub use self::output_form::{Half, Show};
+use crate::lost_output::CheckedOutput;
 use crate::pending::{LOG_HEADER, ReplaceableFile};
 use crate::stamped_lines::{self, StampedLines};
 use crate::text::TextOutput;
@@ -92,7 +93,7 @@ fn output(display: &Display) -> anyhow::Result<TextOutput> {
         None => stderr(),
         Some(file) => {
             let log = StampedLines::new(open_log(file)?, stamped_lines::rfc3339, "");
-            TextOutput::new(Box::new(log), false)
+            TextOutput::new(Box::new(CheckedOutput::new(log, log_name(file))), false)
         }
     };
     Ok(text.called(display.dialect.program()))
@@ -114,8 +115,12 @@ fn open_log(path: &Path) -> anyhow::Result<File> {
         }
         Ok(log)
     };
-    let shown = escape(path.as_os_str().as_bytes());
-    open().map_err(|error: io::Error| anyhow::anyhow!("{} {shown}: {error}", crate::args::flags::LOGFILE.typed()))
+    open().map_err(|error: io::Error| anyhow::anyhow!("{}: {error}", log_name(path)))
+}
+
+/// A log in messages.
+pub fn log_name(path: &Path) -> String {
+    format!("{} {}", crate::args::flags::LOGFILE.typed(), escape(path.as_os_str().as_bytes()))
 }
 
 /// Standard error as lines of text.

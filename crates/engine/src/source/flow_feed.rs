@@ -26,7 +26,7 @@ const CHECK_EVERY: Duration = Duration::from_millis(100);
 pub struct FlowPipe {
     fd: OwnedFd,
     program: Option<Arc<PipeProgram>>,
-    /// Start offset in a seekable file; `None` for a pipe.
+    /// Start offset in a seekable file or block device; `None` for a pipe.
     begins: Option<u64>,
     /// For a growing file: the time without growth after which it has ended.
     quiet: Option<Duration>,
@@ -37,8 +37,9 @@ impl FlowPipe {
     pub fn new(fd: OwnedFd, program: Option<Arc<PipeProgram>>) -> Self {
         // Fails if it is not a pipe, or at the user's limit of pipe memory.
         let _ = fcntl_setpipe_size(&fd, PIPE_BYTES);
-        let is_file = fstat(&fd).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file());
-        let begins = if is_file { tell(&fd).ok() } else { None };
+        let kind = fstat(&fd).map(|stat| FileType::from_raw_mode(stat.st_mode));
+        let is_seekable = kind.is_ok_and(|kind| matches!(kind, FileType::RegularFile | FileType::BlockDevice));
+        let begins = if is_seekable { tell(&fd).ok() } else { None };
         Self { fd, program, begins, quiet: None }
     }
 

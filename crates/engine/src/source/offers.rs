@@ -16,7 +16,6 @@ use haul_proto::ids::EntryId;
 use haul_proto::limits::{OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX};
 use haul_proto::path::Name;
 use haul_proto::wire::list_batch::SourceBatch;
-use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::request::SymlinkMode as LinkRule;
 use haul_proto::wire::resource_metrics::Stage;
 
@@ -97,7 +96,8 @@ fn walk(source: &Source) {
         return;
     }
     source.report_unkept_flags();
-    let is_pipe = source.request.pipe != PipeKind::No;
+    let is_pipe = |root: &OperandRoot| matches!(root.kind, OperandKind::Pipe(_));
+    let is_pipe = source.operands.roots.iter().flatten().any(is_pipe);
     source.reporter.tally.walk_complete.store(!is_pipe, Ordering::Relaxed);
     source.lock().machine.end_offers();
     source.notify();

@@ -48,7 +48,7 @@ pub enum OperandKind {
     Symlink(Dir, Name, Box<[u8]>, EntryMetadata),
     /// This many zeros.
     Null(u64),
-    /// The output of a pipe.
+    /// The output of a pipe, or the contents of a block device.
     Pipe(Arc<FlowPipe>),
 }
 
@@ -176,6 +176,8 @@ pub struct OperandOpener<'a> {
     recursive: bool,
     /// Symbolic links among source arguments are copied, not followed.
     keeps_links: bool,
+    /// Whether one source argument is copied, which may be a block device.
+    is_alone: bool,
     reporter: &'a Reporter,
     /// The directory to which this process's reads are confined, without links.
     base: Option<PathBuf>,
@@ -211,6 +213,8 @@ enum OperandRefusal {
     Socket,
     #[error("is a device\nname a file, or null:SIZE for zeros")]
     Device,
+    #[error("is a block device\ncopy it alone, without other sources or a list")]
+    BlockDevice,
     #[error("a symbolic link leads out of the base (-d)\nadd --symlinks follow, or omit -d")]
     OutOfBase,
     #[error("a pipe is one file")]
@@ -250,7 +254,9 @@ impl<'a> OperandOpener<'a> {
         let (cache, parents) = (FdCache::new(MAX_OPEN_DIRECTORIES), HashMap::new());
         let keeps_links = request.links == LinkRule::KeepAll;
         let (recursive, latest_parent) = (request.recursive, None);
-        Self { recursive, keeps_links, reporter, base, cache, parents, latest_parent }
+        let is_alone = request.operands.len() == 1
+            && !(request.listed || request.compare || request.range.is_some() || lookup::is_confined());
+        Self { recursive, keeps_links, is_alone, reporter, base, cache, parents, latest_parent }
     }
 
     /// Opens a source argument; `None`, with a report, if it is invalid.
@@ -306,6 +312,13 @@ impl<'a> OperandOpener<'a> {
             }
             FileType::Fifo => Err(OperandRefusal::Fifo),
             FileType::Socket => Err(OperandRefusal::Socket),
+            FileType::BlockDevice if self.is_alone => {
+                // Its length is known when it has been read.
+                let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
+                let device = FlowPipe::new(lookup::open(path, flags)?, None);
+                Ok(OperandRoot { name, identity: stat.identity, kind: OperandKind::Pipe(Arc::new(device)) })
+            }
+            FileType::BlockDevice => Err(OperandRefusal::BlockDevice),
             _ => Err(OperandRefusal::Device),
         }
     }

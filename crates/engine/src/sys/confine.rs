@@ -8,9 +8,11 @@ use std::os::fd::AsFd;
 use haul_proto::wire::preserve::PreserveOptions;
 use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, NetPort, PathBeneath, PathFd, PathFdError, Ruleset,
-    RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, make_bitflags,
+    ABI, Access, AccessFs, AccessNet, AddRuleError, AddRulesError, BitFlags, LandlockStatus, NetPort, PathBeneath,
+    PathFd, PathFdError, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    make_bitflags,
 };
+use rustix::io::Errno;
 
 use super::syscall_filter;
 
@@ -98,8 +100,12 @@ impl ConfineBounds {
     /// Permits `rights` in `place`, also after a rename.
     pub fn allow(&mut self, place: impl AsFd, rights: ConfineRights) {
         let Ok(rules) = &mut self.rules else { return };
-        if let Some(error) = rules.add_rule(PathBeneath::new(place, rights.access())).err() {
-            self.rules = Err(error.into());
+        match rules.add_rule(PathBeneath::new(place, rights.access())).err() {
+            // A pipe or socket without a path, which Landlock neither restricts nor accepts in a rule.
+            Some(RulesetError::AddRules(AddRulesError::Fs(AddRuleError::AddRuleCall { source, .. })))
+                if source.raw_os_error() == Some(Errno::BADFD.raw_os_error()) => {}
+            Some(error) => self.rules = Err(error.into()),
+            None => {}
         }
     }
 

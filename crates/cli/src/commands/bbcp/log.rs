@@ -1,24 +1,22 @@
 //! bbcp's log (`-l FILE`): lines with date and time, and a line of `=-` after each run.
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use haul_proto::path::escape;
-
 use super::stamp;
+use crate::lost_output::CheckedOutput;
 use crate::pending::ReplaceableFile;
+use crate::show::log_name;
 use crate::stamped_lines::StampedLines;
 
 /// The line after a run.
 pub const END: &str = "=-=-=-=-=-=-=-=";
 
 /// Opens a log to append to. Any other file is refused.
-pub fn open(path: &Path) -> anyhow::Result<StampedLines> {
-    let shown = escape(path.as_os_str().as_bytes());
-    let file = ReplaceableFile::Log
-        .open_to_append(path, is_bbcps)
-        .map_err(|error| anyhow::anyhow!("--logfile {shown}: {error}"))?;
-    Ok(StampedLines::new(file, stamp, END))
+pub fn open(path: &Path) -> anyhow::Result<CheckedOutput<StampedLines>> {
+    let name = log_name(path);
+    let file =
+        ReplaceableFile::Log.open_to_append(path, is_bbcps).map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
+    Ok(CheckedOutput::new(StampedLines::new(file, stamp, END), name))
 }
 
 /// Whether a file begins like bbcp's log: with date and time, or with the end of a run.

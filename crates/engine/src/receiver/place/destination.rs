@@ -18,6 +18,7 @@ use haul_base::job::display_path::below;
 use haul_base::job::spec::NULL_TARGET;
 use haul_base::sys::describe::describe;
 use haul_proto::filter::{FilterScope, Matcher};
+use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::path::{Name, escape};
 use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::report::WorkerMessage;
@@ -225,16 +226,16 @@ pub fn pipe(
         ));
     };
     let path = Path::new(OsStr::from_bytes(&request.path));
-    let is_special = || lookup::stat(path).is_ok_and(|found| FileStat::from(&found).is_special());
+    let found = lookup::stat(path).ok().map(|found| FileStat::from(&found)).filter(FileStat::is_special);
+    if let Some(stat) = found.filter(|_| request.pipe != PipeKind::Standard) {
+        refuse_unforced_device(request, path, &stat)?;
+        return Ok(special(path));
+    }
     let sink = match request.pipe {
         PipeKind::Standard => {
             let output = inherited.ok_or("standard output cannot be written on another host");
             let output = output.map_err(|text| RefusedRequest::failed(text.into()))?;
             Ok(InOrderSink::new(output.fd, output.program))
-        }
-        _ if is_special() => {
-            let (kind, label) = (DestinationKind::Special(path.into()), request.path.clone());
-            return Ok(Destination { kind, label, memory: None, is_new: false });
         }
         PipeKind::Growing(_) => return Err(RefusedRequest::usage("a target cannot be followed (-R)".into())),
         PipeKind::Named | PipeKind::No => {
@@ -331,6 +332,7 @@ fn onto_existing(
         )));
     }
     if stat.kind != FileType::RegularFile {
+        refuse_unforced_device(request, path, stat)?;
         return Ok(special(path));
     }
     if is_source(request, operand, stat.identity) {
@@ -342,6 +344,19 @@ fn onto_existing(
     // A link to a file is followed: its target is meant.
     let real = std::fs::canonicalize(path).map_err(|error| cannot(path.as_os_str().as_bytes(), &error))?;
     under_new_name(&real)
+}
+
+/// Refuses to overwrite a device without `-f`: a mistyped name must not cost a disk. The null device has no contents.
+fn refuse_unforced_device(request: &TargetRequest, path: &Path, stat: &FileStat) -> Result<(), RefusedRequest> {
+    let is_device = matches!(stat.kind, FileType::BlockDevice | FileType::CharacterDevice) && !stat.is_null_device();
+    let may_replace = matches!(request.write.overwrite, OverwritePolicy::Replace | OverwritePolicy::Follow);
+    match is_device && !may_replace {
+        true => Err(RefusedRequest::usage(format!(
+            "{} is a device\nto overwrite its contents, add -f",
+            escape(path.as_os_str().as_bytes())
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// Whether a served client's data is discarded: no lookup may leave its directory.
