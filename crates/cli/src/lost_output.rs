@@ -3,7 +3,6 @@
 use std::io::{self, Stdout, Write};
 use std::sync::{Mutex, PoisonError};
 
-
 use crate::exit::Exit;
 use crate::text::TextOutput;
 

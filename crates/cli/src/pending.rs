@@ -8,7 +8,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, fchmod, flock, fstat, openat, renameat, statat, unlinkat,
+    Access, AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, accessat, fchmod, flock, fstat, openat, renameat,
+    statat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -51,12 +52,19 @@ impl ReplaceableFile {
     /// Number of bytes examined in a file.
     const BEGINNING: u64 = 8192;
 
-    /// Fails if another kind of file is at `path`.
+    /// Fails if another kind of file is at `path`, or if this user cannot replace a file there.
     pub fn check(self, path: &Path) -> io::Result<()> {
         if let Some(output) = own_descriptor::output(path) {
             return output.map(drop);
         }
-        self.check_at(&OutputPlace::find(path)?, |_| false)
+        let place = OutputPlace::find(path)?;
+        self.check_at(&place, |_| false)?;
+        match place.stat()?.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+            None | Some(FileType::RegularFile) => {
+                Ok(accessat(place.dir(), ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)?)
+            }
+            Some(_) => Ok(()),
+        }
     }
 
     /// Opens a file of this kind, or one whose beginning `is_other` accepts, to append to it. Creates it if there is

@@ -16,6 +16,7 @@ mod sync;
 mod verify;
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -288,9 +289,13 @@ fn streams(values: &Values) -> Result<StreamOptions, UsageError> {
 
 fn metrics(values: &Values) -> Result<Option<PathBuf>, UsageError> {
     let file = values.last(&flags::METRICS).map(PathBuf::from);
-    match file.as_ref().is_some_and(|file| file.as_os_str().is_empty()) {
-        true => Err(UsageError::new("--metrics: empty file name")),
-        false => Ok(file),
+    match file.as_ref().map(|file| file.to_string_lossy()) {
+        Some(name) if name.is_empty() => Err(UsageError::new("--metrics: empty file name")),
+        Some(name) if name.parse::<SocketAddr>().is_ok() => {
+            Err(UsageError::new(format!("--metrics {name}: is an address, but a copy writes its metrics to a file"))
+                .remedy(format!("name a file, such as haul.prom; for a file of that name, write ./{name}")))
+        }
+        _ => Ok(file),
     }
 }
 

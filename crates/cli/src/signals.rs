@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use haul_base::job::error::GO_ON;
 use haul_base::job::rate::RateHandle;
 use haul_base::sys::cancel::Cancel;
+use haul_base::sys::describe::describe_start;
 use haul_engine::sys::signals::ignore_hangup;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::SigId;
@@ -34,6 +35,11 @@ const TERMINAL_EVERY: Duration = Duration::from_millis(200);
 
 /// Whether a signal or the time limit has begun to end the command.
 static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// The error of [`Watch::start`] and its like.
+pub fn not_caught(error: io::Error) -> anyhow::Error {
+    anyhow::anyhow!("signals cannot be caught: {}", describe_start(&error))
+}
 
 /// Whether a signal or the time limit has begun to end the command: for waits outside a job.
 pub fn are_ending() -> bool {

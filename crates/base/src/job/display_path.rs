@@ -6,8 +6,10 @@ use std::path::Path;
 
 use crate::job::null;
 
-/// Joins `base` and `path`; either may be empty.
+/// Joins `base` and `path`; either may be empty. A `.` at the end of `base` means its contents, and is left out before
+/// them.
 pub fn below(base: &[u8], path: &[u8]) -> Vec<u8> {
+    let base = if base.ends_with(b"/.") && !path.is_empty() { &base[..base.len() - 1] } else { base };
     let mut whole = Vec::with_capacity(base.len() + 1 + path.len());
     whole.extend_from_slice(base);
     if !whole.is_empty() && !whole.ends_with(b"/") && !path.is_empty() {
@@ -38,6 +40,8 @@ mod tests {
         assert_eq!(below(b"/", b"b"), b"/b");
         assert_eq!(below(b"a/", b""), b"a/");
         assert_eq!(below(b"", b"b"), b"b");
+        assert_eq!((below(b"a/.", b"b"), below(b"/.", b"b")), (b"a/b".to_vec(), b"/b".to_vec()));
+        assert_eq!((below(b"a/.", b""), below(b".", b"b")), (b"a/.".to_vec(), b"./b".to_vec()));
     }
 
     #[test]

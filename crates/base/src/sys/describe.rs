@@ -15,6 +15,24 @@ pub fn describe(error: &io::Error) -> String {
     }
 }
 
+/// As [`describe`], for the start of a thread or a process. It has a limit that the error does not name.
+pub fn describe_start(error: &io::Error) -> String {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::AGAIN) => format!(
+            "{}\nraise the limit of processes (`ulimit -u`, or pids.max of the control group) or of memory (`ulimit -v`), \
+             or use fewer streams (-s)",
+            error_text(error)
+        ),
+        _ => describe(error),
+    }
+}
+
+/// Whether a thread or a process could not start because of a limit of this account or host.
+pub fn is_limit(error: &io::Error) -> bool {
+    let limits = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE];
+    error.raw_os_error().is_some_and(|code| limits.contains(&Errno::from_raw_os_error(code)))
+}
+
 fn error_text(error: &io::Error) -> String {
     let text = error.to_string();
     if error.raw_os_error().is_some() { without_numbers(&text).into_owned() } else { text }
@@ -49,6 +67,7 @@ fn remedy(errno: Errno) -> Option<&'static str> {
         Errno::NAMETOOLONG => "the file system permits only shorter names: rename the file or choose another target",
         Errno::MFILE => "raise the account's limit of open files (`ulimit -n`) or use fewer streams (-s)",
         Errno::NFILE => "raise the host's limit of open files (`fs.file-max`) or end other programs",
+        Errno::NOMEM => "free memory, or raise the limit of the account (`ulimit -v`) or of the control group",
         Errno::IO => "a device error: see `dmesg` and the disk's health (`smartctl -a`) before the next try",
         Errno::LOOP => "remove the loop of symbolic links, or keep links as they are (--symlinks keep)",
         Errno::NOTDIR => "check each component of the path: one is not a directory",
@@ -103,6 +122,8 @@ mod tests {
             assert_eq!(text.lines().count(), 2, "{text}");
             assert!(!text.contains("os error"), "{text}");
         }
+        assert!(describe_start(&Errno::AGAIN.into()).contains("ulimit -u") && is_limit(&Errno::NOMEM.into()));
+        assert!(!describe(&Errno::AGAIN.into()).contains("ulimit"), "also the error of a busy descriptor");
         assert!(describe(&Errno::NOSPC.into()).starts_with("No space left on device\nfree space"));
     }
 }

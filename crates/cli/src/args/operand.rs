@@ -130,6 +130,23 @@ pub fn refuse_local_file_with_colon(operand: &OsStr, exists: &dyn Fn(&OsStr) -> 
         .remedy(format!("write ./{shown} for the file, or {user}[{host}]:{path} for the host")))
 }
 
+/// Refuses `'~/x'` in quotes, which the shell did not expand, unless there is an entry `~`.
+pub fn refuse_quoted_home(operand: &OsStr, exists: &dyn Fn(&OsStr) -> bool) -> Result<(), UsageError> {
+    let bytes = operand.as_bytes();
+    let below = match bytes {
+        b"~" => b"",
+        [b'~', b'/', below @ ..] => below,
+        _ => return Ok(()),
+    };
+    if exists(OsStr::new("~")) {
+        return Ok(());
+    }
+    let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("~"), PathBuf::from);
+    let meant = home.join(OsStr::from_bytes(below));
+    Err(UsageError::new(format!("{}: ~ in quotes is not your home directory", escape(bytes)))
+        .remedy(format!("write {}, or ~ without quotes", escape(meant.as_os_str().as_bytes()))))
+}
+
 /// Refuses `::1:/x`, by scp's rule a local file, and `fe80::1:/x`, a path on the host fe80: neither is intended.
 fn refuse_bare_ipv6(operand: &[u8]) -> Result<(), UsageError> {
     let end = operand.iter().position(|&b| b == b'/').unwrap_or(operand.len());

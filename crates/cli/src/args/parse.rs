@@ -8,7 +8,7 @@ use haul_proto::path::escape;
 
 use super::flags::{self, COPY};
 use super::job::JobWords;
-use super::operand::{host_label, parse_operand, refuse_local_file_with_colon};
+use super::operand::{host_label, parse_operand, refuse_local_file_with_colon, refuse_quoted_home};
 use super::row::OptionRow;
 use super::scan::{Grammar, Scanned, scan};
 use super::values::Values;
@@ -458,7 +458,10 @@ fn refuse_local_files_with_colons(
     let are_others = values.first_of(&[&flags::DIRBASE, &flags::PIPE]).is_some();
     match values.dialect() == Dialect::Bbcp || are_others {
         true => Ok(()),
-        false => operands.iter().try_for_each(|operand| refuse_local_file_with_colon(operand, exists)),
+        false => operands.iter().try_for_each(|operand| {
+            refuse_local_file_with_colon(operand, exists)?;
+            refuse_quoted_home(operand, exists)
+        }),
     }
 }
 

@@ -63,6 +63,11 @@ fn parse(rest: &[u8]) -> Result<Location, UsageError> {
     let slash = place.iter().position(|&byte| byte == b'/').unwrap_or(place.len());
     let (host, path) = (&place[..slash], place.get(slash + 1..).unwrap_or_default());
     let (name, port) = host_and_port(host).ok_or_else(|| refused(host, "invalid host or port"))?;
+    // `:PATH` may be appended to any printed address.
+    let (path, behind) = match path.iter().position(|byte| b":/".contains(byte)) {
+        Some(colon) if path[colon] == b':' && behind.is_empty() => (&path[..colon], &path[colon + 1..]),
+        _ => (path, behind),
+    };
     let (directory, below) = match path.iter().position(|&byte| byte == b'/') {
         Some(slash) => (&path[..slash], &path[slash + 1..]),
         None => (path, &path[path.len()..]),
@@ -164,6 +169,9 @@ mod tests {
         assert_eq!(parsed(&format!("haul://h:9/#{SECRET}")), served("h", 9, "", true, "."));
         assert_eq!(parsed(&format!("haul://h:9/#{SECRET}:a/b:c")), served("h", 9, "", true, "a/b:c"));
         assert_eq!(parsed(&format!("haul://[::1]:9/in/a#{SECRET}")), served("::1", 9, "in", true, "a"));
+        assert_eq!(parsed("haul://h:9/:a/b:c"), served("h", 9, "", false, "a/b:c"));
+        assert_eq!(parsed("haul://h:9/in:a"), served("h", 9, "in", false, "a"));
+        assert_eq!(parsed("haul://h:9/in/a:b"), served("h", 9, "in", false, "a:b"));
         assert_eq!(parsed("haul://10.0.0.1/in/a/b"), served("10.0.0.1", PORT, "in", false, "a/b"));
         assert_eq!(parsed("haul://[fe80::1%eth0]/in/"), served("fe80::1%eth0", PORT, "in", false, "."));
         assert_eq!(parse_served(OsStr::new("h:/a")), None);

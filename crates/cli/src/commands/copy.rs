@@ -9,14 +9,17 @@ use std::sync::Arc;
 use anyhow::Context;
 use haul_base::job::error::{Error, Outcome};
 use haul_base::job::event::{Event, Observer};
+use haul_base::job::location::{Host, Location};
+use haul_base::job::null::null_size;
 use haul_base::job::runtime_control::RuntimeControl;
 use haul_base::job::spec::{ChecksumAlgorithm, ChecksumOptions, ChecksumReference, Job, JobOptions, PipeEnd};
 use haul_base::sys::cancel::Cancel;
+use haul_base::sys::describe::describe;
 use haul_proto::path::escape;
 
 use super::explain;
-use crate::args::UsageError;
 use crate::args::values::Values;
+use crate::args::{Dialect, UsageError};
 use crate::checksums::Checksums;
 use crate::commands::own_program::own_program;
 use crate::exit::Exit;
@@ -27,7 +30,7 @@ use crate::report::JobReport;
 use crate::resolve::{DigestSink, Plan, plan};
 use crate::show::display::Mode;
 use crate::show::{self, Half, Show};
-use crate::signals::Watch;
+use crate::signals::{self, Watch};
 use crate::terminal;
 
 /// Copies `operands`. The last operand is the target.
@@ -46,7 +49,7 @@ pub fn carry_out_with(plan: Plan, make: impl MakeDisplay) -> anyhow::Result<Exit
     let cancel = Cancel::new();
     let steering = RuntimeControl::new();
     let watch = Watch::start(cancel.clone(), steering.rate().clone(), plan.time_limit);
-    perform_with(plan, &cancel, &steering, &watch.context("signals cannot be caught")?, make)
+    perform_with(plan, &cancel, &steering, &watch.map_err(signals::not_caught)?, make)
 }
 
 /// Makes the display of a job.
@@ -79,8 +82,12 @@ fn perform_with(
         }
         opened => opened?,
     };
-    let outcome =
-        watch.during(|| haul_control::controller::run(plan.job, own_program(), cancel, steering, &mut audience));
+    let outcome = match missing_sources(&plan) {
+        Some(error) => Err(error),
+        None => {
+            watch.during(|| haul_control::controller::run(plan.job, own_program(), cancel, steering, &mut audience))
+        }
+    };
     let outcome = match watch.time_is_up() {
         Some(text) => outcome.map_err(|_| Error::Broken(text)),
         None if cancel.is_cancelled() => interrupted(outcome),
@@ -108,6 +115,23 @@ fn audience(
     let mut show = make(plan, steering)?;
     plan.notes.iter().for_each(|note| show.event(&Event::Warning(note.clone())));
     Ok((Audience { show, writers, manifest, report }, metrics))
+}
+
+/// Without any source here, no login to the target's host is needed to say so. bbcp logs in first.
+fn missing_sources(plan: &Plan) -> Option<Error> {
+    let Plan { job, display, .. } = plan;
+    let is_asked = job.list.is_none() && job.options.source.base.is_none() && job.options.pipes.source.is_none();
+    if !is_asked || job.target.host == Host::Local || display.dialect == Dialect::Bbcp {
+        return None;
+    }
+    let absent = |source: &Location| {
+        let is_file = source.host == Host::Local && null_size(&source.path).is_none();
+        let error = is_file.then(|| source.path.symlink_metadata().err()).flatten()?;
+        let is_absent = error.kind() == io::ErrorKind::NotFound;
+        is_absent.then(|| format!("{}: {}", escape(source.path.as_os_str().as_bytes()), describe(&error)))
+    };
+    let absent: Option<Vec<_>> = job.sources.iter().map(absent).collect();
+    absent.filter(|texts| !texts.is_empty()).map(|texts| Error::Failed(texts.join("\n")))
 }
 
 fn metrics(to: &Path, target: &Path) -> anyhow::Result<JobMetrics> {

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use anyhow::Context;
 use haul_base::job::runtime_control::RuntimeControl;
 use haul_base::sys::cancel::Cancel;
 use serde::Serialize;
@@ -16,7 +15,7 @@ use crate::resolve::sweep;
 use crate::show::display::Mode;
 use crate::show::json::{JsonMessage, encode, sorted};
 use crate::show::{self};
-use crate::signals::Watch;
+use crate::signals::{self, Watch};
 use crate::sweep::figures::{Figures, SweepRun, SweepRunFields};
 use crate::sweep::{Listener, SweepBench, SweepEnd};
 use crate::text::TextOutput;
@@ -27,8 +26,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let (sweep, mode, time_limit) = sweep(values, operands, terminal::stderr_is_terminal())?;
     let cancel = Cancel::new();
     let steering = RuntimeControl::new();
-    let watch =
-        Watch::start(cancel.clone(), steering.rate().clone(), time_limit).context("signals cannot be caught")?;
+    let watch = Watch::start(cancel.clone(), steering.rate().clone(), time_limit).map_err(signals::not_caught)?;
     let mut messages = SweepMessages { text: show::stderr(), mode };
     let bench = SweepBench { program: own_program(), watch: &watch, steering: &steering };
     let ended = sweep.carry_out(&cancel, bench, &mut messages)?;

@@ -25,6 +25,7 @@ use haul_proto::wire::request::ControllerMessage;
 
 use super::base::{full_path, source_parents};
 use super::worker_role::WorkerRole;
+use super::worker_start::no_thread;
 use super::workers::{WorkerOutput, Workers};
 use crate::controller::duplicate_targets::DuplicateTargets;
 
@@ -67,7 +68,7 @@ impl ListFeed {
         let spawned = thread::Builder::new().name("haul-list".into()).spawn(move || {
             let _ = feeder.feed();
         });
-        spawned.map_err(|error| Error::Failed(format!("cannot start a thread: {error}")))?;
+        spawned.map_err(no_thread)?;
         Ok(Self(window))
     }
 

@@ -14,6 +14,7 @@ use haul_base::job::location::Host;
 use haul_base::job::spec::{Job, WorkerProgram};
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::child::ChildGuard;
+use haul_base::sys::describe::describe_start;
 use haul_base::sys::panic::panicked;
 use haul_base::sys::sync::lock;
 
@@ -55,7 +56,7 @@ impl GreetedWorker {
 }
 
 pub fn no_thread(error: std::io::Error) -> Error {
-    Error::Failed(format!("cannot start a thread: {error}"))
+    Error::Failed(format!("cannot start a thread: {}", describe_start(&error)))
 }
 
 /// Starts all workers concurrently, since ssh is slow; or in turn, if the user may have to type two passwords. On

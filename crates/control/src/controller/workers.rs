@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::os::unix::process::ExitStatusExt;
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -38,6 +39,14 @@ const STOP_MIN: Duration = Duration::from_secs(5);
 const STOP_MEMORY: Duration = Duration::from_secs(5);
 /// How long workers may take to exit after a finished job.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
+
+/// The beginning of a program's last words when an allocation failed.
+const NO_MEMORY: &str = "memory allocation of ";
+/// The remedy for it.
+const MORE_MEMORY: &str =
+    "raise the limit of memory there (`ulimit -v`, or the control group's), or use fewer streams (-s)";
+/// SIGKILL.
+const KILLED: i32 = 9;
 
 /// Both workers, or the single worker of both ends.
 pub struct Workers {
@@ -213,6 +222,8 @@ impl Workers {
     fn lost(&mut self, role: WorkerRole, reason: Option<String>, begun: bool) -> Error {
         let text = self.lost_text(role, reason);
         match begun {
+            // A rerun would end in the same way.
+            _ if text.contains(NO_MEMORY) => Error::Failed(format!("{text}\n{MORE_MEMORY}")),
             true => Error::Broken(format!("{text}\n{GO_ON}")),
             false => Error::Connect(text),
         }
@@ -229,6 +240,13 @@ impl Workers {
         drop_ssh_reports(&mut details);
         details.retain(|line| !line.trim_start().starts_with("hint: "));
         details.extend(reason);
+        if let Some(failed) = details.iter().find(|line| line.starts_with(NO_MEMORY)) {
+            return format!("{text}: {failed}");
+        }
+        // 137 is a shell's, or ssh's, status for it.
+        if status.is_some_and(|status| status.signal() == Some(KILLED) || status.code() == Some(128 + KILLED)) {
+            return format!("{text}: its process was killed (SIGKILL): out of memory?");
+        }
         match (details.last(), status) {
             (Some(last), _) => format!("{text}: {}", last.strip_prefix("haul: ").unwrap_or(last)),
             (None, Some(status)) => format!("{text} ({status})"),

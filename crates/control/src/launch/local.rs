@@ -14,6 +14,7 @@ use haul_base::job::own_executable::{BY_PROC, own_executable};
 use haul_base::job::spec::{JobOptions, PipeEnd, WorkerProgram};
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::child::spawn;
+use haul_base::sys::describe::{describe_start, is_limit};
 use haul_base::sys::inherited_fds::hand_over;
 
 use super::StartedWorker;
@@ -66,6 +67,9 @@ pub fn start_local(
     let mut command = Command::new(&program.executable);
     command.args(&program.worker_arguments);
     let spawned = standard.hand_over(&mut command).and_then(|()| spawn(&mut command)).map_err(|error| {
+        if is_limit(&error) {
+            return Error::Failed(format!("cannot start a worker on {LABEL}: {}", describe_start(&error)));
+        }
         let path = program.executable.display();
         if program.executable == Path::new(BY_PROC) && error.kind() == io::ErrorKind::NotFound {
             let why = own_executable().map_or_else(|error| error.to_string(), |_| error.to_string());

@@ -12,6 +12,7 @@ use haul_base::job::location::Host;
 use haul_base::job::spec::{RemoteAccess, WorkerProgram};
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::child::{CancellableStdin, SpawnedChild, spawn};
+use haul_base::sys::describe::{describe_start, is_limit};
 use haul_base::sys::random::random;
 use haul_proto::path::escape;
 
@@ -321,6 +322,9 @@ impl<'a> LaunchConversation<'a> {
 
 fn not_started(program: &OsStr, error: &io::Error) -> Error {
     let program = escape(program.as_encoded_bytes());
+    if is_limit(error) {
+        return Error::Failed(format!("cannot start {program} on this host: {}", describe_start(error)));
+    }
     let remedy = match (error.kind(), program.as_str()) {
         (io::ErrorKind::NotFound, "ssh") => {
             "install an ssh client (Debian: apt-get install openssh-client), or give a command with -S or -T"

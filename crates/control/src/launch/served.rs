@@ -12,6 +12,7 @@ use haul_base::job::location::Host;
 use haul_base::job::spec::WorkerProgram;
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::child::spawn;
+use haul_base::sys::describe::describe_start;
 use haul_proto::path::escape;
 
 use super::StartedWorker;
@@ -36,8 +37,8 @@ pub fn start_served(host: &Host, end: End, program: &WorkerProgram, cancel: &Can
     let label = label(name, *port, directory);
     let mut command = Command::new(&program.executable);
     command.args(&program.worker_arguments).args(["--dial", name, &port.to_string(), directory]);
-    let mut spawned =
-        spawn(&mut command).map_err(|error| Error::Failed(format!("{label}: cannot start a process: {error}")))?;
+    let mut spawned = spawn(&mut command)
+        .map_err(|error| Error::Failed(format!("{label}: cannot start a process: {}", describe_start(&error))))?;
     // An exited process reports its own error.
     let _ = spawned.stdin.write_all(format!("{}\n", proof).as_bytes());
     let mut child = spawned.guard;

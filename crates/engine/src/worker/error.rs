@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use haul_base::control_channel::LinkError;
-use haul_base::sys::describe::describe;
+use haul_base::sys::describe::{describe, describe_start};
 use haul_proto::error::ProtocolError;
 use haul_proto::path::escape;
 
@@ -43,7 +43,7 @@ pub enum WorkerError {
     #[error("cannot open a tunnel: {}", describe(.0))]
     Tunnel(#[source] io::Error),
     /// There is no thread for connecting.
-    #[error("cannot start a thread: {0}")]
+    #[error("cannot start a thread: {}", describe_start(.0))]
     Thread(#[source] io::Error),
     /// The program of a served pipe did not start.
     #[error("cannot start the program: {0}")]
@@ -57,9 +57,9 @@ pub enum WorkerError {
 }
 
 impl WorkerError {
-    /// Whether the other end violated the protocol, so that a retry is useless.
-    pub fn is_peer_fault(&self) -> bool {
-        matches!(self, Self::Peer(_))
+    /// Whether a retry is useless: the other end violated the protocol, or a limit of this host is reached.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Peer(_) | Self::Thread(_))
     }
 }
 

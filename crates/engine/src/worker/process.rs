@@ -371,7 +371,7 @@ impl WorkerProcess {
     /// Reports the error that ends the worker.
     pub fn fail(&mut self, error: &WorkerError) {
         let text = error.to_string();
-        self.report(&WorkerMessage::Fatal { fault: error.is_peer_fault(), text: text.clone() });
+        self.report(&WorkerMessage::Fatal { fault: error.is_final(), text: text.clone() });
         self.refused = Some(text);
     }
 

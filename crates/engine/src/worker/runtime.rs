@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use haul_base::control_channel::LinkWriter;
 use haul_base::job::account::WorkDone;
 use haul_base::job::work_progress::WorkProgress;
+use haul_base::sys::describe::describe_start;
 use haul_base::sys::panic::panicked;
 use haul_base::sys::sync::lock;
 use haul_proto::error::ProtocolError;
@@ -268,7 +269,7 @@ impl RuntimeShared {
             _ if is_finished => {}
             // Corruption in the network can cause this too, so it does not count as a protocol violation.
             _ if matches!(result, Err(StreamError::Protocol(ProtocolError::NotAuthentic))) => self.fail(&error),
-            _ if matches!(result, Err(StreamError::Protocol(_))) => self.fail_by_fault(&error),
+            _ if matches!(result, Err(StreamError::Protocol(_))) => self.fail_for_good(&error),
             _ if !can_be_replaced => self.fail(&error),
             Some(source) => {
                 self.pool.note_loss(error);
@@ -338,7 +339,7 @@ impl RuntimeShared {
             }
         };
         if let Err(error) = thread::Builder::new().name(name.into()).spawn(body) {
-            self.fail(&format!("cannot start a thread: {error}\nuse fewer streams (-s)"));
+            self.fail_for_good(&format!("cannot start a thread: {}", describe_start(&error)));
         }
     }
 
@@ -364,8 +365,8 @@ impl RuntimeShared {
         self.fail_as(false, text);
     }
 
-    /// Fails the job because the other end violated the protocol; there is no retry.
-    fn fail_by_fault(&self, text: &str) {
+    /// Fails the job where a retry is useless: the other end violated the protocol, or a limit of this host is reached.
+    fn fail_for_good(&self, text: &str) {
         self.fail_as(true, text);
     }
 

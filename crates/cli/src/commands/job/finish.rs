@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use anyhow::Context;
 use haul_base::job::error::Outcome;
 use haul_base::job::runtime_control::RuntimeControl;
 use haul_base::job::spec::{JobRange, RangeLen};
@@ -30,7 +29,7 @@ use crate::args::job::JobPart;
 use crate::args::values::Values;
 use crate::exit::Exit;
 use crate::show::{self, json};
-use crate::signals::Watch;
+use crate::signals::{self, Watch};
 
 /// Most missing shards listed by number.
 const LISTED: usize = 20;
@@ -41,7 +40,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(5);
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let job = OpenedJob::open_for("finish JOB", &operands[0], values)?;
     let (cancel, steering) = (Cancel::new(), RuntimeControl::new());
-    let watch = Watch::start(cancel.clone(), steering.rate().clone(), None).context("signals cannot be caught")?;
+    let watch = Watch::start(cancel.clone(), steering.rate().clone(), None).map_err(signals::not_caught)?;
     let verifies = values.is_set(&flags::step::VERIFY);
     let finish =
         JobFinish { job: &job, display: PartDisplay::of(values), verifies, cancel: &cancel, steering: &steering };

@@ -7,7 +7,6 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::Context;
 use haul_base::job::runtime_control::RuntimeControl;
 use haul_base::sys::cancel::Cancel;
 use haul_job::error::shown;
@@ -26,7 +25,7 @@ use crate::args::row::OptionRow;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::exit::Exit;
-use crate::signals::Watch;
+use crate::signals::{self, Watch};
 use crate::{show, units};
 
 /// Interval at which an idle worker checks for shards: another process may plan.
@@ -54,7 +53,7 @@ fn copy_and_finish(values: &Values, job: &OpenedJob) -> anyhow::Result<Exit> {
         show::stderr().plain(&format!("job {path}"));
     }
     let (cancel, steering) = (Cancel::new(), RuntimeControl::new());
-    let watch = Watch::start(cancel.clone(), steering.rate().clone(), None).context("signals cannot be caught")?;
+    let watch = Watch::start(cancel.clone(), steering.rate().clone(), None).map_err(signals::not_caught)?;
     let run = LocalRun {
         job,
         cancel: &cancel,

@@ -4,7 +4,6 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::Path;
 
-use anyhow::Context;
 use haul_base::job::location::Host;
 use haul_base::job::runtime_control::RuntimeControl;
 use haul_base::sys::cancel::Cancel;
@@ -29,7 +28,7 @@ use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::exit::Exit;
-use crate::signals::Watch;
+use crate::signals::{self, Watch};
 use crate::{show, units};
 
 /// Plans a job, or restarts an interrupted plan.
@@ -41,7 +40,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let job = create(values, operands, dir)?;
     let cancel = Cancel::new();
     let watch = Watch::start(cancel.clone(), RuntimeControl::new().rate().clone(), None);
-    let watch = watch.context("signals cannot be caught")?;
+    let watch = watch.map_err(signals::not_caught)?;
     let totals = watch.during(|| carry_out(&job, &cancel))?;
     if !values.is_set(&flags::QUIET) {
         show::stderr().plain(&planned(&job, &totals));

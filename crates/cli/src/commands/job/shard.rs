@@ -4,7 +4,6 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
-use anyhow::Context;
 use haul_base::job::error::Outcome;
 use haul_base::job::runtime_control::RuntimeControl;
 use haul_base::job::spec::{JobRange, SourceList, SourceRange};
@@ -28,7 +27,7 @@ use crate::args::values::Values;
 use crate::exit::Exit;
 use crate::resolve::{Plan, plan, sync};
 use crate::show::{self, json};
-use crate::signals::Watch;
+use crate::signals::{self, Watch};
 use crate::terminal;
 use crate::text::harmless;
 
@@ -44,7 +43,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let shard = PlanIndex::read(&job.directory)?.shard(number, &job.directory)?;
     let time_limit = shard_plan(&job, &shard, &job.description.ends()[0], PartDisplay::of(values))?.time_limit;
     let watch = Watch::start(cancel.clone(), steering.rate().clone(), time_limit);
-    let watch = watch.context("signals cannot be caught")?;
+    let watch = watch.map_err(signals::not_caught)?;
     let run = ShardRun { job: &job, number, display: PartDisplay::of(values), cancel: &cancel, steering: &steering };
     let ended = watch.during(|| run.carry_out())?;
     Ok(ended.exit)

@@ -9,7 +9,6 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
-use anyhow::Context;
 use haul_base::job::error::Error;
 use haul_base::job::event::TransportPath;
 use haul_base::job::runtime_control::RuntimeControl;
@@ -22,7 +21,7 @@ use crate::args::{UsageError, flags};
 use crate::commands::own_program::own_program;
 use crate::exit::Exit;
 use crate::resolve::{ENDLESS_ZEROS, plan};
-use crate::signals::Watch;
+use crate::signals::{self, Watch};
 use crate::{show, terminal};
 
 const DURATION: Duration = Duration::from_secs(10);
@@ -57,7 +56,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     plan.job.options.reports.progress_every = every;
     let cancel = Cancel::new();
     let steering = RuntimeControl::new();
-    let watch = Watch::start(cancel.clone(), steering.rate().clone(), None).context("signals cannot be caught")?;
+    let watch = Watch::start(cancel.clone(), steering.rate().clone(), None).map_err(signals::not_caught)?;
     let mut meter = NetMeter::new(show::stderr(), plan.display.mode, every);
     let outcome = watch.during(|| controller::run(plan.job, own_program(), &cancel, &steering, &mut meter));
     match outcome {

@@ -34,6 +34,7 @@ use crate::metrics::http::{MetricsAddress, MetricsListener};
 use crate::metrics::serve::ServeMetrics;
 use crate::secret::SecretFileState;
 use crate::show::served::{line, object, reloaded, unconfined};
+use crate::signals::not_caught;
 use crate::standing::StandingDirectory;
 use crate::{secret, show, standing};
 
@@ -78,7 +79,7 @@ pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
     for directory in offer.directories.iter().filter(|directory| !directory.open_to.is_empty()) {
         eprintln!("{}", show::served::open(directory, values.is_set(&flags::JSON)));
     }
-    let stop = stop_on_signals().context("signals cannot be caught")?;
+    let stop = stop_on_signals().map_err(not_caught)?;
     let is_json = values.is_set(&flags::JSON);
     let log = if is_json { object } else { line };
     let (metrics_address, metrics) = (metrics_address(values, metrics)?, Arc::new(ServeMetrics::default()));
@@ -95,7 +96,7 @@ pub fn run(values: &Values, operand: Option<&OsStr>) -> anyhow::Result<Exit> {
     })?;
     let names = values.all(&flags::serve::METRICS_HOST)?;
     let _metrics = metrics_address.map(|address| serve_metrics(&address, names, metrics)).transpose()?;
-    let hangup = Hangup::catch(is_standing).context("signals cannot be caught")?;
+    let hangup = Hangup::catch(is_standing).map_err(not_caught)?;
     let line = line_for_clients(address, server.port()?, &pass, only.as_ref());
     announce(&line, only.as_ref(), values.last(&flags::serve::SECRET_FILE), is_standard)?;
     drop(only);

@@ -100,7 +100,7 @@ fn start_proof(shared: &Arc<RuntimeShared>, target: &Arc<TargetReceiver>) {
         shared.spawn(&format!("haul-o{number}"), move |_| target.sign_base_files());
         shared.spawn(&format!("haul-m{number}"), move |shared| {
             let made = making.make_frames();
-            made.unwrap_or_else(|fault| shared.fail_by_fault(&format!("protocol error of the source: {fault}")));
+            made.unwrap_or_else(|fault| shared.fail_for_good(&format!("protocol error of the source: {fault}")));
         });
     }
     let proving = Arc::clone(target);
@@ -203,7 +203,7 @@ fn take_messages(shared: &RuntimeShared, target: &TargetReceiver, messages: &Rec
     for message in messages {
         let take = || target.handle_peer(&unpacking.unpack(&message, job)?);
         if let Err(fault) = during(Stage::Examine, take) {
-            shared.fail_by_fault(&format!("protocol error of the source: {fault}"));
+            shared.fail_for_good(&format!("protocol error of the source: {fault}"));
             return;
         }
     }

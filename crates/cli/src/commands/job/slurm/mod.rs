@@ -7,7 +7,6 @@ pub mod view;
 
 use std::ffi::OsString;
 
-use anyhow::Context;
 use client::SlurmClient;
 use follow::{SlurmRun, SlurmRunEnd};
 use haul_base::job::runtime_control::RuntimeControl;
@@ -29,7 +28,7 @@ use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::exit::Exit;
 use crate::show;
-use crate::signals::Watch;
+use crate::signals::{self, Watch};
 
 /// Options that need `--slurm`.
 const OPTIONS: [&OptionRow; 8] = [
@@ -90,7 +89,7 @@ fn submit_and_follow(values: &Values, job: &OpenedJob, settings: &SlurmSettings)
     }
     let cancel = Cancel::new();
     let watch = Watch::start(cancel.clone(), RuntimeControl::new().rate().clone(), None);
-    let watch = watch.context("signals cannot be caught")?;
+    let watch = watch.map_err(signals::not_caught)?;
     let part = cancel.of_part();
     let client = SlurmClient { cancel: &part };
     let follows = !values.is_set(&flags::job::NO_WAIT);
