@@ -86,6 +86,32 @@ fn a_file_beyond_the_limit_of_sizes_is_named_and_the_rest_is_copied() {
 }
 
 #[test]
+fn a_limit_of_the_account_is_named_and_no_rerun_is_asked_for() {
+    let sandbox = Sandbox::new();
+    sandbox.file("source", "content");
+    for (limit, says) in [("-n 8", "ulimit -n"), ("-n 12", "ulimit -n"), ("-v 25000", "ulimit -v")] {
+        let run = shell(&sandbox, &format!("ulimit {limit}; exec \"$0\" source target")).run();
+        run.ends(1).says([says]).does_not_say("rerun").does_not_say("executable");
+        assert!(!sandbox.path("target").exists());
+    }
+}
+
+#[test]
+fn what_can_be_known_here_is_checked_before_the_login() {
+    let sandbox = Sandbox::new();
+    sandbox.file("source", "content");
+    let cases: [(&[&str], i32, &str); 4] = [
+        (&["missing", "host.invalid:"], 1, "missing: No such file"),
+        (&["--metrics", "nodir/metrics", "source", "host.invalid:"], 1, "nodir/metrics"),
+        (&["--metrics", "127.0.0.1:9100", "source", "host.invalid:"], 2, "is an address"),
+        (&["~/source", "host.invalid:"], 2, "in quotes"),
+    ];
+    for (words, status, says) in cases {
+        sandbox.haul(words.iter().copied()).run().ends(status).says([says]).does_not_say("host.invalid");
+    }
+}
+
+#[test]
 fn a_read_only_disk_is_reported() {
     if !is_root_or_skip("mounting a file system") {
         return;

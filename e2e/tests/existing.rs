@@ -131,10 +131,30 @@ fn a_disk_is_written_from_its_beginning() {
     let source = sandbox.big_file("source", 3_000_000);
     let image = sandbox.file("image", vec![0; 8 * 1024 * 1024]);
     let disk = Loop::new(&image);
-    sandbox.haul(["source", &disk.0]).run().succeeds();
+    sandbox.haul(["source", &disk.0]).run().ends(2).says(["is a device", "add -f"]);
+    sandbox.haul(["-N", "o", "source", &disk.0]).run().ends(2).says(["is a device", "add -f"]);
+    assert!(contents(Path::new(&disk.0))[..3_000_000].iter().all(|byte| *byte == 0));
+    sandbox.haul(["-f", "source", &disk.0]).run().succeeds();
     assert!(fs::metadata(&disk.0).unwrap().file_type().is_block_device());
     drop(disk);
     assert_eq!(contents(&image)[..3_000_000], contents(&source)[..]);
+}
+
+#[test]
+fn a_disk_is_read_to_its_end() {
+    if !is_root_or_skip("a loop device") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    let disk = Loop::new(&sandbox.big_file("image", 5_000_192));
+    sandbox.haul([&disk.0, "copy"]).run().succeeds();
+    remote.haul(&sandbox).arg(remote.at(&disk.0)).arg("fetched").run().succeeds();
+    for copy in ["copy", "fetched"] {
+        compare(&sandbox.path("image"), &sandbox.path(copy)).unwrap();
+    }
+    sandbox.dir("place");
+    sandbox.haul([&disk.0, "image", "place"]).run().ends(1).says(["is a block device", "alone"]);
 }
 
 /// A loop device, detached at its end.

@@ -24,6 +24,43 @@ fn without_a_terminal_the_only_output_is_the_summary() {
 }
 
 #[test]
+fn lost_output_is_an_error_of_every_command() {
+    let sandbox = Sandbox::new();
+    sandbox.tree("source");
+    let commands = [
+        "--help",
+        "--help all",
+        "--version",
+        "version",
+        "survey source",
+        "survey --json source",
+        "status source",
+        "status --json source",
+        "clean source",
+        "config",
+        "--json -r -f source t",
+        "sync --items source/ t",
+        "sync --dry-run source/ t2",
+        "verify -r --json source source",
+        "--checksums - -r -f source t",
+        "-E md5 -r -f source t",
+        "-f source/big -",
+    ];
+    for command in commands {
+        let run = shell(&sandbox, &format!("exec \"$0\" {command} > /dev/full")).run();
+        assert!(run.status.is_some_and(|status| status != 0), "{command}: {}", run.account());
+        run.says(["No space left on device"]);
+    }
+    for command in ["--help all", "survey source", "version"] {
+        let run = shell(&sandbox, &format!("set -o pipefail; \"$0\" {command} | :")).run();
+        run.succeeds().does_not_say("cannot be written");
+    }
+    for log in ["--logfile /dev/full source/big t3", "-v -l /dev/full source/big t4"] {
+        shell(&sandbox, &format!("\"$0\" {log}")).run().ends(1).says(["/dev/full", "No space left on device"]);
+    }
+}
+
+#[test]
 fn quiet_is_silent_until_a_failure() {
     let sandbox = Sandbox::new();
     sandbox.tree("source");

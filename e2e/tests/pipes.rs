@@ -51,6 +51,42 @@ fn streams_of_awkward_lengths_round_trip() {
 }
 
 #[test]
+fn descriptors_by_their_paths_are_used_as_they_are() {
+    let sandbox = Sandbox::new();
+    sandbox.file("source", "first\n");
+    let cases = [
+        ("\"$0\" source /dev/stdout | cat > out", "out"),
+        ("\"$0\" source /dev/stdout > out", "out"),
+        ("\"$0\" source /dev/fd/1 > out", "out"),
+        ("\"$0\" --quiet source /dev/stderr 2> out", "out"),
+        ("\"$0\" source /dev/fd/7 7> out", "out"),
+        ("cat source | \"$0\" /dev/stdin got", "got"),
+        ("\"$0\" /dev/stdin got < source", "got"),
+        ("\"$0\" <(cat source) got", "got"),
+        ("\"$0\" -N i <(cat source) got", "got"),
+        ("\"$0\" /proc/self/fd/7 got 7< source", "got"),
+    ];
+    for (script, file) in cases {
+        shell(&sandbox, script).run().succeeds().does_not_say("sandbox");
+        assert_eq!(fs::read_to_string(sandbox.path(file)).unwrap(), "first\n", "{script}");
+        fs::remove_file(sandbox.path(file)).unwrap();
+    }
+    let appended = "(echo before; \"$0\" --checksums /dev/stdout source t; echo after) > out";
+    shell(&sandbox, appended).run().succeeds();
+    let out = fs::read_to_string(sandbox.path("out")).unwrap();
+    assert!(out.starts_with("before\n") && out.ends_with("  t\nafter\n"), "{out}");
+    for (operands, says) in [
+        ("source host:/dev/stdout", "write - for this machine's"),
+        ("host:/dev/fd/0 source", "write - for this machine's"),
+        ("source /dev/fd/77", "Bad file descriptor"),
+        ("/dev/fd/7 t2 7> out", "writing only"),
+        ("--json source /dev/stdout", "both use standard output"),
+    ] {
+        shell(&sandbox, &format!("\"$0\" {operands}")).run().ends(2).says([says]);
+    }
+}
+
+#[test]
 fn the_digest_of_a_stream_matches_its_bytes() {
     let sandbox = Sandbox::new();
     let remote = Remote::new(&sandbox);

@@ -49,6 +49,36 @@ fn control_c_at_a_terminal_says_one_line() {
 }
 
 #[test]
+fn an_output_that_waits_for_its_reader_is_ended_by_a_signal() {
+    let sandbox = Sandbox::new();
+    sandbox.file("source", "content");
+    for signal in [Signal::INT, Signal::TERM] {
+        for (option, fifo) in [
+            ("--checksums", "sums"),
+            ("--logfile", "log"),
+            ("--report", "page.md"),
+            ("-E", "md5=sums"),
+            ("--expect", "e"),
+        ] {
+            let path = sandbox.path(fifo.trim_start_matches("md5="));
+            haul_e2e::fifo(&path);
+            let running = sandbox.haul([option, fifo, "-f", "source", "target"]).start();
+            // It catches signals before it opens its outputs.
+            let status = format!("/proc/{}/status", running.id());
+            let catches = |status: String| {
+                let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).map_or("0", str::trim);
+                u64::from_str_radix(mask, 16).is_ok_and(|mask| mask >> (Signal::TERM.as_raw() - 1) & 1 == 1)
+            };
+            eventually("it waits", || std::fs::read_to_string(&status).is_ok_and(catches));
+            running.signal(signal);
+            let run = ProgramRun::of(running);
+            assert_eq!(run.status, Some(4), "{option}: {}", run.account());
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+}
+
+#[test]
 fn a_slow_login_is_named_at_a_terminal() {
     let sandbox = Sandbox::new();
     sandbox.file("source", "content");

@@ -142,7 +142,7 @@ pub fn refuse_quoted_home(operand: &OsStr, exists: &dyn Fn(&OsStr) -> bool) -> R
         return Ok(());
     }
     let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("~"), PathBuf::from);
-    let meant = home.join(OsStr::from_bytes(below));
+    let meant = if below.is_empty() { home } else { home.join(OsStr::from_bytes(below)) };
     Err(UsageError::new(format!("{}: ~ in quotes is not your home directory", escape(bytes)))
         .remedy(format!("write {}, or ~ without quotes", escape(meant.as_os_str().as_bytes()))))
 }
@@ -319,6 +319,17 @@ mod tests {
             hint: for a local file, write ./[]:x
             "#
         );
+    }
+
+    #[test]
+    fn a_quoted_home_is_refused_unless_there_is_such_an_entry() {
+        let refused = |operand: &str, exists: bool| refuse_quoted_home(OsStr::new(operand), &|_| exists).err();
+        for operand in ["~", "~/x", "~//x"] {
+            let error = refused(operand, false).unwrap().to_string();
+            assert!(error.contains("in quotes") && error.contains("\nhint: write /"), "{error}");
+            assert!(refused(operand, true).is_none());
+        }
+        assert!(refused("~backup", false).is_none() && refused("a/~", false).is_none());
     }
 
     #[test]

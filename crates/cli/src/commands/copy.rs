@@ -131,7 +131,7 @@ fn missing_sources(plan: &Plan) -> Option<Error> {
         is_absent.then(|| format!("{}: {}", escape(source.path.as_os_str().as_bytes()), describe(&error)))
     };
     let absent: Option<Vec<_>> = job.sources.iter().map(absent).collect();
-    absent.filter(|texts| !texts.is_empty()).map(|texts| Error::Failed(texts.join("\n")))
+    absent.filter(|texts| !texts.is_empty()).map(|texts| Error::Failed(texts.join("\nnote: ")))
 }
 
 fn metrics(to: &Path, target: &Path) -> anyhow::Result<JobMetrics> {

@@ -36,6 +36,7 @@ use haul_proto::feature::{Features, PROTOCOL_VERSION};
 use haul_proto::wire::report::{WorkerHello, WorkerMessage};
 
 pub use self::environment::Environment;
+use self::error::WorkerError;
 pub use self::inherited_pipes::InheritedPipes;
 pub use self::process::WorkerEnd;
 use self::process::WorkerProcess;
@@ -68,8 +69,9 @@ pub fn run(
     let link = LinkWriter::new(output);
     let mut worker = WorkerProcess::new(link, environment.clone(), inherited, Arc::clone(&watchdog));
     worker.report(&WorkerMessage::Hello(hello(environment)));
-    if worker.keep_alive().is_err() {
-        return (WorkerEnd::Undone, WorkAccount::default());
+    if let Err(error) = worker.keep_alive() {
+        worker.fail(&WorkerError::Thread(error));
+        return worker.end();
     }
     let reader = LinkReader::new(BufReader::with_capacity(256 << 10, WatchedInput(Arc::clone(&watchdog))));
     let failed = worker.handle_messages(reader).err();

@@ -177,7 +177,7 @@ impl EntryDecider {
             {
                 FileError::LinkForbidden
             }
-            _ => error,
+            _ => FileError::of_hard_link(error),
         })
     }
 

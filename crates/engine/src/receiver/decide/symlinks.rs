@@ -13,6 +13,7 @@ use crate::metrics::counter::add;
 use crate::receiver::decide::{EntryDecider, EntryResult};
 use crate::receiver::metadata::unset::EntryPlace;
 use crate::receiver::place::entry_position::{EntryDecision, EntryPosition};
+use crate::receiver::place::error::FileError;
 use crate::receiver::place::existing_entry::ExistingStat;
 use crate::receiver::place::temp_names::make_temporary;
 
@@ -31,14 +32,14 @@ impl EntryDecider {
         match decision {
             OverwriteDecision::Keep => {}
             OverwriteDecision::ReplaceTree => {
-                let temporary = make_temporary_link(dir, name, points_to)?;
+                let temporary = make_temporary_link(dir, name, points_to).map_err(FileError::of_symlink)?;
                 self.removals.replace_directory(dir, &temporary, name, &decided.removal)?;
             }
             OverwriteDecision::Replace => {
                 self.removals.back_up(dir, name)?;
-                make_link(dir, name, points_to, true)?;
+                make_link(dir, name, points_to, true).map_err(FileError::of_symlink)?;
             }
-            _ => make_link(dir, name, points_to, false)?,
+            _ => make_link(dir, name, points_to, false).map_err(FileError::of_symlink)?,
         }
         let changes = !self.job.creates_only || !is_kept;
         let has_time = there.stat.is_some_and(|stat| is_kept && stat.meta.modified == entry.meta.modified);

@@ -128,6 +128,13 @@ pub enum FileError {
     IncompleteRange { number: u64, ranges: u64 },
     #[error("bytes at {at} were removed after they were written\nrun the shard of range {number} of {ranges} again")]
     RemovedRange { number: u64, ranges: u64, at: u64 },
+    #[error(
+        "{}: this file system may have no symbolic links\ncopy what they point to (--symlinks follow), or skip them (--symlinks ignore)",
+        describe_only(.0)
+    )]
+    NoSymlinks(#[source] Arc<io::Error>),
+    #[error("{}: this file system may have no hard links\nrerun the command without --hard-links", describe_only(.0))]
+    NoHardLinks(#[source] Arc<io::Error>),
     #[error("not linked: the file with its contents was not copied")]
     LinkedFileAbsent,
     #[error(
@@ -183,6 +190,27 @@ pub struct DiskDamage {
 }
 
 impl FileError {
+    /// The error of creating an entry under its final name: a file system that cannot hold the name says so in many ways.
+    pub fn of_name(error: io::Error) -> Self {
+        match Errno::from_io_error(&error) {
+            Some(Errno::INVAL | Errno::NOENT | Errno::ILSEQ | Errno::NAMETOOLONG) => Self::Rename(error.into()),
+            _ => error.into(),
+        }
+    }
+
+    /// The error of creating a symbolic link.
+    pub fn of_symlink(error: io::Error) -> Self {
+        if lacks(&error) { Self::NoSymlinks(error.into()) } else { Self::of_name(error) }
+    }
+
+    /// The error of creating a hard link.
+    pub fn of_hard_link(error: Self) -> Self {
+        match error {
+            Self::Io(error) if lacks(&error) => Self::NoHardLinks(error),
+            error => error,
+        }
+    }
+
     /// Whether a file system or quota is full.
     pub fn is_no_space(&self) -> bool {
         match self {
@@ -226,9 +254,20 @@ impl From<FileError> for io::Error {
 fn describe_rename(error: &io::Error) -> String {
     match Errno::from_io_error(error) {
         Some(Errno::EXIST) => "another entry has got this name during the copy\nanother copy may be running, or the file system takes two names of the source for one".to_owned(),
-        Some(Errno::INVAL) => "the file system there does not permit this name\nrename the file, or copy to another file system".to_owned(),
+        Some(Errno::INVAL | Errno::ILSEQ) => "the file system there does not permit this name\nrename the file, or copy to another file system".to_owned(),
+        Some(Errno::NOENT) => "the file system there may not permit this name, or its directory was deleted\nrename the file, or copy to another file system".to_owned(),
         _ => describe(error),
     }
+}
+
+/// Whether a file system answers so to what it does not have.
+fn lacks(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::PERM | Errno::NOSYS | Errno::OPNOTSUPP))
+}
+
+/// The error without its remedy.
+fn describe_only(error: &io::Error) -> String {
+    describe(error).lines().next().unwrap_or_default().to_owned()
 }
 
 fn describe_others(others: usize) -> String {
@@ -240,5 +279,28 @@ fn describe_others(others: usize) -> String {
 }
 
 fn describe_cause(error: &io::Error) -> String {
-    format!(" ({})", describe(error).lines().next().unwrap_or_default())
+    format!(" ({})", describe_only(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_file_system_cannot_hold_is_named_by_that_reason() {
+        for errno in [Errno::PERM, Errno::NOSYS, Errno::OPNOTSUPP] {
+            let symlink = FileError::of_symlink(errno.into()).to_string();
+            assert!(symlink.contains("no symbolic links\n") && symlink.contains("--symlinks follow"), "{symlink}");
+            let hard_link = FileError::of_hard_link(errno.into()).to_string();
+            assert!(hard_link.contains("no hard links\n") && !hard_link.contains("only the owner"), "{hard_link}");
+        }
+        for errno in [Errno::INVAL, Errno::NOENT, Errno::ILSEQ] {
+            for error in [FileError::of_symlink(errno.into()), FileError::of_name(errno.into())] {
+                let text = error.to_string();
+                assert!(text.contains("permit this name") && text.contains("\nrename the file"), "{text}");
+            }
+        }
+        assert!(FileError::of_name(Errno::NAMETOOLONG.into()).to_string().contains("shorter names"));
+        assert!(FileError::of_symlink(Errno::NOSPC.into()).is_no_space());
+    }
 }
