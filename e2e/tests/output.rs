@@ -39,7 +39,7 @@ fn lost_output_is_an_error_of_every_command() {
         "clean source",
         "config",
         "--json -r -f source t",
-        "sync --items source/ t",
+        "sync --items source/ t1",
         "sync --dry-run source/ t2",
         "verify -r --json source source",
         "--checksums - -r -f source t",

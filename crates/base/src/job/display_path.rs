@@ -9,7 +9,7 @@ use crate::job::null;
 /// Joins `base` and `path`; either may be empty. A `.` at the end of `base` means its contents, and is left out before
 /// them.
 pub fn below(base: &[u8], path: &[u8]) -> Vec<u8> {
-    let base = if base.ends_with(b"/.") && !path.is_empty() { &base[..base.len() - 1] } else { base };
+    let base = if path.is_empty() { base } else { before_contents(base) };
     let mut whole = Vec::with_capacity(base.len() + 1 + path.len());
     whole.extend_from_slice(base);
     if !whole.is_empty() && !whole.ends_with(b"/") && !path.is_empty() {
@@ -17,6 +17,11 @@ pub fn below(base: &[u8], path: &[u8]) -> Vec<u8> {
     }
     whole.extend_from_slice(path);
     whole
+}
+
+/// What stands before the contents of `base` in paths: `a/` for `a/.`.
+pub fn before_contents(base: &[u8]) -> &[u8] {
+    if base.ends_with(b"/.") { &base[..base.len() - 1] } else { base }
 }
 
 /// The name of an operand at the target; `None` for `.`, `..`, `/` and paths ending in `/.` or `/..`: these mean a

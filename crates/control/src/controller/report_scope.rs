@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Components, Path};
 
-use haul_base::job::display_path::below;
+use haul_base::job::display_path::{before_contents, below};
 use haul_base::job::location::Host;
 use haul_base::job::spec::Job;
 use haul_proto::limits::PATH_MAX;
@@ -64,7 +64,8 @@ impl ReportScope {
     pub fn new(job: &Job) -> Self {
         let base = job.options.source.base.as_deref();
         let is_served = |host: &Host| matches!(host, Host::Served { .. });
-        let operands: AllowedPaths = job.sources.iter().map(|source| full_path(base, source)).collect();
+        let operands: AllowedPaths =
+            job.sources.iter().map(|source| full_path(base, source)).flat_map(with_contents).collect();
         let target = job.target.path.as_os_str().as_bytes();
         Self {
             operands: (job.list.is_none() && !is_served(job.source_host())).then_some(operands),
@@ -126,6 +127,11 @@ impl ReportScope {
         components(&self.target).all(|part| rest.next() == Some(part))
             && rest.all(|part| matches!(part, Component::Normal(_)))
     }
+}
+
+/// A source argument as it stands alone, and before its contents.
+fn with_contents(path: Vec<u8>) -> [Vec<u8>; 2] {
+    [before_contents(&path).to_vec(), path]
 }
 
 /// Returns the destination of one of several source arguments.
@@ -198,6 +204,10 @@ mod tests {
 
     #[test]
     fn a_source_names_its_arguments_and_entries_below() {
+        let contents = scope(&["tree/."], "t", &[("", true)], &[]);
+        for (path, is_source) in [("tree/.", true), ("tree/x/y", true), ("tree/../x", false), ("tree2/x", false)] {
+            assert_eq!(contents.has_source(path.as_bytes()), is_source, "{path}");
+        }
         let scope = scope(&["/data/tree", "a/", "../b"], "t", &[("tree", true), ("a", true), ("b", false)], &[]);
         for path in ["/data/tree", "/data/tree/x/y", "a/", "a/x", "../b"] {
             assert!(scope.has_source(path.as_bytes()), "{path}");
