@@ -167,7 +167,7 @@ fn a_killed_local_worker_is_an_error_without_retries() {
     let pair = HostPair::slow(&sandbox, MEGABIT_PER_S);
     let copy = RunningCopy::start(&sandbox, &pair, &cgroup, true, ONCE);
     kill_process(copy.process("haul", true), Signal::KILL).expect("it was there");
-    copy.over_within(NOTICE_LIMIT).ends(4).says(["rerun the command"]);
+    copy.over_within(NOTICE_LIMIT).ends(4).says(["out of memory?", "rerun the command"]);
 }
 
 #[test]
