@@ -253,6 +253,14 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_pipe_among_the_operands_leaves_the_rules_as_they_are() {
+        let (reader, _writer) = io::pipe().unwrap();
+        let mut bounds = ConfineBounds::new(ConfineNetwork::None);
+        bounds.allow(&reader, ConfineRights::WriteSpecial);
+        assert!(bounds.rules.is_ok());
+    }
+
+    #[test]
     fn a_reader_cannot_write() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("old"), "old").unwrap();
