@@ -122,6 +122,8 @@ fn full_help() {
                                     follow or ignore
           -+, --readable            skip unreadable files and directories
           -^, --no-empty-dirs       skip empty directories
+              --one-file-system     stay on the file system of each source; mount points
+                                    become empty directories
           -o, --order               write sequentially: one stream, buffered I/O
           -N, --pipe ENDS           treat the source (i), target (o) or both (io) as a
                                     shell command or FIFO
@@ -390,6 +392,8 @@ fn verify_help() {
       -0, --null                paths in -I end with NUL instead of a newline
       -@, --symlinks MODE       symbolic links inside directories: keep (default),
                                 follow or ignore
+          --one-file-system     stay on the file system of each source; mount points
+                                become empty directories
           --include PATTERN     copy matching paths; the first matching rule decides
                                 (haul help filters)
           --exclude PATTERN     skip matching paths (gitignore syntax: '*.o',
@@ -469,6 +473,8 @@ fn survey_help() {
                                     walked
           -@, --symlinks MODE       symbolic links inside directories: keep (default),
                                     follow or ignore
+              --one-file-system     stay on the file system of each source; mount points
+                                    become empty directories
               --include PATTERN     copy matching paths; the first matching rule decides
                                     (haul help filters)
               --exclude PATTERN     skip matching paths (gitignore syntax: '*.o',

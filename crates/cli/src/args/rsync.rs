@@ -239,7 +239,6 @@ mod tests {
             ("-c off s t", "elsewhere it is haul's --compress"),
             ("-u s t", "rsync's -u: --update"),
             ("-I list t", "--compare digest"),
-            ("-ax s t", "does not support rsync's -x"),
             ("-ay s t", "--detect-renames"),
         ] {
             let refused = becomes(line);

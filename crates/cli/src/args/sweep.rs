@@ -6,7 +6,7 @@ use super::flags::{self, COPY};
 use super::row::OptionRow;
 
 /// Options of a copy that apply to all runs of a sweep.
-const KEPT: [&OptionRow; 41] = [
+const KEPT: [&OptionRow; 42] = [
     &flags::CONFIG.row,
     &flags::RECURSIVE.row,
     &flags::PRESERVE.row,
