@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use haul_proto::path::escape;
@@ -15,13 +16,19 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::signals;
-
 /// Most links on the way, as in path_resolution(7).
 const LINKS_MAX: u32 = 40;
 
 /// Interval between checks for a FIFO's reader.
 const READER_EVERY: Duration = Duration::from_millis(50);
+
+/// A signal or the time limit has begun to end the command.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Ends every wait for the reader of a FIFO.
+pub fn stop_waiting() {
+    IS_ENDING.store(true, Ordering::Release);
+}
 
 /// The place of an output.
 #[derive(Debug)]
@@ -101,7 +108,7 @@ impl OutputPlace {
         loop {
             match openat(&self.dir, &*self.name, now, Mode::from_raw_mode(0o666)) {
                 Err(Errno::NXIO) if self.is_fifo() && !flags.contains(OFlags::NONBLOCK) => {
-                    if signals::are_ending() {
+                    if IS_ENDING.load(Ordering::Acquire) {
                         return Err(io::Error::other("interrupted while waiting for a reader"));
                     }
                     std::thread::sleep(READER_EVERY);

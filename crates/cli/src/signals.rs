@@ -24,6 +24,7 @@ use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::low_level::unregister;
 
 use crate::exit::Exit;
+use crate::output_place;
 use crate::terminal::Controlling;
 
 /// Time for a cancelled job to end, so that everything has ended a second after Ctrl-C.
@@ -33,17 +34,9 @@ const TIME_GRACE: Duration = Duration::from_secs(5);
 /// Interval between checks of the terminal.
 const TERMINAL_EVERY: Duration = Duration::from_millis(200);
 
-/// Whether a signal or the time limit has begun to end the command.
-static ENDING: AtomicBool = AtomicBool::new(false);
-
 /// The error of [`Watch::start`] and its like.
 pub fn not_caught(error: io::Error) -> anyhow::Error {
     anyhow::anyhow!("signals cannot be caught: {}", describe_start(&error))
-}
-
-/// Whether a signal or the time limit has begun to end the command: for waits outside a job.
-pub fn are_ending() -> bool {
-    ENDING.load(Ordering::Acquire)
 }
 
 /// Handles signals until dropped: cancels the job, or changes its rate.
@@ -194,7 +187,7 @@ impl Watcher {
         // First, restore the terminal: the process may end at any time.
         #[cfg(feature = "tui")]
         crate::show::dashboard::screen::give_back_for_good();
-        ENDING.store(true, Ordering::Release);
+        output_place::stop_waiting();
         self.stopped.store(true, Ordering::Release);
         self.cancel.cancel();
         let time_is_up = self.time_is_up.load(Ordering::Acquire);
