@@ -19,9 +19,11 @@ pub fn below(base: &[u8], path: &[u8]) -> Vec<u8> {
     whole
 }
 
-/// What stands before the contents of `base` in paths: `a/` for `a/.`.
+/// What stands before the contents of `base` in paths: `a/` for `a/.` and `a//.`.
 pub fn before_contents(base: &[u8]) -> &[u8] {
-    if base.ends_with(b"/.") { &base[..base.len() - 1] } else { base }
+    let Some(directory) = base.strip_suffix(b"/.") else { return base };
+    let name_len = directory.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+    &base[..=name_len]
 }
 
 /// The name of an operand at the target; `None` for `.`, `..`, `/` and paths ending in `/.` or `/..`: these mean a
@@ -45,6 +47,7 @@ mod tests {
         assert_eq!(below(b"/", b"b"), b"/b");
         assert_eq!(below(b"a/", b""), b"a/");
         assert_eq!(below(b"", b"b"), b"b");
+        assert_eq!((below(b"a//.", b"b"), below(b"//.", b"b")), (b"a/b".to_vec(), b"/b".to_vec()));
         assert_eq!((below(b"a/.", b"b"), below(b"/.", b"b")), (b"a/b".to_vec(), b"/b".to_vec()));
         assert_eq!((below(b"a/.", b""), below(b".", b"b")), (b"a/.".to_vec(), b"./b".to_vec()));
     }
