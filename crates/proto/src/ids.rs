@@ -60,3 +60,13 @@ pub struct StreamId(pub u16);
 /// The network path of a stream: the index of its address in the list sent to the connecting end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PathId(pub u16);
+
+impl PathId {
+    /// The path through the control channel.
+    pub const TUNNEL: Self = Self(u16::MAX);
+
+    /// Whether the path has connections of its own, and does not go through the control channel.
+    pub fn is_direct(self) -> bool {
+        self != Self::TUNNEL
+    }
+}

@@ -58,6 +58,8 @@ pub struct StreamRecovery {
     silences: BTreeMap<StreamId, StreamSilence>,
     /// Time without a sign of life from the path, while one was expected.
     lifeless_us: u64,
+    /// Time without an acknowledgement of data, while one was expected. A new stream is none.
+    silent_us: u64,
     /// Streams opened since the last sample.
     came: u16,
     /// Lost streams without a replacement.
@@ -126,6 +128,11 @@ impl StreamRecovery {
         self.lifeless_us >= LIFELESS_US
     }
 
+    /// Time without an acknowledgement of data, while one was expected.
+    pub fn silent_us(&self) -> u64 {
+        self.silent_us
+    }
+
     /// Takes samples of all streams and returns the actions.
     pub fn sample(&mut self, elapsed_us: u64, streams: &[StreamSample]) -> RecoveryAction {
         // The first stream is opened elsewhere.
@@ -138,6 +145,7 @@ impl StreamRecovery {
         let answered = self.listen(elapsed_us, streams);
         let is_awaited = streams.is_empty() || self.silences.values().any(|silence| silence.for_us > 0);
         self.lifeless_us = if came || answered || !is_awaited { 0 } else { self.lifeless_us + elapsed_us };
+        self.silent_us = if answered || !is_awaited { 0 } else { self.silent_us + elapsed_us };
 
         let healed = came && lifeless_before_us >= LIFELESS_US;
         let lifeless_us = self.lifeless_us;

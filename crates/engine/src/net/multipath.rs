@@ -2,6 +2,9 @@
 //!
 //! The main path is the path of the first stream, until another proves better. Other paths are used while they are
 //! compared with it, or to the end of the job if requested. A path without any acknowledgement is left for another.
+//!
+//! The path through the control channel serves until a direct one is up. It replaces them for good if nothing sent over
+//! them is acknowledged.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,6 +37,8 @@ pub enum PathChange {
     Faster(u64, u64),
     /// Nothing was acknowledged on the old path.
     Lifeless,
+    /// Nothing was acknowledged on any direct path, and the control channel works.
+    Unusable,
 }
 
 /// A sample of a path's streams.
@@ -75,7 +80,12 @@ pub struct Multipath {
     /// Whether only the main path is in use.
     is_settled: bool,
     judge: PathSelector,
+    /// Whether the direct paths were left for good.
+    is_left: bool,
 }
+
+/// Time without an acknowledgement after which the direct paths are left for the control channel, which works.
+const LEFT_AFTER_US: u64 = 15_000_000;
 
 impl Multipath {
     /// Creates the state for a job on the best path or, with `all`, on all paths.
@@ -85,12 +95,16 @@ impl Multipath {
 
     /// Whether a stream of this path may be admitted.
     pub fn takes(&self, path: PathId) -> bool {
-        self.recoveries.contains_key(&path) || self.recoveries.len() < LINKS_MAX
+        let is_known = self.recoveries.contains_key(&path);
+        !path.is_direct() || !self.is_left && (is_known || self.direct().count() < LINKS_MAX)
     }
 
     /// Records a new stream of this path; `live` is the number of its streams now.
     pub fn stream_added(&mut self, path: PathId, live: u16) {
-        self.main.get_or_insert(path);
+        match self.main {
+            Some(main) if main.is_direct() || !path.is_direct() => {}
+            _ => self.main = Some(path),
+        }
         self.recovery(path).stream_added(live);
     }
 
@@ -106,11 +120,19 @@ impl Multipath {
 
     /// Returns the paths whose streams get work now.
     pub fn in_use(&self) -> Vec<PathId> {
-        self.recoveries
-            .keys()
-            .copied()
-            .filter(|path| !self.is_settled || self.all || Some(*path) == self.main)
-            .collect()
+        match self.main {
+            Some(main) if !main.is_direct() => vec![main],
+            main => self.direct().filter(|path| !self.is_settled || self.all || Some(*path) == main).collect(),
+        }
+    }
+
+    /// Whether streams through the control channel were admitted.
+    pub fn has_tunnel(&self) -> bool {
+        self.recoveries.contains_key(&PathId::TUNNEL)
+    }
+
+    fn direct(&self) -> impl Iterator<Item = PathId> {
+        self.recoveries.keys().copied().filter(|path| path.is_direct())
     }
 
     /// Returns the paths in use, without those only under comparison.
@@ -118,9 +140,9 @@ impl Multipath {
         if self.all { self.in_use() } else { self.main.into_iter().collect() }
     }
 
-    /// Whether streams of more than one path were admitted.
+    /// Whether streams of more than one direct path were admitted.
     pub fn is_several(&self) -> bool {
-        self.recoveries.len() > 1
+        self.direct().count() > 1
     }
 
     /// Whether the main path misses a stream or is not selected yet.
@@ -136,7 +158,7 @@ impl Multipath {
         let mut repair = PathRepair::default();
         let Some(main) = self.main else { return repair };
         let nothing = PathMeasurement::default();
-        for (path, recovery) in &mut self.recoveries {
+        for (path, recovery) in self.recoveries.iter_mut().filter(|(path, _)| path.is_direct()) {
             let seen = seen.get(path).unwrap_or(&nothing);
             seen.broken.iter().for_each(|_| recovery.stream_lost());
             let action = recovery.sample(elapsed_us, &seen.streams);
@@ -146,6 +168,12 @@ impl Multipath {
                 repair.make.push((*path, action.make));
             }
         }
+        if self.has_tunnel() {
+            repair.hopeless = false;
+            if self.is_unanswered() {
+                return self.leave_direct(seen);
+            }
+        }
         self.leave_lifeless(main, seen, &mut repair);
         self.choose(elapsed_us, seen, &mut repair);
         let in_use = self.in_use();
@@ -153,10 +181,24 @@ impl Multipath {
         repair
     }
 
+    /// Whether data was sent on each direct path, and not acknowledged for too long.
+    fn is_unanswered(&self) -> bool {
+        let mut silent = self.direct().filter_map(|path| self.recoveries.get(&path)).map(StreamRecovery::silent_us);
+        !self.is_left && silent.next().is_some_and(|first| silent.fold(first, u64::min) >= LEFT_AFTER_US)
+    }
+
+    /// Leaves all direct paths for the control channel.
+    fn leave_direct(&mut self, seen: &BTreeMap<PathId, PathMeasurement>) -> PathRepair {
+        (self.main, self.is_left, self.is_settled) = (Some(PathId::TUNNEL), true, true);
+        let streams =
+            seen.values().flat_map(|seen| seen.broken.iter().chain(seen.streams.iter().map(|one| &one.stream)));
+        PathRepair { give_up: streams.copied().collect(), moved: Some(PathChange::Unusable), ..PathRepair::default() }
+    }
+
     /// Leaves paths without any acknowledgement if another one is alive.
     fn leave_lifeless(&mut self, main: PathId, seen: &BTreeMap<PathId, PathMeasurement>, repair: &mut PathRepair) {
         let (lifeless, alive): (Vec<PathId>, Vec<PathId>) =
-            self.recoveries.keys().partition(|path| self.recoveries.get(path).is_some_and(StreamRecovery::is_lifeless));
+            self.direct().partition(|path| self.recoveries.get(path).is_some_and(StreamRecovery::is_lifeless));
         let has_streams = |path: &&PathId| seen.get(path).is_some_and(|seen| !seen.streams.is_empty());
         let Some(alive) = alive.iter().find(has_streams).copied() else { return };
         if lifeless.contains(&main) {
@@ -173,7 +215,7 @@ impl Multipath {
 
     /// Selects the fastest path once it is known.
     fn choose(&mut self, elapsed_us: u64, seen: &BTreeMap<PathId, PathMeasurement>, repair: &mut PathRepair) {
-        let Some(main) = self.main.filter(|_| !self.all && !self.is_settled) else { return };
+        let Some(main) = self.main.filter(|main| main.is_direct() && !self.all && !self.is_settled) else { return };
         let whole: Vec<_> = seen.iter().map(|(path, seen)| seen.whole(*path)).collect();
         let Some(PathChoice { path, bytes_per_s }) = self.judge.select(elapsed_us, main, &whole) else { return };
         self.is_settled = true;

@@ -211,15 +211,11 @@ impl StreamPool {
         lock(&self.state).multipath.is_unsettled()
     }
 
-    /// Samples all sockets and closes broken or stalled streams; their threads detect that. `None` if a stream is not
-    /// TCP and has no replacement.
-    pub fn plan_repair(&self, elapsed: Duration) -> Option<PathRepair> {
+    /// Samples all TCP sockets and closes broken or stalled streams; their threads detect that.
+    pub fn plan_repair(&self, elapsed: Duration) -> PathRepair {
         let mut state = lock(&self.state);
         let mut seen: BTreeMap<PathId, PathMeasurement> = BTreeMap::new();
-        for (id, stream) in state.streams.iter_mut().filter(|(_, stream)| !stream.given_up) {
-            if !stream.is_tcp {
-                return None;
-            }
+        for (id, stream) in state.streams.iter_mut().filter(|(_, stream)| stream.is_tcp && !stream.given_up) {
             let path = seen.entry(stream.path).or_default();
             match stream.sample_tcp_info() {
                 Some(info) if info.is_established => path.alive(StreamId(*id), &info),
@@ -233,7 +229,7 @@ impl StreamPool {
         broken.iter().for_each(|id| self.note_loss(format!("data stream {} broke", id.0)));
         state.gone += repair.give_up.len() as u64 + u64::from(repair.moved.is_some());
         state.give_up(&repair.give_up);
-        Some(repair)
+        repair
     }
 
     /// Whether streams of more than one path were admitted.
@@ -251,7 +247,7 @@ impl StreamPool {
             let (own, peer) = names(&*socket);
             Some((path, if is_connector { (own, peer) } else { (peer, own) }))
         };
-        state.multipath.kept().into_iter().filter_map(name).collect()
+        state.multipath.kept().into_iter().filter(|path| path.is_direct()).filter_map(name).collect()
     }
 
     /// Closes streams that the other end has given up. A thread that still receives from one reads the remaining data
@@ -350,6 +346,12 @@ impl PoolState {
         for path in self.multipath.in_use() {
             let wanted = self.multipath.recovery(path).wanted().into();
             for id in self.ids_of_live(path).take(wanted) {
+                in_use.insert(id.into());
+            }
+        }
+        // Until a lost connection is replaced.
+        if in_use.is_empty() {
+            for id in self.ids_of_live(PathId::TUNNEL) {
                 in_use.insert(id.into());
             }
         }

@@ -94,7 +94,8 @@ impl DataConnections {
                 let (from, to) = (String::new(), String::new());
                 (WorkerMessage::Connected { from, to, streams: count }, Some(arrivals))
             }
-            Err(error) => (WorkerMessage::CannotConnect { text: error.to_string() }, None),
+            // The controller has lost nothing but this: an attempt to connect may be under way.
+            Err(error) => (WorkerMessage::Fatal { fault: false, text: error.to_string() }, None),
         })
     }
 

@@ -13,6 +13,8 @@ use crate::worker::stream_recovery::{keep_fixed, make_streams, share_out};
 /// Shortest round-trip time with tuning. Below it, packet loss is not what limits streams, and every stream costs
 /// processor time.
 const TUNED_FROM: Duration = Duration::from_millis(1);
+/// Interval of checks for a direct path.
+const DIRECT_AFTER: Duration = Duration::from_millis(250);
 /// Samples to wait for requested streams. A stream whose first packet was lost takes seconds to open.
 const SAMPLES_FOR_STREAMS: u32 = 2;
 
@@ -35,7 +37,7 @@ pub fn tune(source: &Source, pool: &StreamPool, mut pause: impl FnMut(Duration) 
             return;
         }
         let in_use = tuner.streams().min(pool.count());
-        let Some(now) = pool.snapshot(in_use) else { return };
+        let Some(now) = pool.snapshot(in_use) else { continue };
         let elapsed = std::mem::replace(&mut at, Instant::now()).elapsed();
         let pauses_now = source.pauses();
         let was_paused = std::mem::replace(&mut pauses, pauses_now) != pauses_now || pauses_now % 2 == 1;
@@ -89,7 +91,13 @@ fn begin(
 ) -> Option<(StreamAutotuner, PoolSnapshot)> {
     let mut count = 0;
     loop {
-        let first = pool.snapshot(u16::MAX)?;
+        let Some(first) = pool.snapshot(u16::MAX) else {
+            // Through the control channel, until a direct path is up.
+            if !pause(DIRECT_AFTER) {
+                return None;
+            }
+            continue;
+        };
         if count > 0 && pool.count() == count {
             return (first.round_trip >= TUNED_FROM && count < most)
                 .then(|| (StreamAutotuner::new(count, most), first));

@@ -28,7 +28,7 @@ pub fn recover_streams(
     let mut announced = AnnouncedPaths::default();
     while pause(PERIOD) && !source.is_finished() {
         let elapsed = std::mem::replace(&mut at, Instant::now()).elapsed();
-        let Some(PathRepair { give_up, make, hopeless, moved }) = pool.plan_repair(elapsed) else { return Ok(()) };
+        let PathRepair { give_up, make, hopeless, moved } = pool.plan_repair(elapsed);
         give_up.iter().for_each(|stream| source.give_up_stream(*stream));
         make.into_iter().for_each(|(path, count)| make_streams(source, pool, count, path));
         keep_fixed(source, pool);
@@ -63,6 +63,9 @@ impl AnnouncedPaths {
     fn report_changes(&mut self, source: &Source, pool: &StreamPool, moved: Option<&PathChange>) {
         let names = pool.names();
         let paths: Vec<_> = names.iter().map(|(path, _)| *path).collect();
+        if moved == Some(&PathChange::Unusable) {
+            source.reporter.send(&WorkerMessage::Paths { in_use: Vec::new(), because: why(&PathChange::Unusable) });
+        }
         if paths.is_empty() || self.paths.as_ref() == Some(&paths) {
             return;
         }
@@ -83,6 +86,11 @@ fn why(moved: &PathChange) -> String {
             format!("it carries {} Mbit/s, the previous one {}", mbit_per_s(*now), mbit_per_s(*before))
         }
         PathChange::Lifeless => "the previous one had no answers".to_owned(),
+        PathChange::Unusable => {
+            "nothing sent directly was acknowledged for 15 s: a firewall drops the connections, or \
+                                 large packets are lost (MTU)"
+                .to_owned()
+        }
     }
 }
 

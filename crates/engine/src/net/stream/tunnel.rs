@@ -83,7 +83,7 @@ pub fn prove(
     let (sender, proven) = channel();
     for socket in inner {
         let stream = match ids.map(StreamIds::next) {
-            Some(Some(id)) => (id, as_connector(socket, credentials, id, PathId(0))?),
+            Some(Some(id)) => (id, as_connector(socket, credentials, id, PathId::TUNNEL)?),
             Some(None) => return Err(io::Error::from(io::ErrorKind::AddrNotAvailable).into()),
             None => as_acceptor(socket, credentials)?,
         };
