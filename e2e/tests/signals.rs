@@ -79,6 +79,32 @@ fn an_output_that_waits_for_its_reader_is_ended_by_a_signal() {
 }
 
 #[test]
+fn a_stopped_copy_says_how_far_it_came_and_resumes_what_was_kept() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.big_file("big", 40_000_000);
+    sandbox.dir("place");
+    let copy = |options: &[&str]| {
+        let haul = remote.haul(&sandbox).args(["--json", "-x", "4m"]).args(options);
+        let running = haul.arg("big").arg(remote.at(sandbox.path("place"))).start();
+        let has_moved = |line: &str| line.contains("\"progress\"") && !line.contains("\"bytes_written\":0,");
+        eventually("data has moved", || running.stdout_so_far().lines().any(has_moved));
+        running.signal(Signal::INT);
+        let run = ProgramRun::of(running).ends(4).says(["interrupted at ", " of 40.0 MB, ", "B/s; rerun the command"]);
+        let events = run.events();
+        let [.., stopped, summary, error] = &events[..] else { panic!("{events:?}") };
+        assert_eq!([&stopped["event"], &summary["event"], &error["event"]], ["stopped", "summary", "error"]);
+        assert!(summary["bytes"].as_u64() > Some(0) && summary["bytes_per_s"].as_f64() > Some(0.0), "{summary}");
+        assert_eq!((&summary["status"], &error["status"]), (&4.into(), &4.into()));
+        run
+    };
+    copy(&["--no-keep"]).does_not_say("to resume");
+    copy(&[]).says(["to resume"]);
+    let again = remote.haul(&sandbox).arg("big").arg(remote.at(sandbox.path("place"))).run().succeeds();
+    again.says(["resuming, "]);
+}
+
+#[test]
 fn a_slow_login_is_named_at_a_terminal() {
     let sandbox = Sandbox::new();
     sandbox.file("source", "content");

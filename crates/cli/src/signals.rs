@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use haul_base::job::error::GO_ON;
+use haul_base::job::error::{GO_ON, START_OVER};
 use haul_base::job::rate::RateHandle;
 use haul_base::sys::cancel::Cancel;
 use haul_base::sys::describe::describe_start;
@@ -197,7 +197,7 @@ impl Watcher {
                 crate::pending::remove_unfinished();
                 let text = match time_is_up {
                     true => time_was_up(self.limit),
-                    false => "interrupted; rerun the command to resume".to_owned(),
+                    false => format!("interrupted; {START_OVER}"),
                 };
                 crate::show::stderr().error(&text);
                 std::process::exit(Exit::Interrupted.number().into());

@@ -5,6 +5,9 @@ use crate::job::summary::Summary;
 /// Last line of errors after which a rerun resumes.
 pub const GO_ON: &str = "rerun the command to resume";
 
+/// The same where nothing was kept.
+pub const START_OVER: &str = "rerun the command";
+
 /// The error of a job that ended at its first failed file ([`crate::job::spec::StopOptions::at_failure`]).
 pub const FIRST_FAILURE: &str = "the first failure ended the job";
 
@@ -24,7 +27,7 @@ pub enum Error {
     #[error("{0}")]
     Connect(String),
     /// The caller stopped the job; a rerun resumes. Exit status 4.
-    #[error("interrupted; {GO_ON}")]
+    #[error("interrupted")]
     Interrupted,
     /// The connection broke during the copy; a rerun resumes. Exit status 4.
     #[error("{0}")]
@@ -32,6 +35,19 @@ pub enum Error {
     /// The job failed as a whole. Exit status 1.
     #[error("{0}")]
     Failed(String),
+}
+
+impl Error {
+    /// The error of a job of which nothing was kept: a rerun starts from the beginning.
+    pub fn of_nothing_kept(self) -> Self {
+        match self {
+            Self::Broken(text) => Self::Broken(match text.strip_suffix(GO_ON) {
+                Some(before) => format!("{before}{START_OVER}"),
+                None => text,
+            }),
+            error => error,
+        }
+    }
 }
 
 /// Result of a job: a summary, perhaps with failed files, or the reason for none.

@@ -15,6 +15,7 @@ pub use haul_proto::wire::slowest_files::SlowFile;
 pub use haul_proto::wire::source_activity::{SourceActivity, StreamPath};
 
 use crate::job::spec::{ChecksumAlgorithm, Cipher};
+use crate::job::summary::Summary;
 
 impl Event {
     /// Approximate bytes of its paths and texts.
@@ -149,8 +150,8 @@ pub enum Event {
         /// Number of streams from now on, once they are connected.
         wanted: u16,
     },
-    /// The caller stopped the job: the verdict until then.
-    Stopped(Verdict),
+    /// The job ends with an error: what it had done until then. Only of a job that had found something to copy.
+    Stopped(Box<Summary>),
     /// Anything else worth one line.
     Warning(String),
 }

@@ -1,4 +1,4 @@
-//! The summary of a completed job.
+//! The summary of a completed job, or of what a stopped one had done.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use haul_proto::wire::slowest_files::SlowFile;
 use super::event::TransportPath;
 use super::spec::{Cipher, CompressionMethod, DeltaCounters};
 
-/// The result of a completed job. After a restart, all but totals and times are those of the last attempt.
+/// The result of a job. After a restart, all but totals and times are those of the last attempt.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
     /// Totals of files and bytes.
@@ -37,6 +37,8 @@ pub struct Summary {
     pub is_dry: bool,
     /// Whether its duration ended it (`--duration`), with data left to send.
     pub is_timed: bool,
+    /// Whether the target kept something of a job that ended early, so that a rerun resumes.
+    pub is_resumable: bool,
     /// Resources of source and target; within one process, twice the same metrics.
     pub ends: [EndSummary; 2],
 }

@@ -93,6 +93,7 @@ fn perform_with(
         None if cancel.is_cancelled() => interrupted(outcome),
         None => outcome,
     };
+    let outcome = outcome.map_err(|error| if audience.is_resumable { error } else { error.of_nothing_kept() });
     let written = metrics.map_or(Ok(()), |metrics| metrics.write(&outcome));
     let exit = audience.close(outcome);
     written?;
@@ -114,7 +115,7 @@ fn audience(
     let metrics = plan.metrics.as_deref().map(|to| metrics(to, &plan.job.target.path)).transpose()?;
     let mut show = make(plan, steering)?;
     plan.notes.iter().for_each(|note| show.event(&Event::Warning(note.clone())));
-    Ok((Audience { show, writers, manifest, report }, metrics))
+    Ok((Audience { show, writers, manifest, report, is_resumable: false }, metrics))
 }
 
 /// Without any source here, no login to the target's host is needed to say so. bbcp logs in first.
@@ -225,10 +226,15 @@ struct Audience {
     writers: Vec<Checksums>,
     manifest: Option<Manifest>,
     report: Option<JobReport>,
+    /// Whether a rerun can resume what ended early.
+    is_resumable: bool,
 }
 
 impl Observer for Audience {
     fn event(&mut self, event: &Event) {
+        if let Event::Stopped(summary) = event {
+            self.is_resumable = summary.is_resumable;
+        }
         self.show.event(event);
         self.report.iter_mut().for_each(|report| report.event(event));
         for complaint in self.writers.iter_mut().filter_map(|writer| writer.event(event)) {

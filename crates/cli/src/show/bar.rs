@@ -88,6 +88,7 @@ impl Observer for BarView {
                 self.meter.forget();
                 self.print_above(|human| human.event(event));
             }
+            Event::Stopped(_) => self.human.event(event),
             _ if self.human.shows_event(event) => self.print_above(|human| human.event(event)),
             _ => {}
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use haul_base::job::error::{Error, Outcome};
+use haul_base::job::summary::Summary;
 use haul_base::sys::cancel::Cancel;
 use haul_proto::ids::JobId;
 use haul_proto::sync::SyncCounters;
@@ -14,6 +15,8 @@ use super::settings::new_job_id;
 /// Outcome of one attempt.
 pub struct JobAttempt {
     pub outcome: Outcome,
+    /// What it had done before it failed.
+    pub stopped: Option<Summary>,
     /// The last counters of source and target.
     pub ends: [Counters; 2],
     /// Counters of the sync options.
@@ -30,7 +33,15 @@ impl JobAttempt {
     /// Returns the result of an attempt that failed to start.
     pub fn failed(error: Error, earlier: &EarlierAttempts) -> Self {
         let (ends, sync) = ([Counters::default(); 2], SyncCounters::default());
-        Self { outcome: Err(error), ends, sync, new_tree: false, wrong_deltas: 0, notices: earlier.notices }
+        Self {
+            outcome: Err(error),
+            stopped: None,
+            ends,
+            sync,
+            new_tree: false,
+            wrong_deltas: 0,
+            notices: earlier.notices,
+        }
     }
 }
 

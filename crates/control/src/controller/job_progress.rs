@@ -1,10 +1,11 @@
 //! Progress of an attempt, from the workers' reports: counters, metrics, pauses, and what they say of the bottleneck.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::time::Duration;
 
 use haul_base::job::event::{Progress, TransportPath};
-use haul_base::job::spec::{DeltaCounters, Job, Verify};
+use haul_base::job::spec::{DeltaCounters, Job, JobOptions, NULL_TARGET, Verify};
 use haul_base::job::summary::{
     ComparisonResult, CompressionResult, ConnectionSummary, Diagnosis, EndSummary, IntegritySummary, JobTimes,
     Recommendation, Summary, TransferTotals,
@@ -253,10 +254,25 @@ impl EndedAttempt<'_> {
             compression: source.compression.map(|method| CompressionResult::new(method, &source.counters)),
             is_dry: options.target.sync.is_dry,
             is_timed: options.stop.after.is_some() && !progress.is_over(),
+            is_resumable: is_resumable(self.job, &counters),
             ends: [0, 1].map(|end| end_summary(&progress.ends[end], &self.reports[end])),
             connection: self.connection,
         }
     }
+}
+
+/// Whether the target has complete files, or a partial one that is large enough for a journal. Sizes of single files are
+/// unknown here, so files count as large if they are on average.
+fn is_resumable(job: &Job, counters: &Counters) -> bool {
+    let JobOptions { target, pipes, compare, .. } = &job.options;
+    let keeps = !is_null_target(job) && pipes.target.is_none() && !compare && !target.sync.is_dry;
+    let is_large = counters.bytes_found / counters.files_found.max(1) >= target.partial.journal_file_min();
+    let has_partial = target.partial.keep && target.partial.resume && counters.bytes_written > 0 && is_large;
+    keeps && (counters.files_copied > 0 || has_partial)
+}
+
+fn is_null_target(job: &Job) -> bool {
+    job.target.path == Path::new(NULL_TARGET)
 }
 
 fn end_summary(end: &EndProgress, last: &FinalReport) -> EndSummary {

@@ -58,13 +58,35 @@ pub fn run(
 }
 
 fn run_all(
-    mut job: Job,
+    job: Job,
     program: &WorkerProgram,
     cancel: &Cancel,
     steering: &RuntimeControl,
     observer: &mut dyn Observer,
 ) -> Outcome {
     let begun = Instant::now();
+    let mut stopped = None;
+    let outcome = run_attempts(job, program, cancel, steering, observer, &mut stopped);
+    match (outcome, stopped) {
+        (Ok(last), _) => Ok(Summary { times: JobTimes { elapsed: begun.elapsed(), ..last.times }, ..last }),
+        (Err(error), None) => Err(error),
+        (Err(error), Some(mut summary)) => {
+            summary.times.elapsed = begun.elapsed();
+            observer.event(&Event::Stopped(Box::new(summary)));
+            Err(error)
+        }
+    }
+}
+
+/// Runs the attempts. An error leaves in `stopped` what they had done.
+fn run_attempts(
+    mut job: Job,
+    program: &WorkerProgram,
+    cancel: &Cancel,
+    steering: &RuntimeControl,
+    observer: &mut dyn Observer,
+    stopped: &mut Option<Summary>,
+) -> Outcome {
     check_job(&job)?;
     let mut retry = RetryLoop::new(job.access.retries);
     let mut control_requests = ControlRequests::new(job.options.streams.rate_bytes_per_s, steering);
@@ -72,12 +94,13 @@ fn run_all(
     let mut events = EventDedup::new(observer);
     let mut earlier = EarlierAttempts::none()?;
     loop {
-        let JobAttempt { outcome, ends, sync, new_tree, wrong_deltas, notices } =
+        let JobAttempt { outcome, stopped: last, ends, sync, new_tree, wrong_deltas, notices } =
             attempt(&job, program, cancel, &mut control_requests, &mut events, earlier);
         let error = match outcome {
-            Ok(last) => return Ok(totals.complete(last, begun.elapsed(), retry.begun())),
+            Ok(last) => return Ok(totals.complete(last, retry.begun())),
             Err(error) => error,
         };
+        *stopped = last.map(|last| totals.clone().complete(last, retry.begun())).or(stopped.take());
         if is_once(&job) {
             return Err(of_pipe(error));
         }

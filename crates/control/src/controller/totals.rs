@@ -4,14 +4,12 @@
 //! existing files of an attempt count as copied by this job, up to the number of files that earlier attempts found
 //! missing. Only the excess counts as present before the job.
 
-use std::time::Duration;
-
 use haul_base::job::summary::{JobTimes, Summary, TransferTotals};
 use haul_proto::sync::SyncCounters;
 use haul_proto::wire::counters::Counters;
 
 /// Accumulates attempts.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct JobTotals {
     files: TargetBefore,
     bytes: TargetBefore,
@@ -49,8 +47,9 @@ impl JobTotals {
         self.bytes_on_wire = self.bytes_on_wire.saturating_add(source.bytes_on_wire);
     }
 
-    /// Turns the last attempt's summary into that of the job, with its time `elapsed` and number of `restarts`.
-    pub fn complete(mut self, last: Summary, elapsed: Duration, restarts: u32) -> Summary {
+    /// Turns the last attempt's summary into that of the job, with its number of `restarts`. The time is still that of
+    /// the attempt.
+    pub fn complete(mut self, last: Summary, restarts: u32) -> Summary {
         self.files.record_attempt(0, last.files.skipped);
         self.bytes.record_attempt(0, last.files.bytes_skipped);
         let all = |copied: u64, skipped: u64| copied.saturating_add(skipped);
@@ -68,7 +67,7 @@ impl JobTotals {
                 ..last.counters
             },
             sync: last.sync.plus(self.sync),
-            times: JobTimes { elapsed, restarts, ..last.times },
+            times: JobTimes { restarts, ..last.times },
             ..last
         }
     }
@@ -107,9 +106,9 @@ mod tests {
             ..TransferTotals::default()
         };
         let last = Summary { files, ..Summary::default() };
-        let all = totals.complete(last, Duration::from_secs(9), 1);
+        let all = totals.complete(last, 1);
         assert_eq!((all.files.bytes, all.files.bytes_skipped), (10 * all.files.copied, 10 * all.files.skipped));
-        assert_eq!((all.times.elapsed, all.times.restarts), (Duration::from_secs(9), 1));
+        assert_eq!(all.times.restarts, 1);
         (all.files.copied, all.files.skipped)
     }
 
@@ -140,7 +139,7 @@ mod tests {
         totals.add(&ends(10, 5, 0), figures(7, 3));
         let counters = Counters { frames_resent: 2, bytes_on_wire: 100, ..Counters::default() };
         let last = Summary { counters, sync: figures(2, 4), ..Summary::default() };
-        let all = totals.complete(last, Duration::ZERO, 1);
+        let all = totals.complete(last, 1);
         assert_eq!((all.counters.frames_resent, all.counters.bytes_on_wire), (3, 155));
         assert_eq!(all.sync, figures(9, 4), "what was removed is gone, and what was left is found again");
     }

@@ -104,7 +104,7 @@ impl Observer for SampleWitness {
                 self.transport = transport.clone();
             }
             Event::Progress(progress) => self.progress(progress),
-            Event::Stopped(verdict) => self.verdict = Some(verdict.clone()),
+            Event::Stopped(summary) => self.verdict.clone_from(&summary.diagnosis.verdict),
             Event::FileFailed { host, path, message } => {
                 let text = format!("{host}: {}: {message}", haul_proto::path::escape(path));
                 self.failure = self.failure.take().or(Some(text));

@@ -69,9 +69,19 @@ wire_struct! {
     }
 }
 
+/// The smallest file with a journal, unless the request asks for more of them.
+pub const JOURNAL_FILE_MIN: u64 = 16 << 20;
+/// The smallest one if it does.
+pub const SMALL_JOURNAL_FILE_MIN: u64 = 1 << 20;
+
 impl PartialOptions {
     /// Options of a job without partial files.
     pub const NONE: Self = Self { resume: false, small_journals: false, keep: false, journal_dir: None };
+
+    /// Size in bytes of the smallest file with a journal. Smaller ones are quickly resent.
+    pub fn journal_file_min(&self) -> u64 {
+        if self.small_journals { SMALL_JOURNAL_FILE_MIN } else { JOURNAL_FILE_MIN }
+    }
 }
 
 impl Default for PartialOptions {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use haul_base::job::error::Outcome;
 use haul_base::job::event::{Event, FileReport, ItemReport, Progress, ResumeReport, SkipReport};
+use haul_base::job::summary::Summary;
 use haul_proto::checksum::hex;
 use serde::Serialize;
 
@@ -113,7 +114,7 @@ pub enum JobLine<'a> {
         left_s: Option<f64>,
     },
     Stopped {
-        verdict: VerdictFields<'a>,
+        verdict: Option<VerdictFields<'a>>,
     },
     Notice {
         message: JsonMessage,
@@ -220,7 +221,10 @@ impl<'a> JobLine<'a> {
                 attempts: *attempts,
                 left_s: left.map(|left| left.as_secs_f64()),
             },
-            Event::Stopped(verdict) => Self::Stopped { verdict: VerdictFields::new(verdict, &[]) },
+            Event::Stopped(summary) => {
+                let verdict = summary.diagnosis.verdict.as_ref();
+                Self::Stopped { verdict: verdict.map(|verdict| VerdictFields::new(verdict, &[])) }
+            }
             Event::Warning(message) => Self::Notice { message: message.as_str().into() },
             Event::FileDone(FileReport { path, .. })
             | Event::Checksum { path, .. }
@@ -259,13 +263,19 @@ impl<'a> JobLine<'a> {
 
     /// The last line.
     pub fn last(outcome: &'a Outcome) -> Self {
-        let status = Exit::of(outcome).number();
+        let exit = Exit::of(outcome);
         match outcome {
-            Ok(summary) => match &summary.integrity.comparison {
-                Some(comparison) => Self::Comparison(Box::new(VerifySummaryFields::new(summary, comparison, status))),
-                None => Self::Summary(Box::new(CopySummaryFields::new(summary, status))),
-            },
-            Err(error) => Self::Error { message: error.to_string().as_str().into(), status },
+            Ok(summary) => Self::summary(summary, exit),
+            Err(error) => Self::Error { message: error.to_string().as_str().into(), status: exit.number() },
+        }
+    }
+
+    /// The summary of a job with this result.
+    pub fn summary(summary: &'a Summary, exit: Exit) -> Self {
+        let status = exit.number();
+        match &summary.integrity.comparison {
+            Some(comparison) => Self::Comparison(Box::new(VerifySummaryFields::new(summary, comparison, status))),
+            None => Self::Summary(Box::new(CopySummaryFields::new(summary, status))),
         }
     }
 }

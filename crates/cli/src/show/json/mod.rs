@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use haul_base::job::error::Outcome;
 use haul_base::job::event::{Event, Observer};
+use haul_base::job::summary::Summary;
 use haul_base::sys::describe::without_numbers;
 use haul_proto::checksum::hex;
 use haul_proto::path::disturbs;
@@ -22,6 +23,7 @@ pub use self::summary::CompressionFields;
 pub use self::transport::TransportFields;
 use super::human::Human;
 use super::{Half, Show};
+use crate::exit::Exit;
 
 /// Lines of JSON; errors are also written as text.
 pub struct Json {
@@ -29,12 +31,14 @@ pub struct Json {
     human: Human,
     begun: Instant,
     broken: Option<io::Error>,
+    /// What a job had done that ends with an error.
+    stopped: Option<Box<Summary>>,
 }
 
 impl Json {
     /// Writes lines to `out`, and messages by `human`.
     pub fn new(out: Box<dyn Write>, human: Human) -> Self {
-        Self { out, human, begun: Instant::now(), broken: None }
+        Self { out, human, begun: Instant::now(), broken: None, stopped: None }
     }
 
     /// Writes a line. Lines of files are buffered, since a job may have millions; all others are flushed.
@@ -55,6 +59,9 @@ impl Observer for Json {
         let at_once = !matches!(event, Event::FileDone(_) | Event::Checksum { .. } | Event::Item(_));
         self.send(&JobLine::new(event, self.begun.elapsed()), at_once);
         self.human.event(event);
+        if let Event::Stopped(summary) = event {
+            self.stopped = Some(summary.clone());
+        }
     }
 }
 
@@ -73,6 +80,9 @@ impl Show for Json {
     }
 
     fn finish(&mut self, outcome: &Outcome) -> io::Result<()> {
+        if let (Some(summary), Err(_)) = (self.stopped.take(), outcome) {
+            self.send(&JobLine::summary(&summary, Exit::of(outcome)), true);
+        }
         self.send(&JobLine::last(outcome), true);
         self.human.finish(outcome)?;
         self.broken.take().map_or(Ok(()), Err)
@@ -283,6 +293,19 @@ mod tests {
         let (out, err) = run(&Err(Error::Connect("db1: no\ntry this".into())));
         insta::assert_snapshot!(out.lines().last().unwrap(), @r#"{"event":"error","message":"db1: no\ntry this","status":3}"#);
         assert!(err.ends_with("haul: db1: no\n      hint: try this\n"), "{err}");
+    }
+
+    #[test]
+    fn a_job_that_ends_early_has_a_summary_before_its_error() {
+        let (out, err) = (Paper::default(), Paper::default());
+        let human = Human::new(TextOutput::new(Box::new(err.clone()), false), Verbosity::Errors);
+        let mut json = Json::new(Box::new(out.clone()), human);
+        json.event(&Event::Stopped(Box::new(example())));
+        json.finish(&Err(Error::Interrupted)).unwrap();
+        let lines: Vec<Value> = out.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!([&lines[0]["event"], &lines[1]["event"], &lines[2]["event"]], ["stopped", "summary", "error"]);
+        assert_eq!((&lines[1]["bytes"], &lines[1]["status"]), (&333_149_000_000_u64.into(), &4.into()));
+        assert!(err.text().starts_with("haul: interrupted at "), "{}", err.text());
     }
 
     #[test]

@@ -9,7 +9,6 @@ use haul_base::job::event::{Event, Observer, TransportPath};
 use haul_base::job::spec::Job;
 use haul_base::job::summary::{ConnectionSummary, Summary};
 use haul_base::sys::cancel::Cancel;
-use haul_proto::diagnose::diagnose;
 use haul_proto::feature::Features;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{ControllerMessage, SessionSettings, TargetOperand};
@@ -88,17 +87,14 @@ impl<'a> TransferController<'a> {
         let outcome = self.transfer(begun, &mut new_tree).map_err(|error| interrupted_first(error, self.cancel));
         self.events.release();
         self.report_hidden_notices();
-        if matches!(outcome, Err(Error::Interrupted)) {
-            let verdict = diagnose(&self.progress.measurements(self.terms()));
-            self.events.emit_now(&Event::Stopped(verdict));
-        }
+        let stopped = (outcome.is_err() && self.progress.has_total()).then(|| self.summary(begun));
         match &outcome {
             Ok(summary) if !summary.is_timed => self.workers.close(),
             Ok(_) | Err(_) => self.workers.cancel(),
         }
         let wrong_deltas = self.progress.delta.map_or(0, |figures| u32::try_from(figures.wrong).unwrap_or(u32::MAX));
         let (ends, sync, notices) = (self.progress.counters(), self.progress.sync, self.notices);
-        JobAttempt { outcome, ends, sync, new_tree, wrong_deltas, notices }
+        JobAttempt { outcome, stopped, ends, sync, new_tree, wrong_deltas, notices }
     }
 
     /// Starts both ends, connects them, and waits for their ends.

@@ -14,6 +14,7 @@ use haul_proto::journal::{
 };
 use haul_proto::path::Name;
 use haul_proto::ranges::RangeSet;
+use haul_proto::wire::write_options::{JOURNAL_FILE_MIN, SMALL_JOURNAL_FILE_MIN};
 use rustix::fs::{Mode, OFlags, fdatasync, fstat, ftruncate, openat};
 use rustix::io::Errno;
 
@@ -26,10 +27,6 @@ use crate::receiver::place::temp_files::{is_ours, remove_journal};
 use crate::receiver::place::temp_names::temporary_name;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 
-/// Smaller files have no journal: they are quickly resent.
-pub const JOURNAL_FILE_MIN: u64 = 16 << 20;
-/// The same where the request asks for journals of small files.
-const SMALL_JOURNAL_FILE_MIN: u64 = 1 << 20;
 /// Slots read at a time.
 const SLOTS_AT_A_TIME: u64 = 4096;
 
