@@ -1,17 +1,21 @@
 //! `haul net` and `--duration`: timed network measurements with an orderly end.
 
-use haul_e2e::{ProgramRun, Remote, Sandbox, ServedShare, is_root_or_skip, listing};
+use std::thread;
+use std::time::Duration;
+
+use haul_e2e::{HostPair, ProgramRun, Remote, Sandbox, ServedShare, is_root_or_skip, listing};
+use haul_lab::{find_program, output_of, start};
 use serde_json::Value;
 
 fn of<'a>(events: &'a [Value], event: &str) -> Vec<&'a Value> {
     events.iter().filter(|line| line["event"] == event).collect()
 }
 
-/// Its intervals and its total are those of two seconds with data.
+/// Its intervals and its total are those of two or three seconds with data.
 fn measured(run: ProgramRun) -> Value {
     let events = run.succeeds().events();
     let intervals = of(&events, "net_interval");
-    assert!((1..=3).contains(&intervals.len()), "{events:?}");
+    assert!((1..=4).contains(&intervals.len()), "{events:?}");
     assert!(intervals.iter().all(|interval| interval["bytes_per_s"].as_f64() > Some(0.0)), "{events:?}");
     let total = of(&events, "net").into_iter().next().expect("a total").clone();
     let seconds = total["seconds"].as_f64().unwrap();
@@ -80,4 +84,61 @@ fn a_copy_that_keeps_nothing_ends_after_its_duration() {
     let kept = sandbox.haul(["--duration", "2", "file", "copy"]).run().ends(2);
     kept.says(["--duration: the target is not null:", "-t TIME"]);
     assert!(!sandbox.path("copy").exists());
+}
+
+/// The rate of the shaped cable in megabits per second.
+const CABLE: u32 = 100;
+
+/// What iperf3 measures on the cable, in bytes per second; `None` if it is not installed.
+fn by_iperf3(pair: &HostPair) -> Option<f64> {
+    let program = find_program("iperf3")?;
+    let mut server = pair.far.command(&program);
+    server.args(["--server", "--one-off", "--bind", HostPair::FAR]);
+    let _server = start(server).unwrap();
+    // Until the server listens, it answers with an error.
+    let client = || {
+        let mut client = pair.near.command(&program);
+        client.args(["--client", HostPair::FAR, "--time", "3", "--parallel", "2", "--congestion", "cubic", "--json"]);
+        let results: Value = serde_json::from_str(&output_of(&mut client).ok()?).ok()?;
+        Some(results["end"]["sum_received"]["bits_per_second"].as_f64()? / 8.0)
+    };
+    let mut pauses = (0..50).inspect(|_| thread::sleep(Duration::from_millis(100)));
+    Some(client().or_else(|| pauses.find_map(|_| client())).expect("iperf3 reaches its server"))
+}
+
+#[test]
+fn a_shaped_link_is_measured_and_not_the_compression_of_zeros() {
+    if !is_root_or_skip("network namespaces") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let pair = HostPair::slow(&sandbox, CABLE);
+    let line_rate = f64::from(CABLE) * 1e6 / 8.0;
+    // A configuration is not a request to measure compression.
+    sandbox.file("lz4.toml", "compress = \"lz4\"\n");
+    let net = |options: &[&str]| {
+        let words = ["net", "--json", "--duration", "3", "-s", "2", "--congestion", "cubic"];
+        let run = sandbox
+            .haul(words)
+            .args(pair.remote.sshd().haul_args())
+            .args(options)
+            .netns(&pair.near)
+            .arg(pair.at("null:"))
+            .run();
+        let total = measured(run);
+        (total["bytes_per_s"].as_f64().unwrap(), total)
+    };
+    let (rate, total) = net(&["-C", "lz4.toml"]);
+    let expected = by_iperf3(&pair).unwrap_or_else(|| {
+        eprintln!("iperf3 is not installed: compared with the rate of the cable alone");
+        line_rate * 0.956
+    });
+    assert!((rate / expected - 1.0).abs() < 0.05, "{rate} is not {expected}: {total}");
+    assert!(total["bytes_on_wire"].as_u64() > total["bytes"].as_u64(), "{total}");
+    let (rate, total) = net(&["-c", "lz4"]);
+    assert!(rate > 2.0 * line_rate && total["bytes_on_wire"].as_u64() < total["bytes"].as_u64(), "{total}");
+
+    let copy = pair.haul(&sandbox).args(["--json", "null:8m"]).arg(pair.at("null:")).run().succeeds();
+    assert!(copy.summary()["bytes_on_wire"].as_u64() > Some(8 << 20), "{}", copy.account());
+    assert!(copy.stdout.contains("sent uncompressed"), "{}", copy.account());
 }

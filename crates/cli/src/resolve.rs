@@ -52,6 +52,9 @@ use crate::show::display::{Display, Mode};
 
 /// Progress as events, unless `-P` says otherwise.
 const JSON_PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// The note of a copy that measures its path.
+const UNCOMPRESSED: &str = "the zeros of null: are sent uncompressed (-c auto compresses them)";
+
 /// A copy, and its display.
 #[derive(Debug)]
 pub struct Plan {
@@ -139,7 +142,10 @@ fn planned(
     let ResolvedSettings { options, access, display, checksums, digests, report, metrics, time_limit } = settings;
     let job = Job { sources, list, target, options: JobOptions { pipes, ..options }, access };
     let is_remote = [job.source_host(), &job.target.host].into_iter().any(|host| *host != Host::Local);
-    let notes = if values.dialect() == Dialect::Haul { habits::notes(values, is_remote) } else { Vec::new() };
+    let mut notes = if values.dialect() == Dialect::Haul { habits::notes(values, is_remote) } else { Vec::new() };
+    if is_remote && job.compression() != job.options.streams.compression {
+        notes.push(UNCOMPRESSED.to_owned());
+    }
     Ok(Plan { job, display, checksums, digests, report, metrics, time_limit, notes })
 }
 
@@ -274,6 +280,7 @@ fn streams(values: &Values) -> Result<StreamOptions, UsageError> {
         count: if values.is_set(&flags::ORDER) { Some(1) } else { values.get(&flags::STREAMS)? },
         cipher: cipher(values)?,
         compression: values.get(&flags::COMPRESS)?.unwrap_or_default(),
+        compresses_zeros: values.is_typed(&flags::COMPRESS),
         frame_bytes: values.get(&flags::FRAME)?.or(buffer_size(values)?),
         rate_bytes_per_s: rate(values)?,
         socket: SocketOptions {

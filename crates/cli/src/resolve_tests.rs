@@ -207,6 +207,22 @@ fn compression_is_a_word_or_a_level() {
 }
 
 #[test]
+fn zeros_are_compressed_only_if_that_was_typed() {
+    let applied = |line| {
+        let plan = good(line);
+        (plan.job.compression(), plan.notes.iter().any(|note| note.contains("uncompressed")))
+    };
+    for line in ["null: h:null:", "--duration 3 h:null: null:", "null:1g h:file"] {
+        assert_eq!(applied(line), (CompressionPolicy::Off, true), "{line}");
+    }
+    assert_eq!(applied("-c off null: h:null:"), (CompressionPolicy::Off, false));
+    assert_eq!(applied("-c auto null: h:null:"), (CompressionPolicy::Auto, false));
+    assert_eq!(applied("-c lz4 null: h:null:"), (CompressionPolicy::Always(CompressionMethod::Lz4), false));
+    assert_eq!(applied("a h:null:"), (CompressionPolicy::Auto, false));
+    assert_eq!(applied("null: null:").1, false, "without a network");
+}
+
+#[test]
 fn the_display_follows_the_options_and_the_terminal() {
     let mode = |line, terminal| plan_of(line, terminal).unwrap().display.mode;
     assert_eq!(mode("a b", true), Mode::Bar);

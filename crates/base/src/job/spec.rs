@@ -52,6 +52,20 @@ impl Job {
             (None, source) => source.map_or(&Host::Local, |source| &source.host),
         }
     }
+
+    /// Whether a source is `null:`: a measurement with zeros.
+    pub fn sends_zeros(&self) -> bool {
+        self.sources.iter().any(|source| names_null(source.path.as_os_str()))
+    }
+
+    /// The compression that applies: none of zeros, unless the user asked for it.
+    pub fn compression(&self) -> CompressionPolicy {
+        let streams = &self.options.streams;
+        match self.sends_zeros() && !streams.compresses_zeros {
+            true => CompressionPolicy::Off,
+            false => streams.compression,
+        }
+    }
 }
 
 /// Access to remote hosts, with time limits.
@@ -268,8 +282,10 @@ pub struct StreamOptions {
     pub count: Option<u16>,
     /// Encryption.
     pub cipher: Cipher,
-    /// `-c`: compression before encryption. Never within one machine.
+    /// `-c`: compression before encryption. Never within one machine. [`Job::compression`] applies it.
     pub compression: CompressionPolicy,
+    /// Compress the zeros of `null:`, too. They would vanish, and the job would not measure its path.
+    pub compresses_zeros: bool,
     /// Payload per frame in bytes, a power of two from 256 KiB to 1 MiB; `None`: chosen.
     pub frame_bytes: Option<u32>,
     /// Bytes encrypted with one key; `None`: the protocol's limit. For tests.

@@ -6,9 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use haul_base::job::location::{Host, Location};
-use haul_base::job::spec::{
-    CompressionPolicy, Job, JobOptions, NULL_TARGET, PartialOptions, ReportOptions, Retries, is_null, names_null,
-};
+use haul_base::job::spec::{Job, JobOptions, NULL_TARGET, PartialOptions, ReportOptions, Retries, is_null, names_null};
 use haul_proto::path::escape;
 
 use super::{Mode, ResolvedSettings, TypedEnds, check_hosts, duration, ends, settings as of_copy};
@@ -98,11 +96,8 @@ fn sources_of(setting: &SweepSetting, typed: &[Location]) -> Result<Vec<Location
 /// Adapts the options of a copy to a measurement.
 fn measure(options: &mut JobOptions, sources: &[Location], target: &Location, values: &Values) {
     let is_here = sources.iter().chain([target]).all(|place| place.host == Host::Local);
-    // Zeros are not compressed, since they would vanish.
-    let is_zeros = sources.iter().any(|source| names_null(source.path.as_os_str()));
-    if is_zeros && !values.is_set(&flags::COMPRESS) {
-        options.streams.compression = CompressionPolicy::Off;
-    }
+    // To the copy, all options of a setting are typed.
+    options.streams.compresses_zeros = values.is_typed(&flags::COMPRESS);
     options.streams.within_host = is_here;
     options.target.partial = PartialOptions::NONE;
     options.integrity.digest_existing = false;

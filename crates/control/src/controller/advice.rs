@@ -31,7 +31,8 @@ fn terms(job: &Job, workers: &Workers, source: &FinalReport, transport: &Transpo
     let ratio = source.compression.map(|method| CompressionResult::new(method, &source.counters).ratio);
     AdviceTerms {
         streams: options.streams.count,
-        compression: options.streams.compression,
+        compression: job.compression(),
+        sends_zeros: job.sends_zeros(),
         ratio: ratio.unwrap_or(1.0),
         slow_cipher: has_aes && options.streams.cipher == Cipher::ChaCha20Poly1305 && !workers.is_one(),
         own_windows: options.streams.socket.window_bytes.is_some(),

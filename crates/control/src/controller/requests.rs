@@ -53,7 +53,7 @@ pub fn source_request(job: &Job, settings: SessionSettings, rate_bytes_per_s: u6
         tell_left_out: options.compare || options.target.sync.replaces_trees,
         storage: options.storage.source,
         rate_bytes_per_s,
-        compression: options.streams.compression,
+        compression: job.compression(),
         pipe: pipe(options.pipes.source.as_ref()),
         compare: options.compare,
         tell_digests: options.target.sync.equal == EqualityTest::Digest,

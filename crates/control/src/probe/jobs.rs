@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use haul_base::job::location::{Host, Location};
 use haul_base::job::spec::{
-    CacheUse, CompressionPolicy, DirectIo, Fsync, IntegrityOptions, Job, JobOptions, NULL_TARGET, PartialOptions,
-    RemoteAccess, ReportOptions, Retries, SourceOptions, TargetOptions,
+    CacheUse, DirectIo, Fsync, IntegrityOptions, Job, JobOptions, NULL_TARGET, PartialOptions, RemoteAccess,
+    ReportOptions, Retries, SourceOptions, TargetOptions,
 };
 use haul_proto::wire::measure::SCRATCH_NAMES;
 
@@ -68,11 +68,6 @@ impl Probe {
             ProbePart::Back => {}
             ProbePart::Whole => options.target.directory.create = true,
         }
-        let is_zeros = !matches!(part, ProbePart::Read { .. } | ProbePart::Whole) || self.source.is_none();
-        if is_zeros && options.streams.compression == CompressionPolicy::Auto {
-            // Zeros would compress to nothing.
-            options.streams.compression = CompressionPolicy::Off;
-        }
         job
     }
 
@@ -130,6 +125,8 @@ pub fn path(bytes: &[u8]) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use haul_base::job::spec::Login;
+
+    use haul_base::job::spec::CompressionPolicy;
 
     use super::*;
 
@@ -192,19 +189,16 @@ mod tests {
         let from_memory = probe(None);
         let whole = from_memory.job_of(ProbePart::Whole, Path::new("/s"), 99);
         assert_eq!(shown(&whole), "null:99 db1:/s/whole (at-source at-target)");
-        assert_eq!(whole.options.streams.compression, CompressionPolicy::Off);
+        assert_eq!(whole.compression(), CompressionPolicy::Off);
         let of_files = probe(Some(Location { host: Host::Local, path: "run7".into() }));
         let whole = of_files.job_of(ProbePart::Whole, Path::new("/s"), 99);
-        assert_eq!(whole.options.streams.compression, CompressionPolicy::Auto);
+        assert_eq!(whole.compression(), CompressionPolicy::Auto);
         assert!(
             !whole.options.target.partial.resume
                 && !whole.options.target.partial.keep
                 && whole.access.retries == Retries::NEVER
         );
         let network = of_files.job_of(ProbePart::Network { streams: None }, Path::new("/s"), 99);
-        assert_eq!(
-            (network.options.streams.count, network.options.streams.compression),
-            (None, CompressionPolicy::Off)
-        );
+        assert_eq!((network.options.streams.count, network.compression()), (None, CompressionPolicy::Off));
     }
 }

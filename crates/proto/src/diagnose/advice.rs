@@ -29,6 +29,8 @@ pub struct AdviceTerms {
     pub streams: Option<u16>,
     /// Compression policy.
     pub compression: CompressionPolicy,
+    /// Whether the data is zeros, sent to measure the path.
+    pub sends_zeros: bool,
     /// Compression ratio: plain bytes per byte on the wire; 1 without compression.
     pub ratio: f64,
     /// Whether the user chose a cipher that is slower here than haul's default.
@@ -121,7 +123,8 @@ pub fn advise(verdict: &Verdict, case: &JobMeasurements, terms: &AdviceTerms) ->
         (Bottleneck::Link, _) => {
             let faster = Advice::Interface { mbit_per_s: terms.faster_mbit_per_s };
             let faster = (terms.faster_mbit_per_s > 0).then_some(faster);
-            let compress = (terms.compression == CompressionPolicy::Off).then_some(Advice::Compress);
+            let is_off = terms.compression == CompressionPolicy::Off && !terms.sends_zeros;
+            let compress = is_off.then_some(Advice::Compress);
             faster.into_iter().chain(compress).collect()
         }
         (Bottleneck::TargetDisk | Bottleneck::SmallFiles, detail) => {

@@ -550,6 +550,7 @@ const HOST: WindowLimits = WindowLimits { receive_max_bytes: 6 << 20, send_max_b
 const TERMS: AdviceTerms = AdviceTerms {
     streams: None,
     compression: CompressionPolicy::Auto,
+    sends_zeros: false,
     ratio: 1.0,
     slow_cipher: false,
     own_windows: false,

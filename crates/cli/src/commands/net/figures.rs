@@ -36,14 +36,54 @@ impl IntervalFigures {
     }
 }
 
+/// Longest time between two reports of a connection that carries data.
+const REPORTS_MAX: Duration = Duration::from_millis(400);
+
+/// The target's bytes by their reports. A report is of the moment at which the bytes grew; later ones say nothing new.
+#[derive(Debug, Default)]
+pub struct Growth {
+    first: Option<(Duration, u64)>,
+    last: (Duration, u64),
+    now: Duration,
+}
+
+impl Growth {
+    /// Adds a report: `bytes` at `now`, since the connection.
+    pub fn add(&mut self, now: Duration, bytes: u64) {
+        self.now = now;
+        if bytes > self.last.1 {
+            self.last = (now, bytes);
+            self.first.get_or_insert(self.last);
+        }
+    }
+
+    /// The bytes at the last growth, or now if nothing has grown since.
+    pub fn end(&self) -> (Duration, u64) {
+        let (then, bytes) = self.last;
+        if self.now.saturating_sub(then) <= REPORTS_MAX { self.last } else { (self.now, bytes) }
+    }
+
+    /// The rate from the first bytes on: data that is sent and not yet counted is the same at both times, and cancels
+    /// out.
+    pub fn bytes_per_s(&self) -> f64 {
+        let (end, bytes) = self.end();
+        match self.first {
+            Some((begin, before)) if before < bytes => units::bytes_per_s(bytes - before, end.saturating_sub(begin)),
+            _ => units::bytes_per_s(bytes, end),
+        }
+    }
+}
+
 /// The whole time.
 #[derive(Debug)]
 pub struct NetFigures {
     /// Bytes that reached the target.
     pub bytes: u64,
+    /// Bytes that the source sent on its streams.
+    pub bytes_on_wire: u64,
     /// Time since the connection.
     pub elapsed: Duration,
-    /// The mean rate.
+    /// The mean rate, from the first bytes on.
     pub bytes_per_s: f64,
     /// The slowest and the fastest interval.
     pub range: Option<[f64; 2]>,
@@ -65,7 +105,7 @@ pub struct NetFigures {
 
 impl NetFigures {
     /// The figures of all intervals.
-    pub fn new(bytes: u64, elapsed: Duration, intervals: &[f64], summary: &Summary, echoes: RoundTrips) -> Self {
+    pub fn new(growth: &Growth, intervals: &[f64], summary: &Summary, echoes: RoundTrips) -> Self {
         let slowest = intervals.iter().copied().min_by(f64::total_cmp);
         let fastest = intervals.iter().copied().max_by(f64::total_cmp);
         let sockets = &summary.source().load.sockets;
@@ -73,9 +113,10 @@ impl NetFigures {
             (mean(load.processors.own_us, load.elapsed_us).unwrap_or_default(), load.present.cores)
         });
         Self {
-            bytes,
-            elapsed,
-            bytes_per_s: units::bytes_per_s(bytes, elapsed),
+            bytes: growth.last.1,
+            bytes_on_wire: summary.counters.bytes_on_wire,
+            elapsed: growth.now,
+            bytes_per_s: growth.bytes_per_s(),
             range: slowest.zip(fastest).map(|(slowest, fastest)| [slowest, fastest]),
             segments: summary.connection.path.segments,
             retransmitted: summary.connection.path.retransmitted,
@@ -112,5 +153,19 @@ mod tests {
         assert_eq!(interval.round_trip_s, Some(0.002));
         let silent = IntervalFigures::new(Duration::ZERO, Duration::ZERO, 1, &Sockets::default(), 1);
         assert_eq!((silent.bytes_per_s, silent.round_trip_s), (0.0, None));
+    }
+
+    #[test]
+    fn a_rate_neither_counts_what_is_under_way_nor_leaves_out_a_stall() {
+        let mut growth = Growth::default();
+        let mut report = |ms, bytes| {
+            growth.add(Duration::from_millis(ms), bytes);
+            (growth.bytes_per_s(), growth.end())
+        };
+        report(100, 0);
+        assert_eq!(report(200, 100).0, 500.0, "the only one");
+        report(1200, 1100);
+        assert_eq!(report(1500, 1100), (1000.0, (Duration::from_millis(1200), 1100)), "a report of the same moment");
+        assert_eq!(report(2200, 1100), (500.0, (Duration::from_millis(2200), 1100)), "it has stalled");
     }
 }

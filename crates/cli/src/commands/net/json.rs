@@ -48,6 +48,7 @@ pub struct NetTotalFields {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct TrafficFields {
     bytes: u64,
+    bytes_on_wire: u64,
     seconds: f64,
     bytes_per_s: f64,
     streams: u16,
@@ -97,6 +98,7 @@ pub fn total(figures: &NetFigures, status: u8) -> String {
     encode(&NetLine::Net(NetTotalFields {
         traffic: TrafficFields {
             bytes: figures.bytes,
+            bytes_on_wire: figures.bytes_on_wire,
             seconds: figures.elapsed.as_secs_f64(),
             bytes_per_s: figures.bytes_per_s,
             streams: figures.streams,

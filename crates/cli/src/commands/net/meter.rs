@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use haul_base::job::event::{Event, Observer, Progress, Sockets, TransportPath};
 use haul_base::job::summary::Summary;
 
-use super::figures::{IntervalFigures, NetFigures};
+use super::figures::{Growth, IntervalFigures, NetFigures};
 use super::{json, shown};
 use crate::commands::output::{print, say};
 use crate::echoes::{Echoes, other_end};
@@ -18,12 +18,15 @@ pub struct NetMeter {
     mode: Mode,
     every: Duration,
     begun: Option<Instant>,
+    /// The end of the last interval.
     last: (Duration, u64, Sockets),
+    /// The time of the next line.
+    due: Duration,
     intervals: Vec<f64>,
-    /// The target's bytes at the end of the job.
-    bytes: u64,
-    elapsed: Duration,
+    growth: Growth,
     echoes: Option<Echoes>,
+    /// What was measured before an error.
+    pub stopped: Option<Box<Summary>>,
 }
 
 impl NetMeter {
@@ -35,17 +38,18 @@ impl NetMeter {
             every,
             begun: None,
             last: (Duration::ZERO, 0, Sockets::default()),
+            due: every,
             intervals: Vec::new(),
-            bytes: 0,
-            elapsed: Duration::ZERO,
+            growth: Growth::default(),
             echoes: None,
+            stopped: None,
         }
     }
 
     /// Prints the figures of the whole time.
     pub fn finish(mut self, summary: &Summary, status: u8) {
         let round_trips = self.echoes.take().map(Echoes::finish_idle).unwrap_or_default();
-        let figures = NetFigures::new(self.bytes, self.elapsed, &self.intervals, summary, round_trips);
+        let figures = NetFigures::new(&self.growth, &self.intervals, summary, round_trips);
         match self.mode {
             Mode::Json => print(&json::total(&figures, status)),
             Mode::Quiet => print(&format!("{}\n", shown::rate(figures.bytes_per_s))),
@@ -61,17 +65,18 @@ impl NetMeter {
 
     fn progress(&mut self, progress: &Progress) {
         let Some(elapsed) = self.begun.map(|begun| begun.elapsed()) else { return };
-        (self.bytes, self.elapsed) = (progress.bytes_written, elapsed);
-        let (then, before, sockets) = &self.last;
-        let step = elapsed.saturating_sub(*then);
-        // The last interval of a job may be too short for a rate.
-        if step < self.every.mul_f64(0.5) {
+        self.growth.add(elapsed, progress.bytes_written);
+        if elapsed < self.due {
             return;
         }
-        let bytes = progress.bytes_written.saturating_sub(*before);
-        let interval = IntervalFigures::new(elapsed, step, bytes, &progress.sockets.since(sockets), progress.streams);
+        let (then, before, sockets) = &self.last;
+        let (at, written) = self.growth.end();
+        let step = at.saturating_sub(*then);
+        self.due += self.every;
+        let bytes = written.saturating_sub(*before);
+        let interval = IntervalFigures::new(at, step, bytes, &progress.sockets.since(sockets), progress.streams);
         self.intervals.push(interval.bytes_per_s);
-        self.last = (elapsed, progress.bytes_written, progress.sockets);
+        self.last = (at, written, progress.sockets);
         say(self.mode, || shown::interval(&interval), || json::interval(&interval));
     }
 }
@@ -81,6 +86,7 @@ impl Observer for NetMeter {
         match event {
             Event::Connected { transport, .. } => self.connected(transport),
             Event::Progress(progress) => self.progress(progress),
+            Event::Stopped(summary) => self.stopped = Some(summary.clone()),
             Event::Warning(text) => match self.mode {
                 Mode::Json => print(&json::notice(text)),
                 _ => self.text.notice(text),

@@ -25,6 +25,8 @@ use crate::signals::{self, Watch};
 use crate::{show, terminal};
 
 const DURATION: Duration = Duration::from_secs(10);
+/// Interval of the target's reports.
+const REPORT_EVERY: Duration = Duration::from_millis(100);
 const NULL: &[u8] = b"null:";
 
 /// The source and the target of the measurement.
@@ -53,7 +55,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let mut plan = plan(values, operands, terminal::stderr_is_terminal())?;
     plan.job.options.stop.after.get_or_insert(DURATION);
     let every = Duration::from_secs(values.get(&flags::net::PROGRESS)?.unwrap_or(1).into());
-    plan.job.options.reports.progress_every = every;
+    plan.job.options.reports.progress_every = REPORT_EVERY.min(every);
     let cancel = Cancel::new();
     let steering = RuntimeControl::new();
     let watch = Watch::start(cancel.clone(), steering.rate().clone(), None).map_err(signals::not_caught)?;
@@ -72,8 +74,13 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
         }
         Err(error) => {
             let error = if cancel.is_cancelled() { Error::Interrupted } else { error };
-            show::stderr().error(&error.to_string());
-            Ok(Exit::of(&Err(error)))
+            let text = error.to_string();
+            let exit = Exit::of(&Err(error));
+            if let Some(summary) = meter.stopped.take() {
+                meter.finish(&summary, exit.number());
+            }
+            show::stderr().error(&text);
+            Ok(exit)
         }
     }
 }

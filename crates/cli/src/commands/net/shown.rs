@@ -37,10 +37,8 @@ pub fn total(figures: &NetFigures) -> Vec<String> {
     let range = figures.range.map_or(String::new(), |[slowest, fastest]| {
         format!("   intervals {} to {}", units::bit_rate(slowest), units::bit_rate(fastest))
     });
-    let mut lines = vec![
-        line("average", &format!("{}{range}", rate(figures.bytes_per_s))),
-        line("sent", &format!("{} in {}", units::size(figures.bytes), units::duration(figures.elapsed))),
-    ];
+    let mut lines =
+        vec![line("average", &format!("{}{range}", rate(figures.bytes_per_s))), line("sent", &sent(figures))];
     if figures.segments > 0 {
         #[allow(clippy::cast_precision_loss, reason = "a share is shown with three digits")]
         let share = 100.0 * figures.retransmitted as f64 / figures.segments as f64;
@@ -64,6 +62,12 @@ pub fn total(figures: &NetFigures) -> Vec<String> {
         lines.push(line("limited by", verdict::words(figures.limit)));
     }
     lines
+}
+
+fn sent(figures: &NetFigures) -> String {
+    let compression = if figures.bytes_on_wire < figures.bytes { "compressed" } else { "uncompressed" };
+    let [bytes, on_wire] = [figures.bytes, figures.bytes_on_wire].map(units::size);
+    format!("{bytes} in {}; {on_wire} on the wire, {compression}", units::duration(figures.elapsed))
 }
 
 fn line(label: &str, text: &str) -> String {
