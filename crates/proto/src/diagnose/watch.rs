@@ -3,11 +3,13 @@
 
 use std::collections::VecDeque;
 
-use super::{Bottleneck, JobMeasurements, Verdict, diagnose};
+use super::{Bottleneck, BottleneckDetail, JobMeasurements, Verdict, diagnose};
 use crate::wire::resource_metrics::ResourceMetrics;
 
 /// Length of the displayed time window, in microseconds.
 const WINDOW_US: u64 = 5_000_000;
+/// Shortest job that names a policer. For some seconds, random losses may look like one; over the whole job they do not.
+const POLICER_MIN_US: u64 = 2 * WINDOW_US;
 /// Most reports kept for it.
 const REPORTS_MAX: usize = 32;
 /// Consecutive results needed to display a new bottleneck.
@@ -60,7 +62,11 @@ impl BottleneckWatch {
             files: case.files.saturating_sub(first.files),
             ..*case
         };
-        let verdict = diagnose(&between);
+        let mut verdict = diagnose(&between);
+        let is_sure = elapsed(&now) >= POLICER_MIN_US && diagnose(case).detail == verdict.detail;
+        if verdict.detail == Some(BottleneckDetail::Policer) && !is_sure {
+            verdict = Verdict { limit: Bottleneck::Congestion, detail: Some(BottleneckDetail::Loss), ..verdict };
+        }
         self.show(CurrentBottleneck { limit: verdict.limit, share: verdict.share });
         if self.shown.is_some_and(|shown| shown.limit == verdict.limit) {
             self.verdict = Some(verdict);
@@ -133,5 +139,38 @@ mod tests {
         assert_eq!(shown.windows(2).filter(|pair| pair[0] != pair[1]).count(), 1, "it does not flicker: {shown:?}");
         assert_eq!(watch.verdict().map(|verdict| verdict.limit), Some(Bottleneck::TargetDisk));
         assert!(watch.past.len() <= 7);
+    }
+
+    /// Returns a job on a path with losses after these seconds. Its rate varies, except in the last `steady` of them.
+    fn lossy(seconds: u64, steady: u64) -> JobMeasurements {
+        let mut case = case(seconds, &[(Stage::Send, seconds)]);
+        case.is_one_worker = false;
+        case.target.stages = Default::default();
+        case.target.stages[Stage::Receive as usize].wall_us = seconds * 1_000_000;
+        let sockets = &mut case.source.sockets;
+        (sockets.busy_us, sockets.looks, sockets.spans) = (seconds * 1_000_000, 10 * seconds, 4 * seconds);
+        (sockets.rtt_us, sockets.rtt_min_us) = (sockets.looks * 20_000, sockets.looks * 19_000);
+        (sockets.segments, sockets.retransmitted) = (3000 * seconds, 30 * seconds);
+        sockets.rate_kib = sockets.spans * 1000;
+        sockets.rate_kib_squared = sockets.spans * 1000 * 1000 + 4 * (seconds - steady) * 400 * 400;
+        case.source.present.bears_loss = true;
+        case.source.present.streams = 1;
+        case
+    }
+
+    #[test]
+    fn losses_that_look_like_a_policer_for_a_moment_are_losses() {
+        let shown = |steady_from: u64| {
+            let mut watch = BottleneckWatch::default();
+            (1..=30).for_each(|second: u64| watch.sample(&lossy(second, second.saturating_sub(steady_from))));
+            watch.verdict().and_then(|verdict| verdict.detail)
+        };
+        let whole = |steady: u64| diagnose(&lossy(30, steady)).detail;
+        assert_eq!((whole(8), whole(30)), (Some(BottleneckDetail::Loss), Some(BottleneckDetail::Policer)));
+        assert_eq!(shown(22), Some(BottleneckDetail::Loss), "for eight seconds");
+        assert_eq!(shown(0), Some(BottleneckDetail::Policer), "all the time");
+        let mut watch = BottleneckWatch::default();
+        (1..=8).for_each(|second| watch.sample(&lossy(second, second)));
+        assert_eq!(watch.verdict().and_then(|verdict| verdict.detail), Some(BottleneckDetail::Loss), "too early");
     }
 }
