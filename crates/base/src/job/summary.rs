@@ -19,6 +19,8 @@ pub struct Summary {
     pub files: TransferTotals,
     /// Counters of both ends: of the last attempt, except retransmitted frames and bytes on the wire.
     pub counters: Counters,
+    /// Entries left out by reason, the first few reasons.
+    pub left_out: Vec<(String, u64)>,
     /// Durations and restarts.
     pub times: JobTimes,
     /// The connection that carried the data.

@@ -112,7 +112,7 @@ fn audience(
     };
     let writers = writers(plan)?;
     let report = plan.report.as_deref().map(|to| JobReport::create(to, &plan.job)).transpose()?;
-    let metrics = plan.metrics.as_deref().map(|to| metrics(to, &plan.job.target.path)).transpose()?;
+    let metrics = plan.metrics.as_deref().map(|to| metrics(to, &plan.job.target)).transpose()?;
     let mut show = make(plan, steering)?;
     plan.notes.iter().for_each(|note| show.event(&Event::Warning(note.clone())));
     Ok((Audience { show, writers, manifest, report, is_resumable: false }, metrics))
@@ -135,7 +135,7 @@ fn missing_sources(plan: &Plan) -> Option<Error> {
     absent.filter(|texts| !texts.is_empty()).map(|texts| Error::Failed(texts.join("\nnote: ")))
 }
 
-fn metrics(to: &Path, target: &Path) -> anyhow::Result<JobMetrics> {
+fn metrics(to: &Path, target: &Location) -> anyhow::Result<JobMetrics> {
     let shown = escape(to.as_os_str().as_bytes());
     JobMetrics::create(to, target).map_err(|error| anyhow::anyhow!("--metrics {shown}: {error}"))
 }

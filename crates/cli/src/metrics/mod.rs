@@ -11,11 +11,13 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use haul_base::job::error::Outcome;
+use haul_base::job::location::Location;
 use haul_proto::path::escape;
 
 use self::text::{MetricFamily, MetricsFormat, text};
 use crate::exit::Exit;
 use crate::pending::{Pending, ReplaceableFile};
+use crate::report::named;
 
 /// The metric that a failed job keeps from an earlier run: the time of the last success.
 const LAST_SUCCESS: &str = "haul_job_last_success_timestamp_seconds";
@@ -31,9 +33,9 @@ pub struct JobMetrics {
 
 impl JobMetrics {
     /// Checks that `path` is absent, or a file of metrics that haul wrote.
-    pub fn create(path: &Path, target: &Path) -> io::Result<Self> {
+    pub fn create(path: &Path, target: &Location) -> io::Result<Self> {
         ReplaceableFile::Metrics.check(path)?;
-        Ok(Self { path: path.to_owned(), target: escape(target.as_os_str().as_encoded_bytes()) })
+        Ok(Self { path: path.to_owned(), target: named(target) })
     }
 
     /// Replaces the file. The message of an error names it.
@@ -100,9 +102,14 @@ mod tests {
     use std::time::Duration;
 
     use haul_base::job::error::Error;
+    use haul_base::job::location::Host;
     use haul_base::job::summary::{JobTimes, Summary, TransferTotals};
 
     use super::*;
+
+    fn nas() -> Location {
+        Location { host: Host::Remote { user: Some("anna".into()), name: "nas".into() }, path: "/t".into() }
+    }
 
     fn summary(failed: u64) -> Outcome {
         let elapsed = Duration::from_secs(4);
@@ -158,14 +165,17 @@ mod tests {
     fn a_failure_keeps_the_time_of_the_last_success() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("haul.prom");
-        let metrics = JobMetrics::create(&path, Path::new("/t")).unwrap();
+        let metrics = JobMetrics::create(&path, &nas()).unwrap();
         metrics.write(&summary(0)).unwrap();
         let success = last_success(&path).unwrap();
         metrics.write(&summary(2)).unwrap();
         assert_eq!(last_success(&path), Some(success));
         metrics.write(&Err(Error::Connect("gone".into()))).unwrap();
         let text = fs::read_to_string(&path).unwrap();
-        assert!(text.contains("haul_job_exit_status{target=\"/t\"} 3\n") && !text.contains("haul_job_bytes"), "{text}");
+        assert!(
+            text.contains("haul_job_exit_status{target=\"anna@nas:/t\"} 3\n") && !text.contains("haul_job_bytes"),
+            "{text}"
+        );
         assert_eq!(last_success(&path), Some(success));
     }
 
@@ -174,6 +184,6 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("notes");
         fs::write(&path, "important\n").unwrap();
-        assert!(JobMetrics::create(&path, Path::new("/t")).is_err());
+        assert!(JobMetrics::create(&path, &nas()).is_err());
     }
 }

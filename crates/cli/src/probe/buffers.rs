@@ -70,11 +70,26 @@ impl BufferLimit {
     }
 }
 
+/// The highest rate and the shortest round trip between two addresses.
+#[derive(Debug, Clone)]
+struct MeasuredLink {
+    addresses: [String; 2],
+    bytes_per_s: f64,
+    round_trip: Duration,
+}
+
+impl MeasuredLink {
+    fn needs(&self) -> BufferNeeds {
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a conversion of floats saturates")]
+        BufferNeeds::of_path(self.bytes_per_s as u64, u64::try_from(self.round_trip.as_micros()).unwrap_or(u64::MAX))
+    }
+}
+
 /// The network results of a probe, for both directions.
 #[derive(Debug, Clone, Default)]
 pub struct MeasuredPath {
-    bytes_per_s: f64,
-    round_trip: Duration,
+    /// Each link by its addresses: the rate of one and the round trip of another have no product.
+    links: Vec<MeasuredLink>,
     streams: u16,
     window_bytes: u64,
     transport: NetworkPath,
@@ -86,27 +101,49 @@ impl MeasuredPath {
         if !matches!(part, ProbePart::Network { .. } | ProbePart::Back) {
             return;
         }
-        self.bytes_per_s = self.bytes_per_s.max(sample.rate);
-        if let Some([shortest, _]) = sample.round_trips {
-            self.round_trip = if self.round_trip.is_zero() { shortest } else { self.round_trip.min(shortest) };
-        }
+        self.add_link(sample);
         if let (ProbePart::Network { .. }, TransportPath::Tcp { path, .. }) = (part, &sample.transport) {
             (self.streams, self.window_bytes) = (sample.streams, sample.buffer_bytes);
             self.transport = path.clone();
         }
     }
 
+    /// Adds a sample to its link. Figures of several links together belong to none.
+    fn add_link(&mut self, sample: &ProbeSample) {
+        let (Some([shortest, _]), TransportPath::Tcp { path, others, .. }) = (sample.round_trips, &sample.transport)
+        else {
+            return;
+        };
+        if !others.is_empty() {
+            return;
+        }
+        let mut addresses = [&path.from, &path.to].map(|end| address(end).to_owned());
+        addresses.sort();
+        match self.links.iter_mut().find(|link| link.addresses == addresses) {
+            Some(link) => {
+                link.bytes_per_s = link.bytes_per_s.max(sample.rate);
+                link.round_trip = link.round_trip.min(shortest);
+            }
+            None => self.links.push(MeasuredLink { addresses, bytes_per_s: sample.rate, round_trip: shortest }),
+        }
+    }
+
+    /// The link that needs the largest buffers.
+    fn link(&self) -> Option<&MeasuredLink> {
+        let links = self.links.iter().filter(|link| !link.round_trip.is_zero());
+        links.max_by_key(|link| link.needs().in_flight_bytes)
+    }
+
     /// The path's needs; `None` without a round-trip time.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a conversion of floats saturates")]
     pub fn needs(&self) -> Option<BufferNeeds> {
-        let round_trip_us = u64::try_from(self.round_trip.as_micros()).unwrap_or(u64::MAX);
-        (round_trip_us > 0).then(|| BufferNeeds::of_path(self.bytes_per_s as u64, round_trip_us))
+        self.link().map(MeasuredLink::needs)
     }
 
     /// The calculation of the bandwidth-delay product.
     pub fn product(&self, needs: BufferNeeds) -> String {
-        let ms = self.round_trip.as_secs_f64() * 1000.0;
-        format!("BDP {} x {ms:.1} ms = {}", rate(self.bytes_per_s), size(needs.in_flight_bytes))
+        let [bytes_per_s, ms] =
+            self.link().map_or([0.0; 2], |link| [link.bytes_per_s, link.round_trip.as_secs_f64() * 1000.0]);
+        format!("BDP {} x {ms:.1} ms = {}", rate(bytes_per_s), size(needs.in_flight_bytes))
     }
 
     /// Checks of one end. `window_bytes` is that of `-w`.
@@ -157,6 +194,11 @@ impl MeasuredPath {
     }
 }
 
+/// An address without its port.
+fn address(end: &str) -> &str {
+    end.rsplit_once(':').map_or(end, |(address, _)| address)
+}
+
 fn interface_check(end: &EndMeasurement, interface: &InterfaceSettings) -> Check {
     let InterfaceSettings { name, mtu, queue_packets, qdisc } = interface;
     let qdisc = if qdisc.is_empty() { "unknown".to_owned() } else { harmless(qdisc) };
@@ -186,6 +228,24 @@ pub mod tests {
         );
         path.add(ProbePart::Read { direct: true }, &ProbeSample { rate: 1e9, ..sample });
         path
+    }
+
+    #[test]
+    fn the_rate_of_one_link_is_not_multiplied_by_the_round_trip_of_another() {
+        let mut path = path();
+        let sample = |from: &str, others| {
+            let one = |from: &str| NetworkPath { from: from.into(), to: "10.9.0.2:1".into(), ..NetworkPath::default() };
+            let transport = TransportPath::Tcp { path: one(from), others, instead_of: None };
+            ProbeSample {
+                rate: 1.57e9,
+                round_trips: Some([Duration::from_micros(40); 2]),
+                transport,
+                ..Default::default()
+            }
+        };
+        path.add(ProbePart::Network { streams: Some(4) }, &sample("10.9.0.1:2", Vec::new()));
+        path.add(ProbePart::Network { streams: Some(8) }, &sample("10.0.0.1:2", vec![NetworkPath::default()]));
+        assert_eq!(path.product(path.needs().unwrap()), "BDP 125 MB/s x 50.0 ms = 6.25 MB");
     }
 
     #[test]

@@ -153,8 +153,8 @@ fn title(job: &Job) -> String {
     format!("{first}{more} to {}", named(&job.target))
 }
 
-/// A location as typed.
-fn named(place: &Location) -> String {
+/// A location as typed, without a secret.
+pub fn named(place: &Location) -> String {
     let path = escape(place.path.as_os_str().as_bytes());
     match &place.host {
         Host::Local => path,

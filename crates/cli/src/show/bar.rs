@@ -8,7 +8,8 @@ use haul_base::job::event::{Event, Observer, Progress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::human::Human;
-use super::meter::Meter;
+use super::meter::{Meter, StallWatch};
+use super::progress_line::Pace;
 use super::{Show, progress_line};
 use crate::terminal;
 
@@ -17,6 +18,7 @@ pub struct BarView {
     human: Human,
     title: String,
     meter: Meter,
+    stall: StallWatch,
     started: Instant,
     /// The bar, after the first figures: before, ssh may ask for a password.
     drawn: Option<ProgressBar>,
@@ -25,11 +27,14 @@ pub struct BarView {
 impl BarView {
     /// A bar with a leading `title`.
     pub fn new(human: Human, title: &str) -> Self {
-        Self { human, title: title.to_owned(), meter: Meter::default(), started: Instant::now(), drawn: None }
+        let (meter, stall) = Default::default();
+        Self { human, title: title.to_owned(), meter, stall, started: Instant::now(), drawn: None }
     }
 
     fn draw(&mut self, progress: &Progress) {
-        let pace = self.meter.update(self.started.elapsed(), progress.moved());
+        let now = self.started.elapsed();
+        let stalled = self.stall.update(now, progress);
+        let pace = Pace { stalled, ..self.meter.update(now, progress.moved()) };
         if terminal::in_foreground() {
             let line = progress_line::with_bar(&self.title, progress, pace, terminal::stderr_columns());
             self.drawn.get_or_insert_with(new_bar).set_message(line);
@@ -38,7 +43,7 @@ impl BarView {
 
     /// Restarts the measurement: each connection starts new counters.
     fn restart(&mut self) {
-        (self.started, self.meter) = (Instant::now(), Meter::default());
+        (self.started, self.meter, self.stall) = (Instant::now(), Meter::default(), StallWatch::default());
     }
 
     /// Removes the line: its figures are outdated, and ssh may ask for a password again.

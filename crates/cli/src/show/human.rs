@@ -266,7 +266,7 @@ impl Show for Human {
                     true => self.tally.headline(result.times.elapsed),
                     false => summary::headline(result),
                 };
-                self.text.plain(&format!("{headline}\n{}", self.details(result)).trim_end());
+                self.text.plain(format!("{headline}\n{}", self.details(result)).trim_end());
             }
             Ok(_) => {}
             Err(error) => self.fail(error),

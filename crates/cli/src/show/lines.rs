@@ -7,7 +7,8 @@ use haul_base::job::error::Outcome;
 use haul_base::job::event::{Event, Observer, Progress};
 
 use super::human::Human;
-use super::meter::IntervalMeter;
+use super::meter::{IntervalMeter, StallWatch};
+use super::progress_line::Pace;
 use super::{Show, progress_line};
 use crate::text::TextOutput;
 
@@ -20,17 +21,19 @@ pub struct ProgressLines {
     columns: fn() -> Option<usize>,
     started: Instant,
     meter: IntervalMeter,
+    stall: StallWatch,
 }
 
 impl ProgressLines {
     /// Writes lines to `text`, each with a leading `name`.
     pub fn new(human: Human, text: TextOutput, name: &str, columns: fn() -> Option<usize>) -> Self {
-        let (started, meter) = (Instant::now(), IntervalMeter::default());
-        Self { human, text, name: name.to_owned(), columns, started, meter }
+        let (meter, stall) = Default::default();
+        Self { human, text, name: name.to_owned(), columns, started: Instant::now(), meter, stall }
     }
 
     fn progress(&mut self, now: Duration, progress: &Progress) {
-        let pace = self.meter.update(now, progress);
+        let stalled = self.stall.update(now, progress);
+        let pace = Pace { stalled, ..self.meter.update(now, progress) };
         let columns = (self.columns)().unwrap_or(usize::from(u16::MAX));
         self.text.plain(&progress_line::without_bar(&self.name, progress, pace, columns));
     }
@@ -39,7 +42,7 @@ impl ProgressLines {
 impl Observer for ProgressLines {
     fn event(&mut self, event: &Event) {
         if matches!(event, Event::Connected { .. }) {
-            (self.started, self.meter) = (Instant::now(), IntervalMeter::default());
+            (self.started, self.meter, self.stall) = (Instant::now(), IntervalMeter::default(), StallWatch::default());
         }
         self.human.event(event);
         if let Event::Progress(progress) = event {

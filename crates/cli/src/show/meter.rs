@@ -16,6 +16,35 @@ const GAP_STEPS: f64 = 3.0;
 /// Shortest interval before the last line with a rate of its own.
 const LAST_STEP: Duration = Duration::from_millis(900);
 
+/// Shortest time without any progress that is a stall.
+const STALL_MIN: Duration = Duration::from_secs(3);
+
+/// Detects that nothing moves, neither bytes nor files.
+#[derive(Debug, Default)]
+pub struct StallWatch {
+    seen: Option<(Duration, [u64; 5])>,
+    now: Duration,
+    step_s: f64,
+}
+
+impl StallWatch {
+    /// Records figures at `now`, and returns for how long they have been the same. A paused or complete job, and one
+    /// that was itself stopped, has not stalled.
+    pub fn update(&mut self, now: Duration, progress: &Progress) -> Option<Duration> {
+        let Progress { files_settled, files_found, directories, .. } = *progress;
+        let figures = [progress.done(), files_settled, files_found, progress.bytes_found, directories];
+        let step_s = now.saturating_sub(std::mem::replace(&mut self.now, now)).as_secs_f64();
+        let step_before_s = std::mem::replace(&mut self.step_s, step_s);
+        let is_over = progress.walk_complete && progress.done() >= progress.bytes_found;
+        let is_same = self.seen.is_some_and(|(_, seen)| seen == figures) && !progress.is_paused && !is_over;
+        if !is_same || is_gap(step_s, step_before_s) {
+            self.seen = Some((now, figures));
+        }
+        let (since, _) = self.seen?;
+        Some(now.saturating_sub(since)).filter(|length| *length >= STALL_MIN)
+    }
+}
+
 /// Exponentially weighted bytes and seconds, whose quotient is a steady rate.
 #[derive(Debug, Default)]
 pub struct Meter {
@@ -42,7 +71,7 @@ impl Meter {
             self.step_s = step_s;
         }
         let bytes_per_s = (self.seconds > 0.0).then(|| self.bytes / self.seconds);
-        Pace { bytes_per_s, measured: now.saturating_sub(self.since) }
+        Pace { bytes_per_s, measured: now.saturating_sub(self.since), stalled: None }
     }
 
     /// Restarts the measurement at the last figures.
@@ -75,7 +104,7 @@ impl IntervalMeter {
             _ if is_gap(step.as_secs_f64(), step_before.as_secs_f64()) => None,
             _ => Some(bytes_per_s(moved.saturating_sub(before), step)),
         };
-        Pace { bytes_per_s, measured: step }
+        Pace { bytes_per_s, measured: step, stalled: None }
     }
 }
 
@@ -145,5 +174,19 @@ mod tests {
         assert_eq!([rate(31_000, 500), rate(32_000, 512)], [Some(100.0), Some(12.0)]);
         assert_eq!(rate(32_001, 900).map(f64::round), Some(28.0), "a job that ends with failures");
         assert_eq!(rate(40_000, 1000), Some(25.0));
+    }
+
+    #[test]
+    fn a_copy_that_does_not_move_has_stalled_unless_it_waits_on_purpose() {
+        let mut stall = StallWatch::default();
+        let mut at = |second, progress: &Progress| stall.update(Duration::from_secs(second), progress);
+        let stuck = progress(500);
+        assert_eq!([at(0, &stuck), at(1, &stuck), at(2, &stuck)], [None; 3]);
+        assert_eq!(at(4, &stuck), Some(Duration::from_secs(4)));
+        assert_eq!(at(5, &Progress { files_settled: 1, ..progress(500) }), None, "small files are progress");
+        let paused = Progress { is_paused: true, ..progress(500) };
+        assert_eq!([at(6, &paused), at(8, &paused), at(10, &paused)], [None; 3]);
+        assert_eq!([at(12, &progress(1000)), at(14, &progress(1000)), at(16, &progress(1000))], [None; 3], "complete");
+        assert_eq!([at(17, &stuck), at(60, &stuck)], [None; 2], "haul itself was stopped");
     }
 }

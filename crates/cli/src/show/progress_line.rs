@@ -30,6 +30,8 @@ pub struct Pace {
     pub bytes_per_s: Option<f64>,
     /// The time over which it was measured.
     pub measured: Duration,
+    /// For how long nothing has moved, if that is long.
+    pub stalled: Option<Duration>,
 }
 
 /// Priorities of fields, the most important first. The last is dropped first.
@@ -91,7 +93,9 @@ fn fields(progress: &Progress, pace: Pace) -> Vec<(Priority, String)> {
     } else {
         fields.push((Priority::Share, so_far(size(done), (done < found).then(|| size(found)))));
     }
-    if let Some(bytes_per_s) = pace.bytes_per_s {
+    if let Some(stalled) = pace.stalled {
+        fields.push((Priority::Rate, format!("stalled {}", time_ahead(stalled))));
+    } else if let Some(bytes_per_s) = pace.bytes_per_s {
         fields.push((Priority::Rate, rate(bytes_per_s)));
         if progress.walk_complete && done < found && pace.measured >= ETA_AFTER {
             fields.extend(time_left(found - done, bytes_per_s).map(|time| (Priority::TimeLeft, time)));

@@ -23,7 +23,7 @@ fn big() -> Progress {
 }
 
 fn pace(bytes_per_s: f64) -> Pace {
-    Pace { bytes_per_s: Some(bytes_per_s), measured: Duration::from_secs(9) }
+    Pace { bytes_per_s: Some(bytes_per_s), measured: Duration::from_secs(9), stalled: None }
 }
 
 fn shown(fields: &[(Priority, String)]) -> String {
@@ -66,8 +66,9 @@ fn a_pipe_has_no_file_counter() {
 
 #[test]
 fn neither_rate_nor_time_left_before_they_are_measured() {
-    let line =
-        |bytes_per_s, ms| without_bar("big", &big(), Pace { bytes_per_s, measured: Duration::from_millis(ms) }, 40);
+    let line = |bytes_per_s, ms| {
+        without_bar("big", &big(), Pace { bytes_per_s, measured: Duration::from_millis(ms), stalled: None }, 40)
+    };
     assert_eq!(line(None, 0), "big  37 %  limited by: rate limit");
     assert!(!line(Some(19.2e6), 900).contains("left"));
     assert!(line(Some(19.2e6), 1000).contains("4 s left"));
@@ -143,4 +144,11 @@ fn long_names_are_shortened() {
     assert_eq!(shortened(&"x".repeat(25), 24), format!("{}...", "x".repeat(21)));
     assert_eq!(shortened("測定データ", 8), "測定...");
     assert_eq!([0, 1, 3].map(|columns| shortened("run7", columns)), ["", ".", "..."]);
+}
+
+#[test]
+fn a_stalled_copy_has_neither_a_rate_nor_a_time_left() {
+    let stalled = Pace { stalled: Some(Duration::from_secs(7)), ..pace(7130.0) };
+    let shown = shown(&fields(&big(), stalled));
+    assert!(shown.contains("stalled 7 s") && !shown.contains("left") && !shown.contains("B/s"), "{shown}");
 }

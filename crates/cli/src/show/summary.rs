@@ -57,8 +57,7 @@ fn entry_facts(summary: &Summary) -> Vec<(&'static str, String)> {
     let skipped = || format!("{}, {}", files(totals.skipped), size(totals.bytes_skipped));
     add("up to date", totals.skipped > 0 && totals.copied > 0, &skipped);
     sync_facts(summary).into_iter().for_each(|(label, text)| add(label, true, &|| text.clone()));
-    let special = || counted(totals.left_out, "special file", "special files");
-    add("skipped", totals.left_out > 0, &|| format!("{} (see --specials, --devices)", special()));
+    add("skipped", totals.left_out > 0, &|| left_out(summary));
     let excluded = || format!("{} by filters", counted(counters.filtered, "entry", "entries"));
     add("excluded", counters.filtered > 0, &excluded);
     add("reconnected", times.restarts > 0, &|| counted(times.restarts.into(), "time", "times"));
@@ -73,6 +72,20 @@ fn entry_facts(summary: &Summary) -> Vec<(&'static str, String)> {
         add("delta", true, &|| format!("{count} of {bytes}, {old} from base files: speedup {speedup:.1}"));
     }
     facts
+}
+
+/// Beginnings of the reasons for entries that an option copies.
+const SPECIAL: [&str; 4] = ["is a FIFO", "is a socket", "is a character device", "is a block device"];
+
+/// Entries that were left out, by reason. Reasons are a worker's text.
+fn left_out(summary: &Summary) -> String {
+    let all = counted(summary.files.left_out, "entry", "entries");
+    let reasons: Vec<_> =
+        summary.left_out.iter().map(|(reason, number)| format!("{} ({number})", harmless(reason))).collect();
+    let is_special = summary.left_out.iter().any(|(reason, _)| SPECIAL.contains(&reason.as_str()));
+    let hint = if is_special { "; see --specials, --devices" } else { "" };
+    let separator = if reasons.is_empty() { "" } else { ": " };
+    format!("{all}{separator}{}{hint}", reasons.join(", "))
 }
 
 fn also(summary: &Summary) -> String {

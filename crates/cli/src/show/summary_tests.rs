@@ -30,6 +30,7 @@ pub fn example() -> Summary {
             bytes_skipped: 0,
             cloned_bytes: 0,
         },
+        left_out: Vec::new(),
         times: JobTimes { elapsed: Duration::from_secs(284), paused: Duration::ZERO, restarts: 0 },
         connection: ConnectionSummary {
             transport: transport(),
@@ -76,7 +77,8 @@ fn a_good_run() {
 fn a_run_with_everything_in_it() {
     let transport = TransportPath::Ssh { because: "no TCP connection to db1: timed out".into() };
     let run = Summary {
-        files: TransferTotals { failed: 2, skipped: 1, bytes_skipped: 999, left_out: 1, ..example().files },
+        files: TransferTotals { failed: 2, skipped: 1, bytes_skipped: 999, left_out: 3, ..example().files },
+        left_out: vec![("is a FIFO".into(), 1), ("an earlier source has this name".into(), 2)],
         connection: ConnectionSummary {
             rate_limit_bytes_per_s: Some(1_250_000_000),
             transport,
@@ -97,7 +99,7 @@ fn a_run_with_everything_in_it() {
     12,408 files, 333.1 GB in 4 min 44 s: 1.17 GB/s, every byte verified (aes-256-gcm, blake3), durable
     failed      2 entries
     up to date  1 file, 999 bytes
-    skipped     1 special file (see --specials, --devices)
+    skipped     3 entries: is a FIFO (1), an earlier source has this name (2); see --specials, --devices
     reconnected 1 time
     resent      3 damaged frames
     compressed  3.1 to 1 (zstd 3)

@@ -24,6 +24,9 @@ use super::control_requests::ControlRequests;
 use super::worker_role::WorkerRole;
 use super::workers::Workers;
 
+/// Most reasons for entries left out that are counted. haul has fewer; another worker might invent them.
+const REASONS_MAX: usize = 8;
+
 /// Progress of an attempt.
 #[derive(Default)]
 pub struct JobProgress {
@@ -32,7 +35,9 @@ pub struct JobProgress {
     /// Files that failed.
     pub failed: u64,
     /// Entries left out on purpose.
-    pub left_out: u64,
+    left_out: u64,
+    /// Entries left out by reason.
+    left_out_by: Vec<(String, u64)>,
     /// The latest reports of source and target.
     pub ends: [EndProgress; 2],
     /// Reports of the target: the slowest files, and results of base files.
@@ -120,6 +125,21 @@ impl JobProgress {
     pub fn record_pause(&mut self, is_paused: bool, terms: TransferTerms<'_>) {
         let case = self.measurements_with_pauses(terms);
         self.pauses.set(is_paused, &case);
+    }
+
+    /// Records an entry that is left out, and its reason.
+    pub fn record_left_out(&mut self, reason: &str) {
+        self.left_out += 1;
+        match self.left_out_by.iter().position(|(known, _)| known == reason) {
+            Some(known) => self.left_out_by[known].1 += 1,
+            None if self.left_out_by.len() < REASONS_MAX => self.left_out_by.push((reason.to_owned(), 1)),
+            None => {}
+        }
+    }
+
+    /// Entries left out on purpose.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     /// Whether the source has found something, or all: before that, progress would have no total.
@@ -236,6 +256,7 @@ impl EndedAttempt<'_> {
                 bytes_skipped: counters.bytes_skipped,
                 cloned_bytes: target.cloned_bytes,
             },
+            left_out: progress.left_out_by.clone(),
             counters,
             times: JobTimes { elapsed: self.elapsed, paused, restarts: 0 },
             integrity: IntegritySummary {

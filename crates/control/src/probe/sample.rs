@@ -69,6 +69,7 @@ pub fn measure(job: Job, program: &WorkerProgram, cancel: &Cancel, bounds: Sampl
         enough: false,
         verdict: None,
         transport: TransportPath::None,
+        has_moved: false,
         failure: None,
     };
     let outcome = controller::run(job, program.clone(), &own, &RuntimeControl::new(), &mut witness);
@@ -93,6 +94,8 @@ struct SampleWitness {
     enough: bool,
     verdict: Option<Verdict>,
     transport: TransportPath,
+    /// The data changed its path: round trips are those of both.
+    has_moved: bool,
     failure: Option<String>,
 }
 
@@ -102,6 +105,10 @@ impl Observer for SampleWitness {
             Event::Connected { transport, .. } => {
                 self.begun = Some(Instant::now());
                 self.transport = transport.clone();
+            }
+            Event::PathChanged { transport, .. } => {
+                self.transport = transport.clone();
+                self.has_moved = true;
             }
             Event::Progress(progress) => self.progress(progress),
             Event::Stopped(summary) => self.verdict.clone_from(&summary.diagnosis.verdict),
@@ -140,7 +147,7 @@ impl SampleWitness {
             start: self.begun.map_or(Duration::ZERO, |begun| begun - self.started),
             elapsed,
             streams: summary.map_or(self.last.streams, |summary| summary.connection.streams),
-            round_trips: round_trips(sockets),
+            round_trips: round_trips(sockets).filter(|_| !self.has_moved),
             buffer_bytes: sockets.buffer_bytes.checked_div(sockets.looks).unwrap_or(0),
             resent: sockets.retransmitted as f64 / sockets.segments.max(1) as f64,
             limit: verdict.map(|verdict| verdict.limit).filter(|limit| *limit != Bottleneck::None),

@@ -12,6 +12,8 @@ const RATIO_MIN: f64 = 1.05;
 const POLICED_PART: f64 = 0.95;
 /// Share of time spent syncing files above which it is worth advice.
 const SYNC_MIN: f64 = 0.3;
+/// Shortest copy, in seconds, of which that is said: a short one gains too little for the files that it may lose.
+const SYNC_ADVICE_MIN_S: f64 = 10.0;
 
 /// An end of the copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,7 +133,8 @@ pub fn advise(verdict: &Verdict, case: &JobMeasurements, terms: &AdviceTerms) ->
             let sync = case.target.spent(crate::wire::resource_metrics::Stage::Sync).wall_us as f64
                 / 1e6
                 / case.seconds().max(1e-6);
-            let waits = terms.waits_for_disk && sync >= SYNC_MIN && detail != Some(BottleneckDetail::Source);
+            let is_long = case.seconds() >= SYNC_ADVICE_MIN_S;
+            let waits = is_long && terms.waits_for_disk && sync >= SYNC_MIN && detail != Some(BottleneckDetail::Source);
             waits.then_some(Advice::NoSync).into_iter().collect()
         }
         (Bottleneck::Interrupts, _) => vec![Advice::SpreadInterrupts],

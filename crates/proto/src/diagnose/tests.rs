@@ -606,6 +606,8 @@ fn advice_is_derived_from_the_run() {
     assert_eq!(advised(&full, &TERMS), []);
     let other = AdviceTerms { faster_mbit_per_s: 10_000, compression: CompressionPolicy::Off, ..TERMS };
     assert_eq!(advised(&full, &other), [Advice::Interface { mbit_per_s: 10_000 }, Advice::Compress]);
+    let zeros = AdviceTerms { sends_zeros: true, ..other };
+    assert_eq!(advised(&full, &zeros), [Advice::Interface { mbit_per_s: 10_000 }], "zeros measure the link");
 
     let policed = with(|case| case.source.sockets.retransmitted = 20_000);
     assert_eq!(advised(&policed, &TERMS), [Advice::KeepBelow { bytes_per_s: 39_845_888 }]);
@@ -613,6 +615,16 @@ fn advice_is_derived_from_the_run() {
     let syncing = case(&[(Idle, 0.9, 0.0), (Send, 0.1, 0.9)], &[(Receive, 1.0, 0.0), (Sync, 0.88, 0.0)]);
     assert_eq!(advised(&syncing, &TERMS), [Advice::NoSync]);
     assert_eq!(advised(&syncing, &AdviceTerms { waits_for_disk: false, ..TERMS }), []);
+    let mut short = syncing;
+    for load in [&mut short.source, &mut short.target] {
+        load.elapsed_us /= 10;
+        load.stages.iter_mut().for_each(|spent| spent.wall_us /= 10);
+    }
+    assert_eq!(
+        (diagnose(&short).limit, advised(&short, &TERMS)),
+        (Bottleneck::TargetDisk, vec![]),
+        "files for seconds"
+    );
     let reading = case(&[(Read, 0.97, 0.01), (Send, 0.03, 0.9)], starved);
     assert_eq!(advised(&reading, &TERMS), []);
 }

@@ -42,7 +42,7 @@ wire_struct! {
         pub network: NetworkSettings,
         /// Loaded congestion controls, by the kernel's names.
         pub congestion_controls: String as TEXT,
-        /// `MaxStartups` of sshd's configuration; empty if it cannot be read.
+        /// `MaxStartups` of the sshd that answered, as begin and full (`10-100`); empty if unknown.
         pub max_startups: String as TEXT,
         /// The version of haul.
         pub version: String as TEXT,

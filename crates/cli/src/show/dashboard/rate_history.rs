@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use haul_base::job::event::Progress;
 
-use crate::show::meter::Meter;
+use crate::show::meter::{Meter, StallWatch};
 
 /// Time between two points of the graph.
 pub const POINT: Duration = Duration::from_millis(500);
@@ -19,8 +19,11 @@ pub struct RateHistory {
     pub bytes_per_s: f64,
     /// Time since the connection.
     pub elapsed: Duration,
+    /// For how long nothing has moved, if that is long.
+    pub stalled: Option<Duration>,
     connected_at: Duration,
     meter: Meter,
+    stall: StallWatch,
     /// Bytes per second over time.
     points: VecDeque<u64>,
     /// The time of the last point, and the bytes at that time.
@@ -31,7 +34,7 @@ impl RateHistory {
     /// Starts an attempt at this number of bytes.
     pub fn begin(&mut self, now: Duration, moved: u64) {
         (self.connected_at, self.last_point) = (now, (now, moved));
-        self.meter = Meter::default();
+        (self.meter, self.stall) = Default::default();
         self.bytes_per_s = 0.0;
     }
 
@@ -45,6 +48,7 @@ impl RateHistory {
         let moved = progress.moved();
         self.elapsed = now.saturating_sub(self.connected_at);
         let rate = self.meter.update(self.elapsed, moved).bytes_per_s.unwrap_or_default();
+        self.stalled = self.stall.update(self.elapsed, progress);
         self.bytes_per_s = if progress.is_paused { 0.0 } else { rate };
         let (at, before) = self.last_point;
         let time = now.saturating_sub(at);

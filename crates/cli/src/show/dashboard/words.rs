@@ -8,6 +8,7 @@ use haul_proto::path::escape;
 use super::board::{Board, Phase};
 use super::lanes::StreamRow;
 use super::layout::Panel;
+use super::rate_history::RateHistory;
 use crate::show::progress_line::{self, Pace};
 use crate::show::{paths, verdict};
 use crate::text::{harmless, within};
@@ -55,7 +56,8 @@ pub fn progress(board: &Board, columns: usize) -> String {
     if board.phase == Phase::Connecting && board.progress.files_found == 0 {
         return String::new();
     }
-    let pace = Pace { bytes_per_s: Some(board.rate.bytes_per_s), measured: board.rate.elapsed };
+    let RateHistory { bytes_per_s, elapsed: measured, stalled, .. } = board.rate;
+    let pace = Pace { bytes_per_s: Some(bytes_per_s), measured, stalled };
     progress_line::with_bar("", &board.progress, pace, columns)
 }
 

@@ -187,7 +187,7 @@ impl<'a> TransferController<'a> {
     /// Checks that the source offers what the user asked for.
     fn check_operands(&self, operands: &[Option<TargetOperand>]) -> Result<(), Error> {
         let missing = operands.iter().filter(|operand| operand.is_none()).count() as u64;
-        let fault = if missing > self.progress.failed + self.progress.left_out {
+        let fault = if missing > self.progress.failed + self.progress.left_out() {
             "protocol error: a source was refused without a reason"
         } else if !match_request(operands, self.job) {
             "protocol error: the offered sources are not those requested"
@@ -367,7 +367,7 @@ impl<'a> TransferController<'a> {
                 Event::FileFailed { path, host: self.workers.label(role), message: text }
             }
             WorkerMessage::Skipped(entry) => {
-                self.progress.left_out += 1;
+                self.progress.record_left_out(&entry.reason);
                 Event::Skipped(entry)
             }
             WorkerMessage::Differs { path, differences } => {

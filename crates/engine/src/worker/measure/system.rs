@@ -1,20 +1,15 @@
-//! Limits of the system: settings of the kernel and of sshd that every user can read.
+//! Limits of the system: settings of the kernel and of sshd that every user can see.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use haul_proto::wire::network_settings::{NetworkSettings, SocketBuffers, TcpBuffers};
 
 use crate::sys::{interfaces, links, memory};
 
-/// Configuration directory of sshd.
-const SSHD: &str = "/etc/ssh";
-/// Default of sshd's MaxStartups (sshd_config(5)).
-const MAX_STARTUPS: &str = "10:30:100";
+/// Most ancestors of a process to look at.
+const ANCESTORS_MAX: usize = 32;
 /// Most bytes to read from one file.
-const FILE_MAX: u64 = 256 << 10;
-/// Most configuration files of sshd to read.
-const FILES_MAX: usize = 64;
+const FILE_MAX: u64 = 64 << 10;
 
 /// Returns the kernel's settings for the network.
 pub fn network() -> NetworkSettings {
@@ -45,43 +40,36 @@ fn numbers<const N: usize>(name: &str) -> [u64; N] {
     numbers.and_then(|numbers| numbers.try_into().ok()).unwrap_or([0; N])
 }
 
-/// Returns sshd's limit of unauthenticated connections; empty if its configuration is unreadable.
+/// Returns the limits of the sshd that started this process: of unauthenticated connections, from how many on some are
+/// refused, and from how many on all (`10-100`). Its title has them. Empty if it has none, as where inetd starts sshd:
+/// a configuration file may be that of another sshd.
 pub fn max_startups() -> String {
-    in_directory(Path::new(SSHD)).unwrap_or_default()
+    let ancestors = std::iter::successors(parent("self"), |pid| parent(pid));
+    let titles = ancestors.take(ANCESTORS_MAX).map(|pid| read(&format!("/proc/{pid}/cmdline")));
+    titles.flatten().find_map(|title| startups_of_title(&title)).unwrap_or_default()
 }
 
-/// Returns the first value, which is the effective one. Included files come first: distributions place the Include line
-/// at the beginning.
-fn in_directory(directory: &Path) -> Option<String> {
-    let main = read(&directory.join("sshd_config"))?;
-    let mut included: Vec<PathBuf> = fs::read_dir(directory.join("sshd_config.d"))
-        .map(|entries| entries.flatten().map(|entry| entry.path()).take(FILES_MAX).collect())
-        .unwrap_or_default();
-    included.retain(|path| path.extension().is_some_and(|ending| ending == "conf"));
-    included.sort();
-    let texts = included.iter().map(|path| read(path)).chain([Some(main)]);
-    for text in texts {
-        // An unreadable file may contain any setting.
-        if let Some(value) = first_max_startups(&text?) {
-            return Some(value);
-        }
-    }
-    Some(MAX_STARTUPS.to_owned())
+/// Returns the parent of a process, as proc(5) has it.
+fn parent(pid: &str) -> Option<String> {
+    let status = read(&format!("/proc/{pid}/status"))?;
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim();
+    (parent != "0").then(|| parent.to_owned())
 }
 
-fn read(path: &Path) -> Option<String> {
+fn read(path: &str) -> Option<String> {
     use std::io::Read;
-    let mut text = String::new();
-    fs::File::open(path).ok()?.take(FILE_MAX).read_to_string(&mut text).ok()?;
-    Some(text)
+    let mut bytes = Vec::new();
+    fs::File::open(path).ok()?.take(FILE_MAX).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn first_max_startups(text: &str) -> Option<String> {
-    let mut lines = text.lines().map(|line| line.split([' ', '\t', '=']).filter(|word| !word.is_empty()));
-    lines.find_map(|mut words| {
-        words.next().filter(|word| word.eq_ignore_ascii_case("MaxStartups"))?;
-        words.next().map(|value| value.chars().filter(|letter| letter.is_ascii_digit() || *letter == ':').collect())
-    })
+/// Parses the title of a listening sshd: `sshd: /usr/sbin/sshd -D [listener] 0 of 10-100 startups`.
+fn startups_of_title(title: &str) -> Option<String> {
+    let (_, counts) = title.strip_prefix("sshd: ")?.rsplit_once("[listener] ")?;
+    let (_, limits) = counts.trim_end_matches(['\0', ' ']).strip_suffix(" startups")?.split_once(" of ")?;
+    let is_limit = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (begin, full) = limits.split_once('-')?;
+    (is_limit(begin) && is_limit(full)).then(|| limits.to_owned())
 }
 
 #[cfg(test)]
@@ -89,17 +77,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sshds_first_setting_counts_and_an_absent_one_is_its_default() {
-        let dir = tempfile::tempdir().unwrap();
-        assert_eq!(in_directory(dir.path()), None, "no sshd");
-        fs::write(dir.path().join("sshd_config"), "# MaxStartups 1\nPort 22\n").unwrap();
-        assert_eq!(in_directory(dir.path()).as_deref(), Some("10:30:100"));
-        fs::write(dir.path().join("sshd_config"), "Port 22\n  maxstartups\t5:50:9\n").unwrap();
-        assert_eq!(in_directory(dir.path()).as_deref(), Some("5:50:9"));
-        fs::create_dir(dir.path().join("sshd_config.d")).unwrap();
-        fs::write(dir.path().join("sshd_config.d/50-site.conf"), "MaxStartups=100\n").unwrap();
-        fs::write(dir.path().join("sshd_config.d/60-old.txt"), "MaxStartups 3\n").unwrap();
-        assert_eq!(in_directory(dir.path()).as_deref(), Some("100"));
+    fn the_limits_are_those_of_the_sshd_that_answered() {
+        let of = |title: &str| startups_of_title(title);
+        assert_eq!(of("sshd: /usr/sbin/sshd -D [listener] 0 of 10-100 startups\0\0").as_deref(), Some("10-100"));
+        assert_eq!(of("sshd: sshd -f /x/[listener] 1 [listener] 3 of 5-9 startups").as_deref(), Some("5-9"));
+        for title in ["sshd: root@notty", "sshd-session: root [priv]", "bash\0-c\0[listener] 0 of 1-2 startups", ""] {
+            assert_eq!(of(title), None, "{title}");
+        }
+        assert_eq!(of("sshd: sshd [listener] 0 of a-b startups"), None);
+        assert_eq!(parent("self").map(|pid| parent(&pid).is_some()), Some(true));
     }
 
     #[test]
