@@ -52,9 +52,6 @@ use crate::show::display::{Display, Mode};
 
 /// Progress as events, unless `-P` says otherwise.
 const JSON_PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// The note of a copy that measures its path.
-const UNCOMPRESSED: &str = "the zeros of null: are sent uncompressed (-c auto compresses them)";
-
 /// A copy, and its display.
 #[derive(Debug)]
 pub struct Plan {
@@ -143,9 +140,7 @@ fn planned(
     let job = Job { sources, list, target, options: JobOptions { pipes, ..options }, access };
     let is_remote = [job.source_host(), &job.target.host].into_iter().any(|host| *host != Host::Local);
     let mut notes = if values.dialect() == Dialect::Haul { habits::notes(values, is_remote) } else { Vec::new() };
-    if is_remote && job.compression() != job.options.streams.compression {
-        notes.push(UNCOMPRESSED.to_owned());
-    }
+    notes.extend(duration::uncompressed(&job).filter(|_| is_remote));
     Ok(Plan { job, display, checksums, digests, report, metrics, time_limit, notes })
 }
 

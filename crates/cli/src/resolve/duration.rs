@@ -1,16 +1,22 @@
-//! `--duration`, and `-t` of a copy to null, which ends successfully when its time is up.
+//! Copies of `null:`: `--duration`, and `-t`, which ends them successfully when its time is up; their compression.
 
 use std::path::Path;
 use std::time::Duration;
 
 use haul_base::job::location::Location;
-use haul_base::job::spec::{NULL_TARGET, is_null};
+use haul_base::job::spec::{Job, NULL_TARGET, is_null};
 
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 
 /// More zeros than any copy sends: 1 PiB.
 pub const ENDLESS_ZEROS: &str = "null:1024t";
+
+/// The note of a copy whose zeros are not compressed, since it measures its path.
+pub fn uncompressed(job: &Job) -> Option<String> {
+    let is_other = job.compression() != job.options.streams.compression;
+    is_other.then(|| "the zeros of null: are sent uncompressed (-c auto compresses them)".to_owned())
+}
 
 /// The duration of the data flow to `target`. Clears a `time_limit` that ends the copy successfully.
 pub fn of_copy(
