@@ -292,6 +292,20 @@ fn a_failing_file_is_named_and_the_job_does_not_finish() {
 }
 
 #[test]
+fn a_file_that_vanishes_after_the_plan_is_counted_by_its_shard_and_the_job() {
+    let sandbox = Sandbox::new();
+    (0..20).for_each(|number| drop(sandbox.file(format!("src/{number}"), "x")));
+    plan(&sandbox, &[]);
+    fs::remove_file(sandbox.path("src/7")).unwrap();
+    let statuses: Vec<_> = shards(&sandbox).into_iter().map(|number| shard(&sandbox, number).run().status).collect();
+    assert_eq!(statuses.iter().filter(|status| **status == Some(5)).count(), 1, "{statuses:?}");
+    let finished = job(&sandbox, &["finish", "--json", "job"]).run().ends(5);
+    assert!(finished.stdout.contains(r#""vanished":1"#), "{}", finished.account());
+    assert_eq!(status(&sandbox).1, Some(5));
+    assert_eq!(listing(&sandbox.path("to/src")).len(), 19);
+}
+
+#[test]
 fn a_second_run_of_a_shard_waits_and_a_cancelled_job_stops() {
     let sandbox = Sandbox::new();
     sandbox.big_file("src/large", 30_000_000);

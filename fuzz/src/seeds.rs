@@ -142,9 +142,9 @@ fn source_messages() -> Vec<SourceMessage> {
     let excluded = |what| SourceMessage::Excluded { entry: EntryId(0), what };
     vec![
         SourceMessage::Offer { first: EntryId(1 << 33), entries },
-        SourceMessage::DirectoryEnd { entry: EntryId(5), complete: false },
+        SourceMessage::DirectoryEnd { entry: EntryId(5), listing: false.into() },
         SourceMessage::FileEnd { entry: EntryId(6), size: 1 << 30, modified: meta.modified, digest: [7; 32] },
-        SourceMessage::SourceFailed { entry: EntryId(7), reason: "gone".into() },
+        SourceMessage::SourceFailed { entry: EntryId(7), reason: "gone".into(), vanished: false },
         SourceMessage::OffersEnd,
         SourceMessage::Match { entry: EntryId(6), frames: vec![0..3] },
         SourceMessage::Mismatch { entry: EntryId(6), frames: vec![3..4, 7..1 << 33] },
@@ -153,7 +153,7 @@ fn source_messages() -> Vec<SourceMessage> {
         SourceMessage::ListAck { before: 512 },
         SourceMessage::Owner { is_group: true, id: 100, name: b"users".to_vec() },
         excluded(Exclusion::Names(Name::new(b"x.o").into_iter().collect())),
-        excluded(Exclusion::Everything),
+        excluded(Exclusion::Vanished(Name::new(b"log").into_iter().collect())),
         excluded(Exclusion::Patterns { file: 0, text: b"*.o\n!a.o\n".to_vec() }),
     ]
 }

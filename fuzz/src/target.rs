@@ -166,7 +166,7 @@ impl Session {
             | TargetStep::Passed(_)
             | TargetStep::Owner { .. }
             | TargetStep::LeftOut(..)
-            | TargetStep::LeftOutAll(_)
+            | TargetStep::Vanished(..)
             | TargetStep::Patterns(..) => {}
             TargetStep::Finish(finish) => self.finish(Some(finish)),
             TargetStep::Abandon(entry, handle, _) => {
@@ -336,12 +336,12 @@ fn message(next: u64, bytes: &mut Bytes<'_>) -> SourceMessage {
                 bytes.block().chunks(2).map(|pair| entry(pair[0], pair.get(1).copied().unwrap_or(0))).collect();
             SourceMessage::Offer { first: EntryId(next), entries }
         }
-        4 => SourceMessage::DirectoryEnd { entry: EntryId(bytes.number()), complete: true },
+        4 => SourceMessage::DirectoryEnd { entry: EntryId(bytes.number()), listing: true.into() },
         5 => {
             let (entry, size) = (EntryId(bytes.number()), bytes.number().wrapping_mul(u64::from(FRAME)));
             SourceMessage::FileEnd { entry, size, modified: Timestamp::default(), digest: [0; 32] }
         }
-        6 => SourceMessage::SourceFailed { entry: EntryId(bytes.number()), reason: String::new() },
+        6 => SourceMessage::SourceFailed { entry: EntryId(bytes.number()), reason: String::new(), vanished: false },
         9 | 10 => compared(bytes),
         7 => SourceMessage::QueryMissing { streams: vec![], entries: vec![(EntryId(bytes.number()), bytes.number())] },
         8 => {

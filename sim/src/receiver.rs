@@ -473,7 +473,7 @@ impl Receiver {
             | TargetStep::Passed(_)
             | TargetStep::Owner { .. }
             | TargetStep::LeftOut(..)
-            | TargetStep::LeftOutAll(_)
+            | TargetStep::Vanished(..)
             | TargetStep::Patterns(..) => {}
             TargetStep::Finish(finish) => self.todo.push(Todo::Finish(finish)),
             TargetStep::Abandon(entry, handle, _) => {

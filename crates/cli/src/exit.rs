@@ -18,18 +18,30 @@ pub enum Exit {
     Unreachable = 3,
     /// Interrupted or broken; the same command resumes.
     Interrupted = 4,
+    /// Entries vanished at the source; everything else is complete and verified.
+    Vanished = 5,
 }
 
 impl Exit {
     /// The status for a job's result.
     pub fn of(outcome: &Outcome) -> Self {
         match outcome {
-            Ok(summary) if summary.files.failed == 0 && !summary.differs() => Self::Done,
+            Ok(summary) if summary.files.failed == 0 && !summary.differs() => Self::of_vanished(summary.files.vanished),
             Ok(_) | Err(Error::Failed(_)) => Self::Failed,
             Err(Error::Usage(_)) => Self::Usage,
             Err(Error::Connect(_)) => Self::Unreachable,
             Err(Error::Interrupted | Error::Broken(_)) => Self::Interrupted,
         }
+    }
+
+    /// The status of complete work, apart from this many vanished entries.
+    pub fn of_vanished(entries: u64) -> Self {
+        if entries == 0 { Self::Done } else { Self::Vanished }
+    }
+
+    /// Whether nothing failed.
+    pub fn is_complete(self) -> bool {
+        matches!(self, Self::Done | Self::Vanished)
     }
 
     /// The number.

@@ -23,9 +23,9 @@ use std::time::Duration;
 
 use haul_base::job::location::{Host, Location};
 use haul_base::job::spec::{
-    Cipher, DirectIo, DirectoryOptions, Fsync, IntegrityOptions, Job, JobOptions, Login, NULL_TARGET, PartialOptions,
-    RemoteAccess, ReportOptions, Retries, SkipOptions, SocketOptions, SourceOptions, StorageOptions, StorageRequest,
-    StreamOptions, Symlinks, TargetOptions, Verify, WriteOptions, is_null,
+    Cipher, DirectIo, DirectoryOptions, Fsync, IntegrityOptions, Job, JobOptions, LiveSourceOptions, Login,
+    NULL_TARGET, PartialOptions, RemoteAccess, ReportOptions, Retries, SkipOptions, SocketOptions, SourceOptions,
+    StorageOptions, StorageRequest, StreamOptions, Symlinks, TargetOptions, Verify, WriteOptions, is_null,
 };
 use haul_engine::policy::PolicyRule;
 use haul_proto::limits::CONGESTION_MAX;
@@ -242,6 +242,7 @@ fn source(values: &Values) -> Result<SourceOptions, UsageError> {
             empty_directories: values.is_set(&flags::NO_EMPTY_DIRS),
             other_file_systems: values.is_set(&flags::ONE_FILE_SYSTEM),
         },
+        live: LiveSourceOptions { refuse_growing: values.is_set(&flags::REFUSE_GROWING), is_planned: false },
         ..SourceOptions::default()
     })
 }

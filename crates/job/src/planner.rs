@@ -173,7 +173,11 @@ impl<'a> ShardPlanner<'a> {
                 self.add_other();
                 Ok(())
             }
-            WalkEntry::LeftOut { .. } | WalkEntry::Filtered { .. } | WalkEntry::FilteredFiles { .. } => Ok(()),
+            WalkEntry::LeftOut { .. }
+            | WalkEntry::Filtered { .. }
+            | WalkEntry::FilteredFiles { .. }
+            | WalkEntry::Vanished { .. }
+            | WalkEntry::VanishedDir { .. } => Ok(()),
             WalkEntry::Failed { path, error } => self.fail(&path, &describe(&error)),
         }
     }

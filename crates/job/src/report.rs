@@ -43,6 +43,8 @@ pub struct MergedReport {
     pub files_skipped: u64,
     /// Files that failed, or that differ. One with several failed ranges counts once.
     pub failed: u64,
+    /// Files that vanished after the plan.
+    pub vanished: u64,
     /// Bytes written, or compared.
     pub bytes: u64,
     /// Bytes of files present before.
@@ -97,10 +99,11 @@ impl MergedReport {
 
     fn add(&mut self, result: &ShardResult) {
         self.shards_done += u64::from(result.end == ShardEnd::Done);
-        let ShardCounts { files_copied, files_skipped, failed: _, bytes, bytes_skipped } = result.counts;
+        let ShardCounts { files_copied, files_skipped, failed: _, vanished, bytes, bytes_skipped } = result.counts;
         let sums = [
             (&mut self.files_copied, files_copied),
             (&mut self.files_skipped, files_skipped),
+            (&mut self.vanished, vanished),
             (&mut self.bytes, bytes),
             (&mut self.bytes_skipped, bytes_skipped),
         ];
@@ -141,6 +144,7 @@ impl MergedReport {
             "files_copied": self.files_copied,
             "files_skipped": self.files_skipped,
             "failed": self.failed,
+            "vanished": self.vanished,
             "bytes": self.bytes,
             "bytes_skipped": self.bytes_skipped,
             "bytes_not_reread": self.bytes_not_reread(),
@@ -234,6 +238,6 @@ mod tests {
         assert_eq!(report.slowest.iter().map(|slow| slow.0).collect::<Vec<_>>(), [1, 2, 0]);
         assert_eq!(report.hosts["n1"], HostTotals { shards: 2, bytes: 2000, seconds: 6.0 });
         assert_eq!(report.json()["hosts"][1]["bytes_per_s"], 125.0);
-        assert_eq!((overview.missing(), overview.failed()), (vec![1, 3], 1));
+        assert_eq!((overview.missing(), overview.failed(), report.vanished), (vec![1, 3], 1, 3));
     }
 }

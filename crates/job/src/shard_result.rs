@@ -16,7 +16,7 @@ const FILE_MAX: u64 = 1 << 20;
 /// The end of a shard's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShardEnd {
-    /// Everything is at the target and verified; or everything was compared, and `failed` counts differences.
+    /// Everything that has not vanished is at the target and verified; or everything was compared, and `failed` counts differences.
     Done,
     /// Some files failed, or the whole copy.
     Failed,
@@ -47,6 +47,8 @@ pub struct ShardCounts {
     pub files_skipped: u64,
     /// Files that failed, or that differ.
     pub failed: u64,
+    /// Files that vanished after the plan.
+    pub vanished: u64,
     /// Bytes written, or compared.
     pub bytes: u64,
     /// Bytes of files present before.
@@ -99,6 +101,7 @@ impl ShardResult {
             "files_copied": self.counts.files_copied,
             "files_skipped": self.counts.files_skipped,
             "failed": self.counts.failed,
+            "vanished": self.counts.vanished,
             "bytes": self.counts.bytes,
             "bytes_skipped": self.counts.bytes_skipped,
             "progress": self.progress.json(),
@@ -132,6 +135,7 @@ impl ShardResult {
                 files_copied: number("files_copied")?,
                 files_skipped: number("files_skipped")?,
                 failed: number("failed")?,
+                vanished: number("vanished")?,
                 bytes: number("bytes")?,
                 bytes_skipped: number("bytes_skipped")?,
             },
@@ -189,6 +193,7 @@ pub(crate) mod tests {
                 files_copied: 10,
                 files_skipped: 2,
                 failed: u64::from(end == ShardEnd::Failed),
+                vanished: 1,
                 bytes: 1000,
                 bytes_skipped: 5,
             },

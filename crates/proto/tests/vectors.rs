@@ -114,15 +114,16 @@ fn source_messages() -> Vec<(&'static str, SourceMessage)> {
     let excluded = |what| SourceMessage::Excluded { entry: EntryId(1), what };
     vec![
         ("Offer", SourceMessage::Offer { first: EntryId(0), entries }),
-        ("DirectoryEnd", SourceMessage::DirectoryEnd { entry: EntryId(0), complete: true }),
+        ("DirectoryEnd", SourceMessage::DirectoryEnd { entry: EntryId(0), listing: true.into() }),
         ("FileEnd", SourceMessage::FileEnd { entry: EntryId(300), size: 1 << 30, modified: NOON, digest: [0xd1; 32] }),
-        ("SourceFailed", SourceMessage::SourceFailed { entry: EntryId(300), reason: "gone".into() }),
+        ("SourceFailed", SourceMessage::SourceFailed { entry: EntryId(300), reason: "gone".into(), vanished: false }),
         ("OffersEnd", SourceMessage::OffersEnd),
         ("Match", SourceMessage::Match { entry: EntryId(300), frames: vec![2..3] }),
         ("Mismatch", SourceMessage::Mismatch { entry: EntryId(300), frames: vec![3..5] }),
         ("ListAck", SourceMessage::ListAck { before: 300 }),
         ("Owner", SourceMessage::Owner { is_group: false, id: 1000, name: b"anna".to_vec() }),
         ("Excluded", excluded(Exclusion::Names(vec![name("a.o"), name("b.o")]))),
+        ("Vanished", excluded(Exclusion::Vanished(vec![name("log")]))),
         ("Patterns", excluded(Exclusion::Patterns { file: 0, text: b"*.o\n".to_vec() })),
         ("Streams", SourceMessage::Streams { count: 64, path: PathId(1) }),
         (

@@ -166,8 +166,8 @@ fn other_ends_message(scene: &mut Scene, link: &mut FakeLink, rng: &mut Rng) -> 
     let entry = EntryId(0);
     let messages = [
         SourceMessage::OffersEnd,
-        SourceMessage::DirectoryEnd { entry, complete: true },
-        SourceMessage::SourceFailed { entry, reason: "so".into() },
+        SourceMessage::DirectoryEnd { entry, listing: true.into() },
+        SourceMessage::SourceFailed { entry, reason: "so".into(), vanished: false },
         SourceMessage::ListAck { before: 3 },
         SourceMessage::Match { entry, frames: vec![0..1] },
     ];

@@ -19,7 +19,7 @@ from ._options import (
     operands,
     option_words,
 )
-from .errors import HaulError, PartialFailure, UnexpectedOutput, error_of
+from .errors import VANISHED, HaulError, PartialFailure, UnexpectedOutput, error_of
 from .events import Differs, Error, Event, Failed, parse_event
 from .summaries import CopySummary, Forecast, Summary, SurveySummary, VerifySummary
 
@@ -119,12 +119,13 @@ class Outcome(Generic[S]):
         summary = self.completed(self.summary)
         if self.has_failed(summary):
             raise self.noted(self.partial_failure(summary))
-        if status not in (0, 1):
+        if status not in (0, 1, VANISHED):
             raise self.noted(error_of(status, self.spoken()))
         return summary
 
     def has_failed(self, summary: Summary) -> bool:
-        return summary.failed > 0 or (summary.status != 0 and isinstance(summary, (CopySummary, Forecast)))
+        is_bad = summary.status not in (0, VANISHED) and isinstance(summary, (CopySummary, Forecast))
+        return summary.failed > 0 or is_bad
 
     def completed(self, summary: S) -> S:
         """The summary with the rows of its tables."""

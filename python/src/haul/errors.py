@@ -8,6 +8,7 @@ status      exception
 2           ``UsageError``
 3           ``Unreachable``
 4           ``Interrupted``
+5           none: ``summary.vanished`` counts entries that vanished
 a signal    ``Killed``
 ==========  =====================================================
 """
@@ -105,6 +106,9 @@ def rebuild_partial_failure(
     """Unpickles a ``PartialFailure``."""
     return PartialFailure(message, hint=hint, summary=summary, failures=failures)
 
+
+#: The status of a job that is complete but for entries that vanished at the source.
+VANISHED = 5
 
 BY_STATUS: dict[int, type[HaulError]] = {1: JobFailed, 2: UsageError, 3: Unreachable, 4: Interrupted}
 

@@ -171,6 +171,14 @@ class Item(Event):
 
 
 @dataclass(frozen=True)
+class SourceChanged(Event):
+    """An entry that changed at the source, and did not fail: it ``vanished`` before it was read, or ``grew``."""
+
+    path: str = ""
+    change: str = ""
+
+
+@dataclass(frozen=True)
 class LeftOut(Event):
     """A FIFO, socket or device that is not copied."""
 
@@ -231,6 +239,7 @@ COPY_EVENTS: dict[str, type[Event]] = {
     "failed": Failed,
     "differs": Differs,
     "item": Item,
+    "source_changed": SourceChanged,
     "left_out": LeftOut,
     "rate_limit": RateLimit,
     "stopped": Stopped,

@@ -66,6 +66,7 @@ class CopySummary(Summary):
     bytes_skipped: int = 0
     directories: int = 0
     symlinks: int = 0
+    vanished: int = 0
     left_out: int = 0
     filtered: int = 0
     seconds: float = 0.0
@@ -96,6 +97,7 @@ class VerifySummary(Summary):
     differences: int = 0
     directories: int = 0
     symlinks: int = 0
+    vanished: int = 0
     left_out: int = 0
     filtered: int = 0
     seconds: float = 0.0

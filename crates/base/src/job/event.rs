@@ -8,7 +8,7 @@ pub use haul_proto::entry::{DeviceNumber, EntryKind, SpecialFile};
 pub use haul_proto::sync::{ChangeKind, ChangeReasons, ItemChange, SyncCounters};
 pub use haul_proto::wire::counters::ReadBackBytes;
 pub use haul_proto::wire::difference::{AttributeEnd, Difference};
-pub use haul_proto::wire::report::{FileReport, ItemReport, ResumeReport, SkipReport};
+pub use haul_proto::wire::report::{FileReport, ItemReport, ResumeReport, SkipReport, SourceChange};
 pub use haul_proto::wire::resource_metrics::{ResourceMetrics, Sockets, Stage, StreamFigures};
 pub use haul_proto::wire::sandbox::{Confinement, SandboxReport};
 pub use haul_proto::wire::slowest_files::SlowFile;
@@ -23,6 +23,7 @@ impl Event {
         match self {
             Self::FileDone(FileReport { path, .. })
             | Self::Resumed(ResumeReport { path, .. })
+            | Self::SourceChanged { path, .. }
             | Self::Item(ItemReport { path, .. }) => path.len(),
             Self::Checksum { path, digest, .. } => path.len() + digest.len(),
             Self::FileFailed { path, host, message } => path.len() + host.len() + message.len(),
@@ -135,6 +136,13 @@ pub enum Event {
     },
     /// An entry was skipped on purpose (a FIFO, a socket, a device).
     Skipped(SkipReport),
+    /// An entry changed at the source, and did not fail.
+    SourceChanged {
+        /// Its path, from the source argument down. Bytes, not text.
+        path: Vec<u8>,
+        /// The change.
+        change: SourceChange,
+    },
     /// The rate limit was changed during the job.
     RateLimit {
         /// The new limit; `None` for no limit.

@@ -21,7 +21,9 @@ pub use haul_proto::wire::preserve::{HolePolicy, MetadataOptions, PreserveOption
 pub use haul_proto::wire::ranges::{PlannedVersion, SourceRange};
 pub use haul_proto::wire::socket_options::SocketOptions;
 pub use haul_proto::wire::storage::{CacheUse, DirectIo, Fsync, StorageRequest, Verify};
-pub use haul_proto::wire::write_options::{DirectoryOptions, ModeOptions, PartialOptions, SkipOptions, WriteOptions};
+pub use haul_proto::wire::write_options::{
+    DirectoryOptions, LiveSourceOptions, ModeOptions, PartialOptions, SkipOptions, WriteOptions,
+};
 
 pub use crate::job::credentials::{ClientCredentials, PrivateKey, PublicKey, Secret};
 pub use crate::job::list::{ListLine, ListReader, SourceList};
@@ -241,6 +243,8 @@ pub struct SourceOptions {
     pub symlinks: Symlinks,
     /// `-+`, `-^`: entries that the walk skips.
     pub skip: SkipOptions,
+    /// `--refuse-growing`, and whether a job's plan lists the sources.
+    pub live: LiveSourceOptions,
     /// `--include`, `--exclude` and similar options.
     pub filters: FilterOptions,
     /// `-d`: base of relative sources; their paths are recreated below the target.

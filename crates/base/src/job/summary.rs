@@ -71,6 +71,8 @@ pub struct TransferTotals {
     pub skipped: u64,
     /// Files, directories and links that failed; each was reported.
     pub failed: u64,
+    /// Entries that were listed, and were gone before they were read.
+    pub vanished: u64,
     /// Entries left out on purpose.
     pub left_out: u64,
     /// Bytes written in this run.

@@ -103,6 +103,7 @@ options! {
     ORDER: Switch = row("order", Some('o'), Nothing, Copying, "write sequentially: one stream, buffered I/O").bbcp(1).switch();
     PIPE: Single<(bool, bool)> = row("pipe", Some('N'), One("ENDS"), Copying, "treat the source (i), target (o) or both (io) as a shell command or FIFO").bbcp(4).of_one_job().one(|a| a.choice(&[("i", (true, false)), ("o", (false, true)), ("io", (true, true))]));
     REALTIME: Single<Duration> = row("realtime", Some('R'), Time { name: "TIME", absent: "10s" }, Copying, "follow a growing file until it has not grown for TIME (default: 10s)").bbcp(4).of_one_job().one(|a| a.time(SECOND..=DAY, "from 1s to 1d"));
+    REFUSE_GROWING: Switch = row("refuse-growing", None, Nothing, Copying, "fail files that grow while being read, instead of copying them up to their first length").switch();
     DELTA: Single<DeltaMode> = row("delta", None, One("MODE"), Copying, "transfer only changed blocks of existing files: auto (default), blocks (aligned), rolling (at any offset) or off").one(|a| a.choice(&[("auto", DeltaMode::Auto), ("off", DeltaMode::Off), ("blocks", DeltaMode::Blocks), ("rolling", DeltaMode::Rolling)]));
     INPLACE: Switch = row("inplace", None, Nothing, Copying, "with -f, update files in place instead of replacing them").switch();
     KEEP: Switch = row("keep", Some('k'), Nothing, Copying, "keep and resume partial files from 1 MiB on (default: from 16 MiB on)").or("partial").bbcp(1).switch();

@@ -27,6 +27,7 @@ Exit status:
   2  usage error
   3  host unreachable
   4  interrupted, or the connection was lost for good; rerun to resume
+  5  files vanished at the source; all else is copied and verified
 ";
 
 const SIZES: &str = "\

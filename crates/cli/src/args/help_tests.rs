@@ -39,7 +39,7 @@ fn every_command_and_topic_has_help() {
     for row in &COMMANDS {
         assert!(!on(row.name).is_empty(), "{}", row.name);
     }
-    assert_eq!(on("exit").lines().count(), 6);
+    assert_eq!(on("exit").lines().count(), 7);
     assert!(on("size").contains("powers of 1024"));
     assert!(on("completions").contains("haul completions bash >"));
     assert!(on("bash").starts_with("# Completion of haul for bash"));
@@ -129,6 +129,8 @@ fn full_help() {
                                     shell command or FIFO
           -R, --realtime [TIME]     follow a growing file until it has not grown for
                                     TIME (default: 10s)
+              --refuse-growing      fail files that grow while being read, instead of
+                                    copying them up to their first length
               --delta MODE          transfer only changed blocks of existing files: auto
                                     (default), blocks (aligned), rolling (at any offset)
                                     or off
@@ -325,6 +327,7 @@ fn full_help() {
           2  usage error
           3  host unreachable
           4  interrupted, or the connection was lost for good; rerun to resume
+          5  files vanished at the source; all else is copied and verified
     "#);
 }
 

@@ -36,7 +36,7 @@ who has the address sends with haul -r run7 ADDRESS and fetches with haul -r ADD
 encrypted and verified. With --config FILE, several directories are served by name, with secrets and keys
 of their own: haul://HOST/NAME/PATH. haul serve --help shows an example of FILE. Its options:";
 
-const STATUS: [(&str, &str); 5] = [
+const STATUS: [(&str, &str); 6] = [
     ("0", "success: everything is copied and verified"),
     (
         "1",
@@ -50,6 +50,7 @@ failed, or the port of haul serve is in use",
     ),
     ("3", "host unreachable, without an answer in time, or refusing the login"),
     ("4", "interrupted, or the connection was lost for good; rerun to resume"),
+    ("5", "files vanished at the source before they were read; all else is copied and verified"),
 ];
 
 const FILES: [(&str, &str); 4] = [

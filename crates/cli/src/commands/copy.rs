@@ -272,7 +272,7 @@ impl Audience {
             incomplete = true;
         }
         match Exit::of(&outcome) {
-            Exit::Done if incomplete => Exit::Failed,
+            exit if exit.is_complete() && incomplete => Exit::Failed,
             exit => exit,
         }
     }

@@ -5,7 +5,9 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use haul_base::job::error::{Error, GO_ON, Outcome, START_OVER};
-use haul_base::job::event::{Event, FileReport, ItemReport, Observer, ResumeReport, SkipReport, TransportPath};
+use haul_base::job::event::{
+    Event, FileReport, ItemReport, Observer, ResumeReport, SkipReport, SourceChange, TransportPath,
+};
 use haul_base::job::summary::Summary;
 
 use super::items::{self, Tally};
@@ -162,7 +164,9 @@ impl Human {
             | Event::Streams { .. }
             | Event::Restarted { .. } => self.level >= Verbosity::Normal,
             Event::Connecting { .. } => self.is_terminal && self.level >= Verbosity::Normal,
-            Event::Connected { .. } | Event::PathChanged { .. } => self.level >= Verbosity::Verbose,
+            Event::Connected { .. } | Event::PathChanged { .. } | Event::SourceChanged { .. } => {
+                self.level >= Verbosity::Verbose
+            }
             Event::FileDone(_) => self.level >= Verbosity::Files,
             Event::Progress(_) | Event::Stopped(_) | Event::Checksum { .. } => false,
         }
@@ -215,6 +219,13 @@ fn notice(event: &Event) -> Option<String> {
             };
             let path = haul_proto::path::escape(path);
             format!("{path}: resuming, {part} verified{compared}{damaged}")
+        }
+        Event::SourceChanged { path, change } => {
+            let what = match change {
+                SourceChange::Vanished => "vanished before it was read",
+                SourceChange::Grew => "grew while being read; copied up to its length at the start",
+            };
+            format!("{}: {what}", haul_proto::path::escape(path))
         }
         Event::Warning(line) => line.clone(),
         Event::RateLimit { bytes_per_s } => {

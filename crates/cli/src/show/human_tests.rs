@@ -42,6 +42,7 @@ pub fn every_event() -> Vec<Event> {
             item: ItemChange { what: EntryKind::Directory, change: ChangeKind::Removed },
             size: None,
         }),
+        Event::SourceChanged { path: b"run7/log".to_vec(), change: SourceChange::Grew },
         Event::FileFailed { path: b"run7/b".to_vec(), host: "db1".into(), message: "no space left\nfree some".into() },
         Event::RateLimit { bytes_per_s: Some(52_428_800) },
         Event::Pause { is_paused: true },

@@ -54,6 +54,7 @@ fn entry_facts(summary: &Summary) -> Vec<(&'static str, String)> {
         facts.extend(is_shown.then(|| (label, text())));
     };
     add("failed", totals.failed > 0, &|| counted(totals.failed, "entry", "entries"));
+    add("vanished", totals.vanished > 0, &|| format!("{} at the source", counted(totals.vanished, "entry", "entries")));
     let skipped = || format!("{}, {}", files(totals.skipped), size(totals.bytes_skipped));
     add("up to date", totals.skipped > 0 && totals.copied > 0, &skipped);
     sync_facts(summary).into_iter().for_each(|(label, text)| add(label, true, &|| text.clone()));
@@ -94,7 +95,7 @@ fn also(summary: &Summary) -> String {
 }
 
 /// The reason why source files were kept.
-const KEPT: &str = "not sent in this run, so not verified (--compare digest verifies them)";
+const KEPT: &str = "growing, or not sent in this run and so not verified (--compare digest verifies them)";
 
 /// Facts about other changes of a sync.
 fn sync_facts(summary: &Summary) -> Vec<(&'static str, String)> {

@@ -25,6 +25,7 @@ pub fn example() -> Summary {
             copied: 12_408,
             skipped: 0,
             failed: 0,
+            vanished: 0,
             left_out: 0,
             bytes: 333_149_000_000,
             bytes_skipped: 0,
@@ -155,7 +156,7 @@ fn a_syncs_other_changes_are_reported_for_their_place() {
     linked      3 files to an earlier copy (--link-dest)
     adjusted    2 entries, metadata only
     moved       1 file, deleted at the source
-    kept        5 files at the source: not sent in this run, so not verified (--compare digest verifies them)
+    kept        5 files at the source: growing, or not sent in this run and so not verified (--compare digest verifies them)
     connection  10.10.1.155 -> 10.10.1.202 over enp5s0f1 (10 Gbit/s), 8 streams
     cpu         source 12.3 s, target 14.1 s
     ");

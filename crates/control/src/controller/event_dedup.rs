@@ -50,6 +50,7 @@ impl<'a> EventDedup<'a> {
             Event::Differs { path, host, differences } => self.remember(("differs", path, host, differences)),
             Event::Item(ItemReport { path, .. }) => self.remember(("item", path)),
             Event::Skipped(SkipReport { path, reason }) => self.remember(("skipped", path, reason)),
+            Event::SourceChanged { path, change } => self.remember(("source", path, change)),
             Event::Warning(text) => self.remember(("notice", text)),
             Event::Connecting { .. }
             | Event::Deployed { .. }

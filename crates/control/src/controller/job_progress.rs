@@ -202,7 +202,14 @@ impl JobProgress {
     pub fn figures(&self, streams_max: u16, control: &ControlRequests) -> Progress {
         let [EndProgress { counters: source, load, streams: per_stream, .. }, target] = &self.ends;
         let target = &target.counters;
-        let settled = [target.files_copied, target.files_skipped, target.files_compared, target.failed, source.failed];
+        let settled = [
+            target.files_copied,
+            target.files_skipped,
+            target.files_compared,
+            target.failed,
+            source.failed,
+            source.vanished,
+        ];
         Progress {
             files_found: source.files_found,
             bytes_found: source.bytes_found,
@@ -251,6 +258,7 @@ impl EndedAttempt<'_> {
                 copied: counters.files_copied,
                 skipped: counters.files_skipped,
                 failed: progress.failed,
+                vanished: counters.vanished,
                 left_out: progress.left_out,
                 bytes: counters.bytes_written,
                 bytes_skipped: counters.bytes_skipped,

@@ -11,12 +11,17 @@ pub enum NoticeKind {
     Notice,
     Failure,
     Skipped,
+    Live,
 }
 
 impl NoticeKind {
     /// All kinds, each with its words for several.
-    pub const ALL: [(Self, &str); 3] =
-        [(Self::Notice, "notices"), (Self::Failure, "failures"), (Self::Skipped, "skipped entries")];
+    pub const ALL: [(Self, &str); 4] = [
+        (Self::Notice, "notices"),
+        (Self::Failure, "failures"),
+        (Self::Skipped, "skipped entries"),
+        (Self::Live, "changed sources"),
+    ];
 }
 
 /// Lines of source and target by kind, counted over all attempts.

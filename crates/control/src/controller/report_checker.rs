@@ -92,6 +92,7 @@ struct FileReportCounts {
     done: u64,
     failed: u64,
     skipped: u64,
+    source_changes: u64,
     differing: u64,
     resumed: u64,
     checksums: u64,
@@ -103,6 +104,7 @@ impl FileReportCounts {
             WorkerMessage::FileDone(_) => &mut self.done,
             WorkerMessage::FileFailed { .. } => &mut self.failed,
             WorkerMessage::Skipped(_) => &mut self.skipped,
+            WorkerMessage::SourceChanged { .. } => &mut self.source_changes,
             WorkerMessage::Differs { .. } => &mut self.differing,
             WorkerMessage::Resumed(_) => &mut self.resumed,
             WorkerMessage::Checksum { .. } => &mut self.checksums,
@@ -302,6 +304,7 @@ impl ReportChecker {
                 return Err(ReportRuleError::ResumedBytes);
             }
             WorkerMessage::Resumed(ResumeReport { path, .. }) => self.scope.has_target(path),
+            WorkerMessage::SourceChanged { path, .. } => self.scope.has_source(path),
             WorkerMessage::FileFailed { path, .. } | WorkerMessage::Skipped(SkipReport { path, .. }) => {
                 let is_source = role == WorkerRole::Source && self.scope.has_source(path);
                 is_source || (self.is_one || role == WorkerRole::Target) && self.scope.has_target(path)
@@ -371,6 +374,7 @@ impl ReportChecker {
             (&target_host, "checksums", of_target.checksums, twice),
             (&target_host, "skipped entries", of_target.skipped, target.left_out),
             (&source_host, "skipped entries", of_source.skipped, source.left_out),
+            (&source_host, "changed sources", of_source.source_changes, twice.saturating_add(source.vanished)),
             (&source_host, "checksums", of_source.checksums, twice),
         ];
         match checks.iter().find(|(_, _, reported, counted)| !self.is_one && reported > counted) {

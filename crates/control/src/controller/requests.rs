@@ -48,6 +48,7 @@ pub fn source_request(job: &Job, settings: SessionSettings, rate_bytes_per_s: u6
         recursive: options.source.recursive,
         links: links(options.source.symlinks, options.target.sync.into),
         skip: options.source.skip,
+        live: options.source.live,
         preserve: options.metadata.preserve,
         filters: options.source.filters.clone(),
         tell_left_out: options.compare || options.target.sync.replaces_trees,

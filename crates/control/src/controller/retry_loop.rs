@@ -46,7 +46,11 @@ pub fn run(
     (sync.delete, sync.removed_before) = (DeleteMode::No, removed.sync.removed);
     let copied = run_all(job, &program, cancel, steering, observer)?;
     Ok(Summary {
-        files: TransferTotals { failed: copied.files.failed + removed.files.failed, ..copied.files },
+        files: TransferTotals {
+            failed: copied.files.failed + removed.files.failed,
+            vanished: copied.files.vanished + removed.files.vanished,
+            ..copied.files
+        },
         sync: copied.sync.plus(removed.sync),
         times: JobTimes {
             elapsed: copied.times.elapsed + removed.times.elapsed,

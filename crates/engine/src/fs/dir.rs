@@ -4,13 +4,14 @@
 //! the directory reopened later, one component at a time; an exchanged directory is detected. Nothing is created,
 //! listed or changed here.
 
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
 
 use haul_proto::path::Name;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, accessat, openat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, accessat, openat};
 use rustix::io::Errno;
 
 use super::fd_cache::{FdCache, FdSlot, MAX_OPEN_DIRECTORIES};
@@ -212,6 +213,21 @@ impl Dir {
     /// The parent; `None` for a root.
     pub fn parent(&self) -> Option<&Dir> {
         self.0.above.as_ref().map(|above| &above.parent)
+    }
+
+    /// Whether the root above has not been removed.
+    pub fn is_root_there(&self) -> bool {
+        let root = std::iter::successors(Some(self), |dir| dir.parent()).last().unwrap_or(self);
+        let Ok(fd) = root.fd() else { return false };
+        // Some file systems count no names. The system lists no removed directory.
+        let is_listed = || {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let own = self.0.cache.open(|| openat(&*fd, c".", flags, Mode::empty()));
+            own.is_ok_and(|own| {
+                RawDir::new(own, &mut [MaybeUninit::uninit(); 1024]).next().is_some_and(|it| it.is_ok())
+            })
+        };
+        FileStat::at_fd(&*fd).is_ok_and(|stat| stat.names > 0 || is_listed())
     }
 
     /// The name in the parent; `None` for a root.

@@ -59,6 +59,8 @@ fn told(walker: Walker<'_>) -> Vec<String> {
             }
             WalkEntry::FilteredFiles { count } => format!("-{count} files in {}", text(within.last().unwrap())),
             WalkEntry::LeftOut { name, reason, .. } => format!("{name} {reason}"),
+            WalkEntry::Vanished { name, .. } => format!("{name} vanished"),
+            WalkEntry::VanishedDir { dir } => format!("{} vanished", text(&dir.path_bytes())),
             WalkEntry::Failed { path, error } => format!("!{} {error}", text(path)),
         };
         all.push(line);

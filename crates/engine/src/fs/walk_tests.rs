@@ -53,6 +53,8 @@ fn tell(item: WalkEntry) -> (Vec<u8>, String) {
         WalkEntry::Node { parent, name, node, .. } => (parent.path_of(name.as_bytes()), format!("{node:?}")),
         WalkEntry::Filtered { name } => (name.as_bytes().to_vec(), "filtered".into()),
         WalkEntry::FilteredFiles { count } => (Vec::new(), format!("{count} filtered")),
+        WalkEntry::Vanished { parent, name } => (parent.path_of(name.as_bytes()), "vanished".into()),
+        WalkEntry::VanishedDir { dir } => (dir.path_of(b"."), "vanished".into()),
         WalkEntry::LeftOut { parent, name, reason } => (parent.path_of(name.as_bytes()), reason.into()),
         WalkEntry::Failed { path, error } => (path, format!("failed: {error}")),
     }
@@ -244,7 +246,7 @@ fn reports_an_unreadable_directory_and_continues() {
 }
 
 #[test]
-fn reports_a_directory_removed_during_its_listing() {
+fn names_a_directory_removed_during_its_listing() {
     let (temp, root) = sandbox();
     make_dir(&root, "gone");
     write_file(&root, "file", b"");
@@ -257,16 +259,11 @@ fn reports_a_directory_removed_during_its_listing() {
         }
     }
     let told: Vec<_> = rest.iter().map(|(path, what)| (String::from_utf8_lossy(path), what.as_str())).collect();
-    let expected = [
-        ("gone".into(), "failed: No such file or directory (os error 2)"),
-        ("gone/.".into(), "incomplete"),
-        (".".into(), "complete"),
-    ];
-    assert_eq!(told, expected);
+    assert_eq!(told, [("gone/.".into(), "vanished"), ("gone/.".into(), "complete"), (".".into(), "complete")]);
 }
 
 #[test]
-fn does_not_mention_vanished_entries() {
+fn names_vanished_entries() {
     let (temp, root) = sandbox();
     for i in 0..10 {
         write_file(&root, format!("file{i}"), b"");
@@ -279,8 +276,24 @@ fn does_not_mention_vanished_entries() {
         std::fs::remove_file(temp.path().join(format!("file{i}"))).unwrap();
         std::fs::remove_dir(temp.path().join(format!("dir{i}"))).unwrap();
     }
-    assert!(matches!(walker.next(), Some(WalkEntry::LeaveDir { complete: true, .. })));
+    let vanished = walker.by_ref().take_while(|found| matches!(found, WalkEntry::Vanished { .. })).count();
+    assert_eq!(vanished, 19, "and the walk of the source argument is complete");
     assert!(walker.next().is_none());
+    assert!(walker.next().is_none());
+}
+
+#[test]
+fn a_directory_removed_during_its_listing_has_vanished_and_a_source_argument_has_failed() {
+    let (temp, root) = sandbox();
+    make_dir(&root, "dir");
+    let mut walker = Walker::new(root, KEEP);
+    walker.by_ref().find(|found| matches!(found, WalkEntry::EnterDir { dir, .. } if dir.name().is_some())).unwrap();
+    std::fs::remove_dir(temp.path().join("dir")).unwrap();
+    assert!(matches!(walker.next(), Some(WalkEntry::VanishedDir { .. })));
+    assert!(matches!(walker.next(), Some(WalkEntry::LeaveDir { complete: true, .. })));
+    std::fs::remove_dir(temp.path()).unwrap();
+    assert!(matches!(walker.next(), Some(WalkEntry::Failed { .. })));
+    assert!(matches!(walker.next(), Some(WalkEntry::LeaveDir { complete: false, .. })));
     assert!(walker.next().is_none());
 }
 
@@ -305,8 +318,7 @@ fn survives_vanishing_entries_with_prefetch() {
             WalkEntry::EnterDir { .. } => depth += 1,
             WalkEntry::LeaveDir { .. } => depth -= 1,
             WalkEntry::File { .. } => {}
-            // A directory that was open and went before it was listed.
-            WalkEntry::Failed { error, .. } => assert_eq!(error.kind(), io::ErrorKind::NotFound),
+            WalkEntry::Vanished { .. } | WalkEntry::VanishedDir { .. } => {}
             other => panic!("{other:?}"),
         }
     }
@@ -329,6 +341,7 @@ fn never_follows_a_directory_replaced_by_a_link() {
         let told: BTreeMap<_, _> = walker.map(tell).collect();
         // With helpers it may have been opened before, and is what it was then; or looked at when nothing had its name.
         match told.get(&b"dir"[..]) {
+            Some(failed) if failed == "vanished" => assert!(prefetched),
             Some(failed) => assert_eq!(failed, "failed: Not a directory (os error 20)"),
             None => assert!(prefetched && told.get(&b"dir/."[..]).is_none_or(|end| end == "complete"), "{told:?}"),
         }

@@ -12,7 +12,7 @@ use haul_proto::integrity::Digest;
 use haul_proto::wire::control_channel::LinkChannel;
 use haul_proto::wire::counters::{Counters, FinalReport, PathFigures, ReadBackBytes};
 use haul_proto::wire::difference::Difference;
-use haul_proto::wire::report::{FileReport, SkipReport, WorkerMessage};
+use haul_proto::wire::report::{FileReport, SkipReport, SourceChange, WorkerMessage};
 
 use crate::metrics::counter::add;
 use crate::metrics::delta_tally::DeltaTally;
@@ -207,6 +207,13 @@ impl Reporter {
         let text = text.into();
         let _ = self.audit(&AuditRecord { reason: Some(&text), ..AuditRecord::of(AuditAction::Failed, &path) });
         self.send(&WorkerMessage::FileFailed { path, text });
+    }
+
+    /// Reports a source entry that was listed, and is gone.
+    pub fn vanished(&self, path: Vec<u8>) {
+        add(&self.tally.vanished, 1);
+        let _ = self.audit(&AuditRecord { reason: Some("vanished"), ..AuditRecord::of(AuditAction::Failed, &path) });
+        self.send(&WorkerMessage::SourceChanged { path, change: SourceChange::Vanished });
     }
 
     /// Reports an entry skipped on purpose.

@@ -14,7 +14,7 @@ use haul_proto::path::Name;
 use haul_proto::scheduler::Chunk;
 use haul_proto::session::differing::Differing;
 use haul_proto::session::step::{EntryAnswer, FinishedEntry, TargetStep};
-use haul_proto::wire::message::SourceMessage;
+use haul_proto::wire::message::{ListingEnd, SourceMessage};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::resource_metrics::Stage;
 
@@ -28,7 +28,6 @@ use crate::receiver::links::hard_links::{LinkOutcome, LinkStep, OtherLinkName};
 use crate::receiver::place::error::FileError;
 use crate::receiver::receive::partial_verification::{VerificationClaim, VerifiedFrames};
 use crate::receiver::session::StreamRequest;
-use crate::receiver::source_names::SourceNames;
 use crate::receiver::written_frame::WrittenFrame;
 
 /// What follows from ended entries.
@@ -44,9 +43,9 @@ impl TargetReceiver {
     /// Handles a message from the source. This thread also answers offers.
     pub fn handle_peer(&self, bytes: &[u8]) -> Result<(), ProtocolError> {
         let message = SourceMessage::decode_keeping(bytes, self.job.request.settings.number, self.job.extras_filter())?;
-        let is_incomplete = matches!(message, SourceMessage::DirectoryEnd { complete: false, .. });
-        if let SourceMessage::DirectoryEnd { entry, .. } = message {
-            self.removals.reserve_removals(entry, is_incomplete);
+        let is_incomplete = matches!(message, SourceMessage::DirectoryEnd { listing: ListingEnd::Incomplete, .. });
+        if let SourceMessage::DirectoryEnd { entry, listing } = message {
+            self.removals.reserve_removals(entry, listing != ListingEnd::Complete);
         }
         let step = self.session.apply(|machine| machine.handle(message))?;
         if is_incomplete {
@@ -89,7 +88,10 @@ impl TargetReceiver {
                 ReceiverEntry::Compared(compared) => compared.not_offered(&names),
                 item => self.removals.note_excluded(item, &names),
             },
-            TargetStep::LeftOutAll(item) => item.source_names().into_iter().for_each(SourceNames::add_all),
+            TargetStep::Vanished(item, names) => match &*item {
+                ReceiverEntry::Compared(compared) => compared.not_offered(&names),
+                item => self.removals.keep_names(item, &names),
+            },
             TargetStep::Examine(first, mut entries) => {
                 self.metadata.owners.map_owners(&mut entries);
                 self.committer.commit_queue.wait_for_room();
@@ -99,8 +101,10 @@ impl TargetReceiver {
             TargetStep::StreamsLost(streams) => self.session.request_streams(StreamRequest::Without(streams)),
             TargetStep::Finish(finished) => self.finish(Some(finished)),
             TargetStep::Sum(entry, item, size) => self.sum_up(entry, &item, size),
-            TargetStep::Abandon(entry, item, _) => {
-                self.job.note_failed_entry();
+            TargetStep::Abandon(entry, item, has_vanished) => {
+                if !has_vanished {
+                    self.job.note_failed_entry();
+                }
                 if let ReceiverEntry::File(file) = &*item {
                     file.discard(&self.tree.temp_files);
                 }
@@ -326,7 +330,7 @@ impl TargetReceiver {
         let done = match (&*handle, end) {
             (ReceiverEntry::Directory { dir, fresh, meta, attributes, names }, _) => {
                 if let Some(names) = names {
-                    self.removals.sweep(&handle, dir, names, scope.as_ref());
+                    self.removals.sweep(&handle, dir, names, scope.as_ref(), complete);
                 }
                 self.removals.removes_only() && self.metadata.leave_unchanged(dir)
                     || self.metadata.finish_directory(dir, *fresh, meta, attributes.as_deref())

@@ -37,17 +37,6 @@ pub enum ReceiverEntry {
     Compared(Compared),
 }
 
-impl ReceiverEntry {
-    /// The source's names in a directory, where they are recorded.
-    pub fn source_names(&self) -> Option<&SourceNames> {
-        match self {
-            Self::Directory { names, .. } => names.as_ref(),
-            Self::Compared(Compared::Directory(compared)) => compared.names.as_ref(),
-            _ => None,
-        }
-    }
-}
-
 /// The counterpart of a source entry.
 pub enum Compared {
     /// A file of the same size.

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use haul_base::sys::sync::lock;
@@ -25,8 +25,6 @@ pub struct SourceNames {
     kept: NameBudget,
     /// The number of extraneous entries that count as removed, once decided.
     reserved: OnceLock<u64>,
-    /// The source does not know which names it has.
-    has_all: AtomicBool,
     /// For a source argument's own directory, which must have some name before anything is deleted.
     is_argument: bool,
 }
@@ -52,7 +50,6 @@ impl SourceNames {
             hashes: Mutex::new(Some(NameHashes::default())),
             kept: Arc::clone(kept),
             reserved: OnceLock::new(),
-            has_all: AtomicBool::new(false),
             is_argument: false,
         }
     }
@@ -84,16 +81,8 @@ impl SourceNames {
         }
     }
 
-    /// From now on, any name counts as the source's.
-    pub fn add_all(&self) {
-        self.has_all.store(true, Ordering::Relaxed);
-    }
-
     /// Whether the source has this name; `None` beyond the limit.
     pub fn has(&self, name: &Name) -> Option<bool> {
-        if self.has_all.load(Ordering::Relaxed) {
-            return Some(true);
-        }
         lock(&self.hashes).as_ref().map(|hashes| hashes.names.contains(&self.hasher.hash_one(name.as_bytes())))
     }
 

@@ -1,19 +1,25 @@
 //! Requested digests at the source (`-E %ALGORITHM`). Every frame is hashed as it is sent. Frames that the target
 //! already holds are hashed too, since both ends compare them. A file with a wrong digest is not completed.
+//!
+//! A file that changed meanwhile is read a second time here, at the same point.
 
 use std::io;
 
 use haul_proto::checksum::ChecksumAlgorithm;
 use haul_proto::ids::EntryId;
-use haul_proto::integrity::Digest;
+use haul_proto::integrity::{Digest, FrameTree, frame_check};
+use haul_proto::journal::check_value;
 use haul_proto::wire::checksum::ChecksumRequest;
 use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::resource_metrics::Stage;
 
 use super::session::Source;
 use crate::io::checksum::{FileChecksum, sum_of, verdict};
 use crate::io::storage::calls::read_at;
+use crate::metrics::stage_timer::during;
 use crate::source::entry::SourceEntry;
 use crate::source::path::SourceFileError;
+use crate::source::state::FileChange;
 
 impl Source {
     /// The requested checksum, if the source computes it.
@@ -54,16 +60,46 @@ impl Source {
     }
 
     fn finish_sum(&self, item: &SourceEntry, digest: Digest) -> Result<(), SourceFileError> {
-        let Some(sum) = self.sum(item) else { return self.report_sum(item, &digest) };
+        let sum = self.sum(item);
         // A pipe was hashed in order, and its frames cannot be requested again.
         let is_pipe = item.is_pipe();
-        let size = if is_pipe { 0 } else { item.offered.size };
-        let read = |index, room: &mut [u8]| self.read_again(item, index, room);
-        sum.finish(size, read, || !self.lock().stopped)?;
-        if !is_pipe && !item.is_as_offered(item.open_shared()?.fd())? {
-            return Err(SourceFileError::Changed);
+        if let Some(sum) = sum {
+            let size = if is_pipe { 0 } else { item.offered.size };
+            let read = |index, room: &mut [u8]| self.read_again(item, index, room);
+            sum.finish(size, read, || !self.lock().stopped)?;
+            if !is_pipe {
+                item.needs_second_reading(item.open_shared()?.fd())?;
+            }
         }
-        self.report_sum(item, sum.value().unwrap_or_default())
+        if item.has_changed(FileChange::Metadata) {
+            self.prove_by_second_reading(item, digest)?;
+            self.report_growth(item);
+        }
+        self.report_sum(item, sum.map_or(Some(&digest[..]), FileChecksum::value).unwrap_or_default())
+    }
+
+    /// Reads a changed file again, up to its offered length. Fails unless it still has this digest: then every frame was
+    /// constant from its first reading to its second.
+    fn prove_by_second_reading(&self, item: &SourceEntry, digest: Digest) -> Result<(), SourceFileError> {
+        let (settings, size) = (&self.request.settings, item.offered.size);
+        let frame = settings.frame;
+        let mut tree = FrameTree::new(frame.frames(size));
+        let mut room = vec![0; frame.bytes()];
+        for index in 0..frame.frames(size) {
+            if self.lock().stopped {
+                return Err(SourceFileError::Stopped);
+            }
+            let room = &mut room[..frame.frame_len(size, index).unwrap_or(0)];
+            if during(Stage::Read, || self.read_again(item, index, room))? < room.len() {
+                return Err(SourceFileError::Changed);
+            }
+            let value = match settings.blake3 {
+                true => frame.hash(size, index, room),
+                false => check_value(frame_check(room)),
+            };
+            tree.insert(index, value);
+        }
+        if tree.digest() == Some(digest) { Ok(()) } else { Err(SourceFileError::Changed) }
     }
 
     /// Reports the digest of a small file, read whole. Fails on a mismatch with the expected value.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -10,7 +11,7 @@ use haul_proto::entry::Timestamp;
 use haul_proto::integrity::FrameLen;
 use rustix::fs::FileType;
 
-use crate::fs::FileStat;
+use crate::fs::{FileIdentity, FileStat};
 use crate::io::checksum::FileChecksum;
 use crate::io::storage::FileAccess;
 use crate::io::storage::calls::read_at;
@@ -19,7 +20,7 @@ use crate::source::flow_feed::{FlowFeed, FlowPipe, FlowRead};
 use crate::source::own_unlinks::OwnUnlinkRecords;
 use crate::source::path::{SourceFileError, SourcePath};
 use crate::source::removable::RemovableFile;
-use crate::source::state::SourceState;
+use crate::source::state::{FileChange, SourceState};
 
 /// An offered entry.
 pub struct SourceEntry {
@@ -28,8 +29,12 @@ pub struct SourceEntry {
     content: SourceContent,
     /// Its state at the offer.
     pub offered: SourceState,
-    /// Device number of its file system; 0 for input without one.
-    device: u64,
+    /// The file; zeros for input without one.
+    identity: FileIdentity,
+    /// The greatest change since its offer with which it is copied, if a second reading equals the first.
+    pub tolerates: FileChange,
+    /// The greatest such change seen.
+    change: AtomicU8,
     /// Data for its removal, once it is verified at the target.
     pub removable: Option<RemovableFile>,
     /// A large file: opened by its first stream, closed when the entry is complete.
@@ -73,7 +78,7 @@ impl SourceEntry {
     pub fn file(operand: Arc<[u8]>, place: SourcePath, stat: &FileStat) -> Self {
         Self {
             offered: SourceState::from(stat),
-            device: stat.identity.device,
+            identity: stat.identity,
             ..Self::of(operand, SourceContent::Path(place), stat.size, stat.meta.modified)
         }
     }
@@ -95,7 +100,9 @@ impl SourceEntry {
             operand,
             content,
             offered: SourceState { size, modified, changed: Timestamp::default() },
-            device: 0,
+            identity: FileIdentity { device: 0, inode: 0 },
+            tolerates: FileChange::Nothing,
+            change: AtomicU8::new(FileChange::Nothing as u8),
             removable: None,
             opened,
             feed,
@@ -118,12 +125,17 @@ impl SourceEntry {
         let stat = stat_regular_file(&file)?;
         let item = Self::file(Arc::clone(&self.operand), place.clone(), &stat);
         let removable = self.removable.as_ref().map(|removable| removable.now(&stat, own_unlinks));
-        Ok(Some((Self { is_again: true, removable, ..item }, stat)))
+        Ok(Some((Self { is_again: true, removable, tolerates: self.tolerates, ..item }, stat)))
     }
 
     /// Device number of its file system; 0 for input without one.
     pub fn device(&self) -> u64 {
-        self.device
+        self.identity.device
+    }
+
+    /// Whether it changed while being read, and is offered again.
+    pub fn is_again(&self) -> bool {
+        self.is_again
     }
 
     /// Input for reading in order.
@@ -183,26 +195,55 @@ impl SourceEntry {
         Ok(self.stat_state(file)? == self.offered)
     }
 
+    /// Whether the open file has changed since its offer, so that a second reading is needed. Fails after a change that
+    /// is not tolerated.
+    pub fn needs_second_reading(&self, file: &OwnedFd) -> Result<bool, SourceFileError> {
+        let change = self.stat_state(file)?.change_since(&self.offered);
+        if change == FileChange::Nothing {
+            return Ok(false);
+        }
+        if !self.is_tolerable(file, change)? {
+            return Err(SourceFileError::Changed);
+        }
+        self.note_change(change);
+        Ok(true)
+    }
+
+    /// Whether a second reading proves the contents of the open file after this change. Another file of the same name is
+    /// no grown one.
+    pub fn is_tolerable(&self, file: &OwnedFd, change: FileChange) -> io::Result<bool> {
+        Ok(change <= self.tolerates && FileStat::at_fd(file)?.identity == self.identity)
+    }
+
+    /// Records a tolerated change.
+    pub fn note_change(&self, change: FileChange) {
+        self.change.fetch_max(change as u8, Ordering::Relaxed);
+    }
+
+    /// Whether a change as great as this one was tolerated.
+    pub fn has_changed(&self, change: FileChange) -> bool {
+        self.change.load(Ordering::Relaxed) >= change as u8
+    }
+
     /// The file, opened once for all streams, which also share the error. Fails if the file differs from its offer.
     pub fn open_shared(&self) -> Result<Arc<OpenedFile>, SourceFileError> {
         self.opened.get_or_init(|| self.open_as_offered()).clone()
     }
 
-    /// The open file, shared by concurrent users. Fails if the file differs from its offer.
+    /// The open file, shared by concurrent users. Fails if the file differs from its offer more than is tolerated.
     pub fn open_as_offered(&self) -> Result<Arc<OpenedFile>, SourceFileError> {
         let file = self.open()?;
         if !self.is_null() {
             wait_for_write(&file)?;
         }
-        if !self.is_as_offered(&file)? {
-            return Err(SourceFileError::Changed);
-        }
+        self.needs_second_reading(&file)?;
         // Only a hint: its failure has no effect.
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Sequential);
         Ok(Arc::new(OpenedFile::new(file, FileAccess::Read)?))
     }
 
-    /// Reads a frame of a file in order. After the last one, the file must equal its offer.
+    /// Reads a frame of a file in order. After the last one, the file must equal its offer, or
+    /// need a second reading.
     pub fn read_in_order(&self, frame: FrameLen, index: u64, room: &mut [u8]) -> Result<FlowRead, SourceFileError> {
         let file = self.open_shared()?;
         let len = frame.frame_len(self.offered.size, index).ok_or(SourceFileError::Changed)?;
@@ -211,8 +252,8 @@ impl SourceEntry {
             return Err(SourceFileError::Changed);
         }
         let is_last = index + 1 == frame.frames(self.offered.size);
-        if is_last && !self.is_as_offered(file.fd())? {
-            return Err(SourceFileError::Changed);
+        if is_last {
+            self.needs_second_reading(file.fd())?;
         }
         Ok(FlowRead { len, end: is_last.then_some((self.offered.size, self.offered.modified)) })
     }

@@ -17,23 +17,36 @@ const OUTBOX_MAX: usize = 1024;
 
 /// Excluded names of one directory, not yet reported.
 #[derive(Default)]
-pub(super) struct UnreportedExclusions(Vec<Name>);
+pub(super) struct UnreportedExclusions {
+    excluded: Vec<Name>,
+    /// Names that were listed, and are gone.
+    vanished: Vec<Name>,
+}
 
 impl UnreportedExclusions {
     /// Adds a name. Returns whether a report is due.
     pub fn add(&mut self, name: Name) -> bool {
-        self.0.push(name);
-        self.0.len() >= LEFT_OUT_NAMES_MAX
+        self.excluded.push(name);
+        self.excluded.len() >= LEFT_OUT_NAMES_MAX
+    }
+
+    /// Adds a name that is gone. Returns whether a report is due.
+    pub fn add_vanished(&mut self, name: Name) -> bool {
+        self.vanished.push(name);
+        self.vanished.len() >= LEFT_OUT_NAMES_MAX
     }
 
     /// Reports the names. `None` if the job was stopped.
     pub fn report(&mut self, source: &Source, directory: EntryId) -> Option<()> {
-        if self.0.is_empty() {
-            return Some(());
+        let Self { excluded, vanished } = std::mem::take(self);
+        if !excluded.is_empty() {
+            wait_for_outbox(source)?.machine.exclude(directory, excluded);
+            source.signals.outbox.notify_all();
         }
-        let names = std::mem::take(&mut self.0);
-        wait_for_outbox(source)?.machine.exclude(directory, names);
-        source.signals.outbox.notify_all();
+        if !vanished.is_empty() {
+            wait_for_outbox(source)?.machine.tell_vanished(directory, vanished);
+            source.signals.outbox.notify_all();
+        }
         Some(())
     }
 }
@@ -41,13 +54,6 @@ impl UnreportedExclusions {
 /// Sends a filter file to the target. `None` if the job was stopped.
 pub(super) fn report_patterns(source: &Source, directory: EntryId, (file, text): PatternFile) -> Option<()> {
     wait_for_outbox(source)?.machine.send_patterns(directory, file, text);
-    source.signals.outbox.notify_all();
-    Some(())
-}
-
-/// Protects what a mount point hides. `None` if the job was stopped.
-pub(super) fn report_mount_point(source: &Source, directory: EntryId) -> Option<()> {
-    wait_for_outbox(source)?.machine.exclude_all(directory);
     source.signals.outbox.notify_all();
     Some(())
 }
@@ -71,6 +77,8 @@ pub(super) fn judge(is_all: &mut Option<bool>, found: &WalkEntry) {
         WalkEntry::EnterDir { .. }
         | WalkEntry::LeaveDir { .. }
         | WalkEntry::LeftOut { .. }
+        | WalkEntry::Vanished { .. }
+        | WalkEntry::VanishedDir { .. }
         | WalkEntry::Failed { .. } => {}
     }
 }

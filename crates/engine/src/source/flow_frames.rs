@@ -20,6 +20,7 @@ use crate::net::stream::StreamError;
 use crate::source::entry::SourceEntry;
 use crate::source::flow_feed::FlowRead;
 use crate::source::frame_sink::FrameSink;
+use crate::source::state::FileChange;
 
 /// Reads and sends the next frame of a flow.
 pub(super) fn send_next(
@@ -50,6 +51,9 @@ pub(super) fn send_next(
     // No other stream may read before this frame counts as read.
     source.update_in_order(&next.handle, next.index, buffer.payload());
     let is_only = next.index == 0 && end.is_some();
+    if end.is_some() && next.handle.has_changed(FileChange::Metadata) {
+        source.lock().machine.await_second_reading(next.entry);
+    }
     let Some(written) = source.flow_read(next, len, end) else {
         reader.give_back(buffer);
         return Ok(());

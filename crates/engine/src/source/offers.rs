@@ -16,6 +16,7 @@ use haul_proto::ids::EntryId;
 use haul_proto::limits::{OFFER_ENTRIES_MAX, OPEN_DIRECTORIES_MAX};
 use haul_proto::path::Name;
 use haul_proto::wire::list_batch::SourceBatch;
+use haul_proto::wire::message::ListingEnd;
 use haul_proto::wire::request::SymlinkMode as LinkRule;
 use haul_proto::wire::resource_metrics::Stage;
 
@@ -139,6 +140,8 @@ struct OpenDirectory {
     name_len: usize,
     /// As [`OfferedChild::hides`].
     hides: bool,
+    /// It was removed during its listing.
+    has_vanished: bool,
 }
 
 /// An offered source argument.
@@ -249,12 +252,7 @@ impl OfferBuilder<'_> {
                     OfferedChild { name: dir.name().cloned(), meta, more, patterns, hides: false },
                 )
             }
-            WalkEntry::LeaveDir { complete, is_mount_point, .. } => {
-                if let Some(directory) = self.open.last().filter(|_| is_mount_point && self.empty.is_empty()) {
-                    exclusions::report_mount_point(self.source, directory.id)?;
-                }
-                self.leave_directory(complete)
-            }
+            WalkEntry::LeaveDir { complete, is_mount_point, .. } => self.leave_directory(complete, is_mount_point),
             WalkEntry::Filtered { name } => {
                 reporter.filtered(1);
                 self.exclude(name)
@@ -287,6 +285,16 @@ impl OfferBuilder<'_> {
                 self.offer(Entry { place: entry_place, kind, meta, version: None, more: None }, item).map(drop)
             }
             WalkEntry::LeftOut { parent, name, reason } => self.skip(operand, &parent, name, reason),
+            WalkEntry::Vanished { parent, name } => {
+                reporter.vanished(below(&operand.path, &parent.path_of(name.as_bytes())));
+                self.exclude_vanished(name)
+            }
+            WalkEntry::VanishedDir { dir } => {
+                reporter.vanished(below(&operand.path, &dir.path_bytes()));
+                // One that waits for its first entry is not offered at all.
+                self.open.last_mut().filter(|_| self.empty.is_empty()).iter_mut().for_each(|it| it.has_vanished = true);
+                Some(())
+            }
             WalkEntry::Failed { path, error } => {
                 self.report_unreadable(below(&operand.path, &path), &error);
                 Some(())
@@ -312,13 +320,15 @@ impl OfferBuilder<'_> {
         Some(())
     }
 
-    fn leave_directory(&mut self, is_complete: bool) -> Option<()> {
+    fn leave_directory(&mut self, is_complete: bool, is_mount_point: bool) -> Option<()> {
         if let Some(OfferedChild { name, .. }) = self.empty.pop() {
             return name.map_or(Some(()), |name| self.exclude(name));
         }
         self.report_exclusions()?;
-        if let Some(OpenDirectory { id, hides, .. }) = self.open.pop() {
-            self.source.lock().machine.end_directory(id, is_complete && !hides);
+        if let Some(OpenDirectory { id, hides, has_vanished, .. }) = self.open.pop() {
+            let is_unknown = has_vanished || is_mount_point;
+            let listing = if is_unknown { ListingEnd::Unknown } else { ListingEnd::from(is_complete && !hides) };
+            self.source.lock().machine.end_directory(id, listing);
             self.source.signals.outbox.notify_all();
             self.batch = 0;
         }
@@ -370,7 +380,7 @@ impl OfferBuilder<'_> {
         self.drop_attributes_without_room(operand, &mut entry);
         let name_len = if let EntryPlace::Child { name, .. } = &entry.place { name.as_bytes().len() } else { 0 };
         let id = self.offer(entry, SourceEntry::directory(Arc::clone(&operand.path)))?;
-        self.open.push(OpenDirectory { id, name_len, hides });
+        self.open.push(OpenDirectory { id, name_len, hides, has_vanished: false });
         if !self.source.request.tell_left_out {
             return Some(());
         }
@@ -396,6 +406,17 @@ impl OfferBuilder<'_> {
         match self.empty.last_mut() {
             Some(entered) => entered.hides = true,
             None if self.untold.add(name) => self.report_exclusions()?,
+            None => {}
+        }
+        Some(())
+    }
+
+    /// Records a name of the innermost directory that was listed, and is gone.
+    fn exclude_vanished(&mut self, name: Name) -> Option<()> {
+        match self.empty.last_mut() {
+            _ if !self.source.request.tell_left_out => {}
+            Some(entered) => entered.hides = true,
+            None if self.untold.add_vanished(name) => self.report_exclusions()?,
             None => {}
         }
         Some(())
@@ -440,6 +461,7 @@ impl OfferBuilder<'_> {
         }
         let mut item = SourceEntry::file(Arc::clone(&operand.path), place, stat);
         item.removable = self.source.removable(&item, stat);
+        item.tolerates = self.source.tolerates();
         let mut entry = self.source.file_entry(entry_place, stat);
         self.source.add_attributes(&mut entry, &item);
         if self.source.request.tell_digests && !self.source.compares() && stat.size > 0 {

@@ -173,6 +173,7 @@ fn named(operand: &[u8], policy: &HostPolicy) -> Result<FlowPipe, OperandRefusal
 
 /// Opens source arguments one after the other.
 pub struct OperandOpener<'a> {
+    request: &'a SourceRequest,
     recursive: bool,
     /// Symbolic links among source arguments are copied, not followed.
     keeps_links: bool,
@@ -244,7 +245,7 @@ fn lookup_error(path: &Path, error: io::Error) -> OperandRefusal {
 
 impl<'a> OperandOpener<'a> {
     /// For the source arguments of `request`. Invalid ones are reported.
-    pub fn new(request: &SourceRequest, reporter: &'a Reporter) -> Self {
+    pub fn new(request: &'a SourceRequest, reporter: &'a Reporter) -> Self {
         let base = match &request.base {
             Some(base) if request.listed && request.links != LinkRule::Follow => {
                 std::fs::canonicalize(OsStr::from_bytes(base)).ok()
@@ -256,13 +257,19 @@ impl<'a> OperandOpener<'a> {
         let (recursive, latest_parent) = (request.recursive, None);
         let is_alone = request.operands.len() == 1
             && !(request.listed || request.compare || request.range.is_some() || lookup::is_confined());
-        Self { recursive, keeps_links, is_alone, reporter, base, cache, parents, latest_parent }
+        Self { request, recursive, keeps_links, is_alone, reporter, base, cache, parents, latest_parent }
     }
 
     /// Opens a source argument; `None`, with a report, if it is invalid.
     pub fn open_operand(&mut self, operand: &[u8]) -> Option<OperandRoot> {
         match self.resolve(Path::new(OsStr::from_bytes(operand))) {
             Ok(root) => Some(root),
+            Err(OperandRefusal::Io(error) | OperandRefusal::Wildcards(error))
+                if error.kind() == io::ErrorKind::NotFound && is_planned(self.request) =>
+            {
+                self.reporter.vanished(operand.to_vec());
+                None
+            }
             Err(refusal) => {
                 self.reporter.failed(operand.to_vec(), refusal.to_string());
                 None
@@ -365,6 +372,13 @@ impl<'a> OperandOpener<'a> {
             false => Err(OperandRefusal::OutOfBase),
         }
     }
+}
+
+/// Whether an argument that is gone was found by an earlier walk, below a base that is still there. In ranges, other runs
+/// copy its other parts.
+pub fn is_planned(request: &SourceRequest) -> bool {
+    let base = request.base.as_deref().filter(|_| request.live.is_planned && request.range.is_none());
+    base.is_some_and(|base| lookup::stat(Path::new(OsStr::from_bytes(base))).is_ok())
 }
 
 /// The name of the entry itself: a trailing slash selects a link's target.

@@ -8,7 +8,7 @@ use haul_base::job::error::{CHANGED_SINCE_PLAN, CHANGED_WHILE_READ};
 use haul_base::sys::describe::describe;
 use haul_proto::path::Name;
 
-use crate::fs::{Dir, FollowLinks};
+use crate::fs::{Dir, FileStat, FollowLinks};
 use crate::io::checksum::DigestMismatch;
 use crate::io::program::ProgramError;
 
@@ -64,5 +64,11 @@ impl SourcePath {
     /// The path for messages, below this source argument as typed.
     pub fn path(&self, operand: &[u8]) -> Vec<u8> {
         if self.is_operand { operand.to_vec() } else { below(operand, &self.parent.path_of(self.name.as_bytes())) }
+    }
+
+    /// Whether nothing has this name any more.
+    pub fn is_gone(&self) -> bool {
+        let found = self.parent.fd().and_then(|dir| FileStat::at_name(&*dir, &self.name, FollowLinks::Itself));
+        found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 }

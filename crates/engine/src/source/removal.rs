@@ -15,6 +15,7 @@ use crate::policy::audit::AuditAction;
 use crate::source::entry::SourceEntry;
 use crate::source::operands;
 use crate::source::removable::{RemovableFile, RemovalNames};
+use crate::source::state::FileChange;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 
 /// Most files removed in one batch.
@@ -70,7 +71,8 @@ impl Source {
                 None => {
                     let is_other_name =
                         item.removable.as_ref().is_some_and(|it| matches!(it.names, RemovalNames::Other(_)));
-                    add(&self.reporter.sync.left_at_source, u64::from(is_other_name));
+                    let is_left = is_other_name || item.has_changed(FileChange::Growth);
+                    add(&self.reporter.sync.left_at_source, u64::from(is_left));
                     state.machine.release_verified(1);
                 }
             }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,7 +23,7 @@ use haul_proto::wire::message::TargetMessage;
 use haul_proto::wire::pipe::PipeKind;
 use haul_proto::wire::preserve::HolePolicy;
 use haul_proto::wire::ranges::{PlannedVersion, SourceRange};
-use haul_proto::wire::report::WorkerMessage;
+use haul_proto::wire::report::{SourceChange, WorkerMessage};
 use haul_proto::wire::request::{SourceRequest, SymlinkMode, TargetOperand};
 use haul_proto::wire::storage::CacheUse;
 
@@ -43,6 +44,7 @@ use crate::source::own_unlinks::OwnUnlinkRecords;
 use crate::source::owners::SourceOwners;
 use crate::source::path::SourceFileError;
 use crate::source::source_removal::SourceRemovals;
+use crate::source::state::FileChange;
 use crate::sys::confine::{ConfineBounds, ConfineRights};
 use crate::sys::notify::Notify;
 
@@ -400,33 +402,68 @@ impl Source {
             return self.fail_for_good(entry, item, &SourceFileError::ChangedSincePlan);
         }
         match item.again(&self.own_unlinks) {
-            Ok(Some((again, stat))) => self.offer_again(entry, again, &stat),
+            Ok(Some((again, stat))) => {
+                if !self.offer_again(entry, again, &stat) {
+                    self.fail_for_good(entry, item, &error);
+                }
+            }
             Ok(None) => self.fail_for_good(entry, item, &error),
             Err(error) => self.fail_for_good(entry, item, &error),
         }
     }
 
-    /// Fails a file. It is not offered again, since some of its data may be lost.
+    /// The greatest change of a file while it is read that a second reading makes up for.
+    pub(super) fn tolerates(&self) -> FileChange {
+        match self.request.live.refuse_growing {
+            // Other runs send the other ranges of the planned version.
+            _ if self.request.range.is_some() || self.compares() => FileChange::Nothing,
+            true => FileChange::Metadata,
+            false => FileChange::Growth,
+        }
+    }
+
+    /// Reports a file that was copied without what was appended meanwhile.
+    pub(super) fn report_growth(&self, item: &SourceEntry) {
+        if item.has_changed(FileChange::Growth) {
+            self.reporter.send(&WorkerMessage::SourceChanged { path: item.path(), change: SourceChange::Grew });
+        }
+    }
+
+    /// Whether a file that cannot be opened has vanished: its name is gone, and the source argument is still there.
+    fn has_vanished(&self, item: &SourceEntry, error: &SourceFileError) -> bool {
+        let is_absent = matches!(error, SourceFileError::Io(error) if error.kind() == io::ErrorKind::NotFound);
+        let Some(place) = item.place().filter(|_| is_absent && self.request.range.is_none()) else { return false };
+        let is_argument_there =
+            if place.is_operand { operands::is_planned(&self.request) } else { place.parent.is_root_there() };
+        is_argument_there && place.is_gone()
+    }
+
+    /// Fails a file, or counts it as vanished. It is not offered again, since some of its data may be lost.
     pub(super) fn fail_for_good(&self, entry: EntryId, item: &SourceEntry, error: &SourceFileError) {
-        let reason = error.to_string();
+        let (reason, has_vanished) = (error.to_string(), self.has_vanished(item, error));
         let mut state = self.lock();
-        if state.machine.fail(entry, &reason) {
-            // Under the lock: the job may end with this entry, and its summary counts the failure.
+        // Reported under the lock: the job may end with this entry, and its summary counts the failure.
+        if has_vanished && state.machine.vanish(entry) {
+            self.reporter.vanished(item.path());
+        } else if !has_vanished && state.machine.fail(entry, &reason) {
             self.reporter.failed(item.path(), reason);
         }
         drop(state);
         self.notify();
     }
 
-    fn offer_again(&self, entry: EntryId, item: SourceEntry, stat: &FileStat) {
+    /// Offers a changed file again. Returns `false` if the target takes no other version of it.
+    fn offer_again(&self, entry: EntryId, item: SourceEntry, stat: &FileStat) -> bool {
         let path = item.path();
         let mut now = self.file_entry(EntryLocation::Again(entry), stat);
         self.add_attributes(&mut now, &item);
-        if self.lock().machine.offer_again(entry, now, Arc::new(item)).is_some() {
+        let is_offered = self.lock().machine.offer_again(entry, now, Arc::new(item)).is_some();
+        if is_offered {
             let text = format!("{} changed while being read; starting it over", escape(&path));
             self.reporter.send(&WorkerMessage::Warning { text });
         }
         self.notify();
+        is_offered
     }
 
     /// Sends the names of an entry's owner and group before its offer, once each.

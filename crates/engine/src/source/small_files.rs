@@ -1,5 +1,7 @@
 //! Small files, packed into shared frames: read whole, with a check against concurrent changes.
 
+use std::os::fd::OwnedFd;
+
 use haul_proto::entry::Timestamp;
 use haul_proto::ids::EntryId;
 use haul_proto::integrity::{NO_VALUE, frame_check};
@@ -16,6 +18,7 @@ use crate::policy::audit::{AuditAction, AuditRecord};
 use crate::source::entry::SourceEntry;
 use crate::source::frame_sink::FrameSink;
 use crate::source::path::SourceFileError;
+use crate::source::state::FileChange;
 
 /// Most reads of a small file that changes while being read.
 const READS_MAX: usize = 3;
@@ -49,6 +52,7 @@ pub(super) fn send(
                     let audited = source.reporter.audit(&AuditRecord { bytes, digest: Some(&digest), ..sent });
                     audited.map_err(std::io::Error::other)?;
                 }
+                source.report_growth(&file.handle);
                 packed.push(packed_file(file.entry, len, modified, digest));
                 used += len;
             }
@@ -83,8 +87,8 @@ enum SmallFileRead {
     NoRoom(u64),
 }
 
-/// Reads a small file whole: the bytes read must match its size, and size and times must be unchanged afterwards.
-/// Otherwise it is reread. `room` is the space left in the pack; a file of more than `most` bytes is not small.
+/// Reads a small file whole: the bytes read must match its size. Size and times must be unchanged afterwards, or a
+/// second reading after a tolerated change must find the same bytes. Otherwise it is reread. `room` is the space left in the pack; a file of more than `most` bytes is not small.
 fn read_small(item: &SourceEntry, room: &mut [u8], most: usize) -> Result<SmallFileRead, SourceFileError> {
     let file = item.open()?;
     let mut state = item.offered;
@@ -102,10 +106,22 @@ fn read_small(item: &SourceEntry, room: &mut [u8], most: usize) -> Result<SmallF
             return if want == most { Err(SourceFileError::Changed) } else { Ok(SmallFileRead::NoRoom(most as u64)) };
         }
         let now = item.stat_state(&file)?;
-        if (tells_no_size || read == want) && now == state {
+        let change = now.change_since(&state);
+        let is_whole = tells_no_size || read == want;
+        if is_whole && change == FileChange::Nothing {
+            return Ok(SmallFileRead::Whole(read, state.modified));
+        }
+        if is_whole && !tells_no_size && item.is_tolerable(&file, change)? && is_again(&file, &room[..read])? {
+            item.note_change(change);
             return Ok(SmallFileRead::Whole(read, state.modified));
         }
         state = now;
     }
     Err(SourceFileError::Changed)
+}
+
+/// Whether a second reading finds the same bytes.
+fn is_again(file: &OwnedFd, bytes: &[u8]) -> std::io::Result<bool> {
+    let mut room = vec![0; bytes.len()];
+    Ok(read_at(file, &mut room, 0)? == bytes.len() && room == bytes)
 }

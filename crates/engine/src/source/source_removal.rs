@@ -13,7 +13,7 @@ use crate::source::entry::SourceEntry;
 use crate::source::own_unlinks::UnlinkSpan;
 use crate::source::path::SourcePath;
 use crate::source::removable::{RemovableFile, RemovalIdentity, RemovalNames};
-use crate::source::state::SourceState;
+use crate::source::state::{FileChange, SourceState};
 
 /// Verified files queued for removal.
 pub type SourceRemovals = VecDeque<SourceRemoval>;
@@ -46,6 +46,10 @@ impl SourceRemoval {
     /// `None` for entries that stay.
     pub(super) fn new(item: &SourceEntry) -> Option<Self> {
         let (place, removable) = (item.place()?.clone(), item.removable.clone()?);
+        // The rest of it was not copied.
+        if item.has_changed(FileChange::Growth) {
+            return None;
+        }
         // No data was sent for an existing file.
         if let RemovalNames::Other(proof) = &removable.names
             && !proof.load(Ordering::Relaxed)

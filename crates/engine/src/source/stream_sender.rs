@@ -30,6 +30,7 @@ use crate::net::stream::StreamError;
 use crate::source::entry::SourceEntry;
 use crate::source::frame_sink::FrameSink;
 use crate::source::path::SourceFileError;
+use crate::source::state::FileChange;
 use crate::source::{flow_frames, small_files};
 
 /// Discards all data, for a job that only compares.
@@ -212,6 +213,8 @@ impl<O: FrameSink> StreamSender<'_, O> {
         source.audit_begin(&chunk.handle)?;
         let may_share =
             matches!(known, PeerChunkState::Nothing) && !chunk.handle.is_null() && !source.policy.is_forced();
+        // A second reading proves nothing of shared blocks.
+        let may_share = may_share && !chunk.handle.is_again() && !chunk.handle.has_changed(FileChange::Metadata);
         if may_share
             && let Some(target) = self.sink.target_here()
             && target.share(&file, chunk.entry, chunk.size, chunk.frames.clone())?
@@ -323,12 +326,14 @@ impl<O: FrameSink> StreamSender<'_, O> {
     }
 
     /// Records a chunk as sent, except for frames in `same`, which equal the target's. It counts only if the file still
-    /// equals its offer.
+    /// equals its offer, or is read a second time.
     fn conclude(&mut self, chunk: &Chunk<SourceEntry>, file: &OpenedFile, values: Vec<(u64, Digest)>, same: RangeSet) {
         let (source, entry) = (self.source, chunk.entry);
-        match during(Stage::Open, || chunk.handle.is_as_offered(file.fd())) {
-            Ok(false) => source.fail(entry, &chunk.handle, SourceFileError::Changed),
-            Ok(true) if source.compares() => {
+        match during(Stage::Open, || chunk.handle.needs_second_reading(file.fd())) {
+            Ok(true) if !source.lock().machine.await_second_reading(entry) => {
+                source.fail(entry, &chunk.handle, SourceFileError::Changed);
+            }
+            Ok(_) if source.compares() => {
                 let len = |(index, _): &(u64, Digest)| frame_len(source, chunk.size, *index) as u64;
                 add(&source.reporter.tally.bytes_compared, values.iter().map(len).sum());
                 let is_small = values.len() == 1;
@@ -337,8 +342,8 @@ impl<O: FrameSink> StreamSender<'_, O> {
                     source.all_read(&mut self.compared);
                 }
             }
-            Ok(true) => source.frames_read(entry, &chunk.handle, &values, &same),
-            Err(error) => source.fail(entry, &chunk.handle, error.into()),
+            Ok(_) => source.frames_read(entry, &chunk.handle, &values, &same),
+            Err(error) => source.fail(entry, &chunk.handle, error),
         }
     }
 

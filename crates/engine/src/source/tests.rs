@@ -19,7 +19,7 @@ use haul_proto::path::Name;
 use haul_proto::scheduler::{ChunkSizer, WorkItem};
 use haul_proto::wire::frame::RecordTrailer;
 use haul_proto::wire::list_batch::SourceBatch;
-use haul_proto::wire::message::{Exclusion, SourceMessage, TargetMessage, TransferNeed};
+use haul_proto::wire::message::{Exclusion, ListingEnd, SourceMessage, TargetMessage, TransferNeed};
 use haul_proto::wire::request::{SourceRequest, SymlinkMode};
 use haul_proto::wire::write_options::SkipOptions;
 
@@ -88,11 +88,15 @@ fn exclusion_reports(tree: &Path, skip: SkipOptions) -> Vec<String> {
             names.sort();
             Some(format!("{} without {names:?}", entry.0))
         }
+        SourceMessage::Excluded { entry, what: Exclusion::Vanished(names) } => {
+            Some(format!("{} vanished {}", entry.0, names.len()))
+        }
         SourceMessage::Excluded { entry, what: Exclusion::Patterns { .. } } => {
             Some(format!("{} has patterns", entry.0))
         }
-        SourceMessage::Excluded { entry, what: Exclusion::Everything } => Some(format!("{} is excluded", entry.0)),
-        SourceMessage::DirectoryEnd { entry, complete } => Some(format!("{} complete {complete}", entry.0)),
+        SourceMessage::DirectoryEnd { entry, listing } => {
+            Some(format!("{} complete {}", entry.0, listing == ListingEnd::Complete))
+        }
         _ => None,
     };
     messages.filter_map(text).collect()

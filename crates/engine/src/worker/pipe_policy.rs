@@ -26,6 +26,7 @@ impl ClientLimits {
             recursive: _,
             links: _,
             skip: _,
+            live: _,
             preserve: _,
             filters: _,
             tell_left_out: _,

@@ -73,6 +73,7 @@ impl ClientLimits {
             recursive: _,
             links,
             skip: _,
+            live: _,
             // All attributes of a readable file may be read; the target decides about their use.
             preserve: _,
             // Names and patterns: filter files are read below a source argument, as other files are.

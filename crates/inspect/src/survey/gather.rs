@@ -202,6 +202,7 @@ impl SurveyResult {
             WalkEntry::Symlink { .. } => self.totals.links += 1,
             WalkEntry::Node { .. } => self.totals.others += 1,
             WalkEntry::LeftOut { .. } => self.totals.left_out += 1,
+            WalkEntry::Vanished { .. } | WalkEntry::VanishedDir { .. } => {}
             WalkEntry::Failed { path, error } => self.fail(below(typed, &path), &describe(&error)),
         }
     }

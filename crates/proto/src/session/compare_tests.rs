@@ -260,7 +260,7 @@ fn the_end_of_a_directory_says_whether_its_listing_was_complete() {
     for complete in [true, false] {
         let mut target = target(1);
         target.settle_entry(FILE, true);
-        let ended = target.handle(SourceMessage::DirectoryEnd { entry: EntryId(0), complete });
+        let ended = target.handle(SourceMessage::DirectoryEnd { entry: EntryId(0), listing: complete.into() });
         assert!(matches!(ended, Ok(TargetStep::Finish(finish)) if finish.complete == complete));
     }
 }

@@ -144,7 +144,7 @@ impl Pair {
             | TargetStep::Passed(_)
             | TargetStep::Owner { .. }
             | TargetStep::LeftOut(..)
-            | TargetStep::LeftOutAll(_)
+            | TargetStep::Vanished(..)
             | TargetStep::Patterns(..) => {}
         }
     }
@@ -364,7 +364,7 @@ impl Pair {
                 | TargetStep::Passed(_)
                 | TargetStep::Owner { .. }
                 | TargetStep::LeftOut(..)
-                | TargetStep::LeftOutAll(_)
+                | TargetStep::Vanished(..)
                 | TargetStep::Patterns(..) => {}
                 other => panic!("{other:?}"),
             },

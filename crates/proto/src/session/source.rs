@@ -30,7 +30,7 @@ use crate::scheduler::{Scheduler, WorkItem};
 use crate::session::digest_state::DigestState;
 use crate::session::source::verified::VerifiedFiles;
 use crate::session::window::EntryWindow;
-use crate::wire::message::{Exclusion, SourceMessage, TargetMessage};
+use crate::wire::message::{Exclusion, ListingEnd, SourceMessage, TargetMessage};
 
 /// Reserve of the byte limit for incomplete entries. With less room, the window is closed. It fits any entry, and files
 /// offered anew with more attributes.
@@ -174,6 +174,20 @@ impl<H> SourceSession<H> {
         self.end_flow(entry);
     }
 
+    /// Delays the end of a file that has changed while being read, until the engine has read it a second time: as after
+    /// [`Self::await_sums`], for this file. Returns `false` if its end was sent, or if the file is not wanted any more.
+    pub fn await_second_reading(&mut self, entry: EntryId) -> bool {
+        let summing = match self.entries.get_mut(&entry).map(|tracked| &mut tracked.state) {
+            Some(OfferState::Large(LargeOffer { ended: false, summing, .. })) => summing,
+            Some(OfferState::Flow(flow)) if !flow.is_told() => &mut flow.summing,
+            _ => return false,
+        };
+        if summing.is_done() {
+            *summing = DigestState::Awaited;
+        }
+        true
+    }
+
     /// Sets the number of streams that share the work.
     pub fn set_streams(&mut self, streams: u16) {
         self.plan.set_streams(streams);
@@ -248,7 +262,7 @@ impl<H> SourceSession<H> {
     }
 
     /// Ends the offers in this directory.
-    pub fn end_directory(&mut self, entry: EntryId, complete: bool) {
+    pub fn end_directory(&mut self, entry: EntryId, listing: impl Into<ListingEnd>) {
         self.flush_offers();
         let Some(OfferedEntry { state: OfferState::Directory { ended, refused }, bytes, .. }) =
             self.entries.get_mut(&entry)
@@ -257,7 +271,7 @@ impl<H> SourceSession<H> {
         };
         if !std::mem::replace(ended, true) {
             self.window.close_directory(*bytes);
-            self.outbox.push_back(SourceMessage::DirectoryEnd { entry, complete });
+            self.outbox.push_back(SourceMessage::DirectoryEnd { entry, listing: listing.into() });
             if *refused {
                 self.settle_entry(entry);
             }
@@ -270,10 +284,10 @@ impl<H> SourceSession<H> {
         self.outbox.push_back(SourceMessage::Excluded { entry, what: Exclusion::Names(names) });
     }
 
-    /// Excludes everything in a directory that has not ended.
-    pub fn exclude_all(&mut self, entry: EntryId) {
+    /// Sends names that were listed in a directory and are gone, before its end.
+    pub fn tell_vanished(&mut self, entry: EntryId, names: Vec<Name>) {
         self.flush_offers();
-        self.outbox.push_back(SourceMessage::Excluded { entry, what: Exclusion::Everything });
+        self.outbox.push_back(SourceMessage::Excluded { entry, what: Exclusion::Vanished(names) });
     }
 
     /// Sends a filter file of a directory before the first offer in it.
@@ -513,11 +527,20 @@ impl<H> SourceSession<H> {
     /// Fails a file that the source cannot deliver. Returns `false` without any effect if the file is not wanted yet or
     /// any more.
     pub fn fail(&mut self, entry: EntryId, reason: &str) -> bool {
+        self.give_up(entry, reason, false)
+    }
+
+    /// As [`Self::fail`], for a file whose name is gone: no failure of the job.
+    pub fn vanish(&mut self, entry: EntryId) -> bool {
+        self.give_up(entry, "vanished", true)
+    }
+
+    fn give_up(&mut self, entry: EntryId, reason: &str, vanished: bool) -> bool {
         let state = self.entries.get(&entry).map(|tracked| &tracked.state);
         let needed = matches!(state, Some(OfferState::Small { .. } | OfferState::Large(_) | OfferState::Flow(_)));
         if needed {
             self.settle_entry(entry);
-            self.outbox.push_back(SourceMessage::SourceFailed { entry, reason: reason.into() });
+            self.outbox.push_back(SourceMessage::SourceFailed { entry, reason: reason.into(), vanished });
         }
         needed
     }

@@ -87,7 +87,10 @@ fn a_tree_is_copied() {
     source.end_offers();
     let messages = drain(&mut source);
     assert!(matches!(&messages[0], SourceMessage::Offer { first: EntryId(0), entries } if entries.len() == 3));
-    assert_eq!(messages[1..], [SourceMessage::DirectoryEnd { entry: dir, complete: true }, SourceMessage::OffersEnd]);
+    assert_eq!(
+        messages[1..],
+        [SourceMessage::DirectoryEnd { entry: dir, listing: true.into() }, SourceMessage::OffersEnd]
+    );
     assert!(source.next_work(STREAM, CHUNK_FRAMES_MAX).is_none() && !source.has_work() && !source.is_finished());
     source.handle(needs(0, &[TransferNeed::All; 3])).unwrap();
     assert!(source.has_work());
@@ -241,6 +244,21 @@ fn only_needed_files_can_fail_at_the_source() {
     assert_eq!(drain(&mut source), []);
     assert_eq!(source.handle(needs(0, &[TransferNeed::All; 2])), Ok(()));
     assert!(source.fail(ids[1], "needed"));
+}
+
+#[test]
+fn a_file_that_changed_ends_only_after_its_second_reading() {
+    let mut source = source();
+    let ids = offered(&mut source, vec![file(2 * F)])[0];
+    source.handle(needs(0, &[TransferNeed::All])).unwrap();
+    let values = [(0, [1; 32]), (1, [2; 32])];
+    assert!(source.frames_read(ids, &values[..1], &RangeSet::new()).is_none());
+    assert!(source.await_second_reading(ids) && source.await_second_reading(ids));
+    let digest = source.frames_read(ids, &values[1..], &RangeSet::new());
+    assert!(digest.is_some() && drain(&mut source).is_empty(), "the engine has to read it again");
+    source.summed(ids);
+    assert!(matches!(drain(&mut source)[..], [SourceMessage::FileEnd { .. }]));
+    assert!(!source.await_second_reading(ids), "its end was sent");
 }
 
 #[test]
@@ -526,7 +544,7 @@ fn a_refused_directory_completes_at_its_end() {
         source.end_directory(EntryId(0), true);
         source.end_offers();
         let ends: Vec<_> = drain(source);
-        let end = SourceMessage::DirectoryEnd { entry: EntryId(0), complete: true };
+        let end = SourceMessage::DirectoryEnd { entry: EntryId(0), listing: true.into() };
         assert_eq!(ends, [end, SourceMessage::OffersEnd], "ended once");
         assert!(source.is_finished() && source.window() == ENTRY_WINDOW);
     }

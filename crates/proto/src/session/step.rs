@@ -75,17 +75,17 @@ pub enum TargetStep<H> {
     /// All frames of this large file of the given size exist. Compute the rest of its requested digest, then call
     /// [`super::target::TargetSession::summed`]; or settle it.
     Sum(EntryId, Arc<H>, u64),
-    /// The received data of this file is void: report and remove it, then call
-    /// [`super::target::TargetSession::abandoned`].
-    Abandon(EntryId, Arc<H>, String),
+    /// The received data of this file is void: remove it, then call [`super::target::TargetSession::abandoned`]. The flag
+    /// is set if the file has vanished at the source, which is no failure.
+    Abandon(EntryId, Arc<H>, bool),
     /// Open this number of further streams over this path, if this end connects.
     Connect(u16, PathId),
     /// The source has offered all listed source arguments before this number.
     Passed(u32),
     /// The source excludes these names in this directory.
     LeftOut(Arc<H>, Vec<Name>),
-    /// The source excludes everything in this directory.
-    LeftOutAll(Arc<H>),
+    /// These names of this directory are gone at the source.
+    Vanished(Arc<H>, Vec<Name>),
     /// Name of a user or group at the source.
     Owner {
         /// Whether this is a group.

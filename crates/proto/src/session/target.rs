@@ -34,7 +34,7 @@ use crate::integrity::{Digest, FrameLen, FrameTree};
 use crate::session::differing::Differing;
 use crate::session::digest_state::DigestState;
 use crate::session::window::EntryWindow;
-use crate::wire::message::{Exclusion, SourceMessage, TargetMessage, TransferNeed};
+use crate::wire::message::{Exclusion, ListingEnd, SourceMessage, TargetMessage, TransferNeed};
 
 /// The target's side of a job. `H` is the engine's handle of an entry.
 #[derive(Debug)]
@@ -185,12 +185,14 @@ impl<H> TargetSession<H> {
         }
         match message {
             SourceMessage::Offer { first, entries } => self.handle_offer(first, entries),
-            SourceMessage::DirectoryEnd { entry, complete } => self.handle_directory_end(entry, complete),
+            SourceMessage::DirectoryEnd { entry, listing } => {
+                self.handle_directory_end(entry, listing == ListingEnd::Complete)
+            }
             SourceMessage::Excluded { entry, what: Exclusion::Names(names) } => {
                 Ok(self.open_directory(entry)?.map_or(TargetStep::None, |handle| TargetStep::LeftOut(handle, names)))
             }
-            SourceMessage::Excluded { entry, what: Exclusion::Everything } => {
-                Ok(self.open_directory(entry)?.map_or(TargetStep::None, TargetStep::LeftOutAll))
+            SourceMessage::Excluded { entry, what: Exclusion::Vanished(names) } => {
+                Ok(self.open_directory(entry)?.map_or(TargetStep::None, |handle| TargetStep::Vanished(handle, names)))
             }
             SourceMessage::Excluded { entry, what: Exclusion::Patterns { file, text } } => {
                 Ok(self.open_directory(entry)?.map_or(TargetStep::None, |_| TargetStep::Patterns(entry, file, text)))
@@ -198,7 +200,7 @@ impl<H> TargetSession<H> {
             SourceMessage::FileEnd { entry, size, modified, digest } => {
                 self.handle_file_end(entry, size, modified, digest)
             }
-            SourceMessage::SourceFailed { entry, reason } => self.handle_source_failed(entry, reason),
+            SourceMessage::SourceFailed { entry, vanished, .. } => self.handle_source_failed(entry, vanished),
             SourceMessage::Match { entry, frames } => self.handle_same(entry, &frames),
             SourceMessage::Mismatch { entry, frames } => self.handle_differs(entry, &frames),
             SourceMessage::OffersEnd => {
@@ -363,7 +365,7 @@ impl<H> TargetSession<H> {
         Ok(self.finish_if_complete(entry))
     }
 
-    fn handle_source_failed(&mut self, entry: EntryId, reason: String) -> Result<TargetStep<H>, ProtocolError> {
+    fn handle_source_failed(&mut self, entry: EntryId, vanished: bool) -> Result<TargetStep<H>, ProtocolError> {
         if self.tracked(entry)?.is_none() {
             return Ok(TargetStep::None);
         }
@@ -381,7 +383,7 @@ impl<H> TargetSession<H> {
         let Some(handle) = handle else { return Ok(TargetStep::None) };
         // Frames received before the engine has removed it are late.
         tracked.state = ReceiveState::Finishing;
-        Ok(TargetStep::Abandon(entry, handle, reason))
+        Ok(TargetStep::Abandon(entry, handle, vanished))
     }
 
     /// Completes the removal of an entry that the source gave up. Returns the directory that this completes.

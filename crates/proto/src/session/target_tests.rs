@@ -70,7 +70,7 @@ fn offer(first: u64, entries: Vec<Entry>) -> SourceMessage {
 }
 
 fn end_of(entry: u64) -> SourceMessage {
-    SourceMessage::DirectoryEnd { entry: EntryId(entry), complete: true }
+    SourceMessage::DirectoryEnd { entry: EntryId(entry), listing: true.into() }
 }
 
 fn file_end(entry: u64) -> SourceMessage {
@@ -78,7 +78,7 @@ fn file_end(entry: u64) -> SourceMessage {
 }
 
 fn failed(entry: u64) -> SourceMessage {
-    SourceMessage::SourceFailed { entry: EntryId(entry), reason: "gone".into() }
+    SourceMessage::SourceFailed { entry: EntryId(entry), reason: "gone".into(), vanished: false }
 }
 
 fn packed(entry: u64) -> PackedFile {
@@ -231,7 +231,7 @@ fn a_part_to_be_compared_counts_after_the_comparison() {
 fn a_new_offer_of_a_file_replaces_the_old_one() {
     let mut target = target();
     offered(&mut target, vec![dir(), child(Some(0), EntryContent::File { size: 2 * F })]);
-    target.handle(SourceMessage::DirectoryEnd { entry: EntryId(0), complete: true }).unwrap();
+    target.handle(SourceMessage::DirectoryEnd { entry: EntryId(0), listing: true.into() }).unwrap();
     target.handle(SourceMessage::OffersEnd).unwrap();
     let again = |old| Entry { place: EntryLocation::Again(EntryId(old)), ..file(3 * F) };
     assert!(target.handle(offer(2, vec![file(1)])).is_err(), "nothing else is offered any more");
@@ -533,7 +533,7 @@ fn bytes_of_open_directories_are_limited() {
     for _ in 0..most {
         offered(&mut target, vec![heavy(dir())]);
     }
-    target.handle(SourceMessage::DirectoryEnd { entry: EntryId(0), complete: true }).unwrap();
+    target.handle(SourceMessage::DirectoryEnd { entry: EntryId(0), listing: true.into() }).unwrap();
     assert!(target.window.open_bytes < target.window.bytes);
     target.settle_entry(EntryId(0), true);
     assert_eq!(target.window.open_bytes, target.window.bytes);
@@ -800,8 +800,6 @@ fn names_are_excluded_and_patterns_belong_to_open_directories() {
     assert!(
         matches!(target.handle(left_out(0)), Ok(TargetStep::LeftOut(handle, names)) if *handle == 0 && names.len() == 1)
     );
-    let everything = |entry| excluded(entry, Exclusion::Everything);
-    assert!(matches!(target.handle(everything(0)), Ok(TargetStep::LeftOutAll(handle)) if *handle == 0));
     assert!(matches!(target.handle(patterns(0)), Ok(TargetStep::Patterns(EntryId(0), 0, _))));
     // A file, an entry never offered, and a directory that has ended.
     for entry in [1, 2, 0] {
@@ -809,7 +807,6 @@ fn names_are_excluded_and_patterns_belong_to_open_directories() {
             target.handle(end_of(0)).unwrap();
         }
         assert!(matches!(target.handle(left_out(entry)), Err(ProtocolError::OutOfTurn(_))), "{entry}");
-        assert!(matches!(target.handle(everything(entry)), Err(ProtocolError::OutOfTurn(_))), "{entry}");
         assert!(matches!(target.handle(patterns(entry)), Err(ProtocolError::OutOfTurn(_))), "{entry}");
     }
 }

@@ -96,6 +96,7 @@ impl WorkerMessage {
             Self::Resumed { .. } => ("Resumed", WorkerEnds::TARGET, WORKING, R::Resumption),
             Self::FileFailed { .. } => ("FileFailed", WorkerEnds::BOTH, BEFORE_THE_END, R::None),
             Self::Skipped { .. } => ("Skipped", WorkerEnds::BOTH, BEFORE_THE_END, R::None),
+            Self::SourceChanged { .. } => ("SourceChanged", WorkerEnds::SOURCE, WORKING, R::None),
             Self::Differs { .. } => ("Differs", WorkerEnds::TARGET, WORKING, R::Comparison),
             Self::Checksum { .. } => ("Checksum", WorkerEnds::BOTH, WORKING, R::Checksum),
             Self::Paths { .. } => ("Paths", WorkerEnds::SOURCE, PERIODIC, R::None),

@@ -5,7 +5,7 @@ use crate::wire::counters::Counters;
 use crate::wire::report::tests::samples;
 
 /// The whole table of docs/PROTOCOL.md: report, ends, phases (Starting, Preparing, Working, Finished).
-const TABLE: [(&str, &str, &str, ReportRequirement); 28] = [
+const TABLE: [(&str, &str, &str, ReportRequirement); 29] = [
     ("Hello", "st", "S", ReportRequirement::None),
     ("SourceReady", "s", "P", ReportRequirement::None),
     ("TargetReady", "t", "P", ReportRequirement::None),
@@ -25,6 +25,7 @@ const TABLE: [(&str, &str, &str, ReportRequirement); 28] = [
     ("Resumed", "t", "W", ReportRequirement::Resumption),
     ("FileFailed", "st", "PW", ReportRequirement::None),
     ("Skipped", "st", "PW", ReportRequirement::None),
+    ("SourceChanged", "s", "W", ReportRequirement::None),
     ("Differs", "t", "W", ReportRequirement::Comparison),
     ("Checksum", "st", "W", ReportRequirement::Checksum),
     ("Paths", "s", "WF", ReportRequirement::None),

@@ -28,6 +28,8 @@ macro_rules! with_counters {
             symlinks: TARGET, "symlinks", saturating_add;
             /// Entries that failed at this end.
             failed: BOTH, "failed entries", saturating_add;
+            /// Entries that the source listed, and that were gone before they were read.
+            vanished: SOURCE, "vanished entries", saturating_add;
             /// Entries skipped on purpose.
             left_out: BOTH, "skipped entries", saturating_add;
             /// Entries excluded by filters; a directory with its contents counts as one.

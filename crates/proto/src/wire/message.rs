@@ -39,8 +39,8 @@ wire_enum! {
         DirectoryEnd {
             /// The directory.
             entry: EntryId,
-            /// Whether the listing was complete, so that an unnamed entry does not exist.
-            complete: bool,
+            /// How its listing ended.
+            listing: ListingEnd,
         } = 2,
         /// All frames of a file were read.
         FileEnd {
@@ -59,6 +59,8 @@ wire_enum! {
             entry: EntryId,
             /// Reason, for the user.
             reason: String as BoundedText(TEXT_MAX, "a reason"),
+            /// Whether its name is gone at the source, which is no failure.
+            vanished: bool,
         } = 4,
         /// All entries of the job were offered.
         OffersEnd = 5,
@@ -116,11 +118,34 @@ wire_enum! {
 }
 
 wire_enum! {
+    /// How the listing of a directory ended.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum ListingEnd: "end of a listing" {
+        /// Some of its entries are unknown.
+        Incomplete = 0,
+        /// An entry that was not offered or excluded does not exist.
+        Complete = 1,
+        /// The directory was removed meanwhile, or is a mount point that is not entered: as incomplete, for this directory
+        /// alone.
+        Unknown = 2,
+    }
+}
+
+impl From<bool> for ListingEnd {
+    fn from(is_complete: bool) -> Self {
+        if is_complete { Self::Complete } else { Self::Incomplete }
+    }
+}
+
+wire_enum! {
     /// What the source excludes in a directory.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub enum Exclusion: "kind of exclusion" {
         /// 1 to [`LEFT_OUT_NAMES_MAX`] names, before the directory's end.
         Names(list: Vec<Name> as names(LEFT_OUT_NAMES_MAX)) = 0,
+        /// As many names that were listed, and are gone. Nothing of these names is removed at the target, whatever the
+        /// filters' options say.
+        Vanished(list: Vec<Name> as names(LEFT_OUT_NAMES_MAX)) = 2,
         /// A filter file in the directory, before its first entry; its patterns apply there and below.
         Patterns {
             /// Index of the filter file's name.
@@ -128,8 +153,6 @@ wire_enum! {
             /// Contents of the filter file.
             text: Vec<u8> as BoundedBytes(DIRECTORY_FILTER_MAX, "patterns"),
         } = 1,
-        /// Everything in the directory, whose contents the source does not know.
-        Everything = 2,
     }
 }
 

@@ -98,22 +98,22 @@ proptest! {
 #[test]
 fn short_messages_round_trip() {
     for message in [
-        SourceMessage::DirectoryEnd { entry: EntryId(5), complete: false },
+        SourceMessage::DirectoryEnd { entry: EntryId(5), listing: false.into() },
         SourceMessage::FileEnd {
             entry: EntryId(1 << 50),
             size: 1 << 60,
             modified: Timestamp::default(),
             digest: [7; 32],
         },
-        SourceMessage::SourceFailed { entry: EntryId(0), reason: "gone".into() },
+        SourceMessage::SourceFailed { entry: EntryId(0), reason: "gone".into(), vanished: false },
         SourceMessage::OffersEnd,
         SourceMessage::Owner { is_group: true, id: u32::MAX, name: b"users".to_vec() },
         SourceMessage::Excluded {
             entry: EntryId(4),
             what: Exclusion::Names(vec![Name::new(b"a").unwrap(), Name::new(b"\xff").unwrap()]),
         },
+        SourceMessage::Excluded { entry: EntryId(4), what: Exclusion::Vanished(vec![Name::new(b"log").unwrap()]) },
         SourceMessage::Excluded { entry: EntryId(4), what: Exclusion::Patterns { file: 15, text: b"*.o\n".to_vec() } },
-        SourceMessage::Excluded { entry: EntryId(4), what: Exclusion::Everything },
         SourceMessage::Match { entry: EntryId(7), frames: vec![0..9] },
         SourceMessage::Streams { count: 256, path: PathId(u16::MAX) },
         SourceMessage::QueryMissing { streams: vec![StreamId(3), StreamId(u16::MAX)], entries: vec![(EntryId(2), 9)] },

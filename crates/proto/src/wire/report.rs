@@ -99,6 +99,13 @@ wire_enum! {
         } = 10,
         /// An entry was skipped on purpose.
         Skipped(entry: SkipReport) = 11,
+        /// An entry changed at the source while it was copied, and did not fail.
+        SourceChanged {
+            /// Its path.
+            path: Vec<u8> as ShownPath,
+            /// The change.
+            change: SourceChange,
+        } = 29,
         /// An entry differs between the ends, in a job that only compares.
         Differs {
             /// Path from the source argument down.
@@ -199,6 +206,17 @@ wire_struct! {
         pub path: Vec<u8> as ShownPath,
         /// Reason.
         pub reason: String as TEXT,
+    }
+}
+
+wire_enum! {
+    /// A change of a source entry that is no failure.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum SourceChange: "change of a source" {
+        /// Listed, and gone before it was read.
+        Vanished = 0,
+        /// A file that grew: copied up to the length at its offer.
+        Grew = 1,
     }
 }
 
@@ -313,6 +331,7 @@ pub(super) mod tests {
             WorkerMessage::Resumed(ResumeReport { path: b"a".to_vec(), size: 9, held: 8, damaged: 1, compared: true }),
             WorkerMessage::FileFailed { path: b"a".to_vec(), text: "no space".into() },
             WorkerMessage::Skipped(SkipReport { path: b"a".to_vec(), reason: "is a FIFO".into() }),
+            WorkerMessage::SourceChanged { path: b"log".to_vec(), change: SourceChange::Grew },
             WorkerMessage::Differs { path: b"a".to_vec(), differences: vec![Difference::Missing(EntryKind::File)] },
             WorkerMessage::Item(ItemReport {
                 path: b"a".to_vec(),

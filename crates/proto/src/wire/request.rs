@@ -27,7 +27,7 @@ use crate::wire::names::{OptionalName, names};
 use crate::wire::preserve::{MetadataOptions, PreserveOptions};
 use crate::wire::ranges::{SourceRange, TargetRange, Trailing};
 use crate::wire::socket_options::SocketOptions;
-use crate::wire::write_options::{DirectoryOptions, PartialOptions, SkipOptions, WriteOptions};
+use crate::wire::write_options::{DirectoryOptions, LiveSourceOptions, PartialOptions, SkipOptions, WriteOptions};
 
 wire_enum! {
     /// A message from the controller to a worker.
@@ -141,6 +141,8 @@ wire_struct! {
         pub links: SymlinkMode,
         /// Entries that the walk skips.
         pub skip: SkipOptions,
+        /// Treatment of entries that change while they are copied.
+        pub live: LiveSourceOptions,
         /// Properties to preserve.
         pub preserve: PreserveOptions,
         /// Patterns and limits of entries to exclude.
@@ -345,6 +347,7 @@ mod tests {
                 base: Some(b"/data".to_vec()),
                 links: SymlinkMode::Ignore,
                 skip: SkipOptions { unreadable: true, empty_directories: false, other_file_systems: true },
+                live: LiveSourceOptions { refuse_growing: true, is_planned: false },
                 filters: FilterOptions { files: operand.name.iter().cloned().collect(), ..FilterOptions::default() },
                 tell_left_out: true,
                 rate_bytes_per_s: u64::MAX,

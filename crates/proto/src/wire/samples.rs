@@ -46,6 +46,7 @@ pub fn source_request() -> SourceRequest {
         recursive: true,
         links: SymlinkMode::Keep,
         skip: Default::default(),
+        live: Default::default(),
         preserve: Default::default(),
         filters: Default::default(),
         tell_left_out: false,

@@ -25,6 +25,17 @@ wire_struct! {
 }
 
 wire_struct! {
+    /// Treatment of source entries that change while they are copied.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct LiveSourceOptions {
+        /// Fail a file that grows.
+        pub refuse_growing: bool,
+        /// Listed arguments were found by an earlier walk below the base: one that is gone has vanished.
+        pub is_planned: bool,
+    }
+}
+
+wire_struct! {
     /// Treatment of existing entries and creation of new ones at a target.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct WriteOptions {

@@ -80,6 +80,7 @@ const TABLE: &[StatusRow] = &[
 pub fn of_outcome(outcome: &Outcome, failure: Option<&str>) -> u8 {
     match (outcome, failure) {
         (_, Some(message)) => of_failure(message),
+        (Ok(summary), None) if summary.files.failed == 0 && summary.files.vanished > 0 => 2,
         (Ok(summary), None) if summary.files.failed == 0 => DONE,
         (Ok(_), None) => OTHER,
         (Err(Error::Interrupted), None) => INTERRUPTED,

@@ -14,7 +14,7 @@ pub fn begin(job: &OpenedJob) -> anyhow::Result<OpenedJob> {
 
 /// Whether a job with this exit status is to be compared.
 pub fn is_to_be_compared(job: &OpenedJob, exit: Exit) -> bool {
-    let is_finished = matches!(exit, Exit::Done | Exit::Failed) && job.directory.report().exists();
+    let is_finished = (exit.is_complete() || exit == Exit::Failed) && job.directory.report().exists();
     is_finished && !job.description.verifies
 }
 

@@ -96,7 +96,7 @@ impl JobFinish<'_> {
         if has_waited && overview.is_finished() {
             let report = MergedReport::of(&overview);
             print_report(self.job, &report, self.display);
-            return Ok(if report.failed > 0 { Exit::Failed } else { Exit::Done });
+            return Ok(if report.failed > 0 { Exit::Failed } else { Exit::of_vanished(report.vanished) });
         }
         let Some(totals) = overview.complete.filter(|_| overview.is_copied()) else {
             show::stderr().error(&self.refusal(&overview));
@@ -106,7 +106,7 @@ impl JobFinish<'_> {
             return self.finish_comparison(&overview, &totals, &cancel);
         }
         let named = self.name_divided_files(&overview, &cancel)?;
-        if named != Exit::Done {
+        if !named.is_complete() {
             return Ok(named);
         }
         let part = self.part(&totals);
@@ -115,7 +115,7 @@ impl JobFinish<'_> {
         let display = if is_usual { self.display } else { PartDisplay::Quiet };
         let outcome = self.copy_part(&cancel, &mut |ends| full_copy_plan(self.job, ends, display, part))?;
         let exit = Exit::of(&outcome);
-        if exit != Exit::Done {
+        if !exit.is_complete() {
             return Ok(exit);
         }
         let verified = match self.verifies {
@@ -125,14 +125,15 @@ impl JobFinish<'_> {
             false => None,
         };
         let mut report = MergedReport::of_shards(&overview);
-        report.is_same = verified.as_ref().map(|outcome| Exit::of(outcome) == Exit::Done);
+        report.vanished += vanished(&outcome);
+        report.is_same = verified.as_ref().map(|outcome| Exit::of(outcome).is_complete());
         write_report(directory, &report, &json::last(&outcome))?;
         release(self.job);
         print_report(self.job, &report, self.display);
         Ok(match verified {
-            Some(verified) => Exit::of(&verified),
+            Some(verified) if Exit::of(&verified) != Exit::Done => Exit::of(&verified),
             None if totals.failed > 0 => Exit::Failed,
-            None => Exit::Done,
+            _ => Exit::of_vanished(report.vanished),
         })
     }
 
@@ -143,13 +144,14 @@ impl JobFinish<'_> {
         let outcome = self.copy_part(cancel, &mut |ends| verify_plan(self.job, ends, display, part))?;
         let Ok(summary) = &outcome else { return Ok(Exit::of(&outcome)) };
         let mut report = MergedReport::of_shards(overview);
+        report.vanished += summary.files.vanished;
         report.failed += summary.files.failed + summary.integrity.comparison.unwrap_or_default().differences;
         let is_same = report.failed == 0;
         report.is_same = Some(is_same);
         write_report(directory, &report, &json::last(&outcome))?;
         record(directory, is_same)?;
         print_report(self.job, &report, self.display);
-        Ok(if is_same { Exit::Done } else { Exit::Failed })
+        Ok(if is_same { Exit::of_vanished(report.vanished) } else { Exit::Failed })
     }
 
     /// Names files that were copied in ranges: one copy for each range length.
@@ -164,7 +166,7 @@ impl JobFinish<'_> {
         let mut all = Exit::Done;
         for (len, lists) in lists.into_values() {
             match self.name_files_of(len, &lists, cancel)? {
-                Exit::Done => {}
+                Exit::Done | Exit::Vanished => {}
                 Exit::Failed => all = Exit::Failed,
                 exit => return Ok(exit),
             }
@@ -239,4 +241,9 @@ impl JobFinish<'_> {
             numbers.join(", ")
         )
     }
+}
+
+/// Entries that vanished during a part.
+fn vanished(outcome: &Outcome) -> u64 {
+    outcome.as_ref().map_or(0, |summary| summary.files.vanished)
 }

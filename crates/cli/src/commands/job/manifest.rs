@@ -153,7 +153,7 @@ impl KubernetesManifest {
         format!(
             "  podFailurePolicy:\n    rules:\n    - action: Ignore\n      onPodConditions:\n      - type: DisruptionTarget\n        \
              status: \"True\"\n    - action: {action}\n      onExitCodes:\n        containerName: haul\n        operator: In\n        \
-             values: [1, 2]\n"
+             values: [1, 2, 5]\n"
         )
     }
 

@@ -30,6 +30,7 @@ pub struct ReportLine<'a> {
     shards: u64,
     shards_done: u64,
     slowest: Vec<SlowShardFields<'a>>,
+    vanished: u64,
 }
 
 /// The results of a host.
@@ -77,6 +78,7 @@ impl<'a> From<&'a MergedReport> for ReportLine<'a> {
             shards: report.shards,
             shards_done: report.shards_done,
             slowest: slowest.collect(),
+            vanished: report.vanished,
         }
     }
 }
@@ -118,6 +120,9 @@ pub fn as_text(job: &OpenedJob, report: &MergedReport) -> String {
         text.push_str(&format!("{what}: see failures/ in the job's directory\n"));
     } else if verifies && report.is_same == Some(true) {
         text.push_str("source and target are the same\n");
+    }
+    if report.vanished > 0 {
+        text.push_str(&format!("{} vanished at the source\n", units::files(report.vanished)));
     }
     if report.bytes_not_reread() > 0 {
         let bytes = units::size(report.bytes_not_reread());

@@ -86,6 +86,7 @@ pub fn list_plan(job: &OpenedJob, list: SourceList, ends: &PartEnds, display: Pa
     plan.job.list = Some(list);
     // Lists have no directories. So a directory created by this run has no entries of another run.
     plan.job.options.source.recursive = false;
+    plan.job.options.source.live.is_planned = true;
     into_directory(&mut plan);
     Ok(plan)
 }
@@ -146,7 +147,7 @@ impl ShardRun<'_> {
             && result.end == ShardEnd::Done
         {
             show::stderr().notice(&format!("shard {number} was done by {}", result.host));
-            return Ok(ShardRunEnd { exit: Exit::Done, result });
+            return Ok(ShardRunEnd { exit: Exit::of_vanished(result.counts.vanished), result });
         }
         let ended = self.copied(&shard, &cancel, lock.progress())?;
         if ended.exit == Exit::Failed
@@ -171,7 +172,7 @@ impl ShardRun<'_> {
             end: match exit {
                 // A comparison with differences is complete.
                 Exit::Failed if job.description.verifies && outcome.is_ok() => ShardEnd::Done,
-                Exit::Done => ShardEnd::Done,
+                Exit::Done | Exit::Vanished => ShardEnd::Done,
                 Exit::Interrupted => ShardEnd::Interrupted,
                 Exit::Failed | Exit::Usage | Exit::Unreachable => ShardEnd::Failed,
             },
@@ -221,6 +222,7 @@ fn of_outcome(outcome: &Outcome) -> ShardResult {
             files_copied: figure(|summary| summary.files.copied) + compared.files,
             files_skipped: figure(|summary| summary.files.skipped),
             failed: figure(|summary| summary.files.failed) + compared.differences,
+            vanished: figure(|summary| summary.files.vanished),
             bytes: figure(|summary| summary.files.bytes) + compared.bytes,
             bytes_skipped: figure(|summary| summary.files.bytes_skipped),
         },

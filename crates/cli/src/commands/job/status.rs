@@ -50,11 +50,11 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// 0 for a finished job, 1 if shards failed or a comparison found differences, 4 while work remains.
+/// 0 for a finished job, 5 if files vanished, 1 if shards failed or a comparison found differences, 4 while work remains.
 fn exit_of(overview: &JobOverview) -> Exit {
     match overview {
         _ if overview.failed() > 0 || overview.is_same() == Some(false) => Exit::Failed,
-        _ if overview.is_copied() && overview.is_finished() => Exit::Done,
+        _ if overview.is_copied() && overview.is_finished() => Exit::of_vanished(MergedReport::of(overview).vanished),
         _ => Exit::Interrupted,
     }
 }

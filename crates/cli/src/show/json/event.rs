@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use haul_base::job::error::Outcome;
-use haul_base::job::event::{Event, FileReport, ItemReport, Progress, ResumeReport, SkipReport};
+use haul_base::job::event::{Event, FileReport, ItemReport, Progress, ResumeReport, SkipReport, SourceChange};
 use haul_base::job::summary::Summary;
 use haul_proto::checksum::hex;
 use serde::Serialize;
@@ -96,6 +96,11 @@ pub enum JobLine<'a> {
         #[serde(flatten)]
         name: JsonName,
         reason: &'a str,
+    },
+    SourceChanged {
+        #[serde(flatten)]
+        name: JsonName,
+        change: &'static str,
     },
     RateLimit {
         bytes_per_s: Option<u64>,
@@ -232,6 +237,7 @@ impl<'a> JobLine<'a> {
             | Event::FileFailed { path, .. }
             | Event::Differs { path, .. }
             | Event::Item(ItemReport { path, .. })
+            | Event::SourceChanged { path, .. }
             | Event::Skipped(SkipReport { path, .. }) => Self::of_entry(path.as_slice().into(), event),
         }
     }
@@ -257,6 +263,12 @@ impl<'a> JobLine<'a> {
             }
             Event::Item(ItemReport { path: _, item, size }) => Self::Item { name, item: item.into(), bytes: *size },
             Event::Skipped(SkipReport { path: _, reason }) => Self::LeftOut { name, reason },
+            Event::SourceChanged { path: _, change: SourceChange::Vanished } => {
+                Self::SourceChanged { name, change: "vanished" }
+            }
+            Event::SourceChanged { path: _, change: SourceChange::Grew } => {
+                Self::SourceChanged { name, change: "grew" }
+            }
             _ => unreachable!("JobLine::new has the events without a name"),
         }
     }

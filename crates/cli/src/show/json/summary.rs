@@ -62,6 +62,7 @@ struct CopiedEntryFields {
 struct WalkedFields {
     directories: u64,
     symlinks: u64,
+    vanished: u64,
     left_out: u64,
     filtered: u64,
 }
@@ -319,6 +320,7 @@ impl From<&Summary> for WalkedFields {
         Self {
             directories: counters.directories,
             symlinks: counters.symlinks,
+            vanished: files.vanished,
             left_out: files.left_out,
             filtered: counters.filtered,
         }

@@ -370,6 +370,7 @@ impl<'a> TransferController<'a> {
                 self.progress.record_left_out(&entry.reason);
                 Event::Skipped(entry)
             }
+            WorkerMessage::SourceChanged { path, change } => Event::SourceChanged { path, change },
             WorkerMessage::Differs { path, differences } => {
                 Event::Differs { path, host: self.workers.label(role), differences }
             }
@@ -379,6 +380,7 @@ impl<'a> TransferController<'a> {
         let kind = match event {
             Event::FileFailed { .. } => Some(NoticeKind::Failure),
             Event::Skipped(_) => Some(NoticeKind::Skipped),
+            Event::SourceChanged { .. } => Some(NoticeKind::Live),
             Event::Warning(_) => Some(NoticeKind::Notice),
             _ => None,
         };

@@ -86,6 +86,18 @@ pub enum WalkEntry {
         /// Whether it is a mount point below the root, whose contents were not listed.
         is_mount_point: bool,
     },
+    /// The innermost open directory was removed. Its [`WalkEntry::LeaveDir`] follows, and counts as complete.
+    VanishedDir {
+        /// The directory.
+        dir: Dir,
+    },
+    /// An entry that was listed, and is gone. The directory that it was in may be gone, too.
+    Vanished {
+        /// Its directory.
+        parent: Dir,
+        /// Its name there.
+        name: Name,
+    },
     /// An entry that is skipped on purpose.
     LeftOut {
         /// Its directory.
@@ -163,6 +175,10 @@ impl WalkLevel {
 
     fn left_out(&self, name: Name, reason: &'static str) -> WalkEntry {
         WalkEntry::LeftOut { parent: self.dir.clone(), name, reason }
+    }
+
+    fn vanished(&self, name: Name) -> WalkEntry {
+        WalkEntry::Vanished { parent: self.dir.clone(), name }
     }
 
     fn failed(&mut self, name: &[u8], error: io::Error) -> WalkEntry {
@@ -260,6 +276,10 @@ impl<'a> Walker<'a> {
         match fetched.unwrap_or_else(|| timed(&mut self.help, read)) {
             Ok(chunk) => self.chunk = chunk,
             Err(error) => {
+                // The system lists no removed directory.
+                if is(&error, Errno::NOENT) && level.dir.parent().is_some() {
+                    return Some(WalkEntry::VanishedDir { dir: level.dir.clone() });
+                }
                 level.complete = false;
                 return Some(WalkEntry::Failed { path: level.dir.path_bytes(), error });
             }
@@ -274,7 +294,7 @@ impl<'a> Walker<'a> {
         None
     }
 
-    /// Handles a listed name of the innermost level. `None` if it has vanished, or is a directory, which is queued.
+    /// Handles a listed name of the innermost level. `None` for a directory, which is queued.
     fn examine(&mut self, entry: ListedName) -> Option<WalkEntry> {
         let level = self.levels.last_mut()?;
         let bytes = self.chunk.name(&entry);
@@ -318,7 +338,7 @@ impl<'a> Walker<'a> {
         let level = self.levels.last_mut()?;
         let mut seen = match seen {
             Ok(seen) => seen,
-            Err(error) if is(&error, Errno::NOENT) => return dangling(level, &name, self.options.symlinks),
+            Err(error) if is(&error, Errno::NOENT) => return Some(dangling(level, name, self.options.symlinks)),
             Err(error) => return Some(level.failed(name.as_bytes(), error)),
         };
         if let (Some(filter), Some(scope)) = (self.filter, &level.scope)
@@ -340,7 +360,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Opens a subdirectory of the innermost level. `None` if it has vanished.
+    /// Opens a subdirectory of the innermost level.
     fn descend(&mut self, QueuedSubdirectory { name, links, ahead }: QueuedSubdirectory) -> Option<WalkEntry> {
         let level = self.levels.last_mut()?;
         let fetched = self.help.as_ref().and_then(|help| help.collect(ahead));
@@ -350,7 +370,7 @@ impl<'a> Walker<'a> {
         };
         let opened = match fetched.unwrap_or_else(|| timed(&mut self.help, open)) {
             Ok(opened) => opened,
-            Err(error) if is(&error, Errno::NOENT) => return None,
+            Err(error) if is(&error, Errno::NOENT) => return Some(level.vanished(name)),
             Err(error) => return Some(level.failed(name.as_bytes(), error)),
         };
         if self.options.skip == Some(opened.stat.identity) {
@@ -405,6 +425,9 @@ impl Iterator for Walker<'_> {
                     self.descend(waiting)
                 } else if let Some(rest) = level.rest.take() {
                     self.read_on(&rest)
+                } else if level.dir.parent().is_none() && level.complete && !level.dir.is_root_there() {
+                    // A removed source argument is no source without entries.
+                    Some(level.failed(b"", Errno::NOENT.into()))
                 } else {
                     return self.leave();
                 }
@@ -424,14 +447,14 @@ fn timed<T>(help: &mut Option<WalkPrefetch<'_>>, lookup: impl FnOnce() -> T) -> 
     }
 }
 
-/// The entry for a dangling name; `None` if it has vanished.
-fn dangling(level: &mut WalkLevel, name: &Name, symlinks: Symlinks) -> Option<WalkEntry> {
-    let itself = || level.dir.fd().and_then(|fd| FileStat::at_name(&*fd, name, FollowLinks::Itself));
+/// The entry for a dangling name.
+fn dangling(level: &mut WalkLevel, name: Name, symlinks: Symlinks) -> WalkEntry {
+    let itself = || level.dir.fd().and_then(|fd| FileStat::at_name(&*fd, &name, FollowLinks::Itself));
     if symlinks == Symlinks::Follow && itself().is_ok_and(|stat| stat.kind == FileType::Symlink) {
         let error = io::Error::new(io::ErrorKind::NotFound, "dangling symbolic link");
-        return Some(level.failed(name.as_bytes(), error));
+        return level.failed(name.as_bytes(), error);
     }
-    None
+    level.vanished(name)
 }
 
 /// Why a special file is skipped.

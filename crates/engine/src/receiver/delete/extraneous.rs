@@ -82,19 +82,22 @@ impl DeferredRemoval {
 }
 
 impl Removals {
-    /// Removes the extraneous entries of a complete directory, or remembers them for the end.
+    /// Removes the extraneous entries of a directory that the source has listed completely, or remembers them for the
+    /// end.
     pub(crate) fn sweep(
         &self,
         item: &Arc<ReceiverEntry>,
         dir: &Dir,
         names: &SourceNames,
         scope: Option<&Arc<FilterScope>>,
+        is_listed: bool,
     ) {
+        let is_listed = is_listed || self.job.request.sync.delete_despite_errors;
         let state = self.removing();
         let is_decided = names.reserved().is_some();
         let is_over = state.is_hindered || state.is_over && !is_decided || state.laters.is_too_much;
         drop(state);
-        if self.extraneous.is_stopped() || is_over {
+        if self.extraneous.is_stopped() || is_over || !is_listed {
             return names.clear();
         }
         let scope = scope.filter(|_| !self.job.request.sync.delete_filtered);

@@ -11,7 +11,7 @@ use haul_proto::filter::definition::FilterOptions;
 use haul_proto::ids::EntryId;
 use haul_proto::overwrite_policy::OverwritePolicy;
 use haul_proto::sync::{EqualityTest, SyncOptions};
-use haul_proto::wire::message::{Exclusion, SourceMessage, TransferNeed};
+use haul_proto::wire::message::{Exclusion, ListingEnd, SourceMessage, TransferNeed};
 use haul_proto::wire::request::{TargetOperand, TargetRequest};
 use rustix::fs::{RenameFlags, renameat_with};
 
@@ -170,6 +170,22 @@ fn after_an_incomplete_listing_nothing_more_is_removed() {
             site.finish();
             assert_eq!((tree(&site.root()).len(), site.notices()), (left, usize::from(!despite)), "{delete:?}");
         }
+    }
+}
+
+#[test]
+fn a_vanished_directory_keeps_its_own_entries_and_vanished_names_stay() {
+    for delete in [DeleteMode::During, DeleteMode::After] {
+        let sync = SyncOptions { delete_filtered: true, ..rules(delete) };
+        let mut site = Site::new(&["a", "d/b", "d/y", "log", "x"], sync);
+        site.operand();
+        site.file(0, "a");
+        site.child(0, "d", EntryContent::Directory);
+        site.file(2, "b");
+        site.tell(&SourceMessage::DirectoryEnd { entry: EntryId(2), listing: ListingEnd::Unknown });
+        site.tell(&SourceMessage::Excluded { entry: EntryId(0), what: Exclusion::Vanished(vec![name("log")]) });
+        site.finish();
+        assert_eq!(tree(&site.root()), ["a", "d", "d/b", "d/y", "log"], "{delete:?}");
     }
 }
 

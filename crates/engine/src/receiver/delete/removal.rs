@@ -150,10 +150,15 @@ impl Removals {
 
     /// Records excluded source names of a directory.
     pub(crate) fn note_excluded(&self, directory: &ReceiverEntry, left_out: &[Name]) {
-        if let ReceiverEntry::Directory { names: Some(names), .. } = directory
-            && !self.job.request.sync.delete_filtered
-        {
-            left_out.iter().for_each(|name| names.add(name));
+        if !self.job.request.sync.delete_filtered {
+            self.keep_names(directory, left_out);
+        }
+    }
+
+    /// Records names of a directory that are not extraneous.
+    pub(crate) fn keep_names(&self, directory: &ReceiverEntry, kept: &[Name]) {
+        if let ReceiverEntry::Directory { names: Some(names), .. } = directory {
+            kept.iter().for_each(|name| names.add(name));
         }
     }
 

@@ -96,7 +96,7 @@ impl Site {
     }
 
     pub fn end(&self, entry: u64, complete: bool) {
-        self.tell(&SourceMessage::DirectoryEnd { entry: EntryId(entry), complete });
+        self.tell(&SourceMessage::DirectoryEnd { entry: EntryId(entry), listing: complete.into() });
     }
 
     /// Ends the only source argument, and with it the job.

@@ -208,7 +208,7 @@ fn later(done: Result<(), SlurmCallError>) -> Result<Option<String>, JobError> {
 }
 
 fn exit_of(status: u8) -> Exit {
-    [Exit::Done, Exit::Failed, Exit::Usage, Exit::Unreachable]
+    [Exit::Done, Exit::Failed, Exit::Usage, Exit::Unreachable, Exit::Vanished]
         .into_iter()
         .find(|exit| exit.number() == status)
         .unwrap_or(Exit::Interrupted)
