@@ -97,16 +97,36 @@ fn the_only_open_direction_is_used() {
         let sandbox = Sandbox::new();
         let pair = HostPair::new(&sandbox);
         pair.far.nft(&rules(pair.remote.sshd().port(), &refusal, false)).unwrap();
-        for run in there_and_back(&sandbox, &pair) {
-            let way = connection_line(&run);
-            assert!(way.contains("tcp") && !way.contains("through ssh"), "{way}");
-            assert!(run.elapsed.as_secs_f64() < 10.0, "{}", run.account());
-        }
+        // It begins through ssh where the first direction is silent, and moves once the second one is up.
+        sandbox.big_file("large", 24_000_000);
         let target = pair.at(sandbox.path("there 2"));
-        let summary = pair.haul(&sandbox).args(["--json", "-r", "source"]).arg(target).run().succeeds().summary();
+        let copy = pair.haul(&sandbox).args(["--json", "-x", "3m", "-r", "large"]).arg(target).run().succeeds();
+        let (summary, events) = (copy.summary(), copy.events());
+        let began = events.iter().find(|event| event["event"] == "connected").unwrap();
+        let is_silent = matches!(refusal, Refusal::Silent);
+        assert_eq!(began["transport"]["kind"], if is_silent { "ssh" } else { "tcp" }, "{began}");
         assert_eq!(summary["transport"]["kind"], "tcp", "{summary}");
         // Here the far end connected; and that something had been tried before is said.
         assert!(summary["transport"]["from"].as_str().unwrap_or_default().contains(HostPair::FAR), "{summary}");
         assert!(summary["transport"]["instead_of"].is_string(), "{summary}");
     }
+}
+
+#[test]
+fn a_path_that_loses_large_packets_is_left_for_ssh() {
+    if !is_root_or_skip("a network namespace") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let pair = HostPair::new(&sandbox);
+    let port = pair.remote.sshd().port();
+    let rules = format!(
+        "table inet e2e {{ chain in {{ type filter hook input priority 0; tcp dport != {port} meta length > 1200 drop; }}\n}}\n"
+    );
+    pair.far.nft(&rules).unwrap();
+    sandbox.big_file("large", 30_000_000);
+    let copy = pair.haul(&sandbox).args(["-v", "large"]).arg(pair.at(sandbox.path("there"))).run().succeeds();
+    let way = connection_line(&copy);
+    assert!(way.contains("through ssh") && copy.stderr.contains("large packets are lost (MTU)"), "{}", copy.account());
+    compare(&sandbox.path("large"), &sandbox.path("there")).unwrap();
 }

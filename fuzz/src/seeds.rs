@@ -334,6 +334,7 @@ fn controller_messages() -> Vec<ControllerMessage> {
         ControllerMessage::Cancel,
         ControllerMessage::Rate(1 << 30),
         ControllerMessage::Pause(true),
+        ControllerMessage::Detour,
         ControllerMessage::Streams(12),
         ControllerMessage::Expected(vec![9; 60]),
         ControllerMessage::Measure(MeasureRequest {

@@ -291,6 +291,7 @@ fn controller_messages() -> Vec<(&'static str, ControllerMessage)> {
         ("Rate", ControllerMessage::Rate(25 << 20)),
         ("Pause", ControllerMessage::Pause(true)),
         ("Streams of a source", ControllerMessage::Streams(12)),
+        ("Detour", ControllerMessage::Detour),
         ("Expected", ControllerMessage::Expected(expected())),
         (
             "SourceBatch",

@@ -181,15 +181,34 @@ impl Workers {
         begun: bool,
     ) -> Result<(WorkerRole, WorkerMessage), Error> {
         loop {
+            if let Some(message) = self.receive_until(cancel, finished, begun, None)? {
+                return Ok(message);
+            }
+        }
+    }
+
+    /// As [`Self::receive`]; `None` if no message arrives before `deadline`.
+    pub fn receive_until(
+        &mut self,
+        cancel: &Cancel,
+        finished: Option<&HashMap<WorkerRole, FinalReport>>,
+        begun: bool,
+        deadline: Option<Instant>,
+    ) -> Result<Option<(WorkerRole, WorkerMessage)>, Error> {
+        loop {
             // After one worker has finished and exited, the other one has all its data and gets a grace period.
-            let until = self.gone.as_ref().map(|(_, _, since)| *since + FINISH_GRACE);
+            let grace = self.gone.as_ref().map(|(_, _, since)| *since + FINISH_GRACE);
+            let until = grace.into_iter().chain(deadline).min();
             let Some(next) = next(&self.inbox, until, cancel, &mut self.stopped)? else {
+                if grace.is_none_or(|grace| Instant::now() < grace) {
+                    return Ok(None);
+                }
                 let gone = self.gone.take();
                 let (role, reason) = gone.map_or((WorkerRole::Source, None), |(role, reason, _)| (role, reason));
                 return Err(self.lost(role, reason, begun));
             };
             match next {
-                (role, WorkerInput::Message(message)) => return Ok((role, message)),
+                (role, WorkerInput::Message(message)) => return Ok(Some((role, message))),
                 (role, WorkerInput::Ended(reason)) if finished.is_some_and(|finished| finished.contains_key(&role)) => {
                     self.gone.get_or_insert((role, reason, Instant::now()));
                 }

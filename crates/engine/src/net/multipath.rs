@@ -4,7 +4,7 @@
 //! compared with it, or to the end of the job if requested. A path without any acknowledgement is left for another.
 //!
 //! The path through the control channel serves until a direct one is up. It replaces them for good if nothing sent over
-//! them is acknowledged.
+//! them is acknowledged while the control channels work, as their controller says.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -82,10 +82,12 @@ pub struct Multipath {
     judge: PathSelector,
     /// Whether the direct paths were left for good.
     is_left: bool,
+    /// Whether the next sample may leave them.
+    may_leave: bool,
 }
 
-/// Time without an acknowledgement after which the direct paths are left for the control channel, which works.
-const LEFT_AFTER_US: u64 = 15_000_000;
+/// Time without an acknowledgement after which direct paths may be left for the control channel.
+const LEFT_AFTER_US: u64 = 10_000_000;
 
 impl Multipath {
     /// Creates the state for a job on the best path or, with `all`, on all paths.
@@ -124,6 +126,11 @@ impl Multipath {
             Some(main) if !main.is_direct() => vec![main],
             main => self.direct().filter(|path| !self.is_settled || self.all || Some(*path) == main).collect(),
         }
+    }
+
+    /// Lets the next sample leave direct paths on which nothing is acknowledged.
+    pub fn permit_detour(&mut self) {
+        self.may_leave = true;
     }
 
     /// Whether streams through the control channel were admitted.
@@ -168,11 +175,8 @@ impl Multipath {
                 repair.make.push((*path, action.make));
             }
         }
-        if self.has_tunnel() {
-            repair.hopeless = false;
-            if self.is_unanswered() {
-                return self.leave_direct(seen);
-            }
+        if std::mem::take(&mut self.may_leave) && self.has_tunnel() && self.is_unanswered() {
+            return self.leave_direct(seen);
         }
         self.leave_lifeless(main, seen, &mut repair);
         self.choose(elapsed_us, seen, &mut repair);
@@ -321,6 +325,24 @@ mod tests {
         let mut watch = Watch::new(false);
         let repair = watch.until_something(&[(4, 0), (2, 0)]);
         assert_eq!((repair.moved, repair.give_up, watch.multipath.main()), (None, vec![], Some(PathId(4))));
+    }
+
+    #[test]
+    fn the_control_channel_serves_until_a_direct_path_is_up_and_for_good_once_that_is_silent() {
+        let mut watch = Watch { multipath: Multipath::new(false), looks: 0 };
+        (1..=2).for_each(|live| watch.multipath.stream_added(PathId::TUNNEL, live));
+        assert_eq!(watch.multipath.in_use(), [PathId::TUNNEL]);
+        (1..=2).for_each(|live| watch.multipath.stream_added(PathId(4), live));
+        assert_eq!((watch.multipath.in_use(), watch.multipath.is_unsettled()), (vec![PathId(4)], false));
+        assert_eq!(watch.sample(&[(4, 100)]), PathRepair::default());
+        // Without leave from the controller, its own channel may be silent, too.
+        let silent =
+            |watch: &mut Watch, samples| (0..samples).map(|_| watch.sample(&[(4, 0)]).moved).fold(None, Option::or);
+        assert_eq!(silent(&mut watch, 50), None);
+        watch.multipath.permit_detour();
+        assert_eq!(silent(&mut watch, 1), Some(PathChange::Unusable));
+        assert_eq!(watch.multipath.in_use(), [PathId::TUNNEL]);
+        assert!(!watch.multipath.takes(PathId(5)) && watch.multipath.takes(PathId::TUNNEL));
     }
 
     #[test]

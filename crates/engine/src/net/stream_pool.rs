@@ -211,6 +211,11 @@ impl StreamPool {
         lock(&self.state).multipath.is_unsettled()
     }
 
+    /// Lets the next repair leave direct paths on which nothing is acknowledged.
+    pub fn permit_detour(&self) {
+        lock(&self.state).multipath.permit_detour();
+    }
+
     /// Samples all TCP sockets and closes broken or stalled streams; their threads detect that.
     pub fn plan_repair(&self, elapsed: Duration) -> PathRepair {
         let mut state = lock(&self.state);
@@ -346,12 +351,6 @@ impl PoolState {
         for path in self.multipath.in_use() {
             let wanted = self.multipath.recovery(path).wanted().into();
             for id in self.ids_of_live(path).take(wanted) {
-                in_use.insert(id.into());
-            }
-        }
-        // Until a lost connection is replaced.
-        if in_use.is_empty() {
-            for id in self.ids_of_live(PathId::TUNNEL) {
                 in_use.insert(id.into());
             }
         }

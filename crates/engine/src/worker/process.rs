@@ -171,6 +171,9 @@ impl WorkerProcess {
             ControllerMessage::Streams(count) => {
                 self.running.as_ref().ok_or(MessageOrderError::StreamsBeforeStart)?.fix_streams(count)?;
             }
+            ControllerMessage::Detour => {
+                self.running.as_ref().ok_or(MessageOrderError::StreamsBeforeStart)?.permit_detour()?;
+            }
         }
         Ok(true)
     }

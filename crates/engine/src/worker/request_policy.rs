@@ -48,7 +48,7 @@ impl ClientLimits {
                 Ok(())
             }
             // A source enforces the limits in its settings.
-            ControllerMessage::Pause(_) | ControllerMessage::Streams(_) => Ok(()),
+            ControllerMessage::Pause(_) | ControllerMessage::Streams(_) | ControllerMessage::Detour => Ok(()),
             ControllerMessage::Listen { address } => {
                 *address = self.address.or(*address);
                 Ok(())

@@ -128,6 +128,13 @@ impl JobRuntime {
         Ok(())
     }
 
+    /// Lets the source leave direct paths on which nothing is acknowledged.
+    pub fn permit_detour(&self) -> Result<(), MessageOrderError> {
+        self.shared.source.as_ref().ok_or(MessageOrderError::StreamsOfTarget)?;
+        self.shared.pool.permit_detour();
+        Ok(())
+    }
+
     /// Handles a message from the other end. It may wait for the thread that checks files; `false` if the job ends
     /// meanwhile.
     pub fn handle_peer(&self, bytes: &[u8], watchdog: &ControllerWatchdog) -> Result<bool, ProtocolError> {

@@ -68,6 +68,9 @@ wire_enum! {
         Pause(is_paused: bool) = 13,
         /// To the source: use this number of streams from now on, without autotuning.
         Streams(count: u16) = 14,
+        /// To the source: nothing arrives, and both control channels work. Leave direct paths on which nothing is
+        /// acknowledged for the one through the control channel.
+        Detour = 15,
         /// To the target, before Start: lines of expected digests ([`crate::expected_digests::ExpectedDigests`]).
         Expected(lines: Vec<u8> as BoundedBytes(EXPECTED_CHUNK_MAX, "lines of digests")) = 11,
         /// To a source with listed arguments: the next batch.
@@ -389,6 +392,7 @@ mod tests {
             ControllerMessage::Rate(1 << 20),
             ControllerMessage::Pause(true),
             ControllerMessage::Streams(12),
+            ControllerMessage::Detour,
             ControllerMessage::Expected(vec![9; 40]),
             ControllerMessage::SourceBatch(SourceBatch { first: 3, paths: vec![b"a/b".to_vec(), vec![]], last: true }),
             ControllerMessage::DestinationBatch(DestinationBatch { first: 3, places: vec![place] }),

@@ -13,7 +13,7 @@ use haul_proto::feature::Features;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{ControllerMessage, SessionSettings, TargetOperand};
 
-use self::transport_path::TransferConnection;
+use self::transport_path::{TransferConnection, TransferPulse};
 use crate::controller::advice::advice;
 use crate::controller::attempt_result::{EarlierAttempts, JobAttempt, interrupted_first};
 use crate::controller::base::{parents_of_sources, refuse_twins};
@@ -103,7 +103,7 @@ impl<'a> TransferController<'a> {
             self.workers.require(Features::RANGES)?;
         }
         if !self.workers.is_one() {
-            self.connection.directions = directions(self.job, &self.workers)?;
+            self.connection.directions = directions(self.job, &self.workers)?.into();
         }
         let Some(arguments) = self.prepare_source()? else {
             return Ok(self.summary(begun));
@@ -210,11 +210,26 @@ impl<'a> TransferController<'a> {
 
     fn receive(&mut self, begun: bool) -> Result<(WorkerRole, WorkerMessage), Error> {
         loop {
-            let (role, message) = self.workers.receive(self.cancel, Some(&self.progress.finals), begun)?;
-            if self.reports.admit_report(role, &message, || self.workers.label(role))? {
-                return Ok((role, message));
+            let next = self.workers.receive(self.cancel, Some(&self.progress.finals), begun)?;
+            if let Some(admitted) = self.admit(next)? {
+                return Ok(admitted);
             }
         }
+    }
+
+    /// Returns the next message before the job has begun to move data; `None` if none arrives before `deadline`.
+    fn receive_until(&mut self, deadline: Option<Instant>) -> Result<Option<(WorkerRole, WorkerMessage)>, Error> {
+        let next = self.workers.receive_until(self.cancel, Some(&self.progress.finals), false, deadline)?;
+        next.map_or(Ok(None), |next| self.admit(next))
+    }
+
+    /// Checks a message; `None` for one that is late.
+    fn admit(
+        &mut self,
+        (role, message): (WorkerRole, WorkerMessage),
+    ) -> Result<Option<(WorkerRole, WorkerMessage)>, Error> {
+        let is_admitted = self.reports.admit_report(role, &message, || self.workers.label(role))?;
+        Ok(is_admitted.then_some((role, message)))
     }
 
     /// Runs the transfer: handles events until both ends have finished, or until the job's duration is over.
@@ -223,9 +238,12 @@ impl<'a> TransferController<'a> {
         let duration = self.job.options.stop.after.unwrap_or(Duration::MAX);
         let begun = Instant::now();
         let mut last_shown = begun;
+        let mut pulse = TransferPulse::new();
         while !self.progress.is_over() && begun.elapsed() < duration {
             let (role, message) = self.receive(true)?;
             self.observe(role, message, true)?;
+            pulse.record(role, self.progress.ends[WorkerRole::Target.index()].counters.bytes_written);
+            transport_path::keep_moving(self, &mut pulse)?;
             self.forward_control_requests();
             if self.progress.has_total() && last_shown.elapsed() >= every {
                 last_shown = Instant::now();
@@ -286,7 +304,12 @@ impl<'a> TransferController<'a> {
             return;
         };
         let mut paths = in_use.into_iter().map(|(from, to)| shown(&self.workers, *connector, from, to));
-        let Some(first) = paths.next() else { return };
+        let Some(first) = paths.next() else {
+            self.connection.transport = TransportPath::Ssh { because: because.clone() };
+            let transport = self.connection.transport.clone();
+            self.events.emit(Event::PathChanged { transport, because: Some(because) });
+            return;
+        };
         let now = (first, paths.collect());
         if (&*path, &*others) == (&now.0, &now.1) {
             return;
@@ -300,7 +323,10 @@ impl<'a> TransferController<'a> {
     }
 
     fn observe(&mut self, role: WorkerRole, message: WorkerMessage, begun: bool) -> Result<(), Error> {
-        let Err(message) = self.connection.listening.answered(role, message) else { return Ok(()) };
+        let Err(message) = self.connection.listening.answered(role, message) else {
+            return transport_path::advance(self);
+        };
+        let Some(message) = transport_path::answered(self, role, message)? else { return Ok(()) };
         let Some(message) = self.record_figures(role, message)? else { return Ok(()) };
         let Some(message) = self.report_entry(role, message)? else { return Ok(()) };
         let (text, is_lost) = match message {
