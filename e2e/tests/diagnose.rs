@@ -1,4 +1,4 @@
-//! The verdict of a copy names its limit: each limit once, made on purpose. `cargo xtask lab diagnose` tries more of
+//! The verdict of a copy names its limit, and the parts of the path agree with it: each limit once, made on purpose. `cargo xtask lab diagnose` tries more of
 //! each, without a time limit.
 
 use haul_e2e::diagnose::{Ruling, everyday, everyday_limits};
@@ -31,6 +31,11 @@ limits! {
     a_small_buffer_at_the_sender: "sender-buffer",
     a_small_window_at_the_receiver: "receiver-window",
     a_limit_of_the_users_own: "own-rate",
+    a_slow_disk_at_the_source_beside_other_programs: "busy-source-disk",
+    little_processor_time_at_the_source_beside_other_programs: "busy-source-cpu",
+    a_slow_link_beside_other_programs: "busy-network",
+    little_processor_time_at_the_target_beside_other_programs: "busy-target-cpu",
+    a_slow_disk_at_the_target_beside_other_programs: "busy-target-disk",
     small_files_at_a_slow_source: "source-names",
     small_files_at_a_slow_target: "target-names",
     a_slow_program_at_the_source: "source-program",

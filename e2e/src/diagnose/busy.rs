@@ -1,9 +1,36 @@
 //! How busy this machine was with other things: a verdict is worth little where they had the processors.
 
 use std::fs;
+use std::process::{Child, Command};
 use std::time::Instant;
 
+use anyhow::{Context, Result};
 use serde_json::Value;
+
+/// A busy loop for each processor; ended with this value.
+#[derive(Debug, Default)]
+pub struct OtherPrograms(Vec<Child>);
+
+impl OtherPrograms {
+    /// Starts them.
+    pub fn start() -> Result<Self> {
+        let mut all = Self::default();
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            let started = Command::new("sh").args(["-c", "while :; do :; done"]).spawn();
+            all.0.push(started.context("starting a busy loop")?);
+        }
+        Ok(all)
+    }
+}
+
+impl Drop for OtherPrograms {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // It fails where the loop has ended, which it never does by itself.
+            let _ = child.kill().and_then(|()| child.wait());
+        }
+    }
+}
 
 /// A look at the machine's account of its processors' time.
 #[derive(Debug)]

@@ -54,6 +54,17 @@ const LIMITS: &[Limit] = &[
         window(pick, SceneEnd::Target)
     }),
     limit("own-rate", Claim::with("rate-limit", "own"), Some(StartedBy::Push), own_rate),
+    limit("busy-source-disk", Claim::of("source-disk"), Some(StartedBy::Push), |pick| {
+        slow_disk(pick, SceneEnd::Source).on_busy_hosts()
+    }),
+    limit("busy-source-cpu", Claim::of("source-cpu"), Some(StartedBy::Pull), |pick| one_thread(pick).on_busy_hosts()),
+    limit("busy-network", Claim::of("link"), Some(StartedBy::Push), |pick| shaped(pick).on_busy_hosts()),
+    limit("busy-target-cpu", Claim::of("target-cpu"), Some(StartedBy::Push), |pick| {
+        quota(pick, SceneEnd::Target).on_busy_hosts()
+    }),
+    limit("busy-target-disk", Claim::of("target-disk"), Some(StartedBy::Pull), |pick| {
+        slow_disk(pick, SceneEnd::Target).on_busy_hosts()
+    }),
     limit("interrupts", Claim::of("interrupts"), None, interrupts),
     limit("source-names", Claim::of("small-files"), Some(StartedBy::Pull), |pick| names(pick, SceneEnd::Source)),
     limit("target-names", Claim::of("small-files"), Some(StartedBy::Push), |pick| names(pick, SceneEnd::Target)),

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::cases::DiagnoseCase;
 use super::claim::words;
+use super::parts::disagreement;
 
 /// The result of a case.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,10 +48,11 @@ impl CaseOutcome {
             Err(why) => (Value::Null, Some(why)),
         };
         let verdict = &summary["verdict"];
-        let right = case.expected().iter().any(|claim| claim.covers(verdict));
+        let other = disagreement(&summary, case.scene.is_busy);
+        let right = other.is_none() && case.expected().iter().any(|claim| claim.covers(verdict));
         let ruling = failure.unwrap_or(if right { Ruling::Right } else { Ruling::Wrong });
         let given = match verdict["limit"].as_str() {
-            Some(limit) => words(limit, verdict["detail"].as_str()),
+            Some(limit) => words(limit, verdict["detail"].as_str()) + &other.unwrap_or_default(),
             None => "no verdict given".to_owned(),
         };
         Self {

@@ -2,7 +2,7 @@
 //!
 //! `scene` describes the setting between two ends, `hosts` and `stage` build it and copy, `pick` chooses settings from
 //! ranges, `limits` has the scene of each limit, `cases` is their table, `claim` names a limit, `judge` judges
-//! verdicts, and `command` is `cargo xtask lab diagnose`.
+//! verdicts, `parts` holds the parts of the path against them, and `command` is `cargo xtask lab diagnose`.
 
 mod busy;
 mod cases;
@@ -11,6 +11,7 @@ mod command;
 mod hosts;
 mod judge;
 mod limits;
+mod parts;
 mod pick;
 mod scene;
 mod stage;

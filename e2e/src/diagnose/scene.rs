@@ -142,6 +142,8 @@ pub struct Scene {
     pub window: Option<Window>,
     /// Options of haul.
     pub options: Vec<String>,
+    /// Whether other programs take all the processor time that they get.
+    pub is_busy: bool,
 }
 
 impl Default for Scene {
@@ -154,6 +156,7 @@ impl Default for Scene {
             quota: None,
             window: None,
             options: Vec::new(),
+            is_busy: false,
         }
     }
 }
@@ -174,6 +177,11 @@ impl Scene {
             SceneEnd::Target => self.target = store,
         }
         self
+    }
+
+    /// The same on hosts that are busy with other programs.
+    pub fn on_busy_hosts(self) -> Self {
+        Self { is_busy: true, ..self }
     }
 
     /// Bytes of all that is copied.

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use haul_lab::{Cgroup, Disk, Rng, SlowFs, Slowness, TestTree, Throttle, Wan};
 use serde_json::Value;
 
+use super::busy::OtherPrograms;
 use super::hosts::DiagnoseHosts;
 use super::judge::Ruling;
 use super::scene::{Network, Scene, SceneData, SceneEnd, StartedBy, Store};
@@ -124,6 +125,7 @@ impl DiagnoseStage<'_> {
     }
 
     fn copy(&self, sandbox: &Sandbox, hosts: &DiagnoseHosts, form: &[&str]) -> Result<ProgramRun> {
+        let _others = self.scene.is_busy.then(OtherPrograms::start).transpose()?;
         let haul = hosts.haul(sandbox).args(form).args(["--retries", "0"]);
         let mut haul = haul.args(&self.scene.options).limit(LIMIT);
         let programs: String = [(SceneEnd::Source, 'i'), (SceneEnd::Target, 'o')]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use haul_proto::diagnose::Verdict;
+use haul_proto::diagnose::path_parts::PartUse;
 use haul_proto::sync::SyncCounters;
 use haul_proto::wire::counters::{Counters, PathFigures, ReadBackBytes};
 use haul_proto::wire::resource_metrics::{ResourceMetrics, StreamFigures};
@@ -127,6 +128,8 @@ pub struct IntegritySummary {
 pub struct Diagnosis {
     /// The bottleneck; `None` in a job that only compares.
     pub verdict: Option<Verdict>,
+    /// How the parts of the path were used.
+    pub parts: Vec<PartUse>,
     /// Remedies for the next transfer.
     pub advice: Vec<Recommendation>,
     /// The slowest files, slowest first.

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use haul_base::job::summary::Summary;
-use haul_proto::diagnose::JobMeasurements;
-use haul_proto::diagnose::path_parts::{PartUse, PathPart, path_parts};
+use haul_proto::diagnose::path_parts::{PartUse, PathPart};
 use serde::Serialize;
 
 use crate::units::rate;
@@ -14,13 +13,12 @@ pub const COLUMNS: [&str; 4] = ["part", "busy", "rate", "bound"];
 
 /// The rows of the table.
 pub fn rows(summary: &Summary) -> Vec<[String; 4]> {
-    of_job(summary)
-        .into_iter()
-        .map(|of| {
-            let bound = of.bound_bytes_per_s().map_or_else(|| "-".to_owned(), rate);
-            [words(of.part).to_owned(), format!("{:.0} %", 100.0 * of.busy), rate(of.bytes_per_s), bound]
-        })
-        .collect()
+    let or_dash = |bytes_per_s: Option<f64>| bytes_per_s.map_or_else(|| "-".to_owned(), rate);
+    let row = |of: &PartUse| {
+        let busy = format!("{:.0} %", 100.0 * of.busy);
+        [words(of.part).to_owned(), busy, or_dash(of.bytes_per_s), or_dash(of.bound_bytes_per_s())]
+    };
+    summary.diagnosis.parts.iter().map(row).collect()
 }
 
 /// The table, each line ended; empty without figures.
@@ -30,7 +28,7 @@ pub fn table(summary: &Summary) -> String {
         return String::new();
     }
     let heading = COLUMNS.map(str::to_owned);
-    let line = |[part, busy, rate, bound]: &[String; 4]| format!("{part:<12}{busy:>7}{rate:>13}{bound:>13}\n");
+    let line = |[part, busy, rate, bound]: &[String; 4]| format!("{part:<24}{busy:>7}{rate:>13}{bound:>13}\n");
     std::iter::once(&heading).chain(&rows).map(line).collect()
 }
 
@@ -40,7 +38,7 @@ pub fn table(summary: &Summary) -> String {
 pub struct PartFields {
     bound_bytes_per_s: Option<f64>,
     busy: f64,
-    bytes_per_s: f64,
+    bytes_per_s: Option<f64>,
 }
 
 /// The utilisation of all parts, by name.
@@ -50,12 +48,7 @@ pub fn fields(summary: &Summary) -> BTreeMap<&'static str, PartFields> {
         busy: of.busy,
         bytes_per_s: of.bytes_per_s,
     };
-    of_job(summary).iter().map(|of| (of.part.id(), fields(of))).collect()
-}
-
-fn of_job(summary: &Summary) -> Vec<PartUse> {
-    let [source, target] = [summary.source().load, summary.target().load];
-    path_parts(&JobMeasurements { source, target, bytes: summary.files.bytes, ..JobMeasurements::default() })
+    summary.diagnosis.parts.iter().map(|of| (of.part.id(), fields(of))).collect()
 }
 
 fn words(part: PathPart) -> &'static str {
@@ -65,37 +58,36 @@ fn words(part: PathPart) -> &'static str {
         PathPart::Network => "network",
         PathPart::TargetCpu => "target CPU",
         PathPart::TargetDisk => "target disk",
+        PathPart::SourceOthers => "other programs, source",
+        PathPart::TargetOthers => "other programs, target",
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use haul_base::job::event::ResourceMetrics;
-    use haul_base::job::summary::{EndSummary, TransferTotals};
+    use haul_base::job::summary::Diagnosis;
 
     use super::super::summary::tests::example;
     use super::*;
 
     #[test]
     fn each_part_is_a_line_with_its_bound() {
-        let mut load = ResourceMetrics { elapsed_us: 1_000_000, ..ResourceMetrics::default() };
-        load.processors.all_us = 2_000_000;
-        load.processors.busy_us = 500_000;
-        load.disks[1].busy_us = 1000;
-        load.disks[1].written_bytes = 70_000_000;
-        let summary = Summary {
-            files: TransferTotals { bytes: 100_000_000, ..example().files },
-            ends: [0, 1].map(|_| EndSummary { load, ..EndSummary::default() }),
-            ..example()
-        };
+        let of = |part, busy, bytes_per_s| PartUse { part, busy, bytes_per_s };
+        let parts = vec![
+            of(PathPart::SourceCpu, 0.25, Some(100e6)),
+            of(PathPart::TargetDisk, 0.001, Some(100e6)),
+            of(PathPart::SourceOthers, 0.71, None),
+        ];
+        let summary = Summary { diagnosis: Diagnosis { parts, ..example().diagnosis }, ..example() };
         insta::assert_snapshot!(table(&summary), @r"
-        part           busy         rate        bound
-        source CPU     25 %     100 MB/s     400 MB/s
-        target CPU     25 %     100 MB/s     400 MB/s
-        target disk     0 %    70.0 MB/s            -
+        part                       busy         rate        bound
+        source CPU                 25 %     100 MB/s     400 MB/s
+        target disk                 0 %     100 MB/s            -
+        other programs, source     71 %            -            -
         ");
         assert_eq!(fields(&summary)["source_cpu"].bound_bytes_per_s, Some(400e6));
         assert_eq!(fields(&summary)["target_disk"].bound_bytes_per_s, None);
+        assert_eq!(fields(&summary)["source_other_programs"].bytes_per_s, None);
         assert_eq!(table(&example()), "");
     }
 }

@@ -43,6 +43,7 @@ pub fn example() -> Summary {
         integrity: IntegritySummary { blake3: true, durable: true, read_back: None, comparison: None },
         diagnosis: Diagnosis {
             verdict: None,
+            parts: Vec::new(),
             advice: Vec::new(),
             slowest: vec![SlowFile { path: b"run7/big.db".to_vec(), size: 4_290_000_000, took_us: 3_700_000 }],
         },

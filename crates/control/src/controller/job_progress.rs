@@ -7,8 +7,8 @@ use std::time::Duration;
 use haul_base::job::event::{Progress, TransportPath};
 use haul_base::job::spec::{DeltaCounters, Job, JobOptions, NULL_TARGET, Verify};
 use haul_base::job::summary::{
-    ComparisonResult, CompressionResult, ConnectionSummary, Diagnosis, EndSummary, IntegritySummary, JobTimes,
-    Recommendation, Summary, TransferTotals,
+    ComparisonResult, CompressionResult, ConnectionSummary, Diagnosis, EndSummary, IntegritySummary, JobTimes, Summary,
+    TransferTotals,
 };
 use haul_proto::diagnose::pauses::Pauses;
 use haul_proto::diagnose::watch::BottleneckWatch;
@@ -250,7 +250,7 @@ impl EndedAttempt<'_> {
     }
 
     /// Makes the summary.
-    pub fn summary(self, paused: Duration, verdict: Option<Verdict>, advice: Vec<Recommendation>) -> Summary {
+    pub fn summary(self, paused: Duration, diagnosis: Diagnosis) -> Summary {
         let (counters, progress, options) = (self.counters(), self.progress, &self.job.options);
         let [source, target] = &self.reports;
         Summary {
@@ -277,7 +277,7 @@ impl EndedAttempt<'_> {
                     differences: counters.differences,
                 }),
             },
-            diagnosis: Diagnosis { verdict, advice, slowest: progress.slowest.clone() },
+            diagnosis: Diagnosis { slowest: progress.slowest.clone(), ..diagnosis },
             delta: progress.delta.filter(|figures| figures.files > 0),
             sync: progress.sync,
             compression: source.compression.map(|method| CompressionResult::new(method, &source.counters)),

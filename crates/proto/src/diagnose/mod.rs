@@ -194,6 +194,15 @@ impl JobMeasurements {
     pub fn rate(&self) -> f64 {
         self.bytes as f64 / self.seconds().max(1e-6)
     }
+
+    /// Returns the CPU time of haul's workers on the machine of this end, in microseconds.
+    fn own_us(&self, end: &ResourceMetrics) -> u64 {
+        let [source, target] = [&self.source, &self.target].map(|end| end.processors.own_us);
+        match self.is_one_machine && !self.is_one_worker {
+            true => source.saturating_add(target),
+            false => end.processors.own_us,
+        }
+    }
 }
 
 /// A candidate bottleneck and its share.

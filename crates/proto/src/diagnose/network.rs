@@ -29,7 +29,7 @@ const SEGMENT_BYTES: f64 = 1448.0;
 const BUFFER_FULL: f64 = 0.4;
 /// Range of payload rates at line rate, as shares of the interface's speed; a system's rounding permits slightly more
 /// than 1.
-const LINE_RATE: std::ops::RangeInclusive<f64> = 0.85..=1.1;
+pub const LINE_RATE: std::ops::RangeInclusive<f64> = 0.85..=1.1;
 /// Factor between mean and shortest round trips that indicates a queue.
 const QUEUE_TIMES: f64 = 1.5;
 /// Least difference of them in microseconds, too: on short paths any delay may be a large factor.

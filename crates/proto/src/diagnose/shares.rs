@@ -140,11 +140,8 @@ impl TimeShares {
     /// Classifies a lack of CPUs, and detects those that threads do not notice: an exhausted quota, and a machine
     /// shared by both ends.
     fn assess_processors(&mut self, case: &JobMeasurements, elapsed: f64) {
-        let own = |case: &JobMeasurements| (case.source.processors.own_us, case.target.processors.own_us);
-        let (source_own, target_own) = own(case);
-        let all_own = if case.is_one_worker { source_own } else { source_own.saturating_add(target_own) };
         for (load, end) in [(&case.source, &mut self.source), (&case.target, &mut self.target)] {
-            let own = if case.is_one_machine { all_own } else { load.processors.own_us };
+            let own = case.own_us(load);
             let busy = part(load.processors.busy_us as f64, load.processors.all_us as f64);
             let spent = quota_spent(load, elapsed);
             end.cpu_detail = Some(match () {
@@ -157,7 +154,7 @@ impl TimeShares {
                 continue;
             }
             let is_own = own as f64 >= OWN_MIN * load.processors.busy_us as f64;
-            let has_part = load.processors.own_us >= all_own / 2 || !case.is_one_machine;
+            let has_part = load.processors.own_us >= own / 2;
             if busy >= MACHINE_BUSY && is_own && has_part && spent == 0.0 {
                 end.cpu = end.cpu.max(busy);
             }

@@ -22,7 +22,7 @@ fn load(stages: &[(Stage, f64, f64)]) -> ResourceMetrics {
     load
 }
 
-fn case(source: &[(Stage, f64, f64)], target: &[(Stage, f64, f64)]) -> JobMeasurements {
+pub(super) fn case(source: &[(Stage, f64, f64)], target: &[(Stage, f64, f64)]) -> JobMeasurements {
     JobMeasurements {
         source: load(source),
         target: load(target),
@@ -33,7 +33,7 @@ fn case(source: &[(Stage, f64, f64)], target: &[(Stage, f64, f64)]) -> JobMeasur
 }
 
 /// Returns a job limited by the network: the source always sends, the target always waits.
-fn on_the_way() -> JobMeasurements {
+pub(super) fn on_the_way() -> JobMeasurements {
     use Stage::{Check, Prepare, Receive, Send, Write};
     let mut case = case(
         &[(Prepare, 0.03, 1.0), (Send, 0.97, 0.02)],
@@ -56,7 +56,7 @@ fn on_the_way() -> JobMeasurements {
     case
 }
 
-fn with(change: impl FnOnce(&mut JobMeasurements)) -> JobMeasurements {
+pub(super) fn with(change: impl FnOnce(&mut JobMeasurements)) -> JobMeasurements {
     let mut case = on_the_way();
     change(&mut case);
     case
@@ -536,6 +536,8 @@ fn no_figures_are_too_wild() {
         ] {
             let verdict = diagnose(&case);
             assert!((0.0..=1.0).contains(&verdict.share), "{verdict:?}");
+            let parts = path_parts::path_parts(&case);
+            assert!(parts.iter().all(|of| (0.0..=1.0).contains(&of.busy)), "{parts:?}");
             let mut watch = watch::BottleneckWatch::default();
             (0..50).for_each(|_| watch.sample(&case));
             let path =

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use haul_base::job::error::{Error, FIRST_FAILURE, GO_ON, Outcome};
 use haul_base::job::event::{Event, Observer, TransportPath};
 use haul_base::job::spec::Job;
-use haul_base::job::summary::{ConnectionSummary, Summary};
+use haul_base::job::summary::{ConnectionSummary, Diagnosis, Summary};
 use haul_base::sys::cancel::Cancel;
+use haul_proto::diagnose::path_parts::path_parts;
 use haul_proto::feature::Features;
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::{ControllerMessage, SessionSettings, TargetOperand};
@@ -441,6 +442,7 @@ impl<'a> TransferController<'a> {
         let case = progress.measurements(self.terms());
         let advise = |verdict| advice(job, &self.workers, verdict, &case, &source, &self.connection.transport);
         let advice = verdict.iter().flat_map(advise).collect();
-        ended.summary(self.control_requests.paused_for(), verdict, advice)
+        let diagnosis = Diagnosis { verdict, parts: path_parts(&case), advice, ..Diagnosis::default() };
+        ended.summary(self.control_requests.paused_for(), diagnosis)
     }
 }
