@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::claim::Claim;
 use super::limits::{
-    far_link, interrupts, loss, names, one_thread, own_rate, policer, program, quota, rtt, shaped, slow_device,
-    slow_disk, window,
+    far_link, interrupts, loss, names, one_busy_thread, one_thread, own_rate, policer, program, quota, rtt, shaped,
+    slow_device, slow_disk, window,
 };
 use super::pick::{Pick, Strength};
 use super::scene::{Network, Scene, SceneData, SceneEnd, StartedBy, Store};
@@ -57,7 +57,7 @@ const LIMITS: &[Limit] = &[
     limit("busy-source-disk", Claim::of("source-disk"), Some(StartedBy::Push), |pick| {
         slow_disk(pick, SceneEnd::Source).on_busy_hosts()
     }),
-    limit("busy-source-cpu", Claim::of("source-cpu"), Some(StartedBy::Pull), |pick| one_thread(pick).on_busy_hosts()),
+    limit("busy-source-cpu", Claim::of("source-cpu"), Some(StartedBy::Pull), one_busy_thread),
     limit("busy-network", Claim::of("link"), Some(StartedBy::Push), |pick| shaped(pick).on_busy_hosts()),
     limit("busy-target-cpu", Claim::of("target-cpu"), Some(StartedBy::Push), |pick| {
         quota(pick, SceneEnd::Target).on_busy_hosts()

@@ -45,6 +45,12 @@ pub fn one_thread(pick: &mut Pick) -> Scene {
     Scene { data: SceneData::Text { bytes: pick.bytes_at(rate) }, options, ..Scene::default() }
 }
 
+/// The same on hosts where other programs compete for the processors. More data, for a moment without them.
+pub fn one_busy_thread(pick: &mut Pick) -> Scene {
+    let scene = one_thread(pick);
+    Scene { data: SceneData::Text { bytes: 4 * scene.bytes() }, ..scene.on_busy_hosts() }
+}
+
 /// A cable that carries little, with a queue in front of it.
 pub fn shaped(pick: &mut Pick) -> Scene {
     let mbit_per_s = pick.of("Mbit/s", 200..=400, 40..=100);
