@@ -115,8 +115,8 @@ pub fn path_parts(case: &JobMeasurements) -> Vec<PartUse> {
     .collect()
 }
 
-/// The share of the CPU time that haul could have had: its own, and what was free. The scheduler gives a program that
-/// asks at least half of all CPUs, whatever others do. Waits for them count as the streams' computation.
+/// haul's share of the CPU time that it could have had: its own, and what was free. That is at least half of all, since
+/// the scheduler shares CPUs. Where haul gets less, waits for a CPU count as the streams' computation.
 fn own_share(case: &JobMeasurements, load: &ResourceMetrics) -> f64 {
     let (own_us, all_us) = (case.own_us(load), load.processors.all_us);
     let free_us = all_us.saturating_sub(load.processors.busy_us);
