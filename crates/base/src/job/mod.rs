@@ -16,6 +16,7 @@ pub mod rate;
 pub mod runtime_control;
 pub mod spec;
 pub mod summary;
+pub mod transport_path;
 pub mod work_progress;
 
 /// The ends of a copy.

@@ -10,8 +10,8 @@ use haul_proto::wire::resource_metrics::{ResourceMetrics, StreamFigures};
 use haul_proto::wire::sandbox::SandboxReport;
 use haul_proto::wire::slowest_files::SlowFile;
 
-use super::event::TransportPath;
 use super::spec::{Cipher, CompressionMethod, DeltaCounters};
+use super::transport_path::TransportPath;
 
 /// The result of a job. After a restart, all but totals and times are those of the last attempt.
 #[derive(Debug, Clone, Default)]

@@ -198,7 +198,7 @@ fn path_parts(outcome: &Outcome) -> Vec<DocumentBlock> {
     if rows.is_empty() {
         return Vec::new();
     }
-    let about = "Bound: the rate at which the part would hold up this copy all the time. Other programs: the CPU time they took";
+    let about = "Bound: the rate at which the part would always hold up this copy. Other programs: their CPU time";
     vec![DocumentBlock::Text(about.into()), DocumentBlock::Table(Table { rows, ..Table::new(&parts::COLUMNS) })]
 }
 

@@ -87,9 +87,7 @@ fn why(moved: &PathChange) -> String {
         }
         PathChange::Lifeless => "the previous one had no answers".to_owned(),
         PathChange::Unusable => {
-            "nothing sent directly was acknowledged for 10 s: a firewall drops the connections, or \
-                                 large packets are lost (MTU)"
-                .to_owned()
+            "nothing was acknowledged for 10 s: a firewall drops the data, or large packets are lost (MTU)".to_owned()
         }
     }
 }
