@@ -188,8 +188,9 @@ fn ports_can_be_chosen() {
     assert_eq!(port(pushed(&sandbox, &links, &["-Z", "5031:5039"])), "5032");
     let run = push(&sandbox, &links, &["-Z", "5031"]).succeeds();
     let summary = run.summary();
-    let why = summary["transport"]["instead_of"].as_str().unwrap_or_default();
-    assert!(why.contains("port 5031 is in use"), "{summary}");
+    // A small file may have gone through ssh before the other end had connected.
+    let whys = ["instead_of", "because"].map(|name| summary["transport"][name].as_str().unwrap_or_default());
+    assert!(whys.iter().any(|why| why.contains("port 5031 is in use")), "{summary}");
     drop(busy);
 }
 

@@ -113,7 +113,7 @@ def test_a_failed_file_is_an_exception_with_the_summary(tree: Path, tmp_path: Pa
         ([], "b", {}, haul.UsageError, "no source"),
         ("-", "b", {}, haul.UsageError, "standard output carries events"),
         (3, "b", {}, haul.UsageError, "3 is no path"),
-        ("a", "no-such-host.invalid:b", {}, haul.Unreachable, "no-such-host.invalid"),
+        (__file__, "no-such-host.invalid:b", {}, haul.Unreachable, "no-such-host.invalid"),
     ],
 )
 def test_bad_input_is_an_error_with_a_hint(

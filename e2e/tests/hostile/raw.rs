@@ -133,7 +133,7 @@ pub fn file_end(entry: u64, size: u64, digest: [u8; 32]) -> Vec<u8> {
 
 pub fn source_failed(entry: u64) -> Vec<u8> {
     message(4, |out| {
-        out.varint(entry).text("\u{1b}[2J gone", 100);
+        out.varint(entry).text("\u{1b}[2J gone", 100).bool(false);
     })
 }
 

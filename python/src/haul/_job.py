@@ -117,10 +117,11 @@ class Outcome(Generic[S]):
         if self.summary is None:
             raise self.noted(error_of(status, self.spoken()))
         summary = self.completed(self.summary)
+        if status not in (0, 1, VANISHED):
+            # A job that ends early has a summary, too.
+            raise self.noted(error_of(status, self.spoken()))
         if self.has_failed(summary):
             raise self.noted(self.partial_failure(summary))
-        if status not in (0, 1, VANISHED):
-            raise self.noted(error_of(status, self.spoken()))
         return summary
 
     def has_failed(self, summary: Summary) -> bool:
