@@ -130,3 +130,23 @@ fn a_path_that_loses_large_packets_is_left_for_ssh() {
     assert!(way.contains("through ssh") && copy.stderr.contains("large packets are lost (MTU)"), "{}", copy.account());
     compare(&sandbox.path("large"), &sandbox.path("there")).unwrap();
 }
+
+#[test]
+fn a_named_transport_is_the_only_one() {
+    if !is_root_or_skip("a network namespace") {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let pair = HostPair::new(&sandbox);
+    sandbox.file("file", "x");
+    let copy = |transport: &str, name: &str| {
+        let target = pair.at(sandbox.path(name));
+        pair.haul(&sandbox).args(["--json", "--transport", transport, "file"]).arg(target).run()
+    };
+    for (transport, name) in [("ssh", "a"), ("tcp", "b")] {
+        assert_eq!(copy(transport, name).succeeds().summary()["transport"]["kind"], transport);
+    }
+    pair.far.nft(&rules(pair.remote.sshd().port(), &Refusal::Plain, true)).unwrap();
+    let refused = copy("tcp", "c").ends(3);
+    assert!(refused.stdout.contains("--transport tcp permits no other path"), "{}", refused.account());
+}

@@ -25,6 +25,7 @@ pub fn network(values: &Values) -> Result<NetworkOptions, UsageError> {
         reverse: values.is_set(&flags::REVERSE),
         ports,
         all_paths: values.get(&flags::PATHS)?.unwrap_or(false),
+        transport: values.get(&flags::TRANSPORT)?.unwrap_or_default(),
     })
 }
 

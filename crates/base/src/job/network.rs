@@ -15,6 +15,20 @@ pub struct NetworkOptions {
     pub ports: Option<(u16, u16)>,
     /// `--paths all`: several links are used at once.
     pub all_paths: bool,
+    /// `--transport`: the permitted transport.
+    pub transport: Transport,
+}
+
+/// The permitted transport of data.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// Direct connections where possible, else ssh.
+    #[default]
+    Auto,
+    /// The ssh connection only.
+    Ssh,
+    /// Direct connections only.
+    Tcp,
 }
 
 /// An address for the data connections, as typed.

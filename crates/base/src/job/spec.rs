@@ -28,7 +28,7 @@ pub use haul_proto::wire::write_options::{
 pub use crate::job::credentials::{ClientCredentials, PrivateKey, PublicKey, Secret};
 pub use crate::job::list::{ListLine, ListReader, SourceList};
 use crate::job::location::{Host, Location};
-pub use crate::job::network::{AddressFamily, CallbackAddress, NetworkOptions};
+pub use crate::job::network::{AddressFamily, CallbackAddress, NetworkOptions, Transport};
 pub use crate::job::null::{NOTHING as NULL_TARGET, is_null, names_null};
 
 /// One copy: sources, target and options. Each may be local or remote.

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use haul_base::job::spec::{
-    CacheUse, Cipher, CompressionPolicy, DeltaMode, EqualityTest, Fsync, HolePolicy, SILENCE_MIN, Symlinks, Verify,
+    CacheUse, Cipher, CompressionPolicy, DeltaMode, EqualityTest, Fsync, HolePolicy, SILENCE_MIN, Symlinks, Transport, Verify,
 };
 use haul_proto::limits::STREAMS_MAX;
 
@@ -171,6 +171,7 @@ options! {
     REVERSE: Switch = row("reverse", Some('z'), Nothing, Connecting, "open data connections from the target to the source").bbcp(3).switch();
     PORT: Single<(u16, u16)> = row("port", Some('Z'), One("P[:Q]"), Connecting, "accept data connections on ports P to Q (default: any)").bbcp(4).one(ports);
     PATHS: Single<bool> = row("paths", None, One("MODE"), Connecting, "several links between the hosts: best (default) or all").one(|a| a.choice(&[("best", false), ("all", true)]));
+    TRANSPORT: Single<Transport> = row("transport", None, One("MODE"), Connecting, "data connections: auto (default: direct, else through ssh), ssh or tcp").one(|a| a.choice(&[("auto", Transport::Auto), ("ssh", Transport::Ssh), ("tcp", Transport::Tcp)]));
     SECRET_FILE: Single<OsString> = row("secret-file", None, One("FILE"), Connecting, "read the secret or private key for haul://HOST from the first line of FILE").one(raw);
     NO_DEPLOY: Switch = row("no-deploy", None, Nothing, Connecting, "do not copy haul to hosts that lack it").switch();
     WORKER_BINARY: Single<OsString> = row("worker-binary", None, One("FILE"), Connecting, "haul for hosts of another architecture that lack it").one(raw);

@@ -6,7 +6,7 @@ use super::flags::{self, COPY};
 use super::row::OptionRow;
 
 /// Options of a copy that apply to all runs of a sweep.
-const KEPT: [&OptionRow; 42] = [
+const KEPT: [&OptionRow; 43] = [
     &flags::CONFIG.row,
     &flags::RECURSIVE.row,
     &flags::PRESERVE.row,
@@ -37,6 +37,7 @@ const KEPT: [&OptionRow; 42] = [
     &flags::REVERSE.row,
     &flags::PORT.row,
     &flags::PATHS.row,
+    &flags::TRANSPORT.row,
     &flags::NO_DEPLOY.row,
     &flags::WORKER_BINARY.row,
     &flags::REMOTE_DIR.row,

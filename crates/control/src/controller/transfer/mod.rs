@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use haul_base::job::error::{Error, FIRST_FAILURE, GO_ON, Outcome};
 use haul_base::job::event::{Event, Observer, TransportPath};
-use haul_base::job::spec::Job;
+use haul_base::job::spec::{Job, Transport};
 use haul_base::job::summary::{ConnectionSummary, Diagnosis, Summary};
 use haul_base::sys::cancel::Cancel;
 use haul_proto::diagnose::path_parts::path_parts;
@@ -103,8 +103,12 @@ impl<'a> TransferController<'a> {
         if self.job.options.range.is_some() {
             self.workers.require(Features::RANGES)?;
         }
-        if !self.workers.is_one() {
-            self.connection.directions = directions(self.job, &self.workers)?.into();
+        match self.job.options.streams.network.transport {
+            Transport::Ssh => self.connection.forbid_direct(),
+            _ if self.workers.is_one() => {}
+            Transport::Auto | Transport::Tcp => {
+                self.connection.directions = directions(self.job, &self.workers)?.into();
+            }
         }
         let Some(arguments) = self.prepare_source()? else {
             return Ok(self.summary(begun));

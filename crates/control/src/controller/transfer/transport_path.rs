@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use haul_base::job::error::Error;
 use haul_base::job::event::{Event, TransportPath};
 use haul_base::job::location::Host;
-use haul_base::job::spec::NetworkOptions;
+use haul_base::job::spec::{NetworkOptions, Transport};
 use haul_proto::wire::report::WorkerMessage;
 use haul_proto::wire::request::ControllerMessage;
 
@@ -35,6 +35,13 @@ pub struct TransferConnection {
     pub transport: TransportPath,
     /// Initial number of streams of the direct path.
     streams: u16,
+}
+
+impl TransferConnection {
+    /// Permits no direct connection (`--transport ssh`).
+    pub fn forbid_direct(&mut self) {
+        self.failed = Some("--transport ssh".to_owned());
+    }
 }
 
 /// An attempt to connect one end to the other.
@@ -356,7 +363,9 @@ fn connect(controller: &mut TransferController<'_>, port: u16) -> Result<(), Err
 /// Returns the user's option that rules out another path.
 fn conflicting_option(network: &NetworkOptions) -> Option<String> {
     let named = [network.callback.as_ref().map(|_| "-H"), network.bind.as_ref().map(|_| "--bind")];
-    let options: Vec<_> = named.into_iter().flatten().chain(network.family.map(|family| family.option())).collect();
+    let direct = (network.transport == Transport::Tcp).then_some("--transport tcp");
+    let family = network.family.map(|family| family.option());
+    let options: Vec<_> = named.into_iter().flatten().chain(family).chain(direct).collect();
     (!options.is_empty()).then(|| options.join(" and "))
 }
 
