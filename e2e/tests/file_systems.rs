@@ -191,7 +191,7 @@ fn a_file_that_a_mount_opens_to_all_is_named() {
     let words = "odd/a: open to more users than the mode permits: this file system shows mode 777 instead of 600";
     sandbox.haul(["private", "odd/a"]).run().succeeds().says([words]);
     let asked = sandbox.haul(["-p", "private", "odd/b"]).run().ends(1);
-    asked.says(["odd/b: copied, but the mode cannot be set: this file system ignores it", "failed      1 entry"]);
+    asked.says(["odd/b: complete, but the mode cannot be set: this file system ignores it", "failed      1 entry"]);
     assert_eq!(contents(&sandbox.path("odd/b")), b"x");
 }
 

@@ -88,9 +88,9 @@ impl MetadataKind {
     /// What is reported of an entry.
     fn report(self) -> &'static str {
         match self {
-            Self::Mode => "copied, but the mode cannot be set",
-            Self::Time => "copied, but the time cannot be set",
-            Self::Attributes => "copied, but not all extended attributes can be set",
+            Self::Mode => "complete, but the mode cannot be set",
+            Self::Time => "complete, but the time cannot be set",
+            Self::Attributes => "complete, but not all extended attributes can be set",
             Self::Privacy => "open to more users than the mode permits",
         }
     }
@@ -120,8 +120,7 @@ impl MetadataWriter {
     /// Records metadata that could not be set. Returns whether the entry counts as complete.
     pub(super) fn record_unset(&self, place: EntryPlace<'_>, kind: MetadataKind, why: impl Display) -> bool {
         let is_required = self.is_required(kind);
-        let is_wanted = is_required || kind != MetadataKind::Mode || self.job.request.metadata.owner_and_mode;
-        if place.is_reported && is_wanted {
+        if place.is_reported {
             let mut unset = lock(&self.unset.kinds[kind as usize]);
             match &mut *unset {
                 Some(unset) => unset.others += 1,
@@ -219,9 +218,9 @@ mod tests {
     fn a_report_counts_the_other_entries_and_ends_with_the_remedy() {
         let text =
             |others, why: &str| UnsetKind { path: Vec::new(), why: why.to_owned(), others }.text(MetadataKind::Mode);
-        assert_eq!(text(0, "refused"), "copied, but the mode cannot be set: refused");
-        assert_eq!(text(1, "refused"), "copied, but the mode cannot be set, as in 1 other entry: refused");
-        let last = "copied, but the mode cannot be set, as in 2 other entries: refused\nuse another account";
+        assert_eq!(text(0, "refused"), "complete, but the mode cannot be set: refused");
+        assert_eq!(text(1, "refused"), "complete, but the mode cannot be set, as in 1 other entry: refused");
+        let last = "complete, but the mode cannot be set, as in 2 other entries: refused\nuse another account";
         assert_eq!(text(2, "refused\nuse another account"), last);
     }
 }

@@ -15,7 +15,7 @@ use haul_proto::journal::{
 use haul_proto::path::Name;
 use haul_proto::ranges::RangeSet;
 use haul_proto::wire::write_options::{JOURNAL_FILE_MIN, SMALL_JOURNAL_FILE_MIN};
-use rustix::fs::{Mode, OFlags, fdatasync, fstat, ftruncate, openat};
+use rustix::fs::{AtFlags, Mode, OFlags, fdatasync, fstat, ftruncate, openat, unlinkat};
 use rustix::io::Errno;
 
 use crate::fs::{Dir, FileStat, FollowLinks};
@@ -117,9 +117,18 @@ fn journal_name(parts: &[&[u8]]) -> Name {
 impl OpenJournal {
     /// Creates a journal, replacing an existing one.
     pub fn create(leaf: &FileName, header: &JournalHeader) -> io::Result<Self> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let file = openat(&*leaf.dir.fd()?, leaf.name.as_bytes(), flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o600))?;
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let dir = leaf.dir.fd()?;
+        let open = |flags| openat(&*dir, leaf.name.as_bytes(), flags, Mode::from_raw_mode(0o600));
+        let (file, is_new) = match open(flags | OFlags::CREATE | OFlags::EXCL) {
+            Err(Errno::EXIST) => (open(flags)?, false),
+            file => (file?, true),
+        };
         if !is_ours(&file)? {
+            if is_new {
+                // Where new files belong to another user, no run could find this one again.
+                unlinkat(&*dir, leaf.name.as_bytes(), AtFlags::empty())?;
+            }
             return Err(io::Error::from(Errno::EXIST));
         }
         Self::begin(file, header)

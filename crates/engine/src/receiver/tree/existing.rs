@@ -9,7 +9,7 @@ use rustix::fs::FileType;
 
 use crate::fs::attributes::read;
 use crate::fs::{Dir, FileStat, FollowLinks};
-use crate::receiver::place::existing_entry::{ExistingStat, attributes};
+use crate::receiver::place::existing_entry::{ExistingStat, attributes, is_root};
 use crate::receiver::tree::TargetTree;
 
 impl TargetTree {
@@ -24,12 +24,15 @@ impl TargetTree {
 
     /// Differences in metadata between an existing entry and the source's, for an entry that stays, or a directory.
     pub(crate) fn metadata_reasons(&self, dir: &Dir, name: &Name, entry: &Entry, there: &FileStat) -> ChangeReasons {
-        let mut reasons = ChangeReasons::default().and(ChangeReasons::TIME, entry.meta.modified != there.meta.modified);
+        // Only the owner and root can set them. Without an option that asks for them, the difference stays.
+        let is_settable = is_root() || there.is_owned_by_this_user() || self.job.request.metadata.is_required;
+        let has_other_time = entry.meta.modified != there.meta.modified;
+        let mut reasons = ChangeReasons::default().and(ChangeReasons::TIME, is_settable && has_other_time);
         if self.job.request.metadata.owner_and_mode {
             // Other differences would remain for ever.
             let meta = self.metadata.settable(dir, name, &entry.meta, there);
             let has_other_owner = (meta.uid, meta.gid) != (there.meta.uid, there.meta.gid);
-            let has_other_mode = meta.mode != there.meta.mode && there.kind != FileType::Symlink;
+            let has_other_mode = is_settable && meta.mode != there.meta.mode && there.kind != FileType::Symlink;
             reasons = reasons.and(ChangeReasons::OWNER, has_other_owner).and(ChangeReasons::MODE, has_other_mode);
         }
         reasons.and(ChangeReasons::ATTRIBUTES, self.have_other_attributes(dir, name, entry, there))
