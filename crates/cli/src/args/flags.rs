@@ -20,7 +20,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use haul_base::job::spec::{
-    CacheUse, Cipher, CompressionPolicy, DeltaMode, EqualityTest, Fsync, HolePolicy, SILENCE_MIN, Symlinks, Transport, Verify,
+    CacheUse, Cipher, CompressionPolicy, DeltaMode, EqualityTest, Fsync, HolePolicy, SILENCE_MIN, Symlinks, Transport,
+    Verify,
 };
 use haul_proto::limits::STREAMS_MAX;
 

@@ -261,6 +261,8 @@ fn full_help() {
                                     any)
               --paths MODE          several links between the hosts: best (default) or
                                     all
+              --transport MODE      data connections: auto (default: direct, else
+                                    through ssh), ssh or tcp
               --secret-file FILE    read the secret or private key for haul://HOST from
                                     the first line of FILE
               --no-deploy           do not copy haul to hosts that lack it
