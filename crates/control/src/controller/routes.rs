@@ -1,6 +1,7 @@
 //! Direction and paths of data connections, from the reported addresses of both ends and the user's options.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::path::Path;
 
 use haul_base::job::error::Error;
 use haul_base::job::event::NetworkPath;
@@ -78,14 +79,29 @@ fn direction(connector: WorkerRole, job: &Job, workers: &Workers, bound: Option<
     let others = reached.into_iter().filter(|other| at.is_none_or(|at| at.contains(other)));
     let others: Vec<_> = others.filter(|other| found.iter().all(|candidate| candidate.to != *other)).collect();
     let found = found.into_iter().map(|candidate| (candidate.to, candidate.link));
+    let scoped = scoped_route(job, connector).filter(|_| at.is_none() && family != Some(AddressFamily::V4));
     let routes = found
         .chain(others.into_iter().map(|other| (other, 0)))
         .take(ROUTES_MAX)
         .filter(|(to, _)| family.is_none_or(|family| family.has(to)))
         .filter_map(|(to, link)| route(to, link, connector, bound))
+        .chain(scoped)
         .collect();
     let at = at.and_then(|at| at.iter().find(|address| family.is_none_or(|family| family.has(address))).copied());
     ConnectDirection { connector, acceptor, at, routes }
+}
+
+/// Returns the route to a link-local address that the user typed with its scope, as `fe80::1%eth0`. It has a meaning on
+/// this machine alone.
+fn scoped_route(job: &Job, connector: WorkerRole) -> Option<Route> {
+    let (Host::Local, Host::Remote { name, .. }) = (host(job, connector), host(job, connector.other())) else {
+        return None;
+    };
+    let (address, scope) = name.split_once('%')?;
+    let address = address.parse::<Ipv6Addr>().ok().filter(Ipv6Addr::is_unicast_link_local)?;
+    let of_interface = || std::fs::read_to_string(Path::new("/sys/class/net").join(scope).join("ifindex")).ok();
+    let index = scope.parse().ok().or_else(|| of_interface()?.trim().parse::<u32>().ok())?;
+    Some(Route::to(format!("[{address}%{index}]")))
 }
 
 /// Returns the route to an address from the user's bind address; `None` if there is none.
