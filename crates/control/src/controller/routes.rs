@@ -97,11 +97,16 @@ fn scoped_route(job: &Job, connector: WorkerRole) -> Option<Route> {
     let (Host::Local, Host::Remote { name, .. }) = (host(job, connector), host(job, connector.other())) else {
         return None;
     };
+    scoped_address(name).map(Route::to)
+}
+
+/// Returns a link-local address with its scope as a number, in brackets.
+fn scoped_address(name: &str) -> Option<String> {
     let (address, scope) = name.split_once('%')?;
     let address = address.parse::<Ipv6Addr>().ok().filter(Ipv6Addr::is_unicast_link_local)?;
     let of_interface = || std::fs::read_to_string(Path::new("/sys/class/net").join(scope).join("ifindex")).ok();
     let index = scope.parse().ok().or_else(|| of_interface()?.trim().parse::<u32>().ok())?;
-    Some(Route::to(format!("[{address}%{index}]")))
+    Some(format!("[{address}%{index}]"))
 }
 
 /// Returns the route to an address from the user's bind address; `None` if there is none.
@@ -236,4 +241,25 @@ pub fn shown(workers: &Workers, connector: WorkerRole, from: String, to: String)
     let speed = |local: Option<&LocalAddress>| local.map_or(0, |local| local.mbit_per_s);
     let mbit_per_s = Some(slower(speed(own), speed(other))).filter(|speed| *speed > 0);
     NetworkPath { interface: own.map(|own| own.interface.clone()), mbit_per_s, from, to }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_local_address_keeps_its_scope() {
+        for (name, address) in [
+            ("fe80::1%3", Some("[fe80::1%3]")),
+            ("fe80::1%lo", Some("[fe80::1%1]")),
+            ("fe80::1%no-such-interface", None),
+            ("fe80::1", None),
+            ("2001:db8::1%3", None),
+            ("db1", None),
+        ] {
+            assert_eq!(scoped_address(name).as_deref(), address, "{name}");
+        }
+        let scoped: SocketAddr = "[fe80::1%3]:22".parse().unwrap();
+        assert!(scoped.is_ipv6(), "the connecting worker parses it");
+    }
 }
