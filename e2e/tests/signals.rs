@@ -246,3 +246,26 @@ fn a_copy_within_this_machine_stops_as_well() {
     assert!(running.wait_up_to(STOP_LIMIT), "still running: {}", running.stderr_so_far());
     ProgramRun::of(running).ends(4);
 }
+
+#[test]
+fn nothing_is_written_into_a_question_of_ssh() {
+    let sandbox = Sandbox::new();
+    let remote = Remote::new(&sandbox);
+    sandbox.file("source", "content");
+    std::fs::write(remote.sshd().known_hosts(), "").unwrap();
+    let asking = |option: String| match option.as_str() {
+        "StrictHostKeyChecking=yes" => "StrictHostKeyChecking=ask".to_owned(),
+        "BatchMode=yes" => "BatchMode=no".to_owned(),
+        _ => option,
+    };
+    let options = remote.sshd().haul_args().into_iter().map(asking);
+    let haul = sandbox.haul(options).arg("source").arg(remote.at(sandbox.path("target")));
+    let terminal = Terminal::start(haul, 200, 24);
+    terminal.shows("(yes/no/[fingerprint])?");
+    // Longer than a login takes without a word.
+    std::thread::sleep(Duration::from_millis(1800));
+    let screen = terminal.screen();
+    assert!(!screen.contains("connecting to"), "{screen}");
+    terminal.types("yes\r");
+    terminal.end().succeeds();
+}

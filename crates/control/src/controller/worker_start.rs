@@ -19,7 +19,9 @@ use haul_base::sys::panic::panicked;
 use haul_base::sys::sync::lock;
 
 use super::worker_role::WorkerRole;
-use crate::launch::{InheritedStdio, StartControl, StartedWorker, host_label, start_local, start_remote, start_served};
+use crate::launch::{
+    InheritedStdio, StartControl, StartedWorker, host_label, is_question_open, start_local, start_remote, start_served,
+};
 
 /// Name of a thread that starts a worker.
 const START_THREAD: &str = "haul-start";
@@ -101,7 +103,7 @@ pub fn start_all(
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
-        if is_quiet && failure.is_none() && begun.elapsed() > SLOW_LOGIN {
+        if is_quiet && failure.is_none() && begun.elapsed() > SLOW_LOGIN && !is_question_open() {
             is_quiet = false;
             let missing = hosts.iter().zip(&all).find(|((_, host), started)| *host != Host::Local && started.is_none());
             if let Some(((_, host), _)) = missing {

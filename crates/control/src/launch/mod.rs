@@ -43,7 +43,7 @@ pub use remote::{StartControl, start_remote};
 pub use script::is_deployed;
 pub use served::{label as served_label, start_served};
 pub use ssh::words as ssh_words;
-pub use start_wait::drop_ssh_reports;
+pub use start_wait::{drop_ssh_reports, is_question_open};
 
 /// Returns a host as the user named it, as [`StartedWorker::host_label`] will.
 pub fn host_label(host: &Host) -> String {

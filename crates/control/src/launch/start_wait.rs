@@ -107,6 +107,15 @@ impl StartWait {
     }
 }
 
+/// Whether a child of this process asks something on the terminal. Words would land in its question.
+pub fn is_question_open() -> bool {
+    let Ok(threads) = fs::read_dir("/proc/self/task") else { return false };
+    let children = threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    children
+        .flat_map(|ids| ids.split_ascii_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>())
+        .any(asks_on_terminal)
+}
+
 /// Whether a child has opened a terminal, as ssh does for the time of a question. Its standard streams are pipes.
 fn asks_on_terminal(child: u32) -> bool {
     let Ok(descriptors) = fs::read_dir(format!("/proc/{child}/fd")) else { return false };
