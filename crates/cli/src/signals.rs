@@ -34,7 +34,7 @@ const TIME_GRACE: Duration = Duration::from_secs(5);
 /// Interval between checks of the terminal.
 const TERMINAL_EVERY: Duration = Duration::from_millis(200);
 
-/// The error of [`Watch::start`] and its like.
+/// The error where signals cannot be caught.
 pub fn not_caught(error: io::Error) -> anyhow::Error {
     anyhow::anyhow!("signals cannot be caught: {}", describe_start(&error))
 }
@@ -52,7 +52,11 @@ pub struct Watch {
 
 impl Watch {
     /// Starts to handle signals for `cancel` and `rate`, with the time `limit`.
-    pub fn start(cancel: Cancel, rate: RateHandle, limit: Option<Duration>) -> io::Result<Self> {
+    pub fn start(cancel: Cancel, rate: RateHandle, limit: Option<Duration>) -> anyhow::Result<Self> {
+        Self::begin(cancel, rate, limit).map_err(not_caught)
+    }
+
+    fn begin(cancel: Cancel, rate: RateHandle, limit: Option<Duration>) -> io::Result<Self> {
         let deadline = limit.map(|limit| Instant::now() + limit);
         let hangup_was_ignored = ignore_hangup()?;
         let terminal = Controlling::open().filter(|_| io::stdin().is_terminal() && !hangup_was_ignored);

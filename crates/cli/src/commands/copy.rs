@@ -30,7 +30,7 @@ use crate::report::JobReport;
 use crate::resolve::{DigestSink, Plan, plan};
 use crate::show::display::Mode;
 use crate::show::{self, Half, Show};
-use crate::signals::{self, Watch};
+use crate::signals::Watch;
 use crate::terminal;
 
 /// Copies `operands`. The last operand is the target.
@@ -48,8 +48,8 @@ pub fn carry_out(plan: Plan) -> anyhow::Result<Exit> {
 pub fn carry_out_with(plan: Plan, make: impl MakeDisplay) -> anyhow::Result<Exit> {
     let cancel = Cancel::new();
     let steering = RuntimeControl::new();
-    let watch = Watch::start(cancel.clone(), steering.rate().clone(), plan.time_limit);
-    perform_with(plan, &cancel, &steering, &watch.map_err(signals::not_caught)?, make)
+    let watch = Watch::start(cancel.clone(), steering.rate().clone(), plan.time_limit)?;
+    perform_with(plan, &cancel, &steering, &watch, make)
 }
 
 /// Makes the display of a job.

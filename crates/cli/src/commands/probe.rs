@@ -24,7 +24,7 @@ use crate::probe::sysctl::{SysctlFile, SysctlOutcome};
 use crate::probe::{json, ready, save, shown};
 use crate::resolve::probe;
 use crate::show::display::Mode;
-use crate::signals::{self, Watch};
+use crate::signals::Watch;
 use crate::text::TextOutput;
 use crate::user_dirs::state_dir;
 use crate::{config, show, terminal, units};
@@ -39,7 +39,7 @@ pub fn run(own: &Values, copy: &Values, operands: &[OsString]) -> anyhow::Result
     let sysctl = own.last(&flags::probe::SYSCTL).map(|file| sysctl_file(&probe, file, copy)).transpose()?;
     let cancel = Cancel::new();
     let rate = RateHandle::new();
-    let watch = Watch::start(cancel.clone(), rate, time_limit).map_err(signals::not_caught)?;
+    let watch = Watch::start(cancel.clone(), rate, time_limit)?;
     let mut messages = ProbeMessages {
         text: show::stderr(),
         mode: display.mode,

@@ -26,7 +26,7 @@ use crate::exit::Exit;
 use crate::pending::{Pending, ReplaceableFile};
 use crate::probe::figures::{self, Direction};
 use crate::resolve::filters;
-use crate::signals::{self, Watch};
+use crate::signals::Watch;
 use crate::survey::outlook::Outlook;
 use crate::survey::progress::ProgressLine;
 use crate::survey::{SurveyView, contents, json, page, words};
@@ -44,7 +44,7 @@ pub fn run(values: &Values, paths: &[OsString]) -> anyhow::Result<Exit> {
     let (ask, host) = asked(values, paths)?;
     let page = values.last(&flags::survey::HTML).map(|to| begin(Path::new(to))).transpose()?;
     let cancel = Cancel::new();
-    let watch = Watch::start(cancel.clone(), RateHandle::new(), None).map_err(signals::not_caught)?;
+    let watch = Watch::start(cancel.clone(), RateHandle::new(), None)?;
     let is_shown = terminal::stderr_is_terminal() && terminal::in_foreground();
     let mut progress = ProgressLine::new(is_shown.then(std::io::stderr));
     let found = watch.during(|| survey::run(&ask, &cancel, &mut |so_far| progress.show(so_far)));

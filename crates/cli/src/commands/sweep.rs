@@ -15,7 +15,7 @@ use crate::resolve::sweep;
 use crate::show::display::Mode;
 use crate::show::json::{JsonMessage, encode, sorted};
 use crate::show::{self};
-use crate::signals::{self, Watch};
+use crate::signals::Watch;
 use crate::sweep::figures::{Figures, SweepRun, SweepRunFields};
 use crate::sweep::{Listener, SweepBench, SweepEnd};
 use crate::text::TextOutput;
@@ -26,7 +26,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let (sweep, mode, time_limit) = sweep(values, operands, terminal::stderr_is_terminal())?;
     let cancel = Cancel::new();
     let steering = RuntimeControl::new();
-    let watch = Watch::start(cancel.clone(), steering.rate().clone(), time_limit).map_err(signals::not_caught)?;
+    let watch = Watch::start(cancel.clone(), steering.rate().clone(), time_limit)?;
     let mut messages = SweepMessages { text: show::stderr(), mode };
     let bench = SweepBench { program: own_program(), watch: &watch, steering: &steering };
     let ended = sweep.carry_out(&cancel, bench, &mut messages)?;

@@ -20,7 +20,7 @@ use crate::args::{UsageError, flags};
 use crate::exit::Exit;
 use crate::resolve::{Plan, ResolvedSettings, settings};
 use crate::show::display::Mode;
-use crate::signals::{self, Watch};
+use crate::signals::Watch;
 use crate::{show, terminal, units};
 
 /// Default size of the data.
@@ -35,8 +35,7 @@ pub fn run(own: &Values, copy: &Values) -> anyhow::Result<Exit> {
     settings.options.streams.within_host = true;
     let cancel = Cancel::new();
     let steering = RuntimeControl::new();
-    let watch = Watch::start(cancel.clone(), steering.rate().clone(), settings.time_limit);
-    let watch = watch.map_err(signals::not_caught)?;
+    let watch = Watch::start(cancel.clone(), steering.rate().clone(), settings.time_limit)?;
     Demo { bytes, keep: own.is_set(&flags::demo::KEEP), cancel: &cancel, steering: &steering, watch: &watch }
         .run(settings)
 }

@@ -29,7 +29,7 @@ use crate::args::job::JobPart;
 use crate::args::values::Values;
 use crate::exit::Exit;
 use crate::show::{self, json};
-use crate::signals::{self, Watch};
+use crate::signals::Watch;
 
 /// Most missing shards listed by number.
 const LISTED: usize = 20;
@@ -40,7 +40,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(5);
 pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let job = OpenedJob::open_for("finish JOB", &operands[0], values)?;
     let (cancel, steering) = (Cancel::new(), RuntimeControl::new());
-    let watch = Watch::start(cancel.clone(), steering.rate().clone(), None).map_err(signals::not_caught)?;
+    let watch = Watch::start(cancel.clone(), steering.rate().clone(), None)?;
     let verifies = values.is_set(&flags::step::VERIFY);
     let finish =
         JobFinish { job: &job, display: PartDisplay::of(values), verifies, cancel: &cancel, steering: &steering };

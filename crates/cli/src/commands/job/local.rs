@@ -25,7 +25,7 @@ use crate::args::row::OptionRow;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::exit::Exit;
-use crate::signals::{self, Watch};
+use crate::signals::Watch;
 use crate::{show, units};
 
 /// Interval at which an idle worker checks for shards: another process may plan.
@@ -53,7 +53,7 @@ fn copy_and_finish(values: &Values, job: &OpenedJob) -> anyhow::Result<Exit> {
         show::stderr().plain(&format!("job {path}"));
     }
     let (cancel, steering) = (Cancel::new(), RuntimeControl::new());
-    let watch = Watch::start(cancel.clone(), steering.rate().clone(), None).map_err(signals::not_caught)?;
+    let watch = Watch::start(cancel.clone(), steering.rate().clone(), None)?;
     let run = LocalRun {
         job,
         cancel: &cancel,

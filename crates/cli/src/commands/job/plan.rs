@@ -28,7 +28,7 @@ use crate::args::operand::parse_operand;
 use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::exit::Exit;
-use crate::signals::{self, Watch};
+use crate::signals::Watch;
 use crate::{show, units};
 
 /// Plans a job, or restarts an interrupted plan.
@@ -39,8 +39,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     })?;
     let job = create(values, operands, dir)?;
     let cancel = Cancel::new();
-    let watch = Watch::start(cancel.clone(), RuntimeControl::new().rate().clone(), None);
-    let watch = watch.map_err(signals::not_caught)?;
+    let watch = Watch::start(cancel.clone(), RuntimeControl::new().rate().clone(), None)?;
     let totals = watch.during(|| carry_out(&job, &cancel))?;
     if !values.is_set(&flags::QUIET) {
         show::stderr().plain(&planned(&job, &totals));

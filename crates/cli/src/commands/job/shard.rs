@@ -27,7 +27,7 @@ use crate::args::values::Values;
 use crate::exit::Exit;
 use crate::resolve::{Plan, plan, sync};
 use crate::show::{self, json};
-use crate::signals::{self, Watch};
+use crate::signals::Watch;
 use crate::terminal;
 use crate::text::harmless;
 
@@ -42,8 +42,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     let steering = RuntimeControl::new();
     let shard = PlanIndex::read(&job.directory)?.shard(number, &job.directory)?;
     let time_limit = shard_plan(&job, &shard, &job.description.ends()[0], PartDisplay::of(values))?.time_limit;
-    let watch = Watch::start(cancel.clone(), steering.rate().clone(), time_limit);
-    let watch = watch.map_err(signals::not_caught)?;
+    let watch = Watch::start(cancel.clone(), steering.rate().clone(), time_limit)?;
     let run = ShardRun { job: &job, number, display: PartDisplay::of(values), cancel: &cancel, steering: &steering };
     let ended = watch.during(|| run.carry_out())?;
     Ok(ended.exit)

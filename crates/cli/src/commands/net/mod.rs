@@ -21,7 +21,7 @@ use crate::args::{UsageError, flags};
 use crate::commands::own_program::own_program;
 use crate::exit::Exit;
 use crate::resolve::{ENDLESS_ZEROS, plan};
-use crate::signals::{self, Watch};
+use crate::signals::Watch;
 use crate::{show, terminal};
 
 const DURATION: Duration = Duration::from_secs(10);
@@ -58,7 +58,7 @@ pub fn run(values: &Values, operands: &[OsString]) -> anyhow::Result<Exit> {
     plan.job.options.reports.progress_every = REPORT_EVERY.min(every);
     let cancel = Cancel::new();
     let steering = RuntimeControl::new();
-    let watch = Watch::start(cancel.clone(), steering.rate().clone(), None).map_err(signals::not_caught)?;
+    let watch = Watch::start(cancel.clone(), steering.rate().clone(), None)?;
     let mut meter = NetMeter::new(show::stderr(), plan.display.mode, every);
     let outcome = watch.during(|| controller::run(plan.job, own_program(), &cancel, &steering, &mut meter));
     match outcome {

@@ -28,7 +28,7 @@ use crate::args::values::Values;
 use crate::args::{UsageError, flags};
 use crate::exit::Exit;
 use crate::show;
-use crate::signals::{self, Watch};
+use crate::signals::Watch;
 
 /// Options that need `--slurm`.
 const OPTIONS: [&OptionRow; 8] = [
@@ -88,8 +88,7 @@ fn submit_and_follow(values: &Values, job: &OpenedJob, settings: &SlurmSettings)
         show::stderr().plain(&format!("job {}", shown(directory.path())));
     }
     let cancel = Cancel::new();
-    let watch = Watch::start(cancel.clone(), RuntimeControl::new().rate().clone(), None);
-    let watch = watch.map_err(signals::not_caught)?;
+    let watch = Watch::start(cancel.clone(), RuntimeControl::new().rate().clone(), None)?;
     let part = cancel.of_part();
     let client = SlurmClient { cancel: &part };
     let follows = !values.is_set(&flags::job::NO_WAIT);
