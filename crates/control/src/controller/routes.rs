@@ -82,7 +82,7 @@ fn direction(connector: WorkerRole, job: &Job, workers: &Workers, bound: Option<
     let scoped = scoped_route(job, connector).filter(|_| at.is_none() && family != Some(AddressFamily::V4));
     let routes = found
         .chain(others.into_iter().map(|other| (other, 0)))
-        .take(ROUTES_MAX)
+        .take(ROUTES_MAX - usize::from(scoped.is_some()))
         .filter(|(to, _)| family.is_none_or(|family| family.has(to)))
         .filter_map(|(to, link)| route(to, link, connector, bound))
         .chain(scoped)
