@@ -192,8 +192,8 @@ pub fn mode_without_preserve(source_mode: u16, umask: u16) -> u16 {
 /// without a change. If the owner (group) was not set, the setuid (setgid) bit is omitted: it would grant another
 /// user's rights. Access times do not change.
 ///
-/// A refusal is no error ([`crate::sys::refusal::is_refusal`]): [`AppliedMetadata`] reports it. `InvalidInput` if `meta` has an impossible
-/// time.
+/// A refusal is no error ([`crate::sys::refusal::is_refusal`]): [`AppliedMetadata`] reports it. `InvalidInput` if `meta`
+/// has an impossible time.
 pub fn apply(fd: impl AsFd, meta: &EntryMetadata, keep: MetadataParts) -> io::Result<AppliedMetadata> {
     apply_with(fd, meta, keep, || ())
 }

@@ -242,8 +242,7 @@ impl SourceEntry {
         Ok(Arc::new(OpenedFile::new(file, FileAccess::Read)?))
     }
 
-    /// Reads a frame of a file in order. After the last one, the file must equal its offer, or
-    /// need a second reading.
+    /// Reads a frame of a file in order. After the last one, the file must equal its offer, or need a second reading.
     pub fn read_in_order(&self, frame: FrameLen, index: u64, room: &mut [u8]) -> Result<FlowRead, SourceFileError> {
         let file = self.open_shared()?;
         let len = frame.frame_len(self.offered.size, index).ok_or(SourceFileError::Changed)?;
