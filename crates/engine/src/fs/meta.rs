@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::LazyLock;
 
 use haul_proto::entry::{DeviceNumber, EntryMetadata, FileVersion, SpecialFile, Timestamp};
 use haul_proto::path::Name;
@@ -35,6 +36,9 @@ pub enum FollowLinks {
     /// The link's target.
     Followed,
 }
+
+/// The user of this process, cached: a query for each file would cost as much as a stat.
+static OWN_USER: LazyLock<u32> = LazyLock::new(|| rustix::process::geteuid().as_raw());
 
 impl FollowLinks {
     pub(super) fn open_flags(self) -> OFlags {
@@ -106,7 +110,7 @@ impl FileStat {
 
     /// Whether it is owned by the user of this process.
     pub(crate) fn is_owned_by_this_user(&self) -> bool {
-        self.meta.uid == rustix::process::geteuid().as_raw()
+        self.meta.uid == *OWN_USER
     }
 
     /// Whether it is the null device (null(4)).

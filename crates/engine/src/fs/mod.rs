@@ -35,7 +35,7 @@ pub use filter::{PatternFile, WalkFilter, rules_of};
 pub use held_file::{HeldFile, link_open_file};
 pub use made_directory::{MARKER, MadeDirectory};
 pub use meta::{FileIdentity, FileStat, FollowLinks, MetadataParts, mode_without_preserve};
-pub use names::each_name;
+pub use names::{each_name, each_name_unless};
 pub use prefetch::Prefetcher;
 pub use walk::{WalkEntry, Walker};
 pub(crate) use walk_lookup::WalkLookup;

@@ -12,12 +12,24 @@ use crate::fs::listing_buffer::ListingBuffer;
 
 /// Calls `tell` with each name in a directory and its type. No other reader may use the listing of this [`Dir`]
 /// meanwhile. Vanished entries are skipped.
-pub fn each_name(dir: &Dir, mut tell: impl FnMut(&Name, FileType)) -> io::Result<()> {
+pub fn each_name(dir: &Dir, tell: impl FnMut(&Name, FileType)) -> io::Result<()> {
+    each_name_unless(dir, |_| false, tell)
+}
+
+/// As [`each_name`], without the names that `skips` recognises by their bytes. Those cost no allocation and no stat(2).
+pub fn each_name_unless(
+    dir: &Dir,
+    mut skips: impl FnMut(&[u8]) -> bool,
+    mut tell: impl FnMut(&Name, FileType),
+) -> io::Result<()> {
     let mut buffer = ListingBuffer::new();
     let mut rest = Some(ListingPosition::beginning());
     while let Some(from) = rest {
         let mut chunk = from.read(dir, |_| false, &mut buffer)?;
         while let Some(listed) = chunk.next_name() {
+            if skips(chunk.name(&listed)) {
+                continue;
+            }
             let name = Name::new(chunk.name(&listed)).map_err(io::Error::other)?;
             match kind_of(dir, &name, listed.kind) {
                 Ok(kind) => tell(&name, kind),

@@ -271,13 +271,16 @@ impl TargetReceiver {
 
     /// Completes an entry of the session, and whatever ends with it.
     pub(super) fn finish(&self, finished: Option<FinishedEntry<ReceiverEntry>>) {
-        self.follow(Consequences { finished: finished.into_iter().collect(), ..Consequences::default() });
+        let Some(finished) = finished else { return };
+        self.follow(Consequences { finished: [finished].into(), ..Consequences::default() });
     }
 
     /// Creates the hard links that waited for an entry that ended otherwise than by [`Self::end_entries`].
     pub(super) fn end_links(&self, entry: EntryId, outcome: LinkOutcome) {
-        let links = self.waiting_links([(entry, outcome)]);
-        self.follow(Consequences { links, ..Consequences::default() });
+        if self.job.request.metadata.preserve.hard_links {
+            let links = self.waiting_links([(entry, outcome)]);
+            self.follow(Consequences { links, ..Consequences::default() });
+        }
     }
 
     /// Handles consequences until nothing follows any more.

@@ -3,12 +3,17 @@
 //! Stores a keyed hash of each name: 8 bytes, and as many again for the set.
 
 use std::collections::HashSet;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, RandomState};
+use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use haul_base::sys::sync::lock;
+use haul_proto::ids::EntryHasher;
 use haul_proto::path::Name;
+use rustix::fs::FileType;
+
+use crate::fs::{Dir, each_name_unless};
 
 /// Most names kept for all open directories, as a limit on a source's use of memory. Each name takes up to 36 bytes
 /// while the set grows.
@@ -31,10 +36,13 @@ pub struct SourceNames {
 
 #[derive(Default)]
 struct NameHashes {
-    names: HashSet<u64>,
+    names: KeyedHashes,
     /// Lower-case forms of names with upper case.
-    lower: HashSet<u64>,
+    lower: KeyedHashes,
 }
+
+/// Hashes with a secret key: no peer can choose them, so a cheap second hash is enough.
+type KeyedHashes = HashSet<u64, BuildHasherDefault<EntryHasher>>;
 
 impl NameHashes {
     fn len(&self) -> usize {
@@ -81,9 +89,22 @@ impl SourceNames {
         }
     }
 
+    /// Calls `tell` with each name in a directory that the source does not have, and its type. Returns `false` beyond the
+    /// limit, where that is unknown.
+    pub fn each_extraneous(&self, dir: &Dir, tell: impl FnMut(&Name, FileType)) -> io::Result<bool> {
+        let mut is_known = true;
+        let is_of_source = |name: &[u8]| {
+            let has = self.has(name);
+            is_known &= has.is_some();
+            has != Some(false)
+        };
+        each_name_unless(dir, is_of_source, tell)?;
+        Ok(is_known)
+    }
+
     /// Whether the source has this name; `None` beyond the limit.
-    pub fn has(&self, name: &Name) -> Option<bool> {
-        lock(&self.hashes).as_ref().map(|hashes| hashes.names.contains(&self.hasher.hash_one(name.as_bytes())))
+    fn has(&self, name: &[u8]) -> Option<bool> {
+        lock(&self.hashes).as_ref().map(|hashes| hashes.names.contains(&self.hasher.hash_one(name)))
     }
 
     /// Whether the source has a name that differs from this missing one by case alone.
@@ -145,7 +166,7 @@ mod tests {
         let kept = NameBudget::default();
         let names = SourceNames::new(&kept);
         (0..1000).for_each(|i| names.add(&name(&format!("n{i}"))));
-        assert_eq!((names.has(&name("n999")), names.has(&name("n1000"))), (Some(true), Some(false)));
+        assert_eq!((names.has(b"n999"), names.has(b"n1000")), (Some(true), Some(false)));
         assert_eq!(kept.load(Ordering::Relaxed), 1000);
         drop(names);
         assert_eq!(kept.load(Ordering::Relaxed), 0);
@@ -160,7 +181,7 @@ mod tests {
         assert_eq!(others, [true, true, true, true, false]);
         assert_eq!(kept.load(Ordering::Relaxed), 5);
         names.clear();
-        assert_eq!((kept.load(Ordering::Relaxed), names.has(&name("b"))), (0, None));
+        assert_eq!((kept.load(Ordering::Relaxed), names.has(b"b")), (0, None));
     }
 
     #[test]
@@ -168,12 +189,12 @@ mod tests {
         let kept: NameBudget = Arc::new(AtomicUsize::new(NAMES_MAX - 2));
         let names = SourceNames::new(&kept);
         ["a", "b"].iter().for_each(|text| names.add(&name(text)));
-        assert_eq!(names.has(&name("a")), Some(true));
+        assert_eq!(names.has(b"a"), Some(true));
         names.add(&name("c"));
-        assert_eq!(names.has(&name("a")), None);
+        assert_eq!(names.has(b"a"), None);
         assert_eq!(kept.load(Ordering::Relaxed), NAMES_MAX - 2);
         let others = SourceNames::new(&kept);
         others.add(&name("d"));
-        assert_eq!(others.has(&name("d")), Some(true));
+        assert_eq!(others.has(b"d"), Some(true));
     }
 }

@@ -30,8 +30,8 @@ impl Source {
     /// The checksum state of a large file, if the source computes one. BLAKE3 is computed anyway.
     fn sum<'i>(&self, item: &'i SourceEntry) -> Option<&'i FileChecksum> {
         let algorithm = self.checksum()?.algorithm;
-        let sum = || Box::new(FileChecksum::new(algorithm, self.request.settings.frame));
-        (algorithm != ChecksumAlgorithm::Blake3).then(|| &**item.sum.get_or_init(sum))
+        let sum = || FileChecksum::new(algorithm, self.request.settings.frame);
+        (algorithm != ChecksumAlgorithm::Blake3).then(|| item.transfer().sum.get_or_init(sum))
     }
 
     /// Hashes a frame of a seekable file.
@@ -107,9 +107,10 @@ impl Source {
         let Some(checksum) = self.checksum() else { return Ok(()) };
         let value = sum_of(checksum.algorithm, bytes);
         // A file may be sent more than once.
-        if item.reported_sum.get() != Some(&value) {
+        let reported = &item.transfer().reported_sum;
+        if reported.get() != Some(&value) {
             self.report_sum(item, &value)?;
-            let _ = item.reported_sum.set(value);
+            let _ = reported.set(value);
         }
         Ok(())
     }

@@ -36,17 +36,24 @@ pub struct SourceEntry {
     /// The greatest such change seen.
     change: AtomicU8,
     /// Data for its removal, once it is verified at the target.
-    pub removable: Option<RemovableFile>,
+    pub removable: Option<Box<RemovableFile>>,
+    /// Changed while being read, and offered again.
+    is_again: bool,
+    /// State of its transfer, made on first use: an entry that the target has needs none.
+    transfer: OnceLock<Box<EntryTransfer>>,
+}
+
+/// What most entries of a large tree never have.
+#[derive(Default)]
+pub(super) struct EntryTransfer {
     /// A large file: opened by its first stream, closed when the entry is complete.
     opened: OnceLock<Result<Arc<OpenedFile>, SourceFileError>>,
     /// Input for reading in order, opened on first use.
-    feed: OnceLock<Box<FlowFeed>>,
-    /// Changed while being read, and offered again.
-    is_again: bool,
+    feed: OnceLock<FlowFeed>,
     /// Time of the audit log's entry for the start of its transfer.
     audited_since: OnceLock<Instant>,
     /// Its requested digest, if the source computes one.
-    pub(super) sum: OnceLock<Box<FileChecksum>>,
+    pub(super) sum: OnceLock<FileChecksum>,
     /// The digest of a small file, once reported.
     pub(super) reported_sum: OnceLock<Vec<u8>>,
 }
@@ -90,12 +97,12 @@ impl SourceEntry {
 
     /// Output of a pipe.
     pub fn pipe(operand: Arc<[u8]>, pipe: Arc<FlowPipe>) -> Self {
-        let feed = OnceLock::from(Box::new(FlowFeed::of_pipe(pipe)));
-        Self { feed, ..Self::of(operand, SourceContent::Pipe, 0, Timestamp::default()) }
+        let transfer = EntryTransfer { feed: OnceLock::from(FlowFeed::of_pipe(pipe)), ..EntryTransfer::default() };
+        let transfer = OnceLock::from(Box::new(transfer));
+        Self { transfer, ..Self::of(operand, SourceContent::Pipe, 0, Timestamp::default()) }
     }
 
     fn of(operand: Arc<[u8]>, content: SourceContent, size: u64, modified: Timestamp) -> Self {
-        let (opened, feed) = (OnceLock::new(), OnceLock::new());
         Self {
             operand,
             content,
@@ -104,12 +111,8 @@ impl SourceEntry {
             tolerates: FileChange::Nothing,
             change: AtomicU8::new(FileChange::Nothing as u8),
             removable: None,
-            opened,
-            feed,
             is_again: false,
-            audited_since: OnceLock::new(),
-            sum: OnceLock::new(),
-            reported_sum: OnceLock::new(),
+            transfer: OnceLock::new(),
         }
     }
 
@@ -124,7 +127,7 @@ impl SourceEntry {
         wait_for_write(&file)?;
         let stat = stat_regular_file(&file)?;
         let item = Self::file(Arc::clone(&self.operand), place.clone(), &stat);
-        let removable = self.removable.as_ref().map(|removable| removable.now(&stat, own_unlinks));
+        let removable = self.removable.as_ref().map(|removable| Box::new(removable.now(&stat, own_unlinks)));
         Ok(Some((Self { is_again: true, removable, tolerates: self.tolerates, ..item }, stat)))
     }
 
@@ -138,19 +141,24 @@ impl SourceEntry {
         self.is_again
     }
 
+    /// State of its transfer.
+    pub(super) fn transfer(&self) -> &EntryTransfer {
+        self.transfer.get_or_init(Box::default)
+    }
+
     /// Input for reading in order.
     pub fn feed(&self) -> &FlowFeed {
-        self.feed.get_or_init(|| Box::new(FlowFeed::of_file()))
+        self.transfer().feed.get_or_init(FlowFeed::of_file)
     }
 
     /// Marks the transfer as audited. Returns whether this is the first call.
     pub fn begin_audit(&self) -> bool {
-        self.audited_since.set(Instant::now()).is_ok()
+        self.transfer().audited_since.set(Instant::now()).is_ok()
     }
 
     /// Returns the time since [`Self::begin_audit`].
     pub fn audited_for(&self) -> Option<Duration> {
-        self.audited_since.get().map(Instant::elapsed)
+        self.transfer.get()?.audited_since.get().map(Instant::elapsed)
     }
 
     /// Its path, if it has one.
@@ -184,7 +192,7 @@ impl SourceEntry {
             return Ok(self.offered);
         }
         let stat = || stat_regular_file(file).map(|stat| SourceState::from(&stat));
-        match self.removable.as_ref().and_then(RemovableFile::own_unlinks) {
+        match self.removable.as_deref().and_then(RemovableFile::own_unlinks) {
             None => stat(),
             Some(own) => own.without_removals(|span| Ok(span.as_offered(stat()?, &self.offered))),
         }
@@ -227,7 +235,7 @@ impl SourceEntry {
 
     /// The file, opened once for all streams, which also share the error. Fails if the file differs from its offer.
     pub fn open_shared(&self) -> Result<Arc<OpenedFile>, SourceFileError> {
-        self.opened.get_or_init(|| self.open_as_offered()).clone()
+        self.transfer().opened.get_or_init(|| self.open_as_offered()).clone()
     }
 
     /// The open file, shared by concurrent users. Fails if the file differs from its offer more than is tolerated.

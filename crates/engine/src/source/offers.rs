@@ -43,6 +43,9 @@ const BATCH_MAX: usize = OFFER_ENTRIES_MAX;
 /// Longest wait of an entry for its batch.
 const BATCH_AGE_MAX: Duration = Duration::from_millis(20);
 
+/// Number of entries between two readings of the clock.
+const CLOCK_EVERY: usize = 16;
+
 /// From this size on, digesting a file delays the batch noticeably.
 const LONG_READ_MIN: u64 = 1 << 20;
 
@@ -364,7 +367,7 @@ impl OfferBuilder<'_> {
         meta: EntryMetadata,
     ) -> Option<()> {
         let mut item = SourceEntry::without_content(Arc::clone(&operand.path), place, meta.modified);
-        item.removable = self.source.removable_link(&points_to);
+        item.removable = self.source.removable_link(&points_to).map(Box::new);
         let kind = EntryContent::Symlink { points_to };
         self.offer(Entry { place: entry_place, kind, meta, version: None, more: None }, item).map(drop)
     }
@@ -460,7 +463,7 @@ impl OfferBuilder<'_> {
             return Some(());
         }
         let mut item = SourceEntry::file(Arc::clone(&operand.path), place, stat);
-        item.removable = self.source.removable(&item, stat);
+        item.removable = self.source.removable(&item, stat).map(Box::new);
         item.tolerates = self.source.tolerates();
         let mut entry = self.source.file_entry(entry_place, stat);
         self.source.add_attributes(&mut entry, &item);
@@ -471,7 +474,7 @@ impl OfferBuilder<'_> {
         if counted.is_some() {
             entry.more.get_or_insert_default().names = Some(stat.names);
         }
-        let others = item.removable.as_mut().filter(|_| counted.is_some()).map(RemovableFile::share);
+        let others = item.removable.as_deref_mut().filter(|_| counted.is_some()).map(RemovableFile::share);
         let id = self.offer(entry, item)?;
         if let Some(counted) = counted {
             self.linked.add(stat, id, counted, others);
@@ -518,7 +521,7 @@ impl OfferBuilder<'_> {
         let kind = EntryContent::HardLink { to, size: stat.size };
         let entry = Entry { place: at.clone(), kind, meta: stat.meta, version: None, more: None };
         let mut item = SourceEntry::file(Arc::clone(&operand.path), place.clone(), stat);
-        item.removable = removable;
+        item.removable = removable.map(Box::new);
         self.offer(entry, item).map(|_| true)
     }
 
@@ -567,7 +570,8 @@ impl OfferBuilder<'_> {
         let id = state.machine.offer(entry, Arc::new(item));
         add(&source.reporter.tally.entries_offered, 1);
         self.batch += 1;
-        if self.batch >= self.batch_target || self.since.elapsed() > BATCH_AGE_MAX {
+        let is_old = self.batch.is_multiple_of(CLOCK_EVERY) && self.since.elapsed() > BATCH_AGE_MAX;
+        if self.batch >= self.batch_target || is_old {
             state.machine.flush_offers();
             drop(state);
             self.source.signals.outbox.notify_all();

@@ -64,7 +64,7 @@ impl Source {
         let proven = state.machine.take_verified();
         add(&self.reporter.sync.left_at_source, state.machine.take_unproven());
         // A file that was offered again may follow its hard links.
-        proven.iter().filter_map(|item| item.removable.as_ref()).for_each(RemovableFile::prove);
+        proven.iter().filter_map(|item| item.removable.as_deref()).for_each(RemovableFile::prove);
         for item in proven {
             match SourceRemoval::new(&item) {
                 Some(removal) => state.removals.push_back(removal),

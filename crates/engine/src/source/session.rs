@@ -294,12 +294,14 @@ impl Source {
             let messages: Vec<_> = std::iter::from_fn(|| state.machine.poll_message()).collect();
             if !messages.is_empty() {
                 let ends = self.ends_of(&state.machine, &messages);
+                let is_over = state.is_over();
                 drop(state);
                 self.audit_ends(&ends);
-                // The last message may complete the job, and makes room for others.
-                self.signals.work.notify_all();
+                // Messages make room for others, and the last one may complete the job.
                 self.signals.window.notify_all();
-                self.signals.removals.notify_all();
+                if is_over {
+                    self.notify();
+                }
                 return Some(messages.iter().map(|message| message.encode(self.request.settings.number)).collect());
             }
             if state.is_over() {

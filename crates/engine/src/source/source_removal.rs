@@ -45,7 +45,7 @@ impl SourceRemoval {
 
     /// `None` for entries that stay.
     pub(super) fn new(item: &SourceEntry) -> Option<Self> {
-        let (place, removable) = (item.place()?.clone(), item.removable.clone()?);
+        let (place, removable) = (item.place()?.clone(), item.removable.as_deref()?.clone());
         // The rest of it was not copied.
         if item.has_changed(FileChange::Growth) {
             return None;

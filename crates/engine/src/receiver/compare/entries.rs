@@ -19,7 +19,7 @@ use haul_proto::wire::request::SymlinkMode as LinkRule;
 use rustix::fs::{FileType, readlinkat};
 
 use crate::fs::attributes::read;
-use crate::fs::{Dir, FileStat, FollowLinks, each_name};
+use crate::fs::{Dir, FileStat, FollowLinks};
 use crate::metrics::counter::add;
 use crate::receiver::compare::EntryComparer;
 use crate::receiver::entry::{Compared, ComparedDirectory, ComparedFile, ReceiverEntry};
@@ -298,24 +298,19 @@ impl EntryComparer {
         is_filtered: &dyn Fn(&Name, bool) -> bool,
     ) -> Result<(), FileError> {
         let Some(names) = names else { return Ok(()) };
-        let (mut too_many, leaves_links) = (false, self.job.request.compare == Some(LinkRule::Ignore));
-        let listed = each_name(dir, |name, kind| {
+        let leaves_links = self.job.request.compare == Some(LinkRule::Ignore);
+        let is_known = names.each_extraneous(dir, |name, kind| {
             let is_left_out = match entry_kind(kind) {
                 EntryKind::Special => !self.keeps_node(kind) || name.is_reserved(),
                 EntryKind::Symlink => leaves_links || name.is_reserved(),
                 EntryKind::File => name.is_reserved(),
                 EntryKind::Directory => false,
             };
-            match names.has(name) {
-                None => too_many = true,
-                Some(false) if !is_left_out && !is_filtered(name, kind == FileType::Directory) => {
-                    self.report_differences(&dir.path_of(name.as_bytes()), vec![Difference::Extra(entry_kind(kind))]);
-                }
-                Some(_) => {}
+            if !is_left_out && !is_filtered(name, kind == FileType::Directory) {
+                self.report_differences(&dir.path_of(name.as_bytes()), vec![Difference::Extra(entry_kind(kind))]);
             }
-        });
-        listed?;
-        if too_many { Err(FileError::ExtraneousUnknown) } else { Ok(()) }
+        })?;
+        if is_known { Ok(()) } else { Err(FileError::ExtraneousUnknown) }
     }
 
     fn keeps_node(&self, kind: FileType) -> bool {

@@ -13,7 +13,7 @@ use haul_proto::wire::report::WorkerMessage;
 use rustix::fs::FileType;
 
 use crate::fs::meta::apply;
-use crate::fs::{Dir, FileStat, MetadataParts, each_name};
+use crate::fs::{Dir, FileStat, MetadataParts};
 use crate::receiver::delete::Removals;
 use crate::receiver::delete::remove_tree::{RemovalLimit, TreeClearing};
 use crate::receiver::entry::ReceiverEntry;
@@ -163,18 +163,13 @@ impl Removals {
         names: &SourceNames,
         scope: Option<&Arc<FilterScope>>,
     ) -> Result<Vec<(Name, FileType)>, FileError> {
-        let (mut extras, mut too_many) = (Vec::new(), false);
-        let listed = each_name(dir, |name, kind| match names.has(name) {
-            None => too_many = true,
-            Some(false)
-                if !is_unfinished(name, kind) && !self.filter.leaves_out(scope, name, kind == FileType::Directory) =>
-            {
+        let mut extras = Vec::new();
+        let is_known = names.each_extraneous(dir, |name, kind| {
+            if !is_unfinished(name, kind) && !self.filter.leaves_out(scope, name, kind == FileType::Directory) {
                 extras.push((name.clone(), kind));
             }
-            Some(_) => {}
-        });
-        listed?;
-        if too_many {
+        })?;
+        if !is_known {
             return Err(FileError::ExtraneousUndeleted);
         }
         // If the file system folds case, the source's name was refused, and this one is the reason.

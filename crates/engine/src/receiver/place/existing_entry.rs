@@ -84,7 +84,7 @@ pub(crate) fn is_root() -> bool {
     OWN.is_root
 }
 
-/// The user of this process, cached: a query for each file would cost as much as a stat.
+/// The rights of this process, cached as its user is.
 struct ProcessIdentity {
     is_root: bool,
     sets_capabilities: bool,

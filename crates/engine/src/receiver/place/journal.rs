@@ -78,9 +78,12 @@ impl JournalLocation {
     /// common directory. A new run creates its partial file first; while that exists, its journals are left alone.
     /// Returns journal names occupied by entries that haul did not create.
     pub fn tidy(&self, path: &TargetPath, size: u64) -> Vec<Name> {
+        // Before any name is made: most unchanged files are smaller.
+        if size < self.file_min {
+            return Vec::new();
+        }
         let part = temporary_name(&path.name, b"file");
-        let has_part = || path.dir.fd().is_ok_and(|dir| FileStat::at_name(&*dir, &part, FollowLinks::Itself).is_ok());
-        if size < self.file_min || has_part() {
+        if path.dir.fd().is_ok_and(|dir| FileStat::at_name(&*dir, &part, FollowLinks::Itself).is_ok()) {
             return Vec::new();
         }
         let beside = self.directory.is_some().then(|| leaf_beside(path));
