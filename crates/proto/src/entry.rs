@@ -128,6 +128,13 @@ pub enum EntryLocation {
     Again(EntryId),
 }
 
+impl EntryLocation {
+    /// The directory and the name in it, of an entry below a source argument.
+    pub fn child(&self) -> Option<(EntryId, &Name)> {
+        if let Self::Child { parent, name } = self { Some((*parent, name)) } else { None }
+    }
+}
+
 /// One entry of an Offer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {

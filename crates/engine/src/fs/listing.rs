@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::Dir;
 use crate::fs::listing_buffer::ListingBuffer;
-use crate::fs::prefetch::task::{LookupHandle, LookupTask};
+use crate::fs::prefetch::task::{LookupHandle, LookupTask, TaskOrder};
 use crate::fs::prefetch::worker::PrefetchWorker;
 use crate::fs::walk_lookup::{WalkLookup, WalkStep};
 use crate::fs::{FileStat, FollowLinks};
@@ -83,6 +83,11 @@ impl ListingPosition {
     /// Starts a listing without other readers.
     pub fn beginning() -> Self {
         Self { cookie: 0, standing: Arc::default() }
+    }
+
+    /// Whether nothing was listed before it.
+    fn is_beginning(&self) -> bool {
+        self.cookie == 0
     }
 
     /// Reads some names of `dir` from here. Counts names of the kinds `only_counts`, without keeping them.
@@ -208,7 +213,7 @@ impl LookupTask for OpenSubdirectory {
             let read = ReadListing { dir: dir.clone(), rest: rest.clone() };
             // The walk excludes entries later.
             let is_walked = worker.options().skip != Some(stat.identity);
-            let rest_ahead = if is_walked { worker.ask(read) } else { None };
+            let rest_ahead = if is_walked { worker.ask(read, TaskOrder::Nearest) } else { None };
             OpenedSubdirectory { dir, stat, rest, rest_ahead }
         }))
     }
@@ -224,6 +229,33 @@ pub(super) struct ReadListing {
     pub rest: ListingPosition,
 }
 
+impl ReadListing {
+    /// Requests what follows, before the lookups: the subdirectories, the last of which the walk enters first, and then
+    /// the rest of the listing.
+    fn ask_for_more(&self, chunk: &mut ListingChunk, worker: &PrefetchWorker<'_>) {
+        let options = worker.options();
+        let rest = chunk.rest.clone().map(|rest| Self { dir: self.dir.clone(), rest });
+        let is_directory = |kind| options.recursive && matches!(WalkStep::of(kind, options.symlinks), WalkStep::Enter);
+        let ask = |(name, entry): (&[u8], &mut ListedName), order| {
+            let Ok(name) = Name::new(name) else { return };
+            let asked = worker.ask_deeper(OpenSubdirectory { parent: self.dir.clone(), name }, order);
+            entry.known = asked.map_or(KnownName::Nothing, KnownName::Asked);
+        };
+        let mut subdirectories: Vec<_> = chunk.left().filter(|(_, entry)| is_directory(entry.kind)).collect();
+        if self.rest.is_beginning() {
+            // All this comes before the other directories beside this one.
+            let rest_ahead = rest.and_then(|rest| worker.ask(rest, TaskOrder::Nearest));
+            subdirectories.into_iter().for_each(|subdirectory| ask(subdirectory, TaskOrder::Nearest));
+            chunk.rest_ahead = rest_ahead;
+        } else {
+            // The walk comes to the subdirectories of earlier pieces first.
+            subdirectories.drain(..).rev().for_each(|subdirectory| ask(subdirectory, TaskOrder::Farthest));
+            drop(subdirectories);
+            chunk.rest_ahead = rest.and_then(|rest| worker.ask(rest, TaskOrder::Farthest));
+        }
+    }
+}
+
 impl LookupTask for ReadListing {
     type Fetched = ListingChunk;
 
@@ -234,25 +266,17 @@ impl LookupTask for ReadListing {
             Ok(chunk) => chunk,
             Err(error) => return Some(Err(error)),
         };
-        // Another thread can continue the listing during these lookups.
-        chunk.rest_ahead =
-            chunk.rest.as_ref().and_then(|rest| worker.ask(ReadListing { dir: self.dir.clone(), rest: rest.clone() }));
+        self.ask_for_more(&mut chunk, worker);
         for (name, entry) in chunk.left() {
             if worker.is_stopped() {
                 return None;
             }
-            let Ok(name) = Name::new(name) else { continue };
-            match WalkStep::of(entry.kind, options.symlinks) {
-                WalkStep::LookAt(links) => {
-                    let seen = worker.waits.time(|| WalkLookup::at(&self.dir, &name, links, options.symlinks));
-                    entry.known = KnownName::Seen(seen);
-                }
-                WalkStep::Enter if options.recursive => {
-                    let asked = worker.ask_deeper(OpenSubdirectory { parent: self.dir.clone(), name });
-                    entry.known = asked.map_or(KnownName::Nothing, KnownName::Asked);
-                }
-                WalkStep::Enter | WalkStep::LeaveOut => {}
-            }
+            let (Ok(name), WalkStep::LookAt(links)) = (Name::new(name), WalkStep::of(entry.kind, options.symlinks))
+            else {
+                continue;
+            };
+            let seen = worker.waits.time(|| WalkLookup::at(&self.dir, &name, links, options.symlinks));
+            entry.known = KnownName::Seen(seen);
         }
         Some(Ok(chunk))
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::sys::usage;
+use crate::sys::usage::thread_use;
 
 /// Shortest lookup that counts as a wait for a disk or a server. A cached lookup takes 1 to 2 µs.
 const SLOW: Duration = Duration::from_micros(20);
@@ -14,51 +14,58 @@ const COUNTED_MAX: Duration = Duration::from_millis(1);
 const MEASURED_PART: u32 = 4;
 
 /// Waits of one thread's lookups.
+#[derive(Default)]
 pub(super) struct LookupWaits {
-    /// Number of lookups.
+    /// Number of lookups since [`Self::drain`].
     pub lookups: u32,
+    /// Number of lookups in all, to find the turn of a measurement.
+    turn: u32,
     /// Their total waits, estimated from the measured ones.
     pub waited: Duration,
-    /// Waits since the last check for preemptions.
+    /// Time of slow lookups since the last check. They may have been preempted.
     unchecked: Duration,
-    /// Involuntary context switches of this thread at that check.
-    preemptions: u64,
+}
+
+/// The start of a measured lookup.
+pub(super) struct LookupTiming {
+    since: Instant,
+    /// Voluntary context switches of the thread, if this lookup checks the others.
+    waits: Option<u64>,
 }
 
 impl LookupWaits {
-    /// Starts to measure the calling thread.
-    pub fn new() -> Self {
-        let preemptions = usage::thread_use().preemptions;
-        Self { lookups: 0, waited: Duration::ZERO, unchecked: Duration::ZERO, preemptions }
-    }
-
     /// Makes one lookup, and measures it if it is its turn.
     pub fn time<T>(&mut self, lookup: impl FnOnce() -> T) -> T {
-        self.lookups += 1;
-        if !self.lookups.is_multiple_of(MEASURED_PART) {
-            return lookup();
-        }
-        let began = Instant::now();
+        let timing = self.begin();
         let found = lookup();
-        self.count(began.elapsed());
+        self.end(timing);
         found
     }
 
-    fn count(&mut self, took: Duration) {
-        if took < SLOW {
+    /// Begins a lookup of the calling thread.
+    pub fn begin(&mut self) -> Option<LookupTiming> {
+        self.lookups += 1;
+        self.turn = self.turn.wrapping_add(1);
+        let checks = self.unchecked >= COUNTED_MAX;
+        let waits = checks.then(|| thread_use().waits);
+        (checks || self.turn.is_multiple_of(MEASURED_PART)).then(|| LookupTiming { since: Instant::now(), waits })
+    }
+
+    /// Ends it.
+    pub fn end(&mut self, timing: Option<LookupTiming>) {
+        let Some(LookupTiming { since, waits }) = timing else { return };
+        let took = since.elapsed();
+        let Some(waits) = waits else {
+            if took >= SLOW {
+                self.unchecked += took.min(COUNTED_MAX) * MEASURED_PART;
+            }
             return;
+        };
+        // A thread that waits gives up its CPU. One that takes long otherwise was preempted, or is traced.
+        let unchecked = std::mem::take(&mut self.unchecked);
+        if took >= SLOW && thread_use().waits > waits {
+            self.waited += unchecked;
         }
-        self.unchecked += took.min(COUNTED_MAX) * MEASURED_PART;
-        if self.unchecked < COUNTED_MAX {
-            return;
-        }
-        // If other threads used the CPU meanwhile, the time is meaningless.
-        let preemptions = usage::thread_use().preemptions;
-        let waited = std::mem::take(&mut self.unchecked);
-        if preemptions == self.preemptions {
-            self.waited += waited;
-        }
-        self.preemptions = preemptions;
     }
 
     /// Returns the counts, and resets them.
@@ -69,39 +76,52 @@ impl LookupWaits {
 
 #[cfg(test)]
 mod tests {
+    use std::thread::sleep;
+
     use super::*;
 
-    const MEASURED_MAX: Duration = COUNTED_MAX.saturating_mul(MEASURED_PART);
-
     #[test]
-    fn counts_waits_but_not_quick_lookups() {
-        let mut waits = LookupWaits::new();
-        assert_eq!((0..MEASURED_PART).map(|i| waits.time(|| i)).sum::<u32>(), 6);
-        waits.count(SLOW - Duration::from_nanos(1));
-        assert_eq!(waits.drain(), (MEASURED_PART, Duration::ZERO));
-        waits.preemptions = usage::thread_use().preemptions;
-        while waits.waited.is_zero() {
-            // Rounds with an involuntary context switch between them do not count.
-            waits.count(COUNTED_MAX / 2);
-        }
-        assert_eq!(waits.drain().1, MEASURED_MAX / 2);
-        while waits.waited.is_zero() {
-            waits.count(Duration::from_secs(5));
-        }
-        assert_eq!(waits.drain().1, MEASURED_MAX);
-        waits.preemptions = u64::MAX;
-        waits.count(Duration::from_millis(3));
-        assert_eq!(waits.drain().1, Duration::ZERO, "it was preempted meanwhile");
+    fn lookups_that_wait_count_and_long_ones_that_compute_do_not() {
+        let mut waits = LookupWaits::default();
+        (0..20 * MEASURED_PART).for_each(|_| waits.time(|| sleep(COUNTED_MAX)));
+        let (lookups, waited) = waits.drain();
+        assert_eq!(lookups, 20 * MEASURED_PART);
+        // Each measured lookup stands for four, and the next one checks it.
+        assert!(waited >= COUNTED_MAX * MEASURED_PART * 18, "{waited:?}");
+        (0..200).for_each(|_| {
+            waits.time(|| {
+                let began = Instant::now();
+                while began.elapsed() < 2 * SLOW {}
+            });
+        });
+        assert_eq!(waits.waited, Duration::ZERO, "it computed");
+        (0..1000).for_each(|_| waits.time(|| ()));
+        assert_eq!(waits.waited, Duration::ZERO, "they were quick");
     }
 
     #[test]
-    fn preemptions_are_read_once_for_many_short_waits() {
-        let mut waits = LookupWaits::new();
-        waits.preemptions = u64::MAX;
-        let unread = COUNTED_MAX.as_micros() / (SLOW * MEASURED_PART).as_micros() - 1;
-        (0..unread).for_each(|_| waits.count(SLOW));
-        assert_eq!(waits.preemptions, u64::MAX);
-        waits.count(SLOW * 2);
-        assert_ne!(waits.preemptions, u64::MAX);
+    fn a_drain_after_each_lookup_prevents_no_measurement() {
+        let mut waits = LookupWaits::default();
+        let mut waited = Duration::ZERO;
+        for _ in 0..8 * MEASURED_PART {
+            waits.time(|| sleep(COUNTED_MAX));
+            waited += waits.drain().1;
+        }
+        assert!(waited >= COUNTED_MAX * MEASURED_PART * 4, "{waited:?}");
+    }
+
+    #[test]
+    fn usage_is_read_once_for_many_short_waits() {
+        let mut waits = LookupWaits::default();
+        let lookups = 1000;
+        let checks = (0..lookups).filter(|_| {
+            let timing = waits.begin();
+            sleep(SLOW);
+            let checks = timing.as_ref().is_some_and(|timing| timing.waits.is_some());
+            waits.end(timing);
+            checks
+        });
+        let checks = checks.count();
+        assert!((1..lookups / 4).contains(&checks), "{checks}");
     }
 }

@@ -385,7 +385,7 @@ fn fast_lookups_start_no_prefetch() {
 fn slow_lookups_start_prefetch_and_fast_ones_pause_it() {
     in_time(|| {
         let ahead = Prefetcher::new(KEEP, Cancel::new());
-        let mut waits = LookupWaits::new();
+        let mut waits = LookupWaits::default();
         waits.waited = Duration::from_millis(9);
         assert!(!ahead.judge(&mut waits) && !ahead.is_of_use());
         waits.lookups = 1024;

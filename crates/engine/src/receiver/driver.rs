@@ -131,7 +131,9 @@ impl TargetReceiver {
     /// Answers all entries of an Offer.
     fn decide_entries(&self, first: EntryId, entries: &[Entry]) {
         let (mut claims, mut chunks, mut deltas, mut links) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (id, entry) in (first.0..).map(EntryId).zip(entries) {
+        for (at, entry) in entries.iter().enumerate() {
+            let id = EntryId(first.0 + at as u64);
+            self.tree.look_ahead(entries, at);
             self.removals.note_name(entry);
             let turn = self.decider.first_of_sources(entry);
             let entry = turn.as_deref().unwrap_or(entry);

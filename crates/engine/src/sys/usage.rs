@@ -90,8 +90,6 @@ pub struct ThreadUsage {
     pub cpu: Duration,
     /// How often it waited for something.
     pub waits: u64,
-    /// How often the system took the processor away from it.
-    pub preemptions: u64,
 }
 
 /// What the calling thread has used so far.
@@ -99,11 +97,7 @@ pub fn thread_use() -> ThreadUsage {
     let Some(used) = used(libc::RUSAGE_THREAD) else { return ThreadUsage::default() };
     let time = |time: libc::timeval| duration(time.tv_sec, time.tv_usec.saturating_mul(1000));
     let count = |count: libc::c_long| u64::try_from(count).unwrap_or(0);
-    ThreadUsage {
-        cpu: time(used.ru_utime) + time(used.ru_stime),
-        waits: count(used.ru_nvcsw),
-        preemptions: count(used.ru_nivcsw),
-    }
+    ThreadUsage { cpu: time(used.ru_utime) + time(used.ru_stime), waits: count(used.ru_nvcsw) }
 }
 
 #[allow(unsafe_code)]

@@ -20,11 +20,11 @@ use super::WalkOptions;
 use crate::fs::listing_buffer::ListingBuffer;
 use crate::fs::lookup_waits::LookupWaits;
 use crate::fs::prefetch::budget::PrefetchedBytes;
-use crate::fs::prefetch::task::{AnyTask, LookupHandle, LookupTask, TaskSlot};
+use crate::fs::prefetch::task::{AnyTask, LookupHandle, LookupTask, TaskOrder, weak};
 use crate::fs::prefetch::worker::PrefetchWorker;
 
 /// Number of threads: a good number of concurrent requests for a disk or a server.
-pub(in crate::fs) const WORKERS_MAX: usize = 16;
+pub(in crate::fs) const WORKERS_MAX: usize = 32;
 /// Most waiting tasks of a group; beyond that, the farthest are dropped.
 const TASKS_MAX: usize = 1024;
 /// Number of lookups in one measurement of waits.
@@ -157,9 +157,16 @@ impl Prefetcher {
         drop(group);
     }
 
-    /// Adds a task before all others of the group.
-    pub(in crate::fs) fn ask<E: LookupTask>(&self, group: GroupId, ticket: &LookupHandle<E>) {
-        self.shared.ask(group, ticket, 1);
+    /// Adds tasks before all others of the group, the nearest last. No worker takes a far one before a near one is there.
+    pub(in crate::fs) fn ask_all(&self, group: GroupId, added: Vec<Weak<dyn AnyTask>>) {
+        let mut asked = self.shared.lock();
+        let Some(LookupGroup { tasks, .. }) = asked.groups.get_mut(&group) else { return };
+        tasks.extend(added.into_iter().map(|task| (task, 1)));
+        let far = tasks.len().saturating_sub(TASKS_MAX);
+        tasks.drain(..far);
+        if asked.resting > 0 {
+            self.shared.work.notify_all();
+        }
     }
 
     /// Wakes workers after the walk has collected results.
@@ -208,14 +215,23 @@ impl PrefetchShared {
         self.ended.load(Ordering::Relaxed) || self.stop.is_cancelled()
     }
 
-    pub fn ask<E: LookupTask>(&self, group: GroupId, ticket: &LookupHandle<E>, depth: u8) -> bool {
+    pub fn ask<E: LookupTask>(
+        &self,
+        group: GroupId,
+        ticket: &LookupHandle<E>,
+        (depth, order): (u8, TaskOrder),
+    ) -> bool {
         let mut asked = self.lock();
         let Some(LookupGroup { tasks, .. }) = asked.groups.get_mut(&group) else { return false };
-        if tasks.len() >= TASKS_MAX {
+        let task = weak(ticket);
+        match order {
+            TaskOrder::Farthest if tasks.len() >= TASKS_MAX => return false,
+            TaskOrder::Farthest => tasks.push_front((task, depth)),
+            TaskOrder::Nearest => tasks.push_back((task, depth)),
+        }
+        if tasks.len() > TASKS_MAX {
             tasks.pop_front();
         }
-        let job: Weak<TaskSlot<E>> = Arc::downgrade(ticket);
-        tasks.push_back((job, depth));
         if asked.resting > 0 {
             self.work.notify_one();
         }
@@ -231,7 +247,7 @@ impl PrefetchShared {
 fn help(shared: &PrefetchShared) {
     let (group, held) = (GroupId(0), Arc::new(PrefetchedBytes::new(&shared.held)));
     let mut worker =
-        PrefetchWorker { shared, buffer: ListingBuffer::new(), waits: LookupWaits::new(), group, depth: 0, held };
+        PrefetchWorker { shared, buffer: ListingBuffer::new(), waits: LookupWaits::default(), group, depth: 0, held };
     while let Some(job) = worker.wait_for_task() {
         job.carry_out(&mut worker);
     }
@@ -273,5 +289,57 @@ fn judge(shared: &PrefetchShared, asked: &mut LookupRequests, (lookups, waited):
             shared.is_of_use.store(false, Ordering::Relaxed);
         }
         (asked.lookups, asked.waited) = (0, Duration::ZERO);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::fs::SpecialFiles;
+    use crate::fs::prefetch::task::TaskSlot;
+
+    struct Numbered;
+
+    impl LookupTask for Numbered {
+        type Fetched = ();
+
+        fn run(&self, _: &mut PrefetchWorker<'_>) -> Option<io::Result<()>> {
+            Some(Ok(()))
+        }
+
+        fn bytes((): &()) -> usize {
+            0
+        }
+    }
+
+    #[test]
+    fn tasks_wait_in_the_order_of_the_walk() {
+        let options = WalkOptions {
+            recursive: true,
+            symlinks: haul_base::job::spec::Symlinks::Keep,
+            skip: None,
+            one_file_system: false,
+            is_filtered: false,
+            nodes: SpecialFiles::default(),
+            only_counts_files: false,
+        };
+        let ahead = Prefetcher::new(options, Cancel::new());
+        let group = ahead.new_group();
+        let slots: Vec<_> = (0..TASKS_MAX + 4).map(|_| TaskSlot::new(Numbered)).collect();
+        let order = || {
+            let asked = ahead.shared.lock();
+            let is_at = |task: &Weak<dyn AnyTask>, slot: &LookupHandle<Numbered>| task.ptr_eq(&weak(slot));
+            let number = |task: &Weak<dyn AnyTask>| slots.iter().position(|slot| is_at(task, slot)).unwrap();
+            asked.groups[&group].tasks.iter().map(|(task, _)| number(task)).collect::<Vec<_>>()
+        };
+        ahead.ask_all(group, slots[..3].iter().map(weak).collect());
+        assert!(ahead.shared.ask(group, &slots[3], (1, TaskOrder::Nearest)));
+        assert!(ahead.shared.ask(group, &slots[4], (1, TaskOrder::Farthest)));
+        assert_eq!(order(), [4, 0, 1, 2, 3], "the nearest is last");
+        ahead.ask_all(group, slots[5..].iter().map(weak).collect());
+        assert_eq!((order().len(), order()[0]), (TASKS_MAX, 3), "the farthest were dropped");
+        assert!(!ahead.shared.ask(group, &slots[4], (1, TaskOrder::Farthest)));
     }
 }

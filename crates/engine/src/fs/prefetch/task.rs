@@ -5,7 +5,7 @@
 //! any moment.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::fs::prefetch::budget::ByteCharge;
 use crate::fs::prefetch::worker::PrefetchWorker;
@@ -66,6 +66,11 @@ impl<E: LookupTask> TaskSlot<E> {
         }
     }
 
+    #[cfg(test)]
+    pub fn is_fetched(&self) -> bool {
+        matches!(*self.lock(), TaskState::Fetched { .. })
+    }
+
     fn end(&self, next: TaskState<io::Result<E::Fetched>>) {
         let mut state = self.lock();
         if let TaskState::Running { is_awaited } = std::mem::replace(&mut *state, next)
@@ -78,6 +83,12 @@ impl<E: LookupTask> TaskSlot<E> {
     fn lock(&self) -> MutexGuard<'_, TaskState<io::Result<E::Fetched>>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The task of a handle, for workers.
+pub(in crate::fs) fn weak<E: LookupTask>(handle: &LookupHandle<E>) -> Weak<dyn AnyTask> {
+    let task: Weak<TaskSlot<E>> = Arc::downgrade(handle);
+    task
 }
 
 impl<E: LookupTask> AnyTask for TaskSlot<E> {
@@ -110,20 +121,30 @@ impl<E: LookupTask> AnyTask for TaskSlot<E> {
 /// Most levels below the group that workers descend by themselves, since their results are nested.
 const DEPTH_MAX: u8 = 16;
 
+/// The position of a requested task among the others of its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::fs) enum TaskOrder {
+    /// The walk comes to it first.
+    Nearest,
+    /// The walk comes to all others first.
+    Farthest,
+}
+
 impl PrefetchWorker<'_> {
     /// Requests a task in the directory of the present one.
-    pub fn ask<E: LookupTask>(&self, task: E) -> Option<LookupHandle<E>> {
-        self.ask_at(self.depth, task)
+    pub fn ask<E: LookupTask>(&self, task: E, order: TaskOrder) -> Option<LookupHandle<E>> {
+        self.ask_at(self.depth, task, order)
     }
 
     /// Requests a task one level deeper.
-    pub fn ask_deeper<E: LookupTask>(&self, task: E) -> Option<LookupHandle<E>> {
+    pub fn ask_deeper<E: LookupTask>(&self, task: E, order: TaskOrder) -> Option<LookupHandle<E>> {
         // A filter may exclude entries below, and only the walk evaluates it.
-        if self.depth < DEPTH_MAX && !self.options().is_filtered { self.ask_at(self.depth + 1, task) } else { None }
+        let may_ask = self.depth < DEPTH_MAX && !self.options().is_filtered;
+        if may_ask { self.ask_at(self.depth + 1, task, order) } else { None }
     }
 
-    fn ask_at<E: LookupTask>(&self, depth: u8, task: E) -> Option<LookupHandle<E>> {
+    fn ask_at<E: LookupTask>(&self, depth: u8, task: E, order: TaskOrder) -> Option<LookupHandle<E>> {
         let ticket = TaskSlot::new(task);
-        self.shared.ask(self.group, &ticket, depth).then_some(ticket)
+        self.shared.ask(self.group, &ticket, (depth, order)).then_some(ticket)
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Weak;
 
 use haul_proto::path::Name;
 
@@ -12,7 +13,7 @@ use crate::fs::listing::{KnownName, ListingChunk, OpenSubdirectory, ReadListing}
 use crate::fs::lookup_waits::LookupWaits;
 use crate::fs::meta::FollowLinks;
 use crate::fs::prefetch::budget::GROUPS_MAX;
-use crate::fs::prefetch::task::{LookupHandle, LookupTask, TaskSlot};
+use crate::fs::prefetch::task::{AnyTask, LookupHandle, LookupTask, TaskSlot, weak};
 use crate::fs::prefetch::{GroupId, Prefetcher};
 use crate::fs::walk::WalkLevel;
 use crate::fs::walk_lookup::WalkStep;
@@ -28,7 +29,7 @@ pub(super) struct WalkPrefetch<'a> {
 
 impl<'a> WalkPrefetch<'a> {
     pub fn new(ahead: &'a Prefetcher) -> Self {
-        Self { ahead, waits: LookupWaits::new(), groups: VecDeque::new() }
+        Self { ahead, waits: LookupWaits::default(), groups: VecDeque::new() }
     }
 
     /// The result, if a worker has started the task.
@@ -41,6 +42,8 @@ impl<'a> WalkPrefetch<'a> {
     /// Starts the workers if the walk's own lookups wait.
     pub fn judge(&mut self, levels: &mut [WalkLevel], chunk: &mut ListingChunk) {
         if self.ahead.judge(&mut self.waits) {
+            // Without their groups, the levels above are requested on the way back.
+            self.drop_groups();
             self.request_lookups(levels, chunk);
         }
     }
@@ -72,23 +75,25 @@ impl<'a> WalkPrefetch<'a> {
         }
         let group = self.group_of(innermost);
         let dir = &level.dir;
+        let mut tasks: Vec<Weak<dyn AnyTask>> = Vec::new();
         if let Some(rest) = &level.rest {
-            let task = || ReadListing { dir: dir.clone(), rest: rest.clone() };
-            self.ask(group, &mut level.rest_ahead, task);
+            let task = || TaskSlot::new(ReadListing { dir: dir.clone(), rest: rest.clone() });
+            tasks.push(weak(level.rest_ahead.get_or_insert_with(task)));
         }
-        let enter = |name: Name| OpenSubdirectory { parent: dir.clone(), name };
+        let enter = |name: Name| TaskSlot::new(OpenSubdirectory { parent: dir.clone(), name });
         for waiting in level.waiting.iter_mut().filter(|waiting| waiting.links == FollowLinks::Itself) {
-            self.ask(group, &mut waiting.ahead, || enter(waiting.name.clone()));
+            tasks.push(weak(waiting.ahead.get_or_insert_with(|| enter(waiting.name.clone()))));
         }
         for (name, entry) in chunk.left().filter(|(_, entry)| is_directory(entry.kind)) {
             let Ok(name) = Name::new(name) else { continue };
             if let KnownName::Nothing = entry.known {
-                entry.known = KnownName::Asked(TaskSlot::new(enter(name)));
+                entry.known = KnownName::Asked(enter(name));
             }
             if let KnownName::Asked(ticket) = &entry.known {
-                self.ahead.ask(group, ticket);
+                tasks.push(weak(ticket));
             }
         }
+        self.ahead.ask_all(group, tasks);
         if self.groups.len() > GROUPS_MAX
             && let Some((number, group)) = self.groups.pop_front()
         {
@@ -97,8 +102,8 @@ impl<'a> WalkPrefetch<'a> {
         }
     }
 
-    fn ask<E: LookupTask>(&self, group: GroupId, ticket: &mut Option<LookupHandle<E>>, task: impl FnOnce() -> E) {
-        self.ahead.ask(group, ticket.get_or_insert_with(|| TaskSlot::new(task())));
+    fn drop_groups(&mut self) {
+        self.groups.drain(..).for_each(|(_, group)| self.ahead.end_group(group));
     }
 
     fn group_of(&mut self, number: usize) -> GroupId {
@@ -116,9 +121,7 @@ impl<'a> WalkPrefetch<'a> {
 impl Drop for WalkPrefetch<'_> {
     /// Another walk may use the workers.
     fn drop(&mut self) {
-        for (_, group) in self.groups.drain(..) {
-            self.ahead.end_group(group);
-        }
+        self.drop_groups();
     }
 }
 

@@ -26,8 +26,12 @@ impl ExistingStat {
 
     /// Stats the entry.
     pub fn at(dir: &Dir, name: &Name) -> io::Result<Self> {
-        let dir = dir.fd()?;
-        let stat = match FileStat::at_name(&*dir, name, FollowLinks::Itself) {
+        Self::of(dir, name, FileStat::at_name(&*dir.fd()?, name, FollowLinks::Itself))
+    }
+
+    /// With the result of its stat.
+    pub fn of(dir: &Dir, name: &Name, stat: io::Result<FileStat>) -> io::Result<Self> {
+        let stat = match stat {
             Ok(stat) => stat,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::NOTHING),
             Err(error) => return Err(error),
@@ -36,7 +40,7 @@ impl ExistingStat {
             FileType::RegularFile => ExistingEntry::File { size: stat.size, modified: stat.meta.modified },
             FileType::Directory => ExistingEntry::Directory,
             FileType::Symlink => {
-                let text = readlinkat(&*dir, name.as_bytes(), Vec::new())?;
+                let text = readlinkat(&*dir.fd()?, name.as_bytes(), Vec::new())?;
                 ExistingEntry::Symlink(text.into_bytes().into())
             }
             _ => stat.node().map_or(ExistingEntry::Absent, ExistingEntry::Special),

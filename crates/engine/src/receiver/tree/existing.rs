@@ -2,21 +2,39 @@
 
 use std::io;
 
-use haul_proto::entry::Entry;
+use haul_proto::entry::{Entry, EntryContent};
 use haul_proto::path::Name;
 use haul_proto::sync::ChangeReasons;
 use rustix::fs::FileType;
 
 use crate::fs::attributes::read;
 use crate::fs::{Dir, FileStat, FollowLinks};
+use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::place::existing_entry::{ExistingStat, attributes, is_root};
 use crate::receiver::tree::TargetTree;
 
 impl TargetTree {
+    /// Requests the lookups of the entries from `at` on that are in one directory, at the first of them, if lookups
+    /// wait.
+    pub(crate) fn look_ahead(&self, entries: &[Entry], at: usize) {
+        let Some((directory, _)) = entries[at].place.child().filter(|_| self.lookups.is_of_use()) else { return };
+        let in_directory = |entry: &'_ Entry| entry.place.child().is_some_and(|(parent, _)| parent == directory);
+        if at > 0 && in_directory(&entries[at - 1]) {
+            return;
+        }
+        let Some(item) = self.session.read(|machine| machine.directory(directory)) else { return };
+        let ReceiverEntry::Directory { dir, fresh: false, .. } = &*item else { return };
+        let names = entries[at..].iter().take_while(|entry| in_directory(entry));
+        self.lookups.request(dir, names.filter_map(|entry| Some(entry.place.child()?.1)));
+    }
+
     /// The existing entry of a name. Takes its time for the source's if the file system cannot store that more
     /// precisely.
     pub(crate) fn existing_stat(&self, dir: &Dir, name: &Name, entry: &Entry) -> io::Result<ExistingStat> {
-        let there = ExistingStat::at(dir, name)?;
+        // A file gets its name later, which checks again. Others are made at once, where an entry of this run may have
+        // taken the name meanwhile: in another spelling, on a file system that folds case.
+        let is_file = matches!(entry.kind, EntryContent::File { .. });
+        let there = ExistingStat::of(dir, name, self.lookups.stat(dir, name, |early| is_file || early.is_ok()))?;
         let modified = entry.meta.modified;
         let is_same = there.stat.is_some_and(|stat| self.metadata.is_same_time(dir, modified, &stat));
         Ok(if is_same { there.with_time(modified) } else { there })

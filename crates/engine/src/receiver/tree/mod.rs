@@ -18,6 +18,7 @@ use haul_proto::session::step::EntryAnswer;
 use haul_proto::wire::list_batch::{DestinationBatch, ListedKinds, OperandDestination};
 use haul_proto::wire::report::WorkerMessage;
 
+use crate::fs::StatAhead;
 use crate::receiver::delete::Removals;
 use crate::receiver::entry::ReceiverEntry;
 use crate::receiver::job::ReceiverJob;
@@ -54,6 +55,8 @@ pub struct TargetTree {
     pub(super) journals: JournalLocation,
     /// Names that differ from existing ones by case alone.
     pub(super) case_folding: CaseFolding,
+    /// Lookups of existing entries.
+    pub(super) lookups: StatAhead,
     /// Bytes and names that the job may still create.
     pub(super) quota: Arc<JobQuota>,
 }
@@ -79,6 +82,7 @@ impl TargetTree {
             job_locks: JobLocks::new(job.request.again, directories, move |event| lock_reports.report_lock(event)),
             journals,
             case_folding: CaseFolding::default(),
+            lookups: StatAhead::default(),
             quota,
         }
     }
