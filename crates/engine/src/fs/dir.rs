@@ -218,16 +218,30 @@ impl Dir {
     /// Whether the root above has not been removed.
     pub fn is_root_there(&self) -> bool {
         let root = std::iter::successors(Some(self), |dir| dir.parent()).last().unwrap_or(self);
-        let Ok(fd) = root.fd() else { return false };
+        root.fd().is_ok_and(|fd| root.is_linked(&fd, false))
+    }
+
+    /// Whether the directory was removed. Unless `is_thorough`, one that is closed, or on a file system that does not
+    /// count names, is taken for present.
+    pub fn is_removed(&self, is_thorough: bool) -> bool {
+        match self.0.slot.get() {
+            Some(fd) => !self.is_linked(&fd, is_thorough),
+            // Another directory in its place proves its removal, too.
+            None => is_thorough && self.fd().is_err(),
+        }
+    }
+
+    /// Whether an open directory has a name. `is_thorough` lists it in any case.
+    fn is_linked(&self, fd: &OwnedFd, is_thorough: bool) -> bool {
         // Some file systems count no names. The system lists no removed directory.
         let is_listed = || {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let own = self.0.cache.open(|| openat(&*fd, c".", flags, Mode::empty()));
+            let own = self.0.cache.open(|| openat(fd, c".", flags, Mode::empty()));
             own.is_ok_and(|own| {
                 RawDir::new(own, &mut [MaybeUninit::uninit(); 1024]).next().is_some_and(|it| it.is_ok())
             })
         };
-        FileStat::at_fd(&*fd).is_ok_and(|stat| stat.names > 0 || is_listed())
+        FileStat::at_fd(fd).is_ok_and(|stat| stat.names > 0 && !is_thorough || is_listed())
     }
 
     /// The name in the parent; `None` for a root.

@@ -86,7 +86,8 @@ pub enum WalkEntry {
         /// Whether it is a mount point below the root, whose contents were not listed.
         is_mount_point: bool,
     },
-    /// The innermost open directory was removed. Its [`WalkEntry::LeaveDir`] follows, and counts as complete.
+    /// The innermost open directory was removed during or after its listing. Its [`WalkEntry::LeaveDir`] follows, and
+    /// counts as complete.
     VanishedDir {
         /// The directory.
         dir: Dir,
@@ -158,6 +159,10 @@ pub(super) struct WalkLevel {
     scope: Option<Arc<FilterScope>>,
     complete: bool,
     is_mount_point: bool,
+    /// A name of its listing was gone.
+    has_lost_names: bool,
+    /// It was removed, which was reported.
+    is_removed: bool,
 }
 
 /// A subdirectory to enter.
@@ -177,8 +182,20 @@ impl WalkLevel {
         WalkEntry::LeftOut { parent: self.dir.clone(), name, reason }
     }
 
-    fn vanished(&self, name: Name) -> WalkEntry {
+    fn vanished(&mut self, name: Name) -> WalkEntry {
+        self.has_lost_names = true;
         WalkEntry::Vanished { parent: self.dir.clone(), name }
+    }
+
+    fn vanished_itself(&mut self) -> WalkEntry {
+        self.is_removed = true;
+        WalkEntry::VanishedDir { dir: self.dir.clone() }
+    }
+
+    /// Whether the directory was removed after its listing, which may lack names that were removed before it.
+    fn is_removed_since(&self) -> bool {
+        let may_be = self.complete && !self.is_removed && !self.is_mount_point && self.dir.parent().is_some();
+        may_be && self.dir.is_removed(self.has_lost_names)
     }
 
     fn failed(&mut self, name: &[u8], error: io::Error) -> WalkEntry {
@@ -251,7 +268,17 @@ impl<'a> Walker<'a> {
         let root_device = self.levels.first().map_or(stat.identity.device, |root| root.dir.identity().device);
         let is_mount_point = self.options.one_file_system && stat.identity.device != root_device;
         let (waiting, rest) = (Vec::new(), Some(rest).filter(|_| !is_mount_point));
-        let level = WalkLevel { dir: dir.clone(), waiting, rest, rest_ahead, scope, complete: true, is_mount_point };
+        let level = WalkLevel {
+            dir: dir.clone(),
+            waiting,
+            rest,
+            rest_ahead,
+            scope,
+            complete: true,
+            is_mount_point,
+            has_lost_names: false,
+            is_removed: false,
+        };
         self.levels.push(level);
         Ok(WalkEntry::EnterDir { dir, meta: stat.meta, patterns })
     }
@@ -278,7 +305,7 @@ impl<'a> Walker<'a> {
             Err(error) => {
                 // The system lists no removed directory.
                 if is(&error, Errno::NOENT) && level.dir.parent().is_some() {
-                    return Some(WalkEntry::VanishedDir { dir: level.dir.clone() });
+                    return Some(level.vanished_itself());
                 }
                 level.complete = false;
                 return Some(WalkEntry::Failed { path: level.dir.path_bytes(), error });
@@ -428,6 +455,8 @@ impl Iterator for Walker<'_> {
                 } else if level.dir.parent().is_none() && level.complete && !level.dir.is_root_there() {
                     // A removed source argument is no source without entries.
                     Some(level.failed(b"", Errno::NOENT.into()))
+                } else if level.is_removed_since() {
+                    Some(level.vanished_itself())
                 } else {
                     return self.leave();
                 }
