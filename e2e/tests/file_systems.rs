@@ -209,6 +209,18 @@ fn a_link_to_an_empty_path_fails_alone_and_by_name() {
 }
 
 #[test]
+fn a_name_that_is_listed_twice_is_copied_once() {
+    let sandbox = Sandbox::new();
+    let Some(_odd) = odd(&sandbox, Oddities { lists_twice: true, ..Oddities::default() }) else { return };
+    sandbox.file("odd/few/file", "x");
+    (0..600).for_each(|number| drop(sandbox.file(format!("odd/many/a longer name {number}"), "y")));
+    for words in [["-r", "odd/.", "plain"], ["sync", "odd/", "synced"]] {
+        sandbox.haul(words).run().succeeds().says(["601 files"]);
+        compare(&sandbox.path("odd"), &sandbox.path(words[2])).unwrap();
+    }
+}
+
+#[test]
 fn one_file_system_makes_mount_points_empty_directories_and_deletes_nothing_there() {
     if !is_root_or_skip("a mount") {
         return;

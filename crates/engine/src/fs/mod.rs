@@ -16,6 +16,7 @@ mod made_directory;
 pub mod meta;
 mod names;
 mod prefetch;
+mod repeated_names;
 mod walk;
 mod walk_lookup;
 mod walk_options;

@@ -5,15 +5,14 @@
 //! of files. Only directories are opened. If lookups wait, prefetch workers make them in advance
 //! ([`crate::fs::walk::walk_prefetch`]); the order stays the same.
 
+mod walk_level;
 mod walk_prefetch;
 
 use std::collections::HashSet;
 use std::io;
-use std::sync::Arc;
 
 use haul_base::job::spec::Symlinks;
 use haul_proto::entry::{EntryMetadata, SpecialFile};
-use haul_proto::filter::FilterScope;
 use haul_proto::path::Name;
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -23,10 +22,12 @@ use super::filter::{PatternFile, WalkFilter};
 use super::listing::{KnownName, ListedName, ListingChunk, ListingPosition};
 use super::meta::{FileIdentity, FileStat, FollowLinks};
 use crate::fs::WalkOptions;
-use crate::fs::listing::{OpenSubdirectory, OpenedSubdirectory, ReadListing};
+use crate::fs::listing::{OpenSubdirectory, OpenedSubdirectory};
 use crate::fs::listing_buffer::ListingBuffer;
 use crate::fs::prefetch::Prefetcher;
 use crate::fs::prefetch::task::LookupHandle;
+use crate::fs::repeated_names::{EarlierNames, RepeatedNames};
+use crate::fs::walk::walk_level::{QueuedSubdirectory, WalkLevel};
 use crate::fs::walk::walk_prefetch::WalkPrefetch;
 use crate::fs::walk_lookup::{WalkLookup, WalkStep};
 
@@ -144,64 +145,7 @@ pub struct Walker<'a> {
     filtered: Vec<Name>,
     /// Number of rules of open directories.
     open_rules: usize,
-}
-
-/// An open directory.
-pub(super) struct WalkLevel {
-    pub dir: Dir,
-    /// Subdirectories of the last chunk.
-    pub waiting: Vec<QueuedSubdirectory>,
-    /// Position of the next chunk, unless the listing has ended.
-    pub rest: Option<ListingPosition>,
-    /// Its prefetch, if requested.
-    pub rest_ahead: Option<LookupHandle<ReadListing>>,
-    /// Its scope for filters.
-    scope: Option<Arc<FilterScope>>,
-    complete: bool,
-    is_mount_point: bool,
-    /// A name of its listing was gone.
-    has_lost_names: bool,
-    /// It was removed, which was reported.
-    is_removed: bool,
-}
-
-/// A subdirectory to enter.
-pub(super) struct QueuedSubdirectory {
-    pub name: Name,
-    pub links: FollowLinks,
-    /// Its prefetch, if requested.
-    pub ahead: Option<LookupHandle<OpenSubdirectory>>,
-}
-
-impl WalkLevel {
-    fn found_file(&self, name: Name, WalkLookup { stat, links, .. }: &WalkLookup) -> WalkEntry {
-        WalkEntry::File { parent: self.dir.clone(), name, links: *links, stat: *stat }
-    }
-
-    fn left_out(&self, name: Name, reason: &'static str) -> WalkEntry {
-        WalkEntry::LeftOut { parent: self.dir.clone(), name, reason }
-    }
-
-    fn vanished(&mut self, name: Name) -> WalkEntry {
-        self.has_lost_names = true;
-        WalkEntry::Vanished { parent: self.dir.clone(), name }
-    }
-
-    fn vanished_itself(&mut self) -> WalkEntry {
-        self.is_removed = true;
-        WalkEntry::VanishedDir { dir: self.dir.clone() }
-    }
-
-    /// Whether the directory was removed after its listing, which may lack names that were removed before it.
-    fn is_removed_since(&self) -> bool {
-        let may_be = self.complete && !self.is_removed && !self.is_mount_point && self.dir.parent().is_some();
-        may_be && self.dir.is_removed(self.has_lost_names)
-    }
-
-    fn failed(&mut self, name: &[u8], error: io::Error) -> WalkEntry {
-        self.complete = false;
-        WalkEntry::Failed { path: self.dir.path_of(name), error }
-    }
+    repeated: RepeatedNames,
 }
 
 impl Walker<'static> {
@@ -230,6 +174,7 @@ impl<'a> Walker<'a> {
             filter: None,
             filtered: Vec::new(),
             open_rules: 0,
+            repeated: RepeatedNames::default(),
         }
     }
 
@@ -278,13 +223,15 @@ impl<'a> Walker<'a> {
             is_mount_point,
             has_lost_names: false,
             is_removed: false,
+            earlier: EarlierNames::default(),
         };
         self.levels.push(level);
         Ok(WalkEntry::EnterDir { dir, meta: stat.meta, patterns })
     }
 
     fn leave(&mut self) -> Option<WalkEntry> {
-        let WalkLevel { dir, complete, scope, is_mount_point, .. } = self.levels.pop()?;
+        let WalkLevel { dir, complete, scope, is_mount_point, earlier, .. } = self.levels.pop()?;
+        self.repeated.forget(earlier);
         self.open_rules -= scope.map_or(0, |scope| scope.own_rules());
         self.entered.remove(&dir.identity());
         dir.keep_parent_open();
@@ -311,6 +258,7 @@ impl<'a> Walker<'a> {
                 return Some(WalkEntry::Failed { path: level.dir.path_bytes(), error });
             }
         }
+        self.repeated.drop_from(&mut self.chunk, &mut level.earlier);
         (level.rest, level.rest_ahead) = (self.chunk.rest.take(), self.chunk.rest_ahead.take());
         if let (Some(filter), Some(scope)) = (self.filter, &level.scope) {
             self.filtered = filter.exclude(scope, &mut self.chunk, self.options.symlinks);
